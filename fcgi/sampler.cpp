@@ -40,7 +40,7 @@ Task<Result<void>> Sampler::begin() {
 }
 
 void Sampler::take_time(const redis::Reply& time, std::chrono::microseconds asked_at) {
-  const auto now = redis::time_of(time);
+  const auto now = redis::parse_time(time);
   if (!now) return;
   update_redis_clock(*now, asked_at);
   sample_.clock_offset_us.store(redis_clock_offset()->count(), std::memory_order_relaxed);
@@ -49,7 +49,7 @@ void Sampler::take_time(const redis::Reply& time, std::chrono::microseconds aske
 // A Redis that does not answer says nothing of what it has; nor does one that does not let us ask.
 Task<void> Sampler::look_at_health(milliseconds now) {
   redis::Pipeline asked;
-  asked.add("GET", keys_.lost()).add("INFO", "memory").add("HGET", keys_.lease(), "holder");
+  asked.add("GET", keys_.data_lost_at()).add("INFO", "memory").add("HGET", keys_.recorder_lease(), "holder");
   asked.add("TIME");
   spools_.append_read(asked);
   const auto asked_at = since_boot();
@@ -64,7 +64,7 @@ Task<void> Sampler::look_at_health(milliseconds now) {
   std::ranges::copy(recorder.text().substr(0, holder.size() - 1), holder.begin());
   sample_.recorder_holder.store(holder);
   const redis::MemoryLevel before = sample_.memory.load();
-  const auto level = redis::memory_level((*replies)[1].text(), before, now);
+  const auto level = redis::update_memory_level((*replies)[1].text(), before, now);
   if (!answer.empty()) co_await redis_.run(answer);  // else it is asked again in a second
   if (!level) co_return;
   sample_.memory.store(*level);
@@ -72,13 +72,13 @@ Task<void> Sampler::look_at_health(milliseconds now) {
   if (level->full == before.full) co_return;
   log::write(level->full != 0 ? log::Level::kError : log::Level::kNotice,
              level->full != 0 ? "redis_full" : "redis_has_room",
-             {{"used", std::to_string(level->used)}, {"maxmemory", std::to_string(level->most)}});
+             {{"used", std::to_string(level->used)}, {"maxmemory", std::to_string(level->max)}});
 }
 
 Task<void> Sampler::take() {
   redis::Pipeline sizes;
   constexpr std::size_t kOfGroup = 6;
-  for (const redis::GroupKeys& each : keys_.every_group()) {
+  for (const redis::PartitionKeys& each : keys_.partitions()) {
     for (const std::string& key : {each.rank(hot::kByEngagement), each.rank(hot::kByViews), each.published(),
                                    each.hidden(), each.newest()})
       sizes.add("ZCARD", key);

@@ -20,7 +20,7 @@ class Sampler {
       : redis_(redis),
         feed_(feed),
         keys_(keys),
-        stream_max_(keys.share_of(settings.recorder.stream_max_len)),
+        stream_max_(keys.per_partition(settings.recorder.stream_max_len)),
         spools_(settings.spool, keys),
         sample_(sample) {}
 

@@ -94,7 +94,7 @@ class WorkerProcess {
   }
 
   Task<void> probe() {
-    const auto schema = co_await redis::expect_schema(*parts_.redis, parts_.keys, redis::Asks::kServes);
+    const auto schema = co_await redis::check_schema(*parts_.redis, parts_.keys, redis::SchemaCheck::kInitialize);
     if (!schema && schema.error().code == ErrorCode::kConflict) {
       const bool groups = schema.error().reason == "other_groups";
       log::error(groups ? "redis_has_other_groups" : "redis_has_another_schema",

@@ -31,7 +31,7 @@ std::string random_id() {
   return hex(bytes);
 }
 
-redis::LinkOptions link_options(const RedisSettings& settings, redis::Endpoint endpoint, milliseconds timeout,
+redis::ConnectionOptions link_options(const RedisSettings& settings, redis::Endpoint endpoint, milliseconds timeout,
                                 milliseconds budget) {
   const redis::BreakerOptions breaker{settings.breaker_failures, settings.breaker_open,
                                       settings.reconnect_min, settings.reconnect_max};
@@ -52,7 +52,7 @@ gateway::GatewayOptions gateway_options(const Settings& settings, WorkerSlot& sl
   return options;
 }
 
-redis::After after(Timer& timer) {
+redis::RunAfter after(Timer& timer) {
   return [&timer](milliseconds span, std::function<void()> f) { timer.after(span, std::move(f)); };
 }
 
@@ -83,11 +83,11 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Token
                  {.spool_directory = settings.spool.path,
                   .spool_bytes = settings.spool.max_bytes,
                   .queue_commands = settings.spool.max_queued_commands,
-                  .spools_wait =
+                  .pause_replay =
                       [&sample = context.board.sample()] { return sample.full.load() || !redis_clock_offset(); },
                   .apply = [this](const std::vector<std::string_view>& fields) { return apply(fields); },
                   .max_age = settings.spool.max_age,
-                  .is_void = [this](const std::vector<std::string_view>& fields,
+                  .is_erased = [this](const std::vector<std::string_view>& fields,
                                     milliseconds age) { return is_void(fields, age); }}),
       subscriber(loop, listening(endpoint), keys.epoch(), listener()),
       placing_timer(loop),
@@ -168,20 +168,20 @@ Task<Result<bool>> WorkerParts::is_void(const std::vector<std::string_view>& fie
   else if (const auto reader = readers::reader_in(fields); !reader.empty())
     name = secrets.identity.epoch_name(ReaderId::trusted(std::string(reader)));
   if (name.empty()) co_return false;
-  const Result<bool> erased = co_await readers::was_erased(*bulk, keys.erased(name), age);
+  const Result<bool> erased = co_await readers::was_erased(*bulk, keys.tombstone(name), age);
   co_return erased;
 }
 
-redis::LinkOptions WorkerParts::link(const redis::Endpoint& endpoint, milliseconds timeout,
+redis::ConnectionOptions WorkerParts::link(const redis::Endpoint& endpoint, milliseconds timeout,
                                      milliseconds budget) {
-  redis::LinkOptions options = link_options(settings.redis, endpoint, timeout, budget);
-  if (!endpoint.sentinels.addresses.empty()) options.finder = &finder;
+  redis::ConnectionOptions options = link_options(settings.redis, endpoint, timeout, budget);
+  if (!endpoint.sentinels.addresses.empty()) options.resolver = &finder;
   return options;
 }
 
-redis::LinkOptions WorkerParts::listening(const redis::Endpoint& endpoint) {
-  redis::LinkOptions options = link(endpoint, settings.redis.timeout, {});
-  options.finder = redis->finder();
+redis::ConnectionOptions WorkerParts::listening(const redis::Endpoint& endpoint) {
+  redis::ConnectionOptions options = link(endpoint, settings.redis.timeout, {});
+  options.resolver = redis->resolver();
   return options;
 }
 
@@ -192,14 +192,14 @@ void WorkerParts::refuse(const Request& request, gateway::Refused why, Response&
     application.refuse_late(request, response);
 }
 
-redis::Listener WorkerParts::listener() {
+redis::SubscriberCallbacks WorkerParts::listener() {
   return {.on_message = [this](std::string_view message) { announced(message); },
-          .on_anew =
+          .on_subscribed =
               [this] {
                 lists.drop(true);
                 cards.forget_all();
               },
-          .on_heard = [this](auto at) { cards.heard(at); }};
+          .on_heartbeat = [this](auto at) { cards.heard(at); }};
 }
 
 void WorkerParts::announced(std::string_view message) {

@@ -71,7 +71,7 @@ struct WorkerParts {
   redis::Keys keys;
   EventLoop loop;
 
-  redis::MasterFinder finder;
+  redis::SentinelResolver finder;
   const std::unique_ptr<redis::RedisClient> redis, bulk;
   redis::BackgroundWriter background;
   redis::RedisSubscriber subscriber;
@@ -112,13 +112,13 @@ struct WorkerParts {
   gateway::Gateway gateway;
 
  private:
-  redis::LinkOptions link(const redis::Endpoint& endpoint, milliseconds timeout, milliseconds budget);
-  redis::LinkOptions listening(const redis::Endpoint& endpoint);
+  redis::ConnectionOptions link(const redis::Endpoint& endpoint, milliseconds timeout, milliseconds budget);
+  redis::ConnectionOptions listening(const redis::Endpoint& endpoint);
   void refuse(const Request& request, gateway::Refused why, Response& response);
   // Of a spool: BackgroundOptions.
   Task<Result<void>> apply(const std::vector<std::string_view>& fields);
   Task<Result<bool>> is_void(const std::vector<std::string_view>& fields, milliseconds age);
-  redis::Listener listener();
+  redis::SubscriberCallbacks listener();
   void announced(std::string_view message);
 };
 

@@ -48,7 +48,7 @@ void WorkerReport::turn() {
                                     sources_.contributions.waiting() + sources_.shown.waiting() +
                                     sources_.interests.waiting(),
                                 kRelaxed);
-  slot_.background_done.store(background.done, kRelaxed);
+  slot_.background_done.store(background.accepted, kRelaxed);
   slot_.background_age_ms.store(static_cast<std::uint64_t>(sources_.background.oldest_age().count()),
                                 kRelaxed);
   slot_.background_dropped.store(background.dropped, kRelaxed);
@@ -85,7 +85,7 @@ void WorkerReport::write_redis() {
   slot_.redis_reconnects.store(redis.connects > 0 ? redis.connects - 1 : 0, kRelaxed);
   slot_.redis_latency.store(redis.latency);
   for (std::size_t i = 0; i < redis::kErrorClasses; ++i)
-    slot_.redis_errors_by_class[i].store(redis.by_class[static_cast<redis::ErrorClass>(i)], kRelaxed);
+    slot_.redis_errors_by_class[i].store(redis.errors_by_class[static_cast<redis::ErrorClass>(i)], kRelaxed);
   slot_.redis_breaker.store(static_cast<std::uint32_t>(sources_.redis.breaker_state()), kRelaxed);
 }
 

@@ -36,7 +36,7 @@ std::vector<ItemId> ids_of(const redis::Reply& array) {
   std::vector<ItemId> out;
   out.reserve(array.size());
   for (std::size_t i = 0; i < array.size(); ++i) {
-    for (const std::string_view id : redis::words(redis::text_at(array, i)))
+    for (const std::string_view id : redis::split_words(redis::string_at(array, i)))
       out.push_back(ItemId::trusted(std::string(id)));
   }
   return out;
@@ -67,7 +67,7 @@ struct KeptPage {
 };
 
 std::optional<KeptPage> kept_page(std::string_view text) {
-  const auto parts = redis::words(text);
+  const auto parts = redis::split_words(text);
   if (parts.size() < 7 || parts[0].size() < 2) return std::nullopt;
   KeptPage out;
   out.acknowledged = parts[0][0] == '1';
@@ -86,7 +86,7 @@ std::optional<KeptPage> kept_page(std::string_view text) {
 
 // The clock's reply, in ms.
 std::int64_t clock_ms(const redis::Reply& time) {
-  return redis::whole(redis::text_at(time, 0)) * 1000 + redis::whole(redis::text_at(time, 1)) / 1000;
+  return redis::to_int(redis::string_at(time, 0)) * 1000 + redis::to_int(redis::string_at(time, 1)) / 1000;
 }
 
 std::int64_t age_ms(const KeptPage& page, std::int64_t now_ms) { return now_ms - page.time_ms; }
@@ -101,19 +101,19 @@ void add_lost(KeptPage page, std::int64_t now_ms, UnixSeconds now, std::vector<U
 // The reply of feed_take.lua and feed_swap.lua.
 Result<Taken> taken_of(const redis::Reply& reply, UnixSeconds now) {
   if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
-  const std::string_view state = redis::text_at(reply, 0);
+  const std::string_view state = redis::string_at(reply, 0);
   Taken taken;
   if (state == "empty") return taken;
-  auto page = kept_page(redis::text_at(reply, 1));
-  if (!page) return tl::unexpected(redis::malformed("feed_take"));
+  auto page = kept_page(redis::string_at(reply, 1));
+  if (!page) return tl::unexpected(redis::malformed_reply("feed_take"));
   const std::int64_t now_ms = page->time_ms;
   taken.state = Taken::State::kPage;
   taken.page = std::move(page->page);
   taken.page.acknowledged = page->acknowledged;
   taken.page.replay = state == "replay";
-  taken.noted = redis::text_at(reply, 2) == "1";
+  taken.noted = redis::string_at(reply, 2) == "1";
   for (std::size_t i = 0; i < reply[3].size(); ++i) {
-    if (auto waiting = kept_page(redis::text_at(reply[3], i)))
+    if (auto waiting = kept_page(redis::string_at(reply[3], i)))
       add_lost(std::move(*waiting), now_ms, now, taken.unacknowledged);
   }
   return taken;
@@ -130,9 +130,9 @@ void append_state(Pipeline& out, std::string_view key) {
 std::vector<KeptPage> kept_pages(const redis::Reply& state) {
   std::vector<KeptPage> out;
   for (std::size_t slot = 0; slot < kHead; ++slot) {
-    if (auto page = kept_page(redis::text_at(state, slot))) out.push_back(std::move(*page));
+    if (auto page = kept_page(redis::string_at(state, slot))) out.push_back(std::move(*page));
   }
-  std::string_view late = redis::text_at(state, kLate);
+  std::string_view late = redis::string_at(state, kLate);
   while (!late.empty()) {
     const std::size_t end = std::min(late.find('\n'), late.size() - 1);
     if (auto page = kept_page(late.substr(0, end))) {
@@ -182,8 +182,8 @@ Task<Result<Opening>> RedisFeedStore::open(const FeedRequest& request, bool peek
   }
   if (hot) {
     const redis::Reply* at = &(*replies)[hot_at];
-    hot->take(at);
-    FRESHET_CO_TRY(rest, co_await redis::read_rest(redis_, std::span(&*hot, 1)));
+    hot->consume(at);
+    FRESHET_CO_TRY(rest, co_await redis::read_remaining(redis_, std::span(&*hot, 1)));
     hot_.clear();
     for (const std::string& id : hot->members()) hot_.push_back(ItemId::trusted(id));
     hot_read_ = now;
@@ -202,12 +202,12 @@ Task<Result<Opening>> RedisFeedStore::open(const FeedRequest& request, bool peek
     out.handed_out.insert(out.handed_out.end(), each.page.items.begin(), each.page.items.end());
     add_lost(std::move(each), now_ms, now, out.unacknowledged);
   }
-  const auto head = redis::words(redis::text_at(state, kHead));
+  const auto head = redis::split_words(redis::string_at(state, kHead));
   if (head.size() >= 3) {
     out.generation = redis::parse_or_zero<std::int64_t>(head[0]);
     out.handout_seq = redis::parse_or_zero<std::int64_t>(head[2]);
   }
-  out.noted = redis::parse_or_zero<std::int64_t>(redis::text_at(state, kNoted));
+  out.noted = redis::parse_or_zero<std::int64_t>(redis::string_at(state, kNoted));
   out.hot = hot_;
   if (peek) out.buffer = ids_of((*replies)[buffer_at]);
   FRESHET_CO_TRY(view, co_await view_of(*replies, first, request.reader, known_as, now));
@@ -228,7 +228,7 @@ Task<Result<std::shared_ptr<const SeenView>>> RedisFeedStore::view_of(const redi
   Pipeline again;
   const std::size_t epochs = epochs_.append_read(again, reader);
   if (epochs > 0) {
-    if (first >= replies.size()) co_return tl::unexpected(redis::malformed("seen_epoch"));
+    if (first >= replies.size()) co_return tl::unexpected(redis::malformed_reply("seen_epoch"));
     if (auto ok = epochs_.update(replies[first], reader); !ok) co_return tl::unexpected(ok.error());
   }
   const ReaderId now_known_as = epochs_.known_as(reader);
@@ -253,19 +253,19 @@ Task<Result<SeenStatus>> RedisFeedStore::seen_status() {
 }
 
 Task<Result<std::vector<ItemId>>> RedisFeedStore::newest(std::size_t most) {
-  std::array lists{redis::GroupHeads(keys_, static_cast<std::int64_t>(most),
-                                     [](const redis::GroupKeys& of) { return of.newest(); })};
-  FRESHET_CO_TRY(read, co_await redis::read_rest(redis_, lists));
+  std::array lists{redis::PartitionedTopN(keys_, static_cast<std::int64_t>(most),
+                                     [](const redis::PartitionKeys& of) { return of.newest(); })};
+  FRESHET_CO_TRY(read, co_await redis::read_remaining(redis_, lists));
   std::vector<ItemId> out;
   for (const std::string& id : lists.front().members()) out.push_back(ItemId::trusted(id));
   co_return out;
 }
 
 // The hottest to be asked for; nullopt when this second's are known.
-std::optional<redis::GroupHeads> RedisFeedStore::hot_head(UnixSeconds now) const {
+std::optional<redis::PartitionedTopN> RedisFeedStore::hot_head(UnixSeconds now) const {
   if (hot_read_ == now) return std::nullopt;
-  return redis::GroupHeads(keys_, kHotHead,
-                           [](const redis::GroupKeys& of) { return of.rank(hot::kByEngagement); });
+  return redis::PartitionedTopN(keys_, kHotHead,
+                           [](const redis::PartitionKeys& of) { return of.rank(hot::kByEngagement); });
 }
 
 // --- handing out
@@ -293,7 +293,7 @@ Task<Result<Refilled>> RedisFeedStore::swap(const FeedRequest& request, const Re
   for (const ItemId& item : refill.details) items::append_card(command, keys_, item);
   FRESHET_CO_TRY(replies, co_await redis_.run(command));
   Refilled out;
-  out.again = redis::text_at(replies->front(), 0) == "again";
+  out.again = redis::string_at(replies->front(), 0) == "again";
   if (out.again) co_return out;
   FRESHET_CO_TRY(taken, taken_of(replies->front(), clock_()));
   out.page = std::move(taken->page);

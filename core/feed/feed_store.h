@@ -53,7 +53,7 @@ class RedisFeedStore final : public FeedStore {
   Task<Result<Taken>> take_or_refill(const FeedRequest& request, const Page* kept);
   void append_page(redis::Pipeline& out, const redis::Script& script, const FeedRequest& request,
                    const Page* kept) const;
-  std::optional<redis::GroupHeads> hot_head(UnixSeconds now) const;
+  std::optional<redis::PartitionedTopN> hot_head(UnixSeconds now) const;
   seconds acknowledged_ttl() const { return std::max(feed_.buffer_ttl, feed_.replay_window); }
 
   redis::Redis& redis_;

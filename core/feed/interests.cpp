@@ -15,7 +15,7 @@ constexpr std::size_t kMost = 20;  // recall looks at no more
 std::vector<Interest> interests_of(const redis::Reply& members, const InteractionSettings& settings) {
   std::vector<Interest> out;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    const auto member = readers::interaction_member(redis::text_at(members, i));
+    const auto member = readers::interaction_member(redis::string_at(members, i));
     const double weight = member ? readers::interaction_weight(settings, member->kind) : 0;
     if (weight <= 0) continue;
     const auto known = std::find_if(out.begin(), out.end(),

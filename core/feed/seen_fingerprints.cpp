@@ -137,7 +137,7 @@ Result<std::shared_ptr<const SeenView>> SeenFingerprints::view(const redis::Repl
     if (reply.size() == 0 || reply.size() > std::size_t{kSeenDays} - day)
       return fail(ErrorCode::kInternal, "redis_type", {}, "seen-filter: not the reply of MGET");
     for (std::size_t i = 0; i < reply.size(); ++i, ++day) {
-      if (prints.add(redis::text_at(reply, i))) continue;
+      if (prints.add(redis::string_at(reply, i))) continue;
       const Day of = day_of(now) - days(day);
       tell_once("seen_shard_odd", shard_key(of, feed::shard_of(feed::reader_hash(reader), shards_of(of))),
                 "its length is no multiple of three: somebody else wrote into it");

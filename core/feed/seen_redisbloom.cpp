@@ -22,7 +22,7 @@ std::string impression(const ReaderId& reader, const ItemId& item) {
 // BF.INFO: name, value, name, value …
 std::int64_t info(const redis::Reply& reply, std::string_view name) {
   for (std::size_t i = 0; i + 1 < reply.size(); i += 2) {
-    if (redis::text_at(reply, i) == name) return reply[i + 1].integer().value_or(0);
+    if (redis::string_at(reply, i) == name) return reply[i + 1].integer().value_or(0);
   }
   return 0;
 }

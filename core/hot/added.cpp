@@ -118,14 +118,14 @@ class Purge {
   Task<Result<Found>> set_aside_of(const std::vector<std::string>& ids) {
     Pipeline look;
     for (const std::string& id : ids) {
-      look.command(3 + Fields::kLetters.size()).arg("HMGET").arg(keys_.added(visitor_));
+      look.command(3 + Fields::kLetters.size()).arg("HMGET").arg(keys_.contributions(visitor_));
       for (const char letter : Fields::kLetters) look.arg(std::string(1, letter) + ":" + id);
       look.arg("p:" + id);
     }
     look.add("TIME");
     FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
-    const auto time = redis::time_of(found->back());
-    if (!time) co_return tl::unexpected(redis::malformed("TIME"));
+    const auto time = redis::parse_time(found->back());
+    if (!time) co_return tl::unexpected(redis::malformed_reply("TIME"));
     const std::string name = fmt::to_string(time->count());
     Found out;
     std::vector<Aside> asked;
@@ -133,14 +133,14 @@ class Purge {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const redis::Reply& had = (*found)[i];
       Fields fields;
-      for (std::size_t j = 0; j < fields.values.size(); ++j) fields.values[j] = redis::text_at(had, j);
-      const std::string_view before = redis::text_at(had, fields.values.size());
+      for (std::size_t j = 0; j < fields.values.size(); ++j) fields.values[j] = redis::string_at(had, j);
+      const std::string_view before = redis::string_at(had, fields.values.size());
       if (!before.empty()) {
         out.aside.push_back({ids[i], std::string(before)});
         if (!fields.empty()) out.left.push_back(ids[i]);
       } else if (!fields.empty()) {
         asked.push_back({ids[i], set_aside(name, fields)});
-        set.script(scripts::kAddedTake).key(keys_.added(visitor_)).arg(ids[i]);
+        set.script(scripts::kAddedTake).key(keys_.contributions(visitor_)).arg(ids[i]);
         for (const std::string_view value : fields.values) set.arg(value);
         set.arg(asked.back().text);
       }
@@ -167,7 +167,7 @@ class Purge {
     }
     look.add("TIME");
     FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
-    const UnixSeconds read_at{seconds{redis::whole(redis::text_at(found->back(), 0))}};
+    const UnixSeconds read_at{seconds{redis::to_int(redis::string_at(found->back(), 0))}};
     Pipeline set;
     std::vector<bool> is_off(aside.size(), true);
     std::vector<std::size_t> asked;
@@ -189,8 +189,8 @@ class Purge {
 
   // The article without what was set aside, unless it is so already, or was forgotten: false.
   bool append_less(Pipeline& out, const Aside& aside, const redis::Reply& is, UnixSeconds now) const {
-    const auto text = [&](Field field) { return redis::text_at(is, field); };
-    const auto whole = [&](Field field) { return redis::whole(text(field)); };
+    const auto text = [&](Field field) { return redis::string_at(is, field); };
+    const auto whole = [&](Field field) { return redis::to_int(text(field)); };
     const auto number = [&](Field field) { return redis::parse_or_zero<double>(text(field)); };
     if (text(kVersion).empty() || has_name(text(kPurges), aside.name())) return false;
     const Added less = aside.added();
@@ -243,15 +243,15 @@ class Purge {
     for (const Aside* each : items) append_article(look, keys_, each->id);
     look.add("TIME");
     FRESHET_CO_TRY(articles, co_await redis::run_all(redis_, look));
-    const UnixSeconds now{seconds{redis::whole(redis::text_at(articles->back(), 0))}};
+    const UnixSeconds now{seconds{redis::to_int(redis::string_at(articles->back(), 0))}};
     Places places;
     for (std::size_t i = 0; i < items.size(); ++i)
       add_places(places, items[i]->id, article_of((*articles)[i], now, settings_), settings_,
                  items[i]->added().views > 0 ? Leaves::kAll : Leaves::kComputed);
     Pipeline write;
     append_places(write, places, now, settings_, keys_);
-    write.then();
-    for (const Aside* each : items) write.add("HDEL", keys_.added(visitor_), "p:" + each->id);
+    write.barrier();
+    for (const Aside* each : items) write.add("HDEL", keys_.contributions(visitor_), "p:" + each->id);
     FRESHET_CO_TRY(written, co_await redis::run_all(redis_, write));
     co_return Result<void>();
   }
@@ -290,8 +290,8 @@ Added& Added::operator+=(const Added& other) {
   return *this;
 }
 
-Contributions::Contributions(redis::Deferred& deferred, const Settings& settings, redis::Keys keys,
-                             NewName new_name, redis::After after)
+Contributions::Contributions(redis::WriteQueue& deferred, const Settings& settings, redis::Keys keys,
+                             NewName new_name, redis::RunAfter after)
     : deferred_(deferred),
       settings_(settings),
       keys_(std::move(keys)),
@@ -313,7 +313,7 @@ void Contributions::add(const VisitorId& visitor, const Standing& standing, cons
 
 void Contributions::append(Pipeline& out, std::span<const Visitors::value_type* const> visitors) const {
   out.script(scripts::kAdded);
-  for (const auto* each : visitors) out.key(keys_.added(each->first));
+  for (const auto* each : visitors) out.key(keys_.contributions(each->first));
   out.arg(settings_.limits.contribution_ttl.count()).arg(new_name_().substr(0, 8));
   for (const auto* each : visitors) {
     const Visitor& of = each->second;
@@ -332,7 +332,7 @@ void Contributions::append(Pipeline& out, std::span<const Visitors::value_type* 
 // Lost when there is no room at all.
 void Contributions::flush() {
   std::map<unsigned, std::vector<const Visitors::value_type*>> calls;
-  for (const auto& each : visitors_) calls[keys_.call_of(keys_.added(each.first))].push_back(&each);
+  for (const auto& each : visitors_) calls[keys_.slot_or_zero(keys_.contributions(each.first))].push_back(&each);
   Pipeline out;
   for (const auto& [call, visitors] : calls) {
     for (std::size_t from = 0; from < visitors.size(); from += kVisitorsAtOnce)
@@ -347,7 +347,7 @@ std::vector<AddedTo> read_added(const redis::Reply& hash) {
   std::map<std::string_view, Fields> items;
   std::map<std::string_view, Added> aside;
   for (std::size_t i = 0; i + 1 < hash.size(); i += 2) {
-    const std::string_view field = redis::text_at(hash, i), value = redis::text_at(hash, i + 1);
+    const std::string_view field = redis::string_at(hash, i), value = redis::string_at(hash, i + 1);
     if (field.size() <= 2 || field[1] != ':') continue;
     items[field.substr(2)].set(field[0], value);
     if (field[0] == 'p') aside[field.substr(2)] = set_aside_in(value).added();
@@ -366,7 +366,7 @@ std::vector<AddedTo> read_added(const redis::Reply& hash) {
 CameFrom read_came_from(const redis::Reply& hash) {
   CameFrom out;
   for (std::size_t i = 0; i + 1 < hash.size(); i += 2) {
-    const std::string_view field = redis::text_at(hash, i), value = redis::text_at(hash, i + 1);
+    const std::string_view field = redis::string_at(hash, i), value = redis::string_at(hash, i + 1);
     if (field == kNetwork) out.network = value;
     if (field == kBeyond) out.beyond = redis::parse_or_zero<std::int64_t>(value);
   }
@@ -376,7 +376,7 @@ CameFrom read_came_from(const redis::Reply& hash) {
 Task<Result<std::vector<AddedTo>>> added_by(redis::Redis& redis, const redis::Keys& keys,
                                             std::string_view visitor) {
   Pipeline command;
-  command.add("HGETALL", keys.added(visitor));
+  command.add("HGETALL", keys.contributions(visitor));
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis, command));
   co_return read_added(*reply);
 }
@@ -393,7 +393,7 @@ Task<Result<std::vector<AddedTo>>> take_back(redis::Redis& redis, const Settings
     FRESHET_CO_TRY(ok, co_await purge.run(ids, done));
   }
   Pipeline tell;
-  tell.add("INCR", keys.epoch()).then().add("PUBLISH", keys.epoch(), "all");
+  tell.add("INCR", keys.epoch()).barrier().add("PUBLISH", keys.epoch(), "all");
   FRESHET_CO_TRY(told, co_await redis.run(tell));
   co_return done;
 }

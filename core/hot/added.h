@@ -41,15 +41,15 @@ class Contributions {
   using NewName = std::function<std::string()>;  // of which no 8 bytes come twice
 
   // All must outlive this. Nothing is kept when limits.remember is 0.
-  Contributions(redis::Deferred& deferred, const Settings& settings, redis::Keys keys, NewName new_name,
-                redis::After after = {});
+  Contributions(redis::WriteQueue& deferred, const Settings& settings, redis::Keys keys, NewName new_name,
+                redis::RunAfter after = {});
   // Of nobody (an empty id) and of nothing is nothing kept.
   void add(const VisitorId& visitor, const Standing& standing, const ItemId& item, const Added& added);
   void flush();
   std::size_t waiting() const { return waiting_; }
 
  private:
-  redis::Deferred& deferred_;
+  redis::WriteQueue& deferred_;
   const Settings& settings_;
   const redis::Keys keys_;
   const NewName new_name_;

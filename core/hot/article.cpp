@@ -31,7 +31,7 @@ constexpr std::array<std::string_view, 16> kFields{
     "hidden", "v",  "views", "total",   "score",         "viewed", "shown", "nets"};
 
 bool lives(std::string_view renewed, seconds ttl, UnixSeconds now) {
-  return !renewed.empty() && unix_s(now) < redis::whole(renewed) + ttl.count();
+  return !renewed.empty() && unix_s(now) < redis::to_int(renewed) + ttl.count();
 }
 
 }  // namespace
@@ -42,8 +42,8 @@ void append_article(redis::Pipeline& out, const redis::Keys& keys, std::string_v
 }
 
 Article article_of(const redis::Reply& fields, UnixSeconds now, const Settings& settings) {
-  const auto text = [&](Field field) { return redis::text_at(fields, field); };
-  const auto number = [&](Field field) { return redis::whole(text(field)); };
+  const auto text = [&](Field field) { return redis::string_at(fields, field); };
+  const auto number = [&](Field field) { return redis::to_int(text(field)); };
   Article out;
   if (lives(text(kRenewed), settings.engagement.counter_ttl, now)) {
     const std::int64_t pv = number(kPv), uv = std::max<std::int64_t>(0, number(kUv) - number(kCorrection));

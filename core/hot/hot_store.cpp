@@ -25,11 +25,11 @@ Pipeline unlisted(const std::string& article, const std::string& event_key, cons
                   const std::optional<UnixSeconds>& published_at, const std::optional<UnixSeconds>& at,
                   bool may_begin) {
   Pipeline out;
-  out.script(scripts::kUnlisted).key(article);
+  out.script(scripts::kUnverified).key(article);
   if (!event_key.empty()) out.key(event_key);
   out.arg(std::string_view(standing.network).substr(0, kNetworkBytes));
-  redis::optional_time(out, published_at);
-  redis::optional_time(out, at);
+  redis::append_optional_time(out, published_at);
+  redis::append_optional_time(out, at);
   out.arg(may_begin ? 1 : 0);
   return out;
 }
@@ -56,17 +56,17 @@ Task<Result<redis::Reply>> RedisHotStore::ask(const Pipeline& count, const Event
   constexpr int kMostTries = 3;
   for (int attempt = 0;; ++attempt) {
     FRESHET_CO_TRY(counted, co_await redis_.run(count));
-    const bool is_unlisted = redis::says(counted->front().error(), redis::word::kUnlisted);
+    const bool is_unlisted = redis::has_code(counted->front().error(), redis::word::kUnverified);
     if (!counted->front().is_error() || !is_unlisted) co_return std::move(counted->front());
     Pipeline unlisted = unlisted_command(event, false);
     FRESHET_CO_TRY(noted, co_await redis_.run(unlisted));
-    if (noted->front().text() == redis::word::kBegins) {
+    if (noted->front().text() == redis::word::kCreates) {
       FRESHET_CO_TRY(may, co_await expect_room(event.item.view(), event.standing));
       unlisted = unlisted_command(event, true);
       FRESHET_CO_TRY(begun, co_await redis_.run(unlisted));
       noted = std::move(begun);
     }
-    if (noted->front().text() != redis::word::kListed) {
+    if (noted->front().text() != redis::word::kVerified) {
       note_unlisted(event.item.view(), noted->front().text());
       co_return std::move(noted->front());
     }
@@ -82,21 +82,21 @@ Task<Result<void>> RedisHotStore::expect_room(std::string_view id, const Standin
   };
   if (!standing.may_begin) co_return refusal("of this network");
   Pipeline count;
-  const std::string unlisted = keys_.group_with(id).unlisted();
+  const std::string unlisted = keys_.partition_for(id).unverified();
   count.add("ZREMRANGEBYSCORE", unlisted, "-inf", unix_s(wall_now()));
   count.add("ZCARD", unlisted);
   FRESHET_CO_TRY(counts, co_await redis::run_all(redis_, count));
-  const std::int64_t most = settings_.items_unknown_max / keys_.groups();
+  const std::int64_t most = settings_.items_unknown_max / keys_.partition_count();
   if (counts->back().integer().value_or(0) >= most) co_return refusal("of all");
   co_return Result<void>();
 }
 
 // `counted`: what unlisted.lua says of the event.
 void RedisHotStore::note_unlisted(std::string_view id, std::string_view counted) {
-  const auto parts = redis::words(counted);
+  const auto parts = redis::split_words(counted);
   constexpr std::size_t kShown = 5, kNewOfView = 7, kNewOfReport = 8, kReport = 12;  // places of its words
   if (parts.size() <= kNewOfView || parts[parts.size() == kReport ? kNewOfReport : kNewOfView] != "1") return;
-  const std::string unlisted = keys_.group_with(id).unlisted();
+  const std::string unlisted = keys_.partition_for(id).unverified();
   Pipeline note;
   if (parts[kShown] == kNotListed)
     note.add("ZADD", unlisted, unix_s(wall_now() + kUnlistedTtl), id);
@@ -129,8 +129,8 @@ Pipeline RedisHotStore::track_command(const TrackEvent& event) const {
   if (!event.event.empty()) out.key(keys_.track_event(id, event.event.view()));
   out.arg(event.standing.in_uv ? event.visitor.view() : "");
   out.arg(std::min(event.dwell_ms, engagement.dwell_cap_ms));  // a spool's may be of a higher cap
-  redis::optional_time(out, event.published_at);
-  redis::optional_time(out, event.at);
+  redis::append_optional_time(out, event.published_at);
+  redis::append_optional_time(out, event.at);
   out.arg(engagement.session_window.count())
       .arg(engagement.counter_ttl.count())
       .arg(unknown_argument(event.standing));
@@ -143,8 +143,8 @@ Task<Result<TrackCounts>> RedisHotStore::track(const TrackEvent& event) {
   behind_.placing.expect(event.item.view());
   FRESHET_CO_TRY(reply, co_await ask(command, event));
   FRESHET_CO_TRY(text, reply->string());
-  const auto parts = redis::words(*text);
-  if (parts.size() < 11) co_return tl::unexpected(redis::malformed("track"));
+  const auto parts = redis::split_words(*text);
+  if (parts.size() < 11) co_return tl::unexpected(redis::malformed_reply("track"));
   const auto number = [&](std::size_t i) { return redis::parse_or_zero<std::int64_t>(parts[i]); };
   const auto time = [&](std::size_t i) { return UnixSeconds{seconds{number(i)}}; };
   Article article;
@@ -206,9 +206,9 @@ Pipeline RedisHotStore::view_command(const ViewEvent& event, std::int64_t day) c
       .key(keys_.uv_day(id, UnixSeconds{seconds{day * kDaySeconds}}));
   if (!event.event.empty()) out.key(keys_.view_event(id, event.event.view()));
   out.arg(event.standing.in_uv ? std::string_view(event.fingerprint) : "");
-  redis::optional_time(out, event.published_at);
+  redis::append_optional_time(out, event.published_at);
   out.arg(day);
-  redis::optional_time(out, event.at);
+  redis::append_optional_time(out, event.at);
   out.arg(views.dedup_window.count())
       .arg(views.uv_ttl.count())
       .arg(views.counter_ttl.count())
@@ -230,8 +230,8 @@ Task<Result<ViewOutcome>> RedisHotStore::view(const ViewEvent& event) {
     FRESHET_CO_TRY(reply, co_await ask(command, event));
     if (reply->is_error()) {
       const std::string_view line = reply->error();
-      const auto redis_day = redis::says(line, redis::word::kDay)
-                                 ? redis::parse<std::int64_t>(redis::after_word(line))
+      const auto redis_day = redis::has_code(line, redis::word::kDayChanged)
+                                 ? redis::parse<std::int64_t>(redis::after_code(line))
                                  : std::nullopt;
       if (!redis_day || attempt > 0) co_return tl::unexpected(redis::classify(line));
       day_offset_ += *redis_day - day;
@@ -240,8 +240,8 @@ Task<Result<ViewOutcome>> RedisHotStore::view(const ViewEvent& event) {
     }
     FRESHET_CO_TRY(text, reply->string());
     if (*text == "dedup") co_return ViewOutcome{true, false, 0};
-    const auto parts = redis::words(*text);
-    if (parts.size() < 8) co_return tl::unexpected(redis::malformed("view"));
+    const auto parts = redis::split_words(*text);
+    if (parts.size() < 8) co_return tl::unexpected(redis::malformed_reply("view"));
     const auto number = [&](std::size_t i) { return redis::parse_or_zero<double>(parts[i]); };
     const bool first_today = parts[0] == "1", hidden = parts[5] == "1", listed = parts[5] != kNotListed;
     const bool is_new = parts[7] == "1", began = parts.size() > 8 && parts[8] == "1";
@@ -250,7 +250,7 @@ Task<Result<ViewOutcome>> RedisHotStore::view(const ViewEvent& event) {
       behind_.placing.add(kByViews,
                           {.id = event.item.str(),
                            .place = number(3),
-                           .published = UnixSeconds{seconds{redis::whole(parts[4])}},
+                           .published = UnixSeconds{seconds{redis::to_int(parts[4])}},
                            .version = redis::parse_or_zero<std::int64_t>(parts[6]),
                            .views_total = number(2)},
                           {});
@@ -286,12 +286,12 @@ Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector
     append_article(command, keys_, id);
     command.add("SCARD", keys_.uv_day(id, day));
     if (ranks == Ranks::kLeftOut) continue;
-    const redis::GroupKeys group = keys_.group_with(id);
+    const redis::PartitionKeys group = keys_.partition_for(id);
     for (const Model& model : kModels)
       command.add("ZSCORE", group.rank(model), id).add("ZREVRANK", group.rank(model), id);
   }
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
-  const UnixSeconds now{seconds{redis::whole(redis::text_at(replies->front(), 0))}};
+  const UnixSeconds now{seconds{redis::to_int(redis::string_at(replies->front(), 0))}};
   for (std::size_t i = 1; i < replies->size(); i += commands) {
     const redis::Reply* at = &(*replies)[i];
     const Article article = article_of(at[0], now, settings_);
@@ -316,7 +316,7 @@ Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector
       if (const auto above = of[1].integer()) ranked.rank = *above + 1;
     }
   }
-  if (keys_.groups() > 1) {
+  if (keys_.partition_count() > 1) {
     FRESHET_CO_TRY(added, co_await add_other_groups(items, out));
   }
   co_return out;
@@ -331,8 +331,8 @@ Task<Result<void>> RedisHotStore::add_other_groups(const std::vector<ItemId>& it
       for (const Model& model : kModels) {
         Ranked& ranked = stats[i].ranked.at(index_of(model));
         if (!ranked.place || !ranked.rank) continue;
-        for (unsigned g = 0; g < keys_.groups(); ++g) {
-          if (g != keys_.group_of(items[i].view())) what(items[i], ranked, keys_.group(g).rank(model));
+        for (unsigned g = 0; g < keys_.partition_count(); ++g) {
+          if (g != keys_.partition_of(items[i].view())) what(items[i], ranked, keys_.partition(g).rank(model));
         }
       }
     }
@@ -345,7 +345,7 @@ Task<Result<void>> RedisHotStore::add_other_groups(const std::vector<ItemId>& it
   const redis::Reply* at = replies->data();
   each_other([&](const ItemId& item, Ranked& ranked, const std::string&) {
     *ranked.rank += at[0].integer().value_or(0);
-    for (std::size_t i = 0; i < at[1].size(); ++i) *ranked.rank -= redis::text_at(at[1], i) < item.view();
+    for (std::size_t i = 0; i < at[1].size(); ++i) *ranked.rank -= redis::string_at(at[1], i) < item.view();
     at += 2;
   });
   co_return Result<void>();

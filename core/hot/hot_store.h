@@ -22,7 +22,7 @@ class RedisHotStore final : public HotStore {
 
   // What follows behind a reply: of the worker, whose stores share it. All must outlive the store.
   struct Behind {
-    redis::Deferred& deferred;
+    redis::WriteQueue& deferred;
     Placing& placing;
     Contributions& contributions;
   };
@@ -70,7 +70,7 @@ class RedisHotStore final : public HotStore {
 
 // A script: drops those of `members` that are dated into another hour from the bucket of this one,
 // and sets what the index says of it. Harmless when repeated.
-void append_bucket_tidy(redis::Pipeline& out, const redis::GroupKeys& keys, std::int64_t hour,
+void append_bucket_tidy(redis::Pipeline& out, const redis::PartitionKeys& keys, std::int64_t hour,
                         const std::vector<std::string_view>& members = {});
 
 }  // namespace freshet::hot

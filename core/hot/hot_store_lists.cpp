@@ -21,7 +21,7 @@ constexpr std::int64_t kFew = 1000;  // so many of a tag or a window are read in
 
 std::string above(std::int64_t score) { return "(" + std::to_string(score); }
 
-redis::ByGroup by_group(const redis::Keys& keys, const std::vector<ScoredItem>& some) {
+redis::PartitionedCommand by_group(const redis::Keys& keys, const std::vector<ScoredItem>& some) {
   std::vector<std::string_view> ids;
   ids.reserve(some.size());
   for (const ScoredItem& each : some) ids.push_back(each.item.view());
@@ -42,10 +42,10 @@ class Filter {
   Task<Result<std::optional<std::vector<ScoredItem>>>> few() const {
     Pipeline count, list;
     const auto of_tag = [&](Pipeline& out, const char* command) {
-      for (const redis::GroupKeys& each : keys_.every_group()) out.add(command, each.tag(tag_.view()));
+      for (const redis::PartitionKeys& each : keys_.partitions()) out.add(command, each.tagged_items(tag_.view()));
     };
     const auto of_window = [&](Pipeline& out, const char* command) {
-      for (const redis::GroupKeys& each : keys_.every_group())
+      for (const redis::PartitionKeys& each : keys_.partitions())
         out.add(command, each.published(), unix_s(*from_), unix_s(now_));
     };
     if (!tag_.empty()) of_tag(count, "SCARD");
@@ -53,13 +53,13 @@ class Filter {
     FRESHET_CO_TRY(counts, co_await redis::run_all(redis_, count));
     const auto is_few = [&](std::size_t first) {
       std::int64_t all = 0;
-      for (std::size_t i = first; i < first + keys_.groups(); ++i)
+      for (std::size_t i = first; i < first + keys_.partition_count(); ++i)
         all += (*counts)[i].integer().value_or(kFew + 1);
       return all <= kFew;
     };
     if (!tag_.empty() && is_few(0))
       of_tag(list, "SMEMBERS");
-    else if (from_ && is_few(counts->size() - keys_.groups()))
+    else if (from_ && is_few(counts->size() - keys_.partition_count()))
       of_window(list, "ZRANGEBYSCORE");
     else
       co_return std::nullopt;
@@ -67,7 +67,7 @@ class Filter {
     std::vector<ScoredItem> out;
     for (const redis::Reply& ids : *lists) {
       for (std::size_t i = 0; i < ids.size(); ++i)
-        out.push_back({ItemId::trusted(std::string(redis::text_at(ids, i))), 0});
+        out.push_back({ItemId::trusted(std::string(redis::string_at(ids, i))), 0});
     }
     co_return out;
   }
@@ -76,16 +76,16 @@ class Filter {
   Task<Result<std::vector<bool>>> keeps(const std::vector<ScoredItem>& members) const {
     std::vector<bool> out(members.size(), true);
     if (members.empty()) co_return out;
-    const redis::ByGroup of = by_group(keys_, members);
+    const redis::PartitionedCommand of = by_group(keys_, members);
     Pipeline ask;
-    of.append(ask, "ZMSCORE", [](const redis::GroupKeys& group) { return group.published(); });
-    const auto tag = [this](const redis::GroupKeys& group) { return group.tag(tag_.view()); };
+    of.append(ask, "ZMSCORE", [](const redis::PartitionKeys& group) { return group.published(); });
+    const auto tag = [this](const redis::PartitionKeys& group) { return group.tagged_items(tag_.view()); };
     if (!tag_.empty()) of.append(ask, "SMISMEMBER", tag);
     FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, ask));
     for (std::size_t i = 0; i < members.size(); ++i) {
       const auto date = redis::parse<double>(of.text(replies->data(), i));
       out[i] = date ? *date <= number(now_) && (!from_ || *date >= number(*from_)) : !from_;
-      if (!tag_.empty()) out[i] = out[i] && of.is_one(replies->data() + of.commands(), i);
+      if (!tag_.empty()) out[i] = out[i] && of.is_one(replies->data() + of.command_count(), i);
     }
     co_return out;
   }
@@ -111,9 +111,9 @@ Task<Result<RankPage>> page_of(redis::Redis& redis, const redis::Keys& keys, con
                                std::int64_t count) {
   RankPage page;
   if (some.empty()) co_return page;
-  const redis::ByGroup of = by_group(keys, some);
+  const redis::PartitionedCommand of = by_group(keys, some);
   Pipeline scores;
-  of.append(scores, "ZMSCORE", [&](const redis::GroupKeys& group) { return group.rank(model); });
+  of.append(scores, "ZMSCORE", [&](const redis::PartitionKeys& group) { return group.rank(model); });
   FRESHET_CO_TRY(places, co_await redis::run_all(redis, scores));
   FRESHET_CO_TRY(keeps, co_await filter.keeps(some));
   std::vector<ScoredItem> all;
@@ -132,19 +132,19 @@ Task<Result<RankPage>> page_of(redis::Redis& redis, const redis::Keys& keys, con
 // Reads up to `chunk` members of each group that the merge waits for, and gives it those that the
 // filter keeps. Returns how many were read of the group that gave most.
 Task<Result<std::int64_t>> read_more(redis::Redis& redis, const redis::Keys& keys, const Model& model,
-                                     const Filter& filter, redis::GroupMerge& merge, std::int64_t chunk) {
-  const std::vector<unsigned> groups = merge.waits_for();
+                                     const Filter& filter, redis::KWayMerge& merge, std::int64_t chunk) {
+  const std::vector<unsigned> groups = merge.inputs_to_read();
   Pipeline range;
   for (const unsigned each : groups) {
-    const std::int64_t from = merge.read(each);
-    range.add("ZREVRANGE", keys.group(each).rank(model), from, from + chunk - 1, "WITHSCORES");
+    const std::int64_t from = merge.read_count(each);
+    range.add("ZREVRANGE", keys.partition(each).rank(model), from, from + chunk - 1, "WITHSCORES");
   }
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis, range));
-  std::vector<std::vector<redis::Scored>> found;
+  std::vector<std::vector<redis::ScoredMember>> found;
   std::vector<ScoredItem> members;
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    found.push_back(redis::scored((*replies)[i], merge.read(groups[i])));
-    for (const redis::Scored& each : found.back())
+    found.push_back(redis::parse_scored_members((*replies)[i], merge.read_count(groups[i])));
+    for (const redis::ScoredMember& each : found.back())
       members.push_back({ItemId::trusted(each.member), each.score});
   }
   FRESHET_CO_TRY(keeps, co_await filter.keeps(members));
@@ -153,17 +153,17 @@ Task<Result<std::int64_t>> read_more(redis::Redis& redis, const redis::Keys& key
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const std::int64_t read = std::ssize(found[i]);
     most = std::max(most, read);
-    std::erase_if(found[i], [&](const redis::Scored&) { return !(*keeps)[at++]; });
-    merge.give(groups[i], std::move(found[i]), read, read < chunk);
+    std::erase_if(found[i], [&](const redis::ScoredMember&) { return !(*keeps)[at++]; });
+    merge.add(groups[i], std::move(found[i]), read, read < chunk);
   }
   co_return most;
 }
 
 }  // namespace
 
-void append_bucket_tidy(Pipeline& out, const redis::GroupKeys& keys, std::int64_t hour,
+void append_bucket_tidy(Pipeline& out, const redis::PartitionKeys& keys, std::int64_t hour,
                         const std::vector<std::string_view>& members) {
-  out.script(scripts::kBucketTidy).key(keys.current_index()).key(keys.current(hour)).key(keys.published());
+  out.script(scripts::kBucketTidy).key(keys.current_bucket_index()).key(keys.current_bucket(hour)).key(keys.published());
   out.arg(hour);
   for (const std::string_view each : members) out.arg(each);
 }
@@ -174,10 +174,10 @@ Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
   const std::int64_t now = wall_ms().count(), slice = settings_.list.rebuild_interval.count();
   // The list is at least as new as what is read of it first, and the epoch at least as new as both.
   Pipeline read;
-  read.add("HMGET", keys_.list_meta(query), "built_ms", "epoch").then();
-  read.add("GET", keys_.list(query)).then();
+  read.add("HMGET", keys_.list_meta(query), "built_ms", "epoch").barrier();
+  read.add("GET", keys_.list(query)).barrier();
   read.add("GET", keys_.epoch());
-  for (const redis::GroupKeys& each : keys_.every_group()) {
+  for (const redis::PartitionKeys& each : keys_.partitions()) {
     const std::string hidden = each.hidden();
     read.add("ZREVRANGEBYSCORE", hidden, now / 1000, "-inf", "WITHSCORES", "LIMIT", 0, 1);
     read.add("ZRANGEBYSCORE", hidden, above(now / 1000), "(inf", "WITHSCORES", "LIMIT", 0, 1);
@@ -185,14 +185,14 @@ Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, read));
   const redis::Reply& meta = (*replies)[0];
   CachedList out;
-  out.built_ms = redis::parse_or_zero<std::int64_t>(redis::text_at(meta, 0));
+  out.built_ms = redis::parse_or_zero<std::int64_t>(redis::string_at(meta, 0));
   out.epoch = (*replies)[2].is_nil() ? "0" : std::string((*replies)[2].text());
-  bool holds = redis::text_at(meta, 1) == out.epoch;
+  bool holds = redis::string_at(meta, 1) == out.epoch;
   const std::int64_t built_s = out.built_ms / 1000;
   for (std::size_t i = 3; i < replies->size(); i += 2) {
-    const auto last_end = redis::parse<double>(redis::text_at((*replies)[i], 1));
+    const auto last_end = redis::parse<double>(redis::string_at((*replies)[i], 1));
     holds = holds && !(last_end && *last_end > static_cast<double>(built_s));
-    const auto next = redis::parse<double>(redis::text_at((*replies)[i + 1], 1));
+    const auto next = redis::parse<double>(redis::string_at((*replies)[i + 1], 1));
     if (!next) continue;
     const milliseconds due(static_cast<std::int64_t>(std::ceil(*next)) * 1000 - now);
     out.due = std::min(out.due.value_or(due), due);
@@ -234,23 +234,23 @@ Task<Result<RankPage>> RedisHotStore::rank_page(const ListQuery& query, RankPlac
     if (*few)
       co_return co_await page_of(redis_, keys_, *query.model, filter, std::move(**few), offset, count);
   }
-  from.resize(keys_.groups());
-  redis::GroupMerge merge(from);
+  from.resize(keys_.partition_count());
+  redis::KWayMerge merge(from);
   RankPage page;
-  std::int64_t left = redis::share_of(kMostMembersRead, keys_.groups());
+  std::int64_t left = redis::read_size(kMostMembersRead, keys_.partition_count());
   for (std::int64_t chunk = filter.some() ? std::max(count, kFirstChunk) : count;; chunk *= 2) {
     while (std::ssize(page.items) < count) {
-      auto next = merge.take();
+      auto next = merge.pop();
       if (!next) break;
       page.items.push_back({ItemId::trusted(std::move(next->member)), next->score});
     }
-    if (merge.at_end()) co_return page;
+    if (merge.is_exhausted()) co_return page;
     if (std::ssize(page.items) == count || left == 0) break;
-    const std::int64_t share = std::min(redis::share_of(chunk, keys_.groups()), left);
+    const std::int64_t share = std::min(redis::read_size(chunk, keys_.partition_count()), left);
     FRESHET_CO_TRY(read, co_await read_more(redis_, keys_, *query.model, filter, merge, share));
     left -= *read;
   }
-  page.next = merge.taken();
+  page.next = merge.consumed();
   co_return page;
 }
 
@@ -258,15 +258,15 @@ Task<Result<RankPage>> RedisHotStore::rank_page(const ListQuery& query, RankPlac
 
 Task<Result<std::vector<BucketBound>>> RedisHotStore::buckets() {
   Pipeline command;
-  for (const redis::GroupKeys& each : keys_.every_group())
-    command.add("ZRANGE", each.current_index(), 0, -1, "WITHSCORES");
+  for (const redis::PartitionKeys& each : keys_.partitions())
+    command.add("ZRANGE", each.current_bucket_index(), 0, -1, "WITHSCORES");
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   std::vector<BucketBound> out;
-  for (unsigned group = 0; group < keys_.groups(); ++group) {
+  for (unsigned group = 0; group < keys_.partition_count(); ++group) {
     const redis::Reply& index = (*replies)[group];
     for (std::size_t i = 0; i + 1 < index.size(); i += 2) {
-      out.push_back({{redis::parse_or_zero<std::int64_t>(redis::text_at(index, i)), group},
-                     redis::parse_or_zero<double>(redis::text_at(index, i + 1))});
+      out.push_back({{redis::parse_or_zero<std::int64_t>(redis::string_at(index, i)), group},
+                     redis::parse_or_zero<double>(redis::string_at(index, i + 1))});
     }
   }
   co_return out;
@@ -275,37 +275,37 @@ Task<Result<std::vector<BucketBound>>> RedisHotStore::buckets() {
 Task<Result<std::vector<BucketMember>>> RedisHotStore::bucket_heads(const std::vector<BucketName>& buckets,
                                                                     std::int64_t offset, std::int64_t count) {
   std::vector<BucketMember> out;
-  std::vector<std::vector<std::size_t>> of_group(keys_.groups());
+  std::vector<std::vector<std::size_t>> of_group(keys_.partition_count());
   for (std::size_t k = 0; k < buckets.size(); ++k) of_group[buckets[k].group].push_back(k);
   for (bool again = !buckets.empty(); again;) {
     again = false;
     out.clear();
     Pipeline read, dates, tidy;
     for (const BucketName& each : buckets) {
-      const std::string bucket = keys_.group(each.group).current(each.hour);
+      const std::string bucket = keys_.partition(each.group).current_bucket(each.hour);
       read.add("ZREVRANGE", bucket, offset, offset + count - 1, "WITHSCORES");
     }
-    for (unsigned g = 0; g < keys_.groups(); ++g) {
+    for (unsigned g = 0; g < keys_.partition_count(); ++g) {
       if (of_group[g].empty()) continue;
-      read.command(2 + of_group[g].size()).arg("ZMSCORE").arg(keys_.group(g).current_index());
+      read.command(2 + of_group[g].size()).arg("ZMSCORE").arg(keys_.partition(g).current_bucket_index());
       for (const std::size_t k : of_group[g]) read.arg(buckets[k].hour);
     }
     FRESHET_CO_TRY(heads, co_await redis::run_all(redis_, read));
     std::vector<ScoredItem> all;
     for (std::size_t k = 0; k < buckets.size(); ++k) {
-      for (redis::Scored& each : redis::scored((*heads)[k], 0))
+      for (redis::ScoredMember& each : redis::parse_scored_members((*heads)[k], 0))
         all.push_back({ItemId::trusted(std::move(each.member)), each.score});
     }
     std::vector<std::string_view> bounds(buckets.size());  // what the index says
     std::size_t reply = buckets.size();
     for (const auto& some : of_group) {
-      for (std::size_t i = 0; i < some.size(); ++i) bounds[some[i]] = redis::text_at((*heads)[reply], i);
+      for (std::size_t i = 0; i < some.size(); ++i) bounds[some[i]] = redis::string_at((*heads)[reply], i);
       if (!some.empty()) ++reply;
     }
-    const redis::ByGroup of = by_group(keys_, all);
+    const redis::PartitionedCommand of = by_group(keys_, all);
     redis::Replies published;
     if (!all.empty()) {
-      of.append(dates, "ZMSCORE", [](const redis::GroupKeys& group) { return group.published(); });
+      of.append(dates, "ZMSCORE", [](const redis::PartitionKeys& group) { return group.published(); });
       FRESHET_CO_TRY(found, co_await redis::run_all(redis_, dates));
       published = std::move(*found);
     }
@@ -317,16 +317,16 @@ Task<Result<std::vector<BucketMember>>> RedisHotStore::bucket_heads(const std::v
       for (const std::size_t end = at + head.size() / 2; at < end; ++at) {
         const auto text = of.text(published.data(), at);
         // Beyond the cap of hot:published it has no date there.
-        const std::int64_t date = text.empty() ? hour * kHourSeconds : redis::whole(text);
+        const std::int64_t date = text.empty() ? hour * kHourSeconds : redis::to_int(text);
         if (std::floor(static_cast<double>(date) / kHourSeconds) == static_cast<double>(hour))
           out.push_back({all[at].item, all[at].score, UnixSeconds{seconds{date}}, group});
         else
           strangers.push_back(all[at].item.view());
       }
-      const bool bounded = offset > 0 || bounds[k] == redis::text_at(head, 1);
+      const bool bounded = offset > 0 || bounds[k] == redis::string_at(head, 1);
       again = again || !strangers.empty();
       if (bounded && strangers.empty()) continue;
-      append_bucket_tidy(tidy, keys_.group(group), hour, strangers);
+      append_bucket_tidy(tidy, keys_.partition(group), hour, strangers);
     }
     if (tidy.empty()) break;
     FRESHET_CO_TRY(tidied, co_await redis::run_all(redis_, tidy));

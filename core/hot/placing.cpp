@@ -27,25 +27,25 @@ void optional_number(Pipeline& out, const std::optional<double>& value) {
 
 // Of one group.
 void append_to(const Model& model, Pipeline& out, std::span<const Place* const> places, UnixSeconds now,
-               const Settings& settings, const redis::GroupKeys& keys, std::int64_t most, Rank rank) {
+               const Settings& settings, const redis::PartitionKeys& keys, std::int64_t most, Rank rank) {
   const bool computed = model.base != nullptr, next = computed && rank == Rank::kNext;
   out.script(scripts::kPlace)
-      .key(next ? keys.rank_next(model) : keys.rank(model))
-      .key(next ? keys.placed_next(model) : keys.placed(model))
+      .key(next ? keys.staging_rank(model) : keys.rank(model))
+      .key(next ? keys.staging_rank_versions(model) : keys.rank_versions(model))
       .key(keys.published())
       .key(keys.hidden())
       .key(keys.meta())
-      .key(keys.unplaced());
+      .key(keys.unranked());
   std::map<std::int64_t, std::size_t> buckets;  // hour → which key, from 1
   if (!computed) {
-    out.key(keys.current_index());
+    out.key(keys.current_bucket_index());
     for (const Place* each : places) {
       const std::int64_t hour = hour_of(each->published);
-      if (buckets.emplace(hour, 8 + buckets.size()).second) out.key(keys.current(hour));
+      if (buckets.emplace(hour, 8 + buckets.size()).second) out.key(keys.current_bucket(hour));
     }
   }
   out.arg(computed ? formula_argument(settings) : "")
-      .arg(redis::kSchema)
+      .arg(redis::kSchemaVersion)
       .arg(next ? "next" : "formula")
       .arg(floor_at(model, now, settings))
       .arg(most)
@@ -99,19 +99,19 @@ void add_places(Places& to, const std::string& id, const Article& article, const
 
 std::int64_t most_of_group(const Settings& settings, const redis::Keys& keys) {
   constexpr std::int64_t kSpare = 1000;
-  return std::min(settings.list.max_members, settings.list.max_members / keys.groups() + kSpare);
+  return std::min(settings.list.max_members, settings.list.max_members / keys.partition_count() + kSpare);
 }
 
 std::size_t append_places(Pipeline& out, const Places& places, UnixSeconds now, const Settings& settings,
                           const redis::Keys& keys, Rank rank) {
   std::size_t of_first = 0;
   for (const Model& model : kModels) {
-    std::vector<std::vector<const Place*>> of_group(keys.groups());
-    for (const Place& each : places.at(index_of(model))) of_group[keys.group_of(each.id)].push_back(&each);
-    for (unsigned g = 0; g < keys.groups(); ++g) {
+    std::vector<std::vector<const Place*>> of_group(keys.partition_count());
+    for (const Place& each : places.at(index_of(model))) of_group[keys.partition_of(each.id)].push_back(&each);
+    for (unsigned g = 0; g < keys.partition_count(); ++g) {
       for (std::span<const Place* const> left = of_group[g]; !left.empty();) {
         const auto some = left.first(std::min(left.size(), kOfCall));
-        append_to(model, out, some, now, settings, keys.group(g), most_of_group(settings, keys), rank);
+        append_to(model, out, some, now, settings, keys.partition(g), most_of_group(settings, keys), rank);
         if (index_of(model) == 0) ++of_first;
         left = left.subspan(some.size());
       }
@@ -129,7 +129,7 @@ Task<Result<std::int64_t>> place_articles(redis::Redis& redis, std::span<const s
     read.add("TIME");
     for (const std::string& id : some) append_article(read, keys, id);
     FRESHET_CO_TRY(found, co_await redis::run_all(redis, read));
-    const UnixSeconds now{seconds{redis::whole(redis::text_at(found->front(), 0))}};
+    const UnixSeconds now{seconds{redis::to_int(redis::string_at(found->front(), 0))}};
     Places places;
     for (std::size_t i = 0; i < some.size(); ++i) {
       const Article article = article_of((*found)[i + 1], now, settings);
@@ -145,7 +145,7 @@ Task<Result<std::int64_t>> place_articles(redis::Redis& redis, std::span<const s
   co_return placed;
 }
 
-Placing::Placing(redis::Deferred& deferred, const Settings& settings, redis::Keys keys, redis::After after,
+Placing::Placing(redis::WriteQueue& deferred, const Settings& settings, redis::Keys keys, redis::RunAfter after,
                  CrashJournal* note)
     : deferred_(deferred),
       settings_(settings),

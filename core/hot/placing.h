@@ -70,7 +70,7 @@ class Placing {
 
   // All must outlive this. Without `after` whoever uses it calls flush(). `note`: where others find
   // what a killed worker left unplaced; null: nowhere.
-  Placing(redis::Deferred& deferred, const Settings& settings, redis::Keys keys, redis::After after = {},
+  Placing(redis::WriteQueue& deferred, const Settings& settings, redis::Keys keys, redis::RunAfter after = {},
           CrashJournal* note = nullptr);
   // Before an event of the article is counted.
   void expect(std::string_view id) { noted_.add(id, CrashJournalWriter::Clock::now()); }
@@ -82,7 +82,7 @@ class Placing {
   std::size_t waiting() const { return waiting_; }
 
  private:
-  redis::Deferred& deferred_;
+  redis::WriteQueue& deferred_;
   const Settings& settings_;
   const redis::Keys keys_;
   redis::FlushTimer timer_;

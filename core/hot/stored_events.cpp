@@ -9,7 +9,7 @@ namespace {
 constexpr std::string_view kTrack = "track", kView = "view";
 constexpr std::size_t kTrackFields = 13, kViewFields = 10;
 
-void add(redis::StoredEvent& out, const Standing& standing) {
+void add(redis::SpoolRecord& out, const Standing& standing) {
   out.add(standing.network).add(standing.may_begin ? 1 : 0).add(standing.in_uv ? 1 : 0);
 }
 Standing standing_of(const std::vector<std::string_view>& fields, std::size_t at) {
@@ -28,8 +28,8 @@ Id id_of(std::string_view text) {
 
 }  // namespace
 
-redis::StoredEvent stored(const TrackEvent& event) {
-  redis::StoredEvent out(kTrack);
+redis::SpoolRecord stored(const TrackEvent& event) {
+  redis::SpoolRecord out(kTrack);
   out.add(event.item.view()).add(event.visitor.view()).add(event.session.view()).add(event.dwell_ms);
   out.add(event.published_at).add(event.event.view()).add(event.at).add(event.unproven ? 1 : 0);
   out.add(event.counted_as.view());
@@ -37,8 +37,8 @@ redis::StoredEvent stored(const TrackEvent& event) {
   return out;
 }
 
-redis::StoredEvent stored(const ViewEvent& event) {
-  redis::StoredEvent out(kView);
+redis::SpoolRecord stored(const ViewEvent& event) {
+  redis::SpoolRecord out(kView);
   out.add(event.item.view()).add(event.fingerprint).add(event.published_at).add(event.event.view());
   out.add(event.at).add(event.counted_as.view());
   add(out, event.standing);
@@ -56,7 +56,7 @@ std::string_view visitor_in(const std::vector<std::string_view>& fields) {
 
 Task<Result<void>> apply(HotStore& store, const std::vector<std::string_view>& fields) {
   if (fields.size() != (fields.front() == kTrack ? kTrackFields : kViewFields))
-    co_return redis::not_an_event();
+    co_return redis::malformed_event();
   if (fields.front() == kTrack) {
     const TrackEvent event{.item = id_of<ItemId>(fields[1]),
                            .visitor = id_of<VisitorId>(fields[2]),

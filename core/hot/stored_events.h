@@ -10,8 +10,8 @@
 namespace freshet::hot {
 
 // REQUIRES: `event` has an id and a time.
-redis::StoredEvent stored(const TrackEvent& event);
-redis::StoredEvent stored(const ViewEvent& event);
+redis::SpoolRecord stored(const TrackEvent& event);
+redis::SpoolRecord stored(const ViewEvent& event);
 
 // Whether fields_of() an event are of this room.
 bool is_ours(const std::vector<std::string_view>& fields);

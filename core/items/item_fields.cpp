@@ -48,7 +48,7 @@ std::optional<Item> item_of(const ItemId& id, const ItemValues& values) {
   item.text = std::string(text);
   item.author = std::string(author);
   item.url = std::string(url);
-  for (const std::string_view tag : redis::words(tags))
+  for (const std::string_view tag : redis::split_words(tags))
     item.tags.push_back(TagName::trusted(std::string(tag)));
   item.update_time = time_of(updated);
   item.hidden = hidden == "1";

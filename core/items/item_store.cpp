@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 8> kCardFields{"published_at", "title",  
                                                       "tags",         "update_time", "hidden", "deleted"};
 constexpr std::size_t kOfLists = 5, kTags = 4, kHidden = 6, kDeleted = 7;
 
-std::int64_t hour_of(std::string_view date) { return redis::whole(date) / kHourSeconds; }
+std::int64_t hour_of(std::string_view date) { return redis::to_int(date) / kHourSeconds; }
 
 }  // namespace
 
@@ -33,7 +33,7 @@ RedisItemStore::RedisItemStore(redis::Redis& redis, const Settings& settings, re
     : redis_(redis),
       settings_(settings),
       keys_(std::move(keys)),
-      stream_max_(tell == Tell::kRecorder ? keys_.share_of(settings.recorder.stream_max_len) : kNoStream) {}
+      stream_max_(tell == Tell::kRecorder ? keys_.per_partition(settings.recorder.stream_max_len) : kNoStream) {}
 
 Task<Result<void>> RedisItemStore::put(const Item& item) {
   std::vector<Change> one;
@@ -79,10 +79,10 @@ Task<Result<void>> RedisItemStore::write(std::vector<Change> changes) {
 
 Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
   Pipeline command;
-  std::vector<std::int64_t> more(keys_.groups());
-  for (const Change& each : changes) ++more[keys_.group_of(each.item->id.view())];
+  std::vector<std::int64_t> more(keys_.partition_count());
+  for (const Change& each : changes) ++more[keys_.partition_of(each.item->id.view())];
   for (unsigned group = 0; group < more.size(); ++group) {
-    if (more[group] > 0) command.add("XLEN", keys_.group(group).stream());
+    if (more[group] > 0) command.add("XLEN", keys_.partition(group).stream());
   }
   const std::size_t streams = command.size();
   for (const Change& each : changes) {
@@ -96,18 +96,18 @@ Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
   for (std::size_t i = 0; i < streams && stream_max_ != kNoStream; ++i) {
     // An empty stream of many takes any batch: else one that is uneven would never be taken.
     const std::int64_t waiting = (*replies)[i].integer().value_or(0);
-    if (waiting + more[i] > stream_max_ && (waiting > 0 || keys_.groups() == 1))
+    if (waiting + more[i] > stream_max_ && (waiting > 0 || keys_.partition_count() == 1))
       co_return redis::stream_full();
   }
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const redis::Reply &was = (*replies)[streams + 2 * i], &dates = (*replies)[streams + 2 * i + 1];
     Change& change = changes[i];
-    change.rev = redis::text_at(was, 0);
+    change.rev = redis::string_at(was, 0);
     for (std::size_t field = 0; field < kCardFields.size(); ++field)
-      change.old[field] = redis::text_at(was, field + 1);
-    change.old_date = std::string(redis::text_at(dates, dates[0].is_nil() ? 1 : 0));
+      change.old[field] = redis::string_at(was, field + 1);
+    change.old_date = std::string(redis::string_at(dates, dates[0].is_nil() ? 1 : 0));
     change.gone.clear();
-    for (const std::string_view tag : redis::words(change.old[kTags])) {
+    for (const std::string_view tag : redis::split_words(change.old[kTags])) {
       const auto& now = change.item->tags;
       const bool kept =
           std::any_of(now.begin(), now.end(), [&](const TagName& t) { return t.view() == tag; });
@@ -123,7 +123,7 @@ Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_once(std
   if (stream_max_ != kNoStream) {
     for (const Change& each : changes) append_entry(command, each);
   }
-  command.then();
+  command.barrier();
   for (const Change& each : changes) append_put(command, each);
   for (const Change& each : changes) hot::append_article(command, keys_, each.item->id.view());
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
@@ -190,16 +190,16 @@ RedisItemStore::Shows RedisItemStore::changed(const Change& change) {
 
 void RedisItemStore::append_places(Pipeline& out, const Change& change) const {
   const Item& item = *change.item;
-  const redis::GroupKeys group = keys_.group_with(item.id.view());
+  const redis::PartitionKeys group = keys_.partition_for(item.id.view());
   out.script(scripts::kItemPlaces)
       .key(group.published())
-      .key(group.current_index())
+      .key(group.current_bucket_index())
       .key(group.hidden())
       .key(group.newest())
-      .key(group.current(hour_of(change.old_date)));
-  for (const hot::Model& model : hot::kModels) out.key(group.rank(model)).key(group.placed(model));
-  for (const std::string_view tag : change.gone) out.key(group.tag(tag));
-  for (const TagName& tag : item.tags) out.key(group.tag(tag.view()));
+      .key(group.current_bucket(hour_of(change.old_date)));
+  for (const hot::Model& model : hot::kModels) out.key(group.rank(model)).key(group.rank_versions(model));
+  for (const std::string_view tag : change.gone) out.key(group.tagged_items(tag));
+  for (const TagName& tag : item.tags) out.key(group.tagged_items(tag.view()));
   const std::int64_t date = unix_s(item.published_at);
   out.arg(item.id.view()).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0).arg(date);
   out.arg(std::to_string(date) != change.old_date ? 1 : 0).arg(settings_.engagement.counter_ttl.count());
@@ -208,7 +208,7 @@ void RedisItemStore::append_places(Pipeline& out, const Change& change) const {
 
 void RedisItemStore::append_entry(Pipeline& out, const Change& change) const {
   const std::string_view id = change.item->id.view();
-  const std::string stream = keys_.group_with(id).stream();
+  const std::string stream = keys_.partition_for(id).stream();
   if (change.remove) {
     out.add("XADD", stream, "*", "op", kOpDelete, "id", id);
     return;
@@ -246,7 +246,7 @@ void append_item(Pipeline& out, const redis::Keys& keys, const ItemId& id) {
 
 std::optional<Item> item_of(const ItemId& id, const redis::Reply& fields) {
   ItemValues values;
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = redis::text_at(fields, i);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = redis::string_at(fields, i);
   return item_of(id, values);
 }
 
@@ -269,16 +269,16 @@ void append_card(Pipeline& out, const redis::Keys& keys, const ItemId& id) {
 ItemCard card_of(const redis::Reply& fields) {
   ItemCard card;
   card.known = fields.size() > 0 && !fields[0].is_nil();
-  if (card.known) card.shown_from = UnixSeconds{seconds{redis::whole(redis::text_at(fields, 0))}};
-  if (redis::text_at(fields, 6) == "1") card.shown_from = kNever;
-  card.deleted = redis::text_at(fields, 7) == "1";
+  if (card.known) card.shown_from = UnixSeconds{seconds{redis::to_int(redis::string_at(fields, 0))}};
+  if (redis::string_at(fields, 6) == "1") card.shown_from = kNever;
+  card.deleted = redis::string_at(fields, 7) == "1";
   if (!card.known) return card;
-  card.title = std::string(redis::text_at(fields, 1));
-  card.url = std::string(redis::text_at(fields, 2));
-  card.author = std::string(redis::text_at(fields, 3));
-  for (const std::string_view tag : redis::words(redis::text_at(fields, 4))) card.tags.emplace_back(tag);
-  const std::string_view updated = redis::text_at(fields, 5);
-  card.update_time = redis::whole(updated.empty() ? redis::text_at(fields, 0) : updated);
+  card.title = std::string(redis::string_at(fields, 1));
+  card.url = std::string(redis::string_at(fields, 2));
+  card.author = std::string(redis::string_at(fields, 3));
+  for (const std::string_view tag : redis::split_words(redis::string_at(fields, 4))) card.tags.emplace_back(tag);
+  const std::string_view updated = redis::string_at(fields, 5);
+  card.update_time = redis::to_int(updated.empty() ? redis::string_at(fields, 0) : updated);
   card.json = json_of(card);
   return card;
 }

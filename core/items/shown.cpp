@@ -10,7 +10,7 @@
 
 namespace freshet::items {
 
-Shown::Shown(redis::Deferred& deferred, redis::Keys keys, redis::After after)
+Shown::Shown(redis::WriteQueue& deferred, redis::Keys keys, redis::RunAfter after)
     : deferred_(deferred), keys_(std::move(keys)), timer_(std::move(after), kEvery, [this] { flush(); }) {}
 
 void Shown::add(std::span<const ItemId> items) {
@@ -25,7 +25,7 @@ void Shown::flush() {
   std::map<unsigned, std::vector<std::pair<std::string, std::int64_t>>> calls;
   for (const auto& [item, count] : counts_) {
     std::string key = keys_.article(item.view());
-    const unsigned call = keys_.call_of(key);
+    const unsigned call = keys_.slot_or_zero(key);
     calls[call].emplace_back(std::move(key), count);
   }
   redis::Pipeline out;

@@ -20,7 +20,7 @@ class Shown {
   static constexpr std::size_t kAtOnce = 250;  // of a command
 
   // `deferred` must outlive this.
-  Shown(redis::Deferred& deferred, redis::Keys keys, redis::After after = {});
+  Shown(redis::WriteQueue& deferred, redis::Keys keys, redis::RunAfter after = {});
   // Once more of each. No round trip; written kEvery after the first that waits, or when kMost
   // items wait: one command for each kAtOnce, one inner one for each item. Lost with the process,
   // or when Redis is away.
@@ -30,7 +30,7 @@ class Shown {
   std::uint64_t total() const { return total_; }          // ever added, repetitions counted
 
  private:
-  redis::Deferred& deferred_;
+  redis::WriteQueue& deferred_;
   const redis::Keys keys_;
   redis::FlushTimer timer_;
   std::unordered_map<ItemId, std::int64_t> counts_;

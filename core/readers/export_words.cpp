@@ -43,7 +43,7 @@ constexpr std::string_view find(std::string_view pattern) {
 
 static_assert(std::all_of(redis::kKeyPatterns.begin(), redis::kKeyPatterns.end(),
                           [](const redis::KeyPattern& key) {
-                            return (key.about == redis::About::kNobody) == find(key.pattern).empty();
+                            return (key.subject == redis::Subject::kNone) == find(key.pattern).empty();
                           }),
               "every key that is about a reader, and no other, has words");
 

@@ -12,8 +12,8 @@ namespace {
 constexpr seconds kRenewed{86400};  // a TTL at most once in so long: that is enough
 }  // namespace
 
-Interests::Interests(redis::Deferred& deferred, const Settings& settings, redis::Keys keys,
-                     redis::After after)
+Interests::Interests(redis::WriteQueue& deferred, const Settings& settings, redis::Keys keys,
+                     redis::RunAfter after)
     : deferred_(deferred),
       settings_(settings),
       keys_(std::move(keys)),
@@ -32,12 +32,12 @@ void Interests::flush() {
   redis::Pipeline out;
   std::map<unsigned, std::vector<std::size_t>> calls;
   for (std::size_t i = 0; i < waiting_.size(); ++i)
-    calls[keys_.call_of(keys_.interactions(waiting_[i].first.view()))].push_back(i);
+    calls[keys_.slot_or_zero(keys_.interactions(waiting_[i].first.view()))].push_back(i);
   for (const auto& [call, readers] : calls) {
     out.script(scripts::kReaderPut);
     for (const std::size_t i : readers) {
       const std::string_view reader = waiting_[i].first.view();
-      out.key(keys_.interactions(reader)).key(keys_.earlier(reader));
+      out.key(keys_.interactions(reader)).key(keys_.archived_interactions(reader));
     }
     out.arg(kept.max_kept).arg(kept.ttl.count()).arg(kept.max_archived());
     out.arg(std::min(kRenewed, kept.ttl / 8).count());

@@ -19,7 +19,7 @@ class Interests {
   static constexpr std::size_t kMost = 64;  // reports of a command
 
   // All must outlive this.
-  Interests(redis::Deferred& deferred, const Settings& settings, redis::Keys keys, redis::After after = {});
+  Interests(redis::WriteQueue& deferred, const Settings& settings, redis::Keys keys, redis::RunAfter after = {});
   // A report on a page view. Reading for feed.interest_min_dwell or longer makes the item the
   // newest of the reader's interests, kEvery after the first that waits or when kMost wait: no
   // round trip, one command, three inner ones for each. Lost with the process, or when Redis is
@@ -29,7 +29,7 @@ class Interests {
   std::size_t waiting() const { return waiting_.size(); }
 
  private:
-  redis::Deferred& deferred_;
+  redis::WriteQueue& deferred_;
   const Settings& settings_;
   const redis::Keys keys_;
   redis::FlushTimer timer_;

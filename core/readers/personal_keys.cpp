@@ -22,16 +22,16 @@ Task<Result<PersonalPage>> scan_personal(redis::Redis& redis, const redis::Keys&
   command.add("SCAN", cursor, "COUNT", kPageKeys);
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis, command));
   PersonalPage page;
-  page.cursor = std::string(redis::text_at(*reply, 0));
+  page.cursor = std::string(redis::string_at(*reply, 0));
   const redis::Reply found = (*reply)[1];
   page.looked_at = found.size();
   for (std::size_t i = 0; i < found.size(); ++i) {
-    const std::string_view key = redis::text_at(found, i);
+    const std::string_view key = redis::string_at(found, i);
     const redis::KeyPattern* const pattern = keys.pattern_of(key);
-    if (pattern == nullptr || pattern->about == redis::About::kNobody) continue;
-    if (pattern->about == redis::About::kMembers)
+    if (pattern == nullptr || pattern->subject == redis::Subject::kNone) continue;
+    if (pattern->subject == redis::Subject::kMembers)
       page.sets.push_back({std::string(key), pattern->type == "zset"});
-    else if (names.contains(std::string(redis::part_of(*keys.plain(key), pattern->part))))
+    else if (names.contains(std::string(redis::key_segment(*keys.strip_prefix(key), pattern->segment))))
       page.keys.emplace_back(key);
   }
   co_return page;

@@ -13,7 +13,7 @@
 namespace freshet::readers {
 
 inline UnixSeconds time_at(const redis::Reply& reply, std::size_t index) {
-  return UnixSeconds{seconds{redis::whole(redis::text_at(reply, index))}};
+  return UnixSeconds{seconds{redis::to_int(redis::string_at(reply, index))}};
 }
 
 inline Result<void> outcome(const redis::Reply& reply) {

@@ -25,7 +25,7 @@ std::vector<Viewed> viewed_of(const redis::Reply& pairs) {
   std::vector<Viewed> out;
   out.reserve(pairs.size() / 2);
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2)
-    out.push_back({ItemId::trusted(std::string(redis::text_at(pairs, i))), time_at(pairs, i + 1)});
+    out.push_back({ItemId::trusted(std::string(redis::string_at(pairs, i))), time_at(pairs, i + 1)});
   return out;
 }
 
@@ -35,7 +35,7 @@ using Times = std::unordered_map<std::string_view, std::string_view>;
 Times times_of(const redis::Reply& fields) {
   Times out;
   for (std::size_t i = 0; i + 1 < fields.size(); i += 2)
-    out.emplace(redis::text_at(fields, i), redis::text_at(fields, i + 1));
+    out.emplace(redis::string_at(fields, i), redis::string_at(fields, i + 1));
   return out;
 }
 
@@ -45,7 +45,7 @@ std::string_view time_text(const Times& times, ViewKind kind, std::string_view i
   return found == times.end() ? std::string_view() : found->second;
 }
 UnixSeconds time_in(const Times& times, ViewKind kind, std::string_view item) {
-  return UnixSeconds{seconds{redis::whole(time_text(times, kind, item))}};
+  return UnixSeconds{seconds{redis::to_int(time_text(times, kind, item))}};
 }
 
 // The newest items of a history, each once: another program may have written the list, and repeats
@@ -57,7 +57,7 @@ std::vector<Viewed> viewed_of(const redis::Reply& list, ViewKind kind, const Tim
   std::vector<Viewed> out;
   std::unordered_set<std::string_view> known;
   for (std::size_t i = 0; i < list.size() && std::ssize(out) < most; ++i) {
-    const std::string_view item = redis::text_at(list, i);
+    const std::string_view item = redis::string_at(list, i);
     if (known.insert(item).second)
       out.push_back({ItemId::trusted(std::string(item)), time_in(times, kind, item)});
   }
@@ -86,7 +86,7 @@ std::vector<Viewed> joining(const std::vector<Viewed>& here, const std::vector<V
 
 }  // namespace
 
-RedisReaderStore::RedisReaderStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings,
+RedisReaderStore::RedisReaderStore(redis::Redis& redis, redis::WriteQueue& deferred, const Settings& settings,
                                    redis::Keys keys, NewEventId new_event_id)
     : redis_(redis),
       deferred_(deferred),
@@ -94,7 +94,7 @@ RedisReaderStore::RedisReaderStore(redis::Redis& redis, redis::Deferred& deferre
       interactions_(settings.interactions),
       feedback_(settings.feedback),
       keys_(std::move(keys)),
-      stream_max_(keys_.share_of(settings.recorder.stream_max_len)),
+      stream_max_(keys_.per_partition(settings.recorder.stream_max_len)),
       reject_unknown_(settings.items_unknown == "reject"),
       new_event_id_(std::move(new_event_id)) {}
 
@@ -116,12 +116,12 @@ Result<void> RedisReaderStore::expect_known(const redis::Reply& known) {
 
 void RedisReaderStore::append_view(Pipeline& out, const View& view, std::optional<seconds> joins) const {
   out.script(scripts::kReaderView)
-      .key(keys_.views_of(view.kind, view.reader.view()))
-      .key(keys_.views_at(view.reader.view()))
-      .key(keys_.reader_events(view.reader.view()));
+      .key(keys_.view_history(view.kind, view.reader.view()))
+      .key(keys_.view_times(view.reader.view()))
+      .key(keys_.reader_event_ids(view.reader.view()));
   out.arg(view.item.view()).arg(letter_of(view.kind)).arg(history_.size);
   out.arg(joins.value_or(history_.ttl).count());
-  redis::optional_time(out, view.at);
+  redis::append_optional_time(out, view.at);
   // A page may send one id with its view and with what its reader did.
   out.arg(view.event.empty() ? std::string() : "view:" + view.event.str()).arg(joins ? 1 : 0);
 }
@@ -140,13 +140,13 @@ Task<Result<void>> RedisReaderStore::viewed(const View& view) {
 }
 
 void RedisReaderStore::append_history(Pipeline& out, const ReaderId& reader, ViewKind kind) const {
-  out.add("LRANGE", keys_.views_of(kind, reader.view()), 0, kRepeats * history_.size - 1);
+  out.add("LRANGE", keys_.view_history(kind, reader.view()), 0, kRepeats * history_.size - 1);
 }
 
 Task<Result<std::vector<Viewed>>> RedisReaderStore::views(const ReaderId& reader, ViewKind kind) {
   Pipeline command;
   append_history(command, reader, kind);
-  command.add("HGETALL", keys_.views_at(reader.view()));
+  command.add("HGETALL", keys_.view_times(reader.view()));
   FRESHET_CO_TRY(replies, co_await run_all(redis_, command));
   co_return viewed_of((*replies)[0], kind, times_of((*replies)[1]), history_.size);
 }
@@ -158,13 +158,13 @@ void RedisReaderStore::append_forget(Pipeline& out, const ReaderId& reader, View
                                      UnixSeconds cleared) const {
   const Times known = times_of(times);
   std::unordered_set<std::string_view> items;
-  for (std::size_t i = 0; i < list.size(); ++i) items.insert(redis::text_at(list, i));
+  for (std::size_t i = 0; i < list.size(); ++i) items.insert(redis::string_at(list, i));
   for (const auto& [field, time] : known) {
     if (field.starts_with(std::string(letter_of(kind)) + ":")) items.insert(field.substr(2));
   }
   out.script(scripts::kReaderForget)
-      .key(keys_.views_of(kind, reader.view()))
-      .key(keys_.views_at(reader.view()));
+      .key(keys_.view_history(kind, reader.view()))
+      .key(keys_.view_times(reader.view()));
   out.arg(letter_of(kind)).arg(unix_s(cleared)).arg(history_.ttl.count());
   for (const std::string_view item : items) {
     if (time_in(known, kind, item) <= until) out.arg(item).arg(time_text(known, kind, item));
@@ -175,9 +175,9 @@ Task<Result<void>> RedisReaderStore::clear_views(const ReaderId& reader, ViewKin
   // The mark first: it refuses an older view that another worker's spool applies after the look.
   Pipeline look, forget;
   append_forget(look, reader, kind, {}, {}, {}, until.value_or(UnixSeconds::max()));
-  look.then();
-  look.add("LRANGE", keys_.views_of(kind, reader.view()), 0, -1)
-      .add("HGETALL", keys_.views_at(reader.view()))
+  look.barrier();
+  look.add("LRANGE", keys_.view_history(kind, reader.view()), 0, -1)
+      .add("HGETALL", keys_.view_times(reader.view()))
       .add("TIME");
   FRESHET_CO_TRY(found, co_await run_all(redis_, look));
   const UnixSeconds latest = until ? std::min(*until, time_at((*found)[3], 0)) : UnixSeconds::max();
@@ -190,8 +190,8 @@ Task<Result<void>> RedisReaderStore::merge_views(const ReaderId& from, const Rea
   if (from == to) co_return Result<void>();
   Pipeline look, join, forget;
   for (const ReaderId* reader : {&to, &from}) {
-    for (const ViewKind kind : kViewKinds) look.add("LRANGE", keys_.views_of(kind, reader->view()), 0, -1);
-    look.add("HGETALL", keys_.views_at(reader->view()));
+    for (const ViewKind kind : kViewKinds) look.add("LRANGE", keys_.view_history(kind, reader->view()), 0, -1);
+    look.add("HGETALL", keys_.view_times(reader->view()));
   }
   look.add("TIME");
   FRESHET_CO_TRY(found, co_await run_all(redis_, look));
@@ -227,11 +227,11 @@ Task<Result<ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
   const std::string_view id = reader.view();
   Pipeline command;
   for (const ViewKind kind : kViewKinds) append_history(command, reader, kind);
-  command.add("HGETALL", keys_.views_at(id))
+  command.add("HGETALL", keys_.view_times(id))
       .add("ZREVRANGE", keys_.interactions(id), 0, interactions_.max_kept - 1, "WITHSCORES")
       .add("ZREVRANGEBYSCORE", keys_.not_interested(id), "+inf",
            "(" + std::to_string(unix_s(wall_now() - feedback_.ttl)), "WITHSCORES", "LIMIT", 0, feedback_.max_items)
-      .add("GET", keys_.earlier(id));
+      .add("GET", keys_.archived_interactions(id));
   FRESHET_CO_TRY(replies, co_await run_all(redis_, command));
   const redis::Replies& found = *replies;
   const Times times = times_of(found[2]);
@@ -241,7 +241,7 @@ Task<Result<ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
   const redis::Reply& done = found[3];
   out.done.reserve(done.size() / 2);
   for (std::size_t i = 0; i + 1 < done.size(); i += 2) {
-    const auto member = interaction_member(redis::text_at(done, i));
+    const auto member = interaction_member(redis::string_at(done, i));
     if (!member) continue;
     out.done.push_back({ItemId::trusted(std::string(member->item)), member->kind, time_at(done, i + 1)});
   }

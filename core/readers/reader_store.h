@@ -26,7 +26,7 @@ class RedisReaderStore final : public ReaderStore {
   using Time = std::optional<UnixSeconds>;          // nullopt: now, by Redis' clock
 
   // `redis` and `deferred` must outlive this.
-  RedisReaderStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings, redis::Keys keys,
+  RedisReaderStore(redis::Redis& redis, redis::WriteQueue& deferred, const Settings& settings, redis::Keys keys,
                    NewEventId new_event_id);
 
   // Errors also: kNotFound "unknown_item" (reject; 1 RTT more).
@@ -82,7 +82,7 @@ class RedisReaderStore final : public ReaderStore {
                      const redis::Reply& times, UnixSeconds until, UnixSeconds cleared) const;
 
   redis::Redis& redis_;
-  redis::Deferred& deferred_;
+  redis::WriteQueue& deferred_;
   const HistorySettings history_;
   const InteractionSettings interactions_;
   const FeedbackSettings feedback_;

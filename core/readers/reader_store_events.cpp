@@ -32,7 +32,7 @@ std::optional<InteractionMember> interaction_member(std::string_view member) {
 
 void RedisReaderStore::append_memory(Pipeline& out, std::string_view reader, std::string_view event,
                                      UnixSeconds at) const {
-  const std::string events = keys_.reader_events(reader);
+  const std::string events = keys_.reader_event_ids(reader);
   out.add("ZREMRANGEBYSCORE", events, "-inf", unix_s(at - redis::kEventTtl));
   out.add("ZADD", events, "GT", unix_s(at), event);
   out.add("ZREMRANGEBYRANK", events, 0, -kMostEvents - 1);
@@ -42,17 +42,17 @@ void RedisReaderStore::append_memory(Pipeline& out, std::string_view reader, std
 void RedisReaderStore::append_change(Pipeline& effect, Pipeline& entry, const Change& change,
                                      UnixSeconds at) const {
   const std::string_view reader = change.reader, item = change.item, reason = change.reason;
-  const std::string stream = keys_.group_with(reader).stream();
+  const std::string stream = keys_.partition_for(reader).stream();
   effect.script(scripts::kReaderPut);
   if (!change.letter.empty()) {
-    effect.key(keys_.interactions(reader)).key(keys_.earlier(reader)).arg(interactions_.max_kept);
+    effect.key(keys_.interactions(reader)).key(keys_.archived_interactions(reader)).arg(interactions_.max_kept);
     effect.arg(interactions_.ttl.count()).arg(interactions_.max_archived()).arg(0).arg(unix_s(at));
     effect.arg(std::string(change.letter).append(":").append(item)).arg("");
     entry.add("XADD", stream, "*", "op", kOpInteraction, "reader", reader, "item", item, "kind",
               change.letter, "at", unix_s(at));
     return;
   }
-  effect.key(keys_.not_interested(reader)).key(keys_.not_interested_why(reader)).arg(feedback_.max_items);
+  effect.key(keys_.not_interested(reader)).key(keys_.not_interested_reasons(reader)).arg(feedback_.max_items);
   effect.arg(feedback_.ttl.count()).arg("").arg(0).arg(unix_s(at)).arg(item).arg(reason);
   entry.command(reason.empty() ? 11 : 13).arg("XADD").arg(stream).arg("*").arg("op").arg(kOpDismiss);
   entry.arg("reader").arg(reader).arg("item").arg(item).arg("at").arg(unix_s(at));
@@ -65,17 +65,17 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::write(const std::vecto
   Pipeline look, commands, entries, memory, forget;
   look.add("TIME");
   std::vector<std::size_t> waiting(
-      keys_.groups());  // of each group: which reply; 0: nothing is written there
-  std::vector<std::int64_t> room(keys_.groups(), stream_max_);
+      keys_.partition_count());  // of each group: which reply; 0: nothing is written there
+  std::vector<std::int64_t> room(keys_.partition_count(), stream_max_);
   for (const Change& each : changes) {
-    std::size_t& reply = waiting[keys_.group_of(each.reader)];
+    std::size_t& reply = waiting[keys_.partition_of(each.reader)];
     if (reply != 0) continue;
     reply = look.size();
-    look.add("XLEN", keys_.group_with(each.reader).stream());
+    look.add("XLEN", keys_.partition_for(each.reader).stream());
   }
   const std::size_t first = look.size();
   for (const Change& each : changes) {
-    look.add("ZSCORE", keys_.reader_events(each.reader), each.event);
+    look.add("ZSCORE", keys_.reader_event_ids(each.reader), each.event);
     if (reject_unknown_) append_known(look, each.item);
   }
   FRESHET_CO_TRY(found, co_await redis_.run(look));
@@ -89,9 +89,9 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::write(const std::vecto
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const Change& each = changes[i];
     const redis::Reply& applied = *known++;
-    const bool again = redis::whole(applied.text()) > unix_s(now - redis::kEventTtl) ||
+    const bool again = redis::to_int(applied.text()) > unix_s(now - redis::kEventTtl) ||
                        events.contains({each.reader, each.event});
-    const unsigned group = keys_.group_of(each.reader);
+    const unsigned group = keys_.partition_of(each.reader);
     answers[i] = outcome(applied);
     if (answers[i]) answers[i] = outcome((*found)[waiting[group]]);
     if (reject_unknown_ && !again && answers[i]) answers[i] = expect_known(*known);
@@ -108,14 +108,14 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::write(const std::vecto
     append_memory(memory, each.reader, each.event, now);
   }
   if (written.empty()) co_return answers;
-  commands.then().append(entries).then().append(memory);
+  commands.barrier().append(entries).barrier().append(memory);
   FRESHET_CO_TRY(replies, co_await redis_.run(commands));
   for (std::size_t k = 0; k < written.size(); ++k) {
     Result<void>& answer = answers[written[k]];
     answer = outcome((*replies)[k]);
     if (answer) answer = outcome((*replies)[written.size() + k]);
     const Change& each = changes[written[k]];
-    if (!answer && !each.event.empty()) forget.add("ZREM", keys_.reader_events(each.reader), each.event);
+    if (!answer && !each.event.empty()) forget.add("ZREM", keys_.reader_event_ids(each.reader), each.event);
   }
   if (!forget.empty()) (void)co_await redis_.run(forget);  // it may be tried again
   co_return answers;
@@ -155,9 +155,9 @@ Task<Result<void>> RedisReaderStore::dismiss(const Dismissal& dismissal) {
   if (!answers->front() || !dismissal.at) co_return answers->front();
   // It waited in a spool. Looked at behind it: who undoes it later says so first and then looks.
   Pipeline look;
-  look.add("ZSCORE", keys_.reader_events(reader), undoing_of(item));
+  look.add("ZSCORE", keys_.reader_event_ids(reader), undoing_of(item));
   FRESHET_CO_TRY(undone, co_await redis::run_one(redis_, look));
-  const UnixSeconds at{seconds{redis::whole(undone->text())}};
+  const UnixSeconds at{seconds{redis::to_int(undone->text())}};
   Result<void> out;
   if (at >= *dismissal.at) out = co_await undo_dismissal(dismissal.reader, dismissal.item, at);
   co_return out;
@@ -173,16 +173,16 @@ Result<void> RedisReaderStore::dismiss_later(const Dismissal& dismissal) {
 Task<Result<void>> RedisReaderStore::undo_dismissal(const ReaderId& reader, const ItemId& item, Time at) {
   const std::string_view id = reader.view();
   Pipeline look, undo;
-  const std::string stream = keys_.group_with(id).stream();
+  const std::string stream = keys_.partition_for(id).stream();
   look.add("TIME").add("XLEN", stream).add("ZSCORE", keys_.not_interested(id), item.view());
   FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
   const UnixSeconds now = time_at((*found)[0], 0), when = std::min(at.value_or(now), now);
-  if (redis::whole((*found)[2].text()) > unix_s(when)) co_return Result<void>();  // it came later
+  if (redis::to_int((*found)[2].text()) > unix_s(when)) co_return Result<void>();  // it came later
   if ((*found)[1].integer().value_or(0) >= stream_max_) co_return redis::stream_full();
   append_memory(undo, id, undoing_of(item.view()), when);  // one from before may still wait in a spool
-  undo.script(scripts::kReaderUndismiss).key(keys_.not_interested(id)).key(keys_.not_interested_why(id));
+  undo.script(scripts::kReaderUndismiss).key(keys_.not_interested(id)).key(keys_.not_interested_reasons(id));
   undo.arg(item.view()).arg(unix_s(when));
-  undo.then().add("XADD", stream, "*", "op", kOpUndismiss, "reader", id, "item", item.view(), "at",
+  undo.barrier().add("XADD", stream, "*", "op", kOpUndismiss, "reader", id, "item", item.view(), "at",
                   unix_s(when));
   FRESHET_CO_TRY(undone, co_await redis::run_all(redis_, undo));
   co_return Result<void>();

@@ -18,7 +18,7 @@ std::string host_name() {
 
 std::optional<milliseconds> score_of(const redis::Reply& read, std::string_view name) {
   for (std::size_t i = 0; i + 1 < read.size(); i += 2) {
-    if (redis::text_at(read, i) == name) return milliseconds(redis::whole(redis::text_at(read, i + 1)));
+    if (redis::string_at(read, i) == name) return milliseconds(redis::to_int(redis::string_at(read, i + 1)));
   }
   return std::nullopt;
 }
@@ -27,7 +27,7 @@ std::optional<milliseconds> score_of(const redis::Reply& read, std::string_view 
 
 SpoolWatch::SpoolWatch(const SpoolSettings& settings, const redis::Keys& keys)
     : folder_(settings.path),
-      key_(keys.spools()),
+      key_(keys.spools_empty_at()),
       name_(host_name() + ":" + settings.path),
       max_age_(settings.max_age) {}
 
@@ -39,7 +39,7 @@ redis::Pipeline SpoolWatch::answer(const redis::Reply& read) const {
   const auto said = score_of(read, name_), asked = last_erasure(read);
   if (said && (!asked || *said >= *asked)) return out;
   const milliseconds now = wall_ms();  // before the look: what comes after it is of after it
-  const bool waits = redis::Spool::any_waits(folder_);
+  const bool waits = redis::Spool::any_pending(folder_);
   if (!said)
     out.add("ZADD", key_, "NX", (waits ? now - max_age_ : now).count(), name_);
   else if (!waits)
@@ -50,8 +50,8 @@ redis::Pipeline SpoolWatch::answer(const redis::Reply& read) const {
 std::vector<std::string> silent_since(const redis::Reply& read, milliseconds at) {
   std::vector<std::string> out;
   for (std::size_t i = 0; i + 1 < read.size(); i += 2) {
-    const std::string_view name = redis::text_at(read, i);
-    const milliseconds said(redis::whole(redis::text_at(read, i + 1)));
+    const std::string_view name = redis::string_at(read, i);
+    const milliseconds said(redis::to_int(redis::string_at(read, i + 1)));
     if (name != kErasure && said < at) out.emplace_back(name);
   }
   return out;

@@ -22,30 +22,30 @@ EventId event_of(std::string_view text) { return EventId::trusted(std::string(te
 
 }  // namespace
 
-redis::StoredEvent stored(const View& view) {
-  redis::StoredEvent out(kHistory);
+redis::SpoolRecord stored(const View& view) {
+  redis::SpoolRecord out(kHistory);
   out.add(view.reader.view()).add(view.item.view()).add(word_of(view.kind));
   return out.add(view.event.view()).add(view.at);
 }
 
-redis::StoredEvent stored(const ReaderEvent& event) {
-  redis::StoredEvent out(kInteraction);
+redis::SpoolRecord stored(const ReaderEvent& event) {
+  redis::SpoolRecord out(kInteraction);
   out.add(event.reader.view()).add(event.item.view()).add(std::string(1, kind_of(event.kind).letter));
   return out.add(event.event.view()).add(event.at);
 }
 
-redis::StoredEvent stored(const Dismissal& dismissal) {
-  redis::StoredEvent out(kDismissal);
+redis::SpoolRecord stored(const Dismissal& dismissal) {
+  redis::SpoolRecord out(kDismissal);
   out.add(dismissal.reader.view()).add(dismissal.item.view()).add(dismissal.reason);
   return out.add(dismissal.event.view()).add(dismissal.at);
 }
 
-redis::StoredEvent stored_undo(const ReaderId& reader, const ItemId& item, UnixSeconds at) {
-  return redis::StoredEvent(kUndo).add(reader.view()).add(item.view()).add(at);
+redis::SpoolRecord stored_undo(const ReaderId& reader, const ItemId& item, UnixSeconds at) {
+  return redis::SpoolRecord(kUndo).add(reader.view()).add(item.view()).add(at);
 }
 
-redis::StoredEvent stored_clear(const ReaderId& reader, ViewKind kind, UnixSeconds until) {
-  return redis::StoredEvent(kClear).add(reader.view()).add(word_of(kind)).add(until);
+redis::SpoolRecord stored_clear(const ReaderId& reader, ViewKind kind, UnixSeconds until) {
+  return redis::SpoolRecord(kClear).add(reader.view()).add(word_of(kind)).add(until);
 }
 
 std::string_view reader_in(const std::vector<std::string_view>& fields) {
@@ -57,7 +57,7 @@ Task<Result<void>> apply(ReaderStore& store, const std::vector<std::string_view>
   const auto is = [&](std::string_view word, std::size_t size) {
     return kind == word && fields.size() == size;
   };
-  Result<void> done = redis::not_an_event();
+  Result<void> done = redis::malformed_event();
   if (is(kHistory, 6)) {
     const View view{reader_of(fields[1]), item_of(fields[2]), kind_of(fields[3]), event_of(fields[4]),
                     time_of(fields[5])};

@@ -10,13 +10,13 @@
 namespace freshet::readers {
 
 // REQUIRES: each has a time.
-redis::StoredEvent stored(const View& view);
-redis::StoredEvent stored(const ReaderEvent& event);
-redis::StoredEvent stored(const Dismissal& dismissal);
+redis::SpoolRecord stored(const View& view);
+redis::SpoolRecord stored(const ReaderEvent& event);
+redis::SpoolRecord stored(const Dismissal& dismissal);
 // Of whom the event of these fields is; "" when it is none.
 std::string_view reader_in(const std::vector<std::string_view>& fields);
-redis::StoredEvent stored_undo(const ReaderId& reader, const ItemId& item, UnixSeconds at);
-redis::StoredEvent stored_clear(const ReaderId& reader, ViewKind kind, UnixSeconds until);
+redis::SpoolRecord stored_undo(const ReaderId& reader, const ItemId& item, UnixSeconds at);
+redis::SpoolRecord stored_clear(const ReaderId& reader, ViewKind kind, UnixSeconds until);
 
 // Applies what fields_of() such an event are, as its time says. RTT and errors: the store's;
 // kInvalid "spool_format" when it is none of these.

@@ -17,7 +17,7 @@ using redis::Pipeline;
 
 static_assert(std::all_of(redis::kKeyPatterns.begin(), redis::kKeyPatterns.end(),
                           [](const redis::KeyPattern& key) {
-                            return key.about != redis::About::kReader || key.type == "string" ||
+                            return key.subject != redis::Subject::kReader || key.type == "string" ||
                                    key.type == "hash" || key.type == "list" || key.type == "zset";
                           }),
               "append_read() reads every key about a reader");
@@ -56,11 +56,11 @@ bool is_mark(std::string_view member) { return member.starts_with(':'); }
 void add_values(const redis::Reply& reply, std::string_view type, std::vector<std::string>& out) {
   if (const auto text = reply.string()) out.emplace_back(*text);
   for (std::size_t k = 0; k < reply.size(); ++k) {
-    if (type == "zset" && is_mark(redis::text_at(reply, k))) {
+    if (type == "zset" && is_mark(redis::string_at(reply, k))) {
       ++k;  // and its score
       continue;
     }
-    out.emplace_back(redis::text_at(reply, k));
+    out.emplace_back(redis::string_at(reply, k));
   }
 }
 
@@ -106,7 +106,7 @@ Task<Result<void>> Users::read_keys(const std::vector<std::string>& keys, Export
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const redis::Reply& reply = (*replies)[i];
     const redis::KeyPattern& pattern = *keys_.pattern_of(keys[i]);
-    StoredKey stored{words_for(pattern), *keys_.plain(keys[i]), std::string(pattern.type), {}};
+    StoredKey stored{words_for(pattern), *keys_.strip_prefix(keys[i]), std::string(pattern.type), {}};
     add_values(reply, stored.type, stored.values);
     if (!stored.values.empty()) out.keys.push_back(std::move(stored));  // else it expired meanwhile
   }
@@ -123,7 +123,7 @@ Task<Result<void>> Users::read_members(const std::vector<Membership>& sets, cons
   auto reply = replies->begin();
   for (const Membership& each : sets) {
     StoredKey stored{
-        words_for(*keys_.pattern_of(each.key)), *keys_.plain(each.key), each.sorted ? "zset" : "set", {}};
+        words_for(*keys_.pattern_of(each.key)), *keys_.strip_prefix(each.key), each.sorted ? "zset" : "set", {}};
     for (const std::string& name : names) {
       if (each.sorted && !reply->is_nil()) {
         stored.values.push_back(name);
@@ -141,10 +141,10 @@ Task<Result<void>> Users::read_members(const std::vector<Membership>& sets, cons
 // What cannot be read is said in the export: the rest of it is worth something without.
 Task<void> Users::read_rows(const ReaderId& reader, std::int64_t from, Export& out) {
   Pipeline command;
-  command.add("HMGET", keys_.lease(), "holder", "database");
+  command.add("HMGET", keys_.recorder_lease(), "holder", "database");
   const auto lease = co_await redis::run_one(redis_, command);
-  const std::string holder(lease ? redis::text_at(*lease, 0) : "");
-  const std::string belongs_to(lease ? redis::text_at(*lease, 1) : "");
+  const std::string holder(lease ? redis::string_at(*lease, 0) : "");
+  const std::string belongs_to(lease ? redis::string_at(*lease, 1) : "");
   const std::string elsewhere = "ask the host that records" + (holder.empty() ? "" : ": " + holder);
   if (!recorder_.enabled) {
     out.no_database = elsewhere;
@@ -173,26 +173,26 @@ Task<void> Users::read_rows(const ReaderId& reader, std::int64_t from, Export& o
 // --- erasure
 
 Task<Result<std::string>> Users::forget(const ReaderId& reader) {
-  const std::string id = new_job_id_(), job = keys_.job(id), spools = keys_.spools();
+  const std::string id = new_job_id_(), job = keys_.job(id), spools = keys_.spools_empty_at();
   Pipeline look, ask;
-  const std::string stream = keys_.group_with(reader.view()).stream();
+  const std::string stream = keys_.partition_for(reader.view()).stream();
   look.add("TIME").add("XLEN", stream).add("ZSCORE", spools, kErasure);
   FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
-  if ((*found)[1].integer().value_or(0) >= keys_.share_of(recorder_.stream_max_len))
+  if ((*found)[1].integer().value_or(0) >= keys_.per_partition(recorder_.stream_max_len))
     co_return redis::stream_full();
   const std::int64_t now =
-      redis::time_of((*found)[0]).value_or(std::chrono::microseconds{}) / milliseconds{1};
-  const std::int64_t last = redis::whole((*found)[2].text()),
+      redis::parse_time((*found)[0]).value_or(std::chrono::microseconds{}) / milliseconds{1};
+  const std::int64_t last = redis::to_int((*found)[2].text()),
                      ttl = redis::tombstone_ttl(spool_.max_age).count();
   for (const std::string& name : hashes_.all(reader))
-    ask.add("SET", keys_.erased(name), now / 1000, "EX", ttl);
+    ask.add("SET", keys_.tombstone(name), now / 1000, "EX", ttl);
   // Who was silent since the last erasure for as long as a spool is kept is gone.
   if (last > 0 && now - last > milliseconds(spool_.max_age).count())
     ask.add("ZREMRANGEBYSCORE", spools, "-inf", "(" + std::to_string(last));
   ask.add("ZADD", spools, now, kErasure);
   ask.add("HSET", job, "state", "queued", "done", 0, "total", 0, "failed", 0, "at", now);
   ask.add("EXPIRE", job, ttl);
-  ask.then().add("XADD", stream, "*", "op", kOpErase, "reader", reader.view(), "job", id);
+  ask.barrier().add("XADD", stream, "*", "op", kOpErase, "reader", reader.view(), "job", id);
   FRESHET_CO_TRY(asked, co_await redis::run_all(redis_, ask));
   co_return id;
 }
@@ -204,13 +204,13 @@ Task<Result<Job>> Users::job(const EventId& id) {
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   const redis::Reply* const reply = replies->data();
   Job out;
-  out.state = std::string(redis::text_at(*reply, 0));
+  out.state = std::string(redis::string_at(*reply, 0));
   if (out.state.empty()) co_return fail(ErrorCode::kNotFound, "unknown_job", "id");
-  out.done = redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 1));
-  out.total = redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 2));
-  out.failed = redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 3));
-  const milliseconds at(redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 4)));
-  const seconds now(redis::parse_or_zero<std::int64_t>(redis::text_at((*replies)[1], 0)));
+  out.done = redis::parse_or_zero<std::int64_t>(redis::string_at(*reply, 1));
+  out.total = redis::parse_or_zero<std::int64_t>(redis::string_at(*reply, 2));
+  out.failed = redis::parse_or_zero<std::int64_t>(redis::string_at(*reply, 3));
+  const milliseconds at(redis::parse_or_zero<std::int64_t>(redis::string_at(*reply, 4)));
+  const seconds now(redis::parse_or_zero<std::int64_t>(redis::string_at((*replies)[1], 0)));
   // What is older than a spool may be is dropped unread.
   if (out.state == "done" && at.count() > 0 && now - at <= spool_.max_age)
     out.hosts = silent_since((*replies)[2], at);
@@ -225,7 +225,7 @@ Task<Result<bool>> was_erased(redis::Redis& redis, const std::string& tombstone,
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis, command));
   const auto erased = redis::parse<std::int64_t>(replies->front().text());
   if (!erased) co_return false;
-  const auto now = redis::parse_or_zero<std::int64_t>(redis::text_at((*replies)[1], 0));
+  const auto now = redis::parse_or_zero<std::int64_t>(redis::string_at((*replies)[1], 0));
   co_return seconds{now} - age <= seconds{*erased} + kTolerance;
 }
 

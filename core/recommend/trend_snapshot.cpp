@@ -19,7 +19,7 @@ constexpr std::size_t kChunkItems = 125;
 // Of a longer text the beginning says what it is about.
 constexpr std::size_t kMostText = 16UL * 1024;
 
-UnixSeconds at(std::string_view text) { return UnixSeconds{seconds{redis::whole(text)}}; }
+UnixSeconds at(std::string_view text) { return UnixSeconds{seconds{redis::to_int(text)}}; }
 
 // Whether its content must be known here, since the model has none.
 bool is_new(const model::Model* model, std::string_view id) { return model != nullptr && !model->find(id); }
@@ -53,25 +53,25 @@ Task<Result<std::vector<LiveItem>>> TrendReader::read(std::shared_ptr<const mode
 }
 
 Task<Result<std::vector<std::string>>> TrendReader::heads() {
-  using redis::GroupHeads, redis::GroupKeys;
+  using redis::PartitionedTopN, redis::PartitionKeys;
   std::array lists{
-      GroupHeads(keys_, settings_.trend_items, [](const GroupKeys& of) { return of.rank(hot::kByViews); }),
-      GroupHeads(keys_, settings_.trend_items, [](const GroupKeys& of) { return of.rank(hot::kByEngagement); }),
-      GroupHeads(
-          keys_, settings_.newest_items, [](const GroupKeys& of) { return of.newest(); }, unix_s(wall_now()))};
+      PartitionedTopN(keys_, settings_.trend_items, [](const PartitionKeys& of) { return of.rank(hot::kByViews); }),
+      PartitionedTopN(keys_, settings_.trend_items, [](const PartitionKeys& of) { return of.rank(hot::kByEngagement); }),
+      PartitionedTopN(
+          keys_, settings_.newest_items, [](const PartitionKeys& of) { return of.newest(); }, unix_s(wall_now()))};
   Pipeline command;
-  command.add("GET", keys_.epoch()).then();  // what is read is never older than it
-  for (GroupHeads& each : lists) each.append(command);
+  command.add("GET", keys_.epoch()).barrier();  // what is read is never older than it
+  for (PartitionedTopN& each : lists) each.append(command);
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   const std::string epoch(replies->front().text());
   if (epoch != epoch_) known_.clear();
   epoch_ = epoch;
   const redis::Reply* at = &(*replies)[1];
-  for (GroupHeads& each : lists) each.take(at);
-  FRESHET_CO_TRY(rest, co_await redis::read_rest(redis_, lists));
+  for (PartitionedTopN& each : lists) each.consume(at);
+  FRESHET_CO_TRY(rest, co_await redis::read_remaining(redis_, lists));
   std::vector<std::string> ids;
   std::unordered_set<std::string> taken;
-  for (const GroupHeads& each : lists) {
+  for (const PartitionedTopN& each : lists) {
     for (const std::string& id : each.members()) {
       if (taken.insert(id).second) ids.push_back(id);
     }
@@ -90,17 +90,17 @@ TrendReader::Known TrendReader::known_of(const std::string& id, const redis::Rep
                                          const redis::Reply& first_seen, bool with_content) const {
   Known known;
   known.read = Clock::now();
-  known.put = !redis::text_at(fields, 0).empty();
-  known.hidden = redis::text_at(fields, 4) == "1";
+  known.put = !redis::string_at(fields, 0).empty();
+  known.hidden = redis::string_at(fields, 4) == "1";
   known.item.id = id;
-  known.item.title = std::string(redis::text_at(fields, 1));
-  known.item.author = std::string(redis::text_at(fields, 2));
-  for (const std::string_view tag : redis::words(redis::text_at(fields, 3)))
+  known.item.title = std::string(redis::string_at(fields, 1));
+  known.item.author = std::string(redis::string_at(fields, 2));
+  for (const std::string_view tag : redis::split_words(redis::string_at(fields, 3)))
     known.item.tags.emplace_back(tag);
-  known.item.published = at(known.put ? redis::text_at(fields, 0) : first_seen.text());
+  known.item.published = at(known.put ? redis::string_at(fields, 0) : first_seen.text());
   known.with_content = with_content;
   if (with_content) {
-    const std::string_view text = redis::text_at(fields, 5).substr(0, kMostText);
+    const std::string_view text = redis::string_at(fields, 5).substr(0, kMostText);
     known.content = model::content_terms(known.item.title, text, known.item.tags);
   }
   return known;

@@ -14,7 +14,7 @@
 namespace freshet::recorder {
 namespace {
 
-using redis::value_of;
+using redis::field_value;
 
 bool is_time(std::string_view text) {
   const auto value = redis::parse<std::int64_t>(text);
@@ -29,7 +29,7 @@ Result<void> check_values(const items::ItemValues& values) {
     if (date && !is_time(values[i])) return fail(ErrorCode::kInvalid, "bad_time", std::string(name));
     if (!utf8::is_valid(values[i])) return fail(ErrorCode::kInvalid, "bad_utf8", std::string(name));
     if (name != "tags") continue;
-    for (const std::string_view tag : redis::words(values[i])) {
+    for (const std::string_view tag : redis::split_words(values[i])) {
       if (auto ok = check_id(tag, "tags"); !ok) return ok;
     }
   }
@@ -37,12 +37,12 @@ Result<void> check_values(const items::ItemValues& values) {
 }
 
 Result<Entry> parse_item_entry(const redis::Reply& fields, std::string_view op) {
-  FRESHET_TRY(id, ItemId::parse(value_of(fields, "id"), "id"));
+  FRESHET_TRY(id, ItemId::parse(field_value(fields, "id"), "id"));
   Change change;
   change.item.id = *id;
   if (op == items::kOpDelete) return change;
   items::ItemValues values;
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = value_of(fields, items::kItemFields[i]);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = field_value(fields, items::kItemFields[i]);
   if (auto ok = check_values(values); !ok) return tl::unexpected(ok.error());
   auto item = items::item_of(*id, values);
   if (!item) return fail(ErrorCode::kInvalid, "bad_time", "published_at");
@@ -52,13 +52,13 @@ Result<Entry> parse_item_entry(const redis::Reply& fields, std::string_view op) 
 }
 
 Result<UnixSeconds> event_time(const redis::Reply& fields) {
-  const std::string_view text = value_of(fields, "at");
+  const std::string_view text = field_value(fields, "at");
   if (!is_time(text)) return fail(ErrorCode::kInvalid, "bad_time", "at");
   return UnixSeconds{seconds{redis::parse_or_zero<std::int64_t>(text)}};
 }
 
 Result<Entry> parse_interaction(const redis::Reply& fields, const ReaderId& reader, const ItemId& item) {
-  const std::string_view letter = value_of(fields, "kind");
+  const std::string_view letter = field_value(fields, "kind");
   const auto kind = letter.size() == 1 ? readers::interaction_of_letter(letter[0]) : std::nullopt;
   if (!kind) return fail(ErrorCode::kInvalid, "bad_kind", "kind");
   FRESHET_TRY(at, event_time(fields));
@@ -67,13 +67,13 @@ Result<Entry> parse_interaction(const redis::Reply& fields, const ReaderId& read
 
 Result<Entry> parse_dismissal(const redis::Reply& fields, const ReaderId& reader, const ItemId& item) {
   FRESHET_TRY(at, event_time(fields));
-  const std::string_view reason = value_of(fields, "reason");
+  const std::string_view reason = field_value(fields, "reason");
   if (!utf8::is_valid(reason)) return fail(ErrorCode::kInvalid, "bad_utf8", "reason");
   return ReaderChange(Dismissed{{reader, item, std::string(reason), {}}, *at});
 }
 
 Result<Entry> parse_follow(const redis::Reply& fields, const ReaderId& reader, std::string_view op) {
-  const auto author = AuthorId::parse(value_of(fields, "author"), "author");
+  const auto author = AuthorId::parse(field_value(fields, "author"), "author");
   if (!author) return fail(ErrorCode::kInvalid, "bad_id", "author");
   if (op == readers::kOpUnfollow) return ReaderChange(Unfollowed{reader, *author});
   FRESHET_TRY(at, event_time(fields));
@@ -82,19 +82,19 @@ Result<Entry> parse_follow(const redis::Reply& fields, const ReaderId& reader, s
 
 Result<Entry> parse_fanout(const redis::Reply& fields, std::string_view) {
   Fanout out;
-  auto author = AuthorId::parse(value_of(fields, "author"), "author");
+  auto author = AuthorId::parse(field_value(fields, "author"), "author");
   if (!author) return fail(ErrorCode::kInvalid, "bad_id", "author");
   out.author = std::move(*author);
-  for (const std::string_view each : redis::words(value_of(fields, "items"))) {
+  for (const std::string_view each : redis::split_words(field_value(fields, "items"))) {
     auto item = ItemId::parse(each, "items");
     if (!item) return fail(ErrorCode::kInvalid, "bad_id", "items");
     out.items.push_back(std::move(*item));
   }
   if (out.items.empty()) return fail(ErrorCode::kInvalid, "bad_id", "items");
-  const auto upto = redis::parse<std::int64_t>(value_of(fields, "upto"));
+  const auto upto = redis::parse<std::int64_t>(field_value(fields, "upto"));
   if (!upto || *upto < 0) return fail(ErrorCode::kInvalid, "bad_score", "upto");
   out.upto = *upto;
-  const auto job = EventId::parse(value_of(fields, "job"), "job");
+  const auto job = EventId::parse(field_value(fields, "job"), "job");
   if (!job) return fail(ErrorCode::kInvalid, "bad_id", "job");
   out.job = job->str();
   return out;
@@ -102,15 +102,15 @@ Result<Entry> parse_fanout(const redis::Reply& fields, std::string_view) {
 
 // The log shall not name readers: an error says which field was wrong and not what stood in it.
 Result<Entry> parse_reader_entry(const redis::Reply& fields, std::string_view op) {
-  const auto reader = ReaderId::parse(value_of(fields, "reader"), "reader");
+  const auto reader = ReaderId::parse(field_value(fields, "reader"), "reader");
   if (!reader) return fail(ErrorCode::kInvalid, "bad_id", "reader");
   if (op == readers::kOpErase) {
-    const auto job = EventId::parse(value_of(fields, "job"), "job");
+    const auto job = EventId::parse(field_value(fields, "job"), "job");
     if (!job) return fail(ErrorCode::kInvalid, "bad_id", "job");
     return Erasure{{}, *reader, job->str()};
   }
   if (op == readers::kOpFollow || op == readers::kOpUnfollow) return parse_follow(fields, *reader, op);
-  const auto item = ItemId::parse(value_of(fields, "item"), "item");
+  const auto item = ItemId::parse(field_value(fields, "item"), "item");
   if (!item) return fail(ErrorCode::kInvalid, "bad_id", "item");
   if (op == readers::kOpInteraction) return parse_interaction(fields, *reader, *item);
   if (op == readers::kOpDismiss) return parse_dismissal(fields, *reader, *item);
@@ -149,7 +149,7 @@ void keep_last(std::vector<Change>& changes) {
 }  // namespace
 
 Result<Entry> parse_entry(const redis::Reply& fields) {
-  const std::string_view op = value_of(fields, "op");
+  const std::string_view op = field_value(fields, "op");
   for (const OpRow& row : kOps) {
     if (row.op == op) return row.parse(fields, op);
   }
@@ -172,7 +172,7 @@ Batch read_batch(const redis::Reply& entries, unsigned stream) {
   Batch batch;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const redis::Reply entry = entries[i];
-    EntryId entry_id{stream, std::string(redis::text_at(entry, 0))};
+    EntryId entry_id{stream, std::string(redis::string_at(entry, 0))};
     if (entry[1].is_array()) {
       auto parsed = parse_entry(entry[1]);
       if (!parsed) {

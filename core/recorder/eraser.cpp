@@ -112,8 +112,8 @@ Result<bool> Eraser::erase_keys(const std::vector<Erasure>& erasures, const std:
     for (const Erasure& each : erasures)
       append_state(progress, each, "running", looked_at, std::max(expected, looked_at));
     if (auto told = redis_.call_all(progress); !told) return tl::unexpected(told.error());
-    FRESHET_TRY(page, redis::wait(readers::scan_personal(redis_, keys_, names, cursor)));
-    if (auto ok = redis::wait(readers::erase_personal(redis_, names, *page)); !ok)
+    FRESHET_TRY(page, redis::run_sync(readers::scan_personal(redis_, keys_, names, cursor)));
+    if (auto ok = redis::run_sync(readers::erase_personal(redis_, names, *page)); !ok)
       return tl::unexpected(ok.error());
     looked_at += page->looked_at;
     cursor = page->cursor;

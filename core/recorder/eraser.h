@@ -76,7 +76,7 @@ class Eraser {
   void append_state(redis::Pipeline& out, const Erasure& erasure, std::string_view state, std::size_t done,
                     std::size_t total) const;
 
-  redis::SyncRedis redis_;
+  redis::BlockingRedis redis_;
   const redis::Keys keys_;
   const readers::ReaderHashes hashes_;
   const std::filesystem::path spool_;

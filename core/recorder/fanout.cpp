@@ -31,7 +31,7 @@ std::string number_of(const EntryId& entry) {
           ? 0
           : redis::parse_or_zero<std::uint64_t>(std::string_view(entry.id).substr(dash + 1));
   const std::uint64_t in_stream = ms * kSequences + sequence % kSequences;
-  return std::to_string((in_stream * redis::kMostGroups + entry.stream) % kMost);
+  return std::to_string((in_stream * redis::kMaxPartitions + entry.stream) % kMost);
 }
 
 // Before, or the same.
@@ -89,23 +89,23 @@ Result<bool> Pusher::advance() {
 
 Result<Pusher::Look> Pusher::look() {
   const Fanout& job = waiting_.front();
-  const std::string readers = keys_.readers_of(job.author.view());
+  const std::string readers = keys_.followers(job.author.view());
   Pipeline command;
   command.add("HMGET", keys_.job(job.job), "state", "cursor", "done", "total", "failed");
   command.add("ZCOUNT", readers, "(0", job.upto);
   command.add("ZRANGEBYSCORE", readers, "(" + cursor_, job.upto, "WITHSCORES", "LIMIT", 0, chunk());
   FRESHET_TRY(found, redis_.call_all(command));
   const redis::Reply &was = (*found)[0], &pairs = (*found)[2];
-  const auto number = [&was](std::size_t i) { return redis::parse<std::int64_t>(redis::text_at(was, i)); };
+  const auto number = [&was](std::size_t i) { return redis::parse<std::int64_t>(redis::string_at(was, i)); };
   Look out;
-  out.over = is_over(redis::text_at(was, 0));
-  out.cursor = redis::text_at(was, 1).empty() ? kBegin : redis::text_at(was, 1);
+  out.over = is_over(redis::string_at(was, 0));
+  out.cursor = redis::string_at(was, 1).empty() ? kBegin : redis::string_at(was, 1);
   out.done = number(2).value_or(0);
   out.total = number(3).value_or((*found)[1].integer().value_or(0));
   out.failed = number(4).value_or(0);
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2)
     out.followers.push_back(
-        {std::string(redis::text_at(pairs, i)), std::string(redis::text_at(pairs, i + 1))});
+        {std::string(redis::string_at(pairs, i)), std::string(redis::string_at(pairs, i + 1))});
   return out;
 }
 
@@ -115,14 +115,14 @@ Result<bool> Pusher::push(const Look& from) {
   std::int64_t done = from.done, failed = from.failed;
   Pipeline tell;
   if (!from.followers.empty()) {
-    const std::string readers = keys_.readers_of(job.author.view());
+    const std::string readers = keys_.followers(job.author.view());
     std::vector<std::string> timelines;
     for (const Follower& each : from.followers) timelines.push_back(timeline_of(each));
     std::vector<std::string_view> items;
     for (const ItemId& each : job.items) items.push_back(each.view());
     Pipeline command;
     timeline::append_timeline_pushes(command, keys_, waterfall_, timelines, items, number_of(job.entry));
-    command.then().command(2 + from.followers.size()).arg("ZMSCORE").arg(readers);
+    command.barrier().command(2 + from.followers.size()).arg("ZMSCORE").arg(readers);
     for (const Follower& each : from.followers) command.arg(each.reader);
     FRESHET_TRY(pushed, redis_.call_all(command));
     const redis::Reply& following = pushed->back();
@@ -134,7 +134,7 @@ Result<bool> Pusher::push(const Look& from) {
       tell.command(2 + items.size()).arg("ZREM").arg(timelines[i]);
       for (const std::string_view item : items) tell.arg(item);
     }
-    tell.then();
+    tell.barrier();
   }
   const std::string cursor = from.followers.empty() ? cursor_ : from.followers.back().score;
   const std::int64_t total = last ? done + failed : from.total;  // the others left

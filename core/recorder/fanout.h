@@ -69,7 +69,7 @@ class Pusher {
   std::size_t chunk() const;
   std::string timeline_of(const Follower& follower) const;
 
-  redis::SyncRedis redis_;
+  redis::BlockingRedis redis_;
   const redis::Keys keys_;
   const TimelineSettings waterfall_;
   std::vector<Fanout> waiting_;  // in the order of their entries

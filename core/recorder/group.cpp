@@ -17,24 +17,24 @@ std::int64_t unix_ms() {
 
 }  // namespace
 
-Result<bool> has_groups(redis::SyncRedis& redis, const redis::Keys& keys) {
+Result<bool> has_groups(redis::BlockingRedis& redis, const redis::Keys& keys) {
   Pipeline look;
-  for (const redis::GroupKeys& each : keys.every_group()) look.add("XINFO", "GROUPS", each.stream());
+  for (const redis::PartitionKeys& each : keys.partitions()) look.add("XINFO", "GROUPS", each.stream());
   FRESHET_TRY(replies, redis.call(look));
   bool all = true;
   for (const Reply& groups : *replies) {
     const bool absent = groups.error() == "ERR no such key";
     if (groups.is_error() && !absent) return tl::unexpected(redis::classify(groups.error()));
     bool found = false;
-    for (std::size_t i = 0; i < groups.size(); ++i) found |= redis::value_of(groups[i], "name") == kGroup;
+    for (std::size_t i = 0; i < groups.size(); ++i) found |= redis::field_value(groups[i], "name") == kGroup;
     all &= found;
   }
   return all;
 }
 
-Result<void> make_groups(redis::SyncRedis& redis, const redis::Keys& keys) {
+Result<void> make_groups(redis::BlockingRedis& redis, const redis::Keys& keys) {
   Pipeline make;
-  for (const redis::GroupKeys& each : keys.every_group())
+  for (const redis::PartitionKeys& each : keys.partitions())
     make.add("XGROUP", "CREATE", each.stream(), kGroup, "0", "MKSTREAM");
   FRESHET_TRY(replies, redis.call(make));
   for (const Reply& made : *replies) {
@@ -44,18 +44,18 @@ Result<void> make_groups(redis::SyncRedis& redis, const redis::Keys& keys) {
   return {};
 }
 
-Result<void> make_lost_groups(redis::SyncRedis& redis, const redis::Keys& keys) {
-  FRESHET_TRY(noted, redis.call_all(Pipeline().add("SET", keys.lost(), unix_ms())));
+Result<void> make_lost_groups(redis::BlockingRedis& redis, const redis::Keys& keys) {
+  FRESHET_TRY(noted, redis.call_all(Pipeline().add("SET", keys.data_lost_at(), unix_ms())));
   return make_groups(redis, keys);
 }
 
-Result<std::string> noted_loss(redis::SyncRedis& redis, const redis::Keys& keys) {
-  FRESHET_TRY(replies, redis.call_all(Pipeline().add("GET", keys.lost())));
+Result<std::string> noted_loss(redis::BlockingRedis& redis, const redis::Keys& keys) {
+  FRESHET_TRY(replies, redis.call_all(Pipeline().add("GET", keys.data_lost_at())));
   return std::string(replies->front().text());
 }
 
-Result<void> forget_loss(redis::SyncRedis& redis, const redis::Keys& keys) {
-  FRESHET_TRY(replies, redis.call_all(Pipeline().add("DEL", keys.lost())));
+Result<void> forget_loss(redis::BlockingRedis& redis, const redis::Keys& keys) {
+  FRESHET_TRY(replies, redis.call_all(Pipeline().add("DEL", keys.data_lost_at())));
   return {};
 }
 

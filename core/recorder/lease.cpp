@@ -18,7 +18,7 @@ namespace freshet::recorder {
 namespace {
 
 using redis::Pipeline;
-using redis::text_at;
+using redis::string_at;
 
 std::string this_host() {
   std::array<char, 256> name{};
@@ -51,22 +51,22 @@ std::string who_has(std::string_view holder) {
 }
 
 // And agrees on the time of Redis.
-Result<redis::Replies> with_time(redis::SyncRedis& redis, Pipeline command) {
+Result<redis::Replies> with_time(redis::BlockingRedis& redis, Pipeline command) {
   command.add("TIME");
   const auto asked_at = since_boot();
   auto replies = redis.call_all(command);
   if (!replies) return replies;
-  if (const auto now = redis::time_of(replies->back())) update_redis_clock(*now, asked_at);
+  if (const auto now = redis::parse_time(replies->back())) update_redis_clock(*now, asked_at);
   return replies;
 }
 
 }  // namespace
 
-Lease::Lease(const redis::Keys& keys, milliseconds ttl) : key_(keys.lease()), ttl_(ttl) {
-  for (const redis::GroupKeys& each : keys.every_group()) fences_.push_back(each.fence());
+Lease::Lease(const redis::Keys& keys, milliseconds ttl) : key_(keys.recorder_lease()), ttl_(ttl) {
+  for (const redis::PartitionKeys& each : keys.partitions()) fences_.push_back(each.fence());
 }
 
-Result<redis::Replies> Lease::ask(redis::SyncRedis& redis, const std::string& identity, std::uint64_t known,
+Result<redis::Replies> Lease::ask(redis::BlockingRedis& redis, const std::string& identity, std::uint64_t known,
                                   const std::string& instead, std::uint64_t gone) const {
   const std::string pid = std::to_string(getpid());
   Pipeline command;
@@ -76,11 +76,11 @@ Result<redis::Replies> Lease::ask(redis::SyncRedis& redis, const std::string& id
   return with_time(redis, std::move(command));
 }
 
-Result<void> Lease::take(redis::SyncRedis& redis, const std::string& identity, std::uint64_t known,
+Result<void> Lease::take(redis::BlockingRedis& redis, const std::string& identity, std::uint64_t known,
                          const std::string& instead) {
   known = std::max(known, fenced_);
   FRESHET_TRY(replies, ask(redis, identity, known, instead, token_));
-  if ((*replies)[0][0].integer() == 0 && is_dead(text_at((*replies)[0], 2))) {
+  if ((*replies)[0][0].integer() == 0 && is_dead(string_at((*replies)[0], 2))) {
     const auto gone = static_cast<std::uint64_t>((*replies)[0][3].integer().value_or(0));
     auto again = ask(redis, identity, known, instead, gone);
     if (!again) return tl::unexpected(again.error());
@@ -91,9 +91,9 @@ Result<void> Lease::take(redis::SyncRedis& redis, const std::string& identity, s
   refused_ = token < 0;
   if (token < 0)
     return fail(ErrorCode::kConflict, "other_database", {},
-                "Redis belongs to another database, that of " + who_has(text_at(said, 1)));
+                "Redis belongs to another database, that of " + who_has(string_at(said, 1)));
   if (token == 0)
-    return fail(ErrorCode::kConflict, "other_recorder", {}, who_has(text_at(said, 1)) + ", records");
+    return fail(ErrorCode::kConflict, "other_recorder", {}, who_has(string_at(said, 1)) + ", records");
   token_ = static_cast<std::uint64_t>(token);
   ours_ = identity;
   return raise_fences(redis);
@@ -101,7 +101,7 @@ Result<void> Lease::take(redis::SyncRedis& redis, const std::string& identity, s
 
 // A higher one is of who took the lease since; or this Redis has lost later tokens than its fences
 // have and the database knows.
-Result<void> Lease::raise_fences(redis::SyncRedis& redis) {
+Result<void> Lease::raise_fences(redis::BlockingRedis& redis) {
   Pipeline commands;
   for (const std::string& each : fences_) commands.script(scripts::kFence).key(each).arg(token_);
   FRESHET_TRY(replies, redis.call_all(commands));
@@ -115,14 +115,14 @@ void Lease::append_renewal(Pipeline& out, milliseconds ttl) const {
   out.script(scripts::kLeaseRenew).key(key_).arg(token_).arg(ttl.count());
 }
 
-Result<void> Lease::renew(redis::SyncRedis& redis) const {
+Result<void> Lease::renew(redis::BlockingRedis& redis) const {
   Pipeline command;
   append_renewal(command);
   const auto replies = with_time(redis, std::move(command));
   return replies ? Result<void>() : tl::unexpected(replies.error());
 }
 
-void Lease::give_back(redis::SyncRedis& redis) const {
+void Lease::give_back(redis::BlockingRedis& redis) const {
   if (token_ == 0) return;
   Pipeline command;
   append_renewal(command, milliseconds(0));
@@ -149,15 +149,15 @@ void KeptLease::keep() {
   while (!changed_.wait_for(lock, lease_.ttl() / 3, [this] { return over_; })) (void)lease_.renew(redis_);
 }
 
-Result<Holder> holder_of(redis::SyncRedis& redis, const redis::Keys& keys) {
+Result<Holder> holder_of(redis::BlockingRedis& redis, const redis::Keys& keys) {
   Pipeline command;
-  command.add("HMGET", keys.lease(), "holder", "database", "till").add("TIME");
+  command.add("HMGET", keys.recorder_lease(), "holder", "database", "till").add("TIME");
   FRESHET_TRY(replies, redis.call_all(command));
   const redis::Reply &had = (*replies)[0], &time = (*replies)[1];
-  const auto now = 1000 * redis::parse_or_zero<std::int64_t>(text_at(time, 0)) +
-                   redis::parse_or_zero<std::int64_t>(text_at(time, 1)) / 1000;
-  return Holder{std::string(text_at(had, 0)), std::string(text_at(had, 1)),
-                redis::parse_or_zero<std::int64_t>(text_at(had, 2)) > now};
+  const auto now = 1000 * redis::parse_or_zero<std::int64_t>(string_at(time, 0)) +
+                   redis::parse_or_zero<std::int64_t>(string_at(time, 1)) / 1000;
+  return Holder{std::string(string_at(had, 0)), std::string(string_at(had, 1)),
+                redis::parse_or_zero<std::int64_t>(string_at(had, 2)) > now};
 }
 
 }  // namespace freshet::recorder

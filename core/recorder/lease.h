@@ -44,21 +44,21 @@ class Lease {
   // of a database whose place it takes; "" none but the one that was ours last. 2 RTT, or 3.
   // Errors: kConflict "other_recorder" (of the same database), "other_database"; both say who;
   // kUnavailable "lease_lost": a fence has a higher token, which the next take() begins with.
-  Result<void> take(redis::SyncRedis& redis, const std::string& identity, std::uint64_t known,
+  Result<void> take(redis::BlockingRedis& redis, const std::string& identity, std::uint64_t known,
                     const std::string& instead = {});
   // Errors: kUnavailable "lease_lost" (another took it), "redis_no_group" (Redis lost it).
-  Result<void> renew(redis::SyncRedis& redis) const;
+  Result<void> renew(redis::BlockingRedis& redis) const;
   // renew() as a command of a pipeline; of its reply only an error counts.
   void append_renewal(redis::Pipeline& out) const { append_renewal(out, ttl_); }
-  void give_back(redis::SyncRedis& redis) const;
+  void give_back(redis::BlockingRedis& redis) const;
 
   std::uint64_t token() const { return token_; }  // the last we had; 0: none yet
   milliseconds ttl() const { return ttl_; }
 
  private:
-  Result<void> raise_fences(redis::SyncRedis& redis);
+  Result<void> raise_fences(redis::BlockingRedis& redis);
   void append_renewal(redis::Pipeline& out, milliseconds ttl) const;
-  Result<redis::Replies> ask(redis::SyncRedis& redis, const std::string& identity, std::uint64_t known,
+  Result<redis::Replies> ask(redis::BlockingRedis& redis, const std::string& identity, std::uint64_t known,
                              const std::string& instead, std::uint64_t gone) const;
 
   const std::string key_;
@@ -82,7 +82,7 @@ class KeptLease {
   void keep();
 
   const Lease lease_;
-  redis::SyncRedis redis_;
+  redis::BlockingRedis redis_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool over_ = false;
@@ -95,6 +95,6 @@ struct Holder {
   std::string database;  // the identity of the one that Redis belongs to; "": to none yet
   bool holds = false;    // now; else it was the last
 };
-Result<Holder> holder_of(redis::SyncRedis& redis, const redis::Keys& keys);
+Result<Holder> holder_of(redis::BlockingRedis& redis, const redis::Keys& keys);
 
 }  // namespace freshet::recorder

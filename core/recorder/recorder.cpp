@@ -181,7 +181,7 @@ Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
 }
 
 Result<void> Recorder::State::join() {
-  if (auto ok = redis::wait(redis::expect_schema(streams.redis(), streams.keys())); !ok) return ok;
+  if (auto ok = redis::run_sync(redis::check_schema(streams.redis(), streams.keys())); !ok) return ok;
   if (auto ok = take_lease(); !ok) return ok;
   FRESHET_TRY(there, has_groups(streams.redis(), streams.keys()));
   if (!*there) {
@@ -345,9 +345,9 @@ Result<void> Recorder::State::compare() {
   }
   FRESHET_TRY(generated, streams.last_generated());
   for (unsigned each = 0; each < generated->size(); ++each) {
-    FRESHET_TRY(last, database->last_entry(streams.keys().group(each).word()));
+    FRESHET_TRY(last, database->last_entry(streams.keys().partition(each).hash_tag()));
     if (loss.empty() && below((*generated)[each], *last))
-      log::warning("redis_lost_items", {{"stream", streams.keys().group(each).stream()},
+      log::warning("redis_lost_items", {{"stream", streams.keys().partition(each).stream()},
                                         {"recorded_up_to", *last},
                                         {"stream_at", (*generated)[each]},
                                         {"cure", "freshetctl rebuild-redis --force"}});

@@ -12,7 +12,7 @@ constexpr std::size_t kBatch = 500;
 
 class Items {
  public:
-  Items(redis::SyncRedis& redis, const Settings& settings, bool replace,
+  Items(redis::BlockingRedis& redis, const Settings& settings, bool replace,
         const std::function<Result<void>(std::int64_t)>& pulse)
       : redis_(redis),
         keys_(settings.redis),
@@ -31,7 +31,7 @@ class Items {
     if (!replace_) {
       if (auto ok = leave_out_known(); !ok) return ok;
     }
-    if (auto put = redis::wait(items_.put_many(batch_)); !put) return put;
+    if (auto put = redis::run_sync(items_.put_many(batch_)); !put) return put;
     written_ += static_cast<std::int64_t>(batch_.size());
     batch_.clear();
     return {};
@@ -46,7 +46,7 @@ class Items {
     redis::Pipeline ask;
     for (const items::Item& item : batch_) {
       ask.add("HEXISTS", keys_.item(item.id.view()), "published_at");
-      ask.add("ZSCORE", keys_.group_with(item.id.view()).hidden(), item.id.view());
+      ask.add("ZSCORE", keys_.partition_for(item.id.view()).hidden(), item.id.view());
     }
     if (ask.empty()) return {};
     FRESHET_TRY(replies, redis_.call(ask));
@@ -59,7 +59,7 @@ class Items {
     return {};
   }
 
-  redis::SyncRedis& redis_;
+  redis::BlockingRedis& redis_;
   const redis::Keys keys_;
   items::RedisItemStore items_;
   const bool replace_;
@@ -70,7 +70,7 @@ class Items {
 
 }  // namespace
 
-Result<Refilled> refill(redis::SyncRedis& redis, database::Database& database, const Settings& settings,
+Result<Refilled> refill(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
                         bool replace, const std::function<Result<void>(std::int64_t)>& pulse) {
   if (auto ok = restore_tombstones(redis, database, settings, wall_now()); !ok)
     return tl::unexpected(ok.error());
@@ -83,7 +83,7 @@ Result<Refilled> refill(redis::SyncRedis& redis, database::Database& database, c
   return Refilled{items.written(), *readers};
 }
 
-Result<void> end_loss(redis::SyncRedis& redis, const redis::Keys& keys, const std::string& loss) {
+Result<void> end_loss(redis::BlockingRedis& redis, const redis::Keys& keys, const std::string& loss) {
   FRESHET_TRY(now, noted_loss(redis, keys));
   if (*now == loss) return forget_loss(redis, keys);
   return fail(ErrorCode::kConflict, "lost_again", {},

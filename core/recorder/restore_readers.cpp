@@ -16,14 +16,14 @@ constexpr std::size_t kPipelineBytes = 1 << 18;  // sent together
 // Pipelines with a pulse before each.
 class Sender {
  public:
-  Sender(redis::SyncRedis& redis, const Pulse& pulse) : redis_(redis), pulse_(pulse) {}
+  Sender(redis::BlockingRedis& redis, const Pulse& pulse) : redis_(redis), pulse_(pulse) {}
   Result<redis::Replies> operator()(const redis::Pipeline& pipeline) const {
     const Result<void> on = pulse_ ? pulse_() : Result<void>();
     return on ? redis_.call_each(pipeline) : tl::unexpected(on.error());
   }
 
  private:
-  redis::SyncRedis& redis_;
+  redis::BlockingRedis& redis_;
   const Pulse& pulse_;
 };
 
@@ -103,9 +103,9 @@ class Followings {
     FRESHET_TRY(found, ask_(marks));
     for (std::size_t i = 0; i < follows_.size(); ++i) {
       const std::string_view reader = follows_[i].reader.view(), author = follows_[i].author.view();
-      const std::int64_t pulled = -redis::whole((*found)[i].text());
-      timeline::append_push(both, keys_.readers_of(author), std::nullopt, {reader});
-      both.add("ZADD", keys_.authors_of(reader), "NX", pulled, author);
+      const std::int64_t pulled = -redis::to_int((*found)[i].text());
+      timeline::append_push(both, keys_.followers(author), std::nullopt, {reader});
+      both.add("ZADD", keys_.followed_authors(reader), "NX", pulled, author);
     }
     follows_.clear();
     FRESHET_TRY(written, ask_(both));
@@ -126,7 +126,7 @@ class Followings {
 
 }  // namespace
 
-Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Database& database,
+Result<RestoredReaders> restore_readers(redis::BlockingRedis& redis, database::Database& database,
                                         const Settings& settings, UnixSeconds now, const Pulse& pulse) {
   const redis::Keys keys(settings.redis);
   const Sender send(redis, pulse);
@@ -135,7 +135,7 @@ Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Datab
   auto read = database.readers().for_each_interaction([&](const readers::ReaderEvent& each) {
     const std::string member = std::string(1, readers::kind_of(each.kind).letter) + ":" + each.item.str();
     const std::string_view reader = each.reader.view();
-    return events.add({keys.interactions(reader), keys.earlier(reader)}, {each.at, member, {}});
+    return events.add({keys.interactions(reader), keys.archived_interactions(reader)}, {each.at, member, {}});
   });
   if (read) read = events.end();
   if (!read) return tl::unexpected(read.error());
@@ -143,7 +143,7 @@ Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Datab
   ReaderRestorer unwanted(send, settings.feedback.max_items, {}, settings.feedback.ttl, now);
   read = database.readers().for_each_dismissal([&](const readers::DismissedAt& each) {
     const std::string_view reader = each.dismissal.reader.view();
-    return unwanted.add({keys.not_interested(reader), keys.not_interested_why(reader)},
+    return unwanted.add({keys.not_interested(reader), keys.not_interested_reasons(reader)},
                         {each.at, each.dismissal.item.str(), each.dismissal.reason});
   });
   if (read) read = unwanted.end();
@@ -157,7 +157,7 @@ Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Datab
   return RestoredReaders{events.written(), unwanted.written(), followings.written()};
 }
 
-Result<void> restore_tombstones(redis::SyncRedis& redis, database::Database& database,
+Result<void> restore_tombstones(redis::BlockingRedis& redis, database::Database& database,
                                 const Settings& settings, UnixSeconds now) {
   const redis::Keys keys(settings.redis);
   const seconds ttl = redis::tombstone_ttl(settings.spool.max_age);
@@ -173,7 +173,7 @@ Result<void> restore_tombstones(redis::SyncRedis& redis, database::Database& dat
     const seconds left = each.at + ttl - now;
     if (left.count() <= 0) continue;
     // The later erasure wins where both know one: that of Redis is never older.
-    out.add("SET", keys.erased(each.reader), unix_s(each.at), "NX", "EX", left.count());
+    out.add("SET", keys.tombstone(each.reader), unix_s(each.at), "NX", "EX", left.count());
     if (out.bytes().size() < kPipelineBytes) continue;
     if (auto ok = send(); !ok) return ok;
   }

@@ -24,12 +24,12 @@ struct RestoredReaders {
 // O(interactions); memory does not depend on how many there are. `pulse` is called before each
 // pipeline, and its error ends this. Errors: also Redis' and the database's.
 using Pulse = std::function<Result<void>()>;
-Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Database& database,
+Result<RestoredReaders> restore_readers(redis::BlockingRedis& redis, database::Database& database,
                                         const Settings& settings, UnixSeconds now, const Pulse& pulse = {});
 
 // The tombstones of readers who were erased within spool.max_age of `now`: what spools still hold
 // of them is void. O(erasures). Errors: Redis' and the database's.
-Result<void> restore_tombstones(redis::SyncRedis& redis, database::Database& database,
+Result<void> restore_tombstones(redis::BlockingRedis& redis, database::Database& database,
                                 const Settings& settings, UnixSeconds now);
 
 }  // namespace freshet::recorder

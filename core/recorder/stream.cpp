@@ -34,8 +34,8 @@ bool below(std::string_view a, std::string_view b) { return parts_of(a) < parts_
 Streams::Streams(const Settings& settings, redis::Endpoint endpoint)
     : redis_(std::move(endpoint), kRedisTimeout, redis::kAllScripts),
       keys_(settings.redis),
-      count_(keys_.share_of(settings.recorder.batch_size)) {
-  for (const redis::GroupKeys& each : keys_.every_group()) {
+      count_(keys_.per_partition(settings.recorder.batch_size)) {
+  for (const redis::PartitionKeys& each : keys_.partitions()) {
     One one;
     one.key = each.stream();
     one.fence = each.fence();
@@ -83,9 +83,9 @@ Result<Batch> Streams::claim() {
     if (each.claimed) continue;
     const Reply &claimed = (*replies)[at], &groups = (*replies)[at + 1];
     at += 2;
-    each.cursor = std::string(redis::text_at(claimed, 0));
+    each.cursor = std::string(redis::string_at(claimed, 0));
     each.claimed = each.cursor == kStart;
-    each.delivered = redis::value_of(groups[0], "last-delivered-id");  // it has one group
+    each.delivered = redis::field_value(groups[0], "last-delivered-id");  // it has one group
     out.append(read_batch(claimed[1], number));
   }
   return out;
@@ -119,7 +119,7 @@ Result<bool> Streams::look(Wait how, Batch& into) {
     each.drained = read.size() == 0;
     if (each.drained) continue;
     const Reply entries = read[0][1];
-    each.delivered = redis::text_at(entries[entries.size() - 1], 0);
+    each.delivered = redis::string_at(entries[entries.size() - 1], 0);
     into.append(read_batch(entries, number));
   }
   return !drained();
@@ -158,7 +158,7 @@ Result<Backlog> Streams::ask_backlog(Pipeline commands) {
   }
   commands.add("TIME");
   FRESHET_TRY(replies, redis_.call_all(commands));
-  const auto now = redis::time_of(replies->back());
+  const auto now = redis::parse_time(replies->back());
   Backlog out;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const Reply* const of = &(*replies)[first + kEach * i];
@@ -166,7 +166,7 @@ Result<Backlog> Streams::ask_backlog(Pipeline commands) {
     out.entries += static_cast<std::uint64_t>(of[1].integer().value_or(0));
     const Reply& oldest = of[2];
     if (!now || oldest.size() == 0) continue;
-    const milliseconds made(parts_of(redis::text_at(oldest[0], 0)).first);
+    const milliseconds made(parts_of(redis::string_at(oldest[0], 0)).first);
     const auto age = std::chrono::duration_cast<milliseconds>(*now - made).count();
     out.oldest_ms = std::max<std::int64_t>(out.oldest_ms, age);
   }
@@ -178,7 +178,7 @@ Result<std::vector<std::string>> Streams::last_generated() {
   for (const One& each : streams_) command.add("XINFO", "STREAM", each.key);
   FRESHET_TRY(replies, redis_.call_all(command));
   std::vector<std::string> out;
-  for (const Reply& each : *replies) out.emplace_back(redis::value_of(each, "last-generated-id"));
+  for (const Reply& each : *replies) out.emplace_back(redis::field_value(each, "last-generated-id"));
   return out;
 }
 

@@ -33,7 +33,7 @@ class Streams {
  public:
   Streams(const Settings& settings, redis::Endpoint endpoint);
 
-  redis::SyncRedis& redis() { return redis_; }
+  redis::BlockingRedis& redis() { return redis_; }
   const redis::Keys& keys() const { return keys_; }
 
   // The next of what any consumer was given and did not acknowledge, taken over in order of the
@@ -81,7 +81,7 @@ class Streams {
   Result<bool> look(Wait how, Batch& into);
   Result<Backlog> ask_backlog(redis::Pipeline commands);
 
-  redis::SyncRedis redis_;
+  redis::BlockingRedis redis_;
   const redis::Keys keys_;
   const std::int64_t count_;  // of a stream, at once
   std::vector<One> streams_;  // in the order of the groups

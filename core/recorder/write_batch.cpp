@@ -22,7 +22,7 @@ Result<void> put_last_entries(database::Database& database, const std::vector<En
                               const redis::Keys& keys) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (i + 1 < entries.size() && entries[i + 1].stream == entries[i].stream) continue;
-    auto ok = database.put_last_entry(keys.group(entries[i].stream).word(), entries[i].id);
+    auto ok = database.put_last_entry(keys.partition(entries[i].stream).hash_tag(), entries[i].id);
     if (!ok) return ok;
   }
   return {};

@@ -8,14 +8,14 @@
 
 namespace freshet::redis {
 
-struct BackgroundWriter::Waiting {
+struct BackgroundWriter::SpooledEvent {
   std::string event;
   milliseconds age;
 };
 
 // What is taken of a spool at once.
-struct BackgroundWriter::Portion {
-  std::vector<Waiting> events;
+struct BackgroundWriter::ReplayBatch {
+  std::vector<SpooledEvent> events;
   std::size_t torn = 0;
   std::uint64_t next = 0;
 };
@@ -32,10 +32,10 @@ void BackgroundWriter::start() {
   schedule_scan();
 }
 
-bool BackgroundWriter::post(Pipeline commands, StoredEvent event) {
+bool BackgroundWriter::post(Pipeline commands, SpoolRecord event) {
   if (!redis_->ready() || queued_commands_ + commands.size() > options_.queue_commands) {
     if (event.empty()) return false;
-    if (to_spool(event)) return true;
+    if (try_spool(event)) return true;
     ++counters_.dropped;
     return false;
   }
@@ -45,19 +45,19 @@ bool BackgroundWriter::post(Pipeline commands, StoredEvent event) {
   return true;
 }
 
-Result<void> BackgroundWriter::spool(const StoredEvent& event) {
-  if (to_spool(event)) return {};
+Result<void> BackgroundWriter::spool(const SpoolRecord& event) {
+  if (try_spool(event)) return {};
   return fail(ErrorCode::kUnavailable, "spool_full", {}, "the spool has no room");
 }
 
-bool BackgroundWriter::to_spool(const StoredEvent& event) {
-  const Result<void> written = write_spool(event);
+bool BackgroundWriter::try_spool(const SpoolRecord& event) {
+  const Result<void> written = append_to_spool(event);
   if (!written) {
-    if (refused_events_ == 0) log::error("spool_refuses", {{"error", written.error().detail}});
-    ++refused_events_;
-    last_refusal_ = Clock::now();
+    if (unspooled_events_ == 0) log::error("spool_refuses", {{"error", written.error().detail}});
+    ++unspooled_events_;
+    last_spool_failure_ = Clock::now();
   } else {
-    if (may_end_refusals()) end_refusals();
+    if (has_spool_recovered()) report_spool_recovery();
     wake();
   }
   return written.has_value();
@@ -65,16 +65,16 @@ bool BackgroundWriter::to_spool(const StoredEvent& event) {
 
 // A disk that is nearly full takes some and refuses others: the end is believed after a while
 // without refusals.
-bool BackgroundWriter::may_end_refusals() const {
-  return refused_events_ > 0 && Clock::now() - last_refusal_ >= options_.scan_interval;
+bool BackgroundWriter::has_spool_recovered() const {
+  return unspooled_events_ > 0 && Clock::now() - last_spool_failure_ >= options_.scan_interval;
 }
 
-void BackgroundWriter::end_refusals() {
-  log::notice("spool_refused", {{"events", std::to_string(refused_events_)}});
-  refused_events_ = 0;
+void BackgroundWriter::report_spool_recovery() {
+  log::notice("spool_refused", {{"events", std::to_string(unspooled_events_)}});
+  unspooled_events_ = 0;
 }
 
-Result<void> BackgroundWriter::write_spool(const StoredEvent& event) {
+Result<void> BackgroundWriter::append_to_spool(const SpoolRecord& event) {
   if (!spool_) {
     std::error_code ignored;  // open() reports what is wrong
     std::filesystem::create_directories(options_.spool_directory, ignored);
@@ -98,7 +98,7 @@ milliseconds BackgroundWriter::oldest_age() const {
   milliseconds oldest{0};
   const auto waiting = sending_since_   ? sending_since_
                        : queue_.empty() ? std::nullopt
-                                        : std::optional(queue_.front().since);
+                                        : std::optional(queue_.front().enqueued_at);
   if (waiting) oldest = std::chrono::duration_cast<milliseconds>(Clock::now() - *waiting);
   for (const Spool* spool : {spool_.get(), orphan_.get()})
     if (spool) oldest = std::max(oldest, spool->age());
@@ -112,23 +112,23 @@ void BackgroundWriter::wake() {
   pumping_ = true;
   spawn(pump(), [this](std::exception_ptr) {
     pumping_ = false;
-    if (nothing_to_wait_for()) finish_drain();
+    if (can_finish_drain()) finish_drain();
   });
 }
 
 // GCC 12 miscompiles co_await inside a condition: every await stands in a statement of its own.
 Task<void> BackgroundWriter::pump() {
-  bool going_on = true;
-  while (going_on && redis_->ready()) {
+  bool keep_going = true;
+  while (keep_going && redis_->ready()) {
     if (!queue_.empty()) {
-      going_on = co_await send_queue();
+      keep_going = co_await send_queue();
     } else if (may_replay() && spool_ && !spool_->empty()) {
-      going_on = co_await replay(*spool_);
+      keep_going = co_await replay(*spool_);
     } else if (may_replay() && orphan_) {
-      going_on = co_await replay(*orphan_);
+      keep_going = co_await replay(*orphan_);
       retire_orphan();
     } else {
-      going_on = false;
+      keep_going = false;
     }
   }
 }
@@ -137,15 +137,15 @@ void BackgroundWriter::retire_orphan() {
   if (!orphan_->empty()) return;
   orphan_->unlink();
   orphan_.reset();
-  adopt();
+  adopt_orphan();
 }
 
 Task<bool> BackgroundWriter::send_queue() {
   Pipeline batch;
-  std::vector<Queued> sent;
-  sending_since_ = queue_.front().since;
+  std::vector<QueuedWrite> sent;
+  sending_since_ = queue_.front().enqueued_at;
   while (!queue_.empty() && batch.size() < kBatchCommands) {
-    Queued& next = queue_.front();
+    QueuedWrite& next = queue_.front();
     batch.append(next.commands);
     queued_commands_ -= next.commands.size();
     sent.push_back(std::move(next));
@@ -154,41 +154,41 @@ Task<bool> BackgroundWriter::send_queue() {
   const Result<Replies> replies = co_await redis_->run(batch);
   sending_since_.reset();
   std::size_t at = 0;
-  for (const Queued& each : sent) {
+  for (const QueuedWrite& each : sent) {
     if (replies)
-      settle(each, std::span(*replies).subspan(at, each.commands.size()));
+      complete(each, std::span(*replies).subspan(at, each.commands.size()));
     else  // nothing is known of it: it is repeated from the spool
-      keep_or_drop(each.event);
+      spool_or_drop(each.event);
     at += each.commands.size();
   }
   co_return replies.has_value();
 }
 
-void BackgroundWriter::settle(const Queued& sent, std::span<const Reply> replies) {
-  bool waits = false;
+void BackgroundWriter::complete(const QueuedWrite& sent, std::span<const Reply> replies) {
+  bool unavailable = false;
   for (const Reply& each : replies) {
     if (!each.is_error()) {
-      ++counters_.done;
+      ++counters_.accepted;
     } else if (is_unavailable(classify(each.error()))) {
-      waits = true;
+      unavailable = true;
     } else {
       log::warning("background_command_refused", {{"error", std::string(each.error())}});
       ++counters_.dropped;
     }
   }
-  if (!waits) return;
-  refused_ = Clock::now();
-  keep_or_drop(sent.event);
+  if (!unavailable) return;
+  replay_refused_at_ = Clock::now();
+  spool_or_drop(sent.event);
 }
 
-void BackgroundWriter::keep_or_drop(const StoredEvent& event) {
-  if (!event.empty() && !to_spool(event)) ++counters_.dropped;
+void BackgroundWriter::spool_or_drop(const SpoolRecord& event) {
+  if (!event.empty() && !try_spool(event)) ++counters_.dropped;
 }
 
-BackgroundWriter::Portion BackgroundWriter::next_portion(Spool& spool) const {
-  Portion out;
+BackgroundWriter::ReplayBatch BackgroundWriter::next_replay_batch(Spool& spool) const {
+  ReplayBatch out;
   out.next = spool.begin();
-  while (out.events.size() < portion_events_) {
+  while (out.events.size() < replay_batch_size_) {
     const auto record = spool.at(out.next);
     if (!record) break;
     out.next = record->next;
@@ -203,18 +203,18 @@ BackgroundWriter::Portion BackgroundWriter::next_portion(Spool& spool) const {
 Task<void> BackgroundWriter::apply_one(const std::vector<std::string_view>& fields, milliseconds age,
                                        Result<void>& outcome) {
   if (fields.empty()) {
-    outcome = not_an_event();
+    outcome = malformed_event();
     co_return;
   }
   if (options_.max_age.count() > 0 && age > options_.max_age) {
     outcome = fail(ErrorCode::kInvalid, "too_old");
     co_return;
   }
-  if (options_.is_void) {
-    const Result<bool> is_void = co_await options_.is_void(fields, age);
-    if (!is_void)
-      outcome = tl::unexpected(is_void.error());
-    else if (*is_void)
+  if (options_.is_erased) {
+    const Result<bool> is_erased = co_await options_.is_erased(fields, age);
+    if (!is_erased)
+      outcome = tl::unexpected(is_erased.error());
+    else if (*is_erased)
       outcome = fail(ErrorCode::kInvalid, "erased");
     if (!outcome) co_return;
   }
@@ -222,17 +222,17 @@ Task<void> BackgroundWriter::apply_one(const std::vector<std::string_view>& fiel
 }
 
 // All at once: their commands leave in one write, in the order of the events.
-Task<BackgroundWriter::Outcomes> BackgroundWriter::apply_all(const std::vector<Waiting>& events) {
+Task<BackgroundWriter::Outcomes> BackgroundWriter::apply_all(const std::vector<SpooledEvent>& events) {
   Outcomes outcomes(events.size());
   std::vector<std::vector<std::string_view>> fields;
   fields.reserve(events.size());
-  for (const Waiting& each : events) fields.push_back(fields_of(each.event));
+  for (const SpooledEvent& each : events) fields.push_back(decode_fields(each.event));
   AsyncEvent<bool> all_done;
-  std::size_t left = events.size();
+  std::size_t remaining = events.size();
   for (std::size_t i = 0; i < events.size(); ++i) {
     spawn(apply_one(fields[i], events[i].age, outcomes[i]), [&, i](std::exception_ptr thrown) {
       if (thrown) outcomes[i] = fail(ErrorCode::kInternal, "exception");
-      if (--left == 0) all_done.fire(true);
+      if (--remaining == 0) all_done.fire(true);
     });
   }
   if (!events.empty()) co_await all_done.wait();
@@ -240,24 +240,24 @@ Task<BackgroundWriter::Outcomes> BackgroundWriter::apply_all(const std::vector<W
 }
 
 Task<bool> BackgroundWriter::replay(Spool& spool) {
-  const Portion portion = next_portion(spool);
-  if (spool.damaged()) log::error("spool_damaged", {{"path", spool.path().string()}});
-  const Outcomes outcomes = co_await apply_all(portion.events);
-  if (settle(spool, portion, outcomes)) {
-    portion_events_ = std::min(kMostReplayed, 2 * portion_events_);
+  const ReplayBatch batch = next_replay_batch(spool);
+  if (spool.is_damaged()) log::error("spool_damaged", {{"path", spool.path().string()}});
+  const Outcomes outcomes = co_await apply_all(batch.events);
+  if (complete(spool, batch, outcomes)) {
+    replay_batch_size_ = std::min(kMaxReplayBatch, 2 * replay_batch_size_);
     co_return true;
   }
-  portion_events_ = std::max<std::size_t>(1, portion_events_ / 2);
+  replay_batch_size_ = std::max<std::size_t>(1, replay_batch_size_ / 2);
   co_return false;
 }
 
 // False: later, all of it; repeating is harmless.
-bool BackgroundWriter::settle(Spool& spool, const Portion& portion, const Outcomes& outcomes) {
+bool BackgroundWriter::complete(Spool& spool, const ReplayBatch& batch, const Outcomes& outcomes) {
   for (const Result<void>& each : outcomes) {
     if (each || !is_unavailable(each.error())) continue;
-    refused_ = Clock::now();
+    replay_refused_at_ = Clock::now();
     // Not each time: for the last it may be refused for days.
-    if (portion_events_ > 1)
+    if (replay_batch_size_ > 1)
       log::warning("spool_waits",
                    {{"error", std::string(each.error().reason)}, {"detail", each.error().detail}});
     return false;
@@ -271,8 +271,8 @@ bool BackgroundWriter::settle(Spool& spool, const Portion& portion, const Outcom
     log::warning("spooled_event_refused",
                  {{"error", std::string(each.error().reason)}, {"detail", each.error().detail}});
   }
-  counters_.dropped += portion.torn;
-  spool.pop_to(portion.next);
+  counters_.dropped += batch.torn;
+  spool.pop_to(batch.next);
   return true;
 }
 
@@ -280,14 +280,14 @@ bool BackgroundWriter::settle(Spool& spool, const Portion& portion, const Outcom
 
 void BackgroundWriter::schedule_scan() {
   scan_timer_.after(options_.scan_interval, [this] {
-    if (!orphan_) adopt();
-    if (redis_->ready() && may_end_refusals()) end_refusals();
+    if (!orphan_) adopt_orphan();
+    if (redis_->ready() && has_spool_recovered()) report_spool_recovery();
     wake();
     schedule_scan();
   });
 }
 
-void BackgroundWriter::adopt() {
+void BackgroundWriter::adopt_orphan() {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(options_.spool_directory, error)) {
     if (entry.path().extension() != kSpoolSuffix || (spool_ && entry.path() == spool_->path())) continue;
@@ -307,20 +307,20 @@ void BackgroundWriter::adopt() {
 // --- stopping
 
 void BackgroundWriter::drain(std::chrono::steady_clock::time_point deadline, std::function<void()> done) {
-  drained_ = std::move(done);
-  if (nothing_to_wait_for()) return finish_drain();
+  on_drained_ = std::move(done);
+  if (can_finish_drain()) return finish_drain();
   drain_timer_.at(deadline, [this] { finish_drain(); });
 }
 
 void BackgroundWriter::finish_drain() {
-  if (!drained_) return;
+  if (!on_drained_) return;
   drain_timer_.cancel();
   scan_timer_.cancel();
-  for (const Queued& left : queue_) keep_or_drop(left.event);
+  for (const QueuedWrite& write : queue_) spool_or_drop(write.event);
   queue_.clear();
   queued_commands_ = 0;
-  if (refused_events_ > 0) end_refusals();
-  std::exchange(drained_, nullptr)();
+  if (unspooled_events_ > 0) report_spool_recovery();
+  std::exchange(on_drained_, nullptr)();
 }
 
 }  // namespace freshet::redis

@@ -35,19 +35,19 @@ struct BackgroundOptions {
   std::size_t queue_commands = 10000;
   milliseconds scan_interval{2000};  // how often spools of dead processes are looked for
   // Whether spools are to wait although Redis answers: it has no room for them. Empty: never.
-  std::function<bool()> spools_wait = {};
+  std::function<bool()> pause_replay = {};
   // Applies the event of these fields (stored_event.h). is_away() of its error: again, later; any
   // other error: dropped and logged. The fields live until it is done.
   std::function<Task<Result<void>>(const std::vector<std::string_view>& fields)> apply = {};
   // An event that is older is dropped. 0: none is.
   milliseconds max_age{0};
   // Whether the event of these fields, of so long ago, is to be dropped. Errors: as apply's.
-  std::function<Task<Result<bool>>(const std::vector<std::string_view>& fields, milliseconds age)> is_void =
+  std::function<Task<Result<bool>>(const std::vector<std::string_view>& fields, milliseconds age)> is_erased =
       {};
 };
 
 struct BackgroundCounters {
-  std::uint64_t done = 0;  // commands Redis took
+  std::uint64_t accepted = 0;  // commands Redis took
   // Events refused for good, torn, or lost since queue and spool were full; commands refused for
   // good.
   std::uint64_t dropped = 0;
@@ -55,15 +55,15 @@ struct BackgroundCounters {
   std::uint64_t replayed = 0;  // events of a spool that were applied
 };
 
-class BackgroundWriter final : public Deferred {
+class BackgroundWriter final : public WriteQueue {
  public:
   // `redis` is not connected yet; nobody else uses it.
   BackgroundWriter(EventLoop& loop, std::unique_ptr<RedisClient> redis, BackgroundOptions options);
   ~BackgroundWriter() override { redis_->close(); }  // what was under way goes to the spool
 
   void start();
-  bool post(Pipeline commands, StoredEvent event = {}) override;
-  Result<void> spool(const StoredEvent& event) override;
+  bool post(Pipeline commands, SpoolRecord event = {}) override;
+  Result<void> spool(const SpoolRecord& event) override;
 
   // Sends what is queued; what cannot be sent before `deadline`, or at all since Redis is away,
   // goes to the spool. Then calls `done`. For a worker that stops.
@@ -79,34 +79,34 @@ class BackgroundWriter final : public Deferred {
 
  private:
   static constexpr std::size_t kBatchCommands = 500;
-  static constexpr std::size_t kMostReplayed = 100;  // events at once: 2 ms of Redis
+  static constexpr std::size_t kMaxReplayBatch = 100;  // events at once: 2 ms of Redis
   using Outcomes = std::vector<Result<void>>;
 
   void wake();
   Task<void> pump();
-  struct Queued;
+  struct QueuedWrite;
   Task<bool> send_queue();
-  void settle(const Queued& sent, std::span<const Reply> replies);
+  void complete(const QueuedWrite& sent, std::span<const Reply> replies);
   Task<bool> replay(Spool& spool);
-  struct Waiting;
-  Task<Outcomes> apply_all(const std::vector<Waiting>& events);
+  struct SpooledEvent;
+  Task<Outcomes> apply_all(const std::vector<SpooledEvent>& events);
   Task<void> apply_one(const std::vector<std::string_view>& fields, milliseconds age, Result<void>& outcome);
-  void keep_or_drop(const StoredEvent& event);
+  void spool_or_drop(const SpoolRecord& event);
   bool may_replay() const {
-    if (options_.spools_wait && options_.spools_wait()) return false;
-    return Clock::now() - refused_ >= options_.scan_interval;
+    if (options_.pause_replay && options_.pause_replay()) return false;
+    return Clock::now() - replay_refused_at_ >= options_.scan_interval;
   }
-  bool to_spool(const StoredEvent& event);
-  Result<void> write_spool(const StoredEvent& event);
-  bool may_end_refusals() const;
-  void end_refusals();
-  struct Portion;
-  Portion next_portion(Spool& spool) const;
-  bool settle(Spool& spool, const Portion& portion, const Outcomes& outcomes);
-  void adopt();
+  bool try_spool(const SpoolRecord& event);
+  Result<void> append_to_spool(const SpoolRecord& event);
+  bool has_spool_recovered() const;
+  void report_spool_recovery();
+  struct ReplayBatch;
+  ReplayBatch next_replay_batch(Spool& spool) const;
+  bool complete(Spool& spool, const ReplayBatch& batch, const Outcomes& outcomes);
+  void adopt_orphan();
   void retire_orphan();
   void schedule_scan();
-  bool nothing_to_wait_for() const { return !pumping_ && (queue_.empty() || !redis_->ready()); }
+  bool can_finish_drain() const { return !pumping_ && (queue_.empty() || !redis_->ready()); }
   void finish_drain();
 
   const std::unique_ptr<RedisClient> redis_;
@@ -114,24 +114,24 @@ class BackgroundWriter final : public Deferred {
   Timer scan_timer_;
   Timer drain_timer_;
   using Clock = std::chrono::steady_clock;
-  struct Queued {
+  struct QueuedWrite {
     Pipeline commands;
-    StoredEvent event;
-    Clock::time_point since;
+    SpoolRecord event;
+    Clock::time_point enqueued_at;
   };
-  std::deque<Queued> queue_;
+  std::deque<QueuedWrite> queue_;
   std::optional<Clock::time_point> sending_since_;  // the oldest of the batch that is under way
   std::size_t queued_commands_ = 0;
   std::unique_ptr<Spool> spool_;                // this process' own, made when first needed
   std::unique_ptr<Spool> orphan_;               // a dead process', being replayed
-  std::size_t portion_events_ = kMostReplayed;  // of a spool, applied at once; from 1
-  std::function<void()> drained_;
+  std::size_t replay_batch_size_ = kMaxReplayBatch;  // of a spool, applied at once; from 1
+  std::function<void()> on_drained_;
   BackgroundCounters counters_;
-  Clock::time_point refused_{};  // when Redis last took back a replay: it is left alone for a scan_interval
+  Clock::time_point replay_refused_at_{};  // when Redis last took back a replay: it is left alone for a scan_interval
   // Events that found no room in the spool since the log last said that it refuses; 0: it takes
   // them.
-  std::size_t refused_events_ = 0;
-  Clock::time_point last_refusal_{};
+  std::size_t unspooled_events_ = 0;
+  Clock::time_point last_spool_failure_{};
   bool pumping_ = false;
 };
 

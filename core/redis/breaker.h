@@ -22,15 +22,15 @@ enum class BreakerState : std::uint8_t { kClosed, kOpen, kHalfOpen };
 std::string_view breaker_state_name(BreakerState state);  // "closed", "open", "half-open"
 
 struct BreakerOptions {
-  int failures = 3;         // in a row
-  milliseconds open{100};   // the first time
-  milliseconds first{50};   // wait after the second failure in a row, while it is closed
-  milliseconds most{2000};  // of all waits
+  int failure_threshold = 3;         // in a row
+  milliseconds open_delay{100};   // the first time
+  milliseconds closed_delay{50};   // wait after the second failure in a row, while it is closed
+  milliseconds max_delay{2000};  // of all waits
 };
 
 // How it failed. What is refused at once costs the server and us nothing to ask again.
-enum class Failure : std::uint8_t {
-  kSilent,   // a deadline passed
+enum class FailureKind : std::uint8_t {
+  kTimeout,   // a deadline passed
   kRefused,  // no server, the connection ended, or the hand-shake was answered by an error
 };
 
@@ -41,19 +41,19 @@ class Breaker {
   // How long nothing may be tried now. `random` in [0, 1) shortens it by up to a quarter, so that
   // workers do not come back in step. After a refusal it is at most kMostRefused, so that a server
   // that starts again is found within a second.
-  milliseconds failed(Failure how, double random);
+  milliseconds record_failure(FailureKind kind, double random);
   // A new connection answered its PING.
-  void answered();
+  void record_ping();
   // A command had its reply.
-  void succeeded();
+  void record_success();
 
   BreakerState state() const { return state_; }
   // Whether a pipeline may be sent when so many are under way.
-  bool lets_through(std::size_t under_way) const {
-    return state_ == BreakerState::kClosed || (state_ == BreakerState::kHalfOpen && under_way == 0);
+  bool allows(std::size_t in_flight) const {
+    return state_ == BreakerState::kClosed || (state_ == BreakerState::kHalfOpen && in_flight == 0);
   }
 
-  static constexpr milliseconds kMostRefused{500};
+  static constexpr milliseconds kMaxRefusedDelay{500};
 
  private:
   BreakerOptions options_;

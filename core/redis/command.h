@@ -27,15 +27,15 @@ class Pipeline {
   // Starts a command of exactly `arguments` arguments, the command's name included; follow with as
   // many arg() calls.
   Pipeline& command(std::size_t arguments) {
-    if (bytes_.capacity() < kUsualBytes) bytes_.reserve(kUsualBytes);
-    counted_ = false;
+    if (bytes_.capacity() < kTypicalBytes) bytes_.reserve(kTypicalBytes);
+    in_script_ = false;
     starts_.push_back(bytes_.size());
-    header('*', arguments);
+    append_header('*', arguments);
     return *this;
   }
   Pipeline& arg(std::string_view value) {
-    if (counted_ && increment(arguments_at_)) ++keys_at_;
-    header('$', value.size());
+    if (in_script_ && increment(argument_count_at_)) ++key_count_at_;
+    append_header('$', value.size());
     bytes_.append(value).append("\r\n");
     return *this;
   }
@@ -60,19 +60,19 @@ class Pipeline {
   // EVALSHA; follow with its keys by key(), then its arguments by arg(). Both are counted here.
   Pipeline& script(const Script& script) {
     command(3).arg("EVALSHA").arg(script.sha1).arg(0);
-    counted_ = true;
-    arguments_at_ = starts_.back() + 1;
-    keys_at_ = bytes_.size() - 3;
+    in_script_ = true;
+    argument_count_at_ = starts_.back() + 1;
+    key_count_at_ = bytes_.size() - 3;
     return *this;
   }
   Pipeline& key(std::string_view name) {
     // "$1\r\n9\r\n": the length of the number stands before it.
-    if (increment(keys_at_)) ++bytes_[keys_at_ - 3];
+    if (increment(key_count_at_)) ++bytes_[key_count_at_ - 3];
     return arg(name);
   }
   // A command that is in RESP already: what at() of another pipeline or the spool gives.
   Pipeline& raw(std::string_view resp) {
-    counted_ = false;
+    in_script_ = false;
     starts_.push_back(bytes_.size());
     bytes_.append(resp);
     return *this;
@@ -86,7 +86,7 @@ class Pipeline {
   // A barrier: what follows must not run before what came so far, and is not sent before that has
   // its replies. Costs a round trip in a cluster, whose nodes keep no order among each other;
   // nothing on one Redis, which runs a pipeline in order.
-  Pipeline& then() {
+  Pipeline& barrier() {
     barriers_.push_back(starts_.size());
     return *this;
   }
@@ -101,16 +101,16 @@ class Pipeline {
     return std::string_view(bytes_).substr(begin, end - begin);
   }
   void clear() {
-    counted_ = false;
+    in_script_ = false;
     bytes_.clear();
     starts_.clear();
     barriers_.clear();
   }
 
  private:
-  static constexpr std::size_t kUsualBytes = 512;  // of a script with its keys and arguments
+  static constexpr std::size_t kTypicalBytes = 512;  // of a script with its keys and arguments
 
-  void header(char type, std::size_t value) {
+  void append_header(char type, std::size_t value) {
     std::array<char, 24> text;
     text[0] = type;
     auto end = std::to_chars(text.data() + 1, text.data() + text.size() - 2, value).ptr;
@@ -132,8 +132,8 @@ class Pipeline {
 
   std::string bytes_;
   std::vector<std::size_t> starts_, barriers_;
-  bool counted_ = false;                        // a script's arguments follow
-  std::size_t arguments_at_ = 0, keys_at_ = 0;  // of the script: where its numbers stand in bytes_
+  bool in_script_ = false;                        // a script's arguments follow
+  std::size_t argument_count_at_ = 0, key_count_at_ = 0;  // of the script: where its numbers stand in bytes_
 };
 
 }  // namespace freshet::redis

@@ -7,7 +7,7 @@ namespace freshet::redis {
 namespace {
 
 // Takes "$LENGTH\r\nVALUE\r\n" off `resp`; empty when that is not what stands there.
-std::string_view take_argument(std::string_view& resp) {
+std::string_view consume_argument(std::string_view& resp) {
   std::size_t length = 0;
   const auto line = resp.find("\r\n");
   if (!resp.starts_with('$') || line == std::string_view::npos) return {};
@@ -23,9 +23,9 @@ std::string command_name(const Pipeline& pipeline, std::span<const Script> scrip
   if (pipeline.empty()) return {};
   std::string_view resp = pipeline.at(0);
   resp.remove_prefix(std::min(resp.size(), resp.find("\r\n") + 2));
-  std::string name(take_argument(resp));
+  std::string name(consume_argument(resp));
   if (name == "EVALSHA") {
-    const auto script = std::ranges::find(scripts, take_argument(resp), &Script::sha1);
+    const auto script = std::ranges::find(scripts, consume_argument(resp), &Script::sha1);
     if (script != scripts.end()) name = script->name;
   }
   if (pipeline.size() > 1) name.append(" +").append(std::to_string(pipeline.size() - 1));

@@ -15,45 +15,45 @@ constexpr std::array<std::string_view, kErrorClasses> kNames{
 
 using Class = ErrorClass;
 using Retry = RetryPolicy;
-constexpr ErrorCode kAway = ErrorCode::kUnavailable;
-constexpr ErrorCode kOurs = ErrorCode::kInternal;
+constexpr ErrorCode kUnavailable = ErrorCode::kUnavailable;
+constexpr ErrorCode kInternal = ErrorCode::kInternal;
 
 // clang-format off
 constexpr std::array kErrors{
-    ErrorRow{"OOM",          Class::kMemory,      Retry::kDegrade,   kAway, "redis_oom"},
-    ErrorRow{"READONLY",     Class::kReadOnly,    Retry::kReconnect, kAway, "redis_readonly"},
+    ErrorRow{"OOM",          Class::kMemory,      Retry::kDegrade,   kUnavailable, "redis_oom"},
+    ErrorRow{"READONLY",     Class::kReadOnly,    Retry::kReconnect, kUnavailable, "redis_readonly"},
     // A replica that became one in the middle of a blocking command.
-    ErrorRow{"UNBLOCKED",    Class::kReadOnly,    Retry::kReconnect, kAway, "redis_readonly"},
-    ErrorRow{"LOADING",      Class::kLoading,     Retry::kDegrade,   kAway, "redis_loading"},
-    ErrorRow{"BUSY",         Class::kBusy,        Retry::kDegrade,   kAway, "redis_busy"},
-    ErrorRow{"UNKILLABLE",   Class::kBusy,        Retry::kDegrade,   kAway, "redis_busy"},
-    ErrorRow{"MISCONF",      Class::kPersistence, Retry::kDegrade,   kAway, "redis_misconf"},
-    ErrorRow{"NOAUTH",       Class::kAuth,        Retry::kReconnect, kAway, "redis_noauth"},
-    ErrorRow{"WRONGPASS",    Class::kAuth,        Retry::kDegrade,   kAway, "redis_noauth"},
-    ErrorRow{"ERR AUTH",     Class::kAuth,        Retry::kDegrade,   kAway, "redis_noauth"},
-    ErrorRow{"DENIED",       Class::kAuth,        Retry::kDegrade,   kAway, "redis_noauth"},
-    ErrorRow{"NOPERM",       Class::kPermission,  Retry::kDegrade,   kAway, "redis_noperm"},
-    ErrorRow{"ERR The user executing the script", Class::kPermission, Retry::kDegrade, kAway, "redis_noperm"},
-    ErrorRow{"NOREPLICAS",   Class::kReplicas,    Retry::kDegrade,   kAway, "redis_noreplicas"},
-    ErrorRow{"MASTERDOWN",   Class::kMasterDown,  Retry::kReconnect, kAway, "redis_masterdown"},
-    ErrorRow{"ERR max number of clients reached", Class::kClients, Retry::kDegrade, kAway, "redis_maxclients"},
-    ErrorRow{"CLUSTERDOWN",  Class::kCluster,     Retry::kDegrade,   kAway, "redis_clusterdown"},
-    ErrorRow{"TRYAGAIN",     Class::kCluster,     Retry::kRedirect,  kAway, "redis_tryagain"},
-    ErrorRow{"MOVED",        Class::kCluster,     Retry::kRedirect,  kAway, "redis_moved"},
-    ErrorRow{"ASK",          Class::kCluster,     Retry::kRedirect,  kAway, "redis_moved"},
+    ErrorRow{"UNBLOCKED",    Class::kReadOnly,    Retry::kReconnect, kUnavailable, "redis_readonly"},
+    ErrorRow{"LOADING",      Class::kLoading,     Retry::kDegrade,   kUnavailable, "redis_loading"},
+    ErrorRow{"BUSY",         Class::kBusy,        Retry::kDegrade,   kUnavailable, "redis_busy"},
+    ErrorRow{"UNKILLABLE",   Class::kBusy,        Retry::kDegrade,   kUnavailable, "redis_busy"},
+    ErrorRow{"MISCONF",      Class::kPersistence, Retry::kDegrade,   kUnavailable, "redis_misconf"},
+    ErrorRow{"NOAUTH",       Class::kAuth,        Retry::kReconnect, kUnavailable, "redis_noauth"},
+    ErrorRow{"WRONGPASS",    Class::kAuth,        Retry::kDegrade,   kUnavailable, "redis_noauth"},
+    ErrorRow{"ERR AUTH",     Class::kAuth,        Retry::kDegrade,   kUnavailable, "redis_noauth"},
+    ErrorRow{"DENIED",       Class::kAuth,        Retry::kDegrade,   kUnavailable, "redis_noauth"},
+    ErrorRow{"NOPERM",       Class::kPermission,  Retry::kDegrade,   kUnavailable, "redis_noperm"},
+    ErrorRow{"ERR The user executing the script", Class::kPermission, Retry::kDegrade, kUnavailable, "redis_noperm"},
+    ErrorRow{"NOREPLICAS",   Class::kReplicas,    Retry::kDegrade,   kUnavailable, "redis_noreplicas"},
+    ErrorRow{"MASTERDOWN",   Class::kMasterDown,  Retry::kReconnect, kUnavailable, "redis_masterdown"},
+    ErrorRow{"ERR max number of clients reached", Class::kClients, Retry::kDegrade, kUnavailable, "redis_maxclients"},
+    ErrorRow{"CLUSTERDOWN",  Class::kCluster,     Retry::kDegrade,   kUnavailable, "redis_clusterdown"},
+    ErrorRow{"TRYAGAIN",     Class::kCluster,     Retry::kRedirect,  kUnavailable, "redis_tryagain"},
+    ErrorRow{"MOVED",        Class::kCluster,     Retry::kRedirect,  kUnavailable, "redis_moved"},
+    ErrorRow{"ASK",          Class::kCluster,     Retry::kRedirect,  kUnavailable, "redis_moved"},
     // Ours, of a command whose node did not answer while others of its pipeline did.
-    ErrorRow{"AWAY",         Class::kAway,        Retry::kDegrade,   kAway, "redis_away"},
+    ErrorRow{"AWAY",         Class::kUnavailable,        Retry::kDegrade,   kUnavailable, "redis_away"},
     ErrorRow{"LOST",         Class::kLost,        Retry::kDegrade,   ErrorCode::kUnknownOutcome, "redis_lost"},
-    ErrorRow{"CROSSSLOT",    Class::kCommand,     Retry::kFail,      kOurs, "redis_error"},
-    ErrorRow{"NOSCRIPT",     Class::kScript,      Retry::kRetry,     kAway, "redis_noscript"},
-    ErrorRow{"EXECABORT",    Class::kCommand,     Retry::kFailAll,   kOurs, "redis_error"},
-    ErrorRow{"WRONGTYPE",    Class::kCommand,     Retry::kFail,      kOurs, "redis_error"},
-    ErrorRow{"ERR",          Class::kCommand,     Retry::kFail,      kOurs, "redis_error"},
+    ErrorRow{"CROSSSLOT",    Class::kCommand,     Retry::kFail,      kInternal, "redis_error"},
+    ErrorRow{"NOSCRIPT",     Class::kScript,      Retry::kRetry,     kUnavailable, "redis_noscript"},
+    ErrorRow{"EXECABORT",    Class::kCommand,     Retry::kFailAll,   kInternal, "redis_error"},
+    ErrorRow{"WRONGTYPE",    Class::kCommand,     Retry::kFail,      kInternal, "redis_error"},
+    ErrorRow{"ERR",          Class::kCommand,     Retry::kFail,      kInternal, "redis_error"},
 };
 // clang-format on
 
 // Whether `line` begins with `prefix` and no word is cut.
-bool begins(std::string_view line, std::string_view prefix) {
+bool starts_with_words(std::string_view line, std::string_view prefix) {
   return line.starts_with(prefix) && (line.size() == prefix.size() || line[prefix.size()] == ' ');
 }
 
@@ -65,17 +65,17 @@ std::string_view error_class_name(ErrorClass error_class) {
 
 const ErrorRow* find_error(std::string_view error_line) {
   const auto row =
-      std::ranges::find_if(kErrors, [&](const ErrorRow& each) { return begins(error_line, each.prefix); });
+      std::ranges::find_if(kErrors, [&](const ErrorRow& each) { return starts_with_words(error_line, each.prefix); });
   return row == kErrors.end() ? nullptr : &*row;
 }
 
 Error classify(std::string_view error_line) {
   if (const ErrorRow* row = find_error(error_line))
     return Error{row->code, row->reason, {}, std::string(error_line)};
-  const auto said =
-      std::ranges::find_if(kScriptWords, [&](const ScriptWord& each) { return says(error_line, each.word); });
-  if (said != kScriptWords.end())
-    return Error{said->code, said->reason, {}, std::string(after_word(error_line))};
+  const auto script_error =
+      std::ranges::find_if(kScriptErrors, [&](const ScriptError& each) { return has_code(error_line, each.prefix); });
+  if (script_error != kScriptErrors.end())
+    return Error{script_error->code, script_error->reason, {}, std::string(after_code(error_line))};
   return Error{ErrorCode::kInternal, "redis_error", {}, std::string(error_line)};
 }
 

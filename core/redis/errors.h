@@ -13,7 +13,7 @@ namespace freshet::redis {
 
 // Failures as they are counted; error_class_name() has the names.
 enum class ErrorClass : std::uint8_t {
-  kAway,         // not sent: no connection, or the breaker is open
+  kUnavailable,         // not sent: no connection, or the breaker is open
   kConnect,      // a connection that was not made, or was refused at its hand-shake
   kTimeout,      // sent, no reply within the deadline
   kLost,         // sent, the connection ended before the reply

@@ -18,7 +18,7 @@ std::string join(std::initializer_list<std::string_view> parts) {
 }
 
 // "" for the seed's own list, else ":views:current:86400:swift".
-std::string variant(const hot::ListQuery& query) {
+std::string list_suffix(const hot::ListQuery& query) {
   if (query == hot::ListQuery{}) return {};
   const bool current = query.mode == hot::ViewsMode::kCurrent;
   return join({":", query.model->word, current ? ":current:" : ":accumulate:",
@@ -41,41 +41,41 @@ bool matches(std::string_view pattern, std::string_view key) {
 
 }  // namespace
 
-std::string Keys::of_item(std::string_view head, std::string_view id) const { return of_item(head, id, {}); }
+std::string Keys::item_key(std::string_view head, std::string_view id) const { return item_key(head, id, {}); }
 
-std::string Keys::of_item(std::string_view head, std::string_view id, std::string_view tail) const {
+std::string Keys::item_key(std::string_view head, std::string_view id, std::string_view tail) const {
   const std::string_view colon = tail.empty() ? "" : ":";
   return join({prefix_, head, "{", id, "}", colon, tail});
 }
 
-std::string Keys::of_shared(std::string_view head, std::string_view tail) const {
-  return join({prefix_, head, tail, shared_});
+std::string Keys::shared_key(std::string_view head, std::string_view tail) const {
+  return join({prefix_, head, tail, shared_suffix_});
 }
 
-unsigned Keys::call_of(std::string_view key) const { return on_ == On::kCluster ? slot_of(key) : 0; }
+unsigned Keys::slot_or_zero(std::string_view key) const { return topology_ == Topology::kCluster ? slot_of(key) : 0; }
 
 std::string Keys::session(std::string_view id, std::string_view session) const {
-  return of_item("hot:session:", id, session);
+  return item_key("hot:session:", id, session);
 }
 std::string Keys::track_event(std::string_view id, std::string_view event) const {
-  return of_item("hot:event:", id, event);
+  return item_key("hot:event:", id, event);
 }
 std::string Keys::view_event(std::string_view id, std::string_view event) const {
-  return of_item("hot:view:event:", id, event);
+  return item_key("hot:view:event:", id, event);
 }
 std::string Keys::dedup(std::string_view id, std::string_view fingerprint) const {
-  return of_item("hot:dedup:", id, fingerprint);
+  return item_key("hot:dedup:", id, fingerprint);
 }
 std::string Keys::uv_day(std::string_view id, UnixSeconds day) const {
-  return of_item("hot:uv:", id, utc_day(day));
+  return item_key("hot:uv:", id, utc_day(day));
 }
 
-std::string Keys::list(const hot::ListQuery& query) const { return of_all(":list" + variant(query)); }
+std::string Keys::list(const hot::ListQuery& query) const { return shared_hot_key(":list" + list_suffix(query)); }
 std::string Keys::list_meta(const hot::ListQuery& query) const {
-  return of_all(":list:meta" + variant(query));
+  return shared_hot_key(":list:meta" + list_suffix(query));
 }
 std::string Keys::list_lock(const hot::ListQuery& query) const {
-  return of_all(":list:lock" + variant(query));
+  return shared_hot_key(":list:lock" + list_suffix(query));
 }
 
 std::string Keys::seen_shard(std::string_view day, std::string_view shard) const {
@@ -95,67 +95,67 @@ std::string Keys::article_pattern() const {
 
 std::string Keys::id_of_article(std::string_view key) const {
   constexpr std::size_t kPart = 2;  // hot:article:{id}
-  return std::string(part_of(key.substr(prefix_.size()), kPart));
+  return std::string(key_segment(key.substr(prefix_.size()), kPart));
 }
 
 // What stands in braces behind the name of what articles share; "" when it is an id.
-std::string_view Keys::tag_of(std::string_view name) const {
+std::string_view Keys::hash_tag_of(std::string_view name) const {
   const std::size_t open = name.rfind(":{");
-  if (on_ != On::kCluster || open == name.npos || !name.ends_with('}')) return {};
+  if (topology_ != Topology::kCluster || open == name.npos || !name.ends_with('}')) return {};
   const std::string_view tag = name.substr(open + 2, name.size() - open - 3);
-  if (":{" + std::string(tag) + "}" != shared_ && group_of_tag(tag).groups == 0) return {};
+  if (":{" + std::string(tag) + "}" != shared_suffix_ && partition_of_hash_tag(tag).partition_count == 0) return {};
   const auto has_id = [&](const KeyPattern& row) {
     return row.pattern.find('{') != row.pattern.npos && matches(row.pattern, name);
   };
   return std::ranges::any_of(kKeyPatterns, has_id) ? std::string_view() : tag;
 }
 
-std::optional<std::string> Keys::plain(std::string_view key) const {
+std::optional<std::string> Keys::strip_prefix(std::string_view key) const {
   if (!key.starts_with(prefix_)) return std::nullopt;
   key.remove_prefix(prefix_.size());
-  if (const std::string_view tag = tag_of(key); !tag.empty()) key.remove_suffix(tag.size() + 3);
+  if (const std::string_view tag = hash_tag_of(key); !tag.empty()) key.remove_suffix(tag.size() + 3);
   return std::string(key);
 }
 
-std::vector<GroupKeys> Keys::every_group() const {
-  std::vector<GroupKeys> out;
-  for (unsigned each = 0; each < groups_; ++each) out.push_back(group(each));
+std::vector<PartitionKeys> Keys::partitions() const {
+  std::vector<PartitionKeys> out;
+  for (unsigned each = 0; each < partition_count_; ++each) out.push_back(partition(each));
   return out;
 }
 
-GroupKeys Keys::group_in(std::string_view key) const {
-  const TaggedGroup found =
-      key.starts_with(prefix_) ? group_of_tag(tag_of(key.substr(prefix_.size()))) : TaggedGroup();
-  return found.groups == 0 ? group(0) : GroupKeys(prefix_, group_tag(found.group, found.groups));
+PartitionKeys Keys::partition_in_key(std::string_view key) const {
+  const TaggedPartition found =
+      key.starts_with(prefix_) ? partition_of_hash_tag(hash_tag_of(key.substr(prefix_.size()))) : TaggedPartition();
+  return found.partition_count == 0 ? partition(0) : PartitionKeys(prefix_, partition_hash_tag(found.partition, found.partition_count));
 }
 
-bool Keys::of_other_groups(std::string_view key) const {
+bool Keys::has_other_partition_count(std::string_view key) const {
   if (!key.starts_with(prefix_)) return false;
-  const unsigned found = group_of_tag(tag_of(key.substr(prefix_.size()))).groups;
-  return found != 0 && found != groups_;
+  const unsigned found = partition_of_hash_tag(hash_tag_of(key.substr(prefix_.size()))).partition_count;
+  return found != 0 && found != partition_count_;
 }
 
 std::vector<std::string> Keys::names_of(const KeyPattern& row) const {
   std::vector<std::string> out{prefix_ + std::string(row.pattern)};
-  if (on_ != On::kCluster) return out;
-  out.push_back(of_shared(row.pattern));
-  for (unsigned each = 0; each < groups_; ++each)
-    out.push_back(join({prefix_, row.pattern, ":{", group_tag(each, groups_), "}"}));
+  if (topology_ != Topology::kCluster) return out;
+  out.push_back(shared_key(row.pattern));
+  for (unsigned each = 0; each < partition_count_; ++each)
+    out.push_back(join({prefix_, row.pattern, ":{", partition_hash_tag(each, partition_count_), "}"}));
   return out;
 }
 
-std::string_view part_of(std::string_view plain, std::size_t part) {
-  for (; part > 0; --part) {
-    const std::size_t colon = plain.find(':');
-    if (colon == plain.npos) return {};
-    plain.remove_prefix(colon + 1);
+std::string_view key_segment(std::string_view key, std::size_t index) {
+  for (; index > 0; --index) {
+    const std::size_t colon = key.find(':');
+    if (colon == key.npos) return {};
+    key.remove_prefix(colon + 1);
   }
-  plain = plain.substr(0, plain.find(':'));
-  return in_braces(plain) ? plain.substr(1, plain.size() - 2) : plain;
+  key = key.substr(0, key.find(':'));
+  return in_braces(key) ? key.substr(1, key.size() - 2) : key;
 }
 
 const KeyPattern* Keys::pattern_of(std::string_view key) const {
-  const auto name = plain(key);
+  const auto name = strip_prefix(key);
   if (!name) return nullptr;
   // Exact names come before those with a part that varies: hot:current:index is no hour.
   for (const bool literal : {true, false}) {

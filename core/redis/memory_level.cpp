@@ -7,10 +7,10 @@ namespace freshet::redis {
 namespace {
 
 // The number of the line "name:number".
-std::optional<std::int64_t> number_of(std::string_view info, std::string_view name) {
-  for (std::size_t at = info.find(name); at != info.npos; at = info.find(name, at + 1)) {
-    const std::size_t colon = at + name.size();
-    if ((at > 0 && info[at - 1] != '\n') || colon >= info.size() || info[colon] != ':') continue;
+std::optional<std::int64_t> info_integer(std::string_view info, std::string_view name) {
+  for (std::size_t position = info.find(name); position != info.npos; position = info.find(name, position + 1)) {
+    const std::size_t colon = position + name.size();
+    if ((position > 0 && info[position - 1] != '\n') || colon >= info.size() || info[colon] != ':') continue;
     std::int64_t number = 0;
     const auto read = std::from_chars(info.data() + colon + 1, info.data() + info.size(), number);
     if (read.ec == std::errc()) return number;
@@ -20,36 +20,36 @@ std::optional<std::int64_t> number_of(std::string_view info, std::string_view na
 
 }  // namespace
 
-double memory_share(std::string_view info) {
-  const auto used = number_of(info, "used_memory"), most = number_of(info, "maxmemory");
-  return used && most && *most > 0 ? static_cast<double>(*used) / static_cast<double>(*most) : 0;
+double memory_usage(std::string_view info) {
+  const auto used = info_integer(info, "used_memory"), max = info_integer(info, "maxmemory");
+  return used && max && *max > 0 ? static_cast<double>(*used) / static_cast<double>(*max) : 0;
 }
 
-std::optional<MemoryLevel> memory_level(std::string_view info, const MemoryLevel& before, milliseconds now) {
-  const auto used = number_of(info, "used_memory"), most = number_of(info, "maxmemory");
-  if (!used || !most) return std::nullopt;
+std::optional<MemoryLevel> update_memory_level(std::string_view info, const MemoryLevel& before, milliseconds now) {
+  const auto used = info_integer(info, "used_memory"), max = info_integer(info, "maxmemory");
+  if (!used || !max) return std::nullopt;
   MemoryLevel level = before;
   level.used = *used;
-  level.most = *most;
+  level.max = *max;
   level.at_ms = now.count();
-  const double share = memory_share(info);
-  level.full = share >= kFull || (before.full != 0 && share >= kRoom) ? 1 : 0;
-  const MemoryLevel::Look look{now.count(), *used};
-  if (before.then.at_ms == 0) level.then = level.later = look;
-  if (look.at_ms - level.later.at_ms >= kGrowthSpan.count()) {
-    level.then = level.later;
-    level.later = look;
+  const double usage = memory_usage(info);
+  level.full = usage >= kFullUsage || (before.full != 0 && usage >= kResumeUsage) ? 1 : 0;
+  const MemoryLevel::Sample sample{now.count(), *used};
+  if (before.baseline.at_ms == 0) level.baseline = level.next_baseline = sample;
+  if (sample.at_ms - level.next_baseline.at_ms >= kGrowthWindow.count()) {
+    level.baseline = level.next_baseline;
+    level.next_baseline = sample;
   }
   return level;
 }
 
-std::optional<double> hours_left(const MemoryLevel& level) {
-  if (level.most == 0) return std::nullopt;
-  const double room = kFull * static_cast<double>(level.most) - static_cast<double>(level.used);
-  if (room <= 0) return 0;
-  const std::int64_t span = level.at_ms - level.then.at_ms, grown = level.used - level.then.used;
-  if (span < kShortest.count() || grown <= 0) return std::nullopt;
-  return room / static_cast<double>(grown) * static_cast<double>(span) / 3.6e6;
+std::optional<double> hours_until_full(const MemoryLevel& level) {
+  if (level.max == 0) return std::nullopt;
+  const double remaining = kFullUsage * static_cast<double>(level.max) - static_cast<double>(level.used);
+  if (remaining <= 0) return 0;
+  const std::int64_t span = level.at_ms - level.baseline.at_ms, growth = level.used - level.baseline.used;
+  if (span < kMinGrowthWindow.count() || growth <= 0) return std::nullopt;
+  return remaining / static_cast<double>(growth) * static_cast<double>(span) / 3.6e6;
 }
 
 }  // namespace freshet::redis

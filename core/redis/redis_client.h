@@ -11,7 +11,7 @@
 
 namespace freshet::redis {
 
-class Finder;  // redis_link.h
+class MasterResolver;  // redis_link.h
 
 struct ConnectionCounters {
   std::uint64_t commands = 0;
@@ -20,7 +20,7 @@ struct ConnectionCounters {
   std::uint64_t timeouts = 0;     // contexts destroyed by a deadline
   std::uint64_t connects = 0;     // hand-shakes completed
   ErrorCounts
-      by_class;       // pipelines that failed as a whole, connections not made, commands that Redis refused
+      errors_by_class;       // pipelines that failed as a whole, connections not made, commands that Redis refused
   Histogram latency;  // of pipelines that were answered: from run() until the reply was read
 };
 
@@ -35,7 +35,7 @@ class RedisClient : public Redis {
   virtual const ConnectionCounters& counters() const = 0;
   virtual BreakerState breaker_state() const = 0;  // of several servers, the worst
   // Says where to listen for messages (redis_subscriber.h); null: at the endpoint.
-  virtual Finder* finder() = 0;
+  virtual MasterResolver* resolver() = 0;
 };
 
 }  // namespace freshet::redis

@@ -17,9 +17,9 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-RedisConnection::RedisConnection(EventLoop& loop, LinkOptions options, std::span<const Script> scripts,
+RedisConnection::RedisConnection(EventLoop& loop, ConnectionOptions options, std::span<const Script> scripts,
                                  ConnectionCounters* counters)
-    : RedisLink(loop, std::move(options)),
+    : AsyncConnection(loop, std::move(options)),
       scripts_(scripts),
       deadline_timer_(loop),
       counters_(counters != nullptr ? *counters : own_counters_) {}
@@ -31,7 +31,7 @@ RedisConnection::~RedisConnection() {
 
 void RedisConnection::close() {
   shut_down();
-  for (const auto& each : std::exchange(for_ready_, {})) each->fire(false);
+  for (const auto& each : std::exchange(ready_waiters_, {})) each->fire(false);
 }
 
 void RedisConnection::set_ready(bool ready) {
@@ -39,23 +39,23 @@ void RedisConnection::set_ready(bool ready) {
   ready_ = ready;
   if (listener_) listener_(ready);
   if (!ready) return;
-  for (const auto& each : std::exchange(for_ready_, {})) each->fire(true);
+  for (const auto& each : std::exchange(ready_waiters_, {})) each->fire(true);
 }
 
 // --- sending
 
-bool RedisConnection::Batch::await_ready() { return !connection.submit(*this); }
+bool RedisConnection::PendingPipeline::await_ready() { return !connection.submit(*this); }
 
-Result<Replies> RedisConnection::Batch::await_resume() {
-  if (waiting) {
-    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(connection.settled_at_ - sent);
+Result<Replies> RedisConnection::PendingPipeline::await_resume() {
+  if (waiter) {
+    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(connection.replies_read_at_ - sent_at);
     if (!error) connection.counters_.latency.add(waited);
-    if (stage != nullptr) stage->end_redis_wait(waited);
+    if (trace != nullptr) trace->end_redis_wait(waited);
   }
   if (error) {
     if (!handshake) {
       ++connection.counters_.errors;
-      connection.counters_.by_class.add(failed_as);
+      connection.counters_.errors_by_class.add(error_class);
     }
     return tl::unexpected(std::move(*error));
   }
@@ -64,15 +64,15 @@ Result<Replies> RedisConnection::Batch::await_resume() {
 
 // True iff replies (or a failure) will come through the loop; false: the batch already has its
 // error.
-bool RedisConnection::submit(Batch& batch) {
+bool RedisConnection::submit(PendingPipeline& batch) {
   const std::size_t commands = batch.pipeline.size();
-  if (refuse(batch, commands)) return false;
+  if (reject_if_unavailable(batch, commands)) return false;
   batch.replies.reserve(commands);
   for (std::size_t i = 0; i < commands; ++i) {
     const std::string_view bytes = batch.pipeline.at(i);
     const auto on_reply = [](redisAsyncContext*, void* reply, void* self) {
-      auto* owner = static_cast<Batch*>(self);
-      owner->connection.take(*owner, reply);
+      auto* owner = static_cast<PendingPipeline*>(self);
+      owner->connection.receive_reply(*owner, reply);
     };
     if (redisAsyncFormattedCommand(context(), on_reply, &batch, bytes.data(), bytes.size()) != REDIS_OK) {
       // The context is being freed: it runs no callback for this command, but does for those
@@ -81,46 +81,46 @@ bool RedisConnection::submit(Batch& batch) {
       if (i == 0) return false;
       break;
     }
-    ++batch.awaited;
+    ++batch.pending_replies;
   }
   counters_.commands += commands;
   ++counters_.round_trips;
-  batch.sent = Clock::now();
-  batch.deadline = batch.sent + options().timeout;
+  batch.sent_at = Clock::now();
+  batch.deadline = batch.sent_at + options().timeout;
   pending_.push_back(&batch);
   arm_deadline();
-  mark_dirty();
+  request_flush();
   return true;
 }
 
-bool RedisConnection::refuse(Batch& batch, std::size_t commands) {
-  const char* why = nullptr;
+bool RedisConnection::reject_if_unavailable(PendingPipeline& batch, std::size_t commands) {
+  const char* reason = nullptr;
   if (!context() || !(ready_ || batch.handshake)) {
-    why = "not connected";
-  } else if (!batch.handshake && !breaker().lets_through(pending_.size())) {
-    why = "Redis is being tried";
+    reason = "not connected";
+  } else if (!batch.handshake && !breaker().allows(pending_.size())) {
+    reason = "Redis is being tried";
   }
-  if (why != nullptr) {
-    batch.error = Error{ErrorCode::kUnavailable, "redis_away", {}, why};
+  if (reason != nullptr) {
+    batch.error = Error{ErrorCode::kUnavailable, "redis_away", {}, reason};
   } else if (commands == 0) {
     batch.error = Error{ErrorCode::kInternal, "redis_empty", {}, "empty pipeline"};
-    batch.failed_as = ErrorClass::kCommand;
+    batch.error_class = ErrorClass::kCommand;
   }
   return batch.error.has_value();
 }
 
-void RedisConnection::take(Batch& batch, void* reply) {
+void RedisConnection::receive_reply(PendingPipeline& batch, void* reply) {
   if (reply != nullptr) {
     auto* const raw = static_cast<redisReply*>(reply);
-    assembly_.take(raw);  // hiredis would free it when this callback returns
-    batch.replies.push_back(Reply::of_tree(raw));
+    assembly_.detach(raw);  // hiredis would free it when this callback returns
+    batch.replies.push_back(Reply::from_tree(raw));
   } else if (!batch.error) {
     batch.error =
         Error{ErrorCode::kUnknownOutcome, "redis_lost", {}, "the connection was lost before the reply"};
-    batch.failed_as = ErrorClass::kLost;
+    batch.error_class = ErrorClass::kLost;
   }
-  if (--batch.awaited > 0) return;
-  if (!batch.error && !batch.handshake) answered();
+  if (--batch.pending_replies > 0) return;
+  if (!batch.error && !batch.handshake) record_success();
   // Replies come in order, so this is the front one.
   if (!pending_.empty() && pending_.front() == &batch) {
     pending_.pop_front();
@@ -130,50 +130,50 @@ void RedisConnection::take(Batch& batch, void* reply) {
   completed_.push_back(&batch);
 }
 
-void RedisConnection::on_settled() {
-  if (!completed_.empty()) settled_at_ = Clock::now();
+void RedisConnection::on_io_done() {
+  if (!completed_.empty()) replies_read_at_ = Clock::now();
   // Resuming may append commands (fine: hiredis has returned), and, through them, end here again.
   while (!completed_.empty()) {
     auto ready = std::move(completed_);
     completed_.clear();
-    for (Batch* batch : ready) batch->waiting.resume();
+    for (PendingPipeline* batch : ready) batch->waiter.resume();
   }
-  finish_renewal();
+  finish_reconnect();
 }
 
 // --- the second try
 
 Task<Result<Replies>> RedisConnection::run(const Pipeline& pipeline) {
-  const auto limit = Clock::now() + options().retry_within;
-  Result<Replies> replies = co_await Batch{*this, pipeline};
+  const auto deadline = Clock::now() + options().retry_within;
+  Result<Replies> replies = co_await PendingPipeline{*this, pipeline};
   if (!replies) co_return replies;
-  const Refused refused = look_at(*replies);
-  if (refused.commands.empty()) co_return replies;
-  bool again = true;
-  if (refused.reconnect) again = begin_renewal();
-  if (again && refused.reconnect) again = co_await ready_before(limit);
-  if (!again || Clock::now() > limit) co_return replies;
+  const Retries retries = collect_retries(*replies);
+  if (retries.commands.empty()) co_return replies;
+  bool may_retry = true;
+  if (retries.reconnect) may_retry = begin_reconnect();
+  if (may_retry && retries.reconnect) may_retry = co_await wait_until_ready(deadline);
+  if (!may_retry || Clock::now() > deadline) co_return replies;
 
-  Pipeline second;
-  const std::size_t loads = refused.load_scripts ? scripts_.size() : 0;
-  for (std::size_t i = 0; i < loads; ++i) second.add("SCRIPT", "LOAD", scripts_[i].source);
-  for (const std::size_t i : refused.commands) second.raw(pipeline.at(i));
-  Result<Replies> answers = co_await Batch{*this, second};
-  if (!answers) co_return tl::unexpected(answers.error());
-  look_at(*answers);  // counts
-  for (std::size_t k = 0; k < refused.commands.size(); ++k)
-    (*replies)[refused.commands[k]] = std::move((*answers)[loads + k]);
+  Pipeline retry;
+  const std::size_t loads = retries.load_scripts ? scripts_.size() : 0;
+  for (std::size_t i = 0; i < loads; ++i) retry.add("SCRIPT", "LOAD", scripts_[i].source);
+  for (const std::size_t i : retries.commands) retry.raw(pipeline.at(i));
+  Result<Replies> retry_replies = co_await PendingPipeline{*this, retry};
+  if (!retry_replies) co_return tl::unexpected(retry_replies.error());
+  collect_retries(*retry_replies);  // counts
+  for (std::size_t k = 0; k < retries.commands.size(); ++k)
+    (*replies)[retries.commands[k]] = std::move((*retry_replies)[loads + k]);
   co_return replies;
 }
 
-RedisConnection::Refused RedisConnection::look_at(const Replies& replies) {
-  Refused out;
+RedisConnection::Retries RedisConnection::collect_retries(const Replies& replies) {
+  Retries out;
   for (std::size_t i = 0; i < replies.size(); ++i) {
     if (!replies[i].is_error()) continue;
     const ErrorRow* row = find_error(replies[i].error());
     if (row == nullptr) continue;
-    counters_.by_class.add(row->error_class);
-    if (row->retry == RetryPolicy::kFailAll) return Refused{};
+    counters_.errors_by_class.add(row->error_class);
+    if (row->retry == RetryPolicy::kFailAll) return Retries{};
     if (row->retry != RetryPolicy::kRetry && row->retry != RetryPolicy::kReconnect) continue;
     out.commands.push_back(i);
     out.reconnect |= row->retry == RetryPolicy::kReconnect;
@@ -184,45 +184,45 @@ RedisConnection::Refused RedisConnection::look_at(const Replies& replies) {
 
 // True when another connection is being made. Not more often than the longest wait of the breaker:
 // a server that is the right one and refuses all the same shall not lose its readers by it.
-bool RedisConnection::begin_renewal() {
+bool RedisConnection::begin_reconnect() {
   if (!ready_) return true;
   const auto now = Clock::now();
-  if (renewed_ != Clock::time_point{} && now - renewed_ < options().breaker.most) return false;
-  renewed_ = now;
-  renewing_ = true;
+  if (reconnected_at_ != Clock::time_point{} && now - reconnected_at_ < options().breaker.max_delay) return false;
+  reconnected_at_ = now;
+  reconnecting_ = true;
   set_ready(false);
-  finish_renewal();
+  finish_reconnect();
   return true;
 }
 
-void RedisConnection::finish_renewal() {
-  if (!renewing_ || !pending_.empty() || !completed_.empty()) return;
-  renewing_ = false;
-  if (context()) replace();
+void RedisConnection::finish_reconnect() {
+  if (!reconnecting_ || !pending_.empty() || !completed_.empty()) return;
+  reconnecting_ = false;
+  if (context()) reconnect();
 }
 
-Task<bool> RedisConnection::ready_before(Clock::time_point limit) {
+Task<bool> RedisConnection::wait_until_ready(Clock::time_point deadline) {
   if (ready_) co_return true;
   const auto event = std::make_shared<AsyncEvent<bool>>();
-  for_ready_.push_back(event);
+  ready_waiters_.push_back(event);
   Timer timer(loop());
   // Both may have been on their way when the other came first.
-  timer.at(limit, [event] {
+  timer.at(deadline, [event] {
     if (event->has_waiter()) event->fire(false);
   });
   const bool ready = co_await event->wait();
-  if (!ready) std::erase(for_ready_, event);
+  if (!ready) std::erase(ready_waiters_, event);
   co_return ready;
 }
 
 // --- connecting
 
 void RedisConnection::on_open() {
-  assembly_.assemble_for(*context()->c.reader);
-  spawn(shake_hands(++generation_), [](std::exception_ptr) {});
+  assembly_.attach(*context()->c.reader);
+  spawn(perform_handshake(++generation_), [](std::exception_ptr) {});
 }
 
-Task<void> RedisConnection::shake_hands(std::uint64_t generation) {
+Task<void> RedisConnection::perform_handshake(std::uint64_t generation) {
   Pipeline hello;
   const Endpoint& endpoint = options().endpoint;
   if (!endpoint.password.empty()) {
@@ -235,32 +235,32 @@ Task<void> RedisConnection::shake_hands(std::uint64_t generation) {
   if (endpoint.db != 0) hello.add("SELECT", endpoint.db);
   hello.add("PING");
   const std::size_t role = hello.size();
-  if (options().finder != nullptr) hello.add("ROLE");
+  if (options().resolver != nullptr) hello.add("ROLE");
   for (const Script& script : scripts_) hello.add("SCRIPT", "LOAD", script.source);
-  const Result<Replies> replies = co_await Batch{.connection = *this, .pipeline = hello, .handshake = true};
+  const Result<Replies> replies = co_await PendingPipeline{.connection = *this, .pipeline = hello, .handshake = true};
   if (generation != generation_) co_return;
   if (!replies) co_return;  // the context is already gone
-  refused_.clear();
+  handshake_error_.clear();
   for (const Reply& reply : *replies) {
     if (!reply.is_error()) continue;
-    if (const ErrorRow* row = find_error(reply.error())) counters_.by_class.add(row->error_class);
-    refused_ = reply.error();
+    if (const ErrorRow* row = find_error(reply.error())) counters_.errors_by_class.add(row->error_class);
+    handshake_error_ = reply.error();
     break;
   }
-  if (refused_.empty() && options().finder != nullptr && (*replies)[role][0].text() != "master")
-    refused_ = "it is no master";
-  if (!refused_.empty()) {
-    log::warning("redis_handshake_failed", {{"error", refused_}});
-    tear_down();  // hiredis has returned (coroutines are resumed only then)
+  if (handshake_error_.empty() && options().resolver != nullptr && (*replies)[role][0].text() != "master")
+    handshake_error_ = "it is no master";
+  if (!handshake_error_.empty()) {
+    log::warning("redis_handshake_failed", {{"error", handshake_error_}});
+    abort();  // hiredis has returned (coroutines are resumed only then)
     co_return;
   }
-  established();
+  mark_established();
   ++counters_.connects;
   set_ready(true);
 }
 
 void RedisConnection::on_closed() {
-  renewing_ = false;
+  reconnecting_ = false;
   set_ready(false);
 }
 
@@ -282,14 +282,14 @@ void RedisConnection::check_deadline() {
     const std::size_t before = pending_.size();
     read_now();
     if (pending_.size() < before) continue;
-    for (Batch* batch : pending_) {
+    for (PendingPipeline* batch : pending_) {
       if (!batch->error) {
         batch->error = Error{ErrorCode::kUnknownOutcome, "redis_timeout", {}, "no reply within the deadline"};
-        batch->failed_as = ErrorClass::kTimeout;
+        batch->error_class = ErrorClass::kTimeout;
       }
     }
     ++counters_.timeouts;
-    tear_down(Failure::kSilent);
+    abort(FailureKind::kTimeout);
     return;
   }
   arm_deadline();

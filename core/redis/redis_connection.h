@@ -30,14 +30,14 @@
 
 namespace freshet::redis {
 
-class RedisConnection final : public RedisLink, public RedisClient {
+class RedisConnection final : public AsyncConnection, public RedisClient {
  public:
   // `scripts` are loaded at every hand-shake and must outlive this, as must `counters`, in which
   // several may count together; null: its own.
-  RedisConnection(EventLoop& loop, LinkOptions options, std::span<const Script> scripts,
+  RedisConnection(EventLoop& loop, ConnectionOptions options, std::span<const Script> scripts,
                   ConnectionCounters* counters = nullptr);
   ~RedisConnection() override;
-  void connect() override { RedisLink::connect(); }
+  void connect() override { AsyncConnection::connect(); }
   void close() override;
 
   Task<Result<Replies>> run(const Pipeline& pipeline) override;
@@ -46,57 +46,57 @@ class RedisConnection final : public RedisLink, public RedisClient {
   void on_ready_changed(std::function<void(bool)> listener) override { listener_ = std::move(listener); }
   const ConnectionCounters& counters() const override { return counters_; }
   BreakerState breaker_state() const override { return breaker().state(); }
-  Finder* finder() override { return options().finder; }
+  MasterResolver* resolver() override { return options().resolver; }
   std::size_t in_flight() const { return pending_.size(); }
   // What the server said to the last hand-shake when it let us not in; "" else.
-  const std::string& refused() const { return refused_; }
+  const std::string& handshake_error() const { return handshake_error_; }
   // False when it is not ready by then.
-  Task<bool> ready_before(std::chrono::steady_clock::time_point limit);
+  Task<bool> wait_until_ready(std::chrono::steady_clock::time_point deadline);
 
  private:
   // One pipeline on its way. Lives in the awaiting coroutine's frame, which is never destroyed
   // before its replies came.
-  struct Batch {
+  struct PendingPipeline {
     RedisConnection& connection;
     const Pipeline& pipeline;
     bool handshake = false;
     Replies replies{};
     std::optional<Error> error{};
-    ErrorClass failed_as = ErrorClass::kAway;  // when there is an error
-    std::size_t awaited = 0;
-    std::chrono::steady_clock::time_point sent{};
+    ErrorClass error_class = ErrorClass::kUnavailable;  // when there is an error
+    std::size_t pending_replies = 0;
+    std::chrono::steady_clock::time_point sent_at{};
     std::chrono::steady_clock::time_point deadline{};
-    std::coroutine_handle<> waiting{};
-    RequestTrace* stage = nullptr;  // of the request that waits
+    std::coroutine_handle<> waiter{};
+    RequestTrace* trace = nullptr;  // of the request that waits
 
     bool await_ready();
     template <class Promise>
     void await_suspend(std::coroutine_handle<Promise> caller) noexcept {
-      waiting = caller;
-      stage = trace_of(caller);
-      if (stage != nullptr) stage->begin_redis_wait(pipeline);
+      waiter = caller;
+      trace = trace_of(caller);
+      if (trace != nullptr) trace->begin_redis_wait(pipeline);
     }
     Result<Replies> await_resume();
   };
 
   void on_open() override;
   void on_closed() override;
-  void on_settled() override;
-  void on_not_made() override { counters_.by_class.add(ErrorClass::kConnect); }
-  bool submit(Batch& batch);
-  bool refuse(Batch& batch, std::size_t commands);
-  void take(Batch& batch, void* reply);
+  void on_io_done() override;
+  void on_connect_failed() override { counters_.errors_by_class.add(ErrorClass::kConnect); }
+  bool submit(PendingPipeline& batch);
+  bool reject_if_unavailable(PendingPipeline& batch, std::size_t commands);
+  void receive_reply(PendingPipeline& batch, void* reply);
   // Of a reply to run(): the commands that did nothing and may be sent once more, and what must
   // come before.
-  struct Refused {
+  struct Retries {
     std::vector<std::size_t> commands;
     bool reconnect = false;
     bool load_scripts = false;
   };
-  Refused look_at(const Replies& replies);
-  bool begin_renewal();
-  void finish_renewal();
-  Task<void> shake_hands(std::uint64_t generation);
+  Retries collect_retries(const Replies& replies);
+  bool begin_reconnect();
+  void finish_reconnect();
+  Task<void> perform_handshake(std::uint64_t generation);
   void arm_deadline();
   void check_deadline();
   void set_ready(bool ready);
@@ -104,18 +104,18 @@ class RedisConnection final : public RedisLink, public RedisClient {
   std::span<const Script> scripts_;
   ReplyAssembly assembly_;  // of the context's reader
   Timer deadline_timer_;
-  std::deque<Batch*> pending_;     // sent, replies to come: in the order of their deadlines
-  std::vector<Batch*> completed_;  // to be resumed when hiredis has returned
-  std::chrono::steady_clock::time_point settled_at_{};  // when hiredis last returned with replies
+  std::deque<PendingPipeline*> pending_;     // sent, replies to come: in the order of their deadlines
+  std::vector<PendingPipeline*> completed_;  // to be resumed when hiredis has returned
+  std::chrono::steady_clock::time_point replies_read_at_{};  // when hiredis last returned with replies
   std::function<void(bool)> listener_;
-  std::string refused_;
+  std::string handshake_error_;
   ConnectionCounters own_counters_;
   ConnectionCounters& counters_;
   std::uint64_t generation_ = 0;  // of the context: a hand-shake of an older one means nothing
-  std::chrono::steady_clock::time_point renewed_{};      // because of what Redis answered
-  std::vector<std::shared_ptr<AsyncEvent<bool>>> for_ready_;  // those who wait for the next hand-shake
+  std::chrono::steady_clock::time_point reconnected_at_{};      // because of what Redis answered
+  std::vector<std::shared_ptr<AsyncEvent<bool>>> ready_waiters_;  // those who wait for the next hand-shake
   bool ready_ = false;
-  bool renewing_ = false;  // no more is sent; another connection when what is pending has its replies
+  bool reconnecting_ = false;  // no more is sent; another connection when what is pending has its replies
   bool timer_armed_ = false;
 };
 

@@ -13,189 +13,189 @@ extern "C" {
 
 namespace freshet::redis {
 
-void Finder::tell_all() {
-  const std::vector<RedisLink*> links(told_.begin(), told_.end());  // whom it wakes may make and end links
-  for (RedisLink* each : links) {
-    if (told_.contains(each)) each->server_moved();
+void MasterResolver::notify_listeners() {
+  const std::vector<AsyncConnection*> links(listeners_.begin(), listeners_.end());  // whom it wakes may make and end links
+  for (AsyncConnection* each : links) {
+    if (listeners_.contains(each)) each->on_master_changed();
   }
 }
 
-RedisLink::RedisLink(EventLoop& loop, LinkOptions options)
+AsyncConnection::AsyncConnection(EventLoop& loop, ConnectionOptions options)
     : loop_(loop), options_(std::move(options)), reconnect_timer_(loop), breaker_(options_.breaker) {
   flush_action_ = loop_.add_iteration_end_action([this] { flush(); });
-  if (options_.finder != nullptr) options_.finder->tell(*this);
+  if (options_.resolver != nullptr) options_.resolver->add_listener(*this);
 }
 
-RedisLink::~RedisLink() {
+AsyncConnection::~AsyncConnection() {
   loop_.remove_iteration_end_action(flush_action_);
-  if (options_.finder != nullptr) options_.finder->forget(*this);
+  if (options_.resolver != nullptr) options_.resolver->remove_listener(*this);
 }
 
-void RedisLink::shut_down() {
+void AsyncConnection::shut_down() {
   stopping_ = true;
   reconnect_timer_.cancel();
-  tear_down();
+  abort();
 }
 
-bool RedisLink::connected() const { return context_ && (context_->c.flags & REDIS_CONNECTED) != 0; }
+bool AsyncConnection::connected() const { return context_ && (context_->c.flags & REDIS_CONNECTED) != 0; }
 
-void RedisLink::connect() {
-  if (context_ || stopping_ || asking_) return;
-  if (options_.finder != nullptr) return ask_where();
+void AsyncConnection::connect() {
+  if (context_ || stopping_ || resolving_) return;
+  if (options_.resolver != nullptr) return resolve_master();
   open(options_.endpoint);
 }
 
-void RedisLink::ask_where() {
-  asking_ = true;
-  spawn(find_and_open(alive_), [](std::exception_ptr) {});
+void AsyncConnection::resolve_master() {
+  resolving_ = true;
+  spawn(resolve_and_open(alive_), [](std::exception_ptr) {});
 }
 
-Task<void> RedisLink::find_and_open(std::weak_ptr<char> alive) {
-  const auto server = co_await options_.finder->find();
+Task<void> AsyncConnection::resolve_and_open(std::weak_ptr<char> alive) {
+  const auto server = co_await options_.resolver->resolve();
   if (alive.expired()) co_return;
-  asking_ = false;
+  resolving_ = false;
   if (stopping_) co_return;
   if (!server) {
-    not_made(Failure::kRefused);
+    connect_failed(FailureKind::kRefused);
     co_return;
   }
   open(*server);
 }
 
-void RedisLink::server_moved() {
-  if (context_) replace();
+void AsyncConnection::on_master_changed() {
+  if (context_) reconnect();
 }
 
-void RedisLink::not_made(Failure how) {
-  on_not_made();
-  schedule_connect(how);
+void AsyncConnection::connect_failed(FailureKind kind) {
+  on_connect_failed();
+  schedule_connect(kind);
 }
 
-void RedisLink::open(const Endpoint& endpoint) {
-  redisAsyncContext* fresh = endpoint.unix_path.empty()
+void AsyncConnection::open(const Endpoint& endpoint) {
+  redisAsyncContext* new_context = endpoint.unix_path.empty()
                                  ? redisAsyncConnect(endpoint.host.c_str(), endpoint.port)
                                  : redisAsyncConnectUnix(endpoint.unix_path.c_str());
-  if (!fresh || fresh->err != 0) {
-    if (fresh) redisAsyncFree(fresh);
-    return not_made(Failure::kRefused);
+  if (!new_context || new_context->err != 0) {
+    if (new_context) redisAsyncFree(new_context);
+    return connect_failed(FailureKind::kRefused);
   }
-  context_ = fresh;
+  context_ = new_context;
   open_ = true;
   established_ = false;
-  planned_ = false;
-  doomed_ = false;
-  how_ = Failure::kRefused;
+  reconnect_planned_ = false;
+  abort_requested_ = false;
+  failure_ = FailureKind::kRefused;
   wants_write_ = true;  // connected (or refused) is told by EPOLLOUT
-  fresh->data = this;
-  fresh->ev.data = this;
-  fresh->ev.addRead = [](void*) {};
-  fresh->ev.delRead = [](void*) {};
-  fresh->ev.addWrite = [](void* self) {
-    auto* link = static_cast<RedisLink*>(self);
-    if (link->inside_) {
-      link->watch(true);  // a write that did not take everything
+  new_context->data = this;
+  new_context->ev.data = this;
+  new_context->ev.addRead = [](void*) {};
+  new_context->ev.delRead = [](void*) {};
+  new_context->ev.addWrite = [](void* self) {
+    auto* link = static_cast<AsyncConnection*>(self);
+    if (link->in_hiredis_) {
+      link->set_write_interest(true);  // a write that did not take everything
     } else {
-      link->mark_dirty();
+      link->request_flush();
     }
   };
-  fresh->ev.delWrite = [](void* self) { static_cast<RedisLink*>(self)->watch(false); };
-  fresh->ev.cleanup = [](void* self) {
-    auto* link = static_cast<RedisLink*>(self);
+  new_context->ev.delWrite = [](void* self) { static_cast<AsyncConnection*>(self)->set_write_interest(false); };
+  new_context->ev.cleanup = [](void* self) {
+    auto* link = static_cast<AsyncConnection*>(self);
     link->loop_.remove(link->context_->c.fd, *link);
     link->context_ = nullptr;
-    link->dirty_ = false;
+    link->flush_requested_ = false;
   };
-  redisAsyncSetConnectCallback(fresh, [](const redisAsyncContext*, int) {});
-  redisAsyncSetDisconnectCallback(fresh, [](const redisAsyncContext*, int) {});
-  if (!loop_.add(fresh->c.fd, EPOLLIN | EPOLLOUT, *this)) {
-    tear_down();
+  redisAsyncSetConnectCallback(new_context, [](const redisAsyncContext*, int) {});
+  redisAsyncSetDisconnectCallback(new_context, [](const redisAsyncContext*, int) {});
+  if (!loop_.add(new_context->c.fd, EPOLLIN | EPOLLOUT, *this)) {
+    abort();
     return;
   }
   on_open();
 }
 
-void RedisLink::schedule_connect(Failure how) {
+void AsyncConnection::schedule_connect(FailureKind kind) {
   if (stopping_) return;
   thread_local std::minstd_rand random{std::random_device{}()};
   std::uniform_real_distribution<double> jitter(0, 1);
-  const bool planned = std::exchange(planned_, false);
-  const milliseconds wait = planned ? milliseconds(0) : breaker_.failed(how, jitter(random));
+  const bool planned = std::exchange(reconnect_planned_, false);
+  const milliseconds wait = planned ? milliseconds(0) : breaker_.record_failure(kind, jitter(random));
   reconnect_timer_.after(wait, [this] { connect(); });
 }
 
-void RedisLink::established() {
+void AsyncConnection::mark_established() {
   established_ = true;
-  breaker_.answered();
+  breaker_.record_ping();
 }
 
-void RedisLink::watch(bool writable) {
+void AsyncConnection::set_write_interest(bool writable) {
   if (!context_ || writable == wants_write_) return;
   wants_write_ = writable;
   loop_.modify(context_->c.fd, writable ? (EPOLLIN | EPOLLOUT) : EPOLLIN, *this);
 }
 
-void RedisLink::mark_dirty() {
-  if (dirty_) return;
-  dirty_ = true;
+void AsyncConnection::request_flush() {
+  if (flush_requested_) return;
+  flush_requested_ = true;
   loop_.request_iteration_end_actions();
 }
 
-void RedisLink::flush() {
-  if (!dirty_ || !context_) return;
-  dirty_ = false;
+void AsyncConnection::flush() {
+  if (!flush_requested_ || !context_) return;
+  flush_requested_ = false;
   if (!connected()) return;  // EPOLLOUT will come and write it
-  inside_ = true;
+  in_hiredis_ = true;
   redisAsyncHandleWrite(context_);
-  inside_ = false;
-  settle();
+  in_hiredis_ = false;
+  finish_io();
 }
 
-void RedisLink::on_ready(std::uint32_t events) {
+void AsyncConnection::on_ready(std::uint32_t events) {
   if (!context_) return;
-  inside_ = true;
+  in_hiredis_ = true;
   if ((events & EPOLLOUT) != 0) redisAsyncHandleWrite(context_);
   if (context_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) redisAsyncHandleRead(context_);
-  inside_ = false;
-  settle();
+  in_hiredis_ = false;
+  finish_io();
 }
 
-void RedisLink::read_now() {
+void AsyncConnection::read_now() {
   if (!connected()) return;
-  inside_ = true;
+  in_hiredis_ = true;
   redisAsyncHandleRead(context_);
-  inside_ = false;
-  settle();
+  in_hiredis_ = false;
+  finish_io();
 }
 
-void RedisLink::replace() {
-  planned_ = true;
-  tear_down();
+void AsyncConnection::reconnect() {
+  reconnect_planned_ = true;
+  abort();
 }
 
-void RedisLink::tear_down(Failure how) {
+void AsyncConnection::abort(FailureKind kind) {
   if (context_) {
-    how_ = how;
-    inside_ = true;
+    failure_ = kind;
+    in_hiredis_ = true;
     redisAsyncFree(context_);  // runs the pending callbacks with null, then the cleanup hook
-    inside_ = false;
+    in_hiredis_ = false;
   }
-  settle();
+  finish_io();
 }
 
 // A link is closed exactly when hiredis (by itself or by tear_down) ran the cleanup hook.
-void RedisLink::settle() {
-  if (context_ && doomed_) {
-    doomed_ = false;
-    tear_down();
+void AsyncConnection::finish_io() {
+  if (context_ && abort_requested_) {
+    abort_requested_ = false;
+    abort();
     return;
   }
   if (!context_ && open_) {
     open_ = false;
     on_closed();
-    if (!established_ && !stopping_) on_not_made();
-    schedule_connect(how_);
+    if (!established_ && !stopping_) on_connect_failed();
+    schedule_connect(failure_);
   }
-  on_settled();
+  on_io_done();
 }
 
 }  // namespace freshet::redis

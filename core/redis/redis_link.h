@@ -33,29 +33,29 @@ struct redisAsyncContext;
 
 namespace freshet::redis {
 
-class Finder;
+class MasterResolver;
 
-struct LinkOptions {
+struct ConnectionOptions {
   Endpoint endpoint;
   milliseconds timeout{50};  // of one command, of the hand-shake, and of connecting
   BreakerOptions breaker;
   milliseconds retry_within{100};  // no second try of a pipeline begins later than this after the first
-  Finder* finder = nullptr;        // says where to connect to; null: to the endpoint
+  MasterResolver* resolver = nullptr;        // says where to connect to; null: to the endpoint
 };
 
 // Must outlive the loop's run.
-class RedisLink : public FdHandler {
+class AsyncConnection : public FdHandler {
  public:
   // Does not connect yet.
-  RedisLink(EventLoop& loop, LinkOptions options);
-  RedisLink(const RedisLink&) = delete;
-  RedisLink& operator=(const RedisLink&) = delete;
-  virtual ~RedisLink();  // derived destructors call shut_down() first
+  AsyncConnection(EventLoop& loop, ConnectionOptions options);
+  AsyncConnection(const AsyncConnection&) = delete;
+  AsyncConnection& operator=(const AsyncConnection&) = delete;
+  virtual ~AsyncConnection();  // derived destructors call shut_down() first
 
   void connect();  // now; later attempts follow by themselves
   const Breaker& breaker() const { return breaker_; }
   // What is connected, or about to be, is to a server that is none of ours any more.
-  void server_moved();
+  void on_master_changed();
 
  protected:
   // The context exists and takes commands, which leave once the socket is connected.
@@ -64,71 +64,71 @@ class RedisLink : public FdHandler {
   virtual void on_closed() = 0;
   // hiredis has returned: callbacks of this read or write have run, and commands may be appended
   // again.
-  virtual void on_settled() = 0;
+  virtual void on_io_done() = 0;
 
   // An attempt ended before established().
-  virtual void on_not_made() {}
+  virtual void on_connect_failed() {}
 
   void shut_down();  // closes for good; pending callbacks run with a null reply
   // Outside callbacks only; on_closed() follows before it returns. `how` is for the breaker.
-  void tear_down(Failure how = Failure::kRefused);
-  void ask_tear_down() { doomed_ = true; }  // from a callback: torn down when hiredis has returned
+  void abort(FailureKind kind = FailureKind::kRefused);
+  void request_abort() { abort_requested_ = true; }  // from a callback: torn down when hiredis has returned
   // As tear_down(), for another connection at once: no failure. REQUIRES: connected.
-  void replace();
+  void reconnect();
   void read_now();                           // takes what the socket has; outside callbacks only
-  void mark_dirty();                         // commands were appended: they leave at the end of the turn
-  void established();                        // the hand-shake was answered well
-  void answered() { breaker_.succeeded(); }  // a command was answered
+  void request_flush();                         // commands were appended: they leave at the end of the turn
+  void mark_established();                        // the hand-shake was answered well
+  void record_success() { breaker_.record_success(); }  // a command was answered
   bool connected() const;
   redisAsyncContext* context() { return context_; }
   EventLoop& loop() { return loop_; }
-  const LinkOptions& options() const { return options_; }
+  const ConnectionOptions& options() const { return options_; }
 
  private:
   void on_ready(std::uint32_t events) final;
   void flush();
-  void settle();
-  void ask_where();
-  Task<void> find_and_open(std::weak_ptr<char> alive);
+  void finish_io();
+  void resolve_master();
+  Task<void> resolve_and_open(std::weak_ptr<char> alive);
   void open(const Endpoint& endpoint);
-  void not_made(Failure how);
-  void schedule_connect(Failure how);
-  void watch(bool writable);
+  void connect_failed(FailureKind kind);
+  void schedule_connect(FailureKind kind);
+  void set_write_interest(bool writable);
 
   EventLoop& loop_;
-  LinkOptions options_;
+  ConnectionOptions options_;
   Timer reconnect_timer_;
   std::size_t flush_action_ = 0;
   redisAsyncContext* context_ = nullptr;
   Breaker breaker_;
   std::shared_ptr<char> alive_ = std::make_shared<char>();  // for a question that outlives this
-  Failure how_ = Failure::kRefused;                         // it ended
+  FailureKind failure_ = FailureKind::kRefused;                         // it ended
   bool established_ = false;
-  bool planned_ = false;  // its end is no failure
-  bool asking_ = false;   // where the master is
-  bool dirty_ = false;
+  bool reconnect_planned_ = false;  // its end is no failure
+  bool resolving_ = false;   // where the master is
+  bool flush_requested_ = false;
   bool wants_write_ = false;  // epoll is watching for EPOLLOUT
-  bool inside_ = false;       // inside a hiredis call
-  bool doomed_ = false;
+  bool in_hiredis_ = false;       // inside a hiredis call
+  bool abort_requested_ = false;
   bool open_ = false;  // on_open() was called and on_closed() was not yet
   bool stopping_ = false;
 };
 
 // Says where to connect to when this may change. Outlives the links that use it.
-class Finder {
+class MasterResolver {
  public:
-  virtual ~Finder() = default;
+  virtual ~MasterResolver() = default;
   // Errors: kUnavailable: nobody knows.
-  virtual Task<Result<Endpoint>> find() = 0;
+  virtual Task<Result<Endpoint>> resolve() = 0;
   // `link` is told when the answer has changed, until forget().
-  void tell(RedisLink& link) { told_.insert(&link); }
-  void forget(RedisLink& link) { told_.erase(&link); }
+  void add_listener(AsyncConnection& link) { listeners_.insert(&link); }
+  void remove_listener(AsyncConnection& link) { listeners_.erase(&link); }
 
  protected:
-  void tell_all();
+  void notify_listeners();
 
  private:
-  std::set<RedisLink*> told_;
+  std::set<AsyncConnection*> listeners_;
 };
 
 }  // namespace freshet::redis

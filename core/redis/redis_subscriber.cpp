@@ -10,18 +10,18 @@ extern "C" {
 namespace freshet::redis {
 namespace {
 
-constexpr milliseconds kBeat{1000};
+constexpr milliseconds kHeartbeatInterval{1000};
 
 }  // namespace
 
-RedisSubscriber::RedisSubscriber(EventLoop& loop, LinkOptions options, std::string channel, Listener listener)
-    : RedisLink(loop, std::move(options)),
+RedisSubscriber::RedisSubscriber(EventLoop& loop, ConnectionOptions options, std::string channel, SubscriberCallbacks callbacks)
+    : AsyncConnection(loop, std::move(options)),
       channel_(std::move(channel)),
-      listener_(std::move(listener)),
-      beat_(loop) {}
+      callbacks_(std::move(callbacks)),
+      heartbeat_timer_(loop) {}
 
 RedisSubscriber::~RedisSubscriber() {
-  beat_.cancel();
+  heartbeat_timer_.cancel();
   shut_down();
 }
 
@@ -38,55 +38,55 @@ void RedisSubscriber::on_open() {
     }
     redisAsyncFormattedCommand(context(), nullptr, nullptr, hello.at(0).data(), hello.at(0).size());
   }
-  heard_ = subscribed_ = asking_ = false;
+  received_ = subscribed_ = heartbeat_pending_ = false;
   subscribe();
-  wait_a_beat();
+  schedule_heartbeat();
 }
 
-void RedisSubscriber::on_closed() { beat_.cancel(); }
+void RedisSubscriber::on_closed() { heartbeat_timer_.cancel(); }
 
 void RedisSubscriber::subscribe() {
-  if (!std::exchange(asking_, true)) asked_ = std::chrono::steady_clock::now();
+  if (!std::exchange(heartbeat_pending_, true)) heartbeat_sent_at_ = std::chrono::steady_clock::now();
   Pipeline command;
   command.add("SUBSCRIBE", channel_);
   const auto on_reply = [](redisAsyncContext*, void* reply, void* self) {
-    static_cast<RedisSubscriber*>(self)->take(reply);
+    static_cast<RedisSubscriber*>(self)->handle_reply(reply);
   };
   redisAsyncFormattedCommand(context(), on_reply, this, command.bytes().data(), command.bytes().size());
-  mark_dirty();
+  request_flush();
 }
 
 // A connection that only listens would never notice that nobody speaks any more. Subscribing again
 // is a question that is answered and changes nothing (hiredis keeps each PING's callback for ever
 // in this mode).
-void RedisSubscriber::wait_a_beat() {
-  beat_.after(kBeat, [this] {
+void RedisSubscriber::schedule_heartbeat() {
+  heartbeat_timer_.after(kHeartbeatInterval, [this] {
     if (!context()) return;
     read_now();  // it may be us who were late
     if (!context()) return;
-    if (!heard_) return tear_down(Failure::kSilent);
-    heard_ = false;
+    if (!received_) return abort(FailureKind::kTimeout);
+    received_ = false;
     subscribe();
-    wait_a_beat();
+    schedule_heartbeat();
   });
 }
 
-void RedisSubscriber::take(void* raw) {
+void RedisSubscriber::handle_reply(void* raw) {
   const auto* reply = static_cast<redisReply*>(raw);
   if (!reply) return;
-  if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3) return ask_tear_down();
-  heard_ = true;
+  if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3) return request_abort();
+  received_ = true;
   const std::string_view kind(reply->element[0]->str, static_cast<std::size_t>(reply->element[0]->len));
   if (kind == "subscribe") {
     if (!std::exchange(subscribed_, true)) {
-      established();
-      answered();
-      listener_.on_anew();
+      mark_established();
+      record_success();
+      callbacks_.on_subscribed();
     }
-    asking_ = false;
-    listener_.on_heard(asked_);
+    heartbeat_pending_ = false;
+    callbacks_.on_heartbeat(heartbeat_sent_at_);
   } else if (kind == "message") {
-    listener_.on_message({reply->element[2]->str, static_cast<std::size_t>(reply->element[2]->len)});
+    callbacks_.on_message({reply->element[2]->str, static_cast<std::size_t>(reply->element[2]->len)});
   }
 }
 

@@ -12,33 +12,33 @@
 
 namespace freshet::redis {
 
-struct Listener {
+struct SubscriberCallbacks {
   std::function<void(std::string_view)> on_message;
-  std::function<void()> on_anew;  // connected, again: messages may have been missed
+  std::function<void()> on_subscribed;  // connected, again: messages may have been missed
   // Every message that was published up to then has come.
-  std::function<void(std::chrono::steady_clock::time_point)> on_heard;
+  std::function<void(std::chrono::steady_clock::time_point)> on_heartbeat;
 };
 
-class RedisSubscriber final : public RedisLink {
+class RedisSubscriber final : public AsyncConnection {
  public:
-  RedisSubscriber(EventLoop& loop, LinkOptions options, std::string channel, Listener listener);
+  RedisSubscriber(EventLoop& loop, ConnectionOptions options, std::string channel, SubscriberCallbacks callbacks);
   ~RedisSubscriber() override;
 
  private:
   void on_open() override;
   void on_closed() override;
-  void on_settled() override {}
+  void on_io_done() override {}
   void subscribe();
-  void wait_a_beat();
-  void take(void* reply);
+  void schedule_heartbeat();
+  void handle_reply(void* reply);
 
   std::string channel_;
-  const Listener listener_;
-  Timer beat_;
-  bool heard_ = false;                           // something, since the last beat
+  const SubscriberCallbacks callbacks_;
+  Timer heartbeat_timer_;
+  bool received_ = false;                           // something, since the last beat
   bool subscribed_ = false;                      // on this connection
-  bool asking_ = false;                          // a beat is not answered
-  std::chrono::steady_clock::time_point asked_;  // it, or the one before
+  bool heartbeat_pending_ = false;                          // a beat is not answered
+  std::chrono::steady_clock::time_point heartbeat_sent_at_;  // it, or the one before
 };
 
 }  // namespace freshet::redis

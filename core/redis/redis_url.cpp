@@ -9,11 +9,11 @@ namespace freshet::redis {
 
 namespace {
 
-tl::unexpected<Error> bad(std::string_view url, const char* why) {
-  return fail(ErrorCode::kInvalid, "bad_redis_url", {}, std::string(url) + ": " + why);
+tl::unexpected<Error> invalid_url(std::string_view url, const char* reason) {
+  return fail(ErrorCode::kInvalid, "bad_redis_url", {}, std::string(url) + ": " + reason);
 }
 
-bool to_int(std::string_view text, int low, int high, int& value) {
+bool parse_int_in_range(std::string_view text, int low, int high, int& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() && value >= low && value <= high;
 }
@@ -22,16 +22,16 @@ Result<Endpoint> parse_unix(std::string_view url, std::string_view rest) {
   Endpoint endpoint;
   const std::size_t query = rest.find('?');
   endpoint.unix_path = rest.substr(0, query);
-  if (endpoint.unix_path.empty() || endpoint.unix_path[0] != '/') return bad(url, "needs an absolute path");
+  if (endpoint.unix_path.empty() || endpoint.unix_path[0] != '/') return invalid_url(url, "needs an absolute path");
   if (query == std::string_view::npos) return endpoint;
   const std::string_view parameter = rest.substr(query + 1);
-  if (!parameter.starts_with("db=") || !to_int(parameter.substr(3), 0, 1023, endpoint.db))
-    return bad(url, "the only parameter is db=0..1023");
+  if (!parameter.starts_with("db=") || !parse_int_in_range(parameter.substr(3), 0, 1023, endpoint.db))
+    return invalid_url(url, "the only parameter is db=0..1023");
   return endpoint;
 }
 
 // Takes user:password@ from the front of `rest`, if it is there. False: it is something else.
-bool take_credentials(std::string_view& rest, Endpoint& endpoint) {
+bool consume_credentials(std::string_view& rest, Endpoint& endpoint) {
   const std::size_t at = rest.rfind('@');
   if (at == std::string_view::npos) return true;
   const std::string_view credentials = rest.substr(0, at);
@@ -46,12 +46,12 @@ constexpr const char* kBadCredentials = "credentials are user:password";
 
 Result<Endpoint> parse_cluster(std::string_view url, std::string_view rest) {
   Endpoint endpoint;
-  if (!take_credentials(rest, endpoint)) return bad(url, kBadCredentials);
-  if (rest.find('/') != std::string_view::npos) return bad(url, "a cluster has one database: no /db");
+  if (!consume_credentials(rest, endpoint)) return invalid_url(url, kBadCredentials);
+  if (rest.find('/') != std::string_view::npos) return invalid_url(url, "a cluster has one database: no /db");
   while (true) {
     const std::size_t comma = rest.find(',');
     const auto node = parse_address(rest.substr(0, comma));
-    if (!node) return bad(url, "needs the addresses of nodes, as 192.0.2.1:6379,192.0.2.2:6379");
+    if (!node) return invalid_url(url, "needs the addresses of nodes, as 192.0.2.1:6379,192.0.2.2:6379");
     endpoint.nodes.push_back(*node);
     if (comma == std::string_view::npos) return endpoint;
     rest.remove_prefix(comma + 1);
@@ -60,26 +60,26 @@ Result<Endpoint> parse_cluster(std::string_view url, std::string_view rest) {
 
 Result<Endpoint> parse_tcp(std::string_view url, std::string_view rest) {
   Endpoint endpoint;
-  if (!take_credentials(rest, endpoint)) return bad(url, kBadCredentials);
+  if (!consume_credentials(rest, endpoint)) return invalid_url(url, kBadCredentials);
   if (const std::size_t slash = rest.find('/'); slash != std::string_view::npos) {
     const std::string_view db = rest.substr(slash + 1);
-    if (!db.empty() && !to_int(db, 0, 1023, endpoint.db)) return bad(url, "the database is 0..1023");
+    if (!db.empty() && !parse_int_in_range(db, 0, 1023, endpoint.db)) return invalid_url(url, "the database is 0..1023");
     rest = rest.substr(0, slash);
   }
   std::string_view host = rest;
   if (rest.starts_with('[')) {  // IPv6
     const std::size_t close = rest.find(']');
-    if (close == std::string_view::npos) return bad(url, "unclosed [");
+    if (close == std::string_view::npos) return invalid_url(url, "unclosed [");
     host = rest.substr(1, close - 1);
     rest.remove_prefix(close + 1);
   } else {
     host = rest.substr(0, rest.find(':'));
     rest.remove_prefix(host.size());
   }
-  if (host.empty()) return bad(url, "needs a host");
+  if (host.empty()) return invalid_url(url, "needs a host");
   endpoint.host = host;
-  if (!rest.empty() && (rest[0] != ':' || !to_int(rest.substr(1), 1, 65535, endpoint.port)))
-    return bad(url, "the port is 1..65535");
+  if (!rest.empty() && (rest[0] != ':' || !parse_int_in_range(rest.substr(1), 1, 65535, endpoint.port)))
+    return invalid_url(url, "the port is 1..65535");
   return endpoint;
 }
 
@@ -92,24 +92,24 @@ Result<Endpoint> parse_url(std::string_view url) {
   if (url.starts_with(kUnix)) return parse_unix(url, url.substr(kUnix.size()));
   if (url.starts_with(kTcp)) return parse_tcp(url, url.substr(kTcp.size()));
   if (url.starts_with(kCluster)) return parse_cluster(url, url.substr(kCluster.size()));
-  return bad(url, "starts with unix://, redis:// or redis+cluster://");
+  return invalid_url(url, "starts with unix://, redis:// or redis+cluster://");
 }
 
 Result<Address> parse_address(std::string_view text) {
-  const auto wrong = [&] {
+  const auto invalid = [&] {
     return fail(ErrorCode::kInvalid, "bad_address", {},
                 std::string(text) + ": needs a numeric address and a port, as 192.0.2.1:26379");
   };
   const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return wrong();
+  if (colon == std::string_view::npos) return invalid();
   Address out;
-  if (!to_int(text.substr(colon + 1), 1, 65535, out.port)) return wrong();
+  if (!parse_int_in_range(text.substr(colon + 1), 1, 65535, out.port)) return invalid();
   std::string_view host = text.substr(0, colon);
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
   out.host = host;
   std::array<unsigned char, sizeof(in6_addr)> bytes{};
-  if (inet_pton(bracketed ? AF_INET6 : AF_INET, out.host.c_str(), bytes.data()) != 1) return wrong();
+  if (inet_pton(bracketed ? AF_INET6 : AF_INET, out.host.c_str(), bytes.data()) != 1) return invalid();
   return out;
 }
 
@@ -121,33 +121,33 @@ Result<Endpoint> endpoint_of(const RedisSettings& settings, const std::string& p
   if (endpoint->username.empty()) endpoint->username = settings.username;
   if (endpoint->password.empty()) endpoint->password = password;
   if (endpoint->is_cluster() && endpoint->db != 0)
-    return bad("redis.db", "a cluster has one database: leave it 0, or give redis.key_prefix");
+    return invalid_url("redis.db", "a cluster has one database: leave it 0, or give redis.key_prefix");
   if (endpoint->is_cluster() && !settings.sentinels.empty())
-    return bad("redis.sentinels", "a cluster finds its masters by itself: leave it empty");
+    return invalid_url("redis.sentinels", "a cluster finds its masters by itself: leave it empty");
   for (const std::string& each : settings.sentinels) {
     FRESHET_TRY(address, parse_address(each));
     endpoint->sentinels.addresses.push_back(*address);
   }
-  endpoint->sentinels.master = settings.sentinel_master;
+  endpoint->sentinels.master_name = settings.sentinel_master;
   endpoint->sentinels.username = settings.sentinel_username;
   endpoint->sentinels.password = sentinel_password;
   return endpoint;
 }
 
-std::string shown(const Address& address) {
-  const bool six = address.host.find(':') != std::string::npos;
-  return (six ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
+std::string to_string(const Address& address) {
+  const bool is_ipv6 = address.host.find(':') != std::string::npos;
+  return (is_ipv6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
 }
 
-std::string shown(const Endpoint& endpoint) {
+std::string to_string(const Endpoint& endpoint) {
   const auto list = [](std::string out, const std::vector<Address>& addresses) {
-    for (const Address& each : addresses) out.append(out.ends_with(" of") ? " " : ", ").append(shown(each));
+    for (const Address& each : addresses) out.append(out.ends_with(" of") ? " " : ", ").append(to_string(each));
     return out;
   };
   if (endpoint.is_cluster()) return list("the cluster of", endpoint.nodes);
   if (!endpoint.sentinels.addresses.empty())
-    return list(endpoint.sentinels.master + " of", endpoint.sentinels.addresses);
-  return endpoint.unix_path.empty() ? shown(Address{endpoint.host, endpoint.port}) : endpoint.unix_path;
+    return list(endpoint.sentinels.master_name + " of", endpoint.sentinels.addresses);
+  return endpoint.unix_path.empty() ? to_string(Address{endpoint.host, endpoint.port}) : endpoint.unix_path;
 }
 
 }  // namespace freshet::redis

@@ -21,7 +21,7 @@ struct Address {
 // Who knows where the master is. `addresses` empty: nobody need be asked.
 struct Sentinels {
   std::vector<Address> addresses;
-  std::string master;              // the name they know it by
+  std::string master_name;              // the name they know it by
   std::string username, password;  // of the sentinels themselves; empty: no AUTH
 };
 
@@ -49,10 +49,10 @@ Result<Endpoint> endpoint_of(const RedisSettings& settings, const std::string& p
                              const std::string& sentinel_password);
 
 // "192.0.2.1:6379", "[2001:db8::1]:6379".
-std::string shown(const Address& address);
+std::string to_string(const Address& address);
 
 // "/run/redis.sock", "192.0.2.1:6379", "NAME of 192.0.2.1:26379, …" or "the cluster of
 // 192.0.2.1:6379, …", for people.
-std::string shown(const Endpoint& endpoint);
+std::string to_string(const Endpoint& endpoint);
 
 }  // namespace freshet::redis

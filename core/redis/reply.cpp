@@ -19,15 +19,15 @@ namespace freshet::redis {
 struct ReplyTree {
   redisReply reply;  // first: hiredis knows the tree by it
   ReplyAssembly* owner;
-  void* pieces;  // further memory, each piece beginning with the next one's address
-  char* free;    // of the piece in use
-  std::size_t left;
+  void* blocks;  // further memory, each piece beginning with the next one's address
+  char* next_free;    // of the piece in use
+  std::size_t free_bytes;
 };
 
 namespace {
 
-tl::unexpected<Error> wrong_type(const char* wanted) {
-  return fail(ErrorCode::kInternal, "redis_type", {}, std::string("reply is not ") + wanted);
+tl::unexpected<Error> wrong_type(const char* expected) {
+  return fail(ErrorCode::kInternal, "redis_type", {}, std::string("reply is not ") + expected);
 }
 
 std::string_view text_of(const redisReply* raw) { return {raw->str, static_cast<std::size_t>(raw->len)}; }
@@ -37,43 +37,43 @@ bool is_text(const redisReply* raw) {
 }
 
 constexpr std::size_t kAlign = alignof(std::max_align_t);
-constexpr std::size_t kAnElement = 64 + sizeof(redisReply);  // a short string with its text, and room
-constexpr std::size_t kMostAhead = 64UL * 1024;
+constexpr std::size_t kBytesPerElement = 64 + sizeof(redisReply);  // a short string with its text, and room
+constexpr std::size_t kMaxPreallocated = 64UL * 1024;
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
-ReplyTree* make_tree(std::size_t ahead) {
+ReplyTree* make_tree(std::size_t preallocated) {
   constexpr std::size_t kHead = aligned(sizeof(ReplyTree));
-  auto* const memory = static_cast<char*>(std::malloc(kHead + ahead));
+  auto* const memory = static_cast<char*>(std::malloc(kHead + preallocated));
   if (memory == nullptr) return nullptr;
   auto* const tree = reinterpret_cast<ReplyTree*>(memory);
-  *tree = {{}, nullptr, nullptr, memory + kHead, ahead};
+  *tree = {{}, nullptr, nullptr, memory + kHead, preallocated};
   return tree;
 }
 
-void* more(ReplyTree& tree, std::size_t wanted) {
+void* allocate(ReplyTree& tree, std::size_t wanted) {
   const std::size_t bytes = aligned(wanted);
-  if (bytes > tree.left) {
+  if (bytes > tree.free_bytes) {
     constexpr std::size_t kHead = aligned(sizeof(void*));
-    const std::size_t piece = std::max<std::size_t>(bytes, 4096);
-    auto* const memory = static_cast<char*>(std::malloc(kHead + piece));
+    const std::size_t block = std::max<std::size_t>(bytes, 4096);
+    auto* const memory = static_cast<char*>(std::malloc(kHead + block));
     if (memory == nullptr) return nullptr;
-    std::memcpy(memory, &tree.pieces, sizeof tree.pieces);
-    tree.pieces = memory;
-    tree.free = memory + kHead;
-    tree.left = piece;
+    std::memcpy(memory, &tree.blocks, sizeof tree.blocks);
+    tree.blocks = memory;
+    tree.next_free = memory + kHead;
+    tree.free_bytes = block;
   }
-  tree.left -= bytes;
-  return std::exchange(tree.free, tree.free + bytes);
+  tree.free_bytes -= bytes;
+  return std::exchange(tree.next_free, tree.next_free + bytes);
 }
 
 void free_tree(redisReply* reply) {
   auto* const tree = reinterpret_cast<ReplyTree*>(reply);
-  for (void* piece = tree->pieces; piece != nullptr;) {
+  for (void* block = tree->blocks; block != nullptr;) {
     void* next = nullptr;
-    std::memcpy(&next, piece, sizeof next);
-    std::free(piece);
-    piece = next;
+    std::memcpy(&next, block, sizeof next);
+    std::free(block);
+    block = next;
   }
   std::free(tree);
 }
@@ -85,7 +85,7 @@ void Reply::Deleter::operator()(redisReply* raw) const noexcept {
   if (owner == Owner::kTree) free_tree(raw);
 }
 
-Reply Reply::of_resp(std::string_view resp) {
+Reply Reply::from_resp(std::string_view resp) {
   redisReader* const reader = redisReaderCreate();
   void* out = nullptr;
   if (redisReaderFeed(reader, resp.data(), resp.size()) == REDIS_OK) redisReaderGetReply(reader, &out);
@@ -93,7 +93,7 @@ Reply Reply::of_resp(std::string_view resp) {
   return Reply(static_cast<redisReply*>(out));
 }
 
-Reply Reply::of_error(std::string_view line) {
+Reply Reply::from_error(std::string_view line) {
   const std::string resp = "-" + std::string(line) + "\r\n";
   redisReader* const reader = redisReaderCreate();
   void* out = nullptr;
@@ -152,7 +152,7 @@ std::size_t Reply::size() const { return is_array() ? raw_->elements : 0; }
 
 Reply Reply::operator[](std::size_t index) const {
   if (index >= size()) return Reply();
-  return Reply(raw_->element[index], Owner::kNobody);
+  return Reply(raw_->element[index], Owner::kNone);
 }
 
 // --- how replies are made
@@ -163,20 +163,20 @@ struct TreeFunctions {
     return *static_cast<ReplyAssembly*>(task->privdata);
   }
   // A place for the task's reply, and `bytes` more of its tree.
-  static redisReply* place(const redisReadTask* task, std::size_t bytes, std::size_t ahead, void*& memory) {
-    ReplyTree*& tree = assembly(task).open_;
+  static redisReply* make_reply(const redisReadTask* task, std::size_t bytes, std::size_t preallocated, void*& memory) {
+    ReplyTree*& tree = assembly(task).current_;
     redisReply* reply = nullptr;
     if (task->parent == nullptr) {
-      tree = make_tree(aligned(bytes) + ahead);
+      tree = make_tree(aligned(bytes) + preallocated);
       if (tree == nullptr) return nullptr;
       tree->owner = &assembly(task);
       reply = &tree->reply;
     } else {
-      reply = static_cast<redisReply*>(more(*tree, sizeof(redisReply)));
+      reply = static_cast<redisReply*>(allocate(*tree, sizeof(redisReply)));
       if (reply == nullptr) return nullptr;
       *reply = {};
     }
-    memory = more(*tree, bytes);
+    memory = allocate(*tree, bytes);
     if (memory == nullptr) return nullptr;
     reply->type = task->type;
     if (task->parent != nullptr) static_cast<redisReply*>(task->parent->obj)->element[task->idx] = reply;
@@ -185,7 +185,7 @@ struct TreeFunctions {
 
   static void* string(const redisReadTask* task, char* text, std::size_t size) {
     void* memory = nullptr;
-    redisReply* const reply = place(task, size + 1, 0, memory);
+    redisReply* const reply = make_reply(task, size + 1, 0, memory);
     if (reply == nullptr) return nullptr;
     reply->str = static_cast<char*>(memory);
     std::memcpy(reply->str, text, size);
@@ -197,7 +197,7 @@ struct TreeFunctions {
     const auto count = static_cast<std::size_t>(std::max(0, elements));
     void* memory = nullptr;
     redisReply* const reply =
-        place(task, count * sizeof(redisReply*), std::min(kMostAhead, count * kAnElement), memory);
+        make_reply(task, count * sizeof(redisReply*), std::min(kMaxPreallocated, count * kBytesPerElement), memory);
     if (reply == nullptr) return nullptr;
     reply->element = static_cast<redisReply**>(memory);
     std::fill_n(reply->element, count, nullptr);
@@ -206,28 +206,28 @@ struct TreeFunctions {
   }
   static void* integer(const redisReadTask* task, long long value) {
     void* memory = nullptr;
-    redisReply* const reply = place(task, 0, 0, memory);
+    redisReply* const reply = make_reply(task, 0, 0, memory);
     if (reply != nullptr) reply->integer = value;
     return reply;
   }
   static void* nil(const redisReadTask* task) {
     void* memory = nullptr;
-    redisReply* const reply = place(task, 0, 0, memory);
+    redisReply* const reply = make_reply(task, 0, 0, memory);
     if (reply != nullptr) reply->type = REDIS_REPLY_NIL;  // the task's is that of what is not there
     return reply;
   }
   // Of whole replies, and of one that was not finished.
-  static void free_unless_taken(void* reply) {
+  static void free_unless_detached(void* reply) {
     if (reply == nullptr) return;
     auto* const tree = reinterpret_cast<ReplyTree*>(reply);
-    if (std::exchange(tree->owner->taken_, nullptr) != reply) free_tree(&tree->reply);
+    if (std::exchange(tree->owner->detached_, nullptr) != reply) free_tree(&tree->reply);
   }
 };
 
-void ReplyAssembly::assemble_for(redisReader& reader) {
+void ReplyAssembly::attach(redisReader& reader) {
   static redisReplyObjectFunctions functions{&TreeFunctions::string, &TreeFunctions::array,
                                              &TreeFunctions::integer, &TreeFunctions::nil,
-                                             &TreeFunctions::free_unless_taken};
+                                             &TreeFunctions::free_unless_detached};
   reader.fn = &functions;
   reader.privdata = this;
 }

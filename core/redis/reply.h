@@ -22,11 +22,11 @@ class Reply {
   Reply() = default;
   explicit Reply(redisReply* raw) : raw_(raw, Deleter(Owner::kHiredis)) {}
   // REQUIRES: `resp` is one whole reply as a server writes it.
-  static Reply of_resp(std::string_view resp);
+  static Reply from_resp(std::string_view resp);
   // An error of ours, as if a server had answered it.
-  static Reply of_error(std::string_view line);
+  static Reply from_error(std::string_view line);
   // Owns one that a ReplyAssembly made.
-  static Reply of_tree(redisReply* raw) { return Reply(raw, Owner::kTree); }
+  static Reply from_tree(redisReply* raw) { return Reply(raw, Owner::kTree); }
   bool is_error() const;
   bool is_nil() const;
   bool is_array() const;
@@ -44,13 +44,13 @@ class Reply {
 
  private:
   enum class Owner : std::uint8_t {
-    kNobody,   // elements of an array belong to the array's owner
+    kNone,   // elements of an array belong to the array's owner
     kHiredis,  // this; freed as hiredis frees its own
     kTree      // this; freed as a tree
   };
   struct Deleter {
     Deleter() noexcept : owner(Owner::kHiredis) {}
-    explicit Deleter(Owner whose) noexcept : owner(whose) {}
+    explicit Deleter(Owner reply_owner) noexcept : owner(reply_owner) {}
     void operator()(redisReply* raw) const noexcept;
     Owner owner;
   };
@@ -66,14 +66,14 @@ struct ReplyTree;
 class ReplyAssembly {
  public:
   // From now on the replies of `reader` are trees of this kind.
-  void assemble_for(redisReader& reader);
+  void attach(redisReader& reader);
   // Leaves this reply to the caller when hiredis would free it.
-  void take(redisReply* reply) { taken_ = reply; }
+  void detach(redisReply* reply) { detached_ = reply; }
 
  private:
   friend struct TreeFunctions;
-  ReplyTree* open_ = nullptr;
-  redisReply* taken_ = nullptr;
+  ReplyTree* current_ = nullptr;
+  redisReply* detached_ = nullptr;
 };
 
 }  // namespace freshet::redis

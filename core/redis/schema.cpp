@@ -6,14 +6,14 @@ namespace freshet::redis {
 
 namespace {
 
-Task<Result<void>> expect_groups(Redis& redis, const Keys& keys, Asks asks) {
-  Pipeline look;
-  if (asks == Asks::kServes) append_group_count(look, keys);
-  look.add("GET", keys.group_count());
-  FRESHET_CO_TRY(replies, co_await run_all(redis, look));
-  const std::string found(replies->back().text()), ours = std::to_string(keys.groups());
+Task<Result<void>> check_partition_count(Redis& redis, const Keys& keys, SchemaCheck mode) {
+  Pipeline query;
+  if (mode == SchemaCheck::kInitialize) append_partition_count(query, keys);
+  query.add("GET", keys.partition_count_key());
+  FRESHET_CO_TRY(replies, co_await run_all(redis, query));
+  const std::string found(replies->back().text()), ours = std::to_string(keys.partition_count());
   if (found.empty() || found == ours) co_return Result<void>();
-  if (found == kRegrouping)
+  if (found == kRepartitioning)
     co_return fail(ErrorCode::kConflict, "other_groups", {},
                    "the articles in Redis are between two numbers of groups: run `freshetctl regroup` again");
   co_return fail(ErrorCode::kConflict, "other_groups", {},
@@ -23,29 +23,29 @@ Task<Result<void>> expect_groups(Redis& redis, const Keys& keys, Asks asks) {
 
 }  // namespace
 
-void append_group_count(Pipeline& out, const Keys& keys) {
-  if (keys.in_cluster()) out.add("SET", keys.group_count(), keys.groups(), "NX");
+void append_partition_count(Pipeline& out, const Keys& keys) {
+  if (keys.in_cluster()) out.add("SET", keys.partition_count_key(), keys.partition_count(), "NX");
 }
 
 // Whoever writes the first place writes both; the first schema had no number.
-Task<Result<void>> expect_schema(Redis& redis, const Keys& keys, Asks asks) {
-  Pipeline look;
-  for (const GroupKeys& each : keys.every_group()) look.add("HMGET", each.meta(), "formula", "schema");
-  FRESHET_CO_TRY(replies, co_await run_all(redis, look));
+Task<Result<void>> check_schema(Redis& redis, const Keys& keys, SchemaCheck mode) {
+  Pipeline query;
+  for (const PartitionKeys& each : keys.partitions()) query.add("HMGET", each.meta(), "formula", "schema");
+  FRESHET_CO_TRY(replies, co_await run_all(redis, query));
   std::string found;
   for (const Reply& meta : *replies) {
-    const std::string there(text_at(meta, 1));
-    const std::string of_group = there.empty() && !text_at(meta, 0).empty() ? "1" : there;
-    if (!of_group.empty() && of_group != std::to_string(kSchema)) found = of_group;
+    const std::string version(string_at(meta, 1));
+    const std::string partition_version = version.empty() && !string_at(meta, 0).empty() ? "1" : version;
+    if (!partition_version.empty() && partition_version != std::to_string(kSchemaVersion)) found = partition_version;
   }
   if (found.empty() && !keys.in_cluster()) co_return Result<void>();
   if (found.empty()) {
-    auto groups = co_await expect_groups(redis, keys, asks);
+    auto groups = co_await check_partition_count(redis, keys, mode);
     co_return groups;
   }
   co_return fail(ErrorCode::kConflict, "other_schema", {},
                  "the data in Redis has schema " + found + ", and this program reads and writes schema " +
-                     std::to_string(kSchema) + " alone: give it an empty Redis or another redis.key_prefix");
+                     std::to_string(kSchemaVersion) + " alone: give it an empty Redis or another redis.key_prefix");
 }
 
 }  // namespace freshet::redis

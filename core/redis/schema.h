@@ -8,16 +8,16 @@
 
 namespace freshet::redis {
 
-inline constexpr int kSchema = 2;
+inline constexpr int kSchemaVersion = 2;
 
 // Who asks: the one that serves says in an empty cluster how many groups there are from now on.
-enum class Asks : std::uint8_t { kLooks, kServes };
+enum class SchemaCheck : std::uint8_t { kCheckOnly, kInitialize };
 
 // 1 RTT, in a cluster 2. An empty Redis has every schema. Errors, with a sentence for people:
 // kConflict "other_schema"; "other_groups", when articles are in another number of groups than
 // `keys` has, or that is being changed; Redis' own.
-Task<Result<void>> expect_schema(Redis& redis, const Keys& keys, Asks asks = Asks::kLooks);
+Task<Result<void>> check_schema(Redis& redis, const Keys& keys, SchemaCheck mode = SchemaCheck::kCheckOnly);
 // Says how many groups there are, unless somebody did. In a cluster alone.
-void append_group_count(Pipeline& out, const Keys& keys);
+void append_partition_count(Pipeline& out, const Keys& keys);
 
 }  // namespace freshet::redis

@@ -14,47 +14,47 @@ namespace freshet::redis {
 namespace word {
 
 // The counters' day is another by Redis' clock; the day follows, in days since 1970.
-inline constexpr std::string_view kDay = "DAY";
+inline constexpr std::string_view kDayChanged = "DAY";
 // A status: the item is not as the caller read it. To be read and tried again.
 inline constexpr std::string_view kRetry = "RETRY";
 // Nobody vouched for the article, so unlisted.lua counts it; statuses: somebody did, and it is the
 // first time that it would.
-inline constexpr std::string_view kUnlisted = "UNLISTED";
-inline constexpr std::string_view kListed = "LISTED";
-inline constexpr std::string_view kBegins = "BEGINS";
+inline constexpr std::string_view kUnverified = "UNLISTED";
+inline constexpr std::string_view kVerified = "LISTED";
+inline constexpr std::string_view kCreates = "BEGINS";
 
 }  // namespace word
 
-struct ScriptWord {
-  std::string_view word;
+struct ScriptError {
+  std::string_view prefix;
   ErrorCode code;           // of an error reply; what follows the word is Error::detail
   std::string_view reason;  // Error::reason
 };
 
-inline constexpr std::array kScriptWords{
-    ScriptWord{word::kDay, ErrorCode::kInternal, "redis_error"},    // the store tries again with that day
-    ScriptWord{word::kRetry, ErrorCode::kInternal, "redis_error"},  // never an error
+inline constexpr std::array kScriptErrors{
+    ScriptError{word::kDayChanged, ErrorCode::kInternal, "redis_error"},    // the store tries again with that day
+    ScriptError{word::kRetry, ErrorCode::kInternal, "redis_error"},  // never an error
     // Another recorder has taken the lease since.
-    ScriptWord{"FENCED", ErrorCode::kUnavailable, "lease_lost"},
+    ScriptError{"FENCED", ErrorCode::kUnavailable, "lease_lost"},
     // The stream has no consumer group, or the recorder's lease is gone: it was flushed. As Redis
     // itself says it.
-    ScriptWord{"NOGROUP", ErrorCode::kUnavailable, "redis_no_group"},
+    ScriptError{"NOGROUP", ErrorCode::kUnavailable, "redis_no_group"},
     // The reader has as many impressions that wait to be recorded as may be.
-    ScriptWord{"TOO_MANY_PENDING", ErrorCode::kUnavailable, "too_many_pending"},
-    ScriptWord{word::kUnlisted, ErrorCode::kUnavailable, "unavailable"},  // the store asks unlisted.lua
-    ScriptWord{word::kListed, ErrorCode::kInternal, "redis_error"},       // never an error
-    ScriptWord{word::kBegins, ErrorCode::kInternal, "redis_error"},       // likewise
+    ScriptError{"TOO_MANY_PENDING", ErrorCode::kUnavailable, "too_many_pending"},
+    ScriptError{word::kUnverified, ErrorCode::kUnavailable, "unavailable"},  // the store asks unlisted.lua
+    ScriptError{word::kVerified, ErrorCode::kInternal, "redis_error"},       // never an error
+    ScriptError{word::kCreates, ErrorCode::kInternal, "redis_error"},       // likewise
     // No such item, where only known ones are taken.
-    ScriptWord{"UNKNOWN_ITEM", ErrorCode::kNotFound, "unknown_item"},
+    ScriptError{"UNKNOWN_ITEM", ErrorCode::kNotFound, "unknown_item"},
 };
 
 // Whether the first word of the reply's line is this one.
-inline bool says(std::string_view line, std::string_view word) {
+inline bool has_code(std::string_view line, std::string_view word) {
   return line.substr(0, line.find(' ')) == word;
 }
 
 // What follows the first word of a line.
-inline std::string_view after_word(std::string_view line) {
+inline std::string_view after_code(std::string_view line) {
   const std::size_t space = line.find(' ');
   return space == std::string_view::npos ? std::string_view() : line.substr(space + 1);
 }

@@ -9,9 +9,9 @@
 namespace freshet::redis {
 namespace {
 
-constexpr milliseconds kAskAgain{1000};
+constexpr milliseconds kPollInterval{1000};
 
-Endpoint endpoint_of_sentinel(const Endpoint& endpoint, const Address& address) {
+Endpoint sentinel_endpoint(const Endpoint& endpoint, const Address& address) {
   Endpoint out;
   out.host = address.host;
   out.port = address.port;
@@ -20,14 +20,14 @@ Endpoint endpoint_of_sentinel(const Endpoint& endpoint, const Address& address) 
   return out;
 }
 
-Pipeline question(const Endpoint& endpoint) {
+Pipeline master_query(const Endpoint& endpoint) {
   Pipeline out;
-  out.add("SENTINEL", "get-master-addr-by-name", endpoint.sentinels.master);
+  out.add("SENTINEL", "get-master-addr-by-name", endpoint.sentinels.master_name);
   return out;
 }
 
 // The address in the answer. A name instead of one (announce-hostnames) would have to be looked up.
-Result<Address> read_answer(const Reply& reply) {
+Result<Address> parse_master_address(const Reply& reply) {
   if (reply.is_error()) return tl::unexpected(classify(reply.error()));
   const auto host = reply[0].string(), port = reply[1].string();
   if (!host || !port) return fail(ErrorCode::kUnavailable, "redis_no_master", {}, "no master of that name");
@@ -36,7 +36,7 @@ Result<Address> read_answer(const Reply& reply) {
                            : "[" + std::string(*host) + "]:" + std::string(*port));
 }
 
-Endpoint at(Endpoint endpoint, const Address& master) {
+Endpoint master_endpoint(Endpoint endpoint, const Address& master) {
   endpoint.host = master.host;
   endpoint.port = master.port;
   endpoint.unix_path.clear();
@@ -44,9 +44,9 @@ Endpoint at(Endpoint endpoint, const Address& master) {
   return endpoint;
 }
 
-tl::unexpected<Error> nobody_knows(const Endpoint& endpoint, const std::string& why) {
+tl::unexpected<Error> no_master(const Endpoint& endpoint, const std::string& reason) {
   return fail(ErrorCode::kUnavailable, "redis_no_master", {},
-              "no sentinel says where " + endpoint.sentinels.master + " is: " + why);
+              "no sentinel says where " + endpoint.sentinels.master_name + " is: " + reason);
 }
 
 }  // namespace
@@ -54,73 +54,73 @@ tl::unexpected<Error> nobody_knows(const Endpoint& endpoint, const std::string& 
 Result<Endpoint> find_master(const Endpoint& endpoint, milliseconds timeout) {
   std::string why = "there are none";
   for (const Address& each : endpoint.sentinels.addresses) {
-    SyncRedis sentinel(endpoint_of_sentinel(endpoint, each), timeout, {});
-    const auto replies = sentinel.call(question(endpoint));
-    const auto master = replies ? read_answer(replies->front()) : tl::unexpected(replies.error());
-    if (master) return at(endpoint, *master);
+    BlockingRedis sentinel(sentinel_endpoint(endpoint, each), timeout, {});
+    const auto replies = sentinel.call(master_query(endpoint));
+    const auto master = replies ? parse_master_address(replies->front()) : tl::unexpected(replies.error());
+    if (master) return master_endpoint(endpoint, *master);
     why = each.host + ":" + std::to_string(each.port) + ": " + master.error().detail;
   }
-  return nobody_knows(endpoint, why);
+  return no_master(endpoint, why);
 }
 
-MasterFinder::MasterFinder(EventLoop& loop, const LinkOptions& options)
+SentinelResolver::SentinelResolver(EventLoop& loop, const ConnectionOptions& options)
     : endpoint_(options.endpoint), timer_(loop) {
   for (const Address& each : endpoint_.sentinels.addresses) {
-    LinkOptions of_sentinel = options;
-    of_sentinel.endpoint = endpoint_of_sentinel(endpoint_, each);
-    of_sentinel.finder = nullptr;
+    ConnectionOptions sentinel_options = options;
+    sentinel_options.endpoint = sentinel_endpoint(endpoint_, each);
+    sentinel_options.resolver = nullptr;
     sentinels_.push_back(
-        std::make_unique<RedisConnection>(loop, std::move(of_sentinel), std::span<const Script>()));
+        std::make_unique<RedisConnection>(loop, std::move(sentinel_options), std::span<const Script>()));
   }
 }
 
-void MasterFinder::start() {
+void SentinelResolver::start() {
   if (sentinels_.empty()) return;
   for (const auto& each : sentinels_) each->connect();
-  schedule();
+  schedule_poll();
 }
 
-void MasterFinder::schedule() {
-  timer_.after(kAskAgain, [this] {
-    spawn(ask_again(), [](std::exception_ptr) {});
-    schedule();
+void SentinelResolver::schedule_poll() {
+  timer_.after(kPollInterval, [this] {
+    spawn(poll(), [](std::exception_ptr) {});
+    schedule_poll();
   });
 }
 
-Task<void> MasterFinder::ask_again() {
-  const auto found = co_await find();
+Task<void> SentinelResolver::poll() {
+  const auto found = co_await resolve();
   (void)found;  // take() has told of a change
 }
 
-void MasterFinder::take(const Address& master) {
+void SentinelResolver::update_master(const Address& master) {
   if (master == master_) return;
   const bool moved = master_.port != 0;
   master_ = master;
   log::notice("redis_master", {{"address", master_.host + ":" + std::to_string(master_.port)}});
-  if (moved) tell_all();
+  if (moved) notify_listeners();
 }
 
-Task<Result<Endpoint>> MasterFinder::find() {
+Task<Result<Endpoint>> SentinelResolver::resolve() {
   std::string why = "none answers";
-  const Pipeline asked = question(endpoint_);
+  const Pipeline query = master_query(endpoint_);
   for (std::size_t i = 0; i < sentinels_.size(); ++i) {
-    const std::size_t which = (answered_last_ + i) % sentinels_.size();
-    RedisConnection& sentinel = *sentinels_[which];
+    const std::size_t index = (last_responder_ + i) % sentinels_.size();
+    RedisConnection& sentinel = *sentinels_[index];
     if (!sentinel.ready()) continue;
-    const auto replies = co_await sentinel.run(asked);
+    const auto replies = co_await sentinel.run(query);
     if (!replies) continue;
-    const auto master = read_answer(replies->front());
+    const auto master = parse_master_address(replies->front());
     if (!master) {
       why = master.error().detail;
       continue;
     }
-    answered_last_ = which;
-    lost_ = false;
-    take(*master);
-    co_return at(endpoint_, master_);
+    last_responder_ = index;
+    lookup_failing_ = false;
+    update_master(*master);
+    co_return master_endpoint(endpoint_, master_);
   }
-  auto failed = nobody_knows(endpoint_, why);
-  if (!std::exchange(lost_, true)) log::warning("redis_no_master", {{"error", failed.value().detail}});
+  auto failed = no_master(endpoint_, why);
+  if (!std::exchange(lookup_failing_, true)) log::warning("redis_no_master", {{"error", failed.value().detail}});
   co_return failed;
 }
 

@@ -20,27 +20,27 @@ namespace freshet::redis {
 Result<Endpoint> find_master(const Endpoint& endpoint, milliseconds timeout);
 
 // Of a worker: keeps a connection to each sentinel. Must outlive the links that use it.
-class MasterFinder final : public Finder {
+class SentinelResolver final : public MasterResolver {
  public:
   // `options`: of a connection to a sentinel; its endpoint says which, and who we are.
-  MasterFinder(EventLoop& loop, const LinkOptions& options);
+  SentinelResolver(EventLoop& loop, const ConnectionOptions& options);
   void start();  // does nothing without sentinels
 
   // Where the master is now: what the first sentinel says that answers, beginning with the one that
   // answered last. 1 RTT each. Errors: kUnavailable, "redis_no_master".
-  Task<Result<Endpoint>> find() override;
+  Task<Result<Endpoint>> resolve() override;
 
  private:
-  Task<void> ask_again();
-  void take(const Address& master);
-  void schedule();
+  Task<void> poll();
+  void update_master(const Address& master);
+  void schedule_poll();
 
   const Endpoint endpoint_;
   std::vector<std::unique_ptr<RedisConnection>> sentinels_;
   Timer timer_;
-  std::size_t answered_last_ = 0;
+  std::size_t last_responder_ = 0;
   Address master_;
-  bool lost_ = false;  // the last question had no answer, and the log says so
+  bool lookup_failing_ = false;  // the last question had no answer, and the log says so
 };
 
 }  // namespace freshet::redis

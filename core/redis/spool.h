@@ -24,7 +24,7 @@ inline constexpr std::string_view kSpoolSuffix = ".spool";  // of the file's nam
 
 class Spool {
  public:
-  struct Record {
+  struct Entry {
     bool torn;
     std::string_view payload;  // valid until the next pop_to() or append()
     std::uint64_t next;        // hand to pop_to()
@@ -40,7 +40,7 @@ class Spool {
   // "spool_io". O(bytes).
   static Result<bool> mentions(const std::filesystem::path& path, std::string_view name);
   // Whether any spool in the folder has an event, or cannot be looked at. O(files).
-  static bool any_waits(const std::filesystem::path& folder);
+  static bool any_pending(const std::filesystem::path& folder);
   ~Spool();
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
@@ -57,11 +57,11 @@ class Spool {
   // The record at `position`, or nullopt at the end. One whose checksum is wrong (a power cut tore
   // it) is told as torn when what follows it is whole; else it ends the file, and all behind it is
   // dropped. damaged() tells of both.
-  std::optional<Record> at(std::uint64_t position);
+  std::optional<Entry> at(std::uint64_t position);
   // Forgets everything before `position`. When nothing is left the file starts over from its
   // beginning.
   void pop_to(std::uint64_t position);
-  bool damaged() const { return damaged_; }
+  bool is_damaged() const { return damaged_; }
   const std::filesystem::path& path() const { return path_; }
   // Deletes the file. REQUIRES: empty().
   void unlink();
@@ -71,17 +71,17 @@ class Spool {
   Spool(std::filesystem::path path, int fd, std::size_t max_bytes, void* memory);
   Header& header() const;
   bool reserve(std::uint64_t end);
-  std::uint64_t whole(std::uint64_t position) const;  // where the record there ends; 0: it is not whole
-  void start_over();
-  void forget_around();                               // what is neither header nor a record
-  void forget(std::uint64_t from, std::uint64_t to);  // overwrites; O(bytes)
-  bool cut(std::uint64_t end);                        // shortens the file
+  std::uint64_t valid_end(std::uint64_t position) const;  // where the record there ends; 0: it is not whole
+  void rewind();
+  void scrub_unused();                               // what is neither header nor a record
+  void scrub(std::uint64_t from, std::uint64_t to);  // overwrites; O(bytes)
+  bool truncate(std::uint64_t end);                        // shortens the file
 
   std::filesystem::path path_;
   int fd_;
-  std::size_t max_bytes_;  // that are mapped
-  void* memory_;
-  std::uint64_t allocated_;
+  std::size_t mapped_bytes_;  // that are mapped
+  void* mapping_;
+  std::uint64_t allocated_bytes_;
   bool damaged_ = false;
 };
 

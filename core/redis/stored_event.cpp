@@ -9,23 +9,23 @@ constexpr std::string_view kEnd = "\r\n";
 
 }  // namespace
 
-StoredEvent& StoredEvent::add(std::string_view field) {
+SpoolRecord& SpoolRecord::add(std::string_view field) {
   bytes_.append(std::to_string(field.size())).append(kEnd).append(field).append(kEnd);
   return *this;
 }
 
-std::vector<std::string_view> fields_of(std::string_view stored) {
+std::vector<std::string_view> decode_fields(std::string_view encoded) {
   std::vector<std::string_view> out;
-  while (!stored.empty()) {
+  while (!encoded.empty()) {
     std::size_t size = 0;
-    const auto [end, error] = std::from_chars(stored.data(), stored.data() + stored.size(), size);
-    stored.remove_prefix(static_cast<std::size_t>(end - stored.data()));
-    if (error != std::errc() || !stored.starts_with(kEnd)) return {};
-    stored.remove_prefix(kEnd.size());
-    if (stored.size() < kEnd.size() || size > stored.size() - kEnd.size()) return {};
-    if (!stored.substr(size).starts_with(kEnd)) return {};
-    out.push_back(stored.substr(0, size));
-    stored.remove_prefix(size + kEnd.size());
+    const auto [end, error] = std::from_chars(encoded.data(), encoded.data() + encoded.size(), size);
+    encoded.remove_prefix(static_cast<std::size_t>(end - encoded.data()));
+    if (error != std::errc() || !encoded.starts_with(kEnd)) return {};
+    encoded.remove_prefix(kEnd.size());
+    if (encoded.size() < kEnd.size() || size > encoded.size() - kEnd.size()) return {};
+    if (!encoded.substr(size).starts_with(kEnd)) return {};
+    out.push_back(encoded.substr(0, size));
+    encoded.remove_prefix(size + kEnd.size());
   }
   return out;
 }

@@ -14,15 +14,15 @@
 
 namespace freshet::redis {
 
-class StoredEvent {
+class SpoolRecord {
  public:
-  StoredEvent() = default;  // none
-  explicit StoredEvent(std::string_view kind) { add(kind); }
+  SpoolRecord() = default;  // none
+  explicit SpoolRecord(std::string_view kind) { add(kind); }
 
-  StoredEvent& add(std::string_view field);
-  StoredEvent& add(std::integral auto field) { return add(std::string_view(std::to_string(field))); }
-  StoredEvent& add(UnixSeconds time) { return add(unix_s(time)); }
-  StoredEvent& add(const std::optional<UnixSeconds>& time) {  // "": none
+  SpoolRecord& add(std::string_view field);
+  SpoolRecord& add(std::integral auto field) { return add(std::string_view(std::to_string(field))); }
+  SpoolRecord& add(UnixSeconds time) { return add(unix_s(time)); }
+  SpoolRecord& add(const std::optional<UnixSeconds>& time) {  // "": none
     return time ? add(*time) : add(std::string_view());
   }
 
@@ -34,9 +34,9 @@ class StoredEvent {
 };
 
 // The error of fields that are no event of the room that was asked: kInvalid "spool_format".
-inline tl::unexpected<Error> not_an_event() { return fail(ErrorCode::kInvalid, "spool_format"); }
+inline tl::unexpected<Error> malformed_event() { return fail(ErrorCode::kInvalid, "spool_format"); }
 
 // The kind and fields of what bytes() gave, in order. Empty when it is none, as after damage.
-std::vector<std::string_view> fields_of(std::string_view stored);
+std::vector<std::string_view> decode_fields(std::string_view encoded);
 
 }  // namespace freshet::redis

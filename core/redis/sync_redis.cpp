@@ -32,26 +32,26 @@ bool timed_out(const redisContext& context) {
 // hiredis writes with write(2): a server that has closed the connection would end the process by
 // SIGPIPE. Held back from this thread for as long as this lives, and taken off the queue if one
 // came.
-class WithoutSigpipe {
+class SigpipeBlocker {
  public:
-  WithoutSigpipe() {
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
+  SigpipeBlocker() {
+    sigemptyset(&sigpipe_set_);
+    sigaddset(&sigpipe_set_, SIGPIPE);
     sigset_t pending;
     sigpending(&pending);
     was_pending_ = sigismember(&pending, SIGPIPE) == 1;
-    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+    pthread_sigmask(SIG_BLOCK, &sigpipe_set_, &previous_mask_);
   }
-  ~WithoutSigpipe() {
+  ~SigpipeBlocker() {
     const timespec at_once{};
-    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &at_once);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    if (!was_pending_) sigtimedwait(&sigpipe_set_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &previous_mask_, nullptr);
   }
-  WithoutSigpipe(const WithoutSigpipe&) = delete;
-  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
+  SigpipeBlocker(const SigpipeBlocker&) = delete;
+  SigpipeBlocker& operator=(const SigpipeBlocker&) = delete;
 
  private:
-  sigset_t pipe_, before_;
+  sigset_t sigpipe_set_, previous_mask_;
   bool was_pending_ = false;
 };
 
@@ -59,119 +59,119 @@ class WithoutSigpipe {
 
 // The nodes, each with a SyncRedis of its own, and the map of slots, asked for anew when a node
 // refused a command or was not there.
-struct SyncRedis::Cluster {
-  Cluster(const Endpoint& whole, milliseconds wait, std::span<const Script> all)
-      : endpoint(whole), timeout(wait), scripts(all) {}
+struct BlockingRedis::Cluster {
+  Cluster(const Endpoint& cluster_endpoint, milliseconds call_timeout, std::span<const Script> all_scripts)
+      : endpoint(cluster_endpoint), timeout(call_timeout), scripts(all_scripts) {}
 
-  SyncRedis& at(const Address& address) {
+  BlockingRedis& node_for(const Address& address) {
     for (auto& [known, node] : nodes) {
       if (known == address) return *node;
     }
-    Endpoint one = endpoint;
-    one.nodes.clear();
-    one.host = address.host;
-    one.port = address.port;
-    nodes.emplace_back(address, std::make_unique<SyncRedis>(std::move(one), timeout, scripts));
+    Endpoint node_endpoint = endpoint;
+    node_endpoint.nodes.clear();
+    node_endpoint.host = address.host;
+    node_endpoint.port = address.port;
+    nodes.emplace_back(address, std::make_unique<BlockingRedis>(std::move(node_endpoint), timeout, scripts));
     return *nodes.back().second;
   }
 
   // Of one that did nothing: names the node.
-  static Error at_node(Error error, const Address& node) {
+  static Error name_node(Error error, const Address& node) {
     if (error.code != ErrorCode::kUnavailable) return error;
-    error.detail = what_ails(node, error.reason == "redis_away" ? std::string_view() : error.detail);
+    error.detail = describe_fault(node, error.reason == "redis_away" ? std::string_view() : error.detail);
     return error;
   }
 
   // Errors: when no node has a map, what the last said, if any did.
-  Result<void> renew() {
-    std::vector<Address> asked = map.masters();
+  Result<void> refresh_map() {
+    std::vector<Address> queried = map.masters();
     for (const Address& each : endpoint.nodes) {
-      if (std::ranges::find(asked, each) == asked.end()) asked.push_back(each);
+      if (std::ranges::find(queried, each) == queried.end()) queried.push_back(each);
     }
-    Pipeline question;
-    question.add("CLUSTER", "SLOTS");
-    std::vector<SlotMap> said;
-    Result<void> why;
-    for (const Address& each : asked) {
-      auto replies = at(each).call(question);
-      auto one = replies ? SlotMap::read(replies->front(), each)
+    Pipeline command;
+    command.add("CLUSTER", "SLOTS");
+    std::vector<SlotMap> maps;
+    Result<void> failure;
+    for (const Address& each : queried) {
+      auto replies = node_for(each).call(command);
+      auto node_map = replies ? SlotMap::parse(replies->front(), each)
                          : Result<SlotMap>(tl::unexpected(std::move(replies.error())));
-      if (one)
-        said.push_back(std::move(*one));
-      else if (const Error error = at_node(one.error(), each); why || error.reason != "redis_away")
-        why = tl::unexpected(error);
+      if (node_map)
+        maps.push_back(std::move(*node_map));
+      else if (const Error error = name_node(node_map.error(), each); failure || error.reason != "redis_away")
+        failure = tl::unexpected(error);
     }
-    auto most = SlotMap::most_said(std::move(said));
-    if (!most) return why;
-    map = std::move(*most);
-    old = false;
+    auto majority = SlotMap::majority_map(std::move(maps));
+    if (!majority) return failure;
+    map = std::move(*majority);
+    is_map_stale = false;
     return {};
   }
 
   Result<Replies> call(const Pipeline& pipeline) {
     using Clock = std::chrono::steady_clock;
-    const auto limit = Clock::now() + timeout;
-    if (old) {
-      if (auto ok = renew(); !ok) return tl::unexpected(ok.error());
+    const auto deadline = Clock::now() + timeout;
+    if (is_map_stale) {
+      if (auto ok = refresh_map(); !ok) return tl::unexpected(ok.error());
     }
-    Routing routing(pipeline);
-    milliseconds pause = kFirstPause;
+    ClusterPipeline cluster_pipeline(pipeline);
+    milliseconds delay = kInitialRetryDelay;
     while (true) {
-      const Address any = map.masters().empty() ? Address() : map.masters().front();
-      const auto parts = routing.next(map, any);
-      for (const Routing::Part& each : parts) {
-        auto replies = at(each.node).call(each.commands());
-        routing.take(each,
-                     replies ? std::move(replies) : tl::unexpected(at_node(replies.error(), each.node)));
+      const Address fallback_node = map.masters().empty() ? Address() : map.masters().front();
+      const auto batches = cluster_pipeline.next_batches(map, fallback_node);
+      for (const ClusterPipeline::NodeBatch& each : batches) {
+        auto replies = node_for(each.node).call(each.commands());
+        cluster_pipeline.record_replies(each,
+                     replies ? std::move(replies) : tl::unexpected(name_node(replies.error(), each.node)));
       }
-      old |= routing.map_may_be_old();
-      if (parts.empty() || Clock::now() > limit) break;
-      if (!routing.must_wait()) continue;
-      std::this_thread::sleep_for(pause);
-      pause = std::min(2 * pause, kLongestPause);
+      is_map_stale |= cluster_pipeline.is_map_stale();
+      if (batches.empty() || Clock::now() > deadline) break;
+      if (!cluster_pipeline.needs_delay()) continue;
+      std::this_thread::sleep_for(delay);
+      delay = std::min(2 * delay, kMaxRetryDelay);
     }
-    return std::move(routing).result();
+    return std::move(cluster_pipeline).result();
   }
 
-  static constexpr milliseconds kFirstPause{2}, kLongestPause{50};  // while keys are being moved
+  static constexpr milliseconds kInitialRetryDelay{2}, kMaxRetryDelay{50};  // while keys are being moved
   const Endpoint endpoint;
   const milliseconds timeout;
   const std::span<const Script> scripts;
   SlotMap map;
-  bool old = true;
-  std::vector<std::pair<Address, std::unique_ptr<SyncRedis>>> nodes;
+  bool is_map_stale = true;
+  std::vector<std::pair<Address, std::unique_ptr<BlockingRedis>>> nodes;
 };
 
-void SyncRedis::Closer::operator()(redisContext* context) const noexcept { redisFree(context); }
+void BlockingRedis::Closer::operator()(redisContext* context) const noexcept { redisFree(context); }
 
-SyncRedis::SyncRedis(Endpoint endpoint, milliseconds timeout, std::span<const Script> scripts)
+BlockingRedis::BlockingRedis(Endpoint endpoint, milliseconds timeout, std::span<const Script> scripts)
     : endpoint_(std::move(endpoint)), timeout_(timeout), scripts_(scripts) {
   if (endpoint_.is_cluster()) cluster_ = std::make_unique<Cluster>(endpoint_, timeout_, scripts_);
 }
 
-SyncRedis::~SyncRedis() = default;
+BlockingRedis::~BlockingRedis() = default;
 
-Task<Result<Replies>> SyncRedis::run(const Pipeline& pipeline) { co_return call(pipeline); }
+Task<Result<Replies>> BlockingRedis::run(const Pipeline& pipeline) { co_return call(pipeline); }
 
-Result<void> SyncRedis::connect() {
-  const bool by_sentinels = !endpoint_.sentinels.addresses.empty();
-  Result<Endpoint> at = endpoint_;
-  if (by_sentinels) at = find_master(endpoint_, timeout_);
-  if (!at) return tl::unexpected(at.error());
-  const timeval limit = to_timeval(timeout_);
-  context_.reset(at->unix_path.empty() ? redisConnectWithTimeout(at->host.c_str(), at->port, limit)
-                                       : redisConnectUnixWithTimeout(at->unix_path.c_str(), limit));
-  if (!context_ || context_->err || redisSetTimeout(context_.get(), limit) != REDIS_OK) {
+Result<void> BlockingRedis::connect() {
+  const bool use_sentinels = !endpoint_.sentinels.addresses.empty();
+  Result<Endpoint> endpoint = endpoint_;
+  if (use_sentinels) endpoint = find_master(endpoint_, timeout_);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+  const timeval timeout = to_timeval(timeout_);
+  context_.reset(endpoint->unix_path.empty() ? redisConnectWithTimeout(endpoint->host.c_str(), endpoint->port, timeout)
+                                       : redisConnectUnixWithTimeout(endpoint->unix_path.c_str(), timeout));
+  if (!context_ || context_->err || redisSetTimeout(context_.get(), timeout) != REDIS_OK) {
     const std::string why = context_ ? context_->errstr : "out of memory";
     context_.reset();
     return fail(ErrorCode::kUnavailable, "redis_away", {}, why);
   }
-  auto ok = shake_hands(by_sentinels);
+  auto ok = perform_handshake(use_sentinels);
   if (!ok) context_.reset();
   return ok;
 }
 
-Result<void> SyncRedis::shake_hands(bool must_be_master) {
+Result<void> BlockingRedis::perform_handshake(bool must_be_master) {
   Pipeline hello;
   if (!endpoint_.password.empty()) {
     if (endpoint_.username.empty())
@@ -193,7 +193,7 @@ Result<void> SyncRedis::shake_hands(bool must_be_master) {
   return {};
 }
 
-Result<Replies> SyncRedis::exchange(const Pipeline& pipeline) {
+Result<Replies> BlockingRedis::exchange(const Pipeline& pipeline) {
   const std::string_view bytes = pipeline.bytes();
   if (redisAppendFormattedCommand(context_.get(), bytes.data(), bytes.size()) != REDIS_OK) {
     context_.reset();
@@ -214,7 +214,7 @@ Result<Replies> SyncRedis::exchange(const Pipeline& pipeline) {
   return replies;
 }
 
-Result<void> SyncRedis::load_scripts() {
+Result<void> BlockingRedis::load_scripts() {
   Pipeline load;
   for (const Script& script : scripts_) load.add("SCRIPT", "LOAD", script.source);
   if (load.empty()) return {};
@@ -225,9 +225,9 @@ Result<void> SyncRedis::load_scripts() {
   return {};
 }
 
-Result<Replies> SyncRedis::call_all(const Pipeline& pipeline) { return wait(run_all(*this, pipeline)); }
+Result<Replies> BlockingRedis::call_all(const Pipeline& pipeline) { return run_sync(run_all(*this, pipeline)); }
 
-Result<Replies> SyncRedis::call_each(const Pipeline& pipeline) {
+Result<Replies> BlockingRedis::call_each(const Pipeline& pipeline) {
   auto replies = call(pipeline);
   if (!replies) return replies;
   for (const Reply& each : *replies) {
@@ -238,32 +238,32 @@ Result<Replies> SyncRedis::call_each(const Pipeline& pipeline) {
   return replies;
 }
 
-Result<Replies> SyncRedis::call(const Pipeline& pipeline) {
+Result<Replies> BlockingRedis::call(const Pipeline& pipeline) {
   if (pipeline.empty()) return Replies();
-  return cluster_ ? cluster_->call(pipeline) : call_one(pipeline);
+  return cluster_ ? cluster_->call(pipeline) : call_standalone(pipeline);
 }
 
-Result<Replies> SyncRedis::call_one(const Pipeline& pipeline) {
-  const WithoutSigpipe guard;
+Result<Replies> BlockingRedis::call_standalone(const Pipeline& pipeline) {
+  const SigpipeBlocker guard;
   if (!context_) {
     if (auto ok = connect(); !ok) return tl::unexpected(ok.error());
   }
   auto replies = exchange(pipeline);
   if (!replies) return replies;
-  std::vector<std::size_t> unknown;
+  std::vector<std::size_t> missing_scripts;
   bool reconnect = false;
   for (std::size_t i = 0; i < replies->size(); ++i) {
     if (!(*replies)[i].is_error()) continue;
     const ErrorRow* row = find_error((*replies)[i].error());
     if (row == nullptr) continue;
     reconnect |= row->retry == RetryPolicy::kReconnect;
-    if (row->error_class == ErrorClass::kScript) unknown.push_back(i);
+    if (row->error_class == ErrorClass::kScript) missing_scripts.push_back(i);
   }
   if (reconnect) context_.reset();  // the next call makes another
   if (reconnect) return replies;
-  if (unknown.empty()) return replies;
+  if (missing_scripts.empty()) return replies;
   if (auto ok = load_scripts(); !ok) return tl::unexpected(ok.error());
-  for (const std::size_t i : unknown) {
+  for (const std::size_t i : missing_scripts) {
     // Once more, each alone: what was sent beside it has been done already.
     const std::string_view command = pipeline.at(i);
     void* raw = nullptr;

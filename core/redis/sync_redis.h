@@ -18,14 +18,14 @@ namespace freshet::redis {
 
 // Connects when first needed. Any error or timeout destroys the connection; the next run() makes a
 // new one, so no reply can reach the wrong command. Not thread-safe; made after fork.
-class SyncRedis final : public Redis {
+class BlockingRedis final : public Redis {
  public:
   // `scripts` are loaded when a command finds its script missing; they must outlive this. `timeout`
   // bounds connecting and each wait for bytes. With sentinels each connection asks them first, and
   // is made only to a server that calls itself master. Of a cluster the nodes of a pipeline are
   // asked one after the other, and no command is sent again later than `timeout` after the first.
-  SyncRedis(Endpoint endpoint, milliseconds timeout, std::span<const Script> scripts);
-  ~SyncRedis() override;
+  BlockingRedis(Endpoint endpoint, milliseconds timeout, std::span<const Script> scripts);
+  ~BlockingRedis() override;
 
   Task<Result<Replies>> run(const Pipeline& pipeline) override;
   bool ready() const override { return context_ != nullptr || cluster_ != nullptr; }
@@ -43,8 +43,8 @@ class SyncRedis final : public Redis {
     void operator()(redisContext* context) const noexcept;
   };
   Result<void> connect();
-  Result<void> shake_hands(bool must_be_master);
-  Result<Replies> call_one(const Pipeline& pipeline);
+  Result<void> perform_handshake(bool must_be_master);
+  Result<Replies> call_standalone(const Pipeline& pipeline);
   Result<Replies> exchange(const Pipeline& pipeline);
   Result<void> load_scripts();
 
@@ -58,7 +58,7 @@ class SyncRedis final : public Redis {
 // The result of a task that never suspends, as all are that only use a SyncRedis. REQUIRES: it does
 // not suspend.
 template <class T>
-T wait(Task<T> task) {
+T run_sync(Task<T> task) {
   std::optional<T> result;
   std::exception_ptr thrown;
   spawn([](Task<T> inner, std::optional<T>& out) -> Task<void> { out.emplace(co_await inner); }(

@@ -34,7 +34,7 @@ std::vector<std::string_view> distinct(const std::vector<ItemId>& items) {
 
 }  // namespace
 
-RedisWaterfallStore::RedisWaterfallStore(redis::Redis& redis, redis::Redis& bulk, redis::Deferred& deferred,
+RedisWaterfallStore::RedisWaterfallStore(redis::Redis& redis, redis::Redis& bulk, redis::WriteQueue& deferred,
                                          items::CardCache& cards, const Settings& settings, redis::Keys keys,
                                          milliseconds pulled_age)
     : redis_(redis),
@@ -112,16 +112,16 @@ Result<RedisWaterfallStore::Look> RedisWaterfallStore::look_of(const PageQuery& 
   out.all = pairs.size() < 2 * count;
   out.items.reserve(count);
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
-    const std::int64_t score = redis::whole(redis::text_at(pairs, i + 1));
+    const std::int64_t score = redis::to_int(redis::string_at(pairs, i + 1));
     if (query.direction == Direction::kUp && score == query.score)
       out.own = true;
     else
-      out.items.emplace_back(ItemId::trusted(std::string(redis::text_at(pairs, i))), score);
+      out.items.emplace_back(ItemId::trusted(std::string(redis::string_at(pairs, i))), score);
   }
-  out.existed = !redis::text_at(marks, 0).empty();
-  out.highest = -redis::whole(redis::text_at(marks, 0));
-  out.cut_off = -redis::whole(redis::text_at(marks, 1));
-  out.noted = -redis::whole(redis::text_at(marks, 2));
+  out.existed = !redis::string_at(marks, 0).empty();
+  out.highest = -redis::to_int(redis::string_at(marks, 0));
+  out.cut_off = -redis::to_int(redis::string_at(marks, 1));
+  out.noted = -redis::to_int(redis::string_at(marks, 2));
   if (query.direction != Direction::kFirst) out.beyond = replies[at + 2].integer().value_or(0);
   return out;
 }
@@ -204,8 +204,8 @@ void RedisWaterfallStore::note(const PageQuery& query, const Look& first) {
     const std::string key = keys_.timeline(query.channel, reader);
     out.add("ZADD", key, -now, ":::").add("EXPIRE", key, settings_.ttl.count());
   }
-  const std::string active = keys_.active(query.channel);
-  out.add("ZADD", active, now, reader).add("ZREMRANGEBYRANK", active, 0, -redis::kMostActive - 1);
+  const std::string active = keys_.active_readers(query.channel);
+  out.add("ZADD", active, now, reader).add("ZREMRANGEBYRANK", active, 0, -redis::kMaxActiveReaders - 1);
   deferred_.post(std::move(out));
 }
 
@@ -215,12 +215,12 @@ Task<Result<std::shared_ptr<const RedisWaterfallStore::PulledAuthors>>> RedisWat
   const auto now = std::chrono::steady_clock::now();
   if (pulled_ && now - pulled_->read < pulled_age_) co_return pulled_;
   Pipeline command;
-  command.add("ZRANGE", keys_.pulled(), 0, -1, "WITHSCORES");
+  command.add("ZRANGE", keys_.pull_authors(), 0, -1, "WITHSCORES");
   FRESHET_CO_TRY(pairs, co_await redis::run_one(redis_, command));
   auto out = std::make_shared<PulledAuthors>();
   out->read = now;
   for (std::size_t i = 0; i + 1 < pairs->size(); i += 2)
-    out->authors.emplace_back(redis::text_at(*pairs, i), redis::whole(redis::text_at(*pairs, i + 1)));
+    out->authors.emplace_back(redis::string_at(*pairs, i), redis::to_int(redis::string_at(*pairs, i + 1)));
   pulled_ = std::move(out);
   co_return pulled_;
 }
@@ -234,17 +234,17 @@ Task<Result<RedisWaterfallStore::Look>> RedisWaterfallStore::look_joined(const P
     FRESHET_CO_TRY(pulled_now, co_await pulled());
     const auto& authors = (*pulled_now)->authors;
     if (!authors.empty()) {
-      command.command(2 + authors.size()).arg("ZMSCORE").arg(keys_.authors_of(query.reader.view()));
+      command.command(2 + authors.size()).arg("ZMSCORE").arg(keys_.followed_authors(query.reader.view()));
       for (const auto& [author, upto] : authors) command.arg(author);
     }
     const std::size_t at = command.size();
     append_look(command, query, from, count);
     FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
     Join join{
-        keys_.timeline(query.channel, query.reader.view()), keys_.authors_of(query.reader.view()), {}, {}};
+        keys_.timeline(query.channel, query.reader.view()), keys_.followed_authors(query.reader.view()), {}, {}};
     for (std::size_t i = 0; i < authors.size(); ++i) {
-      const std::string_view mark = redis::text_at((*replies)[at - 1], i);
-      if (!mark.empty() && redis::whole(mark) < authors[i].second)
+      const std::string_view mark = redis::string_at((*replies)[at - 1], i);
+      if (!mark.empty() && redis::to_int(mark) < authors[i].second)
         join.authors.push_back({authors[i].first, std::string(mark), authors[i].second});
     }
     FRESHET_CO_TRY(looked, look_of(query, *replies, at, count));
@@ -254,7 +254,7 @@ Task<Result<RedisWaterfallStore::Look>> RedisWaterfallStore::look_joined(const P
     FRESHET_CO_TRY(read, co_await read_outboxes(join));
     command.clear();
     append_join(command, settings_, join);
-    command.then();  // or it is looked at as it was before
+    command.barrier();  // or it is looked at as it was before
   }
 }
 
@@ -269,7 +269,7 @@ Task<Result<void>> RedisWaterfallStore::read_outboxes(Join& join) {
   for (std::size_t i = 0; i < join.authors.size(); ++i) {
     const redis::Reply& pairs = (*replies)[i];
     for (std::size_t j = 0; j + 1 < pairs.size(); j += 2) {
-      found.emplace_back(redis::whole(redis::text_at(pairs, j + 1)), redis::text_at(pairs, j));
+      found.emplace_back(redis::to_int(redis::string_at(pairs, j + 1)), redis::string_at(pairs, j));
       join.authors[i].upto = std::max(join.authors[i].upto, found.back().first);
     }
   }
@@ -290,8 +290,8 @@ Task<Result<std::vector<bool>>> RedisWaterfallStore::pushable(const std::vector<
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   out.reserve(items.size());
   for (const redis::Reply& item : *replies) {
-    const bool known = !known_only_ || !redis::text_at(item, 0).empty();
-    out.push_back(known && redis::text_at(item, 1) != "1");
+    const bool known = !known_only_ || !redis::string_at(item, 0).empty();
+    out.push_back(known && redis::string_at(item, 1) != "1");
   }
   co_return out;
 }
@@ -319,7 +319,7 @@ Task<Result<Pushed>> RedisWaterfallStore::push(const Push& push) {
       const std::int64_t pushed = reply[0].integer().value_or(0), lost = reply[1].integer().value_or(0);
       out.pushed += pushed;
       out.duplicates -= pushed + lost * each;
-      if (lost > 0) failed = redis::classify(redis::text_at(reply, 2));
+      if (lost > 0) failed = redis::classify(redis::string_at(reply, 2));
     }
   }
   if (failed) co_return tl::unexpected(*failed);

@@ -54,7 +54,7 @@ class RedisWaterfallStore final : public WaterfallStore {
  public:
   // All must outlive this. `bulk` carries push() only, and may be `redis`. `pulled_age`: how old
   // the list of pulled authors may be.
-  RedisWaterfallStore(redis::Redis& redis, redis::Redis& bulk, redis::Deferred& deferred,
+  RedisWaterfallStore(redis::Redis& redis, redis::Redis& bulk, redis::WriteQueue& deferred,
                       items::CardCache& cards, const Settings& settings, redis::Keys keys,
                       milliseconds pulled_age = kPulledAge);
 
@@ -109,7 +109,7 @@ class RedisWaterfallStore final : public WaterfallStore {
 
   redis::Redis& redis_;
   redis::Redis& bulk_;
-  redis::Deferred& deferred_;
+  redis::WriteQueue& deferred_;
   items::CardCache& cards_;
   const TimelineSettings settings_;
   const InteractionSettings interactions_;

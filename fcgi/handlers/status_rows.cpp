@@ -75,8 +75,8 @@ Rows sampled_rows(Scoreboard& board) {
 Rows memory_rows(Scoreboard& board) {
   const redis::MemoryLevel level = board.sample().memory.load();
   if (level.at_ms == 0) return {};
-  Rows rows{{"redis used bytes", level.used}, {"redis max bytes", level.most}, {"redis full", level.full}};
-  if (const auto left = redis::hours_left(level)) rows.push_back({"redis full in hours", *left});
+  Rows rows{{"redis used bytes", level.used}, {"redis max bytes", level.max}, {"redis full", level.full}};
+  if (const auto left = redis::hours_until_full(level)) rows.push_back({"redis full in hours", *left});
   return rows;
 }
 

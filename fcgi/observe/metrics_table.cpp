@@ -216,10 +216,10 @@ constexpr std::array kMetrics{
     Metric{"freshet_redis_reconnects", kCounter, "", "Connections made anew.", "", total<&Totals::redis_reconnects>},
     Metric{"freshet_redis_lost_time_seconds", kGauge, "", "When Redis was found to have lost its items, in unix time; 0: it has them.", "FreshetRedisLost", [](Samples& samples, const View& view) { samples.add(number(view.board.sample().lost_since.load(kRelaxed))); }},
     Metric{"freshet_redis_used_memory_bytes", kGauge, "", "used_memory of Redis.", "FreshetRedisFills", [](Samples& samples, const View& view) { redis_memory(samples, view, &redis::MemoryLevel::used); }},
-    Metric{"freshet_redis_max_memory_bytes", kGauge, "", "maxmemory of Redis; 0: it has none.", "FreshetRedisFills", [](Samples& samples, const View& view) { redis_memory(samples, view, &redis::MemoryLevel::most); }},
+    Metric{"freshet_redis_max_memory_bytes", kGauge, "", "maxmemory of Redis; 0: it has none.", "FreshetRedisFills", [](Samples& samples, const View& view) { redis_memory(samples, view, &redis::MemoryLevel::max); }},
     Metric{"freshet_redis_full", kGauge, "", "1: Redis has little room, and what the public writes waits in the spool.", "FreshetRedisFull", [](Samples& samples, const View& view) { redis_memory(samples, view, &redis::MemoryLevel::full); }},
     Metric{"freshet_redis_full_in_seconds", kGauge, "", "Until that is so, if memory grows on as in the last hour or two; absent while it does not grow.", "FreshetRedisFills",
-           [](Samples& samples, const View& view) { if (const auto left = redis::hours_left(view.board.sample().memory.load())) samples.add(3600 * *left); }},
+           [](Samples& samples, const View& view) { if (const auto left = redis::hours_until_full(view.board.sample().memory.load())) samples.add(3600 * *left); }},
 
     Metric{"freshet_background_queue_commands", kGauge, "", "Commands, and articles' places, that wait to be written behind the reply.", "", total<&Totals::background_queued>},
     Metric{"freshet_background_age_seconds", kGauge, "", "Age of the oldest command that is queued or event that is spooled.", "FreshetSpoolOld", [](Samples& samples, const View& view) { samples.add(number(view.totals.background_age_ms) / 1e3); }},

@@ -78,7 +78,7 @@ TEST_CASE("A stage knows the commands it waits for, their number and how long th
   LoopThread thread;
   std::unique_ptr<redis::RedisConnection> connection;
   thread.run_on_loop([&] {
-    redis::LinkOptions options;
+    redis::ConnectionOptions options;
     options.endpoint.unix_path = (directory.path() / "r").string();
     options.timeout = 20s;
     connection = std::make_unique<redis::RedisConnection>(thread.loop(), options, kScripts);

@@ -154,7 +154,7 @@ void measure(const char* name, bool rerank, const model::ServedModel& model,
     const double began = cpu_us();
     for (redis.reader = 0; redis.reader < size.readers; ++redis.reader) {
       const auto reader = ReaderId::trusted("u" + std::to_string(redis.reader));
-      const auto page = must(redis::wait(recommendations.page({reader})));
+      const auto page = must(redis::run_sync(recommendations.page({reader})));
       if (page.items.size() != 20) std::exit(1);
     }
     if (round > 0) pages.push_back((cpu_us() - began) / size.readers);

@@ -154,7 +154,7 @@ void measure(const char* name, bool with_interests, const Settings& settings, co
     for (redis.reader = 0; redis.reader < static_cast<unsigned>(size.readers); ++redis.reader) {
       feed::FeedRequest request;
       request.reader = ReaderId::trusted("u" + std::to_string(redis.reader));
-      const auto page = must(redis::wait(feed.page(request)));
+      const auto page = must(redis::run_sync(feed.page(request)));
       if (page.items.size() != 20) std::exit(1);
     }
     if (round > 0) pages.push_back((cpu_us() - began) / size.readers);

@@ -37,7 +37,7 @@ T must(Result<T> result) {
   std::exit(1);
 }
 
-class Answers : public redis::Redis, public redis::Deferred {
+class Answers : public redis::Redis, public redis::WriteQueue {
  public:
   using Words = std::vector<std::string>;  // of a command
 
@@ -55,8 +55,8 @@ class Answers : public redis::Redis, public redis::Deferred {
     co_return out;
   }
   bool ready() const override { return true; }
-  bool post(redis::Pipeline, redis::StoredEvent) override { return true; }
-  Result<void> spool(const redis::StoredEvent&) override { return {}; }
+  bool post(redis::Pipeline, redis::SpoolRecord) override { return true; }
+  Result<void> spool(const redis::SpoolRecord&) override { return {}; }
 
  private:
   virtual std::string answer_to(const Words& words) const = 0;

@@ -44,7 +44,7 @@ ItemId item(int day, std::int64_t n) {
 struct Contender {
   std::string name;
   test::RedisServer server;
-  std::optional<redis::SyncRedis> redis;
+  std::optional<redis::BlockingRedis> redis;
   std::function<void(const ReaderId&, const std::vector<ItemId>&, UnixSeconds)> add;
   std::function<std::size_t(const ReaderId&, const std::vector<ItemId>&)> check;  // how many were seen
   double empty_bytes = 0;
@@ -92,10 +92,10 @@ struct Contender {
 // What both filters do.
 void use_filter(Contender& contender, const Settings& settings, UnixSeconds now) {
   std::shared_ptr<feed::SeenFilter> filter = feed::make_seen_filter(settings, redis::Keys(""));
-  if (const auto ready = redis::wait(filter->probe(*contender.redis)); !ready) give_up(ready.error().detail);
+  if (const auto ready = redis::run_sync(filter->probe(*contender.redis)); !ready) give_up(ready.error().detail);
   contender.add = [&contender, filter](const ReaderId& who, const std::vector<ItemId>& items,
                                        UnixSeconds at) {
-    const auto added = redis::wait(filter->add(*contender.redis, who, items, at, false));
+    const auto added = redis::run_sync(filter->add(*contender.redis, who, items, at, false));
     if (!added) give_up(added.error().detail);
   };
   contender.check = [&contender, filter, now](const ReaderId& who, const std::vector<ItemId>& items) {
@@ -106,7 +106,7 @@ void use_filter(Contender& contender, const Settings& settings, UnixSeconds now)
       if (!read) give_up(read.error().detail);
       view = *read;
     }
-    const auto seen = redis::wait(filter->check(*contender.redis, who, view, items, now));
+    const auto seen = redis::run_sync(filter->check(*contender.redis, who, view, items, now));
     if (!seen) give_up(seen.error().detail);
     return static_cast<std::size_t>(std::count(seen->begin(), seen->end(), true));
   };

@@ -40,7 +40,7 @@ struct Cost {
 // A Redis on which every run() is counted.
 class CountingRedis final : public redis::Redis {
  public:
-  explicit CountingRedis(redis::SyncRedis& inner) : inner_(inner) {}
+  explicit CountingRedis(redis::BlockingRedis& inner) : inner_(inner) {}
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
     ++round_trips;
     auto replies = co_await inner_.run(pipeline);
@@ -50,13 +50,13 @@ class CountingRedis final : public redis::Redis {
   std::int64_t round_trips = 0;
 
  private:
-  redis::SyncRedis& inner_;
+  redis::BlockingRedis& inner_;
 };
 
 // A private server with an append-only file, and what it has executed.
-class Costs {
+class CostMeter {
  public:
-  Costs() { flush(); }
+  CostMeter() { flush(); }
   void flush() {
     server_.flush_all();
     redis::Pipeline load;
@@ -65,11 +65,11 @@ class Costs {
   }
   // What `work` makes Redis do over `redis`, and over `direct` in writes behind the reply. Keys
   // that expire meanwhile count as commands of their own: let nothing expire.
-  Cost of(const std::function<void()>& work) {
-    redis::Pipeline look, reset;
-    look.add("INFO", "persistence");
+  Cost measure(const std::function<void()>& work) {
+    redis::Pipeline persistence_query, reset;
+    persistence_query.add("INFO", "persistence");
     reset.add("CONFIG", "RESETSTAT");
-    const std::int64_t before = field(look, "aof_current_size:");
+    const std::int64_t before = field(persistence_query, "aof_current_size:");
     REQUIRE(direct.call_all(reset));
     redis.round_trips = 0;
     work();
@@ -86,7 +86,7 @@ class Costs {
       const std::string_view count = line.substr(colon + 7);
       out.calls[name] = redis::parse_or_zero<std::int64_t>(count.substr(0, count.find(',')));
     }
-    out.aof_bytes = field(look, "aof_current_size:") - before;
+    out.aof_bytes = field(persistence_query, "aof_current_size:") - before;
     return out;
   }
 
@@ -107,7 +107,7 @@ class Costs {
   RedisServer server_{{"--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0"}};
 
  public:
-  redis::SyncRedis direct{server_.endpoint(), milliseconds(10000), redis::kAllScripts};
+  redis::BlockingRedis direct{server_.endpoint(), milliseconds(10000), redis::kAllScripts};
   CountingRedis redis{direct};  // what is measured goes here
 };
 

@@ -50,9 +50,9 @@ struct Site {
       item.id = ItemId::trusted("item-" + std::to_string(i));
       item.title = "title";
       item.published_at = UnixSeconds{seconds{1700000000}};
-      REQUIRE(redis::wait(items.put(item)));
+      REQUIRE(redis::run_sync(items.put(item)));
     }
-    REQUIRE(redis::wait(filter->probe(costs.direct)));
+    REQUIRE(redis::run_sync(filter->probe(costs.direct)));
     redis::Pipeline interest;
     interest.add("ZADD", keys.interactions(reader.view()), 1, "v:item-599");
     REQUIRE(costs.direct.call_all(interest));
@@ -64,21 +64,21 @@ struct Site {
   void ask(const ReaderId& who, feed::FeedAction action, std::size_t limit = 20) {
     const feed::FeedRequest asked{who, "r." + std::to_string(++requests), {}, limit, action};
     if (action == feed::FeedAction::kPeek) {
-      REQUIRE(redis::wait(feed.peek(asked)));
+      REQUIRE(redis::run_sync(feed.peek(asked)));
       return;
     }
-    const auto page = redis::wait(feed.page(asked));
+    const auto page = redis::run_sync(feed.page(asked));
     REQUIRE(page);
     REQUIRE(page->items.size() == limit);
   }
   Cost cost(feed::FeedAction action, bool with_writes) {
     before.held = !with_writes;
-    Cost out = costs.of([&] { ask(reader, action); });
+    Cost out = costs.measure([&] { ask(reader, action); });
     before.held = false;
     return out;
   }
 
-  test::Costs costs;
+  test::CostMeter costs;
   Settings settings;
   const redis::Keys keys{""};
   const ReaderId reader = ReaderId::trusted("reader");

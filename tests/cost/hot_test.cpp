@@ -17,7 +17,7 @@ struct Counting {
     items::Item item;
     item.id = ItemId::trusted("a");
     item.published_at = UnixSeconds{seconds{1700000000}};
-    REQUIRE(redis::wait(items.put(item)));
+    REQUIRE(redis::run_sync(items.put(item)));
     for (int i = 0; i < 150; ++i) track("v" + std::to_string(i), 1000);
     view("v1");
     settle();
@@ -27,18 +27,18 @@ struct Counting {
     auto report = test::Fixture::track_event(id, visitor, dwell);
     report.counted_as = report.visitor;
     report.event = EventId::trusted(event);
-    REQUIRE(redis::wait(hot.track(report)));
+    REQUIRE(redis::run_sync(hot.track(report)));
   }
   void view(const std::string& fingerprint, const std::string& event = {}) {
     auto seen = test::Fixture::view_event("a", fingerprint);
     seen.counted_as = VisitorId::trusted(fingerprint);
     seen.event = EventId::trusted(event);
-    REQUIRE(redis::wait(hot.view(seen)));
+    REQUIRE(redis::run_sync(hot.view(seen)));
   }
   void settle() { behind.flush(); }
-  Cost of(const std::function<void()>& work) { return costs.of(work); }
+  Cost of(const std::function<void()>& work) { return costs.measure(work); }
 
-  test::Costs costs;
+  test::CostMeter costs;
   Settings settings;
   redis::Keys keys{""};
   test::ImmediateWriteQueue later{costs.direct};
@@ -62,7 +62,7 @@ TEST_CASE_METHOD(Counting, "a report", "[cost]") {
   }
   SECTION("of a visitor who is known, in another session") {
     auto again = test::Fixture::track_event("a", "v1", 1000, "another");
-    expect(of([&] { REQUIRE(redis::wait(hot.track(again))); }), 5, 360);
+    expect(of([&] { REQUIRE(redis::run_sync(hot.track(again))); }), 5, 360);
   }
   SECTION("repeated, with more dwell") {
     expect(of([&] { track("v1", 5000); }), 6, 420);
@@ -123,7 +123,7 @@ TEST_CASE_METHOD(Counting, "a list", "[cost]") {
   hot::ListQuery query, tagged;
   tagged.tag = TagName::trusted("news");
   const auto read = [&] {
-    const auto list = redis::wait(hot.cached_list(query));
+    const auto list = redis::run_sync(hot.cached_list(query));
     REQUIRE(list);
     return *list;
   };
@@ -137,18 +137,18 @@ TEST_CASE_METHOD(Counting, "a list", "[cost]") {
     if (list.state == hot::CachedList::State::kFresh) expect(fresh, 5, 0);  // else the slice has just ended
   }
   SECTION("a page of a rank, which is read twice: members, dates") {
-    expect(of([&] { REQUIRE(redis::wait(hot.rank_page(query, {}, 100))->items.size() == 1); }), 2, 0, 2);
+    expect(of([&] { REQUIRE(redis::run_sync(hot.rank_page(query, {}, 100))->items.size() == 1); }), 2, 0, 2);
   }
   SECTION("a page of a small tag: how many, which, their places, their dates and tags") {
     items::Item item;
     item.id = ItemId::trusted("a");
     item.published_at = UnixSeconds{seconds{1700000000}};
     item.tags = {tagged.tag};
-    REQUIRE(redis::wait(items.put(item)));
-    expect(of([&] { REQUIRE(redis::wait(hot.rank_page(tagged, {}, 100))->items.size() == 1); }), 5, 0, 4);
+    REQUIRE(redis::run_sync(items.put(item)));
+    expect(of([&] { REQUIRE(redis::run_sync(hot.rank_page(tagged, {}, 100))->items.size() == 1); }), 5, 0, 4);
   }
   SECTION("heads of buckets: members and what the index says, dates") {
     const std::int64_t hour = 1700000000 / kHourSeconds;
-    expect(of([&] { REQUIRE(redis::wait(hot.bucket_heads({{hour}}, 0, 25))->size() == 1); }), 3, 0, 2);
+    expect(of([&] { REQUIRE(redis::run_sync(hot.bucket_heads({{hour}}, 0, 25))->size() == 1); }), 3, 0, 2);
   }
 }

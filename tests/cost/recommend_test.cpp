@@ -28,22 +28,22 @@ struct Site {
       item.id = ItemId::trusted("item-" + std::to_string(i));
       item.title = "title";
       item.published_at = UnixSeconds{seconds{1700000000}};
-      REQUIRE(redis::wait(items.put(item)));
-      if (i < 20) REQUIRE(redis::wait(readers.viewed({reader, item.id, readers::ViewKind::kTopic})));
+      REQUIRE(redis::run_sync(items.put(item)));
+      if (i < 20) REQUIRE(redis::run_sync(readers.viewed({reader, item.id, readers::ViewKind::kTopic})));
       if (i < 100)
         REQUIRE(
-            redis::wait(readers.interact({{reader, item.id, readers::Interaction::kLike, wall_now(), {}}})));
+            redis::run_sync(readers.interact({{reader, item.id, readers::Interaction::kLike, wall_now(), {}}})));
     }
     ask();
   }
   void ask() {
-    const auto page = redis::wait(recommendations.page({reader}));
+    const auto page = redis::run_sync(recommendations.page({reader}));
     REQUIRE(page);
     REQUIRE(page->items.size() == 20);
     REQUIRE(page->excluded.interacted == 100);
   }
 
-  test::Costs costs;
+  test::CostMeter costs;
   Settings settings;
   const redis::Keys keys{""};
   const ReaderId reader = ReaderId::trusted("ann");
@@ -61,7 +61,7 @@ struct Site {
 }  // namespace
 
 TEST_CASE_METHOD(Site, "a page of recommendations with known titles is six reads in one trip", "[cost]") {
-  const Cost cost = costs.of([&] { ask(); });
+  const Cost cost = costs.measure([&] { ask(); });
   INFO(cost.text());
   CHECK(cost.commands() == 6);
   CHECK(cost.calls.count("evalsha") == 0);
@@ -70,8 +70,8 @@ TEST_CASE_METHOD(Site, "a page of recommendations with known titles is six reads
 }
 
 TEST_CASE_METHOD(Site, "a history is two reads in one trip", "[cost]") {
-  const Cost cost = costs.of([&] {
-    const auto views = redis::wait(readers.views(reader, readers::ViewKind::kTopic));
+  const Cost cost = costs.measure([&] {
+    const auto views = redis::run_sync(readers.views(reader, readers::ViewKind::kTopic));
     REQUIRE(views);
     REQUIRE(views->size() == 10);
   });
@@ -92,7 +92,7 @@ TEST_CASE_METHOD(Site, "a view of a topic, new, again, and with an event id", "[
                          Row{"that event again", "item-51", "an-event-of-sixteen", 2, 0}}) {
     readers::View view{reader, ItemId::trusted(row.item), readers::ViewKind::kTopic};
     if (*row.event != 0) view.event = EventId::trusted(row.event);
-    const Cost cost = costs.of([&] { REQUIRE(redis::wait(readers.viewed(view))); });
+    const Cost cost = costs.measure([&] { REQUIRE(redis::run_sync(readers.viewed(view))); });
     INFO(row.what << ": " << cost.text() << ", " << cost.aof_bytes << " bytes");
     CHECK(cost.commands() == row.commands);
     CHECK(cost.aof_bytes == row.aof_bytes);
@@ -106,7 +106,7 @@ TEST_CASE_METHOD(Site, "items that readers read for a while, of new readers, and
   readers::Interests interests{now, settings, keys};
   // An item each: time; of each reader the item and how long its key lives, which begins with it.
   const auto note = [&](const char* id) {
-    return costs.of([&] {
+    return costs.measure([&] {
       for (int i = 0; i < 50; ++i)
         interests.note(ReaderId::trusted("r" + std::to_string(i)), ItemId::trusted(id),
                        settings.feed.interest_min_dwell);

@@ -24,7 +24,7 @@ struct Site {
       each.title = "title";
       each.published_at = UnixSeconds{seconds{1700000000}};
     }
-    REQUIRE(redis::wait(items.put_many(all)));
+    REQUIRE(redis::run_sync(items.put_many(all)));
   }
   void make() {
     timelines.emplace(costs.redis, costs.redis, later, cards, settings, keys);
@@ -47,16 +47,16 @@ struct Site {
   void push(const std::string& channel, std::vector<ItemId> what, int count = 1) {
     timeline::Push one{channel, std::move(what), {}};
     for (int i = 0; i < count; ++i) one.readers.push_back(ReaderId::trusted("r" + std::to_string(i)));
-    REQUIRE(redis::wait(timelines->push(one)));
+    REQUIRE(redis::run_sync(timelines->push(one)));
   }
   timeline::WaterfallPage page(const std::string& channel, Direction direction, std::int64_t score = 0) {
-    auto out = redis::wait(timelines->read({channel, ReaderId::trusted("r0"), direction, score, 20}));
+    auto out = redis::run_sync(timelines->read({channel, ReaderId::trusted("r0"), direction, score, 20}));
     REQUIRE(out);
     REQUIRE(out->items.size() == 20);
     return std::move(*out);
   }
 
-  test::Costs costs;
+  test::CostMeter costs;
   Settings settings;
   redis::Keys keys{""};
   test::ImmediateWriteQueue later{costs.direct};  // another row's
@@ -78,13 +78,13 @@ TEST_CASE("a page of a timeline is a range, the marks, a count and the reader's 
   Site site;
   site.make();
   const auto first = site.page("discover", Direction::kFirst);
-  check(site.costs.of([&] { site.page("discover", Direction::kFirst); }), 3, 1);
+  check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 3, 1);
   const auto below = site.page("discover", Direction::kUp, first.up);  // its cards are warm now
-  check(site.costs.of([&] { site.page("discover", Direction::kUp, first.up); }), 4, 1);
-  check(site.costs.of([&] { site.page("discover", Direction::kDown, below.up); }), 4, 1);
+  check(site.costs.measure([&] { site.page("discover", Direction::kUp, first.up); }), 4, 1);
+  check(site.costs.measure([&] { site.page("discover", Direction::kDown, below.up); }), 4, 1);
   site.cards.forget_all();
-  check(site.costs.of([&] { site.page("discover", Direction::kFirst); }), 3 + 21, 2);
-  const Cost idle = site.costs.of([&] { site.page("discover", Direction::kFirst); });
+  check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 3 + 21, 2);
+  const Cost idle = site.costs.measure([&] { site.page("discover", Direction::kFirst); });
   CHECK(idle.aof_bytes == 0);
 }
 
@@ -94,8 +94,8 @@ TEST_CASE("that a timeline is read is noted once an hour, in four commands behin
   redis::Pipeline old;
   old.add("ZADD", site.keys.timeline("discover", "r0"), -1, ":::");
   REQUIRE(site.costs.direct.call_all(old));
-  check(site.costs.of([&] { site.page("discover", Direction::kFirst); }), 3 + 4, 1);
-  check(site.costs.of([&] { site.page("discover", Direction::kFirst); }), 3, 1);
+  check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 3 + 4, 1);
+  check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 3, 1);
 }
 
 TEST_CASE("in the channel of follows a page asks for the marks of who is pulled as well", "[cost]") {
@@ -103,19 +103,19 @@ TEST_CASE("in the channel of follows a page asks for the marks of who is pulled 
   site.make();
   const ReaderId reader = ReaderId::trusted("r0");
   const AuthorId author = AuthorId::trusted("ann");
-  check(site.costs.of([&] { site.page("follow", Direction::kFirst); }), 2, 1);
-  REQUIRE(redis::wait(site.follows->follow(reader, author)));
-  REQUIRE(redis::wait(site.follows->publish(author, {Site::item(550)})));
+  check(site.costs.measure([&] { site.page("follow", Direction::kFirst); }), 2, 1);
+  REQUIRE(redis::run_sync(site.follows->follow(reader, author)));
+  REQUIRE(redis::run_sync(site.follows->publish(author, {Site::item(550)})));
   site.timelines.emplace(site.costs.redis, site.costs.redis, site.later, site.cards, site.settings, site.keys,
                          milliseconds(3'600'000));
   const std::vector<ItemId> published(1, Site::item(550));
-  REQUIRE(redis::wait(site.cards.of(published)));
+  REQUIRE(redis::run_sync(site.cards.of(published)));
   // Who is pulled; marks and page; the outbox; the mark as it was, time, a push, the mark, and
   // marks and page again; that it was read.
-  check(site.costs.of([&] { site.page("follow", Direction::kFirst); }), 1 + 3 + 1 + (1 + 1 + 2 + 1 + 3) + 4,
+  check(site.costs.measure([&] { site.page("follow", Direction::kFirst); }), 1 + 3 + 1 + (1 + 1 + 2 + 1 + 3) + 4,
         4);
   site.nothing_joined("follow");
-  check(site.costs.of([&] { site.page("follow", Direction::kFirst); }), 3, 1);
+  check(site.costs.measure([&] { site.page("follow", Direction::kFirst); }), 3, 1);
 }
 
 TEST_CASE("a push of one item is three commands a reader, and fewer when nothing is to be cut", "[cost]") {
@@ -125,7 +125,7 @@ TEST_CASE("a push of one item is three commands a reader, and fewer when nothing
   for (int i = 0; i < 16; ++i) site.push("discover", {Site::item(500 + i)}, kReaders);
   std::int64_t commands = 0;
   for (int i = 0; i < 8; ++i) {
-    const Cost cost = site.costs.of([&] { site.push("discover", {Site::item(520 + i)}, kReaders); });
+    const Cost cost = site.costs.measure([&] { site.push("discover", {Site::item(520 + i)}, kReaders); });
     CHECK(cost.round_trips == 1);
     commands += cost.commands();
   }

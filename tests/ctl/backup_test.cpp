@@ -42,7 +42,7 @@ void write_to(const fs::path& path, const std::string& bytes) {
 }
 
 // Every key's content, whatever its type, in an order of its own; a stream's with its groups.
-std::map<std::string, std::string> content(Fixture& of, redis::SyncRedis& redis) {
+std::map<std::string, std::string> content(Fixture& of, redis::BlockingRedis& redis) {
   const auto ask = [&](auto... words) {
     redis::Pipeline one;
     one.add(words...);
@@ -54,7 +54,7 @@ std::map<std::string, std::string> content(Fixture& of, redis::SyncRedis& redis)
     std::vector<std::string> parts;
     for (std::size_t i = 0; i + step <= reply.size(); i += step) {
       std::string part;
-      for (std::size_t j = i; j < i + step; ++j) part += std::string(redis::text_at(reply, j)) + "|";
+      for (std::size_t j = i; j < i + step; ++j) part += std::string(redis::string_at(reply, j)) + "|";
       parts.push_back(part);
     }
     std::sort(parts.begin(), parts.end());
@@ -65,7 +65,7 @@ std::map<std::string, std::string> content(Fixture& of, redis::SyncRedis& redis)
   std::map<std::string, std::string> out;
   const auto found = ask("KEYS", "*");
   for (std::size_t i = 0; i < found.size(); ++i) {
-    const std::string key(redis::text_at(found, i));
+    const std::string key(redis::string_at(found, i));
     const redis::KeyPattern* const pattern = of.keys().pattern_of(key);
     REQUIRE(pattern != nullptr);
     if (left_out(pattern->pattern) && pattern->pattern != "hot:rank") continue;
@@ -86,7 +86,7 @@ std::map<std::string, std::string> content(Fixture& of, redis::SyncRedis& redis)
 struct Place : Fixture {
   TemporaryDirectory directory;
   RedisServer own;
-  redis::SyncRedis there{own.endpoint(), milliseconds(10000), redis::kAllScripts};
+  redis::BlockingRedis there{own.endpoint(), milliseconds(10000), redis::kAllScripts};
   Target target;
 
   Place() {
@@ -145,18 +145,18 @@ void use(Place& place) {
   place.record([&](database::Database& database) {
     for (int i = 0; i < 50; ++i) {
       const items::Item item = item_of_site("i" + std::to_string(i), "about " + std::to_string(i));
-      REQUIRE(wait(items.put(item)));
+      REQUIRE(run_sync(items.put(item)));
       REQUIRE(database.put_item(item));
       for (int reader = 0; reader <= i % 5; ++reader) {
         const std::string who = "r" + std::to_string(reader);
-        REQUIRE(wait(hot.track(Fixture::track_event(item.id.str(), who, 1000 + 10 * i))));
-        REQUIRE(wait(hot.view(Fixture::view_event(item.id.str(), who))));
+        REQUIRE(run_sync(hot.track(Fixture::track_event(item.id.str(), who, 1000 + 10 * i))));
+        REQUIRE(run_sync(hot.view(Fixture::view_event(item.id.str(), who))));
       }
     }
     behind.flush();
     for (int reader = 0; reader < 5; ++reader) {
       const auto who = ReaderId::trusted("r" + std::to_string(reader));
-      REQUIRE(wait(follows.follow(who, AuthorId::trusted("ann"))));
+      REQUIRE(run_sync(follows.follow(who, AuthorId::trusted("ann"))));
       REQUIRE(database.readers().put_follow({who, AuthorId::trusted("ann"), wall_now()}));
       REQUIRE(database.readers().put_interaction(
           {who, ItemId::trusted("i1"), readers::Interaction::kLike, wall_now(), {}}));
@@ -165,7 +165,7 @@ void use(Place& place) {
   });
   // The stream has been recorded: nobody is to do anything when it is restored.
   redis::Pipeline cut;
-  cut.add("DEL", place.keys().group(0).stream());
+  cut.add("DEL", place.keys().partition(0).stream());
   REQUIRE(place.there.call(cut));
 }
 
@@ -189,7 +189,7 @@ TEST_CASE("what was restored into an empty Redis and folder is what was backed u
   CHECK(verify_backup(from.at("backup")));
   REQUIRE(to.restore(from.at("backup")));
   auto before = from.keys_there(), after = to.keys_there();
-  after.erase(to.keys().group(0).stream());  // made for the recorder
+  after.erase(to.keys().partition(0).stream());  // made for the recorder
   // Whom they follow is in the database, too, and what they did: Redis gets it if it had lost it.
   for (int reader = 0; reader < 5; ++reader)
     after.erase(to.keys().interactions("r" + std::to_string(reader)));
@@ -359,7 +359,7 @@ TEST_CASE("what Redis or the disk holds is deleted only on demand", "[backup]") 
   DeferredWork behind(later, to.settings, to.keys());
   hot::RedisHotStore hot(to.there, behind.writers, to.settings, to.keys(), [] { return "e"; });
   if (before == "a key")
-    REQUIRE(wait(hot.track(Fixture::track_event("other", "r", 1))));
+    REQUIRE(run_sync(hot.track(Fixture::track_event("other", "r", 1))));
   else
     to.record([](database::Database& database) { REQUIRE(database.put_item(item_of_site("other", "t"))); });
   const auto refused = to.restore(from.at("backup"));
@@ -523,7 +523,7 @@ TEST_CASE("large keys come back in pieces", "[backup]") {
   Place from, to;
   use(from);
   redis::Pipeline fill;
-  const std::string active = from.keys().active("discover"), tag = from.keys().group(0).tag("large");
+  const std::string active = from.keys().active_readers("discover"), tag = from.keys().partition(0).tagged_items("large");
   for (int i = 0; i < 25000; ++i)
     fill.add("ZADD", active, 0.1 + i, "reader" + std::to_string(i)).add("SADD", tag, "i" + std::to_string(i));
   REQUIRE(from.there.call(fill));
@@ -557,9 +557,9 @@ TEST_CASE("Redis and a database of another moment become one", "[backup]") {
   use(from);
   items::RedisItemStore items(from.there, from.settings, from.keys());
   // In the stream and not yet recorded: a new item, a new title, a removal.
-  REQUIRE(wait(items.put(item_of_site("new", "not yet recorded"))));
-  REQUIRE(wait(items.put(item_of_site("i1", "a later title"))));
-  REQUIRE(wait(items.remove(ItemId::trusted("i2"))));
+  REQUIRE(run_sync(items.put(item_of_site("new", "not yet recorded"))));
+  REQUIRE(run_sync(items.put(item_of_site("i1", "a later title"))));
+  REQUIRE(run_sync(items.remove(ItemId::trusted("i2"))));
   // Recorded after Redis was read: an item that Redis does not have, and one that was deleted
   // meanwhile.
   from.record([](database::Database& database) {
@@ -569,13 +569,13 @@ TEST_CASE("Redis and a database of another moment become one", "[backup]") {
     REQUIRE(database.put_last_entry("", "99999999999999-7"));
   });
   redis::Pipeline half;  // read between the two sides of an unfollow
-  half.add("ZREM", from.keys().readers_of("ann"), "r0");
+  half.add("ZREM", from.keys().followers("ann"), "r0");
   REQUIRE(from.there.call(half));
   REQUIRE(from.back_up());
   REQUIRE(to.restore(from.at("backup")));
   items::RedisItemStore restored(to.there, to.settings, to.keys());
   const auto title = [&](const std::string& id) {
-    const auto item = wait(restored.get(ItemId::trusted(id)));
+    const auto item = run_sync(restored.get(ItemId::trusted(id)));
     return item ? item->title : std::string(item.error().reason);
   };
   CHECK(title("new") == "not yet recorded");
@@ -585,15 +585,15 @@ TEST_CASE("Redis and a database of another moment become one", "[backup]") {
   CHECK(title("later") == "recorded later");
   CHECK(to.database()->item_count() == 50);  // of 50 two are gone and two are new
   redis::Pipeline look;
-  look.add("ZSCORE", to.keys().authors_of("r0"), "ann").add("ZSCORE", to.keys().authors_of("r1"), "ann");
-  look.add("XINFO", "STREAM", to.keys().group(0).stream()).add("XLEN", to.keys().group(0).stream());
+  look.add("ZSCORE", to.keys().followed_authors("r0"), "ann").add("ZSCORE", to.keys().followed_authors("r1"), "ann");
+  look.add("XINFO", "STREAM", to.keys().partition(0).stream()).add("XLEN", to.keys().partition(0).stream());
   const auto replies = to.there.call(look);
   REQUIRE(replies);
   CHECK((*replies)[0].is_nil());
   CHECK_FALSE((*replies)[1].is_nil());
   std::string last;
   for (std::size_t i = 0; i + 1 < (*replies)[2].size(); i += 2) {
-    if (redis::text_at((*replies)[2], i) == "last-generated-id") last = redis::text_at((*replies)[2], i + 1);
+    if (redis::string_at((*replies)[2], i) == "last-generated-id") last = redis::string_at((*replies)[2], i + 1);
   }
   CHECK(last == "99999999999999-7");
   CHECK((*replies)[3].integer() == 0);

@@ -28,11 +28,11 @@ struct Filled : Fixture {
     item.title = "one";
     item.tags = {TagName::trusted("swift")};
     item.published_at = wall_now() - seconds{3600};
-    REQUIRE(wait(items->put(item)));
+    REQUIRE(run_sync(items->put(item)));
     for (const std::string id : {"1", "2"}) {
-      REQUIRE(wait(hot->track(track_event(id, "anna", 1000))));
-      REQUIRE(wait(hot->track(track_event(id, "bert", 2000))));
-      REQUIRE(wait(hot->view(view_event(id, "anna"))));
+      REQUIRE(run_sync(hot->track(track_event(id, "anna", 1000))));
+      REQUIRE(run_sync(hot->track(track_event(id, "bert", 2000))));
+      REQUIRE(run_sync(hot->view(view_event(id, "anna"))));
     }
     flush_deferred();
     // As if three seconds had passed, which is more than check gives a worker to place.
@@ -135,7 +135,7 @@ TEST_CASE("a key that is none of ours, of another type, or with a wrong TTL is a
     filled.finds(kinds::kNoTtl);
   }
   SECTION("a TTL") {
-    filled.run("EXPIRE", keys.group(0).rank(hot::kByEngagement), "100");
+    filled.run("EXPIRE", keys.partition(0).rank(hot::kByEngagement), "100");
     filled.finds(kinds::kTtl);
   }
 }
@@ -164,19 +164,19 @@ TEST_CASE("a place that is not what the counters give is a violation, once it ha
   Filled filled;
   const auto keys = filled.keys();
   SECTION("altered by hand in the last bits") {
-    filled.run("ZINCRBY", keys.group(0).rank(hot::kByEngagement), "0.00000001", "1");
+    filled.run("ZINCRBY", keys.partition(0).rank(hot::kByEngagement), "0.00000001", "1");
     filled.finds(kinds::kMisplaced);
   }
   SECTION("taken away") {
-    filled.run("ZREM", keys.group(0).rank(hot::kByEngagement), "2");
+    filled.run("ZREM", keys.partition(0).rank(hot::kByEngagement), "2");
     filled.finds(kinds::kMisplaced);
   }
   SECTION("of views") {
-    filled.run("ZINCRBY", keys.group(0).rank(hot::kByViews), "1", "2");
+    filled.run("ZINCRBY", keys.partition(0).rank(hot::kByViews), "1", "2");
     filled.finds(kinds::kMisplaced);
   }
   SECTION("not if it may be under way") {
-    filled.run("ZINCRBY", keys.group(0).rank(hot::kByEngagement), "1", "1");
+    filled.run("ZINCRBY", keys.partition(0).rank(hot::kByEngagement), "1", "1");
     filled.run("HSET", keys.article("1"), "v", (unix_s(wall_now()) + 60) * 1'000'000);
     filled.check();
     CHECK(filled.findings.text().empty());
@@ -184,7 +184,7 @@ TEST_CASE("a place that is not what the counters give is a violation, once it ha
   SECTION("nor if the rank is full of higher ones") {
     filled.settings.list.max_members = 1;
     const bool first = *filled.stats("1").in(hot::kByEngagement).rank == 1;
-    filled.run("ZREM", keys.group(0).rank(hot::kByEngagement), first ? "2" : "1");
+    filled.run("ZREM", keys.partition(0).rank(hot::kByEngagement), first ? "2" : "1");
     filled.check();
     CHECK(filled.findings.count(kinds::kMisplaced) == 0);
   }
@@ -201,17 +201,17 @@ TEST_CASE("scores that are not finite or not positive, and ranks over their cap,
   Filled filled;
   const auto keys = filled.keys();
   SECTION("an infinite rank key") {
-    filled.run("ZADD", keys.group(0).rank(hot::kByEngagement), "-inf", "2");
+    filled.run("ZADD", keys.partition(0).rank(hot::kByEngagement), "-inf", "2");
     filled.check();
     CHECK(filled.findings.count(kinds::kBadScore) == 1);
   }
   SECTION("a rank key of the far future") {
-    filled.run("ZADD", keys.group(0).rank(hot::kByEngagement), "100000", "2");
+    filled.run("ZADD", keys.partition(0).rank(hot::kByEngagement), "100000", "2");
     filled.check();
     CHECK(filled.findings.count(kinds::kBadScore) == 1);
   }
   SECTION("an accumulated score of zero") {
-    filled.run("ZADD", keys.group(0).rank(hot::kByViews), "0", "2");
+    filled.run("ZADD", keys.partition(0).rank(hot::kByViews), "0", "2");
     filled.check();
     CHECK(filled.findings.count(kinds::kBadScore) == 1);
   }
@@ -225,20 +225,20 @@ TEST_CASE("scores that are not finite or not positive, and ranks over their cap,
 TEST_CASE("an hour whose best total exceeds the index is a violation", "[ctl]") {
   Filled filled;
   const std::int64_t hour = wall_now().time_since_epoch().count() / 3600 - 1;
-  filled.run("ZADD", filled.keys().group(0).current(hour), "50", "1");
+  filled.run("ZADD", filled.keys().partition(0).current_bucket(hour), "50", "1");
   filled.finds(kinds::kBound);
 }
 
 TEST_CASE("a hidden item in a rank is a violation", "[ctl]") {
   Filled filled;
-  filled.run("ZADD", filled.keys().group(0).hidden(), "+inf", "1");
+  filled.run("ZADD", filled.keys().partition(0).hidden(), "+inf", "1");
   filled.finds(kinds::kHiddenListed);
 }
 
 TEST_CASE("an item that is only dated ahead may be in a rank", "[ctl]") {
   Filled filled;
   const auto now = wall_now().time_since_epoch().count();
-  filled.run("ZADD", filled.keys().group(0).hidden(), std::to_string(now + 3600) + ".5", "1");
+  filled.run("ZADD", filled.keys().partition(0).hidden(), std::to_string(now + 3600) + ".5", "1");
   filled.check();
   CHECK(filled.findings.count(kinds::kHiddenListed) == 0);
 }
@@ -250,10 +250,10 @@ TEST_CASE("timelines and follows are whole, and what contradicts itself in them 
   timeline::RedisFollowStore follows(filled.redis, filled.settings, keys, [] { return "j"; });
   const ReaderId reader = ReaderId::trusted("r");
   const AuthorId author = AuthorId::trusted("ann");
-  REQUIRE(wait(follows.follow(reader, author)));
+  REQUIRE(run_sync(follows.follow(reader, author)));
   for (const char* item : {"a", "b", "c", "d", "e"})
-    REQUIRE(wait(follows.publish(author, {ItemId::trusted(item)})));
-  REQUIRE(wait(follows.follow(ReaderId::trusted("s"), author)));
+    REQUIRE(run_sync(follows.publish(author, {ItemId::trusted(item)})));
+  REQUIRE(run_sync(follows.follow(ReaderId::trusted("s"), author)));
   const std::string timeline = keys.timeline("follow", "s");
   const std::string top = filled.text(filled.command("ZRANGE", timeline, -1, -1, "WITHSCORES")[1]);
   SECTION("nothing") {
@@ -263,7 +263,7 @@ TEST_CASE("timelines and follows are whole, and what contradicts itself in them 
     CHECK(filled.command("ZCARD", timeline).integer() == 4);  // with a mark
   }
   SECTION("a score above the mark") {
-    filled.run("ZADD", timeline, "XX", std::to_string(redis::whole(top) + 1), "e");
+    filled.run("ZADD", timeline, "XX", std::to_string(redis::to_int(top) + 1), "e");
     filled.finds(kinds::kBadTimeline);
   }
   SECTION("no mark") {
@@ -292,11 +292,11 @@ TEST_CASE("timelines and follows are whole, and what contradicts itself in them 
     filled.finds(kinds::kNoTtl);
   }
   SECTION("an author who does not know of it") {
-    filled.run("ZREM", keys.readers_of("ann"), "r");
+    filled.run("ZREM", keys.followers("ann"), "r");
     filled.finds(kinds::kHalfFollow);
   }
   SECTION("a reader who does not know of it") {
-    filled.run("DEL", keys.authors_of("s"));
+    filled.run("DEL", keys.followed_authors("s"));
     filled.finds(kinds::kHalfFollow);
   }
 }
@@ -305,11 +305,11 @@ TEST_CASE("what expired things leave behind is stale, and swept", "[ctl]") {
   Filled filled;
   const auto keys = filled.keys();
   SECTION("a ranked item without counters") {
-    filled.run("ZADD", keys.group(0).rank(hot::kByEngagement), "1", "gone");
+    filled.run("ZADD", keys.partition(0).rank(hot::kByEngagement), "1", "gone");
     filled.sweeps(kinds::kNoCounters);
   }
   SECTION("a scored item without counters") {
-    filled.run("ZADD", keys.group(0).rank(hot::kByViews), "1", "gone");
+    filled.run("ZADD", keys.partition(0).rank(hot::kByViews), "1", "gone");
     filled.sweeps(kinds::kNoCounters);
   }
   SECTION("a ranked item whose counters have expired") {
@@ -317,28 +317,28 @@ TEST_CASE("what expired things leave behind is stale, and swept", "[ctl]") {
     filled.sweeps(kinds::kNoCounters);
   }
   SECTION("a date of an item without counters") {
-    filled.run("ZADD", keys.group(0).published(), "1500000000", "gone");
+    filled.run("ZADD", keys.partition(0).published(), "1500000000", "gone");
     filled.sweeps(kinds::kNoCounters);
   }
   SECTION("a tag's member without an item") {
-    filled.run("SADD", keys.group(0).tag("swift"), "gone");
+    filled.run("SADD", keys.partition(0).tagged_items("swift"), "gone");
     filled.sweeps(kinds::kNoItem);
   }
   SECTION("an hour without its bucket") {
-    filled.run("ZADD", keys.group(0).current_index(), "3", "1000");
+    filled.run("ZADD", keys.partition(0).current_bucket_index(), "3", "1000");
     filled.sweeps(kinds::kNoBucket);
   }
   SECTION("a deleted item whose late events need not be feared any more") {
-    filled.run("ZADD", keys.group(0).hidden(), "1500000000", "gone");
+    filled.run("ZADD", keys.partition(0).hidden(), "1500000000", "gone");
     filled.sweeps(kinds::kOldHidden);
   }
   SECTION("the next rank of a rebuild that died") {
-    filled.run("ZADD", keys.group(0).rank_next(hot::kByEngagement), "1", "1");
+    filled.run("ZADD", keys.partition(0).staging_rank(hot::kByEngagement), "1", "1");
     filled.sweeps(kinds::kOldRebuild);
   }
   SECTION("but not that of a rebuild that runs") {
-    filled.run("ZADD", keys.group(0).rank_next(hot::kByEngagement), "1", "1");
-    filled.run("SET", keys.rank_lock(), "1", "EX", "60");
+    filled.run("ZADD", keys.partition(0).staging_rank(hot::kByEngagement), "1", "1");
+    filled.run("SET", keys.rank_rebuild_lock(), "1", "EX", "60");
     filled.check();
     CHECK(filled.findings.text().empty());
   }
@@ -348,7 +348,7 @@ TEST_CASE("more keys and members than one page are all looked at, and all swept"
   Filled filled;
   redis::Pipeline pipeline;
   for (int i = 0; i < 2000; ++i) {
-    pipeline.add("ZADD", filled.keys().group(0).rank(hot::kByEngagement), "1", "gone" + std::to_string(i));
+    pipeline.add("ZADD", filled.keys().partition(0).rank(hot::kByEngagement), "1", "gone" + std::to_string(i));
     pipeline.add("SET", "unknown:" + std::to_string(i), "1");
   }
   REQUIRE(filled.redis.call(pipeline));

@@ -28,7 +28,7 @@ std::vector<std::string> shipped_rights() {
 
 struct Server {
   RedisServer server;
-  redis::SyncRedis root{server.endpoint(), milliseconds(5000), {}};
+  redis::BlockingRedis root{server.endpoint(), milliseconds(5000), {}};
   Settings settings;
 
   redis::Reply ask(const std::vector<std::string>& words) {

@@ -61,14 +61,14 @@ RedisFacts good_facts() {
 }
 
 Diagnoses asked(const RedisServer& server, const Settings& settings = {}) {
-  redis::SyncRedis redis(server.endpoint(), milliseconds(5000), {});
+  redis::BlockingRedis redis(server.endpoint(), milliseconds(5000), {});
   const auto facts = ask_redis(redis, settings);
   REQUIRE(facts);
   return judged(*facts, settings);
 }
 
 void send(const RedisServer& server, const redis::Pipeline& command) {
-  const auto replies = redis::SyncRedis(server.endpoint(), milliseconds(5000), {}).call(command);
+  const auto replies = redis::BlockingRedis(server.endpoint(), milliseconds(5000), {}).call(command);
   REQUIRE(replies);
   for (const auto& each : *replies) REQUIRE_FALSE(each.is_error());
 }
@@ -350,7 +350,7 @@ TEST_CASE("the stream of a real Redis is measured against its bound", "[doctor][
   };
   send(server, redis::Pipeline().add("XGROUP", "CREATE", "recorder:stream", "recorder", "0", "MKSTREAM"));
   CHECK(found(asked(server, settings), "recorder.alive").what == "nobody records");
-  redis::SyncRedis redis(server.endpoint(), milliseconds(5000), redis::kAllScripts);
+  redis::BlockingRedis redis(server.endpoint(), milliseconds(5000), redis::kAllScripts);
   recorder::Lease lease(redis::Keys(""), seconds(600));
   REQUIRE(lease.take(redis, "d", 0));
   const Diagnoses out = asked(server, settings);
@@ -376,7 +376,7 @@ TEST_CASE("a user of Redis who may not look gets no verdict, and no error", "[do
   auto endpoint = server.endpoint();
   endpoint.username = "narrow";
   endpoint.password = "secret";
-  redis::SyncRedis redis(endpoint, milliseconds(5000), {});
+  redis::BlockingRedis redis(endpoint, milliseconds(5000), {});
   const auto facts = ask_redis(redis, Settings());
   REQUIRE(facts);
   const Diagnoses out = judged(*facts);

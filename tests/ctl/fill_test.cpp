@@ -59,13 +59,13 @@ struct Site : Fixture {
     return fill();
   }
   void came(const std::string& who, UnixSeconds at) {
-    command("ZADD", keys().active("discover"), at.time_since_epoch().count(), who);
+    command("ZADD", keys().active_readers("discover"), at.time_since_epoch().count(), who);
   }
   // Newest first, as a page shows it.
   Ids timeline(const std::string& who = "ann") {
     const auto reply = command("ZREVRANGEBYSCORE", keys().timeline("discover", who), "+inf", "(0");
     Ids out;
-    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(redis::text_at(reply, i));
+    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(redis::string_at(reply, i));
     return out;
   }
   Ids numbered(int from, int to) const {
@@ -77,16 +77,16 @@ struct Site : Fixture {
   std::vector<bool> seen_by_feed(const Ids& which, UnixSeconds at, feed::SeenEpochs::Name epoch_name = {},
                                  const std::string& who = "ann") {
     const auto filter = feed::make_seen_filter(settings, keys());
-    REQUIRE(wait(filter->probe(redis)));
+    REQUIRE(run_sync(filter->probe(redis)));
     feed::RedisFeedStore feed(
         redis, *filter, settings, keys(), [at] { return at; }, epoch_name);
     feed::FeedRequest request;
     request.reader = reader(who);
-    const auto opening = wait(feed.open(request, false));
+    const auto opening = run_sync(feed.open(request, false));
     REQUIRE(opening);
     std::vector<ItemId> wanted;
     for (const auto& each : which) wanted.push_back(id(each));
-    const auto out = wait(feed.seen(request.reader, opening->seen, wanted));
+    const auto out = run_sync(feed.seen(request.reader, opening->seen, wanted));
     REQUIRE(out);
     return *out;
   }
@@ -133,18 +133,18 @@ TEST_CASE("what the feed has handed out is not filled, known to the filter or st
   Site site(12);
   const bool recorded = GENERATE(false, true);
   const auto filter = feed::make_seen_filter(site.settings, site.keys());
-  REQUIRE(wait(filter->probe(site.redis)));
+  REQUIRE(run_sync(filter->probe(site.redis)));
   feed::RedisFeedStore feed(site.redis, *filter, site.settings, site.keys());
   feed::FeedRequest request;
   request.reader = reader("ann");
   request.limit = 2;
-  const auto handed = wait(feed.swap(request, {0, 0, 0, {id("i1"), id("i3"), id("i5")}, false, {}}));
+  const auto handed = run_sync(feed.swap(request, {0, 0, 0, {id("i1"), id("i3"), id("i5")}, false, {}}));
   REQUIRE(handed);
   REQUIRE(handed->page.items.size() == 2);
   if (recorded) {
     const feed::Impressions shown{
         {{handed->page.handout_seq, handed->page.items}}, handed->page.items, wall_now()};
-    REQUIRE(wait(feed.record(request.reader, shown)));
+    REQUIRE(run_sync(feed.record(request.reader, shown)));
     site.command("DEL", site.keys().feed_state("ann"));  // a minute later
   }
   site.options.limit = 4;
@@ -183,9 +183,9 @@ TEST_CASE_METHOD(Site,
                  "what the reader viewed, did or dismissed is not filled, nor what is hidden or deleted",
                  "[fill]") {
   readers::RedisReaderStore readers(redis, write_queue, settings, keys(), [] { return std::string("e"); });
-  REQUIRE(wait(readers.viewed({reader("ann"), id("i0"), readers::ViewKind::kTopic})));
-  REQUIRE(wait(readers.dismiss({reader("ann"), id("i2"), "", {}})));
-  REQUIRE(wait(
+  REQUIRE(run_sync(readers.viewed({reader("ann"), id("i0"), readers::ViewKind::kTopic})));
+  REQUIRE(run_sync(readers.dismiss({reader("ann"), id("i2"), "", {}})));
+  REQUIRE(run_sync(
       readers.interact({{reader("ann"), id("i4"), readers::Interaction::kLike, UnixSeconds::max(), {}}})));
   auto gone = item("i6", now() - seconds{3600});
   gone.hidden = true;
@@ -205,7 +205,7 @@ TEST_CASE(
   items::CardCache cards(*site.items, 0);
   timeline::RedisWaterfallStore timelines(site.redis, site.redis, site.write_queue, cards, site.settings,
                                           site.keys());
-  REQUIRE(wait(timelines.push({"discover", {id("i2"), id("i1"), id("i0")}, {reader("ann")}})));
+  REQUIRE(run_sync(timelines.push({"discover", {id("i2"), id("i1"), id("i0")}, {reader("ann")}})));
   const auto before = site.score(site.keys().timeline("discover", "ann"), "i0");
   site.options.limit = 3;
   const auto summary = site.fill();

@@ -10,17 +10,17 @@ using namespace freshet::ctl;
 TEST_CASE("a key gives back the name it was built from, with any prefix", "[ctl]") {
   for (const char* prefix : {"", "site1:"}) {
     const redis::Keys keys(prefix);
-    const auto plain = [&](const std::string& key) { return keys.plain(key).value_or("none"); };
+    const auto plain = [&](const std::string& key) { return keys.strip_prefix(key).value_or("none"); };
     CAPTURE(prefix);
     CHECK(plain(keys.article("a b")) == "hot:article:{a b}");
     CHECK(plain(keys.session("a", "s")) == "hot:session:{a}:s");
     CHECK(plain(keys.item("a")) == "item:{a}");
-    CHECK(plain(keys.group(0).rank(hot::kByEngagement)) == "hot:rank");
-    CHECK(plain(keys.group(0).current(441345)) == "hot:current:441345");
-    CHECK(plain(keys.group(0).current_index()) == "hot:current:index");
-    CHECK(plain(keys.group(0).tag("c++")) == "tag:c++");
+    CHECK(plain(keys.partition(0).rank(hot::kByEngagement)) == "hot:rank");
+    CHECK(plain(keys.partition(0).current_bucket(441345)) == "hot:current:441345");
+    CHECK(plain(keys.partition(0).current_bucket_index()) == "hot:current:index");
+    CHECK(plain(keys.partition(0).tagged_items("c++")) == "tag:c++");
   }
-  CHECK_FALSE(redis::Keys("site1:").plain("other:hot:rank"));
+  CHECK_FALSE(redis::Keys("site1:").strip_prefix("other:hot:rank"));
 }
 
 TEST_CASE("what follows the head of a name is its id", "[ctl]") {

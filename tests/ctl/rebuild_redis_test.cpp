@@ -49,7 +49,7 @@ struct Lost : Fixture {
     return done->items;
   }
   std::string title(int number) {
-    const auto found = wait(items->get(item(number, "").id));
+    const auto found = run_sync(items->get(item(number, "").id));
     return found ? found->title : std::string(found.error().reason);
   }
   std::int64_t integer(const std::string& command, const std::string& key) {
@@ -67,13 +67,13 @@ TEST_CASE("an empty Redis gets every item of the database, and the recorder hear
   Lost lost(1234);
   CHECK(lost.rebuild() == 1234);
   for (const int each : {0, 499, 500, 1233}) CHECK(lost.title(each) == "of the database");
-  CHECK(lost.integer("SCARD", redis::Keys("").group(0).tag("t")) == 1234);
+  CHECK(lost.integer("SCARD", redis::Keys("").partition(0).tagged_items("t")) == 1234);
   CHECK(lost.integer("XLEN", "recorder:stream") == 0);
 }
 
 TEST_CASE("a Redis with items is refused unless forced, and then has the database's", "[ctl]") {
   Lost lost(2);
-  REQUIRE(wait(lost.items->put(Lost::item(1, "of Redis"))));
+  REQUIRE(run_sync(lost.items->put(Lost::item(1, "of Redis"))));
   const auto refused = lost.rebuild();
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "has_items");
@@ -92,7 +92,7 @@ TEST_CASE("a loss that was noted is mended beside what was written since, and is
   REQUIRE(lost.database->commit());
   const bool noted = GENERATE(false, true);  // by the recorder; else the rebuild finds it itself
   if (noted) REQUIRE(recorder::make_lost_groups(lost.redis, keys));
-  REQUIRE(wait(lost.items->put(Lost::item(1, "of Redis"))));
+  REQUIRE(run_sync(lost.items->put(Lost::item(1, "of Redis"))));
   const auto before = ask_items(lost.redis, *lost.database, lost.settings);
   REQUIRE(before);
   CHECK((before->items == 3 && before->missing == 2 && (before->lost_since > 0) == noted));
@@ -109,7 +109,7 @@ TEST_CASE("a loss that was noted is mended beside what was written since, and is
 
 TEST_CASE("an item that was deleted since Redis lost it does not come back", "[ctl]") {
   Lost lost(3);
-  REQUIRE(wait(lost.items->remove(Lost::item(1, "").id)));
+  REQUIRE(run_sync(lost.items->remove(Lost::item(1, "").id)));
   CHECK(lost.rebuild() == 2);
   CHECK(lost.title(0) == "of the database");
   CHECK(lost.title(1) == "unknown_item");
@@ -118,7 +118,7 @@ TEST_CASE("an item that was deleted since Redis lost it does not come back", "[c
 
 TEST_CASE("counters without an item are no reason to refuse", "[ctl]") {
   Lost lost(1);
-  REQUIRE(wait(lost.hot->track(Lost::track_event("stranger", "anna", 1000))));
+  REQUIRE(run_sync(lost.hot->track(Lost::track_event("stranger", "anna", 1000))));
   CHECK(lost.rebuild() == 1);
 }
 
@@ -129,8 +129,8 @@ TEST_CASE("whom readers follow comes back in both directions, with nothing of wh
   timeline::RedisFollowStore follows(lost.redis, lost.settings, keys, [] { return "j"; });
   const ReaderId here = ReaderId::trusted("here");
   const AuthorId ann = AuthorId::trusted("ann");
-  REQUIRE(wait(follows.follow(here, ann)));  // Redis knows this one
-  REQUIRE(wait(follows.publish(ann, {ItemId::trusted("a")})));
+  REQUIRE(run_sync(follows.follow(here, ann)));  // Redis knows this one
+  REQUIRE(run_sync(follows.publish(ann, {ItemId::trusted("a")})));
   REQUIRE(lost.database->begin());
   for (int i = 0; i < 1200; ++i) {
     const auto reader = ReaderId::trusted("r" + std::to_string(i));
@@ -145,9 +145,9 @@ TEST_CASE("whom readers follow comes back in both directions, with nothing of wh
     CHECK(restored->follows == (again == 0 ? 1201 : 0));
   }
   redis::Pipeline ask;
-  ask.add("ZCOUNT", keys.readers_of("ann"), "(0", "+inf").add("ZSCORE", keys.readers_of("bob"), "here");
-  ask.add("ZSCORE", keys.authors_of("r7"), "ann").add("ZSCORE", keys.pull_outbox("ann"), "a");
-  ask.add("ZSCORE", keys.authors_of("here"), "ann").add("EXISTS", keys.timeline("follow", "r7"));
+  ask.add("ZCOUNT", keys.followers("ann"), "(0", "+inf").add("ZSCORE", keys.followers("bob"), "here");
+  ask.add("ZSCORE", keys.followed_authors("r7"), "ann").add("ZSCORE", keys.pull_outbox("ann"), "a");
+  ask.add("ZSCORE", keys.followed_authors("here"), "ann").add("EXISTS", keys.timeline("follow", "r7"));
   const auto replies = *lost.redis.call(ask);
   CHECK(*replies[0].integer() == 1201);
   CHECK(!replies[1].is_nil());
@@ -187,10 +187,10 @@ TEST_CASE("readers get back the newest of what the database has of them, and not
   ask.add("ZCARD", keys.interactions("many")).add("ZSCORE", keys.interactions("many"), "l:i499");
   ask.add("ZSCORE", keys.interactions("many"), "l:i1300").add("ZSCORE", keys.interactions("many"), "l:i1299");
   ask.add("ZRANGE", keys.interactions("few"), 0, -1).add("ZRANGE", keys.not_interested("few"), 0, -1);
-  ask.add("HGET", keys.not_interested_why("few"), "old").add("TTL", keys.interactions("few"));
-  ask.add("TTL", keys.not_interested_why("few"))
-      .add("EXISTS", keys.group(0).stream())
-      .add("GET", keys.earlier("many"));
+  ask.add("HGET", keys.not_interested_reasons("few"), "old").add("TTL", keys.interactions("few"));
+  ask.add("TTL", keys.not_interested_reasons("few"))
+      .add("EXISTS", keys.partition(0).stream())
+      .add("GET", keys.archived_interactions("many"));
   auto replies = *lost.redis.call(ask);
   CHECK(*replies[0].integer() == 700);
   CHECK(replies[1].string() == std::to_string(now - 3000 + 1999));
@@ -228,20 +228,20 @@ TEST_CASE("what waits in sixteen streams is recorded by a restore, and no stream
   lost.settings.redis.url = "redis+cluster://127.0.0.1:1";  // names alone are of a cluster here
   lost.open();
   const redis::Keys keys = lost.keys();
-  for (int i = 0; i < 40; ++i) REQUIRE(wait(lost.items->put(Lost::item(i, "not yet recorded"))));
-  const auto job_of = keys.group_with("reader"), ahead = keys.group((keys.group_of("reader") + 1) % 16);
+  for (int i = 0; i < 40; ++i) REQUIRE(run_sync(lost.items->put(Lost::item(i, "not yet recorded"))));
+  const auto job_of = keys.partition_for("reader"), ahead = keys.partition((keys.partition_of("reader") + 1) % 16);
   lost.command("XADD", job_of.stream(), "*", "op", "erase", "reader", "reader", "job", "j");
   const std::string last = "99999999999999-7";
-  REQUIRE(lost.database->put_last_entry(ahead.word(), last));
+  REQUIRE(lost.database->put_last_entry(ahead.hash_tag(), last));
   REQUIRE(reconcile(lost.redis, *lost.database, lost.settings, server().endpoint()));
   CHECK(lost.database->item_count() == 40);
   const auto given = recorder::Streams(lost.settings, server().endpoint()).last_generated();
   REQUIRE(given);
-  for (const redis::GroupKeys& each : keys.every_group()) {
+  for (const redis::PartitionKeys& each : keys.partitions()) {
     INFO(each.stream());
     CHECK(lost.integer("XLEN", each.stream()) == (each.stream() == job_of.stream() ? 1 : 0));
   }
   for (unsigned g = 0; g < 16; ++g)
-    CHECK(((*given)[g] == last) == (keys.group(g).stream() == ahead.stream()));
+    CHECK(((*given)[g] == last) == (keys.partition(g).stream() == ahead.stream()));
   CHECK(recorder::has_groups(lost.redis, keys) == true);
 }

@@ -19,15 +19,15 @@ class RegroupFixture : public Fixture {
   RegroupFixture() {
     settings.redis.url = "redis+cluster://127.0.0.1:1";  // names alone are of a cluster here
     with(16);
-    REQUIRE(fits(redis::Asks::kServes));
+    REQUIRE(fits(redis::SchemaCheck::kInitialize));
   }
   void with(int number) {
     settings.redis.partitions = number;
     partitions = static_cast<unsigned>(number);
     open();
   }
-  Result<void> fits(redis::Asks asks = redis::Asks::kLooks) {
-    return wait(redis::expect_schema(redis, keys(), asks));
+  Result<void> fits(redis::SchemaCheck asks = redis::SchemaCheck::kCheckOnly) {
+    return run_sync(redis::check_schema(redis, keys(), asks));
   }
   void fill() {
     for (int i = 0; i < 120; ++i) {
@@ -48,9 +48,9 @@ class RegroupFixture : public Fixture {
     put(item("old", old));
     view(view_event("old", "f"));
     command("HSET", keys().article("old"), "viewed", 1);
-    const redis::GroupKeys group = keys().group_with("old");
-    command("DEL", group.current(unix_s(old) / kHourSeconds));
-    command("ZREM", group.current_index(), unix_s(old) / kHourSeconds);
+    const redis::PartitionKeys group = keys().partition_for("old");
+    command("DEL", group.current_bucket(unix_s(old) / kHourSeconds));
+    command("ZREM", group.current_bucket_index(), unix_s(old) / kHourSeconds);
     auto stranger = track_event("unknown", "v", 1000);
     stranger.standing.network = "network";
     settings.items_unknown = "count";
@@ -61,7 +61,7 @@ class RegroupFixture : public Fixture {
   void record() {
     const redis::Keys names = keys();
     REQUIRE(recorder::make_groups(redis, names));
-    for (const redis::GroupKeys& each : names.every_group()) command("XTRIM", each.stream(), "MAXLEN", 0);
+    for (const redis::PartitionKeys& each : names.partitions()) command("XTRIM", each.stream(), "MAXLEN", 0);
   }
   std::string highest_given() {
     recorder::Streams streams(settings, server().endpoint());
@@ -90,19 +90,19 @@ class RegroupFixture : public Fixture {
         out.lists.push_back(ids(accumulate_query(window, tag)));
       }
     }
-    for (const redis::GroupKeys& group : keys().every_group()) {
+    for (const redis::PartitionKeys& group : keys().partitions()) {
       for (const auto& [what, key] : std::map<std::string, std::string>{
-               {"hidden", group.hidden()}, {"newest", group.newest()}, {"unlisted", group.unlisted()}}) {
+               {"hidden", group.hidden()}, {"newest", group.newest()}, {"unlisted", group.unverified()}}) {
         const auto members = command("ZRANGE", key, 0, -1, "WITHSCORES");
         for (std::size_t i = 0; i + 1 < members.size(); i += 2)
-          out.sets[what][std::string(redis::text_at(members, i))] =
-              std::string(redis::text_at(members, i + 1));
+          out.sets[what][std::string(redis::string_at(members, i))] =
+              std::string(redis::string_at(members, i + 1));
       }
     }
-    const auto buckets = wait(hot->buckets());
+    const auto buckets = run_sync(hot->buckets());
     REQUIRE(buckets);
     for (const auto& bucket : *buckets) {
-      const auto heads = wait(hot->bucket_heads({bucket.name}, 0, 1000));
+      const auto heads = run_sync(hot->bucket_heads({bucket.name}, 0, 1000));
       REQUIRE(heads);
       for (const auto& each : *heads)
         out.sets["bucket " + std::to_string(bucket.name.hour)][each.item.str()] = std::to_string(each.total);
@@ -112,7 +112,7 @@ class RegroupFixture : public Fixture {
   std::size_t of_other_groups() {
     const redis::Keys now = keys();
     std::size_t out = 0;
-    for (const std::string& key : all_keys()) out += now.of_other_groups(key) ? 1U : 0U;
+    for (const std::string& key : all_keys()) out += now.has_other_partition_count(key) ? 1U : 0U;
     return out;
   }
   std::string check() {
@@ -167,7 +167,7 @@ TEST_CASE_METHOD(RegroupFixture, "a regrouping that is killed anywhere is finish
     // Nobody serves in between, whatever it is set to.
     for (const int number : {16, 4}) {
       with(number);
-      REQUIRE_FALSE(fits(redis::Asks::kServes));
+      REQUIRE_FALSE(fits(redis::SchemaCheck::kInitialize));
     }
     with(at);
     REQUIRE(ctl::regroup(redis, settings, kGoOn));
@@ -190,10 +190,10 @@ TEST_CASE_METHOD(RegroupFixture, "entries that wait for the recorder are not lef
   for (const char* const word : {"wait for the recorder", "redis.groups to 16", "freshetctl status"})
     CHECK(refused.error().detail.find(word) != std::string::npos);
   CHECK(of_other_groups() > 0);
-  CHECK_FALSE(exists(keys().group(0).stream()));
+  CHECK_FALSE(exists(keys().partition(0).stream()));
   with(16);
   CHECK(fits());
-  CHECK(command("XLEN", old.group_with("late").stream()).integer() == 1);
+  CHECK(command("XLEN", old.partition_for("late").stream()).integer() == 1);
   record();
   with(4);
   CHECK(ctl::regroup(redis, settings, kGoOn));
@@ -203,24 +203,24 @@ TEST_CASE_METHOD(RegroupFixture, "entries that wait for the recorder are not lef
 TEST_CASE_METHOD(RegroupFixture, "who is set to another number of groups is told what to do", "[regroup]") {
   fill();
   with(8);
-  const auto other = fits(redis::Asks::kServes);
+  const auto other = fits(redis::SchemaCheck::kInitialize);
   REQUIRE_FALSE(other);
   CHECK(other.error().reason == "other_groups");
   for (const char* const word : {"16 groups", "redis.groups says 8", "freshetctl regroup"})
     CHECK(other.error().detail.find(word) != std::string::npos);
   with(16);
   CHECK(fits());
-  command("SET", keys().group_count(), redis::kRegrouping);
+  command("SET", keys().partition_count_key(), redis::kRepartitioning);
   CHECK(fits().error().detail.find("freshetctl regroup") != std::string::npos);
   // An empty Redis has any number, until somebody serves. On one server nothing is said.
   server().flush_all();
   with(8);
   CHECK(fits());
-  CHECK_FALSE(exists(keys().group_count()));
-  CHECK(fits(redis::Asks::kServes));
+  CHECK_FALSE(exists(keys().partition_count_key()));
+  CHECK(fits(redis::SchemaCheck::kInitialize));
   with(16);
-  CHECK_FALSE(fits(redis::Asks::kServes));
+  CHECK_FALSE(fits(redis::SchemaCheck::kInitialize));
   server().flush_all();
-  REQUIRE(wait(redis::expect_schema(redis, redis::Keys(""), redis::Asks::kServes)));
+  REQUIRE(run_sync(redis::check_schema(redis, redis::Keys(""), redis::SchemaCheck::kInitialize)));
   CHECK(all_keys().empty());
 }

@@ -33,7 +33,7 @@ enum class Trouble { kNone, kAway, kReplyLost };
 // the worker is dead nothing that it still had to say arrives.
 class SteppedRedis final : public redis::Redis {
  public:
-  SteppedRedis(redis::SyncRedis& inner, StepScheduler& turns) : inner_(inner), turns_(turns) {}
+  SteppedRedis(redis::BlockingRedis& inner, StepScheduler& turns) : inner_(inner), turns_(turns) {}
   std::function<Trouble()> trouble = [] { return Trouble::kNone; };
   bool dead = false;
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
@@ -48,7 +48,7 @@ class SteppedRedis final : public redis::Redis {
   bool ready() const override { return true; }
 
  private:
-  redis::SyncRedis& inner_;
+  redis::BlockingRedis& inner_;
   StepScheduler& turns_;
 };
 
@@ -212,7 +212,7 @@ class Explorer {
     item.title = "title of " + id.str();
     item.published_at = UnixSeconds{seconds{at}};
     item.hidden = hidden;
-    REQUIRE(redis::wait(items_now_.put(item)));
+    REQUIRE(redis::run_sync(items_now_.put(item)));
     if (hidden)
       index_.visible.erase(at);
     else
@@ -252,8 +252,8 @@ class Explorer {
       std::string older;
       std::istringstream lines(std::string((*all)[0][i].string().value_or("")));
       for (std::string page; std::getline(lines, page);) {
-        auto words = redis::words(page);
-        const std::string time = std::to_string(redis::whole(words.at(2)) - by_ms);
+        auto words = redis::split_words(page);
+        const std::string time = std::to_string(redis::to_int(words.at(2)) - by_ms);
         words[2] = time;
         std::string text;
         for (const auto each : words) text.append(text.empty() ? "" : " ").append(each);
@@ -316,7 +316,7 @@ class Explorer {
   }
 
   std::mt19937 random_;
-  redis::SyncRedis inner_;
+  redis::BlockingRedis inner_;
   const redis::Keys keys_;
   const Conditions conditions_;
   Settings settings_;

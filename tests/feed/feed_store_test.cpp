@@ -32,7 +32,7 @@ struct Site {
   test::RedisServer& server = running();
   Settings settings;
   redis::Keys keys;
-  redis::SyncRedis redis{server.endpoint(), milliseconds(5000), redis::kAllScripts};
+  redis::BlockingRedis redis{server.endpoint(), milliseconds(5000), redis::kAllScripts};
   test::ImmediateWriteQueue deferred{redis};
   test::ExactFilter filter;
   std::optional<feed::RedisFeedStore> made;
@@ -50,7 +50,7 @@ struct Site {
     return {kReader, std::move(request), std::move(query), limit};
   }
   feed::Opening open(const std::string& request = {}) {
-    auto opened = redis::wait(feed().open(page(5, request), false));
+    auto opened = redis::run_sync(feed().open(page(5, request), false));
     REQUIRE(opened);
     return *opened;
   }
@@ -58,12 +58,12 @@ struct Site {
                   std::size_t limit = 5, std::string request = {}, std::string query = {}) {
     const feed::Refill refill{opened.generation,     opened.handout_seq, opened.noted,
                               std::move(candidates), exhausted,          {}};
-    auto swapped = redis::wait(feed().swap(page(limit, std::move(request), std::move(query)), refill));
+    auto swapped = redis::run_sync(feed().swap(page(limit, std::move(request), std::move(query)), refill));
     REQUIRE(swapped);
     return swapped->page;
   }
   feed::Taken take(std::size_t limit, std::string request = {}, std::string query = {}) {
-    auto taken = redis::wait(feed().take(page(limit, std::move(request), std::move(query))));
+    auto taken = redis::run_sync(feed().take(page(limit, std::move(request), std::move(query))));
     REQUIRE(taken);
     return *taken;
   }
@@ -75,7 +75,7 @@ struct Site {
     record(impressions);
   }
   void record(const feed::Impressions& impressions) {
-    REQUIRE(redis::wait(feed().record(kReader, impressions)));
+    REQUIRE(redis::run_sync(feed().record(kReader, impressions)));
   }
   // The pages of the reader's feed as if they were so much older.
   void age(std::int64_t by_ms) {
@@ -84,9 +84,9 @@ struct Site {
       read.add("HGET", keys.feed_state("r"), slot);
       const auto page = redis.call(read);
       REQUIRE(page);
-      auto words = redis::words(page->front().string().value_or(""));
+      auto words = redis::split_words(page->front().string().value_or(""));
       if (words.size() < 3) continue;
-      const std::string time = std::to_string(redis::whole(words[2]) - by_ms);
+      const std::string time = std::to_string(redis::to_int(words[2]) - by_ms);
       words[2] = time;
       std::string text;
       for (const auto each : words) text.append(text.empty() ? "" : " ").append(each);
@@ -95,7 +95,7 @@ struct Site {
     }
   }
   std::vector<ItemId> buffered() {
-    auto peeked = redis::wait(feed().open(page(5), true));
+    auto peeked = redis::run_sync(feed().open(page(5), true));
     REQUIRE(peeked);
     return peeked->buffer;
   }
@@ -184,14 +184,14 @@ TEST_CASE("what is hot is read once a second, by a replay too", "[feed]") {
   UnixSeconds now = wall_now();
   feed::RedisFeedStore store(site.redis, site.filter, site.settings, site.keys, [&] { return now; });
   const auto hot = [&] {
-    auto opened = redis::wait(store.open(site.page(5), false));
+    auto opened = redis::run_sync(store.open(site.page(5), false));
     REQUIRE(opened);
     return opened->hot;
   };
-  const auto rank = site.keys.group(0).rank(hot::kByEngagement);
+  const auto rank = site.keys.partition(0).rank(hot::kByEngagement);
   site.integer("ZADD", rank, 1, "i0");
   site.swap({}, range(50, 60), false, 3, "r.e.1");
-  const auto replayed = redis::wait(store.open(site.page(3, "r.e.1"), false));
+  const auto replayed = redis::run_sync(store.open(site.page(3, "r.e.1"), false));
   REQUIRE(replayed);
   CHECK(replayed->replay);
   site.integer("ZADD", rank, 0, "i1");
@@ -248,7 +248,7 @@ TEST_CASE("a refresh that more pages overtook than are remembered takes from the
   for (int i = 0; i < 5; ++i) site.record(site.take(1).page, range(i + 1, i + 2));
   CHECK(site.swap(opened, range(0, 20), false, 1).items == range(6, 7));
   const feed::Refill refill{opened.generation, opened.handout_seq, 0, range(0, 20), false, {}};
-  const auto swapped = redis::wait(site.feed().swap(site.page(1), refill));
+  const auto swapped = redis::run_sync(site.feed().swap(site.page(1), refill));
   REQUIRE(swapped);
   CHECK(swapped->again);
   CHECK(site.swap(site.open(), range(7, 20), false, 1).items == range(7, 8));
@@ -329,7 +329,7 @@ TEST_CASE("what is none of ours in a feed's keys is a clear error or no buffer",
   CHECK(site.swap(site.open(), range(0, 5), false, 1).items == range(0, 1));
   site.integer("DEL", key);
   site.integer("SADD", key, "x");
-  const auto opened = redis::wait(site.feed().open(site.page(5), false));
+  const auto opened = redis::run_sync(site.feed().open(site.page(5), false));
   REQUIRE_FALSE(opened);
   CHECK(opened.error().code == ErrorCode::kInternal);
 }
@@ -371,7 +371,7 @@ TEST_CASE("what who asked for a page again was shown is not given back, and what
   Site site;
   const auto page = site.swap({}, range(0, 6), false, 3, "r.e.1");
   const auto show = [&](int from, int to) {
-    const auto shown = redis::wait(site.feed().show_again(site.page(3, "r.e.1"), range(from, to)));
+    const auto shown = redis::run_sync(site.feed().show_again(site.page(3, "r.e.1"), range(from, to)));
     REQUIRE(shown);
     return *shown;
   };
@@ -394,7 +394,7 @@ TEST_CASE("a refilled page is remembered as it was served", "[feed]") {
   auto taken = site.take(3, "m.p.1");
   feed::Page kept = taken.page;
   kept.items = {kept.items[0]};
-  const auto refilled = redis::wait(site.feed().refill(site.page(3, "m.p.1"), kept));
+  const auto refilled = redis::run_sync(site.feed().refill(site.page(3, "m.p.1"), kept));
   REQUIRE(refilled);
   CHECK(refilled->page.sequence == taken.page.sequence);
   CHECK(refilled->page.items.size() == 3);
@@ -404,7 +404,7 @@ TEST_CASE("a refilled page is remembered as it was served", "[feed]") {
 TEST_CASE("more unacknowledged impressions than allowed are refused, and nothing is handed out", "[feed]") {
   Site site;
   const auto first = site.swap({}, range(0, 300), false, 100);
-  const auto refused = redis::wait(site.feed().take(site.page(1)));
+  const auto refused = redis::run_sync(site.feed().take(site.page(1)));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kUnavailable);
   CHECK(refused.error().reason == "too_many_pending");
@@ -497,11 +497,11 @@ TEST_CASE("an interest that pushes out a reply leaves its item excluded", "[feed
   site.integer("EXPIRE", site.keys.interactions("r"), 1000);
   site.note("now");
   CHECK(site.integer("ZCARD", site.keys.interactions("r")) == 1);
-  const auto kept = site.redis.call(redis::Pipeline().add("GET", site.keys.earlier("r")));
+  const auto kept = site.redis.call(redis::Pipeline().add("GET", site.keys.archived_interactions("r")));
   REQUIRE(kept);
   CHECK(parse_fingerprints(kept->front().string().value_or("")) ==
         std::unordered_set<std::uint64_t>{fingerprint("replied")});
-  CHECK(site.integer("TTL", site.keys.earlier("r")) == site.integer("TTL", site.keys.interactions("r")));
+  CHECK(site.integer("TTL", site.keys.archived_interactions("r")) == site.integer("TTL", site.keys.interactions("r")));
 }
 
 TEST_CASE("an interest weighs what the strongest thing done with its item weighs, at its newest place",

@@ -16,7 +16,7 @@ namespace {
 // Counts round trips.
 class Counting final : public redis::Redis {
  public:
-  explicit Counting(redis::SyncRedis& inner) : inner_(inner) {}
+  explicit Counting(redis::BlockingRedis& inner) : inner_(inner) {}
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
     ++round_trips;
     auto replies = co_await inner_.run(pipeline);
@@ -26,7 +26,7 @@ class Counting final : public redis::Redis {
   int round_trips = 0;
 
  private:
-  redis::SyncRedis& inner_;
+  redis::BlockingRedis& inner_;
 };
 
 // A worker of a site.
@@ -36,9 +36,9 @@ struct Worker {
         filter(feed::make_seen_filter(settings, keys)),
         feed(redis, *filter, settings, keys, wall_now,
              [](const ReaderId& reader) { return "hash-of-" + reader.str(); }) {
-    REQUIRE(redis::wait(filter->probe(connection)));
+    REQUIRE(redis::run_sync(filter->probe(connection)));
   }
-  redis::SyncRedis connection;
+  redis::BlockingRedis connection;
   Counting redis{connection};
   std::unique_ptr<feed::SeenFilter> filter;
   feed::RedisFeedStore feed;
@@ -47,16 +47,16 @@ struct Worker {
     feed::Impressions shown;
     shown.shown.push_back(item);
     shown.at = wall_now();
-    REQUIRE(redis::wait(feed.record(reader, shown)));
+    REQUIRE(redis::run_sync(feed.record(reader, shown)));
   }
   // Whether the filter knows that the reader saw the item; and in how many round trips that was
   // read.
   bool knows(const ReaderId& reader, const ItemId& item, int* round_trips = nullptr) {
     redis.round_trips = 0;
-    const auto opened = redis::wait(feed.open({reader, {}, {}, 5}, false));
+    const auto opened = redis::run_sync(feed.open({reader, {}, {}, 5}, false));
     REQUIRE(opened);
     if (round_trips != nullptr) *round_trips = redis.round_trips;
-    const auto seen = redis::wait(feed.seen(reader, opened->seen, {item}));
+    const auto seen = redis::run_sync(feed.seen(reader, opened->seen, {item}));
     REQUIRE(seen);
     return seen->front();
   }

@@ -29,7 +29,7 @@ struct Seen : Fixture {
   // As a worker does that starts with `settings`.
   void restart() {
     filter = feed::make_seen_filter(settings, keys());
-    REQUIRE(wait(filter->probe(redis)));
+    REQUIRE(run_sync(filter->probe(redis)));
   }
   // On an empty server: nothing is laid out yet.
   void begin() {
@@ -38,7 +38,7 @@ struct Seen : Fixture {
   }
   void add(const std::string& reader, const std::vector<std::string>& which, UnixSeconds at,
            bool again = false) {
-    REQUIRE(wait(filter->add(redis, ReaderId::trusted(reader), ids_of(which), at, again)));
+    REQUIRE(run_sync(filter->add(redis, ReaderId::trusted(reader), ids_of(which), at, again)));
   }
   std::shared_ptr<const feed::SeenView> view(const std::string& reader, UnixSeconds at) {
     Pipeline command;
@@ -52,7 +52,7 @@ struct Seen : Fixture {
     return *out;
   }
   std::vector<bool> check(const std::string& reader, const std::vector<std::string>& which, UnixSeconds at) {
-    auto out = wait(filter->check(redis, ReaderId::trusted(reader), view(reader, at), ids_of(which), at));
+    auto out = run_sync(filter->check(redis, ReaderId::trusted(reader), view(reader, at), ids_of(which), at));
     REQUIRE(out);
     return *out;
   }
@@ -267,7 +267,7 @@ TEST_CASE("a day that another worker cut is read and written as it is", "[seen]"
   one.begin();
   const UnixSeconds tomorrow = one.today + days(1);
   one.command("SET", one.keys().seen_shard(utc_day(tomorrow), "shards"), 3, "EX", 1000);
-  REQUIRE(wait(one.filter->learn(one.redis, tomorrow)));
+  REQUIRE(run_sync(one.filter->learn(one.redis, tomorrow)));
   one.add("alice", {"a"}, tomorrow);
   CHECK(one.knows("alice", "a", tomorrow));
   REQUIRE(one.shards().size() == 1);
@@ -313,14 +313,14 @@ TEST_CASE("the status tells impressions, bytes and rate of each day", "[seen]") 
   Seen one;
   one.settings.seen.impressions_per_day = 1000;
   one.begin();
-  const auto empty = wait(one.filter->status(one.redis, one.today));
+  const auto empty = run_sync(one.filter->status(one.redis, one.today));
   REQUIRE(empty);
   CHECK(empty->days.empty());
   CHECK(empty->bytes == 0);
   CHECK(empty->false_positive_rate == 0);
   one.add("alice", Seen::numbered("a", 1000), one.today);
   one.add("alice", Seen::numbered("b", 500), one.today - days(2));
-  const auto status = wait(one.filter->status(one.redis, one.today + seconds{kDay - 1}));
+  const auto status = run_sync(one.filter->status(one.redis, one.today + seconds{kDay - 1}));
   REQUIRE(status);
   CHECK(status->filter == "fingerprints");
   REQUIRE(status->days.size() == 2);
@@ -340,7 +340,7 @@ TEST_CASE("the status of many shards is estimated from some", "[seen]") {
   one.begin();
   for (int reader = 0; reader < 2000; ++reader)
     one.add("reader-" + std::to_string(reader), Seen::numbered("item-", 50), one.today);
-  const auto status = wait(one.filter->status(one.redis, one.today));
+  const auto status = run_sync(one.filter->status(one.redis, one.today));
   REQUIRE(status);
   REQUIRE(status->days.size() == 1);
   CHECK(status->days[0].impressions == Approx(100'000).epsilon(0.2));
@@ -357,7 +357,7 @@ TEST_CASE("what is no filter is an error or nothing, never a crash", "[seen]") {
   one.command("SADD", key, "rubbish");
   CHECK_FALSE(one.knows("alice", "a", one.today));
   const ReaderId alice = ReaderId::trusted("alice");
-  const auto added = wait(one.filter->add(one.redis, alice, Seen::ids_of({"b"}), one.today, false));
+  const auto added = run_sync(one.filter->add(one.redis, alice, Seen::ids_of({"b"}), one.today, false));
   REQUIRE_FALSE(added);  // not acknowledged, so not lost
   CHECK(added.error().code == ErrorCode::kInternal);
   CHECK(one.filter->counters().recorded == 1);
@@ -446,9 +446,9 @@ Settings bloom() {
 
 TEST_CASE("redisbloom: eight BF.MEXISTS in one pipeline, newest day first, and one script to add", "[seen]") {
   FakeBloom bloom_server;
-  redis::SyncRedis redis(bloom_server.endpoint(), milliseconds(5000), redis::kAllScripts);
+  redis::BlockingRedis redis(bloom_server.endpoint(), milliseconds(5000), redis::kAllScripts);
   const auto filter = feed::make_seen_filter(bloom(), redis::Keys(""));
-  const auto probed = wait(filter->probe(redis));
+  const auto probed = run_sync(filter->probe(redis));
   INFO((probed ? "" : probed.error().detail));
   REQUIRE(probed);
   bloom_server.said();
@@ -460,7 +460,7 @@ TEST_CASE("redisbloom: eight BF.MEXISTS in one pipeline, newest day first, and o
   const auto view = filter->view({}, 0, alice, kNoon);
   REQUIRE(view);
   CHECK(*view == nullptr);
-  const auto seen = wait(filter->check(redis, alice, *view, Seen::ids_of({"i1", "i2"}), kNoon));
+  const auto seen = run_sync(filter->check(redis, alice, *view, Seen::ids_of({"i1", "i2"}), kNoon));
   REQUIRE(seen);
   CHECK(*seen == std::vector<bool>{false, true});
   const auto asked = bloom_server.said();
@@ -468,7 +468,7 @@ TEST_CASE("redisbloom: eight BF.MEXISTS in one pipeline, newest day first, and o
   CHECK(asked[0] == FakeRedis::Command{"BF.MEXISTS", "bf:global:20260306", "5:alice:i1", "5:alice:i2"});
   CHECK(asked[7] == FakeRedis::Command{"BF.MEXISTS", "bf:global:20260227", "5:alice:i1", "5:alice:i2"});
 
-  REQUIRE(wait(filter->add(redis, alice, Seen::ids_of({"i1", "i2"}), kNoon, false)));
+  REQUIRE(run_sync(filter->add(redis, alice, Seen::ids_of({"i1", "i2"}), kNoon, false)));
   const auto added = bloom_server.said();
   REQUIRE(added.size() == 1);
   const auto& script = added[0];
@@ -484,13 +484,13 @@ TEST_CASE("redisbloom: eight BF.MEXISTS in one pipeline, newest day first, and o
 TEST_CASE("redisbloom: a server without the module is a clear error at the start", "[seen]") {
   Fixture one;
   const auto filter = feed::make_seen_filter(bloom(), redis::Keys(""));
-  const auto probed = wait(filter->probe(one.redis));
+  const auto probed = run_sync(filter->probe(one.redis));
   REQUIRE_FALSE(probed);
   CHECK(probed.error().reason == "no_redisbloom");
   CHECK(probed.error().code == ErrorCode::kUnavailable);
   CHECK(probed.error().detail.find("seen.filter = \"fingerprints\"") != std::string::npos);
   const auto plain = feed::make_seen_filter(Settings(), redis::Keys(""));
-  CHECK(wait(plain->probe(one.redis)));
+  CHECK(run_sync(plain->probe(one.redis)));
 }
 
 TEST_CASE("redisbloom: with the real module what was shown is known for seven days", "[seen]") {
@@ -500,26 +500,26 @@ TEST_CASE("redisbloom: with the real module what was shown is known for seven da
     return;
   }
   RedisServer with_module({"--loadmodule", module});
-  redis::SyncRedis redis(with_module.endpoint(), milliseconds(5000), redis::kAllScripts);
+  redis::BlockingRedis redis(with_module.endpoint(), milliseconds(5000), redis::kAllScripts);
   const auto filter = feed::make_seen_filter(bloom(), redis::Keys(""));
-  REQUIRE(wait(filter->probe(redis)));
+  REQUIRE(run_sync(filter->probe(redis)));
   const ReaderId alice = ReaderId::trusted("alice");
   const UnixSeconds today = std::chrono::floor<days>(wall_now());
   const auto shown = Seen::ids_of(Seen::numbered("shown-", 250));
-  for (const bool again : {false, true}) REQUIRE(wait(filter->add(redis, alice, shown, today, again)));
-  REQUIRE(wait(filter->add(redis, alice, Seen::ids_of({"old"}), today - days(8), true)));
+  for (const bool again : {false, true}) REQUIRE(run_sync(filter->add(redis, alice, shown, today, again)));
+  REQUIRE(run_sync(filter->add(redis, alice, Seen::ids_of({"old"}), today - days(8), true)));
   for (const UnixSeconds at : {today, today + seconds{8 * kDay - 1}}) {
-    const auto seen = wait(filter->check(redis, alice, nullptr, shown, at));
+    const auto seen = run_sync(filter->check(redis, alice, nullptr, shown, at));
     REQUIRE(seen);
     CHECK(*seen == std::vector<bool>(250, true));
   }
-  const auto gone = wait(filter->check(redis, alice, nullptr, shown, today + seconds{8 * kDay}));
+  const auto gone = run_sync(filter->check(redis, alice, nullptr, shown, today + seconds{8 * kDay}));
   REQUIRE(gone);
   CHECK(*gone == std::vector<bool>(250, false));
-  const auto old = wait(filter->check(redis, alice, nullptr, Seen::ids_of({"old"}), today - days(1)));
+  const auto old = run_sync(filter->check(redis, alice, nullptr, Seen::ids_of({"old"}), today - days(1)));
   REQUIRE(old);
   CHECK_FALSE(old->front());
-  const auto status = wait(filter->status(redis, today));
+  const auto status = run_sync(filter->status(redis, today));
   REQUIRE(status);
   REQUIRE(status->days.size() == 1);
   CHECK(status->days[0].impressions == 250);

@@ -26,14 +26,14 @@ struct Purging : Fixture {
     return out;
   }
   std::vector<hot::AddedTo> added(std::string_view visitor = kFraud) {
-    auto out = wait(hot::added_by(redis, keys(), visitor));
+    auto out = run_sync(hot::added_by(redis, keys(), visitor));
     REQUIRE(out);
     return *out;
   }
   std::vector<hot::AddedTo> purge(const std::vector<hot::AddedTo>& of) {
     std::vector<ItemId> ids;
     for (const hot::AddedTo& each : of) ids.push_back(each.item);
-    auto out = wait(hot::take_back(redis, settings, keys(), kFraud, ids));
+    auto out = run_sync(hot::take_back(redis, settings, keys(), kFraud, ids));
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
     return *out;
@@ -59,8 +59,8 @@ void expect_alike(Purging& f, const std::string& purged, const std::string& clea
       CHECK(*place ==
             (model.base != nullptr ? Approx(*expected).margin(1e-9) : Approx(*expected).epsilon(1e-3)));
   }
-  CHECK(f.score(f.keys().group(0).published(), purged).has_value() ==
-        f.score(f.keys().group(0).published(), clean).has_value());
+  CHECK(f.score(f.keys().partition(0).published(), purged).has_value() ==
+        f.score(f.keys().partition(0).published(), clean).has_value());
 }
 
 // A connection that ends at a step: before the commands are sent, or before their replies come.
@@ -105,10 +105,10 @@ TEST_CASE_METHOD(Purging, "it is remembered what a visitor added, to each articl
   CHECK(found[1].added.dwell_ms == 0);
   CHECK(found[1].added.views == 1);
   CHECK(found[1].added.first_views == 1);
-  CHECK(found[1].added.views_score == Approx(*score(keys().group(0).rank(hot::kByViews), "b")));
+  CHECK(found[1].added.views_score == Approx(*score(keys().partition(0).rank(hot::kByViews), "b")));
   CHECK(added("somebody").size() == 1);
   CHECK(added("nobody").empty());
-  CHECK(ttl(keys().added("fraud")) > 86400 - 10);
+  CHECK(ttl(keys().contributions("fraud")) > 86400 - 10);
 }
 
 TEST_CASE_METHOD(Purging, "a purge leaves the counters as if the visitor had never come", "[added]") {
@@ -147,7 +147,7 @@ TEST_CASE_METHOD(Purging, "a purge leaves the counters as if the visitor had nev
     CHECK(done[i].added.views_score == planned[i].added.views_score);
   }
   for (const std::string& id : ids) expect_alike(*this, id, id + "-clean");
-  CHECK(command("HKEYS", keys().added("fraud")).size() == 1);  // the names of batches
+  CHECK(command("HKEYS", keys().contributions("fraud")).size() == 1);  // the names of batches
   CHECK_FALSE(exists(keys().uv_hll("d")));
   CHECK(field("d", "pv").empty());
   CHECK(field("d", "views").empty());
@@ -189,15 +189,15 @@ TEST_CASE_METHOD(Purging, "a purge that ends at any step is gone on with, and ta
     }
     Ending ending(redis, steps, sent);
     const std::vector<ItemId> which{ItemId::trusted("a")};
-    const bool done = wait(hot::take_back(ending, settings, keys(), kFraud, which)).has_value();
+    const bool done = run_sync(hot::take_back(ending, settings, keys(), kFraud, which)).has_value();
     // Whoever looks finds what is still to be taken back, and others may be purged meanwhile.
-    REQUIRE(wait(hot::take_back(redis, settings, keys(), "fraud2", which)));
+    REQUIRE(run_sync(hot::take_back(redis, settings, keys(), "fraud2", which)));
     track(report("a", "fraud", 3000, "later"));
     CHECK(added().size() == 1);
     purge();
     expect_alike(*this, "a", "a-clean");
     CHECK(added().empty());
-    CHECK(command("HKEYS", keys().added(kFraud)).size() == 1);  // the names of batches
+    CHECK(command("HKEYS", keys().contributions(kFraud)).size() == 1);  // the names of batches
     if (done) break;
     REQUIRE(steps < 20);
   }
@@ -207,7 +207,7 @@ TEST_CASE_METHOD(Purging, "two visitors are purged one after the other", "[added
   for (const char* who : {"fraud", "another", "x", "y"}) track(report("a", who, 1000));
   purge();
   CHECK(stats("a").uv == 3);
-  REQUIRE(wait(hot::take_back(redis, settings, keys(), "another", {ItemId::trusted("a")})));
+  REQUIRE(run_sync(hot::take_back(redis, settings, keys(), "another", {ItemId::trusted("a")})));
   CHECK(stats("a").uv == 2);
   CHECK(stats("a").pv == 2);
 }
@@ -240,7 +240,7 @@ TEST_CASE_METHOD(Purging, "visitors that were taken back stay so when the item i
   put(item("a", wall_now() - seconds{3600}));
   CHECK(stats("a").uv == 2);
   CHECK(*rank_score("a") == Approx(z).margin(1e-4));
-  REQUIRE(wait(hot::rebuild_rank(redis, settings, keys())));
+  REQUIRE(run_sync(hot::rebuild_rank(redis, settings, keys())));
   CHECK(*rank_score("a") == Approx(z).margin(1e-4));
   CHECK(track(report("a", "z", 1000)).uv == 3);
   remove("a");
@@ -326,9 +326,9 @@ TEST_CASE_METHOD(Purging, "what is written twice, as when a reply was lost, is r
     CHECK(each.added.uv == 1);
     CHECK(each.added.dwell_ms == (each.item.view() == "a" ? 3000 : 1000));
   }
-  CHECK(command("HSTRLEN", keys().added("fraud"), "batches").integer() == 24);
+  CHECK(command("HSTRLEN", keys().contributions("fraud"), "batches").integer() == 24);
   for (int i = 0; i < 30; ++i) track(report("c" + std::to_string(i), "fraud", 0));
-  CHECK(command("HSTRLEN", keys().added("fraud"), "batches").integer() == 128);
+  CHECK(command("HSTRLEN", keys().contributions("fraud"), "batches").integer() == 128);
 }
 
 TEST_CASE_METHOD(Purging, "visitors in thousands behind one name are remembered as the estimate counts them",
@@ -338,7 +338,7 @@ TEST_CASE_METHOD(Purging, "visitors in thousands behind one name are remembered 
     for (int i = 0; i < n; ++i) {
       auto event = report("a", prefix + std::to_string(i), 10);
       event.counted_as = VisitorId::trusted(std::string(counted_as));
-      REQUIRE(wait(hot->track(event)));
+      REQUIRE(run_sync(hot->track(event)));
     }
     flush_deferred();
   };
@@ -387,7 +387,7 @@ TEST_CASE_METHOD(Purging, "a rank's place and a bucket follow a purge at once, a
   purge();
   CHECK(ids(engagement_query()) == std::vector<std::string>{"b", "a"});
   CHECK(ids(accumulate_query()) == std::vector<std::string>{"b", "a"});
-  const std::string bucket = keys().group(0).current(date.time_since_epoch().count() / 3600);
+  const std::string bucket = keys().partition(0).current_bucket(date.time_since_epoch().count() / 3600);
   CHECK(*score(bucket, "a") == Approx(stats("a").views_total));
   CHECK(*score(bucket, "b") > *score(bucket, "a"));
   CHECK(text(command("GET", keys().epoch())) != epoch);

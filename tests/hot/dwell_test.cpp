@@ -24,7 +24,7 @@ struct Dwell : Fixture {
     const std::string key = keys().session("a", session);
     const std::string value = text(command("GET", key));
     const std::size_t blank = value.find(' ');
-    const std::int64_t begin = redis::whole(value.substr(blank + 1)) - s * 1000;
+    const std::int64_t begin = redis::to_int(value.substr(blank + 1)) - s * 1000;
     command("SET", key, value.substr(0, blank + 1) + std::to_string(begin), "KEEPTTL");
   }
 };

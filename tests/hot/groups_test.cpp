@@ -64,7 +64,7 @@ class Twins {
   std::string list(Fixture& of, const hot::ListQuery& query, std::size_t limit) {
     items::CardCache cards(*of.items, 1 << 24);
     hot::HotLists lists(*of.hot, cards, of.settings);
-    auto served = wait(lists.at(query, now_));
+    auto served = run_sync(lists.at(query, now_));
     REQUIRE(served);
     return served->list->first(limit);
   }
@@ -73,7 +73,7 @@ class Twins {
     items::CardCache cards(*of.items, 1 << 24);
     Settings tried = of.settings;
     tried.engagement.uv_weight = 7;
-    auto served = wait(hot::preview(*of.hot, cards, tried, query, now_));
+    auto served = run_sync(hot::preview(*of.hot, cards, tried, query, now_));
     REQUIRE(served);
     std::vector<std::string> out;
     const std::string json = served->list->first(100);
@@ -134,11 +134,11 @@ std::vector<hot::ListQuery> every_query() {
   return out;
 }
 
-std::vector<std::string> heads(Fixture& of, std::int64_t count, redis::GroupHeads::Name name,
+std::vector<std::string> heads(Fixture& of, std::int64_t count, redis::PartitionedTopN::KeyName name,
                                std::optional<std::int64_t> from = {}) {
   const redis::Keys keys = of.keys();
-  std::array lists{redis::GroupHeads(keys, count, name, from)};
-  REQUIRE(wait(redis::read_rest(of.redis, lists)));
+  std::array lists{redis::PartitionedTopN(keys, count, name, from)};
+  REQUIRE(run_sync(redis::read_remaining(of.redis, lists)));
   return lists.front().members();
 }
 
@@ -151,7 +151,7 @@ TEST_CASE_METHOD(Twins, "sixteen groups give the lists that one gives, and brute
     if (rebuilt) {
       both([](Fixture& of) { of.settings.engagement.pv_weight = 2; });
       reopen();
-      both([](Fixture& of) { REQUIRE(wait(hot::rebuild_rank(of.redis, of.settings, of.keys()))); });
+      both([](Fixture& of) { REQUIRE(run_sync(hot::rebuild_rank(of.redis, of.settings, of.keys()))); });
     }
     for (const hot::ListQuery& query : every_query()) {
       INFO(query.model->word << " " << static_cast<int>(query.mode) << " " << query.window.count() << " "
@@ -185,8 +185,8 @@ TEST_CASE_METHOD(Twins, "sixteen groups give the lists that one gives, and brute
       }
     }
     for (const std::int64_t count : {1, 20, 100, 250}) {
-      const auto views = [](const redis::GroupKeys& of) { return of.rank(hot::kByViews); };
-      const auto newest = [](const redis::GroupKeys& of) { return of.newest(); };
+      const auto views = [](const redis::PartitionKeys& of) { return of.rank(hot::kByViews); };
+      const auto newest = [](const redis::PartitionKeys& of) { return of.newest(); };
       REQUIRE(heads(many_, count, views) == heads(one_, count, views));
       REQUIRE(heads(many_, count, newest) == heads(one_, count, newest));
       REQUIRE(heads(many_, count, newest, unix_s(now_)) == heads(one_, count, newest, unix_s(now_)));
@@ -200,15 +200,15 @@ TEST_CASE_METHOD(Twins, "a group that has nearly all of the best gives them all"
   std::vector<std::pair<double, std::string>> truth;
   for (int i = 0; i < 4000; ++i) {
     const std::string id = "art-" + std::to_string(i);
-    const bool high = keys.group_of(id) == 5;
+    const bool high = keys.partition_of(id) == 5;
     const double score = (high ? 1000 : 0) + i % 50;  // many are equal
-    fill.add("ZADD", keys.group_with(id).rank(hot::kByEngagement), score, id);
-    if (i % 2 == 0) fill.add("SADD", keys.group_with(id).tag("t"), id);
+    fill.add("ZADD", keys.partition_for(id).rank(hot::kByEngagement), score, id);
+    if (i % 2 == 0) fill.add("SADD", keys.partition_for(id).tagged_items("t"), id);
     truth.emplace_back(score, id);
   }
   REQUIRE(many_.redis.call(fill));
   std::ranges::sort(truth, std::greater());
-  const auto rank = [](const redis::GroupKeys& of) { return of.rank(hot::kByEngagement); };
+  const auto rank = [](const redis::PartitionKeys& of) { return of.rank(hot::kByEngagement); };
   const auto best = heads(many_, 300, rank);
   REQUIRE(best.size() == 300);
   for (std::size_t i = 0; i < best.size(); ++i) REQUIRE(best[i] == truth[i].second);
@@ -226,7 +226,7 @@ TEST_CASE_METHOD(Twins, "a group that has nearly all of the best gives them all"
 
 TEST_CASE_METHOD(Twins, "what articles share is in the group of each", "[groups]") {
   fill(60);
-  REQUIRE(wait(hot::look_after_ranks(many_.redis, many_.settings, many_.keys())));
+  REQUIRE(run_sync(hot::look_after_ranks(many_.redis, many_.settings, many_.keys())));
   const redis::Keys keys = many_.keys();
   std::set<std::string> plain, tags;
   for (const std::string& key : many_.all_keys()) {
@@ -234,15 +234,15 @@ TEST_CASE_METHOD(Twins, "what articles share is in the group of each", "[groups]
     INFO(key);
     const redis::KeyPattern* const row = keys.pattern_of(key);
     REQUIRE(row);
-    if (row->pattern.find('{') != row->pattern.npos || *keys.plain(key) == row->pattern) continue;
+    if (row->pattern.find('{') != row->pattern.npos || *keys.strip_prefix(key) == row->pattern) continue;
     tags.insert(key.substr(key.rfind(':')));
   }
-  for (const redis::GroupKeys& group : keys.every_group()) {
+  for (const redis::PartitionKeys& group : keys.partitions()) {
     for (const std::string& key : {group.rank(hot::kByEngagement), group.rank(hot::kByViews),
                                    group.published(), group.hidden(), group.newest()}) {
       const auto members = many_.command("ZRANGE", key, 0, -1);
       for (std::size_t i = 0; i < members.size(); ++i)
-        CHECK(keys.group_with(redis::text_at(members, i)).hidden() == group.hidden());
+        CHECK(keys.partition_for(redis::string_at(members, i)).hidden() == group.hidden());
     }
   }
   CHECK(tags.size() > 10);

@@ -16,7 +16,7 @@ struct ListFixture : Fixture {
     open();
   }
   hot::CachedList cached(const hot::ListQuery& query = {}) {
-    auto out = wait(hot->cached_list(query));
+    auto out = run_sync(hot->cached_list(query));
     REQUIRE(out);
     return *out;
   }
@@ -149,7 +149,7 @@ TEST_CASE_METHOD(ListFixture, "each query has a list of its own", "[lists]") {
 
 TEST_CASE_METHOD(ListFixture, "pages of a rank follow each other without gap or repetition", "[lists]") {
   for (int i = 0; i < 57; ++i)
-    command("ZADD", keys().group(0).rank(hot::kByViews), i, "a" + std::to_string(i));
+    command("ZADD", keys().partition(0).rank(hot::kByViews), i, "a" + std::to_string(i));
   for (const std::int64_t size : {1, 7, 57, 58, 100}) {
     const auto all = scan_rank(accumulate_query(), size);
     REQUIRE(all.size() == 57);
@@ -175,10 +175,10 @@ TEST_CASE_METHOD(ListFixture, "windows and tags keep exactly what brute force ke
       Article a{"a" + std::to_string(i), std::uniform_real_distribution<>(0, 100)(random),
                 std::uniform_int_distribution<std::int64_t>(10, 200000)(random), random() % 2 == 0};
       if (i % 4 == 0) a.age = -60 - a.age;  // dated ahead
-      fill.add("ZADD", keys().group(0).rank(hot::kByEngagement), a.score, a.id);
-      fill.add("ZADD", keys().group(0).published(), (today - seconds{a.age}).time_since_epoch().count(),
+      fill.add("ZADD", keys().partition(0).rank(hot::kByEngagement), a.score, a.id);
+      fill.add("ZADD", keys().partition(0).published(), (today - seconds{a.age}).time_since_epoch().count(),
                a.id);
-      if (a.tagged) fill.add("SADD", keys().group(0).tag("t"), a.id);
+      if (a.tagged) fill.add("SADD", keys().partition(0).tagged_items("t"), a.id);
       articles.push_back(a);
     }
     REQUIRE(redis.call(fill));
@@ -207,14 +207,14 @@ TEST_CASE_METHOD(ListFixture, "windows and tags keep exactly what brute force ke
 TEST_CASE_METHOD(ListFixture, "a page reads a bounded number of members however rare the tag", "[lists]") {
   redis::Pipeline fill;
   for (int i = 0; i < 5000; ++i)
-    fill.add("ZADD", keys().group(0).rank(hot::kByEngagement), i, "a" + std::to_string(i));
-  for (int i = 0; i < 1500; ++i) fill.add("SADD", keys().group(0).tag("t"), "a" + std::to_string(i));
+    fill.add("ZADD", keys().partition(0).rank(hot::kByEngagement), i, "a" + std::to_string(i));
+  for (int i = 0; i < 1500; ++i) fill.add("SADD", keys().partition(0).tagged_items("t"), "a" + std::to_string(i));
   REQUIRE(redis.call(fill));
-  const auto page = wait(hot->rank_page(engagement_query(seconds{0}, "t"), {}, 100));
+  const auto page = run_sync(hot->rank_page(engagement_query(seconds{0}, "t"), {}, 100));
   REQUIRE(page);
   CHECK(page->items.empty());
   CHECK(page->next == hot::RankPlace{2000});
-  const auto small = wait(hot->rank_page(engagement_query(seconds{0}, "t"), {3400}, 10));
+  const auto small = run_sync(hot->rank_page(engagement_query(seconds{0}, "t"), {3400}, 10));
   REQUIRE(small);
   CHECK(small->items.size() == 10);
   CHECK(scan_rank(engagement_query(seconds{0}, "t")).size() == 1500);

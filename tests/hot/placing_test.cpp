@@ -17,7 +17,7 @@ struct Place : Fixture {
   void count_only(const hot::TrackEvent& event) {
     DeferredWork lost(write_queue, settings, keys());
     hot::RedisHotStore dying(redis, lost.writers, settings, keys(), [] { return std::string("x"); });
-    REQUIRE(wait(dying.track(event)));
+    REQUIRE(run_sync(dying.track(event)));
   }
   double due(const std::string& id) {
     const auto s = stats(id);
@@ -25,8 +25,8 @@ struct Place : Fixture {
                          s.first, settings.engagement.half_life);
   }
   void look_after() {
-    command("DEL", keys().rank_turn());
-    REQUIRE(wait(hot::look_after_ranks(redis, settings, keys())));
+    command("DEL", keys().rank_maintenance_lock());
+    REQUIRE(run_sync(hot::look_after_ranks(redis, settings, keys())));
   }
 };
 
@@ -48,13 +48,13 @@ TEST_CASE_METHOD(Place, "in whatever order articles are placed, the last state s
     const std::string id = "a" + std::to_string(i);
     CHECK(*rank_score(id) == due(id));
     CHECK(rank_score(id, hot::kByViews) == redis::parse<double>(field(id, "score")));
-    CHECK(text(command("HGET", keys().group(0).placed(hot::kByEngagement), id)) <= field(id, "v"));
+    CHECK(text(command("HGET", keys().partition(0).rank_versions(hot::kByEngagement), id)) <= field(id, "v"));
   }
 }
 
 TEST_CASE_METHOD(Place, "of an article that comes again and again one place is written", "[placing]") {
   write_queue.hold = true;
-  for (int i = 0; i < 100; ++i) REQUIRE(wait(hot->track(track_event("a", "v" + std::to_string(i), 0))));
+  for (int i = 0; i < 100; ++i) REQUIRE(run_sync(hot->track(track_event("a", "v" + std::to_string(i), 0))));
   CHECK(deferred->rank_updater.waiting() == 1);
   deferred->rank_updater.flush();
   CHECK(deferred->rank_updater.waiting() == 0);
@@ -64,7 +64,7 @@ TEST_CASE_METHOD(Place, "of an article that comes again and again one place is w
   deferred->rank_updater.flush();
   CHECK(write_queue.take_held().empty());  // nothing is written for nothing
   for (std::size_t i = 0; i < hot::Placing::kMost; ++i)
-    REQUIRE(wait(hot->track(track_event("b" + std::to_string(i), "v", 0))));
+    REQUIRE(run_sync(hot->track(track_event("b" + std::to_string(i), "v", 0))));
   CHECK(deferred->rank_updater.waiting() == 0);  // as many do not wait
   const auto full = write_queue.take_held();
   REQUIRE(full.size() == 1);
@@ -81,7 +81,7 @@ TEST_CASE_METHOD(Place, "the timer is set once for all that waits", "[placing]")
   REQUIRE(timers.size() == 1);
   timers[0]();
   CHECK(timed.waiting() == 0);
-  CHECK(command("ZCARD", keys().group(0).rank(hot::kByEngagement)).integer() == 3);
+  CHECK(command("ZCARD", keys().partition(0).rank(hot::kByEngagement)).integer() == 3);
   timed.add(hot::kByEngagement, {"b", 1e6, now(), 1}, now());
   CHECK(timers.size() == 2);
 }
@@ -91,16 +91,16 @@ TEST_CASE_METHOD(Place, "what a killed worker counted is placed within a walk ov
   for (int i = 0; i < 40; ++i) count_only(track_event("a" + std::to_string(i), "v", 100));
   CHECK_FALSE(rank_score("a0"));
   int steps = 0;
-  for (; command("ZCARD", keys().group(0).rank(hot::kByEngagement)).integer() != 41 && steps < 600; ++steps)
+  for (; command("ZCARD", keys().partition(0).rank(hot::kByEngagement)).integer() != 41 && steps < 600; ++steps)
     look_after();
   CHECK(steps < 600);
   for (int i = 0; i < 40; ++i) CHECK(*rank_score("a" + std::to_string(i)) == due("a" + std::to_string(i)));
   // Who has no turn does nothing.
   count_only(track_event("a0", "w", 100));
   const auto before = rank_score("a0");
-  for (int i = 0; i < 100; ++i) REQUIRE(wait(hot::look_after_ranks(redis, settings, keys())));
+  for (int i = 0; i < 100; ++i) REQUIRE(run_sync(hot::look_after_ranks(redis, settings, keys())));
   CHECK(rank_score("a0") == before);
-  CHECK(ttl(keys().rank_turn()) >= 0);
+  CHECK(ttl(keys().rank_maintenance_lock()) >= 0);
 }
 
 TEST_CASE_METHOD(Place, "of a small site a turn of the walk takes a thousand keys", "[placing]") {
@@ -124,14 +124,14 @@ TEST_CASE_METHOD(Place, "a worker with another formula places nothing, and what 
   open();
   track(track_event("a", "w", 1000));
   CHECK(*rank_score("a") == before);
-  CHECK(command("SISMEMBER", keys().group(0).unplaced(), "a").integer() == 1);
+  CHECK(command("SISMEMBER", keys().partition(0).unranked(), "a").integer() == 1);
   look_after();  // by the new ones: not theirs yet
   CHECK(*rank_score("a") == before);
   settings.engagement = old;
   open();
   look_after();
   CHECK(*rank_score("a") == due("a"));
-  CHECK_FALSE(exists(keys().group(0).unplaced()));
+  CHECK_FALSE(exists(keys().partition(0).unranked()));
 }
 
 TEST_CASE_METHOD(Place, "what is counted while a rank is made anew, by the old formula, is in the new one",
@@ -151,15 +151,15 @@ TEST_CASE_METHOD(Place, "what is counted while a rank is made anew, by the old f
     Place& place;
     int n = 0;
   } busy(*this);
-  REQUIRE(wait(hot::rebuild_rank(busy, next, keys())));
+  REQUIRE(run_sync(hot::rebuild_rank(busy, next, keys())));
   CHECK(busy.n > 5);
   track(track_event("a3", "late", 1000));  // an old worker lives still
   settings.engagement = next.engagement;
   open();
   look_after();
   for (int i = 0; i < 5; ++i) CHECK(*rank_score("a" + std::to_string(i)) == due("a" + std::to_string(i)));
-  CHECK_FALSE(exists(keys().group(0).unplaced()));
-  CHECK_FALSE(exists(keys().group(0).placed_next(hot::kByEngagement)));
+  CHECK_FALSE(exists(keys().partition(0).unranked()));
+  CHECK_FALSE(exists(keys().partition(0).staging_rank_versions(hot::kByEngagement)));
 }
 
 TEST_CASE_METHOD(Place, "an article that is hidden or removed is not placed by what was counted before",
@@ -176,9 +176,9 @@ TEST_CASE_METHOD(Place, "an article that is hidden or removed is not placed by w
   put(hidden);
   remove("b");
   write_queue.flush();
-  for (const auto& key : {keys().group(0).rank(hot::kByEngagement), keys().group(0).rank(hot::kByViews),
-                          keys().group(0).published(), keys().group(0).placed(hot::kByEngagement),
-                          keys().group(0).placed(hot::kByViews)})
+  for (const auto& key : {keys().partition(0).rank(hot::kByEngagement), keys().partition(0).rank(hot::kByViews),
+                          keys().partition(0).published(), keys().partition(0).rank_versions(hot::kByEngagement),
+                          keys().partition(0).rank_versions(hot::kByViews)})
     CHECK_FALSE(exists(key));
 }
 
@@ -189,8 +189,8 @@ TEST_CASE_METHOD(Place, "versions are kept of members alone", "[placing]") {
     track(track_event("a" + std::to_string(i), "v", i * 1000));
     view(view_event("a" + std::to_string(i), "f"));
   }
-  CHECK(command("HLEN", keys().group(0).placed(hot::kByEngagement)).integer() == 5);
-  CHECK(command("HLEN", keys().group(0).placed(hot::kByViews)).integer() == 5);
+  CHECK(command("HLEN", keys().partition(0).rank_versions(hot::kByEngagement)).integer() == 5);
+  CHECK(command("HLEN", keys().partition(0).rank_versions(hot::kByViews)).integer() == 5);
   remove("a29");
-  CHECK(command("HLEN", keys().group(0).placed(hot::kByEngagement)).integer() == 4);
+  CHECK(command("HLEN", keys().partition(0).rank_versions(hot::kByEngagement)).integer() == 4);
 }

@@ -151,12 +151,12 @@ TEST_CASE("mode = current equals brute force over the raw views", "[property]") 
       world.view(event);
       if (seen_before.insert({article, who}).second) totals[article] += 3;  // the others fall into the window
     }
-    const auto buckets = wait(world.hot->buckets());
+    const auto buckets = run_sync(world.hot->buckets());
     REQUIRE(buckets);
     const UnixSeconds now = world.now();
     hot::CurrentTop merge(*buckets, 10, now, world.settings.views);
     while (const auto read = merge.next_read()) {
-      const auto heads = wait(world.hot->bucket_heads(read->buckets, read->offset, read->count));
+      const auto heads = run_sync(world.hot->bucket_heads(read->buckets, read->offset, read->count));
       REQUIRE(heads);
       std::vector<hot::CurrentMember> members;
       for (const auto& each : *heads)
@@ -210,14 +210,14 @@ TEST_CASE("after random traffic every key is one of ours, of its type, and lives
         world.remove(id);
         break;
       default: {
-        auto list = wait(world.hot->cached_list(engagement_query()));
+        auto list = run_sync(world.hot->cached_list(engagement_query()));
         REQUIRE(list);
         list->json = "[]";
         if (list->state == hot::CachedList::State::kBuild) world.hot->store_list(engagement_query(), *list);
       }
     }
   }
-  REQUIRE(wait(hot::rebuild_rank(world.redis, world.settings, world.keys())));
+  REQUIRE(run_sync(hot::rebuild_rank(world.redis, world.settings, world.keys())));
   std::size_t ours = 0;
   for (const auto& key : world.all_keys()) {
     if (!key.starts_with("site:")) continue;  // what the World put before it had a prefix

@@ -23,11 +23,11 @@ struct RebuildFixture : Fixture {
     }
   }
   hot::Rebuilt rebuild() {
-    auto out = wait(hot::rebuild_rank(redis, settings, keys()));
+    auto out = run_sync(hot::rebuild_rank(redis, settings, keys()));
     REQUIRE(out);
     return *out;
   }
-  bool match() { return *wait(hot::params_match(redis, settings, keys())); }
+  bool match() { return *run_sync(hot::params_match(redis, settings, keys())); }
 };
 
 }  // namespace
@@ -37,15 +37,15 @@ TEST_CASE_METHOD(RebuildFixture, "a rebuilt rank is the one that counting made",
   f.traffic(40);
   const auto before = f.ranks();
   REQUIRE(before.size() == 40);
-  f.command("DEL", f.keys().group(0).rank(hot::kByEngagement), f.keys().group(0).placed(hot::kByEngagement));
+  f.command("DEL", f.keys().partition(0).rank(hot::kByEngagement), f.keys().partition(0).rank_versions(hot::kByEngagement));
   const auto done = f.rebuild();
   CHECK(done.items == 40);
   CHECK(done.ranked == 40);
   CHECK(f.ranks() == before);
   f.rebuild();
   CHECK(f.ranks() == before);
-  CHECK_FALSE(f.exists(f.keys().group(0).rank_next(hot::kByEngagement)));
-  CHECK_FALSE(f.exists(f.keys().rank_lock()));
+  CHECK_FALSE(f.exists(f.keys().partition(0).staging_rank(hot::kByEngagement)));
+  CHECK_FALSE(f.exists(f.keys().rank_rebuild_lock()));
 }
 
 TEST_CASE_METHOD(RebuildFixture, "another half-life is noticed, and rebuilding makes the rank its own",
@@ -83,7 +83,7 @@ TEST_CASE_METHOD(RebuildFixture, "hidden items and items without counters are no
   auto hidden = f.item("a1", f.now());
   hidden.hidden = true;
   f.put(hidden);
-  f.command("ZADD", f.keys().group(0).rank(hot::kByEngagement), 99999, "ghost");
+  f.command("ZADD", f.keys().partition(0).rank(hot::kByEngagement), 99999, "ghost");
   const auto done = f.rebuild();
   CHECK(done.items == 3);
   CHECK(done.ranked == 2);
@@ -92,12 +92,12 @@ TEST_CASE_METHOD(RebuildFixture, "hidden items and items without counters are no
 
 TEST_CASE_METHOD(RebuildFixture, "data of another schema is told from ours and from none", "[rebuild]") {
   auto& f = *this;
-  const auto fits = [&] { return wait(redis::expect_schema(f.redis, f.keys())); };
+  const auto fits = [&] { return run_sync(redis::check_schema(f.redis, f.keys())); };
   CHECK(fits());
   const bool by_event = GENERATE(true, false);
   by_event ? f.traffic(1) : static_cast<void>(f.match());
   CHECK(fits());
-  f.command("HSET", f.keys().rank_meta(), "schema", redis::kSchema + 1);
+  f.command("HSET", f.keys().rank_meta(), "schema", redis::kSchemaVersion + 1);
   CHECK(fits().error().reason == "other_schema");
   f.command("HDEL", f.keys().rank_meta(), "schema");
   REQUIRE_FALSE(fits());
@@ -106,8 +106,8 @@ TEST_CASE_METHOD(RebuildFixture, "data of another schema is told from ours and f
 
 TEST_CASE_METHOD(RebuildFixture, "two rebuilds do not run at once", "[rebuild]") {
   auto& f = *this;
-  f.command("SET", f.keys().rank_lock(), 1, "EX", 60);
-  const auto refused = wait(hot::rebuild_rank(f.redis, f.settings, f.keys()));
+  f.command("SET", f.keys().rank_rebuild_lock(), 1, "EX", 60);
+  const auto refused = run_sync(hot::rebuild_rank(f.redis, f.settings, f.keys()));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "rebuild_running");
 }
@@ -121,7 +121,7 @@ TEST_CASE_METHOD(Fixture, "a prefix with glob characters finds its own items onl
   track(track_event("b", "v", 0));
   settings.redis.key_prefix = "site[1]*:";
   open();
-  const auto done = wait(hot::rebuild_rank(redis, settings, keys()));
+  const auto done = run_sync(hot::rebuild_rank(redis, settings, keys()));
   REQUIRE(done);
   CHECK(done->items == 1);
   CHECK(ids(engagement_query()) == std::vector<std::string>{"a"});
@@ -133,8 +133,8 @@ TEST_CASE_METHOD(Fixture, "thousands of items are rebuilt in batches", "[rebuild
     fill.add("HSET", keys().article("n" + std::to_string(i)), "pv", i + 1, "first", unix_s(now()), "renewed",
              unix_s(now()), "v", 1);
   REQUIRE(redis.call(fill));
-  const auto done = wait(hot::rebuild_rank(redis, settings, keys()));
+  const auto done = run_sync(hot::rebuild_rank(redis, settings, keys()));
   REQUIRE(done);
   CHECK(done->ranked >= 3000);
-  CHECK(command("ZCARD", keys().group(0).rank(hot::kByEngagement)).integer().value_or(0) == 3000);
+  CHECK(command("ZCARD", keys().partition(0).rank(hot::kByEngagement)).integer().value_or(0) == 3000);
 }

@@ -34,7 +34,7 @@ TEST_CASE_METHOD(Fixture, "the first report counts one view, one visitor and its
 
 TEST_CASE_METHOD(Fixture, "the script says what the article has now, and what this report added", "[track]") {
   const std::string reply = text(raw_track(*this, "a", "3333"));
-  const auto parts = redis::words(reply);
+  const auto parts = redis::split_words(reply);
   REQUIRE(parts.size() == 11);
   const std::string now = std::to_string(unix_s(this->now()));
   CHECK(reply.starts_with("1 1 3333 " + now.substr(0, 8)));
@@ -157,18 +157,18 @@ TEST_CASE_METHOD(Fixture,
   raw_track(*this, "old", "0", std::to_string(before.time_since_epoch().count()));
   raw_track(*this, "ahead", "0", std::to_string((now() + seconds{99999}).time_since_epoch().count()));
   CHECK(stats("old").first == before);
-  CHECK(redis::whole(field("ahead", "first")) <= now().time_since_epoch().count());
+  CHECK(redis::to_int(field("ahead", "first")) <= now().time_since_epoch().count());
 }
 
 TEST_CASE_METHOD(Fixture, "with items.unknown = reject an unknown item is an error and leaves nothing",
                  "[track]") {
   settings.items_unknown = "reject";
   open();
-  const auto refused = wait(hot->track(track_event("a", "v", 1000)));
+  const auto refused = run_sync(hot->track(track_event("a", "v", 1000)));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kNotFound);
   CHECK(refused.error().reason == "unknown_item");
-  const auto view_refused = wait(hot->view(view_event("a", "f")));
+  const auto view_refused = run_sync(hot->view(view_event("a", "f")));
   REQUIRE_FALSE(view_refused);
   CHECK(view_refused.error().reason == "unknown_item");
   CHECK(all_keys().empty());
@@ -227,7 +227,7 @@ TEST_CASE_METHOD(Fixture, "counters live thirty days from the last view, renewed
   command("HSET", keys().article("a"), "renewed", now().time_since_epoch().count() - 90000);
   track(track_event("a", "x", 0));
   for (const auto& key : counters) CHECK(ttl(key) > 2591990);
-  CHECK(wait(items->get(ItemId::trusted("a"))).error().reason == "unknown_item");
+  CHECK(run_sync(items->get(ItemId::trusted("a"))).error().reason == "unknown_item");
 }
 
 TEST_CASE_METHOD(Fixture, "an article that was put keeps its date when its counters have expired",
@@ -284,10 +284,10 @@ TEST_CASE_METHOD(Fixture, "the rank never holds more than list.max_members", "[t
   open();
   for (int i = 0; i < 20; ++i) {
     track(track_event("a" + std::to_string(i), "v", i * 1000));
-    CHECK(command("ZCARD", keys().group(0).rank(hot::kByEngagement)).integer().value_or(99) <= 5);
-    CHECK(command("ZCARD", keys().group(0).published()).integer().value_or(99) <= 5);
+    CHECK(command("ZCARD", keys().partition(0).rank(hot::kByEngagement)).integer().value_or(99) <= 5);
+    CHECK(command("ZCARD", keys().partition(0).published()).integer().value_or(99) <= 5);
     view(view_event("a" + std::to_string(i), "f"));
-    CHECK(command("ZCARD", keys().group(0).rank(hot::kByViews)).integer().value_or(99) <= 5);
+    CHECK(command("ZCARD", keys().partition(0).rank(hot::kByViews)).integer().value_or(99) <= 5);
   }
   CHECK(ids(engagement_query()) == std::vector<std::string>{"a19", "a18", "a17", "a16", "a15"});
 }
@@ -317,7 +317,7 @@ TEST_CASE_METHOD(Fixture, "weights of zero give no place in the rank and no infi
   settings.engagement.pv_weight = settings.engagement.uv_weight = 0;
   open();
   CHECK(track(track_event("a", "v", 0)).score == 0);
-  CHECK_FALSE(exists(keys().group(0).rank(hot::kByEngagement)));
+  CHECK_FALSE(exists(keys().partition(0).rank(hot::kByEngagement)));
 }
 
 TEST_CASE_METHOD(Fixture, "an event replayed from before the article's date does not multiply the score",
@@ -342,7 +342,7 @@ TEST_CASE_METHOD(Fixture,
   const auto last_event = now() - seconds{100};
   command("HSET", keys().article("a"), "early", last_event.time_since_epoch().count());
   CHECK(stats("a").first == last_event);
-  REQUIRE(wait(hot::rebuild_rank(redis, settings, keys())));
+  REQUIRE(run_sync(hot::rebuild_rank(redis, settings, keys())));
   CHECK(*rank_score("a") == Approx(hot::rank_key(4, last_event, half_life)).epsilon(1e-14));
   // Its date has come: the date counts again.
   const auto date = now() - seconds{50};

@@ -57,14 +57,14 @@ TEST_CASE_METHOD(Strangers,
   CHECK(ids(engagement_query()).empty());
   CHECK_FALSE(stats(kId).listed);
   CHECK(stats(kId).pv == 9);
-  REQUIRE(wait(hot::rebuild_rank(redis, settings, keys())));
+  REQUIRE(run_sync(hot::rebuild_rank(redis, settings, keys())));
   CHECK(ids(engagement_query()).empty());
 
   CHECK(read(9).effect.listed);
   CHECK(ids(engagement_query()) == std::vector<std::string>{kId});
   CHECK(stats(kId).listed);
   CHECK(ttl(keys().article(kId)) > 2591990);
-  CHECK(command("ZCARD", keys().group(0).unlisted()).integer() == 0);
+  CHECK(command("ZCARD", keys().partition(0).unverified()).integer() == 0);
   // From now on as any other: by visitor and session.
   for (int reader = 0; reader < 3; ++reader) {
     for (int again = 0; again < 2; ++again) {
@@ -93,11 +93,11 @@ TEST_CASE_METHOD(Strangers,
   }
   const auto keys_now = all_keys();
   CHECK(std::set<std::string>(keys_now.begin(), keys_now.end()) ==
-        std::set<std::string>{keys().article(kId), keys().group(0).unlisted()});
+        std::set<std::string>{keys().article(kId), keys().partition(0).unverified()});
   const std::int64_t one = bytes(keys().article(kId));
   // What each more adds to the list of them.
   for (int i = 0; i < 1000; ++i) read(0, "made-up-" + number(10 + i % 90) + number(i));
-  const std::int64_t of_list = bytes(keys().group(0).unlisted()) / 1001;
+  const std::int64_t of_list = bytes(keys().partition(0).unverified()) / 1001;
   INFO(one << " + " << of_list);
   CHECK(one + of_list <= 600);
   CHECK(one > 100);
@@ -149,7 +149,7 @@ TEST_CASE_METHOD(Strangers, "views are counted by network until the tenth, too",
   CHECK(ids(accumulate_query()).empty());
   CHECK(view(viewed(9)).effect.listed);
   CHECK(ids(accumulate_query()) == std::vector<std::string>{kId});
-  CHECK(score(keys().group(0).rank(hot::kByViews), kId) == Approx(30 / std::pow(2, 1.5)));
+  CHECK(score(keys().partition(0).rank(hot::kByViews), kId) == Approx(30 / std::pow(2, 1.5)));
   CHECK(stats(kId).views_total == 30);
   // Of these networks none has reported reading it.
   CHECK(track(track_event(kId, "v", 0)).uv == 1);
@@ -159,7 +159,7 @@ TEST_CASE_METHOD(Strangers, "who may begin no other may read those that are ther
   read(0, "there");
   hot::TrackEvent event = reported(1, "another");
   event.standing.may_begin = false;
-  const auto refused = wait(hot->track(event));
+  const auto refused = run_sync(hot->track(event));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kRateLimited);
   CHECK(refused.error().reason == "too_many_unknown");
@@ -176,14 +176,14 @@ TEST_CASE_METHOD(Strangers, "at most items.unknown_max exist, and those that are
   settings.items_unknown_max = 5;
   open();
   for (int i = 0; i < 5; ++i) read(0, "made-up-" + number(i));
-  const auto refused = wait(hot->track(reported(1, "sixth")));
+  const auto refused = run_sync(hot->track(reported(1, "sixth")));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "too_many_unknown");
-  const auto viewed_refused = wait(hot->view(viewed(1, "sixth")));
+  const auto viewed_refused = run_sync(hot->view(viewed(1, "sixth")));
   REQUIRE_FALSE(viewed_refused);
   CHECK(viewed_refused.error().reason == "too_many_unknown");
   CHECK(read(1, "made-up-0").pv == 2);
-  command("ZADD", keys().group(0).unlisted(), "XX", unix_s(now()) - 1, "made-up-3");
+  command("ZADD", keys().partition(0).unverified(), "XX", unix_s(now()) - 1, "made-up-3");
   CHECK(read(0, "sixth").effect.began);
 }
 
@@ -238,8 +238,8 @@ TEST_CASE_METHOD(Strangers, "who is beyond his network's visitors counts in all 
   }
   CHECK(stats(kId).views_pv == 4);
   CHECK(stats(kId).uv_today == 2);
-  const auto from_network = hot::read_came_from(command("HGETALL", keys().added("v3")));
+  const auto from_network = hot::read_came_from(command("HGETALL", keys().contributions("v3")));
   CHECK(from_network.network == from(0).network);
   CHECK(from_network.beyond == 1);
-  CHECK(hot::read_came_from(command("HGETALL", keys().added("v0"))).beyond == 0);
+  CHECK(hot::read_came_from(command("HGETALL", keys().contributions("v0"))).beyond == 0);
 }

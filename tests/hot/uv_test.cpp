@@ -47,7 +47,7 @@ TEST_CASE_METHOD(Fixture, "UV is within two in a hundred or one of exact for 99 
       field = line.substr(from, comma - from);
       from = comma + 1;
     }
-    const auto counts = wait(hot->track(track_event(fields[2], fields[3], 0, fields[4])));
+    const auto counts = run_sync(hot->track(track_event(fields[2], fields[3], 0, fields[4])));
     REQUIRE(counts);
     auto& visitors = exact[fields[2]];
     visitors.insert(fields[3]);
@@ -93,7 +93,7 @@ TEST_CASE_METHOD(Fixture,
       const bool again = !names.empty() && random() % 4 == 0;
       if (!again) names.push_back(std::to_string(random()));
       const auto counts =
-          wait(hot->track(track_event(id, again ? names[random() % names.size()] : names.back(), 0)));
+          run_sync(hot->track(track_event(id, again ? names[random() % names.size()] : names.back(), 0)));
       REQUIRE(counts);
       if (i >= 300 && i % (visitors / 1000) != 0) continue;
       const std::int64_t estimate = command("PFCOUNT", keys().uv_hll(id)).integer().value_or(0);

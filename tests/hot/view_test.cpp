@@ -149,20 +149,20 @@ TEST_CASE_METHOD(Fixture, "hot:score is the sum of what each view added", "[view
   put(item("a", now() - seconds{5 * 3600}));
   double sum = 0;
   for (int i = 0; i < 50; ++i) sum += view(view_event("a", "f" + std::to_string(i))).score_inc;
-  CHECK(score(keys().group(0).rank(hot::kByViews), "a").value_or(0) == Approx(sum).epsilon(1e-12));
+  CHECK(score(keys().partition(0).rank(hot::kByViews), "a").value_or(0) == Approx(sum).epsilon(1e-12));
 }
 
 TEST_CASE_METHOD(Fixture, "an item's accumulated score goes on after the counters expired", "[view]") {
   put(item("a", now()));
   view(view_event("a", "f"));
   view(view_event("a", "h"));
-  const double before = score(keys().group(0).rank(hot::kByViews), "a").value_or(0);
+  const double before = score(keys().partition(0).rank(hot::kByViews), "a").value_or(0);
   command("HSET", keys().article("a"), "viewed", unix_s(now()) - 30 * 86400);
   CHECK(stats("a").views_pv == 0);
   const double inc = view(view_event("a", "g")).score_inc;
-  CHECK(score(keys().group(0).rank(hot::kByViews), "a").value_or(0) == before + inc);
+  CHECK(score(keys().partition(0).rank(hot::kByViews), "a").value_or(0) == before + inc);
   CHECK(stats("a").views_total == 3);
-  const auto heads = wait(hot->bucket_heads({{now().time_since_epoch().count() / 3600}}, 0, 10));
+  const auto heads = run_sync(hot->bucket_heads({{now().time_since_epoch().count() / 3600}}, 0, 10));
   REQUIRE(heads);
   REQUIRE(heads->size() == 1);
   CHECK(heads->front().total == 3);  // the old total does not hide that the sum began anew
@@ -177,19 +177,19 @@ TEST_CASE_METHOD(Fixture, "a view that is placed late does not undo a later one"
   view(view_event("a", "f2"));
   write_queue.run(early);
   const auto hour = (now() - seconds{7200}).time_since_epoch().count() / 3600;
-  const auto heads = wait(hot->bucket_heads({{hour}}, 0, 10));
+  const auto heads = run_sync(hot->bucket_heads({{hour}}, 0, 10));
   REQUIRE(heads);
   REQUIRE(heads->size() == 1);
   CHECK(heads->front().total == 6);
-  CHECK(score(keys().group(0).rank(hot::kByViews), "a") == rank_score("a", hot::kByViews));
+  CHECK(score(keys().partition(0).rank(hot::kByViews), "a") == rank_score("a", hot::kByViews));
 }
 
 TEST_CASE_METHOD(Fixture, "the index forgets buckets that are gone and bounds that are too high", "[view]") {
-  command("ZADD", keys().group(0).current_index(), 50, 1000, 9, 2000);
-  command("ZADD", keys().group(0).current(1000), 7, "a");
-  command("ZADD", keys().group(0).published(), 1000 * 3600, "a");
-  REQUIRE(wait(hot->bucket_heads({{1000}, {2000}}, 0, 5)));
-  const auto left = wait(hot->buckets());
+  command("ZADD", keys().partition(0).current_bucket_index(), 50, 1000, 9, 2000);
+  command("ZADD", keys().partition(0).current_bucket(1000), 7, "a");
+  command("ZADD", keys().partition(0).published(), 1000 * 3600, "a");
+  REQUIRE(run_sync(hot->bucket_heads({{1000}, {2000}}, 0, 5)));
+  const auto left = run_sync(hot->buckets());
   REQUIRE(left);
   REQUIRE(left->size() == 1);
   CHECK(left->front().name.hour == 1000);
@@ -201,20 +201,20 @@ TEST_CASE_METHOD(Fixture, "a bucket's bound is the greatest total in it, not the
   view(view_event("a", "f1"));
   view(view_event("a", "f2"));
   view(view_event("b", "f1"));
-  const auto bounds = wait(hot->buckets());
+  const auto bounds = run_sync(hot->buckets());
   REQUIRE(bounds);
   REQUIRE(bounds->size() == 1);
   CHECK(bounds->front().best_total == 6);
 }
 
 TEST_CASE_METHOD(Fixture, "a member left in the bucket of another hour is dropped, not served", "[view]") {
-  command("ZADD", keys().group(0).current(1000), 7, "a", 5, "b");
-  command("ZADD", keys().group(0).published(), 1000 * 3600, "b", 2000 * 3600, "a");
-  const auto heads = wait(hot->bucket_heads({{1000}}, 0, 5));
+  command("ZADD", keys().partition(0).current_bucket(1000), 7, "a", 5, "b");
+  command("ZADD", keys().partition(0).published(), 1000 * 3600, "b", 2000 * 3600, "a");
+  const auto heads = run_sync(hot->bucket_heads({{1000}}, 0, 5));
   REQUIRE(heads);
   REQUIRE(heads->size() == 1);
   CHECK(heads->front().item.str() == "b");
-  CHECK_FALSE(score(keys().group(0).current(1000), "a"));
+  CHECK_FALSE(score(keys().partition(0).current_bucket(1000), "a"));
 }
 
 namespace {
@@ -240,17 +240,17 @@ class Between final : public redis::Redis {
 
 TEST_CASE_METHOD(Fixture, "what comes into a bucket while it is tidied up stays, and is within its bound",
                  "[view]") {
-  command("ZADD", keys().group(0).current_index(), 50, 1000);
-  command("ZADD", keys().group(0).current(1000), 7, "a", 5, "b");
-  command("ZADD", keys().group(0).published(), 1000 * 3600, "b", 2000 * 3600, "a");
+  command("ZADD", keys().partition(0).current_bucket_index(), 50, 1000);
+  command("ZADD", keys().partition(0).current_bucket(1000), 7, "a", 5, "b");
+  command("ZADD", keys().partition(0).published(), 1000 * 3600, "b", 2000 * 3600, "a");
   Between slow(redis, [&] {
-    command("ZADD", keys().group(0).published(), 1000 * 3600, "a", 1000 * 3600, "c");  // dated back
-    command("ZADD", keys().group(0).current(1000), 9, "c");
-    command("ZADD", keys().group(0).current_index(), "GT", 9, 1000);
+    command("ZADD", keys().partition(0).published(), 1000 * 3600, "a", 1000 * 3600, "c");  // dated back
+    command("ZADD", keys().partition(0).current_bucket(1000), 9, "c");
+    command("ZADD", keys().partition(0).current_bucket_index(), "GT", 9, 1000);
   });
   hot::RedisHotStore late(slow, deferred->writers, settings, keys(), [] { return std::string("e"); });
-  const auto heads = wait(late.bucket_heads({{1000}}, 0, 5));
+  const auto heads = run_sync(late.bucket_heads({{1000}}, 0, 5));
   REQUIRE(heads);
   CHECK(heads->size() == 3);
-  CHECK(wait(hot->buckets())->front().best_total == 9);
+  CHECK(run_sync(hot->buckets())->front().best_total == 9);
 }

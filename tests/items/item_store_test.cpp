@@ -12,22 +12,22 @@ using namespace freshet::test;
 namespace {
 
 struct ItemFixture : Fixture {
-  std::int64_t epoch() { return redis::whole(text(command("GET", keys().epoch()))); }
+  std::int64_t epoch() { return redis::to_int(text(command("GET", keys().epoch()))); }
   std::vector<std::string> current_ids() {
     std::vector<std::string> out;
-    const auto buckets = wait(hot->buckets());
+    const auto buckets = run_sync(hot->buckets());
     REQUIRE(buckets);
     for (const auto& bucket : *buckets) {
-      const auto heads = wait(hot->bucket_heads({bucket.name}, 0, 100));
+      const auto heads = run_sync(hot->bucket_heads({bucket.name}, 0, 100));
       REQUIRE(heads);
       for (const auto& each : *heads) out.push_back(each.item.str());
     }
     return out;
   }
   std::vector<std::string> newest_ids() {
-    const auto reply = command("ZREVRANGE", keys().group(0).newest(), 0, -1);
+    const auto reply = command("ZREVRANGE", keys().partition(0).newest(), 0, -1);
     std::vector<std::string> out;
-    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(redis::text_at(reply, i));
+    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(redis::string_at(reply, i));
     return out;
   }
   bool listed_anywhere(const std::string& id) {
@@ -63,7 +63,7 @@ TEST_CASE_METHOD(ItemFixture, "an item comes back byte for byte", "[items]") {
   one.tags = {TagName::trusted("swift"), TagName::trusted("软件")};
   one.update_time = now() + seconds{60};
   put(one);
-  const auto got = wait(items->get(one.id));
+  const auto got = run_sync(items->get(one.id));
   REQUIRE(got);
   CHECK(got->title == one.title);
   CHECK(got->text == one.text);
@@ -73,7 +73,7 @@ TEST_CASE_METHOD(ItemFixture, "an item comes back byte for byte", "[items]") {
   CHECK(got->published_at == one.published_at);
   CHECK(got->update_time == one.update_time);
   CHECK_FALSE(got->hidden);
-  const auto cards = wait(items->cards({ItemId::trusted("nobody"), one.id}));
+  const auto cards = run_sync(items->cards({ItemId::trusted("nobody"), one.id}));
   REQUIRE(cards);
   CHECK_FALSE((*cards)[0].known);
   CHECK((*cards)[1].title == one.title);
@@ -81,14 +81,14 @@ TEST_CASE_METHOD(ItemFixture, "an item comes back byte for byte", "[items]") {
 }
 
 TEST_CASE_METHOD(ItemFixture, "an item that was never put or was removed is unknown", "[items]") {
-  CHECK(wait(items->get(ItemId::trusted("a"))).error().reason == "unknown_item");
+  CHECK(run_sync(items->get(ItemId::trusted("a"))).error().reason == "unknown_item");
   put(item("a", now()));
   remove("a");
-  CHECK(wait(items->get(ItemId::trusted("a"))).error().reason == "unknown_item");
-  CHECK_FALSE(wait(items->cards({ItemId::trusted("a")}))->front().known);
+  CHECK(run_sync(items->get(ItemId::trusted("a"))).error().reason == "unknown_item");
+  CHECK_FALSE(run_sync(items->cards({ItemId::trusted("a")}))->front().known);
   CHECK(ttl(keys().item("a")) > 0);
   put(item("a", now()));
-  CHECK(wait(items->get(ItemId::trusted("a"))));
+  CHECK(run_sync(items->get(ItemId::trusted("a"))));
   CHECK(ttl(keys().item("a")) == -1);
 }
 
@@ -100,7 +100,7 @@ TEST_CASE_METHOD(Placed, "a hidden item leaves every list at once and keeps coun
   REQUIRE(f.listed_anywhere("a"));
   f.put(f.news("a", f.now() - seconds{3600}, true));
   CHECK_FALSE(f.listed_anywhere("a"));
-  CHECK_FALSE(f.score(f.keys().group(0).published(), "a"));
+  CHECK_FALSE(f.score(f.keys().partition(0).published(), "a"));
   CHECK(f.listed_anywhere("b"));
   f.read_and_view("a", "v2");
   CHECK_FALSE(f.listed_anywhere("a"));
@@ -120,11 +120,11 @@ TEST_CASE_METHOD(Placed, "an item shown again comes back with all that was count
   f.put(f.news("b", date));
   f.read_and_view("b", "v1");
   f.read_and_view("b", "v2");
-  CHECK(f.score(f.keys().group(0).rank(hot::kByEngagement), "a").value_or(0) ==
-        Approx(f.score(f.keys().group(0).rank(hot::kByEngagement), "b").value_or(1)).epsilon(1e-12));
-  CHECK(f.score(f.keys().group(0).rank(hot::kByViews), "a").value_or(0) ==
-        Approx(f.score(f.keys().group(0).rank(hot::kByViews), "b").value_or(1)).epsilon(1e-3));
-  const auto heads = wait(f.hot->bucket_heads({{date.time_since_epoch().count() / 3600}}, 0, 10));
+  CHECK(f.score(f.keys().partition(0).rank(hot::kByEngagement), "a").value_or(0) ==
+        Approx(f.score(f.keys().partition(0).rank(hot::kByEngagement), "b").value_or(1)).epsilon(1e-12));
+  CHECK(f.score(f.keys().partition(0).rank(hot::kByViews), "a").value_or(0) ==
+        Approx(f.score(f.keys().partition(0).rank(hot::kByViews), "b").value_or(1)).epsilon(1e-3));
+  const auto heads = run_sync(f.hot->bucket_heads({{date.time_since_epoch().count() / 3600}}, 0, 10));
   REQUIRE(heads);
   REQUIRE(heads->size() == 2);
   CHECK((*heads)[0].total == (*heads)[1].total);
@@ -140,14 +140,14 @@ TEST_CASE_METHOD(Placed, "a deleted item leaves every list, and a late report do
   CHECK_FALSE(f.listed_anywhere("a"));
   f.read_and_view("a", "v2");
   CHECK_FALSE(f.listed_anywhere("a"));
-  CHECK(f.command("SCARD", f.keys().group(0).tag("news")).integer().value_or(9) == 0);
+  CHECK(f.command("SCARD", f.keys().partition(0).tagged_items("news")).integer().value_or(9) == 0);
 }
 
 TEST_CASE_METHOD(Placed, "an hour whose last item is deleted, hidden or re-dated leaves the index",
                  "[items]") {
   auto& f = *this;
   const auto hours = [&] {
-    return static_cast<int>(f.command("ZCARD", f.keys().group(0).current_index()).integer().value_or(-1));
+    return static_cast<int>(f.command("ZCARD", f.keys().partition(0).current_bucket_index()).integer().value_or(-1));
   };
   const auto date = f.now() - seconds{40 * 86400};
   for (const char* id : {"a", "b"}) {
@@ -178,11 +178,11 @@ TEST_CASE_METHOD(Placed, "an unknown item that was counted can be removed from e
 TEST_CASE_METHOD(Placed, "a changed publish time re-keys the ranks and moves the bucket", "[items]") {
   auto& f = *this;
   f.read_and_view("a", "v1");
-  const auto fresh = *f.score(f.keys().group(0).rank(hot::kByEngagement), "a");
+  const auto fresh = *f.score(f.keys().partition(0).rank(hot::kByEngagement), "a");
   const auto moved = f.now() - seconds{3 * 86400};
   f.put(f.news("a", moved));
-  CHECK(*f.score(f.keys().group(0).rank(hot::kByEngagement), "a") == Approx(fresh - 3).epsilon(1e-7));
-  const auto heads = wait(f.hot->bucket_heads({{moved.time_since_epoch().count() / 3600}}, 0, 10));
+  CHECK(*f.score(f.keys().partition(0).rank(hot::kByEngagement), "a") == Approx(fresh - 3).epsilon(1e-7));
+  const auto heads = run_sync(f.hot->bucket_heads({{moved.time_since_epoch().count() / 3600}}, 0, 10));
   REQUIRE(heads);
   REQUIRE(heads->size() == 1);
   CHECK(heads->front().published == moved);
@@ -199,19 +199,19 @@ TEST_CASE_METHOD(Placed, "the newest items stand by date, at most a thousand of 
   CHECK(newest() == std::vector<std::string>{"young", "old"});
   this->put(this->news("young", this->now() - seconds{5}, true));
   CHECK(newest() == std::vector<std::string>{"old"});
-  REQUIRE(wait(this->items->remove(ItemId::trusted("old"))));
+  REQUIRE(run_sync(this->items->remove(ItemId::trusted("old"))));
   CHECK(newest().empty());
 
   this->put(this->news("later", this->now() + seconds{5000}));
   const auto date = this->now() + seconds{9000};
   this->put(this->news("later", date));
-  CHECK(this->score(this->keys().group(0).newest(), "later") ==
+  CHECK(this->score(this->keys().partition(0).newest(), "later") ==
         static_cast<double>(date.time_since_epoch().count()));
 
   std::vector<items::Item> many;
   for (int i = 0; i < 1005; ++i)
     many.push_back(this->news("n" + std::to_string(i), this->now() - seconds{i + 60}));
-  REQUIRE(wait(this->items->put_many(many)));
+  REQUIRE(run_sync(this->items->put_many(many)));
   CHECK(newest().size() == 1001);  // what is dated ahead is one more
   CHECK(newest().front() == "later");
   CHECK(newest().back() == "n999");
@@ -243,12 +243,12 @@ TEST_CASE_METHOD(Placed, "a view that is placed after its item was hidden or re-
   f.put(f.news("a", date, true));
   f.put(f.news("b", date - seconds{86400}));
   f.write_queue.flush();
-  CHECK(*f.score(f.keys().group(0).rank(hot::kByEngagement), "b") == Approx(*f.rank_score("b")));
-  CHECK(*f.score(f.keys().group(0).published(), "b") == static_cast<double>(unix_s(date) - 86400));
-  CHECK_FALSE(f.score(f.keys().group(0).current(date.time_since_epoch().count() / 3600), "b"));
+  CHECK(*f.score(f.keys().partition(0).rank(hot::kByEngagement), "b") == Approx(*f.rank_score("b")));
+  CHECK(*f.score(f.keys().partition(0).published(), "b") == static_cast<double>(unix_s(date) - 86400));
+  CHECK_FALSE(f.score(f.keys().partition(0).current_bucket(date.time_since_epoch().count() / 3600), "b"));
   CHECK_FALSE(f.listed_anywhere("a"));
   CHECK(f.current_ids() == std::vector<std::string>{"b"});
-  CHECK(wait(f.hot->bucket_heads({{date.time_since_epoch().count() / 3600}}, 0, 10))->empty());
+  CHECK(run_sync(f.hot->bucket_heads({{date.time_since_epoch().count() / 3600}}, 0, 10))->empty());
 }
 
 TEST_CASE_METHOD(Placed, "the epoch moves when a list could be wrong, and only then", "[items]") {
@@ -256,7 +256,7 @@ TEST_CASE_METHOD(Placed, "the epoch moves when a list could be wrong, and only t
   f.put(f.news("a", f.now()));
   CHECK(f.epoch() == 0);  // in no list yet
   f.read_and_view("a", "v");
-  auto same = *wait(f.items->get(ItemId::trusted("a")));
+  auto same = *run_sync(f.items->get(ItemId::trusted("a")));
   f.put(same);
   CHECK(f.epoch() == 0);
   same.title = "Another title";
@@ -302,13 +302,13 @@ TEST_CASE_METHOD(ItemFixture, "an item changed by another writer in between is r
   second.tags = {TagName::trusted("sport")};
   Interrupted slow(redis, [&] { put(news("a", now())); });
   items::RedisItemStore late(slow, settings, keys());
-  REQUIRE(wait(late.put(second)));
-  CHECK(command("SCARD", keys().group(0).tag("news")).integer().value_or(9) == 0);
-  CHECK(command("SCARD", keys().group(0).tag("sport")).integer().value_or(9) == 1);
-  CHECK(wait(items->get(ItemId::trusted("a")))->published_at == second.published_at);
+  REQUIRE(run_sync(late.put(second)));
+  CHECK(command("SCARD", keys().partition(0).tagged_items("news")).integer().value_or(9) == 0);
+  CHECK(command("SCARD", keys().partition(0).tagged_items("sport")).integer().value_or(9) == 1);
+  CHECK(run_sync(items->get(ItemId::trusted("a")))->published_at == second.published_at);
   // The last entry is the item as it stays, behind one of the attempt that found it changed.
-  CHECK(command("XLEN", keys().group(0).stream()).integer().value_or(0) == 3);
-  const auto last = command("XREVRANGE", keys().group(0).stream(), "+", "-", "COUNT", 1);
+  CHECK(command("XLEN", keys().partition(0).stream()).integer().value_or(0) == 3);
+  const auto last = command("XREVRANGE", keys().partition(0).stream(), "+", "-", "COUNT", 1);
   std::map<std::string, std::string> fields;
   for (std::size_t i = 0; i + 1 < last[0][1].size(); i += 2)
     fields[std::string(last[0][1][i].text())] = last[0][1][i + 1].text();
@@ -321,18 +321,18 @@ TEST_CASE_METHOD(ItemFixture, "of an item that comes many times in one call the 
     many.push_back(item("a", now() - seconds{i}));
     many.back().tags = {TagName::trusted("tag" + std::to_string(i))};
   }
-  REQUIRE(wait(items->put_many(many)));
-  CHECK(wait(items->get(ItemId::trusted("a")))->tags == many.back().tags);
-  CHECK(command("SCARD", keys().group(0).tag("tag19")).integer().value_or(9) == 1);
-  CHECK(command("SCARD", keys().group(0).tag("tag18")).integer().value_or(9) == 0);
+  REQUIRE(run_sync(items->put_many(many)));
+  CHECK(run_sync(items->get(ItemId::trusted("a")))->tags == many.back().tags);
+  CHECK(command("SCARD", keys().partition(0).tagged_items("tag19")).integer().value_or(9) == 1);
+  CHECK(command("SCARD", keys().partition(0).tagged_items("tag18")).integer().value_or(9) == 0);
 }
 
 TEST_CASE_METHOD(ItemFixture, "a thousand and more items are put in one call", "[items]") {
   std::vector<items::Item> many;
   for (int i = 0; i < 1203; ++i) many.push_back(news("n" + std::to_string(i), now()));
-  REQUIRE(wait(items->put_many(many)));
-  CHECK(command("SCARD", keys().group(0).tag("news")).integer().value_or(0) == 1203);
-  CHECK(wait(items->get(ItemId::trusted("n1202"))));
+  REQUIRE(run_sync(items->put_many(many)));
+  CHECK(command("SCARD", keys().partition(0).tagged_items("news")).integer().value_or(0) == 1203);
+  CHECK(run_sync(items->get(ItemId::trusted("n1202"))));
 }
 
 // --- The recorder's stream
@@ -343,14 +343,14 @@ using Entry = std::map<std::string, std::string>;
 
 struct Streamed : Placed {
   std::vector<Entry> entries() {
-    const auto reply = this->command("XRANGE", this->keys().group(0).stream(), "-", "+");
+    const auto reply = this->command("XRANGE", this->keys().partition(0).stream(), "-", "+");
     std::vector<Entry> out;
     for (std::size_t i = 0; i < reply.size(); ++i) {
       const auto entry = reply[i];
       const auto fields = entry[1];
       Entry one;
       for (std::size_t k = 0; k + 1 < fields.size(); k += 2)
-        one.emplace(redis::text_at(fields, k), redis::text_at(fields, k + 1));
+        one.emplace(redis::string_at(fields, k), redis::string_at(fields, k + 1));
       out.push_back(std::move(one));
     }
     return out;
@@ -400,36 +400,36 @@ TEST_CASE_METHOD(Streamed, "when the stream is full a write is refused and chang
   f.open();
   f.put(f.news("b", f.now()));
   const auto before = f.keys_now();
-  const auto old = *wait(f.items->get(ItemId::trusted("a")));
+  const auto old = *run_sync(f.items->get(ItemId::trusted("a")));
   auto changed = old;
   changed.title = "Another";
   changed.tags = {TagName::trusted("sport")};
   for (const auto& outcome :
-       {wait(f.items->put(changed)), wait(f.items->put_many({changed, f.news("c", f.now())})),
-        wait(f.items->remove(ItemId::trusted("a")))}) {
+       {run_sync(f.items->put(changed)), run_sync(f.items->put_many({changed, f.news("c", f.now())})),
+        run_sync(f.items->remove(ItemId::trusted("a")))}) {
     REQUIRE_FALSE(outcome);
     CHECK(outcome.error().code == ErrorCode::kUnavailable);
     CHECK(outcome.error().reason == "stream_full");
   }
   CHECK(f.keys_now() == before);
-  CHECK(wait(f.items->get(ItemId::trusted("a")))->title == old.title);
+  CHECK(run_sync(f.items->get(ItemId::trusted("a")))->title == old.title);
   CHECK(f.entries().size() == 2);
   // The recorder has caught up.
-  f.command("XTRIM", f.keys().group(0).stream(), "MAXLEN", 1);
+  f.command("XTRIM", f.keys().partition(0).stream(), "MAXLEN", 1);
   f.put(changed);
-  CHECK(wait(f.items->get(ItemId::trusted("a")))->title == "Another");
+  CHECK(run_sync(f.items->get(ItemId::trusted("a")))->title == "Another");
 }
 
 TEST_CASE_METHOD(Streamed, "items that the recorder has already are put without the stream",
                  "[items][stream]") {
   auto& f = *this;
   f.settings.recorder.stream_max_len = 1;
-  f.command("XADD", f.keys().group(0).stream(), "*", "op", "delete", "id", "x");
+  f.command("XADD", f.keys().partition(0).stream(), "*", "op", "delete", "id", "x");
   items::RedisItemStore silent(f.redis, f.settings, f.keys(), items::RedisItemStore::Tell::kNobody);
-  REQUIRE(wait(silent.put_many({f.news("a", f.now()), f.news("b", f.now(), true)})));
-  REQUIRE(wait(silent.remove(ItemId::trusted("b"))));
+  REQUIRE(run_sync(silent.put_many({f.news("a", f.now()), f.news("b", f.now(), true)})));
+  REQUIRE(run_sync(silent.remove(ItemId::trusted("b"))));
   CHECK(f.entries().size() == 1);
-  CHECK(wait(f.items->get(ItemId::trusted("a"))));
+  CHECK(run_sync(f.items->get(ItemId::trusted("a"))));
 }
 
 TEST_CASE_METHOD(Placed, "an item is in no list before its date, and in every one from then on", "[items]") {
@@ -449,10 +449,10 @@ TEST_CASE_METHOD(Placed, "an item is in no list before its date, and in every on
   f.put(f.news("a", date));  // again, with what was counted
   CHECK(lists("a") == 0);
   CHECK(lists("shown") == 5);
-  CHECK(wait(f.items->cards({ItemId::trusted("a")}))->front().dark(f.now()));
+  CHECK(run_sync(f.items->cards({ItemId::trusted("a")}))->front().dark(f.now()));
   f.wait_for(date);
   CHECK(lists("a") == 5);
-  CHECK_FALSE(wait(f.items->cards({ItemId::trusted("a")}))->front().dark(f.now()));
+  CHECK_FALSE(run_sync(f.items->cards({ItemId::trusted("a")}))->front().dark(f.now()));
 }
 
 TEST_CASE_METHOD(ItemFixture,
@@ -466,17 +466,17 @@ TEST_CASE_METHOD(ItemFixture,
   CHECK(epoch() == before + 1);
   put(item("a", now()));
   CHECK(epoch() == before + 2);
-  CHECK_FALSE(score(keys().group(0).hidden(), "a"));
+  CHECK_FALSE(score(keys().partition(0).hidden(), "a"));
 }
 
 TEST_CASE_METHOD(ItemFixture, "items that are dated ahead do not crowd out the newest", "[items]") {
   for (int i = 0; i < 3; ++i) put(item("now" + std::to_string(i), now()));
   redis::Pipeline many;
   for (int i = 0; i < 1200; ++i)
-    many.add("ZADD", keys().group(0).newest(), (now() + seconds{3600}).time_since_epoch().count(),
+    many.add("ZADD", keys().partition(0).newest(), (now() + seconds{3600}).time_since_epoch().count(),
              "ahead" + std::to_string(i));
   REQUIRE(redis.call(many));
   put(item("last", now()));
-  CHECK(score(keys().group(0).newest(), "now0"));
+  CHECK(score(keys().partition(0).newest(), "now0"));
   CHECK(newest_ids().size() == 1204);
 }

@@ -38,11 +38,11 @@ struct Readers : Fixture {
   }
   void look_at(const std::string& item, const std::string& reader = "reader",
                readers::ViewKind kind = readers::ViewKind::kTopic) {
-    REQUIRE(wait(store().viewed(view_of(item, reader, kind))));
+    REQUIRE(run_sync(store().viewed(view_of(item, reader, kind))));
   }
   std::vector<readers::Viewed> views(const std::string& reader = "reader",
                                      readers::ViewKind kind = readers::ViewKind::kTopic) {
-    auto out = wait(store().views(ReaderId::trusted(reader), kind));
+    auto out = run_sync(store().views(ReaderId::trusted(reader), kind));
     REQUIRE(out);
     return *out;
   }
@@ -53,39 +53,39 @@ struct Readers : Fixture {
     return out;
   }
   Result<void> interact(const readers::ReaderEvent& one) {
-    auto answers = wait(store().interact({one}));
+    auto answers = run_sync(store().interact({one}));
     REQUIRE(answers);
     REQUIRE(answers->size() == 1);
     return answers->front();
   }
   Result<void> dismiss(const std::string& item, const std::string& reason = {}, const std::string& id = {}) {
-    return wait(store().dismiss({kReader, ItemId::trusted(item), reason, EventId::trusted(id)}));
+    return run_sync(store().dismiss({kReader, ItemId::trusted(item), reason, EventId::trusted(id)}));
   }
   readers::ReaderState read(const ReaderId& reader = kReader) {
-    auto out = wait(store().read(reader));
+    auto out = run_sync(store().read(reader));
     REQUIRE(out);
     return *out;
   }
   // How many views the hash of times knows; what it says of clearing is no view.
   std::int64_t times(const std::string& reader = "reader") {
-    const auto fields = command("HKEYS", keys().views_at(reader));
+    const auto fields = command("HKEYS", keys().view_times(reader));
     std::int64_t out = 0;
     for (std::size_t i = 0; i < fields.size(); ++i)
-      out += redis::text_at(fields, i).find(':') == std::string_view::npos ? 0 : 1;
+      out += redis::string_at(fields, i).find(':') == std::string_view::npos ? 0 : 1;
     return out;
   }
   // Each entry as "op=… reader=…", oldest first.
   std::vector<std::string> told() {
-    const auto entries = command("XRANGE", keys().group(0).stream(), "-", "+");
+    const auto entries = command("XRANGE", keys().partition(0).stream(), "-", "+");
     std::vector<std::string> out;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       const auto fields = entries[i][1];
       std::string line;
       for (std::size_t j = 0; j + 1 < fields.size(); j += 2)
         line.append(line.empty() ? "" : " ")
-            .append(redis::text_at(fields, j))
+            .append(redis::string_at(fields, j))
             .append("=")
-            .append(redis::text_at(fields, j + 1));
+            .append(redis::string_at(fields, j + 1));
       out.push_back(std::move(line));
     }
     return out;

@@ -54,8 +54,8 @@ TEST_CASE("what was lost between an effect, its entry and its memory is made who
   Troubled troubled(site.redis);
   readers::RedisReaderStore store(troubled, site.write_queue, site.settings, site.keys(), [] { return "e"; });
   const auto act = [&]() -> Result<void> {
-    if (dismisses) return wait(store.dismiss({kReader, ItemId::trusted("a"), "", EventId::trusted("e")}));
-    const auto answers = wait(store.interact({site.event("a", Interaction::kLike, UnixSeconds::max(), "e")}));
+    if (dismisses) return run_sync(store.dismiss({kReader, ItemId::trusted("a"), "", EventId::trusted("e")}));
+    const auto answers = run_sync(store.interact({site.event("a", Interaction::kLike, UnixSeconds::max(), "e")}));
     return answers ? answers->front() : tl::unexpected(answers.error());
   };
   troubled.lost_behind = behind;
@@ -73,7 +73,7 @@ TEST_CASE("what a reader views while their history is cleared or merged into ano
   CAPTURE(clears);
   Readers site;
   for (const char* item : {"old", "again"}) site.look_at(item);
-  const std::string times = site.keys().views_at("reader");
+  const std::string times = site.keys().view_times("reader");
   site.command("HSET", times, "t:old", 5, "t:again", 6);
   Troubled troubled(site.redis);
   readers::RedisReaderStore store(troubled, site.write_queue, site.settings, site.keys(), [] { return "e"; });
@@ -82,9 +82,9 @@ TEST_CASE("what a reader views while their history is cleared or merged into ano
     for (const char* item : {"again", "new"}) site.look_at(item);
   };
   if (clears)
-    REQUIRE(wait(store.clear_views(kReader, ViewKind::kTopic, std::nullopt)));
+    REQUIRE(run_sync(store.clear_views(kReader, ViewKind::kTopic, std::nullopt)));
   else
-    REQUIRE(wait(store.merge_views(kReader, ReaderId::trusted("other"))));
+    REQUIRE(run_sync(store.merge_views(kReader, ReaderId::trusted("other"))));
   CHECK(site.history() == Names{"new", "again"});
   if (!clears) CHECK(site.history("other") == Names{"again", "old"});
 }
@@ -102,16 +102,16 @@ TEST_CASE("an older view that another worker's spool applies while the history i
   troubled.before = [&] {
     readers::View view = site.view_of("late");
     view.at = now;
-    REQUIRE(wait(site.store().viewed(view)));
+    REQUIRE(run_sync(site.store().viewed(view)));
   };
-  REQUIRE(wait(store.clear_views(kReader, ViewKind::kTopic, now)));
+  REQUIRE(run_sync(store.clear_views(kReader, ViewKind::kTopic, now)));
   CHECK(site.history().empty());
 }
 
 TEST_CASE("an event that came twice in one request is applied once", "[readers]") {
   Readers site;
   const auto answers =
-      wait(site.store().interact({site.event("a", Interaction::kLike, UnixSeconds::max(), "e"),
+      run_sync(site.store().interact({site.event("a", Interaction::kLike, UnixSeconds::max(), "e"),
                                   site.event("b", Interaction::kLike, UnixSeconds::max(), "e")}));
   REQUIRE(answers);
   CHECK(((*answers)[0] && (*answers)[1]));
@@ -125,9 +125,9 @@ TEST_CASE("a dismissal from a spool that meets its undoing half way stays undone
   const UnixSeconds then = site.now() - seconds{10};
   troubled.trips = 1;  // after it looked
   troubled.before = [&] {
-    REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted("a"), std::nullopt)));
+    REQUIRE(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted("a"), std::nullopt)));
   };
-  REQUIRE(wait(store.dismiss({kReader, ItemId::trusted("a"), "", EventId::trusted("e"), then})));
+  REQUIRE(run_sync(store.dismiss({kReader, ItemId::trusted("a"), "", EventId::trusted("e"), then})));
   CHECK(site.read().dismissed.empty());
 }
 
@@ -136,16 +136,16 @@ TEST_CASE("reloading one topic ten times leaves the others in the history", "[re
   for (const char* item : {"a", "b"}) site.look_at(item);
   for (int i = 0; i < 10; ++i) site.look_at("a");
   CHECK(site.history() == Names{"a", "b"});
-  CHECK(site.command("TYPE", site.keys().views_of(ViewKind::kTopic, "reader")).string().value() == "list");
+  CHECK(site.command("TYPE", site.keys().view_history(ViewKind::kTopic, "reader")).string().value() == "list");
 }
 
 TEST_CASE("a view that is repeated under its event id changes nothing for a day", "[readers]") {
   Readers site;
   auto first = Readers::view_of("a");
   first.event = EventId::trusted("e");
-  REQUIRE(wait(site.store().viewed(first)));
+  REQUIRE(run_sync(site.store().viewed(first)));
   site.look_at("b");
-  REQUIRE(wait(site.store().viewed(first)));
+  REQUIRE(run_sync(site.store().viewed(first)));
   site.store().viewed_behind(first);
   REQUIRE(site.store().viewed_later(first));
   CHECK(site.history() == Names{"b", "a"});
@@ -154,11 +154,11 @@ TEST_CASE("a view that is repeated under its event id changes nothing for a day"
   CHECK(site.read().done.size() == 1);
   auto others = first;
   others.reader = ReaderId::trusted("other");
-  REQUIRE(wait(site.store().viewed(others)));
+  REQUIRE(run_sync(site.store().viewed(others)));
   CHECK(site.history("other") == Names{"a"});
-  site.command("ZADD", site.keys().reader_events("reader"),
+  site.command("ZADD", site.keys().reader_event_ids("reader"),
                (site.now() - seconds{86401}).time_since_epoch().count(), "view:e");
-  REQUIRE(wait(site.store().viewed(first)));
+  REQUIRE(run_sync(site.store().viewed(first)));
   CHECK(site.history() == Names{"a", "b"});
 }
 
@@ -174,7 +174,7 @@ TEST_CASE("a history that another program wrote shows each item once, and is as 
   Readers site;
   site.settings.history.size = 3;
   site.renew();
-  const auto list = site.keys().views_of(ViewKind::kTopic, "reader");
+  const auto list = site.keys().view_history(ViewKind::kTopic, "reader");
   site.command("RPUSH", list, "a", "a", "b", "a", "b", "c", "d");
   CHECK(site.history() == Names{"a", "b", "c"});
   CHECK(ids_of(site.read().topics) == Names{"a", "b", "c"});
@@ -188,8 +188,8 @@ TEST_CASE("replies have a history of their own, and both expire with the hash of
   site.look_at("b", "reader", ViewKind::kReply);
   CHECK(site.history() == Names{"a"});
   CHECK(site.history("reader", ViewKind::kReply) == Names{"b"});
-  for (const auto& key : {site.keys().views_of(ViewKind::kTopic, "reader"),
-                          site.keys().views_of(ViewKind::kReply, "reader"), site.keys().views_at("reader")}) {
+  for (const auto& key : {site.keys().view_history(ViewKind::kTopic, "reader"),
+                          site.keys().view_history(ViewKind::kReply, "reader"), site.keys().view_times("reader")}) {
     CHECK(site.ttl(key) > site.settings.history.ttl.count() - 60);
     CHECK(site.ttl(key) <= site.settings.history.ttl.count());
   }
@@ -205,9 +205,9 @@ TEST_CASE("a time leaves the hash with its item, also when a list has run out be
   site.renew();
   for (const char* item : {"a", "b", "c"}) site.look_at(item);
   CHECK(site.times() == 2);
-  CHECK_FALSE(site.command("HEXISTS", site.keys().views_at("reader"), "t:a").integer().value());
+  CHECK_FALSE(site.command("HEXISTS", site.keys().view_times("reader"), "t:a").integer().value());
   site.look_at("r", "reader", ViewKind::kReply);
-  site.command("DEL", site.keys().views_of(ViewKind::kTopic, "reader"));  // as its TTL does
+  site.command("DEL", site.keys().view_history(ViewKind::kTopic, "reader"));  // as its TTL does
   site.look_at("d");
   CHECK(site.times() == 2);
   CHECK(site.read().topics.size() == 1);
@@ -230,11 +230,11 @@ TEST_CASE("a history is capped, distinct and newest first after any sequence of 
     const ViewKind kind = pick(2) == 0 ? ViewKind::kTopic : ViewKind::kReply;
     const unsigned what = pick(20);
     if (what == 0) {
-      REQUIRE(wait(site.store().clear_views(ReaderId::trusted(reader), kind, std::nullopt)));
+      REQUIRE(run_sync(site.store().clear_views(ReaderId::trusted(reader), kind, std::nullopt)));
       model[{reader, kind}].clear();
     } else if (what == 1) {
       const std::string to = who[pick(2)];
-      REQUIRE(wait(site.store().merge_views(ReaderId::trusted(reader), ReaderId::trusted(to))));
+      REQUIRE(run_sync(site.store().merge_views(ReaderId::trusted(reader), ReaderId::trusted(to))));
       for (const ViewKind each : {ViewKind::kTopic, ViewKind::kReply}) {
         if (reader == to) continue;
         auto& list = model[{to, each}];
@@ -271,11 +271,11 @@ TEST_CASE("a merged history runs out when its newest view would have", "[readers
   Readers site;
   site.look_at("a", "guest");
   const auto old = site.now() - site.settings.history.ttl + seconds{1000};
-  site.command("HSET", site.keys().views_at("guest"), "t:a", old.time_since_epoch().count());
-  REQUIRE(wait(site.store().merge_views(ReaderId::trusted("guest"), kReader)));
+  site.command("HSET", site.keys().view_times("guest"), "t:a", old.time_since_epoch().count());
+  REQUIRE(run_sync(site.store().merge_views(ReaderId::trusted("guest"), kReader)));
   CHECK(site.history() == Names{"a"});
   CHECK(site.history("guest").empty());
-  for (const auto& key : {site.keys().views_of(ViewKind::kTopic, "reader"), site.keys().views_at("reader")}) {
+  for (const auto& key : {site.keys().view_history(ViewKind::kTopic, "reader"), site.keys().view_times("reader")}) {
     CHECK(site.ttl(key) <= 1000);
     CHECK(site.ttl(key) > 900);
   }
@@ -288,7 +288,7 @@ TEST_CASE("a view that waited in the spool takes its place by time, once, and ne
   REQUIRE(site.store().viewed_later(site.view_of("late")));
   REQUIRE(site.store().viewed_later(site.view_of("again")));
   const std::int64_t now = wall_now().time_since_epoch().count();
-  site.command("HSET", site.keys().views_at("reader"), "t:old", now - 100, "t:new", now + 5, "t:again",
+  site.command("HSET", site.keys().view_times("reader"), "t:old", now - 100, "t:new", now + 5, "t:again",
                now + 9);
   for (int i = 0; i < 2; ++i) {
     site.write_queue.replay();
@@ -302,11 +302,11 @@ TEST_CASE("clearing that waited in the spool forgets what was seen before it onl
   for (const char* item : {"before", "after"}) site.look_at(item);
   site.look_at("reply", "reader", ViewKind::kReply);
   REQUIRE(site.store().clear_views_later(kReader, ViewKind::kTopic));
-  site.command("HSET", site.keys().views_at("reader"), "t:after", wall_now().time_since_epoch().count() + 50);
+  site.command("HSET", site.keys().view_times("reader"), "t:after", wall_now().time_since_epoch().count() + 50);
   site.write_queue.replay();
   CHECK(site.history() == Names{"after"});
   CHECK(site.history("reader", ViewKind::kReply) == Names{"reply"});
-  REQUIRE(wait(site.store().clear_views(kReader, ViewKind::kTopic, std::nullopt)));
+  REQUIRE(run_sync(site.store().clear_views(kReader, ViewKind::kTopic, std::nullopt)));
   CHECK(site.history().empty());
   CHECK(site.times() == 1);
 }
@@ -315,11 +315,11 @@ TEST_CASE("clearing up to a time that is still to come forgets what was seen unt
   Readers site;
   site.look_at("before");
   const UnixSeconds to_come = std::chrono::floor<seconds>(wall_now()) + std::chrono::hours(1);
-  REQUIRE(wait(site.store().clear_views(kReader, ViewKind::kTopic, to_come)));
+  REQUIRE(run_sync(site.store().clear_views(kReader, ViewKind::kTopic, to_come)));
   CHECK(site.history().empty());
   // A view that waited in a spool counts if it is later than this.
-  const auto until = site.command("HGET", site.keys().views_at("reader"), "t");
-  CHECK(seconds{redis::whole(until.text())} <= site.now().time_since_epoch());
+  const auto until = site.command("HGET", site.keys().view_times("reader"), "t");
+  CHECK(seconds{redis::to_int(until.text())} <= site.now().time_since_epoch());
 }
 
 TEST_CASE("what was seen before the history was cleared does not come back from a spool", "[readers]") {
@@ -334,10 +334,10 @@ TEST_CASE("what was seen before the history was cleared does not come back from 
       site.write_queue.replay();
       site.write_queue.spooled = std::move(earlier);
     } else {
-      REQUIRE(wait(site.store().clear_views(kReader, ViewKind::kTopic, std::nullopt)));
+      REQUIRE(run_sync(site.store().clear_views(kReader, ViewKind::kTopic, std::nullopt)));
     }
-    CHECK(site.ttl(site.keys().views_at("reader")) > 0);
-    REQUIRE(wait(site.store().merge_views(ReaderId::trusted("guest"), kReader)));
+    CHECK(site.ttl(site.keys().view_times("reader")) > 0);
+    REQUIRE(run_sync(site.store().merge_views(ReaderId::trusted("guest"), kReader)));
     site.write_queue.replay();
     CHECK(site.history().empty());
     CHECK(site.history("reader", ViewKind::kReply) == Names{"answered"});
@@ -379,7 +379,7 @@ TEST_CASE("the same event again changes nothing for a day", "[readers]") {
   REQUIRE(site.interact(site.event("a", Interaction::kLike, t + seconds{9}, "e1")));
   CHECK(site.read().done[0].at == t);
   CHECK(site.told().size() == 1);
-  const std::string events = site.keys().reader_events("reader");
+  const std::string events = site.keys().reader_event_ids("reader");
   CHECK(site.ttl(events) > 86400 - 60);
   const std::int64_t old = site.now().time_since_epoch().count() - 86401;
   site.command("ZADD", events, old, "e1", old, "e0");
@@ -396,23 +396,23 @@ TEST_CASE("a full stream refuses interactions and feedback before anything is wr
   site.settings.recorder.stream_max_len = 2;
   site.renew();
   const auto answers =
-      wait(site.store().interact({site.event("a", Interaction::kLike), site.event("b", Interaction::kLike),
+      run_sync(site.store().interact({site.event("a", Interaction::kLike), site.event("b", Interaction::kLike),
                                   site.event("c", Interaction::kLike, UnixSeconds::max(), "e")}));
   REQUIRE(answers);
   CHECK(((*answers)[0] && (*answers)[1]));
   CHECK((*answers)[2].error().reason == "stream_full");
   CHECK(site.dismiss("d").error().reason == "stream_full");
-  CHECK(wait(site.store().undo_dismissal(kReader, ItemId::trusted("d"), std::nullopt)).error().reason ==
+  CHECK(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted("d"), std::nullopt)).error().reason ==
         "stream_full");
   CHECK(site.read().done.size() == 2);
   CHECK(site.read().dismissed.empty());
-  CHECK_FALSE(site.exists(site.keys().reader_events("reader")));
+  CHECK_FALSE(site.exists(site.keys().reader_event_ids("reader")));
   CHECK(site.told().size() == 2);
   // What was acknowledged while Redis was away waits for room.
   REQUIRE(site.store().interact_later(site.event("c", Interaction::kLike)));
-  const auto kept = redis::fields_of(site.write_queue.spooled.front().bytes());
-  CHECK(is_unavailable(wait(readers::apply(site.store(), kept)).error()));
-  site.command("XTRIM", site.keys().group(0).stream(), "MAXLEN", "0");
+  const auto kept = redis::decode_fields(site.write_queue.spooled.front().bytes());
+  CHECK(is_unavailable(run_sync(readers::apply(site.store(), kept)).error()));
+  site.command("XTRIM", site.keys().partition(0).stream(), "MAXLEN", "0");
   site.write_queue.replay();
   CHECK(site.read().done.size() == 3);
 }
@@ -423,13 +423,13 @@ TEST_CASE("with items.unknown = reject what was never put is refused, alone", "[
   site.renew();
   site.put(site.item("known", UnixSeconds{seconds{1700000000}}));
   const std::size_t before = site.told().size();
-  const auto answers = wait(site.store().interact(
+  const auto answers = run_sync(site.store().interact(
       {site.event("none", Interaction::kLike), site.event("known", Interaction::kLike)}));
   REQUIRE(answers);
   CHECK((*answers)[0].error().reason == "unknown_item");
   CHECK((*answers)[1]);
   CHECK(site.told().size() == before + 1);
-  CHECK(wait(site.store().viewed(site.view_of("none"))).error().code == ErrorCode::kNotFound);
+  CHECK(run_sync(site.store().viewed(site.view_of("none"))).error().code == ErrorCode::kNotFound);
   CHECK(site.dismiss("none").error().reason == "unknown_item");
   site.look_at("known");
   CHECK(site.dismiss("known"));
@@ -445,8 +445,8 @@ TEST_CASE("a dismissal lasts feedback.ttl, is undone, and remembers its reason",
   REQUIRE(site.dismiss("a", "seen it: 100 %"));
   REQUIRE(site.dismiss("b"));
   const std::string key = site.keys().not_interested("reader"),
-                    why = site.keys().not_interested_why("reader");
-  CHECK(redis::text_at(site.command("HMGET", why, "a"), 0) == "seen it: 100 %");
+                    why = site.keys().not_interested_reasons("reader");
+  CHECK(redis::string_at(site.command("HMGET", why, "a"), 0) == "seen it: 100 %");
   CHECK(site.ttl(key) > site.settings.feedback.ttl.count() - 60);
   CHECK(site.ttl(why) > site.settings.feedback.ttl.count() - 60);
   const auto stale = site.now() - site.settings.feedback.ttl - seconds{1};
@@ -457,7 +457,7 @@ TEST_CASE("a dismissal lasts feedback.ttl, is undone, and remembers its reason",
   CHECK_FALSE(site.exists(why));
   for (const char* item : {"d", "e"}) REQUIRE(site.dismiss(item, "why"));
   CHECK(site.read().dismissed.size() == 3);
-  REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted("e"), std::nullopt)));
+  REQUIRE(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted("e"), std::nullopt)));
   CHECK_FALSE(site.score(key, "e"));
   CHECK(site.command("HLEN", why).integer().value() == 1);
   const auto told = site.told();
@@ -474,7 +474,7 @@ TEST_CASE("feedback that waited in the spool is applied once and bows to what ca
   site.command("ZADD", key, wall_now().time_since_epoch().count() + 50, "b");
   site.write_queue.replay();
   CHECK(site.read().dismissed.size() == 2);
-  REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted("a"), std::nullopt)));
+  REQUIRE(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted("a"), std::nullopt)));
   site.write_queue.replay();  // a batch whose reply was lost
   CHECK(ids_of(site.read().dismissed) == Names{"b"});
 }
@@ -482,7 +482,7 @@ TEST_CASE("feedback that waited in the spool is applied once and bows to what ca
 TEST_CASE("a dismissal from before it was undone does not come back from a spool", "[readers]") {
   Readers site;
   REQUIRE(site.store().dismiss_later({kReader, ItemId::trusted("a"), "", {}}));
-  REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted("a"), std::nullopt)));
+  REQUIRE(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted("a"), std::nullopt)));
   site.write_queue.replay();
   CHECK(site.read().dismissed.empty());
   REQUIRE(site.dismiss("a"));
@@ -500,22 +500,22 @@ TEST_CASE("a reader with a million interactions stays small", "[readers][long]")
     batch.push_back(site.event("item" + std::to_string(i), Interaction::kLike,
                                UnixSeconds{seconds{start + i}}, i % 5 == 0 ? "e" + std::to_string(i) : ""));
     if (batch.size() < kBatch) continue;
-    const auto answers = wait(site.store().interact(batch));
+    const auto answers = run_sync(site.store().interact(batch));
     REQUIRE(answers);
     REQUIRE(std::all_of(answers->begin(), answers->end(), [](auto& one) { return one.has_value(); }));
     batch.clear();
-    site.command("XTRIM", site.keys().group(0).stream(), "MAXLEN", 0);
+    site.command("XTRIM", site.keys().partition(0).stream(), "MAXLEN", 0);
   }
   const auto state = site.read();
   REQUIRE(state.done.size() == static_cast<std::size_t>(site.settings.interactions.max_kept));
   CHECK(state.done.front().item.str() == "item" + std::to_string(events - 1));
   CHECK(site.command("ZCARD", site.keys().interactions("reader")).integer().value() ==
         site.settings.interactions.max_kept);
-  CHECK(site.command("ZCARD", site.keys().reader_events("reader")).integer().value() == 10000);
+  CHECK(site.command("ZCARD", site.keys().reader_event_ids("reader")).integer().value() == 10000);
   CHECK(site.bytes(site.keys().interactions("reader")) < 100 * 1024);
   CHECK(state.earlier->size() >= static_cast<std::size_t>(site.settings.interactions.max_archived()));
-  CHECK(site.bytes(site.keys().earlier("reader")) < 512 * 1024);  // 215 KB, and what APPEND allocates beyond
-  CHECK(site.bytes(site.keys().reader_events("reader")) < 2 * 1024 * 1024);
+  CHECK(site.bytes(site.keys().archived_interactions("reader")) < 512 * 1024);  // 215 KB, and what APPEND allocates beyond
+  CHECK(site.bytes(site.keys().reader_event_ids("reader")) < 2 * 1024 * 1024);
 }
 
 TEST_CASE("what a reader did long ago is still known by its fingerprint, in one round trip", "[readers]") {
@@ -557,7 +557,7 @@ TEST_CASE("what a reader did long ago is still known by its fingerprint, in one 
   for (int i = 1; i < 20; ++i) CHECK(excluded(i));
   CHECK_FALSE(excluded(20));
   CHECK(site.read().earlier->size() == 9);
-  CHECK(site.ttl(site.keys().earlier("reader")) == site.ttl(site.keys().interactions("reader")));
+  CHECK(site.ttl(site.keys().archived_interactions("reader")) == site.ttl(site.keys().interactions("reader")));
   // Going round and round displaces nothing.
   for (int round = 1; round < 20; ++round) {
     for (int i = 1; i < 20; ++i) act(1000 * round + i, Interaction::kReply);
@@ -571,7 +571,7 @@ TEST_CASE("what a reader did long ago is still known by its fingerprint, in one 
 
   Counted counted(site.redis);
   readers::RedisReaderStore reads(counted, site.write_queue, site.settings, site.keys(), [] { return "e"; });
-  REQUIRE(wait(reads.read(kReader)));
+  REQUIRE(run_sync(reads.read(kReader)));
   CHECK(counted.trips == 1);
 }
 
@@ -581,9 +581,9 @@ TEST_CASE("the memory of a history stays what the header says", "[readers]") {
     site.settings.history.size = size;
     site.renew();
     const auto bytes = [&] {
-      return site.bytes(site.keys().views_of(ViewKind::kTopic, "reader")) +
-             site.bytes(site.keys().views_of(ViewKind::kReply, "reader")) +
-             site.bytes(site.keys().views_at("reader"));
+      return site.bytes(site.keys().view_history(ViewKind::kTopic, "reader")) +
+             site.bytes(site.keys().view_history(ViewKind::kReply, "reader")) +
+             site.bytes(site.keys().view_times("reader"));
     };
     for (int i = 0; i < 3 * size; ++i) site.look_at(std::to_string(10000000 + i));
     const std::int64_t topics = bytes();
@@ -596,12 +596,12 @@ TEST_CASE("the memory of a history stays what the header says", "[readers]") {
 
 TEST_CASE("what a plain list of another program holds is read, without times", "[readers]") {
   Readers site;
-  site.command("RPUSH", site.keys().views_of(ViewKind::kTopic, "reader"), "7", "8");
+  site.command("RPUSH", site.keys().view_history(ViewKind::kTopic, "reader"), "7", "8");
   CHECK(site.history() == Names{"7", "8"});
   CHECK(site.views().front().at == UnixSeconds());
   site.look_at("8");
   CHECK(site.history() == Names{"8", "7"});
-  REQUIRE(wait(site.store().merge_views(kReader, ReaderId::trusted("other"))));
+  REQUIRE(run_sync(site.store().merge_views(kReader, ReaderId::trusted("other"))));
   CHECK(site.history("other") == Names{"8", "7"});
 }
 
@@ -620,11 +620,11 @@ TEST_CASE("every id of the corpora is kept as it is", "[readers]") {
     if (!id || std::find(kept.begin(), kept.end(), id->str()) != kept.end()) continue;
     kept.push_back(id->str());
     const ReaderId reader = ReaderId::trusted(id->str());
-    REQUIRE(wait(site.store().viewed({reader, *id, ViewKind::kReply})));
-    const auto answers = wait(site.store().interact(
+    REQUIRE(run_sync(site.store().viewed({reader, *id, ViewKind::kReply})));
+    const auto answers = run_sync(site.store().interact(
         {{reader, *id, Interaction::kReply, UnixSeconds::max(), EventId::trusted(id->str())}}));
     REQUIRE((answers && answers->front()));
-    REQUIRE(wait(site.store().dismiss({reader, *id, std::string(each.text()), {}})));
+    REQUIRE(run_sync(site.store().dismiss({reader, *id, std::string(each.text()), {}})));
     const auto state = site.read(reader);
     REQUIRE(ids_of(state.replies) == Names{id->str()});
     REQUIRE((state.done.size() == 1 && state.done[0].item == *id));
@@ -637,14 +637,14 @@ TEST_CASE("in a cluster what a reader does stands in the stream of the reader's 
   Readers site;
   site.partitions = 16;
   site.renew();
-  const unsigned readers_own = site.keys().group_of(kReader.view());
+  const unsigned readers_own = site.keys().partition_of(kReader.view());
   std::string item = "a";
-  while (site.keys().group_of(item) == readers_own) item += "a";
+  while (site.keys().partition_of(item) == readers_own) item += "a";
   REQUIRE(site.interact(Readers::event(item, readers::Interaction::kReply)));
   REQUIRE(site.dismiss(item));
-  REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted(item), std::nullopt)));
+  REQUIRE(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted(item), std::nullopt)));
   for (unsigned g = 0; g < site.partitions; ++g) {
     INFO(g);
-    CHECK(site.command("XLEN", site.keys().group(g).stream()).integer() == (g == readers_own ? 3 : 0));
+    CHECK(site.command("XLEN", site.keys().partition(g).stream()).integer() == (g == readers_own ? 3 : 0));
   }
 }

@@ -63,7 +63,7 @@ struct Site : Fixture {
   }
   std::shared_ptr<const recommend::Suggestions> suggest(std::vector<readers::Done> done = {},
                                                         std::vector<ItemId> unwanted = {}) {
-    auto out = wait(recommender->suggest({std::move(done), std::move(unwanted), nullptr}, now()));
+    auto out = run_sync(recommender->suggest({std::move(done), std::move(unwanted), nullptr}, now()));
     REQUIRE(out);
     return *out;
   }
@@ -156,7 +156,7 @@ TEST_CASE_METHOD(Site, "what the reader did long ago takes no candidate's place"
   recommend::Profile profile{{did("roses1")}, {id("roses2")}, nullptr};
   profile.earlier = std::make_shared<const std::unordered_set<std::uint64_t>>(
       std::unordered_set<std::uint64_t>{fingerprint("roses0"), fingerprint("roses3"), fingerprint("other")});
-  const auto suggested = wait(recommender->suggest(profile, now()));
+  const auto suggested = run_sync(recommender->suggest(profile, now()));
   REQUIRE(suggested);
   auto names = ids(**suggested);
   std::sort(names.begin(), names.end());
@@ -238,20 +238,20 @@ TEST_CASE_METHOD(Site, "while Redis is away the last copy serves, and without on
                  "[recommender]") {
   CHECK(recommender->suggest_stale({}, now()) == nullptr);
   RedisServer other;
-  redis::SyncRedis lost(other.endpoint(), milliseconds{5000}, redis::kAllScripts);
+  redis::BlockingRedis lost(other.endpoint(), milliseconds{5000}, redis::kAllScripts);
   recommend::TrendReader reader(lost, settings, keys());
   recommend::MappedRecommender mine(reader, *served, settings);
   redis::Pipeline put_one;
-  put_one.add("ZADD", keys().group(0).newest(), 1, "a")
+  put_one.add("ZADD", keys().partition(0).newest(), 1, "a")
       .add("HSET", keys().item("a"), "published_at", 1, "title", "A");
   REQUIRE(lost.call(put_one));
-  REQUIRE(wait(mine.suggest({}, now())));
+  REQUIRE(run_sync(mine.suggest({}, now())));
   other.stop();
-  const auto last = wait(mine.suggest({}, now()));
+  const auto last = run_sync(mine.suggest({}, now()));
   REQUIRE(last);
   CHECK((*last)->all().size() == 1);
   recommend::MappedRecommender fresh(reader, *served, settings);
-  const auto none = wait(fresh.suggest({}, now()));
+  const auto none = run_sync(fresh.suggest({}, now()));
   REQUIRE_FALSE(none);
   CHECK(none.error().code == ErrorCode::kUnavailable);
 }

@@ -25,7 +25,7 @@ struct Erasing : Fixture {
   // Asks as core/readers/users.cpp does.
   void ask(const std::string& reader, const std::string& job) {
     command("HSET", keys().job(job), "state", "queued");
-    command("XADD", keys().group_with(reader).stream(), "*", "op", "erase", "reader", reader, "job", job);
+    command("XADD", keys().partition_for(reader).stream(), "*", "op", "erase", "reader", reader, "job", job);
   }
   template <class... Args>
   std::string text(const Args&... args) {
@@ -37,14 +37,14 @@ struct Erasing : Fixture {
     const std::string prefix = settings.redis.key_prefix;
     const std::string visitor = hashes.visitor(ReaderId::trusted(reader));
     for (const redis::KeyPattern& pattern : redis::kKeyPatterns) {
-      if (pattern.about == redis::About::kNobody) continue;
+      if (pattern.subject == redis::Subject::kNone) continue;
       for (const std::string& name : {reader, visitor}) {
-        const std::string key = prefix + filled(pattern.pattern, pattern.part, name);
+        const std::string key = prefix + filled(pattern.pattern, pattern.segment, name);
         INFO(key);
         CHECK(keys().pattern_of(key) == &pattern);
-        if (pattern.about == redis::About::kMembers && pattern.type == "zset")
+        if (pattern.subject == redis::Subject::kMembers && pattern.type == "zset")
           command("ZADD", key, "1", name, "2", "somebody");
-        else if (pattern.about == redis::About::kMembers)
+        else if (pattern.subject == redis::Subject::kMembers)
           command("SADD", key, name, "somebody");
         else if (pattern.type == "string")
           command("SET", key, "1");
@@ -60,8 +60,8 @@ struct Erasing : Fixture {
   }
   // Whether the name's key is there, or the name in the key of many.
   bool holds(const redis::KeyPattern& pattern, const std::string& name) {
-    const std::string key = settings.redis.key_prefix + filled(pattern.pattern, pattern.part, name);
-    if (pattern.about != redis::About::kMembers) return command("EXISTS", key).integer() == 1;
+    const std::string key = settings.redis.key_prefix + filled(pattern.pattern, pattern.segment, name);
+    if (pattern.subject != redis::Subject::kMembers) return command("EXISTS", key).integer() == 1;
     return pattern.type == "zset" ? command("ZSCORE", key, name).number().has_value()
                                   : command("SISMEMBER", key, name).integer() == 1;
   }
@@ -135,13 +135,13 @@ TEST_CASE_METHOD(Fixture, "what readers did and do not want is recorded in its o
   did("a", "x", 10, 'p');
   did("b", "x", 20);
   const auto dismiss = [&](const char* reader, const char* item, const char* at) {
-    command("XADD", keys().group(0).stream(), "*", "op", "dismiss", "reader", reader, "item", item, "at", at,
+    command("XADD", keys().partition(0).stream(), "*", "op", "dismiss", "reader", reader, "item", item, "at", at,
             "reason", "not for me");
   };
   dismiss("a", "x", "5");
   dismiss("a", "y", "6");
-  command("XADD", keys().group(0).stream(), "*", "op", "undismiss", "reader", "a", "item", "x", "at", "5");
-  command("XADD", keys().group(0).stream(), "*", "op", "dismiss", "reader", "b", "item", "z", "at", "7");
+  command("XADD", keys().partition(0).stream(), "*", "op", "undismiss", "reader", "a", "item", "x", "at", "5");
+  command("XADD", keys().partition(0).stream(), "*", "op", "dismiss", "reader", "b", "item", "z", "at", "7");
   REQUIRE(settles());
   CHECK(interactions() == std::vector<std::string>{"a x p 10", "b x l 20"});
   SqliteShell shell(settings.recorder.database);
@@ -153,7 +153,7 @@ TEST_CASE_METHOD(Fixture, "what readers did and do not want is recorded in its o
 
 TEST_CASE_METHOD(Fixture, "an entry of a reader that makes no sense is left out, whatever follows it is not",
                  "[recorder]") {
-  const auto bad = [&](auto... fields) { command("XADD", keys().group(0).stream(), "*", fields...); };
+  const auto bad = [&](auto... fields) { command("XADD", keys().partition(0).stream(), "*", fields...); };
   bad("op", "interaction", "reader", "a:b", "item", "x", "kind", "l", "at", "1");
   bad("op", "interaction", "reader", "a", "item", "", "kind", "l", "at", "1");
   bad("op", "interaction", "reader", "a", "item", "x", "kind", "like", "at", "1");
@@ -186,7 +186,7 @@ TEST_CASE_METHOD(
     did(kOther, "item" + std::to_string(i), i);
   }
   for (const std::string& reader : {kReader, kOther})
-    command("XADD", keys().group(0).stream(), "*", "op", "follow", "reader", reader, "author", "ann", "at",
+    command("XADD", keys().partition(0).stream(), "*", "op", "follow", "reader", reader, "author", "ann", "at",
             "1");
   REQUIRE(everything().find(kReader + "\n") != std::string::npos);
   ask(kReader, "j1");
@@ -201,12 +201,12 @@ TEST_CASE_METHOD(
         kOther + " ann");
   std::size_t kept = 0;
   for (const redis::KeyPattern& each : redis::kKeyPatterns) {
-    if (each.about == redis::About::kNobody) continue;
+    if (each.subject == redis::Subject::kNone) continue;
     for (const std::string& name : {kOther, of_other}) kept += holds(each, name);
   }
   CHECK(kept == 2U * static_cast<std::size_t>(std::count_if(
                          redis::kKeyPatterns.begin(), redis::kKeyPatterns.end(),
-                         [](const auto& each) { return each.about != redis::About::kNobody; })));
+                         [](const auto& each) { return each.about != redis::Subject::kNone; })));
   const std::string epoch = keys().seen_epoch(hashes.epoch(ReaderId::trusted(kReader)));
   CHECK(command("GET", epoch).string() == "1");
   CHECK(*command("TTL", epoch).integer() > 8 * 86400);
@@ -228,9 +228,9 @@ TEST_CASE_METHOD(Erasing,
   auto spool = redis::Spool::open(std::filesystem::path(settings.spool.path) / "1.spool", 1 << 20);
   REQUIRE(spool);
   redis::Pipeline late;
-  late.add("XADD", keys().group(0).stream(), "*", "op", "interaction", "reader", kReader, "item", "late",
+  late.add("XADD", keys().partition(0).stream(), "*", "op", "interaction", "reader", kReader, "item", "late",
            "kind", "l", "at", "9");
-  REQUIRE((*spool)->append(redis::StoredEvent("interaction").add(kReader).add("late").bytes()));
+  REQUIRE((*spool)->append(redis::SpoolRecord("interaction").add(kReader).add("late").bytes()));
   did(kReader, "early", 1);
   ask(kReader, "j");
   put(item("a", "Put meanwhile"));

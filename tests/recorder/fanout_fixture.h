@@ -27,12 +27,12 @@ struct Publishing : Fixture {
   }
 
   void follow(const std::string& reader, const std::string& author = "ann") {
-    const auto ok = wait(follows->follow(ReaderId::trusted(reader), AuthorId::trusted(author)));
+    const auto ok = run_sync(follows->follow(ReaderId::trusted(reader), AuthorId::trusted(author)));
     INFO((ok ? "" : ok.error().detail));
     REQUIRE(ok);
   }
   void unfollow(const std::string& reader, const std::string& author = "ann") {
-    REQUIRE(wait(follows->unfollow(ReaderId::trusted(reader), AuthorId::trusted(author))));
+    REQUIRE(run_sync(follows->unfollow(ReaderId::trusted(reader), AuthorId::trusted(author))));
   }
   // r0 … follow the author, without a word to the recorder.
   void followers(int count, const std::string& author = "ann") {
@@ -40,8 +40,8 @@ struct Publishing : Fixture {
       Names some;
       redis::Pipeline command;
       for (int i = from; i < std::min(count, from + 500); ++i) some.push_back("r" + std::to_string(i));
-      timeline::append_push(command, keys().readers_of(author), std::nullopt, {some.begin(), some.end()});
-      for (const auto& each : some) command.add("ZADD", keys().authors_of(each), 0, author);
+      timeline::append_push(command, keys().followers(author), std::nullopt, {some.begin(), some.end()});
+      for (const auto& each : some) command.add("ZADD", keys().followed_authors(each), 0, author);
       REQUIRE(redis.call(command));
     }
   }
@@ -49,7 +49,7 @@ struct Publishing : Fixture {
   std::string publish(const Names& what, const std::string& author = "ann") {
     std::vector<ItemId> ids;
     for (const auto& each : what) ids.push_back(ItemId::trusted(each));
-    const auto job = wait(follows->publish(AuthorId::trusted(author), ids));
+    const auto job = run_sync(follows->publish(AuthorId::trusted(author), ids));
     REQUIRE(job);
     return *job;
   }
@@ -58,7 +58,7 @@ struct Publishing : Fixture {
   Names timeline(const std::string& reader) {
     const auto reply = command("ZRANGEBYSCORE", timeline_key(reader), "(0", "+inf");
     Names out;
-    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(redis::text_at(reply, i));
+    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(redis::string_at(reply, i));
     return out;
   }
   std::string field(const std::string& job, const std::string& name) {

@@ -55,7 +55,7 @@ TEST_CASE("who leaves while a step pushes to them has nothing of it", "[recorder
   f.followers(4);
   const auto job = f.publish({"a"});
   recorder::Pusher pusher(f.settings, f.server.endpoint());
-  pusher.add(recorder::read_batch(f.command("XRANGE", f.keys().group(0).stream(), "-", "+"), 0).fanouts);
+  pusher.add(recorder::read_batch(f.command("XRANGE", f.keys().partition(0).stream(), "-", "+"), 0).fanouts);
   // A paused Redis answers who looks, and does what writes in the order in which it came.
   const auto waiting = [&](int count) {
     return comes([&] {
@@ -65,9 +65,9 @@ TEST_CASE("who leaves while a step pushes to them has nothing of it", "[recorder
   };
   f.command("CLIENT", "PAUSE", 60000, "WRITE");
   std::thread leaving([&] {
-    redis::SyncRedis other(f.server.endpoint(), seconds(60), {});
+    redis::BlockingRedis other(f.server.endpoint(), seconds(60), {});
     redis::Pipeline leave;
-    leave.add("ZREM", f.keys().readers_of("ann"), "r1");
+    leave.add("ZREM", f.keys().followers("ann"), "r1");
     CHECK(other.call_all(leave));
   });
   CHECK(waiting(1));
@@ -87,7 +87,7 @@ TEST_CASE("of two recorders at one job, of which one knows it not, neither serve
   Publishing f;
   f.followers(350);
   const auto job = f.publish({"a"});
-  const auto entries = f.command("XRANGE", f.keys().group(0).stream(), "-", "+");
+  const auto entries = f.command("XRANGE", f.keys().partition(0).stream(), "-", "+");
   const auto batch = recorder::read_batch(entries, 0);
   REQUIRE(batch.fanouts.size() == 1);
   recorder::Pusher one(f.settings, f.server.endpoint()), two(f.settings, f.server.endpoint());

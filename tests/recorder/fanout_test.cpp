@@ -65,8 +65,8 @@ TEST_CASE("a timeline of another type is one that failed, and the others get wha
 
 TEST_CASE("a job that can never be done says that it failed, and those behind it go on", "[recorder]") {
   Publishing f;
-  f.command("SET", f.keys().readers_of("eve"), "no list");
-  f.command("XADD", f.keys().group(0).stream(), "*", "op", "fanout", "author", "eve", "items", "a", "upto",
+  f.command("SET", f.keys().followers("eve"), "no list");
+  f.command("XADD", f.keys().partition(0).stream(), "*", "op", "fanout", "author", "eve", "items", "a", "upto",
             "9", "job", "never");
   f.followers(5);
   const auto job = f.publish({"a"});
@@ -80,7 +80,7 @@ TEST_CASE("a job that can never be done says that it failed, and those behind it
 TEST_CASE("entries of jobs that make no sense are left out", "[recorder]") {
   Publishing f;
   const auto bad = [&](auto... fields) {
-    f.command("XADD", f.keys().group(0).stream(), "*", "op", "fanout", fields...);
+    f.command("XADD", f.keys().partition(0).stream(), "*", "op", "fanout", fields...);
   };
   bad("author", "a:b", "items", "x", "upto", "1", "job", "j");
   bad("author", "a", "items", "", "upto", "1", "job", "j");
@@ -88,8 +88,8 @@ TEST_CASE("entries of jobs that make no sense are left out", "[recorder]") {
   bad("author", "a", "items", "x", "upto", "-1", "job", "j");
   bad("author", "a", "items", "x", "upto", "many", "job", "j");
   bad("author", "a", "items", "x", "upto", "1");
-  f.command("XADD", f.keys().group(0).stream(), "*", "op", "follow", "reader", "r", "author", "a");
-  f.command("XADD", f.keys().group(0).stream(), "*", "op", "unfollow", "reader", "r", "author", "");
+  f.command("XADD", f.keys().partition(0).stream(), "*", "op", "follow", "reader", "r", "author", "a");
+  f.command("XADD", f.keys().partition(0).stream(), "*", "op", "unfollow", "reader", "r", "author", "");
   f.run();
   REQUIRE(f.settles());
   CHECK(comes([&] { return f.shared->report.malformed.load() == 8; }));
@@ -165,8 +165,8 @@ TEST_CASE("between the steps of a job the recorder goes on with what else stands
   f.command("SLOWLOG", "RESET");
   const auto job = f.publish({"a"});
   f.did("somebody", "x", 1);
-  const auto entries = f.command("XRANGE", f.keys().group(0).stream(), "-", "+");
-  const std::string entry(redis::text_at(entries[1], 0));
+  const auto entries = f.command("XRANGE", f.keys().partition(0).stream(), "-", "+");
+  const std::string entry(redis::string_at(entries[1], 0));
   f.run();
   REQUIRE(f.over(job));
   f.command("CONFIG", "SET", "slowlog-log-slower-than", -1);
@@ -178,11 +178,11 @@ TEST_CASE("between the steps of a job the recorder goes on with what else stands
     const auto words = log[i][3];
     const auto has = [&](std::string_view word, std::size_t from = 0) {
       for (std::size_t k = from; k < words.size(); ++k) {
-        if (redis::text_at(words, k) == word) return true;
+        if (redis::string_at(words, k) == word) return true;
       }
       return false;
     };
-    if (has(f.keys().readers_of("ann")) && has("ZRANGEBYSCORE")) steps.push_back(i);
+    if (has(f.keys().followers("ann")) && has("ZRANGEBYSCORE")) steps.push_back(i);
     if (has(scripts::kStreamAck.sha1) && has(entry, kIds)) acknowledged.push_back(i);
     if (has("XREADGROUP") && has("BLOCK")) blocked.push_back(i);
   }
@@ -199,7 +199,7 @@ TEST_CASE("an erasure is done when no job keeps in the stream what the reader di
   const auto job = f.publish({"a"});
   f.did("to-be-forgotten", "x", 1);
   f.command("HSET", f.keys().job("e"), "state", "queued");
-  f.command("XADD", f.keys().group(0).stream(), "*", "op", "erase", "reader", "to-be-forgotten", "job", "e");
+  f.command("XADD", f.keys().partition(0).stream(), "*", "op", "erase", "reader", "to-be-forgotten", "job", "e");
   f.run();
   std::string before;
   REQUIRE(comes([&] {
@@ -208,7 +208,7 @@ TEST_CASE("an erasure is done when no job keeps in the stream what the reader di
     return erased;
   }));
   CHECK(before == "done");
-  CHECK(f.command("XRANGE", f.keys().group(0).stream(), "-", "+").size() == 0);
+  CHECK(f.command("XRANGE", f.keys().partition(0).stream(), "-", "+").size() == 0);
 }
 
 TEST_CASE("ten thousand followers are pushed to by one job", "[recorder]") {
@@ -236,7 +236,7 @@ TEST_CASE("beyond fanout.max_push nothing is pushed: the item stands where reade
   CHECK(f.having("a", 10).empty());
   const auto highest = f.command("ZSCORE", f.keys().pull_outbox("ann"), "a").number().value_or(-1);
   CHECK(highest > 0);
-  CHECK(f.command("ZSCORE", f.keys().pulled(), "ann").number() == highest);
+  CHECK(f.command("ZSCORE", f.keys().pull_authors(), "ann").number() == highest);
   CHECK(f.command("ZSCORE", f.keys().outbox("ann"), "a").number().has_value());
 }
 

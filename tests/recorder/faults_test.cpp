@@ -69,7 +69,7 @@ TEST_CASE_METHOD(
     CHECK(comes(
         [&] { return shared->report.lag_entries.load() == 20 && shared->report.lag_age_ms.load() > 0; }));
     put_some("Until full", 20);
-    const auto refused = wait(items->put(item("x", "Refused")));
+    const auto refused = run_sync(items->put(item("x", "Refused")));
     REQUIRE_FALSE(refused);
     CHECK(refused.error().reason == "stream_full");
     shell.run("ROLLBACK");
@@ -341,7 +341,7 @@ TEST_CASE_METHOD(Faults, "a Redis that lost what the database has is noted, once
   SECTION("a crash came between the note and the group") {
     stop();
     server.flush_all();
-    command("SET", keys().lost(), "1");
+    command("SET", keys().data_lost_at(), "1");
     run();
     REQUIRE(comes([&] { return noted_loss().size() > 1; }));
   }
@@ -377,18 +377,18 @@ TEST_CASE_METHOD(Faults, "a Redis that lost its items has them back, and whoever
   REQUIRE(comes([&] { return noted_loss().empty(); }));
   for (const auto& [id, expected] : model) {
     INFO(id);
-    const auto there = wait(items->get(ItemId::trusted(id)));
+    const auto there = run_sync(items->get(ItemId::trusted(id)));
     REQUIRE(there);
     CHECK(there->title == expected.title);
   }
-  CHECK_FALSE(wait(items->get(ItemId::trusted("deleted"))));
+  CHECK_FALSE(run_sync(items->get(ItemId::trusted("deleted"))));
   CHECK_FALSE(command("ZSCORE", keys().interactions("ann"), "l:i7").is_nil());
   check_all();
 }
 
 TEST_CASE_METHOD(Faults, "a database that knows of nothing recorded finds no loss", "[recorder]") {
   put_some("Before");
-  SECTION("Redis is new") { command("DEL", keys().group(0).stream()), model.clear(); }
+  SECTION("Redis is new") { command("DEL", keys().partition(0).stream()), model.clear(); }
   SECTION("Redis has a stream without a group") {}
   SECTION("Redis has a stream and a group, of a database that was deleted") {
     run();
@@ -446,7 +446,7 @@ TEST_CASE_METHOD(Faults, "what is held is not acknowledged before all of it came
     return comes([&] {
       const auto log = command("ACL", "LOG");  // a row: names and values; of count, reason, context, object …
       for (std::size_t i = 0; i < log.size(); ++i) {
-        if (redis::text_at(log[i], 7) == what) return log[i][1].integer().value_or(0) >= times;
+        if (redis::string_at(log[i], 7) == what) return log[i][1].integer().value_or(0) >= times;
       }
       return false;
     });
@@ -461,7 +461,7 @@ TEST_CASE_METHOD(Faults, "what is held is not acknowledged before all of it came
     REQUIRE(settles());
     stop();
     for (int i = 0; i < 6; ++i) put(item("a", "Version " + std::to_string(++version)));
-    command("XREADGROUP", "GROUP", "recorder", "recorder", "STREAMS", keys().group(0).stream(),
+    command("XREADGROUP", "GROUP", "recorder", "recorder", "STREAMS", keys().partition(0).stream(),
             ">");  // as the one before it
     allow("-xreadgroup");
     run();
@@ -488,10 +488,10 @@ TEST_CASE_METHOD(Faults, "a recorder whose Redis hangs says so, and ends when it
 }
 
 TEST_CASE_METHOD(Faults, "a stream's key of another type is waited for", "[recorder]") {
-  command("SET", keys().group(0).stream(), "in the way");
+  command("SET", keys().partition(0).stream(), "in the way");
   run();
   REQUIRE(waits_for(RecorderPauseReason::kRedisUnavailable));
-  command("DEL", keys().group(0).stream());
+  command("DEL", keys().partition(0).stream());
   put_some("After");
   REQUIRE(settles());
   check_all();

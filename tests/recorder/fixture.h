@@ -34,7 +34,7 @@
 
 namespace freshet::test {
 
-using redis::wait;
+using redis::run_sync;
 
 #ifdef __SANITIZE_THREAD__
 constexpr std::chrono::seconds kPatience{600};
@@ -156,7 +156,7 @@ struct Recording {
 struct Fixture : Recording {
   RedisServer& server;
   Folder folder;
-  redis::SyncRedis redis{server.endpoint(), milliseconds(10000), redis::kAllScripts};
+  redis::BlockingRedis redis{server.endpoint(), milliseconds(10000), redis::kAllScripts};
   std::unique_ptr<items::RedisItemStore> items;
   std::map<std::string, items::Item> model;  // what was acknowledged
 
@@ -200,13 +200,13 @@ struct Fixture : Recording {
   }
   void put(const items::Item& one) { put_many({one}); }
   void put_many(const std::vector<items::Item>& many) {
-    const auto ok = wait(items->put_many(many));
+    const auto ok = run_sync(items->put_many(many));
     INFO((ok ? "" : ok.error().detail));
     REQUIRE(ok);
     for (const auto& each : many) model[each.id.str()] = each;
   }
   void remove(const std::string& id) {
-    REQUIRE(wait(items->remove(ItemId::trusted(id))));
+    REQUIRE(run_sync(items->remove(ItemId::trusted(id))));
     model.erase(id);
   }
 
@@ -231,7 +231,7 @@ struct Fixture : Recording {
   std::int64_t backlog() {
     const redis::Keys names = keys();
     std::int64_t sum = 0;
-    for (const redis::GroupKeys& each : names.every_group()) {
+    for (const redis::PartitionKeys& each : names.partitions()) {
       const auto length = command("XLEN", each.stream()).integer();
       if (!length) return -1;
       sum += *length;
@@ -241,7 +241,7 @@ struct Fixture : Recording {
   std::int64_t pending() {
     const redis::Keys names = keys();
     std::int64_t sum = 0;
-    for (const redis::GroupKeys& each : names.every_group()) {
+    for (const redis::PartitionKeys& each : names.partitions()) {
       const auto reply = command("XPENDING", each.stream(), "recorder");
       const auto count = reply[0].integer();
       if (!count) return -1;
@@ -254,7 +254,7 @@ struct Fixture : Recording {
 
   void did(const std::string& reader, const std::string& one, std::int64_t at, char kind = 'l') {
     const std::string letter(1, kind), second = std::to_string(at);
-    command("XADD", keys().group_with(reader).stream(), "*", "op", "interaction", "reader", reader, "item",
+    command("XADD", keys().partition_for(reader).stream(), "*", "op", "interaction", "reader", reader, "item",
             one, "kind", letter, "at", second);
   }
   // "reader item letter at" of every interaction that was kept, sorted.

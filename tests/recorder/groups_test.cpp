@@ -20,9 +20,9 @@ struct Grouped : Publishing {
     renew();
   }
   std::int64_t length(unsigned group) {
-    return command("XLEN", keys().group(group).stream()).integer().value_or(-1);
+    return command("XLEN", keys().partition(group).stream()).integer().value_or(-1);
   }
-  unsigned group_of(const std::string& id) { return keys().group_of(id); }
+  unsigned group_of(const std::string& id) { return keys().partition_of(id); }
   // Items i0 …: some of each group.
   void put_some(const std::string& title, int count = 160) {
     std::vector<items::Item> many;
@@ -138,7 +138,7 @@ TEST_CASE_METHOD(Grouped,
   for (unsigned g = 0; g < kGroups; g += 2) CHECK(length(g) == 0);
   for (unsigned g = 0; g < kGroups; ++g) {
     INFO(g);
-    CHECK_FALSE((*database)->last_entry(keys().group(g).word()).value_or("").empty());
+    CHECK_FALSE((*database)->last_entry(keys().partition(g).hash_tag()).value_or("").empty());
   }
   put_some("New", 80);
   database->reset();
@@ -162,7 +162,7 @@ TEST_CASE_METHOD(Grouped, "a node that lost its streams is a loss, and has its i
   if (GENERATE(false, true)) stop();
   settings.recorder.rebuild = "auto";
   const redis::Keys names = keys();
-  const redis::GroupKeys group = names.group_with(lost);
+  const redis::PartitionKeys group = names.partition_for(lost);
   redis::Pipeline lose;
   lose.add("MULTI").add("DEL", group.stream()).add("DEL", group.fence());
   for (const auto& [id, each] : model) {
@@ -171,7 +171,7 @@ TEST_CASE_METHOD(Grouped, "a node that lost its streams is a loss, and has its i
   lose.add("EXEC");
   REQUIRE(redis.call_all(lose));
   if (!thread.joinable()) run();
-  REQUIRE(comes([&] { return wait(items->get(ItemId::trusted(lost))).has_value(); }));
+  REQUIRE(comes([&] { return run_sync(items->get(ItemId::trusted(lost))).has_value(); }));
   REQUIRE(comes([&] { return noted_loss().empty(); }));
   put(item(lost, "After"));
   put(item(kept, "After"));
@@ -191,14 +191,14 @@ TEST_CASE_METHOD(Grouped, "each stream has its part of the bound, and a full one
   for (std::size_t i = 0; i < 5; ++i) put(item(same[i], "Title"));
   CHECK(length(group_of("x0")) == 5);
   const auto full = [&](const auto& outcome) { return !outcome && outcome.error().reason == "stream_full"; };
-  CHECK(full(wait(items->put(item(same[5], "Title")))));
-  CHECK(full(wait(items->put_many({item(other[0], "Title"), item(same[5], "Title")}))));
-  CHECK(full(wait(follows->follow(ReaderId::trusted(same[0]), AuthorId::trusted("a")))));
-  CHECK(full(wait(follows->unfollow(ReaderId::trusted(same[0]), AuthorId::trusted("a")))));
+  CHECK(full(run_sync(items->put(item(same[5], "Title")))));
+  CHECK(full(run_sync(items->put_many({item(other[0], "Title"), item(same[5], "Title")}))));
+  CHECK(full(run_sync(follows->follow(ReaderId::trusted(same[0]), AuthorId::trusted("a")))));
+  CHECK(full(run_sync(follows->unfollow(ReaderId::trusted(same[0]), AuthorId::trusted("a")))));
   CHECK(length(group_of("x0")) == 5);
   put(item(other[0], "Title"));
   follow(other[0], same[0]);  // a reader of another group
-  CHECK(full(wait(follows->publish(AuthorId::trusted(same[0]), {ItemId::trusted("y")}))));
+  CHECK(full(run_sync(follows->publish(AuthorId::trusted(same[0]), {ItemId::trusted("y")}))));
   run();
   REQUIRE(settles());
   put(item(same[5], "Title"));
@@ -237,7 +237,7 @@ TEST_CASE_METHOD(Grouped, "under an older token nothing is acknowledged in any s
   }
   CHECK(pending() == 160);
   // A fence that is gone is as good as one that is another's.
-  command("DEL", keys().group(3).fence());
+  command("DEL", keys().partition(3).fence());
   const auto unknown = streams.acknowledge(second, *batch);
   REQUIRE_FALSE(unknown);
   CHECK(unknown.error().reason == "redis_no_group");
@@ -254,14 +254,14 @@ TEST_CASE_METHOD(Grouped, "a lease that is behind its fences gets beyond them", 
   put_some("Before");
   REQUIRE(settles());
   stop();
-  command("SET", keys().group(7).fence(), 1000);
+  command("SET", keys().partition(7).fence(), 1000);
   run();
   put_some("After");
   REQUIRE(settles());
   check_all();
-  CHECK(command("GET", keys().group(7).fence()).string() == "1001");
-  CHECK(command("GET", keys().group(0).fence()).string() == "1001");
-  CHECK(command("HGET", keys().lease(), "token").string() == "1001");
+  CHECK(command("GET", keys().partition(7).fence()).string() == "1001");
+  CHECK(command("GET", keys().partition(0).fence()).string() == "1001");
+  CHECK(command("HGET", keys().recorder_lease(), "token").string() == "1001");
 }
 
 TEST_CASE_METHOD(Grouped, "a job holds back its own stream, and no other's", "[recorder]") {

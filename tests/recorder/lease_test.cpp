@@ -19,7 +19,7 @@ struct Leased : Fixture {
       many.push_back(item("i" + std::to_string(i), what + " " + std::to_string(i)));
     put_many(many);
   }
-  std::int64_t token() { return command("HGET", keys().lease(), "token").integer().value_or(0); }
+  std::int64_t token() { return command("HGET", keys().recorder_lease(), "token").integer().value_or(0); }
   std::string owner() { return recorder::holder_of(redis, keys())->database; }
   std::string identity(const Settings& of) {
     const auto database = database::Database::open(of.recorder.database, database::Database::Mode::kRead);
@@ -74,12 +74,12 @@ TEST_CASE_METHOD(Leased, "a lease is written when a third of it has gone, not ea
   REQUIRE(mine.take(redis, "a database", 0));
   const auto till = [&] {
     return redis::parse_or_zero<std::int64_t>(
-        std::string(command("HGET", keys().lease(), "till").string().value_or("")));
+        std::string(command("HGET", keys().recorder_lease(), "till").string().value_or("")));
   };
   const auto ends_in = [&](seconds left) {
-    const auto now = redis::time_of(command("TIME"));
+    const auto now = redis::parse_time(command("TIME"));
     REQUIRE(now);
-    command("HSET", keys().lease(), "till", (*now + left).count() / 1000);
+    command("HSET", keys().recorder_lease(), "till", (*now + left).count() / 1000);
     return till();
   };
   const auto taken = till();
@@ -224,7 +224,7 @@ TEST_CASE_METHOD(Leased, "a Redis that fell back to an older token gives none tw
   }
   const auto before = token();
   CHECK(before > 3);
-  command("HSET", keys().lease(), "token", 2, "till", 0, "holder", "another", "process", "");
+  command("HSET", keys().recorder_lease(), "token", 2, "till", 0, "holder", "another", "process", "");
   REQUIRE(comes([&] { return token() > before; }));
   put_some("After");
   REQUIRE(settles());

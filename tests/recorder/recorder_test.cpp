@@ -83,13 +83,13 @@ TEST_CASE_METHOD(Fixture, "the last of many writes of one item in a batch wins",
 
 TEST_CASE_METHOD(Fixture, "entries that another consumer left are taken over before newer ones",
                  "[recorder]") {
-  command("XGROUP", "CREATE", keys().group(0).stream(), "recorder", "0", "MKSTREAM");
+  command("XGROUP", "CREATE", keys().partition(0).stream(), "recorder", "0", "MKSTREAM");
   put(item("a", "Old"));
-  command("XREADGROUP", "GROUP", "recorder", "a-dead-one", "STREAMS", keys().group(0).stream(), ">");
+  command("XREADGROUP", "GROUP", "recorder", "a-dead-one", "STREAMS", keys().partition(0).stream(), ">");
   put(item("b", "Old"));
-  command("XREADGROUP", "GROUP", "recorder", "recorder", "STREAMS", keys().group(0).stream(), ">");
+  command("XREADGROUP", "GROUP", "recorder", "recorder", "STREAMS", keys().partition(0).stream(), ">");
   put(item("c", "Old"));
-  command("XREADGROUP", "GROUP", "recorder", "a-dead-one", "STREAMS", keys().group(0).stream(), ">");
+  command("XREADGROUP", "GROUP", "recorder", "a-dead-one", "STREAMS", keys().partition(0).stream(), ">");
   for (const char* id : {"a", "b", "c"}) put(item(id, "New"));
   REQUIRE(pending() == 3);
   settings.recorder.batch_size = 2;
@@ -105,9 +105,9 @@ TEST_CASE_METHOD(Fixture, "entries that another consumer takes from a running re
   REQUIRE(settles());
   redis::Pipeline steal;
   steal.add("MULTI");
-  steal.add("XADD", keys().group(0).stream(), "*", "op", "put", "id", "b", "title", "Taken", "published_at",
+  steal.add("XADD", keys().partition(0).stream(), "*", "op", "put", "id", "b", "title", "Taken", "published_at",
             1700000000, "tags", "", "hidden", 0);
-  steal.add("XREADGROUP", "GROUP", "recorder", "another", "STREAMS", keys().group(0).stream(), ">");
+  steal.add("XREADGROUP", "GROUP", "recorder", "another", "STREAMS", keys().partition(0).stream(), ">");
   steal.add("EXEC");
   REQUIRE(redis.call(steal));
   model["b"] = item("b", "Taken");
@@ -116,7 +116,7 @@ TEST_CASE_METHOD(Fixture, "entries that another consumer takes from a running re
 }
 
 TEST_CASE_METHOD(Fixture, "an entry that nobody can read is counted and holds up nothing", "[recorder]") {
-  const std::string stream = keys().group(0).stream();
+  const std::string stream = keys().partition(0).stream();
   put(item("before", "Before"));
   command("XADD", stream, "*", "op", "put");
   command("XADD", stream, "*", "op", "put", "id", "a:b", "title", "x", "published_at", 1);
@@ -223,7 +223,7 @@ TEST_CASE_METHOD(Fixture, "a recorder that stands idle ends when it is told to",
   run();
   REQUIRE(settles());
   stop();  // a recorder that does not end hangs the test
-  CHECK(command("EXISTS", keys().group(0).stream()).integer().value_or(0) == 1);
+  CHECK(command("EXISTS", keys().partition(0).stream()).integer().value_or(0) == 1);
 }
 
 TEST_CASE_METHOD(Fixture, "a hundred thousand items are recorded", "[recorder][long]") {

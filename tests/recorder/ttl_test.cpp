@@ -66,7 +66,7 @@ class World : public Followers {
           REQUIRE(hot->track_later(event));
           return "track, spooled";
         }
-        if (!wait(hot->track(event))) return "track, refused";
+        if (!run_sync(hot->track(event))) return "track, refused";
         flush_deferred();
         return "track " + id + " by " + who;
       }
@@ -80,7 +80,7 @@ class World : public Followers {
           REQUIRE(hot->view_later(event));
           return "view, spooled";
         }
-        if (!wait(hot->view(event))) return "view, refused";
+        if (!run_sync(hot->view(event))) return "view, refused";
         flush_deferred();
         return "view " + id + " by " + who;
       }
@@ -90,11 +90,11 @@ class World : public Followers {
         return "replay";
       }
       case 6: {
-        auto known = wait(hot::added_by(redis, keys(), who));
+        auto known = run_sync(hot::added_by(redis, keys(), who));
         REQUIRE(known);
         std::vector<ItemId> of;
         for (const hot::AddedTo& each : *known) of.push_back(each.item);
-        REQUIRE(wait(hot::take_back(redis, settings, keys(), who, of)));
+        REQUIRE(run_sync(hot::take_back(redis, settings, keys(), who, of)));
         return "purge " + who;
       }
       case 7: {
@@ -110,25 +110,25 @@ class World : public Followers {
       case 9: {
         const readers::View one{reader, item_id,
                                 below(2) == 0 ? readers::ViewKind::kTopic : readers::ViewKind::kReply};
-        REQUIRE((below(3) == 0 ? readers->viewed_later(one) : wait(readers->viewed(one))));
+        REQUIRE((below(3) == 0 ? readers->viewed_later(one) : run_sync(readers->viewed(one))));
         return "look at " + id;
       }
       case 10:
-        REQUIRE(wait(readers->clear_views(reader, readers::ViewKind::kTopic, std::nullopt)));
+        REQUIRE(run_sync(readers->clear_views(reader, readers::ViewKind::kTopic, std::nullopt)));
         return "clear";
       case 11:
-        REQUIRE(wait(readers->merge_views(reader, ReaderId::trusted("v" + word(6)))));
+        REQUIRE(run_sync(readers->merge_views(reader, ReaderId::trusted("v" + word(6)))));
         return "merge";
       case 12:
-        REQUIRE(wait(readers->interact(
+        REQUIRE(run_sync(readers->interact(
             {{reader, item_id, readers::Interaction::kLike, now(), EventId::trusted("e" + word(5))}})));
         return "like";
       case 13:
         if (below(2) == 0) {
-          REQUIRE(wait(readers->undo_dismissal(reader, item_id, std::nullopt)));
+          REQUIRE(run_sync(readers->undo_dismissal(reader, item_id, std::nullopt)));
           return "undo";
         }
-        REQUIRE(wait(readers->dismiss({reader, item_id, below(2) == 0 ? "why" : "",
+        REQUIRE(run_sync(readers->dismiss({reader, item_id, below(2) == 0 ? "why" : "",
                                        EventId::trusted(below(2) == 0 ? "" : "d" + word(5))})));
         return "dismiss";
       case 14:
@@ -153,7 +153,7 @@ class World : public Followers {
         command("DEL", keys().item(id));  // no script does, but an operator may
         return "lose " + id;
       default: {
-        auto list = wait(hot->cached_list(engagement_query()));
+        auto list = run_sync(hot->cached_list(engagement_query()));
         REQUIRE(list);
         list->json = "[]";
         hot->store_list(engagement_query(), *list);
@@ -165,13 +165,13 @@ class World : public Followers {
   void expect_ttls() {
     const redis::Reply found = command("EVAL", kWithoutTtl, 0);
     for (std::size_t i = 0; i + 1 < found.size(); i += 2) {
-      const std::string key(redis::text_at(found, i));
+      const std::string key(redis::string_at(found, i));
       const redis::KeyPattern* row = keys().pattern_of(key);
       INFO(key);
       REQUIRE(row);
       REQUIRE(row->permanent);
       if (row->pattern == "item:{*}" || row->pattern == "hot:article:{*}")
-        REQUIRE(redis::text_at(found, i + 1) == "1");  // others expire with their counters
+        REQUIRE(redis::string_at(found, i + 1) == "1");  // others expire with their counters
     }
   }
 
@@ -193,16 +193,16 @@ class World : public Followers {
   void page_of(const ReaderId& reader) {
     const feed::FeedRequest request{reader, below(2) == 0 ? "r" + word(3) : "", below(3) == 0 ? "q" : "", 3};
     feed::Page page;
-    const auto taken = wait(feed->take(request));
+    const auto taken = run_sync(feed->take(request));
     REQUIRE(taken);
     if (taken->state == feed::Taken::State::kPage) {
       page = taken->page;
     } else {
-      const auto opened = wait(feed->open(request, false));
+      const auto opened = run_sync(feed->open(request, false));
       REQUIRE(opened);
       std::vector<ItemId> candidates;
       for (int i = 0; i < 8; ++i) candidates.push_back(ItemId::trusted("i" + std::to_string(i)));
-      const auto swapped = wait(feed->swap(
+      const auto swapped = run_sync(feed->swap(
           request, {opened->generation, opened->handout_seq, opened->noted, candidates, below(2) == 0, {}}));
       REQUIRE(swapped);
       page = swapped->page;
@@ -211,7 +211,7 @@ class World : public Followers {
     shown.resize(static_cast<std::size_t>(below(static_cast<int>(shown.size()) + 1)), ItemId::trusted("i"));
     feed::Impressions seen{{{page.handout_seq, page.items}}, shown, now(), below(2) == 0, below(4) == 0};
     if (below(6) == 0) seen.handouts.clear();
-    if (below(3) > 0) REQUIRE(wait(feed->record(reader, seen)));
+    if (below(3) > 0) REQUIRE(run_sync(feed->record(reader, seen)));
   }
 
   std::mt19937_64 random_;

@@ -85,7 +85,7 @@ bool allows(const Account& account, const std::string& command) {
 }
 
 // What the server says when it is asked whether `account` might: "OK", or why not.
-std::string dry_run(redis::SyncRedis& redis, const std::string& account, const std::string& line) {
+std::string dry_run(redis::BlockingRedis& redis, const std::string& account, const std::string& line) {
   std::istringstream words(line);
   std::vector<std::string> parts{"ACL", "DRYRUN", account};
   for (std::string word; words >> word;) parts.push_back(word);
@@ -135,7 +135,7 @@ TEST_CASE("the service's account may send every command that our sources send", 
   const auto is_command = [&](const std::string& word) {
     redis::Pipeline question;
     question.add("COMMAND", "INFO", word);
-    const auto reply = redis::SyncRedis(server.endpoint(), milliseconds(5000), {}).call(question);
+    const auto reply = redis::BlockingRedis(server.endpoint(), milliseconds(5000), {}).call(question);
     return reply && reply->front()[0].size() > 0;
   };
   sent.insert("zscan");  // freshetctl fill asks who is active
@@ -158,7 +158,7 @@ TEST_CASE("the service's account may send every command that our sources send", 
 
 TEST_CASE("Redis takes the shipped accounts, and they may do nothing that is dangerous", "[acl]") {
   RedisServer server({"--include", kFile.string()});
-  redis::SyncRedis redis(server.endpoint(), milliseconds(5000), {});
+  redis::BlockingRedis redis(server.endpoint(), milliseconds(5000), {});
   const std::vector<std::string> dangerous{"FLUSHALL",
                                            "FLUSHDB",
                                            "CONFIG SET dir /tmp",
@@ -207,7 +207,7 @@ TEST_CASE("nobody can log in to a shipped account before it has a password", "[a
     endpoint.password = "any";
     redis::Pipeline ping;
     ping.add("PING");
-    const auto reply = redis::SyncRedis(endpoint, milliseconds(5000), {}).call(ping);
+    const auto reply = redis::BlockingRedis(endpoint, milliseconds(5000), {}).call(ping);
     REQUIRE_FALSE(reply);
     CHECK(reply.error().reason == "redis_noauth");
   }

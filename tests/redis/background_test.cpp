@@ -73,7 +73,7 @@ class Memory {
 
 std::set<std::string> different(const std::vector<std::string>& keys) { return {keys.begin(), keys.end()}; }
 
-StoredEvent set_event(const std::string& key) { return StoredEvent("SET").add(key); }
+SpoolRecord set_event(const std::string& key) { return SpoolRecord("SET").add(key); }
 
 // Its spool's events are commands for the same server, over another connection.
 class Writer {
@@ -83,10 +83,10 @@ class Writer {
     options.spool_directory = directory / "spool";
     options.apply = [this](const auto& fields) { return apply(fields); };
     thread_.run_on_loop([&] {
-      LinkOptions link;
+      ConnectionOptions link;
       link.endpoint.unix_path = (directory / "r").string();
       link.timeout = 5s;  // a slow build must not make a batch go twice
-      link.breaker = {.failures = 3, .open = 5ms, .first = 5ms, .most = 20ms};
+      link.breaker = {.failure_threshold = 3, .open_delay = 5ms, .closed_delay = 5ms, .max_delay = 20ms};
       others_ = std::make_unique<RedisConnection>(thread_.loop(), link, kScripts);
       others_->connect();
       writer_ = std::make_unique<BackgroundWriter>(
@@ -109,7 +109,7 @@ class Writer {
       return writer_->post(std::move(pipeline), set_event(key));
     });
   }
-  bool spool(const StoredEvent& event) {
+  bool spool(const SpoolRecord& event) {
     return thread_.run_on_loop([&] { return writer_->spool(event).has_value(); });
   }
   template <class F>
@@ -157,7 +157,7 @@ TEST_CASE("A spool waits while it is told to although Redis answers, and what is
   Memory memory;
   FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
   std::atomic<bool> full{false};
-  Writer writer(directory.path(), {.spool_directory = {}, .scan_interval = 10ms, .spools_wait = [&full] {
+  Writer writer(directory.path(), {.spool_directory = {}, .scan_interval = 10ms, .pause_replay = [&full] {
                                      return full.load();
                                    }});
   CHECK(writer.post("first"));  // until Redis answers, what is posted is spooled too
@@ -262,7 +262,7 @@ TEST_CASE("An event that waited too long, or that is void by now, is dropped", "
   FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
   BackgroundOptions options{.spool_directory = {}, .scan_interval = 10ms};
   options.max_age = old ? 20ms : milliseconds(3'600'000);
-  options.is_void = [](const std::vector<std::string_view>& fields, milliseconds age) -> Task<Result<bool>> {
+  options.is_erased = [](const std::vector<std::string_view>& fields, milliseconds age) -> Task<Result<bool>> {
     co_return fields[1] == "gone" && age > 20ms;
   };
   Writer writer(directory.path(), options);
@@ -393,7 +393,7 @@ TEST_CASE("An event that Redis refuses for good is dropped and counted, the othe
   Memory memory;
   FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
   Writer writer(directory.path());
-  REQUIRE(writer.spool(StoredEvent("BAD").add("x")));
+  REQUIRE(writer.spool(SpoolRecord("BAD").add("x")));
   CHECK(writer.post("good"));
   CHECK(eventually([&] { return memory.keys() == std::vector<std::string>{"good"}; }));
   CHECK(eventually([&] { return writer.with([](auto& w) { return w.counters().dropped; }) == 1; }));

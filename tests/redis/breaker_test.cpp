@@ -15,60 +15,60 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr BreakerOptions kOptions{.failures = 3, .open = 100ms, .first = 50ms, .most = 2000ms};
+constexpr BreakerOptions kOptions{.failure_threshold = 3, .open_delay = 100ms, .closed_delay = 50ms, .max_delay = 2000ms};
 
 }  // namespace
 
 TEST_CASE("One slow reply costs no wait and opens nothing", "[breaker]") {
   Breaker breaker(kOptions);
-  CHECK(breaker.failed(Failure::kSilent, 0) == 0ms);
+  CHECK(breaker.record_failure(FailureKind::kTimeout, 0) == 0ms);
   CHECK(breaker.state() == BreakerState::kClosed);
-  breaker.succeeded();
-  CHECK(breaker.failed(Failure::kSilent, 0) == 0ms);
+  breaker.record_success();
+  CHECK(breaker.record_failure(FailureKind::kTimeout, 0) == 0ms);
 }
 
 TEST_CASE("As many failures in a row as configured open the breaker, for twice as long each time",
           "[breaker]") {
   Breaker breaker(kOptions);
-  breaker.failed(Failure::kSilent, 0);
-  CHECK(breaker.failed(Failure::kSilent, 0) == 50ms);
+  breaker.record_failure(FailureKind::kTimeout, 0);
+  CHECK(breaker.record_failure(FailureKind::kTimeout, 0) == 50ms);
   CHECK(breaker.state() == BreakerState::kClosed);
   for (const milliseconds wait : {100ms, 200ms, 400ms, 800ms, 1600ms, 2000ms, 2000ms}) {
-    CHECK(breaker.failed(Failure::kSilent, 0) == wait);
+    CHECK(breaker.record_failure(FailureKind::kTimeout, 0) == wait);
     CHECK(breaker.state() == BreakerState::kOpen);
-    CHECK_FALSE(breaker.lets_through(0));
+    CHECK_FALSE(breaker.allows(0));
   }
 }
 
 TEST_CASE("A Redis that answers PING and nothing else is left alone longer and longer", "[breaker]") {
   Breaker breaker(kOptions);
-  for (int i = 0; i < 2; ++i) breaker.failed(Failure::kSilent, 0);
+  for (int i = 0; i < 2; ++i) breaker.record_failure(FailureKind::kTimeout, 0);
   for (const milliseconds wait : {100ms, 200ms, 400ms}) {
-    CHECK(breaker.failed(Failure::kSilent, 0) == wait);
-    breaker.answered();
+    CHECK(breaker.record_failure(FailureKind::kTimeout, 0) == wait);
+    breaker.record_ping();
     CHECK(breaker.state() == BreakerState::kHalfOpen);
-    CHECK(breaker.lets_through(0));
-    CHECK_FALSE(breaker.lets_through(1));
+    CHECK(breaker.allows(0));
+    CHECK_FALSE(breaker.allows(1));
   }
-  breaker.succeeded();
+  breaker.record_success();
   CHECK(breaker.state() == BreakerState::kClosed);
-  CHECK(breaker.lets_through(1000));
-  CHECK(breaker.failed(Failure::kSilent, 0) == 0ms);
+  CHECK(breaker.allows(1000));
+  CHECK(breaker.record_failure(FailureKind::kTimeout, 0) == 0ms);
 }
 
 TEST_CASE("What is refused at once is asked again within half a second", "[breaker]") {
   Breaker breaker(kOptions);
-  for (int i = 0; i < 40; ++i) CHECK(breaker.failed(Failure::kRefused, 0) <= 500ms);
-  CHECK(breaker.failed(Failure::kSilent, 0) == 2000ms);
+  for (int i = 0; i < 40; ++i) CHECK(breaker.record_failure(FailureKind::kRefused, 0) <= 500ms);
+  CHECK(breaker.record_failure(FailureKind::kTimeout, 0) == 2000ms);
 }
 
 TEST_CASE("No wait is ever above the longest, nor shorter than three quarters of its length", "[breaker]") {
   CHECK(rc::check("bounds", [](std::vector<bool> silent) {
     Breaker plain(kOptions), hasty(kOptions);
     for (const bool each : silent) {
-      const Failure how = each ? Failure::kSilent : Failure::kRefused;
-      const milliseconds longest = plain.failed(how, 0), shortest = hasty.failed(how, 0.999);
-      RC_ASSERT(longest <= kOptions.most);
+      const FailureKind how = each ? FailureKind::kTimeout : FailureKind::kRefused;
+      const milliseconds longest = plain.record_failure(how, 0), shortest = hasty.record_failure(how, 0.999);
+      RC_ASSERT(longest <= kOptions.max_delay);
       RC_ASSERT(shortest <= longest);
       RC_ASSERT(shortest * 4 + 4ms >= longest * 3);
     }

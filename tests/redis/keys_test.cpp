@@ -45,13 +45,13 @@ const std::vector<std::string> kHostile{"hll",        "list",
 std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std::string& a,
                                                        const std::string& b) {
   const std::string pair = a + "\n" + b;
-  const redis::GroupKeys g = k.group(k.groups() - 1);
+  const redis::PartitionKeys g = k.partition(k.partition_count() - 1);
   std::vector<std::pair<std::string, std::string>> out{
       {k.uv_hll(a), "hll " + a},
       {k.article(a), "article " + a},
       {k.item(a), "item " + a},
       {k.uv_day(a, kDay), "uv " + a},
-      {g.tag(a), "tag " + a},
+      {g.tagged_items(a), "tag " + a},
       {k.session(a, b), "session " + pair},
       {k.track_event(a, b), "event " + pair},
       {k.view_event(a, b), "view event " + pair},
@@ -59,22 +59,22 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.feed_cache(a), "feed cache " + a},
       {k.feed_state(a), "feed state " + a},
       {k.interactions(a), "interactions " + a},
-      {k.earlier(a), "earlier " + a},
-      {k.views_of(readers::ViewKind::kTopic, a), "topics " + a},
-      {k.views_of(readers::ViewKind::kReply, a), "replies " + a},
-      {k.views_at(a), "views at " + a},
+      {k.archived_interactions(a), "earlier " + a},
+      {k.view_history(readers::ViewKind::kTopic, a), "topics " + a},
+      {k.view_history(readers::ViewKind::kReply, a), "replies " + a},
+      {k.view_times(a), "views at " + a},
       {k.not_interested(a), "not interested " + a},
-      {k.not_interested_why(a), "not interested why " + a},
-      {k.reader_events(a), "reader events " + a},
+      {k.not_interested_reasons(a), "not interested why " + a},
+      {k.reader_event_ids(a), "reader events " + a},
       {k.seen_epoch(a), "seen epoch " + a},
-      {k.erased(a), "erased " + a},
+      {k.tombstone(a), "erased " + a},
       {k.timeline(a, b), "timeline " + pair},
-      {k.active(a), "active " + a},
-      {k.authors_of(a), "authors of " + a},
-      {k.readers_of(a), "readers of " + a},
+      {k.active_readers(a), "active " + a},
+      {k.followed_authors(a), "authors of " + a},
+      {k.followers(a), "readers of " + a},
       {k.outbox(a), "outbox " + a},
       {k.pull_outbox(a), "pull outbox " + a},
-      {k.pulled(), "pulled"},
+      {k.pull_authors(), "pulled"},
       {k.job(a), "job " + a},
       {k.push_event(a, b), "push event " + pair},
       {g.newest(), "newest"},
@@ -82,30 +82,30 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.seen_day(a), "seen day " + a},
       {g.stream(), "stream"},
       {g.fence(), "fence"},
-      {k.lease(), "lease"},
-      {k.spools(), "spools"},
+      {k.recorder_lease(), "lease"},
+      {k.spools_empty_at(), "spools"},
       {k.rank_meta(), "rank meta"},
       {g.meta(), "rank meta"},
-      {k.rank_turn(), "rank turn"},
-      {g.unplaced(), "unplaced"},
-      {g.unlisted(), "unlisted"},
-      {k.rank_lock(), "rank lock"},
+      {k.rank_maintenance_lock(), "rank turn"},
+      {g.unranked(), "unplaced"},
+      {g.unverified(), "unlisted"},
+      {k.rank_rebuild_lock(), "rank lock"},
       {g.published(), "published"},
       {g.hidden(), "hidden"},
       {k.epoch(), "epoch"},
-      {k.group_count(), "group count"},
-      {k.lost(), "lost"},
-      {g.current_index(), "index"},
-      {g.current(493000), "current 493000"},
-      {g.current(0), "current 0"},
+      {k.partition_count_key(), "group count"},
+      {k.data_lost_at(), "lost"},
+      {g.current_bucket_index(), "index"},
+      {g.current_bucket(493000), "current 493000"},
+      {g.current_bucket(0), "current 0"},
   };
   for (const hot::Model& model : hot::kModels) {
     const std::string by(model.word);
     out.emplace_back(g.rank(model), "rank " + by);
-    out.emplace_back(g.placed(model), "placed " + by);
+    out.emplace_back(g.rank_versions(model), "placed " + by);
     if (model.base != nullptr) {
-      out.emplace_back(g.rank_next(model), "rank next " + by);
-      out.emplace_back(g.placed_next(model), "placed next " + by);
+      out.emplace_back(g.staging_rank(model), "rank next " + by);
+      out.emplace_back(g.staging_rank_versions(model), "placed next " + by);
     }
     for (const int window : {0, 86400}) {
       hot::ListQuery query;
@@ -119,7 +119,7 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
     }
   }
   out.emplace_back(k.list({}), "list");
-  out.emplace_back(k.added(a), "added " + a);
+  out.emplace_back(k.contributions(a), "added " + a);
   out.emplace_back(k.list_meta({}), "list meta");
   out.emplace_back(k.list_lock({}), "list lock");
   return out;
@@ -167,11 +167,11 @@ TEST_CASE("every name has a row in the table, and every row a name", "[keys]") {
 }
 
 TEST_CASE("in a cluster what scripts touch together is in one slot, and every name has its row", "[keys]") {
-  const Keys keys("p:", Keys::On::kCluster), plain("p:");
+  const Keys keys("p:", Keys::Topology::kCluster), plain("p:");
   std::map<std::string, const redis::KeyPattern*> rows;
   for (const auto& [name, meaning] : names(plain, "abc", "def")) rows[meaning] = plain.pattern_of(name);
-  const redis::GroupKeys last = keys.group(15);
-  const unsigned all = keys.call_of(keys.epoch()), group = keys.call_of(last.hidden());
+  const redis::PartitionKeys last = keys.partition(15);
+  const unsigned all = keys.slot_or_zero(keys.epoch()), group = keys.slot_or_zero(last.hidden());
   // scripts/check-keys goes by this.
   const std::set<std::string_view> of_all{"hot:rank:lock", "hot:rank:turn", "hot:epoch",
                                           "hot:groups",    "hot:lost",      "recorder:lease"};
@@ -186,23 +186,23 @@ TEST_CASE("in a cluster what scripts touch together is in one slot, and every na
     const bool grouped =
         (!shared && !braces && (pattern.starts_with("hot:") || pattern.starts_with("tag:"))) ||
         of_a_group.contains(pattern);
-    CHECK((keys.call_of(name) == all) == shared);
-    CHECK((keys.call_of(name) == group) == grouped);
+    CHECK((keys.slot_or_zero(name) == all) == shared);
+    CHECK((keys.slot_or_zero(name) == group) == grouped);
   }
-  CHECK(keys.group(0).rank_next(hot::kByEngagement) == "p:hot:rank:next:{ms3}");
-  CHECK(keys.group(1).tag("swift") == "p:tag:swift:{mws}");
+  CHECK(keys.partition(0).staging_rank(hot::kByEngagement) == "p:hot:rank:next:{ms3}");
+  CHECK(keys.partition(1).tagged_items("swift") == "p:tag:swift:{mws}");
   CHECK(keys.list({}) == "p:hot:list:{all}");
 }
 
 TEST_CASE("an id that is the word of all articles, or a group's tag, is an id", "[keys]") {
-  const Keys keys("p:", Keys::On::kCluster);
+  const Keys keys("p:", Keys::Topology::kCluster);
   for (const std::string id : {"all", "ms3"}) {
-    CHECK(keys.plain(keys.article(id)) == "hot:article:{" + id + "}");
-    CHECK(keys.plain(keys.timeline("c", id)) == "wf:c:{" + id + "}");
+    CHECK(keys.strip_prefix(keys.article(id)) == "hot:article:{" + id + "}");
+    CHECK(keys.strip_prefix(keys.timeline("c", id)) == "wf:c:{" + id + "}");
     CHECK(keys.pattern_of(keys.item(id))->pattern == "item:{*}");
   }
-  CHECK(keys.plain(keys.epoch()) == "hot:epoch");
-  CHECK(keys.plain(keys.group(0).tag("a")) == "tag:a");
+  CHECK(keys.strip_prefix(keys.epoch()) == "hot:epoch");
+  CHECK(keys.strip_prefix(keys.partition(0).tagged_items("a")) == "tag:a");
 }
 
 TEST_CASE("groups lie evenly among masters with equal parts of the slots", "[keys]") {
@@ -211,7 +211,7 @@ TEST_CASE("groups lie evenly among masters with equal parts of the slots", "[key
     INFO(masters);
     std::map<unsigned, unsigned> of_master;
     for (unsigned g = 0; g < groups; ++g) {
-      const unsigned slot = redis::slot_of("hot:rank:{" + std::string(redis::group_tag(g, groups)) + "}");
+      const unsigned slot = redis::slot_of("hot:rank:{" + std::string(redis::partition_hash_tag(g, groups)) + "}");
       ++of_master[slot * masters / redis::kSlots];
     }
     CHECK(of_master.size() == masters);
@@ -223,27 +223,27 @@ TEST_CASE("a group's tag is in the middle of its part of the slots, and of no ot
           "[keys]") {
   std::set<std::string_view> tags;
   std::size_t all = 0;
-  for (unsigned groups = 1; groups <= redis::kMostGroups; groups *= 2) {
-    REQUIRE(redis::is_group_count(groups));
+  for (unsigned groups = 1; groups <= redis::kMaxPartitions; groups *= 2) {
+    REQUIRE(redis::is_valid_partition_count(groups));
     for (unsigned g = 0; g < groups; ++g, ++all) {
-      const std::string_view tag = redis::group_tag(g, groups);
+      const std::string_view tag = redis::partition_hash_tag(g, groups);
       tags.insert(tag);
       const int middle = static_cast<int>((2 * g + 1) * (redis::kSlots / 2) / groups);
       CHECK(std::abs(static_cast<int>(redis::slot_of(tag)) - middle) <= 1);
-      CHECK(redis::group_of_tag(tag).group == g);
-      CHECK(redis::group_of_tag(tag).groups == groups);
+      CHECK(redis::partition_of_hash_tag(tag).partition == g);
+      CHECK(redis::partition_of_hash_tag(tag).partition_count == groups);
     }
   }
   CHECK(tags.size() == all);
-  CHECK(redis::group_of_tag("all").groups == 0);
-  for (const int none : {0, 3, 12, 128}) CHECK_FALSE(redis::is_group_count(none));
+  CHECK(redis::partition_of_hash_tag("all").partition_count == 0);
+  for (const int none : {0, 3, 12, 128}) CHECK_FALSE(redis::is_valid_partition_count(none));
 }
 
 TEST_CASE("articles are spread over groups, each in the one whose slots it hashes into", "[keys]") {
   std::map<unsigned, int> of_group;
   for (int i = 0; i < 16000; ++i) {
     const std::string id = "article-" + std::to_string(i);
-    const unsigned group = redis::group_of(id, 16);
+    const unsigned group = redis::partition_of(id, 16);
     CHECK(group == redis::slot_of("item:{" + id + "}") / 1024);
     ++of_group[group];
   }
@@ -255,8 +255,8 @@ TEST_CASE("names keep their words, and the id stands in braces", "[keys]") {
   const Keys keys("");
   CHECK(keys.article("7") == "hot:article:{7}");
   CHECK(keys.uv_hll("7") == "hot:uv:hll:{7}");
-  CHECK(keys.group(0).rank(hot::kByEngagement) == "hot:rank");
-  CHECK(keys.group(0).rank(hot::kByViews) == "hot:score");
+  CHECK(keys.partition(0).rank(hot::kByEngagement) == "hot:rank");
+  CHECK(keys.partition(0).rank(hot::kByViews) == "hot:score");
   CHECK(keys.uv_day("7", kDay) == "hot:uv:{7}:20260306");
   CHECK(keys.dedup("7", "f") == "hot:dedup:{7}:f");
   CHECK(keys.list({}) == "hot:list");

@@ -16,7 +16,7 @@ std::string info(std::int64_t used, std::int64_t most) {
 }
 
 MemoryLevel after(const MemoryLevel& before, std::int64_t used, std::int64_t most, milliseconds now = 1s) {
-  const auto level = memory_level(info(used, most), before, now);
+  const auto level = update_memory_level(info(used, most), before, now);
   REQUIRE(level);
   return *level;
 }
@@ -25,7 +25,7 @@ MemoryLevel after(const MemoryLevel& before, std::int64_t used, std::int64_t mos
 
 TEST_CASE("Redis is full from 90 % on, and has room again below 85 %", "[memory]") {
   MemoryLevel level = after({}, 899, 1000);
-  CHECK((level.full == 0 && level.used == 899 && level.most == 1000));
+  CHECK((level.full == 0 && level.used == 899 && level.max == 1000));
   level = after(level, 900, 1000);
   CHECK(level.full == 1);
   level = after(level, 850, 1000);
@@ -37,21 +37,21 @@ TEST_CASE("Redis is full from 90 % on, and has room again below 85 %", "[memory]
 
 TEST_CASE("a Redis without maxmemory is never full, and one that says nothing gives no level", "[memory]") {
   CHECK(after({}, 1 << 30, 0).full == 0);
-  CHECK_FALSE(hours_left(after({}, 1 << 30, 0)));
-  CHECK_FALSE(memory_level("", {}, 1s));
-  CHECK_FALSE(memory_level("# Memory\r\nused_memory_human:1M\r\nmaxmemory:5\r\n", {}, 1s));
+  CHECK_FALSE(hours_until_full(after({}, 1 << 30, 0)));
+  CHECK_FALSE(update_memory_level("", {}, 1s));
+  CHECK_FALSE(update_memory_level("# Memory\r\nused_memory_human:1M\r\nmaxmemory:5\r\n", {}, 1s));
 }
 
 TEST_CASE("the forecast is what is left by how it grew in the last hour or two", "[memory]") {
   MemoryLevel level = after({}, 100, 1000, 1s);
   level = after(level, 105, 1000, 300s);
-  CHECK_FALSE(hours_left(level));  // too soon
+  CHECK_FALSE(hours_until_full(level));  // too soon
   level = after(level, 200, 1000, 1801s);
-  CHECK(hours_left(level).value_or(0) == Approx(3.5));  // 700 to go, 100 in half an hour
+  CHECK(hours_until_full(level).value_or(0) == Approx(3.5));  // 700 to go, 100 in half an hour
   for (int hour = 1; hour <= 5; ++hour) level = after(level, 200 + hour, 1000, 1801s + hour * 3600s);
   // What came before is forgotten: one an hour.
-  CHECK(hours_left(level).value_or(0) == Approx(695));
+  CHECK(hours_until_full(level).value_or(0) == Approx(695));
   level = after(level, 205, 1000, 6h);
-  CHECK(hours_left(after(level, 950, 1000, 6h + 1s)).value_or(-1) == 0);
-  CHECK_FALSE(hours_left(after(level, 50, 1000, 6h + 1s)));  // it shrinks
+  CHECK(hours_until_full(after(level, 950, 1000, 6h + 1s)).value_or(-1) == 0);
+  CHECK_FALSE(hours_until_full(after(level, 50, 1000, 6h + 1s)));  // it shrinks
 }

@@ -35,11 +35,11 @@ class Fixture {
   explicit Fixture(FakeRedis::Answer answer, milliseconds timeout = 5s)
       : server_((directory_.path() / "r").string(), std::move(answer)) {
     thread_.run_on_loop([&] {
-      LinkOptions options;
+      ConnectionOptions options;
       options.endpoint.unix_path = (directory_.path() / "r").string();
       options.timeout = timeout;
       options.retry_within = 5s;
-      options.breaker = {.failures = 3, .open = 5ms, .first = 5ms, .most = 50ms};
+      options.breaker = {.failure_threshold = 3, .open_delay = 5ms, .closed_delay = 5ms, .max_delay = 50ms};
       connection_ = std::make_unique<RedisConnection>(thread_.loop(), options, kScripts);
       connection_->connect();
     });
@@ -267,7 +267,7 @@ namespace {
 
 // What a fixture's connection has counted.
 std::uint64_t counted(Fixture& fixture, ErrorClass error_class) {
-  return fixture.thread().run_on_loop([&] { return fixture.connection().counters().by_class[error_class]; });
+  return fixture.thread().run_on_loop([&] { return fixture.connection().counters().errors_by_class[error_class]; });
 }
 
 }  // namespace
@@ -444,5 +444,5 @@ TEST_CASE("Connections that are not made are counted", "[redis]") {
   REQUIRE(fixture.wait_ready());
   CHECK(counted(fixture, ErrorClass::kConnect) == 2);
   CHECK(counted(fixture, ErrorClass::kLoading) == 2);
-  CHECK(counted(fixture, ErrorClass::kAway) == 0);
+  CHECK(counted(fixture, ErrorClass::kUnavailable) == 0);
 }

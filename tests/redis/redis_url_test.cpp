@@ -44,7 +44,7 @@ TEST_CASE("A cluster's URL names some of its nodes by their addresses", "[redis]
   CHECK(parsed->nodes == std::vector<Address>{{"192.0.2.7", 6380}, {"2001:db8::1", 7000}});
   CHECK(parsed->username == "app");
   CHECK(parsed->password == "s:cret");
-  CHECK(shown(*parsed) == "the cluster of 192.0.2.7:6380, [2001:db8::1]:7000");
+  CHECK(to_string(*parsed) == "the cluster of 192.0.2.7:6380, [2001:db8::1]:7000");
   CHECK_FALSE(parse_url("redis://192.0.2.7:6380")->is_cluster());
 }
 

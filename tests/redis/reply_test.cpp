@@ -73,7 +73,7 @@ TEST_CASE("a tree holds what hiredis' own reply holds, however the bytes come", 
     redisReply* const wanted = usual.next();
     ReplyAssembly assembly;
     const Reader trees;
-    assembly.assemble_for(*trees.reader);
+    assembly.attach(*trees.reader);
     const std::size_t cut = *rc::gen::inRange<std::size_t>(0, bytes.size());
     redisReaderFeed(trees.reader, bytes.data(), cut);
     RC_ASSERT(trees.next() == nullptr);
@@ -81,7 +81,7 @@ TEST_CASE("a tree holds what hiredis' own reply holds, however the bytes come", 
     redisReply* const got = trees.next();
     const bool same = text_of(*got) == text_of(*wanted);
     freeReplyObject(wanted);
-    const Reply owner = Reply::of_tree(got);
+    const Reply owner = Reply::from_tree(got);
     RC_ASSERT(same);
   }));
 }
@@ -89,15 +89,15 @@ TEST_CASE("a tree holds what hiredis' own reply holds, however the bytes come", 
 TEST_CASE("a reader frees the reply that nobody took, and no other", "[reply]") {
   ReplyAssembly assembly;
   const Reader trees;
-  assembly.assemble_for(*trees.reader);
+  assembly.attach(*trees.reader);
   const std::string bytes = "*2\r\n$1\r\na\r\n:7\r\n";
   for (const bool taken : {true, false, true}) {
     redisReaderFeed(trees.reader, bytes.data(), bytes.size());
     redisReply* const reply = trees.next();
     Reply owner;
     if (taken) {
-      assembly.take(reply);
-      owner = Reply::of_tree(reply);
+      assembly.detach(reply);
+      owner = Reply::from_tree(reply);
     }
     trees.reader->fn->freeObject(reply);  // as after a callback
     if (taken) CHECK(owner[1].integer() == 7);

@@ -24,7 +24,7 @@ std::set<std::string> answered() {
 
 TEST_CASE("the words that the scripts answer and those that the stores know are the same", "[store]") {
   std::set<std::string> known;
-  for (const redis::ScriptWord& each : redis::kScriptWords) known.emplace(each.word);
+  for (const redis::ScriptError& each : redis::kScriptErrors) known.emplace(each.prefix);
   CHECK(answered() == known);
 }
 
@@ -41,13 +41,13 @@ TEST_CASE("every error of a script begins with a literal word that the test abov
 }
 
 TEST_CASE("a word is the whole first word of a line, and what follows it is apart", "[store]") {
-  CHECK(redis::says("UNLISTED nobody vouched", redis::word::kUnlisted));
-  CHECK(redis::says("RETRY", redis::word::kRetry));
-  CHECK_FALSE(redis::says("UNLISTEDER than that", redis::word::kUnlisted));
-  CHECK_FALSE(redis::says("the UNLISTED", redis::word::kUnlisted));
-  CHECK_FALSE(redis::says("", redis::word::kRetry));
-  CHECK(redis::after_word("DAY 20518") == "20518");
-  CHECK(redis::after_word("DAY").empty());
+  CHECK(redis::has_code("UNLISTED nobody vouched", redis::word::kUnverified));
+  CHECK(redis::has_code("RETRY", redis::word::kRetry));
+  CHECK_FALSE(redis::has_code("UNLISTEDER than that", redis::word::kUnverified));
+  CHECK_FALSE(redis::has_code("the UNLISTED", redis::word::kUnverified));
+  CHECK_FALSE(redis::has_code("", redis::word::kRetry));
+  CHECK(redis::after_code("DAY 20518") == "20518");
+  CHECK(redis::after_code("DAY").empty());
 }
 
 }  // namespace

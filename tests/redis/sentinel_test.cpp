@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 TEST_CASE("Without sentinels nobody is asked where the master is", "[sentinel]") {
   EventLoop loop;
-  redis::MasterFinder finder(loop, {});
+  redis::SentinelResolver finder(loop, {});
   finder.start();
   CHECK_FALSE(loop.next_timer_due());
 }

@@ -53,14 +53,14 @@ TEST_CASE("What was spooled is there for the next process, in order", "[spool]")
 
 TEST_CASE("A folder of spools says whether anything waits in one", "[spool]") {
   TemporaryDirectory directory;
-  CHECK_FALSE(Spool::any_waits(directory.path() / "none"));
-  CHECK_FALSE(Spool::any_waits(directory.path()));
+  CHECK_FALSE(Spool::any_pending(directory.path() / "none"));
+  CHECK_FALSE(Spool::any_pending(directory.path()));
   auto spool = Spool::open(directory.path() / "a.spool", 1 << 20);
-  CHECK_FALSE(Spool::any_waits(directory.path()));
+  CHECK_FALSE(Spool::any_pending(directory.path()));
   REQUIRE((*spool)->append("event"));
-  CHECK(Spool::any_waits(directory.path()));
+  CHECK(Spool::any_pending(directory.path()));
   (*spool)->pop_to((*spool)->at((*spool)->begin())->next);
-  CHECK_FALSE(Spool::any_waits(directory.path()));
+  CHECK_FALSE(Spool::any_pending(directory.path()));
 }
 
 TEST_CASE("The age of an event goes by the clock that is agreed on", "[spool]") {
@@ -150,7 +150,7 @@ TEST_CASE("A torn record ends the file and what stood before it is kept", "[spoo
   auto spool = Spool::open(path, 1 << 20);
   REQUIRE(spool);
   CHECK(contents(**spool).size() == 2);
-  CHECK((*spool)->damaged());
+  CHECK((*spool)->is_damaged());
 }
 
 TEST_CASE("A torn record before whole ones is told, and they are kept", "[spool]") {
@@ -170,7 +170,7 @@ TEST_CASE("A torn record before whole ones is told, and they are kept", "[spool]
   const auto torn = (*spool)->at(first->next);
   REQUIRE(torn);
   CHECK(torn->torn);
-  CHECK((*spool)->damaged());
+  CHECK((*spool)->is_damaged());
   const auto third = (*spool)->at(torn->next);
   REQUIRE(third);
   CHECK(third->payload == "third");
@@ -264,7 +264,7 @@ TEST_CASE("What a process left that was killed while it popped or appended goes 
     auto spool = Spool::open(path, 1 << 20);
     REQUIRE(spool);
     CHECK(contents(**spool) == std::vector<std::string>{"waits"});
-    CHECK(!(*spool)->damaged());
+    CHECK(!(*spool)->is_damaged());
     CHECK(!file_holds(path, "popped"));
     CHECK(!file_holds(path, "torn"));
   }

@@ -31,7 +31,7 @@ TEST_CASE("the SHA-1 that the build computed is the server's", "[sync]") {
 
 TEST_CASE("after a timeout the late reply does not answer the next command", "[sync]") {
   RedisServer own;
-  redis::SyncRedis client(own.endpoint(), milliseconds(300), {});
+  redis::BlockingRedis client(own.endpoint(), milliseconds(300), {});
   REQUIRE(client.call(one("ECHO", "first")));
   own.pause();
   const auto late = client.call(one("ECHO", "late"));
@@ -47,35 +47,35 @@ TEST_CASE("after a timeout the late reply does not answer the next command", "[s
 
 TEST_CASE("a server that went away is found again, and counters survive its restart", "[sync]") {
   RedisServer own({"--appendonly", "yes", "--appendfsync", "always"});
-  redis::SyncRedis client(own.endpoint(), milliseconds(5000), redis::kAllScripts);
+  redis::BlockingRedis client(own.endpoint(), milliseconds(5000), redis::kAllScripts);
   ImmediateWriteQueue later(client);
   const Settings settings;
   DeferredWork behind(later, settings, redis::Keys(""));
   hot::RedisHotStore hot(client, behind.writers, settings, redis::Keys(""), [] { return "e"; });
-  REQUIRE(wait(hot.track(Fixture::track_event("a", "v", 1000))));
+  REQUIRE(run_sync(hot.track(Fixture::track_event("a", "v", 1000))));
   own.kill();
-  const auto away = wait(hot.track(Fixture::track_event("a", "w", 1000)));
+  const auto away = run_sync(hot.track(Fixture::track_event("a", "w", 1000)));
   REQUIRE_FALSE(away);
-  const auto still = wait(hot.track(Fixture::track_event("a", "w", 1000)));
+  const auto still = run_sync(hot.track(Fixture::track_event("a", "w", 1000)));
   REQUIRE_FALSE(still);
   CHECK(still.error().code == ErrorCode::kUnavailable);
   CHECK(still.error().reason == "redis_away");
   own.start();
-  const auto back = wait(hot.track(Fixture::track_event("a", "w", 1000)));
+  const auto back = run_sync(hot.track(Fixture::track_event("a", "w", 1000)));
   REQUIRE(back);
   CHECK(back->pv == 2);
 }
 
 TEST_CASE("a server that refuses writes for want of memory refuses a report as a whole", "[sync]") {
   RedisServer own({"--maxmemory", "1", "--maxmemory-policy", "noeviction"});
-  redis::SyncRedis client(own.endpoint(), milliseconds(5000), redis::kAllScripts);
+  redis::BlockingRedis client(own.endpoint(), milliseconds(5000), redis::kAllScripts);
   ImmediateWriteQueue later(client);
   const Settings settings;
   DeferredWork behind(later, settings, redis::Keys(""));
   hot::RedisHotStore hot(client, behind.writers, settings, redis::Keys(""), [] { return "e"; });
   auto event = Fixture::track_event("a", "v", 1000);
   event.event = EventId::trusted("e1");
-  const auto refused = wait(hot.track(event));
+  const auto refused = run_sync(hot.track(event));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kUnavailable);
   CHECK(refused.error().reason == "redis_oom");
@@ -89,6 +89,6 @@ TEST_CASE("another database is another world", "[sync]") {
   f.command("SET", "here", 1);
   const auto endpoint = redis::parse_url(server().url() + "?db=3");
   REQUIRE(endpoint);
-  redis::SyncRedis other(*endpoint, milliseconds(5000), {});
+  redis::BlockingRedis other(*endpoint, milliseconds(5000), {});
   CHECK(other.call(one("EXISTS", "here"))->front().integer().value_or(9) == 0);
 }

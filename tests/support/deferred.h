@@ -14,15 +14,15 @@
 namespace freshet::test {
 
 // Runs what is posted at once, or holds it back; keeps what is spooled until replay() applies it.
-class ImmediateWriteQueue final : public redis::Deferred {
+class ImmediateWriteQueue final : public redis::WriteQueue {
  public:
-  explicit ImmediateWriteQueue(redis::SyncRedis& redis) : redis_(redis) {}
-  bool post(redis::Pipeline pipeline, redis::StoredEvent) override {
+  explicit ImmediateWriteQueue(redis::BlockingRedis& redis) : redis_(redis) {}
+  bool post(redis::Pipeline pipeline, redis::SpoolRecord) override {
     held_.push_back(std::move(pipeline));
     if (!hold) flush();
     return true;
   }
-  Result<void> spool(const redis::StoredEvent& event) override {
+  Result<void> spool(const redis::SpoolRecord& event) override {
     spooled.push_back(event);
     return {};
   }
@@ -32,7 +32,7 @@ class ImmediateWriteQueue final : public redis::Deferred {
   }
   void replay() {
     for (const auto& each : spooled) {
-      const Result<void> applied = redis::wait(apply(redis::fields_of(each.bytes())));
+      const Result<void> applied = redis::run_sync(apply(redis::decode_fields(each.bytes())));
       if (!applied && applied.error().code == ErrorCode::kRateLimited) continue;  // dropped, as in a worker
       INFO((applied ? "" : applied.error().reason));
       REQUIRE(applied);
@@ -44,7 +44,7 @@ class ImmediateWriteQueue final : public redis::Deferred {
     for (const auto& each : some) run(each);
   }
   bool hold = false;
-  std::vector<redis::StoredEvent> spooled;
+  std::vector<redis::SpoolRecord> spooled;
   std::function<Task<Result<void>>(const std::vector<std::string_view>&)> apply;
 
  private:
@@ -56,15 +56,15 @@ class ImmediateWriteQueue final : public redis::Deferred {
       REQUIRE_FALSE(each.is_error());
     }
   }
-  redis::SyncRedis& redis_;
+  redis::BlockingRedis& redis_;
   std::vector<redis::Pipeline> held_;
 };
 
 // Takes no command, and forgets events.
-class NullWriteQueue final : public redis::Deferred {
+class NullWriteQueue final : public redis::WriteQueue {
  public:
-  bool post(redis::Pipeline, redis::StoredEvent) override { return false; }
-  Result<void> spool(const redis::StoredEvent&) override { return {}; }
+  bool post(redis::Pipeline, redis::SpoolRecord) override { return false; }
+  Result<void> spool(const redis::SpoolRecord&) override { return {}; }
 };
 
 }  // namespace freshet::test

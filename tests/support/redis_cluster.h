@@ -107,7 +107,7 @@ class RedisCluster {
     redis::Pipeline pipeline;
     pipeline.command(words.size());
     for (const std::string& each : words) pipeline.arg(each);
-    redis::SyncRedis client(this->node(node).endpoint(), milliseconds(20000), {});
+    redis::BlockingRedis client(this->node(node).endpoint(), milliseconds(20000), {});
     auto replies = client.call(pipeline);
     if (!replies) throw std::runtime_error(words[0] + ": " + replies.error().detail);
     return std::move(replies->front());

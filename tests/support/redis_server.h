@@ -74,7 +74,7 @@ class RedisServer {
     redis::Pipeline ping;
     ping.add("PING");
     while (std::chrono::steady_clock::now() < deadline) {
-      redis::SyncRedis client(endpoint(), milliseconds(1000), {});
+      redis::BlockingRedis client(endpoint(), milliseconds(1000), {});
       const auto reply = client.call(ping);
       if (reply && !reply->front().is_error()) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -88,7 +88,7 @@ class RedisServer {
   void flush_all() const {
     redis::Pipeline command;
     command.add("FLUSHALL");
-    redis::SyncRedis(endpoint(), milliseconds(5000), {}).call(command);
+    redis::BlockingRedis(endpoint(), milliseconds(5000), {}).call(command);
   }
 
  private:

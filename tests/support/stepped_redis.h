@@ -86,7 +86,7 @@ struct ClusterOrder {
 // runs, and `seen` gets its replies.
 class SteppedRedis final : public redis::Redis {
  public:
-  SteppedRedis(redis::SyncRedis& inner, StepScheduler& turns, const redis::Pipeline& watch,
+  SteppedRedis(redis::BlockingRedis& inner, StepScheduler& turns, const redis::Pipeline& watch,
                std::function<void(const redis::Reply* first)> seen, const ClusterOrder* order = nullptr)
       : inner_(inner), scheduler_(turns), probe_(watch), on_probe_(std::move(seen)), order_(order) {}
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
@@ -114,7 +114,7 @@ class SteppedRedis final : public redis::Redis {
   bool ready() const override { return true; }
 
  private:
-  redis::SyncRedis& inner_;
+  redis::BlockingRedis& inner_;
   StepScheduler& scheduler_;
   const redis::Pipeline& probe_;
   const std::function<void(const redis::Reply*)> on_probe_;

@@ -27,11 +27,11 @@
 
 namespace freshet::test {
 
-using redis::wait;
+using redis::run_sync;
 
 // What a store of events needs behind its replies.
 struct DeferredWork {
-  DeferredWork(redis::Deferred& deferred, const Settings& settings, const redis::Keys& keys)
+  DeferredWork(redis::WriteQueue& deferred, const Settings& settings, const redis::Keys& keys)
       : rank_updater(deferred, settings, keys),
         contributions(deferred, settings, keys, [this] { return std::to_string(10'000'000 + ++batches); }),
         writers{deferred, rank_updater, contributions} {}
@@ -54,7 +54,7 @@ inline RedisServer& server() {
 
 struct Fixture {
   Settings settings;
-  redis::SyncRedis redis{server().endpoint(), milliseconds(10000), redis::kAllScripts};
+  redis::BlockingRedis redis{server().endpoint(), milliseconds(10000), redis::kAllScripts};
   ImmediateWriteQueue write_queue{redis};
   int events = 0;
   unsigned partitions = 1;  // open() makes the stores for so many
@@ -76,7 +76,7 @@ struct Fixture {
   }
   // Of more than one group names are those of a cluster; the server is one all the same.
   redis::Keys keys() const {
-    const auto topology = partitions == 1 ? redis::Keys::On::kOneRedis : redis::Keys::On::kCluster;
+    const auto topology = partitions == 1 ? redis::Keys::Topology::kStandalone : redis::Keys::Topology::kCluster;
     return redis::Keys(settings.redis.key_prefix, topology, partitions);
   }
 
@@ -98,14 +98,14 @@ struct Fixture {
   // Each of the two below does it.
   void flush_deferred() { deferred->flush(); }
   hot::TrackCounts track(const hot::TrackEvent& event) {
-    auto out = wait(hot->track(event));
+    auto out = run_sync(hot->track(event));
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
     flush_deferred();
     return *out;
   }
   hot::ViewOutcome view(const hot::ViewEvent& event) {
-    auto out = wait(hot->view(event));
+    auto out = run_sync(hot->view(event));
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
     flush_deferred();
@@ -122,11 +122,11 @@ struct Fixture {
     return out;
   }
   void put(const items::Item& one) {
-    const auto ok = wait(items->put(one));
+    const auto ok = run_sync(items->put(one));
     INFO((ok ? "" : ok.error().detail));
     REQUIRE(ok);
   }
-  void remove(const std::string& id) { REQUIRE(wait(items->remove(ItemId::trusted(id)))); }
+  void remove(const std::string& id) { REQUIRE(run_sync(items->remove(ItemId::trusted(id)))); }
 
   template <class... Args>
   redis::Reply command(const Args&... args) {
@@ -143,18 +143,18 @@ struct Fixture {
     const auto value = command("ZSCORE", key, id).number();
     return value ? std::optional(*value) : std::nullopt;
   }
-  UnixSeconds now() { return UnixSeconds{seconds{redis::whole(redis::text_at(command("TIME"), 0))}}; }
+  UnixSeconds now() { return UnixSeconds{seconds{redis::to_int(redis::string_at(command("TIME"), 0))}}; }
   void wait_for(UnixSeconds second) {
     while (now() < second) std::this_thread::sleep_for(milliseconds{5});
   }
   std::vector<std::string> all_keys() {
     const auto reply = command("KEYS", "*");
     std::vector<std::string> out;
-    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(redis::text_at(reply, i));
+    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(redis::string_at(reply, i));
     return out;
   }
   hot::ItemStats stats(const std::string& id) {
-    auto out = wait(hot->stats({ItemId::trusted(id)}, hot::Ranks::kCounted));
+    auto out = run_sync(hot->stats({ItemId::trusted(id)}, hot::Ranks::kCounted));
     REQUIRE(out);
     return out->front();
   }
@@ -166,7 +166,7 @@ struct Fixture {
     std::vector<hot::ScoredItem> out;
     std::optional<hot::RankPlace> from = hot::RankPlace();
     while (from) {
-      auto page = wait(hot->rank_page(query, *from, page_size));
+      auto page = run_sync(hot->rank_page(query, *from, page_size));
       REQUIRE(page);
       out.insert(out.end(), page->items.begin(), page->items.end());
       from = page->next;

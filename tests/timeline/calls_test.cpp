@@ -21,12 +21,12 @@ namespace {
 constexpr int kIds = 40;
 
 // Keeps what is posted.
-struct Posted final : redis::Deferred {
-  bool post(redis::Pipeline pipeline, redis::StoredEvent) override {
+struct Posted final : redis::WriteQueue {
+  bool post(redis::Pipeline pipeline, redis::SpoolRecord) override {
     commands.append(pipeline);
     return true;
   }
-  Result<void> spool(const redis::StoredEvent&) override { return {}; }
+  Result<void> spool(const redis::SpoolRecord&) override { return {}; }
   redis::Pipeline commands;
 };
 
@@ -69,7 +69,7 @@ std::pair<int, int> calls_in(const redis::Pipeline& commands) {
 
 std::string name(int i) { return "id-" + std::to_string(i); }
 
-redis::Pipeline all_calls(Keys::On on) {
+redis::Pipeline all_calls(Keys::Topology on) {
   const Keys keys("site:", on);
   const Settings settings;
   Posted posted;
@@ -93,19 +93,19 @@ redis::Pipeline all_calls(Keys::On on) {
   timeline::RedisWaterfallStore timelines(ran, ran, posted, cards, settings, keys);
   timeline::Push push{"discover", {ItemId::trusted("item")}, {}};
   for (int i = 0; i < kIds; ++i) push.readers.push_back(ReaderId::trusted(name(i)));
-  CHECK_FALSE(redis::wait(timelines.push(push)));
+  CHECK_FALSE(redis::run_sync(timelines.push(push)));
   return posted.commands.append(ran.commands);
 }
 
 }  // namespace
 
 TEST_CASE("On one Redis what is done to many ids is a call each", "[calls]") {
-  const redis::Pipeline commands = all_calls(Keys::On::kOneRedis);
+  const redis::Pipeline commands = all_calls(Keys::Topology::kStandalone);
   CHECK(commands.size() == 4);
 }
 
 TEST_CASE("In a cluster no call leaves a slot, and no id is left out", "[calls]") {
-  const auto [calls, keys] = calls_in(all_calls(Keys::On::kCluster));
+  const auto [calls, keys] = calls_in(all_calls(Keys::Topology::kCluster));
   CHECK(calls > 4);
   CHECK(keys == 5 * kIds);  // a reader's interests are two
 }

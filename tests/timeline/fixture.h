@@ -21,7 +21,7 @@ using Ids = std::vector<std::string>;
 // Counts round trips.
 class WatchedRedis final : public redis::Redis {
  public:
-  explicit WatchedRedis(redis::SyncRedis& inner) : inner_(inner) {}
+  explicit WatchedRedis(redis::BlockingRedis& inner) : inner_(inner) {}
   std::vector<std::size_t> trips;                                          // commands of each
   std::function<void(std::size_t trip)> before_trip = [](std::size_t) {};  // from 1
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
@@ -32,7 +32,7 @@ class WatchedRedis final : public redis::Redis {
   bool ready() const override { return true; }
 
  private:
-  redis::SyncRedis& inner_;
+  redis::BlockingRedis& inner_;
 };
 
 struct Mode {
@@ -63,12 +63,12 @@ struct Waterfall : Fixture {
   }
   timeline::RedisWaterfallStore& store() { return *made; }
   void follow(const std::string& author, const std::string& reader = "reader") {
-    REQUIRE(wait(follows->follow(ReaderId::trusted(reader), AuthorId::trusted(author))));
+    REQUIRE(run_sync(follows->follow(ReaderId::trusted(reader), AuthorId::trusted(author))));
   }
   void publish(const std::string& author, const Ids& ids) {
     std::vector<ItemId> published;
     for (const auto& each : ids) published.push_back(ItemId::trusted(each));
-    REQUIRE(wait(follows->publish(AuthorId::trusted(author), published)));
+    REQUIRE(run_sync(follows->publish(AuthorId::trusted(author), published)));
   }
   std::string timeline(const std::string& reader = "reader", const std::string& channel = "discover") const {
     return keys().timeline(channel, reader);
@@ -79,7 +79,7 @@ struct Waterfall : Fixture {
     timeline::Push push{channel, {}, {}};
     for (const auto& each : ids) push.items.push_back(ItemId::trusted(each));
     for (const auto& each : readers) push.readers.push_back(ReaderId::trusted(each));
-    return wait(store().push(push));
+    return run_sync(store().push(push));
   }
   timeline::Pushed push(const Ids& ids, const Ids& readers = {"reader"},
                         const std::string& channel = "discover") {
@@ -89,7 +89,7 @@ struct Waterfall : Fixture {
     return *out;
   }
   bool take_out(const std::string& item) {
-    const auto out = wait(store().remove("discover", ReaderId::trusted("reader"), ItemId::trusted(item)));
+    const auto out = run_sync(store().remove("discover", ReaderId::trusted("reader"), ItemId::trusted(item)));
     REQUIRE(out);
     return *out;
   }
@@ -102,7 +102,7 @@ struct Waterfall : Fixture {
   Result<timeline::WaterfallPage> try_page(Direction direction, std::int64_t score = 0, int limit = 5,
                                            const std::string& channel = "discover",
                                            const std::string& reader = "reader") {
-    return wait(store().read({channel, ReaderId::trusted(reader), direction, score, limit}));
+    return run_sync(store().read({channel, ReaderId::trusted(reader), direction, score, limit}));
   }
   timeline::WaterfallPage page(Direction direction, std::int64_t score = 0, int limit = 5,
                                const std::string& channel = "discover",
@@ -123,7 +123,7 @@ struct Waterfall : Fixture {
     const auto all = command("ZRANGEBYSCORE", key, "(0", "+inf", "WITHSCORES");
     std::vector<std::pair<std::string, std::int64_t>> out;
     for (std::size_t i = 0; i + 1 < all.size(); i += 2)
-      out.emplace_back(redis::text_at(all, i), redis::whole(redis::text_at(all, i + 1)));
+      out.emplace_back(redis::string_at(all, i), redis::to_int(redis::string_at(all, i + 1)));
     return out;
   }
   Ids in(const std::string& key) {

@@ -22,10 +22,10 @@ struct Followers : Waterfall {
   }
 
   Result<void> try_follow(const std::string& author, const std::string& reader = "reader") {
-    return wait(follows->follow(ReaderId::trusted(reader), AuthorId::trusted(author)));
+    return run_sync(follows->follow(ReaderId::trusted(reader), AuthorId::trusted(author)));
   }
   Result<void> try_unfollow(const std::string& author, const std::string& reader = "reader") {
-    return wait(follows->unfollow(ReaderId::trusted(reader), AuthorId::trusted(author)));
+    return run_sync(follows->unfollow(ReaderId::trusted(reader), AuthorId::trusted(author)));
   }
   void unfollow(const std::string& author, const std::string& reader = "reader") {
     REQUIRE(try_unfollow(author, reader));
@@ -36,7 +36,7 @@ struct Followers : Waterfall {
     return out;
   }
   Result<std::string> try_publish(const std::string& author, const Ids& ids) {
-    return wait(follows->publish(AuthorId::trusted(author), items_of(ids)));
+    return run_sync(follows->publish(AuthorId::trusted(author), items_of(ids)));
   }
   // The job's id.
   std::string publish(const std::string& author, const Ids& ids) {
@@ -62,35 +62,35 @@ struct Followers : Waterfall {
     return ids_of(page(Direction::kFirst, 0, 100, "follow", reader));
   }
   Ids followed(const std::string& reader = "reader") {
-    const auto authors = wait(follows->authors_of(ReaderId::trusted(reader)));
+    const auto authors = run_sync(follows->authors_of(ReaderId::trusted(reader)));
     REQUIRE(authors);
     Ids out;
     for (const AuthorId& each : *authors) out.push_back(each.str());
     return out;
   }
-  Ids readers(const std::string& author) { return in(keys().readers_of(author)); }
+  Ids readers(const std::string& author) { return in(keys().followers(author)); }
   // Up to which score of what the author is pulled the reader has everything; -1: follows not.
   std::int64_t has_up_to(const std::string& author, const std::string& reader = "reader") {
-    return static_cast<std::int64_t>(score(keys().authors_of(reader), author).value_or(-1));
+    return static_cast<std::int64_t>(score(keys().followed_authors(reader), author).value_or(-1));
   }
   std::int64_t pulled_up_to(const std::string& author) {
-    return static_cast<std::int64_t>(score(keys().pulled(), author).value_or(-1));
+    return static_cast<std::int64_t>(score(keys().pull_authors(), author).value_or(-1));
   }
   // "state done/total failed"
   std::string told_of(const std::string& job) {
     const auto fields = command("HMGET", keys().job(job), "state", "done", "total", "failed");
-    std::string out(redis::text_at(fields, 0));
-    return out.append(" ").append(redis::text_at(fields, 1)) + "/" + std::string(redis::text_at(fields, 2)) +
-           " " + std::string(redis::text_at(fields, 3));
+    std::string out(redis::string_at(fields, 0));
+    return out.append(" ").append(redis::string_at(fields, 1)) + "/" + std::string(redis::string_at(fields, 2)) +
+           " " + std::string(redis::string_at(fields, 3));
   }
-  redis::Reply stream() { return command("XRANGE", keys().group(0).stream(), "-", "+"); }
+  redis::Reply stream() { return command("XRANGE", keys().partition(0).stream(), "-", "+"); }
   // Each entry as its values: {"follow", "reader", "author", …}, oldest first.
   std::vector<Ids> told() {
     const auto entries = stream();
     std::vector<Ids> out(entries.size());
     for (std::size_t i = 0; i < entries.size(); ++i) {
       for (std::size_t j = 1; j < entries[i][1].size(); j += 2)
-        out[i].emplace_back(redis::text_at(entries[i][1], j));
+        out[i].emplace_back(redis::string_at(entries[i][1], j));
     }
     return out;
   }
@@ -101,7 +101,7 @@ struct Followers : Waterfall {
     return out;
   }
   void fill_stream() {
-    settings.recorder.stream_max_len = command("XLEN", keys().group(0).stream()).integer().value_or(0);
+    settings.recorder.stream_max_len = command("XLEN", keys().partition(0).stream()).integer().value_or(0);
     renew();
   }
 };

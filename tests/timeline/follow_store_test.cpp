@@ -23,7 +23,7 @@ TEST_CASE("who follows stands in both lists, and the recorder is told", "[follow
   CHECK((follow.reader.view() == "other" && follow.author.view() == "ann"));
   CHECK(std::chrono::abs(follow.at - site.now()) < seconds{60});
   CHECK_FALSE(site.exists(site.follow_timeline()));  // they have published nothing
-  for (const auto& key : {site.keys().authors_of("reader"), site.keys().readers_of("ann")})
+  for (const auto& key : {site.keys().followed_authors("reader"), site.keys().followers("ann")})
     CHECK(site.ttl(key) == -1);
 }
 
@@ -202,7 +202,7 @@ TEST_CASE("unfollowing whom one does not follow is no error, and told", "[follow
   site.unfollow("bob", "other");
   CHECK(site.told().size() == 3);
   auto after = site.everything();
-  after[site.keys().group(0).stream()] = before.at(site.keys().group(0).stream());
+  after[site.keys().partition(0).stream()] = before.at(site.keys().partition(0).stream());
   CHECK(after == before);
 }
 
@@ -222,8 +222,8 @@ TEST_CASE("lists and outboxes of another type are an error, and nothing is follo
   CHECK(site.try_follow("ann").error().code == ErrorCode::kInternal);
   CHECK(site.followed().empty());
   CHECK(site.try_publish("ann", {"a1"}).error().code == ErrorCode::kInternal);
-  site.command("SET", site.keys().authors_of("odd"), "text");
+  site.command("SET", site.keys().followed_authors("odd"), "text");
   CHECK_FALSE(site.try_follow("bob", "odd"));
-  CHECK_FALSE(wait(site.follows->authors_of(ReaderId::trusted("odd"))));
+  CHECK_FALSE(run_sync(site.follows->authors_of(ReaderId::trusted("odd"))));
   CHECK(site.readers("bob").empty());
 }

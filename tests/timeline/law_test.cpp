@@ -67,7 +67,7 @@ enum class On {
 
 class Explorer {
  public:
-  Explorer(redis::SyncRedis& inner, unsigned seed, On on)
+  Explorer(redis::BlockingRedis& inner, unsigned seed, On on)
       : random_(seed),
         order_{random_, on != On::kClusterWithMistakes},
         order_of_all_(on == On::kOneRedis ? nullptr : &order_),
@@ -320,14 +320,14 @@ class Explorer {
   }
 
   // Writes behind a page.
-  class Later final : public redis::Deferred {
+  class Later final : public redis::WriteQueue {
    public:
     explicit Later(Explorer& of) : of_(of) {}
-    bool post(redis::Pipeline pipeline, redis::StoredEvent) override {
+    bool post(redis::Pipeline pipeline, redis::SpoolRecord) override {
       of_.start(of_.write(std::move(pipeline)));
       return true;
     }
-    Result<void> spool(const redis::StoredEvent&) override { return fail(ErrorCode::kInternal, "not_faked"); }
+    Result<void> spool(const redis::SpoolRecord&) override { return fail(ErrorCode::kInternal, "not_faked"); }
 
    private:
     Explorer& of_;
@@ -345,8 +345,8 @@ class Explorer {
       const redis::Reply& pairs = *members++;
       Entries now;
       for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
-        const auto score = redis::whole(redis::text_at(pairs, i + 1));
-        must(now.emplace(score, redis::text_at(pairs, i)).second, "scores differ");
+        const auto score = redis::to_int(redis::string_at(pairs, i + 1));
+        must(now.emplace(score, redis::string_at(pairs, i)).second, "scores differ");
       }
       change(timeline, std::move(now), cause);
     }
@@ -429,8 +429,8 @@ class Explorer {
     for (const Timeline& each : timelines_) {
       for (std::size_t i = 0; i < kAuthors; ++i) {
         const std::string author = name_of_author(i);
-        ask.add("ZSCORE", keys_.authors_of(each.reader.view()), author);
-        ask.add("ZSCORE", keys_.readers_of(author), each.reader.view());
+        ask.add("ZSCORE", keys_.followed_authors(each.reader.view()), author);
+        ask.add("ZSCORE", keys_.followers(author), each.reader.view());
       }
     }
     const auto replies = inner_.call(ask);
@@ -442,7 +442,7 @@ class Explorer {
   std::mt19937 random_;
   const test::ClusterOrder order_;
   const test::ClusterOrder* const order_of_all_;
-  redis::SyncRedis& inner_;
+  redis::BlockingRedis& inner_;
   const redis::Keys keys_;
   const Settings settings_;
   const redis::Pipeline members_ = all_members();
@@ -482,7 +482,7 @@ unsigned number_of(const char* variable, unsigned otherwise) {
 // Empty: the law held in each run. Else what broke it first.
 std::string explore(On on, int runs) {
   test::RedisServer server;
-  redis::SyncRedis redis(server.endpoint(), milliseconds(10000), redis::kAllScripts);
+  redis::BlockingRedis redis(server.endpoint(), milliseconds(10000), redis::kAllScripts);
   // A script that must be loaded first runs behind what watches it.
   redis::Pipeline load;
   for (const redis::Script& each : redis::kAllScripts) load.add("SCRIPT", "LOAD", each.source);

@@ -20,7 +20,7 @@ recorder::Fanout fanout_in(Followers& site) {
 }
 
 std::int64_t place(Followers& site, const std::string& reader, const std::string& author = "ann") {
-  return static_cast<std::int64_t>(site.score(site.keys().readers_of(author), reader).value_or(-1));
+  return static_cast<std::int64_t>(site.score(site.keys().followers(author), reader).value_or(-1));
 }
 
 // Does something before the second round trip.
@@ -47,7 +47,7 @@ TEST_CASE("who is the first to follow while the author publishes is pushed to", 
   Followers site(any_mode());
   Interrupted between(site.redis, [&] { site.follow("ann", "first"); });
   timeline::RedisFollowStore store(between, site.settings, site.keys(), [] { return "job"; });
-  REQUIRE(wait(store.publish(AuthorId::trusted("ann"), Followers::items_of({"x"}))));
+  REQUIRE(run_sync(store.publish(AuthorId::trusted("ann"), Followers::items_of({"x"}))));
   CHECK(site.shown("first").empty());
   CHECK(site.told_of("job") == "queued 0/1 0");
   CHECK(fanout_in(site).upto == place(site, "first"));
@@ -67,7 +67,7 @@ TEST_CASE("what is published waits in the outbox, and a job for the recorder", "
   CHECK(fanout.job == job);
   CHECK(fanout.upto == place(site, "r3"));
   // Not yet in any timeline, nor among what is pulled.
-  for (const auto& key : {site.follow_timeline("r1"), site.keys().pull_outbox("ann"), site.keys().pulled()})
+  for (const auto& key : {site.follow_timeline("r1"), site.keys().pull_outbox("ann"), site.keys().pull_authors()})
     CHECK_FALSE(site.exists(key));
 }
 
@@ -112,14 +112,14 @@ TEST_CASE("a job is for those who followed by then", "[publish]") {
 TEST_CASE("an author whom nobody follows has published when it is in the outbox", "[publish]") {
   Followers site(any_mode());
   CHECK(site.told_of(site.publish("ann", {"x"})) == "done 0/0 0");
-  CHECK_FALSE(site.exists(site.keys().group(0).stream()));
+  CHECK_FALSE(site.exists(site.keys().partition(0).stream()));
   site.follow("ann");
   site.unfollow("ann");
   const auto told = site.told().size();
   CHECK(site.told_of(site.publish("ann", {"y"})) == "done 0/0 0");
   CHECK(site.told().size() == told);
   CHECK(site.in(site.keys().outbox("ann")) == Ids{"x", "y"});
-  CHECK_FALSE(site.exists(site.keys().pulled()));
+  CHECK_FALSE(site.exists(site.keys().pull_authors()));
 }
 
 TEST_CASE("beyond so many followers an author is pulled, and the job done at once", "[publish]") {
@@ -129,7 +129,7 @@ TEST_CASE("beyond so many followers an author is pulled, and the job done at onc
   site.renew();
   for (const char* reader : {"r1", "r2"}) site.follow("ann", reader);
   CHECK(site.told_of(site.publish("ann", {"pushed"})) == "queued 0/2 0");
-  CHECK_FALSE(site.exists(site.keys().pulled()));
+  CHECK_FALSE(site.exists(site.keys().pull_authors()));
   site.follow("ann", "r3");
   const auto told = site.told().size();
   const auto job = site.publish("ann", {"p1", "p2"});

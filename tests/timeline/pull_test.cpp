@@ -14,10 +14,10 @@ struct Follows : Waterfall {
   }
   Ids timeline_items() { return in(timeline("reader", "follow")); }
   std::int64_t mark(const std::string& author) {
-    return static_cast<std::int64_t>(score(keys().authors_of("reader"), author).value_or(-1));
+    return static_cast<std::int64_t>(score(keys().followed_authors("reader"), author).value_or(-1));
   }
   std::int64_t published(const std::string& author) {
-    return static_cast<std::int64_t>(score(keys().pulled(), author).value_or(-1));
+    return static_cast<std::int64_t>(score(keys().pull_authors(), author).value_or(-1));
   }
 };
 
@@ -36,7 +36,7 @@ TEST_CASE("what pulled authors published joins the head when the channel is open
   for (const auto& [author, item, score] :
        {std::tuple("ann", "a1", 1000), {"bob", "b1", 2000}, {"ann", "a2", 3000}})
     site.command("ZADD", site.keys().pull_outbox(author), "XX", score, item);
-  site.command("ZADD", site.keys().authors_of("reader"), 0, "ann", 0, "bob");
+  site.command("ZADD", site.keys().followed_authors("reader"), 0, "ann", 0, "bob");
   const auto page = site.read(Direction::kDown, own);
   CHECK(ids_of(page) == Ids{"a2", "b1", "a1"});
   CHECK(page.up > own);
@@ -57,13 +57,13 @@ TEST_CASE("where nothing may be kept a page is what is there, and what was publi
   const auto key = site.timeline("reader", "follow");
   const auto before = site.members(key);
   const timeline::PageQuery query{"follow", ReaderId::trusted("reader"), Direction::kFirst, 0, 5, false};
-  const auto page = wait(site.store().read(query));
+  const auto page = run_sync(site.store().read(query));
   REQUIRE(page);
   CHECK(ids_of(*page) == Ids{"own"});
   CHECK(site.members(key) == before);
-  CHECK_FALSE(site.exists(site.keys().active("follow")));
+  CHECK_FALSE(site.exists(site.keys().active_readers("follow")));
   CHECK(ids_of(site.read()) == Ids{"a1", "own"});
-  CHECK(site.exists(site.keys().active("follow")));
+  CHECK(site.exists(site.keys().active_readers("follow")));
 }
 
 TEST_CASE("what was pulled is not pulled again when it left the timeline", "[waterfall]") {
@@ -94,7 +94,7 @@ TEST_CASE("only the channel of follows pulls, and only from those who are follow
   CHECK(site.first().items.empty());
   CHECK(ids_of(site.read()) == Ids{"b1"});
   site.publish("bob", {"b2"});
-  site.command("ZREM", site.keys().authors_of("reader"), "bob");
+  site.command("ZREM", site.keys().followed_authors("reader"), "bob");
   CHECK(ids_of(site.read()) == Ids{"b1"});
   CHECK(site.mark("bob") == -1);
   CHECK(site.mark("ann") == -1);
@@ -112,7 +112,7 @@ TEST_CASE("of everything that many authors published the newest join, no more th
     for (int i = 0; i < 30; ++i)  // item 30·author + i at a score that mixes the authors
       fill.add("ZADD", site.keys().pull_outbox(name), 1000 + 9 * i + author, std::to_string(9 * i + author));
     fill.add("ZADD", site.keys().pull_outbox(name), -2000, ":");
-    fill.add("ZADD", site.keys().pulled(), 2000, name);
+    fill.add("ZADD", site.keys().pull_authors(), 2000, name);
     REQUIRE(site.redis.call(fill));
   }
   CHECK(ids_of(site.read(Direction::kFirst, 0, 20)) == count(269, 260));

@@ -241,7 +241,7 @@ TEST_CASE("an item that is dated ahead can be pushed, and stands in its place fr
   Waterfall site(any_mode());
   const UnixSeconds date = site.now() + seconds{2};
   for (const char* each : {"2", "4"}) site.put(site.item(each, date));
-  CHECK(*wait(site.store().pushable({ItemId::trusted("2")})) == std::vector<bool>{true});
+  CHECK(*run_sync(site.store().pushable({ItemId::trusted("2")})) == std::vector<bool>{true});
   site.push(count(1, 4));
   const auto first = site.first();
   CHECK(ids_of(first) == Ids{"3", "1"});
@@ -297,7 +297,7 @@ TEST_CASE("where unknown items are rejected they are neither pushable nor shown,
                                   ItemId::trusted("hidden"), ItemId::trusted("deleted")};
   const auto pushable = [&] {
     site.watched.trips.clear();
-    const auto out = wait(site.store().pushable(asked));
+    const auto out = run_sync(site.store().pushable(asked));
     REQUIRE(out);
     CHECK(site.watched.trips.size() == 1);
     return *out;
@@ -311,7 +311,7 @@ TEST_CASE("where unknown items are rejected they are neither pushable nor shown,
   CHECK(pushable() == std::vector<bool>{false, true, false, false});
   CHECK(ids_of(site.first()) == Ids{"known"});
   CHECK(site.in(site.timeline()).size() == 2);
-  CHECK(wait(site.store().pushable({}))->empty());
+  CHECK(run_sync(site.store().pushable({}))->empty());
 }
 
 TEST_CASE("a page is one round trip, and notes that the reader is active", "[waterfall]") {
@@ -323,7 +323,7 @@ TEST_CASE("a page is one round trip, and notes that the reader is active", "[wat
     CHECK(site.watched.trips.size() == 1);
   }
   site.page(Direction::kFirst, 0, 5, "discover", "other");
-  const auto active = site.members(site.keys().active("discover"));
+  const auto active = site.members(site.keys().active_readers("discover"));
   CHECK(active.size() == 2);
   for (const auto& [reader, at] : active) CHECK(std::abs(at - site.now().time_since_epoch().count()) < 60);
   site.follow("author");
@@ -338,7 +338,7 @@ TEST_CASE("a page is one round trip, and notes that the reader is active", "[wat
 TEST_CASE("that a reader is active is noted once an hour, when something came, and without a timeline",
           "[waterfall]") {
   Waterfall site(any_mode());
-  const std::string active = site.keys().active("discover");
+  const std::string active = site.keys().active_readers("discover");
   const auto forgotten = [&] { return site.command("ZREM", active, "reader").integer() == 1; };
   site.first();
   CHECK(forgotten());
@@ -397,15 +397,15 @@ TEST_CASE("a timeline of a wrong type is an error, and the other readers are ser
   CHECK(site.try_push({"a"}, readers).error().code == ErrorCode::kInternal);
   for (const char* each : {"good", "r0", "r599"}) CHECK(site.in(site.timeline(each)) == Ids{"a"});
   CHECK(site.try_page(Direction::kFirst, 0, 5, "discover", "bad").error().code == ErrorCode::kInternal);
-  CHECK_FALSE(wait(site.store().remove("discover", ReaderId::trusted("bad"), ItemId::trusted("a"))));
+  CHECK_FALSE(run_sync(site.store().remove("discover", ReaderId::trusted("bad"), ItemId::trusted("a"))));
   site.command("SET", site.keys().item("a"), "text");
   CHECK(site.try_page(Direction::kFirst, 0, 5, "discover", "good").error().code == ErrorCode::kInternal);
-  CHECK_FALSE(wait(site.store().pushable({ItemId::trusted("a")})));
+  CHECK_FALSE(run_sync(site.store().pushable({ItemId::trusted("a")})));
   site.push({"b"}, {"good"});
   site.publish("author", {"pulled"});
   site.follow("author", "somebody");
   site.publish("author", {"pulled"});
-  site.command("SET", site.keys().authors_of("good"), "text");
+  site.command("SET", site.keys().followed_authors("good"), "text");
   CHECK_FALSE(site.try_page(Direction::kFirst, 0, 5, "follow", "good"));
 }
 

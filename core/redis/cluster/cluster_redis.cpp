@@ -10,33 +10,33 @@
 namespace freshet::redis {
 namespace {
 
-constexpr milliseconds kMostOften{20};                     // the map is asked for, whatever is refused
-constexpr milliseconds kFirstPause{2}, kLongestPause{50};  // while keys are being moved
+constexpr milliseconds kMinMapRefreshInterval{20};                     // the map is asked for, whatever is refused
+constexpr milliseconds kInitialRetryDelay{2}, kMaxRetryDelay{50};  // while keys are being moved
 
 }  // namespace
 
-ClusterRedis::ClusterRedis(EventLoop& loop, LinkOptions options, std::span<const Script> scripts,
-                           milliseconds renew_every)
+ClusterRedis::ClusterRedis(EventLoop& loop, ConnectionOptions options, std::span<const Script> scripts,
+                           milliseconds map_refresh_interval)
     : loop_(loop),
       options_(std::move(options)),
       scripts_(scripts),
-      renew_every_(renew_every),
-      beat_(loop),
-      listened_last_(static_cast<std::size_t>(getpid())) {}
+      map_refresh_interval_(map_refresh_interval),
+      tick_timer_(loop),
+      subscriber_cursor_(static_cast<std::size_t>(getpid())) {}
 
 void ClusterRedis::connect() {
-  for (const Address& each : options_.endpoint.nodes) node_at(each);
-  beat();
+  for (const Address& each : options_.endpoint.nodes) node_for(each);
+  tick();
 }
 
 void ClusterRedis::close() {
   if (std::exchange(closed_, true)) return;
   listener_ = nullptr;
-  beat_.cancel();
+  tick_timer_.cancel();
   for (const auto& each : std::exchange(sleepers_, {})) each->fire(false);
   // Whom this wakes finds every node closed.
   for (const Node& each : nodes_) each.connection->close();
-  for (const auto& each : retired_) each->close();
+  for (const auto& each : retired_connections_) each->close();
 }
 
 BreakerState ClusterRedis::breaker_state() const {
@@ -52,41 +52,41 @@ BreakerState ClusterRedis::breaker_state() const {
 
 Task<Result<Replies>> ClusterRedis::run(const Pipeline& pipeline) {
   if (pipeline.empty()) co_return fail(ErrorCode::kInternal, "redis_empty", {}, "empty pipeline");
-  const auto limit = Clock::now() + options_.retry_within;
-  Routing routing(pipeline);
-  milliseconds pause = kFirstPause;
+  const auto deadline = Clock::now() + options_.retry_within;
+  ClusterPipeline cluster_pipeline(pipeline);
+  milliseconds delay = kInitialRetryDelay;
   while (true) {
-    std::vector<Routing::Part> parts = routing.next(map_, any_master());
-    if (!parts.empty()) co_await send(routing, parts, limit);
-    if (routing.map_may_be_old()) look_at_map();
-    if (parts.empty() || Clock::now() > limit) break;
-    if (!routing.must_wait()) continue;
-    co_await sleep(pause);
-    if (closed_ || Clock::now() > limit) break;
-    pause = std::min(2 * pause, kLongestPause);
+    std::vector<ClusterPipeline::NodeBatch> batches = cluster_pipeline.next_batches(map_, any_master());
+    if (!batches.empty()) co_await send(cluster_pipeline, batches, deadline);
+    if (cluster_pipeline.is_map_stale()) request_map_refresh();
+    if (batches.empty() || Clock::now() > deadline) break;
+    if (!cluster_pipeline.needs_delay()) continue;
+    co_await sleep(delay);
+    if (closed_ || Clock::now() > deadline) break;
+    delay = std::min(2 * delay, kMaxRetryDelay);
   }
-  co_return std::move(routing).result();
+  co_return std::move(cluster_pipeline).result();
 }
 
-Task<void> ClusterRedis::send(Routing& routing, std::vector<Routing::Part>& parts, Clock::time_point limit) {
-  AsyncEvent<bool> all;
-  std::size_t left = parts.size() - 1;
-  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
-    spawn(send_one(routing, parts[i], limit), [&](std::exception_ptr) {
-      if (--left == 0) all.fire(true);
+Task<void> ClusterRedis::send(ClusterPipeline& cluster_pipeline, std::vector<ClusterPipeline::NodeBatch>& batches, Clock::time_point deadline) {
+  AsyncEvent<bool> all_done;
+  std::size_t remaining = batches.size() - 1;
+  for (std::size_t i = 0; i + 1 < batches.size(); ++i) {
+    spawn(send_one(cluster_pipeline, batches[i], deadline), [&](std::exception_ptr) {
+      if (--remaining == 0) all_done.fire(true);
     });
   }
-  co_await send_one(routing, parts.back(), limit);
-  if (left > 0) co_await all.wait();
+  co_await send_one(cluster_pipeline, batches.back(), deadline);
+  if (remaining > 0) co_await all_done.wait();
 }
 
-Task<void> ClusterRedis::send_one(Routing& routing, const Routing::Part& part, Clock::time_point limit) {
-  const Node node = node_at(part.node);  // a copy: it may be retired meanwhile
+Task<void> ClusterRedis::send_one(ClusterPipeline& cluster_pipeline, const ClusterPipeline::NodeBatch& batch, Clock::time_point deadline) {
+  const Node node = node_for(batch.node);  // a copy: it may be retired meanwhile
   // One that a refusal just named is still shaking hands.
-  if (!node.connection->ready() && Clock::now() - node.made < options_.timeout)
-    co_await node.connection->ready_before(std::min(limit, node.made + options_.timeout));
-  Result<Replies> replies = co_await node.connection->run(part.commands());
-  routing.take(part, std::move(replies));
+  if (!node.connection->ready() && Clock::now() - node.created_at < options_.timeout)
+    co_await node.connection->wait_until_ready(std::min(deadline, node.created_at + options_.timeout));
+  Result<Replies> replies = co_await node.connection->run(batch.commands());
+  cluster_pipeline.record_replies(batch, std::move(replies));
 }
 
 Task<void> ClusterRedis::sleep(Clock::duration span) {
@@ -102,16 +102,16 @@ Task<void> ClusterRedis::sleep(Clock::duration span) {
 
 // --- nodes
 
-ClusterRedis::Node& ClusterRedis::node_at(const Address& address) {
+ClusterRedis::Node& ClusterRedis::node_for(const Address& address) {
   const auto found = std::ranges::find(nodes_, address, &Node::address);
   if (found != nodes_.end()) return *found;
-  LinkOptions options = options_;
-  options.endpoint = endpoint_of(address);
+  ConnectionOptions options = options_;
+  options.endpoint = endpoint_for(address);
   nodes_.push_back({address,
                     std::make_shared<RedisConnection>(loop_, std::move(options), scripts_, &counters_),
                     Clock::now()});
   RedisConnection& connection = *nodes_.back().connection;
-  connection.on_ready_changed([this](bool) { node_changed(); });
+  connection.on_ready_changed([this](bool) { update_ready(); });
   if (closed_)
     connection.close();
   else
@@ -119,7 +119,7 @@ ClusterRedis::Node& ClusterRedis::node_at(const Address& address) {
   return nodes_.back();
 }
 
-Endpoint ClusterRedis::endpoint_of(const Address& address) const {
+Endpoint ClusterRedis::endpoint_for(const Address& address) const {
   Endpoint out = options_.endpoint;
   out.nodes.clear();
   out.host = address.host;
@@ -127,10 +127,10 @@ Endpoint ClusterRedis::endpoint_of(const Address& address) const {
   return out;
 }
 
-Task<Result<Endpoint>> ClusterRedis::find() {
+Task<Result<Endpoint>> ClusterRedis::resolve() {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    const Node& next = nodes_[++listened_last_ % nodes_.size()];
-    if (next.connection->ready()) co_return endpoint_of(next.address);
+    const Node& next = nodes_[++subscriber_cursor_ % nodes_.size()];
+    if (next.connection->ready()) co_return endpoint_for(next.address);
   }
   co_return fail(ErrorCode::kUnavailable, "redis_away", {}, "no node of the cluster answers");
 }
@@ -143,121 +143,121 @@ Address ClusterRedis::any_master() const {
   return map_.masters().empty() ? Address() : map_.masters().front();
 }
 
-void ClusterRedis::node_changed() {
+void ClusterRedis::update_ready() {
   if (closed_) return;
-  if (map_.masters().empty()) look_at_map();
+  if (map_.masters().empty()) request_map_refresh();
   const auto answers = [&](const Address& master) {
     const auto found = std::ranges::find(nodes_, master, &Node::address);
     return found != nodes_.end() && found->connection->ready();
   };
   const auto& masters = map_.masters();
-  complete_ |= map_.uncovered() == 0 && std::ranges::all_of(masters, answers);
-  const bool ready = complete_ && std::ranges::any_of(masters, answers);
+  was_complete_ |= map_.uncovered_slots() == 0 && std::ranges::all_of(masters, answers);
+  const bool ready = was_complete_ && std::ranges::any_of(masters, answers);
   if (std::exchange(ready_, ready) != ready && listener_) listener_(ready);
 }
 
 // --- the map
 
-void ClusterRedis::beat() {
-  std::erase_if(retired_, [](const auto& each) { return each.use_count() == 1 && each->in_flight() == 0; });
-  look_at_map();
-  beat_.after(renew_every_, [this] {
-    say(what_is_missing());
-    beat();
+void ClusterRedis::tick() {
+  std::erase_if(retired_connections_, [](const auto& each) { return each.use_count() == 1 && each->in_flight() == 0; });
+  request_map_refresh();
+  tick_timer_.after(map_refresh_interval_, [this] {
+    log_problem(describe_problem());
+    tick();
   });
 }
 
-void ClusterRedis::look_at_map() {
-  if (closed_ || renewing_) return;
-  if (!map_.masters().empty() && Clock::now() - looked_ < kMostOften) return;
-  renewing_ = true;
-  looked_ = Clock::now();
-  spawn(renew(), [this](std::exception_ptr) { renewing_ = false; });
+void ClusterRedis::request_map_refresh() {
+  if (closed_ || refreshing_map_) return;
+  if (!map_.masters().empty() && Clock::now() - map_requested_at_ < kMinMapRefreshInterval) return;
+  refreshing_map_ = true;
+  map_requested_at_ = Clock::now();
+  spawn(refresh_map(), [this](std::exception_ptr) { refreshing_map_ = false; });
 }
 
-Task<Result<SlotMap>> ClusterRedis::map_of(Node node) {
-  Pipeline question;
-  question.add("CLUSTER", "SLOTS");
-  const Result<Replies> replies = co_await node.connection->run(question);
+Task<Result<SlotMap>> ClusterRedis::fetch_map(Node node) {
+  Pipeline command;
+  command.add("CLUSTER", "SLOTS");
+  const Result<Replies> replies = co_await node.connection->run(command);
   if (!replies) co_return tl::unexpected(replies.error());
-  co_return SlotMap::read(replies->front(), node.address);
+  co_return SlotMap::parse(replies->front(), node.address);
 }
 
-Task<void> ClusterRedis::renew() {
-  std::vector<Node> asked;
+Task<void> ClusterRedis::refresh_map() {
+  std::vector<Node> queried;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    const Node& next = nodes_[(asked_last_ + 1 + i) % nodes_.size()];
-    if (next.connection->ready()) asked.push_back(next);
+    const Node& next = nodes_[(map_query_cursor_ + 1 + i) % nodes_.size()];
+    if (next.connection->ready()) queried.push_back(next);
   }
-  ++asked_last_;
+  ++map_query_cursor_;
   // All are lost: whoever was named first may know others.
-  if (asked.empty()) {
-    for (const Address& each : options_.endpoint.nodes) node_at(each);
+  if (queried.empty()) {
+    for (const Address& each : options_.endpoint.nodes) node_for(each);
   }
-  std::vector<SlotMap> said;
-  for (const Node& each : asked) {
-    Result<SlotMap> map = co_await map_of(each);
+  std::vector<SlotMap> maps;
+  for (const Node& each : queried) {
+    Result<SlotMap> map = co_await fetch_map(each);
     if (closed_) co_return;
     if (!map) {
-      if (map.error().reason == "no_cluster") say(no_cluster_ = map.error().detail);
+      if (map.error().reason == "no_cluster") log_problem(not_clustered_error_ = map.error().detail);
       continue;
     }
-    if (said.empty() && *map == map_) co_return;
-    said.push_back(std::move(*map));
+    if (maps.empty() && *map == map_) co_return;
+    maps.push_back(std::move(*map));
   }
-  if (auto most = SlotMap::most_said(std::move(said))) adopt(std::move(*most));
+  if (auto majority = SlotMap::majority_map(std::move(maps))) adopt_map(std::move(*majority));
 }
 
-void ClusterRedis::adopt(SlotMap map) {
+void ClusterRedis::adopt_map(SlotMap map) {
   if (map == map_) return;
-  const bool moved = !map_.masters().empty() && !std::ranges::is_permutation(map.masters(), map_.masters());
+  const bool masters_changed = !map_.masters().empty() && !std::ranges::is_permutation(map.masters(), map_.masters());
   map_ = std::move(map);
-  for (const Address& each : map_.masters()) node_at(each);
-  retire_others();
-  node_changed();
-  if (moved) tell_all();
+  for (const Address& each : map_.masters()) node_for(each);
+  retire_removed_nodes();
+  update_ready();
+  if (masters_changed) notify_listeners();
 }
 
-void ClusterRedis::retire_others() {
+void ClusterRedis::retire_removed_nodes() {
   if (map_.masters().empty()) return;
-  const auto stays = [&](const Node& each) {
+  const auto is_master = [&](const Node& each) {
     return std::ranges::find(map_.masters(), each.address) != map_.masters().end();
   };
   for (const Node& each : nodes_) {
-    if (stays(each)) continue;
+    if (is_master(each)) continue;
     each.connection->on_ready_changed(nullptr);
-    retired_.push_back(each.connection);
+    retired_connections_.push_back(each.connection);
   }
-  std::erase_if(nodes_, [&](const Node& each) { return !stays(each); });
+  std::erase_if(nodes_, [&](const Node& each) { return !is_master(each); });
 }
 
 // "" when nothing is.
-std::string ClusterRedis::what_is_missing() const {
+std::string ClusterRedis::describe_problem() const {
   if (map_.masters().empty()) {
-    if (!no_cluster_.empty()) return no_cluster_;
+    if (!not_clustered_error_.empty()) return not_clustered_error_;
     for (const Node& each : nodes_)
-      if (!each.connection->refused().empty()) return what_ails(each.address, each.connection->refused());
-    return "none of " + shown(options_.endpoint) +
+      if (!each.connection->handshake_error().empty()) return describe_fault(each.address, each.connection->handshake_error());
+    return "none of " + to_string(options_.endpoint) +
            " answers as a node of it: start one, or correct redis.url";
   }
-  if (map_.uncovered() > 0)
-    return std::to_string(map_.uncovered()) + " of " + std::to_string(kSlots) +
+  if (map_.uncovered_slots() > 0)
+    return std::to_string(map_.uncovered_slots()) + " of " + std::to_string(kSlots) +
            " slots have no master: start it, or give them to another by redis-cli --cluster fix";
   for (const Address& each : map_.masters()) {
     const auto found = std::ranges::find(nodes_, each, &Node::address);
     if (found == nodes_.end() || !found->connection->ready())
-      return what_ails(each, found == nodes_.end() ? "" : found->connection->refused());
+      return describe_fault(each, found == nodes_.end() ? "" : found->connection->handshake_error());
   }
   return {};
 }
 
-void ClusterRedis::say(const std::string& what) {
-  if (what == said_) return;
-  said_ = what;
-  if (what.empty())
+void ClusterRedis::log_problem(const std::string& problem) {
+  if (problem == logged_problem_) return;
+  logged_problem_ = problem;
+  if (problem.empty())
     log::notice("cluster_whole");
   else
-    log::warning("cluster_incomplete", {{"error", what}});
+    log::warning("cluster_incomplete", {{"error", problem}});
 }
 
 }  // namespace freshet::redis

@@ -21,12 +21,12 @@
 
 namespace freshet::redis {
 
-class ClusterRedis final : public RedisClient, public Finder {
+class ClusterRedis final : public RedisClient, public MasterResolver {
  public:
   // `options.endpoint.nodes` are asked for the rest; each connection has these options and loads
   // `scripts`, which outlive this.
-  ClusterRedis(EventLoop& loop, LinkOptions options, std::span<const Script> scripts,
-               milliseconds renew_every = milliseconds(1000));
+  ClusterRedis(EventLoop& loop, ConnectionOptions options, std::span<const Script> scripts,
+               milliseconds map_refresh_interval = milliseconds(1000));
   ~ClusterRedis() override { close(); }
 
   void connect() override;
@@ -41,8 +41,8 @@ class ClusterRedis final : public RedisClient, public Finder {
   BreakerState breaker_state() const override;
   // Each node has all messages. Who listens is told when another node became a master, or one is
   // none any more.
-  Finder* finder() override { return this; }
-  Task<Result<Endpoint>> find() override;  // another master each time; no RTT
+  MasterResolver* resolver() override { return this; }
+  Task<Result<Endpoint>> resolve() override;  // another master each time; no RTT
   const SlotMap& map() const { return map_; }
 
  private:
@@ -50,43 +50,43 @@ class ClusterRedis final : public RedisClient, public Finder {
   struct Node {
     Address address;
     std::shared_ptr<RedisConnection> connection;
-    Clock::time_point made;
+    Clock::time_point created_at;
   };
 
-  Node& node_at(const Address& address);
-  Endpoint endpoint_of(const Address& address) const;
+  Node& node_for(const Address& address);
+  Endpoint endpoint_for(const Address& address) const;
   Address any_master() const;
-  Task<void> send(Routing& routing, std::vector<Routing::Part>& parts, Clock::time_point limit);
-  Task<void> send_one(Routing& routing, const Routing::Part& part, Clock::time_point limit);
+  Task<void> send(ClusterPipeline& cluster_pipeline, std::vector<ClusterPipeline::NodeBatch>& batches, Clock::time_point deadline);
+  Task<void> send_one(ClusterPipeline& cluster_pipeline, const ClusterPipeline::NodeBatch& batch, Clock::time_point deadline);
   Task<void> sleep(Clock::duration span);
-  void beat();
-  void look_at_map();
-  Task<void> renew();
-  Task<Result<SlotMap>> map_of(Node node);
-  void adopt(SlotMap map);
-  void retire_others();
-  void node_changed();
-  std::string what_is_missing() const;
-  void say(const std::string& what);
+  void tick();
+  void request_map_refresh();
+  Task<void> refresh_map();
+  Task<Result<SlotMap>> fetch_map(Node node);
+  void adopt_map(SlotMap map);
+  void retire_removed_nodes();
+  void update_ready();
+  std::string describe_problem() const;
+  void log_problem(const std::string& problem);
 
   EventLoop& loop_;
-  const LinkOptions options_;
+  const ConnectionOptions options_;
   const std::span<const Script> scripts_;
-  const milliseconds renew_every_;  // the map
+  const milliseconds map_refresh_interval_;  // the map
   ConnectionCounters counters_;     // of all connections
   std::vector<Node> nodes_;
-  std::vector<std::shared_ptr<RedisConnection>> retired_;  // until what they were sent is answered
+  std::vector<std::shared_ptr<RedisConnection>> retired_connections_;  // until what they were sent is answered
   SlotMap map_;
-  Timer beat_;
+  Timer tick_timer_;
   std::vector<std::shared_ptr<AsyncEvent<bool>>> sleepers_;
   std::function<void(bool)> listener_;
-  std::string said_;        // in the log
-  std::string no_cluster_;  // what a node said that is none of a cluster
-  std::size_t asked_last_ = 0;
-  std::size_t listened_last_;   // workers begin at different nodes
-  Clock::time_point looked_{};  // at the map
-  bool renewing_ = false;
-  bool complete_ = false;  // every slot had a master that answered, once
+  std::string logged_problem_;        // in the log
+  std::string not_clustered_error_;  // what a node said that is none of a cluster
+  std::size_t map_query_cursor_ = 0;
+  std::size_t subscriber_cursor_;   // workers begin at different nodes
+  Clock::time_point map_requested_at_{};  // at the map
+  bool refreshing_map_ = false;
+  bool was_complete_ = false;  // every slot had a master that answered, once
   bool ready_ = false;
   bool closed_ = false;
 };

@@ -10,7 +10,7 @@
 namespace freshet::redis {
 
 // `scripts` and `options.finder` outlive it. It does not connect yet.
-std::unique_ptr<RedisClient> make_client(EventLoop& loop, LinkOptions options,
+std::unique_ptr<RedisClient> make_client(EventLoop& loop, ConnectionOptions options,
                                          std::span<const Script> scripts);
 
 }  // namespace freshet::redis

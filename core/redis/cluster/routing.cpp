@@ -14,20 +14,20 @@ std::string bulk(std::string_view text) {
 }
 
 // A SCAN with another cursor, which is its second word.
-std::string with_own_cursor(std::string_view resp, std::string_view cursor) {
+std::string replace_scan_cursor(std::string_view resp, std::string_view cursor) {
   const std::string_view head = resp.substr(0, resp.find("SCAN\r\n") + 6);
   const std::string_view rest = resp.substr(head.size());  // $1 0 …
   const std::size_t end = rest.find("\r\n", rest.find("\r\n") + 2) + 2;
   return std::string(head) + bulk(cursor) + std::string(rest.substr(end));
 }
 
-Error away(std::string why) { return Error{ErrorCode::kUnavailable, "redis_away", {}, std::move(why)}; }
+Error unavailable(std::string detail) { return Error{ErrorCode::kUnavailable, "redis_away", {}, std::move(detail)}; }
 
 }  // namespace
 
-Routing::Routing(const Pipeline& pipeline) : pipeline_(pipeline), replies_(pipeline.size()) { split(); }
+ClusterPipeline::ClusterPipeline(const Pipeline& pipeline) : pipeline_(pipeline), replies_(pipeline.size()) { split(); }
 
-void Routing::split() {
+void ClusterPipeline::split() {
   const auto barriers = pipeline_.barriers();
   std::size_t section = 0;
   for (std::size_t i = 0; i < pipeline_.size(); ++i) {
@@ -36,168 +36,168 @@ void Routing::split() {
     if (!inside) units_.push_back({.first = i, .section = section});
     Unit& unit = units_.back();
     if (!unit.slot) unit.slot = slot_of_command(pipeline_.at(i));
-    if (!inside) unit.scan = cursor_of_scan(pipeline_.at(i));
+    if (!inside) unit.scan = parse_scan_cursor(pipeline_.at(i));
     const std::string_view name = name_of_command(pipeline_.at(i));
-    if (!inside) unit.of_every = name == "DBSIZE" || name == "INFO";
+    if (!inside) unit.broadcast = name == "DBSIZE" || name == "INFO";
     // Up to EXEC all that comes belongs to it; one without end goes as it is.
     if (name == "MULTI" && !inside) unit.count = pipeline_.size() - i;
     if (inside && (name == "EXEC" || name == "DISCARD")) unit.count = i + 1 - unit.first;
   }
 }
 
-Routing::Part& Routing::part_for(std::vector<Part>& parts, const Address& node, bool asking) const {
+ClusterPipeline::NodeBatch& ClusterPipeline::batch_for(std::vector<NodeBatch>& batches, const Address& node, bool asking) const {
   const auto found = std::ranges::find_if(
-      parts, [&](const Part& each) { return each.node == node && each.asking == asking; });
-  if (found != parts.end()) return *found;
-  Part fresh;
-  fresh.node = node;
-  fresh.asking = asking;
-  parts.push_back(std::move(fresh));
-  return parts.back();
+      batches, [&](const NodeBatch& each) { return each.node == node && each.asking == asking; });
+  if (found != batches.end()) return *found;
+  NodeBatch batch;
+  batch.node = node;
+  batch.asking = asking;
+  batches.push_back(std::move(batch));
+  return batches.back();
 }
 
-std::vector<Routing::Part> Routing::next(const SlotMap& map, const Address& any) {
-  old_map_ = must_wait_ = false;
-  masters_ = map.masters().size();
-  std::vector<Part> parts;
+std::vector<ClusterPipeline::NodeBatch> ClusterPipeline::next_batches(const SlotMap& map, const Address& fallback_node) {
+  is_map_stale_ = needs_delay_ = false;
+  master_count_ = map.masters().size();
+  std::vector<NodeBatch> batches;
   std::size_t section = 0;
   bool unanswered = false;  // before the section
   for (std::size_t i = 0; i < units_.size(); ++i) {
     Unit& unit = units_[i];
     if (unit.section != section) {
-      if (!parts.empty()) break;  // the barrier
+      if (!batches.empty()) break;  // the barrier
       section = unit.section;
       unanswered = std::any_of(units_.begin(), units_.begin() + static_cast<std::ptrdiff_t>(i),
                                [](const Unit& each) { return !each.answered || each.refused; });
     }
-    if (unit.settled) continue;
+    if (unit.finished) continue;
     if (unanswered) {
-      give_up(unit, away("what had to come before it has no reply"));
+      fail_unit(unit, unavailable("what had to come before it has no reply"));
       continue;
     }
-    if (unit.scan && masters_ > 0 && unit.scan->master >= masters_) {
-      give_up(unit, away("the cluster has fewer masters than when the walk over its keys began"));
+    if (unit.scan && master_count_ > 0 && unit.scan->master >= master_count_) {
+      fail_unit(unit, unavailable("the cluster has fewer masters than when the walk over its keys began"));
       continue;
     }
-    if (unit.of_every && masters_ > 0) {
-      unit.awaited = masters_;
-      for (const Address& each : map.masters()) part_for(parts, each, false).units.push_back(i);
+    if (unit.broadcast && master_count_ > 0) {
+      unit.pending_replies = master_count_;
+      for (const Address& each : map.masters()) batch_for(batches, each, false).units.push_back(i);
       continue;
     }
-    const Address* node = &any;
-    if (unit.named)
-      node = &*unit.named;
+    const Address* node = &fallback_node;
+    if (unit.redirect)
+      node = &*unit.redirect;
     else if (unit.slot)
       node = map.owner(*unit.slot);
-    else if (unit.scan && masters_ > 0)
+    else if (unit.scan && master_count_ > 0)
       node = &map.masters()[unit.scan->master];
     if (node == nullptr || node->port == 0) {
-      old_map_ = true;
-      give_up(unit, away(unit.slot ? "slot " + std::to_string(*unit.slot) +
+      is_map_stale_ = true;
+      fail_unit(unit, unavailable(unit.slot ? "slot " + std::to_string(*unit.slot) +
                                          " has no master: start it, or redis-cli --cluster fix"
                                    : "no node of the cluster is known"));
       continue;
     }
-    part_for(parts, *node, unit.asking).units.push_back(i);
+    batch_for(batches, *node, unit.asking).units.push_back(i);
   }
-  for (Part& part : parts) {
-    const bool walks =
-        std::ranges::any_of(part.units, [&](std::size_t i) { return units_[i].scan.has_value(); });
-    if (part.units.size() == units_.size() && !part.asking && !walks) {
-      part.whole = &pipeline_;
+  for (NodeBatch& batch : batches) {
+    const bool has_scan =
+        std::ranges::any_of(batch.units, [&](std::size_t i) { return units_[i].scan.has_value(); });
+    if (batch.units.size() == units_.size() && !batch.asking && !has_scan) {
+      batch.full_pipeline = &pipeline_;
       continue;
     }
-    for (const std::size_t i : part.units) {
-      if (part.asking) part.own.add("ASKING");
+    for (const std::size_t i : batch.units) {
+      if (batch.asking) batch.own_commands.add("ASKING");
       if (units_[i].scan) {
-        part.own.raw(with_own_cursor(pipeline_.at(units_[i].first), units_[i].scan->own));
+        batch.own_commands.raw(replace_scan_cursor(pipeline_.at(units_[i].first), units_[i].scan->node_cursor));
         continue;
       }
-      for (std::size_t k = 0; k < units_[i].count; ++k) part.own.raw(pipeline_.at(units_[i].first + k));
+      for (std::size_t k = 0; k < units_[i].count; ++k) batch.own_commands.raw(pipeline_.at(units_[i].first + k));
     }
   }
-  return parts;
+  return batches;
 }
 
-void Routing::give_up(Unit& unit, const Error& error) {
-  unit.settled = true;
+void ClusterPipeline::fail_unit(Unit& unit, const Error& error) {
+  unit.finished = true;
   const bool lost = error.code == ErrorCode::kUnknownOutcome;
   if (!error_ || (lost && error_->code != ErrorCode::kUnknownOutcome)) error_ = error;
   for (std::size_t k = 0; k < unit.count; ++k)
-    replies_[unit.first + k] = Reply::of_error((lost ? "LOST " : "AWAY ") + error.detail);
+    replies_[unit.first + k] = Reply::from_error((lost ? "LOST " : "AWAY ") + error.detail);
 }
 
-Reply Routing::with_cursor(const ScanCursor& scan, const Reply& found) const {
-  const Reply cursor = found[0], keys = found[1];
+Reply ClusterPipeline::rewrite_scan_cursor(const ScanCursor& scan, const Reply& reply) const {
+  const Reply cursor = reply[0], keys = reply[1];
   std::string next = "0";
   if (cursor.text() != "0")
     next = std::to_string(scan.master) + "." + std::string(cursor.text());
-  else if (scan.master + 1 < masters_)
+  else if (scan.master + 1 < master_count_)
     next = std::to_string(scan.master + 1) + ".0";
   std::string resp = "*2\r\n" + bulk(next) + "*" + std::to_string(keys.size()) + "\r\n";
   for (std::size_t i = 0; i < keys.size(); ++i) resp += bulk(keys[i].text());
-  return Reply::of_resp(resp);
+  return Reply::from_resp(resp);
 }
 
-std::optional<Refusal> Routing::refusal_of(const Unit& unit, const Address& asked) const {
+std::optional<Refusal> ClusterPipeline::refusal_for(const Unit& unit, const Address& sender) const {
   const std::string_view last = replies_[unit.first + unit.count - 1].error();
-  auto refusal = read_refusal(last, asked);
+  auto refusal = parse_refusal(last, sender);
   // A transaction is dropped as a whole for what one of its commands was answered.
-  for (std::size_t k = 0; !refusal && says(last, "EXECABORT") && k < unit.count; ++k)
-    refusal = read_refusal(replies_[unit.first + k].error(), asked);
+  for (std::size_t k = 0; !refusal && has_code(last, "EXECABORT") && k < unit.count; ++k)
+    refusal = parse_refusal(replies_[unit.first + k].error(), sender);
   return refusal;
 }
 
-void Routing::take(const Part& part, Result<Replies> replies) {
-  old_map_ |= !replies;
+void ClusterPipeline::record_replies(const NodeBatch& batch, Result<Replies> replies) {
+  is_map_stale_ |= !replies;
   std::size_t at = 0;
-  for (const std::size_t i : part.units) {
+  for (const std::size_t i : batch.units) {
     Unit& unit = units_[i];
     ++unit.sends;
     if (!replies) {
-      give_up(unit, replies.error());
+      fail_unit(unit, replies.error());
       continue;
     }
-    if (part.asking) ++at;
-    if (unit.awaited > 0) {
-      take_of_every(unit, std::move((*replies)[at++]));
+    if (batch.asking) ++at;
+    if (unit.pending_replies > 0) {
+      merge_broadcast_reply(unit, std::move((*replies)[at++]));
       continue;
     }
     for (std::size_t k = 0; k < unit.count; ++k) replies_[unit.first + k] = std::move((*replies)[at++]);
     unit.answered = true;
     if (unit.scan && replies_[unit.first].is_array())
-      replies_[unit.first] = with_cursor(*unit.scan, replies_[unit.first]);
-    const auto refusal = refusal_of(unit, part.node);
+      replies_[unit.first] = rewrite_scan_cursor(*unit.scan, replies_[unit.first]);
+    const auto refusal = refusal_for(unit, batch.node);
     unit.refused = refusal.has_value();
-    const bool again = refusal && refusal->kind == Refusal::Kind::kAgain;
-    old_map_ |= refusal && !again;
-    old_map_ |= says(replies_[unit.first].error(), "CLUSTERDOWN");
-    must_wait_ |= again;
-    unit.settled = !refusal || (!again && unit.sends >= kMostSends);
-    unit.named = refusal && !again ? std::optional(refusal->to) : std::nullopt;
+    const bool try_again = refusal && refusal->kind == Refusal::Kind::kTryAgain;
+    is_map_stale_ |= refusal && !try_again;
+    is_map_stale_ |= has_code(replies_[unit.first].error(), "CLUSTERDOWN");
+    needs_delay_ |= try_again;
+    unit.finished = !refusal || (!try_again && unit.sends >= kMaxSends);
+    unit.redirect = refusal && !try_again ? std::optional(refusal->target) : std::nullopt;
     unit.asking = refusal && refusal->kind == Refusal::Kind::kAsk;
   }
 }
 
-void Routing::take_of_every(Unit& unit, Reply reply) {
-  Reply& before = replies_[unit.first];
+void ClusterPipeline::merge_broadcast_reply(Unit& unit, Reply reply) {
+  Reply& merged = replies_[unit.first];
   const bool first = !unit.answered || reply.is_error();
-  if (unit.settled || before.is_error()) {
+  if (unit.finished || merged.is_error()) {
     // One of them could not say it.
-  } else if (const auto sum = before.integer(); !first && sum && reply.integer()) {
-    before = Reply::of_resp(":" + std::to_string(*sum + *reply.integer()) + "\r\n");
-  } else if (first || memory_share(reply.text()) > memory_share(before.text())) {
-    before = std::move(reply);
+  } else if (const auto sum = merged.integer(); !first && sum && reply.integer()) {
+    merged = Reply::from_resp(":" + std::to_string(*sum + *reply.integer()) + "\r\n");
+  } else if (first || memory_usage(reply.text()) > memory_usage(merged.text())) {
+    merged = std::move(reply);
   }
   unit.answered = true;
-  unit.settled = --unit.awaited == 0 || unit.settled;
+  unit.finished = --unit.pending_replies == 0 || unit.finished;
 }
 
-Result<Replies> Routing::result() && {
+Result<Replies> ClusterPipeline::result() && {
   if (error_ && std::ranges::none_of(units_, &Unit::answered)) return tl::unexpected(std::move(*error_));
   // What a barrier held back until there was no time.
   for (Unit& unit : units_) {
-    if (!unit.answered && !unit.settled) give_up(unit, away("no time was left for it"));
+    if (!unit.answered && !unit.finished) fail_unit(unit, unavailable("no time was left for it"));
   }
   return std::move(replies_);
 }

@@ -23,33 +23,33 @@
 
 namespace freshet::redis {
 
-class Routing {
+class ClusterPipeline {
  public:
-  static constexpr int kMostSends = 5;  // of a command: moved, asked for, moved again while it is
+  static constexpr int kMaxSends = 5;  // of a command: moved, asked for, moved again while it is
 
   // `pipeline` outlives it.
-  explicit Routing(const Pipeline& pipeline);
+  explicit ClusterPipeline(const Pipeline& pipeline);
 
   // What one node gets.
-  struct Part {
+  struct NodeBatch {
     Address node;
-    const Pipeline& commands() const { return whole != nullptr ? *whole : own; }
-    const Pipeline* whole = nullptr;  // all of the pipeline, or:
-    Pipeline own;
+    const Pipeline& commands() const { return full_pipeline != nullptr ? *full_pipeline : own_commands; }
+    const Pipeline* full_pipeline = nullptr;  // all of the pipeline, or:
+    Pipeline own_commands;
     std::vector<std::size_t> units;  // of Routing
     bool asking = false;             // each unit comes behind ASKING
   };
   // All that may be sent now: a part for each node, and one more for what it is asked. `any` gets
   // what has no key. Empty: nothing is left to be done. REQUIRES: take() was called for every part
   // of before.
-  std::vector<Part> next(const SlotMap& map, const Address& any);
-  void take(const Part& part, Result<Replies> replies);
+  std::vector<NodeBatch> next_batches(const SlotMap& map, const Address& fallback_node);
+  void record_replies(const NodeBatch& batch, Result<Replies> replies);
 
   // A node refused, or was not there: the map may be old.
-  bool map_may_be_old() const { return old_map_; }
+  bool is_map_stale() const { return is_map_stale_; }
   // Some of what next() sends was refused until keys have been moved: it is better sent a little
   // later.
-  bool must_wait() const { return must_wait_; }
+  bool needs_delay() const { return needs_delay_; }
 
   // A reply for each command, in order. Those whose node gave none have an error of ours, AWAY
   // (nothing was sent) or LOST; when none has a reply, it is the error of the first, a LOST one
@@ -62,30 +62,30 @@ class Routing {
     std::size_t first = 0, count = 1;
     std::optional<std::uint16_t> slot;
     std::optional<ScanCursor> scan;
-    bool of_every = false;         // master
-    std::size_t awaited = 0;       // of_every: masters that have not answered yet
+    bool broadcast = false;         // master
+    std::size_t pending_replies = 0;       // of_every: masters that have not answered yet
     std::size_t section = 0;       // how many barriers come before it
-    std::optional<Address> named;  // by the node that refused it
+    std::optional<Address> redirect;  // by the node that refused it
     bool asking = false;           // it is to be asked there
-    bool settled = false;          // nothing more is done about it
+    bool finished = false;          // nothing more is done about it
     bool answered = false;         // by a node, if only by a refusal
     bool refused = false;
     int sends = 0;
   };
   void split();
-  void take_of_every(Unit& unit, Reply reply);
-  Reply with_cursor(const ScanCursor& scan, const Reply& found) const;
-  Part& part_for(std::vector<Part>& parts, const Address& node, bool asking) const;
-  std::optional<Refusal> refusal_of(const Unit& unit, const Address& asked) const;
-  void give_up(Unit& unit, const Error& error);
+  void merge_broadcast_reply(Unit& unit, Reply reply);
+  Reply rewrite_scan_cursor(const ScanCursor& scan, const Reply& reply) const;
+  NodeBatch& batch_for(std::vector<NodeBatch>& batches, const Address& node, bool asking) const;
+  std::optional<Refusal> refusal_for(const Unit& unit, const Address& sender) const;
+  void fail_unit(Unit& unit, const Error& error);
 
   const Pipeline& pipeline_;
   std::vector<Unit> units_;
   Replies replies_;
   std::optional<Error> error_;  // of a unit without reply
-  std::size_t masters_ = 0;     // when it was sent
-  bool old_map_ = false;
-  bool must_wait_ = false;
+  std::size_t master_count_ = 0;     // when it was sent
+  bool is_map_stale_ = false;
+  bool needs_delay_ = false;
 };
 
 }  // namespace freshet::redis

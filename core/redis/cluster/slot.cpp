@@ -22,12 +22,12 @@ constexpr auto kCrc = crc_table();
 // The arguments of a command in RESP, one after the other.
 class Arguments {
  public:
-  explicit Arguments(std::string_view resp) : rest_(resp) { left_ = number('*'); }
+  explicit Arguments(std::string_view resp) : rest_(resp) { remaining_ = read_length('*'); }
   // nullopt behind the last.
   std::optional<std::string_view> next() {
-    if (left_ == 0) return std::nullopt;
-    --left_;
-    const std::size_t size = number('$');
+    if (remaining_ == 0) return std::nullopt;
+    --remaining_;
+    const std::size_t size = read_length('$');
     if (rest_.size() < size + 2) return std::nullopt;
     const std::string_view out = rest_.substr(0, size);
     rest_.remove_prefix(size + 2);
@@ -41,7 +41,7 @@ class Arguments {
   }
 
  private:
-  std::size_t number(char type) {
+  std::size_t read_length(char type) {
     std::size_t out = 0;
     if (rest_.empty() || rest_.front() != type) return 0;
     const auto [end, error] = std::from_chars(rest_.data() + 1, rest_.data() + rest_.size(), out);
@@ -51,61 +51,61 @@ class Arguments {
   }
 
   std::string_view rest_;
-  std::size_t left_ = 0;
+  std::size_t remaining_ = 0;
 };
 
 // Where a command's first key is.
-enum class Where : std::uint8_t {
-  kNowhere,
-  kSecond,        // behind a subcommand
-  kAfterNumber,   // behind the argument that says how many there are
-  kAfterScript,   // likewise, behind the script
+enum class KeyPosition : std::uint8_t {
+  kNone,
+  kAfterSubcommand,        // behind a subcommand
+  kAfterKeyCount,   // behind the argument that says how many there are
+  kAfterScriptAndCount,   // likewise, behind the script
   kAfterStreams,  // behind the word STREAMS
 };
-struct Row {
+struct CommandRow {
   std::string_view name;
-  Where where;
+  KeyPosition key_position;
 };
 constexpr std::array kCommands{
-    Row{"ACL", Where::kNowhere},
-    Row{"AUTH", Where::kNowhere},
-    Row{"CLIENT", Where::kNowhere},
-    Row{"CLUSTER", Where::kNowhere},
-    Row{"COMMAND", Where::kNowhere},
-    Row{"CONFIG", Where::kNowhere},
-    Row{"DBSIZE", Where::kNowhere},
-    Row{"ECHO", Where::kNowhere},
-    Row{"EVAL", Where::kAfterScript},
-    Row{"EVALSHA", Where::kAfterScript},
-    Row{"EXEC", Where::kNowhere},
-    Row{"FLUSHALL", Where::kNowhere},
-    Row{"FLUSHDB", Where::kNowhere},
-    Row{"INFO", Where::kNowhere},
-    Row{"KEYS", Where::kNowhere},
-    Row{"MEMORY", Where::kSecond},
-    Row{"MULTI", Where::kNowhere},
-    Row{"OBJECT", Where::kSecond},
-    Row{"PING", Where::kNowhere},
-    Row{"PUBLISH", Where::kNowhere},
-    Row{"RANDOMKEY", Where::kNowhere},
-    Row{"ROLE", Where::kNowhere},
-    Row{"SCAN", Where::kNowhere},
-    Row{"SCRIPT", Where::kNowhere},
-    Row{"SELECT", Where::kNowhere},
-    Row{"TIME", Where::kNowhere},
-    Row{"WAIT", Where::kNowhere},
-    Row{"XGROUP", Where::kSecond},
-    Row{"XINFO", Where::kSecond},
-    Row{"XREAD", Where::kAfterStreams},
-    Row{"XREADGROUP", Where::kAfterStreams},
-    Row{"ZDIFF", Where::kAfterNumber},
-    Row{"ZINTER", Where::kAfterNumber},
-    Row{"ZINTERCARD", Where::kAfterNumber},
-    Row{"ZUNION", Where::kAfterNumber},
+    CommandRow{"ACL", KeyPosition::kNone},
+    CommandRow{"AUTH", KeyPosition::kNone},
+    CommandRow{"CLIENT", KeyPosition::kNone},
+    CommandRow{"CLUSTER", KeyPosition::kNone},
+    CommandRow{"COMMAND", KeyPosition::kNone},
+    CommandRow{"CONFIG", KeyPosition::kNone},
+    CommandRow{"DBSIZE", KeyPosition::kNone},
+    CommandRow{"ECHO", KeyPosition::kNone},
+    CommandRow{"EVAL", KeyPosition::kAfterScriptAndCount},
+    CommandRow{"EVALSHA", KeyPosition::kAfterScriptAndCount},
+    CommandRow{"EXEC", KeyPosition::kNone},
+    CommandRow{"FLUSHALL", KeyPosition::kNone},
+    CommandRow{"FLUSHDB", KeyPosition::kNone},
+    CommandRow{"INFO", KeyPosition::kNone},
+    CommandRow{"KEYS", KeyPosition::kNone},
+    CommandRow{"MEMORY", KeyPosition::kAfterSubcommand},
+    CommandRow{"MULTI", KeyPosition::kNone},
+    CommandRow{"OBJECT", KeyPosition::kAfterSubcommand},
+    CommandRow{"PING", KeyPosition::kNone},
+    CommandRow{"PUBLISH", KeyPosition::kNone},
+    CommandRow{"RANDOMKEY", KeyPosition::kNone},
+    CommandRow{"ROLE", KeyPosition::kNone},
+    CommandRow{"SCAN", KeyPosition::kNone},
+    CommandRow{"SCRIPT", KeyPosition::kNone},
+    CommandRow{"SELECT", KeyPosition::kNone},
+    CommandRow{"TIME", KeyPosition::kNone},
+    CommandRow{"WAIT", KeyPosition::kNone},
+    CommandRow{"XGROUP", KeyPosition::kAfterSubcommand},
+    CommandRow{"XINFO", KeyPosition::kAfterSubcommand},
+    CommandRow{"XREAD", KeyPosition::kAfterStreams},
+    CommandRow{"XREADGROUP", KeyPosition::kAfterStreams},
+    CommandRow{"ZDIFF", KeyPosition::kAfterKeyCount},
+    CommandRow{"ZINTER", KeyPosition::kAfterKeyCount},
+    CommandRow{"ZINTERCARD", KeyPosition::kAfterKeyCount},
+    CommandRow{"ZUNION", KeyPosition::kAfterKeyCount},
 };
 
-std::optional<std::string_view> counted(Arguments& arguments, std::size_t before) {
-  const auto count = arguments.skip(before);
+std::optional<std::string_view> key_after_count(Arguments& arguments, std::size_t skipped) {
+  const auto count = arguments.skip(skipped);
   return count && *count != "0" ? arguments.next() : std::nullopt;
 }
 
@@ -113,18 +113,18 @@ std::optional<std::string_view> first_key(std::string_view resp) {
   Arguments arguments(resp);
   const auto name = arguments.next();
   if (!name) return std::nullopt;
-  const auto* const row = std::ranges::find(kCommands, *name, &Row::name);
+  const auto* const row = std::ranges::find(kCommands, *name, &CommandRow::name);
   if (row == kCommands.end()) return arguments.next();
-  switch (row->where) {
-    case Where::kNowhere:
+  switch (row->key_position) {
+    case KeyPosition::kNone:
       return std::nullopt;
-    case Where::kSecond:
+    case KeyPosition::kAfterSubcommand:
       return arguments.skip(1);
-    case Where::kAfterNumber:
-      return counted(arguments, 0);
-    case Where::kAfterScript:
-      return counted(arguments, 1);
-    case Where::kAfterStreams:
+    case KeyPosition::kAfterKeyCount:
+      return key_after_count(arguments, 0);
+    case KeyPosition::kAfterScriptAndCount:
+      return key_after_count(arguments, 1);
+    case KeyPosition::kAfterStreams:
       for (auto word = arguments.next(); word; word = arguments.next()) {
         if (*word == "STREAMS") return arguments.next();
       }
@@ -156,7 +156,7 @@ std::string_view name_of_command(std::string_view resp) {
   return Arguments(resp).next().value_or(std::string_view());
 }
 
-std::optional<ScanCursor> cursor_of_scan(std::string_view resp) {
+std::optional<ScanCursor> parse_scan_cursor(std::string_view resp) {
   Arguments arguments(resp);
   if (arguments.next() != "SCAN") return std::nullopt;
   const std::string_view text = arguments.next().value_or("0");
@@ -164,7 +164,7 @@ std::optional<ScanCursor> cursor_of_scan(std::string_view resp) {
   ScanCursor out;
   if (dot == text.npos) return out;
   std::from_chars(text.data(), text.data() + dot, out.master);
-  out.own = text.substr(dot + 1);
+  out.node_cursor = text.substr(dot + 1);
   return out;
 }
 

@@ -26,9 +26,9 @@ std::string_view name_of_command(std::string_view resp);
 // and ends.
 struct ScanCursor {
   std::size_t master = 0;
-  std::string_view own = "0";
+  std::string_view node_cursor = "0";
 };
 // Of a SCAN; nullopt: `resp` is none.
-std::optional<ScanCursor> cursor_of_scan(std::string_view resp);
+std::optional<ScanCursor> parse_scan_cursor(std::string_view resp);
 
 }  // namespace freshet::redis

@@ -12,47 +12,47 @@
 
 namespace freshet::redis {
 
-class ByGroup {
+class PartitionedCommand {
  public:
   // `ids` outlive this.
-  ByGroup(const Keys& keys, std::vector<std::string_view> ids)
-      : keys_(keys), members_(keys.groups()), place_(ids.size()) {
+  PartitionedCommand(const Keys& keys, std::vector<std::string_view> ids)
+      : keys_(keys), ids_by_partition_(keys.partition_count()), reply_positions_(ids.size()) {
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      auto& of = members_[keys.group_of(ids[i])];
-      place_[i] = {keys.group_of(ids[i]), of.size()};
-      of.push_back(ids[i]);
+      auto& partition_ids = ids_by_partition_[keys.partition_of(ids[i])];
+      reply_positions_[i] = {keys.partition_of(ids[i]), partition_ids.size()};
+      partition_ids.push_back(ids[i]);
     }
-    std::size_t sent = 0;
-    std::vector<std::size_t> number(members_.size());
-    for (std::size_t g = 0; g < members_.size(); ++g) number[g] = members_[g].empty() ? 0 : sent++;
-    for (auto& [reply, at] : place_) reply = number[reply];
-    commands_ = sent;
+    std::size_t commands = 0;
+    std::vector<std::size_t> reply_index(ids_by_partition_.size());
+    for (std::size_t g = 0; g < ids_by_partition_.size(); ++g) reply_index[g] = ids_by_partition_[g].empty() ? 0 : commands++;
+    for (auto& [reply, at] : reply_positions_) reply = reply_index[reply];
+    command_count_ = commands;
   }
 
   // ZMSCORE, SMISMEMBER, ZREM and their like, of the key that `name` gives of a group.
   template <class Name>
-  void append(Pipeline& out, std::string_view command, const Name& name) const {
-    for (unsigned g = 0; g < members_.size(); ++g) {
-      if (members_[g].empty()) continue;
-      out.command(2 + members_[g].size()).arg(command).arg(name(keys_.group(g)));
-      for (const std::string_view each : members_[g]) out.arg(each);
+  void append(Pipeline& out, std::string_view command, const Name& key_name) const {
+    for (unsigned g = 0; g < ids_by_partition_.size(); ++g) {
+      if (ids_by_partition_[g].empty()) continue;
+      out.command(2 + ids_by_partition_[g].size()).arg(command).arg(key_name(keys_.partition(g)));
+      for (const std::string_view each : ids_by_partition_[g]) out.arg(each);
     }
   }
   // How many commands each append() is.
-  std::size_t commands() const { return commands_; }
+  std::size_t command_count() const { return command_count_; }
   // What was answered of ids[i]. `replies`: the first of an append().
   std::string_view text(const Reply* replies, std::size_t i) const {
-    return text_at(replies[place_[i].first], place_[i].second);
+    return string_at(replies[reply_positions_[i].first], reply_positions_[i].second);
   }
   bool is_one(const Reply* replies, std::size_t i) const {
-    return replies[place_[i].first][place_[i].second].integer().value_or(0) == 1;
+    return replies[reply_positions_[i].first][reply_positions_[i].second].integer().value_or(0) == 1;
   }
 
  private:
   const Keys& keys_;
-  std::vector<std::vector<std::string_view>> members_;      // of each group
-  std::vector<std::pair<std::size_t, std::size_t>> place_;  // of each id: which reply, and where in it
-  std::size_t commands_ = 0;
+  std::vector<std::vector<std::string_view>> ids_by_partition_;      // of each group
+  std::vector<std::pair<std::size_t, std::size_t>> reply_positions_;  // of each id: which reply, and where in it
+  std::size_t command_count_ = 0;
 };
 
 }  // namespace freshet::redis

@@ -7,113 +7,113 @@
 
 namespace freshet::redis {
 
-std::vector<Scored> scored(const Reply& members, std::int64_t at) {
-  std::vector<Scored> out;
+std::vector<ScoredMember> parse_scored_members(const Reply& members, std::int64_t offset) {
+  std::vector<ScoredMember> out;
   for (std::size_t i = 0; i + 1 < members.size(); i += 2)
-    out.push_back({std::string(text_at(members, i)), parse_or_zero<double>(text_at(members, i + 1)), at++});
+    out.push_back({std::string(string_at(members, i)), parse_or_zero<double>(string_at(members, i + 1)), offset++});
   return out;
 }
 
 // --- GroupMerge
 
-GroupMerge::GroupMerge(const std::vector<std::int64_t>& from) : parts_(from.size()) {
-  for (std::size_t i = 0; i < from.size(); ++i) parts_[i].read = from[i];
+KWayMerge::KWayMerge(const std::vector<std::int64_t>& offsets) : inputs_(offsets.size()) {
+  for (std::size_t i = 0; i < offsets.size(); ++i) inputs_[i].read_count = offsets[i];
 }
 
-std::vector<unsigned> GroupMerge::waits_for() const {
+std::vector<unsigned> KWayMerge::inputs_to_read() const {
   std::vector<unsigned> out;
-  for (unsigned i = 0; i < parts_.size(); ++i) {
-    if (parts_[i].waiting.empty() && !parts_[i].at_end) out.push_back(i);
+  for (unsigned i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i].buffered.empty() && !inputs_[i].at_end) out.push_back(i);
   }
   return out;
 }
 
-void GroupMerge::give(unsigned group, std::vector<Scored> kept, std::int64_t read, bool at_end) {
-  Part& part = parts_[group];
-  for (Scored& each : kept) part.waiting.push_back(std::move(each));
-  part.read += read;
-  part.at_end = at_end;
+void KWayMerge::add(unsigned input_index, std::vector<ScoredMember> members, std::int64_t members_read, bool at_end) {
+  Input& input = inputs_[input_index];
+  for (ScoredMember& each : members) input.buffered.push_back(std::move(each));
+  input.read_count += members_read;
+  input.at_end = at_end;
 }
 
-std::optional<Scored> GroupMerge::take() {
-  Part* best = nullptr;
-  for (Part& each : parts_) {
-    if (each.waiting.empty() && !each.at_end) return std::nullopt;
-    if (each.waiting.empty()) continue;
-    if (best == nullptr || stands_before(each.waiting.front(), best->waiting.front())) best = &each;
+std::optional<ScoredMember> KWayMerge::pop() {
+  Input* best = nullptr;
+  for (Input& each : inputs_) {
+    if (each.buffered.empty() && !each.at_end) return std::nullopt;
+    if (each.buffered.empty()) continue;
+    if (best == nullptr || ranks_before(each.buffered.front(), best->buffered.front())) best = &each;
   }
   if (best == nullptr) return std::nullopt;
-  Scored out = std::move(best->waiting.front());
-  best->waiting.pop_front();
+  ScoredMember out = std::move(best->buffered.front());
+  best->buffered.pop_front();
   return out;
 }
 
-bool GroupMerge::at_end() const {
-  return std::ranges::all_of(parts_, [](const Part& each) { return each.at_end && each.waiting.empty(); });
+bool KWayMerge::is_exhausted() const {
+  return std::ranges::all_of(inputs_, [](const Input& each) { return each.at_end && each.buffered.empty(); });
 }
 
-std::vector<std::int64_t> GroupMerge::taken() const {
+std::vector<std::int64_t> KWayMerge::consumed() const {
   std::vector<std::int64_t> out;
-  for (const Part& each : parts_) out.push_back(each.waiting.empty() ? each.read : each.waiting.front().at);
+  for (const Input& each : inputs_) out.push_back(each.buffered.empty() ? each.read_count : each.buffered.front().offset);
   return out;
 }
 
 // --- GroupHeads
 
-GroupHeads::GroupHeads(const Keys& keys, std::int64_t count, Name name, std::optional<std::int64_t> from)
+PartitionedTopN::PartitionedTopN(const Keys& keys, std::int64_t count, KeyName key_name, std::optional<std::int64_t> max_score)
     : keys_(keys),
       count_(count),
-      name_(name),
-      from_(from),
-      merge_(std::vector<std::int64_t>(keys.groups())),
-      asked_(merge_.waits_for()) {}
+      key_name_(key_name),
+      max_score_(max_score),
+      merge_(std::vector<std::int64_t>(keys.partition_count())),
+      to_read_(merge_.inputs_to_read()) {}
 
-void GroupHeads::append(Pipeline& out) {
-  const bool only = keys_.groups() == 1;
-  const std::int64_t share = share_of(count_, keys_.groups());
-  for (const unsigned each : asked_) {
-    const std::string key = name_(keys_.group(each));
-    const std::int64_t at = merge_.read(each);
-    out.command((from_ ? 7U : 4U) + (only ? 0U : 1U));
-    if (from_)
-      out.arg("ZREVRANGEBYSCORE").arg(key).arg(*from_).arg("-inf").arg("LIMIT").arg(at).arg(share);
+void PartitionedTopN::append(Pipeline& out) {
+  const bool single = keys_.partition_count() == 1;
+  const std::int64_t limit = read_size(count_, keys_.partition_count());
+  for (const unsigned each : to_read_) {
+    const std::string key = key_name_(keys_.partition(each));
+    const std::int64_t offset = merge_.read_count(each);
+    out.command((max_score_ ? 7U : 4U) + (single ? 0U : 1U));
+    if (max_score_)
+      out.arg("ZREVRANGEBYSCORE").arg(key).arg(*max_score_).arg("-inf").arg("LIMIT").arg(offset).arg(limit);
     else
-      out.arg("ZREVRANGE").arg(key).arg(at).arg(at + share - 1);
-    if (!only) out.arg("WITHSCORES");
+      out.arg("ZREVRANGE").arg(key).arg(offset).arg(offset + limit - 1);
+    if (!single) out.arg("WITHSCORES");
   }
 }
 
-void GroupHeads::take(const Reply*& at) {
-  const std::vector<unsigned> asked = std::exchange(asked_, {});
-  if (keys_.groups() == 1) {
-    for (std::size_t i = 0; i < at->size(); ++i) members_.emplace_back(text_at(*at, i));
-    ++at;
+void PartitionedTopN::consume(const Reply*& reply) {
+  const std::vector<unsigned> partitions = std::exchange(to_read_, {});
+  if (keys_.partition_count() == 1) {
+    for (std::size_t i = 0; i < reply->size(); ++i) members_.emplace_back(string_at(*reply, i));
+    ++reply;
     return;
   }
-  const std::int64_t share = share_of(count_, keys_.groups());
-  for (const unsigned each : asked) {
-    auto found = scored(*at++, merge_.read(each));
-    const std::int64_t read = std::ssize(found);
-    merge_.give(each, std::move(found), read, read < share);
+  const std::int64_t limit = read_size(count_, keys_.partition_count());
+  for (const unsigned each : partitions) {
+    auto members = parse_scored_members(*reply++, merge_.read_count(each));
+    const std::int64_t read = std::ssize(members);
+    merge_.add(each, std::move(members), read, read < limit);
   }
   while (std::ssize(members_) < count_) {
-    auto next = merge_.take();
+    auto next = merge_.pop();
     if (!next) break;
     // The ZSET may move between two reads.
     if (std::ranges::find(members_, next->member) == members_.end())
       members_.push_back(std::move(next->member));
   }
-  if (std::ssize(members_) < count_) asked_ = merge_.waits_for();
+  if (std::ssize(members_) < count_) to_read_ = merge_.inputs_to_read();
 }
 
-Task<Result<void>> read_rest(Redis& redis, std::span<GroupHeads> lists) {
-  while (std::ranges::any_of(lists, &GroupHeads::is_short)) {
+Task<Result<void>> read_remaining(Redis& redis, std::span<PartitionedTopN> lists) {
+  while (std::ranges::any_of(lists, &PartitionedTopN::needs_more)) {
     Pipeline more;
-    for (GroupHeads& each : lists) each.append(more);
+    for (PartitionedTopN& each : lists) each.append(more);
     FRESHET_CO_TRY(replies, co_await run_all(redis, more));
-    const Reply* at = replies->data();
-    for (GroupHeads& each : lists) {
-      if (each.is_short()) each.take(at);
+    const Reply* next_reply = replies->data();
+    for (PartitionedTopN& each : lists) {
+      if (each.needs_more()) each.consume(next_reply);
     }
   }
   co_return Result<void>();

@@ -8,7 +8,7 @@ namespace freshet::redis {
 namespace {
 
 // Row i is in slot 128 · i, give or take one: the first word of three letters or digits that is.
-constexpr unsigned kTags = 2 * kMostGroups;
+constexpr unsigned kTags = 2 * kMaxPartitions;
 constexpr std::size_t kTagBytes = 3;
 constexpr std::string_view kTagTable =
     "la2ht4nbdjwbms3if5opekecdljhpt3el7pjmwsakmg95zc3qf7lx9bgqfrwpt6mj8cupoinqbwduabc1fv7arfmnxcq0gd6"
@@ -19,19 +19,19 @@ static_assert(kTagTable.size() == kTags * kTagBytes);
 
 }  // namespace
 
-unsigned group_of(std::string_view id, unsigned groups) { return slot_of(id) * groups / kSlots; }
+unsigned partition_of(std::string_view id, unsigned partitions) { return slot_of(id) * partitions / kSlots; }
 
 // (g + 1/2) / G of the table: an odd multiple of kMostGroups / G, by which G is told from others.
-std::string_view group_tag(unsigned group, unsigned groups) {
-  return kTagTable.substr((2 * group + 1) * (kMostGroups / groups) * kTagBytes, kTagBytes);
+std::string_view partition_hash_tag(unsigned partition, unsigned partitions) {
+  return kTagTable.substr((2 * partition + 1) * (kMaxPartitions / partitions) * kTagBytes, kTagBytes);
 }
 
-TaggedGroup group_of_tag(std::string_view tag) {
+TaggedPartition partition_of_hash_tag(std::string_view tag) {
   if (tag.size() != kTagBytes) return {};
   for (unsigned row = 1; row < kTags; ++row) {
     if (kTagTable.substr(row * kTagBytes, kTagBytes) != tag) continue;
     const unsigned step = 1U << static_cast<unsigned>(std::countr_zero(row));
-    return {row / step / 2, kMostGroups / step};
+    return {row / step / 2, kMaxPartitions / step};
   }
   return {};
 }

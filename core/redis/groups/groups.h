@@ -11,23 +11,23 @@
 
 namespace freshet::redis {
 
-inline constexpr unsigned kMostGroups = 64;
+inline constexpr unsigned kMaxPartitions = 64;
 
 // Powers of two up to kMostGroups: two different numbers of groups have no tag in common.
-constexpr bool is_group_count(std::int64_t groups) {
-  return groups >= 1 && groups <= kMostGroups && (groups & (groups - 1)) == 0;
+constexpr bool is_valid_partition_count(std::int64_t partitions) {
+  return partitions >= 1 && partitions <= kMaxPartitions && (partitions & (partitions - 1)) == 0;
 }
 
 // Which group an article is in, 0..groups − 1; the same for ever. REQUIRES: is_group_count(groups).
-unsigned group_of(std::string_view id, unsigned groups);
+unsigned partition_of(std::string_view id, unsigned partitions);
 
 // What stands in the braces of a group's names. REQUIRES: is_group_count(groups), group < groups.
-std::string_view group_tag(unsigned group, unsigned groups);
+std::string_view partition_hash_tag(unsigned partition, unsigned partitions);
 
 // The other way: which group of how many has this tag. groups 0: none has.
-struct TaggedGroup {
-  unsigned group = 0, groups = 0;
+struct TaggedPartition {
+  unsigned partition = 0, partition_count = 0;
 };
-TaggedGroup group_of_tag(std::string_view tag);
+TaggedPartition partition_of_hash_tag(std::string_view tag);
 
 }  // namespace freshet::redis

@@ -114,7 +114,7 @@ Result<int> verify(const std::string& folder, bool as_json) {
 Result<std::int64_t> save_state(const BackupOptions& options, const Settings& settings,
                                 const redis::Endpoint& endpoint, const NewBackup& into, Manifest& manifest) {
   FRESHET_TRY(dump, DumpWriter::create(into.file(kRedisName)));
-  redis::SyncRedis redis(endpoint, kRedisTimeout, {});
+  redis::BlockingRedis redis(endpoint, kRedisTimeout, {});
   ProgressLine line(stderr, options.quiet);
   const auto saved = save_redis(redis, settings.redis, *dump, line);
   if (!saved) return tl::unexpected(at_redis(saved.error(), endpoint));

@@ -8,7 +8,7 @@ namespace {
 
 class Eraser {
  public:
-  Eraser(redis::SyncRedis& redis, database::Database& database, const Settings& settings,
+  Eraser(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
          const readers::ReaderHashes& hashes, const ToErase& wanted)
       : redis_(redis), database_(database), keys_(settings.redis), hashes_(hashes), wanted_(wanted) {
     for (const ReaderId& each : wanted.readers) found_.insert(each.str());
@@ -54,9 +54,9 @@ class Eraser {
     return walk(redis_, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
       for (const std::string& key : found) {
         const redis::KeyPattern* const pattern = keys_.pattern_of(key);
-        if (pattern == nullptr || pattern->about == redis::About::kNobody) continue;
-        if (pattern->about == redis::About::kReader) {
-          consider(std::string(redis::part_of(*keys_.plain(key), pattern->part)));
+        if (pattern == nullptr || pattern->subject == redis::Subject::kNone) continue;
+        if (pattern->subject == redis::Subject::kReader) {
+          consider(std::string(redis::key_segment(*keys_.strip_prefix(key), pattern->segment)));
           continue;
         }
         const char* const command = pattern->type == "zset" ? "ZSCAN" : "SSCAN";
@@ -75,8 +75,8 @@ class Eraser {
     for (const std::string& each : found_) readers::add_names(names, ReaderId::trusted(each), hashes_);
     std::string cursor = "0";
     do {
-      FRESHET_TRY(page, redis::wait(readers::scan_personal(redis_, keys_, names, cursor)));
-      if (auto ok = redis::wait(readers::erase_personal(redis_, names, *page)); !ok) return ok;
+      FRESHET_TRY(page, redis::run_sync(readers::scan_personal(redis_, keys_, names, cursor)));
+      if (auto ok = redis::run_sync(readers::erase_personal(redis_, names, *page)); !ok) return ok;
       cursor = page->cursor;
     } while (cursor != "0");
     return {};
@@ -113,7 +113,7 @@ class Eraser {
     return replies ? Result<void>() : tl::unexpected(replies.error());
   }
 
-  redis::SyncRedis& redis_;
+  redis::BlockingRedis& redis_;
   database::Database& database_;
   const redis::Keys keys_;
   const readers::ReaderHashes& hashes_;
@@ -123,7 +123,7 @@ class Eraser {
 
 }  // namespace
 
-Result<std::int64_t> erase_again(redis::SyncRedis& redis, database::Database& database,
+Result<std::int64_t> erase_again(redis::BlockingRedis& redis, database::Database& database,
                                  const Settings& settings, const readers::ReaderHashes& hashes,
                                  const ToErase& wanted) {
   return Eraser(redis, database, settings, hashes, wanted).run();

@@ -21,7 +21,7 @@ struct ToErase {
 // Erases them from both, as core/recorder/eraser.h does; a reader known by the hash alone is looked
 // for among all ids that database and keys name. Returns how many readers were found. The recorder
 // must not run. O(keys + readers). Errors: Redis' and the database's.
-Result<std::int64_t> erase_again(redis::SyncRedis& redis, database::Database& database,
+Result<std::int64_t> erase_again(redis::BlockingRedis& redis, database::Database& database,
                                  const Settings& settings, const readers::ReaderHashes& hashes,
                                  const ToErase& wanted);
 

@@ -31,7 +31,7 @@ std::vector<std::string> ours(const std::vector<std::string>& found, const Redis
 
 class Loader {
  public:
-  Loader(redis::SyncRedis& redis, std::int64_t total, ProgressLine& line)
+  Loader(redis::BlockingRedis& redis, std::int64_t total, ProgressLine& line)
       : redis_(redis), total_(total), line_(line) {}
 
   Result<RedisLoaded> run(DumpReader& dump) {
@@ -52,7 +52,7 @@ class Loader {
     Pipeline asked;
     asked.add("TIME");
     FRESHET_TRY(replies, ask(redis_, asked));
-    now_ms_ = 1000 * redis::parse_or_zero<std::int64_t>(redis::text_at(replies->front(), 0));
+    now_ms_ = 1000 * redis::parse_or_zero<std::int64_t>(redis::string_at(replies->front(), 0));
     return {};
   }
 
@@ -98,7 +98,7 @@ class Loader {
     return {};
   }
 
-  redis::SyncRedis& redis_;
+  redis::BlockingRedis& redis_;
   const std::int64_t total_;
   ProgressLine& line_;
   const ProgressLine::Clock::time_point began_ = ProgressLine::Clock::now();
@@ -110,7 +110,7 @@ class Loader {
 
 }  // namespace
 
-Result<bool> has_keys(redis::SyncRedis& redis, const RedisSettings& settings) {
+Result<bool> has_keys(redis::BlockingRedis& redis, const RedisSettings& settings) {
   bool found_one = false;
   const auto walked = walk(redis, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
     found_one = !ours(found, settings).empty();
@@ -120,7 +120,7 @@ Result<bool> has_keys(redis::SyncRedis& redis, const RedisSettings& settings) {
   return found_one;
 }
 
-Result<std::int64_t> remove_keys(redis::SyncRedis& redis, const RedisSettings& settings) {
+Result<std::int64_t> remove_keys(redis::BlockingRedis& redis, const RedisSettings& settings) {
   std::int64_t removed = 0;
   const auto walked = walk(redis, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
     const auto some = ours(found, settings);
@@ -138,7 +138,7 @@ Result<std::int64_t> remove_keys(redis::SyncRedis& redis, const RedisSettings& s
   return removed;
 }
 
-Result<RedisLoaded> load_redis(redis::SyncRedis& redis, DumpReader& dump, std::int64_t total,
+Result<RedisLoaded> load_redis(redis::BlockingRedis& redis, DumpReader& dump, std::int64_t total,
                                ProgressLine& line) {
   return Loader(redis, total, line).run(dump);
 }

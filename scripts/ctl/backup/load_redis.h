@@ -13,9 +13,9 @@
 namespace freshet::ctl {
 
 // Whether Redis has any key of ours. O(keys) when it has none.
-Result<bool> has_keys(redis::SyncRedis& redis, const RedisSettings& settings);
+Result<bool> has_keys(redis::BlockingRedis& redis, const RedisSettings& settings);
 // Deletes all of them; returns how many. O(keys).
-Result<std::int64_t> remove_keys(redis::SyncRedis& redis, const RedisSettings& settings);
+Result<std::int64_t> remove_keys(redis::BlockingRedis& redis, const RedisSettings& settings);
 
 struct RedisLoaded {
   std::int64_t keys = 0;     // written
@@ -23,7 +23,7 @@ struct RedisLoaded {
 };
 // REQUIRES: !has_keys(). O(bytes). Errors: Redis' and the dump's; kInvalid "redis_refused" when
 // Redis does not take a value: it is of an older version than the one saved, or lacks its module.
-Result<RedisLoaded> load_redis(redis::SyncRedis& redis, DumpReader& dump, std::int64_t total,
+Result<RedisLoaded> load_redis(redis::BlockingRedis& redis, DumpReader& dump, std::int64_t total,
                                ProgressLine& line);
 
 }  // namespace freshet::ctl

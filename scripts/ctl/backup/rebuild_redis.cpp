@@ -19,12 +19,12 @@ namespace {
 
 // Error: kConflict "has_items" when Redis has an item that was put. No key lists them all: O(keys)
 // when there is none.
-Result<void> expect_no_items(redis::SyncRedis& redis, const RedisSettings& settings) {
+Result<void> expect_no_items(redis::BlockingRedis& redis, const RedisSettings& settings) {
   const redis::Keys keys(settings);
   return walk(redis, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
     redis::Pipeline look;
     for (const std::string& key : found) {
-      const auto plain = keys.plain(key);
+      const auto plain = keys.strip_prefix(key);
       if (plain && after(*plain, "item:")) look.add("HEXISTS", key, "published_at");
     }
     if (look.empty()) return {};
@@ -39,7 +39,7 @@ Result<void> expect_no_items(redis::SyncRedis& redis, const RedisSettings& setti
 }
 
 // The identity of the database that Redis belongs to, when it is another than ours; else "".
-Result<std::string> owner_of(redis::SyncRedis& redis, const database::Database& database,
+Result<std::string> owner_of(redis::BlockingRedis& redis, const database::Database& database,
                              const redis::Keys& keys, bool force) {
   FRESHET_TRY(recorder, recorder::holder_of(redis, keys));
   if (recorder->database.empty() || recorder->database == database.database_id()) return std::string();
@@ -52,7 +52,7 @@ Result<std::string> owner_of(redis::SyncRedis& redis, const database::Database& 
   return recorder->database;
 }
 
-Result<void> take_over(redis::SyncRedis& redis, database::Database& database, const redis::Keys& keys,
+Result<void> take_over(redis::BlockingRedis& redis, database::Database& database, const redis::Keys& keys,
                        const std::string& owner) {
   if (database.database_id().empty())
     return fail(ErrorCode::kConflict, "no_identity", {},
@@ -66,7 +66,7 @@ Result<void> take_over(redis::SyncRedis& redis, database::Database& database, co
 
 // The loss that was noted, "" when there is none. What the recorder has not noticed yet is noted
 // here: a rebuild that is interrupted shall not hide it.
-Result<std::string> loss_of(redis::SyncRedis& redis, database::Database& database, const redis::Keys& keys) {
+Result<std::string> loss_of(redis::BlockingRedis& redis, database::Database& database, const redis::Keys& keys) {
   FRESHET_TRY(groups, recorder::has_groups(redis, keys));
   if (!*groups) {
     FRESHET_TRY(recorded, database.has_recorded_entries());
@@ -78,7 +78,7 @@ Result<std::string> loss_of(redis::SyncRedis& redis, database::Database& databas
 
 }  // namespace
 
-Result<recorder::Refilled> rebuild_redis(redis::SyncRedis& redis, database::Database& database,
+Result<recorder::Refilled> rebuild_redis(redis::BlockingRedis& redis, database::Database& database,
                                          const Settings& settings, const RebuildRedisOptions& options) {
   const redis::Keys keys(settings.redis);
   FRESHET_TRY(owner, owner_of(redis, database, keys, options.force));
@@ -106,7 +106,7 @@ Result<int> run_rebuild_redis(const RebuildRedisOptions& options, const Target& 
   if (auto ok = become_owner_of(settings->recorder.database); !ok) return tl::unexpected(ok.error());
   FRESHET_TRY(database,
               database::Database::open(settings->recorder.database, database::Database::Mode::kRead));
-  redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
+  redis::BlockingRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const auto began = ProgressLine::Clock::now();
   FRESHET_TRY(rebuilt, rebuild_redis(redis, **database, *settings, options));
   const Nanoseconds took = ProgressLine::Clock::now() - began;

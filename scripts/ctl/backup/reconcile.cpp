@@ -19,8 +19,8 @@ namespace freshet::ctl {
 
 using redis::Pipeline;
 using redis::Reply;
-using redis::text_at;
-using redis::wait;
+using redis::string_at;
+using redis::run_sync;
 
 namespace {
 
@@ -28,7 +28,7 @@ constexpr std::size_t kIdsAtOnce = 500;
 
 class Reconciler {
  public:
-  Reconciler(redis::SyncRedis& redis, database::Database& database, const Settings& settings,
+  Reconciler(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
              const redis::Endpoint& endpoint)
       : redis_(redis),
         database_(database),
@@ -52,15 +52,15 @@ class Reconciler {
   Result<void> streams() {
     if (auto ok = recorder::make_groups(redis_, keys_); !ok) return ok;
     FRESHET_TRY(given, recorder::Streams(settings_, endpoint_).last_generated());
-    for (unsigned each = 0; each < keys_.groups(); ++each) {
+    for (unsigned each = 0; each < keys_.partition_count(); ++each) {
       if (auto ok = stream(each, (*given)[each]); !ok) return ok;
     }
     return {};
   }
 
   Result<void> stream(unsigned number, const std::string& given) {
-    const std::string key = keys_.group(number).stream();
-    FRESHET_TRY(recorded, database_.last_entry(keys_.group(number).word()));
+    const std::string key = keys_.partition(number).stream();
+    FRESHET_TRY(recorded, database_.last_entry(keys_.partition(number).hash_tag()));
     if (!recorded->empty() && recorder::below(given, *recorded)) {
       if (auto ok = send(Pipeline().add("XSETID", key, *recorded)); !ok) return ok;
     }
@@ -71,7 +71,7 @@ class Reconciler {
       FRESHET_TRY(replies, ask(redis_, read));
       const Reply& entries = replies->front();
       if (entries.size() == 0) return {};
-      from = "(" + std::string(text_at(entries[entries.size() - 1], 0));
+      from = "(" + std::string(string_at(entries[entries.size() - 1], 0));
       recorder::Batch batch = recorder::read_batch(entries, number);
       if (batch.empty()) continue;
       if (auto ok = recorder::write_batch(database_, batch, keys_); !ok) return ok;
@@ -103,7 +103,7 @@ class Reconciler {
       items::append_item(look, keys_, each.id);
       look.add("HMGET", keys_.article(each.id.view()), "date", "hidden");
       for (const TagName& tag : each.tags)
-        look.add("SMISMEMBER", keys_.group_with(each.id.view()).tag(tag.view()), each.id.view());
+        look.add("SMISMEMBER", keys_.partition_for(each.id.view()).tagged_items(tag.view()), each.id.view());
     }
     if (look.empty()) return {};
     FRESHET_TRY(replies, ask(redis_, look));
@@ -113,14 +113,14 @@ class Reconciler {
       const auto there = items::item_of(each.id, (*replies)[at++]);
       const Reply& counted_by = (*replies)[at++];
       bool same = there && items::fields_of(*there) == items::fields_of(each) &&
-                  text_at(counted_by, 0) == std::to_string(unix_s(each.published_at)) &&
-                  text_at(counted_by, 1) == (each.hidden ? "1" : "0");
+                  string_at(counted_by, 0) == std::to_string(unix_s(each.published_at)) &&
+                  string_at(counted_by, 1) == (each.hidden ? "1" : "0");
       for (std::size_t i = 0; i < each.tags.size(); ++i)
         same = (*replies)[at++][0].integer().value_or(0) == 1 && same;
       if (!same) changed.push_back(each);
     }
     done_.items_put += static_cast<std::int64_t>(changed.size());
-    return changed.empty() ? Result<void>() : wait(items_.put_many(changed));
+    return changed.empty() ? Result<void>() : run_sync(items_.put_many(changed));
   }
 
   // Deleted after Redis was saved and before the database was.
@@ -129,7 +129,7 @@ class Reconciler {
       std::vector<std::string> ids;
       Pipeline look;
       for (const std::string& key : found) {
-        const auto plain = keys_.plain(key);
+        const auto plain = keys_.strip_prefix(key);
         const auto id = plain ? after(*plain, "item:") : std::nullopt;
         if (!id || known_.contains(std::string(*id))) continue;
         ids.emplace_back(*id);
@@ -140,20 +140,20 @@ class Reconciler {
       for (std::size_t i = 0; i < ids.size(); ++i) {
         if ((*put)[i].integer().value_or(0) == 0) continue;  // only seen, never put
         ++done_.items_removed;
-        if (auto ok = wait(items_.remove(ItemId::trusted(ids[i]))); !ok) return ok;
+        if (auto ok = run_sync(items_.remove(ItemId::trusted(ids[i]))); !ok) return ok;
       }
       return {};
     });
   }
 
   Result<void> hidden() {
-    for (const redis::GroupKeys& each : keys_.every_group()) {
+    for (const redis::PartitionKeys& each : keys_.partitions()) {
       if (auto ok = hidden_of(each); !ok) return ok;
     }
     return {};
   }
 
-  Result<void> hidden_of(const redis::GroupKeys& group) {
+  Result<void> hidden_of(const redis::PartitionKeys& group) {
     return walk(redis_, "ZSCAN", group.hidden(), [&](std::vector<std::string> found) -> Result<void> {
       Pipeline look;
       for (const std::string& each : found) look.add("ZSCORE", group.hidden(), each);
@@ -182,7 +182,7 @@ class Reconciler {
   Result<void> follows() {
     return walk(redis_, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
       for (const std::string& key : found) {
-        const auto plain = keys_.plain(key);
+        const auto plain = keys_.strip_prefix(key);
         if (!plain) continue;
         Result<void> ok;
         if (const auto reader = after(*plain, "follow:authors:")) ok = one_sided(key, *reader, true);
@@ -197,7 +197,7 @@ class Reconciler {
     return walk(redis_, "ZSCAN", key, [&](const std::vector<std::string>& members) -> Result<void> {
       Pipeline look, drop;
       for (const std::string& each : members)
-        look.add("ZSCORE", of_reader ? keys_.readers_of(each) : keys_.authors_of(each), owner);
+        look.add("ZSCORE", of_reader ? keys_.followers(each) : keys_.followed_authors(each), owner);
       if (look.empty()) return {};
       FRESHET_TRY(others, ask(redis_, look));
       for (std::size_t i = 0; i < members.size(); ++i)
@@ -210,7 +210,7 @@ class Reconciler {
   }
 
   Result<void> rank() {
-    const auto rebuilt = wait(hot::rebuild_rank(redis_, settings_, keys_));
+    const auto rebuilt = run_sync(hot::rebuild_rank(redis_, settings_, keys_));
     return rebuilt ? Result<void>() : tl::unexpected(rebuilt.error());
   }
 
@@ -225,7 +225,7 @@ class Reconciler {
     return {};
   }
 
-  redis::SyncRedis& redis_;
+  redis::BlockingRedis& redis_;
   database::Database& database_;
   const Settings& settings_;
   const redis::Endpoint& endpoint_;
@@ -237,7 +237,7 @@ class Reconciler {
 
 }  // namespace
 
-Result<Reconciled> reconcile(redis::SyncRedis& redis, database::Database& database, const Settings& settings,
+Result<Reconciled> reconcile(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
                              const redis::Endpoint& endpoint) {
   return Reconciler(redis, database, settings, endpoint).run();
 }

@@ -20,7 +20,7 @@ struct Reconciled {
 // and on what readers did and whom they follow. The stream is not behind what the database
 // recorded, hidden items stand in no rank, and hot:rank is made anew. The recorder must not run.
 // O(items + keys). Errors: Redis' and the database's.
-Result<Reconciled> reconcile(redis::SyncRedis& redis, database::Database& database, const Settings& settings,
+Result<Reconciled> reconcile(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
                              const redis::Endpoint& endpoint);
 
 }  // namespace freshet::ctl

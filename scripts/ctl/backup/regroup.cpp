@@ -20,7 +20,7 @@
 namespace freshet::ctl {
 namespace {
 
-using redis::GroupKeys;
+using redis::PartitionKeys;
 using redis::Pipeline;
 using Clock = std::chrono::steady_clock;
 
@@ -30,35 +30,35 @@ constexpr milliseconds kPatience{4000};
 
 // The key of a group that a key of another number of groups is copied into; "" when what it holds
 // is made anew.
-std::string copied_into(std::string_view plain, const GroupKeys& group) {
+std::string copied_into(std::string_view plain, const PartitionKeys& group) {
   if (plain == "hot:hidden") return group.hidden();
   if (plain == "hot:newest") return group.newest();
-  if (plain == "hot:unlisted") return group.unlisted();
-  if (const auto tag = after(plain, "tag:")) return group.tag(*tag);
+  if (plain == "hot:unlisted") return group.unverified();
+  if (const auto tag = after(plain, "tag:")) return group.tagged_items(*tag);
   return {};
 }
 
 class Regroup {
  public:
-  Regroup(redis::SyncRedis& redis, const Settings& settings,
+  Regroup(redis::BlockingRedis& redis, const Settings& settings,
           const std::function<Result<void>(std::int64_t)>& pulse)
       : redis_(redis), settings_(settings), keys_(settings.redis), pulse_(pulse) {}
 
   Result<Regrouped> run() {
     if (auto ok = expect_recorded(); !ok) return tl::unexpected(ok.error());
-    if (auto ok = send(Pipeline().add("SET", keys_.group_count(), redis::kRegrouping)); !ok)
+    if (auto ok = send(Pipeline().add("SET", keys_.partition_count_key(), redis::kRepartitioning)); !ok)
       return tl::unexpected(ok.error());
     if (auto ok = make_streams(); !ok) return tl::unexpected(ok.error());
     if (auto ok = each_of_others([this](const auto& key) { return copy(key); }); !ok)
       return tl::unexpected(ok.error());
     // Nobody else makes ranks: the lock is of a regrouping that was killed.
-    if (auto ok = send(Pipeline().add("DEL", keys_.rank_lock())); !ok) return tl::unexpected(ok.error());
-    FRESHET_TRY(rebuilt, redis::wait(hot::rebuild_rank(redis_, settings_, keys_)));
+    if (auto ok = send(Pipeline().add("DEL", keys_.rank_rebuild_lock())); !ok) return tl::unexpected(ok.error());
+    FRESHET_TRY(rebuilt, redis::run_sync(hot::rebuild_rank(redis_, settings_, keys_)));
     done_.items = rebuilt->items;
     if (auto ok = each_of_others([this](const auto& key) { return remove(key); }); !ok)
       return tl::unexpected(ok.error());
     Pipeline end;
-    end.add("INCR", keys_.epoch()).add("SET", keys_.group_count(), keys_.groups());
+    end.add("INCR", keys_.epoch()).add("SET", keys_.partition_count_key(), keys_.partition_count());
     if (auto ok = send(end); !ok) return tl::unexpected(ok.error());
     return done_;
   }
@@ -68,19 +68,19 @@ class Regroup {
   // those that are made begin with: ids of a group's stream only grow, however often it came and
   // went (Database::last_entry()).
   Result<void> expect_recorded() {
-    for (unsigned number = 1; number <= redis::kMostGroups; number *= 2) {
+    for (unsigned number = 1; number <= redis::kMaxPartitions; number *= 2) {
       Pipeline look;
-      const redis::Keys of(settings_.redis.key_prefix, redis::Keys::On::kCluster, number);
-      for (const GroupKeys& each : of.every_group())
+      const redis::Keys of(settings_.redis.key_prefix, redis::Keys::Topology::kCluster, number);
+      for (const PartitionKeys& each : of.partitions())
         look.add("XINFO", "STREAM", each.stream()).add("XLEN", each.stream());
       FRESHET_TRY(found, redis_.call(look));
       for (std::size_t i = 0; i < found->size(); i += 2) {
         const redis::Reply& each = (*found)[i];
         if (each.error() == "ERR no such key") continue;
         if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
-        const std::string last(redis::value_of(each, "last-generated-id"));
+        const std::string last(redis::field_value(each, "last-generated-id"));
         if (recorder::below(highest_, last)) highest_ = last;
-        if (number == keys_.groups() || (*found)[i + 1].integer() == 0) continue;
+        if (number == keys_.partition_count() || (*found)[i + 1].integer() == 0) continue;
         return fail(
             ErrorCode::kConflict, "not_recorded", {},
             fmt::format("entries wait for the recorder in {} groups: set redis.groups to {}, start the "
@@ -94,7 +94,7 @@ class Regroup {
   Result<void> make_streams() {
     if (auto ok = recorder::make_groups(redis_, keys_); !ok) return ok;
     Pipeline set;
-    for (const GroupKeys& each : keys_.every_group()) set.add("XSETID", each.stream(), highest_);
+    for (const PartitionKeys& each : keys_.partitions()) set.add("XSETID", each.stream(), highest_);
     return send(set);
   }
 
@@ -105,7 +105,7 @@ class Regroup {
       looked_at += std::ssize(found);
       if (auto on = pulse_(looked_at); !on) return on;
       for (const std::string& key : found) {
-        if (!keys_.of_other_groups(key)) continue;
+        if (!keys_.has_other_partition_count(key)) continue;
         if (auto ok = what(key); !ok) return ok;
       }
       return {};
@@ -113,8 +113,8 @@ class Regroup {
   }
 
   Result<void> copy(const std::string& key) {
-    const std::string plain = *keys_.plain(key);
-    if (copied_into(plain, keys_.group(0)).empty()) return {};
+    const std::string plain = *keys_.strip_prefix(key);
+    if (copied_into(plain, keys_.partition(0)).empty()) return {};
     const bool is_set = plain.starts_with("tag:");
     return walk(redis_, is_set ? "SSCAN" : "ZSCAN", key, [&](const std::vector<std::string>& found) {
       return copy_members(key, plain, is_set, found);
@@ -133,7 +133,7 @@ class Regroup {
       scores = std::move(*answered);
     }
     for (std::size_t i = 0; i < found.size(); ++i) {
-      const std::string into = copied_into(plain, keys_.group_with(found[i]));
+      const std::string into = copied_into(plain, keys_.partition_for(found[i]));
       if (is_set)
         put.add("SADD", into, found[i]);
       else if (!scores[i].is_nil())
@@ -152,7 +152,7 @@ class Regroup {
     return {};
   }
 
-  redis::SyncRedis& redis_;
+  redis::BlockingRedis& redis_;
   const Settings& settings_;
   const redis::Keys keys_;
   const std::function<Result<void>(std::int64_t)>& pulse_;
@@ -161,7 +161,7 @@ class Regroup {
 };
 
 // Somebody whose turn is renewed serves.
-Result<void> expect_nobody(redis::SyncRedis& redis, const redis::Keys& keys) {
+Result<void> expect_nobody(redis::BlockingRedis& redis, const redis::Keys& keys) {
   const auto runs = [](const std::string& who) {
     return fail(ErrorCode::kConflict, "service_runs", {}, "a service runs" + who + ": stop it first");
   };
@@ -169,7 +169,7 @@ Result<void> expect_nobody(redis::SyncRedis& redis, const redis::Keys& keys) {
   if (recorder->holds) return runs(", " + recorder->who + " records");
   const auto began = Clock::now();
   for (auto seen = began; Clock::now() - seen < kNobody;) {
-    FRESHET_TRY(turn, redis.call_all(Pipeline().add("EXISTS", keys.rank_turn())));
+    FRESHET_TRY(turn, redis.call_all(Pipeline().add("EXISTS", keys.rank_maintenance_lock())));
     if (turn->front().integer().value_or(0) == 1) seen = Clock::now();
     if (seen - began > kPatience) return runs("");
     std::this_thread::sleep_for(milliseconds(50));
@@ -179,7 +179,7 @@ Result<void> expect_nobody(redis::SyncRedis& redis, const redis::Keys& keys) {
 
 }  // namespace
 
-Result<Regrouped> regroup(redis::SyncRedis& redis, const Settings& settings,
+Result<Regrouped> regroup(redis::BlockingRedis& redis, const Settings& settings,
                           const std::function<Result<void>(std::int64_t)>& pulse) {
   return Regroup(redis, settings, pulse).run();
 }
@@ -190,7 +190,7 @@ Result<int> run_regroup(const RegroupOptions& options, const Target& target) {
     return fail(ErrorCode::kInvalid, "no_cluster", {},
                 "redis.url names no Redis Cluster: one Redis has one group");
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings, Groups::kAny));
-  redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
+  redis::BlockingRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const redis::Keys keys(settings->redis);
   if (auto ok = expect_nobody(redis, keys); !ok) return tl::unexpected(at_redis(ok.error(), *endpoint));
   ProgressLine line(stderr, options.quiet);
@@ -204,13 +204,13 @@ Result<int> run_regroup(const RegroupOptions& options, const Target& target) {
   const Nanoseconds took = ProgressLine::Clock::now() - began;
   if (options.json) {
     report_json([&](json::Writer& out) {
-      out.key("groups").integer(keys.groups()).key("items").integer(done->items);
+      out.key("groups").integer(keys.partition_count()).key("items").integer(done->items);
       out.key("removed").integer(done->removed).key("seconds").number(in_seconds(took));
     });
     return 0;
   }
   fmt::print("{} items are in {} groups, {} keys of other groups removed, in {}\n", grouped(done->items),
-             keys.groups(), grouped(done->removed), in_words(took));
+             keys.partition_count(), grouped(done->removed), in_words(took));
   return 0;
 }
 

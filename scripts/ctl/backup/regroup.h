@@ -28,7 +28,7 @@ struct Regrouped {
 // told how many keys were looked at; its error ends this. REQUIRES: no service and no other tool
 // writes. O(keys). Errors: kConflict "not_recorded" when entries wait in a stream of another number
 // of groups, and nothing was done; Redis' own.
-Result<Regrouped> regroup(redis::SyncRedis& redis, const Settings& settings,
+Result<Regrouped> regroup(redis::BlockingRedis& redis, const Settings& settings,
                           const std::function<Result<void>(std::int64_t)>& pulse);
 
 // Errors: also kConflict "service_runs"; kInvalid "no_cluster".

@@ -209,7 +209,7 @@ class Restorer {
   const RestoreOptions& options_;
   const Settings& settings_;
   const redis::Endpoint& endpoint_;
-  redis::SyncRedis redis_;
+  redis::BlockingRedis redis_;
   recorder::Lease lease_;
   std::optional<recorder::KeptLease> kept_;
   std::string before_;            // the identity of the database that Redis belonged to

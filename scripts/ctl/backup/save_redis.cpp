@@ -14,7 +14,7 @@ namespace freshet::ctl {
 using redis::KeyPattern;
 using redis::Pipeline;
 using redis::Reply;
-using redis::text_at;
+using redis::string_at;
 
 namespace {
 
@@ -40,7 +40,7 @@ const char* size_command(std::string_view type) {
 
 class Saver {
  public:
-  Saver(redis::SyncRedis& redis, const RedisSettings& settings, DumpWriter& dump, ProgressLine& line)
+  Saver(redis::BlockingRedis& redis, const RedisSettings& settings, DumpWriter& dump, ProgressLine& line)
       : redis_(redis), keys_(settings), prefix_(settings.key_prefix), dump_(dump), line_(line) {}
 
   Result<RedisSaved> run() {
@@ -169,8 +169,8 @@ class Saver {
   }
 
   static std::int64_t milliseconds_of(const Reply& time) {
-    return redis::parse_or_zero<std::int64_t>(text_at(time, 0)) * 1000 +
-           redis::parse_or_zero<std::int64_t>(text_at(time, 1)) / 1000;
+    return redis::parse_or_zero<std::int64_t>(string_at(time, 0)) * 1000 +
+           redis::parse_or_zero<std::int64_t>(string_at(time, 1)) / 1000;
   }
 
   Result<void> add(const std::string& key, std::int64_t now, const Reply& ttl, const Reply& value) {
@@ -203,10 +203,10 @@ class Saver {
       scan.add(record.kind == RecordKind::kSorted ? "ZSCAN" : "SSCAN", key, cursor, "COUNT", 1000);
       FRESHET_TRY(page, ask(redis_, scan));
       if (page->front().is_error()) return refused(page->front().error());
-      cursor = text_at(page->front(), 0);
+      cursor = string_at(page->front(), 0);
       const Reply found = page->front()[1];
       record.members.clear();
-      for (std::size_t i = 0; i < found.size(); ++i) record.members.emplace_back(text_at(found, i));
+      for (std::size_t i = 0; i < found.size(); ++i) record.members.emplace_back(string_at(found, i));
       if (record.members.empty()) continue;
       if (auto ok = dump_.add(record); !ok) return ok;
     } while (cursor != "0");
@@ -217,7 +217,7 @@ class Saver {
     return fail(ErrorCode::kInternal, "redis_error", {}, std::string(error));
   }
 
-  redis::SyncRedis& redis_;
+  redis::BlockingRedis& redis_;
   const redis::Keys keys_;
   const std::string prefix_;
   DumpWriter& dump_;
@@ -234,7 +234,7 @@ bool left_out(std::string_view pattern) {
   return std::ranges::any_of(kLeftOut, [&](std::string_view head) { return pattern.starts_with(head); });
 }
 
-Result<RedisSaved> save_redis(redis::SyncRedis& redis, const RedisSettings& settings, DumpWriter& dump,
+Result<RedisSaved> save_redis(redis::BlockingRedis& redis, const RedisSettings& settings, DumpWriter& dump,
                               ProgressLine& line) {
   return Saver(redis, settings, dump, line).run();
 }

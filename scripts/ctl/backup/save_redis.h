@@ -27,7 +27,7 @@ struct RedisSaved {
 
 // Left out is what is made anew from the rest (hot:rank, cached lists, buffers of feeds) and what
 // has less than a minute to live. O(keys); memory: their names. Errors: Redis' and the dump's.
-Result<RedisSaved> save_redis(redis::SyncRedis& redis, const RedisSettings& settings, DumpWriter& dump,
+Result<RedisSaved> save_redis(redis::BlockingRedis& redis, const RedisSettings& settings, DumpWriter& dump,
                               ProgressLine& line);
 
 // Whether a key, by its row in redis::kKeyPatterns, is made anew from others.

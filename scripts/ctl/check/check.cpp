@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 class Checker {
  public:
-  Checker(redis::SyncRedis& redis, const Settings& settings, const CheckOptions& options, Findings& findings)
+  Checker(redis::BlockingRedis& redis, const Settings& settings, const CheckOptions& options, Findings& findings)
       : redis_(redis),
         keys_(settings.redis),
         findings_(findings),
@@ -59,7 +59,7 @@ class Checker {
   Result<void> look_at(const std::vector<std::string>& found) {
     std::vector<NamedKey> ours;
     for (const std::string& key : found) {
-      auto plain = keys_.plain(key);
+      auto plain = keys_.strip_prefix(key);
       if (!plain) continue;  // another prefix, another owner
       if (seen_.insert(key).second) ours.push_back({key, std::move(*plain)});
     }
@@ -73,7 +73,7 @@ class Checker {
     if (auto ok = member_check_.places(articles); !ok) return ok;
     for (const NamedKey& each : ours) {
       Result<void> ok;
-      if (each.key == keys_.lost()) findings_.add(kinds::kLost, each.key);
+      if (each.key == keys_.data_lost_at()) findings_.add(kinds::kLost, each.key);
       if (const auto hour = after(each.plain, "hot:current:"); hour && *hour != "index") {
         ok = member_check_.bucket(each.key, *hour);
       } else if (after(each.plain, "tag:")) {
@@ -84,7 +84,7 @@ class Checker {
     return {};
   }
 
-  redis::SyncRedis& redis_;
+  redis::BlockingRedis& redis_;
   const redis::Keys keys_;
   Sums sums_;
   Findings& findings_;
@@ -126,7 +126,7 @@ std::string text_of(const Sums& sums, const Findings& findings, bool swept) {
 
 }  // namespace
 
-Result<Sums> check_redis(redis::SyncRedis& redis, const Settings& settings, const CheckOptions& options,
+Result<Sums> check_redis(redis::BlockingRedis& redis, const Settings& settings, const CheckOptions& options,
                          Findings& findings) {
   auto sums = Checker(redis, settings, options, findings).run();
   if (!sums) return sums;
@@ -138,7 +138,7 @@ Result<Sums> check_redis(redis::SyncRedis& redis, const Settings& settings, cons
 Result<int> run_check(const CheckOptions& options, const Target& target) {
   FRESHET_TRY(settings, settings_of(target));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
-  redis::SyncRedis redis(*endpoint, kRedisTimeout, {});
+  redis::BlockingRedis redis(*endpoint, kRedisTimeout, {});
   Findings findings;
   const auto sums = check_redis(redis, *settings, options, findings);
   if (!sums) return tl::unexpected(at_redis(sums.error(), *endpoint));

@@ -32,7 +32,7 @@ struct Sums {
 // Goes through the whole keyspace with SCAN, in pipelines of at most 500 commands; serving goes on.
 // What changes while it looks is never reported: each statement is about one atomic read, or is
 // read again. O(keys).
-Result<Sums> check_redis(redis::SyncRedis& redis, const Settings& settings, const CheckOptions& options,
+Result<Sums> check_redis(redis::BlockingRedis& redis, const Settings& settings, const CheckOptions& options,
                          Findings& findings);
 
 // The exit status: 1 when violations remain. Errors: Redis away.

@@ -17,7 +17,7 @@ namespace freshet::ctl {
 
 using redis::Pipeline;
 using redis::Reply;
-using redis::text_at;
+using redis::string_at;
 
 namespace {
 
@@ -99,7 +99,7 @@ Result<void> KeyCheck::articles(const std::vector<NamedKey>& ours) {
   }
   if (ids.empty()) return {};
   FRESHET_TRY(replies, ask(redis_, pipeline));
-  const UnixSeconds now{seconds{redis::whole(text_at(replies->front(), 0))}};
+  const UnixSeconds now{seconds{redis::to_int(string_at(replies->front(), 0))}};
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const Reply& raw = (*replies)[1 + 2 * i];
     if (raw.is_error()) continue;  // of another type, which was said
@@ -114,11 +114,11 @@ Result<void> KeyCheck::articles(const std::vector<NamedKey>& ours) {
 }
 
 void KeyCheck::engagement(const std::string& key, const Reply& raw, const hot::Article& article) {
-  if (text_at(raw, 0).empty()) return;
-  const auto pv = redis::parse<std::int64_t>(text_at(raw, 0)),
-             ms = redis::parse<std::int64_t>(text_at(raw, 1));
-  const auto uv = redis::parse<double>(text_at(raw, 2));
-  if (!pv || !ms || !uv || text_at(raw, 6).empty() || *pv < 1) {
+  if (string_at(raw, 0).empty()) return;
+  const auto pv = redis::parse<std::int64_t>(string_at(raw, 0)),
+             ms = redis::parse<std::int64_t>(string_at(raw, 1));
+  const auto uv = redis::parse<double>(string_at(raw, 2));
+  if (!pv || !ms || !uv || string_at(raw, 6).empty() || *pv < 1) {
     findings_.add(kinds::kBadCounter, key, "without ms, uv or renewed, or no positive number");
     return;
   }
@@ -132,9 +132,9 @@ void KeyCheck::engagement(const std::string& key, const Reply& raw, const hot::A
 }
 
 void KeyCheck::views(const std::string& key, const Reply& raw, const hot::Article& article) {
-  const std::string total(text_at(raw, 3)), score(text_at(raw, 4)), views(text_at(raw, 5));
+  const std::string total(string_at(raw, 3)), score(string_at(raw, 4)), views(string_at(raw, 5));
   if (views.empty() && total.empty() && score.empty()) return;
-  if (article.views < 1 && !views.empty() && text_at(raw, 7).empty())
+  if (article.views < 1 && !views.empty() && string_at(raw, 7).empty())
     findings_.add(kinds::kBadCounter, key, "views without viewed");
   if (!views.empty() && redis::parse_or_zero<std::int64_t>(views) < 1)
     findings_.add(kinds::kBadCounter, key, "views " + views);

@@ -22,7 +22,7 @@ struct NamedKey {
 class KeyCheck {
  public:
   // All must outlive this.
-  KeyCheck(redis::SyncRedis& redis, const Settings& settings, const redis::Keys& keys, Findings& findings,
+  KeyCheck(redis::BlockingRedis& redis, const Settings& settings, const redis::Keys& keys, Findings& findings,
            Sums& sums)
       : redis_(redis), settings_(settings), keys_(keys), findings_(findings), sums_(sums) {}
   // At most kPage keys, each given once. 4 RTT.
@@ -36,7 +36,7 @@ class KeyCheck {
   void engagement(const std::string& key, const redis::Reply& raw, const hot::Article& article);
   void views(const std::string& key, const redis::Reply& raw, const hot::Article& article);
 
-  redis::SyncRedis& redis_;
+  redis::BlockingRedis& redis_;
   const Settings& settings_;
   const redis::Keys& keys_;
   Findings& findings_;

@@ -19,10 +19,10 @@ namespace freshet::ctl {
 
 using hot::kModels;
 using hot::Model;
-using redis::GroupKeys;
+using redis::PartitionKeys;
 using redis::Pipeline;
 using redis::Reply;
-using redis::text_at;
+using redis::string_at;
 
 namespace {
 
@@ -37,10 +37,10 @@ constexpr milliseconds kPlacingTime{2000};
 
 Result<void> MemberCheck::bucket(const std::string& key, std::string_view hour) {
   Pipeline pipeline;
-  pipeline.add("EVAL", kBestAndBound, 2, key, keys_.group_in(key).current_index(), hour);
+  pipeline.add("EVAL", kBestAndBound, 2, key, keys_.partition_in_key(key).current_bucket_index(), hour);
   FRESHET_TRY(replies, ask(redis_, pipeline));
-  const auto best = redis::parse<double>(text_at(replies->front(), 0));
-  const auto bound = redis::parse<double>(text_at(replies->front(), 1));
+  const auto best = redis::parse<double>(string_at(replies->front(), 0));
+  const auto bound = redis::parse<double>(string_at(replies->front(), 1));
   if (best && (!bound || *bound < *best)) {
     findings_.add(
         kinds::kBound, key,
@@ -62,7 +62,7 @@ Result<void> MemberCheck::scores(const std::string& key, const char* lowest) {
   FRESHET_TRY(replies, ask(redis_, pipeline));
   for (const Reply& each : *replies) {
     for (std::size_t i = 0; i + 1 < each.size(); i += 2) {
-      findings_.add(kinds::kBadScore, key, fmt::format("{} has {}", text_at(each, i), text_at(each, i + 1)));
+      findings_.add(kinds::kBadScore, key, fmt::format("{} has {}", string_at(each, i), string_at(each, i + 1)));
     }
   }
   return {};
@@ -120,7 +120,7 @@ Result<void> MemberCheck::ranks() {
     const char* lowest;  // a score may not be this, nor lower
   };
   std::vector<Rank> ranks;
-  for (const GroupKeys& group : keys_.every_group()) {
+  for (const PartitionKeys& group : keys_.partitions()) {
     ranks.push_back({group.published(), "(0"});
     // A rank key is a logarithm: any finite number will do.
     for (const Model& model : kModels)
@@ -138,7 +138,7 @@ Result<void> MemberCheck::ranks() {
     const auto article = [&](std::string_view id) { return keys_.article(id); };
     if (auto ok = members(kinds::kNoCounters, each.key, "ZREM", article); !ok) return ok;
   }
-  for (const GroupKeys& group : keys_.every_group()) {
+  for (const PartitionKeys& group : keys_.partitions()) {
     if (auto ok = hottest(group); !ok) return ok;
   }
   return {};
@@ -146,19 +146,19 @@ Result<void> MemberCheck::ranks() {
 
 // The highest place must stand for a finite score now, if it was made with the configuration's
 // parameters.
-Result<void> MemberCheck::hottest(const GroupKeys& group) {
+Result<void> MemberCheck::hottest(const PartitionKeys& group) {
   Pipeline pipeline;
   pipeline.add("HGET", group.meta(), "formula").add("TIME");
   for (const Model& model : kModels) pipeline.add("ZREVRANGE", group.rank(model), 0, 0, "WITHSCORES");
   FRESHET_TRY(replies, ask(redis_, pipeline));
   if (replies->front().string().value_or("") != hot::formula_argument(settings_)) return {};
-  const UnixSeconds now{seconds{redis::whole(text_at((*replies)[1], 0))}};
+  const UnixSeconds now{seconds{redis::to_int(string_at((*replies)[1], 0))}};
   for (const Model& model : kModels) {
     const Reply& best = (*replies)[2 + hot::index_of(model)];
-    const auto place = redis::parse<double>(text_at(best, 1));
+    const auto place = redis::parse<double>(string_at(best, 1));
     if (place && !std::isfinite(hot::score_at(model, *place, now, settings_)))
       findings_.add(kinds::kBadScore, group.rank(model),
-                    fmt::format("{} has {:.17g}", text_at(best, 0), *place));
+                    fmt::format("{} has {:.17g}", string_at(best, 0), *place));
   }
   return {};
 }
@@ -170,11 +170,11 @@ Result<void> MemberCheck::places(const std::vector<std::string>& ids) {
   pipeline.add("TIME");
   for (const std::string& id : ids) {
     hot::append_article(pipeline, keys_, id);
-    const GroupKeys group = keys_.group_with(id);
+    const PartitionKeys group = keys_.partition_for(id);
     for (const Model& model : kModels) pipeline.add("ZSCORE", group.rank(model), id);
   }
   FRESHET_TRY(replies, ask(redis_, pipeline));
-  const UnixSeconds now{seconds{redis::whole(text_at(replies->front(), 0))}};
+  const UnixSeconds now{seconds{redis::to_int(string_at(replies->front(), 0))}};
   const Reply* at = &(*replies)[1];
   for (const std::string& id : ids) {
     const Reply& fields = *at++;
@@ -193,13 +193,13 @@ Result<void> MemberCheck::places(const std::vector<std::string>& ids) {
 Result<void> MemberCheck::places_again() {
   if (misplaced_.empty()) return {};
   Pipeline look;
-  for (const GroupKeys& group : keys_.every_group()) look.add("HMGET", group.meta(), "formula", "next");
+  for (const PartitionKeys& group : keys_.partitions()) look.add("HMGET", group.meta(), "formula", "next");
   FRESHET_TRY(metas, ask(redis_, look));
   const std::string formula = hot::formula_argument(settings_);
   const auto settled = [&](const Reply& meta) {  // not being made anew, nor to be
-    return text_at(meta, 0) == formula && text_at(meta, 1).empty();
+    return string_at(meta, 0) == formula && string_at(meta, 1).empty();
   };
-  std::erase_if(misplaced_, [&](const std::string& id) { return !settled((*metas)[keys_.group_of(id)]); });
+  std::erase_if(misplaced_, [&](const std::string& id) { return !settled((*metas)[keys_.partition_of(id)]); });
   if (misplaced_.empty()) return {};
   std::this_thread::sleep_for(kPlacingTime);
   for (const std::string& id : misplaced_) {
@@ -210,21 +210,21 @@ Result<void> MemberCheck::places_again() {
 
 // None are those that were written within the last two seconds.
 Result<void> MemberCheck::wrong_places(const std::string& id) {
-  const GroupKeys group = keys_.group_with(id);
+  const PartitionKeys group = keys_.partition_for(id);
   Pipeline pipeline;
   for (const Model& model : kModels) {
     const std::string key = group.rank(model);
     pipeline.add("ZSCORE", key, id).add("ZCARD", key).add("ZRANGE", key, 0, 0, "WITHSCORES");
   }
   // Behind its places: when they were of an older version, this one is too new to be judged.
-  pipeline.then();
+  pipeline.barrier();
   hot::append_article(pipeline, keys_, id);
   pipeline.add("TIME");
   FRESHET_TRY(replies, ask(redis_, pipeline));
   const redis::Replies& read = *replies;
   const Reply &fields = read[read.size() - 2], &time = read.back();
-  const UnixSeconds now{seconds{redis::whole(text_at(time, 0))}};
-  const std::int64_t now_us = unix_s(now) * 1'000'000 + redis::whole(text_at(time, 1));
+  const UnixSeconds now{seconds{redis::to_int(string_at(time, 0))}};
+  const std::int64_t now_us = unix_s(now) * 1'000'000 + redis::to_int(string_at(time, 1));
   const hot::Article article = hot::article_of(fields, now, settings_);
   if (article.version > now_us - std::chrono::microseconds(kPlacingTime).count()) return {};
   for (const Model& model : kModels) {
@@ -234,7 +234,7 @@ Result<void> MemberCheck::wrong_places(const std::string& id) {
     const bool full = read[at + 1].integer().value_or(0) >= hot::most_of_group(settings_, keys_);
     // What is below has no place.
     const double lowest =
-        full ? redis::parse_or_zero<double>(text_at(read[at + 2], 1)) : hot::floor_at(model, now, settings_);
+        full ? redis::parse_or_zero<double>(string_at(read[at + 2], 1)) : hot::floor_at(model, now, settings_);
     const bool dropped = !is && due && *due <= lowest;
     if (is == due || dropped) continue;
     const std::string key = group.rank(model);
@@ -258,8 +258,8 @@ Result<void> MemberCheck::sweep_expired(const Model& model, const std::string& i
   look.add("HGET", keys_.article(id), "v");
   FRESHET_TRY(now, ask(redis_, look));
   if (now->front().string().value_or("") == std::to_string(version))
-    drop.add("HDEL", keys_.group_with(id).placed(model), id)
-        .add("ZREM", keys_.group_with(id).rank(model), id);
+    drop.add("HDEL", keys_.partition_for(id).rank_versions(model), id)
+        .add("ZREM", keys_.partition_for(id).rank(model), id);
   if (!drop.empty()) {
     FRESHET_TRY(dropped, ask(redis_, drop));
   }
@@ -268,17 +268,17 @@ Result<void> MemberCheck::sweep_expired(const Model& model, const std::string& i
 }
 
 Result<void> MemberCheck::index() {
-  for (const GroupKeys& group : keys_.every_group()) {
+  for (const PartitionKeys& group : keys_.partitions()) {
     const auto bucket = [&](std::string_view hour) {
-      return group.current(redis::parse_or_zero<std::int64_t>(hour));
+      return group.current_bucket(redis::parse_or_zero<std::int64_t>(hour));
     };
-    if (auto ok = members(kinds::kNoBucket, group.current_index(), "ZREM", bucket); !ok) return ok;
+    if (auto ok = members(kinds::kNoBucket, group.current_bucket_index(), "ZREM", bucket); !ok) return ok;
   }
   return {};
 }
 
 Result<void> MemberCheck::hidden() {
-  for (const GroupKeys& group : keys_.every_group()) {
+  for (const PartitionKeys& group : keys_.partitions()) {
     auto ok = walk(redis_, "ZSCAN", group.hidden(),
                    [&](const std::vector<std::string>& found) { return hidden_and_listed(group, found); });
     if (ok) ok = forget_hidden(group);
@@ -287,7 +287,7 @@ Result<void> MemberCheck::hidden() {
   return {};
 }
 
-Result<void> MemberCheck::hidden_and_listed(const GroupKeys& group, const std::vector<std::string>& found) {
+Result<void> MemberCheck::hidden_and_listed(const PartitionKeys& group, const std::vector<std::string>& found) {
   Pipeline listed, hidden;
   for (const std::string& each : found) {
     for (const Model& model : kModels) listed.add("ZSCORE", group.rank(model), each);
@@ -307,18 +307,18 @@ Result<void> MemberCheck::hidden_and_listed(const GroupKeys& group, const std::v
 }
 
 // A deleted item is remembered until its score in hot:hidden, and an embargo an hour beyond it.
-Result<void> MemberCheck::forget_hidden(const GroupKeys& group) {
+Result<void> MemberCheck::forget_hidden(const PartitionKeys& group) {
   Pipeline clock;
   clock.add("TIME");
   FRESHET_TRY(replies, ask(redis_, clock));
   const std::string over =
-      std::to_string(redis::parse_or_zero<std::int64_t>(text_at(replies->front(), 0)) - 3600);
+      std::to_string(redis::parse_or_zero<std::int64_t>(string_at(replies->front(), 0)) - 3600);
   Pipeline old;
   old.add("ZRANGEBYSCORE", group.hidden(), "-inf", over);
   if (replies = ask(redis_, old); !replies) return tl::unexpected(replies.error());
   Pipeline sweep;
   for (std::size_t i = 0; i < replies->front().size(); ++i) {
-    findings_.add(kinds::kOldHidden, group.hidden(), text_at(replies->front(), i));
+    findings_.add(kinds::kOldHidden, group.hidden(), string_at(replies->front(), i));
     if (sweep_) findings_.swept(kinds::kOldHidden);
   }
   if (!sweep_ || replies->front().size() == 0) return {};
@@ -328,22 +328,22 @@ Result<void> MemberCheck::forget_hidden(const GroupKeys& group) {
 }
 
 Result<void> MemberCheck::rebuild() {
-  for (const GroupKeys& group : keys_.every_group()) {
+  for (const PartitionKeys& group : keys_.partitions()) {
     for (const Model& model : kModels) {
       if (model.base == nullptr) continue;
-      const std::string next = group.rank_next(model);
+      const std::string next = group.staging_rank(model);
       Pipeline pipeline;
       // The lock comes before the new rank and goes after it; one rebuild may end and another begin
       // in between.
-      pipeline.add("EXISTS", next).then();
-      pipeline.add("EXISTS", keys_.rank_lock()).then();
+      pipeline.add("EXISTS", next).barrier();
+      pipeline.add("EXISTS", keys_.rank_rebuild_lock()).barrier();
       pipeline.add("EXISTS", next);
       FRESHET_TRY(replies, ask(redis_, pipeline));
       const auto there = [&](std::size_t i) { return (*replies)[i].integer().value_or(i == 1) == 1; };
       if (!there(0) || there(1) || !there(2)) continue;
       findings_.add(kinds::kOldRebuild, next);
       if (!sweep_) continue;
-      if (auto ok = sweep_rebuild(next, group.placed_next(model)); !ok) return ok;
+      if (auto ok = sweep_rebuild(next, group.staging_rank_versions(model)); !ok) return ok;
     }
   }
   return {};
@@ -352,10 +352,10 @@ Result<void> MemberCheck::rebuild() {
 // Under the lock of those who make ranks.
 Result<void> MemberCheck::sweep_rebuild(const std::string& rank, const std::string& placed) {
   Pipeline lock, sweep;
-  lock.add("SET", keys_.rank_lock(), 1, "NX", "EX", redis::kRebuildLockTtl.count());
+  lock.add("SET", keys_.rank_rebuild_lock(), 1, "NX", "EX", redis::kRebuildLockTtl.count());
   FRESHET_TRY(locked, ask(redis_, lock));
   if (!locked->front().is_nil()) {
-    sweep.add("UNLINK", rank).add("UNLINK", placed).then().add("DEL", keys_.rank_lock());
+    sweep.add("UNLINK", rank).add("UNLINK", placed).barrier().add("DEL", keys_.rank_rebuild_lock());
     FRESHET_TRY(swept, ask(redis_, sweep));
   }
   findings_.swept(kinds::kOldRebuild);

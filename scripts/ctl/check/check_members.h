@@ -18,7 +18,7 @@ class MemberCheck {
  public:
   // All must outlive this. `sweep`: what is stale is removed, each member only if it still is at
   // that moment.
-  MemberCheck(redis::SyncRedis& redis, const Settings& settings, const redis::Keys& keys, Findings& findings,
+  MemberCheck(redis::BlockingRedis& redis, const Settings& settings, const redis::Keys& keys, Findings& findings,
               bool sweep)
       : redis_(redis), settings_(settings), keys_(keys), findings_(findings), sweep_(sweep) {}
 
@@ -50,14 +50,14 @@ class MemberCheck {
   Result<void> stale_members(const Kind& kind, const std::string& key, const char* remove,
                              const std::vector<std::string>& stale, const Witness& witness);
   Result<void> run_sweep(const Kind& kind, const redis::Pipeline& sweep);
-  Result<void> hottest(const redis::GroupKeys& group);
+  Result<void> hottest(const redis::PartitionKeys& group);
   Result<void> wrong_places(const std::string& id);
   Result<void> sweep_expired(const hot::Model& model, const std::string& id, std::int64_t version);
-  Result<void> hidden_and_listed(const redis::GroupKeys& group, const std::vector<std::string>& found);
-  Result<void> forget_hidden(const redis::GroupKeys& group);
+  Result<void> hidden_and_listed(const redis::PartitionKeys& group, const std::vector<std::string>& found);
+  Result<void> forget_hidden(const redis::PartitionKeys& group);
   Result<void> sweep_rebuild(const std::string& rank, const std::string& placed);
 
-  redis::SyncRedis& redis_;
+  redis::BlockingRedis& redis_;
   const Settings& settings_;
   const redis::Keys& keys_;
   Findings& findings_;

@@ -16,7 +16,7 @@ namespace freshet::ctl {
 
 using redis::Pipeline;
 using redis::Reply;
-using redis::text_at;
+using redis::string_at;
 
 namespace {
 
@@ -70,8 +70,8 @@ Result<void> TimelineCheck::look_at(const std::vector<NamedKey>& ours) {
 
 void TimelineCheck::judge(const Asked& asked, const Reply& found) {
   if (found.size() == 0) return;  // gone, or of another type, which is another finding
-  const std::string_view lowest = text_at(found, 0), highest = text_at(found, 1), last = text_at(found, 2),
-                         cut = text_at(found, 3);
+  const std::string_view lowest = string_at(found, 0), highest = string_at(found, 1), last = string_at(found, 2),
+                         cut = string_at(found, 3);
   const double top = redis::parse<double>(highest).value_or(0);
   const std::int64_t odd = found[5].integer().value_or(0), ids = found[4].integer().value_or(0) - odd;
   const auto bad = [&](const std::string& why) { findings_.add(kinds::kBadTimeline, asked.key, why); };
@@ -106,7 +106,7 @@ Result<void> TimelineCheck::one_sided(const std::string& key, std::string_view o
     Pipeline pipeline;
     for (const std::string& each : suspects)
       pipeline.add("ZSCORE", key, each)
-          .add("ZSCORE", of_reader ? keys_.readers_of(each) : keys_.authors_of(each), owner);
+          .add("ZSCORE", of_reader ? keys_.followers(each) : keys_.followed_authors(each), owner);
     FRESHET_TRY(replies, ask(redis_, pipeline));
     std::vector<std::string> half;
     for (std::size_t i = 0; i < suspects.size(); ++i)

@@ -19,7 +19,7 @@ namespace freshet::ctl {
 class TimelineCheck {
  public:
   // All must outlive this.
-  TimelineCheck(redis::SyncRedis& redis, const Settings& settings, const redis::Keys& keys,
+  TimelineCheck(redis::BlockingRedis& redis, const Settings& settings, const redis::Keys& keys,
                 Findings& findings)
       : redis_(redis), settings_(settings), keys_(keys), findings_(findings) {}
   // At most kPage keys. 1 RTT, and 2 for every page of members of each key that says who follows
@@ -36,7 +36,7 @@ class TimelineCheck {
   Result<void> one_sided(const std::string& key, std::string_view owner, bool of_reader,
                          const std::vector<std::string>& members);
 
-  redis::SyncRedis& redis_;
+  redis::BlockingRedis& redis_;
   const Settings& settings_;
   const redis::Keys& keys_;
   Findings& findings_;

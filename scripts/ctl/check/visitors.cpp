@@ -124,7 +124,7 @@ struct Session {
   Session(Settings of, redis::Endpoint at) : settings(std::move(of)), endpoint(std::move(at)) {}
   const Settings settings;
   const redis::Endpoint endpoint;
-  redis::SyncRedis redis{endpoint, kRedisTimeout, redis::kAllScripts};
+  redis::BlockingRedis redis{endpoint, kRedisTimeout, redis::kAllScripts};
   const redis::Keys keys{settings.redis};
 };
 
@@ -182,7 +182,7 @@ Result<std::string> resolve_network(const std::string& network, const Settings& 
   return identity->network_of(address);
 }
 
-Result<std::vector<VisitorTotals>> top_visitors(redis::SyncRedis& redis, const Settings& settings, int top,
+Result<std::vector<VisitorTotals>> top_visitors(redis::BlockingRedis& redis, const Settings& settings, int top,
                                                 const std::string& network) {
   const auto most = static_cast<std::size_t>(top);
   const auto heavier = [](const VisitorTotals& a, const VisitorTotals& b) {
@@ -195,7 +195,7 @@ Result<std::vector<VisitorTotals>> top_visitors(redis::SyncRedis& redis, const S
     redis::Pipeline look;
     std::vector<std::string> names;
     for (const std::string& key : found) {
-      const auto plain = keys.plain(key);
+      const auto plain = keys.strip_prefix(key);
       const auto visitor = plain ? after(*plain, "hot:added:") : std::nullopt;
       if (!visitor) continue;
       names.emplace_back(*visitor);
@@ -224,7 +224,7 @@ Result<int> run_visitors(const VisitorsOptions& options, const Target& target) {
   FRESHET_TRY(names, resolve(options.visitors, s.settings));
   Report report(options.json);
   for (const std::string& name : *names) {
-    const auto items = redis::wait(hot::added_by(s.redis, s.keys, name));
+    const auto items = redis::run_sync(hot::added_by(s.redis, s.keys, name));
     if (!items) return tl::unexpected(at_redis(items.error(), s.endpoint));
     report.items(name, *items);
   }
@@ -251,7 +251,7 @@ Result<int> run_purge(const PurgeOptions& options, const Target& target) {
     return fail(ErrorCode::kInvalid, "no_visitor", {}, "whose counts? See --help");
   Report report(options.json, 2 * s.settings.limits.contribution_after);
   for (const std::string& name : *names) {
-    const auto items = redis::wait(hot::added_by(s.redis, s.keys, name));
+    const auto items = redis::run_sync(hot::added_by(s.redis, s.keys, name));
     if (!items) return tl::unexpected(at_redis(items.error(), s.endpoint));
     if (options.dry_run) {
       report.items(name, *items);
@@ -259,7 +259,7 @@ Result<int> run_purge(const PurgeOptions& options, const Target& target) {
     }
     std::vector<ItemId> ids;
     for (const hot::AddedTo& each : *items) ids.push_back(each.item);
-    const auto done = redis::wait(hot::take_back(s.redis, s.settings, s.keys, name, ids));
+    const auto done = redis::run_sync(hot::take_back(s.redis, s.settings, s.keys, name, ids));
     if (!done) return tl::unexpected(at_redis(done.error(), s.endpoint));
     report.taken_back(name, *done);
   }

@@ -44,7 +44,7 @@ struct VisitorTotals {
 };
 // Those with the most page views and views, the first `top`; of that network, if one is named. A
 // walk over all keys: O(keys), and serving goes on.
-Result<std::vector<VisitorTotals>> top_visitors(redis::SyncRedis& redis, const Settings& settings, int top,
+Result<std::vector<VisitorTotals>> top_visitors(redis::BlockingRedis& redis, const Settings& settings, int top,
                                                 const std::string& network = {});
 // As hot:added:{visitor} names it. Errors: kInvalid "no_salt", "bad_secret".
 Result<std::string> resolve_network(const std::string& network, const Settings& settings);

@@ -215,7 +215,7 @@ Result<int> run_explain(const ExplainOptions& options, const Target& target) {
   FRESHET_TRY(exclude, exclude_named(options.exclude));
   FRESHET_TRY(settings, settings_of(target));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
-  redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
+  redis::BlockingRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const redis::Keys keys(settings->redis);
   NoDeferred deferred;
   DirectRecall recall(*settings);
@@ -229,7 +229,7 @@ Result<int> run_explain(const ExplainOptions& options, const Target& target) {
   recommend::Recommendations recommendations(readers, recommender, cards, recall, *settings);
 
   const recommend::RecommendRequest request{*reader, static_cast<std::size_t>(options.limit), *exclude};
-  const auto explained = redis::wait(recommendations.explain(request));
+  const auto explained = redis::run_sync(recommendations.explain(request));
   if (!explained) return tl::unexpected(at_redis(explained.error(), *endpoint));
   const Explanation explanation(*reader, **explained);
   const std::size_t most = options.all ? SIZE_MAX : kFirst;

@@ -74,7 +74,7 @@ feed::SeenEpochs::Name epoch_names(const std::shared_ptr<http::Identity>& identi
 
 // Everything that a worker has for this, on one blocking connection.
 struct Parts {
-  Parts(redis::SyncRedis& redis, const Settings& settings, const redis::Keys& keys,
+  Parts(redis::BlockingRedis& redis, const Settings& settings, const redis::Keys& keys,
         const std::shared_ptr<http::Identity>& identity)
       : readers(redis, nothing, settings, keys, [] { return std::string(); }),
         items(redis, settings, keys),
@@ -113,7 +113,7 @@ class FillRun {
   Result<void> serve(const ReaderId& reader) {
     if (stop_.came()) return fail(ErrorCode::kConflict, kInterrupted);
     if (options_.dry_run) return show(reader);
-    FRESHET_TRY(pushed, redis::wait(parts_.fill.fill(options_.channel, reader, limit_)));
+    FRESHET_TRY(pushed, redis::run_sync(parts_.fill.fill(options_.channel, reader, limit_)));
     count(pushed->pushed, pushed->duplicates);
     return {};
   }
@@ -121,7 +121,7 @@ class FillRun {
 
  private:
   Result<void> show(const ReaderId& reader) {
-    FRESHET_TRY(chosen, redis::wait(parts_.fill.choose(reader, limit_)));
+    FRESHET_TRY(chosen, redis::run_sync(parts_.fill.choose(reader, limit_)));
     if (!options_.json) {
       fmt::print("{}:", reader.view());
       for (const ItemId& each : *chosen) fmt::print(" {}", each.view());
@@ -178,13 +178,13 @@ Result<FillSummary> fill_once(const FillOptions& options, const Target& target) 
   FRESHET_TRY(identity, shared_identity(settings->identity));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
 
-  redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
+  redis::BlockingRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const redis::Keys keys(settings->redis);
   Parts parts(redis, *settings, keys, *identity);
   FillRun run(options, *settings, parts);
   Active active;
   const auto work = [&]() -> Result<void> {
-    if (auto ok = redis::wait(parts.filter->probe(redis)); !ok) return ok;
+    if (auto ok = redis::run_sync(parts.filter->probe(redis)); !ok) return ok;
     const auto serve = [&run](const ReaderId& reader) { return run.serve(reader); };
     if (options.readers.empty() && options.readers_file.empty())
       return each_active(redis, keys, options.channel, wall_now() - settings->fill.active_within, active, serve);

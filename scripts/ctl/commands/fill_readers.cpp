@@ -19,12 +19,12 @@ struct TimelineState {
 };
 
 // 1 RTT.
-Result<std::vector<TimelineState>> timeline_states(redis::SyncRedis& redis, const redis::Keys& keys,
+Result<std::vector<TimelineState>> timeline_states(redis::BlockingRedis& redis, const redis::Keys& keys,
                                                    const std::string& channel,
                                                    const std::vector<std::string>& readers) {
   redis::Pipeline look;
   for (const std::string& each : readers) {
-    look.add("ZSCORE", keys.active(channel), each);
+    look.add("ZSCORE", keys.active_readers(channel), each);
     look.add("ZREVRANGE", keys.timeline(channel, each), 0, 0, "WITHSCORES");
   }
   FRESHET_TRY(replies, ask(redis, look));
@@ -32,8 +32,8 @@ Result<std::vector<TimelineState>> timeline_states(redis::SyncRedis& redis, cons
   for (std::size_t i = 0; i < readers.size(); ++i) {
     const redis::Reply& head = (*replies)[2 * i + 1];
     if (head.is_error()) return tl::unexpected(redis::classify(head.error()));
-    const std::int64_t last = redis::whole((*replies)[2 * i].string().value_or("0"));
-    out.push_back({UnixSeconds{seconds{last}}, head.size() == 2 ? redis::whole(redis::text_at(head, 1)) : 0});
+    const std::int64_t last = redis::to_int((*replies)[2 * i].string().value_or("0"));
+    out.push_back({UnixSeconds{seconds{last}}, head.size() == 2 ? redis::to_int(redis::string_at(head, 1)) : 0});
   }
   return out;
 }
@@ -69,7 +69,7 @@ bool is_unread(std::int64_t head, UnixSeconds last_read) {
   return head > last_read.time_since_epoch().count() * kUsPerSecond;
 }
 
-Result<void> each_active(redis::SyncRedis& redis, const redis::Keys& keys, const std::string& channel,
+Result<void> each_active(redis::BlockingRedis& redis, const redis::Keys& keys, const std::string& channel,
                          UnixSeconds since, Active& counts,
                          const std::function<Result<void>(const ReaderId&)>& serve) {
   const Take take = [&](const std::vector<std::string>& page) -> Result<void> {
@@ -86,7 +86,7 @@ Result<void> each_active(redis::SyncRedis& redis, const redis::Keys& keys, const
     }
     return {};
   };
-  return walk(redis, "ZSCAN", keys.active(channel), take);
+  return walk(redis, "ZSCAN", keys.active_readers(channel), take);
 }
 
 }  // namespace freshet::ctl

@@ -28,7 +28,7 @@ struct Active {
 // Calls `serve` for every active reader without anything unread, in any order, perhaps twice; stops
 // at its first error and returns it. Bounded memory; 2 RTT for every 160 who ever opened the
 // channel.
-Result<void> each_active(redis::SyncRedis& redis, const redis::Keys& keys, const std::string& channel,
+Result<void> each_active(redis::BlockingRedis& redis, const redis::Keys& keys, const std::string& channel,
                          UnixSeconds since, Active& counts,
                          const std::function<Result<void>(const ReaderId&)>& serve);
 

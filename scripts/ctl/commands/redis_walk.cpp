@@ -9,22 +9,22 @@ namespace freshet::ctl {
 using redis::Pipeline;
 using redis::Replies;
 using redis::Reply;
-using redis::text_at;
+using redis::string_at;
 
 namespace {
 
 std::vector<std::string> strings(const Reply& array) {
   std::vector<std::string> out;
   out.reserve(array.size());
-  for (std::size_t i = 0; i < array.size(); ++i) out.emplace_back(text_at(array, i));
+  for (std::size_t i = 0; i < array.size(); ++i) out.emplace_back(string_at(array, i));
   return out;
 }
 
 }  // namespace
 
-Result<Replies> ask(redis::SyncRedis& redis, const Pipeline& pipeline) { return redis.call_each(pipeline); }
+Result<Replies> ask(redis::BlockingRedis& redis, const Pipeline& pipeline) { return redis.call_each(pipeline); }
 
-Result<void> walk(redis::SyncRedis& redis, std::string_view command, const std::string& key,
+Result<void> walk(redis::BlockingRedis& redis, std::string_view command, const std::string& key,
                   const Take& take) {
   const bool pairs = command == "ZSCAN";
   std::string cursor = "0";
@@ -33,7 +33,7 @@ Result<void> walk(redis::SyncRedis& redis, std::string_view command, const std::
     key.empty() ? scan.add(command, cursor, "COUNT", kPage) : scan.add(command, key, cursor, "COUNT", kPage);
     FRESHET_TRY(replies, ask(redis, scan));
     if (replies->front().is_error()) return {};
-    cursor = text_at(replies->front(), 0);
+    cursor = string_at(replies->front(), 0);
     std::vector<std::string> found = strings(replies->front()[1]);
     if (pairs) {
       std::size_t kept = 0;

@@ -27,8 +27,8 @@ bool exists(const std::string& path) {
 Result<redis::Endpoint> of_our_schema(Result<redis::Endpoint> endpoint, const Settings& settings,
                                       Groups groups) {
   if (!endpoint) return endpoint;
-  redis::SyncRedis redis(*endpoint, kSchemaTimeout, {});
-  const auto fits = redis::wait(redis::expect_schema(redis, redis::Keys(settings.redis)));
+  redis::BlockingRedis redis(*endpoint, kSchemaTimeout, {});
+  const auto fits = redis::run_sync(redis::check_schema(redis, redis::Keys(settings.redis)));
   if (!fits && (fits.error().reason == "other_schema" ||
                 (fits.error().reason == "other_groups" && groups == Groups::kAsConfigured)))
     return tl::unexpected(at_redis(fits.error(), *endpoint));
@@ -105,7 +105,7 @@ Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& set
 
 Error at_redis(Error error, const redis::Endpoint& endpoint) {
   const std::string why = error.detail.empty() ? std::string(error.reason) : error.detail;
-  error.detail = "Redis at " + redis::shown(endpoint) + ": " + why;
+  error.detail = "Redis at " + redis::to_string(endpoint) + ": " + why;
   return error;
 }
 

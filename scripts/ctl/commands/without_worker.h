@@ -7,10 +7,10 @@
 
 namespace freshet::ctl {
 
-class NoDeferred final : public redis::Deferred {
+class NoDeferred final : public redis::WriteQueue {
  public:
-  bool post(redis::Pipeline, redis::StoredEvent) override { return false; }
-  Result<void> spool(const redis::StoredEvent&) override {
+  bool post(redis::Pipeline, redis::SpoolRecord) override { return false; }
+  Result<void> spool(const redis::SpoolRecord&) override {
     return fail(ErrorCode::kUnavailable, "spool_full");
   }
 };

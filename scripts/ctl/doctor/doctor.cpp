@@ -53,7 +53,7 @@ std::string cure_of(const Error& error) {
          "(group redis)";
 }
 
-void look_at_items(redis::SyncRedis& redis, const Settings& settings, Diagnoses& out) {
+void look_at_items(redis::BlockingRedis& redis, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.items";
   if (!settings.recorder.enabled)
     return out.not_looked(kCheck, "the recorder runs on another host (recorder.enabled)");
@@ -67,7 +67,7 @@ void look_at_items(redis::SyncRedis& redis, const Settings& settings, Diagnoses&
 void look_at_redis(const Target& target, const Settings& settings, Diagnoses& out) {
   const auto endpoint = redis_endpoint(target, settings);
   if (!endpoint) return out.error("redis", endpoint.error().detail, cure_of(endpoint.error()));
-  redis::SyncRedis redis(*endpoint, kRedisTimeout, {});
+  redis::BlockingRedis redis(*endpoint, kRedisTimeout, {});
   const auto facts = ask_redis(redis, settings);
   if (!facts) {
     const Error error = at_redis(facts.error(), *endpoint);
@@ -77,7 +77,7 @@ void look_at_redis(const Target& target, const Settings& settings, Diagnoses& ou
   out.ok("redis", endpoint->unix_path.empty() ? settings.redis.url : endpoint->unix_path);
   judge_redis(*facts, settings, out);
   if (endpoint->is_cluster()) {
-    if (const auto cluster = ask_cluster(redis, *endpoint, redis::Keys(settings.redis).groups()))
+    if (const auto cluster = ask_cluster(redis, *endpoint, redis::Keys(settings.redis).partition_count()))
       judge_cluster(*cluster, out);
     else
       out.not_looked("redis.cluster", cluster.error().detail);

@@ -49,10 +49,10 @@ struct RedisFacts {
 // TIME's reply as unix milliseconds.
 std::optional<std::int64_t> time_ms(const redis::Reply& reply);
 // About 26 round trips. Errors: Redis away, or it does not let us in.
-Result<RedisFacts> ask_redis(redis::SyncRedis& redis, const Settings& settings);
+Result<RedisFacts> ask_redis(redis::BlockingRedis& redis, const Settings& settings);
 void judge_redis(const RedisFacts& facts, const Settings& settings, Diagnoses& out);
 // The parts of these two that are of the stream and who reads it; 2 RTT.
-Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, RedisFacts& facts);
+Result<void> ask_recorder(redis::BlockingRedis& redis, const Settings& settings, RedisFacts& facts);
 void judge_recorder(const RedisFacts& facts, const Settings& settings, Diagnoses& out);
 
 // A Redis Cluster.
@@ -69,7 +69,7 @@ struct ClusterFacts {
   std::vector<std::string> silent;  // masters that do not answer us
 };
 // 1 round trip, and one to each master. Errors: as ask_redis().
-Result<ClusterFacts> ask_cluster(redis::SyncRedis& redis, const redis::Endpoint& endpoint, unsigned groups);
+Result<ClusterFacts> ask_cluster(redis::BlockingRedis& redis, const redis::Endpoint& endpoint, unsigned groups);
 void judge_cluster(const ClusterFacts& facts, Diagnoses& out);
 
 // Whether Redis has what the database has.
@@ -80,7 +80,7 @@ struct ItemFacts {
   std::string belongs_to;       // whose database Redis belongs to, when it is another; else ""
 };
 // O(items). Errors: those of both.
-Result<ItemFacts> ask_items(redis::SyncRedis& redis, database::Database& database, const Settings& settings);
+Result<ItemFacts> ask_items(redis::BlockingRedis& redis, database::Database& database, const Settings& settings);
 void judge_items(const ItemFacts& facts, Diagnoses& out);
 
 // What the service's account may there.

@@ -92,7 +92,7 @@ Permission permission_of(const redis::Reply& reply) {
 }
 
 // Whether a transaction can be begun at all: else what follows MULTI would be executed.
-Result<bool> may_queue(redis::SyncRedis& redis) {
+Result<bool> may_queue(redis::BlockingRedis& redis) {
   FRESHET_TRY(replies, redis.call(Pipeline().add("MULTI").add("EXEC")));
   return !replies->front().is_error() && !replies->back().is_error();
 }
@@ -127,7 +127,7 @@ std::string joined(const std::vector<std::string>& names) {
 Result<AccountFacts> ask_account(const redis::Endpoint& service, const Settings& settings) {
   AccountFacts facts;
   facts.name = service.username.empty() ? "default" : service.username;
-  redis::SyncRedis redis(service, kRedisTimeout, {});
+  redis::BlockingRedis redis(service, kRedisTimeout, {});
   FRESHET_TRY(queues, may_queue(redis));
   if (!*queues) {
     facts.missing = {"MULTI", "EXEC"};
@@ -137,7 +137,7 @@ Result<AccountFacts> ask_account(const redis::Endpoint& service, const Settings&
   const auto patterns = our_keys(settings);
   Pipeline questions;
   questions.add("MULTI");
-  for (const char* const line : kNeeded) add_line(line, keys.group(0).stream(), keys.epoch(), questions);
+  for (const char* const line : kNeeded) add_line(line, keys.partition(0).stream(), keys.epoch(), questions);
   for (const std::string& key : patterns) questions.add("EXISTS", key);
   questions.add("PUBLISH", keys.epoch(), "x");
   for (const char* const line : kExcessive) add_line(line, {}, {}, questions);

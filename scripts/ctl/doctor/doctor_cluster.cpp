@@ -31,14 +31,14 @@ std::string line_of(std::string_view info, std::string_view name) {
 
 // CONFIG GET's value; "": it is not allowed.
 std::string directive(const Reply& reply) {
-  return reply.size() == 2 ? std::string(redis::text_at(reply, 1)) : std::string();
+  return reply.size() == 2 ? std::string(redis::string_at(reply, 1)) : std::string();
 }
 
 Result<MasterFacts> ask_master(redis::Endpoint endpoint, const Address& address) {
   endpoint.nodes.clear();
   endpoint.host = address.host;
   endpoint.port = address.port;
-  redis::SyncRedis redis(std::move(endpoint), kTimeout, {});
+  redis::BlockingRedis redis(std::move(endpoint), kTimeout, {});
   Pipeline command;
   command.add("INFO", "server")
       .add("INFO", "replication")
@@ -46,7 +46,7 @@ Result<MasterFacts> ask_master(redis::Endpoint endpoint, const Address& address)
       .add("CONFIG", "GET", "cluster-require-full-coverage");
   FRESHET_TRY(replies, redis.call(command));
   MasterFacts facts;
-  facts.name = shown(address);
+  facts.name = to_string(address);
   facts.version = line_of((*replies)[0].string().value_or(""), "redis_version:");
   // CLUSTER SLOTS names no replica that has been sent nothing yet.
   facts.has_replica = line_of((*replies)[1].string().value_or(""), "connected_slaves:") != "0";
@@ -77,21 +77,21 @@ void judge_groups(const std::vector<MasterFacts>& masters, Diagnoses& out) {
 
 }  // namespace
 
-Result<ClusterFacts> ask_cluster(redis::SyncRedis& redis, const redis::Endpoint& endpoint, unsigned groups) {
+Result<ClusterFacts> ask_cluster(redis::BlockingRedis& redis, const redis::Endpoint& endpoint, unsigned groups) {
   Pipeline question;
   question.add("CLUSTER", "SLOTS");
   FRESHET_TRY(replies, redis.call(question));
-  FRESHET_TRY(map, redis::SlotMap::read(replies->front(), endpoint.nodes.front()));
+  FRESHET_TRY(map, redis::SlotMap::parse(replies->front(), endpoint.nodes.front()));
   ClusterFacts facts;
-  facts.uncovered = map->uncovered();
+  facts.uncovered = map->uncovered_slots();
   for (const Address& each : map->masters()) {
     auto master = ask_master(endpoint, each);
     if (!master) {
-      facts.silent.push_back(shown(each));
+      facts.silent.push_back(to_string(each));
       continue;
     }
     for (unsigned group = 0; group < groups; ++group) {
-      const Address* const owner = map->owner(redis::slot_of(redis::group_tag(group, groups)));
+      const Address* const owner = map->owner(redis::slot_of(redis::partition_hash_tag(group, groups)));
       if (owner != nullptr && *owner == each) ++master->groups;
     }
     facts.masters.push_back(std::move(*master));

@@ -29,8 +29,8 @@ void judge_stream(const RedisFacts& facts, const Settings& settings, Diagnoses& 
   const std::int64_t most = settings.recorder.stream_max_len;
   std::string what = fmt::format("{} of {} entries wait", grouped(*facts.stream_length), grouped(most));
   const redis::Keys keys(settings.redis);
-  const std::int64_t part = keys.share_of(most);
-  if (keys.groups() > 1)
+  const std::int64_t part = keys.per_partition(most);
+  if (keys.partition_count() > 1)
     what += fmt::format(", {} of {} in one group's stream", grouped(facts.fullest_stream), grouped(part));
   const std::string cure =
       "find out why the recorder does not keep up: `freshetctl status` (recorder reason), the disk of "
@@ -74,13 +74,13 @@ void judge_alive(const RedisFacts& facts, Diagnoses& out) {
 
 }  // namespace
 
-Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, RedisFacts& facts) {
+Result<void> ask_recorder(redis::BlockingRedis& redis, const Settings& settings, RedisFacts& facts) {
   const redis::Keys keys(settings.redis);
   redis::Pipeline command;
   command.add("TIME");
   readers::SpoolWatch(settings.spool, keys).append_read(command);
   constexpr std::size_t kFirst = 2, kOfStream = 3;
-  for (const redis::GroupKeys& each : keys.every_group()) {
+  for (const redis::PartitionKeys& each : keys.partitions()) {
     const std::string stream = each.stream();
     command.add("XLEN", stream).add("XRANGE", stream, "-", "+", "COUNT", 1).add("XINFO", "GROUPS", stream);
   }
@@ -113,7 +113,7 @@ void judge_recorder(const RedisFacts& facts, const Settings& settings, Diagnoses
   judge_spools(facts, settings, out);
 }
 
-Result<ItemFacts> ask_items(redis::SyncRedis& redis, database::Database& database, const Settings& settings) {
+Result<ItemFacts> ask_items(redis::BlockingRedis& redis, database::Database& database, const Settings& settings) {
   constexpr std::size_t kBatch = 500;
   const redis::Keys keys(settings.redis);
   ItemFacts facts;
@@ -132,7 +132,7 @@ Result<ItemFacts> ask_items(redis::SyncRedis& redis, database::Database& databas
   };
   auto read = database.for_each_id([&](std::string_view id) {
     ++facts.items;
-    look.add("HEXISTS", keys.item(id), "published_at").add("ZSCORE", keys.group_with(id).hidden(), id);
+    look.add("HEXISTS", keys.item(id), "published_at").add("ZSCORE", keys.partition_for(id).hidden(), id);
     return look.size() < 2 * kBatch ? Result<void>() : count_missing();
   });
   if (read) read = count_missing();

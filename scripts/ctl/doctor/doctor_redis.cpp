@@ -47,7 +47,7 @@ std::int64_t now_ms() {
   return std::chrono::duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
-Result<void> time_pings(redis::SyncRedis& redis, RedisFacts& facts) {
+Result<void> time_pings(redis::BlockingRedis& redis, RedisFacts& facts) {
   using Clock = std::chrono::steady_clock;
   Pipeline ping;
   ping.add("PING");
@@ -63,23 +63,23 @@ Result<void> time_pings(redis::SyncRedis& redis, RedisFacts& facts) {
 }
 
 // Of the thousand that a new network read last.
-Result<void> ask_unlisted(redis::SyncRedis& redis, const Settings& settings, RedisFacts& facts) {
+Result<void> ask_unlisted(redis::BlockingRedis& redis, const Settings& settings, RedisFacts& facts) {
   constexpr unsigned kNewest = 1000;
   constexpr std::size_t kShown = 10;
   const redis::Keys keys(settings.redis);
   Pipeline newest;
-  for (const redis::GroupKeys& each : keys.every_group())
-    newest.add("ZCOUNT", each.unlisted(), now_ms() / 1000, "+inf");
-  for (const redis::GroupKeys& each : keys.every_group())
-    newest.add("ZREVRANGEBYSCORE", each.unlisted(), "+inf", now_ms() / 1000, "LIMIT", 0,
-               kNewest / keys.groups());
+  for (const redis::PartitionKeys& each : keys.partitions())
+    newest.add("ZCOUNT", each.unverified(), now_ms() / 1000, "+inf");
+  for (const redis::PartitionKeys& each : keys.partitions())
+    newest.add("ZREVRANGEBYSCORE", each.unverified(), "+inf", now_ms() / 1000, "LIMIT", 0,
+               kNewest / keys.partition_count());
   FRESHET_TRY(found, redis.call(newest));
   Pipeline look;
   std::vector<std::string_view> ids;
-  for (std::size_t group = 0; group < keys.groups(); ++group) {
+  for (std::size_t group = 0; group < keys.partition_count(); ++group) {
     facts.unlisted_count += (*found)[group].integer().value_or(0);
-    const redis::Reply& some = (*found)[keys.groups() + group];
-    for (std::size_t i = 0; i < some.size(); ++i) ids.push_back(redis::text_at(some, i));
+    const redis::Reply& some = (*found)[keys.partition_count() + group];
+    for (std::size_t i = 0; i < some.size(); ++i) ids.push_back(redis::string_at(some, i));
   }
   for (const std::string_view id : ids) hot::append_article(look, keys, id);
   if (look.empty()) return {};
@@ -201,7 +201,7 @@ void judge_memory(const RedisFacts& facts, Diagnoses& out) {
     out.warn("redis.memory",
              "maxmemory is not set: the public's writes go on until the host has no memory left",
              "`maxmemory` in redis.conf, and redis-cli CONFIG SET the same");
-  else if (share >= redis::kFull)
+  else if (share >= redis::kFullUsage)
     out.error("redis.memory", how + ": what the public writes waits in the spool", more);
   else if (share >= kMemoryFull)
     out.warn("redis.memory", how, more);
@@ -241,7 +241,7 @@ std::optional<std::int64_t> time_ms(const Reply& reply) {
   return reply[0].integer().value_or(0) * 1000 + reply[1].integer().value_or(0) / 1000;
 }
 
-Result<RedisFacts> ask_redis(redis::SyncRedis& redis, const Settings& settings) {
+Result<RedisFacts> ask_redis(redis::BlockingRedis& redis, const Settings& settings) {
   RedisFacts facts;
   if (auto ok = time_pings(redis, facts); !ok) return tl::unexpected(ok.error());
   Pipeline command;

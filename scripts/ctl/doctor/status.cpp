@@ -72,10 +72,10 @@ Result<int> run_status(const StatusOptions& options, const Target& target) {
 Result<int> run_rebuild_rank(const RebuildRankOptions& options, const Target& target) {
   FRESHET_TRY(settings, settings_of(target));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
-  redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
+  redis::BlockingRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const redis::Keys keys(settings->redis);
   const auto began = std::chrono::steady_clock::now();
-  const auto rebuilt = redis::wait(hot::rebuild_rank(redis, *settings, keys));
+  const auto rebuilt = redis::run_sync(hot::rebuild_rank(redis, *settings, keys));
   if (!rebuilt) {
     if (rebuilt.error().reason != "rebuild_running")
       return tl::unexpected(at_redis(rebuilt.error(), *endpoint));

@@ -80,7 +80,7 @@ class Load {
 
 struct Client {
   explicit Client(milliseconds timeout = 5s, milliseconds budget = 10s) {
-    LinkOptions options;
+    ConnectionOptions options;
     options.endpoint = cluster().endpoint();  // its servers end with the thread that started them
     options.timeout = timeout;
     options.retry_within = budget;
@@ -121,7 +121,7 @@ std::int64_t total(const std::string& key) {
 }
 
 int owner_of(std::uint16_t slot) {
-  const auto map = SlotMap::read(cluster().call(0, {"CLUSTER", "SLOTS"}), cluster().address(0));
+  const auto map = SlotMap::parse(cluster().call(0, {"CLUSTER", "SLOTS"}), cluster().address(0));
   for (int node = 0; node < 3; ++node)
     if (*map->owner(slot) == cluster().address(node)) return node;
   return -1;
@@ -133,7 +133,7 @@ TEST_CASE("Every master is found from one of them, and each has its own keys", "
   Client client;
   for (int i = 0; i < 50; ++i) {
     Pipeline set;
-    set.add("SET", "k{" + std::to_string(i) + "}", i).then().add("GET", "k{" + std::to_string(i) + "}");
+    set.add("SET", "k{" + std::to_string(i) + "}", i).barrier().add("GET", "k{" + std::to_string(i) + "}");
     CHECK(client.run(set) == "OK");
   }
   for (int node = 0; node < 3; ++node) CHECK(cluster().call(node, {"DBSIZE"}).integer().value_or(0) > 0);
@@ -154,7 +154,7 @@ TEST_CASE("Slots that move under load lose no acknowledged command and repeat no
     RedisCluster::wait_until([&] { return load.done > before + 20; });
   }
   load.stop();
-  CHECK(client.redis->counters().by_class[ErrorClass::kCluster] > names.size());
+  CHECK(client.redis->counters().errors_by_class[ErrorClass::kCluster] > names.size());
   CHECK(load.errors == std::vector<std::string>());
   CHECK(load.acknowledged.size() == names.size());
   for (const auto& [key, times] : load.acknowledged) {
@@ -186,7 +186,7 @@ TEST_CASE("A master that stands still fails its own commands, and is used again 
 
 TEST_CASE("Who blocks has the same cluster: every key, through a move, and a walk over them all",
           "[cluster]") {
-  SyncRedis redis(cluster().endpoint(), 5s, kScripts);
+  BlockingRedis redis(cluster().endpoint(), 5s, kScripts);
   std::set<std::string> keys;
   Pipeline set;
   for (int i = 0; i < 300; ++i) {
@@ -231,7 +231,7 @@ TEST_CASE("Who blocks has the same cluster: every key, through a move, and a wal
 }
 
 TEST_CASE("Who blocks is told what is wrong with a node, and uses the others", "[cluster]") {
-  SyncRedis redis(cluster().endpoint(), 300ms, kScripts);
+  BlockingRedis redis(cluster().endpoint(), 300ms, kScripts);
   std::map<int, std::string> of;
   for (int i = 0; of.size() < 3; ++i)
     of.emplace(owner_of(slot_of("sync-" + std::to_string(i))), "{sync-" + std::to_string(i) + "}");
@@ -254,10 +254,10 @@ TEST_CASE("Who blocks is told what is wrong with a node, and uses the others", "
   last_answers.nodes = {{"127.0.0.1", 1}, cluster().address(2)};
   Pipeline ping;
   ping.add("GET", "any");
-  CHECK(SyncRedis(last_answers, 5s, kScripts).call_all(ping));
+  CHECK(BlockingRedis(last_answers, 5s, kScripts).call_all(ping));
   Endpoint nobody = cluster().endpoint();
   nobody.nodes = {{"127.0.0.1", 1}};
-  const auto refused = SyncRedis(nobody, 5s, kScripts).call_all(ping);
+  const auto refused = BlockingRedis(nobody, 5s, kScripts).call_all(ping);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "redis_away");
   CHECK(refused.error().detail ==
@@ -268,7 +268,7 @@ TEST_CASE("Who blocks is told which node lets nobody in, and what no node has", 
   const auto said = [&](const std::string& key) {
     Pipeline pipeline;
     pipeline.add("GET", key);
-    const auto replies = SyncRedis(cluster().endpoint(), 5s, kScripts).call_all(pipeline);
+    const auto replies = BlockingRedis(cluster().endpoint(), 5s, kScripts).call_all(pipeline);
     return replies ? std::string("a reply") : replies.error().detail;
   };
   std::string key;
@@ -281,8 +281,8 @@ TEST_CASE("Who blocks is told which node lets nobody in, and what no node has", 
   inside.password = "other";
   Pipeline open;
   open.add("ACL", "SETUSER", "default", "nopass");
-  REQUIRE(SyncRedis(inside, 5s, {}).call_all(open));
-  CHECK(refused.find("the node at " + shown(cluster().address(1)) + " refuses us (NOAUTH") != refused.npos);
+  REQUIRE(BlockingRedis(inside, 5s, {}).call_all(open));
+  CHECK(refused.find("the node at " + to_string(cluster().address(1)) + " refuses us (NOAUTH") != refused.npos);
   CHECK(refused.find("give it the accounts that the others have") != refused.npos);
   CHECK(said(key) == "a reply");
 
@@ -291,8 +291,8 @@ TEST_CASE("Who blocks is told which node lets nobody in, and what no node has", 
   const std::string nobody = said(key);
   cluster().call(1, {"CLUSTER", "ADDSLOTS", slot});
   RedisCluster::wait_until([&] {
-    const auto map = SlotMap::read(cluster().call(0, {"CLUSTER", "SLOTS"}), cluster().address(0));
-    return map->uncovered() == 0 && said(key) == "a reply";
+    const auto map = SlotMap::parse(cluster().call(0, {"CLUSTER", "SLOTS"}), cluster().address(0));
+    return map->uncovered_slots() == 0 && said(key) == "a reply";
   });
   CHECK(nobody.find("slot " + slot + " has no master: start it, or redis-cli --cluster fix") != nobody.npos);
 }

@@ -44,7 +44,7 @@ class Nodes {
           sockets[i], [this, i](const FakeRedis::Command& command, int) { return answer(i, command); });
     options_.timeout = timeout;
     options_.retry_within = budget;
-    options_.breaker = {.failures = 3, .open = 5ms, .first = 5ms, .most = 50ms};
+    options_.breaker = {.failure_threshold = 3, .open_delay = 5ms, .closed_delay = 5ms, .max_delay = 50ms};
     options_.endpoint.nodes = {{"127.0.0.1", ports_[0]}};
   }
   ~Nodes() {
@@ -90,7 +90,7 @@ class Nodes {
     const std::lock_guard lock(mutex_);
     return received_[node];
   }
-  LinkOptions& options() { return options_; }
+  ConnectionOptions& options() { return options_; }
   LoopThread& thread() { return thread_; }
   ClusterRedis& client() { return *client_; }
   std::atomic<int> owner_of_all{-1};  // -1: each has its half
@@ -141,7 +141,7 @@ class Nodes {
   std::array<std::vector<std::string>, 2> received_;
   std::array<std::unique_ptr<FakeRedis>, 2> servers_;
   LoopThread thread_;
-  LinkOptions options_;
+  ConnectionOptions options_;
   std::unique_ptr<ClusterRedis> client_;
 };
 
@@ -299,7 +299,7 @@ TEST_CASE("What a command must not pass waits for its replies", "[cluster]") {
       });
   nodes.await_ready();
   Pipeline pipeline;
-  pipeline.add("SET", kLow, 1).then().add("GET", kHigh);
+  pipeline.add("SET", kLow, 1).barrier().add("GET", kHigh);
   CHECK(nodes.run(std::move(pipeline)) == Texts{"OK", kHigh + " of 1"});
   CHECK_FALSE(passed);
 }
@@ -328,7 +328,7 @@ TEST_CASE("What one node does not answer waits in the spool, and the other's is 
   const auto post = [&](std::vector<std::string> keys, const char* event) {
     Pipeline pipeline;
     for (const std::string& each : keys) pipeline.add("SET", each, 1);
-    return writer->post(std::move(pipeline), StoredEvent(event));
+    return writer->post(std::move(pipeline), SpoolRecord(event));
   };
   // Until it is ready all goes to the spool.
   REQUIRE(eventually([&] {
@@ -337,7 +337,7 @@ TEST_CASE("What one node does not answer waits in the spool, and the other's is 
       return post({kHigh}, "first") && writer->counters().spooled == spooled;
     });
   }));
-  REQUIRE(eventually([&] { return on_loop([&] { return writer->counters().done == 1; }); }));
+  REQUIRE(eventually([&] { return on_loop([&] { return writer->counters().accepted == 1; }); }));
   const auto before = on_loop([&] { return writer->counters().spooled; });
   on_loop([&] {
     post({kLow, kHigh}, "both");  // it is sent at once, the others when it is answered
@@ -345,7 +345,7 @@ TEST_CASE("What one node does not answer waits in the spool, and the other's is 
     post({kHigh}, "high");
   });
   CHECK(eventually([&] { return on_loop([&] { return writer->counters().spooled == before + 2; }); }));
-  CHECK(eventually([&] { return on_loop([&] { return writer->counters().done == 3; }); }));
+  CHECK(eventually([&] { return on_loop([&] { return writer->counters().accepted == 3; }); }));
   CHECK(on_loop([&] { return writer->counters().dropped; }) == 0);
   silent = false;
   CHECK(eventually([&] { return on_loop([&] { return applied.size() == before + 2; }); }));
@@ -363,11 +363,11 @@ namespace {
 struct Ear {
   explicit Ear(Nodes& nodes) : nodes_(nodes) {
     nodes.thread().run_on_loop([&] {
-      LinkOptions options = nodes.options();
-      options.finder = nodes.client().finder();
+      ConnectionOptions options = nodes.options();
+      options.resolver = nodes.client().resolver();
       subscriber_ = std::make_unique<RedisSubscriber>(
           nodes.thread().loop(), options, "news",
-          Listener{[this](std::string_view) { ++messages; }, [this] { ++anew; }, [](auto) {}});
+          SubscriberCallbacks{[this](std::string_view) { ++messages; }, [this] { ++anew; }, [](auto) {}});
       subscriber_->connect();
     });
   }

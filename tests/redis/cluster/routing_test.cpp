@@ -39,7 +39,7 @@ SlotMap map_by(const std::vector<std::size_t>& owners) {
     ranges += "*3\r\n" + slot + slot + "*3\r\n$9\r\n" + node.host + "\r\n:" + std::to_string(node.port) +
               "\r\n$2\r\nid\r\n";
   }
-  return *SlotMap::read(reply_of("*" + std::to_string(owners.size()) + "\r\n" + ranges), kNodes[0]);
+  return *SlotMap::parse(reply_of("*" + std::to_string(owners.size()) + "\r\n" + ranges), kNodes[0]);
 }
 
 struct Cluster {
@@ -66,9 +66,9 @@ struct Cluster {
   Reply run(std::size_t index, std::size_t of, std::size_t node, bool asked) {
     const bool gone = moving.contains(of);
     if (owners[of] != node && !(asked && gone && moving[of] == node))
-      return Reply::of_error(where("MOVED", owners[of]));
+      return Reply::from_error(where("MOVED", owners[of]));
     if (owners[of] == node && gone)
-      return Reply::of_error(happens(3) ? "TRYAGAIN Multiple keys" : where("ASK", moving[of]));
+      return Reply::from_error(happens(3) ? "TRYAGAIN Multiple keys" : where("ASK", moving[of]));
     done.push_back(index);
     return number(index);
   }
@@ -88,12 +88,12 @@ struct Trial {
     keys.push_back(of);
   }
   void then(bool kept) {
-    if (kept) pipeline.then();
+    if (kept) pipeline.barrier();
     barriers.push_back(keys.size());
   }
 };
 
-Result<Replies> answer(Cluster& cluster, const Trial& trial, const Routing::Part& part) {
+Result<Replies> answer(Cluster& cluster, const Trial& trial, const ClusterPipeline::NodeBatch& part) {
   const std::size_t node = node_of(part.node);
   if (cluster.happens(25)) return fail(ErrorCode::kUnavailable, "redis_away", {}, "down");
   const bool lost = cluster.happens(25);
@@ -115,17 +115,17 @@ Result<Replies> answer(Cluster& cluster, const Trial& trial, const Routing::Part
 }
 
 Result<Replies> drive(Cluster& cluster, const Trial& trial) {
-  Routing routing(trial.pipeline);
+  ClusterPipeline routing(trial.pipeline);
   SlotMap map = map_by(cluster.owners);
   for (int rounds = 0; rounds < 40; ++rounds) {
-    auto parts = routing.next(map, kNodes[0]);
+    auto parts = routing.next_batches(map, kNodes[0]);
     if (parts.empty()) break;
     std::shuffle(parts.begin(), parts.end(), cluster.random);
     for (const auto& part : parts) {
       cluster.stir();
-      routing.take(part, answer(cluster, trial, part));
+      routing.record_replies(part, answer(cluster, trial, part));
     }
-    if (routing.map_may_be_old() && cluster.random() % 2 == 0) map = map_by(cluster.owners);
+    if (routing.is_map_stale() && cluster.random() % 2 == 0) map = map_by(cluster.owners);
   }
   return std::move(routing).result();
 }
@@ -202,18 +202,18 @@ TEST_CASE("What belongs to one node is sent to it as it is", "[cluster]") {
   Still still;
   Pipeline pipeline;
   pipeline.add("GET", key(0)).add("GET", key(1)).add("PING");
-  Routing routing(pipeline);
-  const auto parts = routing.next(map_by(still.cluster.owners), kNodes[0]);
+  ClusterPipeline routing(pipeline);
+  const auto parts = routing.next_batches(map_by(still.cluster.owners), kNodes[0]);
   REQUIRE(parts.size() == 1);
-  CHECK(parts[0].whole == &pipeline);
+  CHECK(parts[0].full_pipeline == &pipeline);
 }
 
 TEST_CASE("A pipeline is split by node, and its replies come back in its order", "[cluster]") {
   Still still;
   Trial trial;
   for (const std::size_t of : {4U, 0U, 2U, 1U, 5U}) trial.add(of);
-  Routing routing(trial.pipeline);
-  CHECK(routing.next(map_by(still.cluster.owners), kNodes[0]).size() == 3);
+  ClusterPipeline routing(trial.pipeline);
+  CHECK(routing.next_batches(map_by(still.cluster.owners), kNodes[0]).size() == 3);
   const auto replies = drive(still.cluster, trial);
   REQUIRE(replies);
   for (std::size_t i = 0; i < 5; ++i) CHECK(*(*replies)[i].integer() == static_cast<std::int64_t>(i));
@@ -222,25 +222,25 @@ TEST_CASE("A pipeline is split by node, and its replies come back in its order",
 TEST_CASE("A transaction goes as one, and again as one when its slot has moved", "[cluster]") {
   Pipeline pipeline;
   pipeline.add("GET", key(4)).add("MULTI").add("SET", key(0), 1).add("SET", key(0), 2).add("EXEC");
-  Routing routing(pipeline);
+  ClusterPipeline routing(pipeline);
   const SlotMap map = map_by({0, 0, 1, 1, 2, 2});
-  auto parts = routing.next(map, kNodes[0]);
+  auto parts = routing.next_batches(map, kNodes[0]);
   REQUIRE(parts.size() == 2);
-  CHECK(parts[1].own.size() == 4);
+  CHECK(parts[1].own_commands.size() == 4);
   const auto say = [](std::initializer_list<const char*> lines) {
     Replies out;
     for (const char* each : lines) out.push_back(reply_of(std::string(each) + "\r\n"));
     return out;
   };
-  routing.take(parts[0], say({"+x"}));
-  routing.take(parts[1], say({"+OK", "-MOVED 7 192.0.2.2:2", "+QUEUED", "-EXECABORT Transaction discarded"}));
-  CHECK(routing.map_may_be_old());
-  parts = routing.next(map, kNodes[0]);
+  routing.record_replies(parts[0], say({"+x"}));
+  routing.record_replies(parts[1], say({"+OK", "-MOVED 7 192.0.2.2:2", "+QUEUED", "-EXECABORT Transaction discarded"}));
+  CHECK(routing.is_map_stale());
+  parts = routing.next_batches(map, kNodes[0]);
   REQUIRE(parts.size() == 1);
   CHECK(parts[0].node == kNodes[1]);
-  CHECK(parts[0].own.size() == 4);
-  routing.take(parts[0], say({"+OK", "+QUEUED", "+QUEUED", "*2\r\n+OK\r\n+OK"}));
-  CHECK(routing.next(map, kNodes[0]).empty());
+  CHECK(parts[0].own_commands.size() == 4);
+  routing.record_replies(parts[0], say({"+OK", "+QUEUED", "+QUEUED", "*2\r\n+OK\r\n+OK"}));
+  CHECK(routing.next_batches(map, kNodes[0]).empty());
   const auto replies = std::move(routing).result();
   REQUIRE(replies);
   CHECK((*replies)[4].size() == 2);
@@ -249,16 +249,16 @@ TEST_CASE("A transaction goes as one, and again as one when its slot has moved",
 TEST_CASE("A slot that moves for ever is given up, with what its node said last", "[cluster]") {
   Pipeline pipeline;
   pipeline.add("GET", key(0));
-  Routing routing(pipeline);
+  ClusterPipeline routing(pipeline);
   const SlotMap map = map_by({0});
   int sends = 0;
-  for (auto parts = routing.next(map, kNodes[0]); !parts.empty(); parts = routing.next(map, kNodes[0])) {
+  for (auto parts = routing.next_batches(map, kNodes[0]); !parts.empty(); parts = routing.next_batches(map, kNodes[0])) {
     ++sends;
     Replies moved;
-    moved.push_back(Reply::of_error(Cluster::where("MOVED", node_of(parts[0].node) == 0 ? 1 : 0)));
-    routing.take(parts[0], std::move(moved));
+    moved.push_back(Reply::from_error(Cluster::where("MOVED", node_of(parts[0].node) == 0 ? 1 : 0)));
+    routing.record_replies(parts[0], std::move(moved));
   }
-  CHECK(sends == Routing::kMostSends);
+  CHECK(sends == ClusterPipeline::kMaxSends);
   const auto replies = std::move(routing).result();
   REQUIRE(replies);
   CHECK(classify(replies->front().error()).reason == "redis_moved");
@@ -267,13 +267,13 @@ TEST_CASE("A slot that moves for ever is given up, with what its node said last"
 TEST_CASE("While one node is away the others' commands have their replies", "[cluster]") {
   Pipeline pipeline;
   pipeline.add("GET", key(0)).add("GET", key(2));
-  Routing routing(pipeline);
-  const auto parts = routing.next(map_by({0, 0, 1}), kNodes[0]);
+  ClusterPipeline routing(pipeline);
+  const auto parts = routing.next_batches(map_by({0, 0, 1}), kNodes[0]);
   REQUIRE(parts.size() == 2);
   Replies one;
   one.push_back(number(7));
-  routing.take(parts[0], std::move(one));
-  routing.take(parts[1], fail(ErrorCode::kUnavailable, "redis_away", {}, "not connected"));
+  routing.record_replies(parts[0], std::move(one));
+  routing.record_replies(parts[1], fail(ErrorCode::kUnavailable, "redis_away", {}, "not connected"));
   const auto replies = std::move(routing).result();
   REQUIRE(replies);
   CHECK(*(*replies)[0].integer() == 7);
@@ -285,18 +285,18 @@ TEST_CASE("A walk over the keys goes from master to master, by its cursor", "[cl
   const auto step = [&](const std::string& cursor, const std::string& answer) {
     Pipeline pipeline;
     pipeline.add("SCAN", cursor, "COUNT", 10);
-    Routing routing(pipeline);
-    const auto parts = routing.next(map, kNodes[1]);
+    ClusterPipeline routing(pipeline);
+    const auto parts = routing.next_batches(map, kNodes[1]);
     if (parts.empty()) return std::move(routing).result().error().detail;
     REQUIRE(parts.size() == 1);
     std::string sent(parts[0].commands().at(0));
     Replies said;
     said.push_back(reply_of("*2\r\n" + answer + "*1\r\n$1\r\nk\r\n"));
-    routing.take(parts[0], std::move(said));
+    routing.record_replies(parts[0], std::move(said));
     const auto replies = std::move(routing).result();
     REQUIRE(replies);
     CHECK((*replies)[0][1][0].text() == "k");
-    return shown(parts[0].node) + " " +
+    return to_string(parts[0].node) + " " +
            sent.substr(sent.find("SCAN") + 10, sent.find("COUNT") - sent.find("SCAN") - 16) + " " +
            std::string((*replies)[0][0].text());
   };
@@ -316,22 +316,22 @@ TEST_CASE("DBSIZE and INFO are of every master: the sum, and what the fullest sa
     return reply_of("$" + std::to_string(text.size()) + "\r\n" + text + "\r\n");
   };
   const auto ask = [&](bool third_answers) {
-    Routing routing(pipeline);
-    const auto parts = routing.next(map_by({0, 1, 2}), kNodes[1]);
+    ClusterPipeline routing(pipeline);
+    const auto parts = routing.next_batches(map_by({0, 1, 2}), kNodes[1]);
     REQUIRE(parts.size() == 3);
-    for (const Routing::Part& each : parts) {
+    for (const ClusterPipeline::NodeBatch& each : parts) {
       const std::size_t node = node_of(each.node);
       if (node == 2 && !third_answers) {
-        routing.take(each, fail(ErrorCode::kUnavailable, "redis_away", {}, "down"));
+        routing.record_replies(each, fail(ErrorCode::kUnavailable, "redis_away", {}, "down"));
         continue;
       }
       Replies said;
       said.push_back(number(10 + node));
       if (node == 0) said.push_back(number(7));
       said.push_back(node == 1 ? info(60, 100) : info(100, 1000));
-      routing.take(each, std::move(said));
+      routing.record_replies(each, std::move(said));
     }
-    CHECK(routing.next(map_by({0, 1, 2}), kNodes[1]).empty());
+    CHECK(routing.next_batches(map_by({0, 1, 2}), kNodes[1]).empty());
     return *std::move(routing).result();
   };
   const Replies whole = ask(true);
@@ -346,19 +346,19 @@ TEST_CASE("DBSIZE and INFO are of every master: the sum, and what the fullest sa
 
 TEST_CASE("What most nodes say of the slots holds, of as many the first", "[cluster]") {
   const SlotMap one = map_by({0, 0}), other = map_by({1, 1});
-  CHECK(*SlotMap::most_said({one, other, other}) == other);
-  CHECK(*SlotMap::most_said({other, one}) == other);
-  CHECK_FALSE(SlotMap::most_said({}));
+  CHECK(*SlotMap::majority_map({one, other, other}) == other);
+  CHECK(*SlotMap::majority_map({other, one}) == other);
+  CHECK_FALSE(SlotMap::majority_map({}));
 }
 
 TEST_CASE("When no node answered the pipeline has failed as on one Redis", "[cluster]") {
   Pipeline pipeline;
   pipeline.add("GET", key(0)).add("GET", key(2)).add("GET", key(5));
-  Routing routing(pipeline);
-  const auto parts = routing.next(map_by({0, 0, 1, 1}), kNodes[0]);  // nobody has the last
+  ClusterPipeline routing(pipeline);
+  const auto parts = routing.next_batches(map_by({0, 0, 1, 1}), kNodes[0]);  // nobody has the last
   REQUIRE(parts.size() == 2);
-  routing.take(parts[0], fail(ErrorCode::kUnavailable, "redis_away", {}, "not connected"));
-  routing.take(parts[1], fail(ErrorCode::kUnknownOutcome, "redis_timeout", {}, "late"));
+  routing.record_replies(parts[0], fail(ErrorCode::kUnavailable, "redis_away", {}, "not connected"));
+  routing.record_replies(parts[1], fail(ErrorCode::kUnknownOutcome, "redis_timeout", {}, "late"));
   const auto replies = std::move(routing).result();
   REQUIRE_FALSE(replies);
   CHECK(replies.error().reason == "redis_timeout");
@@ -366,12 +366,12 @@ TEST_CASE("When no node answered the pipeline has failed as on one Redis", "[clu
 
 TEST_CASE("A node's answer is read as it was given: by name, without address, of no cluster", "[cluster]") {
   const auto read = [](const std::string& node) {
-    return SlotMap::read(reply_of("*1\r\n*3\r\n:0\r\n:16383\r\n" + node), Address{"192.0.2.9", 9});
+    return SlotMap::parse(reply_of("*1\r\n*3\r\n:0\r\n:16383\r\n" + node), Address{"192.0.2.9", 9});
   };
   const auto named = read("*4\r\n$3\r\none\r\n:6379\r\n$2\r\nid\r\n*2\r\n$2\r\nip\r\n$9\r\n192.0.2.4\r\n");
   REQUIRE(named);
   CHECK(*named->owner(0) == Address{"192.0.2.4", 6379});
-  CHECK(named->uncovered() == 0);
+  CHECK(named->uncovered_slots() == 0);
   const auto itself = read("*3\r\n$0\r\n\r\n:6379\r\n$2\r\nid\r\n");
   REQUIRE(itself);
   CHECK(*itself->owner(5) == Address{"192.0.2.9", 6379});
@@ -379,9 +379,9 @@ TEST_CASE("A node's answer is read as it was given: by name, without address, of
   REQUIRE(tunnel);
   CHECK(*tunnel->owner(5) == Address{"192.0.2.9", 7002});
   const auto alone =
-      SlotMap::read(Reply::of_error("ERR This instance has cluster support disabled"), {"192.0.2.9", 9});
+      SlotMap::parse(Reply::from_error("ERR This instance has cluster support disabled"), {"192.0.2.9", 9});
   REQUIRE_FALSE(alone);
   CHECK(alone.error().detail ==
         "192.0.2.9:9 is no node of a cluster: write redis:// in redis.url, or set cluster-enabled yes there");
-  CHECK(SlotMap().uncovered() == kSlots);
+  CHECK(SlotMap().uncovered_slots() == kSlots);
 }
