@@ -10,13 +10,13 @@
 namespace freshet {
 
 Task<void> RankKeeper::keep_in_step() {
-  const auto match = co_await hot::params_match(sources_.redis, sources_.settings, sources_.keys);
+  const auto match = co_await hot::has_current_params(sources_.redis, sources_.settings, sources_.keys);
   if (match && !*match) co_await rebuild();
   co_await place_noted();
   for (;;) {
     co_await wait_a_second();
     // A failure is the next second's business.
-    (void)co_await hot::look_after_ranks(sources_.bulk, sources_.settings, sources_.keys);
+    (void)co_await hot::run_rank_maintenance(sources_.bulk, sources_.settings, sources_.keys);
   }
 }
 
@@ -30,14 +30,14 @@ Task<void> RankKeeper::wait_a_second() {
 Task<void> RankKeeper::place_noted() {
   if (sources_.unplaced.empty()) co_return;
   const auto placed =
-      co_await hot::place_articles(sources_.bulk, sources_.unplaced, sources_.settings, sources_.keys);
+      co_await hot::rank_articles(sources_.bulk, sources_.unplaced, sources_.settings, sources_.keys);
   if (placed) log::notice("noted_articles_placed", {{"articles", std::to_string(sources_.unplaced.size())}});
   sources_.unplaced.clear();
 }
 
 Task<void> RankKeeper::rebuild() {
   log::notice("rank_rebuild_started");
-  const auto rebuilt = co_await hot::rebuild_rank(sources_.bulk, sources_.settings, sources_.keys);
+  const auto rebuilt = co_await hot::rebuild_ranks(sources_.bulk, sources_.settings, sources_.keys);
   if (!rebuilt) {
     log::warning("rank_rebuild_failed", {{"error", rebuilt.error().detail}});
     co_return;

@@ -79,7 +79,7 @@ Task<void> Sampler::take() {
   redis::Pipeline sizes;
   constexpr std::size_t kOfGroup = 6;
   for (const redis::PartitionKeys& each : keys_.partitions()) {
-    for (const std::string& key : {each.rank(hot::kByEngagement), each.rank(hot::kByViews), each.published(),
+    for (const std::string& key : {each.rank(hot::kEngagementModel), each.rank(hot::kViewsModel), each.published(),
                                    each.hidden(), each.newest()})
       sizes.add("ZCARD", key);
     sizes.add("XLEN", each.stream());

@@ -78,7 +78,7 @@ class WorkerProcess {
     shelf_.wait(kFirstModel);
     beat();
     parts_.loop.run([this] { publish(); });
-    if (parts_.background.queued() == 0) parts_.placing.forget();
+    if (parts_.background.queued() == 0) parts_.placing.clear_in_flight();
     publish();
     report_.beat();
     return 0;

@@ -157,14 +157,14 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Token
 }
 
 Task<Result<void>> WorkerParts::apply(const std::vector<std::string_view>& fields) {
-  return hot::is_ours(fields) ? hot::apply(bulk_hot, fields) : readers::apply(bulk_readers, fields);
+  return hot::is_hot_event(fields) ? hot::apply_spool_record(bulk_hot, fields) : readers::apply(bulk_readers, fields);
 }
 
 // What readers did before they were erased.
 Task<Result<bool>> WorkerParts::is_void(const std::vector<std::string_view>& fields, milliseconds age) {
   std::string name;
-  if (hot::is_ours(fields))
-    name = hot::visitor_in(fields);
+  if (hot::is_hot_event(fields))
+    name = hot::spooled_visitor(fields);
   else if (const auto reader = readers::reader_in(fields); !reader.empty())
     name = secrets.identity.epoch_name(ReaderId::trusted(std::string(reader)));
   if (name.empty()) co_return false;
@@ -196,20 +196,20 @@ redis::SubscriberCallbacks WorkerParts::listener() {
   return {.on_message = [this](std::string_view message) { announced(message); },
           .on_subscribed =
               [this] {
-                lists.drop(true);
-                cards.forget_all();
+                lists.invalidate(true);
+                cards.invalidate_all();
               },
-          .on_heartbeat = [this](auto at) { cards.heard(at); }};
+          .on_heartbeat = [this](auto at) { cards.heartbeat(at); }};
 }
 
 void WorkerParts::announced(std::string_view message) {
-  const auto said = items::announcement_of(message);
+  const auto said = items::parse_invalidation(message);
   if (!said) {
     slot.announcements_ignored.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  said->item ? cards.forget(*said->item) : cards.forget_all();
-  if (said->lists) lists.drop(false);
+  said->item ? cards.invalidate(*said->item) : cards.invalidate_all();
+  if (said->lists) lists.invalidate(false);
 }
 
 }  // namespace freshet

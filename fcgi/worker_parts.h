@@ -77,14 +77,14 @@ struct WorkerParts {
   redis::RedisSubscriber subscriber;
 
   Timer placing_timer, contributions_timer, shown_timer, interests_timer;
-  hot::Placing placing;
-  hot::Contributions contributions;
+  hot::RankUpdater placing;
+  hot::ContributionBuffer contributions;
   hot::RedisHotStore hot;
   hot::RedisHotStore bulk_hot;
   items::RedisItemStore items;
   items::RedisItemStore bulk_items;
   items::CardCache cards;
-  items::Shown shown;
+  items::ImpressionCounter shown;
   hot::HotLists lists;
 
   std::unique_ptr<feed::SeenFilter> seen_filter;

@@ -44,8 +44,8 @@ void WorkerReport::turn() {
   slot_.redis_errors.store(redis.errors, kRelaxed);
   slot_.redis_ready.store(sources_.redis.ready() ? 1 : 0, kRelaxed);
   const redis::BackgroundCounters& background = sources_.background.counters();
-  slot_.background_queued.store(sources_.background.queued() + sources_.placing.waiting() +
-                                    sources_.contributions.waiting() + sources_.shown.waiting() +
+  slot_.background_queued.store(sources_.background.queued() + sources_.placing.pending() +
+                                    sources_.contributions.pending() + sources_.shown.pending() +
                                     sources_.interests.waiting(),
                                 kRelaxed);
   slot_.background_done.store(background.accepted, kRelaxed);

@@ -27,9 +27,9 @@ class WorkerReport {
     const gateway::Gateway& gateway;
     const redis::RedisClient& redis;
     const redis::BackgroundWriter& background;
-    const hot::Placing& placing;
-    const hot::Contributions& contributions;
-    const items::Shown& shown;
+    const hot::RankUpdater& placing;
+    const hot::ContributionBuffer& contributions;
+    const items::ImpressionCounter& shown;
     const readers::Interests& interests;
     const hot::HotLists& lists;
     const items::CardCache& cards;

@@ -65,7 +65,7 @@ Recalled ExactTop::search() {
     // says.
     std::erase_if(hits_, [](const Hit& each) { return each.score == 0; });
     if (!full() && !(query_.matches_only && query_.terms.empty())) fill_up();
-  } catch (const search::SearchTimeUp&) {
+  } catch (const search::SearchTimeout&) {
     if (hits_.empty() && filling_.empty()) throw;
     whole = false;
   }
@@ -106,7 +106,7 @@ void ExactTop::collect_scored() {
 // a partition that lies in a range as a whole is searched without a look at each date, and not
 // again for the next range.
 std::int64_t ExactTop::aligned(const Range& range) const {
-  const std::int64_t start = count_of(search::span_start(at_second(range.from)));
+  const std::int64_t start = count_of(search::slice_start(at_second(range.from)));
   return range.from - start <= std::min(range.before, now_) - range.from ? start : range.from;
 }
 
@@ -157,7 +157,7 @@ double ExactTop::take(const Xapian::MSet& found) {
     last = each.get_weight();
     Hit hit{0, key_of(each)};
     hit.score = last * decay_.at(seconds{std::max<std::int64_t>(
-                           0, now_ - count_of(search::read_order_key(hit.key).published))});
+                           0, now_ - count_of(search::parse_order_key(hit.key).published))});
     if (!full() || hit.score >= nth_score_ * kBelow) hits_.push_back(std::move(hit));
   }
   if (full()) {
@@ -172,7 +172,7 @@ double ExactTop::take(const Xapian::MSet& found) {
 // With what scores nothing, newest first; the hits have all that scores.
 void ExactTop::fill_up() {
   std::unordered_set<std::string> known;
-  for (const Hit& each : hits_) known.emplace(search::read_order_key(each.key).item);
+  for (const Hit& each : hits_) known.emplace(search::parse_order_key(each.key).item);
   const std::size_t missing = wanted_ - hits_.size();
   if (query_.matches_only) return find_newest(query_.terms, missing, std::move(known), filling_);
   const auto take_unknown = [&](const std::vector<Candidate>& newest) {
@@ -186,7 +186,7 @@ void ExactTop::fill_up() {
   NewestItems found;
   try {
     find_newest(Xapian::Query::MatchAll, wanted_, {}, found.items);
-  } catch (const search::SearchTimeUp&) {
+  } catch (const search::SearchTimeout&) {
     take_unknown(found.items);
     throw;
   }
@@ -215,7 +215,7 @@ void ExactTop::find_newest(const Xapian::Query& items, std::size_t wanted,
     const Xapian::MSet found = enquire.get_mset(0, static_cast<Xapian::doccount>(wanted_));
     for (auto each = found.begin(); each != found.end() && out.size() < wanted; ++each) {
       const std::string key = key_of(each);
-      const search::OrderKey read = search::read_order_key(key);
+      const search::OrderKey read = search::parse_order_key(key);
       std::string item(read.item);
       if (known.insert(item).second) out.push_back({ItemId::trusted(std::move(item)), 0, read.published});
     }
@@ -231,7 +231,7 @@ Recalled ExactTop::best() {
   // An item that is just moving from one partition to another may be in both.
   std::unordered_set<std::string_view> once;
   for (const Hit& each : hits_) {
-    const search::OrderKey key = search::read_order_key(each.key);
+    const search::OrderKey key = search::parse_order_key(each.key);
     if (!once.insert(key.item).second) continue;
     recalled.candidates.push_back({ItemId::trusted(std::string(key.item)), each.score, key.published});
   }

@@ -20,7 +20,7 @@ FeedReasons::FeedReasons(const std::vector<Interest>& interests, const std::vect
     : trending_(trending), now_(now) {
   for (std::size_t i = 0; i < std::min(interests.size(), cards.size()); ++i) {
     const items::ItemCard& card = *cards[i];
-    if (!card.known || card.dark(now)) continue;
+    if (!card.known || card.is_hidden_at(now)) continue;
     named_.push_back({interests[i], card});
     if (interests[i].kind != readers::Interaction::kView)
       liked_.add(card.author, {card.tags.begin(), card.tags.end()});
@@ -28,7 +28,7 @@ FeedReasons::FeedReasons(const std::vector<Interest>& interests, const std::vect
 }
 
 Reason FeedReasons::reason(const ItemId& item, const items::ItemCard& card) const {
-  const seconds age = now_ - card.shown_from;
+  const seconds age = now_ - card.visible_from;
   Reason::Kind otherwise = age < readers::kNewFor ? Reason::Kind::kNew : Reason::Kind::kMore;
   if (trending_.contains(item)) otherwise = Reason::Kind::kRising;
   Reason reason = liked_.reason(card.author, card.tags, age, otherwise);

@@ -265,7 +265,7 @@ Task<Result<std::vector<ItemId>>> RedisFeedStore::newest(std::size_t most) {
 std::optional<redis::PartitionedTopN> RedisFeedStore::hot_head(UnixSeconds now) const {
   if (hot_read_ == now) return std::nullopt;
   return redis::PartitionedTopN(keys_, kHotHead,
-                           [](const redis::PartitionKeys& of) { return of.rank(hot::kByEngagement); });
+                           [](const redis::PartitionKeys& of) { return of.rank(hot::kEngagementModel); });
 }
 
 // --- handing out
@@ -290,14 +290,14 @@ Task<Result<Refilled>> RedisFeedStore::swap(const FeedRequest& request, const Re
   command.arg(refill.generation).arg(refill.handout_seq).arg(refill.noted).arg(refill.exhausted ? 1 : 0);
   command.arg(refill.candidates.size());
   for (const std::string& line : lines_of(refill.candidates, request.limit)) command.arg(line);
-  for (const ItemId& item : refill.details) items::append_card(command, keys_, item);
+  for (const ItemId& item : refill.details) items::append_card_read(command, keys_, item);
   FRESHET_CO_TRY(replies, co_await redis_.run(command));
   Refilled out;
   out.again = redis::string_at(replies->front(), 0) == "again";
   if (out.again) co_return out;
   FRESHET_CO_TRY(taken, taken_of(replies->front(), clock_()));
   out.page = std::move(taken->page);
-  for (std::size_t i = 1; i < replies->size(); ++i) out.details.push_back(items::card_of((*replies)[i]));
+  for (std::size_t i = 1; i < replies->size(); ++i) out.details.push_back(items::parse_card((*replies)[i]));
   co_return out;
 }
 

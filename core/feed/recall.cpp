@@ -25,7 +25,7 @@ tl::unexpected<Error> away(const std::string& why) {
 }
 
 Xapian::Stem stemmer_or_none(const std::string& name) {
-  auto stemmer = search::stemmer_named(name);
+  auto stemmer = search::make_stemmer(name);
   if (stemmer) return *stemmer;
   log::warning("bad_stemmer", {{"name", name}});
   return {};
@@ -55,16 +55,16 @@ Result<Recalled> BlockingRecall::search(const RecallQuery& query) {
   std::string why;
   struct Meter {
     const SearchCost& cost;
-    std::chrono::microseconds began = search::thread_cpu();
+    std::chrono::microseconds began = search::thread_cpu_time();
     ~Meter() {
-      if (cost) *cost += search::thread_cpu() - began;
+      if (cost) *cost += search::thread_cpu_time() - began;
     }
   } const meter{query.cost};
   const search::SearchDeadline deadline(budget_);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     try {
       return search_once(query, deadline);
-    } catch (const search::SearchTimeUp& late) {
+    } catch (const search::SearchTimeout& late) {
       return fail(ErrorCode::kUnavailable, "recall_late", {}, late.what());
     } catch (const Xapian::NetworkTimeoutError& error) {
       why = error.get_description();

@@ -56,9 +56,9 @@ class LocalIndex final : public SearchSource {
   Xapian::Database& current() override {
     if (database_ && unchanged()) return *database_;
     const FileStamp list(folder_.stub_file());  // before it is read
-    std::vector<search::Partition> partitions = listed();
+    std::vector<search::TimeSlice> partitions = listed();
     std::vector<Watched> watched{{folder_.stub_file(), list}};
-    for (const search::Partition& each : partitions) watched.emplace_back(version_file_of(each));
+    for (const search::TimeSlice& each : partitions) watched.emplace_back(version_file_of(each));
     if (!database_ || partitions != opened_)
       open(std::move(partitions));
     else if (database_->reopen())
@@ -75,7 +75,7 @@ class LocalIndex final : public SearchSource {
     std::string path;
     FileStamp stamp;
   };
-  std::string version_file_of(const search::Partition& partition) const {
+  std::string version_file_of(const search::TimeSlice& partition) const {
     return folder_.path_of(partition).append("/").append(kVersionFile);
   }
   bool unchanged() const {
@@ -83,16 +83,16 @@ class LocalIndex final : public SearchSource {
       return each.stamp.inode != 0 && FileStamp(each.path) == each.stamp;
     });
   }
-  std::vector<search::Partition> listed() const {
-    std::optional<std::vector<search::Partition>> partitions = folder_.partitions();
+  std::vector<search::TimeSlice> listed() const {
+    std::optional<std::vector<search::TimeSlice>> partitions = folder_.slices();
     if (!partitions) throw Xapian::DatabaseNotFoundError("no index in " + folder_.path().string());
     return *std::move(partitions);
   }
-  void open(std::vector<search::Partition> partitions) {
+  void open(std::vector<search::TimeSlice> partitions) {
     database_.reset();
     ++version_;
     Xapian::Database all;
-    for (const search::Partition& each : partitions)
+    for (const search::TimeSlice& each : partitions)
       all.add_database(Xapian::Database(folder_.path_of(each)));
     database_ = all;
     opened_ = std::move(partitions);
@@ -100,7 +100,7 @@ class LocalIndex final : public SearchSource {
 
   search::IndexFolder folder_;
   std::optional<Xapian::Database> database_;
-  std::vector<search::Partition> opened_;
+  std::vector<search::TimeSlice> opened_;
   std::vector<Watched> watched_;  // the list, then the partitions' files, before they were read
 };
 

@@ -73,7 +73,7 @@ std::vector<FeedItem> showable(std::vector<FeedItem> items, const std::vector<bo
   std::size_t kept = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const items::ItemCard& card = *items[i].card;
-    if (repeated[i] || card.dark(now) || !(card.known || none_known)) continue;
+    if (repeated[i] || card.is_hidden_at(now) || !(card.known || none_known)) continue;
     if (kept != i) items[kept] = std::move(items[i]);
     ++kept;
   }
@@ -166,10 +166,10 @@ Task<Result<std::optional<FeedPage>>> SmartFeed::try_refresh(const FeedRequest& 
   std::vector<ItemId> named;
   for (const Interest& each : opening->interests) named.push_back(each.item);
   for (ItemId& each : cards_.missing(named, named.size())) refill.details.push_back(std::move(each));
-  const auto as_of = cards_.changes();
+  const auto as_of = cards_.revision();
   FRESHET_CO_TRY(refilled, co_await store_.swap(request, refill));
   if (refilled->again) co_return Served();
-  cards_.keep(refill.details, std::move(refilled->details), as_of);
+  cards_.insert(refill.details, std::move(refilled->details), as_of);
   FRESHET_CO_TRY(served, co_await serve(request, std::move(refilled->page), false, nullptr,
                                         std::move(opening->interests)));
   if (!searched) served->degraded = Dependency::kIndex;
@@ -342,7 +342,7 @@ Task<Result<SmartFeed::Cards>> SmartFeed::with_cards(const std::vector<ItemId>& 
   if (!interests.empty()) both = items;
   for (const Interest& each : interests) both.push_back(each.item);
   const std::vector<ItemId>& wanted = interests.empty() ? items : both;
-  FRESHET_CO_TRY(cards, co_await cards_.of(wanted));
+  FRESHET_CO_TRY(cards, co_await cards_.get(wanted));
   Cards out;
   out.items.reserve(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) out.items.push_back({items[i], std::move((*cards)[i]), {}});
@@ -368,7 +368,7 @@ Task<Result<std::vector<ItemId>>> SmartFeed::known_of(const std::vector<ItemId>&
   FRESHET_CO_TRY(cards, co_await with_cards(hot, none));
   const UnixSeconds now = clock_();
   std::erase_if(cards->items,
-                [&](const FeedItem& item) { return !item.card->known || item.card->dark(now); });
+                [&](const FeedItem& item) { return !item.card->known || item.card->is_hidden_at(now); });
   co_return ids_of(cards->items);
 }
 

@@ -20,65 +20,65 @@
 
 namespace freshet::hot {
 
-struct Added {
+struct Contribution {
   std::int64_t pv = 0, uv = 0, dwell_ms = 0;  // uv: as many as the HyperLogLog's estimate rose by
   std::int64_t views = 0, first_views = 0;    // counted views; those that were a day's first
   double views_score = 0;
-  Added& operator+=(const Added& other);
+  Contribution& operator+=(const Contribution& other);
 };
 
-struct AddedTo {
+struct ItemContribution {
   ItemId item;
-  Added added;
+  Contribution contribution;
 };
 
 // Of a worker: what visitors added since it was last written, kEvery after the first of it or when
 // it is of kMost visitors and articles. What a killed worker had not written is not remembered.
-class Contributions {
+class ContributionBuffer {
  public:
-  static constexpr milliseconds kEvery{1000};
-  static constexpr std::size_t kMost = 1000;
-  using NewName = std::function<std::string()>;  // of which no 8 bytes come twice
+  static constexpr milliseconds kFlushInterval{1000};
+  static constexpr std::size_t kMaxEntries = 1000;
+  using BatchIdGenerator = std::function<std::string()>;  // of which no 8 bytes come twice
 
   // All must outlive this. Nothing is kept when limits.remember is 0.
-  Contributions(redis::WriteQueue& deferred, const Settings& settings, redis::Keys keys, NewName new_name,
+  ContributionBuffer(redis::WriteQueue& write_queue, const Settings& settings, redis::Keys keys, BatchIdGenerator new_batch_id,
                 redis::RunAfter after = {});
   // Of nobody (an empty id) and of nothing is nothing kept.
-  void add(const VisitorId& visitor, const Standing& standing, const ItemId& item, const Added& added);
+  void add(const VisitorId& visitor, const EventAdmission& admission, const ItemId& item, const Contribution& contribution);
   void flush();
-  std::size_t waiting() const { return waiting_; }
+  std::size_t pending() const { return pending_; }
 
  private:
-  redis::WriteQueue& deferred_;
+  redis::WriteQueue& write_queue_;
   const Settings& settings_;
   const redis::Keys keys_;
-  const NewName new_name_;
+  const BatchIdGenerator new_batch_id_;
   redis::FlushTimer timer_;
-  struct Visitor {
+  struct VisitorEntry {
     std::string network;
-    std::int64_t beyond = 0;
-    std::unordered_map<std::string, Added> articles;
+    std::int64_t uncounted_events = 0;
+    std::unordered_map<std::string, Contribution> contributions;
   };
-  using Visitors = std::unordered_map<std::string, Visitor>;
+  using VisitorMap = std::unordered_map<std::string, VisitorEntry>;
   // A call for these, whose keys may share one.
-  void append(redis::Pipeline& out, std::span<const Visitors::value_type* const> visitors) const;
+  void append(redis::Pipeline& out, std::span<const VisitorMap::value_type* const> visitors) const;
 
-  Visitors visitors_;
-  std::size_t waiting_ = 0;  // of a visitor and an article each
+  VisitorMap visitors_;
+  std::size_t pending_ = 0;  // of a visitor and an article each
 };
 
 // The fields of a hot:added:{visitor} as HGETALL answers them, by item; items with the most page
 // views and views first. What is no field of an item is left out.
-std::vector<AddedTo> read_added(const redis::Reply& hash);
+std::vector<ItemContribution> parse_contributions(const redis::Reply& hash);
 // Of the same.
-struct CameFrom {
+struct VisitorOrigin {
   std::string network;      // as http::Identity::network_of; empty: none, or the site itself
-  std::int64_t beyond = 0;  // events that did not count as a visitor for limits.uv_per_network
+  std::int64_t uncounted_events = 0;  // events that did not count as a visitor for limits.uv_per_network
 };
-CameFrom read_came_from(const redis::Reply& hash);
+VisitorOrigin parse_visitor_origin(const redis::Reply& hash);
 
 // 1 RTT. Empty: nothing is remembered of this visitor.
-Task<Result<std::vector<AddedTo>>> added_by(redis::Redis& redis, const redis::Keys& keys,
+Task<Result<std::vector<ItemContribution>>> read_contributions(redis::Redis& redis, const redis::Keys& keys,
                                             std::string_view visitor);
 
 // Subtracts what the visitor added to these items and places them anew; an item that nobody else
@@ -86,7 +86,7 @@ Task<Result<std::vector<AddedTo>>> added_by(redis::Redis& redis, const redis::Ke
 // call again. Lists are built anew from the next request on. What was taken back of each. 6 RTT
 // for every 100 items, and 1. Errors: Redis'; kConflict "item_busy" when an item, or what is
 // remembered of it, changes again and again between two round trips.
-Task<Result<std::vector<AddedTo>>> take_back(redis::Redis& redis, const Settings& settings,
+Task<Result<std::vector<ItemContribution>>> revert_contributions(redis::Redis& redis, const Settings& settings,
                                              const redis::Keys& keys, std::string_view visitor,
                                              const std::vector<ItemId>& items);
 

@@ -39,23 +39,23 @@ struct Article {
   double views_total = 0;
   std::optional<double> views_score;
   std::optional<UnixSeconds> published;  // may be ahead; nullopt: nothing was ever seen of it
-  UnixSeconds first;                     // what decay counts from: not ahead of now
-  bool put = false;
+  UnixSeconds decay_start;                     // what decay counts from: not ahead of now
+  bool in_item_store = false;
   bool hidden = false;
-  std::int64_t shown = 0;
+  std::int64_t impressions = 0;
   bool listed = true;  // false: only strangers have read it, of fewer than ten networks
   std::int64_t version = 0;
-  bool counted() const { return counts.pv > 0 || views > 0; }
+  bool has_counters() const { return counts.pv > 0 || views > 0; }
 };
 
 // One command, and its reply as the article at `now`, by Redis' clock.
-void append_article(redis::Pipeline& out, const redis::Keys& keys, std::string_view id);
-Article article_of(const redis::Reply& fields, UnixSeconds now, const Settings& settings);
+void append_article_read(redis::Pipeline& out, const redis::Keys& keys, std::string_view id);
+Article parse_article(const redis::Reply& reply, UnixSeconds now, const Settings& settings);
 
 // Whether it may have places in ranks.
-inline bool is_shown(const Article& article) { return article.listed && !article.hidden; }
+inline bool is_rankable(const Article& article) { return article.listed && !article.hidden; }
 // Its place in the model's rank; nullopt for none: not shown, without counters, or of a base
 // without a logarithm.
-std::optional<double> place_of(const Article& article, const Model& model, const Settings& settings);
+std::optional<double> rank_score(const Article& article, const Model& model, const Settings& settings);
 
 }  // namespace freshet::hot

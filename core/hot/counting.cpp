@@ -2,22 +2,22 @@
 
 namespace freshet::hot {
 
-Task<Result<Counted<TrackCounts>>> track(HotStore& store, const TrackEvent& event, bool later) {
-  Result<TrackCounts> counts = fail(ErrorCode::kUnavailable, "redis_full");
-  if (!later) counts = co_await store.track(event);
-  if (counts) co_return Counted<TrackCounts>{false, *counts};
-  if (!can_spool(counts.error(), !event.event.empty())) co_return tl::unexpected(counts.error());
-  if (auto kept = store.track_later(event); !kept) co_return tl::unexpected(kept.error());
-  co_return Counted<TrackCounts>{true, {}};
+Task<Result<CountResult<TrackResult>>> track(HotStore& store, const TrackEvent& event, bool must_spool) {
+  Result<TrackResult> result = fail(ErrorCode::kUnavailable, "redis_full");
+  if (!must_spool) result = co_await store.track(event);
+  if (result) co_return CountResult<TrackResult>{false, *result};
+  if (!can_spool(result.error(), !event.event_id.empty())) co_return tl::unexpected(result.error());
+  if (auto spooled = store.spool_track(event); !spooled) co_return tl::unexpected(spooled.error());
+  co_return CountResult<TrackResult>{true, {}};
 }
 
-Task<Result<Counted<ViewOutcome>>> view(HotStore& store, const ViewEvent& event, bool later) {
-  Result<ViewOutcome> outcome = fail(ErrorCode::kUnavailable, "redis_full");
-  if (!later) outcome = co_await store.view(event);
-  if (outcome) co_return Counted<ViewOutcome>{false, *outcome};
-  if (!can_spool(outcome.error(), !event.event.empty())) co_return tl::unexpected(outcome.error());
-  if (auto kept = store.view_later(event); !kept) co_return tl::unexpected(kept.error());
-  co_return Counted<ViewOutcome>{true, {}};
+Task<Result<CountResult<ViewResult>>> view(HotStore& store, const ViewEvent& event, bool must_spool) {
+  Result<ViewResult> result = fail(ErrorCode::kUnavailable, "redis_full");
+  if (!must_spool) result = co_await store.view(event);
+  if (result) co_return CountResult<ViewResult>{false, *result};
+  if (!can_spool(result.error(), !event.event_id.empty())) co_return tl::unexpected(result.error());
+  if (auto spooled = store.spool_view(event); !spooled) co_return tl::unexpected(spooled.error());
+  co_return CountResult<ViewResult>{true, {}};
 }
 
 }  // namespace freshet::hot

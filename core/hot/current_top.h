@@ -27,12 +27,12 @@ namespace freshet::hot {
 // (core/redis/groups/groups.h).
 struct BucketName {
   std::int64_t hour = 0;  // floor(publish time / 3600 s)
-  unsigned group = 0;
+  unsigned partition = 0;
   auto operator<=>(const BucketName&) const = default;
 };
-struct BucketBound {
+struct BucketUpperBound {
   BucketName name;
-  double best_total = 0;  // no member's total is greater
+  double max_total = 0;  // no member's total is greater
 };
 
 struct CurrentMember {
@@ -40,7 +40,7 @@ struct CurrentMember {
   double total = 0;
   UnixSeconds published;
   bool eligible = true;  // false: read, but not for this list (another column, for instance)
-  unsigned group = 0;    // which of its hour's buckets it is in
+  unsigned partition = 0;    // which of its hour's buckets it is in
 };
 
 struct CurrentScore {
@@ -50,7 +50,7 @@ struct CurrentScore {
 };
 
 // Feed it until next_read() is empty, then take top().
-class CurrentTop {
+class ThresholdTopK {
  public:
   // Which members to read: of each of `buckets`, those at ranks offset..offset + count − 1 by
   // total, highest first.
@@ -61,14 +61,14 @@ class CurrentTop {
   };
 
   // `published_from`: older articles are left out (window = …). REQUIRES: k > 0.
-  CurrentTop(const std::vector<BucketBound>& buckets, std::size_t k, UnixSeconds now,
+  ThresholdTopK(const std::vector<BucketUpperBound>& buckets, std::size_t k, UnixSeconds now,
              const ViewsSettings& settings, std::optional<UnixSeconds> published_from = std::nullopt);
 
   // The next read to do, or nothing: the k-th best beats every bound, or all has been read.
   std::optional<Read> next_read() const;
   // The answer to `read`: all members it found, in any order, eligible or not. A bucket that gave
   // fewer than `count` is at its end.
-  void take(const Read& read, const std::vector<CurrentMember>& members);
+  void add_members(const Read& read, const std::vector<CurrentMember>& members);
   // The best k so far, highest first; ties by id, the greater bytes first, as ZREVRANGE has them.
   // O(n log n).
   std::vector<CurrentScore> top() const;
@@ -76,20 +76,20 @@ class CurrentTop {
 
  private:
   struct Bucket {
-    double best_unread = 0;  // no unread member's total is greater
-    std::int64_t read = 0;   // members taken from the head
-    bool open = true;
+    double max_unread_total = 0;  // no unread member's total is greater
+    std::int64_t read_count = 0;   // members taken from the head
+    bool has_more = true;
   };
-  double bound(std::int64_t hour, const Bucket& bucket) const;
+  double upper_bound(std::int64_t hour, const Bucket& bucket) const;
   std::optional<double> kth_score() const;
 
   std::map<BucketName, Bucket> buckets_;
-  std::map<std::string, CurrentScore> found_;  // by id: an article that moved while we read is kept once
+  std::map<std::string, CurrentScore> candidates_;  // by id: an article that moved while we read is kept once
   std::size_t k_;
   UnixSeconds now_;
   ViewsSettings settings_;
   std::optional<UnixSeconds> published_from_;
-  std::int64_t groups_ = 1;
+  std::int64_t partitions_ = 1;
   std::size_t members_read_ = 0;
 };
 

@@ -16,8 +16,8 @@ double decay(seconds age, seconds half_life) {
   return std::exp2(-half_lives(std::max(age, seconds{0}), half_life));
 }
 
-double rank_key(double base, UnixSeconds first, seconds half_life) {
-  return std::log2(base) + half_lives(first.time_since_epoch(), half_life);
+double rank_key(double base, UnixSeconds decay_start, seconds half_life) {
+  return std::log2(base) + half_lives(decay_start.time_since_epoch(), half_life);
 }
 
 double score_at(double key, UnixSeconds now, seconds half_life) {

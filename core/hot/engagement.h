@@ -45,7 +45,7 @@ double decay(seconds age, seconds half_life);
 // The same order for ever, without `now`: log2(base) + first/half_life. Stored in hot:rank.
 // −infinity for base 0, which has no place in a rank. Its last bit is worth 2.5e-12 of the score
 // with a half-life of a day and 1e-10 with one of half an hour.
-double rank_key(double base, UnixSeconds first, seconds half_life);
+double rank_key(double base, UnixSeconds decay_start, seconds half_life);
 
 // The score that a rank key stands for at `now`: 2^(key − now/half_life).
 double score_at(double key, UnixSeconds now, seconds half_life);

@@ -21,7 +21,7 @@
 
 namespace freshet::hot {
 
-inline constexpr std::size_t kLongestList = 100;  // a list holds so many; a request's limit cuts it
+inline constexpr std::size_t kMaxListSize = 100;  // a list holds so many; a request's limit cuts it
 
 // One list, rendered. Immutable, shared by the replies that are being sent.
 class HotList {
@@ -50,7 +50,7 @@ struct ServedList {
   bool degraded = false;  // Redis is away: the last snapshot, or an empty list
 };
 
-struct ShownItem {
+struct ListEntry {
   ItemId item;
   double score = 0;
   items::SharedCard card;  // null: nothing is known
@@ -58,7 +58,7 @@ struct ShownItem {
 // [{"id","score","title"?,"url"?,"author"?,"tags"?,"published_at"?,"age"?}, …], one element a line.
 // The age is that of the last whole minute before `at`, or 0: with seconds, or a minute of each
 // item's own, it would make another list of it every time, and another ETag.
-std::string render(const std::vector<ShownItem>& items, UnixSeconds at);
+std::string render(const std::vector<ListEntry>& items, UnixSeconds at);
 
 class HotLists {
  public:
@@ -71,34 +71,34 @@ class HotLists {
   Task<Result<ServedList>> get(const ListQuery& query, Clock::time_point now);
   // How a list of a model with a base will stand at `at` if nobody comes. Never cached. At least 2
   // RTT.
-  Task<Result<ServedList>> at(const ListQuery& query, UnixSeconds at);
+  Task<Result<ServedList>> build_at(const ListQuery& query, UnixSeconds at);
   // The last copy, for a request that has no time left: degraded. Null when there is none, or one
   // that may show what was hidden meanwhile.
-  std::shared_ptr<const HotList> last_copy(const ListQuery& query) const;
+  std::shared_ptr<const HotList> stale_copy(const ListQuery& query) const;
   const ListCounters& counters() const { return counters_; }
   // An item was hidden, deleted or re-dated somewhere: `lost` false. Messages may have been missed:
   // `lost` true.
-  void drop(bool lost);
+  void invalidate(bool messages_lost);
 
  private:
   struct Snapshot {
     std::shared_ptr<const HotList> list;
-    Clock::time_point taken;
-    Clock::time_point until;  // fresh before it
+    Clock::time_point taken_at;
+    Clock::time_point fresh_until;  // fresh before it
     bool usable = true;       // false: may show a hidden item; only for when Redis is away
     bool refreshing = false;
-    std::vector<AsyncEvent<int>*> waiting;  // requests that found nothing to serve while somebody was refreshing
+    std::vector<AsyncEvent<int>*> waiters;  // requests that found nothing to serve while somebody was refreshing
   };
-  class Refreshing;
+  class RefreshGuard;
 
   Task<Result<ServedList>> refresh(const ListQuery& query, Clock::time_point now);
   Task<Result<std::string>> build(const ListQuery& query, UnixSeconds at);
-  Task<Result<std::vector<ScoredItem>>> walk(const ListQuery& query);
-  Task<Result<std::vector<ScoredItem>>> current(const ListQuery& query, UnixSeconds now);
-  std::shared_ptr<const HotList> keep(const ListQuery& query, std::string json, Clock::time_point now,
-                                      std::optional<milliseconds> due, std::uint64_t generation);
-  Result<ServedList> fall_back(const ListQuery& query, const Error& error) const;
-  void make_room();
+  Task<Result<std::vector<ScoredItem>>> scan_rank(const ListQuery& query);
+  Task<Result<std::vector<ScoredItem>>> scan_buckets(const ListQuery& query, UnixSeconds now);
+  std::shared_ptr<const HotList> store_snapshot(const ListQuery& query, std::string json, Clock::time_point now,
+                                      std::optional<milliseconds> expires_in, std::uint64_t generation);
+  Result<ServedList> serve_stale(const ListQuery& query, const Error& error) const;
+  void evict_snapshot();
 
   HotStore& hot_;
   items::CardCache& cards_;

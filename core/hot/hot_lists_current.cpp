@@ -16,7 +16,7 @@ Task<Result<void>> mark_eligible(items::CardCache& cards, const TagName& tag,
   std::vector<ItemId> ids;
   ids.reserve(members.size());
   for (const CurrentMember& member : members) ids.push_back(member.item);
-  FRESHET_CO_TRY(found, co_await cards.of(ids));
+  FRESHET_CO_TRY(found, co_await cards.get(ids));
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto& tags = (*found)[i]->tags;
     members[i].eligible &= std::find(tags.begin(), tags.end(), tag.str()) != tags.end();
@@ -26,11 +26,11 @@ Task<Result<void>> mark_eligible(items::CardCache& cards, const TagName& tag,
 
 }  // namespace
 
-Task<Result<std::vector<ScoredItem>>> HotLists::current(const ListQuery& query, UnixSeconds now) {
+Task<Result<std::vector<ScoredItem>>> HotLists::scan_buckets(const ListQuery& query, UnixSeconds now) {
   FRESHET_CO_TRY(buckets, co_await hot_.buckets());
   std::optional<UnixSeconds> from;
   if (query.window.count() > 0) from = now - query.window;
-  CurrentTop top(*buckets, kLongestList, now, settings_.views, from);
+  ThresholdTopK top(*buckets, kMaxListSize, now, settings_.views, from);
   const auto deadline = Clock::now() + settings_.gateway.request_budget;
   while (const auto read = top.next_read()) {
     if (Clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
@@ -38,9 +38,9 @@ Task<Result<std::vector<ScoredItem>>> HotLists::current(const ListQuery& query, 
     std::vector<CurrentMember> members;
     members.reserve(heads->size());
     for (const BucketMember& head : *heads)
-      members.push_back({head.item, head.total, head.published, head.published <= now, head.group});
+      members.push_back({head.item, head.total, head.published, head.published <= now, head.partition});
     FRESHET_CO_TRY(marked, co_await mark_eligible(cards_, query.tag, members));
-    top.take(*read, members);
+    top.add_members(*read, members);
   }
   std::vector<ScoredItem> best;
   for (CurrentScore& found : top.top()) best.push_back({std::move(found.item), found.score});

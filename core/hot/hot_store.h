@@ -17,30 +17,30 @@ namespace freshet::hot {
 
 class RedisHotStore final : public HotStore {
  public:
-  using NewEventId =
+  using EventIdGenerator =
       std::function<std::string()>;  // an id that nobody else makes: 128 random bits, for instance
 
   // What follows behind a reply: of the worker, whose stores share it. All must outlive the store.
-  struct Behind {
-    redis::WriteQueue& deferred;
-    Placing& placing;
-    Contributions& contributions;
+  struct DeferredWriters {
+    redis::WriteQueue& write_queue;
+    RankUpdater& rank_updater;
+    ContributionBuffer& contributions;
   };
-  RedisHotStore(redis::Redis& redis, Behind behind, const Settings& settings, redis::Keys keys,
-                NewEventId new_event_id);
+  RedisHotStore(redis::Redis& redis, DeferredWriters writers, const Settings& settings, redis::Keys keys,
+                EventIdGenerator new_event_id);
 
-  Task<Result<TrackCounts>> track(const TrackEvent& event) override;
+  Task<Result<TrackResult>> track(const TrackEvent& event) override;
   // A second round trip in the minute around midnight UTC when this host's clock and Redis'
   // disagree about the day.
-  Task<Result<ViewOutcome>> view(const ViewEvent& event) override;
+  Task<Result<ViewResult>> view(const ViewEvent& event) override;
   // An event without an id gets one, so that a replay counts once. It counts with the time it has
   // now.
-  Result<void> track_later(const TrackEvent& event) override;
-  Result<void> view_later(const ViewEvent& event) override;
+  Result<void> spool_track(const TrackEvent& event) override;
+  Result<void> spool_view(const ViewEvent& event) override;
   Task<Result<CachedList>> cached_list(const ListQuery& query) override;
   void store_list(const ListQuery& query, const CachedList& built) override;
-  Task<Result<RankPage>> rank_page(const ListQuery& query, RankPlace from, std::int64_t count) override;
-  Task<Result<std::vector<BucketBound>>> buckets() override;
+  Task<Result<RankPage>> rank_page(const ListQuery& query, RankCursor from, std::int64_t count) override;
+  Task<Result<std::vector<BucketUpperBound>>> buckets() override;
   Task<Result<std::vector<BucketMember>>> bucket_heads(const std::vector<BucketName>& buckets,
                                                        std::int64_t offset, std::int64_t count) override;
   Task<Result<std::vector<ItemStats>>> stats(const std::vector<ItemId>& items, Ranks ranks) override;
@@ -48,29 +48,29 @@ class RedisHotStore final : public HotStore {
  private:
   redis::Pipeline track_command(const TrackEvent& event) const;
   redis::Pipeline view_command(const ViewEvent& event, std::int64_t day) const;
-  redis::Pipeline unlisted_command(const TrackEvent& event, bool may_begin) const;
-  redis::Pipeline unlisted_command(const ViewEvent& event, bool may_begin) const;
-  Task<Result<void>> expect_room(std::string_view id, const Standing& standing);
-  Task<Result<void>> add_other_groups(const std::vector<ItemId>& items, std::vector<ItemStats>& stats);
-  void note_unlisted(std::string_view id, std::string_view counted);
+  redis::Pipeline unlisted_command(const TrackEvent& event, bool may_create) const;
+  redis::Pipeline unlisted_command(const ViewEvent& event, bool may_create) const;
+  Task<Result<void>> check_unverified_quota(std::string_view id, const EventAdmission& admission);
+  Task<Result<void>> add_partition_ranks(const std::vector<ItemId>& items, std::vector<ItemStats>& stats);
+  void update_unverified_index(std::string_view id, std::string_view reply);
   // The reply to `count`, or to the event's unlisted_command when nobody vouched for the article: a
   // round trip more, three when that begins to be counted.
   template <class Event>
-  Task<Result<redis::Reply>> ask(const redis::Pipeline& count, const Event& event);
-  int unknown_argument(const Standing& standing) const;
+  Task<Result<redis::Reply>> run_count_script(const redis::Pipeline& command, const Event& event);
+  int unknown_item_policy(const EventAdmission& admission) const;
   std::int64_t today() const;
 
   redis::Redis& redis_;
-  const Behind behind_;
+  const DeferredWriters writers_;
   const Settings& settings_;
   const redis::Keys keys_;
-  const NewEventId new_event_id_;
+  const EventIdGenerator new_event_id_;
   std::int64_t day_offset_ = 0;  // Redis' UTC day minus ours, when they were last found to differ
 };
 
 // A script: drops those of `members` that are dated into another hour from the bucket of this one,
 // and sets what the index says of it. Harmless when repeated.
-void append_bucket_tidy(redis::Pipeline& out, const redis::PartitionKeys& keys, std::int64_t hour,
+void append_bucket_repair(redis::Pipeline& out, const redis::PartitionKeys& keys, std::int64_t hour,
                         const std::vector<std::string_view>& members = {});
 
 }  // namespace freshet::hot

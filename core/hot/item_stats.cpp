@@ -8,35 +8,35 @@
 namespace freshet::hot {
 namespace {
 
-EngagementCounts counts_of(const ItemStats& stats) {
+EngagementCounts engagement_counts(const ItemStats& stats) {
   return {stats.pv, stats.uv, stats.dwell_sum_ms, stats.dwell_count};
 }
 
 }  // namespace
 
-Terms terms_of(const Model& model, const ItemStats& stats, const Settings& settings) {
-  const seconds age = std::max(seconds(0), stats.now - stats.first);
-  const double base = model.base(counts_of(stats), settings);
-  const double decayed = decay(age, model.half_life(settings));
-  return {static_cast<double>(age.count()), base, decayed, base * decayed};
+ScoreTerms score_terms(const Model& model, const ItemStats& stats, const Settings& settings) {
+  const seconds age = std::max(seconds(0), stats.now - stats.decay_start);
+  const double base = model.base(engagement_counts(stats), settings);
+  const double decay_factor = decay(age, model.half_life(settings));
+  return {static_cast<double>(age.count()), base, decay_factor, base * decay_factor};
 }
 
 EngagementTerms engagement_terms(const ItemStats& stats, const EngagementSettings& settings) {
-  const EngagementCounts counts = counts_of(stats);
+  const EngagementCounts counts = engagement_counts(stats);
   const double from_pv = settings.pv_weight * static_cast<double>(stats.pv);
   const double from_uv = settings.uv_weight * static_cast<double>(stats.uv);
   const double from_dwell = std::max(0.0, base_score(counts, settings) - from_pv - from_uv);
   return {plain_mean_dwell(counts), from_pv, from_uv, from_dwell};
 }
 
-std::optional<double> click_through(const ItemStats& stats) {
-  if (stats.shown <= 0) return std::nullopt;
-  return static_cast<double>(stats.pv) / static_cast<double>(stats.shown);
+std::optional<double> click_through_rate(const ItemStats& stats) {
+  if (stats.impressions <= 0) return std::nullopt;
+  return static_cast<double>(stats.pv) / static_cast<double>(stats.impressions);
 }
 
 ViewsTerms views_terms(const ItemStats& stats, const ViewsSettings& settings) {
   ViewsTerms terms;
-  terms.hours = hot::hours_since(stats.first, stats.now);
+  terms.hours = hot::hours_since(stats.decay_start, stats.now);
   terms.divisor = hot::power_law(terms.hours, settings);
   terms.current = stats.views_total / terms.divisor;
   return terms;

@@ -10,13 +10,13 @@
 namespace freshet::hot {
 
 // Of a model with a base.
-struct Terms {
+struct ScoreTerms {
   double age_seconds = 0;
   double base = 0;  // points
   double decay = 0;
   double score = 0;  // base · decay
 };
-Terms terms_of(const Model& model, const ItemStats& stats, const Settings& settings);
+ScoreTerms score_terms(const Model& model, const ItemStats& stats, const Settings& settings);
 
 struct EngagementTerms {
   double avg_dwell_ms = 0;
@@ -26,7 +26,7 @@ EngagementTerms engagement_terms(const ItemStats& stats, const EngagementSetting
 
 // Page views for each time it was on a page of a feed; nullopt when it was on none. Page views that
 // came from elsewhere count too, so it may be above 1.
-std::optional<double> click_through(const ItemStats& stats);
+std::optional<double> click_through_rate(const ItemStats& stats);
 
 struct ViewsTerms {
   double hours = 0;

@@ -19,11 +19,11 @@ namespace freshet::hot {
 
 struct Model {
   // Of the HTTP interface, and in the keys of its lists.
-  std::string_view word;
+  std::string_view name;
   // Keys: the ZSET article → place, and the hash article → version of the counters that its place
   // follows from. While they are made anew there are both with ":next" behind them.
-  std::string_view rank, placed;
-  int limit;  // entries of a list when a request says nothing
+  std::string_view rank, rank_versions;
+  int default_limit;  // entries of a list when a request says nothing
   // Directives that a preview takes. Of a model with a base all that its places follow from: ranks
   // are made anew when one was changed.
   std::span<const std::string_view> parameters;
@@ -38,34 +38,34 @@ inline constexpr auto kEngagementParameters =
 inline constexpr auto kViewsParameters = std::to_array<std::string_view>({"views.gamma", "views.base"});
 
 inline constexpr std::array kModels{
-    Model{.word = "engagement",
+    Model{.name = "engagement",
           .rank = "hot:rank",
-          .placed = "hot:placed",
-          .limit = 20,
+          .rank_versions = "hot:placed",
+          .default_limit = 20,
           .parameters = kEngagementParameters,
           .base = [](const EngagementCounts& counts,
                      const Settings& settings) { return base_score(counts, settings.engagement); },
           .half_life = [](const Settings& settings) { return settings.engagement.half_life; }},
-    Model{.word = "views",
+    Model{.name = "views",
           .rank = "hot:score",
-          .placed = "hot:placed:views",
-          .limit = 10,
+          .rank_versions = "hot:placed:views",
+          .default_limit = 10,
           .parameters = kViewsParameters},
 };
-inline constexpr const Model& kByEngagement = kModels[0];
-inline constexpr const Model& kByViews = kModels[1];
+inline constexpr const Model& kEngagementModel = kModels[0];
+inline constexpr const Model& kViewsModel = kModels[1];
 
 constexpr std::size_t index_of(const Model& model) {
   return static_cast<std::size_t>(&model - kModels.data());
 }
 
 // What a place is worth at `at`, as lists show it.
-inline double score_at(const Model& model, double place, UnixSeconds at, const Settings& settings) {
-  return model.base != nullptr ? score_at(place, at, model.half_life(settings)) : place;
+inline double score_at(const Model& model, double stored_score, UnixSeconds at, const Settings& settings) {
+  return model.base != nullptr ? score_at(stored_score, at, model.half_life(settings)) : stored_score;
 }
 
 // Whoever stands below leaves the rank.
-inline double floor_at(const Model& model, UnixSeconds now, const Settings& settings) {
+inline double min_rank_score(const Model& model, UnixSeconds now, const Settings& settings) {
   return model.base != nullptr ? rank_key(settings.list.min_score, now, model.half_life(settings))
                                : -std::numeric_limits<double>::infinity();
 }

@@ -10,16 +10,16 @@ namespace freshet::hot {
 namespace {
 
 constexpr std::int64_t kPreviewPage = 500;
-constexpr std::size_t kStatsAtOnce = 100;  // about 2 ms of Redis, which others wait for
+constexpr std::size_t kStatsBatchSize = 100;  // about 2 ms of Redis, which others wait for
 
-Task<Result<std::vector<ItemId>>> highest_of_today(HotStore& hot, const ListQuery& query) {
+Task<Result<std::vector<ItemId>>> top_of_rank(HotStore& hot, const ListQuery& query) {
   std::vector<ItemId> ids;
   std::set<std::string, std::less<>> seen;  // the rank may move between two pages
-  std::optional<RankPlace> from = RankPlace();
-  while (from && ids.size() < kPreviewed) {
+  std::optional<RankCursor> from = RankCursor();
+  while (from && ids.size() < kMaxPreviewCandidates) {
     FRESHET_CO_TRY(page, co_await hot.rank_page(query, std::move(*from), kPreviewPage));
     for (const ScoredItem& each : page->items) {
-      if (ids.size() < kPreviewed && seen.insert(each.item.str()).second) ids.push_back(each.item);
+      if (ids.size() < kMaxPreviewCandidates && seen.insert(each.item.str()).second) ids.push_back(each.item);
     }
     from = std::move(page->next);
   }
@@ -27,45 +27,45 @@ Task<Result<std::vector<ItemId>>> highest_of_today(HotStore& hot, const ListQuer
 }
 
 // Highest first; equals as ZREVRANGE has them.
-bool ranks_before(const ShownItem& a, const ShownItem& b) {
+bool entry_ranks_before(const ListEntry& a, const ListEntry& b) {
   return a.score != b.score ? a.score > b.score : a.item.view() > b.item.view();
 }
 
-Task<Result<std::vector<ShownItem>>> scored_anew(HotStore& hot, const std::vector<ItemId>& ids,
-                                                 const Model& model, const Settings& tried) {
-  std::vector<ShownItem> shown;
-  for (std::size_t from = 0; from < ids.size(); from += kStatsAtOnce) {
-    const std::vector<ItemId> some(
+Task<Result<std::vector<ListEntry>>> rescore(HotStore& hot, const std::vector<ItemId>& ids,
+                                                 const Model& model, const Settings& trial) {
+  std::vector<ListEntry> entries;
+  for (std::size_t from = 0; from < ids.size(); from += kStatsBatchSize) {
+    const std::vector<ItemId> batch(
         ids.begin() + static_cast<std::ptrdiff_t>(from),
-        ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), from + kStatsAtOnce)));
-    FRESHET_CO_TRY(stats, co_await hot.stats(some, Ranks::kLeftOut));
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      const double score = terms_of(model, (*stats)[i], tried).score;
-      if (score > 0) shown.push_back({some[i], score, {}});
+        ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), from + kStatsBatchSize)));
+    FRESHET_CO_TRY(stats, co_await hot.stats(batch, Ranks::kOmit));
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const double score = score_terms(model, (*stats)[i], trial).score;
+      if (score > 0) entries.push_back({batch[i], score, {}});
     }
   }
-  std::sort(shown.begin(), shown.end(), ranks_before);
-  if (shown.size() > kLongestList) shown.resize(kLongestList);
-  co_return shown;
+  std::sort(entries.begin(), entries.end(), entry_ranks_before);
+  if (entries.size() > kMaxListSize) entries.resize(kMaxListSize);
+  co_return entries;
 }
 
 }  // namespace
 
-Task<Result<ServedList>> preview(HotStore& hot, items::CardCache& cards, const Settings& tried,
+Task<Result<ServedList>> preview(HotStore& hot, items::CardCache& cards, const Settings& trial,
                                  const ListQuery& query, UnixSeconds now) {
   if (query.model->base == nullptr) {
-    HotLists lists(hot, cards, tried);
-    auto served = co_await lists.at(query, now);
+    HotLists lists(hot, cards, trial);
+    auto served = co_await lists.build_at(query, now);
     if (served && served->degraded) co_return fail(ErrorCode::kUnavailable, "redis_away");
     co_return served;
   }
-  FRESHET_CO_TRY(ids, co_await highest_of_today(hot, query));
-  FRESHET_CO_TRY(shown, co_await scored_anew(hot, *ids, *query.model, tried));
+  FRESHET_CO_TRY(ids, co_await top_of_rank(hot, query));
+  FRESHET_CO_TRY(entries, co_await rescore(hot, *ids, *query.model, trial));
   std::vector<ItemId> best;
-  for (const ShownItem& each : *shown) best.push_back(each.item);
-  FRESHET_CO_TRY(found, co_await cards.of(best));
-  for (std::size_t i = 0; i < best.size(); ++i) (*shown)[i].card = std::move((*found)[i]);
-  co_return ServedList{std::make_shared<const HotList>(render(*shown, now)), false};
+  for (const ListEntry& each : *entries) best.push_back(each.item);
+  FRESHET_CO_TRY(found, co_await cards.get(best));
+  for (std::size_t i = 0; i < best.size(); ++i) (*entries)[i].card = std::move((*found)[i]);
+  co_return ServedList{std::make_shared<const HotList>(render(*entries, now)), false};
 }
 
 }  // namespace freshet::hot

@@ -8,14 +8,14 @@
 
 namespace freshet::hot {
 
-inline constexpr std::size_t kPreviewed = 10'000;  // so many of today's highest are scored anew
+inline constexpr std::size_t kMaxPreviewCandidates = 10'000;  // so many of today's highest are scored anew
 
 // Of a model with a base: the list that `tried` would give, of the kPreviewed highest of today's; a
 // round trip for each 500 and each 100 of them. Views: mode = current only, exactly what `tried`
 // would give, at the cost of building it (what accumulate added was decayed when it came, so no
 // setting changes it). `hot`, `items`, `tried` and `query` must live until the task has ended.
 // Redis away: kUnavailable.
-Task<Result<ServedList>> preview(HotStore& hot, items::CardCache& cards, const Settings& tried,
+Task<Result<ServedList>> preview(HotStore& hot, items::CardCache& cards, const Settings& trial,
                                  const ListQuery& query, UnixSeconds now);
 
 }  // namespace freshet::hot

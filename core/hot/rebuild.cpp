@@ -14,21 +14,21 @@ namespace {
 using redis::Pipeline;
 
 constexpr std::int64_t kScanCount = 500;  // 0.2 ms of Redis
-constexpr std::size_t kBatch = 500;
+constexpr std::size_t kUnrankedBatchSize = 500;
 
 // hot:rank:meta says by which parameters ranks were made, of each group its own.
 constexpr std::string_view kFormula = "formula", kNext = "next", kCursor = "cursor";
 
-constexpr std::int64_t kSlices = 600;           // of all keys: one a second
-constexpr std::int64_t kLargestSlice = 20'000;  // in pages: nobody waits for all of it
-constexpr std::int64_t kSmallestSlice = 1'000;  // of a small site
+constexpr std::int64_t kSliceCount = 600;           // of all keys: one a second
+constexpr std::int64_t kMaxSliceKeys = 20'000;  // in pages: nobody waits for all of it
+constexpr std::int64_t kMinSliceKeys = 1'000;  // of a small site
 
 void append_meta(Pipeline& out, const Settings& settings, const redis::PartitionKeys& keys) {
-  out.add("HSET", keys.meta(), kFormula, formula_argument(settings), "schema", redis::kSchemaVersion);
+  out.add("HSET", keys.meta(), kFormula, params_fingerprint(settings), "schema", redis::kSchemaVersion);
 }
 
 // Models whose ranks are made of counters.
-std::vector<const Model*> computed() {
+std::vector<const Model*> computed_models() {
   std::vector<const Model*> out;
   for (const Model& model : kModels) {
     if (model.base != nullptr) out.push_back(&model);
@@ -37,7 +37,7 @@ std::vector<const Model*> computed() {
 }
 
 // The ids in a page of SCAN.
-std::vector<std::string> ids_of(const redis::Reply& page, const redis::Keys& keys) {
+std::vector<std::string> article_ids(const redis::Reply& page, const redis::Keys& keys) {
   const redis::Reply names = page[1];
   std::vector<std::string> ids;
   for (std::size_t i = 0; i < names.size(); ++i) ids.push_back(keys.id_of_article(redis::string_at(names, i)));
@@ -45,56 +45,56 @@ std::vector<std::string> ids_of(const redis::Reply& page, const redis::Keys& key
 }
 
 // Whether `replies` to HGET formula of every group are these parameters.
-bool all_match(const redis::Replies& replies, const redis::Keys& keys, std::string_view formula) {
-  const auto is_ours = [&](const redis::Reply& each) { return each.text() == formula; };
-  return std::all_of(replies.begin(), replies.begin() + keys.partition_count(), is_ours);
+bool all_current(const redis::Replies& replies, const redis::Keys& keys, std::string_view formula) {
+  const auto is_current = [&](const redis::Reply& each) { return each.text() == formula; };
+  return std::all_of(replies.begin(), replies.begin() + keys.partition_count(), is_current);
 }
 
 // Until nothing is left of hot:unplaced, or ranks have other parameters.
-Task<Result<void>> place_left(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
+Task<Result<void>> drain_unranked(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
   for (bool more = true; more;) {
-    Pipeline take;
-    for (const redis::PartitionKeys& each : keys.partitions()) take.add("HGET", each.meta(), kFormula);
-    for (const redis::PartitionKeys& each : keys.partitions()) take.add("SPOP", each.unranked(), kBatch);
-    FRESHET_CO_TRY(replies, co_await redis::run_all(redis, take));
+    Pipeline read;
+    for (const redis::PartitionKeys& each : keys.partitions()) read.add("HGET", each.meta(), kFormula);
+    for (const redis::PartitionKeys& each : keys.partitions()) read.add("SPOP", each.unranked(), kUnrankedBatchSize);
+    FRESHET_CO_TRY(replies, co_await redis::run_all(redis, read));
     more = false;
     std::vector<std::string> ids;
     for (std::size_t each = keys.partition_count(); each < replies->size(); ++each) {
-      const redis::Reply& taken = (*replies)[each];
-      for (std::size_t i = 0; i < taken.size(); ++i) ids.emplace_back(redis::string_at(taken, i));
-      more = more || taken.size() == kBatch;
+      const redis::Reply& popped = (*replies)[each];
+      for (std::size_t i = 0; i < popped.size(); ++i) ids.emplace_back(redis::string_at(popped, i));
+      more = more || popped.size() == kUnrankedBatchSize;
     }
-    FRESHET_CO_TRY(placed, co_await place_articles(redis, ids, settings, keys));  // or back into the set
-    more = more && all_match(*replies, keys, formula_argument(settings));
+    FRESHET_CO_TRY(ranked, co_await rank_articles(redis, ids, settings, keys));  // or back into the set
+    more = more && all_current(*replies, keys, params_fingerprint(settings));
   }
   co_return Result<void>();
 }
 
-class Rebuild {
+class RankRebuild {
  public:
-  Rebuild(redis::Redis& redis, const Settings& settings, const redis::Keys& keys)
+  RankRebuild(redis::Redis& redis, const Settings& settings, const redis::Keys& keys)
       : redis_(redis), settings_(settings), keys_(keys) {}
 
-  Task<Result<Rebuilt>> run() {
+  Task<Result<RebuildResult>> run() {
     Pipeline begin;
     for (const redis::PartitionKeys& each : keys_.partitions()) {
-      for (const Model* model : computed())
+      for (const Model* model : computed_models())
         begin.add("DEL", each.staging_rank(*model), each.staging_rank_versions(*model));
     }
     begin.barrier();  // from the next on places are put there
     for (const redis::PartitionKeys& each : keys_.partitions())
-      begin.add("HSET", each.meta(), kNext, formula_argument(settings_));
-    FRESHET_CO_TRY(begun, co_await redis::run_all(redis_, begin));
-    FRESHET_CO_TRY(done, co_await pass());
+      begin.add("HSET", each.meta(), kNext, params_fingerprint(settings_));
+    FRESHET_CO_TRY(started, co_await redis::run_all(redis_, begin));
+    FRESHET_CO_TRY(done, co_await scan_articles());
     FRESHET_CO_TRY(swapped, co_await swap());
-    FRESHET_CO_TRY(placed, co_await place_left(redis_, settings_, keys_));
+    FRESHET_CO_TRY(ranked, co_await drain_unranked(redis_, settings_, keys_));
     co_return *done;
   }
 
  private:
   // Every article, into hot:rank:next and the like.
-  Task<Result<Rebuilt>> pass() {
-    Rebuilt done;
+  Task<Result<RebuildResult>> scan_articles() {
+    RebuildResult done;
     std::string cursor = "0";
     do {
       Pipeline scan;
@@ -103,8 +103,8 @@ class Rebuild {
       FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, scan));
       const redis::Reply& page = replies->front();
       cursor = std::string(redis::string_at(page, 0));
-      const std::vector<std::string> ids = ids_of(page, keys_);
-      FRESHET_CO_TRY(ranked, co_await place_articles(redis_, ids, settings_, keys_, Rank::kNext));
+      const std::vector<std::string> ids = article_ids(page, keys_);
+      FRESHET_CO_TRY(ranked, co_await rank_articles(redis_, ids, settings_, keys_, RankTarget::kStaging));
       done.items += static_cast<std::int64_t>(ids.size());
       done.ranked += *ranked;
     } while (cursor != "0");
@@ -116,14 +116,14 @@ class Rebuild {
   Task<Result<void>> swap() {
     Pipeline exists;
     for (const redis::PartitionKeys& each : keys_.partitions()) {
-      for (const Model* model : computed()) exists.add("EXISTS", each.staging_rank(*model));
+      for (const Model* model : computed_models()) exists.add("EXISTS", each.staging_rank(*model));
     }
     FRESHET_CO_TRY(next, co_await redis::run_all(redis_, exists));
     Pipeline out;
     std::size_t at = 0;
     for (const redis::PartitionKeys& each : keys_.partitions()) {
       out.add("MULTI");
-      for (const Model* model : computed()) {
+      for (const Model* model : computed_models()) {
         if ((*next)[at++].integer().value_or(0) > 0) {
           out.add("RENAME", each.staging_rank(*model), each.rank(*model))
               .add("RENAME", each.staging_rank_versions(*model), each.rank_versions(*model));
@@ -147,68 +147,68 @@ class Rebuild {
 
 }  // namespace
 
-Task<Result<bool>> params_match(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
+Task<Result<bool>> has_current_params(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
   Pipeline read;
   for (const redis::PartitionKeys& each : keys.partitions()) read.add("HGET", each.meta(), kFormula);
   for (const redis::PartitionKeys& each : keys.partitions()) {
-    for (const Model* model : computed()) read.add("EXISTS", each.rank(*model));
+    for (const Model* model : computed_models()) read.add("EXISTS", each.rank(*model));
   }
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis, read));
-  const std::string formula = formula_argument(settings);
-  if (all_match(*replies, keys, formula)) co_return true;
+  const std::string formula = params_fingerprint(settings);
+  if (all_current(*replies, keys, formula)) co_return true;
   Pipeline write;
   std::size_t at = keys.partition_count();
   for (unsigned g = 0; g < keys.partition_count(); ++g) {
-    const bool ours = (*replies)[g].text() == formula;
-    for (std::size_t i = 0; i < computed().size(); ++i) {
-      if ((*replies)[at++].integer().value_or(1) != 0 && !ours) co_return false;
+    const bool current = (*replies)[g].text() == formula;
+    for (std::size_t i = 0; i < computed_models().size(); ++i) {
+      if ((*replies)[at++].integer().value_or(1) != 0 && !current) co_return false;
     }
-    if (!ours) append_meta(write, settings, keys.partition(g));
+    if (!current) append_meta(write, settings, keys.partition(g));
   }
   if (auto ok = co_await redis::run_all(redis, write); !ok) co_return tl::unexpected(ok.error());
   co_return true;
 }
 
-Task<Result<Rebuilt>> rebuild_rank(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
+Task<Result<RebuildResult>> rebuild_ranks(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
   Pipeline lock;
   lock.add("SET", keys.rank_rebuild_lock(), 1, "NX", "EX", redis::kRebuildLockTtl.count());
   FRESHET_CO_TRY(locked, co_await redis::run_one(redis, lock));
   if (locked->is_nil()) co_return fail(ErrorCode::kConflict, "rebuild_running");
-  auto done = co_await Rebuild(redis, settings, keys).run();
+  auto done = co_await RankRebuild(redis, settings, keys).run();
   Pipeline unlock;
   unlock.add("DEL", keys.rank_rebuild_lock());
   if (auto ok = co_await redis::run_one(redis, unlock); !ok && done) co_return tl::unexpected(ok.error());
   co_return done;
 }
 
-Task<Result<void>> look_after_ranks(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
-  Pipeline look;
-  look.add("SET", keys.rank_maintenance_lock(), 1, "NX", "PX", redis::kRankMaintenanceLockTtl.count())
+Task<Result<void>> run_rank_maintenance(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
+  Pipeline read;
+  read.add("SET", keys.rank_maintenance_lock(), 1, "NX", "PX", redis::kRankMaintenanceLockTtl.count())
       .add("HGET", keys.rank_meta(), kCursor)
       .add("DBSIZE");
-  FRESHET_CO_TRY(replies, co_await redis::run_all(redis, look));
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis, read));
   if (replies->front().is_nil()) co_return Result<void>();
   Pipeline formulas;
   for (const redis::PartitionKeys& each : keys.partitions()) formulas.add("HGET", each.meta(), kFormula);
   redis::append_partition_count(formulas, keys);  // Redis may have lost it
   FRESHET_CO_TRY(found, co_await redis::run_all(redis, formulas));
-  if (!all_match(*found, keys, formula_argument(settings))) co_return Result<void>();
-  FRESHET_CO_TRY(left, co_await place_left(redis, settings, keys));
+  if (!all_current(*found, keys, params_fingerprint(settings))) co_return Result<void>();
+  FRESHET_CO_TRY(drained, co_await drain_unranked(redis, settings, keys));
   std::string cursor((*replies)[1].text());
   if (cursor.empty()) cursor = "0";
-  const std::int64_t slice = (*replies)[2].integer().value_or(0) / kSlices;
-  for (auto unseen = std::clamp(slice, kSmallestSlice, kLargestSlice); unseen > 0; unseen -= kScanCount) {
+  const std::int64_t slice = (*replies)[2].integer().value_or(0) / kSliceCount;
+  for (auto remaining = std::clamp(slice, kMinSliceKeys, kMaxSliceKeys); remaining > 0; remaining -= kScanCount) {
     Pipeline scan;
     scan.add("SCAN", cursor, "MATCH", keys.article_pattern(), "COUNT", kScanCount);
     FRESHET_CO_TRY(page, co_await redis::run_one(redis, scan));
     cursor = std::string(redis::string_at(*page, 0));
-    const std::vector<std::string> ids = ids_of(*page, keys);
-    FRESHET_CO_TRY(placed, co_await place_articles(redis, ids, settings, keys));
+    const std::vector<std::string> ids = article_ids(*page, keys);
+    FRESHET_CO_TRY(ranked, co_await rank_articles(redis, ids, settings, keys));
     if (cursor == "0") break;
   }
   Pipeline next;
   next.add("HSET", keys.rank_meta(), kCursor, cursor);
-  FRESHET_CO_TRY(noted, co_await redis::run_one(redis, next));
+  FRESHET_CO_TRY(saved, co_await redis::run_one(redis, next));
   co_return Result<void>();
 }
 

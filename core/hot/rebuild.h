@@ -13,9 +13,9 @@
 namespace freshet::hot {
 
 // True when the ranks were made with these parameters. Where there is none it takes them. 2 RTT.
-Task<Result<bool>> params_match(redis::Redis& redis, const Settings& settings, const redis::Keys& keys);
+Task<Result<bool>> has_current_params(redis::Redis& redis, const Settings& settings, const redis::Keys& keys);
 
-struct Rebuilt {
+struct RebuildResult {
   std::int64_t items = 0;   // with counters, or put
   std::int64_t ranked = 0;  // of them in hot:rank afterwards, which is engagement's
 };
@@ -25,11 +25,11 @@ struct Rebuilt {
 // stands in hot:unplaced. Serving goes on. May be repeated at any time; a crash in the middle
 // leaves the old or the new ranks. One at a time: kConflict "rebuild_running". O(keys), in
 // pipelines of ≤ 500 commands.
-Task<Result<Rebuilt>> rebuild_rank(redis::Redis& redis, const Settings& settings, const redis::Keys& keys);
+Task<Result<RebuildResult>> rebuild_ranks(redis::Redis& redis, const Settings& settings, const redis::Keys& keys);
 
 // What a worker that died left unplaced: places what stands in hot:unplaced, and the next 1/600 of
 // all articles. Called by every worker once a second, of which one does it; none while ranks have
 // other parameters. 1 RTT, or 5 and, for each page of 500 keys, 1 to 3.
-Task<Result<void>> look_after_ranks(redis::Redis& redis, const Settings& settings, const redis::Keys& keys);
+Task<Result<void>> run_rank_maintenance(redis::Redis& redis, const Settings& settings, const redis::Keys& keys);
 
 }  // namespace freshet::hot

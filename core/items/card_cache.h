@@ -39,62 +39,62 @@ struct CardCounters {
 class CardCache {
  public:
   using Clock = std::chrono::steady_clock;
-  using Changes = std::uint64_t;  // announcements so far
-  static constexpr milliseconds kGap{2000};
+  using Revision = std::uint64_t;  // announcements so far
+  static constexpr milliseconds kMaxStaleness{2000};
 
   // `store` must outlive this. `bytes` bounds what is kept; 0: nothing is.
   CardCache(ItemStore& store, std::int64_t bytes, std::function<Clock::time_point()> now = Clock::now);
 
   // The card of each, in order, never null. No round trip when it has all, else 1. `items` must
   // live until it is done. Errors: the store's.
-  Task<Result<std::vector<SharedCard>>> of(const std::vector<ItemId>& items);
+  Task<Result<std::vector<SharedCard>>> get(const std::vector<ItemId>& items);
 
   // For who reads cards among other things: those of the first `most` that are not here; and, when
   // they have come, the cards of `items` as read after changes() was `as_of`.
-  std::vector<ItemId> missing(const std::vector<ItemId>& items, std::size_t most) const;
-  void keep(const std::vector<ItemId>& items, std::vector<ItemCard> cards, Changes as_of);
-  Changes changes() const { return changes_; }
+  std::vector<ItemId> missing(const std::vector<ItemId>& items, std::size_t limit) const;
+  void insert(const std::vector<ItemId>& items, std::vector<ItemCard> cards, Revision as_of);
+  Revision revision() const { return revision_; }
 
   // Every announcement up to then has come.
-  void heard(Clock::time_point at) { heard_ = at; }
-  void forget(const ItemId& item);
-  void forget_all();  // announcements may have been missed
+  void heartbeat(Clock::time_point time) { last_heartbeat_ = time; }
+  void invalidate(const ItemId& item);
+  void invalidate_all();  // announcements may have been missed
 
   const CardCounters& counters() const { return counters_; }
 
  private:
-  struct Kept {
+  struct Entry {
     ItemId item;
     SharedCard card;
-    Clock::time_point read;
+    Clock::time_point read_at;
     std::size_t bytes;
   };
-  using Uses = std::list<Kept>;  // the latest first
-  bool believed(const Kept& kept, Clock::time_point now) const {
-    return now - heard_ <= kGap || now - kept.read <= kGap;
+  using LruList = std::list<Entry>;  // the latest first
+  bool is_fresh(const Entry& entry, Clock::time_point now) const {
+    return now - last_heartbeat_ <= kMaxStaleness || now - entry.read_at <= kMaxStaleness;
   }
   SharedCard find(const ItemId& item, Clock::time_point now);
-  void keep(const ItemId& item, SharedCard card, Changes as_of, Clock::time_point read);
-  void drop(Uses::iterator kept);
-  Changes& last_change(const ItemId& item);
+  void insert(const ItemId& item, SharedCard card, Revision as_of, Clock::time_point read_at);
+  void erase(LruList::iterator entry);
+  Revision& last_invalidation(const ItemId& item);
 
   ItemStore& store_;
-  const std::size_t most_;
+  const std::size_t max_bytes_;
   const std::function<Clock::time_point()> now_;
-  Uses uses_;
-  std::unordered_map<std::string_view, Uses::iterator> by_item_;  // names stand in uses_
-  Clock::time_point heard_{};
-  Changes changes_ = 0, all_changed_ = 0;
-  std::array<Changes, 1024> changed_{};  // the last of the items that share a place
+  LruList lru_;
+  std::unordered_map<std::string_view, LruList::iterator> by_item_;  // names stand in uses_
+  Clock::time_point last_heartbeat_{};
+  Revision revision_ = 0, all_invalidated_ = 0;
+  std::array<Revision, 1024> invalidated_{};  // the last of the items that share a place
   CardCounters counters_;
 };
 
 // What is said on hot:epoch: "card ID": what is shown of the item is other now; "list ID": and
 // lists with it may be wrong; "all": of any item, and any list. nullopt: nothing of ours.
-struct Announcement {
+struct Invalidation {
   std::optional<ItemId> item;  // nullopt: all
   bool lists = true;
 };
-std::optional<Announcement> announcement_of(std::string_view message);
+std::optional<Invalidation> parse_invalidation(std::string_view message);
 
 }  // namespace freshet::items

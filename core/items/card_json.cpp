@@ -2,7 +2,7 @@
 
 namespace freshet::items {
 
-std::string json_of(const ItemCard& card) {
+std::string to_json(const ItemCard& card) {
   std::string out;
   json::Writer writer(out);
   writer.key("title").string(card.title).key("update_time").integer(card.update_time);

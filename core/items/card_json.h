@@ -9,7 +9,7 @@
 namespace freshet::items {
 
 // title, update_time, url, author and tags of a card that is known.
-std::string json_of(const ItemCard& card);
+std::string to_json(const ItemCard& card);
 
 // id, and what the item store knows.
 inline void write_card(json::Writer& writer, const ItemId& id, const ItemCard& card) {

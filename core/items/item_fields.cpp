@@ -5,9 +5,9 @@
 namespace freshet::items {
 namespace {
 
-std::string text_of(UnixSeconds at) { return std::to_string(at.time_since_epoch().count()); }
+std::string to_text(UnixSeconds at) { return std::to_string(at.time_since_epoch().count()); }
 
-std::optional<UnixSeconds> time_of(std::string_view text) {
+std::optional<UnixSeconds> parse_time(std::string_view text) {
   const auto value = redis::parse<std::int64_t>(text);
   if (!value) return std::nullopt;
   return UnixSeconds{seconds{*value}};
@@ -25,21 +25,21 @@ std::string join_tags(const std::vector<TagName>& tags) {
 
 }  // namespace
 
-std::vector<std::pair<std::string_view, std::string>> fields_of(const Item& item) {
+std::vector<std::pair<std::string_view, std::string>> to_fields(const Item& item) {
   std::vector<std::pair<std::string_view, std::string>> out{{"title", item.title},
-                                                            {"published_at", text_of(item.published_at)},
+                                                            {"published_at", to_text(item.published_at)},
                                                             {"tags", join_tags(item.tags)},
                                                             {"hidden", item.hidden ? "1" : "0"}};
   if (!item.text.empty()) out.emplace_back("text", item.text);
   if (!item.author.empty()) out.emplace_back("author", item.author);
   if (!item.url.empty()) out.emplace_back("url", item.url);
-  if (item.update_time) out.emplace_back("update_time", text_of(*item.update_time));
+  if (item.update_time) out.emplace_back("update_time", to_text(*item.update_time));
   return out;
 }
 
-std::optional<Item> item_of(const ItemId& id, const ItemValues& values) {
-  const auto [published, title, text, author, url, tags, updated, hidden] = values;
-  const auto date = time_of(published);
+std::optional<Item> parse_item(const ItemId& id, const ItemValues& values) {
+  const auto [published, title, text, author, url, tags, update_time, hidden] = values;
+  const auto date = parse_time(published);
   if (!date) return std::nullopt;
   Item item;
   item.id = id;
@@ -50,7 +50,7 @@ std::optional<Item> item_of(const ItemId& id, const ItemValues& values) {
   item.url = std::string(url);
   for (const std::string_view tag : redis::split_words(tags))
     item.tags.push_back(TagName::trusted(std::string(tag)));
-  item.update_time = time_of(updated);
+  item.update_time = parse_time(update_time);
   item.hidden = hidden == "1";
   return item;
 }

@@ -25,8 +25,8 @@ inline constexpr std::array<std::string_view, 8> kItemFields{
 using ItemValues = std::array<std::string_view, kItemFields.size()>;  // in that order; "" for what is absent
 
 // What is empty is left out, except title and tags.
-std::vector<std::pair<std::string_view, std::string>> fields_of(const Item& item);
+std::vector<std::pair<std::string_view, std::string>> to_fields(const Item& item);
 // nullopt when there is no publish time: the item was never put, or was deleted.
-std::optional<Item> item_of(const ItemId& id, const ItemValues& values);
+std::optional<Item> parse_item(const ItemId& id, const ItemValues& values);
 
 }  // namespace freshet::items

@@ -16,40 +16,40 @@ namespace {
 
 using redis::Pipeline;
 
-constexpr std::size_t kBatch = 500;
+constexpr std::size_t kBatchSize = 500;
 // Two writers of one item meet rarely; whoever loses so often is told.
-constexpr int kAttempts = 4;
+constexpr int kMaxAttempts = 4;
 
 // What pages show of an item: lists the first five.
 constexpr std::array<std::string_view, 8> kCardFields{"published_at", "title",       "url",    "author",
                                                       "tags",         "update_time", "hidden", "deleted"};
-constexpr std::size_t kOfLists = 5, kTags = 4, kHidden = 6, kDeleted = 7;
+constexpr std::size_t kListFieldCount = 5, kTags = 4, kHidden = 6, kDeleted = 7;
 
 std::int64_t hour_of(std::string_view date) { return redis::to_int(date) / kHourSeconds; }
 
 }  // namespace
 
-RedisItemStore::RedisItemStore(redis::Redis& redis, const Settings& settings, redis::Keys keys, Tell tell)
+RedisItemStore::RedisItemStore(redis::Redis& redis, const Settings& settings, redis::Keys keys, StreamPolicy stream_policy)
     : redis_(redis),
       settings_(settings),
       keys_(std::move(keys)),
-      stream_max_(tell == Tell::kRecorder ? keys_.per_partition(settings.recorder.stream_max_len) : kNoStream) {}
+      stream_max_(stream_policy == StreamPolicy::kAppend ? keys_.per_partition(settings.recorder.stream_max_len) : kNoStream) {}
 
 Task<Result<void>> RedisItemStore::put(const Item& item) {
-  std::vector<Change> one;
-  one.push_back(Change{&item, false, {}, {}, {}, {}});
+  std::vector<ItemWrite> one;
+  one.push_back(ItemWrite{&item, false, {}, {}, {}, {}});
   co_return co_await write(std::move(one));
 }
 
 Task<Result<void>> RedisItemStore::put_many(const std::vector<Item>& items) {
-  for (std::size_t from = 0; from < items.size(); from += kBatch) {
-    const std::size_t end = std::min(from + kBatch, items.size());
+  for (std::size_t from = 0; from < items.size(); from += kBatchSize) {
+    const std::size_t end = std::min(from + kBatchSize, items.size());
     // Of an item that comes more than once only the last: the others would be in its way.
     std::unordered_map<std::string_view, std::size_t> last;
     for (std::size_t i = from; i < end; ++i) last[items[i].id.view()] = i;
-    std::vector<Change> batch;
+    std::vector<ItemWrite> batch;
     for (std::size_t i = from; i < end; ++i) {
-      if (last[items[i].id.view()] == i) batch.push_back(Change{&items[i], false, {}, {}, {}, {}});
+      if (last[items[i].id.view()] == i) batch.push_back(ItemWrite{&items[i], false, {}, {}, {}, {}});
     }
     if (auto ok = co_await write(std::move(batch)); !ok) co_return ok;
   }
@@ -59,109 +59,109 @@ Task<Result<void>> RedisItemStore::put_many(const std::vector<Item>& items) {
 Task<Result<void>> RedisItemStore::remove(const ItemId& id) {
   Item item;
   item.id = id;
-  std::vector<Change> one;
-  one.push_back(Change{&item, true, {}, {}, {}, {}});
+  std::vector<ItemWrite> one;
+  one.push_back(ItemWrite{&item, true, {}, {}, {}, {}});
   co_return co_await write(std::move(one));
 }
 
 // --- read, write, and again whatever changed in between
 
-Task<Result<void>> RedisItemStore::write(std::vector<Change> changes) {
-  for (int attempt = 0; attempt < kAttempts && !changes.empty(); ++attempt) {
-    if (auto read = co_await read_old(changes); !read) co_return read;
-    FRESHET_CO_TRY(left, co_await write_once(changes));
-    changes = std::move(*left);
+Task<Result<void>> RedisItemStore::write(std::vector<ItemWrite> writes) {
+  for (int attempt = 0; attempt < kMaxAttempts && !writes.empty(); ++attempt) {
+    if (auto read = co_await read_current(writes); !read) co_return read;
+    FRESHET_CO_TRY(retry, co_await write_once(writes));
+    writes = std::move(*retry);
   }
-  if (!changes.empty())
-    co_return fail(ErrorCode::kConflict, "item_busy", "id", changes.front().item->id.str());
+  if (!writes.empty())
+    co_return fail(ErrorCode::kConflict, "item_busy", "id", writes.front().item->id.str());
   co_return Result<void>();
 }
 
-Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
+Task<Result<void>> RedisItemStore::read_current(std::vector<ItemWrite>& writes) {
   Pipeline command;
-  std::vector<std::int64_t> more(keys_.partition_count());
-  for (const Change& each : changes) ++more[keys_.partition_of(each.item->id.view())];
-  for (unsigned group = 0; group < more.size(); ++group) {
-    if (more[group] > 0) command.add("XLEN", keys_.partition(group).stream());
+  std::vector<std::int64_t> additions(keys_.partition_count());
+  for (const ItemWrite& each : writes) ++additions[keys_.partition_of(each.item->id.view())];
+  for (unsigned partition = 0; partition < additions.size(); ++partition) {
+    if (additions[partition] > 0) command.add("XLEN", keys_.partition(partition).stream());
   }
   const std::size_t streams = command.size();
-  for (const Change& each : changes) {
+  for (const ItemWrite& each : writes) {
     const std::string_view id = each.item->id.view();
     command.command(3 + kCardFields.size()).arg("HMGET").arg(keys_.item(id)).arg("rev");
     for (const std::string_view name : kCardFields) command.arg(name);
     command.add("HMGET", keys_.article(id), "date", "first");
   }
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
-  std::erase(more, 0);
+  std::erase(additions, 0);
   for (std::size_t i = 0; i < streams && stream_max_ != kNoStream; ++i) {
     // An empty stream of many takes any batch: else one that is uneven would never be taken.
     const std::int64_t waiting = (*replies)[i].integer().value_or(0);
-    if (waiting + more[i] > stream_max_ && (waiting > 0 || keys_.partition_count() == 1))
+    if (waiting + additions[i] > stream_max_ && (waiting > 0 || keys_.partition_count() == 1))
       co_return redis::stream_full();
   }
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    const redis::Reply &was = (*replies)[streams + 2 * i], &dates = (*replies)[streams + 2 * i + 1];
-    Change& change = changes[i];
-    change.rev = redis::string_at(was, 0);
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    const redis::Reply &fields = (*replies)[streams + 2 * i], &dates = (*replies)[streams + 2 * i + 1];
+    ItemWrite& item_write = writes[i];
+    item_write.rev = redis::string_at(fields, 0);
     for (std::size_t field = 0; field < kCardFields.size(); ++field)
-      change.old[field] = redis::string_at(was, field + 1);
-    change.old_date = std::string(redis::string_at(dates, dates[0].is_nil() ? 1 : 0));
-    change.gone.clear();
-    for (const std::string_view tag : redis::split_words(change.old[kTags])) {
-      const auto& now = change.item->tags;
-      const bool kept =
+      item_write.old_fields[field] = redis::string_at(fields, field + 1);
+    item_write.old_date = std::string(redis::string_at(dates, dates[0].is_nil() ? 1 : 0));
+    item_write.removed_tags.clear();
+    for (const std::string_view tag : redis::split_words(item_write.old_fields[kTags])) {
+      const auto& now = item_write.item->tags;
+      const bool is_kept =
           std::any_of(now.begin(), now.end(), [&](const TagName& t) { return t.view() == tag; });
-      if (!kept) change.gone.push_back(tag);
+      if (!is_kept) item_write.removed_tags.push_back(tag);
     }
   }
   co_return Result<void>();
 }
 
-Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_once(std::vector<Change>& changes) {
+Task<Result<std::vector<RedisItemStore::ItemWrite>>> RedisItemStore::write_once(std::vector<ItemWrite>& writes) {
   Pipeline command;
-  for (const Change& each : changes) append_places(command, each);
+  for (const ItemWrite& each : writes) append_index_update(command, each);
   if (stream_max_ != kNoStream) {
-    for (const Change& each : changes) append_entry(command, each);
+    for (const ItemWrite& each : writes) append_stream_entry(command, each);
   }
   command.barrier();
-  for (const Change& each : changes) append_put(command, each);
-  for (const Change& each : changes) hot::append_article(command, keys_, each.item->id.view());
+  for (const ItemWrite& each : writes) append_item_write(command, each);
+  for (const ItemWrite& each : writes) hot::append_article_read(command, keys_, each.item->id.view());
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
-  FRESHET_CO_TRY(finished, co_await finish(changes, *replies));
-  const redis::Reply* put = &(*replies)[replies->size() - 2 * changes.size()];
-  std::vector<Change> again;
-  for (const Change& each : changes) {
-    if ((put++)->text() == redis::word::kRetry)
-      again.push_back(Change{each.item, each.remove, {}, {}, {}, {}});
+  FRESHET_CO_TRY(finished, co_await finish(writes, *replies));
+  const redis::Reply* put_reply = &(*replies)[replies->size() - 2 * writes.size()];
+  std::vector<ItemWrite> retry;
+  for (const ItemWrite& each : writes) {
+    if ((put_reply++)->text() == redis::word::kRetry)
+      retry.push_back(ItemWrite{each.item, each.remove, {}, {}, {}, {}});
   }
-  co_return again;
+  co_return retry;
 }
 
 // `replies`: of each change that of item_places.lua; those of the entries; of each that of
 // item_put.lua, then its article.
-Task<Result<void>> RedisItemStore::finish(const std::vector<Change>& changes, const redis::Replies& replies) {
-  constexpr std::int64_t kLists = 2, kRanked = 1;
-  const redis::Reply *stands = replies.data(), *put = &replies[replies.size() - 2 * changes.size()];
-  const redis::Reply* article = put + changes.size();
+Task<Result<void>> RedisItemStore::finish(const std::vector<ItemWrite>& writes, const redis::Replies& replies) {
+  constexpr std::int64_t kListsOutdated = 2, kRanked = 1;
+  const redis::Reply *index_replies = replies.data(), *put_replies = &replies[replies.size() - 2 * writes.size()];
+  const redis::Reply* article_replies = put_replies + writes.size();
   UnixSeconds now;
-  hot::Places places;
+  hot::RankWrites rank_writes;
   Pipeline command;
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    const auto time = put[i].integer();
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    const auto time = put_replies[i].integer();
     if (!time) continue;
     now = UnixSeconds{seconds{*time}};
-    const std::string id = changes[i].item->id.str();
-    hot::add_places(places, id, hot::article_of(article[i], now, settings_), settings_, hot::Leaves::kNone);
+    const std::string id = writes[i].item->id.str();
+    hot::add_rank_writes(rank_writes, id, hot::parse_article(article_replies[i], now, settings_), settings_, hot::RemovalPolicy::kNone);
     // Lists that show it, or showed it a moment ago, are wrong now; what workers know of it is
     // (core/items/card_cache.h).
-    const std::int64_t told = stands[i].integer().value_or(0);
-    const Shows shows = changed(changes[i]);
-    if (told == kLists || is_another_to_hide(changes[i]) || (told == kRanked && shows == Shows::kAnotherRow))
+    const std::int64_t index_result = index_replies[i].integer().value_or(0);
+    const VisibleChange change = visible_change(writes[i]);
+    if (index_result == kListsOutdated || visibility_changed(writes[i]) || (index_result == kRanked && change == VisibleChange::kListRow))
       command.add("INCR", keys_.epoch()).add("PUBLISH", keys_.epoch(), "list " + id);
-    else if (shows != Shows::kTheSame)
+    else if (change != VisibleChange::kNone)
       command.add("PUBLISH", keys_.epoch(), "card " + id);
   }
-  hot::append_places(command, places, now, settings_, keys_);
+  hot::append_rank_writes(command, rank_writes, now, settings_, keys_);
   if (command.empty()) co_return Result<void>();
   FRESHET_CO_TRY(done, co_await redis::run_all(redis_, command));
   co_return Result<void>();
@@ -169,108 +169,108 @@ Task<Result<void>> RedisItemStore::finish(const std::vector<Change>& changes, co
 
 // Lists must show it no more, or again: what item_places.lua said may have reached nobody, and is
 // not said twice.
-bool RedisItemStore::is_another_to_hide(const Change& change) {
-  return (change.old[kHidden] == "1") != (change.remove || change.item->hidden);
+bool RedisItemStore::visibility_changed(const ItemWrite& item_write) {
+  return (item_write.old_fields[kHidden] == "1") != (item_write.remove || item_write.item->hidden);
 }
 
-RedisItemStore::Shows RedisItemStore::changed(const Change& change) {
-  CardTexts now;
-  if (change.remove) {
+RedisItemStore::VisibleChange RedisItemStore::visible_change(const ItemWrite& item_write) {
+  CardFields now;
+  if (item_write.remove) {
     now[kHidden] = now[kDeleted] = "1";
   } else {
-    for (auto& [name, value] : fields_of(*change.item)) {
+    for (auto& [name, value] : to_fields(*item_write.item)) {
       const auto field = std::ranges::find(kCardFields, name);
       if (field != kCardFields.end()) now[static_cast<std::size_t>(field - kCardFields.begin())] = value;
     }
   }
-  const auto [before, differs] = std::ranges::mismatch(change.old, now);
-  if (differs == now.end()) return Shows::kTheSame;
-  return differs - now.begin() < std::ptrdiff_t{kOfLists} ? Shows::kAnotherRow : Shows::kAnotherCard;
+  const auto [before, differs] = std::ranges::mismatch(item_write.old_fields, now);
+  if (differs == now.end()) return VisibleChange::kNone;
+  return differs - now.begin() < std::ptrdiff_t{kListFieldCount} ? VisibleChange::kListRow : VisibleChange::kCard;
 }
 
-void RedisItemStore::append_places(Pipeline& out, const Change& change) const {
-  const Item& item = *change.item;
-  const redis::PartitionKeys group = keys_.partition_for(item.id.view());
+void RedisItemStore::append_index_update(Pipeline& out, const ItemWrite& item_write) const {
+  const Item& item = *item_write.item;
+  const redis::PartitionKeys partition = keys_.partition_for(item.id.view());
   out.script(scripts::kItemPlaces)
-      .key(group.published())
-      .key(group.current_bucket_index())
-      .key(group.hidden())
-      .key(group.newest())
-      .key(group.current_bucket(hour_of(change.old_date)));
-  for (const hot::Model& model : hot::kModels) out.key(group.rank(model)).key(group.rank_versions(model));
-  for (const std::string_view tag : change.gone) out.key(group.tagged_items(tag));
-  for (const TagName& tag : item.tags) out.key(group.tagged_items(tag.view()));
+      .key(partition.published())
+      .key(partition.current_bucket_index())
+      .key(partition.hidden())
+      .key(partition.newest())
+      .key(partition.current_bucket(hour_of(item_write.old_date)));
+  for (const hot::Model& model : hot::kModels) out.key(partition.rank(model)).key(partition.rank_versions(model));
+  for (const std::string_view tag : item_write.removed_tags) out.key(partition.tagged_items(tag));
+  for (const TagName& tag : item.tags) out.key(partition.tagged_items(tag.view()));
   const std::int64_t date = unix_s(item.published_at);
-  out.arg(item.id.view()).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0).arg(date);
-  out.arg(std::to_string(date) != change.old_date ? 1 : 0).arg(settings_.engagement.counter_ttl.count());
-  out.arg(hot::kModels.size()).arg(change.gone.size());
+  out.arg(item.id.view()).arg(item_write.remove ? 1 : 0).arg(item.hidden ? 1 : 0).arg(date);
+  out.arg(std::to_string(date) != item_write.old_date ? 1 : 0).arg(settings_.engagement.counter_ttl.count());
+  out.arg(hot::kModels.size()).arg(item_write.removed_tags.size());
 }
 
-void RedisItemStore::append_entry(Pipeline& out, const Change& change) const {
-  const std::string_view id = change.item->id.view();
+void RedisItemStore::append_stream_entry(Pipeline& out, const ItemWrite& item_write) const {
+  const std::string_view id = item_write.item->id.view();
   const std::string stream = keys_.partition_for(id).stream();
-  if (change.remove) {
+  if (item_write.remove) {
     out.add("XADD", stream, "*", "op", kOpDelete, "id", id);
     return;
   }
-  const auto fields = fields_of(*change.item);
+  const auto fields = to_fields(*item_write.item);
   out.command(7 + 2 * fields.size()).arg("XADD").arg(stream).arg("*");
   out.arg("op").arg(kOpPut).arg("id").arg(id);
   for (const auto& [name, value] : fields) out.arg(name).arg(value);
 }
 
-void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
-  const Item& item = *change.item;
+void RedisItemStore::append_item_write(Pipeline& out, const ItemWrite& item_write) const {
+  const Item& item = *item_write.item;
   const std::string_view id = item.id.view();
   out.script(scripts::kItemPut).key(keys_.item(id)).key(keys_.article(id));
-  out.arg(change.rev).arg(change.old_date).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0);
+  out.arg(item_write.rev).arg(item_write.old_date).arg(item_write.remove ? 1 : 0).arg(item.hidden ? 1 : 0);
   out.arg(unix_s(item.published_at)).arg(settings_.engagement.counter_ttl.count());
-  for (const auto& [name, value] : fields_of(item)) out.arg(name).arg(value);
+  for (const auto& [name, value] : to_fields(item)) out.arg(name).arg(value);
 }
 
 // --- reading
 
 Task<Result<Item>> RedisItemStore::get(const ItemId& id) {
   Pipeline command;
-  append_item(command, keys_, id);
+  append_item_read(command, keys_, id);
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
-  auto item = item_of(id, *reply);
+  auto item = parse_item(id, *reply);
   if (!item) co_return fail(ErrorCode::kNotFound, "unknown_item", "id");
   co_return std::move(*item);
 }
 
-void append_item(Pipeline& out, const redis::Keys& keys, const ItemId& id) {
+void append_item_read(Pipeline& out, const redis::Keys& keys, const ItemId& id) {
   out.command(2 + kItemFields.size()).arg("HMGET").arg(keys.item(id.view()));
   for (const std::string_view name : kItemFields) out.arg(name);
 }
 
-std::optional<Item> item_of(const ItemId& id, const redis::Reply& fields) {
+std::optional<Item> parse_item(const ItemId& id, const redis::Reply& fields) {
   ItemValues values;
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = redis::string_at(fields, i);
-  return item_of(id, values);
+  return parse_item(id, values);
 }
 
 Task<Result<std::vector<ItemCard>>> RedisItemStore::cards(const std::vector<ItemId>& ids) {
   std::vector<ItemCard> out;
   if (ids.empty()) co_return out;
   Pipeline command;
-  for (const ItemId& id : ids) append_card(command, keys_, id);
+  for (const ItemId& id : ids) append_card_read(command, keys_, id);
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   out.reserve(ids.size());
-  for (const redis::Reply& fields : *replies) out.push_back(card_of(fields));
+  for (const redis::Reply& fields : *replies) out.push_back(parse_card(fields));
   co_return out;
 }
 
-void append_card(Pipeline& out, const redis::Keys& keys, const ItemId& id) {
+void append_card_read(Pipeline& out, const redis::Keys& keys, const ItemId& id) {
   out.command(2 + kCardFields.size()).arg("HMGET").arg(keys.item(id.view()));
   for (const std::string_view name : kCardFields) out.arg(name);
 }
 
-ItemCard card_of(const redis::Reply& fields) {
+ItemCard parse_card(const redis::Reply& fields) {
   ItemCard card;
   card.known = fields.size() > 0 && !fields[0].is_nil();
-  if (card.known) card.shown_from = UnixSeconds{seconds{redis::to_int(redis::string_at(fields, 0))}};
-  if (redis::string_at(fields, 6) == "1") card.shown_from = kNever;
+  if (card.known) card.visible_from = UnixSeconds{seconds{redis::to_int(redis::string_at(fields, 0))}};
+  if (redis::string_at(fields, 6) == "1") card.visible_from = kNever;
   card.deleted = redis::string_at(fields, 7) == "1";
   if (!card.known) return card;
   card.title = std::string(redis::string_at(fields, 1));
@@ -279,7 +279,7 @@ ItemCard card_of(const redis::Reply& fields) {
   for (const std::string_view tag : redis::split_words(redis::string_at(fields, 4))) card.tags.emplace_back(tag);
   const std::string_view updated = redis::string_at(fields, 5);
   card.update_time = redis::to_int(updated.empty() ? redis::string_at(fields, 0) : updated);
-  card.json = json_of(card);
+  card.json = to_json(card);
   return card;
 }
 

@@ -24,13 +24,13 @@ namespace freshet::items {
 
 class RedisItemStore final : public ItemStore {
  public:
-  enum class Tell : std::uint8_t {
-    kRecorder,
-    kNobody  // for items that come from where the recorder keeps them
+  enum class StreamPolicy : std::uint8_t {
+    kAppend,
+    kSkip  // for items that come from where the recorder keeps them
   };
   // Both must outlive this.
   RedisItemStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
-                 Tell tell = Tell::kRecorder);
+                 StreamPolicy stream_policy = StreamPolicy::kAppend);
 
   // 3 RTT each at most, 4 in a cluster; put_many: for every 500 items. Errors: kConflict
   // "item_busy" when others keep writing it; kUnavailable "stream_full".
@@ -43,24 +43,24 @@ class RedisItemStore final : public ItemStore {
   Task<Result<std::vector<ItemCard>>> cards(const std::vector<ItemId>& ids) override;  // 1 RTT
 
  private:
-  using CardTexts = std::array<std::string, 8>;  // of kCardFields
-  enum class Shows : std::uint8_t { kTheSame, kAnotherCard, kAnotherRow };
-  struct Change {  // an item to write, and what it was
+  using CardFields = std::array<std::string, 8>;  // of kCardFields
+  enum class VisibleChange : std::uint8_t { kNone, kCard, kListRow };
+  struct ItemWrite {  // an item to write, and what it was
     const Item* item;
     bool remove;
     std::string rev, old_date;
-    CardTexts old;                       // what pages show of it
-    std::vector<std::string_view> gone;  // tags it leaves; views into `old`
+    CardFields old_fields;                       // what pages show of it
+    std::vector<std::string_view> removed_tags;  // tags it leaves; views into `old`
   };
-  Task<Result<void>> write(std::vector<Change> changes);
-  Task<Result<void>> finish(const std::vector<Change>& changes, const redis::Replies& replies);
-  Task<Result<void>> read_old(std::vector<Change>& changes);
-  Task<Result<std::vector<Change>>> write_once(std::vector<Change>& changes);
-  void append_places(redis::Pipeline& out, const Change& change) const;
-  void append_entry(redis::Pipeline& out, const Change& change) const;
-  void append_put(redis::Pipeline& out, const Change& change) const;
-  static Shows changed(const Change& change);
-  static bool is_another_to_hide(const Change& change);
+  Task<Result<void>> write(std::vector<ItemWrite> writes);
+  Task<Result<void>> finish(const std::vector<ItemWrite>& writes, const redis::Replies& replies);
+  Task<Result<void>> read_current(std::vector<ItemWrite>& writes);
+  Task<Result<std::vector<ItemWrite>>> write_once(std::vector<ItemWrite>& writes);
+  void append_index_update(redis::Pipeline& out, const ItemWrite& item_write) const;
+  void append_stream_entry(redis::Pipeline& out, const ItemWrite& item_write) const;
+  void append_item_write(redis::Pipeline& out, const ItemWrite& item_write) const;
+  static VisibleChange visible_change(const ItemWrite& item_write);
+  static bool visibility_changed(const ItemWrite& item_write);
 
   redis::Redis& redis_;
   const Settings& settings_;
@@ -70,10 +70,10 @@ class RedisItemStore final : public ItemStore {
 };
 
 // One command, and its reply as an item; nullopt when it was never put, or was deleted.
-void append_item(redis::Pipeline& out, const redis::Keys& keys, const ItemId& id);
-std::optional<Item> item_of(const ItemId& id, const redis::Reply& fields);
+void append_item_read(redis::Pipeline& out, const redis::Keys& keys, const ItemId& id);
+std::optional<Item> parse_item(const ItemId& id, const redis::Reply& fields);
 // One command, and its reply as a card: for stores that read cards among other things.
-void append_card(redis::Pipeline& out, const redis::Keys& keys, const ItemId& id);
-ItemCard card_of(const redis::Reply& fields);
+void append_card_read(redis::Pipeline& out, const redis::Keys& keys, const ItemId& id);
+ItemCard parse_card(const redis::Reply& fields);
 
 }  // namespace freshet::items

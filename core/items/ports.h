@@ -31,8 +31,8 @@ struct ItemCard {  // what a list shows of an item; empty fields when the store 
   std::int64_t update_time = 0;  // unix seconds; of publication when it was never updated
   std::string json;  // what pages show of it, made once: json_of() of all that; empty of an unknown one
   bool known = false, deleted = false;
-  UnixSeconds shown_from;  // its date, which may be ahead; kNever: hidden or deleted
-  bool dark(UnixSeconds now) const { return shown_from > now; }  // not to be shown to anybody
+  UnixSeconds visible_from;  // its date, which may be ahead; kNever: hidden or deleted
+  bool is_hidden_at(UnixSeconds now) const { return visible_from > now; }  // not to be shown to anybody
 };
 
 class ItemStore {

@@ -10,17 +10,17 @@
 
 namespace freshet::items {
 
-Shown::Shown(redis::WriteQueue& deferred, redis::Keys keys, redis::RunAfter after)
-    : deferred_(deferred), keys_(std::move(keys)), timer_(std::move(after), kEvery, [this] { flush(); }) {}
+ImpressionCounter::ImpressionCounter(redis::WriteQueue& write_queue, redis::Keys keys, redis::RunAfter after)
+    : write_queue_(write_queue), keys_(std::move(keys)), timer_(std::move(after), kFlushInterval, [this] { flush(); }) {}
 
-void Shown::add(std::span<const ItemId> items) {
+void ImpressionCounter::add(std::span<const ItemId> items) {
   for (const ItemId& item : items) ++counts_[item];
   total_ += items.size();
-  if (counts_.size() >= kMost) return flush();
+  if (counts_.size() >= kMaxItems) return flush();
   if (!counts_.empty()) timer_.start();
 }
 
-void Shown::flush() {
+void ImpressionCounter::flush() {
   if (counts_.empty()) return;
   std::map<unsigned, std::vector<std::pair<std::string, std::int64_t>>> calls;
   for (const auto& [item, count] : counts_) {
@@ -31,7 +31,7 @@ void Shown::flush() {
   redis::Pipeline out;
   for (const auto& [call, counts] : calls) {
     for (auto from = counts.begin(); from != counts.end();) {
-      const auto to = from + std::min<std::ptrdiff_t>(counts.end() - from, kAtOnce);
+      const auto to = from + std::min<std::ptrdiff_t>(counts.end() - from, kItemsPerCall);
       out.script(scripts::kShown);
       for (auto at = from; at != to; ++at) out.key(at->first);
       for (auto at = from; at != to; ++at) out.arg(at->second);
@@ -39,7 +39,7 @@ void Shown::flush() {
     }
   }
   counts_.clear();
-  deferred_.post(std::move(out));
+  write_queue_.post(std::move(out));
 }
 
 }  // namespace freshet::items

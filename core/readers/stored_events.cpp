@@ -13,7 +13,7 @@ constexpr std::string_view kTopic = "topic", kReply = "reply";
 std::string_view word_of(ViewKind kind) { return kind == ViewKind::kTopic ? kTopic : kReply; }
 ViewKind kind_of(std::string_view word) { return word == kTopic ? ViewKind::kTopic : ViewKind::kReply; }
 
-UnixSeconds time_of(std::string_view text) {
+UnixSeconds parse_time(std::string_view text) {
   return UnixSeconds{seconds{redis::parse_or_zero<std::int64_t>(text)}};
 }
 ReaderId reader_of(std::string_view text) { return ReaderId::trusted(std::string(text)); }
@@ -60,25 +60,25 @@ Task<Result<void>> apply(ReaderStore& store, const std::vector<std::string_view>
   Result<void> done = redis::malformed_event();
   if (is(kHistory, 6)) {
     const View view{reader_of(fields[1]), item_of(fields[2]), kind_of(fields[3]), event_of(fields[4]),
-                    time_of(fields[5])};
+                    parse_time(fields[5])};
     done = co_await store.viewed(view);
   } else if (is(kInteraction, 6) && fields[3].size() == 1 && interaction_of_letter(fields[3].front())) {
     const std::vector<ReaderEvent> one{{reader_of(fields[1]), item_of(fields[2]),
-                                        *interaction_of_letter(fields[3].front()), time_of(fields[5]),
+                                        *interaction_of_letter(fields[3].front()), parse_time(fields[5]),
                                         event_of(fields[4])}};
     FRESHET_CO_TRY(answers, co_await store.interact(one));
     done = answers->front();
   } else if (is(kDismissal, 6)) {
     const Dismissal dismissal{reader_of(fields[1]), item_of(fields[2]), std::string(fields[3]),
-                              event_of(fields[4]), time_of(fields[5])};
+                              event_of(fields[4]), parse_time(fields[5])};
     done = co_await store.dismiss(dismissal);
   } else if (is(kUndo, 4)) {
     const ReaderId reader = reader_of(fields[1]);
     const ItemId item = item_of(fields[2]);
-    done = co_await store.undo_dismissal(reader, item, time_of(fields[3]));
+    done = co_await store.undo_dismissal(reader, item, parse_time(fields[3]));
   } else if (is(kClear, 4)) {
     const ReaderId reader = reader_of(fields[1]);
-    done = co_await store.clear_views(reader, kind_of(fields[2]), time_of(fields[3]));
+    done = co_await store.clear_views(reader, kind_of(fields[2]), parse_time(fields[3]));
   }
   co_return done;
 }

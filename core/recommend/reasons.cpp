@@ -36,7 +36,7 @@ Reason ReasonMaker::reason(const Ranked& ranked, const std::optional<Because>& b
                            const items::ItemCard* named) const {
   const bool personal = ranked.affinity > 0 &&
                         (ranked.source == Source::kAffinity || ranked.discovery || ranked.trend < trend_);
-  const bool nameable = because && named != nullptr && named->known && !named->dark(now_);
+  const bool nameable = because && named != nullptr && named->known && !named->is_hidden_at(now_);
   if (nameable && (personal || because->share >= kLeastShare))
     return {Reason::Kind::kLike, because->item, named->title, because->kind, {}};
   Reason::Kind otherwise = ranked.points > 0 ? Reason::Kind::kRising : Reason::Kind::kNew;

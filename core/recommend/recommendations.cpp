@@ -104,7 +104,7 @@ items::SharedCard card_from(const Facts& facts) {
   card->author = std::string(facts.author);
   card->tags.assign(facts.tags.begin(), facts.tags.end());
   card->update_time = facts.published.time_since_epoch().count();
-  card->json = items::json_of(*card);
+  card->json = items::to_json(*card);
   return card;
 }
 
@@ -181,11 +181,11 @@ Task<Result<bool>> Recommendations::append(Explained& explained,
     const std::size_t end = std::min(from + kFillChunk, left.size());
     std::vector<ItemId> chunk;
     for (std::size_t i = from; i < end; ++i) chunk.push_back(left[i]->item);
-    FRESHET_CO_TRY(cards, co_await cards_.of(chunk));
+    FRESHET_CO_TRY(cards, co_await cards_.get(chunk));
     const std::size_t before = page.size();
     for (std::size_t i = 0; i < chunk.size() && page.size() < limit; ++i) {
       const items::SharedCard& card = (*cards)[i];
-      if (!card->known || card->dark(explained.at)) continue;
+      if (!card->known || card->is_hidden_at(explained.at)) continue;
       page.push_back({chunk[i], card, 0, reasons.of_recalled(*left[from + i], *card)});
     }
     if (page.size() == limit || (page.size() == before && chunk.size() == kFillChunk)) co_return false;
@@ -206,7 +206,7 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& 
       return unwanted.empty() || !unwanted.contains(std::string(selection.id(each)));
     });
     const Picked page = picked_of(*explained.suggestions, selection, picked);
-    FRESHET_CO_TRY(cards, co_await cards_.of(page.wanted));
+    FRESHET_CO_TRY(cards, co_await cards_.get(page.wanted));
     // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better
     // than nothing.
     const bool none_known =
@@ -216,7 +216,7 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& 
     for (std::size_t i = 0; i < picked.size(); ++i) {
       const Choice& choice = selection.choices()[picked[i]];
       const items::SharedCard& card = (*cards)[i];
-      if (card->dark(explained.at) || (!card->known && !none_known)) {
+      if (card->is_hidden_at(explained.at) || (!card->known && !none_known)) {
         unwanted.insert(page.wanted[i].str());
       } else if (out.size() < limit) {
         const items::ItemCard* named = page.because[i] ? (*cards)[page.named[i]].get() : nullptr;
@@ -259,18 +259,18 @@ Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size
   FRESHET_CO_TRY(found, co_await related(item, limit + kSpare, std::move(cost), page));
   std::vector<ItemId> ids(1, item);
   for (const SimilarItem& each : *found) ids.push_back(each.item);
-  auto cards = co_await cards_.of(ids);
+  auto cards = co_await cards_.get(ids);
   if (!cards && is_unavailable(cards.error())) {
     add_from_last_copy(*found, limit, page);
     co_return page;
   }
   if (!cards) co_return tl::unexpected(cards.error());
   const UnixSeconds now = clock_();
-  if (cards->front()->dark(now) || (!cards->front()->known && found->empty()))
+  if (cards->front()->is_hidden_at(now) || (!cards->front()->known && found->empty()))
     co_return fail(ErrorCode::kNotFound, "unknown_item", "id");
   for (std::size_t i = 1; i < ids.size() && page.items.size() < limit; ++i) {
     const items::SharedCard& card = (*cards)[i];
-    if (card->known && !card->dark(now)) page.items.push_back({ids[i], card, (*found)[i - 1].score, {}});
+    if (card->known && !card->is_hidden_at(now)) page.items.push_back({ids[i], card, (*found)[i - 1].score, {}});
   }
   co_return page;
 }

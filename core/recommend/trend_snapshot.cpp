@@ -55,8 +55,8 @@ Task<Result<std::vector<LiveItem>>> TrendReader::read(std::shared_ptr<const mode
 Task<Result<std::vector<std::string>>> TrendReader::heads() {
   using redis::PartitionedTopN, redis::PartitionKeys;
   std::array lists{
-      PartitionedTopN(keys_, settings_.trend_items, [](const PartitionKeys& of) { return of.rank(hot::kByViews); }),
-      PartitionedTopN(keys_, settings_.trend_items, [](const PartitionKeys& of) { return of.rank(hot::kByEngagement); }),
+      PartitionedTopN(keys_, settings_.trend_items, [](const PartitionKeys& of) { return of.rank(hot::kViewsModel); }),
+      PartitionedTopN(keys_, settings_.trend_items, [](const PartitionKeys& of) { return of.rank(hot::kEngagementModel); }),
       PartitionedTopN(
           keys_, settings_.newest_items, [](const PartitionKeys& of) { return of.newest(); }, unix_s(wall_now()))};
   Pipeline command;
@@ -136,10 +136,10 @@ Task<Result<std::vector<double>>> TrendReader::points(const std::vector<std::str
   for (std::size_t from = 0; from < ids.size(); from += kChunkItems) {
     const std::size_t end = std::min(from + kChunkItems, ids.size());
     Pipeline command;
-    for (std::size_t i = from; i < end; ++i) hot::append_article(command, keys_, ids[i]);
+    for (std::size_t i = from; i < end; ++i) hot::append_article_read(command, keys_, ids[i]);
     FRESHET_CO_TRY(replies, co_await redis_.run(command));
     for (const redis::Reply& each : *replies) {
-      const hot::Article article = hot::article_of(each, wall_now(), site_);
+      const hot::Article article = hot::parse_article(each, wall_now(), site_);
       out.push_back(std::max(article.views_total, static_cast<double>(article.counts.pv)));
     }
   }

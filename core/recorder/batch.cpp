@@ -44,7 +44,7 @@ Result<Entry> parse_item_entry(const redis::Reply& fields, std::string_view op) 
   items::ItemValues values;
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = field_value(fields, items::kItemFields[i]);
   if (auto ok = check_values(values); !ok) return tl::unexpected(ok.error());
-  auto item = items::item_of(*id, values);
+  auto item = items::parse_item(*id, values);
   if (!item) return fail(ErrorCode::kInvalid, "bad_time", "published_at");
   change.kind = Change::Kind::kPut;
   change.item = std::move(*item);

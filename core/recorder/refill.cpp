@@ -16,7 +16,7 @@ class Items {
         const std::function<Result<void>(std::int64_t)>& pulse)
       : redis_(redis),
         keys_(settings.redis),
-        items_(redis, settings, keys_, items::RedisItemStore::Tell::kNobody),
+        items_(redis, settings, keys_, items::RedisItemStore::StreamPolicy::kSkip),
         replace_(replace),
         pulse_(pulse) {}
 

@@ -21,7 +21,7 @@ std::string join(std::initializer_list<std::string_view> parts) {
 std::string list_suffix(const hot::ListQuery& query) {
   if (query == hot::ListQuery{}) return {};
   const bool current = query.mode == hot::ViewsMode::kCurrent;
-  return join({":", query.model->word, current ? ":current:" : ":accumulate:",
+  return join({":", query.model->name, current ? ":current:" : ":accumulate:",
                std::to_string(query.window.count()), ":", query.tag.view()});
 }
 

@@ -13,7 +13,7 @@
 namespace freshet::search {
 namespace {
 
-constexpr std::string_view kLine = "auto ";
+constexpr std::string_view kStubPrefix = "auto ";
 
 [[noreturn]] void fail_with_errno(const std::string& what) {
   throw std::system_error(errno, std::generic_category(), what);
@@ -22,25 +22,25 @@ constexpr std::string_view kLine = "auto ";
 std::string number(UnixSeconds at) { return std::to_string(at.time_since_epoch().count()); }
 
 template <class Number>
-bool take_number(std::string_view& text, Number& value) {
+bool consume_number(std::string_view& text, Number& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return error == std::errc();
 }
 
-bool take(std::string_view& text, char expected) {
+bool consume(std::string_view& text, char expected) {
   if (text.empty() || text.front() != expected) return false;
   text.remove_prefix(1);
   return true;
 }
 
-std::optional<Partition> parse_folder(std::string_view name) {
-  std::int64_t from = 0, before = 0;
+std::optional<TimeSlice> parse_folder_name(std::string_view name) {
+  std::int64_t begin = 0, end = 0;
   std::uint64_t serial = 0;
-  const bool whole = take_number(name, from) && take(name, '-') && take_number(name, before) &&
-                     take(name, '.') && take_number(name, serial) && name.empty();
-  if (!whole) return std::nullopt;
-  return Partition{UnixSeconds{seconds{from}}, UnixSeconds{seconds{before}}, serial};
+  const bool is_valid = consume_number(name, begin) && consume(name, '-') && consume_number(name, end) &&
+                     consume(name, '.') && consume_number(name, serial) && name.empty();
+  if (!is_valid) return std::nullopt;
+  return TimeSlice{UnixSeconds{seconds{begin}}, UnixSeconds{seconds{end}}, serial};
 }
 
 void write_durably(const std::filesystem::path& file, std::string_view text) {
@@ -62,60 +62,60 @@ void sync_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-UnixSeconds span_start(UnixSeconds at) {
-  const std::int64_t span = kPartitionSpan.count(), second = at.time_since_epoch().count();
+UnixSeconds slice_start(UnixSeconds at) {
+  const std::int64_t span = kSliceSpan.count(), second = at.time_since_epoch().count();
   const std::int64_t index = (second >= 0 ? second : second - (span - 1)) / span;
   return UnixSeconds{seconds{index * span}};
 }
 
-std::string Partition::folder() const {
-  return number(from) + "-" + number(before) + "." + std::to_string(serial);
+std::string TimeSlice::folder_name() const {
+  return number(begin) + "-" + number(end) + "." + std::to_string(serial);
 }
 
-std::optional<std::vector<Partition>> IndexFolder::partitions() const {
+std::optional<std::vector<TimeSlice>> IndexFolder::slices() const {
   std::ifstream in(stub_file());
   if (!in) {
     if (errno == ENOENT) return std::nullopt;
     fail_with_errno(stub_file());  // an index that cannot be read is not an absent one
   }
-  std::vector<Partition> found;
+  std::vector<TimeSlice> found;
   for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with(kLine)) continue;
-    if (const auto partition = parse_folder(std::string_view(line).substr(kLine.size()))) {
-      found.push_back(*partition);
+    if (!line.starts_with(kStubPrefix)) continue;
+    if (const auto slice = parse_folder_name(std::string_view(line).substr(kStubPrefix.size()))) {
+      found.push_back(*slice);
     }
   }
   if (in.bad()) throw std::system_error(EIO, std::generic_category(), stub_file());
   std::sort(found.begin(), found.end(),
-            [](const Partition& a, const Partition& b) { return a.from < b.from; });
+            [](const TimeSlice& a, const TimeSlice& b) { return a.begin < b.begin; });
   return found;
 }
 
-void IndexFolder::publish(const std::vector<Partition>& partitions) const {
+void IndexFolder::publish(const std::vector<TimeSlice>& slices) const {
   std::string text = "# Freshet's search index; the partitions by time of publication\n";
-  for (const Partition& each : partitions) text += std::string(kLine) + each.folder() + "\n";
-  const std::filesystem::path draft = stub_file().concat(".new");
-  write_durably(draft, text);
-  std::filesystem::rename(draft, stub_file());
+  for (const TimeSlice& each : slices) text += std::string(kStubPrefix) + each.folder_name() + "\n";
+  const std::filesystem::path temporary = stub_file().concat(".new");
+  write_durably(temporary, text);
+  std::filesystem::rename(temporary, stub_file());
   sync_folder(path_);
 }
 
-void IndexFolder::sweep(const std::vector<Partition>& keep) const {
-  std::vector<std::filesystem::path> doomed;
+void IndexFolder::remove_except(const std::vector<TimeSlice>& keep) const {
+  std::vector<std::filesystem::path> obsolete;
   for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-    const auto partition = parse_folder(entry.path().filename().string());
-    if (partition && std::find(keep.begin(), keep.end(), *partition) == keep.end()) {
-      doomed.push_back(entry.path());
+    const auto slice = parse_folder_name(entry.path().filename().string());
+    if (slice && std::find(keep.begin(), keep.end(), *slice) == keep.end()) {
+      obsolete.push_back(entry.path());
     }
   }
-  for (const auto& folder : doomed) std::filesystem::remove_all(folder);
+  for (const auto& folder : obsolete) std::filesystem::remove_all(folder);
 }
 
 std::uint64_t IndexFolder::next_serial() const {
   std::uint64_t highest = 0;
   for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-    const auto partition = parse_folder(entry.path().filename().string());
-    if (partition) highest = std::max(highest, partition->serial);
+    const auto slice = parse_folder_name(entry.path().filename().string());
+    if (slice) highest = std::max(highest, slice->serial);
   }
   return highest + 1;
 }
@@ -124,11 +124,11 @@ namespace {
 
 // Locks of an open file description, not of the process: two objects of one process exclude each
 // other too.
-struct flock byte_of(IndexLock::Part part, short type) {
+struct flock lock_request(IndexLock::Scope scope, short type) {
   struct flock range {};
   range.l_type = type;
   range.l_whence = SEEK_SET;
-  range.l_start = static_cast<off_t>(part);
+  range.l_start = static_cast<off_t>(scope);
   range.l_len = 1;
   return range;
 }
@@ -142,25 +142,25 @@ IndexLock::IndexLock(const std::filesystem::path& file)
 
 IndexLock::~IndexLock() { ::close(fd_); }
 
-bool IndexLock::try_lock(Part part) {
-  struct flock range = byte_of(part, F_WRLCK);
+bool IndexLock::try_lock(Scope scope) {
+  struct flock range = lock_request(scope, F_WRLCK);
   return ::fcntl(fd_, F_OFD_SETLK, &range) == 0;
 }
 
-void IndexLock::wait(Part part) {
-  struct flock range = byte_of(part, F_WRLCK);
+void IndexLock::lock(Scope scope) {
+  struct flock range = lock_request(scope, F_WRLCK);
   while (::fcntl(fd_, F_OFD_SETLKW, &range) != 0) {
     if (errno != EINTR) fail_with_errno("lock of the search index");
   }
 }
 
-void IndexLock::unlock(Part part) {
-  struct flock range = byte_of(part, F_UNLCK);
+void IndexLock::unlock(Scope scope) {
+  struct flock range = lock_request(scope, F_UNLCK);
   ::fcntl(fd_, F_OFD_SETLK, &range);
 }
 
-bool IndexLock::held_elsewhere(Part part) const {
-  struct flock range = byte_of(part, F_WRLCK);
+bool IndexLock::is_held_elsewhere(Scope scope) const {
+  struct flock range = lock_request(scope, F_WRLCK);
   return ::fcntl(fd_, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
 

@@ -19,15 +19,15 @@ namespace freshet::search {
 
 // Partitions begin and end at multiples of this, counted from 1970, unless a neighbour leaves less
 // room.
-inline constexpr seconds kPartitionSpan{7 * 86400};
-UnixSeconds span_start(UnixSeconds at);  // the last of these multiples that is not after `at`
+inline constexpr seconds kSliceSpan{7 * 86400};
+UnixSeconds slice_start(UnixSeconds at);  // the last of these multiples that is not after `at`
 
-struct Partition {
-  UnixSeconds from, before;
+struct TimeSlice {
+  UnixSeconds begin, end;
   std::uint64_t serial = 0;
-  std::string folder() const;
-  bool holds(UnixSeconds published) const { return from <= published && published < before; }
-  bool operator==(const Partition&) const = default;
+  std::string folder_name() const;
+  bool contains(UnixSeconds published) const { return begin <= published && published < end; }
+  bool operator==(const TimeSlice&) const = default;
 };
 
 // Throws std::system_error or std::filesystem::filesystem_error where it cannot read or write.
@@ -38,13 +38,13 @@ class IndexFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path lock_file() const { return path_ / "lock"; }
   std::filesystem::path stub_file() const { return path_ / "XAPIANDB"; }
-  std::string path_of(const Partition& partition) const { return path_ / partition.folder(); }
+  std::string path_of(const TimeSlice& slice) const { return path_ / slice.folder_name(); }
   // Oldest first, without overlaps. nullopt when there is no index.
-  std::optional<std::vector<Partition>> partitions() const;
+  std::optional<std::vector<TimeSlice>> slices() const;
   // Replaces the list, durably. Readers see the old list or the new.
-  void publish(const std::vector<Partition>& partitions) const;
+  void publish(const std::vector<TimeSlice>& slices) const;
   // Removes the folders of partitions that are not in `keep`.
-  void sweep(const std::vector<Partition>& keep) const;
+  void remove_except(const std::vector<TimeSlice>& keep) const;
   // Greater than that of any folder.
   std::uint64_t next_serial() const;
 
@@ -55,7 +55,7 @@ class IndexFolder {
 // Advisory locks on bytes of the folder's lock file; the kernel releases them with the process.
 class IndexLock {
  public:
-  enum class Part : std::uint8_t {
+  enum class Scope : std::uint8_t {
     kWriter,   // held by a SearchIndex as long as it lives
     kRebuild,  // held by an IndexRebuild as long as it lives
     kBatch,    // held from a writer's first change to its commit, and by an IndexRebuild
@@ -65,10 +65,10 @@ class IndexLock {
   IndexLock& operator=(const IndexLock&) = delete;
   ~IndexLock();
 
-  bool try_lock(Part part);
-  void wait(Part part);  // throws std::system_error
-  void unlock(Part part);
-  bool held_elsewhere(Part part) const;
+  bool try_lock(Scope scope);
+  void lock(Scope scope);  // throws std::system_error
+  void unlock(Scope scope);
+  bool is_held_elsewhere(Scope scope) const;
 
  private:
   int fd_;

@@ -19,18 +19,18 @@
 
 namespace freshet::search {
 
-inline constexpr std::size_t kMaxPartitions = 5;
-inline constexpr std::size_t kYoungestKept = 4;  // are never merged
+inline constexpr std::size_t kMaxSlices = 5;
+inline constexpr std::size_t kUnmergedSlices = 4;  // are never merged
 
 // Changes wait in memory until commit(). Every method throws Xapian::Error and std::exception;
 // after that the object is of no use but for discard().
-class IndexPartitions {
+class TimeSlices {
  public:
   // What is written goes to `folder`; `partitions` are those to go on with.
-  IndexPartitions(IndexFolder folder, const std::vector<Partition>& partitions);
-  ~IndexPartitions() { discard(); }
-  IndexPartitions(const IndexPartitions&) = delete;
-  IndexPartitions& operator=(const IndexPartitions&) = delete;
+  TimeSlices(IndexFolder folder, const std::vector<TimeSlice>& slices);
+  ~TimeSlices() { discard(); }
+  TimeSlices(const TimeSlices&) = delete;
+  TimeSlices& operator=(const TimeSlices&) = delete;
 
   // Replaces the document with `id_term`, wherever it is.
   void put(const Xapian::Document& document, const std::string& id_term, UnixSeconds published);
@@ -40,24 +40,24 @@ class IndexPartitions {
   // Drops what was not committed.
   void discard() noexcept;
 
-  std::vector<Partition> list() const;
+  std::vector<TimeSlice> slices() const;
   std::uint64_t documents() const;
 
  private:
-  struct Open {
-    Partition partition;
+  struct OpenSlice {
+    TimeSlice slice;
     Xapian::Database reader;  // until there is a writer
     std::optional<Xapian::WritableDatabase> writer;
-    bool changed = false;  // a transaction is open
+    bool in_transaction = false;  // a transaction is open
     bool contains(const std::string& id_term) const;
     std::uint64_t documents() const;
   };
-  Open& holding(UnixSeconds published);
-  Xapian::WritableDatabase& writer(Open& open);
+  OpenSlice& slice_for(UnixSeconds published);
+  Xapian::WritableDatabase& writer(OpenSlice& open);
   void merge_with_next(std::size_t index);
 
   IndexFolder folder_;
-  std::vector<Open> open_;  // oldest first
+  std::vector<OpenSlice> open_slices_;  // oldest first
 };
 
 }  // namespace freshet::search

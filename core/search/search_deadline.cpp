@@ -7,13 +7,13 @@
 namespace freshet::search {
 namespace {
 
-constexpr unsigned kLooksPerCheck = 64;
+constexpr unsigned kStepsPerCheck = 64;
 
 // Matches every document, and looks at the clock now and then. Xapian intersects the rarest first,
 // so it is asked last, of what all others have; phrases are checked behind the intersection.
-class ClockSource final : public Xapian::PostingSource {
+class DeadlineSource final : public Xapian::PostingSource {
  public:
-  explicit ClockSource(const SearchDeadline& deadline) : deadline_(deadline) {}
+  explicit DeadlineSource(const SearchDeadline& deadline) : deadline_(deadline) {}
 
   void init(const Xapian::Database& database) override {
     documents_ = database.get_doccount();
@@ -31,24 +31,24 @@ class ClockSource final : public Xapian::PostingSource {
   }
   bool at_end() const override { return at_ > last_; }
   Xapian::docid get_docid() const override { return at_; }
-  PostingSource* clone() const override { return new ClockSource(deadline_); }
+  PostingSource* clone() const override { return new DeadlineSource(deadline_); }
   std::string get_description() const override { return "ClockSource"; }
 
  private:
   void move_to(Xapian::docid to) {
     at_ = to;
-    if (++looks_ % kLooksPerCheck == 0) deadline_.check();
+    if (++steps_ % kStepsPerCheck == 0) deadline_.check();
   }
 
   const SearchDeadline& deadline_;
   Xapian::doccount documents_ = 0;
   Xapian::docid last_ = 0, at_ = 0;
-  unsigned looks_ = 0;
+  unsigned steps_ = 0;
 };
 
 }  // namespace
 
-std::chrono::microseconds thread_cpu() {
+std::chrono::microseconds thread_cpu_time() {
   timespec used{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
   return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::seconds(used.tv_sec) +
@@ -56,14 +56,14 @@ std::chrono::microseconds thread_cpu() {
 }
 
 SearchDeadline::SearchDeadline(std::chrono::microseconds limit)
-    : end_(limit.count() > 0 ? thread_cpu() + limit : std::chrono::microseconds::max()) {}
+    : end_(limit.count() > 0 ? thread_cpu_time() + limit : std::chrono::microseconds::max()) {}
 
 void SearchDeadline::check() const {
-  if (end_ != std::chrono::microseconds::max() && thread_cpu() >= end_) throw SearchTimeUp();
+  if (end_ != std::chrono::microseconds::max() && thread_cpu_time() >= end_) throw SearchTimeout();
 }
 
 Xapian::Query SearchDeadline::guard(const Xapian::Query& query) const {
-  return {Xapian::Query::OP_FILTER, query, Xapian::Query((new ClockSource(*this))->release())};
+  return {Xapian::Query::OP_FILTER, query, Xapian::Query((new DeadlineSource(*this))->release())};
 }
 
 }  // namespace freshet::search

@@ -9,13 +9,13 @@
 
 namespace freshet::search {
 
-class SearchTimeUp : public std::exception {
+class SearchTimeout : public std::exception {
  public:
   const char* what() const noexcept override { return "a search computed for too long"; }
 };
 
 // Of this thread since it was started. 0.3 µs.
-std::chrono::microseconds thread_cpu();
+std::chrono::microseconds thread_cpu_time();
 
 class SearchDeadline {
  public:

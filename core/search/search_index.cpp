@@ -14,22 +14,22 @@
 namespace freshet::search {
 namespace {
 
-using Part = IndexLock::Part;
+using Scope = IndexLock::Scope;
 
 // A rebuild writes to disk after so many items, so that they do not all wait in memory.
 constexpr std::uint64_t kRebuildBatch = 10000;
 
-tl::unexpected<Error> locked(std::string why) {
+tl::unexpected<Error> index_locked(std::string why) {
   return fail(ErrorCode::kUnavailable, "index_locked", {}, std::move(why));
 }
 
 // Runs `work`; what it throws becomes an Error.
 template <class Work>
-auto guarded(Work work) -> decltype(work()) {
+auto catch_errors(Work work) -> decltype(work()) {
   try {
     return work();
   } catch (const Xapian::DatabaseLockError& error) {
-    return locked(error.get_msg());
+    return index_locked(error.get_msg());
   } catch (const Xapian::Error& error) {
     return fail(ErrorCode::kUnavailable, "index_io", {}, error.get_description());
   } catch (const std::exception& error) {
@@ -37,33 +37,33 @@ auto guarded(Work work) -> decltype(work()) {
   }
 }
 
-IndexFolder made_folder(const SearchSettings& settings) {
+IndexFolder create_folder(const SearchSettings& settings) {
   std::filesystem::create_directories(settings.index);
   return IndexFolder(settings.index);
 }
 
 }  // namespace
 
-struct SearchIndex::State {
+struct SearchIndex::Impl {
   IndexFolder folder;
   IndexLock lock;
   Xapian::Stem stemmer;
-  std::vector<Partition> published;  // as the stub file has them
-  std::optional<IndexPartitions> partitions;
+  std::vector<TimeSlice> published;  // as the stub file has them
+  std::optional<TimeSlices> slices;
   bool in_batch = false;
   std::uint64_t documents = 0;
 
-  State(IndexFolder in, Xapian::Stem stem)
+  Impl(IndexFolder in, Xapian::Stem stem)
       : folder(std::move(in)), lock(folder.lock_file()), stemmer(std::move(stem)) {}
 
-  Result<void> begin();
-  void end() {
+  Result<void> begin_batch();
+  void end_batch() {
     in_batch = false;
-    lock.unlock(Part::kBatch);
+    lock.unlock(Scope::kBatch);
   }
-  void abandon() {
-    partitions.reset();
-    end();
+  void abandon_batch() {
+    slices.reset();
+    end_batch();
   }
   void publish();
   template <class Change>
@@ -71,143 +71,143 @@ struct SearchIndex::State {
 };
 
 // Takes the batch's lock and looks whether a rebuild has replaced the index meanwhile.
-Result<void> SearchIndex::State::begin() {
+Result<void> SearchIndex::Impl::begin_batch() {
   if (in_batch) return {};
-  if (lock.held_elsewhere(Part::kRebuild)) return locked("the index is being rebuilt");
-  if (!lock.try_lock(Part::kBatch)) return locked("another process writes");
+  if (lock.is_held_elsewhere(Scope::kRebuild)) return index_locked("the index is being rebuilt");
+  if (!lock.try_lock(Scope::kBatch)) return index_locked("another process writes");
   in_batch = true;
-  const std::vector<Partition> now = folder.partitions().value_or(std::vector<Partition>());
-  if (partitions && now == published) return {};
-  partitions.reset();
-  partitions.emplace(folder, now);
-  published = now;
-  documents = partitions->documents();
-  folder.sweep(now);
+  const std::vector<TimeSlice> current = folder.slices().value_or(std::vector<TimeSlice>());
+  if (slices && current == published) return {};
+  slices.reset();
+  slices.emplace(folder, current);
+  published = current;
+  documents = slices->documents();
+  folder.remove_except(current);
   return {};
 }
 
-void SearchIndex::State::publish() {
-  const std::vector<Partition> now = partitions->list();
-  if (now == published) return;
-  folder.publish(now);
+void SearchIndex::Impl::publish() {
+  const std::vector<TimeSlice> current = slices->slices();
+  if (current == published) return;
+  folder.publish(current);
   // Those that were just replaced stay until the next time: a reader may be about to open them.
-  std::vector<Partition> keep = now;
+  std::vector<TimeSlice> keep = current;
   keep.insert(keep.end(), published.begin(), published.end());
-  folder.sweep(keep);
-  published = now;
+  folder.remove_except(keep);
+  published = current;
 }
 
 template <class Change>
-Result<void> SearchIndex::State::change(Change work) {
-  Result<void> done = guarded([&]() -> Result<void> {
-    if (auto begun = begin(); !begun) return begun;
+Result<void> SearchIndex::Impl::change(Change work) {
+  Result<void> done = catch_errors([&]() -> Result<void> {
+    if (auto begun = begin_batch(); !begun) return begun;
     work();
     return {};
   });
-  if (!done && in_batch) abandon();
+  if (!done && in_batch) abandon_batch();
   return done;
 }
 
-SearchIndex::SearchIndex(std::unique_ptr<State> state) : state_(std::move(state)) {}
+SearchIndex::SearchIndex(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 SearchIndex::~SearchIndex() = default;
 
 Result<std::unique_ptr<SearchIndex>> SearchIndex::open(const SearchSettings& settings) {
-  FRESHET_TRY(stemmer, stemmer_named(settings.stemmer));
-  return guarded([&]() -> Result<std::unique_ptr<SearchIndex>> {
-    auto state = std::make_unique<State>(made_folder(settings), *stemmer);
-    if (!state->lock.try_lock(Part::kWriter)) return locked("another process has the index open");
-    if (auto begun = state->begin(); !begun) return tl::unexpected(begun.error());
-    if (!state->folder.partitions()) state->folder.publish({});
-    state->end();
-    return std::unique_ptr<SearchIndex>(new SearchIndex(std::move(state)));
+  FRESHET_TRY(stemmer, make_stemmer(settings.stemmer));
+  return catch_errors([&]() -> Result<std::unique_ptr<SearchIndex>> {
+    auto impl = std::make_unique<Impl>(create_folder(settings), *stemmer);
+    if (!impl->lock.try_lock(Scope::kWriter)) return index_locked("another process has the index open");
+    if (auto begun = impl->begin_batch(); !begun) return tl::unexpected(begun.error());
+    if (!impl->folder.slices()) impl->folder.publish({});
+    impl->end_batch();
+    return std::unique_ptr<SearchIndex>(new SearchIndex(std::move(impl)));
   });
 }
 
 Result<void> SearchIndex::put(const items::Item& item) {
   if (item.hidden) return remove(item.id);
-  return state_->change([&] {
-    state_->partitions->put(document_of(item, state_->stemmer), id_term(item.id), item.published_at);
+  return impl_->change([&] {
+    impl_->slices->put(make_document(item, impl_->stemmer), id_term(item.id), item.published_at);
   });
 }
 
 Result<void> SearchIndex::remove(const ItemId& id) {
-  return state_->change([&] { state_->partitions->remove(id_term(id)); });
+  return impl_->change([&] { impl_->slices->remove(id_term(id)); });
 }
 
 Result<void> SearchIndex::commit() {
-  if (!state_->in_batch) return {};
-  Result<void> done = state_->change([&] {
-    state_->publish();  // partitions made by this batch, so that what moves there is found at once
-    state_->partitions->commit();
-    state_->publish();  // partitions that it merged
-    state_->documents = state_->partitions->documents();
+  if (!impl_->in_batch) return {};
+  Result<void> done = impl_->change([&] {
+    impl_->publish();  // partitions made by this batch, so that what moves there is found at once
+    impl_->slices->commit();
+    impl_->publish();  // partitions that it merged
+    impl_->documents = impl_->slices->documents();
   });
-  if (done) state_->end();
+  if (done) impl_->end_batch();
   return done;
 }
 
 void SearchIndex::rollback() {
-  if (state_->in_batch) state_->abandon();
+  if (impl_->in_batch) impl_->abandon_batch();
 }
 
-std::uint64_t SearchIndex::documents() const { return state_->documents; }
+std::uint64_t SearchIndex::documents() const { return impl_->documents; }
 
-struct IndexRebuild::State {
+struct IndexRebuild::Impl {
   IndexFolder folder;
   IndexLock lock;
   Xapian::Stem stemmer;
-  IndexPartitions partitions;
+  TimeSlices slices;
   std::uint64_t documents = 0;
   bool finished = false;
 
-  State(IndexFolder in, Xapian::Stem stem)
-      : folder(std::move(in)), lock(folder.lock_file()), stemmer(std::move(stem)), partitions(folder, {}) {}
+  Impl(IndexFolder in, Xapian::Stem stem)
+      : folder(std::move(in)), lock(folder.lock_file()), stemmer(std::move(stem)), slices(folder, {}) {}
 };
 
-IndexRebuild::IndexRebuild(std::unique_ptr<State> state) : state_(std::move(state)) {}
+IndexRebuild::IndexRebuild(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 IndexRebuild::~IndexRebuild() {
-  if (state_->finished) return;
-  state_->partitions.discard();
-  static_cast<void>(guarded([&]() -> Result<void> {  // what remains, the next writer removes
-    if (const auto old = state_->folder.partitions()) state_->folder.sweep(*old);
+  if (impl_->finished) return;
+  impl_->slices.discard();
+  static_cast<void>(catch_errors([&]() -> Result<void> {  // what remains, the next writer removes
+    if (const auto old = impl_->folder.slices()) impl_->folder.remove_except(*old);
     return {};
   }));
 }
 
 Result<std::unique_ptr<IndexRebuild>> IndexRebuild::start(const SearchSettings& settings) {
-  FRESHET_TRY(stemmer, stemmer_named(settings.stemmer));
-  return guarded([&]() -> Result<std::unique_ptr<IndexRebuild>> {
-    auto state = std::make_unique<State>(made_folder(settings), *stemmer);
+  FRESHET_TRY(stemmer, make_stemmer(settings.stemmer));
+  return catch_errors([&]() -> Result<std::unique_ptr<IndexRebuild>> {
+    auto impl = std::make_unique<Impl>(create_folder(settings), *stemmer);
     // Announced first: a writer that goes on from batch to batch would not let us in otherwise.
-    if (!state->lock.try_lock(Part::kRebuild)) return locked("another rebuild is under way");
-    state->lock.wait(Part::kBatch);
-    return std::unique_ptr<IndexRebuild>(new IndexRebuild(std::move(state)));
+    if (!impl->lock.try_lock(Scope::kRebuild)) return index_locked("another rebuild is under way");
+    impl->lock.lock(Scope::kBatch);
+    return std::unique_ptr<IndexRebuild>(new IndexRebuild(std::move(impl)));
   });
 }
 
 Result<void> IndexRebuild::put(const items::Item& item) {
   if (item.hidden) return {};
-  return guarded([&]() -> Result<void> {
-    state_->partitions.put(document_of(item, state_->stemmer), id_term(item.id), item.published_at);
-    if (++state_->documents % kRebuildBatch == 0) state_->partitions.commit();
+  return catch_errors([&]() -> Result<void> {
+    impl_->slices.put(make_document(item, impl_->stemmer), id_term(item.id), item.published_at);
+    if (++impl_->documents % kRebuildBatch == 0) impl_->slices.commit();
     return {};
   });
 }
 
 Result<void> IndexRebuild::finish() {
-  return guarded([&]() -> Result<void> {
-    state_->partitions.commit();
-    const std::vector<Partition> replaced = state_->folder.partitions().value_or(std::vector<Partition>());
-    std::vector<Partition> keep = state_->partitions.list();
-    state_->folder.publish(keep);
-    state_->finished = true;
+  return catch_errors([&]() -> Result<void> {
+    impl_->slices.commit();
+    const std::vector<TimeSlice> replaced = impl_->folder.slices().value_or(std::vector<TimeSlice>());
+    std::vector<TimeSlice> keep = impl_->slices.slices();
+    impl_->folder.publish(keep);
+    impl_->finished = true;
     keep.insert(keep.end(), replaced.begin(), replaced.end());  // the writer removes them with its next batch
-    state_->folder.sweep(keep);
+    impl_->folder.remove_except(keep);
     return {};
   });
 }
 
-std::uint64_t IndexRebuild::documents() const { return state_->documents; }
+std::uint64_t IndexRebuild::documents() const { return impl_->documents; }
 
 }  // namespace freshet::search

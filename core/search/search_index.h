@@ -38,9 +38,9 @@ class SearchIndex {
   std::uint64_t documents() const;  // as of the last commit
 
  private:
-  struct State;
-  explicit SearchIndex(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  struct Impl;
+  explicit SearchIndex(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 // Builds a whole new index beside the old one, which is searched meanwhile, and swaps it in by a
@@ -60,9 +60,9 @@ class IndexRebuild {
   std::uint64_t documents() const;  // put so far, without the hidden
 
  private:
-  struct State;
-  explicit IndexRebuild(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  struct Impl;
+  explicit IndexRebuild(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace freshet::search

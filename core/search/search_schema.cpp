@@ -21,7 +21,7 @@ void add_exact(Xapian::Document& document, char prefix, const std::string& name)
 
 }  // namespace
 
-Result<Xapian::Stem> stemmer_named(const std::string& name) try {
+Result<Xapian::Stem> make_stemmer(const std::string& name) try {
   return Xapian::Stem(name);
 } catch (const Xapian::Error& error) {
   return fail(ErrorCode::kInternal, "bad_stemmer", {}, error.get_msg());
@@ -29,7 +29,7 @@ Result<Xapian::Stem> stemmer_named(const std::string& name) try {
 
 std::string id_term(const ItemId& item) { return "Q" + item.str(); }
 
-Xapian::Document document_of(const items::Item& item, const Xapian::Stem& stemmer) {
+Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stemmer) {
   Xapian::Document document;
   Xapian::TermGenerator words;
   words.set_flags(Xapian::TermGenerator::FLAG_CJK_NGRAM);
@@ -57,7 +57,7 @@ std::string order_key(UnixSeconds published, const ItemId& item) {
 
 bool is_order_key(std::string_view key) { return key.size() > kTimeBytes; }
 
-OrderKey read_order_key(std::string_view key) {
+OrderKey parse_order_key(std::string_view key) {
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < kTimeBytes; ++i) bits = bits << 8 | static_cast<unsigned char>(key[i]);
   return {UnixSeconds{seconds{static_cast<std::int64_t>(bits ^ kSignBit)}}, key.substr(kTimeBytes)};

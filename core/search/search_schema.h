@@ -28,11 +28,11 @@ inline constexpr char kTitlePrefix = 'S';
 inline constexpr char kTagPrefix = 'K';
 
 // Errors: kInternal "bad_stemmer": Xapian knows no such language.
-Result<Xapian::Stem> stemmer_named(const std::string& name);
+Result<Xapian::Stem> make_stemmer(const std::string& name);
 
 std::string id_term(const ItemId& item);
 // The document of `item`, with its id as data.
-Xapian::Document document_of(const items::Item& item, const Xapian::Stem& stemmer);
+Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stemmer);
 
 // Its bytes order as (published, id) do, so that Xapian breaks ties as recall does, and an MSet
 // brings both along without a read of the document.
@@ -44,7 +44,7 @@ struct OrderKey {
 // Whether it is long enough for one.
 bool is_order_key(std::string_view key);
 // REQUIRES: is_order_key(). What it points to lies in `key`.
-OrderKey read_order_key(std::string_view key);
+OrderKey parse_order_key(std::string_view key);
 
 // Matches items with from ≤ published < before; has no weight under OP_FILTER.
 Xapian::Query published_within(UnixSeconds from, UnixSeconds before);

@@ -163,14 +163,14 @@ Task<Result<WaterfallPage>> RedisWaterfallStore::read(const PageQuery& query) {
     if (out.liked.empty()) {
       for (const feed::Interest& each : out.interests) ids.push_back(each.item);
     }
-    FRESHET_CO_TRY(cards, co_await cards_.of(ids));
+    FRESHET_CO_TRY(cards, co_await cards_.get(ids));
     out.liked.insert(out.liked.end(), cards->begin() + static_cast<std::ptrdiff_t>(wanted), cards->end());
     ids.resize(wanted);
     const UnixSeconds second = wall_now();
     std::size_t looked = 0;
     for (; looked < ids.size(); ++looked) {
       const items::ItemCard& card = *(*cards)[looked];
-      const bool dark = card.dark(second) || (known_only_ && !card.known);
+      const bool dark = card.is_hidden_at(second) || (known_only_ && !card.known);
       out.more = !dark && out.shown.size() == limit;
       if (out.more) break;
       if (!dark) out.shown.push_back({ids[looked], now->items[looked].second, (*cards)[looked], {}});

@@ -33,7 +33,7 @@ Task<Result<SortedOut>> sort_out(WaterfallStore& store, items::ItemStore& items,
   if (bad.empty()) co_return out;
   FRESHET_CO_TRY(cards, co_await items.cards(bad));
   for (std::size_t i = 0; i < bad.size(); ++i) {
-    const bool unknown = !(*cards)[i].known && (*cards)[i].shown_from != items::kNever;
+    const bool unknown = !(*cards)[i].known && (*cards)[i].visible_from != items::kNever;
     out.refused.push_back({std::move(bad[i]), unknown ? "unknown_item" : "hidden_item"});
   }
   co_return out;

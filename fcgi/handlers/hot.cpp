@@ -14,7 +14,7 @@ namespace freshet::handlers {
 
 namespace {
 
-void write_counts(json::Writer& writer, const hot::TrackCounts& counts) {
+void write_counts(json::Writer& writer, const hot::TrackResult& counts) {
   writer.key("pv").integer(counts.pv).key("uv").integer(counts.uv);
   writer.key("avg_dwell_ms").number(counts.avg_dwell_ms).key("score").number(counts.score);
 }
@@ -23,13 +23,13 @@ void write_counts(json::Writer& writer, const hot::TrackCounts& counts) {
 Task<Result<Response>> not_counted(Call& call, const ItemId& item) {
   call.services.count(Refusal::kBot);
   const std::vector<ItemId> one(1, item);
-  const auto stats = co_await call.services.hot.stats(one, hot::Ranks::kLeftOut);
-  hot::TrackCounts counts;
+  const auto stats = co_await call.services.hot.stats(one, hot::Ranks::kOmit);
+  hot::TrackResult counts;
   if (stats) {  // a crawler is not worth an error
     const hot::ItemStats& known = stats->front();
     const Settings& settings = call.services.settings;
     counts = {known.pv, known.uv, hot::engagement_terms(known, settings.engagement).avg_dwell_ms,
-              hot::terms_of(hot::kByEngagement, known, settings).score};
+              hot::score_terms(hot::kEngagementModel, known, settings).score};
   }
   std::string out;
   json::Writer writer(out);
@@ -68,32 +68,32 @@ bool is_anonymous(const Call& call) {
 }
 
 // What a client of the public server may add to the article besides what its rate allows.
-hot::Standing standing_of(const Call& call, const ItemId& item) {
-  hot::Standing standing;
+hot::EventAdmission standing_of(const Call& call, const ItemId& item) {
+  hot::EventAdmission standing;
   if (call.request.zone != Zone::kPublic) return standing;
   standing.network = call.services.identity.network_of(call.request.remote_addr);
   const std::int64_t now_us = http::monotonic_us();
   const http::Limits& limits = call.services.limits;
-  standing.may_begin = call.exempt || limits.is_left(http::Share::kUnknown, standing.network, {}, now_us);
-  standing.in_uv =
+  standing.may_create = call.exempt || limits.is_left(http::Share::kUnknown, standing.network, {}, now_us);
+  standing.counts_as_visitor =
       !is_anonymous(call) || limits.is_left(http::Share::kVisitors, standing.network, item.view(), now_us);
   return standing;
 }
 
 // What it did add is taken from its share.
-void take_shares(Call& call, const ItemId& item, const hot::Standing& standing, const hot::Effect& effect) {
+void take_shares(Call& call, const ItemId& item, const hot::EventAdmission& standing, const hot::EventOutcome& effect) {
   http::Limits& limits = call.services.limits;
   const std::int64_t now_us = http::monotonic_us();
-  if (!standing.in_uv) call.services.count(Refusal::kUvBound);
+  if (!standing.counts_as_visitor) call.services.count(Refusal::kUvBound);
   if (standing.network.empty()) return;
-  if (effect.began) limits.use(http::Share::kUnknown, standing.network, {}, now_us);
+  if (effect.created) limits.use(http::Share::kUnknown, standing.network, {}, now_us);
   if (effect.new_visitor && is_anonymous(call))
     limits.use(http::Share::kVisitors, standing.network, item.view(), now_us);
 }
 
 // Under whom it is remembered what the report adds: nobody, for the first reports of a day of a
 // visitor, or of a network of those who are not signed in.
-VisitorId remembered_as(Call& call, const http::Who& who, const hot::Standing& standing) {
+VisitorId remembered_as(Call& call, const http::Who& who, const hot::EventAdmission& standing) {
   http::Limits& limits = call.services.limits;
   const std::string_view whose =
       is_anonymous(call) ? std::string_view(standing.network) : who.counted_as.view();
@@ -105,7 +105,7 @@ VisitorId remembered_as(Call& call, const http::Who& who, const hot::Standing& s
   return {};
 }
 
-void write_listed(json::Writer& writer, const hot::Effect& effect) {
+void write_listed(json::Writer& writer, const hot::EventOutcome& effect) {
   if (!effect.listed) writer.key("listed").boolean(false);
 }
 
@@ -130,7 +130,7 @@ std::string seconds_text(milliseconds span) {
 }
 
 std::optional<Response> last_copy(const hot::HotLists& lists, const HotRequest& wanted) {
-  const auto list = wanted.at ? nullptr : lists.last_copy(wanted.query);
+  const auto list = wanted.at ? nullptr : lists.stale_copy(wanted.query);
   if (!list) return std::nullopt;
   Response response;
   response.headers = "Cache-Control: no-store\r\nFreshet-Degraded: true\r\n";
@@ -141,9 +141,9 @@ std::optional<Response> last_copy(const hot::HotLists& lists, const HotRequest& 
 // How it stands in the list of one model, and why.
 void write_model(json::Writer& writer, const hot::ItemStats& stats, const hot::Model& model,
                  const Settings& settings) {
-  const auto& [place, rank] = stats.in(model);
+  const auto& [place, rank] = stats.position(model);
   if (model.base != nullptr) {
-    const auto terms = hot::terms_of(model, stats, settings);
+    const auto terms = hot::score_terms(model, stats, settings);
     writer.key("age_seconds").number(terms.age_seconds).key("decay").number(terms.decay);
     writer.key("base").number(terms.base).key("score").number(terms.score);
   } else {
@@ -164,15 +164,15 @@ void write_stats(json::Writer& writer, const hot::ItemStats& stats, const Settin
   writer.key("avg_dwell_ms").number(terms.avg_dwell_ms);
   writer.key("dwell").begin_object().key("sum_ms").integer(stats.dwell_sum_ms);
   writer.key("count").integer(stats.dwell_count).end_object();
-  const auto click_through = hot::click_through(stats);
-  writer.key("shown").integer(stats.shown).key("click_through");
+  const auto click_through = hot::click_through_rate(stats);
+  writer.key("shown").integer(stats.impressions).key("click_through");
   click_through ? writer.number(*click_through) : writer.null();
-  writer.key("first_ts").integer(stats.first.time_since_epoch().count());
+  writer.key("first_ts").integer(stats.decay_start.time_since_epoch().count());
   writer.key("terms").begin_object().key("pv").number(terms.from_pv);
   writer.key("uv").number(terms.from_uv).key("dwell").number(terms.from_dwell).end_object();
   for (const hot::Model& model : hot::kModels) {
-    const bool inside = &model != &hot::kByEngagement;
-    if (inside) writer.key(model.word).begin_object();
+    const bool inside = &model != &hot::kEngagementModel;
+    if (inside) writer.key(model.name).begin_object();
     write_model(writer, stats, model, settings);
     if (inside) writer.end_object();
   }
@@ -192,14 +192,14 @@ Task<Result<Response>> post_track(Call& call) {
   }
   FRESHET_CO_TRY(who, call.who({track->user, track->fingerprint}));
   track->event.visitor = who->visitor;
-  track->event.standing = standing_of(call, track->event.item);
-  track->event.counted_as = remembered_as(call, *who, track->event.standing);
+  track->event.admission = standing_of(call, track->event.item);
+  track->event.attributed_to = remembered_as(call, *who, track->event.admission);
   believe_date(call, track->event.published_at);
-  track->event.unproven = call.request.zone == Zone::kPublic && !call.exempt;
+  track->event.untrusted_dwell = call.request.zone == Zone::kPublic && !call.exempt;
   const SessionId& session = track->event.session;
   FRESHET_CO_TRY(
-      event, scoped(call, *who, session.empty() ? track->fingerprint : session.view(), track->event.event));
-  track->event.event = std::move(*event);
+      event, scoped(call, *who, session.empty() ? track->fingerprint : session.view(), track->event.event_id));
+  track->event.event_id = std::move(*event);
   track->event.session = SessionId::trusted(
       session.empty() ? who->visitor.str() : services.identity.key_name("session", {}, session.view()));
 
@@ -207,15 +207,15 @@ Task<Result<Response>> post_track(Call& call) {
   if (!counted) co_return refused(counted.error(), "articleId");
   if (!who->reader.empty() && !call.writes_later())
     services.note_reading(who->reader, track->event.item, milliseconds(track->event.dwell_ms));
-  view_for_history(call, who->reader, track->event.item, track->event.event,
+  view_for_history(call, who->reader, track->event.item, track->event.event_id,
                    call.writes_later() || counted->queued);
-  take_shares(call, track->event.item, track->event.standing, counted->outcome.effect);
+  take_shares(call, track->event.item, track->event.admission, counted->result.outcome);
   if (counted->queued) co_return queued_reply(services);
   std::string out;
   json::Writer writer(out);
   writer.begin_object();
-  write_counts(writer, counted->outcome);
-  write_listed(writer, counted->outcome.effect);
+  write_counts(writer, counted->result);
+  write_listed(writer, counted->result.outcome);
   writer.end_object();
   co_return private_json(std::move(out));
 }
@@ -231,24 +231,24 @@ Task<Result<Response>> post_views(Call& call) {
   }
   const http::Claim nothing;
   FRESHET_CO_TRY(who, call.who(nothing));
-  FRESHET_CO_TRY(event, scoped(call, *who, view->fingerprint, view->event));
-  view->event = std::move(*event);
+  FRESHET_CO_TRY(event, scoped(call, *who, view->fingerprint, view->event_id));
+  view->event_id = std::move(*event);
   view->fingerprint = services.identity.key_name("fingerprint", {}, view->fingerprint);
   believe_date(call, view->published_at);
-  view->standing = standing_of(call, view->item);
-  view->counted_as = remembered_as(call, *who, view->standing);
+  view->admission = standing_of(call, view->item);
+  view->attributed_to = remembered_as(call, *who, view->admission);
   const auto counted = co_await hot::view(services.hot, *view, call.writes_later());
   if (!counted) co_return refused(counted.error(), "articleId");
-  view_for_history(call, who->reader, view->item, view->event, call.writes_later() || counted->queued);
-  take_shares(call, view->item, view->standing, counted->outcome.effect);
+  view_for_history(call, who->reader, view->item, view->event_id, call.writes_later() || counted->queued);
+  take_shares(call, view->item, view->admission, counted->result.outcome);
   if (counted->queued) co_return queued_reply(services);
-  const hot::ViewOutcome& outcome = counted->outcome;
+  const hot::ViewResult& outcome = counted->result;
   if (outcome.dedup) co_return private_json("{\"ok\":true,\"dedup\":true}");
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("ok").boolean(true).key("uv").boolean(outcome.first_today);
   writer.key("scoreInc").number(outcome.score_inc);
-  write_listed(writer, outcome.effect);
+  write_listed(writer, outcome.outcome);
   writer.end_object();
   co_return private_json(std::move(out));
 }
@@ -258,7 +258,7 @@ Task<Result<Response>> get_hot(Call& call) {
   FRESHET_CO_TRY(wanted, parse_hot(call.target, wall_now()));
   hot::HotLists& lists = services.lists;
   call.request.if_late = [&lists, &asked = *wanted] { return last_copy(lists, asked); };
-  auto reading = wanted->at ? lists.at(wanted->query, *wanted->at)
+  auto reading = wanted->at ? lists.build_at(wanted->query, *wanted->at)
                             : lists.get(wanted->query, std::chrono::steady_clock::now());
   FRESHET_CO_TRY(served, co_await reading);
   Response response;
@@ -284,7 +284,7 @@ Task<Result<Response>> get_hot(Call& call) {
 Task<Result<Response>> get_article_stats(Call& call) {
   FRESHET_CO_TRY(id, ItemId::parse(call.match.parameters[0], "id"));
   const std::vector<ItemId> one(1, *id);
-  FRESHET_CO_TRY(stats, co_await call.services.hot.stats(one, hot::Ranks::kCounted));
+  FRESHET_CO_TRY(stats, co_await call.services.hot.stats(one, hot::Ranks::kInclude));
   if (!stats->front().known)
     co_return fail(ErrorCode::kNotFound, "unknown_item", "id", "nothing was counted for it");
   std::string out;
@@ -295,7 +295,7 @@ Task<Result<Response>> get_article_stats(Call& call) {
 
 Task<Result<Response>> get_stats(Call& call) {
   FRESHET_CO_TRY(ids, parse_ids(call.target));
-  FRESHET_CO_TRY(stats, co_await call.services.hot.stats(*ids, hot::Ranks::kCounted));
+  FRESHET_CO_TRY(stats, co_await call.services.hot.stats(*ids, hot::Ranks::kInclude));
   std::string out;
   json::Writer writer(out);
   writer.begin_object();

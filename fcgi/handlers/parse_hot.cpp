@@ -19,7 +19,7 @@ constexpr seconds kClockSlack{5};  // between the client's "now" and ours
 
 constexpr auto kModels = [] {
   std::array<Word<const hot::Model*>, hot::kModels.size()> words;
-  for (std::size_t i = 0; i < words.size(); ++i) words[i] = {hot::kModels[i].word, &hot::kModels[i]};
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = {hot::kModels[i].name, &hot::kModels[i]};
   return words;
 }();
 constexpr std::array kModes{Word<hot::ViewsMode>{"accumulate", hot::ViewsMode::kAccumulate},
@@ -60,7 +60,7 @@ Result<TrackBody> parse_track(json::Value body, std::int64_t dwell_cap_ms) {
   FRESHET_TRY(published, json::optional_time(body, "publishedAt"));
   parsed.event.item = std::move(*item);
   parsed.event.session = std::move(*session);
-  parsed.event.event = std::move(*event);
+  parsed.event.event_id = std::move(*event);
   parsed.event.dwell_ms = std::min(*dwell, dwell_cap_ms);
   parsed.event.published_at = *published;
   parsed.user = std::move(*user);
@@ -76,21 +76,21 @@ Result<hot::ViewEvent> parse_view(json::Value body) {
   FRESHET_TRY(published, required_time(body, "publishedAt"));
   event.item = std::move(*item);
   event.fingerprint = fingerprint->str();
-  event.event = std::move(*id);
+  event.event_id = std::move(*id);
   event.published_at = *published;
   return event;
 }
 
 Result<HotRequest> parse_hot(const http::Target& target, UnixSeconds now) {
   HotRequest parsed;
-  FRESHET_TRY(model, one_of(kModels, "model", target.parameter("model"), std::optional(&hot::kByViews)));
+  FRESHET_TRY(model, one_of(kModels, "model", target.parameter("model"), std::optional(&hot::kViewsModel)));
   FRESHET_TRY(mode,
               one_of(kModes, "mode", target.parameter("mode"), std::optional(hot::ViewsMode::kAccumulate)));
   FRESHET_TRY(window, one_of(kWindows, "window", target.parameter("window"), std::optional(seconds(0))));
   const hot::Model& by = **model;
-  FRESHET_TRY(limit, http::integer_parameter(target, "limit", by.limit, 1, kMaxLimit));
+  FRESHET_TRY(limit, http::integer_parameter(target, "limit", by.default_limit, 1, kMaxLimit));
   FRESHET_TRY(at, at_parameter(target, now));
-  const std::string not_with = "not with model=" + std::string(by.word);
+  const std::string not_with = "not with model=" + std::string(by.name);
   if (by.base == nullptr && *at) return fail(ErrorCode::kInvalid, "bad_parameter", "at", not_with);
   if (by.base != nullptr && target.parameter("mode"))
     return fail(ErrorCode::kInvalid, "bad_parameter", "mode", not_with);

@@ -106,7 +106,7 @@ void build(const SearchSettings& settings, const std::string& flat_path, int ite
   for (int i = 0; i < items; ++i) {
     const items::Item item = corpus.item(i);
     done(index->put(item));
-    flat.add_document(search::document_of(item, Xapian::Stem()));
+    flat.add_document(search::make_document(item, Xapian::Stem()));
     if (i % 2000 == 1999) done(index->commit());
   }
   done(index->commit());

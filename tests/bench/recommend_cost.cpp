@@ -147,7 +147,7 @@ void measure(const char* name, bool rerank, const model::ServedModel& model,
   recommend::MappedRecommender recommender(trend, model, settings);
   NoIndex index;
   items::CardCache cards(items, settings.items_cache_bytes);
-  cards.heard(items::CardCache::Clock::time_point::max());
+  cards.heartbeat(items::CardCache::Clock::time_point::max());
   recommend::Recommendations recommendations(states, recommender, cards, index, settings);
   std::vector<double> pages;
   for (int round = 0; round <= size.rounds; ++round) {  // the first one is not counted

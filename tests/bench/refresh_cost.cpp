@@ -145,7 +145,7 @@ void measure(const char* name, bool with_interests, const Settings& settings, co
   feed::RedisFeedStore store(redis, *filter, settings, keys, clock);
   items::RedisItemStore items(redis, settings, keys);
   items::CardCache cards(items, settings.items_cache_bytes);
-  cards.heard(items::CardCache::Clock::time_point::max());
+  cards.heartbeat(items::CardCache::Clock::time_point::max());
   Inline recall(settings);
   feed::SmartFeed feed(store, recall, cards, settings, clock);
   std::vector<double> pages;

@@ -44,7 +44,7 @@ class Before final : public redis::Redis {
 // A worker whose cards are warm, and a reader with interests.
 struct Site {
   Site() {
-    cards.heard(items::CardCache::Clock::time_point::max());
+    cards.heartbeat(items::CardCache::Clock::time_point::max());
     for (int i = 0; i < kItems; ++i) {
       items::Item item;
       item.id = ItemId::trusted("item-" + std::to_string(i));

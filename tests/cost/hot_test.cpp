@@ -25,14 +25,14 @@ struct Counting {
   void track(const std::string& visitor, std::int64_t dwell, const std::string& event = {},
              const std::string& id = "a") {
     auto report = test::Fixture::track_event(id, visitor, dwell);
-    report.counted_as = report.visitor;
-    report.event = EventId::trusted(event);
+    report.attributed_to = report.visitor;
+    report.event_id = EventId::trusted(event);
     REQUIRE(redis::run_sync(hot.track(report)));
   }
   void view(const std::string& fingerprint, const std::string& event = {}) {
     auto seen = test::Fixture::view_event("a", fingerprint);
-    seen.counted_as = VisitorId::trusted(fingerprint);
-    seen.event = EventId::trusted(event);
+    seen.attributed_to = VisitorId::trusted(fingerprint);
+    seen.event_id = EventId::trusted(event);
     REQUIRE(redis::run_sync(hot.view(seen)));
   }
   void settle() { behind.flush(); }
@@ -106,7 +106,7 @@ TEST_CASE_METHOD(Counting, "what follows behind the replies", "[cost]") {
   INFO(added.text());
   CHECK(added.commands() == 102);
   // And what twenty items on a page of a feed add.
-  items::Shown shown(later, keys);
+  items::ImpressionCounter shown(later, keys);
   std::vector<ItemId> page;
   for (int i = 0; i < 20; ++i) page.push_back(ItemId::trusted("b" + std::to_string(i)));
   shown.add(page);
@@ -134,7 +134,7 @@ TEST_CASE_METHOD(Counting, "a list", "[cost]") {
     list.built_ms = wall_ms().count();
     hot.store_list(query, list);
     const Cost fresh = of([&] { list = read(); });
-    if (list.state == hot::CachedList::State::kFresh) expect(fresh, 5, 0);  // else the slice has just ended
+    if (list.freshness == hot::CachedList::Freshness::kFresh) expect(fresh, 5, 0);  // else the slice has just ended
   }
   SECTION("a page of a rank, which is read twice: members, dates") {
     expect(of([&] { REQUIRE(redis::run_sync(hot.rank_page(query, {}, 100))->items.size() == 1); }), 2, 0, 2);

@@ -22,7 +22,7 @@ class NoIndex final : public feed::Recall {
 struct Site {
   Site() {
     settings.recommend.trend_refresh = milliseconds(3'600'000);
-    cards.heard(items::CardCache::Clock::time_point::max());
+    cards.heartbeat(items::CardCache::Clock::time_point::max());
     for (int i = 0; i < 200; ++i) {
       items::Item item;
       item.id = ItemId::trusted("item-" + std::to_string(i));

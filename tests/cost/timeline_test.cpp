@@ -15,7 +15,7 @@ namespace {
 struct Site {
   static constexpr int kItems = 600;
   Site() {
-    cards.heard(items::CardCache::Clock::time_point::max());
+    cards.heartbeat(items::CardCache::Clock::time_point::max());
     settings.fanout.max_push_followers = 0;  // who has a follower is pulled
     std::vector<items::Item> all(kItems);
     for (int i = 0; i < kItems; ++i) {
@@ -82,7 +82,7 @@ TEST_CASE("a page of a timeline is a range, the marks, a count and the reader's 
   const auto below = site.page("discover", Direction::kUp, first.up);  // its cards are warm now
   check(site.costs.measure([&] { site.page("discover", Direction::kUp, first.up); }), 4, 1);
   check(site.costs.measure([&] { site.page("discover", Direction::kDown, below.up); }), 4, 1);
-  site.cards.forget_all();
+  site.cards.invalidate_all();
   check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 3 + 21, 2);
   const Cost idle = site.costs.measure([&] { site.page("discover", Direction::kFirst); });
   CHECK(idle.aof_bytes == 0);
@@ -109,7 +109,7 @@ TEST_CASE("in the channel of follows a page asks for the marks of who is pulled 
   site.timelines.emplace(site.costs.redis, site.costs.redis, site.later, site.cards, site.settings, site.keys,
                          milliseconds(3'600'000));
   const std::vector<ItemId> published(1, Site::item(550));
-  REQUIRE(redis::run_sync(site.cards.of(published)));
+  REQUIRE(redis::run_sync(site.cards.get(published)));
   // Who is pulled; marks and page; the outbox; the mark as it was, time, a push, the mark, and
   // marks and page again; that it was read.
   check(site.costs.measure([&] { site.page("follow", Direction::kFirst); }), 1 + 3 + 1 + (1 + 1 + 2 + 1 + 3) + 4,

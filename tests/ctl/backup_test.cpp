@@ -134,7 +134,7 @@ items::Item item_of_site(const std::string& id, const std::string& title) {
 // timelines.
 void use(Place& place) {
   items::RedisItemStore items(place.there, place.settings, place.keys(),
-                              items::RedisItemStore::Tell::kNobody);
+                              items::RedisItemStore::StreamPolicy::kSkip);
   ImmediateWriteQueue later(place.there);
   int events = 0;
   DeferredWork behind(later, place.settings, place.keys());

@@ -135,7 +135,7 @@ TEST_CASE("a key that is none of ours, of another type, or with a wrong TTL is a
     filled.finds(kinds::kNoTtl);
   }
   SECTION("a TTL") {
-    filled.run("EXPIRE", keys.partition(0).rank(hot::kByEngagement), "100");
+    filled.run("EXPIRE", keys.partition(0).rank(hot::kEngagementModel), "100");
     filled.finds(kinds::kTtl);
   }
 }
@@ -164,27 +164,27 @@ TEST_CASE("a place that is not what the counters give is a violation, once it ha
   Filled filled;
   const auto keys = filled.keys();
   SECTION("altered by hand in the last bits") {
-    filled.run("ZINCRBY", keys.partition(0).rank(hot::kByEngagement), "0.00000001", "1");
+    filled.run("ZINCRBY", keys.partition(0).rank(hot::kEngagementModel), "0.00000001", "1");
     filled.finds(kinds::kMisplaced);
   }
   SECTION("taken away") {
-    filled.run("ZREM", keys.partition(0).rank(hot::kByEngagement), "2");
+    filled.run("ZREM", keys.partition(0).rank(hot::kEngagementModel), "2");
     filled.finds(kinds::kMisplaced);
   }
   SECTION("of views") {
-    filled.run("ZINCRBY", keys.partition(0).rank(hot::kByViews), "1", "2");
+    filled.run("ZINCRBY", keys.partition(0).rank(hot::kViewsModel), "1", "2");
     filled.finds(kinds::kMisplaced);
   }
   SECTION("not if it may be under way") {
-    filled.run("ZINCRBY", keys.partition(0).rank(hot::kByEngagement), "1", "1");
+    filled.run("ZINCRBY", keys.partition(0).rank(hot::kEngagementModel), "1", "1");
     filled.run("HSET", keys.article("1"), "v", (unix_s(wall_now()) + 60) * 1'000'000);
     filled.check();
     CHECK(filled.findings.text().empty());
   }
   SECTION("nor if the rank is full of higher ones") {
     filled.settings.list.max_members = 1;
-    const bool first = *filled.stats("1").in(hot::kByEngagement).rank == 1;
-    filled.run("ZREM", keys.partition(0).rank(hot::kByEngagement), first ? "2" : "1");
+    const bool first = *filled.stats("1").position(hot::kEngagementModel).rank == 1;
+    filled.run("ZREM", keys.partition(0).rank(hot::kEngagementModel), first ? "2" : "1");
     filled.check();
     CHECK(filled.findings.count(kinds::kMisplaced) == 0);
   }
@@ -201,17 +201,17 @@ TEST_CASE("scores that are not finite or not positive, and ranks over their cap,
   Filled filled;
   const auto keys = filled.keys();
   SECTION("an infinite rank key") {
-    filled.run("ZADD", keys.partition(0).rank(hot::kByEngagement), "-inf", "2");
+    filled.run("ZADD", keys.partition(0).rank(hot::kEngagementModel), "-inf", "2");
     filled.check();
     CHECK(filled.findings.count(kinds::kBadScore) == 1);
   }
   SECTION("a rank key of the far future") {
-    filled.run("ZADD", keys.partition(0).rank(hot::kByEngagement), "100000", "2");
+    filled.run("ZADD", keys.partition(0).rank(hot::kEngagementModel), "100000", "2");
     filled.check();
     CHECK(filled.findings.count(kinds::kBadScore) == 1);
   }
   SECTION("an accumulated score of zero") {
-    filled.run("ZADD", keys.partition(0).rank(hot::kByViews), "0", "2");
+    filled.run("ZADD", keys.partition(0).rank(hot::kViewsModel), "0", "2");
     filled.check();
     CHECK(filled.findings.count(kinds::kBadScore) == 1);
   }
@@ -305,11 +305,11 @@ TEST_CASE("what expired things leave behind is stale, and swept", "[ctl]") {
   Filled filled;
   const auto keys = filled.keys();
   SECTION("a ranked item without counters") {
-    filled.run("ZADD", keys.partition(0).rank(hot::kByEngagement), "1", "gone");
+    filled.run("ZADD", keys.partition(0).rank(hot::kEngagementModel), "1", "gone");
     filled.sweeps(kinds::kNoCounters);
   }
   SECTION("a scored item without counters") {
-    filled.run("ZADD", keys.partition(0).rank(hot::kByViews), "1", "gone");
+    filled.run("ZADD", keys.partition(0).rank(hot::kViewsModel), "1", "gone");
     filled.sweeps(kinds::kNoCounters);
   }
   SECTION("a ranked item whose counters have expired") {
@@ -333,11 +333,11 @@ TEST_CASE("what expired things leave behind is stale, and swept", "[ctl]") {
     filled.sweeps(kinds::kOldHidden);
   }
   SECTION("the next rank of a rebuild that died") {
-    filled.run("ZADD", keys.partition(0).staging_rank(hot::kByEngagement), "1", "1");
+    filled.run("ZADD", keys.partition(0).staging_rank(hot::kEngagementModel), "1", "1");
     filled.sweeps(kinds::kOldRebuild);
   }
   SECTION("but not that of a rebuild that runs") {
-    filled.run("ZADD", keys.partition(0).staging_rank(hot::kByEngagement), "1", "1");
+    filled.run("ZADD", keys.partition(0).staging_rank(hot::kEngagementModel), "1", "1");
     filled.run("SET", keys.rank_rebuild_lock(), "1", "EX", "60");
     filled.check();
     CHECK(filled.findings.text().empty());
@@ -348,7 +348,7 @@ TEST_CASE("more keys and members than one page are all looked at, and all swept"
   Filled filled;
   redis::Pipeline pipeline;
   for (int i = 0; i < 2000; ++i) {
-    pipeline.add("ZADD", filled.keys().partition(0).rank(hot::kByEngagement), "1", "gone" + std::to_string(i));
+    pipeline.add("ZADD", filled.keys().partition(0).rank(hot::kEngagementModel), "1", "gone" + std::to_string(i));
     pipeline.add("SET", "unknown:" + std::to_string(i), "1");
   }
   REQUIRE(filled.redis.call(pipeline));

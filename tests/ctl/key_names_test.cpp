@@ -15,7 +15,7 @@ TEST_CASE("a key gives back the name it was built from, with any prefix", "[ctl]
     CHECK(plain(keys.article("a b")) == "hot:article:{a b}");
     CHECK(plain(keys.session("a", "s")) == "hot:session:{a}:s");
     CHECK(plain(keys.item("a")) == "item:{a}");
-    CHECK(plain(keys.partition(0).rank(hot::kByEngagement)) == "hot:rank");
+    CHECK(plain(keys.partition(0).rank(hot::kEngagementModel)) == "hot:rank");
     CHECK(plain(keys.partition(0).current_bucket(441345)) == "hot:current:441345");
     CHECK(plain(keys.partition(0).current_bucket_index()) == "hot:current:index");
     CHECK(plain(keys.partition(0).tagged_items("c++")) == "tag:c++");

@@ -52,7 +52,7 @@ class RegroupFixture : public Fixture {
     command("DEL", group.current_bucket(unix_s(old) / kHourSeconds));
     command("ZREM", group.current_bucket_index(), unix_s(old) / kHourSeconds);
     auto stranger = track_event("unknown", "v", 1000);
-    stranger.standing.network = "network";
+    stranger.admission.network = "network";
     settings.items_unknown = "count";
     track(stranger);
     record();

@@ -69,7 +69,7 @@ void compare(RandomItems& random, const Xapian::Database& database, const Recall
       {Xapian::Query(), false}};
   const UnixSeconds now = kNow - seconds{static_cast<std::int64_t>(random.below(3) * random.below(900000))};
   for (const auto& [terms, matches_only] : queries) {
-    const auto all = by_scoring_everything(database, terms, matches_only, decay, now);
+    const auto all = brute_force_search(database, terms, matches_only, decay, now);
     for (const std::size_t size :
          {std::size_t{1}, 1 + random.below(60), std::size_t{500}, std::size_t{5000}}) {
       const feed::Recalled recalled =
@@ -101,7 +101,7 @@ TEST_CASE("recall returns what scoring every item gives, whatever the items, the
     settings.search.index = folder / "index";
     std::vector<items::Item> items(200 + random.below(3000));
     for (items::Item& item : items) item = random.next();
-    write(settings, items);
+    write_index(settings, items);
     const auto source = feed::search_source(settings.search);
     for (int round = 0; round < 6; ++round) compare(random, source->current(), random_decay(random), counts);
   }
@@ -121,11 +121,11 @@ TEST_CASE("a strong old item is found behind many weak new ones, and only then",
     items.back().text = "one two three four five six seven eight nine ten";
   }
   items.push_back(item("strong", "rare gem jewel", kNow - 12 * kDay));
-  write(settings, items);
+  write_index(settings, items);
   feed::BlockingRecall recall(settings);
-  const auto best = ids(found(recall, {"common rare gem jewel", {}, kNow, 20}));
+  const auto best = ids(run_search(recall, {"common rare gem jewel", {}, kNow, 20}));
   CHECK(std::find(best.begin(), best.end(), "strong") != best.end());
-  const auto later = ids(found(recall, {"common rare gem jewel", {}, kNow + 60 * kDay, 20}));
+  const auto later = ids(run_search(recall, {"common rare gem jewel", {}, kNow + 60 * kDay, 20}));
   CHECK(later.size() == 20);
 }
 
@@ -138,14 +138,14 @@ TEST_CASE("equal scores stand by date, equal dates by id, both descending", "[se
   for (int i = 0; i < 300; ++i) {
     items.push_back(item("id" + std::to_string(i), "same words", kNow - seconds{(i % 10) * 3600}));
   }
-  write(settings, items);
+  write_index(settings, items);
   std::sort(items.begin(), items.end(), [](const items::Item& a, const items::Item& b) {
     return std::tie(a.published_at, a.id) > std::tie(b.published_at, b.id);
   });
   feed::BlockingRecall recall(settings);
   for (const std::size_t size : {1U, 7U, 45U, 299U, 300U, 301U}) {
     for (const std::string text : {"same words", ""}) {
-      const feed::Recalled recalled = found(recall, {text, {}, kNow, size});
+      const feed::Recalled recalled = run_search(recall, {text, {}, kNow, size});
       REQUIRE(recalled.candidates.size() == std::min<std::size_t>(size, 300));
       CHECK(recalled.exhausted == (size >= 300));
       for (std::size_t i = 0; i < recalled.candidates.size(); ++i) {
@@ -161,16 +161,16 @@ TEST_CASE("what is dated ahead is found from its date on, by words, by interests
   Settings settings;
   settings.search.index = folder / "index";
   const UnixSeconds date = kNow + 400 * kDay;
-  write(settings, {item("future", "sun", date), item("now", "sun", kNow), item("best", "sun sun", kNow),
+  write_index(settings, {item("future", "sun", date), item("now", "sun", kNow), item("best", "sun sun", kNow),
                    item("old", "sun", kNow - 5 * kDay)});
   feed::BlockingRecall recall(settings);
   using Ids = std::vector<std::string>;
-  CHECK(ids(found(recall, {"sun", {}, kNow, 10})) == Ids{"best", "now", "old"});
-  CHECK(ids(found(recall, {"", {}, kNow, 10})) == Ids{"now", "best", "old"});
-  CHECK(ids(found(recall, {"", {{ItemId::trusted("best")}}, kNow, 10})).size() == 3);
-  CHECK(found(recall, {"sun", {}, kNow, 10}).exhausted);
-  CHECK(ids(found(recall, {"sun", {}, date - seconds{1}, 10})).size() == 3);
-  CHECK(ids(found(recall, {"sun", {}, date, 10})).size() == 4);
-  CHECK(ids(found(recall, {"", {}, date, 10})).front() == "future");
-  CHECK(found(recall, {"sun", {}, kNow - 6 * kDay, 10}).candidates.empty());
+  CHECK(ids(run_search(recall, {"sun", {}, kNow, 10})) == Ids{"best", "now", "old"});
+  CHECK(ids(run_search(recall, {"", {}, kNow, 10})) == Ids{"now", "best", "old"});
+  CHECK(ids(run_search(recall, {"", {{ItemId::trusted("best")}}, kNow, 10})).size() == 3);
+  CHECK(run_search(recall, {"sun", {}, kNow, 10}).exhausted);
+  CHECK(ids(run_search(recall, {"sun", {}, date - seconds{1}, 10})).size() == 3);
+  CHECK(ids(run_search(recall, {"sun", {}, date, 10})).size() == 4);
+  CHECK(ids(run_search(recall, {"", {}, date, 10})).front() == "future");
+  CHECK(run_search(recall, {"sun", {}, kNow - 6 * kDay, 10}).candidates.empty());
 }

@@ -69,10 +69,10 @@ class FakeItems final : public FakeItemStore {
     for (const ItemId& id : ids) {
       items::ItemCard card;
       card.title = "title of " + id.str();
-      if (const auto date = dates.find(id); date != dates.end()) card.shown_from = date->second;
+      if (const auto date = dates.find(id); date != dates.end()) card.visible_from = date->second;
       if (const auto author = authors.find(id); author != authors.end()) card.author = author->second;
       if (const auto given = tags.find(id); given != tags.end()) card.tags = given->second;
-      if (hidden.contains(id)) card.shown_from = items::kNever;
+      if (hidden.contains(id)) card.visible_from = items::kNever;
       card.known = !unknown.contains(id);
       out.push_back(card);
     }

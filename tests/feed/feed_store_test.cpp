@@ -188,7 +188,7 @@ TEST_CASE("what is hot is read once a second, by a replay too", "[feed]") {
     REQUIRE(opened);
     return opened->hot;
   };
-  const auto rank = site.keys.partition(0).rank(hot::kByEngagement);
+  const auto rank = site.keys.partition(0).rank(hot::kEngagementModel);
   site.integer("ZADD", rank, 1, "i0");
   site.swap({}, range(50, 60), false, 3, "r.e.1");
   const auto replayed = redis::run_sync(store.open(site.page(3, "r.e.1"), false));

@@ -45,19 +45,19 @@ bool eventually(Condition done) {
 
 TEST_CASE_METHOD(Fixture, "Chinese and Japanese titles are found by any two characters of theirs",
                  "[search]") {
-  write(settings,
+  write_index(settings,
         {item("zh", "北京大学发布新研究"), item("ja", "東京タワーの夜景"), item("en", "Tower of London")});
-  CHECK(finds(settings, "大学") == Ids{"zh"});
-  CHECK(finds(settings, "学发") == Ids{"zh"});
-  CHECK(finds(settings, "東京") == Ids{"ja"});
-  CHECK(finds(settings, "夜景") == Ids{"ja"});
-  CHECK(finds(settings, "タワ") == Ids{"ja"});
-  CHECK(finds(settings, "tower") == Ids{"en"});
-  CHECK(finds(settings, "北夜").empty());
+  CHECK(search_ids(settings, "大学") == Ids{"zh"});
+  CHECK(search_ids(settings, "学发") == Ids{"zh"});
+  CHECK(search_ids(settings, "東京") == Ids{"ja"});
+  CHECK(search_ids(settings, "夜景") == Ids{"ja"});
+  CHECK(search_ids(settings, "タワ") == Ids{"ja"});
+  CHECK(search_ids(settings, "tower") == Ids{"en"});
+  CHECK(search_ids(settings, "北夜").empty());
 }
 
 TEST_CASE_METHOD(Fixture, "words of scripts with and without spaces may stand in turns", "[search]") {
-  write(settings, {item("price", "手机的价格"), item("phone", "iphone"), item("other", "fox")});
+  write_index(settings, {item("price", "手机的价格"), item("phone", "iphone"), item("other", "fox")});
   feed::BlockingRecall recall(settings);
   for (const char* text : {"手机 iphone 价格 2024", "工 a 学 iphone 手机", "手机\tiphone\n价格 (y"}) {
     INFO(text);
@@ -69,30 +69,30 @@ TEST_CASE_METHOD(Fixture, "words of scripts with and without spaces may stand in
 
 TEST_CASE_METHOD(Fixture, "words are alternatives, and phrases, + and - mean what they usually mean",
                  "[search]") {
-  write(settings,
+  write_index(settings,
         {item("ab", "red fox"), item("ba", "fox red"), item("a", "red hen"), item("b", "grey fox")});
-  CHECK(finds(settings, "red fox").size() == 4);
-  CHECK(finds(settings, "\"red fox\"") == Ids{"ab"});
-  CHECK(finds(settings, "fox -red") == Ids{"b"});
-  CHECK(finds(settings, "+hen fox") == Ids{"a"});
-  CHECK(finds(settings, "RED hen") == finds(settings, "red hen"));
+  CHECK(search_ids(settings, "red fox").size() == 4);
+  CHECK(search_ids(settings, "\"red fox\"") == Ids{"ab"});
+  CHECK(search_ids(settings, "fox -red") == Ids{"b"});
+  CHECK(search_ids(settings, "+hen fox") == Ids{"a"});
+  CHECK(search_ids(settings, "RED hen") == search_ids(settings, "red hen"));
 }
 
 TEST_CASE_METHOD(Fixture, "what is no syntax is plain text, wildcards and operators included", "[search]") {
-  write(settings, {item("a", "red fox"), item("b", "redder than redder"), item("c", "not or and near")});
+  write_index(settings, {item("a", "red fox"), item("b", "redder than redder"), item("c", "not or and near")});
   for (const char* text : {"red AND", "AND red", "(red", "red)", "\"red", "-", "+", "red NEAR/", "red XOR",
                            "red:", "\"", "-red fox \"", "red ~", "((((red", "red*"}) {
     feed::BlockingRecall recall(settings);
     INFO(text);
     CHECK(recall.search({text, {}, kNow, 10}).has_value());
   }
-  CHECK(finds(settings, "red*") == Ids{"a"});       // no expansion to "redder"
-  CHECK(finds(settings, "red AND c").size() == 2);  // "and" is a word of c
-  CHECK(finds(settings, "!?…").empty());
+  CHECK(search_ids(settings, "red*") == Ids{"a"});       // no expansion to "redder"
+  CHECK(search_ids(settings, "red AND c").size() == 2);  // "and" is a word of c
+  CHECK(search_ids(settings, "!?…").empty());
 }
 
 TEST_CASE_METHOD(Fixture, "a text longer than 512 bytes is refused by name", "[search]") {
-  write(settings, {item("a", "red fox")});
+  write_index(settings, {item("a", "red fox")});
   feed::BlockingRecall recall(settings);
   const auto refused = recall.search({std::string(513, 'x'), {}, kNow, 10});
   REQUIRE_FALSE(refused.has_value());
@@ -139,13 +139,13 @@ TEST_CASE_METHOD(Fixture, "a search that looks for phrases nearly everywhere end
     items.push_back(item("i" + std::to_string(i), "title", kNow - seconds{i * 60}));
     items.back().text = text;
   }
-  write(settings, items);
+  write_index(settings, items);
   const auto cost = [&] {
     feed::BlockingRecall recall(settings);
-    const auto began = search::thread_cpu();
+    const auto began = search::thread_cpu_time();
     const auto found = recall.search({"\"b a\"", {}, kNow, 500});
     if (!found) CHECK(found.error().reason == "recall_late");
-    return std::pair(search::thread_cpu() - began, found.has_value());
+    return std::pair(search::thread_cpu_time() - began, found.has_value());
   };
   settings.recall.budget = milliseconds(60000);
   const auto [whole, found] = cost();
@@ -162,7 +162,7 @@ TEST_CASE_METHOD(Fixture, "what was found before the budget was used up is given
   std::vector<items::Item> items;
   for (int i = 0; i < 20000; ++i)
     items.push_back(item("i" + std::to_string(i), "sun", kNow - seconds{i * 600}));
-  write(settings, items);
+  write_index(settings, items);
   settings.recall.budget = milliseconds(1);
   feed::BlockingRecall recall(settings);
   // All of them: no range ends the search early, and a millisecond is not enough.
@@ -179,7 +179,7 @@ TEST_CASE_METHOD(Fixture, "what was found before the budget was used up is given
 TEST_CASE_METHOD(Fixture, "no naughty string is an error or finds what does not have it", "[search]") {
   const auto list = shared_path("corpora/BLNS/blns.txt");
   if (!list) return;
-  write(settings, {item("a", "Quetzalcoatlus")});
+  write_index(settings, {item("a", "Quetzalcoatlus")});
   feed::BlockingRecall recall(settings);
   std::size_t tried = 0;
   std::string line;
@@ -191,7 +191,7 @@ TEST_CASE_METHOD(Fixture, "no naughty string is an error or finds what does not 
     const auto recalled = recall.search({line, {}, kNow, 10});
     REQUIRE(recalled.has_value());
     for (const std::string& id : ids(*recalled)) REQUIRE(id == "naughty");  // the line before, at most
-    write(settings, {item("naughty", line)});
+    write_index(settings, {item("naughty", line)});
     ++tried;
   }
   CHECK(tried > 400);
@@ -199,12 +199,12 @@ TEST_CASE_METHOD(Fixture, "no naughty string is an error or finds what does not 
 
 TEST_CASE_METHOD(Fixture, "interests bring their like first and everything else behind, newest first",
                  "[search]") {
-  write(settings,
+  write_index(settings,
         {item("liked", "deep sea fishing", kNow - 9 * kDay, {"sea"}),
          item("tag", "harbour news", kNow - kDay, {"sea"}), item("word", "fishing rods", kNow - 2 * kDay),
          item("new", "tax law", kNow), item("old", "tax law", kNow - 90 * kDay)});
   feed::BlockingRecall recall(settings);
-  const feed::Recalled recalled = found(recall, {{}, {{ItemId::trusted("liked"), 1.0}}, kNow, 10});
+  const feed::Recalled recalled = run_search(recall, {{}, {{ItemId::trusted("liked"), 1.0}}, kNow, 10});
   CHECK(recalled.exhausted);
   REQUIRE(recalled.candidates.size() == 5);
   CHECK(recalled.candidates[3].item.str() == "new");
@@ -215,12 +215,12 @@ TEST_CASE_METHOD(Fixture, "interests bring their like first and everything else 
 
 TEST_CASE_METHOD(Fixture, "without text or interests, or with unknown ones, the newest come first",
                  "[search]") {
-  write(settings, {item("old", "a", kNow - 9 * kDay), item("new", "b", kNow), item("mid", "c", kNow - kDay)});
+  write_index(settings, {item("old", "a", kNow - 9 * kDay), item("new", "b", kNow), item("mid", "c", kNow - kDay)});
   feed::BlockingRecall recall(settings);
-  CHECK(ids(found(recall, {{}, {}, kNow, 2})) == Ids{"new", "mid"});
-  CHECK(ids(found(recall, {{}, {{ItemId::trusted("nobody"), 1.0}}, kNow, 9})) == Ids{"new", "mid", "old"});
-  CHECK_FALSE(found(recall, {{}, {}, kNow, 2}).exhausted);
-  CHECK(found(recall, {{}, {}, kNow, 3}).exhausted);
+  CHECK(ids(run_search(recall, {{}, {}, kNow, 2})) == Ids{"new", "mid"});
+  CHECK(ids(run_search(recall, {{}, {{ItemId::trusted("nobody"), 1.0}}, kNow, 9})) == Ids{"new", "mid", "old"});
+  CHECK_FALSE(run_search(recall, {{}, {}, kNow, 2}).exhausted);
+  CHECK(run_search(recall, {{}, {}, kNow, 3}).exhausted);
 }
 
 TEST_CASE_METHOD(Fixture, "an absent index is away, an empty one empty", "[search]") {
@@ -230,32 +230,32 @@ TEST_CASE_METHOD(Fixture, "an absent index is away, an empty one empty", "[searc
   CHECK(nothing.error().code == ErrorCode::kUnavailable);
   CHECK(nothing.error().reason == "index_away");
   opened(settings);
-  const feed::Recalled recalled = found(recall, {"whale", {}, kNow, 10});
+  const feed::Recalled recalled = run_search(recall, {"whale", {}, kNow, 10});
   CHECK(recalled.candidates.empty());
   CHECK(recalled.exhausted);
 }
 
 TEST_CASE_METHOD(Fixture, "a new item is found once it is committed, by a searcher that was there before",
                  "[search]") {
-  write(settings, {item("a", "whale")});
+  write_index(settings, {item("a", "whale")});
   feed::BlockingRecall recall(settings);
-  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 1);
-  write(settings,
+  CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 1);
+  write_index(settings,
         {item("b", "whale"), item("c", "whale", kNow - 200 * kDay)});  // the latter in a new partition
-  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 3);
-  write(settings, {item("d", "whale")});  // the partitions stay as they are
-  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 4);
+  CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 3);
+  write_index(settings, {item("d", "whale")});  // the partitions stay as they are
+  CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 4);
 }
 
 TEST_CASE_METHOD(
     Fixture, "what is like an item is found once the item is committed, also when it was asked for before",
     "[search]") {
-  write(settings, {item("like", "news", kNow, {"sea"})});
+  write_index(settings, {item("like", "news", kNow, {"sea"})});
   feed::BlockingRecall recall(settings);
   const feed::RecallQuery query{{}, {{ItemId::trusted("late"), 1.0}}, kNow, 10};
-  CHECK(found(recall, query).candidates.front().score == 0);
-  write(settings, {item("late", "harbour", kNow, {"sea"})});
-  CHECK(found(recall, query).candidates.front().score > 0);
+  CHECK(run_search(recall, query).candidates.front().score == 0);
+  write_index(settings, {item("late", "harbour", kNow, {"sea"})});
+  CHECK(run_search(recall, query).candidates.front().score > 0);
 }
 
 // What the recorder's pause between commits rests on (recorder::kIndexPause): two commits are one
@@ -264,7 +264,7 @@ TEST_CASE_METHOD(Fixture, "a search that began with the newest commit outlives t
   RandomItems random(7);
   std::vector<items::Item> items(3000);
   for (items::Item& each : items) each = random.next();
-  write(settings, items);
+  write_index(settings, items);
   const auto read_all = [](Xapian::Database& database) {
     Xapian::Enquire enquire(database);
     enquire.set_query(Xapian::Query::MatchAll);
@@ -279,7 +279,7 @@ TEST_CASE_METHOD(Fixture, "a search that began with the newest commit outlives t
   };
   const auto rewrite = [&] {
     for (items::Item& each : items) each.title += " again";
-    write(settings, items);
+    write_index(settings, items);
   };
   const auto source = feed::search_source(settings.search);
   Xapian::Database& begun = source->current();
@@ -296,7 +296,7 @@ TEST_CASE_METHOD(Fixture, "searches go on while the writer commits, moves and me
   std::vector<items::Item> items(300);
   for (items::Item& each : items) each = random.next();
   items.push_back(item("constant", "constant"));
-  write(settings, items);
+  write_index(settings, items);
   std::atomic<bool> stop{false};
   std::thread writer([&] {
     auto index = search::SearchIndex::open(settings.search);
@@ -322,13 +322,13 @@ TEST_CASE_METHOD(Fixture, "searches go on while the writer commits, moves and me
 }
 
 TEST_CASE_METHOD(Fixture, "a match whose values are gone fails its search and no more", "[search]") {
-  write(settings, {item("a", "whale")});
+  write_index(settings, {item("a", "whale")});
   feed::BlockingRecall recall(settings);
-  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 1);
+  CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 1);
   const search::IndexFolder index(settings.search.index);
   for (const std::string& key : {std::string(), std::string("short")}) {
     {
-      Xapian::WritableDatabase partition(index.path_of(index.partitions()->front()), Xapian::DB_OPEN);
+      Xapian::WritableDatabase partition(index.path_of(index.slices()->front()), Xapian::DB_OPEN);
       Xapian::Document torn = partition.get_document(1);
       torn.add_value(search::kOrderSlot, key);
       partition.replace_document(1, torn);
@@ -346,43 +346,43 @@ TEST_CASE_METHOD(Fixture, "a match whose values are gone fails its search and no
 TEST_CASE_METHOD(Fixture, "a rebuild is searched around, swaps in at once and lets the writer go on",
                  "[search]") {
   const auto index = opened(settings);
-  for (int i = 0; i < 50; ++i) ok(index->put(item("old" + std::to_string(i), "whale", kNow - i * kDay)));
-  ok(index->commit());
+  for (int i = 0; i < 50; ++i) require_ok(index->put(item("old" + std::to_string(i), "whale", kNow - i * kDay)));
+  require_ok(index->commit());
   feed::BlockingRecall recall(settings);
-  CHECK(found(recall, {"whale", {}, kNow, 100}).candidates.size() == 50);
+  CHECK(run_search(recall, {"whale", {}, kNow, 100}).candidates.size() == 50);
   {
     auto rebuild = search::IndexRebuild::start(settings.search);
     REQUIRE(rebuild.has_value());
     CHECK(search::IndexRebuild::start(settings.search).error().reason == "index_locked");
     for (int i = 0; i < 20; ++i)
-      ok((*rebuild)->put(item("new" + std::to_string(i), "whale", kNow - i * kDay)));
+      require_ok((*rebuild)->put(item("new" + std::to_string(i), "whale", kNow - i * kDay)));
     items::Item hidden = item("hidden", "whale");
     hidden.hidden = true;
-    ok((*rebuild)->put(hidden));
+    require_ok((*rebuild)->put(hidden));
     CHECK((*rebuild)->documents() == 20);
     CHECK(index->put(item("late", "whale")).error().reason == "index_locked");
-    CHECK(found(recall, {"whale", {}, kNow, 100}).candidates.size() == 50);
-    ok((*rebuild)->finish());
+    CHECK(run_search(recall, {"whale", {}, kNow, 100}).candidates.size() == 50);
+    require_ok((*rebuild)->finish());
   }
-  CHECK(eventually([&] { return found(recall, {"whale", {}, kNow, 100}).candidates.size() == 20; }));
-  ok(index->put(item("late", "whale")));
-  ok(index->commit());
+  CHECK(eventually([&] { return run_search(recall, {"whale", {}, kNow, 100}).candidates.size() == 20; }));
+  require_ok(index->put(item("late", "whale")));
+  require_ok(index->commit());
   CHECK(index->documents() == 21);
-  CHECK(eventually([&] { return found(recall, {"whale", {}, kNow, 100}).candidates.size() == 21; }));
-  CHECK(folders(settings) == search::IndexFolder(settings.search.index).partitions()->size());
+  CHECK(eventually([&] { return run_search(recall, {"whale", {}, kNow, 100}).candidates.size() == 21; }));
+  CHECK(folders(settings) == search::IndexFolder(settings.search.index).slices()->size());
 }
 
 TEST_CASE_METHOD(Fixture, "a rebuild that is given up leaves the old index", "[search]") {
-  write(settings, {item("a", "whale")});
+  write_index(settings, {item("a", "whale")});
   {
     auto rebuild = search::IndexRebuild::start(settings.search);
-    ok((*rebuild)->put(item("b", "whale")));
+    require_ok((*rebuild)->put(item("b", "whale")));
     CHECK(folders(settings) == 2);
   }
   CHECK(folders(settings) == 1);
-  CHECK(finds(settings, "whale") == Ids{"a"});
-  write(settings, {item("c", "whale")});
-  CHECK(finds(settings, "whale").size() == 2);
+  CHECK(search_ids(settings, "whale") == Ids{"a"});
+  write_index(settings, {item("c", "whale")});
+  CHECK(search_ids(settings, "whale").size() == 2);
 }
 
 TEST_CASE("the newest items are good from their moment on, and for that alone when more are dated ahead",
@@ -414,7 +414,7 @@ TEST_CASE("what is newest is remembered, and for no longer than it is true", "[s
   };
   std::vector<items::Item> known(300);
   for (items::Item& each : known) each = next();
-  write(settings, known);
+  write_index(settings, known);
   const auto index = opened(settings);
   feed::BlockingRecall recall(settings);
   UnixSeconds now = kNow;
@@ -424,10 +424,10 @@ TEST_CASE("what is newest is remembered, and for no longer than it is true", "[s
       case 0:
         known.push_back(next());
         if (ahead && random.below(2) == 0) known.back().published_at = now + step();
-        ok(index->put(known.back()));
+        require_ok(index->put(known.back()));
         break;
       case 1:
-        ok(index->remove(known[random.below(known.size())].id));
+        require_ok(index->remove(known[random.below(known.size())].id));
         break;
       case 2:
         now += step();
@@ -438,10 +438,10 @@ TEST_CASE("what is newest is remembered, and for no longer than it is true", "[s
       default:
         break;
     }
-    ok(index->commit());
+    require_ok(index->commit());
     const feed::RecallQuery query{{}, {}, now, 1 + random.below(400)};
     feed::BlockingRecall fresh(settings);
-    const feed::Recalled got = found(recall, query), is = found(fresh, query);
+    const feed::Recalled got = run_search(recall, query), is = run_search(fresh, query);
     INFO("round " << round << ", size " << query.size);
     REQUIRE(ids(got) == ids(is));
     REQUIRE(got.exhausted == is.exhausted);
@@ -455,7 +455,7 @@ TEST_CASE("who has interests gets the same with the newest remembered", "[search
   RandomItems random(12);
   std::vector<items::Item> items(400);
   for (items::Item& each : items) each = random.next();
-  write(settings, items);
+  write_index(settings, items);
   const auto source = feed::search_source(settings.search);
   const feed::GaussDecay decay(settings.recall);
   feed::NewestItems newest;

@@ -30,7 +30,7 @@ struct Site {
   feed::FeedPage ask(feed::FeedAction action, std::size_t limit = 5, std::string request = {},
                      std::string query = {}) {
     const feed::FeedRequest asked{kReader, std::move(request), std::move(query), limit, action};
-    auto page = now(feed().page(asked));
+    auto page = run_ready(feed().page(asked));
     REQUIRE(page);
     return *page;
   }
@@ -38,7 +38,7 @@ struct Site {
   feed::FeedPage load_more(std::size_t limit = 5) { return ask(feed::FeedAction::kLoadMore, limit); }
   std::optional<std::size_t> peek(std::size_t limit = 5) {
     const feed::FeedRequest asked{kReader, {}, {}, limit, feed::FeedAction::kPeek};
-    auto count = now(feed().peek(asked));
+    auto count = run_ready(feed().peek(asked));
     REQUIRE(count);
     return *count;
   }
@@ -145,7 +145,7 @@ TEST_CASE("an item hidden after it was buffered is replaced and may come again",
   Site site;
   site.refresh();
   site.items.hidden = {item(5)};
-  site.cards.forget(item(5));
+  site.cards.invalidate(item(5));
   CHECK(ids(site.load_more(3)) == range(6, 9));
   CHECK(site.store.withdrawn == std::set<ItemId>{item(5)});
   for (const ItemId& id : site.store.recorded) CHECK(id != item(5));
@@ -222,7 +222,7 @@ TEST_CASE("where nothing may be kept a feed without an index has what is new and
   site.store.seen_items = {item(0)};
   for (int times = 0; times < 2; ++times) {
     const feed::FeedRequest asked{kReader, "again", {}, 3, feed::FeedAction::kRefresh, {}, false};
-    const auto page = now(site.feed().page(asked));
+    const auto page = run_ready(site.feed().page(asked));
     REQUIRE(page);
     CHECK(ids(*page) == range(1, 4));
     CHECK((page->degraded == Dependency::kIndex && page->generation == 0));
@@ -246,7 +246,7 @@ TEST_CASE("too many unrecorded impressions are an error, not a degraded page", "
   Site site;
   site.store.full = true;
   const feed::FeedRequest asked{kReader, {}, {}, 5};
-  const auto page = now(site.feed().page(asked));
+  const auto page = run_ready(site.feed().page(asked));
   REQUIRE_FALSE(page);
   CHECK(page.error().reason == "too_many_pending");
 }
@@ -326,7 +326,7 @@ TEST_CASE("where nothing may be kept a refresh shows the best unseen, and is the
   site.store.seen_items = {item(0)};
   const feed::FeedRequest asked{kReader, "again", {}, 3, feed::FeedAction::kRefresh, {}, false};
   for (int times = 0; times < 2; ++times) {
-    const auto page = now(site.feed().page(asked));
+    const auto page = run_ready(site.feed().page(asked));
     REQUIRE(page);
     CHECK(ids(*page) == std::vector<ItemId>{item(1), item(3), item(4)});
     CHECK((page->degraded && !page->exhausted && page->generation == 0));
@@ -339,11 +339,11 @@ TEST_CASE("where nothing may be kept a refresh shows the best unseen, and is the
 TEST_CASE("where nothing may be kept load_more goes on in the buffer and makes none", "[feed]") {
   Site site;
   const feed::FeedRequest asked{kReader, {}, {}, 5, feed::FeedAction::kLoadMore, {}, false};
-  const auto none = now(site.feed().page(asked));
+  const auto none = run_ready(site.feed().page(asked));
   REQUIRE(none);
   CHECK((none->items.empty() && none->degraded && !none->exhausted && site.store.generation == 0));
   site.refresh();
-  const auto page = now(site.feed().page(asked));
+  const auto page = run_ready(site.feed().page(asked));
   REQUIRE(page);
   CHECK(ids(*page) == range(5, 10));
   CHECK_FALSE(page->degraded);
@@ -393,7 +393,7 @@ TEST_CASE("each item of a feed says why it is there, in the reader's own terms",
   }
   SECTION("a glance") {
     const feed::FeedRequest asked{kReader, {}, {}, 7, feed::FeedAction::kRefresh, {}, false};
-    CHECK(reasons(now(site.feed().page(asked)).value()) == wanted);
+    CHECK(reasons(run_ready(site.feed().page(asked)).value()) == wanted);
   }
   SECTION("what is hidden is not named") {
     site.items.hidden = {item(51)};

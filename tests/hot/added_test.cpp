@@ -12,47 +12,47 @@ namespace {
 
 constexpr std::string_view kFraud = "fraud";
 
-struct Purging : Fixture {
+struct RevertFixture : Fixture {
   static hot::TrackEvent report(const std::string& id, const std::string& visitor, std::int64_t dwell_ms,
                                 const std::string& session = {}) {
     hot::TrackEvent out = Fixture::track_event(id, visitor, dwell_ms, session);
-    out.counted_as = out.visitor;
+    out.attributed_to = out.visitor;
     return out;
   }
   static hot::ViewEvent seen(const std::string& id, const std::string& visitor,
                              const std::string& fingerprint = {}) {
     hot::ViewEvent out = Fixture::view_event(id, fingerprint.empty() ? visitor : fingerprint);
-    out.counted_as = VisitorId::trusted(visitor);
+    out.attributed_to = VisitorId::trusted(visitor);
     return out;
   }
-  std::vector<hot::AddedTo> added(std::string_view visitor = kFraud) {
-    auto out = run_sync(hot::added_by(redis, keys(), visitor));
+  std::vector<hot::ItemContribution> contributions(std::string_view visitor = kFraud) {
+    auto out = run_sync(hot::read_contributions(redis, keys(), visitor));
     REQUIRE(out);
     return *out;
   }
-  std::vector<hot::AddedTo> purge(const std::vector<hot::AddedTo>& of) {
+  std::vector<hot::ItemContribution> revert(const std::vector<hot::ItemContribution>& contributions) {
     std::vector<ItemId> ids;
-    for (const hot::AddedTo& each : of) ids.push_back(each.item);
-    auto out = run_sync(hot::take_back(redis, settings, keys(), kFraud, ids));
+    for (const hot::ItemContribution& each : contributions) ids.push_back(each.item);
+    auto out = run_sync(hot::revert_contributions(redis, settings, keys(), kFraud, ids));
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
     return *out;
   }
-  std::vector<hot::AddedTo> purge() { return purge(added()); }
+  std::vector<hot::ItemContribution> revert() { return revert(contributions()); }
 };
 
 // Both as they should be if neither had ever seen the fraud.
-void expect_alike(Purging& f, const std::string& purged, const std::string& clean) {
-  const hot::ItemStats is = f.stats(purged), should_be = f.stats(clean);
+void check_same_stats(RevertFixture& f, const std::string& purged, const std::string& clean) {
+  const hot::ItemStats actual = f.stats(purged), reference = f.stats(clean);
   INFO(purged);
-  CHECK(is.pv == should_be.pv);
-  CHECK(is.uv == should_be.uv);
-  CHECK(is.dwell_sum_ms == should_be.dwell_sum_ms);
-  CHECK(is.dwell_count == should_be.dwell_count);
-  CHECK(is.views_pv == should_be.views_pv);
-  CHECK(is.views_total == Approx(should_be.views_total));
+  CHECK(actual.pv == reference.pv);
+  CHECK(actual.uv == reference.uv);
+  CHECK(actual.dwell_sum_ms == reference.dwell_sum_ms);
+  CHECK(actual.dwell_count == reference.dwell_count);
+  CHECK(actual.views_pv == reference.views_pv);
+  CHECK(actual.views_total == Approx(reference.views_total));
   for (const hot::Model& model : hot::kModels) {
-    const auto place = is.in(model).place, expected = should_be.in(model).place;
+    const auto place = actual.position(model).score, expected = reference.position(model).score;
     CHECK(place.has_value() == expected.has_value());
     // Of views: the two were viewed at slightly different ages.
     if (place && expected)
@@ -64,10 +64,10 @@ void expect_alike(Purging& f, const std::string& purged, const std::string& clea
 }
 
 // A connection that ends at a step: before the commands are sent, or before their replies come.
-struct Ending final : redis::Redis {
-  Ending(redis::Redis& inner, int steps, bool sent) : inner_(inner), left_(steps), sent_(sent) {}
+struct FailingRedis final : redis::Redis {
+  FailingRedis(redis::Redis& inner, int steps, bool sent) : inner_(inner), remaining_(steps), sent_(sent) {}
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
-    if (left_-- > 0) {
+    if (remaining_-- > 0) {
       auto replies = co_await inner_.run(pipeline);
       co_return replies;
     }
@@ -78,13 +78,13 @@ struct Ending final : redis::Redis {
 
  private:
   redis::Redis& inner_;
-  int left_;
+  int remaining_;
   const bool sent_;
 };
 
 }  // namespace
 
-TEST_CASE_METHOD(Purging, "it is remembered what a visitor added, to each article", "[added]") {
+TEST_CASE_METHOD(RevertFixture, "it is remembered what a visitor added, to each article", "[added]") {
   track(report("a", "fraud", 1000, "s1"));
   track(report("a", "fraud", 5000, "s1"));
   track(report("a", "fraud", 2000, "s1"));  // less than before: it added nothing
@@ -93,25 +93,25 @@ TEST_CASE_METHOD(Purging, "it is remembered what a visitor added, to each articl
   track(report("a", "somebody", 9000));
   CHECK(view(seen("b", "fraud")).first_today);
   CHECK(view(seen("b", "fraud")).dedup);
-  const auto found = added();
+  const auto found = contributions();
   REQUIRE(found.size() == 2);
   CHECK(found[0].item.view() == "a");
-  CHECK(found[0].added.pv == 2);
-  CHECK(found[0].added.uv == 1);
-  CHECK(found[0].added.dwell_ms == 5700);
-  CHECK(found[0].added.views == 0);
+  CHECK(found[0].contribution.pv == 2);
+  CHECK(found[0].contribution.uv == 1);
+  CHECK(found[0].contribution.dwell_ms == 5700);
+  CHECK(found[0].contribution.views == 0);
   CHECK(found[1].item.view() == "b");
-  CHECK(found[1].added.pv == 1);
-  CHECK(found[1].added.dwell_ms == 0);
-  CHECK(found[1].added.views == 1);
-  CHECK(found[1].added.first_views == 1);
-  CHECK(found[1].added.views_score == Approx(*score(keys().partition(0).rank(hot::kByViews), "b")));
-  CHECK(added("somebody").size() == 1);
-  CHECK(added("nobody").empty());
+  CHECK(found[1].contribution.pv == 1);
+  CHECK(found[1].contribution.dwell_ms == 0);
+  CHECK(found[1].contribution.views == 1);
+  CHECK(found[1].contribution.first_views == 1);
+  CHECK(found[1].contribution.views_score == Approx(*score(keys().partition(0).rank(hot::kViewsModel), "b")));
+  CHECK(contributions("somebody").size() == 1);
+  CHECK(contributions("nobody").empty());
   CHECK(ttl(keys().contributions("fraud")) > 86400 - 10);
 }
 
-TEST_CASE_METHOD(Purging, "a purge leaves the counters as if the visitor had never come", "[added]") {
+TEST_CASE_METHOD(RevertFixture, "a purge leaves the counters as if the visitor had never come", "[added]") {
   const unsigned seed = std::random_device{}();
   INFO("seed " << seed);
   std::mt19937 dice(seed);
@@ -137,42 +137,42 @@ TEST_CASE_METHOD(Purging, "a purge leaves the counters as if the visitor had nev
       if (!fraud) view(seen(id + "-clean", who, session));
     }
   }
-  const auto planned = added();
-  const auto done = purge();
+  const auto planned = contributions();
+  const auto done = revert();
   REQUIRE(done.size() == planned.size());
   for (std::size_t i = 0; i < done.size(); ++i) {
     CHECK(done[i].item == planned[i].item);
-    CHECK(done[i].added.pv == planned[i].added.pv);
-    CHECK(done[i].added.dwell_ms == planned[i].added.dwell_ms);
-    CHECK(done[i].added.views_score == planned[i].added.views_score);
+    CHECK(done[i].contribution.pv == planned[i].contribution.pv);
+    CHECK(done[i].contribution.dwell_ms == planned[i].contribution.dwell_ms);
+    CHECK(done[i].contribution.views_score == planned[i].contribution.views_score);
   }
-  for (const std::string& id : ids) expect_alike(*this, id, id + "-clean");
+  for (const std::string& id : ids) check_same_stats(*this, id, id + "-clean");
   CHECK(command("HKEYS", keys().contributions("fraud")).size() == 1);  // the names of batches
   CHECK_FALSE(exists(keys().uv_hll("d")));
   CHECK(field("d", "pv").empty());
   CHECK(field("d", "views").empty());
 }
 
-TEST_CASE_METHOD(Purging, "a purge that is repeated takes nothing, nor does one of who added nothing",
+TEST_CASE_METHOD(RevertFixture, "a purge that is repeated takes nothing, nor does one of who added nothing",
                  "[added]") {
   for (const char* who : {"fraud", "somebody"}) {
     track(report("a", who, 1000));
     view(seen("a", who));
   }
-  const auto planned = added();
-  purge();
+  const auto planned = contributions();
+  revert();
   const hot::ItemStats after = stats("a");
   CHECK(after.pv == 1);
-  for (const hot::AddedTo& each : purge(planned)) CHECK(each.added.pv + each.added.views == 0);
+  for (const hot::ItemContribution& each : revert(planned)) CHECK(each.contribution.pv + each.contribution.views == 0);
   CHECK(stats("a").pv == 1);
   CHECK(stats("a").uv == 1);
   CHECK(stats("a").views_pv == 1);
   CHECK(stats("a").dwell_sum_ms == 1000);
-  CHECK(*rank_score("a") == *after.in(hot::kByEngagement).place);
-  CHECK(purge({}).empty());
+  CHECK(*rank_score("a") == *after.position(hot::kEngagementModel).score);
+  CHECK(revert({}).empty());
 }
 
-TEST_CASE_METHOD(Purging, "a purge that ends at any step is gone on with, and takes nothing twice",
+TEST_CASE_METHOD(RevertFixture, "a purge that ends at any step is gone on with, and takes nothing twice",
                  "[added]") {
   const bool sent = GENERATE(false, true);
   for (int steps = 0;; ++steps) {
@@ -187,60 +187,60 @@ TEST_CASE_METHOD(Purging, "a purge that ends at any step is gone on with, and ta
       track(report("a-clean", who, 1000));
       view(seen("a-clean", who));
     }
-    Ending ending(redis, steps, sent);
+    FailingRedis ending(redis, steps, sent);
     const std::vector<ItemId> which{ItemId::trusted("a")};
-    const bool done = run_sync(hot::take_back(ending, settings, keys(), kFraud, which)).has_value();
+    const bool done = run_sync(hot::revert_contributions(ending, settings, keys(), kFraud, which)).has_value();
     // Whoever looks finds what is still to be taken back, and others may be purged meanwhile.
-    REQUIRE(run_sync(hot::take_back(redis, settings, keys(), "fraud2", which)));
+    REQUIRE(run_sync(hot::revert_contributions(redis, settings, keys(), "fraud2", which)));
     track(report("a", "fraud", 3000, "later"));
-    CHECK(added().size() == 1);
-    purge();
-    expect_alike(*this, "a", "a-clean");
-    CHECK(added().empty());
+    CHECK(contributions().size() == 1);
+    revert();
+    check_same_stats(*this, "a", "a-clean");
+    CHECK(contributions().empty());
     CHECK(command("HKEYS", keys().contributions(kFraud)).size() == 1);  // the names of batches
     if (done) break;
     REQUIRE(steps < 20);
   }
 }
 
-TEST_CASE_METHOD(Purging, "two visitors are purged one after the other", "[added]") {
+TEST_CASE_METHOD(RevertFixture, "two visitors are purged one after the other", "[added]") {
   for (const char* who : {"fraud", "another", "x", "y"}) track(report("a", who, 1000));
-  purge();
+  revert();
   CHECK(stats("a").uv == 3);
-  REQUIRE(run_sync(hot::take_back(redis, settings, keys(), "another", {ItemId::trusted("a")})));
+  REQUIRE(run_sync(hot::revert_contributions(redis, settings, keys(), "another", {ItemId::trusted("a")})));
   CHECK(stats("a").uv == 2);
   CHECK(stats("a").pv == 2);
 }
 
-TEST_CASE_METHOD(Purging, "what is added after a purge counts, and is remembered anew", "[added]") {
+TEST_CASE_METHOD(RevertFixture, "what is added after a purge counts, and is remembered anew", "[added]") {
   track(report("a", "somebody", 1000));
   track(report("a", "fraud", 1000));
-  purge();
+  revert();
   const auto again = track(report("a", "fraud", 4000));  // the session goes on: only what is more
   CHECK(again.pv == 1);
   CHECK(stats("a").dwell_sum_ms == 1000 + 3000);
   CHECK(track(report("a", "fraud", 50, "another")).pv == 2);
   // The HyperLogLog knows the visitor still.
   CHECK(stats("a").uv == 1);
-  const auto found = added();
+  const auto found = contributions();
   REQUIRE(found.size() == 1);
-  CHECK(found[0].added.pv == 1);
-  CHECK(found[0].added.uv == 0);
-  CHECK(found[0].added.dwell_ms == 3050);
+  CHECK(found[0].contribution.pv == 1);
+  CHECK(found[0].contribution.uv == 0);
+  CHECK(found[0].contribution.dwell_ms == 3050);
 }
 
-TEST_CASE_METHOD(Purging, "visitors that were taken back stay so when the item is written or ranked anew",
+TEST_CASE_METHOD(RevertFixture, "visitors that were taken back stay so when the item is written or ranked anew",
                  "[added]") {
   put(item("a", wall_now() - seconds{3600}));
   for (const char* who : {"fraud", "x", "y"}) track(report("a", who, 1000));
   CHECK(stats("a").uv == 3);
-  purge();
+  revert();
   const double z = *rank_score("a");
   CHECK(stats("a").uv == 2);
   put(item("a", wall_now() - seconds{3600}));
   CHECK(stats("a").uv == 2);
   CHECK(*rank_score("a") == Approx(z).margin(1e-4));
-  REQUIRE(run_sync(hot::rebuild_rank(redis, settings, keys())));
+  REQUIRE(run_sync(hot::rebuild_ranks(redis, settings, keys())));
   CHECK(*rank_score("a") == Approx(z).margin(1e-4));
   CHECK(track(report("a", "z", 1000)).uv == 3);
   remove("a");
@@ -248,11 +248,11 @@ TEST_CASE_METHOD(Purging, "visitors that were taken back stay so when the item i
   CHECK(stats("a").uv == 3);
 }
 
-TEST_CASE_METHOD(Purging, "visitors that were taken back are forgotten with the counters", "[added]") {
+TEST_CASE_METHOD(RevertFixture, "visitors that were taken back are forgotten with the counters", "[added]") {
   put(item("a", wall_now() - seconds{3600}));
   track(report("a", "fraud", 1000));
   track(report("a", "x", 1000));
-  purge();
+  revert();
   CHECK(field("a", "uv_correction") == "1");
   command("HSET", keys().article("a"), "renewed", unix_s(now()) - 31 * 86400);
   CHECK(stats("a").uv == 0);
@@ -261,7 +261,7 @@ TEST_CASE_METHOD(Purging, "visitors that were taken back are forgotten with the 
   CHECK(track(report("a", "z", 1000)).uv == 2);
 }
 
-TEST_CASE_METHOD(Purging, "a hidden item and one whose counters expired are purged without a place in a rank",
+TEST_CASE_METHOD(RevertFixture, "a hidden item and one whose counters expired are purged without a place in a rank",
                  "[added]") {
   put(item("a", wall_now() - seconds{3600}));
   for (const char* who : {"fraud", "x"}) {
@@ -274,43 +274,43 @@ TEST_CASE_METHOD(Purging, "a hidden item and one whose counters expired are purg
   hidden.hidden = true;
   put(hidden);
   command("HSET", keys().article("b"), "renewed", unix_s(now()) - 31 * 86400);
-  CHECK(purge().size() == 2);
+  CHECK(revert().size() == 2);
   CHECK(stats("a").pv == 1);
   CHECK(stats("a").views_pv == 1);
   CHECK_FALSE(rank_score("a"));
-  CHECK_FALSE(rank_score("a", hot::kByViews));
+  CHECK_FALSE(rank_score("a", hot::kViewsModel));
   CHECK(stats("b").pv == 0);
   CHECK_FALSE(rank_score("b"));
   CHECK(stats("b").views_pv == 1);
 }
 
-TEST_CASE_METHOD(Purging, "an event that comes twice is remembered once, one that waited in a spool too",
+TEST_CASE_METHOD(RevertFixture, "an event that comes twice is remembered once, one that waited in a spool too",
                  "[added]") {
   auto event = report("a", "fraud", 1000);
-  event.event = EventId::trusted("e1");
+  event.event_id = EventId::trusted("e1");
   track(event);
   track(event);
   auto viewed = seen("a", "fraud");
-  viewed.event = EventId::trusted("e2");
+  viewed.event_id = EventId::trusted("e2");
   view(viewed);
   view(viewed);
   auto late = report("b", "fraud", 500);
   auto late_view = seen("b", "fraud");
-  late.event = late_view.event = EventId::trusted("e3");
-  late.at = late_view.at = now() - seconds{60};
+  late.event_id = late_view.event_id = EventId::trusted("e3");
+  late.occurred_at = late_view.occurred_at = now() - seconds{60};
   for (int i = 0; i < 2; ++i) {
     track(late);
     view(late_view);
   }
-  const auto found = added();
+  const auto found = contributions();
   REQUIRE(found.size() == 2);
-  for (const hot::AddedTo& each : found) {
-    CHECK(each.added.pv == 1);
-    CHECK(each.added.views == 1);
+  for (const hot::ItemContribution& each : found) {
+    CHECK(each.contribution.pv == 1);
+    CHECK(each.contribution.views == 1);
   }
 }
 
-TEST_CASE_METHOD(Purging, "what is written twice, as when a reply was lost, is remembered once", "[added]") {
+TEST_CASE_METHOD(RevertFixture, "what is written twice, as when a reply was lost, is remembered once", "[added]") {
   write_queue.hold = true;
   track(report("a", "fraud", 1000));
   track(report("b", "fraud", 1000));
@@ -319,52 +319,52 @@ TEST_CASE_METHOD(Purging, "what is written twice, as when a reply was lost, is r
   write_queue.run(held);
   track(report("a", "fraud", 3000));
   write_queue.run(held);
-  const auto found = added();
+  const auto found = contributions();
   REQUIRE(found.size() == 2);
-  for (const hot::AddedTo& each : found) {
-    CHECK(each.added.pv == 1);
-    CHECK(each.added.uv == 1);
-    CHECK(each.added.dwell_ms == (each.item.view() == "a" ? 3000 : 1000));
+  for (const hot::ItemContribution& each : found) {
+    CHECK(each.contribution.pv == 1);
+    CHECK(each.contribution.uv == 1);
+    CHECK(each.contribution.dwell_ms == (each.item.view() == "a" ? 3000 : 1000));
   }
   CHECK(command("HSTRLEN", keys().contributions("fraud"), "batches").integer() == 24);
   for (int i = 0; i < 30; ++i) track(report("c" + std::to_string(i), "fraud", 0));
   CHECK(command("HSTRLEN", keys().contributions("fraud"), "batches").integer() == 128);
 }
 
-TEST_CASE_METHOD(Purging, "visitors in thousands behind one name are remembered as the estimate counts them",
+TEST_CASE_METHOD(RevertFixture, "visitors in thousands behind one name are remembered as the estimate counts them",
                  "[added]") {
   constexpr int kReal = 3000, kFake = 40000;
   const auto come = [&](int n, const std::string& prefix, std::string_view counted_as) {
     for (int i = 0; i < n; ++i) {
       auto event = report("a", prefix + std::to_string(i), 10);
-      event.counted_as = VisitorId::trusted(std::string(counted_as));
+      event.attributed_to = VisitorId::trusted(std::string(counted_as));
       REQUIRE(run_sync(hot->track(event)));
     }
     flush_deferred();
   };
   come(kReal, "r", "honest");
   come(kFake, "f", kFraud);
-  CHECK(added()[0].added.uv == Approx(kFake).epsilon(0.05));
-  purge();
+  CHECK(contributions()[0].contribution.uv == Approx(kFake).epsilon(0.05));
+  revert();
   CHECK(stats("a").pv == kReal);
   CHECK(std::abs(stats("a").uv - kReal) < kFake / 20);  // an error of the estimate of all
 }
 
-TEST_CASE_METHOD(Purging, "nothing is remembered when that is switched off, or of nobody", "[added]") {
+TEST_CASE_METHOD(RevertFixture, "nothing is remembered when that is switched off, or of nobody", "[added]") {
   const bool off = GENERATE(true, false);
   CAPTURE(off);
   if (off) settings.limits.contribution_ttl = seconds{0};
   open();
   track(report("a", "fraud", 1000));
   view(seen("a", "fraud"));
-  CHECK(added().empty() == off);
+  CHECK(contributions().empty() == off);
   server().flush_all();
   track(Fixture::track_event("a", "fraud", 1000));
   view(Fixture::view_event("a", "fraud"));
   for (const std::string& key : all_keys()) CHECK(key.find("added") == key.npos);
 }
 
-TEST_CASE_METHOD(Purging, "a rank's place and a bucket follow a purge at once, and lists are made anew",
+TEST_CASE_METHOD(RevertFixture, "a rank's place and a bucket follow a purge at once, and lists are made anew",
                  "[added]") {
   const UnixSeconds date = wall_now() - seconds{3600};
   put(item("a", date));
@@ -384,7 +384,7 @@ TEST_CASE_METHOD(Purging, "a rank's place and a bucket follow a purge at once, a
   CHECK(ids(engagement_query()) == std::vector<std::string>{"a", "b"});
   CHECK(ids(accumulate_query()) == std::vector<std::string>{"a", "b"});
   const auto epoch = text(command("GET", keys().epoch()));
-  purge();
+  revert();
   CHECK(ids(engagement_query()) == std::vector<std::string>{"b", "a"});
   CHECK(ids(accumulate_query()) == std::vector<std::string>{"b", "a"});
   const std::string bucket = keys().partition(0).current_bucket(date.time_since_epoch().count() / 3600);

@@ -9,10 +9,10 @@ using namespace freshet::test;
 
 TEST_CASE("An event that Redis takes is counted, not spooled", "[counting]") {
   FakeHotStore store;
-  const auto counted = now(hot::track(store, {}));
+  const auto counted = run_ready(hot::track(store, {}));
   REQUIRE(counted);
   CHECK_FALSE(counted->queued);
-  CHECK(counted->outcome.pv == 1);
+  CHECK(counted->result.pv == 1);
   CHECK(store.spooled == 0);
 }
 
@@ -20,22 +20,22 @@ TEST_CASE("An event that was certainly not applied waits in the spool", "[counti
   FakeHotStore store;
   store.failing = true;
   store.error = Error{ErrorCode::kUnavailable, "redis_away", {}, {}};
-  CHECK(now(hot::track(store, {}))->queued);
-  CHECK(now(hot::view(store, {}))->queued);
+  CHECK(run_ready(hot::track(store, {}))->queued);
+  CHECK(run_ready(hot::view(store, {}))->queued);
   CHECK(store.spooled == 2);
   store.spool_full = true;
-  CHECK(now(hot::track(store, {})).error().reason == "spool_full");
+  CHECK(run_ready(hot::track(store, {})).error().reason == "spool_full");
 }
 
 TEST_CASE("An event of unknown fate is repeated only when its id makes that harmless", "[counting]") {
   FakeHotStore store;
   store.failing = true;
   store.error = Error{ErrorCode::kUnknownOutcome, "redis_timeout", {}, {}};
-  CHECK(now(hot::track(store, {})).error().code == ErrorCode::kUnknownOutcome);
+  CHECK(run_ready(hot::track(store, {})).error().code == ErrorCode::kUnknownOutcome);
   CHECK(store.spooled == 0);
   hot::TrackEvent event;
-  event.event = EventId::trusted("e1");
-  CHECK(now(hot::track(store, event))->queued);
+  event.event_id = EventId::trusted("e1");
+  CHECK(run_ready(hot::track(store, event))->queued);
   CHECK(store.spooled == 1);
 }
 
@@ -43,6 +43,6 @@ TEST_CASE("An event that is refused for what it is is never spooled", "[counting
   FakeHotStore store;
   store.failing = true;
   store.error = Error{ErrorCode::kNotFound, "unknown_item", {}, {}};
-  CHECK(now(hot::view(store, {})).error().code == ErrorCode::kNotFound);
+  CHECK(run_ready(hot::view(store, {})).error().code == ErrorCode::kNotFound);
   CHECK(store.spooled == 0);
 }

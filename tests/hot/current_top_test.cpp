@@ -12,18 +12,18 @@ using hot::CurrentMember;
 
 namespace {
 
-const ViewsSettings kSeed;
+const ViewsSettings kDefaults;
 const UnixSeconds kNow{seconds{1770000000}};
 
 std::int64_t hour_of(UnixSeconds at) { return at.time_since_epoch().count() / 3600; }
 
 // What Redis holds: each bucket by total, highest first, and a bound that may be too high but never
 // too low.
-struct Shelf {
+struct FakeBuckets {
   std::map<std::int64_t, std::vector<CurrentMember>> buckets;
-  std::vector<hot::BucketBound> bounds;
+  std::vector<hot::BucketUpperBound> bounds;
 
-  Shelf(const std::vector<CurrentMember>& all, double slack) {
+  FakeBuckets(const std::vector<CurrentMember>& all, double slack) {
     for (const auto& each : all) buckets[hour_of(each.published)].push_back(each);
     for (auto& [hour, members] : buckets) {
       std::sort(members.begin(), members.end(),
@@ -31,7 +31,7 @@ struct Shelf {
       bounds.push_back({{hour}, members.front().total * slack});
     }
   }
-  std::vector<CurrentMember> read(const hot::CurrentTop::Read& wanted) const {
+  std::vector<CurrentMember> read(const hot::ThresholdTopK::Read& wanted) const {
     std::vector<CurrentMember> out;
     for (const auto& [hour, group] : wanted.buckets) {
       const auto& members = buckets.at(hour);
@@ -42,8 +42,8 @@ struct Shelf {
   }
 };
 
-std::vector<hot::CurrentScore> run(const Shelf& shelf, hot::CurrentTop& merge) {
-  while (const auto wanted = merge.next_read()) merge.take(*wanted, shelf.read(*wanted));
+std::vector<hot::CurrentScore> run(const FakeBuckets& shelf, hot::ThresholdTopK& merge) {
+  while (const auto wanted = merge.next_read()) merge.add_members(*wanted, shelf.read(*wanted));
   return merge.top();
 }
 
@@ -58,12 +58,12 @@ std::vector<CurrentMember> random_members(std::mt19937& random, int n, int max_t
   return all;
 }
 
-std::vector<hot::CurrentScore> brute_force(const std::vector<CurrentMember>& all, std::size_t k,
+std::vector<hot::CurrentScore> brute_force(const std::vector<CurrentMember>& members, std::size_t k,
                                            std::optional<UnixSeconds> from) {
   std::vector<hot::CurrentScore> out;
-  for (const auto& each : all)
+  for (const auto& each : members)
     if (each.eligible && (!from || each.published >= *from))
-      out.push_back({each.item, hot::view_score(each.total, each.published, kNow, kSeed), each.published});
+      out.push_back({each.item, hot::view_score(each.total, each.published, kNow, kDefaults), each.published});
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
     return a.score != b.score ? a.score > b.score : a.item > b.item;
   });
@@ -84,8 +84,8 @@ TEST_CASE("the bounded merge equals brute force in thousands of random cases", "
     const auto k = static_cast<std::size_t>(std::uniform_int_distribution(1, 100)(random));
     std::optional<UnixSeconds> from;
     if (round % 4 == 1) from = kNow - seconds{std::uniform_int_distribution<std::int64_t>(0, span)(random)};
-    const Shelf shelf(all, round % 5 == 0 ? 3.0 : 1.0);
-    hot::CurrentTop merge(shelf.bounds, k, kNow, kSeed, from);
+    const FakeBuckets shelf(all, round % 5 == 0 ? 3.0 : 1.0);
+    hot::ThresholdTopK merge(shelf.bounds, k, kNow, kDefaults, from);
     const auto got = run(shelf, merge);
     const auto want = brute_force(all, k, from);
     REQUIRE(got.size() == want.size());
@@ -103,8 +103,8 @@ TEST_CASE("a top twenty of twenty thousand articles reads a small part of them",
   for (int i = 0; i < 20000; ++i)
     all.push_back({ItemId::trusted(std::to_string(i)), popularity(random),
                    kNow - seconds{std::uniform_int_distribution<std::int64_t>(0, 30 * 86400)(random)}});
-  const Shelf shelf(all, 1.0);
-  hot::CurrentTop merge(shelf.bounds, 20, kNow, kSeed);
+  const FakeBuckets shelf(all, 1.0);
+  hot::ThresholdTopK merge(shelf.bounds, 20, kNow, kDefaults);
   const auto got = run(shelf, merge);
   REQUIRE(got.size() == 20);
   CHECK(got.front().item == brute_force(all, 1, std::nullopt).front().item);
@@ -113,13 +113,13 @@ TEST_CASE("a top twenty of twenty thousand articles reads a small part of them",
 
 TEST_CASE("equal scores come with the greater id first, as ZREVRANGE has them", "[rank]") {
   const std::vector<CurrentMember> all{{ItemId::trusted("a"), 3, kNow}, {ItemId::trusted("b"), 3, kNow}};
-  const Shelf shelf(all, 1.0);
-  hot::CurrentTop merge(shelf.bounds, 1, kNow, kSeed);
+  const FakeBuckets shelf(all, 1.0);
+  hot::ThresholdTopK merge(shelf.bounds, 1, kNow, kDefaults);
   CHECK(run(shelf, merge).front().item.str() == "b");
 }
 
 TEST_CASE("no buckets make an empty list", "[rank]") {
-  hot::CurrentTop merge({}, 20, kNow, kSeed);
+  hot::ThresholdTopK merge({}, 20, kNow, kDefaults);
   CHECK_FALSE(merge.next_read());
   CHECK(merge.top().empty());
 }

@@ -8,19 +8,19 @@ using namespace freshet::test;
 
 namespace {
 
-constexpr std::int64_t kFirst = 30'000;
+constexpr std::int64_t kMaxInitialDwell = 30'000;
 constexpr std::int64_t kSlack = 5'000;
 constexpr std::int64_t kCap = 180'000;
 
-struct Dwell : Fixture {
-  std::int64_t claim(std::int64_t dwell_ms, const std::string& session = "s", bool unproven = true) {
+struct DwellFixture : Fixture {
+  std::int64_t report_dwell(std::int64_t dwell_ms, const std::string& session = "s", bool unproven = true) {
     auto one = track_event("a", "v", dwell_ms, session);
-    one.unproven = unproven;
+    one.untrusted_dwell = unproven;
     track(one);
     return stats("a").dwell_sum_ms;
   }
   // As if the session's reports so far had come `s` seconds earlier.
-  void let_pass(std::int64_t s, const std::string& session = "s") {
+  void advance(std::int64_t s, const std::string& session = "s") {
     const std::string key = keys().session("a", session);
     const std::string value = text(command("GET", key));
     const std::size_t blank = value.find(' ');
@@ -31,73 +31,73 @@ struct Dwell : Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Dwell, "a session's first report claims hot.first_dwell at most", "[dwell]") {
-  CHECK(claim(kCap) == kFirst);
-  CHECK(claim(29'000, "s2") == kFirst + 29'000);
+TEST_CASE_METHOD(DwellFixture, "a session's first report claims hot.first_dwell at most", "[dwell]") {
+  CHECK(report_dwell(kCap) == kMaxInitialDwell);
+  CHECK(report_dwell(29'000, "s2") == kMaxInitialDwell + 29'000);
   settings.engagement.max_initial_dwell_ms = 0;
   open();
-  CHECK(claim(kCap, "s3") == kFirst + 29'000);
+  CHECK(report_dwell(kCap, "s3") == kMaxInitialDwell + 29'000);
 }
 
-TEST_CASE_METHOD(Dwell, "a further report claims the first one's and the time since", "[dwell]") {
-  CHECK(claim(5'000) == 5'000);
-  const std::int64_t at_once = claim(kCap);
+TEST_CASE_METHOD(DwellFixture, "a further report claims the first one's and the time since", "[dwell]") {
+  CHECK(report_dwell(5'000) == 5'000);
+  const std::int64_t at_once = report_dwell(kCap);
   CHECK(at_once >= 5'000 + kSlack);
   CHECK(at_once <= 5'000 + kSlack + 2'000);  // Redis' seconds, and a busy host
-  let_pass(60);
-  CHECK(claim(40'000) == 40'000);
-  const std::int64_t then = claim(kCap);
+  advance(60);
+  CHECK(report_dwell(40'000) == 40'000);
+  const std::int64_t then = report_dwell(kCap);
   CHECK(then >= 65'000 + kSlack);
   CHECK(then <= 65'000 + kSlack + 5'000);
-  let_pass(200);
-  CHECK(claim(kCap) == kCap);
+  advance(200);
+  CHECK(report_dwell(kCap) == kCap);
 }
 
-TEST_CASE_METHOD(Dwell, "the reports of freshet.js are counted as they are", "[dwell]") {
+TEST_CASE_METHOD(DwellFixture, "the reports of freshet.js are counted as they are", "[dwell]") {
   std::int64_t shown = 5;
-  CHECK(claim(shown * 1000) == shown * 1000);
+  CHECK(report_dwell(shown * 1000) == shown * 1000);
   for (int i = 0; i < 10; ++i) {
-    let_pass(15);
+    advance(15);
     shown += 15;
-    CHECK(claim(shown * 1000) == shown * 1000);
+    CHECK(report_dwell(shown * 1000) == shown * 1000);
   }
   CHECK(stats("a").pv == 1);
 }
 
-TEST_CASE_METHOD(Dwell, "what the site's own server says is not cut, and its sessions go on for others",
+TEST_CASE_METHOD(DwellFixture, "what the site's own server says is not cut, and its sessions go on for others",
                  "[dwell]") {
-  CHECK(claim(kCap, "s", false) == kCap);
-  CHECK(claim(2'000, "s2", false) == kCap + 2'000);
-  const std::int64_t cut = claim(kCap, "s2") - kCap;
+  CHECK(report_dwell(kCap, "s", false) == kCap);
+  CHECK(report_dwell(2'000, "s2", false) == kCap + 2'000);
+  const std::int64_t cut = report_dwell(kCap, "s2") - kCap;
   CHECK(cut >= 2'000 + kSlack);
   CHECK(cut <= 2'000 + kSlack + 5'000);
 }
 
-TEST_CASE_METHOD(Dwell, "without a window each report is a first one", "[dwell]") {
+TEST_CASE_METHOD(DwellFixture, "without a window each report is a first one", "[dwell]") {
   settings.engagement.session_window = seconds{0};
   open();
-  CHECK(claim(kCap) == kFirst);
-  CHECK(claim(kCap) == 2 * kFirst);
+  CHECK(report_dwell(kCap) == kMaxInitialDwell);
+  CHECK(report_dwell(kCap) == 2 * kMaxInitialDwell);
 }
 
-TEST_CASE_METHOD(Dwell, "a report that is repeated is answered as before and claims nothing more",
+TEST_CASE_METHOD(DwellFixture, "a report that is repeated is answered as before and claims nothing more",
                  "[dwell]") {
   auto one = track_event("a", "v", kCap, "s");
-  one.unproven = true;
-  one.event = EventId::trusted("e");
+  one.untrusted_dwell = true;
+  one.event_id = EventId::trusted("e");
   const auto first = track(one);
-  let_pass(100);
+  advance(100);
   const auto again = track(one);
   CHECK(again.avg_dwell_ms == first.avg_dwell_ms);
-  CHECK(stats("a").dwell_sum_ms == kFirst);
+  CHECK(stats("a").dwell_sum_ms == kMaxInitialDwell);
 }
 
-TEST_CASE_METHOD(Dwell, "a report that waited in a spool counts with the time it had", "[dwell]") {
+TEST_CASE_METHOD(DwellFixture, "a report that waited in a spool counts with the time it had", "[dwell]") {
   const auto spooled = [&](std::int64_t dwell_ms, std::int64_t s_ago) {
     auto one = track_event("a", "v", dwell_ms, "s");
-    one.unproven = true;
-    one.event = EventId::trusted("e" + std::to_string(dwell_ms));
-    one.at = now() - seconds{s_ago};
+    one.untrusted_dwell = true;
+    one.event_id = EventId::trusted("e" + std::to_string(dwell_ms));
+    one.occurred_at = now() - seconds{s_ago};
     track(one);
     return stats("a").dwell_sum_ms;
   };
@@ -107,12 +107,12 @@ TEST_CASE_METHOD(Dwell, "a report that waited in a spool counts with the time it
   // What comes live meanwhile is cut as by a session that begins; the late ones say how long it was
   // really.
   server().flush_all();
-  CHECK(claim(120'000) == kFirst);
-  CHECK(spooled(20'000, 130) == kFirst);
-  CHECK(claim(121'000) == 121'000);
+  CHECK(report_dwell(120'000) == kMaxInitialDwell);
+  CHECK(spooled(20'000, 130) == kMaxInitialDwell);
+  CHECK(report_dwell(121'000) == 121'000);
 }
 
-TEST_CASE_METHOD(Dwell,
+TEST_CASE_METHOD(DwellFixture,
                  "no session claims more than its first report may and the time since, whatever is reported",
                  "[dwell]") {
   CHECK(rc::check("bounded", [this] {
@@ -123,9 +123,9 @@ TEST_CASE_METHOD(Dwell,
     for (int i = 0; i < reports; ++i) {
       const auto dwell = *rc::gen::weightedOneOf<std::int64_t>(
           {{3, rc::gen::inRange<std::int64_t>(0, 40'000)}, {1, rc::gen::inRange<std::int64_t>(0, kCap + 1)}});
-      const std::int64_t sum = claim(dwell);
+      const std::int64_t sum = report_dwell(dwell);
       if (first < 0) {
-        first = std::min(dwell, kFirst);
+        first = std::min(dwell, kMaxInitialDwell);
         RC_ASSERT(sum == first);
       }
       const std::int64_t bound = first + passed + kSlack;
@@ -135,7 +135,7 @@ TEST_CASE_METHOD(Dwell,
         RC_ASSERT(sum >= std::min({dwell, bound - 1'000, kCap}));  // and what can be true is believed
       greatest = sum;
       const auto s = *rc::gen::inRange<std::int64_t>(0, 40);
-      let_pass(s);
+      advance(s);
       passed += s * 1000;
     }
     RC_ASSERT(stats("a").pv == 1);

@@ -14,13 +14,13 @@ struct Article {
   UnixSeconds first;
 };
 
-const EngagementSettings kSeed;
+const EngagementSettings kDefaults;
 
 double score(const Article& a, UnixSeconds now) {
-  return hot::base_score(a.counts, kSeed) * hot::decay(now - a.first, kSeed.half_life);
+  return hot::base_score(a.counts, kDefaults) * hot::decay(now - a.first, kDefaults.half_life);
 }
 double key(const Article& a) {
-  return hot::rank_key(hot::base_score(a.counts, kSeed), a.first, kSeed.half_life);
+  return hot::rank_key(hot::base_score(a.counts, kDefaults), a.first, kDefaults.half_life);
 }
 bool clearly_different(double a, double b) { return std::abs(a - b) > 1e-9 * std::max(a, b); }
 
@@ -43,23 +43,23 @@ struct Arbitrary<Article> {
 
 TEST_CASE("the base score is a weighted sum", "[rank]") {
   // 1·10 + 3·4 + 0.002·(50,000/10).
-  CHECK(hot::base_score({10, 4, 50000, 10}, kSeed) == Approx(32.0).epsilon(1e-15));
-  CHECK(hot::base_score({0, 0, 0, 0}, kSeed) == 0.0);
+  CHECK(hot::base_score({10, 4, 50000, 10}, kDefaults) == Approx(32.0).epsilon(1e-15));
+  CHECK(hot::base_score({0, 0, 0, 0}, kDefaults) == 0.0);
 }
 
 TEST_CASE("a half-life halves the score and two quarter it", "[rank]") {
-  CHECK(100 * hot::decay(seconds{86400}, kSeed.half_life) == 50.0);
-  CHECK(100 * hot::decay(seconds{172800}, kSeed.half_life) == 25.0);
+  CHECK(100 * hot::decay(seconds{86400}, kDefaults.half_life) == 50.0);
+  CHECK(100 * hot::decay(seconds{172800}, kDefaults.half_life) == 25.0);
 }
 
 TEST_CASE("a first-seen time in the future does not multiply the score", "[rank]") {
-  CHECK(100 * hot::decay(seconds{-365 * 86400}, kSeed.half_life) == 100.0);
+  CHECK(100 * hot::decay(seconds{-365 * 86400}, kDefaults.half_life) == 100.0);
 }
 
 TEST_CASE("one long view does not beat ninety readers once dwell is shrunk", "[rank]") {
   const hot::EngagementCounts one{1, 1, 180000, 1}, ninety{90, 90, 0, 90};
-  CHECK(hot::base_score(one, kSeed) >
-        hot::base_score(ninety, kSeed));  // with the plain mean: 364 against 360
+  CHECK(hot::base_score(one, kDefaults) >
+        hot::base_score(ninety, kDefaults));  // with the plain mean: 364 against 360
   EngagementSettings shrunk;
   shrunk.dwell_prior_views = 10;
   CHECK(hot::base_score(one, shrunk) < hot::base_score(ninety, shrunk));
@@ -78,7 +78,7 @@ TEST_CASE("rank keys order articles as their decayed scores do, at any later mom
 TEST_CASE("a rank key gives back the decayed score within 1e-9", "[rank]") {
   CHECK(rc::check("value", [](const Article& a) {
     const UnixSeconds now = a.first + seconds{*rc::gen::inRange<std::int64_t>(0, 31536000)};
-    const double from_key = hot::score_at(key(a), now, kSeed.half_life);
+    const double from_key = hot::score_at(key(a), now, kDefaults.half_life);
     RC_ASSERT(std::abs(from_key - score(a, now)) <= 1e-9 * score(a, now));
     RC_ASSERT(std::isfinite(from_key));
     RC_ASSERT(from_key > 0);
@@ -87,6 +87,6 @@ TEST_CASE("a rank key gives back the decayed score within 1e-9", "[rank]") {
 
 TEST_CASE("the key of a score is where that score would stand now", "[rank]") {
   const UnixSeconds now{seconds{1770000000}};
-  CHECK(hot::score_at(hot::rank_key(1e-9, now, kSeed.half_life), now, kSeed.half_life) ==
+  CHECK(hot::score_at(hot::rank_key(1e-9, now, kDefaults.half_life), now, kDefaults.half_life) ==
         Approx(1e-9).epsilon(1e-9));
 }

@@ -23,16 +23,16 @@ class FakeHotStore final : public hot::HotStore {
   std::vector<std::coroutine_handle<>> held;  // callers of cached_list() while `hold`
   bool hold = false;
 
-  Task<Result<hot::TrackCounts>> track(const hot::TrackEvent&) override {
+  Task<Result<hot::TrackResult>> track(const hot::TrackEvent&) override {
     if (failing) co_return tl::unexpected(error);
-    co_return hot::TrackCounts{1, 1, 0, 4};
+    co_return hot::TrackResult{1, 1, 0, 4};
   }
-  Task<Result<hot::ViewOutcome>> view(const hot::ViewEvent&) override {
+  Task<Result<hot::ViewResult>> view(const hot::ViewEvent&) override {
     if (failing) co_return tl::unexpected(error);
-    co_return hot::ViewOutcome{};
+    co_return hot::ViewResult{};
   }
-  Result<void> track_later(const hot::TrackEvent&) override { return later(); }
-  Result<void> view_later(const hot::ViewEvent&) override { return later(); }
+  Result<void> spool_track(const hot::TrackEvent&) override { return count_spooled(); }
+  Result<void> spool_view(const hot::ViewEvent&) override { return count_spooled(); }
   Task<Result<hot::CachedList>> cached_list(const hot::ListQuery&) override {
     ++cached_reads;
     if (hold) {
@@ -45,15 +45,15 @@ class FakeHotStore final : public hot::HotStore {
   void store_list(const hot::ListQuery&, const hot::CachedList& built) override {
     ++stored;
     cached = built;
-    cached.state = hot::CachedList::State::kFresh;
+    cached.freshness = hot::CachedList::Freshness::kFresh;
   }
-  Task<Result<hot::RankPage>> rank_page(const hot::ListQuery&, hot::RankPlace, std::int64_t) override {
+  Task<Result<hot::RankPage>> rank_page(const hot::ListQuery&, hot::RankCursor, std::int64_t) override {
     ++pages;
     co_return hot::RankPage{rank, std::nullopt};
   }
   // Each member is its hour's only one.
-  Task<Result<std::vector<hot::BucketBound>>> buckets() override {
-    std::vector<hot::BucketBound> out;
+  Task<Result<std::vector<hot::BucketUpperBound>>> buckets() override {
+    std::vector<hot::BucketUpperBound> out;
     for (const hot::BucketMember& each : members) out.push_back({{hour_of(each)}, each.total});
     co_return out;
   }
@@ -68,7 +68,7 @@ class FakeHotStore final : public hot::HotStore {
   Task<Result<std::vector<hot::ItemStats>>> stats(const std::vector<ItemId>& items, hot::Ranks) override {
     co_return std::vector<hot::ItemStats>(items.size());
   }
-  void release() {
+  void resume_held() {
     hold = false;
     for (auto caller : std::exchange(held, {})) caller.resume();
   }
@@ -83,7 +83,7 @@ class FakeHotStore final : public hot::HotStore {
   static std::int64_t hour_of(const hot::BucketMember& member) {
     return member.published.time_since_epoch().count() / 3600;
   }
-  Result<void> later() {
+  Result<void> count_spooled() {
     if (spool_full) return fail(ErrorCode::kUnavailable, "spool_full");
     ++spooled;
     return {};
@@ -105,7 +105,7 @@ class FakeItemStore : public items::ItemStore {
 
 // Runs a task that does not have to wait.
 template <class T>
-T now(Task<T> task) {
+T run_ready(Task<T> task) {
   std::optional<T> result;
   spawn([](Task<T> inner, std::optional<T>& out) -> Task<void> { out.emplace(co_await inner); }(
                                                      std::move(task), result),

@@ -21,28 +21,28 @@ struct Fixture {
   HotLists::Clock::time_point start = HotLists::Clock::now();
 
   Result<hot::ServedList> get(milliseconds after = milliseconds(0)) {
-    return now(lists.get({}, start + after));
+    return run_ready(lists.get({}, start + after));
   }
-  void redis_has(std::string json) { hot.cached = {CachedList::State::kFresh, std::move(json), 0, "1"}; }
-  void redis_is_away() {
+  void set_cached_list(std::string json) { hot.cached = {CachedList::Freshness::kFresh, std::move(json), 0, "1"}; }
+  void make_redis_unavailable() {
     hot.failing = true;
     hot.error = Error{ErrorCode::kUnavailable, "redis_away", {}, {}};
   }
 };
 
-constexpr const char* kTwo = "[{\"id\":\"a\",\"score\":2},\n{\"id\":\"b\",\"score\":1}]";
+constexpr const char* kTwoItems = "[{\"id\":\"a\",\"score\":2},\n{\"id\":\"b\",\"score\":1}]";
 
 }  // namespace
 
 TEST_CASE("A list is cut to its limit without being parsed", "[lists]") {
-  const hot::HotList list(kTwo);
+  const hot::HotList list(kTwoItems);
   CHECK(list.size() == 2);
   CHECK(list.first(1) == "[{\"id\":\"a\",\"score\":2}]");
-  CHECK(list.first(2) == kTwo);
-  CHECK(list.first(100) == kTwo);
+  CHECK(list.first(2) == kTwoItems);
+  CHECK(list.first(100) == kTwoItems);
   CHECK(hot::HotList("[]").first(10) == "[]");
   CHECK(list.etag(1) != list.etag(2));
-  CHECK(list.etag(1) == hot::HotList(kTwo).etag(1));
+  CHECK(list.etag(1) == hot::HotList(kTwoItems).etag(1));
   CHECK(list.etag(1) != hot::HotList("[{\"id\":\"a\",\"score\":3},\n{}]").etag(1));
 }
 
@@ -50,7 +50,7 @@ TEST_CASE("What is rendered is JSON and cut between elements, whatever a title h
   items::ItemCard card;
   card.known = true;
   card.title = "a \"title\",\nwith ]},\n{ everything";
-  card.shown_from = UnixSeconds{seconds{1700000000}};
+  card.visible_from = UnixSeconds{seconds{1700000000}};
   const std::string json =
       hot::render({{ItemId::trusted("x"), 1.5, std::make_shared<const items::ItemCard>(card)},
                    {ItemId::trusted("y"), 0.1, nullptr}},
@@ -66,11 +66,11 @@ TEST_CASE("What is rendered is JSON and cut between elements, whatever a title h
 }
 
 TEST_CASE("Ages move once a minute, all at once, and none is negative", "[lists]") {
-  std::vector<hot::ShownItem> items;
+  std::vector<hot::ListEntry> items;
   for (const std::int64_t published : {1699999979, 1700000000, 1700000039, 1700000041}) {
     items::ItemCard card;
     card.known = true;
-    card.shown_from = UnixSeconds{seconds{published}};
+    card.visible_from = UnixSeconds{seconds{published}};
     items.push_back({ItemId::trusted("x"), 1, std::make_shared<const items::ItemCard>(card)});
   }
   const auto at = [&](std::int64_t now) { return hot::render(items, UnixSeconds{seconds{now}}); };
@@ -89,7 +89,7 @@ TEST_CASE("Ages move once a minute, all at once, and none is negative", "[lists]
 
 TEST_CASE("While its snapshot is fresh a worker asks nobody", "[lists]") {
   Fixture f;
-  f.redis_has(kTwo);
+  f.set_cached_list(kTwoItems);
   CHECK(f.get()->list->size() == 2);
   CHECK(f.get(milliseconds(999))->list->size() == 2);
   CHECK(f.hot.cached_reads == 1);
@@ -99,12 +99,12 @@ TEST_CASE("While its snapshot is fresh a worker asks nobody", "[lists]") {
 
 TEST_CASE("A snapshot is fresh no longer than until an item comes to its date", "[lists]") {
   Fixture f;
-  f.redis_has(kTwo);
-  f.hot.cached.due = milliseconds(400);
+  f.set_cached_list(kTwoItems);
+  f.hot.cached.expires_in = milliseconds(400);
   f.get();
   f.get(milliseconds(399));
   CHECK(f.hot.cached_reads == 1);
-  f.hot.cached.due = milliseconds(5000);
+  f.hot.cached.expires_in = milliseconds(5000);
   f.get(milliseconds(400));
   CHECK(f.hot.cached_reads == 2);
   f.get(milliseconds(1399));
@@ -115,11 +115,11 @@ TEST_CASE("A snapshot is fresh no longer than until an item comes to its date", 
 
 TEST_CASE("The current list is without what is dated ahead", "[lists]") {
   Fixture f;
-  f.hot.cached = {CachedList::State::kBuild, "", 0, "1"};
+  f.hot.cached = {CachedList::Freshness::kMustBuild, "", 0, "1"};
   f.hot.members = {{ItemId::trusted("ahead"), 9, wall_now() + seconds{3600}},
                    {ItemId::trusted("now"), 3, wall_now() - seconds{1}}};
-  const hot::ListQuery query{&hot::kByViews, hot::ViewsMode::kCurrent, {}, {}};
-  const auto served = now(f.lists.get(query, f.start));
+  const hot::ListQuery query{&hot::kViewsModel, hot::ViewsMode::kCurrent, {}, {}};
+  const auto served = run_ready(f.lists.get(query, f.start));
   REQUIRE(served);
   CHECK(served->list->size() == 1);
   CHECK(served->list->first(1).find("\"now\"") != std::string::npos);
@@ -129,25 +129,25 @@ TEST_CASE("The process that holds the lock builds the list and shares it; others
           "[lists]") {
   Fixture f;
   f.hot.rank = {{ItemId::trusted("a"), 3.0}};
-  f.hot.cached = {CachedList::State::kBuild, "", 0, "1"};
+  f.hot.cached = {CachedList::Freshness::kMustBuild, "", 0, "1"};
   CHECK(f.get()->list->first(1) == "[{\"id\":\"a\",\"score\":3}]");
   CHECK(f.hot.stored == 1);
   Fixture other;
   other.hot.rank = f.hot.rank;
-  other.hot.cached = {CachedList::State::kStale, "", 0, "1"};
+  other.hot.cached = {CachedList::Freshness::kStale, "", 0, "1"};
   CHECK(other.get()->list->size() == 1);
   CHECK(other.hot.stored == 0);
 }
 
 TEST_CASE("After an item was hidden the old snapshot is not served, unless Redis is away", "[lists]") {
   Fixture f;
-  f.redis_has(kTwo);
+  f.set_cached_list(kTwoItems);
   f.get();
-  f.redis_has("[{\"id\":\"b\",\"score\":1}]");
-  f.lists.drop(false);
+  f.set_cached_list("[{\"id\":\"b\",\"score\":1}]");
+  f.lists.invalidate(false);
   CHECK(f.get()->list->first(10) == "[{\"id\":\"b\",\"score\":1}]");
-  f.lists.drop(false);
-  f.redis_is_away();
+  f.lists.invalidate(false);
+  f.make_redis_unavailable();
   const auto served = f.get();
   REQUIRE(served);
   CHECK(served->degraded);
@@ -156,7 +156,7 @@ TEST_CASE("After an item was hidden the old snapshot is not served, unless Redis
 
 TEST_CASE("Without Redis and without a snapshot the list is empty and says so", "[lists]") {
   Fixture f;
-  f.redis_is_away();
+  f.make_redis_unavailable();
   const auto served = f.get();
   REQUIRE(served);
   CHECK(served->degraded);
@@ -165,7 +165,7 @@ TEST_CASE("Without Redis and without a snapshot the list is empty and says so", 
 
 TEST_CASE("Many requests that find nothing to serve share one refresh", "[lists]") {
   Fixture f;
-  f.redis_has(kTwo);
+  f.set_cached_list(kTwoItems);
   f.hot.hold = true;
   int served = 0;
   for (int i = 0; i < 50; ++i) {
@@ -179,7 +179,7 @@ TEST_CASE("Many requests that find nothing to serve share one refresh", "[lists]
         [](std::exception_ptr) {});
   }
   CHECK(served == 0);
-  f.hot.release();
+  f.hot.resume_held();
   CHECK(served == 50);
   CHECK(f.hot.cached_reads == 1);
 }

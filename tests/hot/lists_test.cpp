@@ -6,7 +6,7 @@
 
 using namespace freshet;
 using namespace freshet::test;
-using State = hot::CachedList::State;
+using State = hot::CachedList::Freshness;
 
 namespace {
 
@@ -26,12 +26,12 @@ struct ListFixture : Fixture {
 
 TEST_CASE_METHOD(ListFixture, "one process builds, the others wait with what there is", "[lists]") {
   auto mine = cached();
-  CHECK(mine.state == State::kBuild);
+  CHECK(mine.freshness == State::kMustBuild);
   CHECK(mine.json.empty());
-  CHECK(cached().state == State::kStale);
+  CHECK(cached().freshness == State::kStale);
   mine.json = "[1]";
   hot->store_list({}, mine);
-  CHECK(cached().state == State::kFresh);
+  CHECK(cached().freshness == State::kFresh);
   CHECK(cached().json == "[1]");
   CHECK(text(command("GET", "hot:list")) == "[1]");
   CHECK(ttl("hot:list") > 55);
@@ -45,11 +45,11 @@ TEST_CASE_METHOD(ListFixture, "in the next slice one process rebuilds and the ot
   first.json = "[1]";
   hot->store_list({}, first);
   auto second = cached();
-  while (second.state == State::kFresh) second = cached();  // the same millisecond
-  CHECK(second.state == State::kBuild);
+  while (second.freshness == State::kFresh) second = cached();  // the same millisecond
+  CHECK(second.freshness == State::kMustBuild);
   CHECK(second.json == "[1]");
   const auto other = cached();
-  CHECK(other.state == State::kStale);
+  CHECK(other.freshness == State::kStale);
   CHECK(other.json == "[1]");
 }
 
@@ -59,12 +59,12 @@ TEST_CASE_METHOD(ListFixture, "a list built before an item was hidden is never s
   auto built = cached();
   built.json = "[\"a\"]";
   hot->store_list({}, built);
-  REQUIRE(cached().state == State::kFresh);
+  REQUIRE(cached().freshness == State::kFresh);
   auto hidden = item("a", now());
   hidden.hidden = true;
   put(hidden);
   const auto after = cached();
-  CHECK(after.state == State::kBuild);
+  CHECK(after.freshness == State::kMustBuild);
   CHECK(after.json.empty());
 }
 
@@ -78,28 +78,28 @@ TEST_CASE_METHOD(ListFixture, "a list whose building began before an item was hi
   built.json = "[\"a\"]";
   hot->store_list({}, built);
   CHECK_FALSE(exists("hot:list"));
-  CHECK(cached().state == State::kBuild);
+  CHECK(cached().freshness == State::kMustBuild);
 }
 
 TEST_CASE_METHOD(ListFixture, "a list is good until an item comes to its date, and says when that is",
                  "[lists]") {
-  CHECK_FALSE(cached().due);
+  CHECK_FALSE(cached().expires_in);
   command("DEL", keys().list_lock({}));
   const auto date = now() + seconds{2};
   put(item("ahead", date));
   put(item("later", date + seconds{3600}));
   auto built = cached();
-  REQUIRE(built.due);
-  CHECK(*built.due > milliseconds{0});
-  CHECK(*built.due <= milliseconds{2000});
+  REQUIRE(built.expires_in);
+  CHECK(*built.expires_in > milliseconds{0});
+  CHECK(*built.expires_in <= milliseconds{2000});
   built.json = "[]";
   hot->store_list({}, built);
-  CHECK(cached().state == State::kFresh);
+  CHECK(cached().freshness == State::kFresh);
   wait_for(date);
   const auto after = cached();
-  CHECK(after.state == State::kBuild);
+  CHECK(after.freshness == State::kMustBuild);
   CHECK(after.json.empty());
-  CHECK(*after.due > milliseconds{3590'000});
+  CHECK(*after.expires_in > milliseconds{3590'000});
   built.json = "[1]";
   hot->store_list({}, built);  // by who began before
   CHECK(cached().json.empty());
@@ -114,7 +114,7 @@ TEST_CASE_METHOD(ListFixture, "a builder that comes too late neither stores nor 
     command("DEL", keys().list_lock({}));
     quick = cached();
   }
-  REQUIRE(quick.state == State::kBuild);
+  REQUIRE(quick.freshness == State::kMustBuild);
   slow.json = "[\"slow\"]";
   quick.json = "[\"quick\"]";
   hot->store_list({}, slow);
@@ -141,7 +141,7 @@ TEST_CASE_METHOD(ListFixture, "each query has a list of its own", "[lists]") {
   queries.push_back(accumulate_query(seconds{0}, "news"));
   queries.push_back(engagement_query(seconds{86400}, "news"));
   for (const auto& query : queries) {
-    CHECK(cached(query).state == State::kBuild);
+    CHECK(cached(query).freshness == State::kMustBuild);
     names.insert(keys().list(query));
   }
   CHECK(names.size() == queries.size());
@@ -149,7 +149,7 @@ TEST_CASE_METHOD(ListFixture, "each query has a list of its own", "[lists]") {
 
 TEST_CASE_METHOD(ListFixture, "pages of a rank follow each other without gap or repetition", "[lists]") {
   for (int i = 0; i < 57; ++i)
-    command("ZADD", keys().partition(0).rank(hot::kByViews), i, "a" + std::to_string(i));
+    command("ZADD", keys().partition(0).rank(hot::kViewsModel), i, "a" + std::to_string(i));
   for (const std::int64_t size : {1, 7, 57, 58, 100}) {
     const auto all = scan_rank(accumulate_query(), size);
     REQUIRE(all.size() == 57);
@@ -175,7 +175,7 @@ TEST_CASE_METHOD(ListFixture, "windows and tags keep exactly what brute force ke
       Article a{"a" + std::to_string(i), std::uniform_real_distribution<>(0, 100)(random),
                 std::uniform_int_distribution<std::int64_t>(10, 200000)(random), random() % 2 == 0};
       if (i % 4 == 0) a.age = -60 - a.age;  // dated ahead
-      fill.add("ZADD", keys().partition(0).rank(hot::kByEngagement), a.score, a.id);
+      fill.add("ZADD", keys().partition(0).rank(hot::kEngagementModel), a.score, a.id);
       fill.add("ZADD", keys().partition(0).published(), (today - seconds{a.age}).time_since_epoch().count(),
                a.id);
       if (a.tagged) fill.add("SADD", keys().partition(0).tagged_items("t"), a.id);
@@ -207,13 +207,13 @@ TEST_CASE_METHOD(ListFixture, "windows and tags keep exactly what brute force ke
 TEST_CASE_METHOD(ListFixture, "a page reads a bounded number of members however rare the tag", "[lists]") {
   redis::Pipeline fill;
   for (int i = 0; i < 5000; ++i)
-    fill.add("ZADD", keys().partition(0).rank(hot::kByEngagement), i, "a" + std::to_string(i));
+    fill.add("ZADD", keys().partition(0).rank(hot::kEngagementModel), i, "a" + std::to_string(i));
   for (int i = 0; i < 1500; ++i) fill.add("SADD", keys().partition(0).tagged_items("t"), "a" + std::to_string(i));
   REQUIRE(redis.call(fill));
   const auto page = run_sync(hot->rank_page(engagement_query(seconds{0}, "t"), {}, 100));
   REQUIRE(page);
   CHECK(page->items.empty());
-  CHECK(page->next == hot::RankPlace{2000});
+  CHECK(page->next == hot::RankCursor{2000});
   const auto small = run_sync(hot->rank_page(engagement_query(seconds{0}, "t"), {3400}, 10));
   REQUIRE(small);
   CHECK(small->items.size() == 10);

@@ -22,11 +22,11 @@ struct Place : Fixture {
   double due(const std::string& id) {
     const auto s = stats(id);
     return hot::rank_key(hot::base_score({s.pv, s.uv, s.dwell_sum_ms, s.dwell_count}, settings.engagement),
-                         s.first, settings.engagement.half_life);
+                         s.decay_start, settings.engagement.half_life);
   }
   void look_after() {
     command("DEL", keys().rank_maintenance_lock());
-    REQUIRE(run_sync(hot::look_after_ranks(redis, settings, keys())));
+    REQUIRE(run_sync(hot::run_rank_maintenance(redis, settings, keys())));
   }
 };
 
@@ -47,42 +47,42 @@ TEST_CASE_METHOD(Place, "in whatever order articles are placed, the last state s
   for (int i = 0; i < 5; ++i) {
     const std::string id = "a" + std::to_string(i);
     CHECK(*rank_score(id) == due(id));
-    CHECK(rank_score(id, hot::kByViews) == redis::parse<double>(field(id, "score")));
-    CHECK(text(command("HGET", keys().partition(0).rank_versions(hot::kByEngagement), id)) <= field(id, "v"));
+    CHECK(rank_score(id, hot::kViewsModel) == redis::parse<double>(field(id, "score")));
+    CHECK(text(command("HGET", keys().partition(0).rank_versions(hot::kEngagementModel), id)) <= field(id, "v"));
   }
 }
 
 TEST_CASE_METHOD(Place, "of an article that comes again and again one place is written", "[placing]") {
   write_queue.hold = true;
   for (int i = 0; i < 100; ++i) REQUIRE(run_sync(hot->track(track_event("a", "v" + std::to_string(i), 0))));
-  CHECK(deferred->rank_updater.waiting() == 1);
+  CHECK(deferred->rank_updater.pending() == 1);
   deferred->rank_updater.flush();
-  CHECK(deferred->rank_updater.waiting() == 0);
+  CHECK(deferred->rank_updater.pending() == 0);
   const auto held = write_queue.take_held();
   REQUIRE(held.size() == 1);
   CHECK(held.front().size() == 1);
   deferred->rank_updater.flush();
   CHECK(write_queue.take_held().empty());  // nothing is written for nothing
-  for (std::size_t i = 0; i < hot::Placing::kMost; ++i)
+  for (std::size_t i = 0; i < hot::RankUpdater::kMaxEntries; ++i)
     REQUIRE(run_sync(hot->track(track_event("b" + std::to_string(i), "v", 0))));
-  CHECK(deferred->rank_updater.waiting() == 0);  // as many do not wait
+  CHECK(deferred->rank_updater.pending() == 0);  // as many do not wait
   const auto full = write_queue.take_held();
   REQUIRE(full.size() == 1);
-  CHECK(full.front().size() == hot::Placing::kMost / 256);  // of a call
+  CHECK(full.front().size() == hot::RankUpdater::kMaxEntries / 256);  // of a call
 }
 
 TEST_CASE_METHOD(Place, "the timer is set once for all that waits", "[placing]") {
   std::vector<std::function<void()>> timers;
-  hot::Placing timed(write_queue, settings, keys(), [&](milliseconds span, std::function<void()> f) {
-    CHECK(span == hot::Placing::kEvery);
+  hot::RankUpdater timed(write_queue, settings, keys(), [&](milliseconds span, std::function<void()> f) {
+    CHECK(span == hot::RankUpdater::kFlushInterval);
     timers.push_back(std::move(f));
   });
-  for (int i = 1; i < 4; ++i) timed.add(hot::kByEngagement, {"a" + std::to_string(i), 1e6, now(), i}, now());
+  for (int i = 1; i < 4; ++i) timed.add(hot::kEngagementModel, {"a" + std::to_string(i), 1e6, now(), i}, now());
   REQUIRE(timers.size() == 1);
   timers[0]();
-  CHECK(timed.waiting() == 0);
-  CHECK(command("ZCARD", keys().partition(0).rank(hot::kByEngagement)).integer() == 3);
-  timed.add(hot::kByEngagement, {"b", 1e6, now(), 1}, now());
+  CHECK(timed.pending() == 0);
+  CHECK(command("ZCARD", keys().partition(0).rank(hot::kEngagementModel)).integer() == 3);
+  timed.add(hot::kEngagementModel, {"b", 1e6, now(), 1}, now());
   CHECK(timers.size() == 2);
 }
 
@@ -91,14 +91,14 @@ TEST_CASE_METHOD(Place, "what a killed worker counted is placed within a walk ov
   for (int i = 0; i < 40; ++i) count_only(track_event("a" + std::to_string(i), "v", 100));
   CHECK_FALSE(rank_score("a0"));
   int steps = 0;
-  for (; command("ZCARD", keys().partition(0).rank(hot::kByEngagement)).integer() != 41 && steps < 600; ++steps)
+  for (; command("ZCARD", keys().partition(0).rank(hot::kEngagementModel)).integer() != 41 && steps < 600; ++steps)
     look_after();
   CHECK(steps < 600);
   for (int i = 0; i < 40; ++i) CHECK(*rank_score("a" + std::to_string(i)) == due("a" + std::to_string(i)));
   // Who has no turn does nothing.
   count_only(track_event("a0", "w", 100));
   const auto before = rank_score("a0");
-  for (int i = 0; i < 100; ++i) REQUIRE(run_sync(hot::look_after_ranks(redis, settings, keys())));
+  for (int i = 0; i < 100; ++i) REQUIRE(run_sync(hot::run_rank_maintenance(redis, settings, keys())));
   CHECK(rank_score("a0") == before);
   CHECK(ttl(keys().rank_maintenance_lock()) >= 0);
 }
@@ -151,7 +151,7 @@ TEST_CASE_METHOD(Place, "what is counted while a rank is made anew, by the old f
     Place& place;
     int n = 0;
   } busy(*this);
-  REQUIRE(run_sync(hot::rebuild_rank(busy, next, keys())));
+  REQUIRE(run_sync(hot::rebuild_ranks(busy, next, keys())));
   CHECK(busy.n > 5);
   track(track_event("a3", "late", 1000));  // an old worker lives still
   settings.engagement = next.engagement;
@@ -159,7 +159,7 @@ TEST_CASE_METHOD(Place, "what is counted while a rank is made anew, by the old f
   look_after();
   for (int i = 0; i < 5; ++i) CHECK(*rank_score("a" + std::to_string(i)) == due("a" + std::to_string(i)));
   CHECK_FALSE(exists(keys().partition(0).unranked()));
-  CHECK_FALSE(exists(keys().partition(0).staging_rank_versions(hot::kByEngagement)));
+  CHECK_FALSE(exists(keys().partition(0).staging_rank_versions(hot::kEngagementModel)));
 }
 
 TEST_CASE_METHOD(Place, "an article that is hidden or removed is not placed by what was counted before",
@@ -176,9 +176,9 @@ TEST_CASE_METHOD(Place, "an article that is hidden or removed is not placed by w
   put(hidden);
   remove("b");
   write_queue.flush();
-  for (const auto& key : {keys().partition(0).rank(hot::kByEngagement), keys().partition(0).rank(hot::kByViews),
-                          keys().partition(0).published(), keys().partition(0).rank_versions(hot::kByEngagement),
-                          keys().partition(0).rank_versions(hot::kByViews)})
+  for (const auto& key : {keys().partition(0).rank(hot::kEngagementModel), keys().partition(0).rank(hot::kViewsModel),
+                          keys().partition(0).published(), keys().partition(0).rank_versions(hot::kEngagementModel),
+                          keys().partition(0).rank_versions(hot::kViewsModel)})
     CHECK_FALSE(exists(key));
 }
 
@@ -189,8 +189,8 @@ TEST_CASE_METHOD(Place, "versions are kept of members alone", "[placing]") {
     track(track_event("a" + std::to_string(i), "v", i * 1000));
     view(view_event("a" + std::to_string(i), "f"));
   }
-  CHECK(command("HLEN", keys().partition(0).rank_versions(hot::kByEngagement)).integer() == 5);
-  CHECK(command("HLEN", keys().partition(0).rank_versions(hot::kByViews)).integer() == 5);
+  CHECK(command("HLEN", keys().partition(0).rank_versions(hot::kEngagementModel)).integer() == 5);
+  CHECK(command("HLEN", keys().partition(0).rank_versions(hot::kViewsModel)).integer() == 5);
   remove("a29");
-  CHECK(command("HLEN", keys().partition(0).rank_versions(hot::kByEngagement)).integer() == 4);
+  CHECK(command("HLEN", keys().partition(0).rank_versions(hot::kEngagementModel)).integer() == 4);
 }

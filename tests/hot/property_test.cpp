@@ -76,7 +76,7 @@ class World : public Fixture {
   std::mt19937& random_;
 };
 
-bool close(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b)); }
+bool is_close(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b)); }
 
 }  // namespace
 
@@ -100,8 +100,8 @@ TEST_CASE(
       for (const auto& each : served) {
         const auto& a = world.articles[std::stoul(each.item.str().substr(4))];
         const double truth = world.brute_score(a, at);
-        REQUIRE((truth <= above || close(truth, above)));
-        REQUIRE(close(hot::score_at(each.score, at, seconds{86400}), truth));
+        REQUIRE((truth <= above || is_close(truth, above)));
+        REQUIRE(is_close(hot::score_at(each.score, at, seconds{86400}), truth));
         above = truth;
       }
     }
@@ -128,11 +128,11 @@ TEST_CASE("the terms that stats shows give the served score within 1e-9", "[prop
       if (world.articles[i].pv == 0) continue;
       const auto s = world.stats(World::name(static_cast<int>(i)));
       const double base = hot::base_score({s.pv, s.uv, s.dwell_sum_ms, s.dwell_count}, e);
-      REQUIRE(s.in(hot::kByEngagement).place);
-      REQUIRE(close(hot::rank_key(base, s.first, e.half_life), *s.in(hot::kByEngagement).place));
-      REQUIRE(s.first == world.articles[i].first);
+      REQUIRE(s.position(hot::kEngagementModel).score);
+      REQUIRE(is_close(hot::rank_key(base, s.decay_start, e.half_life), *s.position(hot::kEngagementModel).score));
+      REQUIRE(s.decay_start == world.articles[i].first);
       REQUIRE(s.pv == world.articles[i].pv);
-      REQUIRE(s.in(hot::kByEngagement).rank);
+      REQUIRE(s.position(hot::kEngagementModel).rank);
     }
   }
 }
@@ -154,14 +154,14 @@ TEST_CASE("mode = current equals brute force over the raw views", "[property]") 
     const auto buckets = run_sync(world.hot->buckets());
     REQUIRE(buckets);
     const UnixSeconds now = world.now();
-    hot::CurrentTop merge(*buckets, 10, now, world.settings.views);
+    hot::ThresholdTopK merge(*buckets, 10, now, world.settings.views);
     while (const auto read = merge.next_read()) {
       const auto heads = run_sync(world.hot->bucket_heads(read->buckets, read->offset, read->count));
       REQUIRE(heads);
       std::vector<hot::CurrentMember> members;
       for (const auto& each : *heads)
-        members.push_back({each.item, each.total, each.published, true, each.group});
-      merge.take(*read, members);
+        members.push_back({each.item, each.total, each.published, true, each.partition});
+      merge.add_members(*read, members);
     }
     std::vector<std::pair<double, std::string>> want;
     for (const auto& [article, total] : totals)
@@ -189,7 +189,7 @@ TEST_CASE("after random traffic every key is one of ours, of its type, and lives
     const std::string who = "v" + std::to_string(world.number(0, 9));
     auto read = World::track_event(id, who, world.number(0, 180000));
     auto look = World::view_event(id, who);
-    if (world.number(0, 1) == 0) read.event = look.event = EventId::trusted("e" + std::to_string(i));
+    if (world.number(0, 1) == 0) read.event_id = look.event_id = EventId::trusted("e" + std::to_string(i));
     switch (world.number(0, 6)) {
       case 0:
       case 1:
@@ -213,11 +213,11 @@ TEST_CASE("after random traffic every key is one of ours, of its type, and lives
         auto list = run_sync(world.hot->cached_list(engagement_query()));
         REQUIRE(list);
         list->json = "[]";
-        if (list->state == hot::CachedList::State::kBuild) world.hot->store_list(engagement_query(), *list);
+        if (list->freshness == hot::CachedList::Freshness::kMustBuild) world.hot->store_list(engagement_query(), *list);
       }
     }
   }
-  REQUIRE(run_sync(hot::rebuild_rank(world.redis, world.settings, world.keys())));
+  REQUIRE(run_sync(hot::rebuild_ranks(world.redis, world.settings, world.keys())));
   std::size_t ours = 0;
   for (const auto& key : world.all_keys()) {
     if (!key.starts_with("site:")) continue;  // what the World put before it had a prefix

@@ -22,12 +22,12 @@ struct RebuildFixture : Fixture {
       track(event);
     }
   }
-  hot::Rebuilt rebuild() {
-    auto out = run_sync(hot::rebuild_rank(redis, settings, keys()));
+  hot::RebuildResult rebuild() {
+    auto out = run_sync(hot::rebuild_ranks(redis, settings, keys()));
     REQUIRE(out);
     return *out;
   }
-  bool match() { return *run_sync(hot::params_match(redis, settings, keys())); }
+  bool has_current_params() { return *run_sync(hot::has_current_params(redis, settings, keys())); }
 };
 
 }  // namespace
@@ -37,43 +37,43 @@ TEST_CASE_METHOD(RebuildFixture, "a rebuilt rank is the one that counting made",
   f.traffic(40);
   const auto before = f.ranks();
   REQUIRE(before.size() == 40);
-  f.command("DEL", f.keys().partition(0).rank(hot::kByEngagement), f.keys().partition(0).rank_versions(hot::kByEngagement));
+  f.command("DEL", f.keys().partition(0).rank(hot::kEngagementModel), f.keys().partition(0).rank_versions(hot::kEngagementModel));
   const auto done = f.rebuild();
   CHECK(done.items == 40);
   CHECK(done.ranked == 40);
   CHECK(f.ranks() == before);
   f.rebuild();
   CHECK(f.ranks() == before);
-  CHECK_FALSE(f.exists(f.keys().partition(0).staging_rank(hot::kByEngagement)));
+  CHECK_FALSE(f.exists(f.keys().partition(0).staging_rank(hot::kEngagementModel)));
   CHECK_FALSE(f.exists(f.keys().rank_rebuild_lock()));
 }
 
 TEST_CASE_METHOD(RebuildFixture, "another half-life is noticed, and rebuilding makes the rank its own",
                  "[rebuild]") {
   auto& f = *this;
-  CHECK(f.match());  // an empty rank takes the parameters
+  CHECK(f.has_current_params());  // an empty rank takes the parameters
   f.traffic(20);
-  CHECK(f.match());
+  CHECK(f.has_current_params());
   f.settings.engagement.half_life = seconds{7200};
   f.settings.engagement.dwell_weight = 0.01;
   f.open();
-  CHECK_FALSE(f.match());
+  CHECK_FALSE(f.has_current_params());
   f.rebuild();
-  CHECK(f.match());
+  CHECK(f.has_current_params());
   for (const auto& [id, key] : f.ranks()) {
     const auto terms = f.stats(id);
     const double base =
         hot::base_score({terms.pv, terms.uv, terms.dwell_sum_ms, terms.dwell_count}, f.settings.engagement);
-    CHECK(key == Approx(hot::rank_key(base, terms.first, seconds{7200})).epsilon(1e-14));
+    CHECK(key == Approx(hot::rank_key(base, terms.decay_start, seconds{7200})).epsilon(1e-14));
   }
 }
 
 TEST_CASE_METHOD(RebuildFixture, "each parameter is told from the others, as in ranks of earlier versions",
                  "[rebuild]") {
-  CHECK(hot::formula_argument(settings) == "1 3 0.002 0 0 86400");
+  CHECK(hot::params_fingerprint(settings) == "1 3 0.002 0 0 86400");
   settings.engagement.dwell_prior_views = 5;
   settings.engagement.dwell_prior_ms = 30000;
-  CHECK(hot::formula_argument(settings) == "1 3 0.002 5 30000 86400");
+  CHECK(hot::params_fingerprint(settings) == "1 3 0.002 5 30000 86400");
 }
 
 TEST_CASE_METHOD(RebuildFixture, "hidden items and items without counters are not in a rebuilt rank",
@@ -83,7 +83,7 @@ TEST_CASE_METHOD(RebuildFixture, "hidden items and items without counters are no
   auto hidden = f.item("a1", f.now());
   hidden.hidden = true;
   f.put(hidden);
-  f.command("ZADD", f.keys().partition(0).rank(hot::kByEngagement), 99999, "ghost");
+  f.command("ZADD", f.keys().partition(0).rank(hot::kEngagementModel), 99999, "ghost");
   const auto done = f.rebuild();
   CHECK(done.items == 3);
   CHECK(done.ranked == 2);
@@ -95,7 +95,7 @@ TEST_CASE_METHOD(RebuildFixture, "data of another schema is told from ours and f
   const auto fits = [&] { return run_sync(redis::check_schema(f.redis, f.keys())); };
   CHECK(fits());
   const bool by_event = GENERATE(true, false);
-  by_event ? f.traffic(1) : static_cast<void>(f.match());
+  by_event ? f.traffic(1) : static_cast<void>(f.has_current_params());
   CHECK(fits());
   f.command("HSET", f.keys().rank_meta(), "schema", redis::kSchemaVersion + 1);
   CHECK(fits().error().reason == "other_schema");
@@ -107,7 +107,7 @@ TEST_CASE_METHOD(RebuildFixture, "data of another schema is told from ours and f
 TEST_CASE_METHOD(RebuildFixture, "two rebuilds do not run at once", "[rebuild]") {
   auto& f = *this;
   f.command("SET", f.keys().rank_rebuild_lock(), 1, "EX", 60);
-  const auto refused = run_sync(hot::rebuild_rank(f.redis, f.settings, f.keys()));
+  const auto refused = run_sync(hot::rebuild_ranks(f.redis, f.settings, f.keys()));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "rebuild_running");
 }
@@ -121,7 +121,7 @@ TEST_CASE_METHOD(Fixture, "a prefix with glob characters finds its own items onl
   track(track_event("b", "v", 0));
   settings.redis.key_prefix = "site[1]*:";
   open();
-  const auto done = run_sync(hot::rebuild_rank(redis, settings, keys()));
+  const auto done = run_sync(hot::rebuild_ranks(redis, settings, keys()));
   REQUIRE(done);
   CHECK(done->items == 1);
   CHECK(ids(engagement_query()) == std::vector<std::string>{"a"});
@@ -133,8 +133,8 @@ TEST_CASE_METHOD(Fixture, "thousands of items are rebuilt in batches", "[rebuild
     fill.add("HSET", keys().article("n" + std::to_string(i)), "pv", i + 1, "first", unix_s(now()), "renewed",
              unix_s(now()), "v", 1);
   REQUIRE(redis.call(fill));
-  const auto done = run_sync(hot::rebuild_rank(redis, settings, keys()));
+  const auto done = run_sync(hot::rebuild_ranks(redis, settings, keys()));
   REQUIRE(done);
   CHECK(done->ranked >= 3000);
-  CHECK(command("ZCARD", keys().partition(0).rank(hot::kByEngagement)).integer().value_or(0) == 3000);
+  CHECK(command("ZCARD", keys().partition(0).rank(hot::kEngagementModel)).integer().value_or(0) == 3000);
 }

@@ -129,7 +129,7 @@ TEST_CASE_METHOD(Fixture, "a dwell from a spool, of a higher cap, counts as the 
 
 TEST_CASE_METHOD(Fixture, "an event id counts once and answers the same bytes again", "[track]") {
   auto event = track_event("a", "v1", 1000);
-  event.event = EventId::trusted("e1");
+  event.event_id = EventId::trusted("e1");
   const auto first = track(event);
   track(track_event("a", "v2", 9000));
   const auto again = track(event);
@@ -142,7 +142,7 @@ TEST_CASE_METHOD(Fixture, "an event id counts once and answers the same bytes ag
 }
 
 TEST_CASE_METHOD(Fixture, "an event kept for later counts once however often it is replayed", "[track]") {
-  REQUIRE(hot->track_later(track_event("a", "v", 2000)));
+  REQUIRE(hot->spool_track(track_event("a", "v", 2000)));
   CHECK(all_keys().empty());
   write_queue.replay();
   write_queue.replay();
@@ -156,7 +156,7 @@ TEST_CASE_METHOD(Fixture,
   const auto before = now() - seconds{7200};
   raw_track(*this, "old", "0", std::to_string(before.time_since_epoch().count()));
   raw_track(*this, "ahead", "0", std::to_string((now() + seconds{99999}).time_since_epoch().count()));
-  CHECK(stats("old").first == before);
+  CHECK(stats("old").decay_start == before);
   CHECK(redis::to_int(field("ahead", "first")) <= now().time_since_epoch().count());
 }
 
@@ -200,10 +200,10 @@ TEST_CASE_METHOD(Fixture, "a publish time a year ahead does not multiply the sco
   CHECK(track(track_event("store", "v", 0)).score == 4);
   for (const std::string id : {"client", "store"}) {
     const auto terms = stats(id);
-    REQUIRE(terms.in(hot::kByEngagement).place);
-    CHECK(hot::score_at(*terms.in(hot::kByEngagement).place, terms.now, settings.engagement.half_life) <=
+    REQUIRE(terms.position(hot::kEngagementModel).score);
+    CHECK(hot::score_at(*terms.position(hot::kEngagementModel).score, terms.now, settings.engagement.half_life) <=
           4.0001);
-    CHECK(terms.first <= terms.now);
+    CHECK(terms.decay_start <= terms.now);
   }
 }
 
@@ -244,7 +244,7 @@ TEST_CASE_METHOD(Fixture, "an article that was put keeps its date when its count
   CHECK(counts.pv == 1);
   CHECK(counts.uv == 1);
   CHECK(counts.avg_dwell_ms == 500);
-  CHECK(stats("a").first == date);
+  CHECK(stats("a").decay_start == date);
   CHECK(ttl(keys().article("a")) == -1);
 }
 
@@ -284,10 +284,10 @@ TEST_CASE_METHOD(Fixture, "the rank never holds more than list.max_members", "[t
   open();
   for (int i = 0; i < 20; ++i) {
     track(track_event("a" + std::to_string(i), "v", i * 1000));
-    CHECK(command("ZCARD", keys().partition(0).rank(hot::kByEngagement)).integer().value_or(99) <= 5);
+    CHECK(command("ZCARD", keys().partition(0).rank(hot::kEngagementModel)).integer().value_or(99) <= 5);
     CHECK(command("ZCARD", keys().partition(0).published()).integer().value_or(99) <= 5);
     view(view_event("a" + std::to_string(i), "f"));
-    CHECK(command("ZCARD", keys().partition(0).rank(hot::kByViews)).integer().value_or(99) <= 5);
+    CHECK(command("ZCARD", keys().partition(0).rank(hot::kViewsModel)).integer().value_or(99) <= 5);
   }
   CHECK(ids(engagement_query()) == std::vector<std::string>{"a19", "a18", "a17", "a16", "a15"});
 }
@@ -317,7 +317,7 @@ TEST_CASE_METHOD(Fixture, "weights of zero give no place in the rank and no infi
   settings.engagement.pv_weight = settings.engagement.uv_weight = 0;
   open();
   CHECK(track(track_event("a", "v", 0)).score == 0);
-  CHECK_FALSE(exists(keys().partition(0).rank(hot::kByEngagement)));
+  CHECK_FALSE(exists(keys().partition(0).rank(hot::kEngagementModel)));
 }
 
 TEST_CASE_METHOD(Fixture, "an event replayed from before the article's date does not multiply the score",
@@ -325,7 +325,7 @@ TEST_CASE_METHOD(Fixture, "an event replayed from before the article's date does
   track(track_event("a", "v", 0));
   const auto place = *rank_score("a");
   auto late = track_event("a", "w", 0);
-  late.at = now() - seconds{10 * 86400};
+  late.occurred_at = now() - seconds{10 * 86400};
   const auto counts = track(late);
   CHECK(counts.pv == 2);
   CHECK(counts.score == 8);
@@ -341,16 +341,16 @@ TEST_CASE_METHOD(Fixture,
   CHECK(hot::score_at(*rank_score("a"), now(), half_life) <= 4.001);
   const auto last_event = now() - seconds{100};
   command("HSET", keys().article("a"), "early", last_event.time_since_epoch().count());
-  CHECK(stats("a").first == last_event);
-  REQUIRE(run_sync(hot::rebuild_rank(redis, settings, keys())));
+  CHECK(stats("a").decay_start == last_event);
+  REQUIRE(run_sync(hot::rebuild_ranks(redis, settings, keys())));
   CHECK(*rank_score("a") == Approx(hot::rank_key(4, last_event, half_life)).epsilon(1e-14));
   // Its date has come: the date counts again.
   const auto date = now() - seconds{50};
   command("HSET", keys().article("a"), "date", date.time_since_epoch().count());
   track(track_event("a", "w", 0));
-  CHECK(stats("a").first == date);
+  CHECK(stats("a").decay_start == date);
   auto hidden = item("b", now() + seconds{86400});
   hidden.hidden = true;
   put(hidden);
-  CHECK(stats("b").first <= now());
+  CHECK(stats("b").decay_start <= now());
 }

@@ -16,7 +16,7 @@ using namespace freshet::test;
 namespace {
 
 // Deskdrop lies beside the repository, or where FRESHET_DATA says.
-std::filesystem::path deskdrop() {
+std::filesystem::path deskdrop_path() {
   const char* given = std::getenv("FRESHET_DATA");
   const std::filesystem::path data =
       given ? given : std::filesystem::path(FRESHET_SOURCE_DIR) / "../shared/data";
@@ -27,9 +27,9 @@ std::filesystem::path deskdrop() {
 
 TEST_CASE_METHOD(Fixture, "UV is within two in a hundred or one of exact for 99 % of Deskdrop's articles",
                  "[uv]") {
-  std::ifstream file(deskdrop());
+  std::ifstream file(deskdrop_path());
   if (!file) {
-    WARN("SKIPPED: no Deskdrop at " << deskdrop().string()
+    WARN("SKIPPED: no Deskdrop at " << deskdrop_path().string()
                                     << "; set FRESHET_DATA to the folder that holds deskdrop/");
     return;
   }

@@ -25,7 +25,7 @@ TEST_CASE_METHOD(Fixture, "a second view within the window is dedup and changes 
   const auto again = view(view_event("a", "f"));
   CHECK(again.dedup);
   CHECK(stats("a").views_total == before.views_total);
-  CHECK(rank_score("a", hot::kByViews) == before.in(hot::kByViews).place);
+  CHECK(rank_score("a", hot::kViewsModel) == before.position(hot::kViewsModel).score);
 }
 
 TEST_CASE_METHOD(Fixture, "after the window the same fingerprint counts one, not three, on the same day",
@@ -83,7 +83,7 @@ TEST_CASE_METHOD(Fixture, "the day is Redis' day in UTC: a host whose date is of
 
 TEST_CASE_METHOD(Fixture, "a view's event id answers the first outcome again, not dedup", "[view]") {
   auto event = view_event("a", "f");
-  event.event = EventId::trusted("e");
+  event.event_id = EventId::trusted("e");
   const auto first = view(event);
   const auto again = view(event);
   CHECK_FALSE(again.dedup);
@@ -94,7 +94,7 @@ TEST_CASE_METHOD(Fixture, "a view's event id answers the first outcome again, no
 TEST_CASE_METHOD(Fixture, "an event id that was answered dedup stays dedup after the window", "[view]") {
   view(view_event("a", "f"));
   auto event = view_event("a", "f");
-  event.event = EventId::trusted("e");
+  event.event_id = EventId::trusted("e");
   CHECK(view(event).dedup);
   command("DEL", keys().dedup("a", "f"));
   CHECK(view(event).dedup);
@@ -105,13 +105,13 @@ TEST_CASE_METHOD(Fixture, "an event id that was answered dedup stays dedup after
 TEST_CASE_METHOD(Fixture, "one event id used for a report and a view of an article counts both", "[view]") {
   auto reading = track_event("a", "v", 1000);
   auto looking = view_event("a", "f");
-  reading.event = looking.event = EventId::trusted("e");
+  reading.event_id = looking.event_id = EventId::trusted("e");
   CHECK(track(reading).pv == 1);
   CHECK(view(looking).first_today);
 }
 
 TEST_CASE_METHOD(Fixture, "a view kept for later counts once however often it is replayed", "[view]") {
-  REQUIRE(hot->view_later(view_event("a", "f")));
+  REQUIRE(hot->spool_view(view_event("a", "f")));
   write_queue.replay();
   write_queue.replay();
   CHECK(stats("a").views_pv == 1);
@@ -149,18 +149,18 @@ TEST_CASE_METHOD(Fixture, "hot:score is the sum of what each view added", "[view
   put(item("a", now() - seconds{5 * 3600}));
   double sum = 0;
   for (int i = 0; i < 50; ++i) sum += view(view_event("a", "f" + std::to_string(i))).score_inc;
-  CHECK(score(keys().partition(0).rank(hot::kByViews), "a").value_or(0) == Approx(sum).epsilon(1e-12));
+  CHECK(score(keys().partition(0).rank(hot::kViewsModel), "a").value_or(0) == Approx(sum).epsilon(1e-12));
 }
 
 TEST_CASE_METHOD(Fixture, "an item's accumulated score goes on after the counters expired", "[view]") {
   put(item("a", now()));
   view(view_event("a", "f"));
   view(view_event("a", "h"));
-  const double before = score(keys().partition(0).rank(hot::kByViews), "a").value_or(0);
+  const double before = score(keys().partition(0).rank(hot::kViewsModel), "a").value_or(0);
   command("HSET", keys().article("a"), "viewed", unix_s(now()) - 30 * 86400);
   CHECK(stats("a").views_pv == 0);
   const double inc = view(view_event("a", "g")).score_inc;
-  CHECK(score(keys().partition(0).rank(hot::kByViews), "a").value_or(0) == before + inc);
+  CHECK(score(keys().partition(0).rank(hot::kViewsModel), "a").value_or(0) == before + inc);
   CHECK(stats("a").views_total == 3);
   const auto heads = run_sync(hot->bucket_heads({{now().time_since_epoch().count() / 3600}}, 0, 10));
   REQUIRE(heads);
@@ -181,7 +181,7 @@ TEST_CASE_METHOD(Fixture, "a view that is placed late does not undo a later one"
   REQUIRE(heads);
   REQUIRE(heads->size() == 1);
   CHECK(heads->front().total == 6);
-  CHECK(score(keys().partition(0).rank(hot::kByViews), "a") == rank_score("a", hot::kByViews));
+  CHECK(score(keys().partition(0).rank(hot::kViewsModel), "a") == rank_score("a", hot::kViewsModel));
 }
 
 TEST_CASE_METHOD(Fixture, "the index forgets buckets that are gone and bounds that are too high", "[view]") {
@@ -193,7 +193,7 @@ TEST_CASE_METHOD(Fixture, "the index forgets buckets that are gone and bounds th
   REQUIRE(left);
   REQUIRE(left->size() == 1);
   CHECK(left->front().name.hour == 1000);
-  CHECK(left->front().best_total == 7);
+  CHECK(left->front().max_total == 7);
 }
 
 TEST_CASE_METHOD(Fixture, "a bucket's bound is the greatest total in it, not the last", "[view]") {
@@ -204,7 +204,7 @@ TEST_CASE_METHOD(Fixture, "a bucket's bound is the greatest total in it, not the
   const auto bounds = run_sync(hot->buckets());
   REQUIRE(bounds);
   REQUIRE(bounds->size() == 1);
-  CHECK(bounds->front().best_total == 6);
+  CHECK(bounds->front().max_total == 6);
 }
 
 TEST_CASE_METHOD(Fixture, "a member left in the bucket of another hour is dropped, not served", "[view]") {
@@ -220,9 +220,9 @@ TEST_CASE_METHOD(Fixture, "a member left in the bucket of another hour is droppe
 namespace {
 
 // Does something once, when the dates of members have been read.
-class Between final : public redis::Redis {
+class InterruptingRedis final : public redis::Redis {
  public:
-  Between(redis::Redis& inner, std::function<void()> work) : inner_(inner), work_(std::move(work)) {}
+  InterruptingRedis(redis::Redis& inner, std::function<void()> work) : inner_(inner), work_(std::move(work)) {}
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
     auto replies = co_await inner_.run(pipeline);
     if (pipeline.at(0).find("hot:published") != std::string_view::npos && work_)
@@ -243,7 +243,7 @@ TEST_CASE_METHOD(Fixture, "what comes into a bucket while it is tidied up stays,
   command("ZADD", keys().partition(0).current_bucket_index(), 50, 1000);
   command("ZADD", keys().partition(0).current_bucket(1000), 7, "a", 5, "b");
   command("ZADD", keys().partition(0).published(), 1000 * 3600, "b", 2000 * 3600, "a");
-  Between slow(redis, [&] {
+  InterruptingRedis slow(redis, [&] {
     command("ZADD", keys().partition(0).published(), 1000 * 3600, "a", 1000 * 3600, "c");  // dated back
     command("ZADD", keys().partition(0).current_bucket(1000), 9, "c");
     command("ZADD", keys().partition(0).current_bucket_index(), "GT", 9, 1000);
@@ -252,5 +252,5 @@ TEST_CASE_METHOD(Fixture, "what comes into a bucket while it is tidied up stays,
   const auto heads = run_sync(late.bucket_heads({{1000}}, 0, 5));
   REQUIRE(heads);
   CHECK(heads->size() == 3);
-  CHECK(run_sync(hot->buckets())->front().best_total == 9);
+  CHECK(run_sync(hot->buckets())->front().max_total == 9);
 }

@@ -8,22 +8,22 @@
 using namespace freshet;
 
 namespace {
-const ViewsSettings kSeed;
+const ViewsSettings kDefaults;
 const UnixSeconds kNow{seconds{1770000000}};
-double example(double views, int hours) {
-  return hot::view_score(views, kNow - seconds{hours * 3600}, kNow, kSeed);
+double example_score(double views, int hours) {
+  return hot::view_score(views, kNow - seconds{hours * 3600}, kNow, kDefaults);
 }
 }  // namespace
 
 TEST_CASE("three worked examples are 2.2908, 5.4433 and 0.4713", "[rank]") {
-  CHECK(example(120, 12) == Approx(2.2908).margin(5e-5));
-  CHECK(example(80, 4) == Approx(5.4433).margin(5e-5));
-  CHECK(example(300, 72) == Approx(0.4713).margin(5e-5));
+  CHECK(example_score(120, 12) == Approx(2.2908).margin(5e-5));
+  CHECK(example_score(80, 4) == Approx(5.4433).margin(5e-5));
+  CHECK(example_score(300, 72) == Approx(0.4713).margin(5e-5));
 }
 
 TEST_CASE("a view counts one and a day's first one three", "[rank]") {
-  CHECK(hot::view_increment(false, kSeed) == 1.0);
-  CHECK(hot::view_increment(true, kSeed) == 3.0);
+  CHECK(hot::view_increment(false, kDefaults) == 1.0);
+  CHECK(hot::view_increment(true, kDefaults) == 3.0);
 }
 
 TEST_CASE("weights, base and exponent of the views model are those that are configured", "[rank]") {
@@ -39,7 +39,7 @@ TEST_CASE("weights, base and exponent of the views model are those that are conf
 }
 
 TEST_CASE("a publish time ahead of now counts as now", "[rank]") {
-  CHECK(hot::view_score(3, kNow + seconds{86400}, kNow, kSeed) == hot::view_score(3, kNow, kNow, kSeed));
+  CHECK(hot::view_score(3, kNow + seconds{86400}, kNow, kDefaults) == hot::view_score(3, kNow, kNow, kDefaults));
 }
 
 TEST_CASE("view scores are finite, positive and never grow with age", "[rank]") {
@@ -47,8 +47,8 @@ TEST_CASE("view scores are finite, positive and never grow with age", "[rank]") 
     const auto total = static_cast<double>(*rc::gen::inRange(1, 1000000000));
     const auto age = *rc::gen::inRange<std::int64_t>(-1000000, 1000000000);
     const auto older = age + *rc::gen::inRange<std::int64_t>(0, 1000000000);
-    const double young = hot::view_score(total, kNow - seconds{age}, kNow, kSeed);
-    const double old = hot::view_score(total, kNow - seconds{older}, kNow, kSeed);
+    const double young = hot::view_score(total, kNow - seconds{age}, kNow, kDefaults);
+    const double old = hot::view_score(total, kNow - seconds{older}, kNow, kDefaults);
     RC_ASSERT(std::isfinite(young) && std::isfinite(old));
     RC_ASSERT(old > 0);
     RC_ASSERT(old <= young);

@@ -6,53 +6,53 @@
 #include "tests/hot/fakes.h"
 
 using namespace freshet;
-using items::announcement_of;
+using items::parse_invalidation;
 using items::CardCache;
-using test::now;
+using test::run_ready;
 
 namespace {
 
-constexpr std::int64_t kRoom = 1 << 20;
+constexpr std::int64_t kCacheBytes = 1 << 20;
 
 ItemId item(int number) { return ItemId::trusted("i" + std::to_string(number)); }
 
 // Titles are "0", "1", … by the number of the read.
-struct Store final : test::FakeItemStore {
+struct CountingItemStore final : test::FakeItemStore {
   int reads = 0;
-  std::size_t read = 0;  // cards
-  std::function<void()> meanwhile = [] {};
+  std::size_t cards_read = 0;  // cards
+  std::function<void()> on_read = [] {};
   Task<Result<std::vector<items::ItemCard>>> cards(const std::vector<ItemId>& ids) override {
     std::vector<items::ItemCard> out(ids.size());
     for (items::ItemCard& each : out) each.title = std::to_string(reads);
     ++reads;
-    read += ids.size();
-    meanwhile();
+    cards_read += ids.size();
+    on_read();
     co_return out;
   }
 };
 
 struct Worker {
-  Store store;
+  CountingItemStore store;
   CardCache::Clock::time_point clock = CardCache::Clock::now();
-  CardCache cards{store, kRoom, [this] { return clock; }};
+  CardCache cards{store, kCacheBytes, [this] { return clock; }};
   std::string title(int number) {
-    const auto found = now(cards.of({item(number)}));
+    const auto found = run_ready(cards.get({item(number)}));
     REQUIRE(found);
     return found->front()->title;
   }
-  void later(milliseconds by) { clock += by; }
+  void advance(milliseconds by) { clock += by; }
 };
 
 }  // namespace
 
 TEST_CASE("cards are read once, those that are missing together", "[cards]") {
   Worker worker;
-  worker.cards.heard(worker.clock);
+  worker.cards.heartbeat(worker.clock);
   CHECK(worker.title(1) == "0");
-  const auto page = now(worker.cards.of({item(1), item(2), item(3)}));
+  const auto page = run_ready(worker.cards.get({item(1), item(2), item(3)}));
   REQUIRE(page);
   CHECK((page->at(0)->title == "0" && page->at(1)->title == "1" && page->at(2)->title == "1"));
-  CHECK((worker.store.reads == 2 && worker.store.read == 3));
+  CHECK((worker.store.reads == 2 && worker.store.cards_read == 3));
   CHECK((worker.cards.counters().hits == 1 && worker.cards.counters().misses == 3));
   CHECK(worker.cards.missing({item(3), item(4), item(5)}, 2) == std::vector<ItemId>{item(4)});
 }
@@ -68,104 +68,104 @@ TEST_CASE("pages show a card by its JSON, which its bytes count", "[cards]") {
   card.title = "a \"b\"";
   card.tags = {"t", "u"};
   card.update_time = 7;
-  card.json = items::json_of(card);
+  card.json = items::to_json(card);
   writer.begin_object();
   items::write_card(writer, item(1), card);
   writer.key("more").integer(1).end_object();
   card.url = "https://example.org/";
   card.author = "ann";
-  CHECK(items::json_of(card) ==
+  CHECK(items::to_json(card) ==
         R"("title":"a \"b\"","update_time":7,"url":"https://example.org/","author":"ann","tags":["t","u"])");
   const std::string id = "{\"id\":\"" + item(1).str() + '"';
   CHECK(out == "[" + id + "}," + id + R"(,"title":"a \"b\"","update_time":7,"tags":["t","u"],"more":1})");
   Worker worker;
-  worker.cards.heard(worker.clock);
-  worker.cards.keep({item(1)}, {card}, worker.cards.changes());
+  worker.cards.heartbeat(worker.clock);
+  worker.cards.insert({item(1)}, {card}, worker.cards.revision());
   const auto before = worker.cards.counters().bytes;
   card.json.append(100, ' ').shrink_to_fit();
-  worker.cards.keep({item(1)}, {card}, worker.cards.changes());
+  worker.cards.insert({item(1)}, {card}, worker.cards.revision());
   CHECK(worker.cards.counters().bytes >= before + 100);
 }
 
 TEST_CASE("a card is forgotten when its item is announced, and only that", "[cards]") {
   Worker worker;
-  worker.cards.heard(worker.clock);
+  worker.cards.heartbeat(worker.clock);
   worker.title(1);
   worker.title(2);
-  worker.cards.forget(item(1));
+  worker.cards.invalidate(item(1));
   CHECK((worker.title(1) == "2" && worker.title(2) == "1"));
-  worker.cards.forget_all();
+  worker.cards.invalidate_all();
   CHECK((worker.title(1) == "3" && worker.title(2) == "4"));
 }
 
 TEST_CASE("a card that was read while its item changed is not kept", "[cards]") {
   Worker worker;
-  worker.cards.heard(worker.clock);
+  worker.cards.heartbeat(worker.clock);
   const bool all = GENERATE(false, true);
-  worker.store.meanwhile = [&] { all ? worker.cards.forget_all() : worker.cards.forget(item(1)); };
+  worker.store.on_read = [&] { all ? worker.cards.invalidate_all() : worker.cards.invalidate(item(1)); };
   worker.title(1);
-  worker.store.meanwhile = [] {};
+  worker.store.on_read = [] {};
   CHECK(worker.title(1) == "1");
   CHECK(worker.title(1) == "1");
 }
 
 TEST_CASE("cards that came with something else are kept, unless their items changed since", "[cards]") {
   Worker worker;
-  worker.cards.heard(worker.clock);
+  worker.cards.heartbeat(worker.clock);
   items::ItemCard card;
   card.title = "came";
-  const auto as_of = worker.cards.changes();
-  worker.cards.forget(item(1));
-  worker.cards.keep({item(1), item(2)}, {card, card}, as_of);
+  const auto as_of = worker.cards.revision();
+  worker.cards.invalidate(item(1));
+  worker.cards.insert({item(1), item(2)}, {card, card}, as_of);
   CHECK((worker.title(1) == "0" && worker.title(2) == "came"));
 }
 
 TEST_CASE("while announcements are not heard a card is believed for two seconds", "[cards]") {
   Worker worker;
-  worker.cards.heard(worker.clock);
+  worker.cards.heartbeat(worker.clock);
   worker.title(1);
-  worker.later(milliseconds(1500));
+  worker.advance(milliseconds(1500));
   worker.title(2);
-  worker.later(milliseconds(500));
+  worker.advance(milliseconds(500));
   CHECK(worker.title(1) == "0");
-  worker.later(milliseconds(1));
+  worker.advance(milliseconds(1));
   CHECK(worker.title(1) == "2");  // read again
   CHECK(worker.title(2) == "1");  // read within the gap
-  worker.later(milliseconds(2000));
+  worker.advance(milliseconds(2000));
   CHECK(worker.cards.missing({item(1), item(2)}, 2) == std::vector<ItemId>{item(2)});
-  worker.later(milliseconds(86400000));
-  worker.cards.heard(worker.clock);  // it was only late: whatever was announced has come
+  worker.advance(milliseconds(86400000));
+  worker.cards.heartbeat(worker.clock);  // it was only late: whatever was announced has come
   CHECK(worker.title(1) == "2");
 }
 
 TEST_CASE("cards keep to their bytes, and the least recently used leave", "[cards]") {
   Worker worker;
-  worker.cards.heard(worker.clock);
+  worker.cards.heartbeat(worker.clock);
   for (int i = 0; i < 10000; ++i) {
     worker.title(i);
     worker.title(0);
   }
-  CHECK(worker.cards.counters().bytes <= kRoom);
-  CHECK(worker.cards.counters().bytes > kRoom - 1000);
+  CHECK(worker.cards.counters().bytes <= kCacheBytes);
+  CHECK(worker.cards.counters().bytes > kCacheBytes - 1000);
   CHECK(worker.title(0) == "0");
   CHECK(worker.title(1) != "1");
   CardCache none(worker.store, 0);
-  now(none.of({item(1)}));
+  run_ready(none.get({item(1)}));
   CHECK((none.counters().bytes == 0 && none.missing({item(1)}, 1).size() == 1));
 }
 
 TEST_CASE("an announcement names an item, or all; anything else is none", "[cards]") {
-  const auto card = announcement_of("card a b");
+  const auto card = parse_invalidation("card a b");
   CHECK_FALSE(card);  // no id has a space
-  const auto one = announcement_of("card a");
+  const auto one = parse_invalidation("card a");
   REQUIRE(one);
   CHECK((one->item == ItemId::trusted("a") && !one->lists));
-  const auto list = announcement_of("list a");
+  const auto list = parse_invalidation("list a");
   REQUIRE(list);
   CHECK((list->item == ItemId::trusted("a") && list->lists));
-  const auto all = announcement_of("all");
+  const auto all = parse_invalidation("all");
   REQUIRE(all);
   CHECK((!all->item && all->lists));
   for (const char* garbage : {"", "card", "card ", "list {a}", "42", "all of it", "a", "cards a", "\xff"})
-    CHECK_FALSE(announcement_of(garbage));
+    CHECK_FALSE(parse_invalidation(garbage));
 }

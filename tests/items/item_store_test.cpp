@@ -49,8 +49,8 @@ struct ItemFixture : Fixture {
   }
 };
 
-struct Placed : ItemFixture {
-  Placed() { open(); }
+struct RankedItemFixture : ItemFixture {
+  RankedItemFixture() { open(); }
 };
 
 }  // namespace
@@ -92,7 +92,7 @@ TEST_CASE_METHOD(ItemFixture, "an item that was never put or was removed is unkn
   CHECK(ttl(keys().item("a")) == -1);
 }
 
-TEST_CASE_METHOD(Placed, "a hidden item leaves every list at once and keeps counting", "[items]") {
+TEST_CASE_METHOD(RankedItemFixture, "a hidden item leaves every list at once and keeps counting", "[items]") {
   auto& f = *this;
   f.put(f.news("a", f.now() - seconds{3600}));
   f.read_and_view("a", "v1");
@@ -108,7 +108,7 @@ TEST_CASE_METHOD(Placed, "a hidden item leaves every list at once and keeps coun
   CHECK(f.stats("a").views_total == 6);
 }
 
-TEST_CASE_METHOD(Placed, "an item shown again comes back with all that was counted meanwhile", "[items]") {
+TEST_CASE_METHOD(RankedItemFixture, "an item shown again comes back with all that was counted meanwhile", "[items]") {
   auto& f = *this;
   const auto date = f.now() - seconds{3600};
   f.put(f.news("a", date));
@@ -120,10 +120,10 @@ TEST_CASE_METHOD(Placed, "an item shown again comes back with all that was count
   f.put(f.news("b", date));
   f.read_and_view("b", "v1");
   f.read_and_view("b", "v2");
-  CHECK(f.score(f.keys().partition(0).rank(hot::kByEngagement), "a").value_or(0) ==
-        Approx(f.score(f.keys().partition(0).rank(hot::kByEngagement), "b").value_or(1)).epsilon(1e-12));
-  CHECK(f.score(f.keys().partition(0).rank(hot::kByViews), "a").value_or(0) ==
-        Approx(f.score(f.keys().partition(0).rank(hot::kByViews), "b").value_or(1)).epsilon(1e-3));
+  CHECK(f.score(f.keys().partition(0).rank(hot::kEngagementModel), "a").value_or(0) ==
+        Approx(f.score(f.keys().partition(0).rank(hot::kEngagementModel), "b").value_or(1)).epsilon(1e-12));
+  CHECK(f.score(f.keys().partition(0).rank(hot::kViewsModel), "a").value_or(0) ==
+        Approx(f.score(f.keys().partition(0).rank(hot::kViewsModel), "b").value_or(1)).epsilon(1e-3));
   const auto heads = run_sync(f.hot->bucket_heads({{date.time_since_epoch().count() / 3600}}, 0, 10));
   REQUIRE(heads);
   REQUIRE(heads->size() == 2);
@@ -131,7 +131,7 @@ TEST_CASE_METHOD(Placed, "an item shown again comes back with all that was count
   CHECK(f.ids(accumulate_query(seconds{0}, "news")).size() == 2);
 }
 
-TEST_CASE_METHOD(Placed, "a deleted item leaves every list, and a late report does not bring it back",
+TEST_CASE_METHOD(RankedItemFixture, "a deleted item leaves every list, and a late report does not bring it back",
                  "[items]") {
   auto& f = *this;
   f.put(f.news("a", f.now()));
@@ -143,7 +143,7 @@ TEST_CASE_METHOD(Placed, "a deleted item leaves every list, and a late report do
   CHECK(f.command("SCARD", f.keys().partition(0).tagged_items("news")).integer().value_or(9) == 0);
 }
 
-TEST_CASE_METHOD(Placed, "an hour whose last item is deleted, hidden or re-dated leaves the index",
+TEST_CASE_METHOD(RankedItemFixture, "an hour whose last item is deleted, hidden or re-dated leaves the index",
                  "[items]") {
   auto& f = *this;
   const auto hours = [&] {
@@ -168,20 +168,20 @@ TEST_CASE_METHOD(Placed, "an hour whose last item is deleted, hidden or re-dated
   CHECK(hours() == 0);
 }
 
-TEST_CASE_METHOD(Placed, "an unknown item that was counted can be removed from every list", "[items]") {
+TEST_CASE_METHOD(RankedItemFixture, "an unknown item that was counted can be removed from every list", "[items]") {
   auto& f = *this;
   f.read_and_view("a", "v1");
   f.remove("a");
   CHECK_FALSE(f.listed_anywhere("a"));
 }
 
-TEST_CASE_METHOD(Placed, "a changed publish time re-keys the ranks and moves the bucket", "[items]") {
+TEST_CASE_METHOD(RankedItemFixture, "a changed publish time re-keys the ranks and moves the bucket", "[items]") {
   auto& f = *this;
   f.read_and_view("a", "v1");
-  const auto fresh = *f.score(f.keys().partition(0).rank(hot::kByEngagement), "a");
+  const auto fresh = *f.score(f.keys().partition(0).rank(hot::kEngagementModel), "a");
   const auto moved = f.now() - seconds{3 * 86400};
   f.put(f.news("a", moved));
-  CHECK(*f.score(f.keys().partition(0).rank(hot::kByEngagement), "a") == Approx(fresh - 3).epsilon(1e-7));
+  CHECK(*f.score(f.keys().partition(0).rank(hot::kEngagementModel), "a") == Approx(fresh - 3).epsilon(1e-7));
   const auto heads = run_sync(f.hot->bucket_heads({{moved.time_since_epoch().count() / 3600}}, 0, 10));
   REQUIRE(heads);
   REQUIRE(heads->size() == 1);
@@ -191,7 +191,7 @@ TEST_CASE_METHOD(Placed, "a changed publish time re-keys the ranks and moves the
   CHECK(f.ids(engagement_query(seconds{7 * 86400})).size() == 1);
 }
 
-TEST_CASE_METHOD(Placed, "the newest items stand by date, at most a thousand of those that are shown",
+TEST_CASE_METHOD(RankedItemFixture, "the newest items stand by date, at most a thousand of those that are shown",
                  "[items]") {
   const auto newest = [&] { return this->newest_ids(); };
   this->put(this->news("old", this->now() - seconds{500}));
@@ -217,7 +217,7 @@ TEST_CASE_METHOD(Placed, "the newest items stand by date, at most a thousand of 
   CHECK(newest().back() == "n999");
 }
 
-TEST_CASE_METHOD(Placed, "an item leaves the tags it lost and joins those it got", "[items]") {
+TEST_CASE_METHOD(RankedItemFixture, "an item leaves the tags it lost and joins those it got", "[items]") {
   auto& f = *this;
   f.put(f.news("a", f.now()));
   f.read_and_view("a", "v1");
@@ -230,7 +230,7 @@ TEST_CASE_METHOD(Placed, "an item leaves the tags it lost and joins those it got
   CHECK(f.ids(accumulate_query(seconds{0}, "local")).size() == 1);
 }
 
-TEST_CASE_METHOD(Placed, "a view that is placed after its item was hidden or re-dated changes nothing",
+TEST_CASE_METHOD(RankedItemFixture, "a view that is placed after its item was hidden or re-dated changes nothing",
                  "[items]") {
   auto& f = *this;
   const auto date = f.now() - seconds{3600};
@@ -243,7 +243,7 @@ TEST_CASE_METHOD(Placed, "a view that is placed after its item was hidden or re-
   f.put(f.news("a", date, true));
   f.put(f.news("b", date - seconds{86400}));
   f.write_queue.flush();
-  CHECK(*f.score(f.keys().partition(0).rank(hot::kByEngagement), "b") == Approx(*f.rank_score("b")));
+  CHECK(*f.score(f.keys().partition(0).rank(hot::kEngagementModel), "b") == Approx(*f.rank_score("b")));
   CHECK(*f.score(f.keys().partition(0).published(), "b") == static_cast<double>(unix_s(date) - 86400));
   CHECK_FALSE(f.score(f.keys().partition(0).current_bucket(date.time_since_epoch().count() / 3600), "b"));
   CHECK_FALSE(f.listed_anywhere("a"));
@@ -251,7 +251,7 @@ TEST_CASE_METHOD(Placed, "a view that is placed after its item was hidden or re-
   CHECK(run_sync(f.hot->bucket_heads({{date.time_since_epoch().count() / 3600}}, 0, 10))->empty());
 }
 
-TEST_CASE_METHOD(Placed, "the epoch moves when a list could be wrong, and only then", "[items]") {
+TEST_CASE_METHOD(RankedItemFixture, "the epoch moves when a list could be wrong, and only then", "[items]") {
   auto& f = *this;
   f.put(f.news("a", f.now()));
   CHECK(f.epoch() == 0);  // in no list yet
@@ -341,7 +341,7 @@ namespace {
 
 using Entry = std::map<std::string, std::string>;
 
-struct Streamed : Placed {
+struct StreamFixture : RankedItemFixture {
   std::vector<Entry> entries() {
     const auto reply = this->command("XRANGE", this->keys().partition(0).stream(), "-", "+");
     std::vector<Entry> out;
@@ -355,7 +355,7 @@ struct Streamed : Placed {
     }
     return out;
   }
-  std::vector<std::string> keys_now() {
+  std::vector<std::string> sorted_keys() {
     auto out = this->all_keys();
     std::sort(out.begin(), out.end());
     return out;
@@ -364,7 +364,7 @@ struct Streamed : Placed {
 
 }  // namespace
 
-TEST_CASE_METHOD(Streamed, "every write of an item is in the stream, with all that the item has",
+TEST_CASE_METHOD(StreamFixture, "every write of an item is in the stream, with all that the item has",
                  "[items][stream]") {
   auto one = news("a", now());
   one.text = std::string("body\r\n\0with NUL", 15);
@@ -392,14 +392,14 @@ TEST_CASE_METHOD(Streamed, "every write of an item is in the stream, with all th
   CHECK(all[2] == Entry{{"op", "delete"}, {"id", "a"}});
 }
 
-TEST_CASE_METHOD(Streamed, "when the stream is full a write is refused and changes nothing",
+TEST_CASE_METHOD(StreamFixture, "when the stream is full a write is refused and changes nothing",
                  "[items][stream]") {
   auto& f = *this;
   f.put(f.news("a", f.now()));
   f.settings.recorder.stream_max_len = 2;
   f.open();
   f.put(f.news("b", f.now()));
-  const auto before = f.keys_now();
+  const auto before = f.sorted_keys();
   const auto old = *run_sync(f.items->get(ItemId::trusted("a")));
   auto changed = old;
   changed.title = "Another";
@@ -411,7 +411,7 @@ TEST_CASE_METHOD(Streamed, "when the stream is full a write is refused and chang
     CHECK(outcome.error().code == ErrorCode::kUnavailable);
     CHECK(outcome.error().reason == "stream_full");
   }
-  CHECK(f.keys_now() == before);
+  CHECK(f.sorted_keys() == before);
   CHECK(run_sync(f.items->get(ItemId::trusted("a")))->title == old.title);
   CHECK(f.entries().size() == 2);
   // The recorder has caught up.
@@ -420,19 +420,19 @@ TEST_CASE_METHOD(Streamed, "when the stream is full a write is refused and chang
   CHECK(run_sync(f.items->get(ItemId::trusted("a")))->title == "Another");
 }
 
-TEST_CASE_METHOD(Streamed, "items that the recorder has already are put without the stream",
+TEST_CASE_METHOD(StreamFixture, "items that the recorder has already are put without the stream",
                  "[items][stream]") {
   auto& f = *this;
   f.settings.recorder.stream_max_len = 1;
   f.command("XADD", f.keys().partition(0).stream(), "*", "op", "delete", "id", "x");
-  items::RedisItemStore silent(f.redis, f.settings, f.keys(), items::RedisItemStore::Tell::kNobody);
+  items::RedisItemStore silent(f.redis, f.settings, f.keys(), items::RedisItemStore::StreamPolicy::kSkip);
   REQUIRE(run_sync(silent.put_many({f.news("a", f.now()), f.news("b", f.now(), true)})));
   REQUIRE(run_sync(silent.remove(ItemId::trusted("b"))));
   CHECK(f.entries().size() == 1);
   CHECK(run_sync(f.items->get(ItemId::trusted("a"))));
 }
 
-TEST_CASE_METHOD(Placed, "an item is in no list before its date, and in every one from then on", "[items]") {
+TEST_CASE_METHOD(RankedItemFixture, "an item is in no list before its date, and in every one from then on", "[items]") {
   auto& f = *this;
   const auto lists = [&](const std::string& id) {
     int in = 0;
@@ -449,10 +449,10 @@ TEST_CASE_METHOD(Placed, "an item is in no list before its date, and in every on
   f.put(f.news("a", date));  // again, with what was counted
   CHECK(lists("a") == 0);
   CHECK(lists("shown") == 5);
-  CHECK(run_sync(f.items->cards({ItemId::trusted("a")}))->front().dark(f.now()));
+  CHECK(run_sync(f.items->cards({ItemId::trusted("a")}))->front().is_hidden_at(f.now()));
   f.wait_for(date);
   CHECK(lists("a") == 5);
-  CHECK_FALSE(run_sync(f.items->cards({ItemId::trusted("a")}))->front().dark(f.now()));
+  CHECK_FALSE(run_sync(f.items->cards({ItemId::trusted("a")}))->front().is_hidden_at(f.now()));
 }
 
 TEST_CASE_METHOD(ItemFixture,

@@ -25,11 +25,11 @@ std::vector<readers::ReaderEvent> events(int count) {
 
 // Everything that can wait, in one list.
 std::vector<Result<readers::Recorded>> each_write(FakeReaderStore& store) {
-  return {now(readers::record_view(store, {kReader, kItem})),
-          now(readers::clear_views(store, kReader, readers::ViewKind::kTopic)),
-          now(readers::record_interaction(store, events(1)[0])),
-          now(readers::dismiss(store, {kReader, kItem, {}, {}})),
-          now(readers::undo_dismissal(store, kReader, kItem))};
+  return {run_ready(readers::record_view(store, {kReader, kItem})),
+          run_ready(readers::clear_views(store, kReader, readers::ViewKind::kTopic)),
+          run_ready(readers::record_interaction(store, events(1)[0])),
+          run_ready(readers::dismiss(store, {kReader, kItem, {}, {}})),
+          run_ready(readers::undo_dismissal(store, kReader, kItem))};
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ TEST_CASE("what is refused for what it is, or for a full stream, is not kept for
 TEST_CASE("each of many events has its own answer", "[reader_events]") {
   FakeReaderStore store;
   store.answers = {{}, tl::unexpected(kNoItem), tl::unexpected(kAway), tl::unexpected(kFull), {}};
-  const auto answers = now(readers::record_interactions(store, events(5)));
+  const auto answers = run_ready(readers::record_interactions(store, events(5)));
   REQUIRE(answers.size() == 5);
   CHECK((answers[0] && !answers[0]->queued));
   CHECK(answers[1].error().reason == "unknown_item");
@@ -84,7 +84,7 @@ TEST_CASE("of many events the spool takes as many as it has room for", "[reader_
   FakeReaderStore store;
   store.away = kAway;
   store.room = 2;
-  const auto answers = now(readers::record_interactions(store, events(4)));
+  const auto answers = run_ready(readers::record_interactions(store, events(4)));
   REQUIRE(answers.size() == 4);
   CHECK((answers[0] && answers[0]->queued));
   CHECK((answers[1] && answers[1]->queued));

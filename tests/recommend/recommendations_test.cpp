@@ -34,7 +34,7 @@ struct Site {
   recommend::RecommendPage page(std::size_t limit = 5, recommend::Exclude exclude = recommend::Exclude::kHard,
                                 ReaderId reader = kReader) {
     const recommend::RecommendRequest request{reader, limit, exclude};
-    auto served = now(recommendations.page(request));
+    auto served = run_ready(recommendations.page(request));
     REQUIRE(served);
     return std::move(*served);
   }
@@ -84,11 +84,11 @@ TEST_CASE_METHOD(Site, "hidden, deleted and unknown items are replaced by the ne
   items.unknown = {item(3)};
   CHECK(ids(page()) == std::vector<std::string>{"i1", "i4", "i5", "i6", "i7"});
   for (int i = 0; i < 25; ++i) items.hidden.insert(item(i));
-  cards.forget_all();
+  cards.invalidate_all();
   CHECK(ids(page()) == std::vector<std::string>{"i25", "i26", "i27", "i28", "i29"});
   // The page is as long as what is left.
   for (int i = 25; i < 29; ++i) items.hidden.insert(item(i));
-  cards.forget_all();
+  cards.invalidate_all();
   CHECK(ids(page()) == std::vector<std::string>{"i29"});
 }
 
@@ -98,9 +98,9 @@ TEST_CASE_METHOD(Site,
   items.dates = {{item(0), kNow + seconds{1}}, {item(2), kNow}};
   CHECK(ids(page(3)) == std::vector<std::string>{"i1", "i2", "i3"});
   recommender.like["i1"] = {{item(0), 3}, {item(2), 2}};
-  CHECK(now(recommendations.similar(item(1), 5))->items.size() == 1);
+  CHECK(run_ready(recommendations.similar(item(1), 5))->items.size() == 1);
   recommender.like["i0"] = {{item(2), 2}};
-  CHECK(now(recommendations.similar(item(0), 5)).error().reason == "unknown_item");
+  CHECK(run_ready(recommendations.similar(item(0), 5)).error().reason == "unknown_item");
   recommender.next->speaks[1] = {item(0), readers::Interaction::kLike, 1};
   CHECK(page(1).items.front().reason.kind != readers::Reason::Kind::kLike);
   clock = kNow + seconds{1};  // with the cards that are known
@@ -191,7 +191,7 @@ TEST_CASE_METHOD(Site, "a title that was known is asked for anew when its item h
   CHECK(ids(page()).front() == "i0");
   items.hidden = {item(0)};
   CHECK(ids(page()).front() == "i0");  // nothing says so yet
-  cards.forget_all();
+  cards.invalidate_all();
   CHECK(ids(page()).front() == "i1");
 }
 
@@ -259,7 +259,7 @@ TEST_CASE_METHOD(Site, "nothing that is there for affinity is said to be rising"
   const std::string like = "like “title of liked”, which you liked";
   CHECK(texts() == std::vector<std::string>{"rising now", like, like});
   items.hidden = {ItemId::trusted("liked")};
-  cards.forget_all();
+  cards.invalidate_all();
   CHECK(texts() == std::vector<std::string>{"rising now", "matches what you like", "matches what you like"});
 }
 
@@ -267,7 +267,7 @@ TEST_CASE_METHOD(Site, "a reason never names what has been hidden", "[recommend]
   recommender.next->speaks[0] = {ItemId::trusted("secret"), readers::Interaction::kLike, 1};
   CHECK(page().items.front().reason.kind == readers::Reason::Kind::kLike);
   items.hidden = {ItemId::trusted("secret")};
-  cards.forget_all();
+  cards.invalidate_all();
   const auto served = page();
   CHECK(served.items.front().reason.kind == readers::Reason::Kind::kRising);
   CHECK(served.items.front().reason.title.empty());
@@ -277,7 +277,7 @@ TEST_CASE_METHOD(Site, "items like another come from the model, and of a newer i
                  "[recommend][similar]") {
   recommender.like["i1"] = {{item(2), 3}, {item(3), 2}, {item(4), 1}};
   items.hidden = {item(3)};
-  const auto known = now(recommendations.similar(item(1), 5));
+  const auto known = run_ready(recommendations.similar(item(1), 5));
   REQUIRE(known);
   REQUIRE(known->items.size() == 2);
   CHECK(known->items[0].id == item(2));
@@ -285,7 +285,7 @@ TEST_CASE_METHOD(Site, "items like another come from the model, and of a newer i
   CHECK(known->model == "fake@1");
 
   recall.index = {item(7), item(8)};
-  const auto fresh = now(recommendations.similar(item(7), 5));
+  const auto fresh = run_ready(recommendations.similar(item(7), 5));
   REQUIRE(fresh);
   REQUIRE(fresh->items.size() == 1);
   CHECK(fresh->items[0].id == item(8));
@@ -293,15 +293,15 @@ TEST_CASE_METHOD(Site, "items like another come from the model, and of a newer i
   CHECK(recall.asked.front().interests.front().item == item(7));
 
   recall.away = true;
-  const auto alone = now(recommendations.similar(item(7), 5));
+  const auto alone = run_ready(recommendations.similar(item(7), 5));
   REQUIRE(alone);
   CHECK(alone->items.empty());
   items.unknown = {item(7)};
-  cards.forget_all();
-  CHECK(now(recommendations.similar(item(7), 5)).error().reason == "unknown_item");
+  cards.invalidate_all();
+  CHECK(run_ready(recommendations.similar(item(7), 5)).error().reason == "unknown_item");
   items.hidden = {item(1)};
-  cards.forget_all();
-  CHECK(now(recommendations.similar(item(1), 5)).error().reason == "unknown_item");
+  cards.invalidate_all();
+  CHECK(run_ready(recommendations.similar(item(1), 5)).error().reason == "unknown_item");
 }
 
 TEST_CASE_METHOD(Site, "without Redis similar items are those that are known of the last copy, degraded",
@@ -311,16 +311,16 @@ TEST_CASE_METHOD(Site, "without Redis similar items are those that are known of 
          {"i5", 1, 1, "", {}, kNow + seconds{1}}});
   recommender.like["i1"] = {{item(5), 4}, {item(2), 3}, {item(3), 2}, {item(4), 1}};
   items.away = true;
-  const auto known = now(recommendations.similar(item(1), 5));
+  const auto known = run_ready(recommendations.similar(item(1), 5));
   REQUIRE(known);
   CHECK(known->degraded);
   REQUIRE(known->items.size() == 2);
   CHECK(known->items[0].id == item(2));
   CHECK(known->items[0].card->author == "ann");
   CHECK(known->items[1].id == item(4));
-  CHECK(now(recommendations.similar(item(1), 1))->items.size() == 1);
+  CHECK(run_ready(recommendations.similar(item(1), 1))->items.size() == 1);
   recommender.next = nullptr;  // there has never been a copy
-  const auto nothing = now(recommendations.similar(item(1), 5));
+  const auto nothing = run_ready(recommendations.similar(item(1), 5));
   REQUIRE(nothing);
   CHECK(nothing->degraded);
   CHECK(nothing->items.empty());

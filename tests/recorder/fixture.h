@@ -321,7 +321,7 @@ inline void Fixture::check_database() const {
 }
 
 inline void Fixture::check_index() const {
-  const auto stemmer = search::stemmer_named(settings.search.stemmer);
+  const auto stemmer = search::make_stemmer(settings.search.stemmer);
   REQUIRE(stemmer);
   const Xapian::Database index(settings.search.index);
   const auto terms = [](const Xapian::Document& document) {
@@ -338,7 +338,7 @@ inline void Fixture::check_index() const {
     const std::string term = search::id_term(expected.id);
     REQUIRE(index.get_termfreq(term) == 1);
     const Xapian::Document is = index.get_document(*index.postlist_begin(term));
-    const Xapian::Document wanted = search::document_of(expected, *stemmer);
+    const Xapian::Document wanted = search::make_document(expected, *stemmer);
     CHECK(terms(is) == terms(wanted));
     CHECK(is.get_value(search::kOrderSlot) == wanted.get_value(search::kOrderSlot));
   }

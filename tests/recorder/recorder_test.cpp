@@ -194,7 +194,7 @@ TEST_CASE_METHOD(Fixture, "the index is committed a quarter of a second after th
   REQUIRE(settles());
   const auto commits = [&] {  // the newest week's; all items are of one
     const search::IndexFolder index(settings.search.index);
-    return Xapian::Database(index.path_of(index.partitions()->back())).get_revision();
+    return Xapian::Database(index.path_of(index.slices()->back())).get_revision();
   };
   const auto before = commits();
   const auto began = std::chrono::steady_clock::now();

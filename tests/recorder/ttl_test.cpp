@@ -38,7 +38,7 @@ class World : public Followers {
     settings.items_unknown_max = 5;
     renew();
     write_queue.apply = [this](const auto& fields) {
-      return freshet::hot::is_ours(fields) ? freshet::hot::apply(*hot, fields)
+      return freshet::hot::is_hot_event(fields) ? freshet::hot::apply_spool_record(*hot, fields)
                                            : freshet::readers::apply(*readers, fields);
     };
     readers.emplace(redis, write_queue, settings, keys(), [this] { return "made-" + std::to_string(++events); });
@@ -58,12 +58,12 @@ class World : public Followers {
       case 2: {
         // A session is anybody's, and a repeated event too.
         hot::TrackEvent event = track_event(id, who, below(5) * 1000, "s" + word(4));
-        event.counted_as = event.visitor;
-        event.unproven = below(2) == 0;
-        event.standing = standing();
-        if (below(3) == 0) event.event = EventId::trusted("e" + word(5));
+        event.attributed_to = event.visitor;
+        event.untrusted_dwell = below(2) == 0;
+        event.admission = standing();
+        if (below(3) == 0) event.event_id = EventId::trusted("e" + word(5));
         if (below(4) == 0) {
-          REQUIRE(hot->track_later(event));
+          REQUIRE(hot->spool_track(event));
           return "track, spooled";
         }
         if (!run_sync(hot->track(event))) return "track, refused";
@@ -73,11 +73,11 @@ class World : public Followers {
       case 3:
       case 4: {
         hot::ViewEvent event = view_event(id, "f" + word(6));
-        event.counted_as = VisitorId::trusted(who);
-        event.standing = standing();
-        if (below(3) == 0) event.event = EventId::trusted("e" + word(5));
+        event.attributed_to = VisitorId::trusted(who);
+        event.admission = standing();
+        if (below(3) == 0) event.event_id = EventId::trusted("e" + word(5));
         if (below(4) == 0) {
-          REQUIRE(hot->view_later(event));
+          REQUIRE(hot->spool_view(event));
           return "view, spooled";
         }
         if (!run_sync(hot->view(event))) return "view, refused";
@@ -90,11 +90,11 @@ class World : public Followers {
         return "replay";
       }
       case 6: {
-        auto known = run_sync(hot::added_by(redis, keys(), who));
+        auto known = run_sync(hot::read_contributions(redis, keys(), who));
         REQUIRE(known);
         std::vector<ItemId> of;
-        for (const hot::AddedTo& each : *known) of.push_back(each.item);
-        REQUIRE(run_sync(hot::take_back(redis, settings, keys(), who, of)));
+        for (const hot::ItemContribution& each : *known) of.push_back(each.item);
+        REQUIRE(run_sync(hot::revert_contributions(redis, settings, keys(), who, of)));
         return "purge " + who;
       }
       case 7: {
@@ -183,7 +183,7 @@ class World : public Followers {
  private:
   int below(int bound) { return std::uniform_int_distribution(0, bound - 1)(random_); }
   // Of the site itself, or of a network; of some more than an article needs to be listed.
-  hot::Standing standing() {
+  hot::EventAdmission standing() {
     if (below(3) == 0) return {};
     return {std::string(6, static_cast<char>('a' + below(12))), below(4) > 0, below(4) > 0};
   }

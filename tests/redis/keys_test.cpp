@@ -100,7 +100,7 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {g.current_bucket(0), "current 0"},
   };
   for (const hot::Model& model : hot::kModels) {
-    const std::string by(model.word);
+    const std::string by(model.name);
     out.emplace_back(g.rank(model), "rank " + by);
     out.emplace_back(g.rank_versions(model), "placed " + by);
     if (model.base != nullptr) {
@@ -189,7 +189,7 @@ TEST_CASE("in a cluster what scripts touch together is in one slot, and every na
     CHECK((keys.slot_or_zero(name) == all) == shared);
     CHECK((keys.slot_or_zero(name) == group) == grouped);
   }
-  CHECK(keys.partition(0).staging_rank(hot::kByEngagement) == "p:hot:rank:next:{ms3}");
+  CHECK(keys.partition(0).staging_rank(hot::kEngagementModel) == "p:hot:rank:next:{ms3}");
   CHECK(keys.partition(1).tagged_items("swift") == "p:tag:swift:{mws}");
   CHECK(keys.list({}) == "p:hot:list:{all}");
 }
@@ -255,8 +255,8 @@ TEST_CASE("names keep their words, and the id stands in braces", "[keys]") {
   const Keys keys("");
   CHECK(keys.article("7") == "hot:article:{7}");
   CHECK(keys.uv_hll("7") == "hot:uv:hll:{7}");
-  CHECK(keys.partition(0).rank(hot::kByEngagement) == "hot:rank");
-  CHECK(keys.partition(0).rank(hot::kByViews) == "hot:score");
+  CHECK(keys.partition(0).rank(hot::kEngagementModel) == "hot:rank");
+  CHECK(keys.partition(0).rank(hot::kViewsModel) == "hot:score");
   CHECK(keys.uv_day("7", kDay) == "hot:uv:{7}:20260306");
   CHECK(keys.dedup("7", "f") == "hot:dedup:{7}:f");
   CHECK(keys.list({}) == "hot:list");

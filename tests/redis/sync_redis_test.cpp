@@ -74,7 +74,7 @@ TEST_CASE("a server that refuses writes for want of memory refuses a report as a
   DeferredWork behind(later, settings, redis::Keys(""));
   hot::RedisHotStore hot(client, behind.writers, settings, redis::Keys(""), [] { return "e"; });
   auto event = Fixture::track_event("a", "v", 1000);
-  event.event = EventId::trusted("e1");
+  event.event_id = EventId::trusted("e1");
   const auto refused = run_sync(hot.track(event));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kUnavailable);

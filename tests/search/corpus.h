@@ -44,15 +44,15 @@ class TemporaryFolder {
 
 inline items::Item item(const std::string& id, const std::string& title, UnixSeconds published = kNow,
                         const std::vector<std::string>& tags = {}) {
-  items::Item made;
-  made.id = ItemId::trusted(id);
-  made.title = title;
-  for (const std::string& each : tags) made.tags.push_back(TagName::trusted(each));
-  made.published_at = published;
-  return made;
+  items::Item out;
+  out.id = ItemId::trusted(id);
+  out.title = title;
+  for (const std::string& each : tags) out.tags.push_back(TagName::trusted(each));
+  out.published_at = published;
+  return out;
 }
 
-inline void ok(const Result<void>& result) {
+inline void require_ok(const Result<void>& result) {
   INFO((result ? std::string() : std::string(result.error().reason) + ": " + result.error().detail));
   REQUIRE(result.has_value());
 }
@@ -64,13 +64,13 @@ inline std::unique_ptr<search::SearchIndex> opened(const Settings& settings) {
   return *std::move(index);
 }
 
-inline void write(const Settings& settings, const std::vector<items::Item>& items) {
+inline void write_index(const Settings& settings, const std::vector<items::Item>& items) {
   const auto index = opened(settings);
-  for (const items::Item& each : items) ok(index->put(each));
-  ok(index->commit());
+  for (const items::Item& each : items) require_ok(index->put(each));
+  require_ok(index->commit());
 }
 
-inline feed::Recalled found(feed::BlockingRecall& recall, const feed::RecallQuery& query) {
+inline feed::Recalled run_search(feed::BlockingRecall& recall, const feed::RecallQuery& query) {
   auto recalled = recall.search(query);
   INFO((recalled ? std::string() : std::string(recalled.error().reason) + ": " + recalled.error().detail));
   REQUIRE(recalled.has_value());
@@ -84,9 +84,9 @@ inline std::vector<std::string> ids(const feed::Recalled& recalled) {
 }
 
 // Ids of what `text` finds, best first; by a searcher that has seen nothing before.
-inline std::vector<std::string> finds(const Settings& settings, const std::string& text) {
+inline std::vector<std::string> search_ids(const Settings& settings, const std::string& text) {
   feed::BlockingRecall recall(settings);
-  return ids(found(recall, {text, {}, kNow, 100}));
+  return ids(run_search(recall, {text, {}, kNow, 100}));
 }
 
 // Items about few words, so that many match and many tie; dates from clustered to scattered, some
@@ -96,7 +96,7 @@ class RandomItems {
   explicit RandomItems(std::uint64_t seed) : random_(seed) {
     vocabulary_ = 5 + below(400);
     days_ = 1 + below(below(2) == 0 ? 30 : 1500);
-    longest_ = 1 + below(30);
+    max_text_words_ = 1 + below(30);
   }
   std::size_t below(std::size_t n) { return random_() % n; }
   std::string word() {
@@ -114,29 +114,29 @@ class RandomItems {
     return kNow - seconds{static_cast<std::int64_t>(below(days_ * 86400))};
   }
   items::Item next() {
-    items::Item made = item("item" + std::to_string(made_++), words(1 + below(4)), date(),
+    items::Item out = item("item" + std::to_string(next_number_++), words(1 + below(4)), date(),
                             {"tag" + std::to_string(below(7))});
-    if (below(3) > 0) made.text = words(below(longest_));
-    return made;
+    if (below(3) > 0) out.text = words(below(max_text_words_));
+    return out;
   }
 
  private:
   std::mt19937_64 random_;
-  std::size_t vocabulary_ = 1, days_ = 1, longest_ = 1;
-  std::size_t made_ = 0;
+  std::size_t vocabulary_ = 1, days_ = 1, max_text_words_ = 1;
+  std::size_t next_number_ = 0;
 };
 
 // Every item that `query` may return, without what is dated ahead, by score, date and id, each
 // descending: the plain definition. Reads the weight of every match of the whole database, without
 // ranges, cutoffs or partitions' order.
-inline std::vector<feed::Candidate> by_scoring_everything(const Xapian::Database& database,
+inline std::vector<feed::Candidate> brute_force_search(const Xapian::Database& database,
                                                           const Xapian::Query& terms, bool matches_only,
                                                           const feed::GaussDecay& decay, UnixSeconds now) {
   std::vector<feed::Candidate> all;
   std::vector<bool> matched(database.get_lastdocid() + 1);
   const auto add = [&](Xapian::docid document, double weight) {
     const std::string key = database.get_document(document).get_value(search::kOrderSlot);
-    const search::OrderKey read = search::read_order_key(key);
+    const search::OrderKey read = search::parse_order_key(key);
     const seconds age = std::max(seconds{0}, now - read.published);
     if (read.published <= now)
       all.push_back({ItemId::trusted(std::string(read.item)), weight * decay.at(age), read.published});

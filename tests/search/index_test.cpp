@@ -21,8 +21,8 @@ struct Fixture {
   TemporaryFolder folder;
   Settings settings;
   Fixture() { settings.search.index = folder / "index"; }
-  std::vector<search::Partition> partitions() const {
-    return search::IndexFolder(settings.search.index).partitions().value();
+  std::vector<search::TimeSlice> partitions() const {
+    return search::IndexFolder(settings.search.index).slices().value();
   }
   // Id → date of every document, read past recall; fails when an id is there twice.
   std::map<std::string, std::int64_t> contents() const {
@@ -30,7 +30,7 @@ struct Fixture {
     const Xapian::Database database(settings.search.index);
     for (auto each = database.postlist_begin(""); each != database.postlist_end(""); ++each) {
       const std::string key = database.get_document(*each).get_value(search::kOrderSlot);
-      const search::OrderKey read = search::read_order_key(key);
+      const search::OrderKey read = search::parse_order_key(key);
       CHECK(all.emplace(read.item, read.published.time_since_epoch().count()).second);
     }
     return all;
@@ -39,7 +39,7 @@ struct Fixture {
 
 // Runs `work` in a child of its own, which does not come back from it.
 template <class Work>
-pid_t in_child(Work work) {
+pid_t fork_child(Work work) {
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
@@ -49,7 +49,7 @@ pid_t in_child(Work work) {
   return child;
 }
 
-int status_of(pid_t child) {
+int wait_for_exit(pid_t child) {
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
   return status;
@@ -59,53 +59,53 @@ int status_of(pid_t child) {
 
 TEST_CASE_METHOD(Fixture, "an item is found by its words once it is committed, and not before", "[search]") {
   const auto index = opened(settings);
-  ok(index->put(item("a", "Blue whales")));
-  CHECK(finds(settings, "whales").empty());
-  ok(index->commit());
-  CHECK(finds(settings, "whales") == std::vector<std::string>{"a"});
+  require_ok(index->put(item("a", "Blue whales")));
+  CHECK(search_ids(settings, "whales").empty());
+  require_ok(index->commit());
+  CHECK(search_ids(settings, "whales") == std::vector<std::string>{"a"});
   CHECK(index->documents() == 1);
-  ok(index->put(item("a", "Grey seals")));
-  ok(index->commit());
-  CHECK(finds(settings, "whales").empty());
-  CHECK(finds(settings, "seals") == std::vector<std::string>{"a"});
+  require_ok(index->put(item("a", "Grey seals")));
+  require_ok(index->commit());
+  CHECK(search_ids(settings, "whales").empty());
+  CHECK(search_ids(settings, "seals") == std::vector<std::string>{"a"});
   CHECK(index->documents() == 1);
 }
 
 TEST_CASE_METHOD(Fixture, "a hidden item leaves the index and comes back when it is shown again",
                  "[search]") {
   items::Item whale = item("a", "whale");
-  write(settings, {whale, item("b", "whale")});
+  write_index(settings, {whale, item("b", "whale")});
   whale.hidden = true;
-  write(settings, {whale});
-  CHECK(finds(settings, "whale") == std::vector<std::string>{"b"});
+  write_index(settings, {whale});
+  CHECK(search_ids(settings, "whale") == std::vector<std::string>{"b"});
   whale.hidden = false;
-  write(settings, {whale});
-  CHECK(finds(settings, "whale").size() == 2);
+  write_index(settings, {whale});
+  CHECK(search_ids(settings, "whale").size() == 2);
 }
 
 TEST_CASE_METHOD(Fixture, "a removed item is gone, and removing it again is no error", "[search]") {
-  write(settings, {item("a", "whale")});
+  write_index(settings, {item("a", "whale")});
   const auto index = opened(settings);
   for (int i = 0; i < 2; ++i) {
-    ok(index->remove(ItemId::trusted("a")));
-    ok(index->commit());
+    require_ok(index->remove(ItemId::trusted("a")));
+    require_ok(index->commit());
     CHECK(contents().empty());
   }
 }
 
 TEST_CASE_METHOD(Fixture, "an item whose date changes moves to another partition and stays one", "[search]") {
   const auto index = opened(settings);
-  ok(index->put(item("other", "whale", kNow - 70 * kDay)));
+  require_ok(index->put(item("other", "whale", kNow - 70 * kDay)));
   for (const int days : {0, 70, 3, 400, 0, 8}) {
-    ok(index->put(item("a", "whale", kNow - days * kDay)));
-    ok(index->commit());
+    require_ok(index->put(item("a", "whale", kNow - days * kDay)));
+    require_ok(index->commit());
     const auto all = contents();
     REQUIRE(all.size() == 2);
     CHECK(all.at("a") == (kNow - days * kDay).time_since_epoch().count());
   }
-  ok(index->put(item("a", "whale", kNow - 50 * kDay)));  // twice in one batch
-  ok(index->put(item("a", "whale", kNow - 90 * kDay)));
-  ok(index->commit());
+  require_ok(index->put(item("a", "whale", kNow - 50 * kDay)));  // twice in one batch
+  require_ok(index->put(item("a", "whale", kNow - 90 * kDay)));
+  require_ok(index->commit());
   CHECK(contents().size() == 2);
 }
 
@@ -119,31 +119,31 @@ TEST_CASE_METHOD(Fixture, "partitions do not overlap and stay few, however the d
       items::Item any = random.next();
       any.published_at = UnixSeconds{seconds{static_cast<std::int64_t>(random.below(253402300799ULL))}};
       if (random.below(2) == 0) any.published_at = kNow - kDay * static_cast<std::int64_t>(random.below(500));
-      ok(index->put(any));
+      require_ok(index->put(any));
       expected[any.id.str()] = any.published_at.time_since_epoch().count();
     }
-    ok(index->commit());
+    require_ok(index->commit());
     const auto all = partitions();
-    REQUIRE(all.size() <= search::kMaxPartitions);
-    for (std::size_t i = 1; i < all.size(); ++i) REQUIRE(all[i - 1].before <= all[i].from);
+    REQUIRE(all.size() <= search::kMaxSlices);
+    for (std::size_t i = 1; i < all.size(); ++i) REQUIRE(all[i - 1].end <= all[i].begin);
   }
   CHECK(contents() == expected);
   CHECK(index->documents() == expected.size());
 }
 
 TEST_CASE_METHOD(Fixture, "rolled back changes are gone, also when the writer goes on or away", "[search]") {
-  write(settings, {item("a", "whale")});
+  write_index(settings, {item("a", "whale")});
   {
     const auto index = opened(settings);
-    ok(index->put(item("b", "whale", kNow - 100 * kDay)));
-    ok(index->remove(ItemId::trusted("a")));
+    require_ok(index->put(item("b", "whale", kNow - 100 * kDay)));
+    require_ok(index->remove(ItemId::trusted("a")));
     index->rollback();
-    ok(index->put(item("c", "whale")));
-    ok(index->commit());
-    CHECK(finds(settings, "whale").size() == 2);
-    ok(index->put(item("d", "whale")));  // never committed
+    require_ok(index->put(item("c", "whale")));
+    require_ok(index->commit());
+    CHECK(search_ids(settings, "whale").size() == 2);
+    require_ok(index->put(item("d", "whale")));  // never committed
   }
-  CHECK(finds(settings, "whale").size() == 2);
+  CHECK(search_ids(settings, "whale").size() == 2);
 }
 
 TEST_CASE_METHOD(Fixture, "there is one writer at a time", "[search]") {
@@ -159,7 +159,7 @@ TEST_CASE_METHOD(Fixture, "there is one writer at a time", "[search]") {
 TEST_CASE_METHOD(Fixture, "a writer killed anywhere leaves an index that the repeated batch makes whole",
                  "[search]") {
   RandomItems random(2);
-  write(settings, {item("first", "whale")});
+  write_index(settings, {item("first", "whale")});
   for (int kill_after_us = 0; kill_after_us < 60000; kill_after_us += 2000) {
     std::vector<items::Item> batch;
     for (int i = 0; i < 40; ++i) {
@@ -167,7 +167,7 @@ TEST_CASE_METHOD(Fixture, "a writer killed anywhere leaves an index that the rep
       any.id = ItemId::trusted("item" + std::to_string(random.below(200)));  // many move
       batch.push_back(any);
     }
-    const pid_t child = in_child([&] {
+    const pid_t child = fork_child([&] {
       auto index = search::SearchIndex::open(settings.search);
       for (;;) {
         for (const items::Item& each : batch) static_cast<void>((*index)->put(each));
@@ -176,8 +176,8 @@ TEST_CASE_METHOD(Fixture, "a writer killed anywhere leaves an index that the rep
     });
     usleep(static_cast<useconds_t>(kill_after_us));  // the moment is random; that is the point
     ::kill(child, SIGKILL);
-    CHECK(WIFSIGNALED(status_of(child)));
-    write(settings, batch);
+    CHECK(WIFSIGNALED(wait_for_exit(child)));
+    write_index(settings, batch);
     std::map<std::string, std::int64_t> latest;
     for (const items::Item& each : batch)
       latest[each.id.str()] = each.published_at.time_since_epoch().count();
@@ -188,8 +188,8 @@ TEST_CASE_METHOD(Fixture, "a writer killed anywhere leaves an index that the rep
 
 TEST_CASE_METHOD(Fixture, "a full disk is an error, and the same writer goes on when there is room",
                  "[search]") {
-  write(settings, {item("a", "whale")});
-  const pid_t child = in_child([&] {
+  write_index(settings, {item("a", "whale")});
+  const pid_t child = fork_child([&] {
     ::signal(SIGXFSZ, SIG_IGN);
     auto index = search::SearchIndex::open(settings.search);
     RandomItems random(3);
@@ -211,23 +211,23 @@ TEST_CASE_METHOD(Fixture, "a full disk is an error, and the same writer goes on 
     if (!(*index)->put(item("b", "whale"))) _exit(2);
     if (!(*index)->commit()) _exit(3);
   });
-  CHECK(WEXITSTATUS(status_of(child)) == 0);
-  CHECK(finds(settings, "whale").size() == 2);
+  CHECK(WEXITSTATUS(wait_for_exit(child)) == 0);
+  CHECK(search_ids(settings, "whale").size() == 2);
 }
 
 TEST_CASE_METHOD(Fixture, "ids of 128 bytes and tags of any letters are kept apart", "[search]") {
   const std::string long_id(128, 'x'), other = std::string(127, 'x') + "y";
-  write(settings, {item(long_id, "whale", kNow, {"Meer", "meer"}),
+  write_index(settings, {item(long_id, "whale", kNow, {"Meer", "meer"}),
                    item(other, "whale", kNow, {std::string(128, 'T')})});
   CHECK(contents().size() == 2);
   const auto index = opened(settings);
-  ok(index->remove(ItemId::trusted(other)));
-  ok(index->commit());
+  require_ok(index->remove(ItemId::trusted(other)));
+  require_ok(index->commit());
   CHECK(contents().count(long_id) == 1);
 }
 
 TEST_CASE_METHOD(Fixture, "an index that cannot be read is not replaced by an empty one", "[search]") {
-  write(settings, {item("a", "whale")});
+  write_index(settings, {item("a", "whale")});
   std::filesystem::remove(std::filesystem::path(settings.search.index) / "XAPIANDB");
   std::filesystem::create_directory(std::filesystem::path(settings.search.index) / "XAPIANDB");
   CHECK_FALSE(search::SearchIndex::open(settings.search).has_value());

@@ -14,7 +14,7 @@ using namespace freshet::test;
 
 namespace {
 
-Task<void> give(Task<Result<int>> task, std::promise<Result<int>>& answer) {
+Task<void> deliver(Task<Result<int>> task, std::promise<Result<int>>& answer) {
   auto result = co_await task;
   answer.set_value(std::move(result));
 }
@@ -23,7 +23,7 @@ Task<void> give(Task<Result<int>> task, std::promise<Result<int>>& answer) {
 std::future<Result<int>> start(LoopThread& thread, BlockingPool& pool, std::promise<Result<int>>& answer,
                                std::function<Result<int>(std::size_t)> work) {
   thread.run_on_loop([&] {
-    spawn(give(pool.run<int>(std::move(work)), answer), [](const std::exception_ptr&) {});
+    spawn(deliver(pool.run<int>(std::move(work)), answer), [](const std::exception_ptr&) {});
     return 0;
   });
   return answer.get_future();
@@ -35,7 +35,7 @@ struct Fixture {
   std::promise<Result<int>> answers[4];
   std::promise<void> gate;
   std::shared_future<void> opened{gate.get_future()};
-  void make(std::size_t threads, std::size_t waiting) {
+  void make_pool(std::size_t threads, std::size_t waiting) {
     pool = std::make_unique<BlockingPool>(thread.loop(), threads, waiting, "pool_busy");
   }
 };
@@ -43,7 +43,7 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE_METHOD(Fixture, "work runs off the loop's thread and its coroutine goes on there", "[pool]") {
-  make(1, 4);
+  make_pool(1, 4);
   const auto loop_thread = thread.run_on_loop([] { return std::this_thread::get_id(); });
   std::thread::id worked;
   std::promise<std::thread::id> resumed;
@@ -66,7 +66,7 @@ TEST_CASE_METHOD(Fixture, "work runs off the loop's thread and its coroutine goe
 }
 
 TEST_CASE_METHOD(Fixture, "calls beyond the queue fail at once", "[pool]") {
-  make(1, 1);
+  make_pool(1, 1);
   std::promise<void> begun;
   auto first = start(thread, *pool, answers[0], [&](std::size_t) -> Result<int> {
     begun.set_value();
@@ -84,7 +84,7 @@ TEST_CASE_METHOD(Fixture, "calls beyond the queue fail at once", "[pool]") {
 }
 
 TEST_CASE_METHOD(Fixture, "what has waited for too long is not begun", "[pool]") {
-  make(1, 4);
+  make_pool(1, 4);
   std::promise<void> begun;
   auto first = start(thread, *pool, answers[0], [&](std::size_t) -> Result<int> {
     begun.set_value();
@@ -100,7 +100,7 @@ TEST_CASE_METHOD(Fixture, "what has waited for too long is not begun", "[pool]")
           return 2;
         },
         BlockingPool::Clock::now());
-    spawn(give(std::move(late), answers[1]), [](const std::exception_ptr&) {});
+    spawn(deliver(std::move(late), answers[1]), [](const std::exception_ptr&) {});
     return 0;
   });
   gate.set_value();
@@ -112,7 +112,7 @@ TEST_CASE_METHOD(Fixture, "what has waited for too long is not begun", "[pool]")
 }
 
 TEST_CASE_METHOD(Fixture, "a stop waits for what has begun and fails what has not", "[pool]") {
-  make(1, 4);
+  make_pool(1, 4);
   std::promise<void> begun;
   auto first = start(thread, *pool, answers[0], [&](std::size_t) -> Result<int> {
     begun.set_value();
@@ -140,7 +140,7 @@ TEST_CASE_METHOD(Fixture, "a stop waits for what has begun and fails what has no
 
 TEST_CASE_METHOD(Fixture, "a pool may go away with work in flight, and its answer come after that",
                  "[pool]") {
-  make(2, 8);
+  make_pool(2, 8);
   std::promise<void> begun;
   auto answer = start(thread, *pool, answers[0], [&](std::size_t) -> Result<int> {
     begun.set_value();
@@ -157,7 +157,7 @@ TEST_CASE_METHOD(Fixture, "a pool may go away with work in flight, and its answe
 }
 
 TEST_CASE_METHOD(Fixture, "threads of the pool take no signal", "[pool]") {
-  make(1, 4);
+  make_pool(1, 4);
   const auto mask = start(thread, *pool, answers[0], [](std::size_t) -> Result<int> {
                       sigset_t blocked;
                       pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
@@ -178,7 +178,7 @@ TEST_CASE("whoever types has one search at a time, and those who do not type nev
     items.push_back(item("i" + std::to_string(i), "whale", kNow - seconds{i * 60}));
     items.back().text = text;
   }
-  write(settings, items);
+  write_index(settings, items);
   LoopThread thread;
   auto recall = thread.run_on_loop([&] { return std::make_unique<feed::PooledRecall>(settings, thread.loop()); });
   const auto cost = std::make_shared<std::chrono::microseconds>();
@@ -216,7 +216,7 @@ TEST_CASE("pooled recall finds what was written", "[search]") {
   const TemporaryFolder folder;
   Settings settings;
   settings.search.index = folder / "index";
-  write(settings, {item("a", "whale")});
+  write_index(settings, {item("a", "whale")});
   LoopThread thread;
   auto recall = thread.run_on_loop([&] { return std::make_unique<feed::PooledRecall>(settings, thread.loop()); });
   std::promise<Result<feed::Recalled>> answer;

@@ -19,7 +19,7 @@ using namespace freshet::test;
 
 namespace {
 
-constexpr int kPort = 18080, kClaim = 18079;  // as in tests/support/loopback.py
+constexpr int kPort = 18080, kClaimPort = 18079;  // as in tests/support/loopback.py
 
 sockaddr_in ipv4(const std::string& host, int port) {
   sockaddr_in address{};
@@ -29,7 +29,7 @@ sockaddr_in ipv4(const std::string& host, int port) {
   return address;
 }
 
-bool answers(const std::string& host, int port) {
+bool accepts_connections(const std::string& host, int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in address = ipv4(host, port);
   const bool connected = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
@@ -44,22 +44,22 @@ class Loopback {
     std::random_device dice;
     const auto number = [&] { return std::to_string(1 + dice() % 254); };
     do {
-      if (claim_ >= 0) close(claim_);
+      if (claim_fd_ >= 0) close(claim_fd_);
       host = "127." + number() + "." + number() + "." + number();
-      claim_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    } while (!is_ours() || answers(host, kPort) || answers(host, kPort + 1));
+      claim_fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    } while (!try_claim() || accepts_connections(host, kPort) || accepts_connections(host, kPort + 1));
   }
   Loopback(const Loopback&) = delete;
   Loopback& operator=(const Loopback&) = delete;
-  ~Loopback() { close(claim_); }
+  ~Loopback() { close(claim_fd_); }
   std::string host;
 
  private:
-  bool is_ours() const {
-    const sockaddr_in address = ipv4(host, kClaim);
-    return bind(claim_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  bool try_claim() const {
+    const sockaddr_in address = ipv4(host, kClaimPort);
+    return bind(claim_fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   }
-  int claim_ = -1;
+  int claim_fd_ = -1;
 };
 
 // One xapian-tcpsrv, with its per-connection children in a group of their own.
@@ -77,9 +77,9 @@ class Server {
       _exit(127);
     }
     setpgid(pid_, pid_);
-    for (int i = 0; i < 1000 && !answers(host, port); ++i)
+    for (int i = 0; i < 1000 && !accepts_connections(host, port); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    REQUIRE(answers(host, port));
+    REQUIRE(accepts_connections(host, port));
   }
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -117,8 +117,8 @@ TEST_CASE_METHOD(Fixture, "two shard servers give what one local index of the sa
     all.push_back(random.next());
     half[random.below(2)].push_back(all.back());
   }
-  write(whole, all);
-  for (int i = 0; i < 2; ++i) write(halves[i], half[i]), serve(i);
+  write_index(whole, all);
+  for (int i = 0; i < 2; ++i) write_index(halves[i], half[i]), serve(i);
   feed::BlockingRecall local(whole), remote(shards);
   for (int round = 0; round < 15; ++round) {
     feed::RecallQuery query{random.words(1 + random.below(5)), {}, kNow, 1 + random.below(300)};
@@ -127,7 +127,7 @@ TEST_CASE_METHOD(Fixture, "two shard servers give what one local index of the sa
       query.text.clear();
       query.interests = {{all[random.below(2000)].id, 1.0}, {all[random.below(2000)].id, 0.5}};
     }
-    const feed::Recalled expected = found(local, query), got = found(remote, query);
+    const feed::Recalled expected = run_search(local, query), got = run_search(remote, query);
     REQUIRE(got.candidates.size() == expected.candidates.size());
     CHECK(got.exhausted == expected.exhausted);
     for (std::size_t i = 0; i < got.candidates.size(); ++i) {
@@ -139,41 +139,41 @@ TEST_CASE_METHOD(Fixture, "two shard servers give what one local index of the sa
 }
 
 TEST_CASE_METHOD(Fixture, "a shard that dies is an error, and its return is noticed", "[search]") {
-  write(halves[0], {item("a", "whale")});
-  write(halves[1], {item("b", "whale")});
+  write_index(halves[0], {item("a", "whale")});
+  write_index(halves[1], {item("b", "whale")});
   for (int i = 0; i < 2; ++i) serve(i);
   feed::BlockingRecall recall(shards);
-  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
+  CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
   servers[1].reset();
   const auto failed = recall.search({"whale", {}, kNow, 10});
   REQUIRE_FALSE(failed.has_value());
   CHECK(failed.error().reason == "index_away");
   serve(1);
-  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
+  CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
 }
 
 TEST_CASE_METHOD(Fixture, "a shard that hangs is an error too, not a wait for ever", "[search]") {
-  write(halves[0], {item("a", "whale")});
-  write(halves[1], {item("b", "whale")});
+  write_index(halves[0], {item("a", "whale")});
+  write_index(halves[1], {item("b", "whale")});
   for (int i = 0; i < 2; ++i) serve(i);
   feed::BlockingRecall recall(shards);
   servers[1]->signal_all(SIGSTOP);
   CHECK_FALSE(recall.search({"whale", {}, kNow, 10}).has_value());
   servers[1]->signal_all(SIGCONT);
-  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
+  CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
 }
 
 TEST_CASE_METHOD(Fixture, "items written behind a shard server are found, in old partitions and new",
                  "[search]") {
-  write(halves[0], {item("a", "whale")});
-  write(halves[1], {item("b", "whale")});
+  write_index(halves[0], {item("a", "whale")});
+  write_index(halves[1], {item("b", "whale")});
   for (int i = 0; i < 2; ++i) serve(i);
   feed::BlockingRecall recall(shards);
-  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
-  write(halves[1], {item("c", "whale"), item("d", "whale", kNow - 100 * kDay)});
+  CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
+  write_index(halves[1], {item("c", "whale"), item("d", "whale", kNow - 100 * kDay)});
   bool all = false;
   for (int i = 0; i < 1000 && !all; ++i) {
-    all = found(recall, {"whale", {}, kNow, 10}).candidates.size() == 4;
+    all = run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 4;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   CHECK(all);

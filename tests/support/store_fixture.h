@@ -41,9 +41,9 @@ struct DeferredWork {
     contributions.flush();
   }
   int batches = 0;
-  hot::Placing rank_updater;
-  hot::Contributions contributions;
-  hot::RedisHotStore::Behind writers;
+  hot::RankUpdater rank_updater;
+  hot::ContributionBuffer contributions;
+  hot::RedisHotStore::DeferredWriters writers;
 };
 
 // One server for a whole test program; each Fixture begins with an empty database.
@@ -65,7 +65,7 @@ struct Fixture {
   Fixture() {
     server().flush_all();
     open();
-    write_queue.apply = [this](const auto& fields) { return freshet::hot::apply(*hot, fields); };
+    write_queue.apply = [this](const auto& fields) { return freshet::hot::apply_spool_record(*hot, fields); };
   }
   // Again after `settings` were changed.
   void open() {
@@ -97,14 +97,14 @@ struct Fixture {
   }
   // Each of the two below does it.
   void flush_deferred() { deferred->flush(); }
-  hot::TrackCounts track(const hot::TrackEvent& event) {
+  hot::TrackResult track(const hot::TrackEvent& event) {
     auto out = run_sync(hot->track(event));
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
     flush_deferred();
     return *out;
   }
-  hot::ViewOutcome view(const hot::ViewEvent& event) {
+  hot::ViewResult view(const hot::ViewEvent& event) {
     auto out = run_sync(hot->view(event));
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
@@ -154,17 +154,17 @@ struct Fixture {
     return out;
   }
   hot::ItemStats stats(const std::string& id) {
-    auto out = run_sync(hot->stats({ItemId::trusted(id)}, hot::Ranks::kCounted));
+    auto out = run_sync(hot->stats({ItemId::trusted(id)}, hot::Ranks::kInclude));
     REQUIRE(out);
     return out->front();
   }
-  std::optional<double> rank_score(const std::string& id, const hot::Model& model = hot::kByEngagement) {
-    return stats(id).in(model).place;
+  std::optional<double> rank_score(const std::string& id, const hot::Model& model = hot::kEngagementModel) {
+    return stats(id).position(model).score;
   }
   // The whole of a query's rank, page by page.
   std::vector<hot::ScoredItem> scan_rank(const hot::ListQuery& query, std::int64_t page_size = 100) {
     std::vector<hot::ScoredItem> out;
-    std::optional<hot::RankPlace> from = hot::RankPlace();
+    std::optional<hot::RankCursor> from = hot::RankCursor();
     while (from) {
       auto page = run_sync(hot->rank_page(query, *from, page_size));
       REQUIRE(page);
@@ -182,7 +182,7 @@ struct Fixture {
 
 inline hot::ListQuery engagement_query(seconds window = seconds{0}, const std::string& tag = {}) {
   hot::ListQuery out;
-  out.model = &hot::kByEngagement;
+  out.model = &hot::kEngagementModel;
   out.window = window;
   out.tag = TagName::trusted(tag);
   return out;

@@ -73,14 +73,14 @@ redis::Pipeline all_calls(Keys::Topology on) {
   const Keys keys("site:", on);
   const Settings settings;
   Posted posted;
-  items::Shown shown(posted, keys);
+  items::ImpressionCounter shown(posted, keys);
   readers::Interests interests(posted, settings, keys);
-  hot::Contributions contributions(posted, settings, keys, [] { return "a batch's name"; });
+  hot::ContributionBuffer contributions(posted, settings, keys, [] { return "a batch's name"; });
   for (int i = 0; i < kIds; ++i) {
     const ItemId item = ItemId::trusted(name(i));
     shown.add(std::span(&item, 1));
     interests.note(ReaderId::trusted(name(i)), item, settings.feed.interest_min_dwell);
-    hot::Added one;
+    hot::Contribution one;
     one.pv = 1;
     contributions.add(VisitorId::trusted(name(i)), {}, item, one);
   }

@@ -96,7 +96,7 @@ TEST_CASE("without Redis a page is empty and leaves the client where it is", "[w
     store.error = error;
     for (const auto direction :
          {timeline::Direction::kFirst, timeline::Direction::kDown, timeline::Direction::kUp}) {
-      const auto served = now(timeline::read_page(store, asking(direction), false));
+      const auto served = run_ready(timeline::read_page(store, asking(direction), false));
       REQUIRE(served);
       const std::int64_t cursor = direction == timeline::Direction::kFirst ? 0 : 42;
       CHECK(served->degraded);
@@ -108,11 +108,11 @@ TEST_CASE("without Redis a page is empty and leaves the client where it is", "[w
 
 TEST_CASE("a page that Redis has is not degraded, and a fault of ours is no absence", "[waterfall]") {
   FakeWaterfall store;
-  const auto served = now(timeline::read_page(store, asking(timeline::Direction::kUp), false));
+  const auto served = run_ready(timeline::read_page(store, asking(timeline::Direction::kUp), false));
   REQUIRE(served);
   CHECK((!served->degraded && served->page.drop == 9 && served->page.up == 7));
   store.error = kBroken;
-  const auto failed = now(timeline::read_page(store, asking(timeline::Direction::kUp), false));
+  const auto failed = run_ready(timeline::read_page(store, asking(timeline::Direction::kUp), false));
   REQUIRE_FALSE(failed);
   CHECK(failed.error().reason == "redis_reply");
 }
@@ -125,7 +125,7 @@ TEST_CASE("each item of a page says why it is there, in the channel of follows w
     out.title = author;
     out.author = author;
     out.tags.emplace_back(tag);
-    out.shown_from = wall_now() - age;
+    out.visible_from = wall_now() - age;
     return std::make_shared<const items::ItemCard>(out);
   };
   constexpr seconds kOld{30 * 86400};
@@ -136,7 +136,7 @@ TEST_CASE("each item of a page says why it is there, in the channel of follows w
   store.answer.interests = {{ItemId::trusted("x"), 1, readers::Interaction::kLike}};
   store.answer.liked = {card("ann", "garden", kOld)};
   const auto texts = [&](bool follows) {
-    const auto served = now(timeline::read_page(store, asking(timeline::Direction::kUp), follows));
+    const auto served = run_ready(timeline::read_page(store, asking(timeline::Direction::kUp), follows));
     REQUIRE(served);
     std::vector<std::string> out;
     for (const auto& each : served->page.items) out.push_back(readers::reason_text(each.reason));
@@ -155,7 +155,7 @@ TEST_CASE("items that cannot be pushed are named and the others pushed in their 
   items.hidden = {ItemId::trusted("b")};
   items.unknown = {ItemId::trusted("d")};
   const timeline::Push push{"discover", ids<ItemId>({"a", "b", "c", "d"}), readers_of(2)};
-  const auto outcome = now(timeline::push_items(store, items, push, kAlways));
+  const auto outcome = run_ready(timeline::push_items(store, items, push, kAlways));
   REQUIRE(outcome);
   CHECK(said(outcome->refused) == std::vector<std::string>{"b hidden_item", "d unknown_item"});
   REQUIRE(store.pushes.size() == 1);
@@ -169,10 +169,10 @@ TEST_CASE("when no item can be pushed nothing is written, and each is named", "[
   FakeFollows follows;
   store.bad = {"a", "b"};
   const auto some = ids<ItemId>({"a", "b"});
-  const auto outcome = now(timeline::push_items(store, items, {"discover", some, readers_of(2)}, kAlways));
+  const auto outcome = run_ready(timeline::push_items(store, items, {"discover", some, readers_of(2)}, kAlways));
   REQUIRE(outcome);
   CHECK((outcome->refused.size() == 2 && outcome->counts.pushed == 0 && store.pushes.empty()));
-  const auto published = now(timeline::publish_items(store, items, follows, AuthorId::trusted("x"), some));
+  const auto published = run_ready(timeline::publish_items(store, items, follows, AuthorId::trusted("x"), some));
   REQUIRE(published);
   CHECK((published->job.empty() && published->refused.size() == 2 && follows.published.empty()));
 }
@@ -182,7 +182,7 @@ TEST_CASE("many readers are served by five hundreds, each reader once", "[waterf
   FakeItems items;
   const auto all = readers_of(1201);
   const auto outcome =
-      now(timeline::push_items(store, items, {"discover", ids<ItemId>({"a"}), all}, kAlways));
+      run_ready(timeline::push_items(store, items, {"discover", ids<ItemId>({"a"}), all}, kAlways));
   REQUIRE(outcome);
   std::vector<ReaderId> served;
   for (const timeline::Push& push : store.pushes) {
@@ -201,7 +201,7 @@ TEST_CASE("many items go to fewer readers at once, so that nobody waits long for
   std::vector<ItemId> hundred;
   for (int i = 0; i < 100; ++i) hundred.push_back(ItemId::trusted("i" + std::to_string(i)));
   const auto all = readers_of(101);
-  REQUIRE(now(timeline::push_items(store, items, {"discover", hundred, all}, kAlways)));
+  REQUIRE(run_ready(timeline::push_items(store, items, {"discover", hundred, all}, kAlways)));
   std::vector<ReaderId> served;
   for (const timeline::Push& push : store.pushes) {
     CHECK(push.readers.size() * push.items.size() <= 500);
@@ -216,7 +216,7 @@ TEST_CASE("a push whose time is up ends between two round trips and says so", "[
   int turns = 0;
   const auto once = [&turns] { return turns++ < 1; };
   const auto outcome =
-      now(timeline::push_items(store, items, {"discover", ids<ItemId>({"a"}), readers_of(1000)}, once));
+      run_ready(timeline::push_items(store, items, {"discover", ids<ItemId>({"a"}), readers_of(1000)}, once));
   REQUIRE_FALSE(outcome);
   CHECK((outcome.error().code == ErrorCode::kUnavailable && outcome.error().reason == "budget"));
   CHECK(store.pushes.size() == 1);
@@ -228,12 +228,12 @@ TEST_CASE("a timeline that cannot be written stands in nobody's way, and its err
   FakeItems items;
   store.broken = "7";
   const timeline::Push push{"discover", ids<ItemId>({"a"}), readers_of(1500)};
-  const auto outcome = now(timeline::push_items(store, items, push, kAlways));
+  const auto outcome = run_ready(timeline::push_items(store, items, push, kAlways));
   REQUIRE_FALSE(outcome);
   CHECK(outcome.error().reason == "redis_reply");
   CHECK(store.pushes.size() == 3);
   store.error = kAway;
-  const auto away = now(timeline::push_items(store, items, push, kAlways));
+  const auto away = run_ready(timeline::push_items(store, items, push, kAlways));
   REQUIRE_FALSE(away);
   CHECK((away.error().reason == "redis_away" && store.pushes.size() == 3));
 }
@@ -244,7 +244,7 @@ TEST_CASE("what an author publishes goes out without the items that cannot be pu
   FakeFollows follows;
   store.bad = {"a"};
   const auto published =
-      now(timeline::publish_items(store, items, follows, AuthorId::trusted("x"), ids<ItemId>({"a", "b"})));
+      run_ready(timeline::publish_items(store, items, follows, AuthorId::trusted("x"), ids<ItemId>({"a", "b"})));
   REQUIRE(published);
   CHECK(published->job == "job");
   CHECK(follows.published == ids<ItemId>({"b"}));

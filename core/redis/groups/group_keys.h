@@ -25,9 +25,9 @@ class PartitionKeys {
   // anew, also `next`)
   std::string meta() const { return name("hot:rank:meta"); }
   // Hash: member of a rank → version of the counters that its place was made from
-  std::string rank_versions(const hot::Model& model) const { return name(model.placed); }
+  std::string rank_versions(const hot::Model& model) const { return name(model.rank_versions); }
   // Hash while rebuilding
-  std::string staging_rank_versions(const hot::Model& model) const { return name(model.placed, ":next"); }
+  std::string staging_rank_versions(const hot::Model& model) const { return name(model.rank_versions, ":next"); }
   // Set of ids that were not placed, because ranks had other parameters, and are to be
   std::string unranked() const { return name("hot:unplaced"); }
   // ZSET of publish times

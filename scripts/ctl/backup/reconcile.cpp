@@ -35,7 +35,7 @@ class Reconciler {
         settings_(settings),
         endpoint_(endpoint),
         keys_(settings.redis),
-        items_(redis, settings, keys_, items::RedisItemStore::Tell::kNobody) {}
+        items_(redis, settings, keys_, items::RedisItemStore::StreamPolicy::kSkip) {}
 
   Result<Reconciled> run() {
     for (const auto step : {&Reconciler::streams, &Reconciler::items_of_database, &Reconciler::items_of_redis,
@@ -100,7 +100,7 @@ class Reconciler {
   Result<void> put_changed(const std::vector<items::Item>& some) {
     Pipeline look;
     for (const items::Item& each : some) {
-      items::append_item(look, keys_, each.id);
+      items::append_item_read(look, keys_, each.id);
       look.add("HMGET", keys_.article(each.id.view()), "date", "hidden");
       for (const TagName& tag : each.tags)
         look.add("SMISMEMBER", keys_.partition_for(each.id.view()).tagged_items(tag.view()), each.id.view());
@@ -110,9 +110,9 @@ class Reconciler {
     std::vector<items::Item> changed;
     std::size_t at = 0;
     for (const items::Item& each : some) {
-      const auto there = items::item_of(each.id, (*replies)[at++]);
+      const auto there = items::parse_item(each.id, (*replies)[at++]);
       const Reply& counted_by = (*replies)[at++];
-      bool same = there && items::fields_of(*there) == items::fields_of(each) &&
+      bool same = there && items::to_fields(*there) == items::to_fields(each) &&
                   string_at(counted_by, 0) == std::to_string(unix_s(each.published_at)) &&
                   string_at(counted_by, 1) == (each.hidden ? "1" : "0");
       for (std::size_t i = 0; i < each.tags.size(); ++i)
@@ -210,7 +210,7 @@ class Reconciler {
   }
 
   Result<void> rank() {
-    const auto rebuilt = run_sync(hot::rebuild_rank(redis_, settings_, keys_));
+    const auto rebuilt = run_sync(hot::rebuild_ranks(redis_, settings_, keys_));
     return rebuilt ? Result<void>() : tl::unexpected(rebuilt.error());
   }
 

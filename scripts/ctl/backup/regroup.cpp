@@ -53,7 +53,7 @@ class Regroup {
       return tl::unexpected(ok.error());
     // Nobody else makes ranks: the lock is of a regrouping that was killed.
     if (auto ok = send(Pipeline().add("DEL", keys_.rank_rebuild_lock())); !ok) return tl::unexpected(ok.error());
-    FRESHET_TRY(rebuilt, redis::run_sync(hot::rebuild_rank(redis_, settings_, keys_)));
+    FRESHET_TRY(rebuilt, redis::run_sync(hot::rebuild_ranks(redis_, settings_, keys_)));
     done_.items = rebuilt->items;
     if (auto ok = each_of_others([this](const auto& key) { return remove(key); }); !ok)
       return tl::unexpected(ok.error());

@@ -95,7 +95,7 @@ Result<void> KeyCheck::articles(const std::vector<NamedKey>& ours) {
     if (!id) continue;
     ids.emplace_back(*id);
     pipeline.add("HMGET", each.key, "pv", "ms", "uv", "total", "score", "views", "renewed", "viewed");
-    hot::append_article(pipeline, keys_, *id);
+    hot::append_article_read(pipeline, keys_, *id);
   }
   if (ids.empty()) return {};
   FRESHET_TRY(replies, ask(redis_, pipeline));
@@ -103,7 +103,7 @@ Result<void> KeyCheck::articles(const std::vector<NamedKey>& ours) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const Reply& raw = (*replies)[1 + 2 * i];
     if (raw.is_error()) continue;  // of another type, which was said
-    const hot::Article article = hot::article_of((*replies)[2 + 2 * i], now, settings_);
+    const hot::Article article = hot::parse_article((*replies)[2 + 2 * i], now, settings_);
     engagement(keys_.article(ids[i]), raw, article);
     views(keys_.article(ids[i]), raw, article);
     if (article.counts.pv > 0) ++sums_.items;

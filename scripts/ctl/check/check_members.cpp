@@ -131,7 +131,7 @@ Result<void> MemberCheck::ranks() {
     size.add("ZCARD", each.key);
     FRESHET_TRY(replies, ask(redis_, size));
     const std::int64_t members_there = replies->front().integer().value_or(0);
-    if (members_there > hot::most_of_group(settings_, keys_)) {
+    if (members_there > hot::max_rank_members(settings_, keys_)) {
       findings_.add(kinds::kOverCap, each.key, grouped(members_there));
     }
     if (auto ok = scores(each.key, each.lowest); !ok) return ok;
@@ -151,7 +151,7 @@ Result<void> MemberCheck::hottest(const PartitionKeys& group) {
   pipeline.add("HGET", group.meta(), "formula").add("TIME");
   for (const Model& model : kModels) pipeline.add("ZREVRANGE", group.rank(model), 0, 0, "WITHSCORES");
   FRESHET_TRY(replies, ask(redis_, pipeline));
-  if (replies->front().string().value_or("") != hot::formula_argument(settings_)) return {};
+  if (replies->front().string().value_or("") != hot::params_fingerprint(settings_)) return {};
   const UnixSeconds now{seconds{redis::to_int(string_at((*replies)[1], 0))}};
   for (const Model& model : kModels) {
     const Reply& best = (*replies)[2 + hot::index_of(model)];
@@ -169,7 +169,7 @@ Result<void> MemberCheck::places(const std::vector<std::string>& ids) {
   Pipeline pipeline;
   pipeline.add("TIME");
   for (const std::string& id : ids) {
-    hot::append_article(pipeline, keys_, id);
+    hot::append_article_read(pipeline, keys_, id);
     const PartitionKeys group = keys_.partition_for(id);
     for (const Model& model : kModels) pipeline.add("ZSCORE", group.rank(model), id);
   }
@@ -180,10 +180,10 @@ Result<void> MemberCheck::places(const std::vector<std::string>& ids) {
     const Reply& fields = *at++;
     const Reply* const found = std::exchange(at, at + kModels.size());
     if (fields.is_error()) continue;
-    const hot::Article article = hot::article_of(fields, now, settings_);
+    const hot::Article article = hot::parse_article(fields, now, settings_);
     const auto is_wrong = [&](const Model& model) {
       return redis::parse<double>(found[hot::index_of(model)].string().value_or("")) !=
-             hot::place_of(article, model, settings_);
+             hot::rank_score(article, model, settings_);
     };
     if (std::ranges::any_of(kModels, is_wrong)) misplaced_.push_back(id);
   }
@@ -195,7 +195,7 @@ Result<void> MemberCheck::places_again() {
   Pipeline look;
   for (const PartitionKeys& group : keys_.partitions()) look.add("HMGET", group.meta(), "formula", "next");
   FRESHET_TRY(metas, ask(redis_, look));
-  const std::string formula = hot::formula_argument(settings_);
+  const std::string formula = hot::params_fingerprint(settings_);
   const auto settled = [&](const Reply& meta) {  // not being made anew, nor to be
     return string_at(meta, 0) == formula && string_at(meta, 1).empty();
   };
@@ -218,23 +218,23 @@ Result<void> MemberCheck::wrong_places(const std::string& id) {
   }
   // Behind its places: when they were of an older version, this one is too new to be judged.
   pipeline.barrier();
-  hot::append_article(pipeline, keys_, id);
+  hot::append_article_read(pipeline, keys_, id);
   pipeline.add("TIME");
   FRESHET_TRY(replies, ask(redis_, pipeline));
   const redis::Replies& read = *replies;
   const Reply &fields = read[read.size() - 2], &time = read.back();
   const UnixSeconds now{seconds{redis::to_int(string_at(time, 0))}};
   const std::int64_t now_us = unix_s(now) * 1'000'000 + redis::to_int(string_at(time, 1));
-  const hot::Article article = hot::article_of(fields, now, settings_);
+  const hot::Article article = hot::parse_article(fields, now, settings_);
   if (article.version > now_us - std::chrono::microseconds(kPlacingTime).count()) return {};
   for (const Model& model : kModels) {
     const std::size_t at = 3 * hot::index_of(model);
     const auto is = redis::parse<double>(read[at].string().value_or(""));
-    const auto due = hot::place_of(article, model, settings_);
-    const bool full = read[at + 1].integer().value_or(0) >= hot::most_of_group(settings_, keys_);
+    const auto due = hot::rank_score(article, model, settings_);
+    const bool full = read[at + 1].integer().value_or(0) >= hot::max_rank_members(settings_, keys_);
     // What is below has no place.
     const double lowest =
-        full ? redis::parse_or_zero<double>(string_at(read[at + 2], 1)) : hot::floor_at(model, now, settings_);
+        full ? redis::parse_or_zero<double>(string_at(read[at + 2], 1)) : hot::min_rank_score(model, now, settings_);
     const bool dropped = !is && due && *due <= lowest;
     if (is == due || dropped) continue;
     const std::string key = group.rank(model);

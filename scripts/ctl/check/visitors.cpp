@@ -26,23 +26,23 @@ void print_head(const char* first) {
              "visitors", "reading", "views");
 }
 
-void print_row(std::string_view name, std::int64_t items, const hot::Added& added) {
+void print_row(std::string_view name, std::int64_t items, const hot::Contribution& added) {
   fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}\n", name, kNameWidth, grouped(items),
              grouped(added.pv), grouped(added.uv), spent(added.dwell_ms), grouped(added.views));
 }
 
 // Of visitors, whom more is known of than of articles.
 void print_visitor(const VisitorTotals& visitor) {
-  const hot::Added& added = visitor.added;
+  const hot::Contribution& added = visitor.added;
   fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {:>10}  {}\n", visitor.name, kNameWidth,
              grouped(visitor.items), grouped(added.pv), grouped(added.uv), spent(added.dwell_ms),
-             grouped(added.views), grouped(visitor.from.beyond),
+             grouped(added.views), grouped(visitor.from.uncounted_events),
              visitor.from.network.empty() ? "-" : visitor.from.network);
 }
 
-hot::Added sum(const std::vector<hot::AddedTo>& items) {
-  hot::Added all;
-  for (const hot::AddedTo& each : items) all += each.added;
+hot::Contribution sum(const std::vector<hot::ItemContribution>& items) {
+  hot::Contribution all;
+  for (const hot::ItemContribution& each : items) all += each.contribution;
   return all;
 }
 
@@ -61,22 +61,22 @@ class Report {
                  "articles", "page views", "visitors", "reading", "views", "beyond", "network");
     for (const VisitorTotals& each : all) {
       if (json_) {
-        begin(each.name, each.items, each.added).key("beyond").integer(each.from.beyond);
+        begin(each.name, each.items, each.added).key("beyond").integer(each.from.uncounted_events);
         writer_.key("network").string(each.from.network).end_object();
       } else {
         print_visitor(each);
       }
     }
   }
-  void items(std::string_view visitor, const std::vector<hot::AddedTo>& items) {
+  void items(std::string_view visitor, const std::vector<hot::ItemContribution>& items) {
     if (json_) return write(visitor, items);
     print_head(std::string(visitor).c_str());
-    for (const hot::AddedTo& each : items) print_row(each.item.view(), 1, each.added);
+    for (const hot::ItemContribution& each : items) print_row(each.item.view(), 1, each.contribution);
     print_row("together", static_cast<std::int64_t>(items.size()), sum(items));
   }
-  void taken_back(std::string_view visitor, const std::vector<hot::AddedTo>& items) {
+  void taken_back(std::string_view visitor, const std::vector<hot::ItemContribution>& items) {
     if (json_) return write(visitor, items);
-    const hot::Added all = sum(items);
+    const hot::Contribution all = sum(items);
     fmt::print("{}: taken back from {} articles: {} page views, {} visitors, {} of reading, {} views\n",
                visitor, grouped(static_cast<std::int64_t>(items.size())), grouped(all.pv), grouped(all.uv),
                spent(all.dwell_ms), grouped(all.views));
@@ -94,21 +94,21 @@ class Report {
   }
 
  private:
-  json::Writer& begin(std::string_view visitor, std::int64_t articles, const hot::Added& added) {
+  json::Writer& begin(std::string_view visitor, std::int64_t articles, const hot::Contribution& added) {
     writer_.begin_object().key("visitor").string(visitor).key("articles").integer(articles);
     return write(added);
   }
-  json::Writer& write(const hot::Added& added) {
+  json::Writer& write(const hot::Contribution& added) {
     writer_.key("pv").integer(added.pv).key("uv").integer(added.uv);
     return writer_.key("dwell_ms").integer(added.dwell_ms).key("views").integer(added.views);
   }
-  void write(std::string_view visitor, const std::vector<hot::AddedTo>& items) {
+  void write(std::string_view visitor, const std::vector<hot::ItemContribution>& items) {
     begin(visitor, static_cast<std::int64_t>(items.size()), sum(items));
     if (not_remembered_max_ > 0) writer_.key("not_remembered_max").integer(not_remembered_max_);
     writer_.key("items").begin_array();
-    for (const hot::AddedTo& each : items) {
+    for (const hot::ItemContribution& each : items) {
       writer_.begin_object().key("id").string(each.item.view());
-      write(each.added).end_object();
+      write(each.contribution).end_object();
     }
     writer_.end_array().end_object();
   }
@@ -204,8 +204,8 @@ Result<std::vector<VisitorTotals>> top_visitors(redis::BlockingRedis& redis, con
     if (names.empty()) return {};
     FRESHET_TRY(replies, ask(redis, look));
     for (std::size_t i = 0; i < names.size(); ++i) {
-      const auto items = hot::read_added((*replies)[i]);
-      auto from = hot::read_came_from((*replies)[i]);
+      const auto items = hot::parse_contributions((*replies)[i]);
+      auto from = hot::parse_visitor_origin((*replies)[i]);
       if (!network.empty() && from.network != network) continue;
       if (items.empty() || std::ranges::find(best, names[i], &VisitorTotals::name) != best.end()) continue;
       best.push_back({names[i], std::move(from), static_cast<std::int64_t>(items.size()), sum(items)});
@@ -224,7 +224,7 @@ Result<int> run_visitors(const VisitorsOptions& options, const Target& target) {
   FRESHET_TRY(names, resolve(options.visitors, s.settings));
   Report report(options.json);
   for (const std::string& name : *names) {
-    const auto items = redis::run_sync(hot::added_by(s.redis, s.keys, name));
+    const auto items = redis::run_sync(hot::read_contributions(s.redis, s.keys, name));
     if (!items) return tl::unexpected(at_redis(items.error(), s.endpoint));
     report.items(name, *items);
   }
@@ -251,15 +251,15 @@ Result<int> run_purge(const PurgeOptions& options, const Target& target) {
     return fail(ErrorCode::kInvalid, "no_visitor", {}, "whose counts? See --help");
   Report report(options.json, 2 * s.settings.limits.contribution_after);
   for (const std::string& name : *names) {
-    const auto items = redis::run_sync(hot::added_by(s.redis, s.keys, name));
+    const auto items = redis::run_sync(hot::read_contributions(s.redis, s.keys, name));
     if (!items) return tl::unexpected(at_redis(items.error(), s.endpoint));
     if (options.dry_run) {
       report.items(name, *items);
       continue;
     }
     std::vector<ItemId> ids;
-    for (const hot::AddedTo& each : *items) ids.push_back(each.item);
-    const auto done = redis::run_sync(hot::take_back(s.redis, s.settings, s.keys, name, ids));
+    for (const hot::ItemContribution& each : *items) ids.push_back(each.item);
+    const auto done = redis::run_sync(hot::revert_contributions(s.redis, s.settings, s.keys, name, ids));
     if (!done) return tl::unexpected(at_redis(done.error(), s.endpoint));
     report.taken_back(name, *done);
   }

@@ -38,9 +38,9 @@ struct PurgeOptions {
 
 struct VisitorTotals {
   std::string name;
-  hot::CameFrom from;
+  hot::VisitorOrigin from;
   std::int64_t items = 0;
-  hot::Added added;
+  hot::Contribution added;
 };
 // Those with the most page views and views, the first `top`; of that network, if one is named. A
 // walk over all keys: O(keys), and serving goes on.

@@ -141,8 +141,8 @@ void look_at_index(const Settings& settings, Diagnoses& out) {
   const std::string& path = settings.search.index;
   try {
     const search::IndexFolder folder(path);
-    const auto parts = folder.partitions();
-    for (const search::Partition& each : parts.value_or(std::vector<search::Partition>())) {
+    const auto parts = folder.slices();
+    for (const search::TimeSlice& each : parts.value_or(std::vector<search::TimeSlice>())) {
       if (look(folder.path_of(each))) continue;
       return out.error(kCheck, folder.path_of(each) + " is missing from the index", "freshetctl reindex");
     }

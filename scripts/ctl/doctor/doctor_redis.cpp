@@ -81,13 +81,13 @@ Result<void> ask_unlisted(redis::BlockingRedis& redis, const Settings& settings,
     const redis::Reply& some = (*found)[keys.partition_count() + group];
     for (std::size_t i = 0; i < some.size(); ++i) ids.push_back(redis::string_at(some, i));
   }
-  for (const std::string_view id : ids) hot::append_article(look, keys, id);
+  for (const std::string_view id : ids) hot::append_article_read(look, keys, id);
   if (look.empty()) return {};
   FRESHET_TRY(replies, redis.call(look));
   std::vector<std::pair<std::int64_t, std::string>> read;  // a network counts once, a report or a view
   for (std::size_t i = 0; i < replies->size(); ++i) {
     const hot::Article article =
-        hot::article_of((*replies)[i], UnixSeconds{seconds{now_ms() / 1000}}, settings);
+        hot::parse_article((*replies)[i], UnixSeconds{seconds{now_ms() / 1000}}, settings);
     if (!article.listed) read.emplace_back(article.counts.pv + article.views, ids[i]);
   }
   std::ranges::stable_sort(read, std::greater(), &std::pair<std::int64_t, std::string>::first);

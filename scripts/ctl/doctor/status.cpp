@@ -75,7 +75,7 @@ Result<int> run_rebuild_rank(const RebuildRankOptions& options, const Target& ta
   redis::BlockingRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const redis::Keys keys(settings->redis);
   const auto began = std::chrono::steady_clock::now();
-  const auto rebuilt = redis::run_sync(hot::rebuild_rank(redis, *settings, keys));
+  const auto rebuilt = redis::run_sync(hot::rebuild_ranks(redis, *settings, keys));
   if (!rebuilt) {
     if (rebuilt.error().reason != "rebuild_running")
       return tl::unexpected(at_redis(rebuilt.error(), *endpoint));
