@@ -7,7 +7,7 @@
 namespace freshet {
 
 // `identity` must outlive what is returned.
-inline readers::ReaderHashes reader_hashes(http::Identity& identity) {
+inline readers::ReaderPseudonyms reader_hashes(http::Identity& identity) {
   return {[&identity](const ReaderId& reader) { return identity.visitor_of(reader).str(); },
           [&identity](const ReaderId& reader) { return identity.epoch_name(reader); }};
 }

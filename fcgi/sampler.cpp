@@ -34,7 +34,7 @@ Task<Result<void>> Sampler::begin() {
   const auto asked_at = since_boot();
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, asked));
   take_time((*replies)[0], asked_at);
-  const redis::Pipeline answer = spools_.answer((*replies)[1]);
+  const redis::Pipeline answer = spools_.build_report((*replies)[1]);
   if (!answer.empty()) co_await redis_.run(answer);  // else it is asked again in a second
   co_return Result<void>();
 }
@@ -58,7 +58,7 @@ Task<void> Sampler::look_at_health(milliseconds now) {
   if (const redis::Reply& lost = replies->front(); !lost.is_error())
     sample_.lost_since.store(redis::parse_or_zero<std::int64_t>(lost.text()) / 1000);
   take_time((*replies)[3], asked_at);
-  const redis::Pipeline answer = spools_.answer((*replies)[4]);
+  const redis::Pipeline answer = spools_.build_report((*replies)[4]);
   const redis::Reply& recorder = (*replies)[2];
   RecorderHolder holder{};
   std::ranges::copy(recorder.text().substr(0, holder.size() - 1), holder.begin());

@@ -41,7 +41,7 @@ class Sampler {
   feed::FeedStore& feed_;
   const redis::Keys& keys_;
   const std::int64_t stream_max_;  // of each group
-  const readers::SpoolWatch spools_;
+  const readers::SpoolRegistry spools_;
   StoreSample& sample_;
   bool looking_ = false;
   bool taking_ = false;

@@ -141,7 +141,7 @@ class WorkerProcess {
       parts_.contributions.flush();
       parts_.shown.flush();
       parts_.interests.flush();
-      parts_.feed.when_recorded([this] {
+      parts_.feed.notify_when_recorded([this] {
         parts_.background.drain(Clock::now() + settings_.redis.timeout * 20, [this] { parts_.loop.stop(); });
       });
     });
@@ -188,7 +188,7 @@ class WorkerProcess {
     spawn(count_documents(), [this](std::exception_ptr) { looking_at_index_ = false; });
   }
   Task<void> count_documents() {
-    const auto documents = co_await parts_.recall.documents();
+    const auto documents = co_await parts_.recall.document_count();
     auto& shown = parts_.slot.index_documents;
     if (documents)
       shown.store(*documents + 1, kRelaxed);

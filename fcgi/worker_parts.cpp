@@ -104,7 +104,7 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Token
       shown(background, keys, after(shown_timer)),
       lists(hot, cards, settings),
       seen_filter(feed::make_seen_filter(settings, keys)),
-      feed_store(*redis, *seen_filter, settings, keys, wall_now, reader_hashes(secrets.identity).epoch),
+      feed_store(*redis, *seen_filter, settings, keys, wall_now, reader_hashes(secrets.identity).erasure),
       interests(background, settings, keys, after(interests_timer)),
       readers(*redis, background, settings, keys, random_id),
       bulk_readers(*bulk, background, settings, keys, random_id),
@@ -140,7 +140,7 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Token
                slot,
                [this] { return redis->ready(); },
                [this](const ReaderId& reader, const ItemId& item, milliseconds dwell) {
-                 interests.note(reader, item, dwell);
+                 interests.add(reader, item, dwell);
                },
                prepared.clients.get(),
                &secrets.signatures},
@@ -153,11 +153,11 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Token
             refuse(request, why, response);
           },
           &observer) {
-  feed.on_shown([this](std::span<const ItemId> page) { shown.add(page); });
+  feed.on_impressions([this](std::span<const ItemId> page) { shown.add(page); });
 }
 
 Task<Result<void>> WorkerParts::apply(const std::vector<std::string_view>& fields) {
-  return hot::is_hot_event(fields) ? hot::apply_spool_record(bulk_hot, fields) : readers::apply(bulk_readers, fields);
+  return hot::is_hot_event(fields) ? hot::apply_spool_record(bulk_hot, fields) : readers::apply_spool_record(bulk_readers, fields);
 }
 
 // What readers did before they were erased.
@@ -165,7 +165,7 @@ Task<Result<bool>> WorkerParts::is_void(const std::vector<std::string_view>& fie
   std::string name;
   if (hot::is_hot_event(fields))
     name = hot::spooled_visitor(fields);
-  else if (const auto reader = readers::reader_in(fields); !reader.empty())
+  else if (const auto reader = readers::reader_of_record(fields); !reader.empty())
     name = secrets.identity.epoch_name(ReaderId::trusted(std::string(reader)));
   if (name.empty()) co_return false;
   const Result<bool> erased = co_await readers::was_erased(*bulk, keys.tombstone(name), age);

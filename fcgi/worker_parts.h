@@ -89,7 +89,7 @@ struct WorkerParts {
 
   std::unique_ptr<feed::SeenFilter> seen_filter;
   feed::RedisFeedStore feed_store;
-  readers::Interests interests;
+  readers::InterestBuffer interests;
   readers::RedisReaderStore readers;
   readers::RedisReaderStore bulk_readers;
   feed::PooledRecall recall;
@@ -100,10 +100,10 @@ struct WorkerParts {
   recommend::MappedRecommender recommender;
   recommend::Recommendations recommendations;
 
-  timeline::RedisWaterfallStore waterfall;
+  timeline::RedisTimelineStore waterfall;
   timeline::RedisFollowStore follows;
   BlockingPool users_pool;
-  readers::Users users;
+  readers::PersonalData users;
 
   http::Limits limits;
   handlers::Services services;

@@ -46,7 +46,7 @@ void WorkerReport::turn() {
   const redis::BackgroundCounters& background = sources_.background.counters();
   slot_.background_queued.store(sources_.background.queued() + sources_.placing.pending() +
                                     sources_.contributions.pending() + sources_.shown.pending() +
-                                    sources_.interests.waiting(),
+                                    sources_.interests.size(),
                                 kRelaxed);
   slot_.background_done.store(background.accepted, kRelaxed);
   slot_.background_age_ms.store(static_cast<std::uint64_t>(sources_.background.oldest_age().count()),

@@ -30,7 +30,7 @@ class WorkerReport {
     const hot::RankUpdater& placing;
     const hot::ContributionBuffer& contributions;
     const items::ImpressionCounter& shown;
-    const readers::Interests& interests;
+    const readers::InterestBuffer& interests;
     const hot::HotLists& lists;
     const items::CardCache& cards;
     const model::ServedModel& model;

@@ -86,7 +86,7 @@ Result<void> for_each_row(PreparedStatement& query, const std::function<Result<v
 Result<void> read_interactions(PreparedStatement& query, const ReaderRows::EachInteraction& each) {
   readers::ReaderEvent event;
   return for_each_row(query, [&](const PreparedStatement& row) -> Result<void> {
-    const auto kind = row.text(2).size() == 1 ? readers::interaction_of_letter(row.text(2)[0]) : std::nullopt;
+    const auto kind = row.text(2).size() == 1 ? readers::interaction_from_letter(row.text(2)[0]) : std::nullopt;
     if (!kind) return {};  // of a later version
     if (event.reader.view() != row.text(0)) event.reader = ReaderId::trusted(std::string(row.text(0)));
     event.item = ItemId::trusted(std::string(row.text(1)));
@@ -98,7 +98,7 @@ Result<void> read_interactions(PreparedStatement& query, const ReaderRows::EachI
 
 Result<void> read_dismissals(PreparedStatement& query, const ReaderRows::EachDismissal& each) {
   return for_each_row(query, [&](const PreparedStatement& row) {
-    readers::DismissedAt out;
+    readers::DismissalRecord out;
     out.dismissal.reader = ReaderId::trusted(std::string(row.text(0)));
     out.dismissal.item = ItemId::trusted(std::string(row.text(1)));
     out.at = at_second(row.integer(2));
@@ -230,12 +230,12 @@ Result<std::vector<readers::ReaderEvent>> ReaderRows::interactions_of(const Read
   return out;
 }
 
-Result<std::vector<readers::DismissedAt>> ReaderRows::dismissals_of(const ReaderId& reader,
+Result<std::vector<readers::DismissalRecord>> ReaderRows::dismissals_of(const ReaderId& reader,
                                                                     std::int64_t limit) {
-  std::vector<readers::DismissedAt> out;
+  std::vector<readers::DismissalRecord> out;
   PreparedStatement& query = impl_->queries[kDismissalsOf];
   query.bind(1, reader.view()).bind(2, limit);
-  auto read = read_dismissals(query, [&](const readers::DismissedAt& each) {
+  auto read = read_dismissals(query, [&](const readers::DismissalRecord& each) {
     out.push_back(each);
     return Result<void>();
   });

@@ -48,14 +48,14 @@ class ReaderRows {
   // error that `each` returns, and returns it.
   using EachInteraction = std::function<Result<void>(const readers::ReaderEvent&)>;
   Result<void> for_each_interaction(const EachInteraction& each);
-  using EachDismissal = std::function<Result<void>(const readers::DismissedAt&)>;
+  using EachDismissal = std::function<Result<void>(const readers::DismissalRecord&)>;
   Result<void> for_each_dismissal(const EachDismissal& each);
   using EachFollow = std::function<Result<void>(const readers::Follow&)>;
   Result<void> for_each_follow(const EachFollow& each);
   // Of one reader, oldest first: at most `most`, from the number `from` on. O(from + most).
   Result<std::vector<readers::ReaderEvent>> interactions_of(const ReaderId& reader, std::int64_t offset,
                                                             std::int64_t limit);
-  Result<std::vector<readers::DismissedAt>> dismissals_of(const ReaderId& reader, std::int64_t limit);
+  Result<std::vector<readers::DismissalRecord>> dismissals_of(const ReaderId& reader, std::int64_t limit);
   Result<std::vector<readers::Follow>> follows_of(const ReaderId& reader, std::int64_t limit);
   Result<std::int64_t> count_interactions();  // O(rows)
 

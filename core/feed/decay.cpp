@@ -15,10 +15,10 @@ double GaussDecay::at(seconds age) const {
   return std::exp(-beyond * beyond / two_sigma_squared_);
 }
 
-seconds GaussDecay::below(double factor) const {
+seconds GaussDecay::age_below(double factor) const {
   // Where at() has become 0: exp(−746) is less than half of the least double.
-  constexpr double kZeroFrom = 746.0;
-  const double exponent = factor > 0 ? std::clamp(-std::log(factor), 0.0, kZeroFrom) : kZeroFrom;
+  constexpr double kUnderflowExponent = 746.0;
+  const double exponent = factor > 0 ? std::clamp(-std::log(factor), 0.0, kUnderflowExponent) : kUnderflowExponent;
   const double age = offset_s_ + std::sqrt(exponent * two_sigma_squared_);
   // A second for the rounding up, and one in 10¹² for what log() and sqrt() may be off by.
   return seconds{static_cast<std::int64_t>(std::ceil(age * (1 + 1e-12))) + 1};

@@ -20,10 +20,10 @@ class GaussDecay {
   // In [0, 1], never rising with age; 0 when it is too small for a double. A negative age (a date
   // in the future) counts as 0.
   double at(seconds age) const;
-  double of(UnixSeconds published, UnixSeconds now) const { return at(now - published); }
+  double between(UnixSeconds published, UnixSeconds now) const { return at(now - published); }
   // An age from which on the factor is below `factor`: at most some seconds more than the least
   // one. REQUIRES: factor ≥ 0. Factors of 1 and more: the first age of the slope.
-  seconds below(double factor) const;
+  seconds age_below(double factor) const;
 
  private:
   double offset_s_;

@@ -37,14 +37,14 @@ struct MatchQuery {
 
 // The newest of all items: the same for every reader as long as the index is.
 struct NewestItems {
-  static constexpr std::size_t kMost = 2048;  // of more none are kept
+  static constexpr std::size_t kMaxItems = 2048;  // of more none are kept
 
   std::vector<Candidate> items;  // newest first, each once
-  bool all = false;              // there are no more
-  bool ahead = false;            // something is dated after `at`, when they were the newest
-  UnixSeconds at{};
-  bool good_for(UnixSeconds now, std::size_t wanted) const {
-    return (all || items.size() >= wanted) && (now == at || (now > at && !ahead));
+  bool complete = false;              // there are no more
+  bool has_future_items = false;            // something is dated after `at`, when they were the newest
+  UnixSeconds as_of{};
+  bool is_valid_for(UnixSeconds now, std::size_t count) const {
+    return (complete || items.size() >= count) && (now == as_of || (now > as_of && !has_future_items));
   }
 };
 
@@ -57,7 +57,7 @@ class ExactTop {
            std::size_t size, const search::SearchDeadline* deadline = nullptr, NewestItems* newest = nullptr);
   // Call once. When the time is up: what was found until then, of which the ranges that were
   // searched whole are exact; throws SearchTimeUp when that is nothing.
-  Recalled search();
+  RecallResult search();
 
  private:
   struct Hit {
@@ -68,25 +68,25 @@ class ExactTop {
     }
   };
   struct Range {  // of publication
-    std::int64_t from = std::numeric_limits<std::int64_t>::min();
-    std::int64_t before = std::numeric_limits<std::int64_t>::max();
+    std::int64_t begin = std::numeric_limits<std::int64_t>::min();
+    std::int64_t end = std::numeric_limits<std::int64_t>::max();
   };
 
   void collect_scored();
   void search_range(const Range& range);
-  double take(const Xapian::MSet& found);
-  void fill_up();
+  double add_hits(const Xapian::MSet& matches);
+  void append_unscored();
   void find_newest(const Xapian::Query& items, std::size_t wanted, std::unordered_set<std::string> known,
                    std::vector<Candidate>& out);
-  std::int64_t first_width() const;
-  std::int64_t aligned(const Range& range) const;
-  std::int64_t next_from(const Range& done) const;
-  bool rest_is_below(std::int64_t before) const;
-  double decay_before(std::int64_t before) const;
-  bool full() const { return hits_.size() >= wanted_; }
-  Recalled best();
+  std::int64_t first_range_width() const;
+  std::int64_t aligned_begin(const Range& range) const;
+  std::int64_t next_range_begin(const Range& searched) const;
+  bool can_stop_before(std::int64_t end) const;
+  double max_decay_before(std::int64_t end) const;
+  bool is_full() const { return hits_.size() >= wanted_; }
+  RecallResult build_result();
   // With items published in the range, and under the deadline.
-  Xapian::Query within(const Xapian::Query& query, const Range& range) const;
+  Xapian::Query restrict_to_range(const Xapian::Query& query, const Range& range) const;
 
   const Xapian::Database& database_;
   MatchQuery query_;
@@ -94,12 +94,12 @@ class ExactTop {
   std::int64_t now_;
   std::size_t size_, wanted_;                                    // one more is looked for: is there more?
   std::int64_t oldest_ = 0, newest_ = 0;                         // of what is not dated ahead
-  std::int64_t end_ = std::numeric_limits<std::int64_t>::max();  // before which that lies
+  std::int64_t search_end_ = std::numeric_limits<std::int64_t>::max();  // before which that lies
   double highest_weight_ = 0;                                    // that the terms can give any item
   double nth_score_ = 0;                                         // of hits_ when they are full
   std::vector<Hit> hits_;
-  std::vector<Candidate> filling_;  // what follows the hits
-  NewestItems* newest_known_;
+  std::vector<Candidate> unscored_;  // what follows the hits
+  NewestItems* newest_cache_;
   const search::SearchDeadline* deadline_;
 };
 

@@ -21,24 +21,24 @@ FeedReasons::FeedReasons(const std::vector<Interest>& interests, const std::vect
   for (std::size_t i = 0; i < std::min(interests.size(), cards.size()); ++i) {
     const items::ItemCard& card = *cards[i];
     if (!card.known || card.is_hidden_at(now)) continue;
-    named_.push_back({interests[i], card});
-    if (interests[i].kind != readers::Interaction::kView)
+    named_interests_.push_back({interests[i], card});
+    if (interests[i].interaction != readers::Interaction::kView)
       liked_.add(card.author, {card.tags.begin(), card.tags.end()});
   }
 }
 
 Reason FeedReasons::reason(const ItemId& item, const items::ItemCard& card) const {
   const seconds age = now_ - card.visible_from;
-  Reason::Kind otherwise = age < readers::kNewFor ? Reason::Kind::kNew : Reason::Kind::kMore;
-  if (trending_.contains(item)) otherwise = Reason::Kind::kRising;
-  Reason reason = liked_.reason(card.author, card.tags, age, otherwise);
-  if (reason.kind != otherwise) return reason;
-  std::size_t most = 0;
-  for (const Named& each : named_) {
+  Reason::Kind fallback = age < readers::kNewItemAge ? Reason::Kind::kNew : Reason::Kind::kMore;
+  if (trending_.contains(item)) fallback = Reason::Kind::kRising;
+  Reason reason = liked_.reason(card.author, card.tags, age, fallback);
+  if (reason.kind != fallback) return reason;
+  std::size_t max_common = 0;
+  for (const NamedInterest& each : named_interests_) {
     const std::size_t common = common_tags(card, each.card);
-    if (common <= most || each.interest.item == item) continue;
-    most = common;
-    reason = {Reason::Kind::kLike, each.interest.item, each.card.title, each.interest.kind, {}};
+    if (common <= max_common || each.interest.item == item) continue;
+    max_common = common;
+    reason = {Reason::Kind::kLike, each.interest.item, each.card.title, each.interest.interaction, {}};
   }
   return reason;
 }

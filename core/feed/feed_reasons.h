@@ -21,12 +21,12 @@ class FeedReasons {
   readers::Reason reason(const ItemId& item, const items::ItemCard& card) const;
 
  private:
-  struct Named {
+  struct NamedInterest {
     const Interest& interest;
     const items::ItemCard& card;
   };
-  std::vector<Named> named_;
-  readers::Liked liked_;
+  std::vector<NamedInterest> named_interests_;
+  readers::LikedSet liked_;
   const std::unordered_set<ItemId>& trending_;
   const UnixSeconds now_;
 };

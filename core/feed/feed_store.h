@@ -17,11 +17,11 @@
 
 namespace freshet::feed {
 
-inline constexpr std::size_t kMostInteractions =
+inline constexpr std::size_t kMaxInteractions =
     100;  // the newest of a reader, among which interests are found
-inline constexpr std::int64_t kMostStateFields = 7;  // of the hash of a reader's feed
-inline constexpr std::size_t kMostLines = 1000;      // of a buffer: one script's RPUSH
-inline constexpr std::size_t kHotHead = 100;         // offered to a reader without interests
+inline constexpr std::int64_t kMaxStateFields = 7;  // of the hash of a reader's feed
+inline constexpr std::size_t kMaxBufferLines = 1000;      // of a buffer: one script's RPUSH
+inline constexpr std::size_t kMaxHotItems = 100;         // offered to a reader without interests
 
 class RedisFeedStore final : public FeedStore {
  public:
@@ -29,16 +29,16 @@ class RedisFeedStore final : public FeedStore {
   // All references must outlive this. `clock` says on which UTC day an impression falls, and when a
   // second is over; `epoch_name` as of SeenEpochs.
   RedisFeedStore(redis::Redis& redis, SeenFilter& filter, const Settings& settings, redis::Keys keys,
-                 Clock clock = wall_now, SeenEpochs::Name epoch_name = {});
+                 Clock clock = wall_now, SeenEpochs::Pseudonym erasure_pseudonym = {});
 
-  Task<Result<Opening>> open(const FeedRequest& request, bool peek) override;
-  Task<Result<std::vector<bool>>> seen(const ReaderId& reader, const std::shared_ptr<const SeenView>& view,
+  Task<Result<FeedState>> load_state(const FeedRequest& request, bool peek) override;
+  Task<Result<std::vector<bool>>> check_seen(const ReaderId& reader, const std::shared_ptr<const SeenView>& view,
                                        const std::vector<ItemId>& items) override;
-  Task<Result<std::vector<ItemId>>> newest(std::size_t most) override;
-  Task<Result<Refilled>> swap(const FeedRequest& request, const Refill& refill) override;
-  Task<Result<Taken>> take(const FeedRequest& request) override;
-  Task<Result<Taken>> refill(const FeedRequest& request, const Page& kept) override;
-  Task<Result<std::vector<ItemId>>> show_again(const FeedRequest& request,
+  Task<Result<std::vector<ItemId>>> newest_items(std::size_t limit) override;
+  Task<Result<SwapResult>> swap_buffer(const FeedRequest& request, const BufferSwap& swap) override;
+  Task<Result<PageResult>> next_page(const FeedRequest& request) override;
+  Task<Result<PageResult>> refill_page(const FeedRequest& request, const Page& partial) override;
+  Task<Result<std::vector<ItemId>>> replay_page(const FeedRequest& request,
                                                const std::vector<ItemId>& items) override;
   Task<Result<SeenStatus>> seen_status() override;
   Task<Result<void>> record(ReaderId reader, Impressions impressions) override;
@@ -47,24 +47,24 @@ class RedisFeedStore final : public FeedStore {
   // The filter's view from the epoch's reply `first` and those behind it; `known_as`: whom the
   // filter was asked about. No round trip, 1 when the reader was erased since this process last
   // looked.
-  Task<Result<std::shared_ptr<const SeenView>>> view_of(const redis::Replies& replies, std::size_t first,
-                                                        const ReaderId& reader, const ReaderId& known_as,
+  Task<Result<std::shared_ptr<const SeenView>>> resolve_seen_view(const redis::Replies& replies, std::size_t first_reply,
+                                                        const ReaderId& reader, const ReaderId& filter_id,
                                                         UnixSeconds now);
-  Task<Result<Taken>> take_or_refill(const FeedRequest& request, const Page* kept);
-  void append_page(redis::Pipeline& out, const redis::Script& script, const FeedRequest& request,
-                   const Page* kept) const;
-  std::optional<redis::PartitionedTopN> hot_head(UnixSeconds now) const;
-  seconds acknowledged_ttl() const { return std::max(feed_.buffer_ttl, feed_.replay_window); }
+  Task<Result<PageResult>> deliver_page(const FeedRequest& request, const Page* partial);
+  void append_delivery(redis::Pipeline& out, const redis::Script& script, const FeedRequest& request,
+                   const Page* partial) const;
+  std::optional<redis::PartitionedTopN> hot_items_read(UnixSeconds now) const;
+  seconds acknowledged_ttl() const { return std::max(feed_settings_.buffer_ttl, feed_settings_.replay_window); }
 
   redis::Redis& redis_;
   SeenFilter& filter_;
-  const FeedSettings feed_;
-  const InteractionSettings interactions_;
+  const FeedSettings feed_settings_;
+  const InteractionSettings interaction_settings_;
   const redis::Keys keys_;
   SeenEpochs epochs_;
   const Clock clock_;
-  std::vector<ItemId> hot_;              // the hottest: read once a second, not by each request
-  std::optional<UnixSeconds> hot_read_;  // when
+  std::vector<ItemId> hot_items_;              // the hottest: read once a second, not by each request
+  std::optional<UnixSeconds> hot_items_read_at_;  // when
 };
 
 }  // namespace freshet::feed

@@ -12,7 +12,7 @@ constexpr std::size_t kMost = 20;  // recall looks at no more
 
 }  // namespace
 
-std::vector<Interest> interests_of(const redis::Reply& members, const InteractionSettings& settings) {
+std::vector<Interest> parse_interests(const redis::Reply& members, const InteractionSettings& settings) {
   std::vector<Interest> out;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto member = readers::interaction_member(redis::string_at(members, i));
@@ -21,7 +21,7 @@ std::vector<Interest> interests_of(const redis::Reply& members, const Interactio
     const auto known = std::find_if(out.begin(), out.end(),
                                     [&](const auto& each) { return each.item.view() == member->item; });
     if (known != out.end()) {
-      if (weight > known->weight) known->kind = member->kind;
+      if (weight > known->weight) known->interaction = member->kind;
       known->weight = std::max(known->weight, weight);
     } else if (out.size() < kMost) {
       out.push_back({ItemId::trusted(std::string(member->item)), weight, member->kind});

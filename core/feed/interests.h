@@ -11,6 +11,6 @@ namespace freshet::feed {
 
 // The items of these interactions, newest first, each once at its newest place, worth as much as
 // the strongest thing the reader did with it. What weighs nothing is no interest. At most 20.
-std::vector<Interest> interests_of(const redis::Reply& members, const InteractionSettings& settings);
+std::vector<Interest> parse_interests(const redis::Reply& members, const InteractionSettings& settings);
 
 }  // namespace freshet::feed

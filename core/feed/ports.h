@@ -23,11 +23,11 @@ namespace freshet::feed {
 struct Interest {  // an item that the reader engaged with; its tags and terms are what is looked for
   ItemId item;
   double weight = 1;                                        // > 0, relative to the others
-  readers::Interaction kind = readers::Interaction::kView;  // the strongest of theirs with it
+  readers::Interaction interaction = readers::Interaction::kView;  // the strongest of theirs with it
 };
 
 // Of a reader's interests so many, the newest, are named in reasons: each needs its card.
-inline constexpr std::size_t kNamedInterests = 5;
+inline constexpr std::size_t kMaxNamedInterests = 5;
 
 // What searches have cost, also those that failed. Written by the search's thread before its answer
 // comes.
@@ -48,7 +48,7 @@ struct Candidate {
   UnixSeconds published_at;
 };
 
-struct Recalled {
+struct RecallResult {
   std::vector<Candidate> candidates;  // by (score, published_at, item), each descending
   bool exhausted = false;             // there are no more than these
 };
@@ -62,7 +62,7 @@ class Recall {
   // what it has found. No Redis. Blocks a thread of a pool, never the caller. Errors: kUnavailable
   // "index_away", "recall_busy" (too many wait, or the reader's last text is still searched),
   // "recall_late" (nothing found until then); kInvalid "bad_query" (member "query").
-  virtual Task<Result<Recalled>> search(RecallQuery query) = 0;
+  virtual Task<Result<RecallResult>> search(RecallQuery query) = 0;
 };
 
 // --- A reader's feed
@@ -74,18 +74,18 @@ struct FeedRequest {
   // An id: action and the page token or event id that came with it. A page that was handed out once
   // for it within feed.replay_window is handed out again, with the same items and token. Empty:
   // nothing is remembered.
-  std::string request;
+  std::string idempotency_key;
   std::string query;  // empty: by interests
   std::size_t limit = 20;
   FeedAction action = FeedAction::kRefresh;
   SearchCost cost = {};  // of what it searches; null: nobody asks
-  bool keeps = true;     // false: Redis has no room, so no buffer is made
+  bool allow_writes = true;     // false: Redis has no room, so no buffer is made
 };
 
 // A page as one step handed it out: excluded from later ones from that moment on, and waiting for
 // its acknowledgement until it is recorded.
-struct Handout {
-  std::int64_t handout_seq = 0;  // never the same of two of a reader's
+struct Delivery {
+  std::int64_t seq = 0;  // never the same of two of a reader's
   std::vector<ItemId> items;
 };
 
@@ -94,8 +94,8 @@ struct Page {
   std::vector<ItemId> items;     // of a refill: those that were kept, then the new ones
   std::int64_t generation = 0;   // of the buffer; grows with every refresh of the reader
   std::int64_t sequence = 0;     // of the page in that generation, from 1
-  std::int64_t handout_seq = 0;  // by which it was handed out
-  bool buffered = false;         // the buffer holds more
+  std::int64_t delivery_seq = 0;  // by which it was handed out
+  bool has_more_buffered = false;         // the buffer holds more
   bool exhausted = false;        // the buffer is empty and recall had no more
   bool replay = false;           // handed out before
   bool acknowledged = false;     // and recorded: it is as it was shown
@@ -106,65 +106,65 @@ class SeenView {
  public:
   virtual ~SeenView() = default;
   // Of each item, in order, whether it is among them; also true for a few of what is not.
-  virtual std::vector<bool> contain(const std::vector<ItemId>& items) const = 0;
+  virtual std::vector<bool> contains(const std::vector<ItemId>& items) const = 0;
 };
 
-struct Unacknowledged {
-  Handout handout;
-  UnixSeconds at;
-  bool recorded = false;  // the filter was just read and has all of it: the acknowledgement is missing
+struct UnacknowledgedDelivery {
+  Delivery delivery;
+  UnixSeconds delivered_at;
+  bool is_recorded = false;  // the filter was just read and has all of it: the acknowledgement is missing
 };
 
-struct Opening {
-  bool replay = false;             // the request was answered before: take() has its page; all else is empty
+struct FeedState {
+  bool is_replay = false;             // the request was answered before: take() has its page; all else is empty
   std::int64_t generation = 0;     // 0: no buffer
-  std::int64_t handout_seq = 0;    // the last that was handed out
-  std::int64_t noted = 0;          // counts what was recorded beside pages
-  std::vector<ItemId> handed_out;  // lately; the filter may not know them yet
-  std::vector<Unacknowledged> unacknowledged;  // of these, long ago: their impressions were lost on the way
+  std::int64_t delivery_seq = 0;    // the last that was handed out
+  std::int64_t external_impressions = 0;          // counts what was recorded beside pages
+  std::vector<ItemId> delivered_items;  // lately; the filter may not know them yet
+  std::vector<UnacknowledgedDelivery> unacknowledged;  // of these, long ago: their impressions were lost on the way
   std::vector<Interest> interests;             // newest first
-  std::vector<ItemId> hot;                     // head of the rank by engagement
-  std::vector<ItemId> buffer;                  // peek only
-  std::shared_ptr<const SeenView> seen;        // null when the filter must be asked by item (redisbloom)
+  std::vector<ItemId> hot_items;                     // head of the rank by engagement
+  std::vector<ItemId> buffered_items;                  // peek only
+  std::shared_ptr<const SeenView> seen_view;        // null when the filter must be asked by item (redisbloom)
 };
 
 // What take() answers.
-struct Taken {
-  enum class State : std::uint8_t {
+struct PageResult {
+  enum class Status : std::uint8_t {
     kPage,
     kEmpty
-  } state = State::kEmpty;  // kEmpty: no buffer for this query: refresh
+  } status = Status::kEmpty;  // kEmpty: no buffer for this query: refresh
   Page page;
   // Something else was recorded since the buffer was filled: the page may have it. Then, with
   // fingerprints, `seen` is not null.
-  bool noted = false;
-  std::shared_ptr<const SeenView> seen;
-  std::vector<Unacknowledged> unacknowledged;  // as Opening's
+  bool has_external_impressions = false;
+  std::shared_ptr<const SeenView> seen_view;
+  std::vector<UnacknowledgedDelivery> unacknowledged;  // as Opening's
   std::vector<Interest> interests;             // of their newest kNamedInterests interactions
 };
 
-struct Refill {
+struct BufferSwap {
   std::int64_t generation = 0;  // as opened, all three
-  std::int64_t handout_seq = 0;
-  std::int64_t noted = 0;
+  std::int64_t delivery_seq = 0;
+  std::int64_t external_impressions = 0;
   std::vector<ItemId> candidates;  // unseen, best first: a page and the buffer behind it
   bool exhausted = false;          // recall had no more
-  std::vector<ItemId> details;     // whose cards are wanted with the reply: likely the page's, not yet known
+  std::vector<ItemId> card_ids;     // whose cards are wanted with the reply: likely the page's, not yet known
 };
 
-struct Refilled {
-  bool again = false;  // too much was handed out since opened: to be opened again; all else is empty
+struct SwapResult {
+  bool must_reload = false;  // too much was handed out since opened: to be opened again; all else is empty
   Page page;
-  std::vector<items::ItemCard> details;  // of Refill::details
+  std::vector<items::ItemCard> cards;  // of Refill::details
 };
 
 // What was shown of some pages, or beside them.
 struct Impressions {
-  std::vector<Handout> handouts;
-  std::vector<ItemId> shown;  // what of the pages is not among them is forgotten and may come again
+  std::vector<Delivery> deliveries;
+  std::vector<ItemId> items;  // what of the pages is not among them is forgotten and may come again
   UnixSeconds at;
-  bool again = false;     // `at` may be long ago
-  bool recorded = false;  // the filter has them: only to be acknowledged
+  bool is_resend = false;     // `at` may be long ago
+  bool is_recorded = false;  // the filter has them: only to be acknowledged
 };
 
 struct SeenDay {
@@ -189,26 +189,26 @@ class FeedStore {
   // 1 RTT: all that a refresh (or peek) must know; on the first call of a day 2. Errors of all
   // methods: Redis' own; kUnavailable "too_many_pending" when more than feed.max_pending
   // impressions wait for their acknowledgement.
-  virtual Task<Result<Opening>> open(const FeedRequest& request, bool peek) = 0;
+  virtual Task<Result<FeedState>> load_state(const FeedRequest& request, bool peek) = 0;
   // Which of `items` the reader has seen, in order. 0 RTT with fingerprints, 1 with redisbloom.
-  virtual Task<Result<std::vector<bool>>> seen(const ReaderId& reader,
+  virtual Task<Result<std::vector<bool>>> check_seen(const ReaderId& reader,
                                                const std::shared_ptr<const SeenView>& view,
                                                const std::vector<ItemId>& items) = 0;
   // 1 RTT: the newest items, those dated ahead among them.
-  virtual Task<Result<std::vector<ItemId>>> newest(std::size_t most) = 0;
+  virtual Task<Result<std::vector<ItemId>>> newest_items(std::size_t limit) = 0;
   // 1 RTT, atomic: replaces the buffer and hands out its first page. When another refresh of the
   // same query came first (the generation has changed) its buffer is kept and the page is taken
   // from there.
-  virtual Task<Result<Refilled>> swap(const FeedRequest& request, const Refill& refill) = 0;
+  virtual Task<Result<SwapResult>> swap_buffer(const FeedRequest& request, const BufferSwap& swap) = 0;
   // 1 RTT, atomic: hands out the next page of the buffer; with Taken::noted 1 more.
-  virtual Task<Result<Taken>> take(const FeedRequest& request) = 0;
+  virtual Task<Result<PageResult>> next_page(const FeedRequest& request) = 0;
   // The same: fills up a page of which only `kept` can be shown, as far as the buffer goes. The
   // page, with what is kept, is a new handout, and what is remembered of it is corrected.
-  virtual Task<Result<Taken>> refill(const FeedRequest& request, const Page& kept) = 0;
+  virtual Task<Result<PageResult>> refill_page(const FeedRequest& request, const Page& partial) = 0;
   // 1 RTT: before a replay that is not acknowledged is shown. Which of `items` may be: not those
   // that who handed out the page has left out meanwhile. They count as shown, whoever else leaves
   // them out.
-  virtual Task<Result<std::vector<ItemId>>> show_again(const FeedRequest& request,
+  virtual Task<Result<std::vector<ItemId>>> replay_page(const FeedRequest& request,
                                                        const std::vector<ItemId>& items) = 0;
   // Writes impressions into the filter and, when it has them, acknowledges what was handed out: 2
   // RTT. After an error all waits as before.

@@ -14,12 +14,12 @@ namespace {
 // Twice for a writer that commits in mid-search, once more for a rebuild that comes then.
 constexpr int kAttempts = 4;
 // Searches that may wait for a thread; each takes some milliseconds.
-constexpr std::size_t kWaitingPerThread = 64;
+constexpr std::size_t kMaxQueuedPerThread = 64;
 // How long: the reader gets what was buffered before, which is better than a page that comes too
 // late.
-constexpr milliseconds kPatience{500};
+constexpr milliseconds kMaxQueueWait{500};
 
-tl::unexpected<Error> away(const std::string& why) {
+tl::unexpected<Error> index_unavailable(const std::string& why) {
   log::debug("recall_failed", {{"why", why}});
   return fail(ErrorCode::kUnavailable, "index_away", {}, why);
 }
@@ -36,23 +36,23 @@ Xapian::Stem stemmer_or_none(const std::string& name) {
 BlockingRecall::BlockingRecall(const Settings& settings)
     : stemmer_(stemmer_or_none(settings.search.stemmer)),
       decay_(settings.recall),
-      source_(search_source(settings.search)),
-      budget_(settings.search.shards.empty() ? settings.recall.budget : milliseconds(0)) {}
+      source_(make_search_source(settings.search)),
+      cpu_budget_(settings.search.shards.empty() ? settings.recall.budget : milliseconds(0)) {}
 
-Result<std::uint64_t> BlockingRecall::documents() {
+Result<std::uint64_t> BlockingRecall::document_count() {
   try {
-    return source_->current().get_doccount();
+    return source_->database().get_doccount();
   } catch (const Xapian::Error& error) {
     source_->discard();
-    return away(error.get_description());
+    return index_unavailable(error.get_description());
   } catch (const std::exception& error) {
     source_->discard();
-    return away(error.what());
+    return index_unavailable(error.what());
   }
 }
 
-Result<Recalled> BlockingRecall::search(const RecallQuery& query) {
-  std::string why;
+Result<RecallResult> BlockingRecall::search(const RecallQuery& query) {
+  std::string failure;
   struct Meter {
     const SearchCost& cost;
     std::chrono::microseconds began = search::thread_cpu_time();
@@ -60,85 +60,85 @@ Result<Recalled> BlockingRecall::search(const RecallQuery& query) {
       if (cost) *cost += search::thread_cpu_time() - began;
     }
   } const meter{query.cost};
-  const search::SearchDeadline deadline(budget_);
+  const search::SearchDeadline deadline(cpu_budget_);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     try {
       return search_once(query, deadline);
-    } catch (const search::SearchTimeout& late) {
-      return fail(ErrorCode::kUnavailable, "recall_late", {}, late.what());
+    } catch (const search::SearchTimeout& timeout) {
+      return fail(ErrorCode::kUnavailable, "recall_late", {}, timeout.what());
     } catch (const Xapian::NetworkTimeoutError& error) {
-      why = error.get_description();
+      failure = error.get_description();
       attempt = kAttempts;  // the caller has waited long enough
     } catch (const Xapian::Error& error) {
-      why = error.get_description();
+      failure = error.get_description();
     } catch (const std::exception& error) {
-      why = error.what();
+      failure = error.what();
     }
     source_->discard();
   }
-  return away(why);
+  return index_unavailable(failure);
 }
 
-Result<Recalled> BlockingRecall::search_once(const RecallQuery& query,
+Result<RecallResult> BlockingRecall::search_once(const RecallQuery& query,
                                              const search::SearchDeadline& deadline) {
   MatchQuery match;
   if (!query.text.empty()) {
     FRESHET_TRY(terms, text_query(query.text, stemmer_));
     match = {*std::move(terms), true};
   }
-  const Xapian::Database& database = source_->current();
-  if (newest_of_ != source_->version()) newest_ = {};
-  newest_of_ = source_->version();
-  if (query.text.empty()) match.terms = interests_.query(database, query.interests);
+  const Xapian::Database& database = source_->database();
+  if (newest_version_ != source_->version()) newest_ = {};
+  newest_version_ = source_->version();
+  if (query.text.empty()) match.terms = interests_.build_query(database, query.interests);
   return ExactTop(database, std::move(match), decay_, query.now, query.size,
-                  budget_.count() > 0 ? &deadline : nullptr, &newest_)
+                  cpu_budget_.count() > 0 ? &deadline : nullptr, &newest_)
       .search();
 }
 
-PooledRecall::Lane::Lane(const Settings& settings, EventLoop& loop)
+PooledRecall::SearchQueue::SearchQueue(const Settings& settings, EventLoop& loop)
     : pool(loop, static_cast<std::size_t>(std::max(settings.recall.threads, 1)),
-           kWaitingPerThread * static_cast<std::size_t>(std::max(settings.recall.threads, 1)),
+           kMaxQueuedPerThread * static_cast<std::size_t>(std::max(settings.recall.threads, 1)),
            "recall_busy") {
   for (std::size_t i = 0; i < pool.threads(); ++i)
     searchers.push_back(std::make_unique<BlockingRecall>(settings));
 }
 
 PooledRecall::PooledRecall(const Settings& settings, EventLoop& loop)
-    : liked_(settings, loop), typed_(settings, loop) {}
+    : interest_queue_(settings, loop), text_queue_(settings, loop) {}
 
-Task<Result<std::uint64_t>> PooledRecall::documents() {
+Task<Result<std::uint64_t>> PooledRecall::document_count() {
   std::function<Result<std::uint64_t>(std::size_t)> work = [this](std::size_t thread) {
-    return liked_.searchers[thread]->documents();
+    return interest_queue_.searchers[thread]->document_count();
   };
-  auto asking = liked_.pool.run<std::uint64_t>(std::move(work), BlockingPool::Clock::now() + kPatience);
-  auto found = co_await asking;
-  co_return found;
+  auto pending = interest_queue_.pool.run<std::uint64_t>(std::move(work), BlockingPool::Clock::now() + kMaxQueueWait);
+  auto count = co_await pending;
+  co_return count;
 }
 
-Task<Result<Recalled>> PooledRecall::search(RecallQuery query) {
+Task<Result<RecallResult>> PooledRecall::search(RecallQuery query) {
   // Whoever types has one search at a time; forgotten with this coroutine's frame.
-  struct Turn {
-    std::unordered_set<ReaderId>& typing;
+  struct ActiveSearch {
+    std::unordered_set<ReaderId>& readers;
     ReaderId reader;
-    explicit Turn(std::unordered_set<ReaderId>& all) : typing(all) {}
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-    ~Turn() {
-      if (!reader.empty()) typing.erase(reader);
+    explicit ActiveSearch(std::unordered_set<ReaderId>& all) : readers(all) {}
+    ActiveSearch(const ActiveSearch&) = delete;
+    ActiveSearch& operator=(const ActiveSearch&) = delete;
+    ~ActiveSearch() {
+      if (!reader.empty()) readers.erase(reader);
     }
   };
-  Turn turn(typing_);
+  ActiveSearch active(searching_readers_);
   if (!query.text.empty() && !query.reader.empty()) {
-    if (!typing_.insert(query.reader).second) co_return fail(ErrorCode::kUnavailable, "recall_busy");
-    turn.reader = query.reader;
+    if (!searching_readers_.insert(query.reader).second) co_return fail(ErrorCode::kUnavailable, "recall_busy");
+    active.reader = query.reader;
   }
-  Lane& lane = query.text.empty() ? liked_ : typed_;
-  std::function<Result<Recalled>(std::size_t)> work = [&lane, query = std::move(query)](std::size_t thread) {
-    return lane.searchers[thread]->search(query);
+  SearchQueue& queue = query.text.empty() ? interest_queue_ : text_queue_;
+  std::function<Result<RecallResult>(std::size_t)> work = [&queue, query = std::move(query)](std::size_t thread) {
+    return queue.searchers[thread]->search(query);
   };
-  auto searching = lane.pool.run<Recalled>(std::move(work), BlockingPool::Clock::now() + kPatience);
-  auto found = co_await searching;
-  co_return found;
+  auto pending = queue.pool.run<RecallResult>(std::move(work), BlockingPool::Clock::now() + kMaxQueueWait);
+  auto result = co_await pending;
+  co_return result;
 }
 
 }  // namespace freshet::feed

@@ -26,21 +26,21 @@ class BlockingRecall {
   explicit BlockingRecall(const Settings& settings);
   // As Recall::search(). A database that changed or went away under the search is opened again and
   // the search repeated, a few times.
-  Result<Recalled> search(const RecallQuery& query);
+  Result<RecallResult> search(const RecallQuery& query);
   // How many documents there are. Errors: kUnavailable "index_away".
-  Result<std::uint64_t> documents();
+  Result<std::uint64_t> document_count();
 
  private:
-  Result<Recalled> search_once(const RecallQuery& query, const search::SearchDeadline& deadline);
+  Result<RecallResult> search_once(const RecallQuery& query, const search::SearchDeadline& deadline);
 
   Xapian::Stem stemmer_;
   GaussDecay decay_;
   std::unique_ptr<SearchSource> source_;
   InterestTerms interests_;
   NewestItems newest_;
-  std::uint64_t newest_of_ = 0;  // the source's version
+  std::uint64_t newest_version_ = 0;  // the source's version
   // Of CPU; 0: a remote shard bounds a search by its socket's timeout.
-  std::chrono::microseconds budget_;
+  std::chrono::microseconds cpu_budget_;
 };
 
 // The port, on threads of the worker: recall.threads for what readers type, and as many for all
@@ -51,17 +51,17 @@ class PooledRecall final : public Recall {
   PooledRecall(const Settings& settings, EventLoop& loop);
   // How many documents the index has, on a thread as search(). Errors: kUnavailable "index_away",
   // "recall_busy".
-  Task<Result<std::uint64_t>> documents();
-  Task<Result<Recalled>> search(RecallQuery query) override;
+  Task<Result<std::uint64_t>> document_count();
+  Task<Result<RecallResult>> search(RecallQuery query) override;
 
  private:
-  struct Lane {
-    Lane(const Settings& settings, EventLoop& loop);
+  struct SearchQueue {
+    SearchQueue(const Settings& settings, EventLoop& loop);
     std::vector<std::unique_ptr<BlockingRecall>> searchers;  // one a thread
     BlockingPool pool;                                       // destroyed first
   };
-  std::unordered_set<ReaderId> typing_;  // whose text is searched for
-  Lane liked_, typed_;
+  std::unordered_set<ReaderId> searching_readers_;  // whose text is searched for
+  SearchQueue interest_queue_, text_queue_;
 };
 
 }  // namespace freshet::feed

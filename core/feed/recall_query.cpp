@@ -13,54 +13,54 @@ namespace {
 
 // A tag is a choice of the site's editors and says more than one word of a title.
 constexpr double kTagBoost = 2.0;
-constexpr std::chrono::seconds kRemembered{30};
-constexpr std::size_t kMostRemembered = 20000;  // of each kind
-constexpr std::size_t kMaxTermsOfItem = 64;
+constexpr std::chrono::seconds kCacheTtl{30};
+constexpr std::size_t kMaxCachedEntries = 20000;  // of each kind
+constexpr std::size_t kMaxTermsPerItem = 64;
 
 // Title words are found anywhere in an item; tags as tags.
-std::string searched(const std::string& term) {
+std::string search_term(const std::string& term) {
   return term[0] == search::kTitlePrefix ? term.substr(1) : term;
 }
 
 // The query within the bounds above.
-class Bounded {
+class QueryLimiter {
  public:
   Xapian::Query operator()(const Xapian::Query& query) {
     using Query = Xapian::Query;
     const Query::op type = query.get_type();
     const std::size_t parts = query.get_num_subqueries();
-    if (type == Query::LEAF_TERM) return word(query);
+    if (type == Query::LEAF_TERM) return limit_term(query);
     if (parts == 0) return query;
     const bool phrase = type == Query::OP_PHRASE || type == Query::OP_NEAR;
-    const std::size_t most = phrase ? std::min(parts, kMaxPhraseWords) : parts;
-    std::vector<Query> kept;
-    for (std::size_t i = 0; i < most; ++i) {
+    const std::size_t max_parts = phrase ? std::min(parts, kMaxPhraseWords) : parts;
+    std::vector<Query> limited;
+    for (std::size_t i = 0; i < max_parts; ++i) {
       Query part = (*this)(query.get_subquery(i));
       // Without what is wanted there is nothing to leave out, or to prefer.
       if (part.empty() && i == 0 && (type == Query::OP_AND_NOT || type == Query::OP_AND_MAYBE)) return part;
-      if (!part.empty()) kept.push_back(std::move(part));
+      if (!part.empty()) limited.push_back(std::move(part));
     }
-    if (kept.size() < 2) return kept.empty() ? Query() : kept.front();
-    if (!phrase) return {type, kept.begin(), kept.end()};
-    if (phrases_ == kMaxPhrases) return {Query::OP_AND, kept.begin(), kept.end()};
+    if (limited.size() < 2) return limited.empty() ? Query() : limited.front();
+    if (!phrase) return {type, limited.begin(), limited.end()};
+    if (phrases_ == kMaxPhrases) return {Query::OP_AND, limited.begin(), limited.end()};
     ++phrases_;
-    return {type, kept.begin(), kept.end(), static_cast<Xapian::termcount>(kept.size())};
+    return {type, limited.begin(), limited.end(), static_cast<Xapian::termcount>(limited.size())};
   }
 
  private:
   // A letter of a script without spaces, which comes with its neighbours as words of two, is half a
   // word.
-  Xapian::Query word(const Xapian::Query& term) {
+  Xapian::Query limit_term(const Xapian::Query& term) {
     const std::string name = *term.get_terms_begin();
     const auto first = static_cast<unsigned char>(name.empty() ? 0 : name[0]);
     const bool one_letter = first >= 0xE0 && name.size() <= (first >= 0xF0 ? 4U : 3U);
     const std::size_t cost = one_letter ? 1 : 2;
-    if (cost > halves_left_) return {};
-    halves_left_ -= cost;
+    if (cost > half_words_left_) return {};
+    half_words_left_ -= cost;
     return term;
   }
 
-  std::size_t halves_left_ = 2 * kMaxQueryWords, phrases_ = 0;
+  std::size_t half_words_left_ = 2 * kMaxQueryWords, phrases_ = 0;
 };
 
 }  // namespace
@@ -87,24 +87,24 @@ Result<Xapian::Query> text_query(const std::string& text, const Xapian::Stem& st
   // without spaces that stand in turns with others, as in 手机 a 价格 b. Each alone it takes.
   if (!query) query = parsed(text, Parser::FLAG_CJK_NGRAM);
   if (!query) {
-    std::vector<Xapian::Query> words;
+    std::vector<Xapian::Query> word_queries;
     std::istringstream rest(text);
     for (std::string word; rest >> word;) {
-      auto one = parsed(word, Parser::FLAG_CJK_NGRAM);
-      if (!one) one = parsed(word, 0);
-      if (one) words.push_back(std::move(*one));
+      auto word_query = parsed(word, Parser::FLAG_CJK_NGRAM);
+      if (!word_query) word_query = parsed(word, 0);
+      if (word_query) word_queries.push_back(std::move(*word_query));
     }
-    query = Xapian::Query(Xapian::Query::OP_OR, words.begin(), words.end());
+    query = Xapian::Query(Xapian::Query::OP_OR, word_queries.begin(), word_queries.end());
   }
-  return Bounded()(*query);
+  return QueryLimiter()(*query);
 }
 
-void InterestTerms::forget() {
+void InterestTerms::clear_cache() {
   terms_.clear();
   idf_.clear();
 }
 
-const std::vector<std::string>& InterestTerms::terms_of(const Xapian::Database& database,
+const std::vector<std::string>& InterestTerms::item_terms(const Xapian::Database& database,
                                                         const ItemId& item) {
   static const std::vector<std::string> none;
   if (const auto known = terms_.find(item); known != terms_.end()) return known->second;
@@ -115,7 +115,7 @@ const std::vector<std::string>& InterestTerms::terms_of(const Xapian::Database& 
     auto term = database.termlist_begin(*found);
     for (term.skip_to(std::string(1, prefix)); term != database.termlist_end(*found); ++term) {
       const std::string name = *term;
-      if (name[0] != prefix || terms.size() == kMaxTermsOfItem) break;
+      if (name[0] != prefix || terms.size() == kMaxTermsPerItem) break;
       terms.push_back(name);
     }
   }
@@ -131,17 +131,17 @@ double InterestTerms::idf(const Xapian::Database& database, const std::string& t
   return entry->second;
 }
 
-Xapian::Query InterestTerms::query(const Xapian::Database& database, const std::vector<Interest>& interests) {
+Xapian::Query InterestTerms::build_query(const Xapian::Database& database, const std::vector<Interest>& interests) {
   const Clock::time_point now = Clock::now();
-  if (now >= forget_at_ || terms_.size() > kMostRemembered || idf_.size() > kMostRemembered) {
-    forget();
-    forget_at_ = now + kRemembered;
+  if (now >= cache_expires_at_ || terms_.size() > kMaxCachedEntries || idf_.size() > kMaxCachedEntries) {
+    clear_cache();
+    cache_expires_at_ = now + kCacheTtl;
   }
   std::unordered_map<std::string, double> weights;
   for (std::size_t i = 0; i < std::min(interests.size(), kMaxInterests); ++i) {
     if (!(interests[i].weight > 0) || !std::isfinite(interests[i].weight)) continue;
-    for (const std::string& term : terms_of(database, interests[i].item)) {
-      weights[searched(term)] += interests[i].weight * (term[0] == search::kTagPrefix ? kTagBoost : 1.0);
+    for (const std::string& term : item_terms(database, interests[i].item)) {
+      weights[search_term(term)] += interests[i].weight * (term[0] == search::kTagPrefix ? kTagBoost : 1.0);
     }
   }
   struct Term {
@@ -151,11 +151,11 @@ Xapian::Query InterestTerms::query(const Xapian::Database& database, const std::
   std::vector<Term> terms;
   terms.reserve(weights.size());
   for (auto& [name, weight] : weights) terms.push_back({weight * idf(database, name), weight, name});
-  const std::size_t kept = std::min(terms.size(), kTerms);
+  const std::size_t count = std::min(terms.size(), kMaxTerms);
   std::partial_sort(
-      terms.begin(), terms.begin() + static_cast<std::ptrdiff_t>(kept), terms.end(),
+      terms.begin(), terms.begin() + static_cast<std::ptrdiff_t>(count), terms.end(),
       [](const Term& a, const Term& b) { return a.worth != b.worth ? a.worth > b.worth : a.name < b.name; });
-  terms.resize(kept);
+  terms.resize(count);
   std::vector<Xapian::Query> scaled;
   scaled.reserve(terms.size());
   for (const Term& each : terms) {

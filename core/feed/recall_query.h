@@ -31,21 +31,21 @@ Result<Xapian::Query> text_query(const std::string& text, const Xapian::Stem& st
 // One per thread.
 class InterestTerms {
  public:
-  static constexpr std::size_t kTerms = 13;
+  static constexpr std::size_t kMaxTerms = 13;
   static constexpr std::size_t kMaxInterests = 32;  // the first, which are the newest
 
   // Empty when the index knows none of the items. Throws Xapian::Error.
-  Xapian::Query query(const Xapian::Database& database, const std::vector<Interest>& interests);
-  void forget();
+  Xapian::Query build_query(const Xapian::Database& database, const std::vector<Interest>& interests);
+  void clear_cache();
 
  private:
   using Clock = std::chrono::steady_clock;
-  const std::vector<std::string>& terms_of(const Xapian::Database& database, const ItemId& item);
+  const std::vector<std::string>& item_terms(const Xapian::Database& database, const ItemId& item);
   double idf(const Xapian::Database& database, const std::string& term);
 
   std::unordered_map<ItemId, std::vector<std::string>> terms_;
   std::unordered_map<std::string, double> idf_;
-  Clock::time_point forget_at_;
+  Clock::time_point cache_expires_at_;
 };
 
 }  // namespace freshet::feed

@@ -29,9 +29,9 @@ using Clock = std::chrono::steady_clock;
 // A remote handle is made anew instead, since the server's side of a connection never learns of
 // partitions that came later: 1 ms, once a second of each thread. Ten times as often it was what
 // the slowest of a hundred searches waited for.
-constexpr milliseconds kRemoteAge{1000};
+constexpr milliseconds kRemoteRefreshInterval{1000};
 constexpr useconds_t kConnectTimeoutMs = 500;
-constexpr useconds_t kAnswerTimeoutMs = 2000;
+constexpr useconds_t kReplyTimeoutMs = 2000;
 
 constexpr std::string_view kVersionFile = "iamglass";  // of Xapian's backend
 
@@ -53,55 +53,55 @@ class LocalIndex final : public SearchSource {
  public:
   explicit LocalIndex(const std::string& folder) : folder_(folder) {}
 
-  Xapian::Database& current() override {
-    if (database_ && unchanged()) return *database_;
-    const FileStamp list(folder_.stub_file());  // before it is read
-    std::vector<search::TimeSlice> partitions = listed();
-    std::vector<Watched> watched{{folder_.stub_file(), list}};
-    for (const search::TimeSlice& each : partitions) watched.emplace_back(version_file_of(each));
-    if (!database_ || partitions != opened_)
-      open(std::move(partitions));
+  Xapian::Database& database() override {
+    if (database_ && is_unchanged()) return *database_;
+    const FileStamp stub_stamp(folder_.stub_file());  // before it is read
+    std::vector<search::TimeSlice> slices = list_slices();
+    std::vector<WatchedFile> watched_files{{folder_.stub_file(), stub_stamp}};
+    for (const search::TimeSlice& each : slices) watched_files.emplace_back(version_file_of(each));
+    if (!database_ || slices != open_slices_)
+      open(std::move(slices));
     else if (database_->reopen())
       ++version_;
-    watched_ = std::move(watched);
+    watched_files_ = std::move(watched_files);
     return *database_;
   }
   void discard() override { database_.reset(); }
 
  private:
-  struct Watched {
-    explicit Watched(std::string at) : path(std::move(at)), stamp(path) {}
-    Watched(std::string at, FileStamp seen) : path(std::move(at)), stamp(seen) {}
+  struct WatchedFile {
+    explicit WatchedFile(std::string file_path) : path(std::move(file_path)), stamp(path) {}
+    WatchedFile(std::string file_path, FileStamp seen) : path(std::move(file_path)), stamp(seen) {}
     std::string path;
     FileStamp stamp;
   };
-  std::string version_file_of(const search::TimeSlice& partition) const {
-    return folder_.path_of(partition).append("/").append(kVersionFile);
+  std::string version_file_of(const search::TimeSlice& slice) const {
+    return folder_.path_of(slice).append("/").append(kVersionFile);
   }
-  bool unchanged() const {
-    return std::all_of(watched_.begin(), watched_.end(), [](const Watched& each) {
+  bool is_unchanged() const {
+    return std::all_of(watched_files_.begin(), watched_files_.end(), [](const WatchedFile& each) {
       return each.stamp.inode != 0 && FileStamp(each.path) == each.stamp;
     });
   }
-  std::vector<search::TimeSlice> listed() const {
-    std::optional<std::vector<search::TimeSlice>> partitions = folder_.slices();
-    if (!partitions) throw Xapian::DatabaseNotFoundError("no index in " + folder_.path().string());
-    return *std::move(partitions);
+  std::vector<search::TimeSlice> list_slices() const {
+    std::optional<std::vector<search::TimeSlice>> slices = folder_.slices();
+    if (!slices) throw Xapian::DatabaseNotFoundError("no index in " + folder_.path().string());
+    return *std::move(slices);
   }
-  void open(std::vector<search::TimeSlice> partitions) {
+  void open(std::vector<search::TimeSlice> slices) {
     database_.reset();
     ++version_;
     Xapian::Database all;
-    for (const search::TimeSlice& each : partitions)
+    for (const search::TimeSlice& each : slices)
       all.add_database(Xapian::Database(folder_.path_of(each)));
     database_ = all;
-    opened_ = std::move(partitions);
+    open_slices_ = std::move(slices);
   }
 
   search::IndexFolder folder_;
   std::optional<Xapian::Database> database_;
-  std::vector<search::TimeSlice> opened_;
-  std::vector<Watched> watched_;  // the list, then the partitions' files, before they were read
+  std::vector<search::TimeSlice> open_slices_;
+  std::vector<WatchedFile> watched_files_;  // the list, then the partitions' files, before they were read
 };
 
 class RemoteShards final : public SearchSource {
@@ -114,17 +114,17 @@ class RemoteShards final : public SearchSource {
     }
   }
 
-  Xapian::Database& current() override {
+  Xapian::Database& database() override {
     const Clock::time_point now = Clock::now();
     if (database_ && now < fresh_until_) return *database_;
     database_.reset();
     ++version_;
     Xapian::Database all;
     for (const Server& each : servers_) {
-      all.add_database(Xapian::Remote::open(each.host, each.port, kAnswerTimeoutMs, kConnectTimeoutMs));
+      all.add_database(Xapian::Remote::open(each.host, each.port, kReplyTimeoutMs, kConnectTimeoutMs));
     }
     database_ = all;
-    fresh_until_ = now + kRemoteAge;
+    fresh_until_ = now + kRemoteRefreshInterval;
     return *database_;
   }
   void discard() override { database_.reset(); }
@@ -141,7 +141,7 @@ class RemoteShards final : public SearchSource {
 
 }  // namespace
 
-std::unique_ptr<SearchSource> search_source(const SearchSettings& settings) {
+std::unique_ptr<SearchSource> make_search_source(const SearchSettings& settings) {
   if (settings.shards.empty()) return std::make_unique<LocalIndex>(settings.index);
   return std::make_unique<RemoteShards>(settings.shards);
 }

@@ -17,7 +17,7 @@ class SearchSource {
   virtual ~SearchSource() = default;
   // As of the last commit (remote: at most 1 s older), and the same until the next call. Throws
   // Xapian::Error or std::exception; then discard().
-  virtual Xapian::Database& current() = 0;
+  virtual Xapian::Database& database() = 0;
   // Another number when current() may hold other documents than it did at the last call. > 0.
   std::uint64_t version() const { return version_; }
   // Forgets the handle; the next current() opens anew.
@@ -28,6 +28,6 @@ class SearchSource {
 };
 
 // The shards of `settings`, or its local index when it names none.
-std::unique_ptr<SearchSource> search_source(const SearchSettings& settings);
+std::unique_ptr<SearchSource> make_search_source(const SearchSettings& settings);
 
 }  // namespace freshet::feed

@@ -5,8 +5,8 @@
 namespace freshet::feed {
 
 std::size_t SeenEpochs::append_read(redis::Pipeline& out, const ReaderId& reader) const {
-  if (!name_) return 0;
-  out.add("GETEX", keys_.seen_epoch(name_(reader)), "EX", redis::kSeenEpochTtl.count());
+  if (!pseudonym_) return 0;
+  out.add("GETEX", keys_.seen_epoch(pseudonym_(reader)), "EX", redis::kSeenEpochTtl.count());
   return 1;
 }
 
@@ -17,12 +17,12 @@ Result<void> SeenEpochs::update(const redis::Reply& reply, const ReaderId& reade
     epochs_.erase(reader);
     return {};
   }
-  if (epochs_.size() >= kMost) epochs_.clear();
+  if (epochs_.size() >= kMaxReaders) epochs_.clear();
   epochs_[reader] = epoch;
   return {};
 }
 
-ReaderId SeenEpochs::known_as(const ReaderId& reader) const {
+ReaderId SeenEpochs::filter_id(const ReaderId& reader) const {
   const auto found = epochs_.find(reader);
   if (found == epochs_.end()) return reader;
   return ReaderId::trusted(reader.str() + ":" + std::to_string(found->second));

@@ -23,21 +23,21 @@ namespace freshet::feed {
 class SeenEpochs {
  public:
   // `name`: of the reader in the key's name. Empty: nobody is ever forgotten, and nothing is read.
-  using Name = std::function<std::string(const ReaderId&)>;
-  SeenEpochs(redis::Keys keys, Name name) : keys_(std::move(keys)), name_(std::move(name)) {}
+  using Pseudonym = std::function<std::string(const ReaderId&)>;
+  SeenEpochs(redis::Keys keys, Pseudonym pseudonym) : keys_(std::move(keys)), pseudonym_(std::move(pseudonym)) {}
 
   // Appends the command that reads the number and renews its TTL; returns how many replies it
   // takes, 1 or 0.
   std::size_t append_read(redis::Pipeline& out, const ReaderId& reader) const;
   Result<void> update(const redis::Reply& reply, const ReaderId& reader);
   // By what the filter knows the reader: an id that is nobody else's, since ids contain no ':'.
-  ReaderId known_as(const ReaderId& reader) const;
+  ReaderId filter_id(const ReaderId& reader) const;
 
  private:
-  static constexpr std::size_t kMost = 10000;  // readers erased within nine days who are back
+  static constexpr std::size_t kMaxReaders = 10000;  // readers erased within nine days who are back
 
   const redis::Keys keys_;
-  const Name name_;
+  const Pseudonym pseudonym_;
   std::unordered_map<ReaderId, std::int64_t> epochs_;  // above 0
 };
 

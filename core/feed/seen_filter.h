@@ -39,13 +39,13 @@ class SeenFilter {
   // own.
   virtual Task<Result<void>> probe(redis::Redis& redis) = 0;
   // Before append_read(): how today is cut. 1 RTT on the first call of a day, else 0.
-  virtual Task<Result<void>> learn(redis::Redis& redis, UnixSeconds now) = 0;
+  virtual Task<Result<void>> load_day(redis::Redis& redis, UnixSeconds now) = 0;
   // Appends the commands that read what is known of the reader; returns how many replies they take
   // (fingerprints: 1, more when days differ in their cut; redisbloom: 0).
   virtual std::size_t append_read(redis::Pipeline& out, const ReaderId& reader, UnixSeconds now) const = 0;
   // The view in `replies` from `first` on; null for redisbloom. `reader` and `now` as given to
   // append_read().
-  virtual Result<std::shared_ptr<const SeenView>> view(const redis::Replies& replies, std::size_t first,
+  virtual Result<std::shared_ptr<const SeenView>> parse_view(const redis::Replies& replies, std::size_t first_reply,
                                                        const ReaderId& reader, UnixSeconds now) = 0;
   // Which of `items` the reader has seen, in order. 0 RTT with a view; without one 1 RTT.
   virtual Task<Result<std::vector<bool>>> check(redis::Redis& redis, const ReaderId& reader,
@@ -55,7 +55,7 @@ class SeenFilter {
   // nothing is done when the day is forgotten by Redis' clock, or the shard is full (counted and
   // logged). Repeating it is harmless. `again`: `at` may be long ago. Errors: Redis' own.
   virtual Task<Result<void>> add(redis::Redis& redis, ReaderId reader, std::vector<ItemId> items,
-                                 UnixSeconds at, bool again) = 0;
+                                 UnixSeconds at, bool is_resend) = 0;
   virtual SeenCounters counters() const { return {}; }
   // For /status: 1 RTT; fingerprints look at a sample of the shards.
   virtual Task<Result<SeenStatus>> status(redis::Redis& redis, UnixSeconds now) const = 0;

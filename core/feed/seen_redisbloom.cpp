@@ -12,15 +12,15 @@ namespace {
 
 using std::chrono::days;
 
-constexpr std::size_t kMostPerScript = 100;  // impressions of one script
+constexpr std::size_t kMaxItemsPerScript = 100;  // impressions of one script
 
 // Ids contain no ':', but what is hashed must not depend on that: "5:alice:7".
-std::string impression(const ReaderId& reader, const ItemId& item) {
+std::string filter_member(const ReaderId& reader, const ItemId& item) {
   return std::to_string(reader.view().size()) + ":" + reader.str() + ":" + item.str();
 }
 
 // BF.INFO: name, value, name, value …
-std::int64_t info(const redis::Reply& reply, std::string_view name) {
+std::int64_t info_field(const redis::Reply& reply, std::string_view name) {
   for (std::size_t i = 0; i + 1 < reply.size(); i += 2) {
     if (redis::string_at(reply, i) == name) return reply[i + 1].integer().value_or(0);
   }
@@ -29,16 +29,16 @@ std::int64_t info(const redis::Reply& reply, std::string_view name) {
 
 // A filter that is half full of bits has the rate it was made for; one that outgrew its capacity is
 // a chain, each link at most at that rate.
-double rate_of(double fill, double made_for, std::int64_t links) {
-  if (fill > 1) return std::min(1.0, made_for * static_cast<double>(std::max<std::int64_t>(links, 1)));
-  return std::pow(1 - std::exp2(-fill), -std::log2(made_for));
+double estimated_rate(double fill, double target_rate, std::int64_t filters) {
+  if (fill > 1) return std::min(1.0, target_rate * static_cast<double>(std::max<std::int64_t>(filters, 1)));
+  return std::pow(1 - std::exp2(-fill), -std::log2(target_rate));
 }
 
 }  // namespace
 
 SeenRedisBloom::SeenRedisBloom(const SeenSettings& settings, redis::Keys keys)
-    : capacity_(settings.impressions_per_day),
-      rate_(feed::daily_rate(settings.false_positive_rate)),
+    : daily_capacity_(settings.impressions_per_day),
+      daily_rate_(feed::daily_false_positive_rate(settings.false_positive_rate)),
       keys_(std::move(keys)) {}
 
 Task<Result<void>> SeenRedisBloom::probe(redis::Redis& redis) {
@@ -56,11 +56,11 @@ Task<Result<void>> SeenRedisBloom::probe(redis::Redis& redis) {
   co_return Result<void>();
 }
 
-Task<Result<void>> SeenRedisBloom::learn(redis::Redis&, UnixSeconds) { co_return Result<void>(); }
+Task<Result<void>> SeenRedisBloom::load_day(redis::Redis&, UnixSeconds) { co_return Result<void>(); }
 
 std::size_t SeenRedisBloom::append_read(redis::Pipeline&, const ReaderId&, UnixSeconds) const { return 0; }
 
-Result<std::shared_ptr<const SeenView>> SeenRedisBloom::view(const redis::Replies&, std::size_t,
+Result<std::shared_ptr<const SeenView>> SeenRedisBloom::parse_view(const redis::Replies&, std::size_t,
                                                              const ReaderId&, UnixSeconds) {
   return std::shared_ptr<const SeenView>();
 }
@@ -73,7 +73,7 @@ Task<Result<std::vector<bool>>> SeenRedisBloom::check(redis::Redis& redis, const
   redis::Pipeline command;
   for (int back = 0; back < kSeenDays; ++back) {
     command.command(2 + items.size()).arg("BF.MEXISTS").arg(keys_.seen_day(utc_day(now - days(back))));
-    for (const ItemId& item : items) command.arg(impression(reader, item));
+    for (const ItemId& item : items) command.arg(filter_member(reader, item));
   }
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis, command));
   for (const redis::Reply& day : *replies) {
@@ -87,14 +87,14 @@ Task<Result<std::vector<bool>>> SeenRedisBloom::check(redis::Redis& redis, const
 Task<Result<void>> SeenRedisBloom::add(redis::Redis& redis, ReaderId reader, std::vector<ItemId> items,
                                        UnixSeconds at, bool) {
   redis::Pipeline command;
-  for (std::size_t from = 0; from < items.size(); from += kMostPerScript) {
-    const std::size_t to = std::min(from + kMostPerScript, items.size());
+  for (std::size_t from = 0; from < items.size(); from += kMaxItemsPerScript) {
+    const std::size_t to = std::min(from + kMaxItemsPerScript, items.size());
     command.script(scripts::kSeenBloomAdd)
         .key(keys_.seen_day(utc_day(at)))
-        .arg(feed::forgotten_at(at).time_since_epoch().count())
-        .arg(capacity_)
-        .arg(rate_);
-    for (std::size_t i = from; i < to; ++i) command.arg(impression(reader, items[i]));
+        .arg(feed::filter_expires_at(at).time_since_epoch().count())
+        .arg(daily_capacity_)
+        .arg(daily_rate_);
+    for (std::size_t i = from; i < to; ++i) command.arg(filter_member(reader, items[i]));
   }
   if (command.empty()) co_return Result<void>();
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis, command));
@@ -115,10 +115,10 @@ Task<Result<SeenStatus>> SeenRedisBloom::status(redis::Redis& redis, UnixSeconds
     if (reply.is_error() || reply.size() == 0) continue;  // "not found": nothing was shown that day
     SeenDay day;
     day.day = utc_day(now - days(back));
-    day.impressions = info(reply, "Number of items inserted");
-    day.bytes = static_cast<std::uint64_t>(info(reply, "Size"));
-    day.fill = static_cast<double>(day.impressions) / static_cast<double>(capacity_);
-    day.false_positive_rate = rate_of(day.fill, rate_, info(reply, "Number of filters"));
+    day.impressions = info_field(reply, "Number of items inserted");
+    day.bytes = static_cast<std::uint64_t>(info_field(reply, "Size"));
+    day.fill = static_cast<double>(day.impressions) / static_cast<double>(daily_capacity_);
+    day.false_positive_rate = estimated_rate(day.fill, daily_rate_, info_field(reply, "Number of filters"));
     out.bytes += day.bytes;
     unseen *= 1 - day.false_positive_rate;
     out.days.push_back(std::move(day));

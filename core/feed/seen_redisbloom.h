@@ -11,21 +11,21 @@ class SeenRedisBloom final : public SeenFilter {
   SeenRedisBloom(const SeenSettings& settings, redis::Keys keys);
 
   Task<Result<void>> probe(redis::Redis& redis) override;
-  Task<Result<void>> learn(redis::Redis& redis, UnixSeconds now) override;
+  Task<Result<void>> load_day(redis::Redis& redis, UnixSeconds now) override;
   std::size_t append_read(redis::Pipeline& out, const ReaderId& reader, UnixSeconds now) const override;
-  Result<std::shared_ptr<const SeenView>> view(const redis::Replies& replies, std::size_t first,
+  Result<std::shared_ptr<const SeenView>> parse_view(const redis::Replies& replies, std::size_t first_reply,
                                                const ReaderId& reader, UnixSeconds now) override;
   Task<Result<std::vector<bool>>> check(redis::Redis& redis, const ReaderId& reader,
                                         const std::shared_ptr<const SeenView>& view,
                                         const std::vector<ItemId>& items, UnixSeconds now) override;
   Task<Result<void>> add(redis::Redis& redis, ReaderId reader, std::vector<ItemId> items, UnixSeconds at,
-                         bool again) override;
+                         bool is_resend) override;
   SeenCounters counters() const override { return counters_; }
   Task<Result<SeenStatus>> status(redis::Redis& redis, UnixSeconds now) const override;
 
  private:
-  const std::int64_t capacity_;  // of a day
-  const double rate_;            // of a day
+  const std::int64_t daily_capacity_;  // of a day
+  const double daily_rate_;            // of a day
   const redis::Keys keys_;
   SeenCounters counters_;
 };

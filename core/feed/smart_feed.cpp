@@ -15,26 +15,26 @@ using IdSet = std::unordered_set<ItemId>;
 
 // A refresh wants at least this share of a step's candidates unseen, or it asks for more: a buffer
 // that is nearly empty would be refilled at every page.
-constexpr std::size_t kWantedShare = 5;
+constexpr std::size_t kMinUnseenShare = 5;
 // Cards fetched beyond the page, for what the swap may leave out.
 constexpr std::size_t kSpareCards = 5;
 // A page is filled up so often at most; then it stays short.
-constexpr int kMostRefills = 3;
+constexpr int kMaxRefills = 3;
 // A refresh begins so often at most, when too much was handed out while it searched.
-constexpr int kMostOpenings = 10;
+constexpr int kMaxRefreshAttempts = 10;
 // Each interest weighs so much of the one after it in time.
-constexpr double kInterestFade = 0.9;
+constexpr double kInterestDecay = 0.9;
 
 // A reader with too many pages that are not acknowledged is told so, however well Redis is.
-bool redis_is_away(const Error& error) { return error.reason != "too_many_pending" && is_unavailable(error); }
+bool is_redis_unavailable(const Error& error) { return error.reason != "too_many_pending" && is_unavailable(error); }
 
-FeedPage degraded(Dependency missing) {
+FeedPage degraded_page(Dependency missing) {
   FeedPage page;
   page.degraded = missing;
   return page;
 }
 
-RecallQuery recall_query(const FeedRequest& request, const Opening& opening, UnixSeconds now) {
+RecallQuery make_recall_query(const FeedRequest& request, const FeedState& state, UnixSeconds now) {
   RecallQuery query;
   query.text = request.query;
   query.reader = request.reader;
@@ -42,14 +42,14 @@ RecallQuery recall_query(const FeedRequest& request, const Opening& opening, Uni
   query.now = now;
   if (!query.text.empty()) return query;
   double weight = 1;
-  for (const Interest& interest : opening.interests) {
+  for (const Interest& interest : state.interests) {
     query.interests.push_back({interest.item, weight});
-    weight *= kInterestFade;
+    weight *= kInterestDecay;
   }
   return query;
 }
 
-std::vector<ItemId> ids_of(Recalled recalled) {
+std::vector<ItemId> ids_of(RecallResult recalled) {
   std::vector<ItemId> out;
   out.reserve(recalled.candidates.size());
   for (Candidate& each : recalled.candidates) out.push_back(std::move(each.item));
@@ -65,39 +65,39 @@ std::vector<ItemId> ids_of(const std::vector<FeedItem>& items) {
 
 // Without what was seen elsewhere meanwhile, what is hidden or dated ahead, and what is not there
 // any more.
-std::vector<FeedItem> showable(std::vector<FeedItem> items, const std::vector<bool>& repeated,
+std::vector<FeedItem> visible_items(std::vector<FeedItem> items, const std::vector<bool>& repeated,
                                UnixSeconds now) {
   // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better than nothing.
   const bool none_known =
       std::none_of(items.begin(), items.end(), [](const FeedItem& item) { return item.card->known; });
-  std::size_t kept = 0;
+  std::size_t count = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const items::ItemCard& card = *items[i].card;
     if (repeated[i] || card.is_hidden_at(now) || !(card.known || none_known)) continue;
-    if (kept != i) items[kept] = std::move(items[i]);
-    ++kept;
+    if (count != i) items[count] = std::move(items[i]);
+    ++count;
   }
-  items.erase(items.begin() + static_cast<std::ptrdiff_t>(kept), items.end());
+  items.erase(items.begin() + static_cast<std::ptrdiff_t>(count), items.end());
   return items;
 }
 
 // What is searched for is its own reason.
-void keep_named(const FeedRequest& request, std::vector<Interest>& interests) {
-  const std::size_t most = request.query.empty() ? kNamedInterests : 0;
-  if (interests.size() > most)
-    interests.erase(interests.begin() + static_cast<std::ptrdiff_t>(most), interests.end());
+void trim_interests(const FeedRequest& request, std::vector<Interest>& interests) {
+  const std::size_t limit = request.query.empty() ? kMaxNamedInterests : 0;
+  if (interests.size() > limit)
+    interests.erase(interests.begin() + static_cast<std::ptrdiff_t>(limit), interests.end());
 }
 
 // The fresh and the hot in turns, each once. REQUIRES: none stands twice in either.
-std::vector<ItemId> in_turns(std::vector<ItemId> fresh, const std::vector<ItemId>& hot) {
+std::vector<ItemId> interleave(std::vector<ItemId> fresh, const std::vector<ItemId>& hot) {
   if (hot.empty()) return fresh;
   std::vector<ItemId> out;
-  std::unordered_set<std::string_view> taken;
+  std::unordered_set<std::string_view> added;
   out.reserve(fresh.size() + hot.size());
-  taken.reserve(fresh.size() + hot.size());
+  added.reserve(fresh.size() + hot.size());
   for (std::size_t i = 0; i < std::max(fresh.size(), hot.size()); ++i) {
     for (const auto* source : {&std::as_const(fresh), &hot}) {
-      if (i < source->size() && taken.insert((*source)[i].view()).second) out.push_back((*source)[i]);
+      if (i < source->size() && added.insert((*source)[i].view()).second) out.push_back((*source)[i]);
     }
   }
   return out;
@@ -113,29 +113,29 @@ Task<Result<FeedPage>> SmartFeed::page(const FeedRequest& request) {
   Result<FeedPage> served;
   if (request.action == FeedAction::kLoadMore)
     served = co_await load_more(request);
-  else if (!request.keeps)
-    served = co_await glance(request);
+  else if (!request.allow_writes)
+    served = co_await stateless_refresh(request);
   else
     served = co_await refresh(request);
-  if (!served && redis_is_away(served.error())) co_return degraded(Dependency::kRedis);
+  if (!served && is_redis_unavailable(served.error())) co_return degraded_page(Dependency::kRedis);
   co_return served;
 }
 
 Task<Result<FeedPage>> SmartFeed::load_more(const FeedRequest& request) {
-  FRESHET_CO_TRY(taken, co_await store_.take(request));
-  if (taken->state == Taken::State::kEmpty && !request.keeps) co_return degraded(Dependency::kWrites);
-  if (taken->state == Taken::State::kEmpty) {
+  FRESHET_CO_TRY(result, co_await store_.next_page(request));
+  if (result->status == PageResult::Status::kEmpty && !request.allow_writes) co_return degraded_page(Dependency::kWrites);
+  if (result->status == PageResult::Status::kEmpty) {
     auto refreshed = co_await refresh(request);
     co_return refreshed;
   }
-  record_lost(request.reader, taken->unacknowledged);
-  auto served = co_await serve(request, std::move(taken->page), taken->noted, std::move(taken->seen),
-                               std::move(taken->interests));
+  resend_unacknowledged(request.reader, result->unacknowledged);
+  auto served = co_await serve_page(request, std::move(result->page), result->has_external_impressions, std::move(result->seen_view),
+                               std::move(result->interests));
   co_return served;
 }
 
 Task<Result<FeedPage>> SmartFeed::refresh(const FeedRequest& request) {
-  for (int tries = 0; tries < kMostOpenings; ++tries) {
+  for (int attempt = 0; attempt < kMaxRefreshAttempts; ++attempt) {
     FRESHET_CO_TRY(page, co_await try_refresh(request));
     if (*page) co_return std::move(**page);
   }
@@ -144,68 +144,68 @@ Task<Result<FeedPage>> SmartFeed::refresh(const FeedRequest& request) {
 
 Task<Result<std::optional<FeedPage>>> SmartFeed::try_refresh(const FeedRequest& request) {
   using Served = std::optional<FeedPage>;
-  FRESHET_CO_TRY(opening, co_await store_.open(request, false));
-  if (opening->replay) {
+  FRESHET_CO_TRY(state, co_await store_.load_state(request, false));
+  if (state->is_replay) {
     FRESHET_CO_TRY(replayed, co_await load_more(request));
     co_return Served(std::move(*replayed));
   }
-  record_lost(request.reader, opening->unacknowledged);
-  auto found = co_await unseen(request, *opening);
+  resend_unacknowledged(request.reader, state->unacknowledged);
+  auto found = co_await recall_unseen(request, *state);
   const bool searched = found.has_value();
   if (!searched) {
-    if (!redis_is_away(found.error())) co_return tl::unexpected(found.error());
-    FRESHET_CO_TRY(old, co_await from_old_buffer(request));
-    if (old->generation > 0 || !request.query.empty()) co_return Served(std::move(*old));
-    found = co_await from_heads(request, *opening);
+    if (!is_redis_unavailable(found.error())) co_return tl::unexpected(found.error());
+    FRESHET_CO_TRY(old_page, co_await serve_old_buffer(request));
+    if (old_page->generation > 0 || !request.query.empty()) co_return Served(std::move(*old_page));
+    found = co_await fallback_candidates(request, *state);
     if (!found) co_return tl::unexpected(found.error());
   }
-  Refill refill{opening->generation,     opening->handout_seq, opening->noted,
+  BufferSwap swap{state->generation,     state->delivery_seq, state->external_impressions,
                 std::move(found->items), found->exhausted,     {}};
-  refill.details = cards_.missing(refill.candidates, request.limit + kSpareCards);
-  keep_named(request, opening->interests);
-  std::vector<ItemId> named;
-  for (const Interest& each : opening->interests) named.push_back(each.item);
-  for (ItemId& each : cards_.missing(named, named.size())) refill.details.push_back(std::move(each));
+  swap.card_ids = cards_.missing(swap.candidates, request.limit + kSpareCards);
+  trim_interests(request, state->interests);
+  std::vector<ItemId> interest_ids;
+  for (const Interest& each : state->interests) interest_ids.push_back(each.item);
+  for (ItemId& each : cards_.missing(interest_ids, interest_ids.size())) swap.card_ids.push_back(std::move(each));
   const auto as_of = cards_.revision();
-  FRESHET_CO_TRY(refilled, co_await store_.swap(request, refill));
-  if (refilled->again) co_return Served();
-  cards_.insert(refill.details, std::move(refilled->details), as_of);
-  FRESHET_CO_TRY(served, co_await serve(request, std::move(refilled->page), false, nullptr,
-                                        std::move(opening->interests)));
+  FRESHET_CO_TRY(swapped, co_await store_.swap_buffer(request, swap));
+  if (swapped->must_reload) co_return Served();
+  cards_.insert(swap.card_ids, std::move(swapped->cards), as_of);
+  FRESHET_CO_TRY(served, co_await serve_page(request, std::move(swapped->page), false, nullptr,
+                                        std::move(state->interests)));
   if (!searched) served->degraded = Dependency::kIndex;
   co_return Served(std::move(*served));
 }
 
 // A refresh of which nothing is left behind: the same again shows the same.
-Task<Result<FeedPage>> SmartFeed::glance(const FeedRequest& request) {
+Task<Result<FeedPage>> SmartFeed::stateless_refresh(const FeedRequest& request) {
   FeedRequest wanted = request;
-  wanted.request.clear();
-  FRESHET_CO_TRY(opening, co_await store_.open(wanted, true));
-  auto found = co_await unseen(request, *opening);
+  wanted.idempotency_key.clear();
+  FRESHET_CO_TRY(state, co_await store_.load_state(wanted, true));
+  auto found = co_await recall_unseen(request, *state);
   const bool searched = found.has_value();
-  if (!searched && !redis_is_away(found.error())) co_return tl::unexpected(found.error());
-  if (!searched && !request.query.empty()) co_return degraded(Dependency::kIndex);
-  if (!searched) found = co_await from_heads(request, *opening);
+  if (!searched && !is_redis_unavailable(found.error())) co_return tl::unexpected(found.error());
+  if (!searched && !request.query.empty()) co_return degraded_page(Dependency::kIndex);
+  if (!searched) found = co_await fallback_candidates(request, *state);
   if (!found) co_return tl::unexpected(found.error());
   std::vector<ItemId> best = found->items;
   best.resize(std::min(best.size(), request.limit + kSpareCards));
-  keep_named(request, opening->interests);
-  FRESHET_CO_TRY(cards, co_await with_cards(best, opening->interests));
-  FeedPage out = degraded(searched ? Dependency::kWrites : Dependency::kIndex);
-  out.items = showable(std::move(cards->items), std::vector<bool>(best.size()), clock_());
+  trim_interests(request, state->interests);
+  FRESHET_CO_TRY(cards, co_await load_cards(best, state->interests));
+  FeedPage out = degraded_page(searched ? Dependency::kWrites : Dependency::kIndex);
+  out.items = visible_items(std::move(cards->items), std::vector<bool>(best.size()), clock_());
   if (out.items.size() > request.limit)
     out.items.erase(out.items.begin() + static_cast<std::ptrdiff_t>(request.limit), out.items.end());
-  give_reasons(request, opening->interests, cards->named, out.items);
+  assign_reasons(request, state->interests, cards->interest_cards, out.items);
   co_return out;
 }
 
 // Recall failed: what was buffered before is still good.
-Task<Result<FeedPage>> SmartFeed::from_old_buffer(const FeedRequest& request) {
-  FRESHET_CO_TRY(taken, co_await store_.take(request));
-  if (taken->state == Taken::State::kEmpty) co_return degraded(Dependency::kIndex);
-  record_lost(request.reader, taken->unacknowledged);
-  auto served = co_await serve(request, std::move(taken->page), taken->noted, std::move(taken->seen),
-                               std::move(taken->interests));
+Task<Result<FeedPage>> SmartFeed::serve_old_buffer(const FeedRequest& request) {
+  FRESHET_CO_TRY(result, co_await store_.next_page(request));
+  if (result->status == PageResult::Status::kEmpty) co_return degraded_page(Dependency::kIndex);
+  resend_unacknowledged(request.reader, result->unacknowledged);
+  auto served = co_await serve_page(request, std::move(result->page), result->has_external_impressions, std::move(result->seen_view),
+                               std::move(result->interests));
   if (served) {
     served->degraded = Dependency::kIndex;
     served->exhausted = false;  // it is not known
@@ -214,14 +214,14 @@ Task<Result<FeedPage>> SmartFeed::from_old_buffer(const FeedRequest& request) {
 }
 
 // What Redis has to show when nothing can be searched: a page, and nothing to wait in the buffer.
-Task<Result<SmartFeed::Unseen>> SmartFeed::from_heads(const FeedRequest& request, const Opening& opening) {
-  FRESHET_CO_TRY(newest, co_await store_.newest(static_cast<std::size_t>(settings_.size)));
-  std::vector<ItemId> heads = in_turns(std::move(*newest), opening.hot);
-  FRESHET_CO_TRY(left, co_await without_seen(request.reader, opening, std::move(heads)));
-  left->resize(std::min(left->size(), 2 * request.limit + kSpareCards));
-  FRESHET_CO_TRY(known, co_await known_of(*left));
+Task<Result<SmartFeed::UnseenItems>> SmartFeed::fallback_candidates(const FeedRequest& request, const FeedState& state) {
+  FRESHET_CO_TRY(newest, co_await store_.newest_items(static_cast<std::size_t>(settings_.size)));
+  std::vector<ItemId> candidates = interleave(std::move(*newest), state.hot_items);
+  FRESHET_CO_TRY(remaining, co_await remove_seen(request.reader, state, std::move(candidates)));
+  remaining->resize(std::min(remaining->size(), 2 * request.limit + kSpareCards));
+  FRESHET_CO_TRY(known, co_await filter_known(*remaining));
   known->resize(std::min(known->size(), request.limit));
-  Unseen out;
+  UnseenItems out;
   out.items = std::move(*known);
   co_return out;
 }
@@ -229,131 +229,131 @@ Task<Result<SmartFeed::Unseen>> SmartFeed::from_heads(const FeedRequest& request
 Task<Result<std::optional<std::size_t>>> SmartFeed::peek(const FeedRequest& request) {
   using Count = std::optional<std::size_t>;
   FeedRequest wanted = request;
-  wanted.request.clear();  // a count is no page
-  const auto opening = co_await store_.open(wanted, true);
-  if (!opening && redis_is_away(opening.error())) co_return Count();
-  if (!opening) co_return tl::unexpected(opening.error());
-  const auto found = co_await unseen(request, *opening);
-  if (!found && redis_is_away(found.error())) co_return Count();
+  wanted.idempotency_key.clear();  // a count is no page
+  const auto state = co_await store_.load_state(wanted, true);
+  if (!state && is_redis_unavailable(state.error())) co_return Count();
+  if (!state) co_return tl::unexpected(state.error());
+  const auto found = co_await recall_unseen(request, *state);
+  if (!found && is_redis_unavailable(found.error())) co_return Count();
   if (!found) co_return tl::unexpected(found.error());
-  const IdSet waiting(opening->buffer.begin(), opening->buffer.end());
-  const std::size_t first = std::min(request.limit, found->items.size());
-  const auto end = found->items.begin() + static_cast<std::ptrdiff_t>(first);
+  const IdSet buffered(state->buffered_items.begin(), state->buffered_items.end());
+  const std::size_t count = std::min(request.limit, found->items.size());
+  const auto end = found->items.begin() + static_cast<std::ptrdiff_t>(count);
   const auto known =
-      std::count_if(found->items.begin(), end, [&](const ItemId& item) { return waiting.contains(item); });
-  co_return Count(first - static_cast<std::size_t>(known));
+      std::count_if(found->items.begin(), end, [&](const ItemId& item) { return buffered.contains(item); });
+  co_return Count(count - static_cast<std::size_t>(known));
 }
 
 // --- recall, in steps, until enough of it is unseen
 
-Task<Result<SmartFeed::Unseen>> SmartFeed::unseen(const FeedRequest& request, const Opening& opening) {
+Task<Result<SmartFeed::UnseenItems>> SmartFeed::recall_unseen(const FeedRequest& request, const FeedState& state) {
   const auto deadline = Clock::now() + settings_.budget;
-  trending_ = {opening.hot.begin(), opening.hot.end()};
-  RecallQuery query = recall_query(request, opening, clock_());
-  const bool cold = query.text.empty() && query.interests.empty();
+  trending_ = {state.hot_items.begin(), state.hot_items.end()};
+  RecallQuery query = make_recall_query(request, state, clock_());
+  const bool is_cold_start = query.text.empty() && query.interests.empty();
   std::vector<ItemId> hot;
-  if (cold) {
-    FRESHET_CO_TRY(known, co_await known_of(opening.hot));
+  if (is_cold_start) {
+    FRESHET_CO_TRY(known, co_await filter_known(state.hot_items));
     hot = std::move(*known);
   }
-  Unseen out;
-  const auto most = static_cast<std::size_t>(std::max(settings_.max_depth, settings_.size));
-  for (query.size = static_cast<std::size_t>(settings_.size);; query.size = std::min(2 * query.size, most)) {
+  UnseenItems out;
+  const auto max_depth = static_cast<std::size_t>(std::max(settings_.max_depth, settings_.size));
+  for (query.size = static_cast<std::size_t>(settings_.size);; query.size = std::min(2 * query.size, max_depth)) {
     co_await set_phase(RequestPhase::kRecall);
-    FRESHET_CO_TRY(recalled, co_await recall_.search(query));
+    FRESHET_CO_TRY(recall_result, co_await recall_.search(query));
     co_await set_phase(RequestPhase::kRank);
-    const bool exhausted = recalled->exhausted;
-    std::vector<ItemId> candidates = ids_of(std::move(*recalled));
-    if (cold) candidates = in_turns(std::move(candidates), hot);
-    FRESHET_CO_TRY(left, co_await without_seen(request.reader, opening, std::move(candidates)));
-    out.items = std::move(*left);
+    const bool exhausted = recall_result->exhausted;
+    std::vector<ItemId> candidates = ids_of(std::move(*recall_result));
+    if (is_cold_start) candidates = interleave(std::move(candidates), hot);
+    FRESHET_CO_TRY(remaining, co_await remove_seen(request.reader, state, std::move(candidates)));
+    out.items = std::move(*remaining);
     out.exhausted = exhausted;
     const std::size_t enough =
-        std::max(request.limit, static_cast<std::size_t>(settings_.size) / kWantedShare);
-    if (out.exhausted || out.items.size() >= enough || query.size >= most || Clock::now() >= deadline)
+        std::max(request.limit, static_cast<std::size_t>(settings_.size) / kMinUnseenShare);
+    if (out.exhausted || out.items.size() >= enough || query.size >= max_depth || Clock::now() >= deadline)
       co_return out;
   }
 }
 
-Task<Result<std::vector<ItemId>>> SmartFeed::without_seen(const ReaderId& reader, const Opening& opening,
+Task<Result<std::vector<ItemId>>> SmartFeed::remove_seen(const ReaderId& reader, const FeedState& state,
                                                           std::vector<ItemId> out) {
   std::unordered_set<std::string_view> handed_out;
-  for (const ItemId& each : opening.handed_out) handed_out.insert(each.view());
+  for (const ItemId& each : state.delivered_items) handed_out.insert(each.view());
   if (!handed_out.empty())
     std::erase_if(out, [&](const ItemId& item) { return handed_out.contains(item.view()); });
-  FRESHET_CO_TRY(seen, co_await store_.seen(reader, opening.seen, out));
-  std::size_t kept = 0;
+  FRESHET_CO_TRY(seen, co_await store_.check_seen(reader, state.seen_view, out));
+  std::size_t count = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {
     if ((*seen)[i]) continue;
-    if (kept != i) out[kept] = std::move(out[i]);
-    ++kept;
+    if (count != i) out[count] = std::move(out[i]);
+    ++count;
   }
-  out.resize(kept);
+  out.resize(count);
   co_return out;
 }
 
 // --- a page on its way out
 
-Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page, bool recheck,
+Task<Result<FeedPage>> SmartFeed::serve_page(const FeedRequest& request, Page page, bool recheck,
                                         std::shared_ptr<const SeenView> seen,
                                         std::vector<Interest> interests) {
-  keep_named(request, interests);
+  trim_interests(request, interests);
   FeedPage out;
-  std::vector<items::SharedCard> named;
-  std::vector<Handout> handouts;
+  std::vector<items::SharedCard> interest_cards;
+  std::vector<Delivery> deliveries;
   for (int refills = 0;; ++refills) {
-    handouts.push_back({page.handout_seq, page.items});
-    FRESHET_CO_TRY(cards, co_await with_cards(page.items, interests));
+    deliveries.push_back({page.delivery_seq, page.items});
+    FRESHET_CO_TRY(cards, co_await load_cards(page.items, interests));
     Result<std::vector<bool>> repeated(std::vector<bool>(page.items.size()));
-    if (recheck && !page.replay) repeated = co_await store_.seen(request.reader, seen, page.items);
+    if (recheck && !page.replay) repeated = co_await store_.check_seen(request.reader, seen, page.items);
     if (!repeated) co_return tl::unexpected(repeated.error());
-    out.items = showable(std::move(cards->items), *repeated, clock_());
-    named = std::move(cards->named);
-    const bool whole = out.items.size() == page.items.size();
-    if (whole || page.replay || refills == kMostRefills) break;
-    if (!page.buffered && request.request.empty()) break;  // nothing to fill up with, nothing to correct
+    out.items = visible_items(std::move(cards->items), *repeated, clock_());
+    interest_cards = std::move(cards->interest_cards);
+    const bool is_complete = out.items.size() == page.items.size();
+    if (is_complete || page.replay || refills == kMaxRefills) break;
+    if (!page.has_more_buffered && request.idempotency_key.empty()) break;  // nothing to fill up with, nothing to correct
     page.items = ids_of(out.items);
-    FRESHET_CO_TRY(refilled, co_await store_.refill(request, page));
+    FRESHET_CO_TRY(refilled, co_await store_.refill_page(request, page));
     page = std::move(refilled->page);
-    recheck = refilled->noted;
-    seen = std::move(refilled->seen);
+    recheck = refilled->has_external_impressions;
+    seen = std::move(refilled->seen_view);
   }
   out.generation = page.generation;
   out.sequence = page.sequence;
   out.exhausted = page.exhausted;
   if (page.replay && !page.acknowledged) {
-    const std::vector<ItemId> wished = ids_of(out.items);
-    FRESHET_CO_TRY(allowed, co_await store_.show_again(request, wished));
-    const IdSet may(allowed->begin(), allowed->end());
-    std::erase_if(out.items, [&](const FeedItem& item) { return !may.contains(item.id); });
+    const std::vector<ItemId> wanted = ids_of(out.items);
+    FRESHET_CO_TRY(allowed, co_await store_.replay_page(request, wanted));
+    const IdSet allowed_ids(allowed->begin(), allowed->end());
+    std::erase_if(out.items, [&](const FeedItem& item) { return !allowed_ids.contains(item.id); });
   }
   const std::vector<ItemId> shown = ids_of(out.items);
-  give_reasons(request, interests, named, out.items);
+  assign_reasons(request, interests, interest_cards, out.items);
   if (!page.replay) {
-    if (shown_) shown_(shown);
-    record(request.reader, {std::move(handouts), shown, clock_(), false, false});
+    if (impression_observer_) impression_observer_(shown);
+    record(request.reader, {std::move(deliveries), shown, clock_(), false, false});
   }
   co_return out;
 }
 
-Task<Result<SmartFeed::Cards>> SmartFeed::with_cards(const std::vector<ItemId>& items,
+Task<Result<SmartFeed::PageCards>> SmartFeed::load_cards(const std::vector<ItemId>& items,
                                                      const std::vector<Interest>& interests) {
-  std::vector<ItemId> both;
-  if (!interests.empty()) both = items;
-  for (const Interest& each : interests) both.push_back(each.item);
-  const std::vector<ItemId>& wanted = interests.empty() ? items : both;
-  FRESHET_CO_TRY(cards, co_await cards_.get(wanted));
-  Cards out;
+  std::vector<ItemId> all_ids;
+  if (!interests.empty()) all_ids = items;
+  for (const Interest& each : interests) all_ids.push_back(each.item);
+  const std::vector<ItemId>& ids = interests.empty() ? items : all_ids;
+  FRESHET_CO_TRY(cards, co_await cards_.get(ids));
+  PageCards out;
   out.items.reserve(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) out.items.push_back({items[i], std::move((*cards)[i]), {}});
-  out.named.assign(cards->begin() + static_cast<std::ptrdiff_t>(items.size()), cards->end());
+  out.interest_cards.assign(cards->begin() + static_cast<std::ptrdiff_t>(items.size()), cards->end());
   co_return out;
 }
 
-void SmartFeed::give_reasons(const FeedRequest& request, const std::vector<Interest>& interests,
-                             const std::vector<items::SharedCard>& named,
+void SmartFeed::assign_reasons(const FeedRequest& request, const std::vector<Interest>& interests,
+                             const std::vector<items::SharedCard>& interest_cards,
                              std::vector<FeedItem>& items) const {
-  const FeedReasons reasons(interests, named, trending_, clock_());
+  const FeedReasons reasons(interests, interest_cards, trending_, clock_());
   for (FeedItem& each : items) {
     if (request.query.empty())
       each.reason = reasons.reason(each.id, *each.card);
@@ -363,9 +363,9 @@ void SmartFeed::give_reasons(const FeedRequest& request, const std::vector<Inter
 }
 
 // Events may name items that were never put; a page has nothing to show of those.
-Task<Result<std::vector<ItemId>>> SmartFeed::known_of(const std::vector<ItemId>& hot) {
+Task<Result<std::vector<ItemId>>> SmartFeed::filter_known(const std::vector<ItemId>& items) {
   const std::vector<Interest> none;
-  FRESHET_CO_TRY(cards, co_await with_cards(hot, none));
+  FRESHET_CO_TRY(cards, co_await load_cards(items, none));
   const UnixSeconds now = clock_();
   std::erase_if(cards->items,
                 [&](const FeedItem& item) { return !item.card->known || item.card->is_hidden_at(now); });
@@ -375,20 +375,20 @@ Task<Result<std::vector<ItemId>>> SmartFeed::known_of(const std::vector<ItemId>&
 // What fails still waits, and is recorded at a later request.
 void SmartFeed::record(const ReaderId& reader, Impressions impressions) {
   const auto await = [](Task<Result<void>> task) -> Task<void> { co_await task; };
-  ++recording_;
+  ++pending_records_;
   spawn(await(store_.record(reader, std::move(impressions))), [this](std::exception_ptr) {
-    if (--recording_ == 0 && recorded_) std::exchange(recorded_, nullptr)();
+    if (--pending_records_ == 0 && recorded_callback_) std::exchange(recorded_callback_, nullptr)();
   });
 }
 
-void SmartFeed::when_recorded(std::function<void()> done) {
-  if (recording_ == 0) return done();
-  recorded_ = std::move(done);
+void SmartFeed::notify_when_recorded(std::function<void()> done) {
+  if (pending_records_ == 0) return done();
+  recorded_callback_ = std::move(done);
 }
 
-void SmartFeed::record_lost(const ReaderId& reader, const std::vector<Unacknowledged>& lost) {
-  for (const Unacknowledged& each : lost) {
-    record(reader, {{each.handout}, each.handout.items, each.at, true, each.recorded});
+void SmartFeed::resend_unacknowledged(const ReaderId& reader, const std::vector<UnacknowledgedDelivery>& deliveries) {
+  for (const UnacknowledgedDelivery& each : deliveries) {
+    record(reader, {{each.delivery}, each.delivery.items, each.delivered_at, true, each.is_recorded});
   }
 }
 

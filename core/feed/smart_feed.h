@@ -61,14 +61,14 @@ class SmartFeed {
 
   // `shown` hears what is on each page that is handed out by page(), once also when the page is
   // handed out again.
-  void on_shown(std::function<void(std::span<const ItemId>)> shown) { shown_ = std::move(shown); }
+  void on_impressions(std::function<void(std::span<const ItemId>)> observer) { impression_observer_ = std::move(observer); }
 
   // Calls `done` when nothing is being recorded: now, or when the last of it ended. For a worker
   // that stops.
-  void when_recorded(std::function<void()> done);
+  void notify_when_recorded(std::function<void()> done);
 
  private:
-  struct Unseen {
+  struct UnseenItems {
     std::vector<ItemId> items;  // best first
     bool exhausted = false;
   };
@@ -76,37 +76,37 @@ class SmartFeed {
   Task<Result<FeedPage>> refresh(const FeedRequest& request);
   // nullopt: to be tried again.
   Task<Result<std::optional<FeedPage>>> try_refresh(const FeedRequest& request);
-  Task<Result<FeedPage>> glance(const FeedRequest& request);
-  Task<Result<FeedPage>> from_old_buffer(const FeedRequest& request);
-  Task<Result<Unseen>> from_heads(const FeedRequest& request, const Opening& opening);
-  Task<Result<Unseen>> unseen(const FeedRequest& request, const Opening& opening);
-  Task<Result<std::vector<ItemId>>> without_seen(const ReaderId& reader, const Opening& opening,
+  Task<Result<FeedPage>> stateless_refresh(const FeedRequest& request);
+  Task<Result<FeedPage>> serve_old_buffer(const FeedRequest& request);
+  Task<Result<UnseenItems>> fallback_candidates(const FeedRequest& request, const FeedState& state);
+  Task<Result<UnseenItems>> recall_unseen(const FeedRequest& request, const FeedState& state);
+  Task<Result<std::vector<ItemId>>> remove_seen(const ReaderId& reader, const FeedState& state,
                                                  std::vector<ItemId> items);
   // From a page as it was handed out to what is served.
   // `recheck`: ask the filter, since something else was recorded while the page waited in the
   // buffer.
-  Task<Result<FeedPage>> serve(const FeedRequest& request, Page page, bool recheck,
+  Task<Result<FeedPage>> serve_page(const FeedRequest& request, Page page, bool recheck,
                                std::shared_ptr<const SeenView> seen, std::vector<Interest> interests);
-  void give_reasons(const FeedRequest& request, const std::vector<Interest>& interests,
-                    const std::vector<items::SharedCard>& named, std::vector<FeedItem>& items) const;
-  Task<Result<std::vector<ItemId>>> known_of(const std::vector<ItemId>& hot);
+  void assign_reasons(const FeedRequest& request, const std::vector<Interest>& interests,
+                    const std::vector<items::SharedCard>& interest_cards, std::vector<FeedItem>& items) const;
+  Task<Result<std::vector<ItemId>>> filter_known(const std::vector<ItemId>& items);
   // What is shown of a page, and of the interests that its reasons may name.
-  struct Cards {
+  struct PageCards {
     std::vector<FeedItem> items;  // without reasons
-    std::vector<items::SharedCard> named;
+    std::vector<items::SharedCard> interest_cards;
   };
-  Task<Result<Cards>> with_cards(const std::vector<ItemId>& items, const std::vector<Interest>& interests);
+  Task<Result<PageCards>> load_cards(const std::vector<ItemId>& items, const std::vector<Interest>& interests);
   void record(const ReaderId& reader, Impressions impressions);
-  void record_lost(const ReaderId& reader, const std::vector<Unacknowledged>& lost);
+  void resend_unacknowledged(const ReaderId& reader, const std::vector<UnacknowledgedDelivery>& deliveries);
 
   FeedStore& store_;
   Recall& recall_;
   items::CardCache& cards_;
   const RecallSettings settings_;
   const WallClock clock_;
-  std::size_t recording_ = 0;  // record() under way
-  std::function<void()> recorded_;
-  std::function<void(std::span<const ItemId>)> shown_;
+  std::size_t pending_records_ = 0;  // record() under way
+  std::function<void()> recorded_callback_;
+  std::function<void(std::span<const ItemId>)> impression_observer_;
   std::unordered_set<ItemId> trending_;  // the head of the rank, as a refresh of anybody read it last
 };
 

@@ -8,6 +8,6 @@
 namespace freshet::readers {
 
 // "" for keys that are about nobody.
-std::string_view words_for(const redis::KeyPattern& key);
+std::string_view description_for(const redis::KeyPattern& key);
 
 }  // namespace freshet::readers

@@ -5,16 +5,16 @@
 
 namespace freshet::readers {
 
-std::optional<Interaction> interaction_named(std::string_view name) {
-  for (const InteractionKind& each : kInteractionKinds) {
-    if (each.name == name) return each.kind;
+std::optional<Interaction> parse_interaction(std::string_view name) {
+  for (const InteractionInfo& each : kInteractions) {
+    if (each.name == name) return each.interaction;
   }
   return std::nullopt;
 }
 
-std::optional<Interaction> interaction_of_letter(char letter) {
-  for (const InteractionKind& each : kInteractionKinds) {
-    if (each.letter == letter) return each.kind;
+std::optional<Interaction> interaction_from_letter(char letter) {
+  for (const InteractionInfo& each : kInteractions) {
+    if (each.letter == letter) return each.interaction;
   }
   return std::nullopt;
 }
@@ -37,7 +37,7 @@ double interaction_weight(const InteractionSettings& settings, Interaction kind)
   return 0;
 }
 
-double recency(UnixSeconds at, UnixSeconds now, seconds half_life) {
+double recency_weight(UnixSeconds at, UnixSeconds now, seconds half_life) {
   const double age = static_cast<double>(std::max<std::int64_t>(0, (now - at).count()));
   return std::exp2(-age / static_cast<double>(half_life.count()));
 }

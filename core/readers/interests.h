@@ -13,27 +13,27 @@
 
 namespace freshet::readers {
 
-class Interests {
+class InterestBuffer {
  public:
-  static constexpr milliseconds kEvery{250};
-  static constexpr std::size_t kMost = 64;  // reports of a command
+  static constexpr milliseconds kFlushInterval{250};
+  static constexpr std::size_t kMaxEntries = 64;  // reports of a command
 
   // All must outlive this.
-  Interests(redis::WriteQueue& deferred, const Settings& settings, redis::Keys keys, redis::RunAfter after = {});
+  InterestBuffer(redis::WriteQueue& deferred, const Settings& settings, redis::Keys keys, redis::RunAfter after = {});
   // A report on a page view. Reading for feed.interest_min_dwell or longer makes the item the
   // newest of the reader's interests, kEvery after the first that waits or when kMost wait: no
   // round trip, one command, three inner ones for each. Lost with the process, or when Redis is
   // away.
-  void note(const ReaderId& reader, const ItemId& item, milliseconds dwell);
+  void add(const ReaderId& reader, const ItemId& item, milliseconds dwell);
   void flush();
-  std::size_t waiting() const { return waiting_.size(); }
+  std::size_t size() const { return pending_.size(); }
 
  private:
   redis::WriteQueue& deferred_;
   const Settings& settings_;
   const redis::Keys keys_;
   redis::FlushTimer timer_;
-  std::vector<std::pair<ReaderId, ItemId>> waiting_;  // the newest last
+  std::vector<std::pair<ReaderId, ItemId>> pending_;  // the newest last
 };
 
 }  // namespace freshet::readers

@@ -7,41 +7,41 @@
 namespace freshet::readers {
 namespace {
 
-constexpr int kPageKeys = 1000;  // about half a millisecond of Redis
+constexpr int kScanCount = 1000;  // about half a millisecond of Redis
 
 }  // namespace
 
-void add_names(Names& names, const ReaderId& reader, const ReaderHashes& hashes) {
+void add_reader_names(ReaderNames& names, const ReaderId& reader, const ReaderPseudonyms& pseudonyms) {
   names.insert(reader.str());
-  if (hashes.visitor) names.insert(hashes.visitor(reader));
+  if (pseudonyms.visitor) names.insert(pseudonyms.visitor(reader));
 }
 
-Task<Result<PersonalPage>> scan_personal(redis::Redis& redis, const redis::Keys& keys, const Names& names,
+Task<Result<PersonalKeyPage>> scan_personal_keys(redis::Redis& redis, const redis::Keys& keys, const ReaderNames& names,
                                          std::string_view cursor) {
   redis::Pipeline command;
-  command.add("SCAN", cursor, "COUNT", kPageKeys);
+  command.add("SCAN", cursor, "COUNT", kScanCount);
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis, command));
-  PersonalPage page;
+  PersonalKeyPage page;
   page.cursor = std::string(redis::string_at(*reply, 0));
   const redis::Reply found = (*reply)[1];
-  page.looked_at = found.size();
+  page.scanned = found.size();
   for (std::size_t i = 0; i < found.size(); ++i) {
     const std::string_view key = redis::string_at(found, i);
     const redis::KeyPattern* const pattern = keys.pattern_of(key);
     if (pattern == nullptr || pattern->subject == redis::Subject::kNone) continue;
     if (pattern->subject == redis::Subject::kMembers)
-      page.sets.push_back({std::string(key), pattern->type == "zset"});
+      page.member_sets.push_back({std::string(key), pattern->type == "zset"});
     else if (names.contains(std::string(redis::key_segment(*keys.strip_prefix(key), pattern->segment))))
       page.keys.emplace_back(key);
   }
   co_return page;
 }
 
-Task<Result<void>> erase_personal(redis::Redis& redis, const Names& names, const PersonalPage& page) {
+Task<Result<void>> erase_personal_keys(redis::Redis& redis, const ReaderNames& names, const PersonalKeyPage& page) {
   redis::Pipeline command;
   for (const std::string& key : page.keys) command.add("UNLINK", key);
-  for (const Membership& each : page.sets) {
-    command.command(2 + names.size()).arg(each.sorted ? "ZREM" : "SREM").arg(each.key);
+  for (const MemberSet& each : page.member_sets) {
+    command.command(2 + names.size()).arg(each.is_sorted ? "ZREM" : "SREM").arg(each.key);
     for (const std::string& name : names) command.arg(name);
   }
   if (command.empty()) co_return Result<void>();

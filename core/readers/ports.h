@@ -29,7 +29,7 @@ struct View {
   std::optional<UnixSeconds> at = {};  // when, in the past; nullopt: now, by Redis' clock
 };
 
-struct Viewed {
+struct ViewedItem {
   ItemId item;
   UnixSeconds at;
 };
@@ -53,7 +53,7 @@ struct Dismissal {
 };
 
 // As SQLite keeps them.
-struct DismissedAt {
+struct DismissalRecord {
   Dismissal dismissal;
   UnixSeconds at;
 };
@@ -64,7 +64,7 @@ struct Follow {
   UnixSeconds at;
 };
 
-struct Done {  // of ReaderState: the newest time of each item and kind
+struct InteractionRecord {  // of ReaderState: the newest time of each item and kind
   ItemId item;
   Interaction kind = Interaction::kLike;
   UnixSeconds at;
@@ -74,11 +74,11 @@ using Fingerprints = std::shared_ptr<const std::unordered_set<std::uint64_t>>;  
 
 // All that a recommendation must know of a reader.
 struct ReaderState {
-  std::vector<Viewed> topics;   // newest first, distinct, at most history.size
-  std::vector<Viewed> replies;  // likewise
-  std::vector<Done> done;       // newest first, at most interactions.max_kept; long reads (kView) among them
-  Fingerprints earlier;         // of the items of those beyond, but for long reads; null: none
-  std::vector<Viewed> dismissed;  // not interested, within feedback.ttl; newest first
+  std::vector<ViewedItem> topic_views;   // newest first, distinct, at most history.size
+  std::vector<ViewedItem> reply_views;  // likewise
+  std::vector<InteractionRecord> interactions;       // newest first, at most interactions.max_kept; long reads (kView) among them
+  Fingerprints archived;         // of the items of those beyond, but for long reads; null: none
+  std::vector<ViewedItem> dismissals;  // not interested, within feedback.ttl; newest first
 };
 
 class ReaderStore {
@@ -87,8 +87,8 @@ class ReaderStore {
 
   // The view becomes the reader's newest; an earlier one of the same item moves up. The very next
   // read() on any worker knows it. Errors of all methods: Redis' own.
-  virtual Task<Result<void>> viewed(const View& view) = 0;
-  virtual Task<Result<std::vector<Viewed>>> views(const ReaderId& reader, ViewKind kind) = 0;
+  virtual Task<Result<void>> record_view(const View& view) = 0;
+  virtual Task<Result<std::vector<ViewedItem>>> views(const ReaderId& reader, ViewKind kind) = 0;
   // Of those before `until`; nullopt: of all. What is viewed meanwhile stays. 2 RTT,
   // of a cluster 3.
   virtual Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind,
@@ -100,7 +100,7 @@ class ReaderStore {
 
   // 2 RTT for all of them, in order. An answer for each, in the order given: an error of one event
   // (kUnavailable "stream_full", …) leaves the others alone. The outer error: Redis did not answer.
-  virtual Task<Result<std::vector<Result<void>>>> interact(const std::vector<ReaderEvent>& events) = 0;
+  virtual Task<Result<std::vector<Result<void>>>> record_interactions(const std::vector<ReaderEvent>& events) = 0;
   // Adds or renews the exclusion for feedback.ttl; undo takes it back. 2 RTT, up to 5 of a
   // dismissal with a time. Errors also: kUnavailable "stream_full".
   virtual Task<Result<void>> dismiss(const Dismissal& dismissal) = 0;
@@ -112,15 +112,15 @@ class ReaderStore {
 
   // Behind the reply, no waiting: viewed() a moment later, in its place by time; once for an event.
   // Lost when neither the queue nor the spool has room.
-  virtual void viewed_behind(const View& view) = 0;
+  virtual void record_view_async(const View& view) = 0;
 
   // When Redis is away: kept where it survives this process and applied, once, when Redis answers
   // again. No round trip. Errors: kUnavailable "spool_full".
-  virtual Result<void> viewed_later(const View& view) = 0;
-  virtual Result<void> interact_later(const ReaderEvent& event) = 0;
-  virtual Result<void> dismiss_later(const Dismissal& dismissal) = 0;
-  virtual Result<void> undo_dismissal_later(const ReaderId& reader, const ItemId& item) = 0;
-  virtual Result<void> clear_views_later(const ReaderId& reader, ViewKind kind) = 0;
+  virtual Result<void> spool_history_view(const View& view) = 0;
+  virtual Result<void> spool_interaction(const ReaderEvent& event) = 0;
+  virtual Result<void> spool_dismissal(const Dismissal& dismissal) = 0;
+  virtual Result<void> spool_undo_dismissal(const ReaderId& reader, const ItemId& item) = 0;
+  virtual Result<void> spool_clear_views(const ReaderId& reader, ViewKind kind) = 0;
 };
 
 }  // namespace freshet::readers

@@ -5,58 +5,58 @@ namespace freshet::readers {
 namespace {
 
 // What the store is not asked now.
-Result<void> kept_back() { return fail(ErrorCode::kUnavailable, "redis_full"); }
+Result<void> writes_deferred() { return fail(ErrorCode::kUnavailable, "redis_full"); }
 
 // The answer for what the store answered with `done`; `later` keeps it for later.
 template <class Later>
-Result<Recorded> settle(const Result<void>& done, Later later) {
-  if (done) return Recorded{false};
-  if (!can_spool(done.error(), true)) return tl::unexpected(done.error());
-  if (const Result<void> kept = later(); !kept) return tl::unexpected(kept.error());
-  return Recorded{true};
+Result<RecordResult> spool_on_failure(const Result<void>& result, Later spool) {
+  if (result) return RecordResult{false};
+  if (!can_spool(result.error(), true)) return tl::unexpected(result.error());
+  if (const Result<void> spooled = spool(); !spooled) return tl::unexpected(spooled.error());
+  return RecordResult{true};
 }
 
 }  // namespace
 
-Task<Result<Recorded>> record_view(ReaderStore& store, const View& view, bool later) {
-  Result<void> done = kept_back();
-  if (!later) done = co_await store.viewed(view);
-  co_return settle(done, [&] { return store.viewed_later(view); });
+Task<Result<RecordResult>> record_view(ReaderStore& store, const View& view, bool spool_now) {
+  Result<void> result = writes_deferred();
+  if (!spool_now) result = co_await store.record_view(view);
+  co_return spool_on_failure(result, [&] { return store.spool_history_view(view); });
 }
 
-Task<Result<Recorded>> clear_views(ReaderStore& store, const ReaderId& reader, ViewKind kind, bool later) {
-  Result<void> done = kept_back();
-  if (!later) done = co_await store.clear_views(reader, kind, std::nullopt);
-  co_return settle(done, [&] { return store.clear_views_later(reader, kind); });
+Task<Result<RecordResult>> clear_views(ReaderStore& store, const ReaderId& reader, ViewKind kind, bool spool_now) {
+  Result<void> result = writes_deferred();
+  if (!spool_now) result = co_await store.clear_views(reader, kind, std::nullopt);
+  co_return spool_on_failure(result, [&] { return store.spool_clear_views(reader, kind); });
 }
 
-Task<Result<Recorded>> dismiss(ReaderStore& store, const Dismissal& dismissal, bool later) {
-  Result<void> done = kept_back();
-  if (!later) done = co_await store.dismiss(dismissal);
-  co_return settle(done, [&] { return store.dismiss_later(dismissal); });
+Task<Result<RecordResult>> dismiss(ReaderStore& store, const Dismissal& dismissal, bool spool_now) {
+  Result<void> result = writes_deferred();
+  if (!spool_now) result = co_await store.dismiss(dismissal);
+  co_return spool_on_failure(result, [&] { return store.spool_dismissal(dismissal); });
 }
 
-Task<Result<Recorded>> undo_dismissal(ReaderStore& store, const ReaderId& reader, const ItemId& item,
-                                      bool later) {
-  Result<void> done = kept_back();
-  if (!later) done = co_await store.undo_dismissal(reader, item, std::nullopt);
-  co_return settle(done, [&] { return store.undo_dismissal_later(reader, item); });
+Task<Result<RecordResult>> undo_dismissal(ReaderStore& store, const ReaderId& reader, const ItemId& item,
+                                      bool spool_now) {
+  Result<void> result = writes_deferred();
+  if (!spool_now) result = co_await store.undo_dismissal(reader, item, std::nullopt);
+  co_return spool_on_failure(result, [&] { return store.spool_undo_dismissal(reader, item); });
 }
 
-Task<Result<Recorded>> record_interaction(ReaderStore& store, const ReaderEvent& event) {
+Task<Result<RecordResult>> record_interaction(ReaderStore& store, const ReaderEvent& event) {
   const std::vector<ReaderEvent> one{event};
   const auto answers = co_await record_interactions(store, one);
   co_return answers.front();
 }
 
-Task<std::vector<Result<Recorded>>> record_interactions(ReaderStore& store,
+Task<std::vector<Result<RecordResult>>> record_interactions(ReaderStore& store,
                                                         const std::vector<ReaderEvent>& events) {
-  const auto done = co_await store.interact(events);
-  std::vector<Result<Recorded>> answers;
+  const auto results = co_await store.record_interactions(events);
+  std::vector<Result<RecordResult>> answers;
   answers.reserve(events.size());
   for (std::size_t i = 0; i < events.size(); ++i) {
-    const Result<void> one = done ? (*done)[i] : Result<void>(tl::unexpected(done.error()));
-    answers.push_back(settle(one, [&] { return store.interact_later(events[i]); }));
+    const Result<void> one = results ? (*results)[i] : Result<void>(tl::unexpected(results.error()));
+    answers.push_back(spool_on_failure(one, [&] { return store.spool_interaction(events[i]); }));
   }
   co_return answers;
 }

@@ -12,11 +12,11 @@
 
 namespace freshet::readers {
 
-inline UnixSeconds time_at(const redis::Reply& reply, std::size_t index) {
+inline UnixSeconds parse_time(const redis::Reply& reply, std::size_t index) {
   return UnixSeconds{seconds{redis::to_int(redis::string_at(reply, index))}};
 }
 
-inline Result<void> outcome(const redis::Reply& reply) {
+inline Result<void> to_result(const redis::Reply& reply) {
   if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
   return {};
 }

@@ -23,62 +23,62 @@ namespace freshet::readers {
 class RedisReaderStore final : public ReaderStore {
  public:
   using NewEventId = std::function<std::string()>;  // an id that nobody else makes
-  using Time = std::optional<UnixSeconds>;          // nullopt: now, by Redis' clock
+  using OptionalTime = std::optional<UnixSeconds>;          // nullopt: now, by Redis' clock
 
   // `redis` and `deferred` must outlive this.
   RedisReaderStore(redis::Redis& redis, redis::WriteQueue& deferred, const Settings& settings, redis::Keys keys,
                    NewEventId new_event_id);
 
   // Errors also: kNotFound "unknown_item" (reject; 1 RTT more).
-  Task<Result<void>> viewed(const View& view) override;
-  Task<Result<std::vector<Viewed>>> views(const ReaderId& reader, ViewKind kind) override;
-  Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind, Time until) override;
+  Task<Result<void>> record_view(const View& view) override;
+  Task<Result<std::vector<ViewedItem>>> views(const ReaderId& reader, ViewKind kind) override;
+  Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind, OptionalTime until) override;
   Task<Result<void>> merge_views(const ReaderId& from, const ReaderId& to) override;
 
   // Errors of one event: kUnavailable "stream_full", kNotFound "unknown_item" (items.unknown =
   // reject).
-  Task<Result<std::vector<Result<void>>>> interact(const std::vector<ReaderEvent>& events) override;
+  Task<Result<std::vector<Result<void>>>> record_interactions(const std::vector<ReaderEvent>& events) override;
   // Errors as those of an event.
   Task<Result<void>> dismiss(const Dismissal& dismissal) override;
-  Task<Result<void>> undo_dismissal(const ReaderId& reader, const ItemId& item, Time at) override;
+  Task<Result<void>> undo_dismissal(const ReaderId& reader, const ItemId& item, OptionalTime at) override;
 
   Task<Result<ReaderState>> read(const ReaderId& reader) override;
 
   // What is applied later carries the time it has now, and never replaces what is of a later time.
   // Behind the reply nobody asks whether the item was put: who counted its view has.
-  void viewed_behind(const View& view) override;
-  Result<void> viewed_later(const View& view) override;
-  Result<void> interact_later(const ReaderEvent& event) override;
-  Result<void> dismiss_later(const Dismissal& dismissal) override;
-  Result<void> undo_dismissal_later(const ReaderId& reader, const ItemId& item) override;
-  Result<void> clear_views_later(const ReaderId& reader, ViewKind kind) override;
+  void record_view_async(const View& view) override;
+  Result<void> spool_history_view(const View& view) override;
+  Result<void> spool_interaction(const ReaderEvent& event) override;
+  Result<void> spool_dismissal(const Dismissal& dismissal) override;
+  Result<void> spool_undo_dismissal(const ReaderId& reader, const ItemId& item) override;
+  Result<void> spool_clear_views(const ReaderId& reader, ViewKind kind) override;
 
  private:
   // Runs commands of which the last answers for all. 1 RTT.
-  Task<Result<void>> apply(const redis::Pipeline& commands);
+  Task<Result<void>> run_for_last_reply(const redis::Pipeline& commands);
 
   // What a reader did, or does not want.
-  struct Change {
+  struct ReaderWrite {
     std::string_view reader, item, event;
-    Time at;
+    OptionalTime at;
     std::string_view letter;  // of the kind; "": it is a dismissal
     std::string_view reason = {};
   };
   // 2 RTT. An answer for each.
-  Task<Result<std::vector<Result<void>>>> write(const std::vector<Change>& changes);
-  void append_change(redis::Pipeline& effect, redis::Pipeline& entry, const Change& change,
+  Task<Result<std::vector<Result<void>>>> apply_writes(const std::vector<ReaderWrite>& writes);
+  void append_write(redis::Pipeline& effect, redis::Pipeline& entry, const ReaderWrite& write,
                      UnixSeconds at) const;
   // Remembers for a day what was applied. Ten thousand of a reader; beyond them the oldest can
   // count twice.
-  void append_memory(redis::Pipeline& out, std::string_view reader, std::string_view event,
+  void append_applied_event(redis::Pipeline& out, std::string_view reader, std::string_view event,
                      UnixSeconds at) const;
 
-  void append_known(redis::Pipeline& out, std::string_view item) const;
-  static Result<void> expect_known(const redis::Reply& known);
+  void append_item_check(redis::Pipeline& out, std::string_view item) const;
+  static Result<void> require_item(const redis::Reply& known);
   // `joins`: it comes from another reader's history, which runs out after so long.
-  void append_view(redis::Pipeline& out, const View& view, std::optional<seconds> joins = {}) const;
-  void append_history(redis::Pipeline& out, const ReaderId& reader, ViewKind kind) const;
-  void append_forget(redis::Pipeline& out, const ReaderId& reader, ViewKind kind, const redis::Reply& list,
+  void append_view(redis::Pipeline& out, const View& view, std::optional<seconds> merged_ttl = {}) const;
+  void append_history_read(redis::Pipeline& out, const ReaderId& reader, ViewKind kind) const;
+  void append_history_removal(redis::Pipeline& out, const ReaderId& reader, ViewKind kind, const redis::Reply& list,
                      const redis::Reply& times, UnixSeconds until, UnixSeconds cleared) const;
 
   redis::Redis& redis_;

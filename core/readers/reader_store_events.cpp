@@ -12,7 +12,7 @@
 
 namespace freshet::readers {
 namespace {
-constexpr std::int64_t kMostEvents = 10000;
+constexpr std::int64_t kMaxEvents = 10000;
 }  // namespace
 
 using redis::Pipeline;
@@ -23,33 +23,33 @@ std::string interaction_member(Interaction kind, std::string_view item) {
 
 std::optional<InteractionMember> interaction_member(std::string_view member) {
   if (member.size() < 3 || member[1] != ':') return std::nullopt;
-  const auto kind = readers::interaction_of_letter(member[0]);
+  const auto kind = readers::interaction_from_letter(member[0]);
   if (!kind) return std::nullopt;
   return InteractionMember{*kind, member.substr(2)};
 }
 
 // --- what the recorder is told of
 
-void RedisReaderStore::append_memory(Pipeline& out, std::string_view reader, std::string_view event,
+void RedisReaderStore::append_applied_event(Pipeline& out, std::string_view reader, std::string_view event,
                                      UnixSeconds at) const {
   const std::string events = keys_.reader_event_ids(reader);
   out.add("ZREMRANGEBYSCORE", events, "-inf", unix_s(at - redis::kEventTtl));
   out.add("ZADD", events, "GT", unix_s(at), event);
-  out.add("ZREMRANGEBYRANK", events, 0, -kMostEvents - 1);
+  out.add("ZREMRANGEBYRANK", events, 0, -kMaxEvents - 1);
   out.add("EXPIRE", events, redis::kEventTtl.count());
 }
 
-void RedisReaderStore::append_change(Pipeline& effect, Pipeline& entry, const Change& change,
+void RedisReaderStore::append_write(Pipeline& effect, Pipeline& entry, const ReaderWrite& write,
                                      UnixSeconds at) const {
-  const std::string_view reader = change.reader, item = change.item, reason = change.reason;
+  const std::string_view reader = write.reader, item = write.item, reason = write.reason;
   const std::string stream = keys_.partition_for(reader).stream();
   effect.script(scripts::kReaderPut);
-  if (!change.letter.empty()) {
+  if (!write.letter.empty()) {
     effect.key(keys_.interactions(reader)).key(keys_.archived_interactions(reader)).arg(interactions_.max_kept);
     effect.arg(interactions_.ttl.count()).arg(interactions_.max_archived()).arg(0).arg(unix_s(at));
-    effect.arg(std::string(change.letter).append(":").append(item)).arg("");
+    effect.arg(std::string(write.letter).append(":").append(item)).arg("");
     entry.add("XADD", stream, "*", "op", kOpInteraction, "reader", reader, "item", item, "kind",
-              change.letter, "at", unix_s(at));
+              write.letter, "at", unix_s(at));
     return;
   }
   effect.key(keys_.not_interested(reader)).key(keys_.not_interested_reasons(reader)).arg(feedback_.max_items);
@@ -59,137 +59,137 @@ void RedisReaderStore::append_change(Pipeline& effect, Pipeline& entry, const Ch
   if (!reason.empty()) entry.arg("reason").arg(reason);
 }
 
-Task<Result<std::vector<Result<void>>>> RedisReaderStore::write(const std::vector<Change>& changes) {
-  std::vector<Result<void>> answers(changes.size());
-  if (changes.empty()) co_return answers;
-  Pipeline look, commands, entries, memory, forget;
-  look.add("TIME");
-  std::vector<std::size_t> waiting(
+Task<Result<std::vector<Result<void>>>> RedisReaderStore::apply_writes(const std::vector<ReaderWrite>& writes) {
+  std::vector<Result<void>> answers(writes.size());
+  if (writes.empty()) co_return answers;
+  Pipeline reads, commands, entries, applied_events, rollback;
+  reads.add("TIME");
+  std::vector<std::size_t> length_replies(
       keys_.partition_count());  // of each group: which reply; 0: nothing is written there
-  std::vector<std::int64_t> room(keys_.partition_count(), stream_max_);
-  for (const Change& each : changes) {
-    std::size_t& reply = waiting[keys_.partition_of(each.reader)];
+  std::vector<std::int64_t> stream_room(keys_.partition_count(), stream_max_);
+  for (const ReaderWrite& each : writes) {
+    std::size_t& reply = length_replies[keys_.partition_of(each.reader)];
     if (reply != 0) continue;
-    reply = look.size();
-    look.add("XLEN", keys_.partition_for(each.reader).stream());
+    reply = reads.size();
+    reads.add("XLEN", keys_.partition_for(each.reader).stream());
   }
-  const std::size_t first = look.size();
-  for (const Change& each : changes) {
-    look.add("ZSCORE", keys_.reader_event_ids(each.reader), each.event);
-    if (reject_unknown_) append_known(look, each.item);
+  const std::size_t first_event_reply = reads.size();
+  for (const ReaderWrite& each : writes) {
+    reads.add("ZSCORE", keys_.reader_event_ids(each.reader), each.event);
+    if (reject_unknown_) append_item_check(reads, each.item);
   }
-  FRESHET_CO_TRY(found, co_await redis_.run(look));
-  if (found->front().is_error()) co_return tl::unexpected(redis::classify(found->front().error()));
-  const UnixSeconds now = time_at((*found)[0], 0);
-  auto known = found->begin() + static_cast<std::ptrdiff_t>(first);
-  for (std::size_t group = 0; group < room.size(); ++group)
-    room[group] -= (*found)[waiting[group]].integer().value_or(0);
+  FRESHET_CO_TRY(read_replies, co_await redis_.run(reads));
+  if (read_replies->front().is_error()) co_return tl::unexpected(redis::classify(read_replies->front().error()));
+  const UnixSeconds now = parse_time((*read_replies)[0], 0);
+  auto next_reply = read_replies->begin() + static_cast<std::ptrdiff_t>(first_event_reply);
+  for (std::size_t partition = 0; partition < stream_room.size(); ++partition)
+    stream_room[partition] -= (*read_replies)[length_replies[partition]].integer().value_or(0);
   std::vector<std::size_t> written;
   std::set<std::pair<std::string_view, std::string_view>> events;  // of these changes
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    const Change& each = changes[i];
-    const redis::Reply& applied = *known++;
-    const bool again = redis::to_int(applied.text()) > unix_s(now - redis::kEventTtl) ||
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    const ReaderWrite& each = writes[i];
+    const redis::Reply& applied = *next_reply++;
+    const bool is_duplicate = redis::to_int(applied.text()) > unix_s(now - redis::kEventTtl) ||
                        events.contains({each.reader, each.event});
-    const unsigned group = keys_.partition_of(each.reader);
-    answers[i] = outcome(applied);
-    if (answers[i]) answers[i] = outcome((*found)[waiting[group]]);
-    if (reject_unknown_ && !again && answers[i]) answers[i] = expect_known(*known);
-    if (reject_unknown_) ++known;
-    if (again || !answers[i]) continue;
-    if (room[group]-- <= 0) {
+    const unsigned partition = keys_.partition_of(each.reader);
+    answers[i] = to_result(applied);
+    if (answers[i]) answers[i] = to_result((*read_replies)[length_replies[partition]]);
+    if (reject_unknown_ && !is_duplicate && answers[i]) answers[i] = require_item(*next_reply);
+    if (reject_unknown_) ++next_reply;
+    if (is_duplicate || !answers[i]) continue;
+    if (stream_room[partition]-- <= 0) {
       answers[i] = redis::stream_full();
       continue;
     }
-    append_change(commands, entries, each, std::min(each.at.value_or(now), now));
+    append_write(commands, entries, each, std::min(each.at.value_or(now), now));
     written.push_back(i);
     if (each.event.empty()) continue;
     events.insert({each.reader, each.event});
-    append_memory(memory, each.reader, each.event, now);
+    append_applied_event(applied_events, each.reader, each.event, now);
   }
   if (written.empty()) co_return answers;
-  commands.barrier().append(entries).barrier().append(memory);
+  commands.barrier().append(entries).barrier().append(applied_events);
   FRESHET_CO_TRY(replies, co_await redis_.run(commands));
   for (std::size_t k = 0; k < written.size(); ++k) {
     Result<void>& answer = answers[written[k]];
-    answer = outcome((*replies)[k]);
-    if (answer) answer = outcome((*replies)[written.size() + k]);
-    const Change& each = changes[written[k]];
-    if (!answer && !each.event.empty()) forget.add("ZREM", keys_.reader_event_ids(each.reader), each.event);
+    answer = to_result((*replies)[k]);
+    if (answer) answer = to_result((*replies)[written.size() + k]);
+    const ReaderWrite& each = writes[written[k]];
+    if (!answer && !each.event.empty()) rollback.add("ZREM", keys_.reader_event_ids(each.reader), each.event);
   }
-  if (!forget.empty()) (void)co_await redis_.run(forget);  // it may be tried again
+  if (!rollback.empty()) (void)co_await redis_.run(rollback);  // it may be tried again
   co_return answers;
 }
 
 // --- interactions
 
-Task<Result<std::vector<Result<void>>>> RedisReaderStore::interact(const std::vector<ReaderEvent>& events) {
-  std::vector<Change> changes;
-  changes.reserve(events.size());
+Task<Result<std::vector<Result<void>>>> RedisReaderStore::record_interactions(const std::vector<ReaderEvent>& events) {
+  std::vector<ReaderWrite> writes;
+  writes.reserve(events.size());
   for (const ReaderEvent& each : events)
-    changes.push_back({each.reader.view(), each.item.view(), each.event.view(), each.at,
+    writes.push_back({each.reader.view(), each.item.view(), each.event.view(), each.at,
                        std::string_view(&readers::kind_of(each.kind).letter, 1)});
-  auto answers = co_await write(changes);
+  auto answers = co_await apply_writes(writes);
   co_return answers;
 }
 
-Result<void> RedisReaderStore::interact_later(const ReaderEvent& event) {
-  ReaderEvent kept = event;
-  if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
-  kept.at = std::min(kept.at, wall_now());
-  return deferred_.spool(stored(kept));
+Result<void> RedisReaderStore::spool_interaction(const ReaderEvent& event) {
+  ReaderEvent stamped = event;
+  if (stamped.event.empty()) stamped.event = EventId::trusted(new_event_id_());
+  stamped.at = std::min(stamped.at, wall_now());
+  return deferred_.spool(to_spool_record(stamped));
 }
 
 // --- not interested
 
 namespace {
 // Of the memory of what was applied: when a dismissal was undone.
-std::string undoing_of(std::string_view item) { return std::string("undo:").append(item); }
+std::string undo_event_of(std::string_view item) { return std::string("undo:").append(item); }
 }  // namespace
 
 Task<Result<void>> RedisReaderStore::dismiss(const Dismissal& dismissal) {
   const std::string_view reader = dismissal.reader.view(), item = dismissal.item.view();
-  std::vector<Change> changes;
-  changes.push_back({reader, item, dismissal.event.view(), dismissal.at, {}, dismissal.reason});
-  FRESHET_CO_TRY(answers, co_await write(changes));
+  std::vector<ReaderWrite> writes;
+  writes.push_back({reader, item, dismissal.event.view(), dismissal.at, {}, dismissal.reason});
+  FRESHET_CO_TRY(answers, co_await apply_writes(writes));
   if (!answers->front() || !dismissal.at) co_return answers->front();
   // It waited in a spool. Looked at behind it: who undoes it later says so first and then looks.
-  Pipeline look;
-  look.add("ZSCORE", keys_.reader_event_ids(reader), undoing_of(item));
-  FRESHET_CO_TRY(undone, co_await redis::run_one(redis_, look));
+  Pipeline read;
+  read.add("ZSCORE", keys_.reader_event_ids(reader), undo_event_of(item));
+  FRESHET_CO_TRY(undone, co_await redis::run_one(redis_, read));
   const UnixSeconds at{seconds{redis::to_int(undone->text())}};
   Result<void> out;
   if (at >= *dismissal.at) out = co_await undo_dismissal(dismissal.reader, dismissal.item, at);
   co_return out;
 }
 
-Result<void> RedisReaderStore::dismiss_later(const Dismissal& dismissal) {
-  Dismissal kept = dismissal;
-  if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
-  kept.at = wall_now();
-  return deferred_.spool(stored(kept));
+Result<void> RedisReaderStore::spool_dismissal(const Dismissal& dismissal) {
+  Dismissal stamped = dismissal;
+  if (stamped.event.empty()) stamped.event = EventId::trusted(new_event_id_());
+  stamped.at = wall_now();
+  return deferred_.spool(to_spool_record(stamped));
 }
 
-Task<Result<void>> RedisReaderStore::undo_dismissal(const ReaderId& reader, const ItemId& item, Time at) {
+Task<Result<void>> RedisReaderStore::undo_dismissal(const ReaderId& reader, const ItemId& item, OptionalTime at) {
   const std::string_view id = reader.view();
-  Pipeline look, undo;
+  Pipeline reads, undo;
   const std::string stream = keys_.partition_for(id).stream();
-  look.add("TIME").add("XLEN", stream).add("ZSCORE", keys_.not_interested(id), item.view());
-  FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
-  const UnixSeconds now = time_at((*found)[0], 0), when = std::min(at.value_or(now), now);
-  if (redis::to_int((*found)[2].text()) > unix_s(when)) co_return Result<void>();  // it came later
-  if ((*found)[1].integer().value_or(0) >= stream_max_) co_return redis::stream_full();
-  append_memory(undo, id, undoing_of(item.view()), when);  // one from before may still wait in a spool
+  reads.add("TIME").add("XLEN", stream).add("ZSCORE", keys_.not_interested(id), item.view());
+  FRESHET_CO_TRY(read_replies, co_await redis::run_all(redis_, reads));
+  const UnixSeconds now = parse_time((*read_replies)[0], 0), undone_at = std::min(at.value_or(now), now);
+  if (redis::to_int((*read_replies)[2].text()) > unix_s(undone_at)) co_return Result<void>();  // it came later
+  if ((*read_replies)[1].integer().value_or(0) >= stream_max_) co_return redis::stream_full();
+  append_applied_event(undo, id, undo_event_of(item.view()), undone_at);  // one from before may still wait in a spool
   undo.script(scripts::kReaderUndismiss).key(keys_.not_interested(id)).key(keys_.not_interested_reasons(id));
-  undo.arg(item.view()).arg(unix_s(when));
+  undo.arg(item.view()).arg(unix_s(undone_at));
   undo.barrier().add("XADD", stream, "*", "op", kOpUndismiss, "reader", id, "item", item.view(), "at",
-                  unix_s(when));
+                  unix_s(undone_at));
   FRESHET_CO_TRY(undone, co_await redis::run_all(redis_, undo));
   co_return Result<void>();
 }
 
-Result<void> RedisReaderStore::undo_dismissal_later(const ReaderId& reader, const ItemId& item) {
-  return deferred_.spool(stored_undo(reader, item, wall_now()));
+Result<void> RedisReaderStore::spool_undo_dismissal(const ReaderId& reader, const ItemId& item) {
+  return deferred_.spool(undo_spool_record(reader, item, wall_now()));
 }
 
 }  // namespace freshet::readers

@@ -5,7 +5,7 @@
 namespace freshet::readers {
 namespace {
 
-std::string_view did(Interaction interaction) {
+std::string_view interaction_clause(Interaction interaction) {
   switch (interaction) {
     case Interaction::kView:
       return "which you read";
@@ -53,7 +53,7 @@ std::string reason_text(const Reason& reason) {
   switch (reason.kind) {
     case Reason::Kind::kLike: {
       std::string text = "like “";
-      text.append(reason.title).append("”, ").append(did(reason.interaction));
+      text.append(reason.title).append("”, ").append(interaction_clause(reason.interaction));
       return text;
     }
     case Reason::Kind::kByAuthor:
@@ -76,7 +76,7 @@ std::string reason_text(const Reason& reason) {
   return "";
 }
 
-void Liked::add(std::string_view author, const std::vector<std::string_view>& tags) {
+void LikedSet::add(std::string_view author, const std::vector<std::string_view>& tags) {
   if (!author.empty()) authors_.insert(author);
   tags_.insert(tags.begin(), tags.end());
 }

@@ -39,27 +39,27 @@ std::string_view reason_name(Reason::Kind kind);
 std::string reason_text(const Reason& reason);
 
 // An item is "new" in a reason up to this age.
-inline constexpr seconds kNewFor{86400};
+inline constexpr seconds kNewItemAge{86400};
 
 // The authors and tags of what a reader liked. Keeps views of the texts.
-class Liked {
+class LikedSet {
  public:
   void add(std::string_view author, const std::vector<std::string_view>& tags);
   // By an author they liked, else new in a tag they liked, else `otherwise`.
   // `Tags`: a range of what a string_view is made from.
   template <class Tags>
-  Reason reason(std::string_view author, const Tags& tags, seconds age, Reason::Kind otherwise) const {
-    if (authors_.contains(author)) return named(Reason::Kind::kByAuthor, author);
-    if (age < kNewFor && !tags_.empty()) {
+  Reason reason(std::string_view author, const Tags& tags, seconds age, Reason::Kind fallback) const {
+    if (authors_.contains(author)) return make_reason(Reason::Kind::kByAuthor, author);
+    if (age < kNewItemAge && !tags_.empty()) {
       for (const std::string_view tag : tags) {
-        if (tags_.contains(tag)) return named(Reason::Kind::kNewInTag, tag);
+        if (tags_.contains(tag)) return make_reason(Reason::Kind::kNewInTag, tag);
       }
     }
-    return named(otherwise, {});
+    return make_reason(fallback, {});
   }
 
  private:
-  static Reason named(Reason::Kind kind, std::string_view name) {
+  static Reason make_reason(Reason::Kind kind, std::string_view name) {
     Reason out;
     out.kind = kind;
     out.name = name;

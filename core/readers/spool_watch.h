@@ -16,17 +16,17 @@
 
 namespace freshet::readers {
 
-inline constexpr std::string_view kErasure = ":erasure";  // no host's name begins with a colon
+inline constexpr std::string_view kErasureMember = ":erasure";  // no host's name begins with a colon
 
 // For one host.
-class SpoolWatch {
+class SpoolRegistry {
  public:
-  SpoolWatch(const SpoolSettings& settings, const redis::Keys& keys);
+  SpoolRegistry(const SpoolSettings& settings, const redis::Keys& keys);
   // Reads what answer() wants.
   void append_read(redis::Pipeline& out) const;
   // What the host has to say, if anything: that it is there, or that nothing waits any more. One
   // look into the folder.
-  redis::Pipeline answer(const redis::Reply& read) const;
+  redis::Pipeline build_report(const redis::Reply& read) const;
   const std::string& name() const { return name_; }  // "HOST:/var/lib/freshet/spool"
 
  private:
@@ -35,7 +35,7 @@ class SpoolWatch {
 };
 
 // Of what append_read() read: those who have not answered since.
-std::vector<std::string> silent_since(const redis::Reply& read, milliseconds at);
+std::vector<std::string> unreported_hosts(const redis::Reply& read, milliseconds since);
 // When the last erasure was asked for; nullopt: never.
 std::optional<milliseconds> last_erasure(const redis::Reply& read);
 

@@ -10,7 +10,7 @@ constexpr std::string_view kHistory = "history", kInteraction = "interaction", k
                            kUndo = "undo", kClear = "clear";
 constexpr std::string_view kTopic = "topic", kReply = "reply";
 
-std::string_view word_of(ViewKind kind) { return kind == ViewKind::kTopic ? kTopic : kReply; }
+std::string_view view_kind_name(ViewKind kind) { return kind == ViewKind::kTopic ? kTopic : kReply; }
 ViewKind kind_of(std::string_view word) { return word == kTopic ? ViewKind::kTopic : ViewKind::kReply; }
 
 UnixSeconds parse_time(std::string_view text) {
@@ -22,37 +22,37 @@ EventId event_of(std::string_view text) { return EventId::trusted(std::string(te
 
 }  // namespace
 
-redis::SpoolRecord stored(const View& view) {
+redis::SpoolRecord to_spool_record(const View& view) {
   redis::SpoolRecord out(kHistory);
-  out.add(view.reader.view()).add(view.item.view()).add(word_of(view.kind));
+  out.add(view.reader.view()).add(view.item.view()).add(view_kind_name(view.kind));
   return out.add(view.event.view()).add(view.at);
 }
 
-redis::SpoolRecord stored(const ReaderEvent& event) {
+redis::SpoolRecord to_spool_record(const ReaderEvent& event) {
   redis::SpoolRecord out(kInteraction);
   out.add(event.reader.view()).add(event.item.view()).add(std::string(1, kind_of(event.kind).letter));
   return out.add(event.event.view()).add(event.at);
 }
 
-redis::SpoolRecord stored(const Dismissal& dismissal) {
+redis::SpoolRecord to_spool_record(const Dismissal& dismissal) {
   redis::SpoolRecord out(kDismissal);
   out.add(dismissal.reader.view()).add(dismissal.item.view()).add(dismissal.reason);
   return out.add(dismissal.event.view()).add(dismissal.at);
 }
 
-redis::SpoolRecord stored_undo(const ReaderId& reader, const ItemId& item, UnixSeconds at) {
+redis::SpoolRecord undo_spool_record(const ReaderId& reader, const ItemId& item, UnixSeconds at) {
   return redis::SpoolRecord(kUndo).add(reader.view()).add(item.view()).add(at);
 }
 
-redis::SpoolRecord stored_clear(const ReaderId& reader, ViewKind kind, UnixSeconds until) {
-  return redis::SpoolRecord(kClear).add(reader.view()).add(word_of(kind)).add(until);
+redis::SpoolRecord clear_spool_record(const ReaderId& reader, ViewKind kind, UnixSeconds until) {
+  return redis::SpoolRecord(kClear).add(reader.view()).add(view_kind_name(kind)).add(until);
 }
 
-std::string_view reader_in(const std::vector<std::string_view>& fields) {
+std::string_view reader_of_record(const std::vector<std::string_view>& fields) {
   return fields.size() < 4 ? std::string_view() : fields[1];
 }
 
-Task<Result<void>> apply(ReaderStore& store, const std::vector<std::string_view>& fields) {
+Task<Result<void>> apply_spool_record(ReaderStore& store, const std::vector<std::string_view>& fields) {
   const std::string_view kind = fields.front();
   const auto is = [&](std::string_view word, std::size_t size) {
     return kind == word && fields.size() == size;
@@ -61,12 +61,12 @@ Task<Result<void>> apply(ReaderStore& store, const std::vector<std::string_view>
   if (is(kHistory, 6)) {
     const View view{reader_of(fields[1]), item_of(fields[2]), kind_of(fields[3]), event_of(fields[4]),
                     parse_time(fields[5])};
-    done = co_await store.viewed(view);
-  } else if (is(kInteraction, 6) && fields[3].size() == 1 && interaction_of_letter(fields[3].front())) {
+    done = co_await store.record_view(view);
+  } else if (is(kInteraction, 6) && fields[3].size() == 1 && interaction_from_letter(fields[3].front())) {
     const std::vector<ReaderEvent> one{{reader_of(fields[1]), item_of(fields[2]),
-                                        *interaction_of_letter(fields[3].front()), parse_time(fields[5]),
+                                        *interaction_from_letter(fields[3].front()), parse_time(fields[5]),
                                         event_of(fields[4])}};
-    FRESHET_CO_TRY(answers, co_await store.interact(one));
+    FRESHET_CO_TRY(answers, co_await store.record_interactions(one));
     done = answers->front();
   } else if (is(kDismissal, 6)) {
     const Dismissal dismissal{reader_of(fields[1]), item_of(fields[2]), std::string(fields[3]),

@@ -10,16 +10,16 @@
 namespace freshet::readers {
 
 // REQUIRES: each has a time.
-redis::SpoolRecord stored(const View& view);
-redis::SpoolRecord stored(const ReaderEvent& event);
-redis::SpoolRecord stored(const Dismissal& dismissal);
+redis::SpoolRecord to_spool_record(const View& view);
+redis::SpoolRecord to_spool_record(const ReaderEvent& event);
+redis::SpoolRecord to_spool_record(const Dismissal& dismissal);
 // Of whom the event of these fields is; "" when it is none.
-std::string_view reader_in(const std::vector<std::string_view>& fields);
-redis::SpoolRecord stored_undo(const ReaderId& reader, const ItemId& item, UnixSeconds at);
-redis::SpoolRecord stored_clear(const ReaderId& reader, ViewKind kind, UnixSeconds until);
+std::string_view reader_of_record(const std::vector<std::string_view>& fields);
+redis::SpoolRecord undo_spool_record(const ReaderId& reader, const ItemId& item, UnixSeconds at);
+redis::SpoolRecord clear_spool_record(const ReaderId& reader, ViewKind kind, UnixSeconds until);
 
 // Applies what fields_of() such an event are, as its time says. RTT and errors: the store's;
 // kInvalid "spool_format" when it is none of these.
-Task<Result<void>> apply(ReaderStore& store, const std::vector<std::string_view>& fields);
+Task<Result<void>> apply_spool_record(ReaderStore& store, const std::vector<std::string_view>& fields);
 
 }  // namespace freshet::readers

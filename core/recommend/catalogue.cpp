@@ -111,7 +111,7 @@ double Catalogue::recent(std::uint32_t item, double decay) const {
 }
 
 double Catalogue::recent_decay(UnixSeconds now) const {
-  return model_ ? readers::recency(model_->trained_at(), now, kRecentHalfLife) : 1;
+  return model_ ? readers::recency_weight(model_->trained_at(), now, kRecentHalfLife) : 1;
 }
 
 std::span<const model::TermWeight> Catalogue::terms(std::uint32_t item) const {

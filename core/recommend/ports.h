@@ -18,7 +18,7 @@ namespace freshet::recommend {
 
 // What a reader's recommendations are made from.
 struct Profile {
-  std::vector<readers::Done> events;  // newest first
+  std::vector<readers::InteractionRecord> events;  // newest first
   std::vector<ItemId> unwanted;       // dismissed: no candidates of affinity
   readers::Fingerprints earlier;      // done long ago: likewise
 };

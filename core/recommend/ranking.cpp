@@ -65,7 +65,7 @@ void Ranking::weigh_profile(const Catalogue& catalogue, std::span<const ProfileE
   items_.clear();
   for (const ProfileEvent& each : profile) {
     const auto weight = static_cast<float>(readers::interaction_weight(settings_.weights, each.kind) *
-                                           readers::recency(each.at, now, settings_.profile_half_life));
+                                           readers::recency_weight(each.at, now, settings_.profile_half_life));
     if (weight_[each.item] == 0) items_.push_back({each.item, 0});
     weight_[each.item] = std::max({weight_[each.item], weight, kLeastWeight});
   }

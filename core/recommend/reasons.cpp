@@ -15,14 +15,14 @@ ReasonMaker::ReasonMaker(const Suggestions& suggestions, const readers::ReaderSt
                          double trend)
     : suggestions_(suggestions), state_(state), now_(now), trend_(trend) {}
 
-readers::Liked ReasonMaker::liked() const {
+readers::LikedSet ReasonMaker::liked() const {
   std::vector<std::string_view> ids;
-  for (const readers::Done& each : state_.done) {
+  for (const readers::InteractionRecord& each : state_.interactions) {
     if (each.kind != readers::Interaction::kView) ids.push_back(each.item.view());
   }
   std::vector<std::uint32_t> items(ids.size());
   suggestions_.find_all(ids, items);
-  readers::Liked out;
+  readers::LikedSet out;
   Facts facts;
   for (const std::uint32_t item : items) {
     if (item == model::kNone) continue;
@@ -48,7 +48,7 @@ Reason ReasonMaker::of_recalled(const feed::Candidate& candidate, const items::I
   const Facts facts{card.title, card.author, {card.tags.begin(), card.tags.end()}, candidate.published_at};
   if (candidate.score > 0) return of_facts(facts, Reason::Kind::kMatch);
   return of_facts(facts,
-                  now_ - facts.published < readers::kNewFor ? Reason::Kind::kNew : Reason::Kind::kMore);
+                  now_ - facts.published < readers::kNewItemAge ? Reason::Kind::kNew : Reason::Kind::kMore);
 }
 
 Reason ReasonMaker::of_facts(const Facts& facts, Reason::Kind otherwise) const {

@@ -24,13 +24,13 @@ class ReasonMaker {
 
  private:
   readers::Reason of_facts(const Facts& facts, readers::Reason::Kind otherwise) const;
-  readers::Liked liked() const;
+  readers::LikedSet liked() const;
 
   const Suggestions& suggestions_;
   const readers::ReaderState& state_;
   const UnixSeconds now_;
   const double trend_;
-  mutable std::optional<readers::Liked> liked_;  // when it was asked for
+  mutable std::optional<readers::LikedSet> liked_;  // when it was asked for
 };
 
 }  // namespace freshet::recommend

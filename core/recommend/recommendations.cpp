@@ -20,23 +20,23 @@ constexpr std::size_t kFillChunk = 100;
 // dismissed nothing more is wanted.
 Profile profile_of(const readers::ReaderState& state) {
   Profile out;
-  out.earlier = state.earlier;
+  out.earlier = state.archived;
   std::unordered_set<std::string_view> dismissed;
-  for (const readers::Viewed& each : state.dismissed) {
+  for (const readers::ViewedItem& each : state.dismissals) {
     dismissed.insert(each.item.view());
     out.unwanted.push_back(each.item);
   }
-  std::vector<readers::Done>& events = out.events;
-  events.reserve(state.done.size() + state.topics.size());
-  for (const readers::Done& each : state.done) {
+  std::vector<readers::InteractionRecord>& events = out.events;
+  events.reserve(state.interactions.size() + state.topic_views.size());
+  for (const readers::InteractionRecord& each : state.interactions) {
     if (!dismissed.contains(each.item.view())) events.push_back(each);
   }
-  for (const readers::Viewed& each : state.topics) {
+  for (const readers::ViewedItem& each : state.topic_views) {
     if (!dismissed.contains(each.item.view()))
       events.push_back({each.item, readers::Interaction::kView, each.at});
   }
   std::stable_sort(events.begin(), events.end(),
-                   [](const readers::Done& a, const readers::Done& b) { return a.at > b.at; });
+                   [](const readers::InteractionRecord& a, const readers::InteractionRecord& b) { return a.at > b.at; });
   return out;
 }
 
@@ -44,12 +44,12 @@ Profile profile_of(const readers::ReaderState& state) {
 feed::RecallQuery whole_index(const readers::ReaderState& state, UnixSeconds now) {
   feed::RecallQuery query;
   query.now = now;
-  for (const readers::Done& each : profile_of(state).events) query.interests.push_back({each.item, 1});
+  for (const readers::InteractionRecord& each : profile_of(state).events) query.interests.push_back({each.item, 1});
   return query;
 }
 
 // What is new among those recalled, and may be shown to the reader.
-std::vector<const feed::Candidate*> left_of(const feed::Recalled& recalled, const Selection& selection,
+std::vector<const feed::Candidate*> left_of(const feed::RecallResult& recalled, const Selection& selection,
                                             std::unordered_set<ItemId>& looked_at) {
   std::vector<const feed::Candidate*> out;
   for (const feed::Candidate& each : recalled.candidates) {

@@ -25,7 +25,7 @@ std::shared_ptr<const Suggestions> MappedRecommender::suggest_stale(const Profil
   const std::size_t most = ranking_.settings().profile;
   std::vector<std::string_view> ids;
   ids.reserve(profile.events.size() + profile.unwanted.size());
-  for (const readers::Done& each : profile.events) ids.push_back(each.item.view());
+  for (const readers::InteractionRecord& each : profile.events) ids.push_back(each.item.view());
   for (const ItemId& each : profile.unwanted) ids.push_back(each.view());
   std::vector<std::uint32_t> items(ids.size());
   catalogue_->find_all(ids, items);

@@ -34,11 +34,11 @@ class ReaderFacts {
     for (const ProfileEvent& each : profile) {
       const UnixSeconds at = std::min(each.at, now);
       times_.push_back(at);
-      const double recent = readers::recency(at, now, kUsualHalfLife);
+      const double recent = readers::recency_weight(at, now, kUsualHalfLife);
       ages += recent * std::log(hours(at - catalogue.published(each.item)) + 2);
       weight += recent;
-      of_day += readers::recency(at, now, kDay);
-      of_week += readers::recency(at, now, 7 * kDay);
+      of_day += readers::recency_weight(at, now, kDay);
+      of_week += readers::recency_weight(at, now, 7 * kDay);
     }
     std::sort(times_.begin(), times_.end(), std::greater<>());
     std::int64_t day = 0;

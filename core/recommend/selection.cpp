@@ -56,24 +56,24 @@ Selection::Selection(const Suggestions& suggestions, const readers::ReaderState&
 }
 
 void Selection::exclude_by() {
-  for (const readers::Viewed& each : state_.dismissed) dismissed_.insert(each.item.view());
+  for (const readers::ViewedItem& each : state_.dismissals) dismissed_.insert(each.item.view());
   counts_.not_interested = dismissed_.size();
   if (exclude_ == Exclude::kOff) return;
-  for (const readers::Done& each : state_.done) {
+  for (const readers::InteractionRecord& each : state_.interactions) {
     if (each.kind != readers::Interaction::kView) interacted_.insert(each.item.view());
   }
-  for (const auto* views : {&state_.topics, &state_.replies}) {
-    for (const readers::Viewed& each : *views) {
+  for (const auto* views : {&state_.topic_views, &state_.reply_views}) {
+    for (const readers::ViewedItem& each : *views) {
       const auto [at, added] = viewed_.emplace(each.item.view(), each.at);
       if (!added) at->second = std::max(at->second, each.at);
     }
   }
   counts_.interacted = interacted_.size();
-  if (state_.earlier) {
+  if (state_.archived) {
     const auto again = std::count_if(interacted_.begin(), interacted_.end(), [&](std::string_view each) {
-      return state_.earlier->contains(fingerprint(each));
+      return state_.archived->contains(fingerprint(each));
     });
-    counts_.interacted += state_.earlier->size() - static_cast<std::size_t>(again);
+    counts_.interacted += state_.archived->size() - static_cast<std::size_t>(again);
   }
   if (exclude_ == Exclude::kHard) counts_.viewed = viewed_.size();
 }
@@ -81,7 +81,7 @@ void Selection::exclude_by() {
 Verdict Selection::verdict(std::string_view id) const {
   if (dismissed_.contains(id)) return Verdict::kNotInterested;
   if (interacted_.contains(id)) return Verdict::kInteracted;
-  if (exclude_ != Exclude::kOff && state_.earlier && state_.earlier->contains(fingerprint(id)))
+  if (exclude_ != Exclude::kOff && state_.archived && state_.archived->contains(fingerprint(id)))
     return Verdict::kInteracted;
   return exclude_ == Exclude::kHard && viewed_.contains(id) ? Verdict::kViewed : Verdict::kEligible;
 }
@@ -109,7 +109,7 @@ void Selection::judge(UnixSeconds now) {
   const std::vector<Mark> all = marks();
   std::bitset<4096> marked;  // most candidates are seen here to have none
   for (const Mark& each : all) marked.set(each.item % marked.size());
-  const bool earlier = exclude_ != Exclude::kOff && state_.earlier;
+  const bool earlier = exclude_ != Exclude::kOff && state_.archived;
   for (Choice& each : choices_) {
     const std::uint32_t item = each.ranked->item;
     if (marked.test(item % marked.size())) {
@@ -121,14 +121,14 @@ void Selection::judge(UnixSeconds now) {
       }
     }
     if (earlier && each.verdict < Verdict::kInteracted &&
-        state_.earlier->contains(fingerprint(suggestions_.id(item))))
+        state_.archived->contains(fingerprint(suggestions_.id(item))))
       each.verdict = Verdict::kInteracted;
   }
 }
 
 void Selection::lower_the_like_of_dismissed() {
   std::unordered_set<std::string_view> authors, tags;
-  for (const readers::Viewed& each : state_.dismissed) {
+  for (const readers::ViewedItem& each : state_.dismissals) {
     const auto index = suggestions_.find(each.item.view());
     if (!index) continue;
     const Facts facts = suggestions_.facts(*index);

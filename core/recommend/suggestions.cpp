@@ -61,7 +61,7 @@ std::vector<std::optional<Because>> Suggestions::because(std::span<const std::ui
 }
 
 double Suggestions::weight(const ProfileEvent& event) const {
-  return readers::interaction_weight(weights_, event.kind) * readers::recency(event.at, now_, half_life_);
+  return readers::interaction_weight(weights_, event.kind) * readers::recency_weight(event.at, now_, half_life_);
 }
 
 template <class Each>

@@ -59,7 +59,7 @@ Result<UnixSeconds> event_time(const redis::Reply& fields) {
 
 Result<Entry> parse_interaction(const redis::Reply& fields, const ReaderId& reader, const ItemId& item) {
   const std::string_view letter = field_value(fields, "kind");
-  const auto kind = letter.size() == 1 ? readers::interaction_of_letter(letter[0]) : std::nullopt;
+  const auto kind = letter.size() == 1 ? readers::interaction_from_letter(letter[0]) : std::nullopt;
   if (!kind) return fail(ErrorCode::kInvalid, "bad_kind", "kind");
   FRESHET_TRY(at, event_time(fields));
   return ReaderChange(readers::ReaderEvent{reader, item, *kind, *at, {}});

@@ -16,7 +16,7 @@ bool has(const std::vector<Erasure>& some, const Erasure& one) {
 
 }  // namespace
 
-Eraser::Eraser(const Settings& settings, redis::Endpoint endpoint, readers::ReaderHashes hashes,
+Eraser::Eraser(const Settings& settings, redis::Endpoint endpoint, readers::ReaderPseudonyms hashes,
                milliseconds settle)
     : redis_(std::move(endpoint), kRedisTimeout, redis::kAllScripts),
       keys_(settings.redis),
@@ -98,8 +98,8 @@ Result<std::vector<Erasure>> Eraser::run(database::Database& database, Streams& 
 
 // One walk for all of them. False: it was stopped.
 Result<bool> Eraser::erase_keys(const std::vector<Erasure>& erasures, const std::atomic<bool>& stop) {
-  readers::Names names;
-  for (const Erasure& each : erasures) readers::add_names(names, each.reader, hashes_);
+  readers::ReaderNames names;
+  for (const Erasure& each : erasures) readers::add_reader_names(names, each.reader, hashes_);
   redis::Pipeline size;
   size.add("DBSIZE");
   FRESHET_TRY(counted, redis_.call_all(size));
@@ -112,10 +112,10 @@ Result<bool> Eraser::erase_keys(const std::vector<Erasure>& erasures, const std:
     for (const Erasure& each : erasures)
       append_state(progress, each, "running", looked_at, std::max(expected, looked_at));
     if (auto told = redis_.call_all(progress); !told) return tl::unexpected(told.error());
-    FRESHET_TRY(page, redis::run_sync(readers::scan_personal(redis_, keys_, names, cursor)));
-    if (auto ok = redis::run_sync(readers::erase_personal(redis_, names, *page)); !ok)
+    FRESHET_TRY(page, redis::run_sync(readers::scan_personal_keys(redis_, keys_, names, cursor)));
+    if (auto ok = redis::run_sync(readers::erase_personal_keys(redis_, names, *page)); !ok)
       return tl::unexpected(ok.error());
-    looked_at += page->looked_at;
+    looked_at += page->scanned;
     cursor = page->cursor;
   } while (cursor != "0");
   total_ = looked_at;
@@ -123,10 +123,10 @@ Result<bool> Eraser::erase_keys(const std::vector<Erasure>& erasures, const std:
 }
 
 Result<void> Eraser::raise_epochs(const std::vector<Erasure>& erasures) {
-  if (!hashes_.epoch) return {};
+  if (!hashes_.erasure) return {};
   redis::Pipeline command;
   for (const Erasure& each : erasures) {
-    const std::string key = keys_.seen_epoch(hashes_.epoch(each.reader));
+    const std::string key = keys_.seen_epoch(hashes_.erasure(each.reader));
     command.add("INCR", key).add("EXPIRE", key, redis::kSeenEpochTtl.count());
   }
   FRESHET_TRY(replies, redis_.call_all(command));

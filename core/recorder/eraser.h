@@ -39,7 +39,7 @@ inline constexpr seconds kSpoolPatience{600};
 class Eraser {
  public:
   using Clock = std::chrono::steady_clock;
-  Eraser(const Settings& settings, redis::Endpoint endpoint, readers::ReaderHashes hashes,
+  Eraser(const Settings& settings, redis::Endpoint endpoint, readers::ReaderPseudonyms hashes,
          milliseconds settle);
 
   // Takes jobs; one that waits already is known by its entry.
@@ -78,7 +78,7 @@ class Eraser {
 
   redis::BlockingRedis redis_;
   const redis::Keys keys_;
-  const readers::ReaderHashes hashes_;
+  const readers::ReaderPseudonyms hashes_;
   const std::filesystem::path spool_;
   const seconds job_ttl_;
   const milliseconds settle_;

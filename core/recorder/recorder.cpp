@@ -67,7 +67,7 @@ void wait_until(Clock::time_point until, const std::atomic<bool>& stop) {
 }  // namespace
 
 struct Recorder::State {
-  State(const Settings& s, const redis::Endpoint& endpoint, RecorderReport& r, readers::ReaderHashes hashes,
+  State(const Settings& s, const redis::Endpoint& endpoint, RecorderReport& r, readers::ReaderPseudonyms hashes,
         milliseconds settle, milliseconds ttl)
       : settings(s),
         report(r),
@@ -114,7 +114,7 @@ struct Recorder::State {
 };
 
 Recorder::Recorder(const Settings& settings, const redis::Endpoint& endpoint, RecorderReport& report,
-                   readers::ReaderHashes hashes, milliseconds settle, milliseconds lease)
+                   readers::ReaderPseudonyms hashes, milliseconds settle, milliseconds lease)
     : state_(std::make_unique<State>(settings, endpoint, report, std::move(hashes), settle, lease)) {}
 Recorder::~Recorder() = default;
 

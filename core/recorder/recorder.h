@@ -33,7 +33,7 @@ class Recorder {
   // `report` must outlive this. `settle`: how long an erasure waits for what is under way. `lease`:
   // for how long we record when nothing is heard of us.
   Recorder(const Settings& settings, const redis::Endpoint& endpoint, RecorderReport& report,
-           readers::ReaderHashes hashes = {}, milliseconds settle = kSettle, milliseconds lease = kLease);
+           readers::ReaderPseudonyms hashes = {}, milliseconds settle = kSettle, milliseconds lease = kLease);
   ~Recorder();
 
   // Until `stop` is true, within a second of it (plus the commit in hand). Whatever fails — Redis,

@@ -141,7 +141,7 @@ Result<RestoredReaders> restore_readers(redis::BlockingRedis& redis, database::D
   if (!read) return tl::unexpected(read.error());
 
   ReaderRestorer unwanted(send, settings.feedback.max_items, {}, settings.feedback.ttl, now);
-  read = database.readers().for_each_dismissal([&](const readers::DismissedAt& each) {
+  read = database.readers().for_each_dismissal([&](const readers::DismissalRecord& each) {
     const std::string_view reader = each.dismissal.reader.view();
     return unwanted.add({keys.not_interested(reader), keys.not_interested_reasons(reader)},
                         {each.at, each.dismissal.item.str(), each.dismissal.reason});

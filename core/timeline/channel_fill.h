@@ -22,28 +22,28 @@
 
 namespace freshet::timeline {
 
-class ChannelFill {
+class RecommendationPusher {
  public:
   using WallClock = std::function<UnixSeconds()>;
   // All must outlive this.
-  ChannelFill(recommend::Recommendations& recommendations, feed::FeedStore& seen, WaterfallStore& timelines,
+  RecommendationPusher(recommend::Recommendations& recommendations, feed::FeedStore& feed_store, TimelineStore& timelines,
               WallClock clock = wall_now);
 
   // The best that the reader has neither seen, done, viewed nor dismissed, best first; writes
   // nothing. 3 RTT at most when titles are known. Errors of both: Redis' own.
-  Task<Result<std::vector<ItemId>>> choose(const ReaderId& reader, std::size_t limit);
+  Task<Result<std::vector<ItemId>>> select(const ReaderId& reader, std::size_t limit);
   // Chooses and pushes; while all that was chosen stands in the timeline already (older than the
   // filter remembers, or from a crash), again. 1 RTT more than choose() and one for the note, each
   // time.
-  Task<Result<Pushed>> fill(const std::string& channel, const ReaderId& reader, std::size_t limit);
+  Task<Result<PushResult>> push(const std::string& channel, const ReaderId& reader, std::size_t limit);
 
  private:
-  Task<Result<std::unordered_set<std::string>>> shown(const ReaderId& reader,
+  Task<Result<std::unordered_set<std::string>>> seen_or_delivered(const ReaderId& reader,
                                                       const recommend::Selection& selection);
 
   recommend::Recommendations& recommendations_;
-  feed::FeedStore& seen_;
-  WaterfallStore& timelines_;
+  feed::FeedStore& feed_store_;
+  TimelineStore& timelines_;
   const WallClock clock_;
 };
 

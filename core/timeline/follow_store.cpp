@@ -18,16 +18,16 @@ Error too_many_follows() {
   return {ErrorCode::kConflict, "too_many_follows", "author", "the reader follows as many authors as may be"};
 }
 
-constexpr int kMostAttempts = 4;  // to follow; each is begun when the reader was let go of meanwhile
-constexpr std::size_t kItemsACommand = 1000;
-constexpr std::size_t kReadersAScript = 50;  // some 300 µs of Redis for one item; beyond it little is saved
+constexpr int kMaxFollowAttempts = 4;  // to follow; each is begun when the reader was let go of meanwhile
+constexpr std::size_t kItemsPerCommand = 1000;
+constexpr std::size_t kReadersPerScript = 50;  // some 300 µs of Redis for one item; beyond it little is saved
 
 }  // namespace
 
-void append_push(Pipeline& out, const std::string& key, std::optional<std::int64_t> most,
+void append_push(Pipeline& out, const std::string& key, std::optional<std::int64_t> max_ids,
                  const std::vector<std::string_view>& ids) {
   out.script(scripts::kFollowPush).key(key);
-  most ? out.arg(*most) : out.arg("");
+  max_ids ? out.arg(*max_ids) : out.arg("");
   for (const std::string_view each : ids) out.arg(each);
 }
 
@@ -36,38 +36,38 @@ void append_timeline_pushes(Pipeline& out, const redis::Keys& keys, const Timeli
                             const std::vector<std::string_view>& items, std::string_view job) {
   std::map<unsigned, std::vector<std::string_view>> calls;
   for (const std::string& each : timelines) calls[keys.slot_or_zero(each)].push_back(each);
-  for (const auto& [call, of_it] : calls) {
-    for (std::size_t begin = 0; begin < of_it.size(); begin += kReadersAScript) {
+  for (const auto& [call, timeline_keys] : calls) {
+    for (std::size_t begin = 0; begin < timeline_keys.size(); begin += kReadersPerScript) {
       out.script(scripts::kTimelinePush);
-      for (std::size_t i = begin; i < std::min(begin + kReadersAScript, of_it.size()); ++i) out.key(of_it[i]);
+      for (std::size_t i = begin; i < std::min(begin + kReadersPerScript, timeline_keys.size()); ++i) out.key(timeline_keys[i]);
       out.arg(settings.ttl.count()).arg(settings.max_items).arg(job);
       for (const std::string_view item : items) out.arg(item);
     }
   }
 }
 
-void append_join(Pipeline& out, const TimelineSettings& settings, const Join& join) {
-  out.script(scripts::kFollowJoin).key(join.timeline).key(join.marks);
+void append_join(Pipeline& out, const TimelineSettings& settings, const TimelineJoin& join) {
+  out.script(scripts::kFollowJoin).key(join.timeline_key).key(join.marks_key);
   out.arg(settings.max_items).arg(settings.ttl.count()).arg(join.authors.size());
-  for (const Join::Author& each : join.authors) out.arg(each.author).arg(each.mark).arg(each.upto);
+  for (const TimelineJoin::Author& each : join.authors) out.arg(each.author).arg(each.mark).arg(each.new_mark);
   for (const std::string& each : join.items) out.arg(each);
 }
 
 RedisFollowStore::RedisFollowStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
                                    std::function<std::string()> new_job_id)
     : redis_(redis),
-      waterfall_(settings.timeline),
-      fanout_(settings.fanout),
+      timeline_settings_(settings.timeline),
+      fanout_settings_(settings.fanout),
       keys_(std::move(keys)),
       stream_max_(keys_.per_partition(settings.recorder.stream_max_len)),
       new_job_id_(std::move(new_job_id)) {}
 
-std::string RedisFollowStore::timeline_of(const ReaderId& reader) const {
-  return keys_.timeline(waterfall_.follow_channel, reader.view());
+std::string RedisFollowStore::timeline_key(const ReaderId& reader) const {
+  return keys_.timeline(timeline_settings_.follow_channel, reader.view());
 }
 
-Result<void> RedisFollowStore::may_tell(const redis::Reply& waiting) const {
-  if (waiting.integer().value_or(0) >= stream_max_) return redis::stream_full();
+Result<void> RedisFollowStore::check_stream_room(const redis::Reply& stream_length) const {
+  if (stream_length.integer().value_or(0) >= stream_max_) return redis::stream_full();
   return {};
 }
 
@@ -76,69 +76,69 @@ Result<void> RedisFollowStore::may_tell(const redis::Reply& waiting) const {
 Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const AuthorId& author) {
   const std::string authors = keys_.followed_authors(reader.view()), readers = keys_.followers(author.view()),
                     stream = keys_.partition_for(reader.view()).stream();
-  Pipeline look, enter, begin;
-  look.add("ZSCORE", authors, author.view()).add("ZSCORE", readers, reader.view());
-  look.add("ZCARD", authors).add("XLEN", stream).add("TIME");
-  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
-    FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
-    const std::string mark((*found)[0].text());
-    if (!mark.empty() && !(*found)[1].is_nil()) break;
-    if (mark.empty() && (*found)[2].integer().value_or(0) >= waterfall_.max_follows)
+  Pipeline reads, registration, backfill;
+  reads.add("ZSCORE", authors, author.view()).add("ZSCORE", readers, reader.view());
+  reads.add("ZCARD", authors).add("XLEN", stream).add("TIME");
+  for (int attempt = 0; attempt < kMaxFollowAttempts; ++attempt) {
+    FRESHET_CO_TRY(read_replies, co_await redis::run_all(redis_, reads));
+    const std::string mark((*read_replies)[0].text());
+    if (!mark.empty() && !(*read_replies)[1].is_nil()) break;
+    if (mark.empty() && (*read_replies)[2].integer().value_or(0) >= timeline_settings_.max_follows)
       co_return tl::unexpected(too_many_follows());
-    if (const auto may = may_tell((*found)[3]); !may) co_return may;
+    if (const auto has_room = check_stream_room((*read_replies)[3]); !has_room) co_return has_room;
 
-    enter.clear();
+    registration.clear();
     // In this order: what is published from now on is pushed; or pulled, or in the outbox already.
-    append_push(enter, readers, std::nullopt, {reader.view()});
-    enter.barrier().add("ZSCORE", keys_.pull_outbox(author.view()), ":").barrier();
-    enter.add("ZREVRANGEBYSCORE", keys_.outbox(author.view()), "+inf", "(0", "LIMIT", 0, waterfall_.backfill);
-    enter.add("XADD", stream, "*", "op", "follow", "reader", reader.view(), "author", author.view(), "at",
-              redis::string_at((*found)[4], 0));
-    FRESHET_CO_TRY(entered, co_await redis::run_all(redis_, enter));
-    const redis::Reply& published = (*entered)[2];  // the newest first
-    Join join{timeline_of(reader), authors, {}, {}};
+    append_push(registration, readers, std::nullopt, {reader.view()});
+    registration.barrier().add("ZSCORE", keys_.pull_outbox(author.view()), ":").barrier();
+    registration.add("ZREVRANGEBYSCORE", keys_.outbox(author.view()), "+inf", "(0", "LIMIT", 0, timeline_settings_.backfill);
+    registration.add("XADD", stream, "*", "op", "follow", "reader", reader.view(), "author", author.view(), "at",
+              redis::string_at((*read_replies)[4], 0));
+    FRESHET_CO_TRY(registered, co_await redis::run_all(redis_, registration));
+    const redis::Reply& published = (*registered)[2];  // the newest first
+    TimelineJoin join{timeline_key(reader), authors, {}, {}};
     join.authors.push_back(
-        {author.str(), mark, mark.empty() ? -redis::to_int((*entered)[1].text()) : redis::to_int(mark)});
+        {author.str(), mark, mark.empty() ? -redis::to_int((*registered)[1].text()) : redis::to_int(mark)});
     for (std::size_t i = published.size(); i > 0; --i)
       join.items.emplace_back(redis::string_at(published, i - 1));
 
-    begin.clear();
-    append_join(begin, waterfall_, join);
-    begin.barrier().add("ZSCORE", readers, reader.view());
-    FRESHET_CO_TRY(begun, co_await redis::run_all(redis_, begin));
+    backfill.clear();
+    append_join(backfill, timeline_settings_, join);
+    backfill.barrier().add("ZSCORE", readers, reader.view());
+    FRESHET_CO_TRY(backfilled, co_await redis::run_all(redis_, backfill));
     // Else the reader was let go of meanwhile, or the mark is another's.
-    if ((*begun)[0].integer().value_or(0) == 1 && !(*begun)[1].is_nil()) break;
+    if ((*backfilled)[0].integer().value_or(0) == 1 && !(*backfilled)[1].is_nil()) break;
   }
   co_return Result<void>();
 }
 
 Task<Result<void>> RedisFollowStore::unfollow(const ReaderId& reader, const AuthorId& author) {
   const std::string stream = keys_.partition_for(reader.view()).stream();
-  Pipeline look, leave, clear;
-  look.add("XLEN", stream);
-  FRESHET_CO_TRY(waiting, co_await redis::run_all(redis_, look));
-  if (const auto may = may_tell(waiting->front()); !may) co_return may;
-  leave.add("XADD", stream, "*", "op", "unfollow", "reader", reader.view(), "author", author.view())
+  Pipeline reads, removals, timeline_removals;
+  reads.add("XLEN", stream);
+  FRESHET_CO_TRY(stream_length, co_await redis::run_all(redis_, reads));
+  if (const auto has_room = check_stream_room(stream_length->front()); !has_room) co_return has_room;
+  removals.add("XADD", stream, "*", "op", "unfollow", "reader", reader.view(), "author", author.view())
       .add("ZREM", keys_.followed_authors(reader.view()), author.view())
       .add("ZREM", keys_.followers(author.view()), reader.view())
       .barrier()  // what is published from now on is not the reader's
       .add("ZRANGEBYSCORE", keys_.outbox(author.view()), "(0", "+inf")
       .add("ZRANGEBYSCORE", keys_.pull_outbox(author.view()), "(0", "+inf");
-  FRESHET_CO_TRY(left, co_await redis::run_all(redis_, leave));
+  FRESHET_CO_TRY(removed, co_await redis::run_all(redis_, removals));
   for (const std::size_t outbox : {std::size_t{3}, std::size_t{4}}) {
-    const redis::Reply& items = (*left)[outbox];
-    for (std::size_t from = 0; from < items.size(); from += kItemsACommand) {
-      const std::size_t end = std::min(from + kItemsACommand, items.size());
-      clear.command(2 + end - from).arg("ZREM").arg(timeline_of(reader));
-      for (std::size_t i = from; i < end; ++i) clear.arg(redis::string_at(items, i));
+    const redis::Reply& items = (*removed)[outbox];
+    for (std::size_t from = 0; from < items.size(); from += kItemsPerCommand) {
+      const std::size_t end = std::min(from + kItemsPerCommand, items.size());
+      timeline_removals.command(2 + end - from).arg("ZREM").arg(timeline_key(reader));
+      for (std::size_t i = from; i < end; ++i) timeline_removals.arg(redis::string_at(items, i));
     }
   }
-  if (clear.empty()) co_return Result<void>();
-  FRESHET_CO_TRY(cleared, co_await redis::run_all(redis_, clear));
+  if (timeline_removals.empty()) co_return Result<void>();
+  FRESHET_CO_TRY(cleared, co_await redis::run_all(redis_, timeline_removals));
   co_return Result<void>();
 }
 
-Task<Result<std::vector<AuthorId>>> RedisFollowStore::authors_of(const ReaderId& reader) {
+Task<Result<std::vector<AuthorId>>> RedisFollowStore::followed_authors(const ReaderId& reader) {
   Pipeline command;
   command.add("ZRANGE", keys_.followed_authors(reader.view()), 0, -1);
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
@@ -154,43 +154,43 @@ Task<Result<std::vector<AuthorId>>> RedisFollowStore::authors_of(const ReaderId&
 
 Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
                                                     const std::vector<ItemId>& items) {
-  Pipeline look, join, tell;
+  Pipeline reads, outbox_writes, notifications;
   const std::string readers = keys_.followers(author.view()),
                     stream = keys_.partition_for(author.view()).stream();
-  const auto count = [&](Pipeline& out) { out.add("ZCOUNT", readers, "(0", "+inf"); };
-  look.add("XLEN", stream);
-  count(look);
-  FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
-  const std::int64_t before = (*found)[1].integer().value_or(0);
-  const bool pulls = before > fanout_.max_push_followers;
-  if (const auto may = may_tell(found->front()); before > 0 && !pulls && !may)
-    co_return tl::unexpected(may.error());
+  const auto append_follower_count = [&](Pipeline& out) { out.add("ZCOUNT", readers, "(0", "+inf"); };
+  reads.add("XLEN", stream);
+  append_follower_count(reads);
+  FRESHET_CO_TRY(read_replies, co_await redis::run_all(redis_, reads));
+  const std::int64_t followers_before = (*read_replies)[1].integer().value_or(0);
+  const bool is_pulled = followers_before > fanout_settings_.max_push_followers;
+  if (const auto has_room = check_stream_room(read_replies->front()); followers_before > 0 && !is_pulled && !has_room)
+    co_return tl::unexpected(has_room.error());
   // In this order: who enters meanwhile finds it in the outbox, or is among those who are looked up
   // behind it. What stands in the one to pull is in the other.
   std::vector<std::string_view> ids;
   ids.reserve(items.size());
   for (const ItemId& each : items) ids.push_back(each.view());
-  append_push(join, keys_.outbox(author.view()), fanout_.outbox_size, ids);
-  join.barrier();
-  if (pulls) append_push(join, keys_.pull_outbox(author.view()), fanout_.outbox_size, ids);
-  count(join);
-  join.add("ZSCORE", readers, ":");
-  FRESHET_CO_TRY(joined, co_await redis::run_all(redis_, join));
-  const std::int64_t followers = pulls ? 0 : (*joined)[1].integer().value_or(0);
-  const std::string_view pulled = pulls ? redis::string_at((*joined)[1], 0) : std::string_view();
+  append_push(outbox_writes, keys_.outbox(author.view()), fanout_settings_.outbox_size, ids);
+  outbox_writes.barrier();
+  if (is_pulled) append_push(outbox_writes, keys_.pull_outbox(author.view()), fanout_settings_.outbox_size, ids);
+  append_follower_count(outbox_writes);
+  outbox_writes.add("ZSCORE", readers, ":");
+  FRESHET_CO_TRY(outbox_replies, co_await redis::run_all(redis_, outbox_writes));
+  const std::int64_t followers = is_pulled ? 0 : (*outbox_replies)[1].integer().value_or(0);
+  const std::string_view pulled_up_to = is_pulled ? redis::string_at((*outbox_replies)[1], 0) : std::string_view();
 
   std::string job = new_job_id_();
-  if (!pulled.empty()) tell.add("ZADD", keys_.pull_authors(), "GT", pulled, author.view());
-  tell.add("HSET", keys_.job(job), "state", followers > 0 ? "queued" : "done", "done", 0, "total", followers,
+  if (!pulled_up_to.empty()) notifications.add("ZADD", keys_.pull_authors(), "GT", pulled_up_to, author.view());
+  notifications.add("HSET", keys_.job(job), "state", followers > 0 ? "queued" : "done", "done", 0, "total", followers,
            "failed", 0);
-  tell.add("EXPIRE", keys_.job(job), redis::kJobTtl.count());
+  notifications.add("EXPIRE", keys_.job(job), redis::kJobTtl.count());
   if (followers > 0) {
-    std::string names;
-    for (const std::string_view each : ids) names.append(names.empty() ? "" : " ").append(each);
-    tell.barrier().add("XADD", stream, "*", "op", "fanout", "author", author.view(), "items", names, "upto",
-                    -redis::to_int(joined->back().text()), "job", job);
+    std::string item_ids;
+    for (const std::string_view each : ids) item_ids.append(item_ids.empty() ? "" : " ").append(each);
+    notifications.barrier().add("XADD", stream, "*", "op", "fanout", "author", author.view(), "items", item_ids, "upto",
+                    -redis::to_int(outbox_replies->back().text()), "job", job);
   }
-  FRESHET_CO_TRY(told, co_await redis::run_all(redis_, tell));
+  FRESHET_CO_TRY(notified, co_await redis::run_all(redis_, notifications));
   co_return job;
 }
 

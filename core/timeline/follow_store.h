@@ -38,39 +38,39 @@ class RedisFollowStore final : public FollowStore {
 
   Task<Result<void>> follow(const ReaderId& reader, const AuthorId& author) override;
   Task<Result<void>> unfollow(const ReaderId& reader, const AuthorId& author) override;
-  Task<Result<std::vector<AuthorId>>> authors_of(const ReaderId& reader) override;
+  Task<Result<std::vector<AuthorId>>> followed_authors(const ReaderId& reader) override;
   Task<Result<std::string>> publish(const AuthorId& author, const std::vector<ItemId>& items) override;
 
  private:
   // Of XLEN of its stream. Errors: "stream_full".
-  Result<void> may_tell(const redis::Reply& waiting) const;
-  std::string timeline_of(const ReaderId& reader) const;
+  Result<void> check_stream_room(const redis::Reply& stream_length) const;
+  std::string timeline_key(const ReaderId& reader) const;
 
   redis::Redis& redis_;
-  const TimelineSettings waterfall_;
-  const FanoutSettings fanout_;
+  const TimelineSettings timeline_settings_;
+  const FanoutSettings fanout_settings_;
   const redis::Keys keys_;
   const std::int64_t stream_max_;  // of one stream
   const std::function<std::string()> new_job_id_;
 };
 
 // Items of authors that join a reader's timeline, and what the reader's marks say then.
-struct Join {
+struct TimelineJoin {
   struct Author {
     std::string author, mark;  // the mark as it was read, "" for none
-    std::int64_t upto;         // what it will be
+    std::int64_t new_mark;         // what it will be
   };
-  std::string timeline, marks;  // keys
+  std::string timeline_key, marks_key;  // keys
   std::vector<Author> authors;
   std::vector<std::string> items;  // the last becomes the newest
 };
 // Appends follow_join.lua.
-void append_join(redis::Pipeline& out, const TimelineSettings& settings, const Join& join);
+void append_join(redis::Pipeline& out, const TimelineSettings& settings, const TimelineJoin& join);
 
 // Appends the script that pushes `ids`, the last as the highest, into one ZSET of
 // core/timeline/parts/timeline.lua, of which the newest `most` stay, or all. Its reply: {the
 // highest score ever given}.
-void append_push(redis::Pipeline& out, const std::string& key, std::optional<std::int64_t> most,
+void append_push(redis::Pipeline& out, const std::string& key, std::optional<std::int64_t> max_ids,
                  const std::vector<std::string_view>& ids);
 
 // Appends the scripts that push `items`, the last as the newest, into `timelines` (keys); those of

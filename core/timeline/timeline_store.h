@@ -45,78 +45,78 @@
 
 namespace freshet::timeline {
 
-struct Join;
+struct TimelineJoin;
 
-inline constexpr seconds kNotedEvery{3600};
-inline constexpr milliseconds kPulledAge{1000};
+inline constexpr seconds kActivityInterval{3600};
+inline constexpr milliseconds kPulledListMaxAge{1000};
 
-class RedisWaterfallStore final : public WaterfallStore {
+class RedisTimelineStore final : public TimelineStore {
  public:
   // All must outlive this. `bulk` carries push() only, and may be `redis`. `pulled_age`: how old
   // the list of pulled authors may be.
-  RedisWaterfallStore(redis::Redis& redis, redis::Redis& bulk, redis::WriteQueue& deferred,
+  RedisTimelineStore(redis::Redis& redis, redis::Redis& bulk, redis::WriteQueue& deferred,
                       items::CardCache& cards, const Settings& settings, redis::Keys keys,
-                      milliseconds pulled_age = kPulledAge);
+                      milliseconds pulled_list_max_age = kPulledListMaxAge);
 
   // 1 RTT. One more when cards are missing, for a hundred items that are not shown, and, in the
   // channel of follows, when the list of pulled authors is old; two when they have published
   // something.
-  Task<Result<WaterfallPage>> read(const PageQuery& query) override;
-  Task<Result<std::vector<bool>>> pushable(const std::vector<ItemId>& items) override;
+  Task<Result<TimelinePage>> read(const PageQuery& query) override;
+  Task<Result<std::vector<bool>>> check_pushable(const std::vector<ItemId>& items) override;
   // A timeline that cannot be written is passed over; its error is the answer when all others were
   // served. Items that come again count as duplicates. Of more than waterfall.max_items different
   // ones the last are pushed, and the others count as nothing.
-  Task<Result<Pushed>> push(const Push& push) override;
-  Task<Result<std::optional<std::string>>> reply_to(const std::string& channel,
+  Task<Result<PushResult>> push(const PushRequest& push) override;
+  Task<Result<std::optional<std::string>>> load_reply(const std::string& channel,
                                                     const EventId& event) override;
-  Task<Result<void>> remember_reply(const std::string& channel, const EventId& event,
+  Task<Result<void>> store_reply(const std::string& channel, const EventId& event,
                                     const std::string& reply) override;
   // False when it was not there.
   Task<Result<bool>> remove(const std::string& channel, const ReaderId& reader, const ItemId& item) override;
 
  private:
   // Some of a timeline beyond a cursor, and what its marks say right after.
-  struct Look {
+  struct RangeRead {
     std::vector<std::pair<ItemId, std::int64_t>> items;  // nearest first, without the cursor's own
-    bool all = false;                                    // there are no others
+    bool complete = false;                                    // there are no others
     bool existed = false;                                // the timeline was there
-    std::int64_t cut_off = 0;                            // the highest score that was
-    std::int64_t beyond = 0;   // kDown: newer than where the look began; kUp: not older than the cursor
-    bool own = false;          // kUp: the cursor's own item is there
-    std::int64_t highest = 0;  // the highest score ever given
-    std::int64_t noted = 0;    // when it was noted that the timeline is read; 0: not yet
+    std::int64_t cut_off_score = 0;                            // the highest score that was
+    std::int64_t beyond_count = 0;   // kDown: newer than where the look began; kUp: not older than the cursor
+    bool has_cursor_item = false;          // kUp: the cursor's own item is there
+    std::int64_t highest_score = 0;  // the highest score ever given
+    std::int64_t activity_at = 0;    // when it was noted that the timeline is read; 0: not yet
     std::vector<feed::Interest> interests;  // of the first look outside the channel of follows
   };
-  struct Scan;                // what became of looks, as far as they were needed
-  using Begin = std::string;  // "+inf", "(score" or "score"
+  struct PageScan;                // what became of looks, as far as they were needed
+  using RangeStart = std::string;  // "+inf", "(score" or "score"
   struct PulledAuthors {
     std::vector<std::pair<std::string, std::int64_t>> authors;  // and the highest score they published
-    std::chrono::steady_clock::time_point read;
+    std::chrono::steady_clock::time_point read_at;
   };
 
-  void append_look(redis::Pipeline& out, const PageQuery& query, const Begin& from, std::size_t count) const;
+  void append_range_read(redis::Pipeline& out, const PageQuery& query, const RangeStart& from, std::size_t count) const;
   // Of the replies from `at` on.
-  static Result<Look> look_of(const PageQuery& query, const redis::Replies& replies, std::size_t at,
+  static Result<RangeRead> parse_range_read(const PageQuery& query, const redis::Replies& replies, std::size_t first_reply,
                               std::size_t count);
   // `first`: also at what the reader is interested in.
-  Task<Result<Look>> look(const PageQuery& query, const Begin& from, std::size_t count, bool first);
+  Task<Result<RangeRead>> read_range(const PageQuery& query, const RangeStart& from, std::size_t count, bool first);
   // The first look, after what pulled authors published has joined.
-  Task<Result<Look>> look_joined(const PageQuery& query, const Begin& from, std::size_t count);
-  Task<Result<std::shared_ptr<const PulledAuthors>>> pulled();
-  Task<Result<void>> read_outboxes(Join& join);
-  static WaterfallPage page_of(const PageQuery& query, Scan scan);
-  void note(const PageQuery& query, const Look& first);
+  Task<Result<RangeRead>> read_with_pulled(const PageQuery& query, const RangeStart& from, std::size_t count);
+  Task<Result<std::shared_ptr<const PulledAuthors>>> pull_authors();
+  Task<Result<void>> read_outboxes(TimelineJoin& join);
+  static TimelinePage build_page(const PageQuery& query, PageScan scan);
+  void record_activity(const PageQuery& query, const RangeRead& first);
 
   redis::Redis& redis_;
   redis::Redis& bulk_;
   redis::WriteQueue& deferred_;
   items::CardCache& cards_;
-  const TimelineSettings settings_;
-  const InteractionSettings interactions_;
+  const TimelineSettings timeline_settings_;
+  const InteractionSettings interaction_settings_;
   const bool known_only_;
   const redis::Keys keys_;
-  const milliseconds pulled_age_;
-  std::shared_ptr<const PulledAuthors> pulled_;  // null: never read
+  const milliseconds pulled_list_max_age_;
+  std::shared_ptr<const PulledAuthors> pulled_authors_;  // null: never read
 };
 
 }  // namespace freshet::timeline

@@ -77,7 +77,7 @@ void count_events(const TrainingData& data, const std::vector<std::uint32_t>& pl
     if (event.item >= place.size() || place[event.item] == kNone) continue;
     const std::uint32_t item = place[event.item];
     table.counts[item] += 1;
-    decayed[item] += readers::recency(event.at, data.now, kHalfLife);
+    decayed[item] += readers::recency_weight(event.at, data.now, kHalfLife);
     first[item] = std::min(first[item], event.at);
   }
   for (std::size_t i = 0; i < table.items.size(); ++i) {

@@ -87,7 +87,7 @@ Result<void> read_events(database::SqliteConnection& db, const TrainSettings& se
       if (!std::exchange(first, false)) ++event.reader;
     }
     const auto item = items.find(row.text(1));
-    const auto kind = row.text(2).size() == 1 ? readers::interaction_of_letter(row.text(2)[0]) : std::nullopt;
+    const auto kind = row.text(2).size() == 1 ? readers::interaction_from_letter(row.text(2)[0]) : std::nullopt;
     if (item == items.end() || !kind) return;
     event.item = item->second;
     event.kind = *kind;

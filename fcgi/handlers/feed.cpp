@@ -139,7 +139,7 @@ Task<Result<Response>> post_feed(Call& call) {
                    "a feed belongs to a reader who is known");
   parsed->request.reader = who->reader;
   parsed->request.cost = call.metered();
-  parsed->request.keeps = !call.writes_later();
+  parsed->request.allow_writes = !call.writes_later();
   FRESHET_CO_TRY(name, request_name(*parsed, services.pages));
   call.request.if_late = [&call, &asked = *parsed] { return late(call, asked); };
 
@@ -147,7 +147,7 @@ Task<Result<Response>> post_feed(Call& call) {
     FRESHET_CO_TRY(fresh, co_await services.feed.peek(parsed->request));
     co_return render(*fresh);
   }
-  parsed->request.request = std::move(*name);
+  parsed->request.idempotency_key = std::move(*name);
   FRESHET_CO_TRY(page, co_await services.feed.page(parsed->request));
   page->degraded = services.or_lost(page->degraded);
   services.count_feed_page(page->degraded.has_value());

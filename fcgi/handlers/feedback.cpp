@@ -31,7 +31,7 @@ Result<Undo> parse_undo(Call& call, json::Document& document) {
   return Undo{std::move(*reader), std::move(*item)};
 }
 
-Response render(Services& services, const readers::Recorded& recorded) {
+Response render(Services& services, const readers::RecordResult& recorded) {
   return recorded.queued ? queued_reply(services) : private_json("{\"ok\":true}");
 }
 

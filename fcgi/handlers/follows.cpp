@@ -52,7 +52,7 @@ Task<Result<Response>> get_follows(Call& call) {
   const auto name = reader_parameter(call.target, "follower");
   FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, name));
   FRESHET_CO_TRY(reader, require_reader(call, *claimed, name));
-  const auto authors = co_await call.services.follows.authors_of(*reader);
+  const auto authors = co_await call.services.follows.followed_authors(*reader);
   if (authors) co_return private_json(render(&*authors));
   if (!is_unavailable(authors.error())) co_return tl::unexpected(authors.error());
   Response response = private_json(render(nullptr));

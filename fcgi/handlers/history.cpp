@@ -28,12 +28,12 @@ Result<Which> which_history(const Call& call) {
 }
 
 // `views`: null when the store is away.
-std::string render(const std::vector<readers::Viewed>* views) {
+std::string render(const std::vector<readers::ViewedItem>* views) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("items").begin_array();
   if (views) {
-    for (const readers::Viewed& each : *views) writer.string(each.item.view());
+    for (const readers::ViewedItem& each : *views) writer.string(each.item.view());
   }
   writer.end_array();
   if (!views) writer.key("degraded").boolean(true);

@@ -117,8 +117,8 @@ void view_for_history(Call& call, const ReaderId& reader, const ItemId& item, co
   Services& services = call.services;
   if (!services.settings.history.from_track || reader.empty()) return;
   const readers::View view{reader, item, readers::ViewKind::kTopic, event};
-  if (!later) return services.readers.viewed_behind(view);
-  if (auto kept = services.readers.viewed_later(view); !kept) services.count(Refusal::kSpoolFull);
+  if (!later) return services.readers.record_view_async(view);
+  if (auto kept = services.readers.spool_history_view(view); !kept) services.count(Refusal::kSpoolFull);
 }
 
 // How long nginx keeps a list, whatever clients may do: a hidden item must be gone within two

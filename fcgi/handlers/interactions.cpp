@@ -57,7 +57,7 @@ Numbered next_chunk(Lines& lines, UnixSeconds now, std::vector<RejectedLine>& re
   return out;
 }
 
-void add(Batch& batch, const Numbered& chunk, const std::vector<Result<readers::Recorded>>& answers) {
+void add(Batch& batch, const Numbered& chunk, const std::vector<Result<readers::RecordResult>>& answers) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (answers[i]) {
       ++batch.accepted;

@@ -37,7 +37,7 @@ Result<readers::ReaderEvent> parse_interaction(json::Value body, UnixSeconds now
   FRESHET_TRY(reader, json::required_id<ReaderId>(body, "userId"));
   FRESHET_TRY(item, json::required_id<ItemId>(body, "topicId"));
   const auto name = word_member(body, "kind");
-  const auto kind = readers::interaction_named(name.value_or(""));
+  const auto kind = readers::parse_interaction(name.value_or(""));
   if (!kind || *kind == readers::Interaction::kView)
     return bad_kind("one of post, reply, like, favorite, share", !name);
   FRESHET_TRY(at, json::optional_time(body, "at"));

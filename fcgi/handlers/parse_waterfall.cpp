@@ -17,8 +17,8 @@ constexpr std::size_t kMaxCustomers = 10'000;
 constexpr json::Limits kPushLimits{16, 65'536};
 
 constexpr std::array kDirections{Word<timeline::Direction>{"first", timeline::Direction::kFirst},
-                                 Word<timeline::Direction>{"down", timeline::Direction::kDown},
-                                 Word<timeline::Direction>{"up", timeline::Direction::kUp}};
+                                 Word<timeline::Direction>{"down", timeline::Direction::kNewer},
+                                 Word<timeline::Direction>{"up", timeline::Direction::kOlder}};
 
 bool is_absent(json::Value value) { return value.is_missing() || value.type() == json::Type::kNull; }
 

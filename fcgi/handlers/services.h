@@ -40,9 +40,9 @@ struct Services {
   readers::ReaderStore& readers;
   readers::ReaderStore& bulk_readers;  // the same over the bulk connection
   recommend::Recommendations& recommendations;
-  timeline::WaterfallStore& waterfall;
+  timeline::TimelineStore& waterfall;
   timeline::FollowStore& follows;
-  readers::Users& users;
+  readers::PersonalData& users;
   http::PageTokens& pages;
   http::Identity& identity;
   http::BotMatcher& bots;

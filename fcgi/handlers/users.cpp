@@ -7,10 +7,10 @@ namespace freshet::handlers {
 
 namespace {
 
-void write_key(json::Writer& writer, const readers::StoredKey& key) {
+void write_key(json::Writer& writer, const readers::ExportedKey& key) {
   writer.begin_object()
       .key("what")
-      .string(key.what)
+      .string(key.description)
       .key("key")
       .string(key.name)
       .key("type")
@@ -39,7 +39,7 @@ void write_rows(json::Writer& writer, const readers::Export& all) {
     writer.key("at").integer(each.at.time_since_epoch().count()).end_object();
   }
   writer.end_array().key("not_interested").begin_array();
-  for (const readers::DismissedAt& each : all.dismissals) {
+  for (const readers::DismissalRecord& each : all.dismissals) {
     writer.begin_object().key("topicId").string(each.dismissal.item.view());
     writer.key("at").integer(each.at.time_since_epoch().count());
     if (!each.dismissal.reason.empty()) writer.key("reason").string(each.dismissal.reason);
@@ -51,7 +51,7 @@ void write_rows(json::Writer& writer, const readers::Export& all) {
     writer.key("at").integer(each.at.time_since_epoch().count()).end_object();
   }
   writer.end_array();
-  if (all.next) writer.key("next").integer(*all.next);
+  if (all.next_interaction) writer.key("next").integer(*all.next_interaction);
   writer.end_object();
 }
 
@@ -59,14 +59,14 @@ std::string render(const ReaderId& reader, const readers::Export& all) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("userId").string(reader.view()).key("redis").begin_array();
-  for (const readers::StoredKey& key : all.keys) write_key(writer, key);
+  for (const readers::ExportedKey& key : all.keys) write_key(writer, key);
   writer.end_array();
-  if (all.more_keys) writer.key("more_keys").boolean(true);
+  if (all.has_more_keys) writer.key("more_keys").boolean(true);
   writer.key("database");
-  if (all.no_database.empty()) {
+  if (all.rows_missing_reason.empty()) {
     write_rows(writer, all);
   } else {
-    writer.null().key("no_database").string(all.no_database);
+    writer.null().key("no_database").string(all.rows_missing_reason);
   }
   writer.end_object();
   return out;
@@ -77,13 +77,13 @@ std::string render(const ReaderId& reader, const readers::Export& all) {
 Task<Result<Response>> get_user(Call& call) {
   FRESHET_CO_TRY(reader, ReaderId::parse(call.match.parameters[0], "id"));
   FRESHET_CO_TRY(from, http::integer_parameter(call.target, "from", 0, 0, 1'000'000'000));
-  FRESHET_CO_TRY(all, co_await call.services.users.gather(*reader, *from));
+  FRESHET_CO_TRY(all, co_await call.services.users.collect(*reader, *from));
   co_return private_json(render(*reader, *all));
 }
 
 Task<Result<Response>> delete_user(Call& call) {
   FRESHET_CO_TRY(reader, ReaderId::parse(call.match.parameters[0], "id"));
-  FRESHET_CO_TRY(job, co_await call.services.users.forget(*reader));
+  FRESHET_CO_TRY(job, co_await call.services.users.request_erasure(*reader));
   std::string out;
   json::Writer(out).begin_object().key("job").string(*job).end_object();
   co_return private_json(std::move(out), 202);
@@ -96,9 +96,9 @@ Task<Result<Response>> get_job(Call& call) {
   json::Writer writer(out);
   writer.begin_object().key("state").string(job->state).key("done").integer(job->done);
   writer.key("total").integer(job->total).key("failed").integer(job->failed);
-  if (!job->hosts.empty()) {
+  if (!job->pending_hosts.empty()) {
     writer.key("hosts").begin_array();
-    for (const std::string& each : job->hosts) writer.string(each);
+    for (const std::string& each : job->pending_hosts) writer.string(each);
     writer.end_array();
   }
   writer.end_object();

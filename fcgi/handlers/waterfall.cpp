@@ -16,19 +16,19 @@ namespace freshet::handlers {
 namespace {
 
 Response render(const timeline::ServedPage& served) {
-  const timeline::WaterfallPage& page = served.page;
+  const timeline::TimelinePage& page = served.page;
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("items").begin_array();
-  for (const timeline::Placed& each : page.items) {
+  for (const timeline::TimelineEntry& each : page.items) {
     writer.begin_object();
     items::write_card(writer, each.item, *each.card);
     writer.key("score").integer(each.score);
     write_reason(writer, each.reason);
     writer.end_object();
   }
-  writer.end_array().key("drop").integer(page.drop).key("up").integer(page.up);
-  writer.key("has_more").boolean(page.has_more).key("newer").integer(page.newer);
+  writer.end_array().key("drop").integer(page.newest_score).key("up").integer(page.oldest_score);
+  writer.key("has_more").boolean(page.has_more).key("newer").integer(page.newer_count);
   if (page.trimmed) writer.key("trimmed").boolean(true);
   if (served.degraded) writer.key("degraded").boolean(true);
   writer.end_object();
@@ -45,7 +45,7 @@ void write_refused(json::Writer& writer, const std::vector<timeline::RefusedItem
   writer.end_array();
 }
 
-Response render(const timeline::PushOutcome& outcome) {
+Response render(const timeline::PushReport& outcome) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("pushed").integer(outcome.counts.pushed);
@@ -55,8 +55,8 @@ Response render(const timeline::PushOutcome& outcome) {
   return private_json(std::move(out));
 }
 
-Response render(timeline::Published&& published) {
-  if (published.job.empty()) return render(timeline::PushOutcome{{}, std::move(published.refused)});
+Response render(timeline::PublishResult&& published) {
+  if (published.job.empty()) return render(timeline::PushReport{{}, std::move(published.refused)});
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("job").string(published.job);
@@ -86,7 +86,7 @@ Task<Result<Response>> publish(Call& call, const PushBody& body) {
 Task<Result<Response>> push(Call& call, PushBody& body) {
   using Clock = std::chrono::steady_clock;
   Services& services = call.services;
-  const timeline::Push push{call.match.parameters[0], std::move(body.items), std::move(body.readers)};
+  const timeline::PushRequest push{call.match.parameters[0], std::move(body.items), std::move(body.readers)};
   const auto deadline = Clock::now() + services.settings.gateway.bulk_budget;
   const std::function<bool()> time_left = [deadline] { return Clock::now() < deadline; };
   FRESHET_CO_TRY(outcome, co_await timeline::push_items(services.waterfall, services.items, push, time_left));
@@ -110,11 +110,11 @@ Task<Result<Response>> get_waterfall(Call& call) {
   FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, name));
   FRESHET_CO_TRY(reader, require_reader(call, *claimed, name));
   query->reader = std::move(*reader);
-  query->keeps = !call.writes_later();
-  call.request.if_late = [&asked = *query] { return render(timeline::page_without_redis(asked)); };
+  query->allow_writes = !call.writes_later();
+  call.request.if_late = [&asked = *query] { return render(timeline::degraded_page(asked)); };
   const bool follows = channel == call.services.settings.timeline.follow_channel;
   FRESHET_CO_TRY(served, co_await timeline::read_page(call.services.waterfall, *query, follows));
-  const bool lacks = follows && !query->keeps;  // what authors published who are pulled
+  const bool lacks = follows && !query->allow_writes;  // what authors published who are pulled
   served->degraded |= lacks || call.services.redis_lost();
   co_return render(*served);
 }
@@ -126,7 +126,7 @@ Task<Result<Response>> post_waterfall(Call& call) {
   FRESHET_CO_TRY(body, parse_push(call.request.body));
   const EventId event = body->event;
   if (!event.empty()) {
-    FRESHET_CO_TRY(said, co_await services.waterfall.reply_to(channel, event));
+    FRESHET_CO_TRY(said, co_await services.waterfall.load_reply(channel, event));
     if (*said) co_return again(**said);
   }
   auto answering = body->author.empty() ? push(call, *body) : publish(call, *body);
@@ -134,7 +134,7 @@ Task<Result<Response>> post_waterfall(Call& call) {
   if (!answered || event.empty()) co_return answered;
   // A worker that dies before this has pushed, and the same push again finds the items in their
   // places.
-  FRESHET_CO_TRY(kept, co_await services.waterfall.remember_reply(channel, event, remembered(*answered)));
+  FRESHET_CO_TRY(kept, co_await services.waterfall.store_reply(channel, event, remembered(*answered)));
   co_return answered;
 }
 

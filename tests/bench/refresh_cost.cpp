@@ -68,7 +68,7 @@ class Feeds final : public Answers {
     std::mt19937 random(3);
     for (int day = 0; day < feed::kSeenDays; ++day) {
       std::string& shard = shards_.emplace_back();
-      while (shard.size() < feed::kPrintBytes * feed::kShardImpressions) shard += static_cast<char>(random());
+      while (shard.size() < feed::kFingerprintBytes * feed::kImpressionsPerShard) shard += static_cast<char>(random());
     }
   }
   bool with_interests = false;
@@ -130,7 +130,7 @@ class Feeds final : public Answers {
 class Inline final : public feed::Recall {
  public:
   explicit Inline(const Settings& settings) : recall_(settings) {}
-  Task<Result<feed::Recalled>> search(feed::RecallQuery query) override { co_return recall_.search(query); }
+  Task<Result<feed::RecallResult>> search(feed::RecallQuery query) override { co_return recall_.search(query); }
 
  private:
   feed::BlockingRecall recall_;

@@ -102,7 +102,7 @@ void use_filter(Contender& contender, const Settings& settings, UnixSeconds now)
     Pipeline command;
     std::shared_ptr<const feed::SeenView> view;
     if (filter->append_read(command, who, now) > 0) {
-      auto read = filter->view(contender.run(command), 0, who, now);
+      auto read = filter->parse_view(contender.run(command), 0, who, now);
       if (!read) give_up(read.error().detail);
       view = *read;
     }

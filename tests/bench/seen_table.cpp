@@ -16,7 +16,7 @@ constexpr int kProbes = 40'000;  // unseen items asked of each
 std::string shown(const ReaderId& reader, std::int64_t count, std::uint64_t& next_item) {
   std::vector<ItemId> items;
   for (; count > 0; --count) items.push_back(ItemId::trusted("item-" + std::to_string(next_item++)));
-  return feed::seen_bytes(feed::reader_hash(reader), items);
+  return feed::encode_fingerprints(feed::reader_hash(reader), items);
 }
 
 struct Row {
@@ -27,7 +27,7 @@ struct Row {
 // impressions.
 Row measure(std::int64_t own, double load) {
   std::mt19937_64 random(2026);
-  std::poisson_distribution<int> readers(load * feed::kShardImpressions / bench::kMeanImpressions);
+  std::poisson_distribution<int> readers(load * feed::kImpressionsPerShard / bench::kMeanImpressions);
   std::vector<ItemId> probes;
   for (int probe = 0; probe < kProbes; ++probe)
     probes.push_back(ItemId::trusted("unseen-" + std::to_string(probe)));
@@ -35,20 +35,20 @@ Row measure(std::int64_t own, double load) {
   std::uint64_t next_item = 0;
   for (int shard = 0; shard < kShards; ++shard) {
     const ReaderId reader = ReaderId::trusted("reader-" + std::to_string(shard));
-    feed::SeenPrints prints;
+    feed::FingerprintSet prints;
     double unseen = 1;
     for (int day = 0; day < feed::kSeenDays; ++day) {
       std::string bytes = shown(reader, own, next_item);
       for (int other = readers(random); other > 0; --other)
         bytes += shown(ReaderId::trusted("other-" + std::to_string(other)), bench::impressions_of_one(random),
                        next_item);
-      const auto impressions = static_cast<std::int64_t>(bytes.size() / feed::kPrintBytes);
+      const auto impressions = static_cast<std::int64_t>(bytes.size() / feed::kFingerprintBytes);
       row.impressions += static_cast<double>(impressions) / (kShards * feed::kSeenDays);
-      unseen *= 1 - feed::shard_rate(impressions);
-      prints.add(bytes);
+      unseen *= 1 - feed::shard_false_positive_rate(impressions);
+      prints.add_shard(bytes);
     }
     row.formula += (1 - unseen) / kShards;
-    const auto found = prints.contain(feed::reader_hash(reader), probes);
+    const auto found = prints.contains(feed::reader_hash(reader), probes);
     row.measured += static_cast<double>(std::count(found.begin(), found.end(), true)) / kProbes / kShards;
   }
   return row;

@@ -16,8 +16,8 @@ constexpr int kItems = 600;
 // The index: all items, newest first.
 class Index final : public feed::Recall {
  public:
-  Task<Result<feed::Recalled>> search(feed::RecallQuery query) override {
-    feed::Recalled out;
+  Task<Result<feed::RecallResult>> search(feed::RecallQuery query) override {
+    feed::RecallResult out;
     for (int i = 0; i < std::min(static_cast<int>(query.size), kItems); ++i)
       out.candidates.push_back({ItemId::trusted("item-" + std::to_string(i)), 1, UnixSeconds{seconds{1}}});
     co_return out;

@@ -13,7 +13,7 @@ using test::Cost;
 namespace {
 
 class NoIndex final : public feed::Recall {
-  Task<Result<feed::Recalled>> search(feed::RecallQuery) override {
+  Task<Result<feed::RecallResult>> search(feed::RecallQuery) override {
     co_return fail(ErrorCode::kUnavailable, "index_away");
   }
 };
@@ -29,10 +29,10 @@ struct Site {
       item.title = "title";
       item.published_at = UnixSeconds{seconds{1700000000}};
       REQUIRE(redis::run_sync(items.put(item)));
-      if (i < 20) REQUIRE(redis::run_sync(readers.viewed({reader, item.id, readers::ViewKind::kTopic})));
+      if (i < 20) REQUIRE(redis::run_sync(readers.record_view({reader, item.id, readers::ViewKind::kTopic})));
       if (i < 100)
         REQUIRE(
-            redis::run_sync(readers.interact({{reader, item.id, readers::Interaction::kLike, wall_now(), {}}})));
+            redis::run_sync(readers.record_interactions({{reader, item.id, readers::Interaction::kLike, wall_now(), {}}})));
     }
     ask();
   }
@@ -92,7 +92,7 @@ TEST_CASE_METHOD(Site, "a view of a topic, new, again, and with an event id", "[
                          Row{"that event again", "item-51", "an-event-of-sixteen", 2, 0}}) {
     readers::View view{reader, ItemId::trusted(row.item), readers::ViewKind::kTopic};
     if (*row.event != 0) view.event = EventId::trusted(row.event);
-    const Cost cost = costs.measure([&] { REQUIRE(redis::run_sync(readers.viewed(view))); });
+    const Cost cost = costs.measure([&] { REQUIRE(redis::run_sync(readers.record_view(view))); });
     INFO(row.what << ": " << cost.text() << ", " << cost.aof_bytes << " bytes");
     CHECK(cost.commands() == row.commands);
     CHECK(cost.aof_bytes == row.aof_bytes);
@@ -103,12 +103,12 @@ TEST_CASE_METHOD(Site, "a view of a topic, new, again, and with an event id", "[
 TEST_CASE_METHOD(Site, "items that readers read for a while, of new readers, and again on the same day",
                  "[cost]") {
   test::ImmediateWriteQueue now{costs.direct};
-  readers::Interests interests{now, settings, keys};
+  readers::InterestBuffer interests{now, settings, keys};
   // An item each: time; of each reader the item and how long its key lives, which begins with it.
   const auto note = [&](const char* id) {
     return costs.measure([&] {
       for (int i = 0; i < 50; ++i)
-        interests.note(ReaderId::trusted("r" + std::to_string(i)), ItemId::trusted(id),
+        interests.add(ReaderId::trusted("r" + std::to_string(i)), ItemId::trusted(id),
                        settings.feed.interest_min_dwell);
       interests.flush();
     });

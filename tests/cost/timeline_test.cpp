@@ -45,11 +45,11 @@ struct Site {
   }
   static ItemId item(int number) { return ItemId::trusted("item-" + std::to_string(number)); }
   void push(const std::string& channel, std::vector<ItemId> what, int count = 1) {
-    timeline::Push one{channel, std::move(what), {}};
+    timeline::PushRequest one{channel, std::move(what), {}};
     for (int i = 0; i < count; ++i) one.readers.push_back(ReaderId::trusted("r" + std::to_string(i)));
     REQUIRE(redis::run_sync(timelines->push(one)));
   }
-  timeline::WaterfallPage page(const std::string& channel, Direction direction, std::int64_t score = 0) {
+  timeline::TimelinePage page(const std::string& channel, Direction direction, std::int64_t score = 0) {
     auto out = redis::run_sync(timelines->read({channel, ReaderId::trusted("r0"), direction, score, 20}));
     REQUIRE(out);
     REQUIRE(out->items.size() == 20);
@@ -62,7 +62,7 @@ struct Site {
   test::ImmediateWriteQueue later{costs.direct};  // another row's
   items::RedisItemStore items{costs.redis, settings, keys};
   items::CardCache cards{items, settings.items_cache_bytes};
-  std::optional<timeline::RedisWaterfallStore> timelines;
+  std::optional<timeline::RedisTimelineStore> timelines;
   std::optional<timeline::RedisFollowStore> follows;
 };
 
@@ -79,9 +79,9 @@ TEST_CASE("a page of a timeline is a range, the marks, a count and the reader's 
   site.make();
   const auto first = site.page("discover", Direction::kFirst);
   check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 3, 1);
-  const auto below = site.page("discover", Direction::kUp, first.up);  // its cards are warm now
-  check(site.costs.measure([&] { site.page("discover", Direction::kUp, first.up); }), 4, 1);
-  check(site.costs.measure([&] { site.page("discover", Direction::kDown, below.up); }), 4, 1);
+  const auto below = site.page("discover", Direction::kOlder, first.oldest_score);  // its cards are warm now
+  check(site.costs.measure([&] { site.page("discover", Direction::kOlder, first.oldest_score); }), 4, 1);
+  check(site.costs.measure([&] { site.page("discover", Direction::kNewer, below.oldest_score); }), 4, 1);
   site.cards.invalidate_all();
   check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 3 + 21, 2);
   const Cost idle = site.costs.measure([&] { site.page("discover", Direction::kFirst); });

@@ -605,7 +605,7 @@ TEST_CASE("who was erased after the backup is erased again by what the replaced 
   use(from);
   auto identity = http::Identity::create(http::IdentityMode::kHeader, kSalt);
   REQUIRE(identity);
-  const readers::ReaderHashes hashes = reader_hashes(*identity);
+  const readers::ReaderPseudonyms hashes = reader_hashes(*identity);
   // Two who are in the database, and one whom only a key names.
   redis::Pipeline unwanted;
   unwanted.add("ZADD", from.keys().interactions("onlykey"), 5, "l:i1")
@@ -613,7 +613,7 @@ TEST_CASE("who was erased after the backup is erased again by what the replaced 
   REQUIRE(from.there.call(unwanted));
   from.record([&](database::Database& database) {
     REQUIRE(
-        database.put_erasure(hashes.epoch(ReaderId::trusted("r3")), wall_now() - seconds(3600)));  // before
+        database.put_erasure(hashes.erasure(ReaderId::trusted("r3")), wall_now() - seconds(3600)));  // before
   });
   REQUIRE(from.back_up());
   const bool by_file = GENERATE(false, true);
@@ -622,7 +622,7 @@ TEST_CASE("who was erased after the backup is erased again by what the replaced 
   } else {
     from.record([&](database::Database& database) {
       for (const char* const each : {"r1", "onlykey"})
-        REQUIRE(database.put_erasure(hashes.epoch(ReaderId::trusted(each)), wall_now()));
+        REQUIRE(database.put_erasure(hashes.erasure(ReaderId::trusted(each)), wall_now()));
     });
   }
   REQUIRE(from.restore(from.at("backup"), true, by_file ? from.at("erased") : ""));
@@ -632,7 +632,7 @@ TEST_CASE("who was erased after the backup is erased again by what the replaced 
   CHECK(all.find("r1|") == std::string::npos);
   CHECK(all.find("onlykey") == std::string::npos);
   CHECK(all.find("r2|") != std::string::npos);
-  CHECK(keys.contains(from.keys().seen_epoch(hashes.epoch(ReaderId::trusted("r1")))));
+  CHECK(keys.contains(from.keys().seen_epoch(hashes.erasure(ReaderId::trusted("r1")))));
   const auto database = from.database();
   CHECK(database->readers().follows_of(ReaderId::trusted("r1"), 10)->empty());
   CHECK(database->readers().follows_of(ReaderId::trusted("r3"), 10)->size() == 1);

@@ -74,7 +74,7 @@ struct Site : Fixture {
     return out;
   }
   // What the feed's own store takes these for, as of a time.
-  std::vector<bool> seen_by_feed(const Ids& which, UnixSeconds at, feed::SeenEpochs::Name epoch_name = {},
+  std::vector<bool> seen_by_feed(const Ids& which, UnixSeconds at, feed::SeenEpochs::Pseudonym epoch_name = {},
                                  const std::string& who = "ann") {
     const auto filter = feed::make_seen_filter(settings, keys());
     REQUIRE(run_sync(filter->probe(redis)));
@@ -82,11 +82,11 @@ struct Site : Fixture {
         redis, *filter, settings, keys(), [at] { return at; }, epoch_name);
     feed::FeedRequest request;
     request.reader = reader(who);
-    const auto opening = run_sync(feed.open(request, false));
+    const auto opening = run_sync(feed.load_state(request, false));
     REQUIRE(opening);
     std::vector<ItemId> wanted;
     for (const auto& each : which) wanted.push_back(id(each));
-    const auto out = run_sync(feed.seen(request.reader, opening->seen, wanted));
+    const auto out = run_sync(feed.check_seen(request.reader, opening->seen_view, wanted));
     REQUIRE(out);
     return *out;
   }
@@ -138,12 +138,12 @@ TEST_CASE("what the feed has handed out is not filled, known to the filter or st
   feed::FeedRequest request;
   request.reader = reader("ann");
   request.limit = 2;
-  const auto handed = run_sync(feed.swap(request, {0, 0, 0, {id("i1"), id("i3"), id("i5")}, false, {}}));
+  const auto handed = run_sync(feed.swap_buffer(request, {0, 0, 0, {id("i1"), id("i3"), id("i5")}, false, {}}));
   REQUIRE(handed);
   REQUIRE(handed->page.items.size() == 2);
   if (recorded) {
     const feed::Impressions shown{
-        {{handed->page.handout_seq, handed->page.items}}, handed->page.items, wall_now()};
+        {{handed->page.delivery_seq, handed->page.items}}, handed->page.items, wall_now()};
     REQUIRE(run_sync(feed.record(request.reader, shown)));
     site.command("DEL", site.keys().feed_state("ann"));  // a minute later
   }
@@ -183,10 +183,10 @@ TEST_CASE_METHOD(Site,
                  "what the reader viewed, did or dismissed is not filled, nor what is hidden or deleted",
                  "[fill]") {
   readers::RedisReaderStore readers(redis, write_queue, settings, keys(), [] { return std::string("e"); });
-  REQUIRE(run_sync(readers.viewed({reader("ann"), id("i0"), readers::ViewKind::kTopic})));
+  REQUIRE(run_sync(readers.record_view({reader("ann"), id("i0"), readers::ViewKind::kTopic})));
   REQUIRE(run_sync(readers.dismiss({reader("ann"), id("i2"), "", {}})));
   REQUIRE(run_sync(
-      readers.interact({{reader("ann"), id("i4"), readers::Interaction::kLike, UnixSeconds::max(), {}}})));
+      readers.record_interactions({{reader("ann"), id("i4"), readers::Interaction::kLike, UnixSeconds::max(), {}}})));
   auto gone = item("i6", now() - seconds{3600});
   gone.hidden = true;
   put(gone);
@@ -203,7 +203,7 @@ TEST_CASE(
     "[fill]") {
   Site site(12);
   items::CardCache cards(*site.items, 0);
-  timeline::RedisWaterfallStore timelines(site.redis, site.redis, site.write_queue, cards, site.settings,
+  timeline::RedisTimelineStore timelines(site.redis, site.redis, site.write_queue, cards, site.settings,
                                           site.keys());
   REQUIRE(run_sync(timelines.push({"discover", {id("i2"), id("i1"), id("i0")}, {reader("ann")}})));
   const auto before = site.score(site.keys().timeline("discover", "ann"), "i0");

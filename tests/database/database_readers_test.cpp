@@ -93,7 +93,7 @@ std::string text_of(const readers::ReaderEvent& event) {
   return event.reader.str() + " " + event.item.str() + " " + readers::kind_of(event.kind).letter + " " +
          std::to_string(event.at.time_since_epoch().count());
 }
-std::string text_of(const readers::DismissedAt& each) {
+std::string text_of(const readers::DismissalRecord& each) {
   return each.dismissal.reader.str() + " " + each.dismissal.item.str() + " " +
          std::to_string(each.at.time_since_epoch().count()) + " " + each.dismissal.reason;
 }
@@ -139,7 +139,7 @@ struct Readers {
   }
   std::vector<std::string> dismissals() {
     std::vector<std::string> out;
-    REQUIRE(rows().for_each_dismissal([&](const readers::DismissedAt& each) {
+    REQUIRE(rows().for_each_dismissal([&](const readers::DismissalRecord& each) {
       out.push_back(text_of(each));
       return Result<void>();
     }));

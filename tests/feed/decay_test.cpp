@@ -40,8 +40,8 @@ TEST_CASE("the decay gives the values of Elasticsearch's documentation", "[rank]
 TEST_CASE("a date in the future counts as now", "[rank]") {
   const feed::GaussDecay decay{seconds{0}, kDay, 0.5};
   const UnixSeconds now{seconds{1770000000}};
-  CHECK(decay.of(now + 30 * kDay, now) == 1.0);
-  CHECK(decay.of(now - kDay, now) == Approx(0.5));
+  CHECK(decay.between(now + 30 * kDay, now) == 1.0);
+  CHECK(decay.between(now - kDay, now) == Approx(0.5));
 }
 
 TEST_CASE("the decay follows its definition and never rises with age", "[rank]") {
@@ -63,10 +63,10 @@ TEST_CASE("below() names an age from which on the decay is less, and hardly a la
     const double at_scale = *rc::gen::inRange(1, 999) / 1000.0;
     const double factor = std::pow(10.0, -*rc::gen::inRange(0, 300));
     const feed::GaussDecay decay{seconds{offset}, seconds{scale}, at_scale};
-    const seconds age = decay.below(factor);
+    const seconds age = decay.age_below(factor);
     RC_ASSERT(decay.at(age) < factor);
     RC_ASSERT(decay.at(age - seconds{3}) >= factor * (1 - 1e-9));
   }));
   const feed::GaussDecay decay{RecallSettings{}};
-  CHECK(decay.at(decay.below(0)) == 0.0);
+  CHECK(decay.at(decay.age_below(0)) == 0.0);
 }

@@ -13,14 +13,14 @@ namespace freshet::test {
 class ExactFilter final : public feed::SeenFilter {
  public:
   Task<Result<void>> probe(redis::Redis&) override { co_return Result<void>(); }
-  Task<Result<void>> learn(redis::Redis&, UnixSeconds) override { co_return Result<void>(); }
+  Task<Result<void>> load_day(redis::Redis&, UnixSeconds) override { co_return Result<void>(); }
   std::size_t append_read(redis::Pipeline& out, const ReaderId& reader, UnixSeconds now) const override {
     out.command(1 + kDays).arg("SUNION");
     for (std::size_t back = 0; back < kDays; ++back)
       out.arg(key(reader, now - seconds{86400} * static_cast<std::int64_t>(back)));
     return 1;
   }
-  Result<std::shared_ptr<const feed::SeenView>> view(const redis::Replies& replies, std::size_t first,
+  Result<std::shared_ptr<const feed::SeenView>> parse_view(const redis::Replies& replies, std::size_t first,
                                                      const ReaderId&, UnixSeconds) override {
     std::set<ItemId> items;
     for (std::size_t i = 0; i < replies[first].size(); ++i)
@@ -30,7 +30,7 @@ class ExactFilter final : public feed::SeenFilter {
   Task<Result<std::vector<bool>>> check(redis::Redis&, const ReaderId&,
                                         const std::shared_ptr<const feed::SeenView>& view,
                                         const std::vector<ItemId>& items, UnixSeconds) override {
-    co_return view->contain(items);
+    co_return view->contains(items);
   }
   Task<Result<void>> add(redis::Redis& redis, ReaderId reader, std::vector<ItemId> items, UnixSeconds at,
                          bool) override {
@@ -50,9 +50,9 @@ class ExactFilter final : public feed::SeenFilter {
   class View final : public feed::SeenView {
    public:
     explicit View(std::set<ItemId> items) : items_(std::move(items)) {}
-    std::vector<bool> contain(const std::vector<ItemId>& asked) const override {
+    std::vector<bool> contains(const std::vector<ItemId>& items) const override {
       std::vector<bool> out;
-      for (const ItemId& item : asked) out.push_back(items_.contains(item));
+      for (const ItemId& item : items) out.push_back(items_.contains(item));
       return out;
     }
 

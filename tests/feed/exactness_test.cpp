@@ -13,11 +13,11 @@ using namespace freshet::test;
 
 namespace {
 
-bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
+bool nearly_equal(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
 
 // Empty when `recalled` is the head of `all`. Scores that differ in their last bits only (weights
 // of terms are added in another order in another partition) may stand in either order.
-std::string difference(const feed::Recalled& recalled, const std::vector<feed::Candidate>& all,
+std::string difference(const feed::RecallResult& recalled, const std::vector<feed::Candidate>& all,
                        std::size_t size) {
   const auto& got = recalled.candidates;
   if (got.size() != std::min(size, all.size())) {
@@ -34,8 +34,8 @@ std::string difference(const feed::Recalled& recalled, const std::vector<feed::C
     if (entry == known.end()) return at + ": must not be there";
     if (!once.insert(got[i].item.str()).second) return at + ": twice";
     if (got[i].published_at != entry->second->published_at) return at + ": its date is wrong";
-    if (!near(got[i].score, entry->second->score)) return at + ": its score is wrong";
-    if (!near(got[i].score, all[i].score)) return at + ": " + all[i].item.str() + " is better";
+    if (!nearly_equal(got[i].score, entry->second->score)) return at + ": its score is wrong";
+    if (!nearly_equal(got[i].score, all[i].score)) return at + ": " + all[i].item.str() + " is better";
     const bool tie = got[i].score == all[i].score;
     if (tie && got[i].score == 0 && got[i].item != all[i].item) return at + ": not the newest";
   }
@@ -65,14 +65,14 @@ void compare(RandomItems& random, const Xapian::Database& database, const Recall
   }
   const std::pair<Xapian::Query, bool> queries[] = {
       {feed::text_query(random.words(1 + random.below(13)), Xapian::Stem()).value(), true},
-      {interests.query(database, liked), false},
+      {interests.build_query(database, liked), false},
       {Xapian::Query(), false}};
   const UnixSeconds now = kNow - seconds{static_cast<std::int64_t>(random.below(3) * random.below(900000))};
   for (const auto& [terms, matches_only] : queries) {
     const auto all = brute_force_search(database, terms, matches_only, decay, now);
     for (const std::size_t size :
          {std::size_t{1}, 1 + random.below(60), std::size_t{500}, std::size_t{5000}}) {
-      const feed::Recalled recalled =
+      const feed::RecallResult recalled =
           feed::ExactTop(database, {terms, matches_only}, decay, now, size).search();
       const std::string wrong = difference(recalled, all, size);
       INFO("size " << size << ", query " << terms.get_description() << ": " << wrong);
@@ -102,8 +102,8 @@ TEST_CASE("recall returns what scoring every item gives, whatever the items, the
     std::vector<items::Item> items(200 + random.below(3000));
     for (items::Item& item : items) item = random.next();
     write_index(settings, items);
-    const auto source = feed::search_source(settings.search);
-    for (int round = 0; round < 6; ++round) compare(random, source->current(), random_decay(random), counts);
+    const auto source = feed::make_search_source(settings.search);
+    for (int round = 0; round < 6; ++round) compare(random, source->database(), random_decay(random), counts);
   }
   std::printf("FRESHET_SEED=%llu: %d searches agree, %d of them with more items than asked for\n",
               static_cast<unsigned long long>(seed), counts.searches, counts.cut);
@@ -145,7 +145,7 @@ TEST_CASE("equal scores stand by date, equal dates by id, both descending", "[se
   feed::BlockingRecall recall(settings);
   for (const std::size_t size : {1U, 7U, 45U, 299U, 300U, 301U}) {
     for (const std::string text : {"same words", ""}) {
-      const feed::Recalled recalled = run_search(recall, {text, {}, kNow, size});
+      const feed::RecallResult recalled = run_search(recall, {text, {}, kNow, size});
       REQUIRE(recalled.candidates.size() == std::min<std::size_t>(size, 300));
       CHECK(recalled.exhausted == (size >= 300));
       for (std::size_t i = 0; i < recalled.candidates.size(); ++i) {

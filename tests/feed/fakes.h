@@ -16,12 +16,12 @@ namespace freshet::test {
 inline ItemId item(int number) { return ItemId::trusted("i" + std::to_string(number)); }
 inline const ReaderId kReader = ReaderId::trusted("r");
 
-class FakeSeen final : public feed::SeenView {
+class FakeSeenView final : public feed::SeenView {
  public:
-  explicit FakeSeen(std::set<ItemId> items) : items_(std::move(items)) {}
-  std::vector<bool> contain(const std::vector<ItemId>& asked) const override {
+  explicit FakeSeenView(std::set<ItemId> items) : items_(std::move(items)) {}
+  std::vector<bool> contains(const std::vector<ItemId>& items) const override {
     std::vector<bool> out;
-    for (const ItemId& id : asked) out.push_back(items_.contains(id));
+    for (const ItemId& id : items) out.push_back(items_.contains(id));
     return out;
   }
 
@@ -35,13 +35,13 @@ class FakeRecall final : public feed::Recall {
   std::vector<ItemId> index;
   std::map<ItemId, double> scores;  // of others 1
   std::map<ItemId, UnixSeconds> published;
-  bool away = false;
-  std::vector<feed::RecallQuery> asked;
+  bool unavailable = false;
+  std::vector<feed::RecallQuery> queries;
 
-  Task<Result<feed::Recalled>> search(feed::RecallQuery query) override {
-    asked.push_back(query);
-    if (away) co_return fail(ErrorCode::kUnavailable, "index_away");
-    feed::Recalled out;
+  Task<Result<feed::RecallResult>> search(feed::RecallQuery query) override {
+    queries.push_back(query);
+    if (unavailable) co_return fail(ErrorCode::kUnavailable, "index_away");
+    feed::RecallResult out;
     for (std::size_t i = 0; i < std::min(query.size, index.size()); ++i)
       out.candidates.push_back(
           {index[i], scores.try_emplace(index[i], 1).first->second, published[index[i]]});
@@ -57,11 +57,11 @@ class FakeItems final : public FakeItemStore {
   std::map<ItemId, std::string> authors;
   std::map<ItemId, std::vector<std::string>> tags;
   int reads = 0;
-  bool away = false;
+  bool unavailable = false;
 
   Task<Result<std::vector<items::ItemCard>>> cards(const std::vector<ItemId>& ids) override {
     ++reads;
-    if (away) co_return fail(ErrorCode::kUnavailable, "redis_away");
+    if (unavailable) co_return fail(ErrorCode::kUnavailable, "redis_away");
     co_return all(ids);
   }
   std::vector<items::ItemCard> all(const std::vector<ItemId>& ids) const {
@@ -83,133 +83,133 @@ class FakeItems final : public FakeItemStore {
 class FakeFeedStore final : public feed::FeedStore {
  public:
   explicit FakeFeedStore(const FakeItems& items) : items_(items) {}
-  std::vector<ItemId> buffer, hot, newest_items;
+  std::vector<ItemId> buffer, hot, recent_items;
   std::vector<feed::Interest> interests;
-  std::vector<feed::Unacknowledged> unacknowledged;
-  std::set<ItemId> seen_items, pending, withdrawn;
+  std::vector<feed::UnacknowledgedDelivery> unacknowledged;
+  std::set<ItemId> seen_items, delivered, withdrawn;
   std::vector<ItemId> recorded;
   std::int64_t generation = 0, sequence = 0;
-  bool done = false, failing = false, full = false;
-  bool beside = false;   // something else than a page was recorded
-  int busy = 0;          // so often a swap must be opened again
-  bool by_item = false;  // there is no view: the filter is asked, as redisbloom is
+  bool exhausted = false, unavailable = false, full = false;
+  bool external_impressions = false;   // something else than a page was recorded
+  int reloads_needed = 0;          // so often a swap must be opened again
+  bool has_no_view = false;  // there is no view: the filter is asked, as redisbloom is
   int trips = 0;         // round trips
   std::map<std::string, feed::Page> pages;
 
-  Task<Result<feed::Opening>> open(const feed::FeedRequest& request, bool peek) override {
+  Task<Result<feed::FeedState>> load_state(const feed::FeedRequest& request, bool peek) override {
     ++trips;
-    if (failing) co_return away();
-    feed::Opening out;
-    out.replay = pages.contains(request.request);
-    if (out.replay) co_return out;
+    if (unavailable) co_return unavailable_error();
+    feed::FeedState out;
+    out.is_replay = pages.contains(request.idempotency_key);
+    if (out.is_replay) co_return out;
     out.generation = generation;
-    out.handed_out.assign(pending.begin(), pending.end());
+    out.delivered_items.assign(delivered.begin(), delivered.end());
     out.unacknowledged = unacknowledged;
     out.interests = interests;
-    out.hot = hot;
-    if (peek) out.buffer = buffer;
-    out.seen = view();
+    out.hot_items = hot;
+    if (peek) out.buffered_items = buffer;
+    out.seen_view = view();
     co_return out;
   }
-  Task<Result<std::vector<bool>>> seen(const ReaderId&, const std::shared_ptr<const feed::SeenView>& view,
+  Task<Result<std::vector<bool>>> check_seen(const ReaderId&, const std::shared_ptr<const feed::SeenView>& view,
                                        const std::vector<ItemId>& items) override {
     if (!view) ++trips;
-    auto out = view ? view->contain(items) : FakeSeen(seen_items).contain(items);
+    auto out = view ? view->contains(items) : FakeSeenView(seen_items).contains(items);
     co_return out;
   }
-  Task<Result<std::vector<ItemId>>> newest(std::size_t) override {
+  Task<Result<std::vector<ItemId>>> newest_items(std::size_t) override {
     ++trips;
-    co_return newest_items;
+    co_return recent_items;
   }
-  Task<Result<feed::Refilled>> swap(const feed::FeedRequest& request, const feed::Refill& refill) override {
+  Task<Result<feed::SwapResult>> swap_buffer(const feed::FeedRequest& request, const feed::BufferSwap& swap) override {
     ++trips;
-    if (failing) co_return away();
+    if (unavailable) co_return unavailable_error();
     if (full) co_return fail(ErrorCode::kUnavailable, "too_many_pending");
-    if (busy > 0) {
-      --busy;
-      feed::Refilled out;
-      out.again = true;
+    if (reloads_needed > 0) {
+      --reloads_needed;
+      feed::SwapResult out;
+      out.must_reload = true;
       co_return out;
     }
-    if (refill.generation == generation) {
-      buffer = refill.candidates;
-      done = refill.exhausted;
+    if (swap.generation == generation) {
+      buffer = swap.candidates;
+      exhausted = swap.exhausted;
       ++generation;
       sequence = 0;
     }
-    feed::Refilled out;
+    feed::SwapResult out;
     out.page = pop(request, {});
-    out.details = items_.all(refill.details);
+    out.cards = items_.all(swap.card_ids);
     co_return out;
   }
-  Task<Result<feed::Taken>> take(const feed::FeedRequest& request) override {
+  Task<Result<feed::PageResult>> next_page(const feed::FeedRequest& request) override {
     ++trips;
-    if (failing) co_return away();
-    feed::Taken out;
-    if (const auto at = pages.find(request.request); at != pages.end()) {
-      out.state = feed::Taken::State::kPage;
+    if (unavailable) co_return unavailable_error();
+    feed::PageResult out;
+    if (const auto at = pages.find(request.idempotency_key); at != pages.end()) {
+      out.status = feed::PageResult::Status::kPage;
       out.page = at->second;
       out.page.replay = true;
       out.interests = interests;
       co_return out;
     }
     if (buffer.empty()) co_return out;
-    out.state = feed::Taken::State::kPage;
+    out.status = feed::PageResult::Status::kPage;
     out.page = pop(request, {});
-    look(out);
+    add_view(out);
     out.interests = interests;
     co_return out;
   }
-  Task<Result<feed::Taken>> refill(const feed::FeedRequest& request, const feed::Page& kept) override {
+  Task<Result<feed::PageResult>> refill_page(const feed::FeedRequest& request, const feed::Page& partial) override {
     ++trips;
-    feed::Taken out;
-    out.state = feed::Taken::State::kPage;
-    out.page = pop(request, kept.items);
-    look(out);
+    feed::PageResult out;
+    out.status = feed::PageResult::Status::kPage;
+    out.page = pop(request, partial.items);
+    add_view(out);
     co_return out;
   }
-  Task<Result<std::vector<ItemId>>> show_again(const feed::FeedRequest&,
+  Task<Result<std::vector<ItemId>>> replay_page(const feed::FeedRequest&,
                                                const std::vector<ItemId>& items) override {
     co_return items;
   }
   Task<Result<feed::SeenStatus>> seen_status() override { co_return feed::SeenStatus(); }
   Task<Result<void>> record(ReaderId, feed::Impressions impressions) override {
-    const std::vector<ItemId>& shown = impressions.shown;
-    recorded.insert(recorded.end(), shown.begin(), shown.end());
-    for (const feed::Handout& each : impressions.handouts) {
+    const std::vector<ItemId>& items = impressions.items;
+    recorded.insert(recorded.end(), items.begin(), items.end());
+    for (const feed::Delivery& each : impressions.deliveries) {
       for (const ItemId& id : each.items) {
-        if (std::find(shown.begin(), shown.end(), id) != shown.end()) continue;
+        if (std::find(items.begin(), items.end(), id) != items.end()) continue;
         withdrawn.insert(id);
-        pending.erase(id);
+        delivered.erase(id);
       }
     }
     co_return Result<void>();
   }
 
  private:
-  void look(feed::Taken& taken) {
-    taken.noted = beside;
-    taken.unacknowledged = unacknowledged;
-    if (!beside) return;
+  void add_view(feed::PageResult& result) {
+    result.has_external_impressions = external_impressions;
+    result.unacknowledged = unacknowledged;
+    if (!external_impressions) return;
     ++trips;
-    taken.seen = view();
+    result.seen_view = view();
   }
   std::shared_ptr<const feed::SeenView> view() const {
-    return by_item ? nullptr : std::make_shared<FakeSeen>(seen_items);
+    return has_no_view ? nullptr : std::make_shared<FakeSeenView>(seen_items);
   }
-  static tl::unexpected<Error> away() { return fail(ErrorCode::kUnavailable, "redis_away"); }
+  static tl::unexpected<Error> unavailable_error() { return fail(ErrorCode::kUnavailable, "redis_away"); }
   feed::Page pop(const feed::FeedRequest& request, std::vector<ItemId> items) {
     while (items.size() < request.limit && !buffer.empty()) {
-      if (pending.insert(buffer.front()).second) items.push_back(buffer.front());
+      if (delivered.insert(buffer.front()).second) items.push_back(buffer.front());
       buffer.erase(buffer.begin());
     }
     feed::Page page;
     page.items = std::move(items);
     page.generation = generation;
-    page.sequence = page.handout_seq = ++sequence;
-    page.buffered = !buffer.empty();
-    page.exhausted = buffer.empty() && done;
-    if (!request.request.empty()) pages[request.request] = page;
+    page.sequence = page.delivery_seq = ++sequence;
+    page.has_more_buffered = !buffer.empty();
+    page.exhausted = buffer.empty() && exhausted;
+    if (!request.idempotency_key.empty()) pages[request.idempotency_key] = page;
     return page;
   }
   const FakeItems& items_;

@@ -27,22 +27,22 @@ namespace {
 constexpr seconds kDay{86400};
 constexpr std::size_t kReaders = 3;
 
-enum class Trouble { kNone, kAway, kReplyLost };
+enum class Fault { kNone, kUnavailable, kReplyLost };
 
 // A worker's Redis: its round trips take a turn each, it may be away, or answer into the void. Once
 // the worker is dead nothing that it still had to say arrives.
 class SteppedRedis final : public redis::Redis {
  public:
   SteppedRedis(redis::BlockingRedis& inner, StepScheduler& turns) : inner_(inner), turns_(turns) {}
-  std::function<Trouble()> trouble = [] { return Trouble::kNone; };
+  std::function<Fault()> next_fault = [] { return Fault::kNone; };
   bool dead = false;
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
     auto turn = turns_.next_step();
     co_await turn;
-    const Trouble now = dead ? Trouble::kAway : trouble();
-    if (now == Trouble::kAway) co_return fail(ErrorCode::kUnavailable, "redis_away");
+    const Fault now = dead ? Fault::kUnavailable : next_fault();
+    if (now == Fault::kUnavailable) co_return fail(ErrorCode::kUnavailable, "redis_away");
     auto replies = inner_.call(pipeline);
-    if (now == Trouble::kReplyLost) co_return fail(ErrorCode::kUnknownOutcome, "redis_timeout");
+    if (now == Fault::kReplyLost) co_return fail(ErrorCode::kUnknownOutcome, "redis_timeout");
     co_return replies;
   }
   bool ready() const override { return true; }
@@ -57,12 +57,12 @@ class ModelIndex final : public feed::Recall {
  public:
   explicit ModelIndex(StepScheduler& turns) : turns_(turns) {}
   std::map<std::int64_t, ItemId, std::greater<>> visible;
-  std::function<bool()> is_away;
-  Task<Result<feed::Recalled>> search(feed::RecallQuery query) override {
+  std::function<bool()> is_unavailable;
+  Task<Result<feed::RecallResult>> search(feed::RecallQuery query) override {
     auto turn = turns_.next_step();
     co_await turn;
-    if (is_away()) co_return fail(ErrorCode::kUnavailable, "index_away");
-    feed::Recalled out;
+    if (is_unavailable()) co_return fail(ErrorCode::kUnavailable, "index_away");
+    feed::RecallResult out;
     for (const auto& [at, item] : visible) {
       if (out.candidates.size() == query.size) break;
       out.candidates.push_back({item, 1, UnixSeconds{seconds{at}}});
@@ -76,7 +76,7 @@ class ModelIndex final : public feed::Recall {
 };
 
 struct Conditions {
-  bool troubled = false;  // Redis goes away, replies are lost, workers die
+  bool faults = false;  // Redis goes away, replies are lost, workers die
   bool exact = true;      // the filter is never wrong
 };
 
@@ -86,7 +86,7 @@ struct ModelReader {
   std::map<std::string, std::set<ItemId>> by_request;  // what each has shown
   std::string last_request;
   std::size_t may_be_lost = 0;          // items of pages whose replies never came
-  std::size_t asked = 0, answered = 0;  // pages
+  std::size_t requests = 0, replies = 0;  // pages
 };
 
 class Explorer {
@@ -104,7 +104,7 @@ class Explorer {
       filter_ = std::make_unique<ExactFilter>();
     else
       filter_ = feed::make_seen_filter(settings_, keys_);
-    index_.is_away = [this] { return draw_trouble() != Trouble::kNone; };
+    index_.is_unavailable = [this] { return draw_fault() != Fault::kNone; };
     for (std::size_t i = 0; i < kReaders; ++i)
       readers_[i].id = ReaderId::trusted("reader" + std::to_string(i));
     start_worker();
@@ -127,7 +127,7 @@ class Explorer {
           items(redis, of.settings_, of.keys_),
           store(redis, *of.filter_, of.settings_, of.keys_, [&of] { return of.now_; }),
           feed(store, of.index_, cards, of.settings_, [&of] { return of.now_; }) {
-      redis.trouble = [&of] { return of.draw_trouble(); };
+      redis.next_fault = [&of] { return of.draw_fault(); };
     }
     SteppedRedis redis;
     items::RedisItemStore items;
@@ -136,9 +136,9 @@ class Explorer {
     feed::SmartFeed feed;
   };
   bool chance(unsigned percent) { return random_() % 100 < percent; }
-  Trouble draw_trouble() {
-    if (!conditions_.troubled || draining_ || !chance(6)) return Trouble::kNone;
-    return chance(50) ? Trouble::kAway : Trouble::kReplyLost;
+  Fault draw_fault() {
+    if (!conditions_.faults || draining_ || !chance(6)) return Fault::kNone;
+    return chance(50) ? Fault::kUnavailable : Fault::kReplyLost;
   }
   void start_worker() { workers_.push_back(std::make_unique<Worker>(*this)); }
 
@@ -148,7 +148,7 @@ class Explorer {
     if (what < 70) return insert();
     if (what < 78) return change_one();
     if (what < 81 && in_flight_ == 0) return next_day();
-    if (what < 84 && conditions_.troubled && in_flight_ == 0) return kill_worker();
+    if (what < 84 && conditions_.faults && in_flight_ == 0) return kill_worker();
     turns_.run_step();
   }
 
@@ -161,13 +161,13 @@ class Explorer {
     asked.limit = 1 + random_() % 7;
     const bool again = !reader.last_request.empty() && chance(15);
     asked.action = chance(25) ? feed::FeedAction::kRefresh : feed::FeedAction::kLoadMore;
-    asked.request = again ? reader.last_request : "m.e." + std::to_string(++requests_);
+    asked.idempotency_key = again ? reader.last_request : "m.e." + std::to_string(++requests_);
     if (chance(8)) asked.action = feed::FeedAction::kPeek;
     ++in_flight_;
-    ++reader.asked;
+    ++reader.requests;
     spawn(ask(reader, asked, again), [this, &reader](std::exception_ptr error) {
       --in_flight_;
-      ++reader.answered;
+      ++reader.replies;
       if (error) std::rethrow_exception(error);
     });
   }
@@ -178,10 +178,10 @@ class Explorer {
       REQUIRE(count);
       co_return;
     }
-    const auto answered = reader.answered;
+    const auto answered = reader.replies;
     const auto page = co_await workers_.back()->feed.page(asked);
     // Or overtaken at each of its openings, by as many others of this reader.
-    if (!page || page->degraded) REQUIRE((conditions_.troubled || reader.asked - answered > 10));
+    if (!page || page->degraded) REQUIRE((conditions_.faults || reader.requests - answered > 10));
     if (!page || (page->degraded && page->items.empty())) {
       reader.may_be_lost += asked.limit;
       co_return;
@@ -192,7 +192,7 @@ class Explorer {
     REQUIRE((again || items.size() <= asked.limit));
     // A request that is asked again shows what it has shown, or the next page when that is no
     // longer remembered.
-    std::set<ItemId>& before = reader.by_request[asked.request];
+    std::set<ItemId>& before = reader.by_request[asked.idempotency_key];
     for (const ItemId& item : items) {
       const auto at = reader.shown.find(item);
       const bool repeated = at != reader.shown.end() && now_ - at->second <= 7 * kDay;
@@ -201,7 +201,7 @@ class Explorer {
       reader.shown[item] = now_;
     }
     before.insert(items.begin(), items.end());
-    if (!again) reader.last_request = asked.request;
+    if (!again) reader.last_request = asked.idempotency_key;
   }
 
   // --- what the site does
@@ -217,14 +217,14 @@ class Explorer {
       index_.visible.erase(at);
     else
       index_.visible[at] = id;
-    hidden ? (void)dark_.emplace(at, id) : (void)dark_.erase(at);
+    hidden ? (void)hidden_.emplace(at, id) : (void)hidden_.erase(at);
   }
   void insert() {
     ++inserted_;
     write(ItemId::trusted("item" + std::to_string(inserted_)), 1700000000 + inserted_, false);
   }
   void change_one() {
-    auto& from = chance(50) || dark_.empty() ? index_.visible : dark_;
+    auto& from = chance(50) || hidden_.empty() ? index_.visible : hidden_;
     if (from.empty()) return;
     auto at = from.begin();
     std::advance(at, static_cast<std::ptrdiff_t>(random_() % from.size()));
@@ -326,7 +326,7 @@ class Explorer {
   items::RedisItemStore items_now_{inner_, settings_, keys_};
   std::vector<std::unique_ptr<Worker>> workers_;  // the last lives
   std::array<ModelReader, kReaders> readers_;
-  std::map<std::int64_t, ItemId, std::greater<>> dark_;
+  std::map<std::int64_t, ItemId, std::greater<>> hidden_;
   UnixSeconds now_ = wall_now();
   int in_flight_ = 0;
   int requests_ = 0;
@@ -355,5 +355,5 @@ TEST_CASE("the same with the filter of fingerprints, but for what it wrongly tak
 }
 
 TEST_CASE("the same while Redis goes away, replies are lost and workers die", "[feed][law]") {
-  explore({.troubled = true}, 25);
+  explore({.faults = true}, 25);
 }

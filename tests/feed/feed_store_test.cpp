@@ -42,35 +42,35 @@ struct Site {
     return *made;
   }
   void note(const std::string& item, milliseconds dwell = milliseconds(20000)) {
-    readers::Interests interests(deferred, settings, keys);
-    interests.note(kReader, ItemId::trusted(item), dwell);
+    readers::InterestBuffer interests(deferred, settings, keys);
+    interests.add(kReader, ItemId::trusted(item), dwell);
     interests.flush();
   }
   feed::FeedRequest page(std::size_t limit, std::string request = {}, std::string query = {}) const {
     return {kReader, std::move(request), std::move(query), limit};
   }
-  feed::Opening open(const std::string& request = {}) {
-    auto opened = redis::run_sync(feed().open(page(5, request), false));
+  feed::FeedState open(const std::string& request = {}) {
+    auto opened = redis::run_sync(feed().load_state(page(5, request), false));
     REQUIRE(opened);
     return *opened;
   }
-  feed::Page swap(feed::Opening opened, std::vector<ItemId> candidates, bool exhausted = false,
+  feed::Page swap(feed::FeedState opened, std::vector<ItemId> candidates, bool exhausted = false,
                   std::size_t limit = 5, std::string request = {}, std::string query = {}) {
-    const feed::Refill refill{opened.generation,     opened.handout_seq, opened.noted,
+    const feed::BufferSwap refill{opened.generation,     opened.delivery_seq, opened.external_impressions,
                               std::move(candidates), exhausted,          {}};
-    auto swapped = redis::run_sync(feed().swap(page(limit, std::move(request), std::move(query)), refill));
+    auto swapped = redis::run_sync(feed().swap_buffer(page(limit, std::move(request), std::move(query)), refill));
     REQUIRE(swapped);
     return swapped->page;
   }
-  feed::Taken take(std::size_t limit, std::string request = {}, std::string query = {}) {
-    auto taken = redis::run_sync(feed().take(page(limit, std::move(request), std::move(query))));
+  feed::PageResult take(std::size_t limit, std::string request = {}, std::string query = {}) {
+    auto taken = redis::run_sync(feed().next_page(page(limit, std::move(request), std::move(query))));
     REQUIRE(taken);
     return *taken;
   }
   void record(const feed::Page& from, const std::vector<ItemId>& shown) {
     feed::Impressions impressions;
-    impressions.handouts.push_back({from.handout_seq, from.items});
-    impressions.shown = shown;
+    impressions.deliveries.push_back({from.delivery_seq, from.items});
+    impressions.items = shown;
     impressions.at = wall_now();
     record(impressions);
   }
@@ -95,9 +95,9 @@ struct Site {
     }
   }
   std::vector<ItemId> buffered() {
-    auto peeked = redis::run_sync(feed().open(page(5), true));
+    auto peeked = redis::run_sync(feed().load_state(page(5), true));
     REQUIRE(peeked);
-    return peeked->buffer;
+    return peeked->buffered_items;
   }
   std::int64_t ttl() { return integer("TTL", keys.feed_state("r")); }
   std::int64_t integer(auto... words) {
@@ -125,7 +125,7 @@ TEST_CASE("a swap hands out the first page and keeps the rest for half an hour",
   CHECK(page.items == range(0, 5));
   CHECK(page.generation > 1700000000000);
   CHECK(page.sequence == 1);
-  CHECK(page.buffered);
+  CHECK(page.has_more_buffered);
   CHECK_FALSE(page.exhausted);
   const auto ttl = site.integer("TTL", site.keys.feed_cache("r"));
   CHECK((ttl > 1790 && ttl <= 1800));
@@ -134,7 +134,7 @@ TEST_CASE("a swap hands out the first page and keeps the rest for half an hour",
   CHECK(next.page.sequence == 2);
   CHECK(next.page.generation == page.generation);
   CHECK(site.take(5).page.items == range(10, 12));
-  CHECK(site.take(5).state == feed::Taken::State::kEmpty);
+  CHECK(site.take(5).status == feed::PageResult::Status::kEmpty);
 }
 
 TEST_CASE("a buffer is handed out in order in pages of any size, and runs out while it is there", "[feed]") {
@@ -160,11 +160,11 @@ TEST_CASE("a buffer is handed out in order in pages of any size, and runs out wh
       const auto taken = site.take(static_cast<std::size_t>(end == all ? 100 : end - next)).page;
       REQUIRE(taken.items == range(next, std::min(all, end == all ? next + 100 : end)));
       next += static_cast<int>(taken.items.size());
-      CHECK(taken.buffered == (next < all));
+      CHECK(taken.has_more_buffered == (next < all));
       CHECK(taken.exhausted == (next == all));
     }
     CHECK(site.integer("EXISTS", site.keys.feed_cache("r")) == 0);
-    CHECK(site.take(1).state == feed::Taken::State::kEmpty);
+    CHECK(site.take(1).status == feed::PageResult::Status::kEmpty);
   }
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("a buffer has a line for each page, and no more than a thousand", "[fe
   site.settings.feed.max_pending = 10000;
   site.made.reset();
   CHECK(site.swap(site.open(), range(500, 2700), false, 1, {}, "q").items == range(500, 501));
-  CHECK(site.integer("LLEN", site.keys.feed_cache("r")) < static_cast<std::int64_t>(feed::kMostLines));
+  CHECK(site.integer("LLEN", site.keys.feed_cache("r")) < static_cast<std::int64_t>(feed::kMaxBufferLines));
   CHECK(site.buffered() == range(501, 2700));
 }
 
@@ -184,16 +184,16 @@ TEST_CASE("what is hot is read once a second, by a replay too", "[feed]") {
   UnixSeconds now = wall_now();
   feed::RedisFeedStore store(site.redis, site.filter, site.settings, site.keys, [&] { return now; });
   const auto hot = [&] {
-    auto opened = redis::run_sync(store.open(site.page(5), false));
+    auto opened = redis::run_sync(store.load_state(site.page(5), false));
     REQUIRE(opened);
-    return opened->hot;
+    return opened->hot_items;
   };
   const auto rank = site.keys.partition(0).rank(hot::kEngagementModel);
   site.integer("ZADD", rank, 1, "i0");
   site.swap({}, range(50, 60), false, 3, "r.e.1");
-  const auto replayed = redis::run_sync(store.open(site.page(3, "r.e.1"), false));
+  const auto replayed = redis::run_sync(store.load_state(site.page(3, "r.e.1"), false));
   REQUIRE(replayed);
-  CHECK(replayed->replay);
+  CHECK(replayed->is_replay);
   site.integer("ZADD", rank, 0, "i1");
   CHECK(hot() == range(0, 1));
   now += seconds{1};
@@ -222,7 +222,7 @@ TEST_CASE("a refresh of another query replaces the buffer, and its load_more wan
   Site site;
   site.swap({}, range(0, 10));
   CHECK(site.swap(site.open(), range(20, 30), false, 5, {}, "q").items == range(20, 25));
-  CHECK(site.take(5).state == feed::Taken::State::kEmpty);
+  CHECK(site.take(5).status == feed::PageResult::Status::kEmpty);
   CHECK(site.take(5, {}, "q").page.items == range(25, 30));
 }
 
@@ -237,7 +237,7 @@ TEST_CASE("what was handed out by another request between opening and swap is no
   CHECK(site.swap(opened, range(5, 20)).items == range(10, 15));
   const auto last = site.take(5).page;
   CHECK(last.items == range(15, 20));
-  CHECK_FALSE(last.buffered);
+  CHECK_FALSE(last.has_more_buffered);
 }
 
 TEST_CASE("a refresh that more pages overtook than are remembered takes from the buffer, or is opened again",
@@ -247,10 +247,10 @@ TEST_CASE("a refresh that more pages overtook than are remembered takes from the
   const auto opened = site.open();
   for (int i = 0; i < 5; ++i) site.record(site.take(1).page, range(i + 1, i + 2));
   CHECK(site.swap(opened, range(0, 20), false, 1).items == range(6, 7));
-  const feed::Refill refill{opened.generation, opened.handout_seq, 0, range(0, 20), false, {}};
-  const auto swapped = redis::run_sync(site.feed().swap(site.page(1), refill));
+  const feed::BufferSwap refill{opened.generation, opened.delivery_seq, 0, range(0, 20), false, {}};
+  const auto swapped = redis::run_sync(site.feed().swap_buffer(site.page(1), refill));
   REQUIRE(swapped);
-  CHECK(swapped->again);
+  CHECK(swapped->must_reload);
   CHECK(site.swap(site.open(), range(7, 20), false, 1).items == range(7, 8));
 }
 
@@ -278,9 +278,9 @@ TEST_CASE("pages that more than four others followed still wait for their acknow
   Site site;
   std::vector<feed::Page> pages{site.swap({}, range(0, 20), false, 1)};
   for (int i = 0; i < 6; ++i) pages.push_back(site.take(1).page);
-  CHECK(site.open().handed_out.size() == 7);
+  CHECK(site.open().delivered_items.size() == 7);
   site.record(pages[1], {});
-  auto left = site.open().handed_out;
+  auto left = site.open().delivered_items;
   CHECK(left.size() == 6);
   CHECK(std::find(left.begin(), left.end(), pages[1].items[0]) == left.end());
   for (const feed::Page& each : pages) site.record(each, each.items);
@@ -291,23 +291,23 @@ TEST_CASE("pages that more than four others followed still wait for their acknow
 TEST_CASE("what another than a page recorded is told of each later page, until a refresh", "[feed]") {
   Site site;
   feed::Impressions fill;
-  fill.shown = range(6, 7);
+  fill.items = range(6, 7);
   fill.at = wall_now();
   site.record(fill);
   CHECK(site.integer("EXISTS", site.keys.feed_state("r")) == 0);
   site.swap({}, range(0, 20));
   auto taken = site.take(1);
-  CHECK_FALSE(taken.noted);
-  CHECK(taken.seen == nullptr);
+  CHECK_FALSE(taken.has_external_impressions);
+  CHECK(taken.seen_view == nullptr);
   site.record(fill);
   for (int i = 0; i < 2; ++i) {
     taken = site.take(1);
-    CHECK(taken.noted);
-    REQUIRE(taken.seen);
-    CHECK(taken.seen->contain(taken.page.items) == std::vector<bool>{i == 0});
+    CHECK(taken.has_external_impressions);
+    REQUIRE(taken.seen_view);
+    CHECK(taken.seen_view->contains(taken.page.items) == std::vector<bool>{i == 0});
   }
   site.swap(site.open(), range(10, 20));
-  CHECK_FALSE(site.take(1).noted);
+  CHECK_FALSE(site.take(1).has_external_impressions);
 }
 
 TEST_CASE("an acknowledgement of before an erasure is not taken for one of after it", "[feed]") {
@@ -325,11 +325,11 @@ TEST_CASE("what is none of ours in a feed's keys is a clear error or no buffer",
   const auto key = site.keys.feed_state("r");
   site.integer("HSET", key, "head", "rubbish", "0", "0=", "1", "x", "2", "0=a 1 b", "late", "\n\n0\nx");
   CHECK(site.open().generation == 0);
-  CHECK(site.take(1).state == feed::Taken::State::kEmpty);
+  CHECK(site.take(1).status == feed::PageResult::Status::kEmpty);
   CHECK(site.swap(site.open(), range(0, 5), false, 1).items == range(0, 1));
   site.integer("DEL", key);
   site.integer("SADD", key, "x");
-  const auto opened = redis::run_sync(site.feed().open(site.page(5), false));
+  const auto opened = redis::run_sync(site.feed().load_state(site.page(5), false));
   REQUIRE_FALSE(opened);
   CHECK(opened.error().code == ErrorCode::kInternal);
 }
@@ -340,7 +340,7 @@ TEST_CASE("the same request within a minute gives the same page, and leaves the 
   const auto again = site.swap({}, range(50, 60), false, 3, "r.e.1");
   CHECK(again.items == first.items);
   CHECK(again.replay);
-  CHECK(site.open("r.e.1").replay);
+  CHECK(site.open("r.e.1").is_replay);
   const auto second = site.take(3, "m.p.1");
   CHECK(site.take(3, "m.p.1").page.items == second.page.items);
   CHECK(site.take(3, "m.p.1").page.replay);
@@ -357,7 +357,7 @@ TEST_CASE("a page comes with the newest interests, from the buffer or handed out
   const auto newest = [](const std::vector<feed::Interest>& interests) {
     REQUIRE(interests.size() == 2);
     CHECK(interests[0].item.view() == "new");
-    CHECK(interests[0].kind == readers::Interaction::kLike);
+    CHECK(interests[0].interaction == readers::Interaction::kLike);
     CHECK(interests[1].item.view() == "old");
   };
   site.swap({}, range(0, 12), false, 3, "r.e.1");
@@ -371,18 +371,18 @@ TEST_CASE("what who asked for a page again was shown is not given back, and what
   Site site;
   const auto page = site.swap({}, range(0, 6), false, 3, "r.e.1");
   const auto show = [&](int from, int to) {
-    const auto shown = redis::run_sync(site.feed().show_again(site.page(3, "r.e.1"), range(from, to)));
+    const auto shown = redis::run_sync(site.feed().replay_page(site.page(3, "r.e.1"), range(from, to)));
     REQUIRE(shown);
     return *shown;
   };
   CHECK(show(0, 2) == range(0, 2));
   site.record(page, range(0, 1));
-  CHECK(site.open().handed_out == range(0, 2));
+  CHECK(site.open().delivered_items == range(0, 2));
   CHECK(show(0, 3) == range(0, 2));
   site.age(6000);
   const auto lost = site.open().unacknowledged;
   REQUIRE(lost.size() == 1);
-  CHECK(lost[0].handout.items == range(0, 2));
+  CHECK(lost[0].delivery.items == range(0, 2));
   site.record(page, range(0, 2));
   CHECK(site.open().unacknowledged.empty());
   CHECK(show(0, 3) == range(0, 2));
@@ -394,7 +394,7 @@ TEST_CASE("a refilled page is remembered as it was served", "[feed]") {
   auto taken = site.take(3, "m.p.1");
   feed::Page kept = taken.page;
   kept.items = {kept.items[0]};
-  const auto refilled = redis::run_sync(site.feed().refill(site.page(3, "m.p.1"), kept));
+  const auto refilled = redis::run_sync(site.feed().refill_page(site.page(3, "m.p.1"), kept));
   REQUIRE(refilled);
   CHECK(refilled->page.sequence == taken.page.sequence);
   CHECK(refilled->page.items.size() == 3);
@@ -404,7 +404,7 @@ TEST_CASE("a refilled page is remembered as it was served", "[feed]") {
 TEST_CASE("more unacknowledged impressions than allowed are refused, and nothing is handed out", "[feed]") {
   Site site;
   const auto first = site.swap({}, range(0, 300), false, 100);
-  const auto refused = redis::run_sync(site.feed().take(site.page(1)));
+  const auto refused = redis::run_sync(site.feed().next_page(site.page(1)));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kUnavailable);
   CHECK(refused.error().reason == "too_many_pending");
@@ -417,22 +417,22 @@ TEST_CASE("impressions lost on the way are reported a while later, each hand-out
   Site site;
   const auto page = site.swap({}, range(0, 3), false, 3);
   CHECK(site.open().unacknowledged.empty());
-  CHECK(site.open().handed_out == range(0, 3));
+  CHECK(site.open().delivered_items == range(0, 3));
   site.age(40000);
   const auto lost = site.open().unacknowledged;
   REQUIRE(lost.size() == 1);
-  CHECK(lost[0].handout.items == range(0, 3));
-  CHECK(std::abs((wall_now() - lost[0].at).count() - 40) <= 2);
-  CHECK_FALSE(lost[0].recorded);
+  CHECK(lost[0].delivery.items == range(0, 3));
+  CHECK(std::abs((wall_now() - lost[0].delivered_at).count() - 40) <= 2);
+  CHECK_FALSE(lost[0].is_recorded);
   CHECK(site.take(1).unacknowledged.empty());  // nothing is buffered
   feed::Impressions again;
-  again.handouts.push_back(lost[0].handout);
-  again.shown = lost[0].handout.items;
-  again.at = lost[0].at;
-  again.again = true;
+  again.deliveries.push_back(lost[0].delivery);
+  again.items = lost[0].delivery.items;
+  again.at = lost[0].delivered_at;
+  again.is_resend = true;
   site.record(again);
   CHECK(site.open().unacknowledged.empty());
-  CHECK(site.open().handed_out == range(0, 3));  // for a minute
+  CHECK(site.open().delivered_items == range(0, 3));  // for a minute
 }
 
 TEST_CASE("what was acknowledged more than a minute ago is left to the filter, also before anybody cleans up",
@@ -440,9 +440,9 @@ TEST_CASE("what was acknowledged more than a minute ago is left to the filter, a
   Site site;
   const auto page = site.swap({}, range(0, 3), false, 3);
   site.record(page, range(0, 3));
-  CHECK(site.open().handed_out == range(0, 3));
+  CHECK(site.open().delivered_items == range(0, 3));
   site.age(61000);
-  CHECK(site.open().handed_out.empty());
+  CHECK(site.open().delivered_items.empty());
 }
 
 TEST_CASE("what was handed out and not shown is forgotten, and the rest is recorded once", "[feed]") {
@@ -450,13 +450,13 @@ TEST_CASE("what was handed out and not shown is forgotten, and the rest is recor
   const auto page = site.swap({}, range(0, 3), false, 3);
   site.record(page, range(1, 3));
   const auto opened = site.open();
-  CHECK(opened.handed_out == range(1, 3));
-  CHECK(opened.seen->contain(range(0, 3)) == std::vector<bool>{false, true, true});
+  CHECK(opened.delivered_items == range(1, 3));
+  CHECK(opened.seen_view->contains(range(0, 3)) == std::vector<bool>{false, true, true});
   site.record(page, range(1, 3));
-  CHECK(site.open().handed_out == range(1, 3));
+  CHECK(site.open().delivered_items == range(1, 3));
   const auto other = site.swap(opened, range(0, 1));
   site.record(other, {});
-  CHECK(site.open().handed_out == range(1, 3));
+  CHECK(site.open().delivered_items == range(1, 3));
 }
 
 TEST_CASE("interests are the newest items engaged with, each once, and run out after interactions.ttl",
@@ -476,15 +476,15 @@ TEST_CASE(
     "interests are written together, when many wait, and a reader's key of another type loses no other's",
     "[feed]") {
   Site site;
-  readers::Interests interests(site.deferred, site.settings, site.keys);
+  readers::InterestBuffer interests(site.deferred, site.settings, site.keys);
   site.integer("SADD", site.keys.interactions("r1"), "foreign");
-  const auto most = static_cast<int>(readers::Interests::kMost);
+  const auto most = static_cast<int>(readers::InterestBuffer::kMaxEntries);
   for (int i = 0; i < most - 1; ++i)
-    interests.note(ReaderId::trusted("r" + std::to_string(i)), ItemId::trusted("i"), milliseconds(20000));
-  CHECK(interests.waiting() == readers::Interests::kMost - 1);
+    interests.add(ReaderId::trusted("r" + std::to_string(i)), ItemId::trusted("i"), milliseconds(20000));
+  CHECK(interests.size() == readers::InterestBuffer::kMaxEntries - 1);
   CHECK(site.integer("EXISTS", site.keys.interactions("r0")) == 0);
-  interests.note(ReaderId::trusted("last"), ItemId::trusted("i"), milliseconds(20000));
-  CHECK(interests.waiting() == 0);
+  interests.add(ReaderId::trusted("last"), ItemId::trusted("i"), milliseconds(20000));
+  CHECK(interests.size() == 0);
   for (int i = 0; i < most - 1; ++i)
     CHECK(site.integer(i == 1 ? "SCARD" : "ZCARD", site.keys.interactions("r" + std::to_string(i))) == 1);
   CHECK(site.integer("ZCARD", site.keys.interactions("last")) == 1);
@@ -514,7 +514,7 @@ TEST_CASE("an interest weighs what the strongest thing done with its item weighs
   REQUIRE(opened.interests.size() == 2);
   CHECK(opened.interests[0].item.view() == "old");
   CHECK(opened.interests[0].weight == site.settings.interactions.post_weight);
-  CHECK(opened.interests[0].kind == readers::Interaction::kPost);
+  CHECK(opened.interests[0].interaction == readers::Interaction::kPost);
   CHECK(opened.interests[1].item.view() == "new");
   CHECK(opened.interests[1].weight == site.settings.interactions.view_weight);
 }

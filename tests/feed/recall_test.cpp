@@ -23,7 +23,7 @@ struct Fixture {
 };
 
 // Of partitions, in use or not.
-std::size_t folders(const Settings& settings) {
+std::size_t count_folders(const Settings& settings) {
   std::size_t count = 0;
   for (const auto& each : std::filesystem::directory_iterator(settings.search.index)) {
     count += each.is_directory() ? 1U : 0U;
@@ -204,7 +204,7 @@ TEST_CASE_METHOD(Fixture, "interests bring their like first and everything else 
          item("tag", "harbour news", kNow - kDay, {"sea"}), item("word", "fishing rods", kNow - 2 * kDay),
          item("new", "tax law", kNow), item("old", "tax law", kNow - 90 * kDay)});
   feed::BlockingRecall recall(settings);
-  const feed::Recalled recalled = run_search(recall, {{}, {{ItemId::trusted("liked"), 1.0}}, kNow, 10});
+  const feed::RecallResult recalled = run_search(recall, {{}, {{ItemId::trusted("liked"), 1.0}}, kNow, 10});
   CHECK(recalled.exhausted);
   REQUIRE(recalled.candidates.size() == 5);
   CHECK(recalled.candidates[3].item.str() == "new");
@@ -230,7 +230,7 @@ TEST_CASE_METHOD(Fixture, "an absent index is away, an empty one empty", "[searc
   CHECK(nothing.error().code == ErrorCode::kUnavailable);
   CHECK(nothing.error().reason == "index_away");
   opened(settings);
-  const feed::Recalled recalled = run_search(recall, {"whale", {}, kNow, 10});
+  const feed::RecallResult recalled = run_search(recall, {"whale", {}, kNow, 10});
   CHECK(recalled.candidates.empty());
   CHECK(recalled.exhausted);
 }
@@ -281,13 +281,13 @@ TEST_CASE_METHOD(Fixture, "a search that began with the newest commit outlives t
     for (items::Item& each : items) each.title += " again";
     write_index(settings, items);
   };
-  const auto source = feed::search_source(settings.search);
-  Xapian::Database& begun = source->current();
+  const auto source = feed::make_search_source(settings.search);
+  Xapian::Database& begun = source->database();
   rewrite();
   CHECK(read_all(begun) > 0);
   rewrite();
   CHECK_THROWS_AS(read_all(begun), Xapian::DatabaseModifiedError);
-  CHECK(read_all(source->current()) > 0);
+  CHECK(read_all(source->database()) > 0);
 }
 
 TEST_CASE_METHOD(Fixture, "searches go on while the writer commits, moves and merges without a pause",
@@ -369,7 +369,7 @@ TEST_CASE_METHOD(Fixture, "a rebuild is searched around, swaps in at once and le
   require_ok(index->commit());
   CHECK(index->documents() == 21);
   CHECK(eventually([&] { return run_search(recall, {"whale", {}, kNow, 100}).candidates.size() == 21; }));
-  CHECK(folders(settings) == search::IndexFolder(settings.search.index).slices()->size());
+  CHECK(count_folders(settings) == search::IndexFolder(settings.search.index).slices()->size());
 }
 
 TEST_CASE_METHOD(Fixture, "a rebuild that is given up leaves the old index", "[search]") {
@@ -377,9 +377,9 @@ TEST_CASE_METHOD(Fixture, "a rebuild that is given up leaves the old index", "[s
   {
     auto rebuild = search::IndexRebuild::start(settings.search);
     require_ok((*rebuild)->put(item("b", "whale")));
-    CHECK(folders(settings) == 2);
+    CHECK(count_folders(settings) == 2);
   }
-  CHECK(folders(settings) == 1);
+  CHECK(count_folders(settings) == 1);
   CHECK(search_ids(settings, "whale") == Ids{"a"});
   write_index(settings, {item("c", "whale")});
   CHECK(search_ids(settings, "whale").size() == 2);
@@ -389,16 +389,16 @@ TEST_CASE("the newest items are good from their moment on, and for that alone wh
           "[search]") {
   feed::NewestItems known;
   known.items.resize(3);
-  known.at = kNow;
-  CHECK(known.good_for(kNow, 3));
-  CHECK(known.good_for(kNow + seconds{1}, 2));
-  CHECK_FALSE(known.good_for(kNow - seconds{1}, 3));  // what came since must not be shown yet
-  CHECK_FALSE(known.good_for(kNow, 4));
-  known.all = true;
-  CHECK(known.good_for(kNow, 4));
-  known.ahead = true;
-  CHECK(known.good_for(kNow, 3));
-  CHECK_FALSE(known.good_for(kNow + seconds{1}, 3));
+  known.as_of = kNow;
+  CHECK(known.is_valid_for(kNow, 3));
+  CHECK(known.is_valid_for(kNow + seconds{1}, 2));
+  CHECK_FALSE(known.is_valid_for(kNow - seconds{1}, 3));  // what came since must not be shown yet
+  CHECK_FALSE(known.is_valid_for(kNow, 4));
+  known.complete = true;
+  CHECK(known.is_valid_for(kNow, 4));
+  known.has_future_items = true;
+  CHECK(known.is_valid_for(kNow, 3));
+  CHECK_FALSE(known.is_valid_for(kNow + seconds{1}, 3));
 }
 
 TEST_CASE("what is newest is remembered, and for no longer than it is true", "[search]") {
@@ -441,7 +441,7 @@ TEST_CASE("what is newest is remembered, and for no longer than it is true", "[s
     require_ok(index->commit());
     const feed::RecallQuery query{{}, {}, now, 1 + random.below(400)};
     feed::BlockingRecall fresh(settings);
-    const feed::Recalled got = run_search(recall, query), is = run_search(fresh, query);
+    const feed::RecallResult got = run_search(recall, query), is = run_search(fresh, query);
     INFO("round " << round << ", size " << query.size);
     REQUIRE(ids(got) == ids(is));
     REQUIRE(got.exhausted == is.exhausted);
@@ -456,16 +456,16 @@ TEST_CASE("who has interests gets the same with the newest remembered", "[search
   std::vector<items::Item> items(400);
   for (items::Item& each : items) each = random.next();
   write_index(settings, items);
-  const auto source = feed::search_source(settings.search);
+  const auto source = feed::make_search_source(settings.search);
   const feed::GaussDecay decay(settings.recall);
   feed::NewestItems newest;
   for (int round = 0; round < 100; ++round) {
     const Xapian::Query terms(random.below(3) == 0 ? "nowhere" : "w" + std::to_string(random.below(9)));
     const std::size_t size = 1 + random.below(450);
     const auto searched = [&](feed::NewestItems* known) {
-      return feed::ExactTop(source->current(), {terms, false}, decay, kNow, size, nullptr, known).search();
+      return feed::ExactTop(source->database(), {terms, false}, decay, kNow, size, nullptr, known).search();
     };
-    const feed::Recalled got = searched(&newest), is = searched(nullptr);
+    const feed::RecallResult got = searched(&newest), is = searched(nullptr);
     INFO("round " << round << ", size " << size);
     REQUIRE(ids(got) == ids(is));
     REQUIRE(got.exhausted == is.exhausted);
@@ -473,6 +473,6 @@ TEST_CASE("who has interests gets the same with the newest remembered", "[search
   // They are not searched for again.
   REQUIRE(newest.items.size() > 20);
   newest.items.front().item = ItemId::trusted("remembered");
-  const auto best = feed::ExactTop(source->current(), {}, decay, kNow, 10, nullptr, &newest).search();
+  const auto best = feed::ExactTop(source->database(), {}, decay, kNow, 10, nullptr, &newest).search();
   CHECK(best.candidates.front().item.str() == "remembered");
 }

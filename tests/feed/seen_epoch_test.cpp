@@ -43,9 +43,9 @@ struct Worker {
   std::unique_ptr<feed::SeenFilter> filter;
   feed::RedisFeedStore feed;
 
-  void shows(const ReaderId& reader, const ItemId& item) {
+  void record_shown(const ReaderId& reader, const ItemId& item) {
     feed::Impressions shown;
-    shown.shown.push_back(item);
+    shown.items.push_back(item);
     shown.at = wall_now();
     REQUIRE(redis::run_sync(feed.record(reader, shown)));
   }
@@ -53,10 +53,10 @@ struct Worker {
   // read.
   bool knows(const ReaderId& reader, const ItemId& item, int* round_trips = nullptr) {
     redis.round_trips = 0;
-    const auto opened = redis::run_sync(feed.open({reader, {}, {}, 5}, false));
+    const auto opened = redis::run_sync(feed.load_state({reader, {}, {}, 5}, false));
     REQUIRE(opened);
     if (round_trips != nullptr) *round_trips = redis.round_trips;
-    const auto seen = redis::run_sync(feed.seen(reader, opened->seen, {item}));
+    const auto seen = redis::run_sync(feed.check_seen(reader, opened->seen_view, {item}));
     REQUIRE(seen);
     return seen->front();
   }
@@ -73,7 +73,7 @@ TEST_CASE("the filter forgets an erased reader on every worker and reads everybo
   Worker one(server, settings, keys), two(server, settings, keys);
   const ReaderId reader = ReaderId::trusted("r"), other = ReaderId::trusted("o");
   const ItemId before = ItemId::trusted("before"), after = ItemId::trusted("after");
-  for (const ReaderId& each : {reader, other}) one.shows(each, before);
+  for (const ReaderId& each : {reader, other}) one.record_shown(each, before);
   CHECK(one.knows(reader, before));
   CHECK(two.knows(reader, before));
 
@@ -88,7 +88,7 @@ TEST_CASE("the filter forgets an erased reader on every worker and reads everybo
   CHECK(one.knows(other, before, &round_trips));
   CHECK(round_trips == 1);
   // Written under the new number, found under it, also by who learns of it only now.
-  one.shows(reader, after);
+  one.record_shown(reader, after);
   CHECK(one.knows(reader, after));
   CHECK(two.knows(reader, after));
   CHECK(!two.knows(reader, before));
@@ -103,7 +103,7 @@ TEST_CASE("the filter forgets an erased reader on every worker and reads everybo
 TEST_CASE("without a number the filter knows a reader by the very id", "[seen]") {
   feed::SeenEpochs epochs(redis::Keys(""), [](const ReaderId& reader) { return reader.str(); });
   const ReaderId reader = ReaderId::trusted("r");
-  CHECK(epochs.known_as(reader) == reader);
+  CHECK(epochs.filter_id(reader) == reader);
   redis::Pipeline none;
   CHECK(feed::SeenEpochs(redis::Keys(""), {}).append_read(none, reader) == 0);
   CHECK(none.empty());

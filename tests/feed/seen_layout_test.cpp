@@ -7,7 +7,7 @@
 #include <cmath>
 
 using namespace freshet;
-using feed::SeenPrints;
+using feed::FingerprintSet;
 
 namespace {
 
@@ -19,10 +19,10 @@ std::vector<ItemId> items(std::uint64_t from, std::uint64_t count) {
   return out;
 }
 std::string shown(std::uint64_t who, const std::vector<ItemId>& which) {
-  return feed::seen_bytes(feed::reader_hash(reader(who)), which);
+  return feed::encode_fingerprints(feed::reader_hash(reader(who)), which);
 }
-std::size_t known(const SeenPrints& prints, std::uint64_t who, const std::vector<ItemId>& which) {
-  const auto found = prints.contain(feed::reader_hash(reader(who)), which);
+std::size_t count_known(const FingerprintSet& prints, std::uint64_t who, const std::vector<ItemId>& which) {
+  const auto found = prints.contains(feed::reader_hash(reader(who)), which);
   return static_cast<std::size_t>(std::count(found.begin(), found.end(), true));
 }
 
@@ -44,20 +44,20 @@ TEST_CASE("what was added to a shard is always found, whoever else adds and howe
       days[page.size() % days.size()] += shown(who, page);
       of[who].insert(of[who].end(), page.begin(), page.end());
     }
-    SeenPrints prints;
-    for (const std::string& day : days) RC_ASSERT(prints.add(day));
-    for (const auto& [who, which] : of) RC_ASSERT(known(prints, who, which) == which.size());
+    FingerprintSet prints;
+    for (const std::string& day : days) RC_ASSERT(prints.add_shard(day));
+    for (const auto& [who, which] : of) RC_ASSERT(count_known(prints, who, which) == which.size());
   }));
 }
 
 TEST_CASE("the rate of false positives is the formula's", "[rank][seen]") {
   const std::uint64_t impressions = GENERATE(as<std::uint64_t>(), 512, 3512, 60'000);
-  SeenPrints prints;
-  prints.add(shown(1, items(0, impressions)));
+  FingerprintSet prints;
+  prints.add_shard(shown(1, items(0, impressions)));
   const std::uint64_t probes = 1'000'000;
-  const double expected = feed::shard_rate(static_cast<std::int64_t>(impressions));
+  const double expected = feed::shard_false_positive_rate(static_cast<std::int64_t>(impressions));
   const double measured =
-      static_cast<double>(known(prints, 1, items(1'000'000'000, probes))) / static_cast<double>(probes);
+      static_cast<double>(count_known(prints, 1, items(1'000'000'000, probes))) / static_cast<double>(probes);
   INFO(impressions << " impressions: " << measured << ", by the formula " << expected);
   CHECK(measured <= at_most(expected, static_cast<double>(probes)));
   CHECK(measured >= expected - 5 * std::sqrt(expected / static_cast<double>(probes)));
@@ -65,24 +65,24 @@ TEST_CASE("the rate of false positives is the formula's", "[rank][seen]") {
 
 TEST_CASE("eight days take few unseen items for seen, of a reader of 3,000 a day too", "[rank][seen]") {
   const auto [own, most] = GENERATE(table<std::uint64_t, double>({{60, 0.0005}, {3000, 0.002}}));
-  SeenPrints prints;
+  FingerprintSet prints;
   for (std::uint64_t day = 0; day < 8; ++day) {
     std::string shard = shown(1, items(day * 10'000, own));
     // Twice what a shard is expected to hold.
     for (std::uint64_t other = 2; other < 19; ++other) shard += shown(other, items(day * 10'000, 60));
-    prints.add(shard);
+    prints.add_shard(shard);
   }
-  const double measured = static_cast<double>(known(prints, 1, items(1'000'000'000, 400'000))) / 400'000;
+  const double measured = static_cast<double>(count_known(prints, 1, items(1'000'000'000, 400'000))) / 400'000;
   INFO(own << " a day: " << measured);
   CHECK(measured <= most);
   CHECK(measured > most / 5);  // else nothing was measured
 }
 
 TEST_CASE("what one reader saw is nothing another one saw, though they share a shard", "[rank][seen]") {
-  SeenPrints prints;
-  prints.add(shown(1, items(0, 1000)));
-  CHECK(known(prints, 1, items(0, 1000)) == 1000);
-  CHECK(known(prints, 2, items(0, 1000)) <= 2);  // 0.06 are expected
+  FingerprintSet prints;
+  prints.add_shard(shown(1, items(0, 1000)));
+  CHECK(count_known(prints, 1, items(0, 1000)) == 1000);
+  CHECK(count_known(prints, 2, items(0, 1000)) <= 2);  // 0.06 are expected
 }
 
 TEST_CASE("where the reader's id ends and the item's begins makes a difference", "[rank][seen]") {
@@ -96,14 +96,14 @@ TEST_CASE("where the reader's id ends and the item's begins makes a difference",
 }
 
 TEST_CASE("a day has a shard for each 512 impressions that are expected", "[rank][seen]") {
-  CHECK(feed::shards_for(1'000'000) == 1954);
-  CHECK(feed::shards_for(1000) == 2);
-  CHECK(feed::shards_for(1) == 1);
-  CHECK(feed::shards_for(10'000'000'000) == 19'531'250);
+  CHECK(feed::shard_count_for(1'000'000) == 1954);
+  CHECK(feed::shard_count_for(1000) == 2);
+  CHECK(feed::shard_count_for(1) == 1);
+  CHECK(feed::shard_count_for(10'000'000'000) == 19'531'250);
 }
 
 TEST_CASE("an eighth of the combined rate is a day's", "[rank][seen]") {
-  CHECK(feed::daily_rate(0.01) == Approx(0.0012555).epsilon(1e-4));
+  CHECK(feed::daily_false_positive_rate(0.01) == Approx(0.0012555).epsilon(1e-4));
 }
 
 TEST_CASE("shards are used evenly, and every hash has one", "[rank][seen]") {
@@ -118,11 +118,11 @@ TEST_CASE("shards are used evenly, and every hash has one", "[rank][seen]") {
 TEST_CASE("a day is forgotten eight days after it began, in UTC", "[rank][seen]") {
   const UnixSeconds midnight{seconds{1772755200}};  // 2026-03-06T00:00:00Z
   const UnixSeconds end = midnight + std::chrono::days(8);
-  CHECK(feed::forgotten_at(midnight) == end);
-  CHECK(feed::forgotten_at(midnight + seconds{86399}) == end);
-  CHECK(feed::forgotten_at(midnight + seconds{86400}) == end + std::chrono::days(1));
-  CHECK(feed::forgotten_at(midnight - seconds{1}) == end - std::chrono::days(1));
-  CHECK(utc_day(feed::forgotten_at(midnight)) == "20260314");
+  CHECK(feed::filter_expires_at(midnight) == end);
+  CHECK(feed::filter_expires_at(midnight + seconds{86399}) == end);
+  CHECK(feed::filter_expires_at(midnight + seconds{86400}) == end + std::chrono::days(1));
+  CHECK(feed::filter_expires_at(midnight - seconds{1}) == end - std::chrono::days(1));
+  CHECK(utc_day(feed::filter_expires_at(midnight)) == "20260314");
 }
 
 TEST_CASE("an impression is three bytes, in the order of what was shown", "[rank][seen]") {
@@ -134,20 +134,20 @@ TEST_CASE("an impression is three bytes, in the order of what was shown", "[rank
 
 TEST_CASE("a shard into which somebody else wrote a byte or two loses nothing of ours", "[rank][seen]") {
   const std::string foreign = GENERATE("x", "xy");
-  SeenPrints prints;
-  CHECK_FALSE(prints.add(shown(1, items(0, 100)) + foreign + shown(1, items(100, 100))));
-  CHECK(known(prints, 1, items(0, 200)) == 200);
-  CHECK(known(prints, 1, items(1000, 1000)) <= 3);  // 0.04 are expected
+  FingerprintSet prints;
+  CHECK_FALSE(prints.add_shard(shown(1, items(0, 100)) + foreign + shown(1, items(100, 100))));
+  CHECK(count_known(prints, 1, items(0, 200)) == 200);
+  CHECK(count_known(prints, 1, items(1000, 1000)) <= 3);  // 0.04 are expected
 }
 
 TEST_CASE("any bytes are a shard", "[rank][seen]") {
   CHECK(rc::check("any bytes", [] {
-    SeenPrints prints;
+    FingerprintSet prints;
     const auto bytes = *rc::gen::container<std::string>(rc::gen::arbitrary<char>());
-    RC_ASSERT(prints.add(bytes) == (bytes.size() % 3 == 0));
-    RC_ASSERT(known(prints, 1, items(0, 10)) <= 10);
+    RC_ASSERT(prints.add_shard(bytes) == (bytes.size() % 3 == 0));
+    RC_ASSERT(count_known(prints, 1, items(0, 10)) <= 10);
   }));
-  SeenPrints none;
-  CHECK(none.add(""));
-  CHECK(known(none, 1, items(0, 10)) == 0);
+  FingerprintSet none;
+  CHECK(none.add_shard(""));
+  CHECK(count_known(none, 1, items(0, 10)) == 0);
 }

@@ -21,11 +21,11 @@ namespace {
 
 constexpr std::int64_t kDay = 86400;
 
-struct Seen : Fixture {
+struct SeenFixture : Fixture {
   std::unique_ptr<feed::SeenFilter> filter;
   UnixSeconds today = std::chrono::floor<days>(now());  // 00:00:00 UTC
 
-  Seen() { restart(); }
+  SeenFixture() { restart(); }
   // As a worker does that starts with `settings`.
   void restart() {
     filter = feed::make_seen_filter(settings, keys());
@@ -36,9 +36,9 @@ struct Seen : Fixture {
     server().flush_all();
     restart();
   }
-  void add(const std::string& reader, const std::vector<std::string>& which, UnixSeconds at,
-           bool again = false) {
-    REQUIRE(run_sync(filter->add(redis, ReaderId::trusted(reader), ids_of(which), at, again)));
+  void add(const std::string& reader, const std::vector<std::string>& names, UnixSeconds at,
+           bool is_resend = false) {
+    REQUIRE(run_sync(filter->add(redis, ReaderId::trusted(reader), ids_of(names), at, is_resend)));
   }
   std::shared_ptr<const feed::SeenView> view(const std::string& reader, UnixSeconds at) {
     Pipeline command;
@@ -47,20 +47,20 @@ struct Seen : Fixture {
     REQUIRE(command.size() == expected + 1);
     const auto replies = redis.call(command);
     REQUIRE(replies);
-    auto out = filter->view(*replies, 1, ReaderId::trusted(reader), at);
+    auto out = filter->parse_view(*replies, 1, ReaderId::trusted(reader), at);
     REQUIRE(out);
     return *out;
   }
-  std::vector<bool> check(const std::string& reader, const std::vector<std::string>& which, UnixSeconds at) {
-    auto out = run_sync(filter->check(redis, ReaderId::trusted(reader), view(reader, at), ids_of(which), at));
+  std::vector<bool> check(const std::string& reader, const std::vector<std::string>& names, UnixSeconds at) {
+    auto out = run_sync(filter->check(redis, ReaderId::trusted(reader), view(reader, at), ids_of(names), at));
     REQUIRE(out);
     return *out;
   }
   bool knows(const std::string& reader, const std::string& item, UnixSeconds at) {
     return check(reader, {item}, at).front();
   }
-  std::size_t known(const std::string& reader, const std::vector<std::string>& which, UnixSeconds at) {
-    const auto seen = check(reader, which, at);
+  std::size_t count_known(const std::string& reader, const std::vector<std::string>& names, UnixSeconds at) {
+    const auto seen = check(reader, names, at);
     return static_cast<std::size_t>(std::count(seen.begin(), seen.end(), true));
   }
   // Keys of filters, without the counts of shards.
@@ -75,9 +75,9 @@ struct Seen : Fixture {
     return command("EXPIRETIME", key).integer().value_or(-9);
   }
 
-  static std::vector<ItemId> ids_of(const std::vector<std::string>& which) {
+  static std::vector<ItemId> ids_of(const std::vector<std::string>& names) {
     std::vector<ItemId> out;
-    for (const std::string& each : which) out.push_back(ItemId::trusted(each));
+    for (const std::string& each : names) out.push_back(ItemId::trusted(each));
     return out;
   }
   static std::vector<std::string> numbered(const std::string& name, std::size_t count) {
@@ -90,19 +90,19 @@ struct Seen : Fixture {
 }  // namespace
 
 TEST_CASE("what was shown is known, and little else is", "[seen]") {
-  Seen one;
+  SeenFixture one;
   one.begin();
-  const auto shown = Seen::numbered("shown-", 250);
+  const auto shown = SeenFixture::numbered("shown-", 250);
   one.add("alice", shown, one.today);
-  CHECK(one.known("alice", shown, one.today) == 250);
-  CHECK(one.known("alice", Seen::numbered("other-", 1000), one.today) <= 2);  // 0.06 are expected
-  CHECK(one.known("bob", shown, one.today) <= 1);
+  CHECK(one.count_known("alice", shown, one.today) == 250);
+  CHECK(one.count_known("alice", SeenFixture::numbered("other-", 1000), one.today) <= 2);  // 0.06 are expected
+  CHECK(one.count_known("bob", shown, one.today) <= 1);
   CHECK(one.check("alice", {}, one.today).empty());
 }
 
 TEST_CASE("an impression is known to the last second of the seventh day after its own, and not after",
           "[seen]") {
-  Seen one;
+  SeenFixture one;
   const auto second = GENERATE(std::int64_t{0}, std::int64_t{kDay / 2}, std::int64_t{kDay - 1});
   one.add("alice", {"story"}, one.today + seconds{second});
   for (std::int64_t day = 0; day <= 7; ++day) {
@@ -113,7 +113,7 @@ TEST_CASE("an impression is known to the last second of the seventh day after it
 }
 
 TEST_CASE("a day's keys get their end when they are made, and keep it", "[seen]") {
-  Seen one;
+  SeenFixture one;
   one.begin();
   for (const int back : {0, 3, 7}) {
     one.begin();
@@ -130,7 +130,7 @@ TEST_CASE("a day's keys get their end when they are made, and keep it", "[seen]"
 }
 
 TEST_CASE("adding to a day that is over does nothing", "[seen]") {
-  Seen one;
+  SeenFixture one;
   one.add("alice", {"old"}, one.today - days(7) - seconds{1});
   CHECK(one.shards().empty());
   one.add("alice", {"old"}, one.today - days(7));
@@ -138,15 +138,15 @@ TEST_CASE("adding to a day that is over does nothing", "[seen]") {
 }
 
 TEST_CASE("what is added again is known as before", "[seen]") {
-  Seen one;
-  const auto items = Seen::numbered("item-", 150);
+  SeenFixture one;
+  const auto items = SeenFixture::numbered("item-", 150);
   for (const bool again : {false, false, true}) one.add("alice", items, one.today, again);
-  CHECK(one.known("alice", items, one.today) == 150);
+  CHECK(one.count_known("alice", items, one.today) == 150);
   CHECK(one.shards().size() == 1);
 }
 
 TEST_CASE("the first impressions of a shard come with its end, later ones are a plain APPEND", "[seen]") {
-  Seen one;
+  SeenFixture one;
   one.begin();
   const auto calls = [&one](const std::function<void()>& work) {
     one.command("CONFIG", "RESETSTAT");
@@ -162,7 +162,7 @@ TEST_CASE("the first impressions of a shard come with its end, later ones are a 
 }
 
 TEST_CASE("a shard that was lost meanwhile gets its end again", "[seen]") {
-  Seen one;
+  SeenFixture one;
   one.begin();
   one.add("alice", {"a"}, one.today);
   const std::string key = one.shards().front();
@@ -173,44 +173,44 @@ TEST_CASE("a shard that was lost meanwhile gets its end again", "[seen]") {
 }
 
 TEST_CASE("yesterday's shard gives back what Redis kept for more, and keeps its end", "[seen]") {
-  Seen one;
+  SeenFixture one;
   one.begin();
   const UnixSeconds yesterday = one.today - days(1);
   for (int page = 0; page < 40; ++page)
-    one.add("alice", Seen::numbered("p" + std::to_string(page) + "-", 20), yesterday);
+    one.add("alice", SeenFixture::numbered("p" + std::to_string(page) + "-", 20), yesterday);
   const std::string key = one.shards().front();
   const auto memory = [&] { return one.command("MEMORY", "USAGE", key).integer().value_or(0); };
   const std::int64_t before = memory(), end = one.expires_at(key);
   one.add("alice", {"today"}, one.today);
   CHECK(memory() < before - 200);
   CHECK(one.expires_at(key) == end);
-  CHECK(one.known("alice", Seen::numbered("p39-", 20), one.today) == 20);
+  CHECK(one.count_known("alice", SeenFixture::numbered("p39-", 20), one.today) == 20);
 }
 
 TEST_CASE(
     "a reader of 3,000 items a day for eight days loses nothing and is refused two unseen items in a "
     "thousand at most",
     "[seen]") {
-  Seen one;
+  SeenFixture one;
   one.settings.seen.impressions_per_day = 1000;
   one.begin();
   for (int back = 0; back < 8; ++back) {
     const UnixSeconds day = one.today - days(back);
-    one.add("heavy", Seen::numbered("shown-" + std::to_string(back) + "-", 3000), day);
+    one.add("heavy", SeenFixture::numbered("shown-" + std::to_string(back) + "-", 3000), day);
     for (int other = 0; other < 32; ++other)
-      one.add("reader-" + std::to_string(other), Seen::numbered("item-" + std::to_string(back) + "-", 64),
+      one.add("reader-" + std::to_string(other), SeenFixture::numbered("item-" + std::to_string(back) + "-", 64),
               day);
   }
   for (int back = 0; back < 8; ++back)
-    CHECK(one.known("heavy", Seen::numbered("shown-" + std::to_string(back) + "-", 3000), one.today) == 3000);
-  const std::size_t refused = one.known("heavy", Seen::numbered("new-", 50'000), one.today);
+    CHECK(one.count_known("heavy", SeenFixture::numbered("shown-" + std::to_string(back) + "-", 3000), one.today) == 3000);
+  const std::size_t refused = one.count_known("heavy", SeenFixture::numbered("new-", 50'000), one.today);
   INFO(refused << " of 50,000");
   CHECK(refused <= 100);
   CHECK(refused > 0);
 }
 
 TEST_CASE("any id that is one is remembered as itself", "[seen]") {
-  Seen one;
+  SeenFixture one;
   const std::vector<std::string> names{std::string(128, 'x'),
                                        "'; DROP TABLE seen; --",
                                        "\xe6\x96\xb0\xe9\x97\xbb",
@@ -226,12 +226,12 @@ TEST_CASE("any id that is one is remembered as itself", "[seen]") {
   for (const std::string& reader : names) one.add(reader, {"of-" + reader, reader}, one.today);
   for (const std::string& reader : names) {
     for (const std::string& other : names)
-      CHECK(one.known(reader, {"of-" + other, other}, one.today) == (reader == other ? 2 : 0));
+      CHECK(one.count_known(reader, {"of-" + other, other}, one.today) == (reader == other ? 2 : 0));
   }
 }
 
 TEST_CASE("a pair of reader and item is not another pair with the same letters", "[seen]") {
-  Seen one;
+  SeenFixture one;
   one.settings.seen.impressions_per_day = 1000;
   one.begin();
   one.add("a", {"b:c"}, one.today);
@@ -244,7 +244,7 @@ TEST_CASE("a pair of reader and item is not another pair with the same letters",
 
 TEST_CASE("a change of settings takes effect with the next day, and days stay cut as they were begun",
           "[seen]") {
-  Seen one;
+  SeenFixture one;
   one.begin();
   one.add("alice", {"before"}, one.today);
   one.add("alice", {"yesterday"}, one.today - days(1));
@@ -252,8 +252,8 @@ TEST_CASE("a change of settings takes effect with the next day, and days stay cu
   one.restart();
   one.add("alice", {"after"}, one.today);
   one.add("alice", {"tomorrow"}, one.today + days(1));
-  CHECK(one.known("alice", {"before", "after", "yesterday"}, one.today) == 3);
-  CHECK(one.known("alice", {"before", "after", "yesterday", "tomorrow"}, one.today + days(1)) == 4);
+  CHECK(one.count_known("alice", {"before", "after", "yesterday"}, one.today) == 3);
+  CHECK(one.count_known("alice", {"before", "after", "yesterday", "tomorrow"}, one.today + days(1)) == 4);
   const auto shards = [&](UnixSeconds day) {
     return one.text(one.command("GET", one.keys().seen_shard(utc_day(day), "shards")));
   };
@@ -263,11 +263,11 @@ TEST_CASE("a change of settings takes effect with the next day, and days stay cu
 }
 
 TEST_CASE("a day that another worker cut is read and written as it is", "[seen]") {
-  Seen one;
+  SeenFixture one;
   one.begin();
   const UnixSeconds tomorrow = one.today + days(1);
   one.command("SET", one.keys().seen_shard(utc_day(tomorrow), "shards"), 3, "EX", 1000);
-  REQUIRE(run_sync(one.filter->learn(one.redis, tomorrow)));
+  REQUIRE(run_sync(one.filter->load_day(one.redis, tomorrow)));
   one.add("alice", {"a"}, tomorrow);
   CHECK(one.knows("alice", "a", tomorrow));
   REQUIRE(one.shards().size() == 1);
@@ -276,7 +276,7 @@ TEST_CASE("a day that another worker cut is read and written as it is", "[seen]"
 }
 
 TEST_CASE("every key of the filter is one that keys.h knows", "[seen]") {
-  Seen one;
+  SeenFixture one;
   one.settings.redis.key_prefix = "site:";
   one.begin();
   one.add("alice", {"a"}, one.today);
@@ -290,7 +290,7 @@ TEST_CASE("every key of the filter is one that keys.h knows", "[seen]") {
 }
 
 TEST_CASE("what a reader's filter reads together lies in one slot of a cluster", "[seen]") {
-  Seen site;
+  SeenFixture site;
   site.settings.seen.impressions_per_day = 1 << 20;  // some thousand shards
   site.begin();
   for (const char* reader : {"a", "b", "c"}) {
@@ -310,7 +310,7 @@ TEST_CASE("what a reader's filter reads together lies in one slot of a cluster",
 }
 
 TEST_CASE("the status tells impressions, bytes and rate of each day", "[seen]") {
-  Seen one;
+  SeenFixture one;
   one.settings.seen.impressions_per_day = 1000;
   one.begin();
   const auto empty = run_sync(one.filter->status(one.redis, one.today));
@@ -318,8 +318,8 @@ TEST_CASE("the status tells impressions, bytes and rate of each day", "[seen]") 
   CHECK(empty->days.empty());
   CHECK(empty->bytes == 0);
   CHECK(empty->false_positive_rate == 0);
-  one.add("alice", Seen::numbered("a", 1000), one.today);
-  one.add("alice", Seen::numbered("b", 500), one.today - days(2));
+  one.add("alice", SeenFixture::numbered("a", 1000), one.today);
+  one.add("alice", SeenFixture::numbered("b", 500), one.today - days(2));
   const auto status = run_sync(one.filter->status(one.redis, one.today + seconds{kDay - 1}));
   REQUIRE(status);
   CHECK(status->filter == "fingerprints");
@@ -335,11 +335,11 @@ TEST_CASE("the status tells impressions, bytes and rate of each day", "[seen]") 
 }
 
 TEST_CASE("the status of many shards is estimated from some", "[seen]") {
-  Seen one;
+  SeenFixture one;
   one.settings.seen.impressions_per_day = 50'000;  // 98 shards
   one.begin();
   for (int reader = 0; reader < 2000; ++reader)
-    one.add("reader-" + std::to_string(reader), Seen::numbered("item-", 50), one.today);
+    one.add("reader-" + std::to_string(reader), SeenFixture::numbered("item-", 50), one.today);
   const auto status = run_sync(one.filter->status(one.redis, one.today));
   REQUIRE(status);
   REQUIRE(status->days.size() == 1);
@@ -348,7 +348,7 @@ TEST_CASE("the status of many shards is estimated from some", "[seen]") {
 }
 
 TEST_CASE("what is no filter is an error or nothing, never a crash", "[seen]") {
-  Seen one;
+  SeenFixture one;
   one.add("alice", {"a"}, one.today);
   const std::string key = one.shards().front();
   one.command("SET", key, "rubbish");
@@ -357,14 +357,14 @@ TEST_CASE("what is no filter is an error or nothing, never a crash", "[seen]") {
   one.command("SADD", key, "rubbish");
   CHECK_FALSE(one.knows("alice", "a", one.today));
   const ReaderId alice = ReaderId::trusted("alice");
-  const auto added = run_sync(one.filter->add(one.redis, alice, Seen::ids_of({"b"}), one.today, false));
+  const auto added = run_sync(one.filter->add(one.redis, alice, SeenFixture::ids_of({"b"}), one.today, false));
   REQUIRE_FALSE(added);  // not acknowledged, so not lost
   CHECK(added.error().code == ErrorCode::kInternal);
   CHECK(one.filter->counters().recorded == 1);
   one.command("DEL", key);
   one.add("alice", {"b"}, one.today);
   CHECK(one.knows("alice", "b", one.today));
-  CHECK_FALSE(one.filter->view({}, 0, alice, one.today));
+  CHECK_FALSE(one.filter->parse_view({}, 0, alice, one.today));
   Pipeline command;
   command.add("PING")
       .add("MGET", "a", "b")
@@ -373,31 +373,31 @@ TEST_CASE("what is no filter is an error or nothing, never a crash", "[seen]") {
   const auto replies = one.redis.call(command);
   REQUIRE(replies);
   for (std::size_t first = 0; first < 5; ++first)
-    CHECK_FALSE(one.filter->view(*replies, first, alice, one.today));
+    CHECK_FALSE(one.filter->parse_view(*replies, first, alice, one.today));
 }
 
 TEST_CASE("a shard that somebody else wrote into is still read and written", "[seen]") {
-  Seen one;
+  SeenFixture one;
   one.add("alice", {"a"}, one.today);
   one.command("APPEND", one.shards().front(), "x");
   one.add("alice", {"b"}, one.today);
-  CHECK(one.known("alice", {"a", "b"}, one.today) == 2);
+  CHECK(one.count_known("alice", {"a", "b"}, one.today) == 2);
   CHECK_FALSE(one.knows("alice", "c", one.today));
 }
 
 TEST_CASE("a shard takes no more than its limit, and what it refuses is counted", "[seen]") {
-  Seen one;
+  SeenFixture one;
   one.add("alice", {"a"}, one.today);
   const std::string key = one.shards().front();
-  const std::string nearly(static_cast<std::size_t>(feed::kMostShardBytes) - 1, 'x');
+  const std::string nearly(static_cast<std::size_t>(feed::kMaxShardBytes) - 1, 'x');
   one.command("SET", key, nearly);
   const auto length = [&] { return one.command("STRLEN", key).integer().value_or(0); };
   one.add("alice", {"b"}, one.today);
-  CHECK(length() == feed::kMostShardBytes + 2);
+  CHECK(length() == feed::kMaxShardBytes + 2);
   for (const bool again : {false, true}) one.add("alice", {"c", "d"}, one.today, again);
   one.restart();  // a worker that does not know it yet
   one.add("alice", {"c"}, one.today);
-  CHECK(length() == feed::kMostShardBytes + 2);
+  CHECK(length() == feed::kMaxShardBytes + 2);
   CHECK(one.filter->counters().recorded == 0);
   CHECK(one.filter->counters().refused == 1);
 }
@@ -423,7 +423,7 @@ struct FakeBloom {
                    return "+PONG\r\n";
                  }};
   // What was said since the last call.
-  std::vector<FakeRedis::Command> said() {
+  std::vector<FakeRedis::Command> take_commands() {
     const std::lock_guard lock(mutex);
     return std::exchange(commands, {});
   }
@@ -451,25 +451,25 @@ TEST_CASE("redisbloom: eight BF.MEXISTS in one pipeline, newest day first, and o
   const auto probed = run_sync(filter->probe(redis));
   INFO((probed ? "" : probed.error().detail));
   REQUIRE(probed);
-  bloom_server.said();
+  bloom_server.take_commands();
 
   const ReaderId alice = ReaderId::trusted("alice");
   Pipeline nothing;
   CHECK(filter->append_read(nothing, alice, kNoon) == 0);
   CHECK(nothing.empty());
-  const auto view = filter->view({}, 0, alice, kNoon);
+  const auto view = filter->parse_view({}, 0, alice, kNoon);
   REQUIRE(view);
   CHECK(*view == nullptr);
-  const auto seen = run_sync(filter->check(redis, alice, *view, Seen::ids_of({"i1", "i2"}), kNoon));
+  const auto seen = run_sync(filter->check(redis, alice, *view, SeenFixture::ids_of({"i1", "i2"}), kNoon));
   REQUIRE(seen);
   CHECK(*seen == std::vector<bool>{false, true});
-  const auto asked = bloom_server.said();
+  const auto asked = bloom_server.take_commands();
   REQUIRE(asked.size() == 8);
   CHECK(asked[0] == FakeRedis::Command{"BF.MEXISTS", "bf:global:20260306", "5:alice:i1", "5:alice:i2"});
   CHECK(asked[7] == FakeRedis::Command{"BF.MEXISTS", "bf:global:20260227", "5:alice:i1", "5:alice:i2"});
 
-  REQUIRE(run_sync(filter->add(redis, alice, Seen::ids_of({"i1", "i2"}), kNoon, false)));
-  const auto added = bloom_server.said();
+  REQUIRE(run_sync(filter->add(redis, alice, SeenFixture::ids_of({"i1", "i2"}), kNoon, false)));
+  const auto added = bloom_server.take_commands();
   REQUIRE(added.size() == 1);
   const auto& script = added[0];
   REQUIRE(script.size() == 9);
@@ -505,9 +505,9 @@ TEST_CASE("redisbloom: with the real module what was shown is known for seven da
   REQUIRE(run_sync(filter->probe(redis)));
   const ReaderId alice = ReaderId::trusted("alice");
   const UnixSeconds today = std::chrono::floor<days>(wall_now());
-  const auto shown = Seen::ids_of(Seen::numbered("shown-", 250));
+  const auto shown = SeenFixture::ids_of(SeenFixture::numbered("shown-", 250));
   for (const bool again : {false, true}) REQUIRE(run_sync(filter->add(redis, alice, shown, today, again)));
-  REQUIRE(run_sync(filter->add(redis, alice, Seen::ids_of({"old"}), today - days(8), true)));
+  REQUIRE(run_sync(filter->add(redis, alice, SeenFixture::ids_of({"old"}), today - days(8), true)));
   for (const UnixSeconds at : {today, today + seconds{8 * kDay - 1}}) {
     const auto seen = run_sync(filter->check(redis, alice, nullptr, shown, at));
     REQUIRE(seen);
@@ -516,7 +516,7 @@ TEST_CASE("redisbloom: with the real module what was shown is known for seven da
   const auto gone = run_sync(filter->check(redis, alice, nullptr, shown, today + seconds{8 * kDay}));
   REQUIRE(gone);
   CHECK(*gone == std::vector<bool>(250, false));
-  const auto old = run_sync(filter->check(redis, alice, nullptr, Seen::ids_of({"old"}), today - days(1)));
+  const auto old = run_sync(filter->check(redis, alice, nullptr, SeenFixture::ids_of({"old"}), today - days(1)));
   REQUIRE(old);
   CHECK_FALSE(old->front());
   const auto status = run_sync(filter->status(redis, today));

@@ -97,7 +97,7 @@ TEST_CASE("recall deepens while too much of it has been seen, and only exhausted
   for (const ItemId& id : range(0, 18)) site.store.seen_items.insert(id);
   const auto page = site.refresh();
   CHECK(ids(page) == range(18, 23));
-  CHECK(site.recall.asked.size() == 3);  // 10, 20, 40
+  CHECK(site.recall.queries.size() == 3);  // 10, 20, 40
   CHECK_FALSE(page.exhausted);
   const auto last = site.load_more();
   CHECK(ids(last) == range(23, 25));
@@ -112,12 +112,12 @@ TEST_CASE("a feed that is cut off by its depth is not exhausted", "[feed]") {
   const auto page = site.refresh();
   CHECK(page.items.empty());
   CHECK_FALSE(page.exhausted);
-  CHECK(site.recall.asked.back().size == 40);
+  CHECK(site.recall.queries.back().size == 40);
 }
 
 TEST_CASE("what was handed out lately is left out although the filter does not know it", "[feed]") {
   Site site;
-  site.store.pending = {item(0), item(3)};
+  site.store.delivered = {item(0), item(3)};
   CHECK(ids(site.refresh(3)) == std::vector<ItemId>{item(1), item(2), item(4)});
 }
 
@@ -125,19 +125,19 @@ TEST_CASE("a buffered item that was seen elsewhere meanwhile is replaced, not sh
   Site site;
   site.refresh();
   site.store.seen_items = {item(6), item(7)};
-  site.store.beside = true;
+  site.store.external_impressions = true;
   CHECK(ids(site.load_more(3)) == std::vector<ItemId>{item(5), item(8), item(9)});
   CHECK(site.store.withdrawn == std::set<ItemId>{item(6), item(7)});
 }
 
 TEST_CASE("a filter that has no view is asked by item, one round trip more", "[feed]") {
   Site site;
-  site.store.by_item = true;
+  site.store.has_no_view = true;
   site.store.seen_items = {item(0)};
   CHECK(ids(site.refresh(3)) == range(1, 4));
   CHECK(site.store.trips == 3);
   site.store.seen_items.insert(item(4));
-  site.store.beside = true;
+  site.store.external_impressions = true;
   CHECK(ids(site.load_more(3)) == range(5, 8));
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("the same page again is the same items, recorded once", "[feed]") {
   const auto first = site.ask(feed::FeedAction::kRefresh, 5, "r.e.1");
   site.store.seen_items = {item(0), item(1)};
   std::size_t shown = 0;
-  site.feed().on_shown([&](std::span<const ItemId> items) { shown += items.size(); });
+  site.feed().on_impressions([&](std::span<const ItemId> items) { shown += items.size(); });
   const auto again = site.ask(feed::FeedAction::kRefresh, 5, "r.e.1");
   CHECK(ids(again) == ids(first));
   CHECK(again.sequence == first.sequence);
@@ -177,7 +177,7 @@ TEST_CASE("the same page again is the same items, recorded once", "[feed]") {
 TEST_CASE("a failed recall keeps the old buffer and serves from it", "[feed]") {
   Site site;
   site.refresh();
-  site.recall.away = true;
+  site.recall.unavailable = true;
   const auto page = site.refresh();
   CHECK(page.degraded);
   CHECK(ids(page) == range(5, 10));
@@ -190,8 +190,8 @@ TEST_CASE("a failed recall keeps the old buffer and serves from it", "[feed]") {
 TEST_CASE("without an index a feed has what is new and hot, nothing twice, and says what is missing",
           "[feed]") {
   Site site;
-  site.recall.away = true;
-  site.store.newest_items = range(0, 8);
+  site.recall.unavailable = true;
+  site.store.recent_items = range(0, 8);
   site.store.hot = {item(40), item(41), item(1)};
   site.items.hidden = {item(41)};
   site.items.unknown = {item(2)};
@@ -203,22 +203,22 @@ TEST_CASE("without an index a feed has what is new and hot, nothing twice, and s
   const auto next = site.load_more();
   CHECK(ids(next) == range(5, 8));
   CHECK((next.degraded == Dependency::kIndex && !next.exhausted));
-  site.recall.away = false;
+  site.recall.unavailable = false;
   CHECK_FALSE(site.refresh().degraded);
 }
 
 TEST_CASE("what a reader typed is not answered by what is hot", "[feed]") {
   Site site;
-  site.recall.away = true;
-  site.store.newest_items = range(0, 8);
+  site.recall.unavailable = true;
+  site.store.recent_items = range(0, 8);
   const auto page = site.ask(feed::FeedAction::kRefresh, 5, {}, "words");
   CHECK((page.items.empty() && page.degraded == Dependency::kIndex && !page.exhausted));
 }
 
 TEST_CASE("where nothing may be kept a feed without an index has what is new and hot, too", "[feed]") {
   Site site;
-  site.recall.away = true;
-  site.store.newest_items = range(0, 8);
+  site.recall.unavailable = true;
+  site.store.recent_items = range(0, 8);
   site.store.seen_items = {item(0)};
   for (int times = 0; times < 2; ++times) {
     const feed::FeedRequest asked{kReader, "again", {}, 3, feed::FeedAction::kRefresh, {}, false};
@@ -232,7 +232,7 @@ TEST_CASE("where nothing may be kept a feed without an index has what is new and
 
 TEST_CASE("without Redis a page is empty, degraded and not the end", "[feed]") {
   Site site;
-  site.store.failing = true;
+  site.store.unavailable = true;
   for (const auto action : {feed::FeedAction::kRefresh, feed::FeedAction::kLoadMore}) {
     const auto page = site.ask(action);
     CHECK(page.items.empty());
@@ -255,7 +255,7 @@ TEST_CASE("peek counts what a refresh would bring, and changes nothing", "[feed]
   Site site;
   CHECK(site.peek() == 5);
   CHECK(site.store.recorded.empty());
-  CHECK(site.store.pending.empty());
+  CHECK(site.store.delivered.empty());
   site.refresh();
   CHECK(site.peek() == 0);  // all of what would come waits in the buffer
   site.recall.index.insert(site.recall.index.begin(), item(100));
@@ -269,7 +269,7 @@ TEST_CASE("a reader without interests gets the fresh and the hot in turns", "[fe
   CHECK(ids(site.refresh(6)) == std::vector<ItemId>{item(0), item(40), item(1), item(2), item(41), item(3)});
   site.store.interests = {{item(7), 1}, {item(8), 1}};
   site.refresh();
-  const auto& asked = site.recall.asked.back();
+  const auto& asked = site.recall.queries.back();
   REQUIRE(asked.interests.size() == 2);
   CHECK(asked.interests[0].weight > asked.interests[1].weight);
 }
@@ -314,9 +314,9 @@ TEST_CASE("a buffered page is not asked of the filter while nothing else was rec
 
 TEST_CASE("a refresh that was overtaken begins again, and gives up after a while", "[feed]") {
   Site site;
-  site.store.busy = 2;
+  site.store.reloads_needed = 2;
   CHECK(ids(site.refresh()) == range(0, 5));
-  site.store.busy = 10;
+  site.store.reloads_needed = 10;
   CHECK(site.refresh().degraded);
 }
 

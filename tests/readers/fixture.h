@@ -14,33 +14,33 @@ namespace freshet::test {
 
 inline const ReaderId kReader = ReaderId::trusted("reader");
 
-struct Readers : Fixture {
-  std::optional<readers::RedisReaderStore> made;
+struct ReaderFixture : Fixture {
+  std::optional<readers::RedisReaderStore> instance;
 
-  Readers() {
+  ReaderFixture() {
     open();
-    renew();
+    reopen();
   }
   // Again after `settings` were changed.
-  void renew() {
-    write_queue.apply = [this](const auto& fields) { return readers::apply(*made, fields); };
-    made.emplace(redis, write_queue, settings, keys(), [this] { return "made-" + std::to_string(++events); });
+  void reopen() {
+    write_queue.apply = [this](const auto& fields) { return readers::apply_spool_record(*instance, fields); };
+    instance.emplace(redis, write_queue, settings, keys(), [this] { return "made-" + std::to_string(++events); });
   }
-  readers::RedisReaderStore& store() { return *made; }
+  readers::RedisReaderStore& store() { return *instance; }
 
-  static readers::View view_of(const std::string& item, const std::string& reader = "reader",
+  static readers::View make_view(const std::string& item, const std::string& reader = "reader",
                                readers::ViewKind kind = readers::ViewKind::kTopic) {
     return {ReaderId::trusted(reader), ItemId::trusted(item), kind};
   }
-  static readers::ReaderEvent event(const std::string& item, readers::Interaction kind,
+  static readers::ReaderEvent make_event(const std::string& item, readers::Interaction kind,
                                     UnixSeconds at = UnixSeconds::max(), const std::string& id = {}) {
     return {kReader, ItemId::trusted(item), kind, at, EventId::trusted(id)};
   }
-  void look_at(const std::string& item, const std::string& reader = "reader",
+  void view(const std::string& item, const std::string& reader = "reader",
                readers::ViewKind kind = readers::ViewKind::kTopic) {
-    REQUIRE(run_sync(store().viewed(view_of(item, reader, kind))));
+    REQUIRE(run_sync(store().record_view(make_view(item, reader, kind))));
   }
-  std::vector<readers::Viewed> views(const std::string& reader = "reader",
+  std::vector<readers::ViewedItem> views(const std::string& reader = "reader",
                                      readers::ViewKind kind = readers::ViewKind::kTopic) {
     auto out = run_sync(store().views(ReaderId::trusted(reader), kind));
     REQUIRE(out);
@@ -53,7 +53,7 @@ struct Readers : Fixture {
     return out;
   }
   Result<void> interact(const readers::ReaderEvent& one) {
-    auto answers = run_sync(store().interact({one}));
+    auto answers = run_sync(store().record_interactions({one}));
     REQUIRE(answers);
     REQUIRE(answers->size() == 1);
     return answers->front();
@@ -67,7 +67,7 @@ struct Readers : Fixture {
     return *out;
   }
   // How many views the hash of times knows; what it says of clearing is no view.
-  std::int64_t times(const std::string& reader = "reader") {
+  std::int64_t recorded_times(const std::string& reader = "reader") {
     const auto fields = command("HKEYS", keys().view_times(reader));
     std::int64_t out = 0;
     for (std::size_t i = 0; i < fields.size(); ++i)
@@ -75,7 +75,7 @@ struct Readers : Fixture {
     return out;
   }
   // Each entry as "op=… reader=…", oldest first.
-  std::vector<std::string> told() {
+  std::vector<std::string> stream_entries() {
     const auto entries = command("XRANGE", keys().partition(0).stream(), "-", "+");
     std::vector<std::string> out;
     for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -95,7 +95,7 @@ struct Readers : Fixture {
   }
 };
 
-inline std::vector<std::string> ids_of(const std::vector<readers::Viewed>& views) {
+inline std::vector<std::string> ids_of(const std::vector<readers::ViewedItem>& views) {
   std::vector<std::string> out;
   for (const auto& each : views) out.push_back(each.item.str());
   return out;

@@ -24,7 +24,7 @@ std::vector<readers::ReaderEvent> events(int count) {
 }
 
 // Everything that can wait, in one list.
-std::vector<Result<readers::Recorded>> each_write(FakeReaderStore& store) {
+std::vector<Result<readers::RecordResult>> all_writes(FakeReaderStore& store) {
   return {run_ready(readers::record_view(store, {kReader, kItem})),
           run_ready(readers::clear_views(store, kReader, readers::ViewKind::kTopic)),
           run_ready(readers::record_interaction(store, events(1)[0])),
@@ -36,7 +36,7 @@ std::vector<Result<readers::Recorded>> each_write(FakeReaderStore& store) {
 
 TEST_CASE("what Redis takes of a reader is not spooled", "[reader_events]") {
   FakeReaderStore store;
-  for (const auto& written : each_write(store)) {
+  for (const auto& written : all_writes(store)) {
     REQUIRE(written);
     CHECK_FALSE(written->queued);
   }
@@ -47,29 +47,29 @@ TEST_CASE("what Redis could not take, or perhaps took, waits in the spool until 
           "[reader_events]") {
   for (const Error& error : {kAway, kUnknown}) {
     FakeReaderStore store;
-    store.away = error;
-    for (const auto& written : each_write(store)) {
+    store.error = error;
+    for (const auto& written : all_writes(store)) {
       REQUIRE(written);
       CHECK(written->queued);
     }
     CHECK(store.spooled == std::vector<std::string>{"i", "clear", "0", "i", "i"});
-    store.room = 0;
-    for (const auto& written : each_write(store)) CHECK(written.error().reason == "spool_full");
+    store.spool_capacity = 0;
+    for (const auto& written : all_writes(store)) CHECK(written.error().reason == "spool_full");
   }
 }
 
 TEST_CASE("what is refused for what it is, or for a full stream, is not kept for later", "[reader_events]") {
   for (const Error& error : {kFull, kNoItem}) {
     FakeReaderStore store;
-    store.answers.assign(5, tl::unexpected(error));
-    for (const auto& written : each_write(store)) CHECK(written.error().reason == error.reason);
+    store.results.assign(5, tl::unexpected(error));
+    for (const auto& written : all_writes(store)) CHECK(written.error().reason == error.reason);
     CHECK(store.spooled.empty());
   }
 }
 
 TEST_CASE("each of many events has its own answer", "[reader_events]") {
   FakeReaderStore store;
-  store.answers = {{}, tl::unexpected(kNoItem), tl::unexpected(kAway), tl::unexpected(kFull), {}};
+  store.results = {{}, tl::unexpected(kNoItem), tl::unexpected(kAway), tl::unexpected(kFull), {}};
   const auto answers = run_ready(readers::record_interactions(store, events(5)));
   REQUIRE(answers.size() == 5);
   CHECK((answers[0] && !answers[0]->queued));
@@ -82,8 +82,8 @@ TEST_CASE("each of many events has its own answer", "[reader_events]") {
 
 TEST_CASE("of many events the spool takes as many as it has room for", "[reader_events]") {
   FakeReaderStore store;
-  store.away = kAway;
-  store.room = 2;
+  store.error = kAway;
+  store.spool_capacity = 2;
   const auto answers = run_ready(readers::record_interactions(store, events(4)));
   REQUIRE(answers.size() == 4);
   CHECK((answers[0] && answers[0]->queued));

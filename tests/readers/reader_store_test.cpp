@@ -18,26 +18,26 @@ namespace {
 using Names = std::vector<std::string>;
 
 // Does something before a round trip; or loses, once, what stands behind a barrier, and the reply.
-class Troubled final : public redis::Redis {
+class FaultyRedis final : public redis::Redis {
  public:
-  explicit Troubled(redis::Redis& inner) : inner_(inner) {}
+  explicit FaultyRedis(redis::Redis& inner) : inner_(inner) {}
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
-    if (trips-- == 0 && before) before();
+    if (trips_before_hook-- == 0 && hook) hook();
     const auto barriers = pipeline.barriers();
-    if (!lost_behind || *lost_behind >= barriers.size()) {
+    if (!lost_after_barrier || *lost_after_barrier >= barriers.size()) {
       auto replies = co_await inner_.run(pipeline);
       co_return replies;
     }
     redis::Pipeline first;
-    for (std::size_t i = 0; i < barriers[*lost_behind]; ++i) first.raw(pipeline.at(i));
-    lost_behind.reset();
+    for (std::size_t i = 0; i < barriers[*lost_after_barrier]; ++i) first.raw(pipeline.at(i));
+    lost_after_barrier.reset();
     FRESHET_CO_TRY(replies, co_await inner_.run(first));
     co_return fail(ErrorCode::kUnknownOutcome, "redis_lost");
   }
   bool ready() const override { return true; }
-  std::function<void()> before;
-  int trips = 0;  // until `before`
-  std::optional<std::size_t> lost_behind;
+  std::function<void()> hook;
+  int trips_before_hook = 0;  // until `before`
+  std::optional<std::size_t> lost_after_barrier;
 
  private:
   redis::Redis& inner_;
@@ -50,36 +50,36 @@ TEST_CASE("what was lost between an effect, its entry and its memory is made who
   const std::size_t behind = GENERATE(0U, 1U);
   const bool dismisses = GENERATE(false, true);
   CAPTURE(behind, dismisses);
-  Readers site;
-  Troubled troubled(site.redis);
+  ReaderFixture site;
+  FaultyRedis troubled(site.redis);
   readers::RedisReaderStore store(troubled, site.write_queue, site.settings, site.keys(), [] { return "e"; });
   const auto act = [&]() -> Result<void> {
     if (dismisses) return run_sync(store.dismiss({kReader, ItemId::trusted("a"), "", EventId::trusted("e")}));
-    const auto answers = run_sync(store.interact({site.event("a", Interaction::kLike, UnixSeconds::max(), "e")}));
+    const auto answers = run_sync(store.record_interactions({site.make_event("a", Interaction::kLike, UnixSeconds::max(), "e")}));
     return answers ? answers->front() : tl::unexpected(answers.error());
   };
-  troubled.lost_behind = behind;
+  troubled.lost_after_barrier = behind;
   CHECK_FALSE(act());
-  CHECK(site.told().size() == behind);
+  CHECK(site.stream_entries().size() == behind);
   for (int i = 0; i < 2; ++i) {
     REQUIRE(act());
-    CHECK(site.told().size() == behind + 1);  // and then the event is remembered
+    CHECK(site.stream_entries().size() == behind + 1);  // and then the event is remembered
   }
-  CHECK(site.read().done.size() + site.read().dismissed.size() == 1);
+  CHECK(site.read().interactions.size() + site.read().dismissals.size() == 1);
 }
 
 TEST_CASE("what a reader views while their history is cleared or merged into another's stays", "[readers]") {
   const bool clears = GENERATE(false, true);
   CAPTURE(clears);
-  Readers site;
-  for (const char* item : {"old", "again"}) site.look_at(item);
+  ReaderFixture site;
+  for (const char* item : {"old", "again"}) site.view(item);
   const std::string times = site.keys().view_times("reader");
   site.command("HSET", times, "t:old", 5, "t:again", 6);
-  Troubled troubled(site.redis);
+  FaultyRedis troubled(site.redis);
   readers::RedisReaderStore store(troubled, site.write_queue, site.settings, site.keys(), [] { return "e"; });
-  troubled.trips = 1;
-  troubled.before = [&] {
-    for (const char* item : {"again", "new"}) site.look_at(item);
+  troubled.trips_before_hook = 1;
+  troubled.hook = [&] {
+    for (const char* item : {"again", "new"}) site.view(item);
   };
   if (clears)
     REQUIRE(run_sync(store.clear_views(kReader, ViewKind::kTopic, std::nullopt)));
@@ -93,99 +93,99 @@ TEST_CASE("an older view that another worker's spool applies while the history i
           "[readers]") {
   const int trips = GENERATE(0, 1);  // before the mark and the look, and after them
   CAPTURE(trips);
-  Readers site;
-  site.look_at("old");
+  ReaderFixture site;
+  site.view("old");
   const UnixSeconds now = site.now();
-  Troubled troubled(site.redis);
+  FaultyRedis troubled(site.redis);
   readers::RedisReaderStore store(troubled, site.write_queue, site.settings, site.keys(), [] { return "e"; });
-  troubled.trips = trips;
-  troubled.before = [&] {
-    readers::View view = site.view_of("late");
+  troubled.trips_before_hook = trips;
+  troubled.hook = [&] {
+    readers::View view = site.make_view("late");
     view.at = now;
-    REQUIRE(run_sync(site.store().viewed(view)));
+    REQUIRE(run_sync(site.store().record_view(view)));
   };
   REQUIRE(run_sync(store.clear_views(kReader, ViewKind::kTopic, now)));
   CHECK(site.history().empty());
 }
 
 TEST_CASE("an event that came twice in one request is applied once", "[readers]") {
-  Readers site;
+  ReaderFixture site;
   const auto answers =
-      run_sync(site.store().interact({site.event("a", Interaction::kLike, UnixSeconds::max(), "e"),
-                                  site.event("b", Interaction::kLike, UnixSeconds::max(), "e")}));
+      run_sync(site.store().record_interactions({site.make_event("a", Interaction::kLike, UnixSeconds::max(), "e"),
+                                  site.make_event("b", Interaction::kLike, UnixSeconds::max(), "e")}));
   REQUIRE(answers);
   CHECK(((*answers)[0] && (*answers)[1]));
-  CHECK(site.told().size() == 1);
+  CHECK(site.stream_entries().size() == 1);
 }
 
 TEST_CASE("a dismissal from a spool that meets its undoing half way stays undone", "[readers]") {
-  Readers site;
-  Troubled troubled(site.redis);
+  ReaderFixture site;
+  FaultyRedis troubled(site.redis);
   readers::RedisReaderStore store(troubled, site.write_queue, site.settings, site.keys(), [] { return "e"; });
   const UnixSeconds then = site.now() - seconds{10};
-  troubled.trips = 1;  // after it looked
-  troubled.before = [&] {
+  troubled.trips_before_hook = 1;  // after it looked
+  troubled.hook = [&] {
     REQUIRE(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted("a"), std::nullopt)));
   };
   REQUIRE(run_sync(store.dismiss({kReader, ItemId::trusted("a"), "", EventId::trusted("e"), then})));
-  CHECK(site.read().dismissed.empty());
+  CHECK(site.read().dismissals.empty());
 }
 
 TEST_CASE("reloading one topic ten times leaves the others in the history", "[readers]") {
-  Readers site;
-  for (const char* item : {"a", "b"}) site.look_at(item);
-  for (int i = 0; i < 10; ++i) site.look_at("a");
+  ReaderFixture site;
+  for (const char* item : {"a", "b"}) site.view(item);
+  for (int i = 0; i < 10; ++i) site.view("a");
   CHECK(site.history() == Names{"a", "b"});
   CHECK(site.command("TYPE", site.keys().view_history(ViewKind::kTopic, "reader")).string().value() == "list");
 }
 
 TEST_CASE("a view that is repeated under its event id changes nothing for a day", "[readers]") {
-  Readers site;
-  auto first = Readers::view_of("a");
+  ReaderFixture site;
+  auto first = ReaderFixture::make_view("a");
   first.event = EventId::trusted("e");
-  REQUIRE(run_sync(site.store().viewed(first)));
-  site.look_at("b");
-  REQUIRE(run_sync(site.store().viewed(first)));
-  site.store().viewed_behind(first);
-  REQUIRE(site.store().viewed_later(first));
+  REQUIRE(run_sync(site.store().record_view(first)));
+  site.view("b");
+  REQUIRE(run_sync(site.store().record_view(first)));
+  site.store().record_view_async(first);
+  REQUIRE(site.store().spool_history_view(first));
   CHECK(site.history() == Names{"b", "a"});
   // The same id is free for what the reader does, and for others; and here, too, a day later.
-  CHECK(site.interact(Readers::event("c", Interaction::kLike, UnixSeconds::max(), "e")));
-  CHECK(site.read().done.size() == 1);
+  CHECK(site.interact(ReaderFixture::make_event("c", Interaction::kLike, UnixSeconds::max(), "e")));
+  CHECK(site.read().interactions.size() == 1);
   auto others = first;
   others.reader = ReaderId::trusted("other");
-  REQUIRE(run_sync(site.store().viewed(others)));
+  REQUIRE(run_sync(site.store().record_view(others)));
   CHECK(site.history("other") == Names{"a"});
   site.command("ZADD", site.keys().reader_event_ids("reader"),
                (site.now() - seconds{86401}).time_since_epoch().count(), "view:e");
-  REQUIRE(run_sync(site.store().viewed(first)));
+  REQUIRE(run_sync(site.store().record_view(first)));
   CHECK(site.history() == Names{"a", "b"});
 }
 
 TEST_CASE("a view behind the reply takes its place by time", "[readers]") {
-  Readers site;
-  site.look_at("a");
-  site.store().viewed_behind(Readers::view_of("b"));
+  ReaderFixture site;
+  site.view("a");
+  site.store().record_view_async(ReaderFixture::make_view("b"));
   CHECK(site.history() == Names{"b", "a"});
 }
 
 TEST_CASE("a history that another program wrote shows each item once, and is as long as it can be",
           "[readers]") {
-  Readers site;
+  ReaderFixture site;
   site.settings.history.size = 3;
-  site.renew();
+  site.reopen();
   const auto list = site.keys().view_history(ViewKind::kTopic, "reader");
   site.command("RPUSH", list, "a", "a", "b", "a", "b", "c", "d");
   CHECK(site.history() == Names{"a", "b", "c"});
-  CHECK(ids_of(site.read().topics) == Names{"a", "b", "c"});
-  site.look_at("b");
+  CHECK(ids_of(site.read().topic_views) == Names{"a", "b", "c"});
+  site.view("b");
   CHECK(site.history() == Names{"b", "a"});  // cut to three, of which two are the same
 }
 
 TEST_CASE("replies have a history of their own, and both expire with the hash of their times", "[readers]") {
-  Readers site;
-  site.look_at("a");
-  site.look_at("b", "reader", ViewKind::kReply);
+  ReaderFixture site;
+  site.view("a");
+  site.view("b", "reader", ViewKind::kReply);
   CHECK(site.history() == Names{"a"});
   CHECK(site.history("reader", ViewKind::kReply) == Names{"b"});
   for (const auto& key : {site.keys().view_history(ViewKind::kTopic, "reader"),
@@ -194,36 +194,36 @@ TEST_CASE("replies have a history of their own, and both expire with the hash of
     CHECK(site.ttl(key) <= site.settings.history.ttl.count());
   }
   const auto state = site.read();
-  CHECK(ids_of(state.topics) == Names{"a"});
-  CHECK(ids_of(state.replies) == Names{"b"});
-  CHECK(site.now() - state.topics.front().at <= seconds{30});
+  CHECK(ids_of(state.topic_views) == Names{"a"});
+  CHECK(ids_of(state.reply_views) == Names{"b"});
+  CHECK(site.now() - state.topic_views.front().at <= seconds{30});
 }
 
 TEST_CASE("a time leaves the hash with its item, also when a list has run out before the hash", "[readers]") {
-  Readers site;
+  ReaderFixture site;
   site.settings.history.size = 2;
-  site.renew();
-  for (const char* item : {"a", "b", "c"}) site.look_at(item);
-  CHECK(site.times() == 2);
+  site.reopen();
+  for (const char* item : {"a", "b", "c"}) site.view(item);
+  CHECK(site.recorded_times() == 2);
   CHECK_FALSE(site.command("HEXISTS", site.keys().view_times("reader"), "t:a").integer().value());
-  site.look_at("r", "reader", ViewKind::kReply);
+  site.view("r", "reader", ViewKind::kReply);
   site.command("DEL", site.keys().view_history(ViewKind::kTopic, "reader"));  // as its TTL does
-  site.look_at("d");
-  CHECK(site.times() == 2);
-  CHECK(site.read().topics.size() == 1);
+  site.view("d");
+  CHECK(site.recorded_times() == 2);
+  CHECK(site.read().topic_views.size() == 1);
 }
 
 TEST_CASE("a history is capped, distinct and newest first after any sequence of views, clears and merges",
           "[readers]") {
   const auto seed = GENERATE(std::random_device{}(), 7U);
   CAPTURE(seed);
-  Readers site;
+  ReaderFixture site;
   site.settings.history.size = 5;
-  site.renew();
+  site.reopen();
   std::mt19937 random(seed);
   const auto pick = [&](unsigned below) { return static_cast<unsigned>(random() % below); };
   const Names who{"x", "y"};
-  std::map<std::pair<std::string, ViewKind>, std::vector<readers::Viewed>> model;
+  std::map<std::pair<std::string, ViewKind>, std::vector<readers::ViewedItem>> model;
   for (int step = 0; step < 300; ++step) {
     CAPTURE(step);
     const std::string reader = who[pick(2)], item = "i" + std::to_string(pick(9));
@@ -238,7 +238,7 @@ TEST_CASE("a history is capped, distinct and newest first after any sequence of 
       for (const ViewKind each : {ViewKind::kTopic, ViewKind::kReply}) {
         if (reader == to) continue;
         auto& list = model[{to, each}];
-        for (const readers::Viewed& one : std::exchange(model[{reader, each}], {})) {
+        for (const readers::ViewedItem& one : std::exchange(model[{reader, each}], {})) {
           const auto known =
               std::find_if(list.begin(), list.end(), [&](auto& v) { return v.item == one.item; });
           known == list.end() ? list.push_back(one) : void(known->at = std::max(known->at, one.at));
@@ -247,7 +247,7 @@ TEST_CASE("a history is capped, distinct and newest first after any sequence of 
         if (list.size() > 5) list.resize(5);
       }
     } else {
-      site.look_at(item, reader, kind);
+      site.view(item, reader, kind);
       auto& list = model[{reader, kind}];
       std::erase_if(list, [&](auto& v) { return v.item.str() == item; });
       list.insert(list.begin(), {ItemId::trusted(item), site.views(reader, kind).front().at});
@@ -262,14 +262,14 @@ TEST_CASE("a history is capped, distinct and newest first after any sequence of 
         for (std::size_t i = 0; i < found.size(); ++i) REQUIRE(found[i].at == expected[i].at);
         fields += found.size();
       }
-      REQUIRE(site.times(each) == static_cast<std::int64_t>(fields));
+      REQUIRE(site.recorded_times(each) == static_cast<std::int64_t>(fields));
     }
   }
 }
 
 TEST_CASE("a merged history runs out when its newest view would have", "[readers]") {
-  Readers site;
-  site.look_at("a", "guest");
+  ReaderFixture site;
+  site.view("a", "guest");
   const auto old = site.now() - site.settings.history.ttl + seconds{1000};
   site.command("HSET", site.keys().view_times("guest"), "t:a", old.time_since_epoch().count());
   REQUIRE(run_sync(site.store().merge_views(ReaderId::trusted("guest"), kReader)));
@@ -283,10 +283,10 @@ TEST_CASE("a merged history runs out when its newest view would have", "[readers
 
 TEST_CASE("a view that waited in the spool takes its place by time, once, and never moves one back",
           "[readers]") {
-  Readers site;
-  for (const char* item : {"old", "new", "again"}) site.look_at(item);
-  REQUIRE(site.store().viewed_later(site.view_of("late")));
-  REQUIRE(site.store().viewed_later(site.view_of("again")));
+  ReaderFixture site;
+  for (const char* item : {"old", "new", "again"}) site.view(item);
+  REQUIRE(site.store().spool_history_view(site.make_view("late")));
+  REQUIRE(site.store().spool_history_view(site.make_view("again")));
   const std::int64_t now = wall_now().time_since_epoch().count();
   site.command("HSET", site.keys().view_times("reader"), "t:old", now - 100, "t:new", now + 5, "t:again",
                now + 9);
@@ -298,22 +298,22 @@ TEST_CASE("a view that waited in the spool takes its place by time, once, and ne
 }
 
 TEST_CASE("clearing that waited in the spool forgets what was seen before it only", "[readers]") {
-  Readers site;
-  for (const char* item : {"before", "after"}) site.look_at(item);
-  site.look_at("reply", "reader", ViewKind::kReply);
-  REQUIRE(site.store().clear_views_later(kReader, ViewKind::kTopic));
+  ReaderFixture site;
+  for (const char* item : {"before", "after"}) site.view(item);
+  site.view("reply", "reader", ViewKind::kReply);
+  REQUIRE(site.store().spool_clear_views(kReader, ViewKind::kTopic));
   site.command("HSET", site.keys().view_times("reader"), "t:after", wall_now().time_since_epoch().count() + 50);
   site.write_queue.replay();
   CHECK(site.history() == Names{"after"});
   CHECK(site.history("reader", ViewKind::kReply) == Names{"reply"});
   REQUIRE(run_sync(site.store().clear_views(kReader, ViewKind::kTopic, std::nullopt)));
   CHECK(site.history().empty());
-  CHECK(site.times() == 1);
+  CHECK(site.recorded_times() == 1);
 }
 
 TEST_CASE("clearing up to a time that is still to come forgets what was seen until now only", "[readers]") {
-  Readers site;
-  site.look_at("before");
+  ReaderFixture site;
+  site.view("before");
   const UnixSeconds to_come = std::chrono::floor<seconds>(wall_now()) + std::chrono::hours(1);
   REQUIRE(run_sync(site.store().clear_views(kReader, ViewKind::kTopic, to_come)));
   CHECK(site.history().empty());
@@ -325,12 +325,12 @@ TEST_CASE("clearing up to a time that is still to come forgets what was seen unt
 TEST_CASE("what was seen before the history was cleared does not come back from a spool", "[readers]") {
   for (const bool waited : {false, true}) {
     CAPTURE(waited);
-    Readers site;
-    REQUIRE(site.store().viewed_later(site.view_of("seen")));
-    REQUIRE(site.store().viewed_later(site.view_of("answered", "reader", ViewKind::kReply)));
+    ReaderFixture site;
+    REQUIRE(site.store().spool_history_view(site.make_view("seen")));
+    REQUIRE(site.store().spool_history_view(site.make_view("answered", "reader", ViewKind::kReply)));
     if (waited) {  // in the spool of a worker that was replayed first
       auto earlier = std::exchange(site.write_queue.spooled, {});
-      REQUIRE(site.store().clear_views_later(kReader, ViewKind::kTopic));
+      REQUIRE(site.store().spool_clear_views(kReader, ViewKind::kTopic));
       site.write_queue.replay();
       site.write_queue.spooled = std::move(earlier);
     } else {
@@ -341,97 +341,97 @@ TEST_CASE("what was seen before the history was cleared does not come back from 
     site.write_queue.replay();
     CHECK(site.history().empty());
     CHECK(site.history("reader", ViewKind::kReply) == Names{"answered"});
-    site.look_at("seen");
+    site.view("seen");
     CHECK(site.history() == Names{"seen"});
-    CHECK(site.times() == 2);
+    CHECK(site.recorded_times() == 2);
   }
 }
 
 TEST_CASE("an interaction keeps its newest time, and the recorder is told of it", "[readers]") {
-  Readers site;
+  ReaderFixture site;
   const UnixSeconds t{seconds{1700000000}};
-  REQUIRE(site.interact(site.event("a", Interaction::kLike, t)));
-  REQUIRE(site.interact(site.event("a", Interaction::kLike, t - seconds{50})));
-  REQUIRE(site.interact(site.event("a", Interaction::kPost, t - seconds{50})));
+  REQUIRE(site.interact(site.make_event("a", Interaction::kLike, t)));
+  REQUIRE(site.interact(site.make_event("a", Interaction::kLike, t - seconds{50})));
+  REQUIRE(site.interact(site.make_event("a", Interaction::kPost, t - seconds{50})));
   const auto full_ttl = [&] {
     return site.ttl(site.keys().interactions("reader")) > site.settings.interactions.ttl.count() - 60;
   };
   CHECK(full_ttl());  // also when all that they did is long ago
-  REQUIRE(site.interact(site.event("b", Interaction::kShare)));
+  REQUIRE(site.interact(site.make_event("b", Interaction::kShare)));
   const auto state = site.read();
-  REQUIRE(state.done.size() == 3);
-  CHECK(state.done[0].item.str() == "b");
-  CHECK(state.done[0].at <= site.now());
-  CHECK(site.now() - state.done[0].at <= seconds{30});
-  CHECK((state.done[1].item.str() == "a" && state.done[1].kind == Interaction::kLike));
-  CHECK(state.done[1].at == t);
-  CHECK(state.done[2].at == t - seconds{50});
-  const auto told = site.told();
+  REQUIRE(state.interactions.size() == 3);
+  CHECK(state.interactions[0].item.str() == "b");
+  CHECK(state.interactions[0].at <= site.now());
+  CHECK(site.now() - state.interactions[0].at <= seconds{30});
+  CHECK((state.interactions[1].item.str() == "a" && state.interactions[1].kind == Interaction::kLike));
+  CHECK(state.interactions[1].at == t);
+  CHECK(state.interactions[2].at == t - seconds{50});
+  const auto told = site.stream_entries();
   REQUIRE(told.size() == 4);
   CHECK(told[0] == "op=interaction reader=reader item=a kind=l at=1700000000");
   CHECK(full_ttl());
 }
 
 TEST_CASE("the same event again changes nothing for a day", "[readers]") {
-  Readers site;
+  ReaderFixture site;
   const UnixSeconds t{seconds{1700000000}};
-  REQUIRE(site.interact(site.event("a", Interaction::kLike, t, "e1")));
-  REQUIRE(site.interact(site.event("a", Interaction::kLike, t + seconds{9}, "e1")));
-  CHECK(site.read().done[0].at == t);
-  CHECK(site.told().size() == 1);
+  REQUIRE(site.interact(site.make_event("a", Interaction::kLike, t, "e1")));
+  REQUIRE(site.interact(site.make_event("a", Interaction::kLike, t + seconds{9}, "e1")));
+  CHECK(site.read().interactions[0].at == t);
+  CHECK(site.stream_entries().size() == 1);
   const std::string events = site.keys().reader_event_ids("reader");
   CHECK(site.ttl(events) > 86400 - 60);
   const std::int64_t old = site.now().time_since_epoch().count() - 86401;
   site.command("ZADD", events, old, "e1", old, "e0");
-  REQUIRE(site.interact(site.event("a", Interaction::kLike, t + seconds{9}, "e1")));
-  CHECK(site.read().done[0].at == t + seconds{9});
+  REQUIRE(site.interact(site.make_event("a", Interaction::kLike, t + seconds{9}, "e1")));
+  CHECK(site.read().interactions[0].at == t + seconds{9});
   CHECK_FALSE(site.score(events, "e0"));
   REQUIRE(site.dismiss("a", "", "d1"));
   REQUIRE(site.dismiss("b", "", "d1"));
-  CHECK(ids_of(site.read().dismissed) == Names{"a"});
+  CHECK(ids_of(site.read().dismissals) == Names{"a"});
 }
 
 TEST_CASE("a full stream refuses interactions and feedback before anything is written", "[readers]") {
-  Readers site;
+  ReaderFixture site;
   site.settings.recorder.stream_max_len = 2;
-  site.renew();
+  site.reopen();
   const auto answers =
-      run_sync(site.store().interact({site.event("a", Interaction::kLike), site.event("b", Interaction::kLike),
-                                  site.event("c", Interaction::kLike, UnixSeconds::max(), "e")}));
+      run_sync(site.store().record_interactions({site.make_event("a", Interaction::kLike), site.make_event("b", Interaction::kLike),
+                                  site.make_event("c", Interaction::kLike, UnixSeconds::max(), "e")}));
   REQUIRE(answers);
   CHECK(((*answers)[0] && (*answers)[1]));
   CHECK((*answers)[2].error().reason == "stream_full");
   CHECK(site.dismiss("d").error().reason == "stream_full");
   CHECK(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted("d"), std::nullopt)).error().reason ==
         "stream_full");
-  CHECK(site.read().done.size() == 2);
-  CHECK(site.read().dismissed.empty());
+  CHECK(site.read().interactions.size() == 2);
+  CHECK(site.read().dismissals.empty());
   CHECK_FALSE(site.exists(site.keys().reader_event_ids("reader")));
-  CHECK(site.told().size() == 2);
+  CHECK(site.stream_entries().size() == 2);
   // What was acknowledged while Redis was away waits for room.
-  REQUIRE(site.store().interact_later(site.event("c", Interaction::kLike)));
+  REQUIRE(site.store().spool_interaction(site.make_event("c", Interaction::kLike)));
   const auto kept = redis::decode_fields(site.write_queue.spooled.front().bytes());
-  CHECK(is_unavailable(run_sync(readers::apply(site.store(), kept)).error()));
+  CHECK(is_unavailable(run_sync(readers::apply_spool_record(site.store(), kept)).error()));
   site.command("XTRIM", site.keys().partition(0).stream(), "MAXLEN", "0");
   site.write_queue.replay();
-  CHECK(site.read().done.size() == 3);
+  CHECK(site.read().interactions.size() == 3);
 }
 
 TEST_CASE("with items.unknown = reject what was never put is refused, alone", "[readers]") {
-  Readers site;
+  ReaderFixture site;
   site.settings.items_unknown = "reject";
-  site.renew();
+  site.reopen();
   site.put(site.item("known", UnixSeconds{seconds{1700000000}}));
-  const std::size_t before = site.told().size();
-  const auto answers = run_sync(site.store().interact(
-      {site.event("none", Interaction::kLike), site.event("known", Interaction::kLike)}));
+  const std::size_t before = site.stream_entries().size();
+  const auto answers = run_sync(site.store().record_interactions(
+      {site.make_event("none", Interaction::kLike), site.make_event("known", Interaction::kLike)}));
   REQUIRE(answers);
   CHECK((*answers)[0].error().reason == "unknown_item");
   CHECK((*answers)[1]);
-  CHECK(site.told().size() == before + 1);
-  CHECK(run_sync(site.store().viewed(site.view_of("none"))).error().code == ErrorCode::kNotFound);
+  CHECK(site.stream_entries().size() == before + 1);
+  CHECK(run_sync(site.store().record_view(site.make_view("none"))).error().code == ErrorCode::kNotFound);
   CHECK(site.dismiss("none").error().reason == "unknown_item");
-  site.look_at("known");
+  site.view("known");
   CHECK(site.dismiss("known"));
   CHECK(site.history() == Names{"known"});
   site.remove("known");
@@ -439,9 +439,9 @@ TEST_CASE("with items.unknown = reject what was never put is refused, alone", "[
 }
 
 TEST_CASE("a dismissal lasts feedback.ttl, is undone, and remembers its reason", "[readers]") {
-  Readers site;
+  ReaderFixture site;
   site.settings.feedback.max_items = 3;
-  site.renew();
+  site.reopen();
   REQUIRE(site.dismiss("a", "seen it: 100 %"));
   REQUIRE(site.dismiss("b"));
   const std::string key = site.keys().not_interested("reader"),
@@ -451,69 +451,69 @@ TEST_CASE("a dismissal lasts feedback.ttl, is undone, and remembers its reason",
   CHECK(site.ttl(why) > site.settings.feedback.ttl.count() - 60);
   const auto stale = site.now() - site.settings.feedback.ttl - seconds{1};
   site.command("ZADD", key, stale.time_since_epoch().count(), "a");
-  CHECK(ids_of(site.read().dismissed) == Names{"b"});
+  CHECK(ids_of(site.read().dismissals) == Names{"b"});
   REQUIRE(site.dismiss("c"));
   CHECK_FALSE(site.score(key, "a"));
   CHECK_FALSE(site.exists(why));
   for (const char* item : {"d", "e"}) REQUIRE(site.dismiss(item, "why"));
-  CHECK(site.read().dismissed.size() == 3);
+  CHECK(site.read().dismissals.size() == 3);
   REQUIRE(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted("e"), std::nullopt)));
   CHECK_FALSE(site.score(key, "e"));
   CHECK(site.command("HLEN", why).integer().value() == 1);
-  const auto told = site.told();
+  const auto told = site.stream_entries();
   CHECK(told.front().starts_with("op=dismiss reader=reader item=a at="));
   CHECK(told.front().ends_with(" reason=seen it: 100 %"));
   CHECK(told.back().starts_with("op=undismiss reader=reader item=e at="));
 }
 
 TEST_CASE("feedback that waited in the spool is applied once and bows to what came later", "[readers]") {
-  Readers site;
-  REQUIRE(site.store().dismiss_later({kReader, ItemId::trusted("a"), "", {}}));
-  REQUIRE(site.store().undo_dismissal_later(kReader, ItemId::trusted("b")));
+  ReaderFixture site;
+  REQUIRE(site.store().spool_dismissal({kReader, ItemId::trusted("a"), "", {}}));
+  REQUIRE(site.store().spool_undo_dismissal(kReader, ItemId::trusted("b")));
   const std::string key = site.keys().not_interested("reader");
   site.command("ZADD", key, wall_now().time_since_epoch().count() + 50, "b");
   site.write_queue.replay();
-  CHECK(site.read().dismissed.size() == 2);
+  CHECK(site.read().dismissals.size() == 2);
   REQUIRE(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted("a"), std::nullopt)));
   site.write_queue.replay();  // a batch whose reply was lost
-  CHECK(ids_of(site.read().dismissed) == Names{"b"});
+  CHECK(ids_of(site.read().dismissals) == Names{"b"});
 }
 
 TEST_CASE("a dismissal from before it was undone does not come back from a spool", "[readers]") {
-  Readers site;
-  REQUIRE(site.store().dismiss_later({kReader, ItemId::trusted("a"), "", {}}));
+  ReaderFixture site;
+  REQUIRE(site.store().spool_dismissal({kReader, ItemId::trusted("a"), "", {}}));
   REQUIRE(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted("a"), std::nullopt)));
   site.write_queue.replay();
-  CHECK(site.read().dismissed.empty());
+  CHECK(site.read().dismissals.empty());
   REQUIRE(site.dismiss("a"));
-  CHECK(site.read().dismissed.size() == 1);
+  CHECK(site.read().dismissals.size() == 1);
 }
 
 TEST_CASE("a reader with a million interactions stays small", "[readers][long]") {
-  Readers site;
+  ReaderFixture site;
   std::vector<readers::ReaderEvent> batch;
   constexpr int kBatch = 5000;
   const int events = repeat_count(100000, 1000000);  // all of what is kept is full with fewer
   const std::int64_t start = 1700000000;
   for (int i = 0; i < events; ++i) {
     // Every fifth with an event id: more of them in a day than are remembered.
-    batch.push_back(site.event("item" + std::to_string(i), Interaction::kLike,
+    batch.push_back(site.make_event("item" + std::to_string(i), Interaction::kLike,
                                UnixSeconds{seconds{start + i}}, i % 5 == 0 ? "e" + std::to_string(i) : ""));
     if (batch.size() < kBatch) continue;
-    const auto answers = run_sync(site.store().interact(batch));
+    const auto answers = run_sync(site.store().record_interactions(batch));
     REQUIRE(answers);
     REQUIRE(std::all_of(answers->begin(), answers->end(), [](auto& one) { return one.has_value(); }));
     batch.clear();
     site.command("XTRIM", site.keys().partition(0).stream(), "MAXLEN", 0);
   }
   const auto state = site.read();
-  REQUIRE(state.done.size() == static_cast<std::size_t>(site.settings.interactions.max_kept));
-  CHECK(state.done.front().item.str() == "item" + std::to_string(events - 1));
+  REQUIRE(state.interactions.size() == static_cast<std::size_t>(site.settings.interactions.max_kept));
+  CHECK(state.interactions.front().item.str() == "item" + std::to_string(events - 1));
   CHECK(site.command("ZCARD", site.keys().interactions("reader")).integer().value() ==
         site.settings.interactions.max_kept);
   CHECK(site.command("ZCARD", site.keys().reader_event_ids("reader")).integer().value() == 10000);
   CHECK(site.bytes(site.keys().interactions("reader")) < 100 * 1024);
-  CHECK(state.earlier->size() >= static_cast<std::size_t>(site.settings.interactions.max_archived()));
+  CHECK(state.archived->size() >= static_cast<std::size_t>(site.settings.interactions.max_archived()));
   CHECK(site.bytes(site.keys().archived_interactions("reader")) < 512 * 1024);  // 215 KB, and what APPEND allocates beyond
   CHECK(site.bytes(site.keys().reader_event_ids("reader")) < 2 * 1024 * 1024);
 }
@@ -533,30 +533,30 @@ TEST_CASE("what a reader did long ago is still known by its fingerprint, in one 
    private:
     redis::Redis& inner_;
   };
-  Readers site;
+  ReaderFixture site;
   site.settings.interactions.max_kept = 10;
   site.settings.interactions.max_excluded = 60;
-  site.renew();
+  site.reopen();
   const std::int64_t start = 1700000000;
   const auto act = [&](int number, Interaction kind) {
     REQUIRE(site.interact(
-        site.event("i" + std::to_string(number % 1000), kind, UnixSeconds{seconds{start + number}})));
+        site.make_event("i" + std::to_string(number % 1000), kind, UnixSeconds{seconds{start + number}})));
   };
   const auto excluded = [&](int number) {
     const std::string name = "i" + std::to_string(number);
     const auto state = site.read();
-    return (state.earlier && state.earlier->contains(fingerprint(name))) ||
-           std::any_of(state.done.begin(), state.done.end(),
+    return (state.archived && state.archived->contains(fingerprint(name))) ||
+           std::any_of(state.interactions.begin(), state.interactions.end(),
                        [&](auto& each) { return each.item.view() == name; });
   };
   act(0, Interaction::kView);
   for (int i = 1; i < 10; ++i) act(i, Interaction::kPost);
-  CHECK(site.read().earlier == nullptr);
+  CHECK(site.read().archived == nullptr);
   for (int i = 10; i < 20; ++i) act(i, Interaction::kReply);
   CHECK_FALSE(excluded(0));  // a long read is no more than that
   for (int i = 1; i < 20; ++i) CHECK(excluded(i));
   CHECK_FALSE(excluded(20));
-  CHECK(site.read().earlier->size() == 9);
+  CHECK(site.read().archived->size() == 9);
   CHECK(site.ttl(site.keys().archived_interactions("reader")) == site.ttl(site.keys().interactions("reader")));
   // Going round and round displaces nothing.
   for (int round = 1; round < 20; ++round) {
@@ -577,17 +577,17 @@ TEST_CASE("what a reader did long ago is still known by its fingerprint, in one 
 
 TEST_CASE("the memory of a history stays what the header says", "[readers]") {
   for (const int size : {10, 128}) {
-    Readers site;
+    ReaderFixture site;
     site.settings.history.size = size;
-    site.renew();
+    site.reopen();
     const auto bytes = [&] {
       return site.bytes(site.keys().view_history(ViewKind::kTopic, "reader")) +
              site.bytes(site.keys().view_history(ViewKind::kReply, "reader")) +
              site.bytes(site.keys().view_times("reader"));
     };
-    for (int i = 0; i < 3 * size; ++i) site.look_at(std::to_string(10000000 + i));
+    for (int i = 0; i < 3 * size; ++i) site.view(std::to_string(10000000 + i));
     const std::int64_t topics = bytes();
-    for (int i = 0; i < 3 * size; ++i) site.look_at(std::to_string(10000000 + i), "reader", ViewKind::kReply);
+    for (int i = 0; i < 3 * size; ++i) site.view(std::to_string(10000000 + i), "reader", ViewKind::kReply);
     std::cout << size << " views: " << topics << " bytes of topics, " << bytes() << " with as many replies\n";
     CHECK(topics < 300 + 60 * size);
     CHECK(bytes() < 500 + 160 * size);
@@ -595,11 +595,11 @@ TEST_CASE("the memory of a history stays what the header says", "[readers]") {
 }
 
 TEST_CASE("what a plain list of another program holds is read, without times", "[readers]") {
-  Readers site;
+  ReaderFixture site;
   site.command("RPUSH", site.keys().view_history(ViewKind::kTopic, "reader"), "7", "8");
   CHECK(site.history() == Names{"7", "8"});
   CHECK(site.views().front().at == UnixSeconds());
-  site.look_at("8");
+  site.view("8");
   CHECK(site.history() == Names{"8", "7"});
   REQUIRE(run_sync(site.store().merge_views(kReader, ReaderId::trusted("other"))));
   CHECK(site.history("other") == Names{"8", "7"});
@@ -611,36 +611,36 @@ TEST_CASE("every id of the corpora is kept as it is", "[readers]") {
   std::string text = read_file(*path);
   json::Document document;
   REQUIRE(document.parse(text));
-  Readers site;
+  ReaderFixture site;
   site.settings.history.size = 128;
-  site.renew();
+  site.reopen();
   Names kept;
   for (const json::Value& each : document.root().elements()) {
     const auto id = ItemId::parse(each.text(), "id");
     if (!id || std::find(kept.begin(), kept.end(), id->str()) != kept.end()) continue;
     kept.push_back(id->str());
     const ReaderId reader = ReaderId::trusted(id->str());
-    REQUIRE(run_sync(site.store().viewed({reader, *id, ViewKind::kReply})));
-    const auto answers = run_sync(site.store().interact(
+    REQUIRE(run_sync(site.store().record_view({reader, *id, ViewKind::kReply})));
+    const auto answers = run_sync(site.store().record_interactions(
         {{reader, *id, Interaction::kReply, UnixSeconds::max(), EventId::trusted(id->str())}}));
     REQUIRE((answers && answers->front()));
     REQUIRE(run_sync(site.store().dismiss({reader, *id, std::string(each.text()), {}})));
     const auto state = site.read(reader);
-    REQUIRE(ids_of(state.replies) == Names{id->str()});
-    REQUIRE((state.done.size() == 1 && state.done[0].item == *id));
-    REQUIRE(ids_of(state.dismissed) == Names{id->str()});
+    REQUIRE(ids_of(state.reply_views) == Names{id->str()});
+    REQUIRE((state.interactions.size() == 1 && state.interactions[0].item == *id));
+    REQUIRE(ids_of(state.dismissals) == Names{id->str()});
   }
   CHECK(kept.size() > 100);
 }
 
 TEST_CASE("in a cluster what a reader does stands in the stream of the reader's group", "[readers]") {
-  Readers site;
+  ReaderFixture site;
   site.partitions = 16;
-  site.renew();
+  site.reopen();
   const unsigned readers_own = site.keys().partition_of(kReader.view());
   std::string item = "a";
   while (site.keys().partition_of(item) == readers_own) item += "a";
-  REQUIRE(site.interact(Readers::event(item, readers::Interaction::kReply)));
+  REQUIRE(site.interact(ReaderFixture::make_event(item, readers::Interaction::kReply)));
   REQUIRE(site.dismiss(item));
   REQUIRE(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted(item), std::nullopt)));
   for (unsigned g = 0; g < site.partitions; ++g) {

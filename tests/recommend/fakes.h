@@ -67,7 +67,7 @@ class FakeRecommender final : public recommend::Recommender {
  public:
   std::shared_ptr<FakeSuggestions> next;
   bool away = false;
-  std::vector<readers::Done> profile;  // as last given
+  std::vector<readers::InteractionRecord> profile;  // as last given
   std::vector<ItemId> unwanted;        // likewise
   std::map<std::string, std::vector<recommend::SimilarItem>> like;
 
@@ -101,27 +101,27 @@ class FakeReaders final : public readers::ReaderStore {
     if (away) co_return fail(ErrorCode::kUnavailable, "redis_away");
     co_return state;
   }
-  Task<Result<void>> viewed(const readers::View&) override { co_return unused(); }
-  Task<Result<std::vector<readers::Viewed>>> views(const ReaderId&, readers::ViewKind) override {
+  Task<Result<void>> record_view(const readers::View&) override { co_return unused(); }
+  Task<Result<std::vector<readers::ViewedItem>>> views(const ReaderId&, readers::ViewKind) override {
     co_return tl::unexpected(unused().error());
   }
   Task<Result<void>> clear_views(const ReaderId&, readers::ViewKind, std::optional<UnixSeconds>) override {
     co_return unused();
   }
   Task<Result<void>> merge_views(const ReaderId&, const ReaderId&) override { co_return unused(); }
-  Task<Result<std::vector<Result<void>>>> interact(const std::vector<readers::ReaderEvent>&) override {
+  Task<Result<std::vector<Result<void>>>> record_interactions(const std::vector<readers::ReaderEvent>&) override {
     co_return tl::unexpected(unused().error());
   }
   Task<Result<void>> dismiss(const readers::Dismissal&) override { co_return unused(); }
   Task<Result<void>> undo_dismissal(const ReaderId&, const ItemId&, std::optional<UnixSeconds>) override {
     co_return unused();
   }
-  void viewed_behind(const readers::View&) override {}
-  Result<void> viewed_later(const readers::View&) override { return unused(); }
-  Result<void> interact_later(const readers::ReaderEvent&) override { return unused(); }
-  Result<void> dismiss_later(const readers::Dismissal&) override { return unused(); }
-  Result<void> undo_dismissal_later(const ReaderId&, const ItemId&) override { return unused(); }
-  Result<void> clear_views_later(const ReaderId&, readers::ViewKind) override { return unused(); }
+  void record_view_async(const readers::View&) override {}
+  Result<void> spool_history_view(const readers::View&) override { return unused(); }
+  Result<void> spool_interaction(const readers::ReaderEvent&) override { return unused(); }
+  Result<void> spool_dismissal(const readers::Dismissal&) override { return unused(); }
+  Result<void> spool_undo_dismissal(const ReaderId&, const ItemId&) override { return unused(); }
+  Result<void> spool_clear_views(const ReaderId&, readers::ViewKind) override { return unused(); }
 
  private:
   static Result<void> unused() { return fail(ErrorCode::kInternal, "not_faked"); }

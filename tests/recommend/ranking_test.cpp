@@ -97,7 +97,7 @@ TEST_CASE("scores are the formula of their terms, computed independently from th
     std::vector<ProfileEvent> profile;
     std::map<std::uint32_t, double> weights;
     for (int i = 0; i < 12; ++i) {
-      const auto kind = static_cast<readers::Interaction>(random() % readers::kInteractionKinds.size());
+      const auto kind = static_cast<readers::Interaction>(random() % readers::kInteractions.size());
       const UnixSeconds at = kNow - seconds(random() % 9'000'000);
       profile.push_back({static_cast<std::uint32_t>(random() % 40), kind, at});
       constexpr double kWorth[] = {1, 2, 3, 3, 4, 5};  // view, like, share, favorite, reply, post

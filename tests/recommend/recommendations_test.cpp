@@ -45,14 +45,14 @@ struct Site {
   }
 };
 
-readers::Viewed viewed(int number) { return {item(number), kNow}; }
+readers::ViewedItem viewed(int number) { return {item(number), kNow}; }
 
 }  // namespace
 
 TEST_CASE_METHOD(Site, "a page has the best that the reader has not seen, in one read of their state",
                  "[recommend]") {
-  readers.state.topics = {viewed(0), viewed(2)};
-  readers.state.done = {{item(3), readers::Interaction::kPost, kNow}};
+  readers.state.topic_views = {viewed(0), viewed(2)};
+  readers.state.interactions = {{item(3), readers::Interaction::kPost, kNow}};
   CHECK(ids(page()) == std::vector<std::string>{"i1", "i4", "i5", "i6", "i7"});
   CHECK(readers.reads == 1);
   CHECK(items.reads == 1);
@@ -67,10 +67,10 @@ TEST_CASE_METHOD(Site, "a page has the best that the reader has not seen, in one
 TEST_CASE_METHOD(Site,
                  "the profile is what the reader did and saw, newest first, without what they dismissed",
                  "[recommend]") {
-  readers.state.topics = {{item(1), kNow}, {item(9), kNow - seconds{50}}};
-  readers.state.done = {{item(2), readers::Interaction::kLike, kNow - seconds{10}},
+  readers.state.topic_views = {{item(1), kNow}, {item(9), kNow - seconds{50}}};
+  readers.state.interactions = {{item(2), readers::Interaction::kLike, kNow - seconds{10}},
                         {item(3), readers::Interaction::kPost, kNow - seconds{90}}};
-  readers.state.dismissed = {viewed(9), viewed(3)};
+  readers.state.dismissals = {viewed(9), viewed(3)};
   page();
   CHECK(recommender.unwanted == std::vector<ItemId>{item(9), item(3)});
   REQUIRE(recommender.profile.size() == 2);
@@ -123,13 +123,13 @@ TEST_CASE("a page is full whatever is excluded, until nothing visible is left", 
       out.insert(each);
       switch (below(5)) {
         case 0:
-          site.readers.state.dismissed.push_back({each, kNow});
+          site.readers.state.dismissals.push_back({each, kNow});
           break;
         case 1:
-          site.readers.state.done.push_back({each, readers::Interaction::kReply, kNow});
+          site.readers.state.interactions.push_back({each, readers::Interaction::kReply, kNow});
           break;
         case 2:
-          site.readers.state.topics.push_back({each, kNow});
+          site.readers.state.topic_views.push_back({each, kNow});
           break;
         case 3:
           site.items.dates.emplace(each, kNow + seconds{1});
@@ -153,7 +153,7 @@ TEST_CASE("a page is full whatever is excluded, until nothing visible is left", 
 TEST_CASE_METHOD(Site, "what fills a page up comes last, without a score, and says what is true of it",
                  "[recommend][fill][reason]") {
   offer({{"i0", 9, 1, "ann", {}, kNow}});
-  readers.state.done = {{item(0), readers::Interaction::kLike, kNow}};
+  readers.state.interactions = {{item(0), readers::Interaction::kLike, kNow}};
   recall.scores = {{item(3), 0}, {item(4), 0}};
   for (const int each : {0, 2, 3, 4}) recall.index.push_back(item(each));
   recall.published[item(3)] = kNow - seconds{3600};
@@ -163,17 +163,17 @@ TEST_CASE_METHOD(Site, "what fills a page up comes last, without a score, and sa
   CHECK(readers::reason_text(served.items[1].reason) == "new");
   CHECK(readers::reason_text(served.items[2].reason) == "more to read");
   CHECK(served.items[0].score == 0);
-  REQUIRE(recall.asked.size() == 1);
-  REQUIRE(recall.asked.front().interests.size() == 1);
-  CHECK(recall.asked.front().interests.front().item == item(0));
-  recall.away = true;
+  REQUIRE(recall.queries.size() == 1);
+  REQUIRE(recall.queries.front().interests.size() == 1);
+  CHECK(recall.queries.front().interests.front().item == item(0));
+  recall.unavailable = true;
   CHECK(page(3).items.empty());  // short, and no error
 }
 
 TEST_CASE_METHOD(Site, "a page that is full searches nothing", "[recommend][fill]") {
   recall.index = {item(50)};
   CHECK(page(30).items.size() == 30);
-  CHECK(recall.asked.empty());
+  CHECK(recall.queries.empty());
   CHECK(page(31).items.size() == 31);
 }
 
@@ -201,7 +201,7 @@ TEST_CASE_METHOD(Site, "when no item is known to the item store ids are better t
 }
 
 TEST_CASE_METHOD(Site, "without Redis the last trend is served, unfiltered and degraded", "[recommend]") {
-  readers.state.topics = {viewed(0)};
+  readers.state.topic_views = {viewed(0)};
   readers.away = true;
   const auto served = page(3);
   CHECK(served.degraded);
@@ -228,7 +228,7 @@ TEST_CASE_METHOD(Site, "each item says why it is there, in the reader's own term
          {"nobody", 5, 0, "", {}, kNow}});
   recommender.next->speaks[1] = {ItemId::trusted("liked"), readers::Interaction::kFavorite, 0.8};
   recommender.next->speaks[4] = {ItemId::trusted("liked"), readers::Interaction::kFavorite, 0.01};
-  readers.state.done = {{ItemId::trusted("liked"), readers::Interaction::kFavorite, kNow}};
+  readers.state.interactions = {{ItemId::trusted("liked"), readers::Interaction::kFavorite, kNow}};
   const auto served = page();
   REQUIRE(served.items.size() == 5);
   const auto reason = [&](int at) { return served.items[static_cast<std::size_t>(at)].reason; };
@@ -290,9 +290,9 @@ TEST_CASE_METHOD(Site, "items like another come from the model, and of a newer i
   REQUIRE(fresh->items.size() == 1);
   CHECK(fresh->items[0].id == item(8));
   CHECK(fresh->model == "search");
-  CHECK(recall.asked.front().interests.front().item == item(7));
+  CHECK(recall.queries.front().interests.front().item == item(7));
 
-  recall.away = true;
+  recall.unavailable = true;
   const auto alone = run_ready(recommendations.similar(item(7), 5));
   REQUIRE(alone);
   CHECK(alone->items.empty());
@@ -310,7 +310,7 @@ TEST_CASE_METHOD(Site, "without Redis similar items are those that are known of 
          {"i4", 1, 1, "", {}, kNow},
          {"i5", 1, 1, "", {}, kNow + seconds{1}}});
   recommender.like["i1"] = {{item(5), 4}, {item(2), 3}, {item(3), 2}, {item(4), 1}};
-  items.away = true;
+  items.unavailable = true;
   const auto known = run_ready(recommendations.similar(item(1), 5));
   REQUIRE(known);
   CHECK(known->degraded);

@@ -61,7 +61,7 @@ struct Site : Fixture {
     REQUIRE(training::write_model(two_tastes(now()), path));
     CHECK(served->open(path));
   }
-  std::shared_ptr<const recommend::Suggestions> suggest(std::vector<readers::Done> done = {},
+  std::shared_ptr<const recommend::Suggestions> suggest(std::vector<readers::InteractionRecord> done = {},
                                                         std::vector<ItemId> unwanted = {}) {
     auto out = run_sync(recommender->suggest({std::move(done), std::move(unwanted), nullptr}, now()));
     REQUIRE(out);
@@ -81,7 +81,7 @@ struct Site : Fixture {
       put(one);
     }
   }
-  readers::Done did(const std::string& what, readers::Interaction kind = readers::Interaction::kLike) {
+  readers::InteractionRecord did(const std::string& what, readers::Interaction kind = readers::Interaction::kLike) {
     return {id(what), kind, now()};
   }
 };
@@ -169,7 +169,7 @@ TEST_CASE_METHOD(Site, "shares of what speaks for an item equal those of adding 
   learn();
   std::mt19937 random(7);
   for (int run = 0; run < 20; ++run) {
-    std::vector<readers::Done> profile;
+    std::vector<readers::InteractionRecord> profile;
     for (int i = 0; i < 4; ++i)
       profile.push_back(did((random() % 2 ? "roses" : "chess") + std::to_string(random() % 6)));
     const auto suggested = suggest(profile);
@@ -179,7 +179,7 @@ TEST_CASE_METHOD(Site, "shares of what speaks for an item equal those of adding 
     const model::Model& model = *served->current();
     for (std::size_t i = 0; i < all.size(); ++i) {
       std::map<std::string, double> voices;
-      for (const readers::Done& each : profile) {
+      for (const readers::InteractionRecord& each : profile) {
         if (each.item.view() == suggested->id(suggested->all()[i].item)) continue;
         for (const auto part : {model::Part::kCf, model::Part::kContent, model::Part::kBorrowed}) {
           for (const auto& neighbour : model.row(part, *model.find(each.item.view()))) {

@@ -16,10 +16,10 @@ namespace {
 const UnixSeconds kNow{seconds{1'790'000'000}};
 
 recommend::SelectionSettings settings() { return recommend::SelectionSettings::of(Settings{}); }
-readers::Viewed viewed(const std::string& id, seconds ago = seconds{0}) {
+readers::ViewedItem viewed(const std::string& id, seconds ago = seconds{0}) {
   return {ItemId::trusted(id), kNow - ago};
 }
-readers::Done done(const std::string& id, readers::Interaction kind = readers::Interaction::kLike) {
+readers::InteractionRecord done(const std::string& id, readers::Interaction kind = readers::Interaction::kLike) {
   return {ItemId::trusted(id), kind, kNow};
 }
 bool anything(const recommend::Choice&) { return true; }
@@ -45,8 +45,8 @@ FakeSuggestions crowd() {
 TEST_CASE("what was done long ago stays out by its fingerprint, and counts once", "[recommend]") {
   const FakeSuggestions all({{"old"}, {"again"}, {"x"}});
   readers::ReaderState state;
-  state.done = {done("again"), done("lately")};
-  state.earlier = std::make_shared<const std::unordered_set<std::uint64_t>>(
+  state.interactions = {done("again"), done("lately")};
+  state.archived = std::make_shared<const std::unordered_set<std::uint64_t>>(
       std::unordered_set<std::uint64_t>{fingerprint("old"), fingerprint("again"), fingerprint("elsewhere")});
   const auto with = settings();
   for (const Exclude exclude : {Exclude::kHard, Exclude::kSoft}) {
@@ -61,10 +61,10 @@ TEST_CASE("what was done long ago stays out by its fingerprint, and counts once"
 TEST_CASE("what was viewed, done or dismissed stays out and is counted by distinct id", "[recommend]") {
   const FakeSuggestions all({{"v"}, {"r"}, {"i"}, {"d"}, {"x"}});
   readers::ReaderState state;
-  state.topics = {viewed("v"), viewed("elsewhere")};
-  state.replies = {viewed("r"), viewed("v")};
-  state.done = {done("i"), done("i", readers::Interaction::kPost), done("x", readers::Interaction::kView)};
-  state.dismissed = {viewed("d")};
+  state.topic_views = {viewed("v"), viewed("elsewhere")};
+  state.reply_views = {viewed("r"), viewed("v")};
+  state.interactions = {done("i"), done("i", readers::Interaction::kPost), done("x", readers::Interaction::kView)};
+  state.dismissals = {viewed("d")};
   const auto with = settings();
   const recommend::Selection hard(all, state, Exclude::kHard, with, kNow);
   CHECK(ids(hard) == std::vector<std::string>{"x"});
@@ -87,9 +87,9 @@ TEST_CASE("softly excluded items come back with the age of the view", "[recommen
 
   const FakeSuggestions all({{"now", 8}, {"yesterday", 8}, {"last week", 8}, {"never", 5}, {"done", 9}});
   readers::ReaderState state;
-  state.topics = {viewed("now"), viewed("yesterday", seconds{86400}),
+  state.topic_views = {viewed("now"), viewed("yesterday", seconds{86400}),
                   viewed("last week", seconds{7 * 86400})};
-  state.done = {done("done")};
+  state.interactions = {done("done")};
   const auto with = settings();
   const recommend::Selection soft(all, state, Exclude::kSoft, with, kNow);
   CHECK(ids(soft) == std::vector<std::string>{"last week", "never", "yesterday", "now"});
@@ -104,7 +104,7 @@ TEST_CASE("a dismissal lowers the author and the tags a little", "[recommend]") 
                              {"both", 4, 1, "ann", {"news"}, kNow},
                              {"other", 3.5, 1, "", {"y"}, kNow}});
   readers::ReaderState state;
-  state.dismissed = {viewed("dismissed"), viewed("not a candidate")};
+  state.dismissals = {viewed("dismissed"), viewed("not a candidate")};
   const auto with = settings();
   const recommend::Selection selection(all, state, Exclude::kHard, with, kNow);
   CHECK(ids(selection) == std::vector<std::string>{"other", "same tag", "same author", "both"});
@@ -151,10 +151,10 @@ TEST_CASE("no excluded item is ever picked, none twice, and the page is as full 
     readers::ReaderState state;
     std::set<std::string> out;
     const auto some = [&] { return "i" + std::to_string(below(50)); };
-    for (int i = below(10); i > 0; --i) state.topics.push_back(viewed(*out.insert(some()).first));
-    for (int i = below(10); i > 0; --i) state.replies.push_back(viewed(*out.insert(some()).first));
-    for (int i = below(10); i > 0; --i) state.done.push_back(done(*out.insert(some()).first));
-    for (int i = below(10); i > 0; --i) state.dismissed.push_back(viewed(*out.insert(some()).first));
+    for (int i = below(10); i > 0; --i) state.topic_views.push_back(viewed(*out.insert(some()).first));
+    for (int i = below(10); i > 0; --i) state.reply_views.push_back(viewed(*out.insert(some()).first));
+    for (int i = below(10); i > 0; --i) state.interactions.push_back(done(*out.insert(some()).first));
+    for (int i = below(10); i > 0; --i) state.dismissals.push_back(viewed(*out.insert(some()).first));
     auto with = settings();
     with.per_author = below(4);
     with.per_tag = below(4);

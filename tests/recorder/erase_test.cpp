@@ -207,7 +207,7 @@ TEST_CASE_METHOD(
   CHECK(kept == 2U * static_cast<std::size_t>(std::count_if(
                          redis::kKeyPatterns.begin(), redis::kKeyPatterns.end(),
                          [](const auto& each) { return each.about != redis::Subject::kNone; })));
-  const std::string epoch = keys().seen_epoch(hashes.epoch(ReaderId::trusted(kReader)));
+  const std::string epoch = keys().seen_epoch(hashes.erasure(ReaderId::trusted(kReader)));
   CHECK(command("GET", epoch).string() == "1");
   CHECK(*command("TTL", epoch).integer() > 8 * 86400);
   CHECK(*command("TTL", keys().job("j1")).integer() > 0);

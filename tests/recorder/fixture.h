@@ -107,7 +107,7 @@ struct Recording {
   SharedMemory shared;
   std::thread thread;
   pid_t child = 0;
-  readers::ReaderHashes hashes{
+  readers::ReaderPseudonyms hashes{
       [](const ReaderId& reader) { return "u" + std::string(reader.view().rbegin(), reader.view().rend()); },
       [](const ReaderId& reader) { return "e" + std::string(reader.view().rbegin(), reader.view().rend()); }};
   milliseconds settle{0};  // of erasures

@@ -29,17 +29,17 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return out)";
 
-class World : public Followers {
+class World : public FollowFixture {
  public:
-  explicit World(std::uint64_t seed) : Followers({""}), random_(seed) {
+  explicit World(std::uint64_t seed) : FollowFixture({""}), random_(seed) {
     settings.feed.max_pending = 500;
     settings.history.size = 3;
     settings.fanout.max_push_followers = 2;
     settings.items_unknown_max = 5;
-    renew();
+    reopen();
     write_queue.apply = [this](const auto& fields) {
       return freshet::hot::is_hot_event(fields) ? freshet::hot::apply_spool_record(*hot, fields)
-                                           : freshet::readers::apply(*readers, fields);
+                                           : freshet::readers::apply_spool_record(*readers, fields);
     };
     readers.emplace(redis, write_queue, settings, keys(), [this] { return "made-" + std::to_string(++events); });
     feed.emplace(redis, filter, settings, keys(), wall_now,
@@ -110,7 +110,7 @@ class World : public Followers {
       case 9: {
         const readers::View one{reader, item_id,
                                 below(2) == 0 ? readers::ViewKind::kTopic : readers::ViewKind::kReply};
-        REQUIRE((below(3) == 0 ? readers->viewed_later(one) : run_sync(readers->viewed(one))));
+        REQUIRE((below(3) == 0 ? readers->spool_history_view(one) : run_sync(readers->record_view(one))));
         return "look at " + id;
       }
       case 10:
@@ -120,7 +120,7 @@ class World : public Followers {
         REQUIRE(run_sync(readers->merge_views(reader, ReaderId::trusted("v" + word(6)))));
         return "merge";
       case 12:
-        REQUIRE(run_sync(readers->interact(
+        REQUIRE(run_sync(readers->record_interactions(
             {{reader, item_id, readers::Interaction::kLike, now(), EventId::trusted("e" + word(5))}})));
         return "like";
       case 13:
@@ -135,7 +135,7 @@ class World : public Followers {
         page_of(reader);
         return "feed";
       case 15:
-        interests->note(reader, item_id, settings.feed.interest_min_dwell);
+        interests->add(reader, item_id, settings.feed.interest_min_dwell);
         interests->flush();
         return "add_interest";
       case 16: {
@@ -178,7 +178,7 @@ class World : public Followers {
   std::optional<readers::RedisReaderStore> readers;
   feed::SeenFingerprints filter{settings.seen, keys()};
   std::optional<feed::RedisFeedStore> feed;
-  std::optional<readers::Interests> interests;
+  std::optional<readers::InterestBuffer> interests;
 
  private:
   int below(int bound) { return std::uniform_int_distribution(0, bound - 1)(random_); }
@@ -193,24 +193,24 @@ class World : public Followers {
   void page_of(const ReaderId& reader) {
     const feed::FeedRequest request{reader, below(2) == 0 ? "r" + word(3) : "", below(3) == 0 ? "q" : "", 3};
     feed::Page page;
-    const auto taken = run_sync(feed->take(request));
+    const auto taken = run_sync(feed->next_page(request));
     REQUIRE(taken);
-    if (taken->state == feed::Taken::State::kPage) {
+    if (taken->status == feed::PageResult::Status::kPage) {
       page = taken->page;
     } else {
-      const auto opened = run_sync(feed->open(request, false));
+      const auto opened = run_sync(feed->load_state(request, false));
       REQUIRE(opened);
       std::vector<ItemId> candidates;
       for (int i = 0; i < 8; ++i) candidates.push_back(ItemId::trusted("i" + std::to_string(i)));
-      const auto swapped = run_sync(feed->swap(
-          request, {opened->generation, opened->handout_seq, opened->noted, candidates, below(2) == 0, {}}));
+      const auto swapped = run_sync(feed->swap_buffer(
+          request, {opened->generation, opened->delivery_seq, opened->external_impressions, candidates, below(2) == 0, {}}));
       REQUIRE(swapped);
       page = swapped->page;
     }
     std::vector<ItemId> shown = page.items;
     shown.resize(static_cast<std::size_t>(below(static_cast<int>(shown.size()) + 1)), ItemId::trusted("i"));
-    feed::Impressions seen{{{page.handout_seq, page.items}}, shown, now(), below(2) == 0, below(4) == 0};
-    if (below(6) == 0) seen.handouts.clear();
+    feed::Impressions seen{{{page.delivery_seq, page.items}}, shown, now(), below(2) == 0, below(4) == 0};
+    if (below(6) == 0) seen.deliveries.clear();
     if (below(3) > 0) REQUIRE(run_sync(feed->record(reader, seen)));
   }
 

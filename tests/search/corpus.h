@@ -70,14 +70,14 @@ inline void write_index(const Settings& settings, const std::vector<items::Item>
   require_ok(index->commit());
 }
 
-inline feed::Recalled run_search(feed::BlockingRecall& recall, const feed::RecallQuery& query) {
+inline feed::RecallResult run_search(feed::BlockingRecall& recall, const feed::RecallQuery& query) {
   auto recalled = recall.search(query);
   INFO((recalled ? std::string() : std::string(recalled.error().reason) + ": " + recalled.error().detail));
   REQUIRE(recalled.has_value());
   return *std::move(recalled);
 }
 
-inline std::vector<std::string> ids(const feed::Recalled& recalled) {
+inline std::vector<std::string> ids(const feed::RecallResult& recalled) {
   std::vector<std::string> all;
   for (const feed::Candidate& each : recalled.candidates) all.push_back(each.item.str());
   return all;

@@ -183,10 +183,10 @@ TEST_CASE("whoever types has one search at a time, and those who do not type nev
   auto recall = thread.run_on_loop([&] { return std::make_unique<feed::PooledRecall>(settings, thread.loop()); });
   const auto cost = std::make_shared<std::chrono::microseconds>();
   const auto ask = [&](const std::string& words, const std::string& reader,
-                       std::promise<Result<feed::Recalled>>& to) {
+                       std::promise<Result<feed::RecallResult>>& to) {
     thread.run_on_loop([&] {
       spawn(
-          [](Task<Result<feed::Recalled>> task, std::promise<Result<feed::Recalled>>& its) -> Task<void> {
+          [](Task<Result<feed::RecallResult>> task, std::promise<Result<feed::RecallResult>>& its) -> Task<void> {
             auto result = co_await task;
             its.set_value(std::move(result));
           }(recall->search({words, {}, kNow, 10, ReaderId::trusted(reader), cost}), to),
@@ -195,14 +195,14 @@ TEST_CASE("whoever types has one search at a time, and those who do not type nev
     });
     return to.get_future();
   };
-  std::promise<Result<feed::Recalled>> long_one, again, newest, after;
+  std::promise<Result<feed::RecallResult>> long_one, again, newest, after;
   auto slow = ask("\"b a\"", "ann", long_one);
-  const Result<feed::Recalled> second = ask("whale", "ann", again).get();
+  const Result<feed::RecallResult> second = ask("whale", "ann", again).get();
   REQUIRE_FALSE(second.has_value());
   CHECK(second.error().reason == "recall_busy");
   CHECK(ask("", "ann", newest).get().value().candidates.size() == 10);
   CHECK(slow.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);  // it still searches
-  const Result<feed::Recalled> found = slow.get();
+  const Result<feed::RecallResult> found = slow.get();
   REQUIRE(found.has_value());
   CHECK(*cost > std::chrono::milliseconds(1));
   CHECK(ask("whale", "ann", after).get().has_value());
@@ -219,10 +219,10 @@ TEST_CASE("pooled recall finds what was written", "[search]") {
   write_index(settings, {item("a", "whale")});
   LoopThread thread;
   auto recall = thread.run_on_loop([&] { return std::make_unique<feed::PooledRecall>(settings, thread.loop()); });
-  std::promise<Result<feed::Recalled>> answer;
+  std::promise<Result<feed::RecallResult>> answer;
   thread.run_on_loop([&] {
     spawn(
-        [](Task<Result<feed::Recalled>> task, std::promise<Result<feed::Recalled>>& to) -> Task<void> {
+        [](Task<Result<feed::RecallResult>> task, std::promise<Result<feed::RecallResult>>& to) -> Task<void> {
           auto result = co_await task;
           to.set_value(std::move(result));
         }(recall->search({"whale", {}, kNow, 10}), answer),

@@ -127,7 +127,7 @@ TEST_CASE_METHOD(Fixture, "two shard servers give what one local index of the sa
       query.text.clear();
       query.interests = {{all[random.below(2000)].id, 1.0}, {all[random.below(2000)].id, 0.5}};
     }
-    const feed::Recalled expected = run_search(local, query), got = run_search(remote, query);
+    const feed::RecallResult expected = run_search(local, query), got = run_search(remote, query);
     REQUIRE(got.candidates.size() == expected.candidates.size());
     CHECK(got.exhausted == expected.exhausted);
     for (std::size_t i = 0; i < got.candidates.size(); ++i) {

@@ -21,7 +21,7 @@ namespace {
 constexpr int kIds = 40;
 
 // Keeps what is posted.
-struct Posted final : redis::WriteQueue {
+struct RecordingDeferred final : redis::WriteQueue {
   bool post(redis::Pipeline pipeline, redis::SpoolRecord) override {
     commands.append(pipeline);
     return true;
@@ -31,7 +31,7 @@ struct Posted final : redis::WriteQueue {
 };
 
 // Keeps what is run, and is away.
-struct Ran final : redis::Redis {
+struct RecordingRedis final : redis::Redis {
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
     commands.append(pipeline);
     co_return fail(ErrorCode::kUnavailable, "redis_away");
@@ -72,14 +72,14 @@ std::string name(int i) { return "id-" + std::to_string(i); }
 redis::Pipeline all_calls(Keys::Topology on) {
   const Keys keys("site:", on);
   const Settings settings;
-  Posted posted;
+  RecordingDeferred posted;
   items::ImpressionCounter shown(posted, keys);
-  readers::Interests interests(posted, settings, keys);
+  readers::InterestBuffer interests(posted, settings, keys);
   hot::ContributionBuffer contributions(posted, settings, keys, [] { return "a batch's name"; });
   for (int i = 0; i < kIds; ++i) {
     const ItemId item = ItemId::trusted(name(i));
     shown.add(std::span(&item, 1));
-    interests.note(ReaderId::trusted(name(i)), item, settings.feed.interest_min_dwell);
+    interests.add(ReaderId::trusted(name(i)), item, settings.feed.interest_min_dwell);
     hot::Contribution one;
     one.pv = 1;
     contributions.add(VisitorId::trusted(name(i)), {}, item, one);
@@ -87,11 +87,11 @@ redis::Pipeline all_calls(Keys::Topology on) {
   shown.flush();
   interests.flush();
   contributions.flush();
-  Ran ran;
+  RecordingRedis ran;
   items::RedisItemStore store(ran, settings, keys);
   items::CardCache cards(store, 0);
-  timeline::RedisWaterfallStore timelines(ran, ran, posted, cards, settings, keys);
-  timeline::Push push{"discover", {ItemId::trusted("item")}, {}};
+  timeline::RedisTimelineStore timelines(ran, ran, posted, cards, settings, keys);
+  timeline::PushRequest push{"discover", {ItemId::trusted("item")}, {}};
   for (int i = 0; i < kIds; ++i) push.readers.push_back(ReaderId::trusted(name(i)));
   CHECK_FALSE(redis::run_sync(timelines.push(push)));
   return posted.commands.append(ran.commands);

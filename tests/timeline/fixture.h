@@ -19,14 +19,14 @@ using timeline::Direction;
 using Ids = std::vector<std::string>;
 
 // Counts round trips.
-class WatchedRedis final : public redis::Redis {
+class RecordingRedis final : public redis::Redis {
  public:
-  explicit WatchedRedis(redis::BlockingRedis& inner) : inner_(inner) {}
-  std::vector<std::size_t> trips;                                          // commands of each
-  std::function<void(std::size_t trip)> before_trip = [](std::size_t) {};  // from 1
+  explicit RecordingRedis(redis::BlockingRedis& inner) : inner_(inner) {}
+  std::vector<std::size_t> round_trips;                                          // commands of each
+  std::function<void(std::size_t trip)> before_round_trip = [](std::size_t) {};  // from 1
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
-    trips.push_back(pipeline.size());
-    before_trip(trips.size());
+    round_trips.push_back(pipeline.size());
+    before_round_trip(round_trips.size());
     co_return inner_.call(pipeline);
   }
   bool ready() const override { return true; }
@@ -35,33 +35,33 @@ class WatchedRedis final : public redis::Redis {
   redis::BlockingRedis& inner_;
 };
 
-struct Mode {
+struct KeyMode {
   std::string prefix;
 };
 // A test that calls it runs once in each.
-inline Mode any_mode() { return GENERATE(Mode{""}, Mode{"site:"}); }
+inline KeyMode each_mode() { return GENERATE(KeyMode{""}, KeyMode{"site:"}); }
 
-struct Waterfall : Fixture {
-  WatchedRedis watched{redis}, bulk{redis};
+struct TimelineFixture : Fixture {
+  RecordingRedis recording{redis}, bulk{redis};
   std::optional<items::CardCache> cards;  // keeps nothing: what an item is now is what is shown
-  std::optional<timeline::RedisWaterfallStore> made;
+  std::optional<timeline::RedisTimelineStore> instance;
   std::optional<timeline::RedisFollowStore> follows;
 
-  explicit Waterfall(const Mode& mode) {
+  explicit TimelineFixture(const KeyMode& mode) {
     settings.redis.key_prefix = mode.prefix;
     settings.timeline.max_items = 50;
     settings.fanout.max_push_followers = 0;  // everybody who has a follower is pulled
-    renew();
+    reopen();
   }
   // Again after `settings` were changed.
-  void renew() {
+  void reopen() {
     open();
-    made.reset();
+    instance.reset();
     cards.emplace(*items, 0);
-    made.emplace(watched, bulk, write_queue, *cards, settings, keys(), milliseconds(0));
+    instance.emplace(recording, bulk, write_queue, *cards, settings, keys(), milliseconds(0));
     follows.emplace(redis, settings, keys(), [this] { return "job" + std::to_string(++events); });
   }
-  timeline::RedisWaterfallStore& store() { return *made; }
+  timeline::RedisTimelineStore& store() { return *instance; }
   void follow(const std::string& author, const std::string& reader = "reader") {
     REQUIRE(run_sync(follows->follow(ReaderId::trusted(reader), AuthorId::trusted(author))));
   }
@@ -74,21 +74,21 @@ struct Waterfall : Fixture {
     return keys().timeline(channel, reader);
   }
 
-  Result<timeline::Pushed> try_push(const Ids& ids, const Ids& readers = {"reader"},
+  Result<timeline::PushResult> try_push(const Ids& ids, const Ids& readers = {"reader"},
                                     const std::string& channel = "discover") {
-    timeline::Push push{channel, {}, {}};
+    timeline::PushRequest push{channel, {}, {}};
     for (const auto& each : ids) push.items.push_back(ItemId::trusted(each));
     for (const auto& each : readers) push.readers.push_back(ReaderId::trusted(each));
     return run_sync(store().push(push));
   }
-  timeline::Pushed push(const Ids& ids, const Ids& readers = {"reader"},
+  timeline::PushResult push(const Ids& ids, const Ids& readers = {"reader"},
                         const std::string& channel = "discover") {
     const auto out = try_push(ids, readers, channel);
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
     return *out;
   }
-  bool take_out(const std::string& item) {
+  bool remove_item(const std::string& item) {
     const auto out = run_sync(store().remove("discover", ReaderId::trusted("reader"), ItemId::trusted(item)));
     REQUIRE(out);
     return *out;
@@ -99,12 +99,12 @@ struct Waterfall : Fixture {
     put(one);
   }
 
-  Result<timeline::WaterfallPage> try_page(Direction direction, std::int64_t score = 0, int limit = 5,
+  Result<timeline::TimelinePage> try_page(Direction direction, std::int64_t score = 0, int limit = 5,
                                            const std::string& channel = "discover",
                                            const std::string& reader = "reader") {
     return run_sync(store().read({channel, ReaderId::trusted(reader), direction, score, limit}));
   }
-  timeline::WaterfallPage page(Direction direction, std::int64_t score = 0, int limit = 5,
+  timeline::TimelinePage page(Direction direction, std::int64_t score = 0, int limit = 5,
                                const std::string& channel = "discover",
                                const std::string& reader = "reader") {
     auto out = try_page(direction, score, limit, channel, reader);
@@ -112,11 +112,11 @@ struct Waterfall : Fixture {
     REQUIRE(out);
     return std::move(*out);
   }
-  timeline::WaterfallPage first(int limit = 5) { return page(Direction::kFirst, 0, limit); }
-  timeline::WaterfallPage down(std::int64_t score, int limit = 5) {
-    return page(Direction::kDown, score, limit);
+  timeline::TimelinePage first(int limit = 5) { return page(Direction::kFirst, 0, limit); }
+  timeline::TimelinePage newer(std::int64_t score, int limit = 5) {
+    return page(Direction::kNewer, score, limit);
   }
-  timeline::WaterfallPage up(std::int64_t score, int limit = 5) { return page(Direction::kUp, score, limit); }
+  timeline::TimelinePage older(std::int64_t score, int limit = 5) { return page(Direction::kOlder, score, limit); }
 
   // The members of a timeline, oldest first, without its marks.
   std::vector<std::pair<std::string, std::int64_t>> members(const std::string& key) {
@@ -126,7 +126,7 @@ struct Waterfall : Fixture {
       out.emplace_back(redis::string_at(all, i), redis::to_int(redis::string_at(all, i + 1)));
     return out;
   }
-  Ids in(const std::string& key) {
+  Ids ids_in(const std::string& key) {
     Ids out;
     for (const auto& [id, score] : members(key)) out.push_back(id);
     return out;
@@ -136,7 +136,7 @@ struct Waterfall : Fixture {
   }
 };
 
-inline Ids ids_of(const timeline::WaterfallPage& page) {
+inline Ids ids_of(const timeline::TimelinePage& page) {
   Ids out;
   for (const auto& each : page.items) out.push_back(each.item.str());
   return out;

@@ -10,15 +10,15 @@
 
 namespace freshet::test {
 
-struct Followers : Waterfall {
-  explicit Followers(const Mode& mode) : Waterfall(mode) {
+struct FollowFixture : TimelineFixture {
+  explicit FollowFixture(const KeyMode& mode) : TimelineFixture(mode) {
     settings.fanout.max_push_followers = 100;
-    renew();
+    reopen();
   }
   // Likewise; what the store of follows asks is watched.
-  void renew() {
-    Waterfall::renew();
-    follows.emplace(watched, settings, keys(), [this] { return "job" + std::to_string(++events); });
+  void reopen() {
+    TimelineFixture::reopen();
+    follows.emplace(recording, settings, keys(), [this] { return "job" + std::to_string(++events); });
   }
 
   Result<void> try_follow(const std::string& author, const std::string& reader = "reader") {
@@ -47,37 +47,37 @@ struct Followers : Waterfall {
   // As to an author with more followers than are pushed to.
   std::string publish_to_pull(const std::string& author, const Ids& ids) {
     const int before = std::exchange(settings.fanout.max_push_followers, 0);
-    renew();
+    reopen();
     const std::string job = publish(author, ids);
     settings.fanout.max_push_followers = before;
-    renew();
+    reopen();
     return job;
   }
 
   std::string follow_timeline(const std::string& reader = "reader") const {
     return timeline(reader, "follow");
   }
-  Ids shown(const std::string& reader = "reader") { return in(follow_timeline(reader)); }
+  Ids timeline_ids(const std::string& reader = "reader") { return ids_in(follow_timeline(reader)); }
   Ids read(const std::string& reader = "reader") {
     return ids_of(page(Direction::kFirst, 0, 100, "follow", reader));
   }
   Ids followed(const std::string& reader = "reader") {
-    const auto authors = run_sync(follows->authors_of(ReaderId::trusted(reader)));
+    const auto authors = run_sync(follows->followed_authors(ReaderId::trusted(reader)));
     REQUIRE(authors);
     Ids out;
     for (const AuthorId& each : *authors) out.push_back(each.str());
     return out;
   }
-  Ids readers(const std::string& author) { return in(keys().followers(author)); }
+  Ids readers(const std::string& author) { return ids_in(keys().followers(author)); }
   // Up to which score of what the author is pulled the reader has everything; -1: follows not.
-  std::int64_t has_up_to(const std::string& author, const std::string& reader = "reader") {
+  std::int64_t pulled_mark(const std::string& author, const std::string& reader = "reader") {
     return static_cast<std::int64_t>(score(keys().followed_authors(reader), author).value_or(-1));
   }
-  std::int64_t pulled_up_to(const std::string& author) {
+  std::int64_t newest_pullable(const std::string& author) {
     return static_cast<std::int64_t>(score(keys().pull_authors(), author).value_or(-1));
   }
   // "state done/total failed"
-  std::string told_of(const std::string& job) {
+  std::string job_status(const std::string& job) {
     const auto fields = command("HMGET", keys().job(job), "state", "done", "total", "failed");
     std::string out(redis::string_at(fields, 0));
     return out.append(" ").append(redis::string_at(fields, 1)) + "/" + std::string(redis::string_at(fields, 2)) +
@@ -85,7 +85,7 @@ struct Followers : Waterfall {
   }
   redis::Reply stream() { return command("XRANGE", keys().partition(0).stream(), "-", "+"); }
   // Each entry as its values: {"follow", "reader", "author", …}, oldest first.
-  std::vector<Ids> told() {
+  std::vector<Ids> entry_values() {
     const auto entries = stream();
     std::vector<Ids> out(entries.size());
     for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -95,14 +95,14 @@ struct Followers : Waterfall {
     return out;
   }
   // All that is stored.
-  std::map<std::string, std::string> everything() {
+  std::map<std::string, std::string> dump_all() {
     std::map<std::string, std::string> out;
     for (const auto& key : all_keys()) out[key] = text(command("DUMP", key));
     return out;
   }
   void fill_stream() {
     settings.recorder.stream_max_len = command("XLEN", keys().partition(0).stream()).integer().value_or(0);
-    renew();
+    reopen();
   }
 };
 

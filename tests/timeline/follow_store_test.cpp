@@ -7,7 +7,7 @@ using namespace freshet;
 using namespace freshet::test;
 
 TEST_CASE("who follows stands in both lists, and the recorder is told", "[follows]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   for (const char* author : {"bob", "ann"}) site.follow(author);
   site.follow("ann", "other");
   CHECK(site.followed() == Ids{"ann", "bob"});
@@ -28,21 +28,21 @@ TEST_CASE("who follows stands in both lists, and the recorder is told", "[follow
 }
 
 TEST_CASE("following again changes nothing", "[follows]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   site.publish("ann", {"a1", "a2"});
   site.follow("ann");
   site.command("ZREM", site.follow_timeline(), "a1");
   site.publish("ann", {"a3"});
-  const auto before = site.everything();
+  const auto before = site.dump_all();
   site.follow("ann");
-  CHECK(site.everything() == before);
-  CHECK(site.told().size() == 2);
+  CHECK(site.dump_all() == before);
+  CHECK(site.entry_values().size() == 2);
 }
 
 TEST_CASE("a new follower has the author's newest items on top, in their order", "[follows]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   site.settings.timeline.backfill = 3;
-  site.renew();
+  site.reopen();
   for (const char* item : {"a1", "a2", "a3", "a4", "a5"}) site.publish("ann", {item});
   site.push({"own", "gone"}, {"reader"}, "follow");
   // What had the highest score, of a time to come, is no more.
@@ -52,21 +52,21 @@ TEST_CASE("a new follower has the author's newest items on top, in their order",
   site.command("EXPIRE", site.follow_timeline(), 1000);
   site.follow("ann");
   const auto items = site.members(site.follow_timeline());
-  REQUIRE(site.shown() == Ids{"own", "a3", "a4", "a5"});
+  REQUIRE(site.timeline_ids() == Ids{"own", "a3", "a4", "a5"});
   for (std::size_t i = 1; i < items.size(); ++i)
     CHECK(items[i].second == ahead + static_cast<std::int64_t>(i));
   CHECK(site.ttl(site.follow_timeline()) <= 1000);  // it lives on by being read
   site.follow("ann", "other");
-  CHECK(site.shown("other") == Ids{"a3", "a4", "a5"});
+  CHECK(site.timeline_ids("other") == Ids{"a3", "a4", "a5"});
   const auto ttl = site.settings.timeline.ttl.count();
   CHECK(
       (site.ttl(site.follow_timeline("other")) > ttl - 60 && site.ttl(site.follow_timeline("other")) <= ttl));
 }
 
 TEST_CASE("without a back-fill a new follower gets what comes", "[follows]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   site.settings.timeline.backfill = 0;
-  site.renew();
+  site.reopen();
   site.follow("ann", "other");
   site.publish_to_pull("ann", {"a1", "a2"});
   site.follow("ann");
@@ -78,50 +78,50 @@ TEST_CASE("without a back-fill a new follower gets what comes", "[follows]") {
 }
 
 TEST_CASE("what stands in the timeline keeps its place when it is filled", "[follows]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   site.settings.timeline.max_items = 4;
-  site.renew();
+  site.reopen();
   site.publish("ann", {"a1", "a2", "a3"});
   site.push({"x", "a2", "y"}, {"reader"}, "follow");
   const auto before = site.members(site.follow_timeline());
   site.follow("ann");
-  CHECK(site.shown() == Ids{"a2", "y", "a1", "a3"});  // no more than fit
+  CHECK(site.timeline_ids() == Ids{"a2", "y", "a1", "a3"});  // no more than fit
   CHECK(site.members(site.follow_timeline()).front() == before[1]);
 }
 
 TEST_CASE("what a new follower was filled with is not pulled again", "[follows]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   site.follow("ann", "other");
   site.publish_to_pull("ann", {"a1", "a2"});
   site.publish("ann", {"pushed"});
   site.follow("ann");
-  CHECK(site.shown() == Ids{"a1", "a2", "pushed"});
-  CHECK(site.has_up_to("ann") == site.pulled_up_to("ann"));
-  CHECK(site.has_up_to("ann", "other") == 0);
+  CHECK(site.timeline_ids() == Ids{"a1", "a2", "pushed"});
+  CHECK(site.pulled_mark("ann") == site.newest_pullable("ann"));
+  CHECK(site.pulled_mark("ann", "other") == 0);
   site.command("ZREM", site.follow_timeline(), "a1");
   CHECK(site.read() == Ids{"pushed", "a2"});
   site.publish_to_pull("ann", {"a3"});
   CHECK(site.read() == Ids{"a3", "pushed", "a2"});
   // Of an author who never was pulled, from the first on.
   site.follow("bob");
-  CHECK(site.has_up_to("bob") == 0);
+  CHECK(site.pulled_mark("bob") == 0);
   site.publish_to_pull("bob", {"b1"});
   CHECK(site.read().front() == "b1");
 }
 
 TEST_CASE("a reader follows no more authors than may be", "[follows]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   site.settings.timeline.max_follows = 2;
-  site.renew();
+  site.reopen();
   for (const char* author : {"ann", "bob"}) site.follow(author);
   site.publish("carl", {"c1"});
-  const auto before = site.everything();
+  const auto before = site.dump_all();
   const auto refused = site.try_follow("carl");
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kConflict);
   CHECK(refused.error().reason == "too_many_follows");
   CHECK(site.try_follow("bob"));
-  CHECK(site.everything() == before);
+  CHECK(site.dump_all() == before);
   site.unfollow("ann");
   site.follow("carl");
   CHECK(site.followed() == Ids{"bob", "carl"});
@@ -129,11 +129,11 @@ TEST_CASE("a reader follows no more authors than may be", "[follows]") {
 
 TEST_CASE("while the recorder does not keep up nothing is followed, let go or published to followers",
           "[follows]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   site.follow("ann");
   site.publish("bob", {"b1"});
   site.fill_stream();
-  const auto before = site.everything();
+  const auto before = site.dump_all();
   std::vector<Error> errors;
   if (const auto done = site.try_follow("bob"); !done) errors.push_back(done.error());
   if (const auto done = site.try_unfollow("ann"); !done) errors.push_back(done.error());
@@ -144,13 +144,13 @@ TEST_CASE("while the recorder does not keep up nothing is followed, let go or pu
     CHECK(each.reason == "stream_full");
   }
   CHECK(site.try_follow("ann"));  // it is so already
-  CHECK(site.everything() == before);
+  CHECK(site.dump_all() == before);
 }
 
 TEST_CASE("unfollowing takes what the outboxes hold out of the timeline, and nothing else", "[follows]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   site.settings.fanout.outbox_size = 2;
-  site.renew();
+  site.reopen();
   for (const char* author : {"ann", "bob"}) site.follow(author);
   site.follow("ann", "other");
   site.publish_to_pull("ann", {"p1", "p2"});
@@ -161,15 +161,15 @@ TEST_CASE("unfollowing takes what the outboxes hold out of the timeline, and not
     site.push({"own", "a1", "b1", "a2"}, {reader}, "follow");
   }
   site.push({"a1"});  // another channel
-  CHECK(site.shown() == Ids{"p1", "p2", "own", "a1", "b1", "a2"});
+  CHECK(site.timeline_ids() == Ids{"p1", "p2", "own", "a1", "b1", "a2"});
   site.unfollow("ann");
-  CHECK(site.shown() == Ids{"own", "b1"});
+  CHECK(site.timeline_ids() == Ids{"own", "b1"});
   CHECK(site.followed() == Ids{"bob"});
   CHECK(site.readers("ann") == Ids{"other"});
   CHECK(site.readers("bob") == Ids{"reader"});
-  CHECK(site.shown("other").size() == 6);
-  CHECK(site.in(site.timeline()) == Ids{"a1"});
-  CHECK(site.told().back() == Ids{"unfollow", "reader", "ann"});
+  CHECK(site.timeline_ids("other").size() == 6);
+  CHECK(site.ids_in(site.timeline()) == Ids{"a1"});
+  CHECK(site.entry_values().back() == Ids{"unfollow", "reader", "ann"});
   const auto entries = site.stream();
   const auto entry = recorder::parse_entry(entries[entries.size() - 1][1]);
   REQUIRE(entry);
@@ -178,37 +178,37 @@ TEST_CASE("unfollowing takes what the outboxes hold out of the timeline, and not
   // Following again is following anew: behind the others, and filled.
   site.follow("ann");
   CHECK(site.readers("ann") == Ids{"other", "reader"});
-  CHECK(site.shown().size() == 4);
+  CHECK(site.timeline_ids().size() == 4);
   CHECK(site.read() == Ids{"a2", "a1", "b1", "own"});
 }
 
 TEST_CASE("unfollowing finds everything in an outbox of thousands", "[follows]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   site.settings.fanout.outbox_size = 5000;
   site.settings.timeline.max_items = 5000;
-  site.renew();
+  site.reopen();
   site.follow("ann");
   for (int from = 0; from < 2500; from += 100) site.publish("ann", count(from, from + 99));
   site.push(count(-1, 2500), {"reader"}, "follow");
   site.unfollow("ann");
-  CHECK(site.shown() == Ids{"-1", "2500"});
+  CHECK(site.timeline_ids() == Ids{"-1", "2500"});
 }
 
 TEST_CASE("unfollowing whom one does not follow is no error, and told", "[follows]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   site.follow("bob");
-  const auto before = site.everything();
+  const auto before = site.dump_all();
   site.unfollow("ann");
   site.unfollow("bob", "other");
-  CHECK(site.told().size() == 3);
-  auto after = site.everything();
+  CHECK(site.entry_values().size() == 3);
+  auto after = site.dump_all();
   after[site.keys().partition(0).stream()] = before.at(site.keys().partition(0).stream());
   CHECK(after == before);
 }
 
 TEST_CASE("the authors of a reader come bytewise, whatever the order in which they were followed",
           "[follows]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   for (const char* author : {"é", "b", "10", "B", "9", "a"}) site.follow(author);
   site.follow("b", "other");
   site.publish_to_pull("b", {"b1"});
@@ -217,13 +217,13 @@ TEST_CASE("the authors of a reader come bytewise, whatever the order in which th
 }
 
 TEST_CASE("lists and outboxes of another type are an error, and nothing is followed", "[follows]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   site.command("SET", site.keys().outbox("ann"), "text");
   CHECK(site.try_follow("ann").error().code == ErrorCode::kInternal);
   CHECK(site.followed().empty());
   CHECK(site.try_publish("ann", {"a1"}).error().code == ErrorCode::kInternal);
   site.command("SET", site.keys().followed_authors("odd"), "text");
   CHECK_FALSE(site.try_follow("bob", "odd"));
-  CHECK_FALSE(run_sync(site.follows->authors_of(ReaderId::trusted("odd"))));
+  CHECK_FALSE(run_sync(site.follows->followed_authors(ReaderId::trusted("odd"))));
   CHECK(site.readers("bob").empty());
 }

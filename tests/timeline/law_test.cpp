@@ -33,44 +33,44 @@ using Entries = std::map<std::int64_t, std::string>;  // score → item
 
 struct Timeline {
   ReaderId reader;
-  Entries now, cut;
+  Entries entries, trimmed;
   std::map<std::string, int> pulled;  // how often an item joined while a page was made
   std::int64_t highest_ever = 0;
   // The highest score that was cut off is between these: what joins and is cut off in one step is
   // not seen, and what was deleted may have left either way.
-  std::int64_t cut_off() const { return cut.empty() ? 0 : cut.rbegin()->first; }
+  std::int64_t cut_off() const { return trimmed.empty() ? 0 : trimmed.rbegin()->first; }
   std::int64_t maybe_cut_off = 0;
 };
 
 struct Client {
   Timeline* timeline = nullptr;
-  bool opened = false, asks_down = false, asks_up = false;
-  std::int64_t drop = 0, up = 0;
+  bool opened = false, reading_newer = false, reading_older = false;
+  std::int64_t newest = 0, oldest = 0;
   Entries seen;
-  bool told_trimmed = false;
+  bool saw_trimmed = false;
 };
 
-struct Broken : std::runtime_error {
+struct InvariantViolation : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 // REQUIRE, for what is asked millions of times.
-void must(bool holds, const char* law, const std::string& item = {}, std::int64_t score = 0) {
-  if (!holds) throw Broken(law + (": " + item) + " at " + std::to_string(score));
+void ensure(bool holds, const char* invariant, const std::string& item = {}, std::int64_t score = 0) {
+  if (!holds) throw InvariantViolation(invariant + (": " + item) + " at " + std::to_string(score));
 }
 
-enum class On {
-  kOneRedis,
+enum class Deployment {
+  kStandalone,
   kCluster,             // its nodes run what a pipeline brings them in any order
-  kClusterWithMistakes  // and what must come first does not
+  kClusterWithoutBarriers  // and what must come first does not
 };
 
 class Explorer {
  public:
-  Explorer(redis::BlockingRedis& inner, unsigned seed, On on)
+  Explorer(redis::BlockingRedis& inner, unsigned seed, Deployment on)
       : random_(seed),
-        order_{random_, on != On::kClusterWithMistakes},
-        order_of_all_(on == On::kOneRedis ? nullptr : &order_),
+        order_{random_, on != Deployment::kClusterWithoutBarriers},
+        shared_order_(on == Deployment::kStandalone ? nullptr : &order_),
         inner_(inner),
         keys_("law:" + std::to_string(seed) + ":"),
         settings_(draw_settings()) {
@@ -82,7 +82,7 @@ class Explorer {
   void run(int operations) {
     try {
       run_on(operations);
-    } catch (const Broken&) {
+    } catch (const InvariantViolation&) {
       // Who waits for a turn ends by itself, and nowhere else.
       while (turns_.run_step()) {
       }
@@ -130,7 +130,7 @@ class Explorer {
     if (what < 80) return start(follow());
     if (what < 82) return start(unfollow());
     if (what < 88) return start(remove());
-    darken(any_item());
+    toggle_hidden(any_item());
   }
   void start(Task<void> task) {
     ++in_flight_;
@@ -154,20 +154,20 @@ class Explorer {
 
   void ask(Client& client) {
     if (!client.opened) {
-      if (!client.asks_down && !client.asks_up) start(turn(client, Direction::kFirst, 1 + draw(5)));
+      if (!client.reading_newer && !client.reading_older) start(read_page(client, Direction::kFirst, 1 + draw(5)));
       return;
     }
-    const Direction direction = chance(50) ? Direction::kDown : Direction::kUp;
-    if (!(direction == Direction::kDown ? client.asks_down : client.asks_up))
-      start(turn(client, direction, 1 + draw(5)));
+    const Direction direction = chance(50) ? Direction::kNewer : Direction::kOlder;
+    if (!(direction == Direction::kNewer ? client.reading_newer : client.reading_older))
+      start(read_page(client, direction, 1 + draw(5)));
   }
 
-  Task<void> turn(Client& client, Direction direction, unsigned limit) {
-    const bool first = direction == Direction::kFirst, down = direction == Direction::kDown;
+  Task<void> read_page(Client& client, Direction direction, unsigned limit) {
+    const bool first = direction == Direction::kFirst, down = direction == Direction::kNewer;
     const timeline::PageQuery query{std::string(kChannel), client.timeline->reader, direction,
-                                    down ? client.drop : client.up, static_cast<int>(limit)};
-    if (first || down) client.asks_down = true;
-    if (first || !down) client.asks_up = true;
+                                    down ? client.newest : client.oldest, static_cast<int>(limit)};
+    if (first || down) client.reading_newer = true;
+    if (first || !down) client.reading_older = true;
     // Who is pulled is the first trip, then the page; what others did between its further trips may
     // be in it or not.
     int trips = 0;
@@ -180,86 +180,86 @@ class Explorer {
           observe(Cause::kPage, members);
           seen = changes_;
         },
-        order_of_all_);
-    timeline::RedisWaterfallStore store(redis, redis, later_, cards_, settings_, keys_, milliseconds(0));
+        shared_order_);
+    timeline::RedisTimelineStore store(redis, redis, deferred_, cards_, settings_, keys_, milliseconds(0));
     const auto page = co_await store.read(query);
-    if (first || down) client.asks_down = false;
-    if (first || !down) client.asks_up = false;
+    if (first || down) client.reading_newer = false;
+    if (first || !down) client.reading_older = false;
     REQUIRE(page);
     check_shape(query, *page);
     if (!disturbed) check_exactly(query, *page, *client.timeline);
-    for (const timeline::Placed& each : page->items) {
+    for (const timeline::TimelineEntry& each : page->items) {
       const bool fresh = client.seen.emplace(each.score, each.item.str()).second;
-      must(fresh, "no item comes twice", each.item.str(), each.score);
+      ensure(fresh, "no item comes twice", each.item.str(), each.score);
     }
-    if (down) client.told_trimmed |= page->trimmed;
-    if (first || down) client.drop = page->drop;
-    if (first || !down) client.up = page->up;
+    if (down) client.saw_trimmed |= page->trimmed;
+    if (first || down) client.newest = page->newest_score;
+    if (first || !down) client.oldest = page->oldest_score;
     client.opened = true;
-    last_ = page->items.empty() && !page->has_more;
+    reached_end_ = page->items.empty() && !page->has_more;
   }
 
   // Newest first, all of them beyond the cursor, no more than asked for.
-  static void check_shape(const timeline::PageQuery& query, const timeline::WaterfallPage& page) {
-    const bool empty = page.items.empty(), down = query.direction == Direction::kDown;
-    must(page.items.size() <= static_cast<std::size_t>(query.limit), "a limit is a limit");
+  static void check_shape(const timeline::PageQuery& query, const timeline::TimelinePage& page) {
+    const bool empty = page.items.empty(), down = query.direction == Direction::kNewer;
+    ensure(page.items.size() <= static_cast<std::size_t>(query.limit), "a limit is a limit");
     for (std::size_t i = 1; i < page.items.size(); ++i)
-      must(page.items[i].score < page.items[i - 1].score, "newest first", page.items[i].item.str());
-    const std::int64_t cursor = query.direction == Direction::kFirst ? 0 : query.score;
-    must(page.drop == (empty ? cursor : page.items.front().score), "drop is the highest");
-    must(page.up == (empty ? cursor : page.items.back().score), "up is the lowest");
-    must(!empty || !page.has_more, "an empty page is the end");
-    if (down) must((page.newer > 0) == page.has_more, "newer ones wait when there is more");
-    if (down) must(empty || page.up > query.score, "all are newer than the cursor");
-    if (query.direction == Direction::kUp)
-      must(empty || page.drop < query.score, "all are older than the cursor");
+      ensure(page.items[i].score < page.items[i - 1].score, "newest first", page.items[i].item.str());
+    const std::int64_t cursor = query.direction == Direction::kFirst ? 0 : query.cursor;
+    ensure(page.newest_score == (empty ? cursor : page.items.front().score), "drop is the highest");
+    ensure(page.oldest_score == (empty ? cursor : page.items.back().score), "up is the lowest");
+    ensure(!empty || !page.has_more, "an empty page is the end");
+    if (down) ensure((page.newer_count > 0) == page.has_more, "newer ones wait when there is more");
+    if (down) ensure(empty || page.oldest_score > query.cursor, "all are newer than the cursor");
+    if (query.direction == Direction::kOlder)
+      ensure(empty || page.newest_score < query.cursor, "all are older than the cursor");
   }
 
   // The page is what the timeline, as it is at this moment, says it must be.
-  void check_exactly(const timeline::PageQuery& query, const timeline::WaterfallPage& page,
+  void check_exactly(const timeline::PageQuery& query, const timeline::TimelinePage& page,
                      const Timeline& timeline) {
     std::vector<std::int64_t> shown;  // nearest first
-    for (const auto& [score, item] : timeline.now) {
+    for (const auto& [score, item] : timeline.entries) {
       const bool beyond = query.direction == Direction::kFirst ||
-                          (query.direction == Direction::kDown ? score > query.score : score < query.score);
-      if (beyond && !dark_.contains(item)) shown.push_back(score);
+                          (query.direction == Direction::kNewer ? score > query.cursor : score < query.cursor);
+      if (beyond && !hidden_.contains(item)) shown.push_back(score);
     }
-    if (query.direction != Direction::kDown) std::reverse(shown.begin(), shown.end());
+    if (query.direction != Direction::kNewer) std::reverse(shown.begin(), shown.end());
     const bool more = shown.size() > static_cast<std::size_t>(query.limit);
     if (more) shown.resize(static_cast<std::size_t>(query.limit));
-    if (query.direction == Direction::kDown) std::reverse(shown.begin(), shown.end());
+    if (query.direction == Direction::kNewer) std::reverse(shown.begin(), shown.end());
     std::vector<std::int64_t> got;
     for (const auto& each : page.items) {
       got.push_back(each.score);
-      const auto there = timeline.now.find(each.score);
-      must(there != timeline.now.end() && there->second == each.item.str(), "items have their scores");
+      const auto there = timeline.entries.find(each.score);
+      ensure(there != timeline.entries.end() && there->second == each.item.str(), "items have their scores");
     }
-    must(got == shown, "the nearest that are shown");
-    must(page.has_more == more, "has_more is exact");
+    ensure(got == shown, "the nearest that are shown");
+    ensure(page.has_more == more, "has_more is exact");
     const auto below = [&](std::int64_t edge) {
-      return query.direction == Direction::kDown ? query.score < edge
-                                                 : query.score > 0 && query.score <= edge;
+      return query.direction == Direction::kNewer ? query.cursor < edge
+                                                 : query.cursor > 0 && query.cursor <= edge;
     };
-    const bool gone = query.score > 0 && timeline.highest_ever == 0;
+    const bool gone = query.cursor > 0 && timeline.highest_ever == 0;
     if (query.direction == Direction::kFirst) {
-      must(!page.trimmed, "the first page begins at the head");
+      ensure(!page.trimmed, "the first page begins at the head");
     } else if (gone || below(timeline.cut_off())) {
-      must(page.trimmed, "what was cut off is told");
+      ensure(page.trimmed, "what was cut off is told");
     } else if (!below(timeline.maybe_cut_off)) {
-      must(!page.trimmed, "nothing was cut off");
+      ensure(!page.trimmed, "nothing was cut off");
     }
     std::int64_t newer = 0, newer_shown = 0;
-    for (auto each = timeline.now.upper_bound(page.drop); each != timeline.now.end(); ++each) {
+    for (auto each = timeline.entries.upper_bound(page.newest_score); each != timeline.entries.end(); ++each) {
       ++newer;
-      newer_shown += dark_.contains(each->second) ? 0 : 1;
+      newer_shown += hidden_.contains(each->second) ? 0 : 1;
     }
-    must(newer_shown <= page.newer && page.newer <= newer, "newer is the number of newer ones");
+    ensure(newer_shown <= page.newer_count && page.newer_count <= newer, "newer is the number of newer ones");
   }
 
   // --- what the site does
 
   Task<void> push(unsigned count) {
-    timeline::Push push{std::string(kChannel), {}, {}};
+    timeline::PushRequest push{std::string(kChannel), {}, {}};
     for (unsigned i = 0; i < count; ++i) push.items.push_back(ItemId::trusted(any_item()));
     for (const Timeline& each : timelines_) {
       if (chance(70)) push.readers.push_back(each.reader);
@@ -290,25 +290,25 @@ class Explorer {
   Task<void> remove() {
     const Timeline& timeline = any_timeline();
     ItemId item = ItemId::trusted(any_item());
-    if (!timeline.now.empty()) {
-      auto at = timeline.now.begin();
-      std::advance(at, draw(static_cast<unsigned>(timeline.now.size())));
+    if (!timeline.entries.empty()) {
+      auto at = timeline.entries.begin();
+      std::advance(at, draw(static_cast<unsigned>(timeline.entries.size())));
       item = ItemId::trusted(at->second);
     }
     const auto removed = co_await removing_store_.remove(std::string(kChannel), timeline.reader, item);
     REQUIRE(removed);
   }
   // Hides, deletes or shows again, as item_put.lua does.
-  void darken(const std::string& item) {
+  void toggle_hidden(const std::string& item) {
     ++changes_;
     redis::Pipeline command;
     const std::string key = keys_.item(item);
     command.add("DEL", key);
-    if (dark_.contains(item)) {
-      dark_.erase(item);
+    if (hidden_.contains(item)) {
+      hidden_.erase(item);
     } else {
-      dark_.insert(item);
-      was_dark_.insert(item);
+      hidden_.insert(item);
+      was_hidden_.insert(item);
       if (chance(50)) {
         command.add("HSET", key, "hidden", 1, "deleted", 1);
         was_deleted_.insert(item);
@@ -320,9 +320,9 @@ class Explorer {
   }
 
   // Writes behind a page.
-  class Later final : public redis::WriteQueue {
+  class DeferredWrites final : public redis::WriteQueue {
    public:
-    explicit Later(Explorer& of) : of_(of) {}
+    explicit DeferredWrites(Explorer& of) : of_(of) {}
     bool post(redis::Pipeline pipeline, redis::SpoolRecord) override {
       of_.start(of_.write(std::move(pipeline)));
       return true;
@@ -333,7 +333,7 @@ class Explorer {
     Explorer& of_;
   };
   Task<void> write(redis::Pipeline pipeline) {
-    const auto written = co_await behind_.run(pipeline);
+    const auto written = co_await deferred_redis_.run(pipeline);
     REQUIRE(written);
   }
 
@@ -346,7 +346,7 @@ class Explorer {
       Entries now;
       for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
         const auto score = redis::to_int(redis::string_at(pairs, i + 1));
-        must(now.emplace(score, redis::string_at(pairs, i)).second, "scores differ");
+        ensure(now.emplace(score, redis::string_at(pairs, i)).second, "scores differ");
       }
       change(timeline, std::move(now), cause);
     }
@@ -358,68 +358,68 @@ class Explorer {
     return out;
   }
   void change(Timeline& timeline, Entries now, Cause cause) {
-    if (now != timeline.now) ++changes_;
+    if (now != timeline.entries) ++changes_;
     const std::int64_t highest = timeline.highest_ever;
     const auto most = static_cast<std::size_t>(settings_.timeline.max_items);
     std::set<std::string> stayed;
-    for (const auto& [score, item] : timeline.now) stayed.insert(item);
+    for (const auto& [score, item] : timeline.entries) stayed.insert(item);
     for (const auto& [score, item] : now) {
-      if (timeline.now.contains(score)) continue;
-      must(score > highest, "what joins joins at the head", item, score);
-      must(score < timeline::kScoreEnd, "scores are whole numbers", item, score);
-      must(!stayed.contains(item), "what is there keeps its place", item, score);
+      if (timeline.entries.contains(score)) continue;
+      ensure(score > highest, "what joins joins at the head", item, score);
+      ensure(score < timeline::kScoreEnd, "scores are whole numbers", item, score);
+      ensure(!stayed.contains(item), "what is there keeps its place", item, score);
       timeline.highest_ever = std::max(timeline.highest_ever, score);
       if (cause != Cause::kPage) continue;
-      must(++timeline.pulled[item] <= published_[item], "nothing is pulled twice", item, score);
+      ensure(++timeline.pulled[item] <= published_[item], "nothing is pulled twice", item, score);
     }
     bool unclear = false;
-    const std::size_t cut_before = timeline.cut.size();
-    for (const auto& [score, item] : timeline.now) {
+    const std::size_t cut_before = timeline.trimmed.size();
+    for (const auto& [score, item] : timeline.entries) {
       if (now.contains(score) || cause == Cause::kRemoval) continue;
       if (cause == Cause::kPage && was_deleted_.contains(item)) {
         unclear = true;
         continue;
       }
-      must(now.empty() || score < now.begin()->first, "the oldest are cut off", item, score);
-      timeline.cut.emplace(score, item);
+      ensure(now.empty() || score < now.begin()->first, "the oldest are cut off", item, score);
+      timeline.trimmed.emplace(score, item);
     }
-    if (cause == Cause::kPush && timeline.cut.size() > cut_before)
-      must(now.size() == most, "no more is cut off than must be");
+    if (cause == Cause::kPush && timeline.trimmed.size() > cut_before)
+      ensure(now.size() == most, "no more is cut off than must be");
     const bool all_new = !now.empty() && now.begin()->first > highest;
     if (unclear || all_new)
       timeline.maybe_cut_off = now.empty() ? timeline.highest_ever : now.begin()->first - 1;
     timeline.maybe_cut_off = std::max(timeline.maybe_cut_off, timeline.cut_off());
-    must(now.size() <= most, "timelines are bounded");
-    timeline.now = std::move(now);
+    ensure(now.size() <= most, "timelines are bounded");
+    timeline.entries = std::move(now);
   }
 
   // --- the end
 
   void drain(Client& client) {
     if (!client.opened) run_now(client, Direction::kFirst);
-    for (const Direction direction : {Direction::kDown, Direction::kUp}) {
-      last_ = false;
-      for (int pages = 0; !last_; ++pages) {
+    for (const Direction direction : {Direction::kNewer, Direction::kOlder}) {
+      reached_end_ = false;
+      for (int pages = 0; !reached_end_; ++pages) {
         REQUIRE(pages < 100);
         run_now(client, direction);
       }
     }
   }
   void run_now(Client& client, Direction direction) {
-    start(turn(client, direction, 1 + draw(5)));
+    start(read_page(client, direction, 1 + draw(5)));
     finish();
   }
   void check_nothing_lost(const Client& client) {
-    for (const auto& [score, item] : client.timeline->now) {
+    for (const auto& [score, item] : client.timeline->entries) {
       const auto seen = client.seen.find(score);
       // What was hidden when the client came by may be shown by now.
-      const bool may_be_missed = was_dark_.contains(item) && seen == client.seen.end();
-      must(may_be_missed || (seen != client.seen.end() && seen->second == item), "what stays is seen", item,
+      const bool may_be_missed = was_hidden_.contains(item) && seen == client.seen.end();
+      ensure(may_be_missed || (seen != client.seen.end() && seen->second == item), "what stays is seen", item,
            score);
     }
-    for (const auto& [score, item] : client.timeline->cut) {
-      const bool missed = score > client.up && !client.seen.contains(score) && !was_dark_.contains(item);
-      must(!missed || client.told_trimmed, "a gap is told", item, score);
+    for (const auto& [score, item] : client.timeline->trimmed) {
+      const bool missed = score > client.oldest && !client.seen.contains(score) && !was_hidden_.contains(item);
+      ensure(!missed || client.saw_trimmed, "a gap is told", item, score);
     }
   }
 
@@ -436,41 +436,41 @@ class Explorer {
     const auto replies = inner_.call(ask);
     REQUIRE(replies);
     for (std::size_t i = 0; i < replies->size(); i += 2)
-      must((*replies)[i].is_nil() == (*replies)[i + 1].is_nil(), "both sides of a following agree");
+      ensure((*replies)[i].is_nil() == (*replies)[i + 1].is_nil(), "both sides of a following agree");
   }
 
   std::mt19937 random_;
   const test::ClusterOrder order_;
-  const test::ClusterOrder* const order_of_all_;
+  const test::ClusterOrder* const shared_order_;
   redis::BlockingRedis& inner_;
   const redis::Keys keys_;
   const Settings settings_;
   const redis::Pipeline members_ = all_members();
   test::StepScheduler turns_{random_};
-  SteppedRedis behind_{inner_, turns_, members_, [this](auto* members) { observe(Cause::kPage, members); },
-                       order_of_all_};
+  SteppedRedis deferred_redis_{inner_, turns_, members_, [this](auto* members) { observe(Cause::kPage, members); },
+                       shared_order_};
   SteppedRedis pushes_{inner_, turns_, members_, [this](auto* members) { observe(Cause::kPush, members); },
-                       order_of_all_};
+                       shared_order_};
   // In its order also as a cluster: that a follow comes between the two steps of an unfollow is not
   // held up by a barrier.
   SteppedRedis removals_{inner_, turns_, members_,
                          [this](auto* members) { observe(Cause::kRemoval, members); }};
   items::RedisItemStore items_{inner_, settings_, keys_};
   items::CardCache cards_{items_, 0};
-  Later later_{*this};
-  timeline::RedisWaterfallStore store_{pushes_, pushes_, later_, cards_, settings_, keys_};
-  timeline::RedisWaterfallStore removing_store_{removals_, removals_, later_, cards_, settings_, keys_};
+  DeferredWrites deferred_{*this};
+  timeline::RedisTimelineStore store_{pushes_, pushes_, deferred_, cards_, settings_, keys_};
+  timeline::RedisTimelineStore removing_store_{removals_, removals_, deferred_, cards_, settings_, keys_};
   int jobs_ = 0;
   timeline::RedisFollowStore follows_{pushes_, settings_, keys_,
                                       [this] { return "job" + std::to_string(++jobs_); }};
   timeline::RedisFollowStore unfollows_{removals_, settings_, keys_, [] { return std::string(); }};
   std::array<Timeline, kReaders> timelines_;
   std::array<Client, kReaders * kClients> clients_;
-  std::set<std::string> dark_, was_dark_, was_deleted_;  // items
+  std::set<std::string> hidden_, was_hidden_, was_deleted_;  // items
   std::map<std::string, int> published_;                 // how often, by anybody
   int in_flight_ = 0;
   std::exception_ptr failed_;
-  bool last_ = false;     // the last page was the end of its direction
+  bool reached_end_ = false;     // the last page was the end of its direction
   unsigned changes_ = 0;  // of any timeline, or of what may be shown
 };
 
@@ -480,7 +480,7 @@ unsigned number_of(const char* variable, unsigned otherwise) {
 }
 
 // Empty: the law held in each run. Else what broke it first.
-std::string explore(On on, int runs) {
+std::string explore(Deployment on, int runs) {
   test::RedisServer server;
   redis::BlockingRedis redis(server.endpoint(), milliseconds(10000), redis::kAllScripts);
   // A script that must be loaded first runs behind what watches it.
@@ -494,7 +494,7 @@ std::string explore(On on, int runs) {
     Explorer explorer(redis, begin + i, on);
     try {
       explorer.run(30);
-    } catch (const Broken& law) {
+    } catch (const InvariantViolation& law) {
       return "FRESHET_LAW_SEED=" + std::to_string(begin + i) + ": " + law.what();
     }
   }
@@ -505,14 +505,14 @@ std::string explore(On on, int runs) {
 
 TEST_CASE("a client that follows the rules sees what stays in its timeline once and in order",
           "[waterfall][law][long]") {
-  CHECK(explore(On::kOneRedis, test::repeat_count(1000, 20000)) == "");
+  CHECK(explore(Deployment::kStandalone, test::repeat_count(1000, 20000)) == "");
 }
 
 TEST_CASE("it does so too where a cluster runs commands in any order but that of their barriers",
           "[waterfall][law][long]") {
-  CHECK(explore(On::kCluster, test::repeat_count(500, 10000)) == "");
+  CHECK(explore(Deployment::kCluster, test::repeat_count(500, 10000)) == "");
 }
 
 TEST_CASE("without the barriers the law would not hold there", "[waterfall][law]") {
-  CHECK(explore(On::kClusterWithMistakes, 1000) != "");
+  CHECK(explore(Deployment::kClusterWithoutBarriers, 1000) != "");
 }

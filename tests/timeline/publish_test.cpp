@@ -10,7 +10,7 @@ using namespace freshet::test;
 namespace {
 
 // Of the last entry of the stream.
-recorder::Fanout fanout_in(Followers& site) {
+recorder::Fanout fanout_in(FollowFixture& site) {
   const auto entries = site.stream();
   REQUIRE(entries.size() > 0);
   const auto entry = recorder::parse_entry(entries[entries.size() - 1][1]);
@@ -19,7 +19,7 @@ recorder::Fanout fanout_in(Followers& site) {
   return std::get<recorder::Fanout>(*entry);
 }
 
-std::int64_t place(Followers& site, const std::string& reader, const std::string& author = "ann") {
+std::int64_t follower_score(FollowFixture& site, const std::string& reader, const std::string& author = "ann") {
   return static_cast<std::int64_t>(site.score(site.keys().followers(author), reader).value_or(-1));
 }
 
@@ -44,133 +44,133 @@ class Interrupted final : public redis::Redis {
 }  // namespace
 
 TEST_CASE("who is the first to follow while the author publishes is pushed to", "[publish]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   Interrupted between(site.redis, [&] { site.follow("ann", "first"); });
   timeline::RedisFollowStore store(between, site.settings, site.keys(), [] { return "job"; });
-  REQUIRE(run_sync(store.publish(AuthorId::trusted("ann"), Followers::items_of({"x"}))));
-  CHECK(site.shown("first").empty());
-  CHECK(site.told_of("job") == "queued 0/1 0");
-  CHECK(fanout_in(site).upto == place(site, "first"));
+  REQUIRE(run_sync(store.publish(AuthorId::trusted("ann"), FollowFixture::items_of({"x"}))));
+  CHECK(site.timeline_ids("first").empty());
+  CHECK(site.job_status("job") == "queued 0/1 0");
+  CHECK(fanout_in(site).upto == follower_score(site, "first"));
 }
 
 TEST_CASE("what is published waits in the outbox, and a job for the recorder", "[publish]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   for (const char* reader : {"r1", "r2", "r3"}) site.follow("ann", reader);
   const auto job = site.publish("ann", {"x", "a", "m"});
-  CHECK(site.in(site.keys().outbox("ann")) == Ids{"x", "a", "m"});
-  CHECK(site.told_of(job) == "queued 0/3 0");
+  CHECK(site.ids_in(site.keys().outbox("ann")) == Ids{"x", "a", "m"});
+  CHECK(site.job_status(job) == "queued 0/3 0");
   CHECK(site.ttl(site.keys().job(job)) > redis::kJobTtl.count() - 60);
-  CHECK(site.told().size() == 4);
+  CHECK(site.entry_values().size() == 4);
   const auto fanout = fanout_in(site);
   CHECK(fanout.author.view() == "ann");
-  CHECK(fanout.items == Followers::items_of({"x", "a", "m"}));
+  CHECK(fanout.items == FollowFixture::items_of({"x", "a", "m"}));
   CHECK(fanout.job == job);
-  CHECK(fanout.upto == place(site, "r3"));
+  CHECK(fanout.upto == follower_score(site, "r3"));
   // Not yet in any timeline, nor among what is pulled.
   for (const auto& key : {site.follow_timeline("r1"), site.keys().pull_outbox("ann"), site.keys().pull_authors()})
     CHECK_FALSE(site.exists(key));
 }
 
 TEST_CASE("an outbox keeps the newest, and who is published again keeps the place", "[publish]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   site.settings.fanout.outbox_size = 4;
-  site.renew();
+  site.reopen();
   const std::string outbox = site.keys().outbox("ann");
   site.publish("ann", {"1", "2", "3"});
   const auto before = site.members(outbox);
   for (std::size_t i = 1; i < before.size(); ++i) CHECK(before[i - 1].second < before[i].second);
   CHECK(std::abs(before.front().second / 1'000'000 - site.now().time_since_epoch().count()) < 60);
   site.publish("ann", {"4", "2", "2", "1"});
-  CHECK(site.in(outbox) == count(1, 4));
+  CHECK(site.ids_in(outbox) == count(1, 4));
   CHECK(site.members(outbox)[1] == before[1]);
   site.publish("ann", {"5", "6"});
-  CHECK(site.in(outbox) == count(3, 6));
+  CHECK(site.ids_in(outbox) == count(3, 6));
   site.publish("ann", count(11, 30));
-  CHECK(site.in(outbox) == count(27, 30));
+  CHECK(site.ids_in(outbox) == count(27, 30));
   CHECK(site.ttl(outbox) == -1);
-  CHECK(site.in(site.keys().outbox("bob")).empty());
+  CHECK(site.ids_in(site.keys().outbox("bob")).empty());
 }
 
 TEST_CASE("a job is for those who followed by then", "[publish]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   for (const char* reader : {"r1", "r2"}) site.follow("ann", reader);
   site.publish("ann", {"x"});
   const auto upto = fanout_in(site).upto;
-  CHECK(upto == place(site, "r2"));
+  CHECK(upto == follower_score(site, "r2"));
   site.follow("ann", "late");
-  CHECK(place(site, "late") > upto);
+  CHECK(follower_score(site, "late") > upto);
   // Also when the last who followed has left, and comes back.
   site.unfollow("ann", "late");
   site.publish("ann", {"y"});
   const auto then = fanout_in(site).upto;
   CHECK(then > upto);
   site.follow("ann", "late");
-  CHECK(place(site, "late") > then);
-  CHECK(site.shown("late") == Ids{"x", "y"});
+  CHECK(follower_score(site, "late") > then);
+  CHECK(site.timeline_ids("late") == Ids{"x", "y"});
 }
 
 TEST_CASE("an author whom nobody follows has published when it is in the outbox", "[publish]") {
-  Followers site(any_mode());
-  CHECK(site.told_of(site.publish("ann", {"x"})) == "done 0/0 0");
+  FollowFixture site(each_mode());
+  CHECK(site.job_status(site.publish("ann", {"x"})) == "done 0/0 0");
   CHECK_FALSE(site.exists(site.keys().partition(0).stream()));
   site.follow("ann");
   site.unfollow("ann");
-  const auto told = site.told().size();
-  CHECK(site.told_of(site.publish("ann", {"y"})) == "done 0/0 0");
-  CHECK(site.told().size() == told);
-  CHECK(site.in(site.keys().outbox("ann")) == Ids{"x", "y"});
+  const auto told = site.entry_values().size();
+  CHECK(site.job_status(site.publish("ann", {"y"})) == "done 0/0 0");
+  CHECK(site.entry_values().size() == told);
+  CHECK(site.ids_in(site.keys().outbox("ann")) == Ids{"x", "y"});
   CHECK_FALSE(site.exists(site.keys().pull_authors()));
 }
 
 TEST_CASE("beyond so many followers an author is pulled, and the job done at once", "[publish]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   site.settings.fanout.max_push_followers = 2;
   site.settings.fanout.outbox_size = 3;
-  site.renew();
+  site.reopen();
   for (const char* reader : {"r1", "r2"}) site.follow("ann", reader);
-  CHECK(site.told_of(site.publish("ann", {"pushed"})) == "queued 0/2 0");
+  CHECK(site.job_status(site.publish("ann", {"pushed"})) == "queued 0/2 0");
   CHECK_FALSE(site.exists(site.keys().pull_authors()));
   site.follow("ann", "r3");
-  const auto told = site.told().size();
+  const auto told = site.entry_values().size();
   const auto job = site.publish("ann", {"p1", "p2"});
-  CHECK(site.told_of(job) == "done 0/0 0");
+  CHECK(site.job_status(job) == "done 0/0 0");
   CHECK(site.ttl(site.keys().job(job)) > redis::kJobTtl.count() - 60);
-  CHECK(site.told().size() == told);
+  CHECK(site.entry_values().size() == told);
   const std::string pull = site.keys().pull_outbox("ann");
-  CHECK(site.in(pull) == Ids{"p1", "p2"});
-  CHECK(site.in(site.keys().outbox("ann")) == Ids{"pushed", "p1", "p2"});
-  CHECK(site.pulled_up_to("ann") == site.members(pull).back().second);
+  CHECK(site.ids_in(pull) == Ids{"p1", "p2"});
+  CHECK(site.ids_in(site.keys().outbox("ann")) == Ids{"pushed", "p1", "p2"});
+  CHECK(site.newest_pullable("ann") == site.members(pull).back().second);
   site.publish("ann", {"p1"});  // again: it keeps its place, and nobody pulls it once more
-  CHECK(site.pulled_up_to("ann") == site.members(pull).back().second);
+  CHECK(site.newest_pullable("ann") == site.members(pull).back().second);
   site.publish("ann", {"p3", "p4"});
-  CHECK(site.in(pull) == Ids{"p2", "p3", "p4"});
-  CHECK(site.pulled_up_to("ann") == site.members(pull).back().second);
+  CHECK(site.ids_in(pull) == Ids{"p2", "p3", "p4"});
+  CHECK(site.newest_pullable("ann") == site.members(pull).back().second);
   for (const char* reader : {"r1", "r2"}) CHECK(site.read(reader) == Ids{"p4", "p3", "p2"});
   CHECK(site.read("r3") == Ids{"p4", "p3", "p2", "pushed"});
   // Of so many again: pushed, and what was to be pulled still is.
   site.publish("ann", {"p5"});
   site.unfollow("ann", "r2");
-  CHECK(site.told_of(site.publish("ann", {"pushed2"})) == "queued 0/2 0");
+  CHECK(site.job_status(site.publish("ann", {"pushed2"})) == "queued 0/2 0");
   CHECK(site.read("r1") == Ids{"p5", "p4", "p3", "p2"});
 }
 
 TEST_CASE("an author who is pulled publishes while the recorder does not keep up", "[publish]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   site.follow("ann");
   site.fill_stream();
   site.settings.fanout.max_push_followers = 0;
-  site.renew();
-  CHECK(site.told_of(site.publish("ann", {"p1"})) == "done 0/0 0");
-  CHECK(site.told_of(site.publish("bob", {"b1"})) == "done 0/0 0");
+  site.reopen();
+  CHECK(site.job_status(site.publish("ann", {"p1"})) == "done 0/0 0");
+  CHECK(site.job_status(site.publish("bob", {"b1"})) == "done 0/0 0");
   CHECK(site.read() == Ids{"p1"});
 }
 
 TEST_CASE("following, leaving and publishing are three round trips at most", "[publish]") {
-  Followers site(any_mode());
+  FollowFixture site(each_mode());
   const auto trips = [&](const auto& act) {
-    site.watched.trips.clear();
+    site.recording.round_trips.clear();
     act();
-    return site.watched.trips.size();
+    return site.recording.round_trips.size();
   };
   CHECK(trips([&] { site.follow("ann"); }) == 3);
   CHECK(trips([&] { site.follow("ann"); }) == 1);  // it is so already
@@ -180,6 +180,6 @@ TEST_CASE("following, leaving and publishing are three round trips at most", "[p
   CHECK(trips([&] { site.publish("ann", {"y"}); }) == 3);
   site.follow("ann");
   site.settings.fanout.max_push_followers = 0;
-  site.renew();
+  site.reopen();
   CHECK(trips([&] { site.publish("ann", {"z"}); }) == 3);
 }

@@ -6,17 +6,17 @@ using namespace freshet::test;
 
 namespace {
 
-struct Follows : Waterfall {
-  using Waterfall::Waterfall;
-  timeline::WaterfallPage read(Direction direction = Direction::kFirst, std::int64_t score = 0,
+struct PullFixture : TimelineFixture {
+  using TimelineFixture::TimelineFixture;
+  timeline::TimelinePage read(Direction direction = Direction::kFirst, std::int64_t score = 0,
                                int limit = 5) {
     return page(direction, score, limit, "follow");
   }
-  Ids timeline_items() { return in(timeline("reader", "follow")); }
+  Ids timeline_items() { return ids_in(timeline("reader", "follow")); }
   std::int64_t mark(const std::string& author) {
     return static_cast<std::int64_t>(score(keys().followed_authors("reader"), author).value_or(-1));
   }
-  std::int64_t published(const std::string& author) {
+  std::int64_t newest_pullable(const std::string& author) {
     return static_cast<std::int64_t>(score(keys().pull_authors(), author).value_or(-1));
   }
 };
@@ -25,7 +25,7 @@ struct Follows : Waterfall {
 
 TEST_CASE("what pulled authors published joins the head when the channel is opened, in their order",
           "[waterfall]") {
-  Follows site(any_mode());
+  PullFixture site(each_mode());
   for (const char* author : {"ann", "bob", "carl"}) site.follow(author);
   site.publish("ann", {"a1"});
   site.push({"own"}, {"reader"}, "follow");
@@ -37,12 +37,12 @@ TEST_CASE("what pulled authors published joins the head when the channel is open
        {std::tuple("ann", "a1", 1000), {"bob", "b1", 2000}, {"ann", "a2", 3000}})
     site.command("ZADD", site.keys().pull_outbox(author), "XX", score, item);
   site.command("ZADD", site.keys().followed_authors("reader"), 0, "ann", 0, "bob");
-  const auto page = site.read(Direction::kDown, own);
+  const auto page = site.read(Direction::kNewer, own);
   CHECK(ids_of(page) == Ids{"a2", "b1", "a1"});
-  CHECK(page.up > own);
+  CHECK(page.oldest_score > own);
   CHECK_FALSE(page.trimmed);
   for (const char* author : {"ann", "bob"}) {
-    CHECK(site.mark(author) == site.published(author));
+    CHECK(site.mark(author) == site.newest_pullable(author));
     CHECK(site.mark(author) > 0);
   }
   CHECK(site.mark("carl") == 0);
@@ -50,7 +50,7 @@ TEST_CASE("what pulled authors published joins the head when the channel is open
 }
 
 TEST_CASE("where nothing may be kept a page is what is there, and what was published waits", "[waterfall]") {
-  Follows site(any_mode());
+  PullFixture site(each_mode());
   site.follow("ann");
   site.push({"own"}, {"reader"}, "follow");
   site.publish("ann", {"a1"});
@@ -67,7 +67,7 @@ TEST_CASE("where nothing may be kept a page is what is there, and what was publi
 }
 
 TEST_CASE("what was pulled is not pulled again when it left the timeline", "[waterfall]") {
-  Follows site(any_mode());
+  PullFixture site(each_mode());
   site.follow("ann");
   site.publish("ann", {"a1", "a2"});
   CHECK(ids_of(site.read()) == Ids{"a2", "a1"});
@@ -82,11 +82,11 @@ TEST_CASE("what was pulled is not pulled again when it left the timeline", "[wat
   site.push({"b1"}, {"reader"}, "follow");
   site.publish("ann", {"b1", "a4"});
   CHECK(ids_of(site.read()) == Ids{"a4", "b1", "a3", "a2"});
-  CHECK(site.published("ann") == site.mark("ann"));
+  CHECK(site.newest_pullable("ann") == site.mark("ann"));
 }
 
 TEST_CASE("only the channel of follows pulls, and only from those who are followed", "[waterfall]") {
-  Follows site(any_mode());
+  PullFixture site(each_mode());
   site.follow("ann", "somebody");
   site.follow("bob");
   site.publish("ann", {"a1"});
@@ -102,9 +102,9 @@ TEST_CASE("only the channel of follows pulls, and only from those who are follow
 
 TEST_CASE("of everything that many authors published the newest join, no more than a timeline holds",
           "[waterfall]") {
-  Follows site(any_mode());
+  PullFixture site(each_mode());
   site.settings.timeline.max_items = 10;
-  site.renew();
+  site.reopen();
   for (int author = 0; author < 9; ++author) {
     const std::string name = "author" + std::to_string(author);
     site.follow(name);
@@ -126,13 +126,13 @@ TEST_CASE("of everything that many authors published the newest join, no more th
 
 TEST_CASE("a cursor into a timeline that ran out is told, also when pulling has made a new one",
           "[waterfall]") {
-  Follows site(any_mode());
+  PullFixture site(each_mode());
   site.follow("ann");
   site.publish("ann", {"a1"});
-  const auto cursor = site.read().drop - 1000;  // a timeline lives for a minute at least
+  const auto cursor = site.read().newest_score - 1000;  // a timeline lives for a minute at least
   site.command("DEL", site.timeline("reader", "follow"));
   site.publish("ann", {"a2"});
-  const auto page = site.read(Direction::kDown, cursor);
+  const auto page = site.read(Direction::kNewer, cursor);
   CHECK(ids_of(page) == Ids{"a2"});
   CHECK(page.trimmed);
 }

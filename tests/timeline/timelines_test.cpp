@@ -16,36 +16,36 @@ const Error kUnknown{ErrorCode::kUnknownOutcome, "redis_timeout", {}, {}};
 const Error kBroken{ErrorCode::kInternal, "redis_reply", {}, {}};
 const auto kAlways = [] { return true; };
 
-class FakeWaterfall final : public timeline::WaterfallStore {
+class FakeTimelineStore final : public timeline::TimelineStore {
  public:
   std::optional<Error> error;  // answered by read and push
-  timeline::WaterfallPage answer;
-  std::set<std::string> bad;  // items that cannot be pushed
-  std::vector<timeline::Push> pushes;
-  std::string broken = "nobody";  // reader whose timeline cannot be written
+  timeline::TimelinePage stored_page;
+  std::set<std::string> unpushable;  // items that cannot be pushed
+  std::vector<timeline::PushRequest> pushes;
+  std::string unwritable_reader = "nobody";  // reader whose timeline cannot be written
 
-  Task<Result<timeline::WaterfallPage>> read(const timeline::PageQuery&) override {
+  Task<Result<timeline::TimelinePage>> read(const timeline::PageQuery&) override {
     if (error) co_return tl::unexpected(*error);
-    timeline::WaterfallPage page = answer;
-    page.drop = 9, page.up = 7;
+    timeline::TimelinePage page = stored_page;
+    page.newest_score = 9, page.oldest_score = 7;
     co_return page;
   }
-  Task<Result<std::vector<bool>>> pushable(const std::vector<ItemId>& items) override {
+  Task<Result<std::vector<bool>>> check_pushable(const std::vector<ItemId>& items) override {
     std::vector<bool> out;
-    for (const ItemId& item : items) out.push_back(!bad.contains(item.str()));
+    for (const ItemId& item : items) out.push_back(!unpushable.contains(item.str()));
     co_return out;
   }
-  Task<Result<timeline::Pushed>> push(const timeline::Push& push) override {
+  Task<Result<timeline::PushResult>> push(const timeline::PushRequest& push) override {
     if (error) co_return tl::unexpected(*error);
     pushes.push_back(push);
-    if (std::ranges::count(push.readers, ReaderId::trusted(broken)) > 0) co_return tl::unexpected(kBroken);
+    if (std::ranges::count(push.readers, ReaderId::trusted(unwritable_reader)) > 0) co_return tl::unexpected(kBroken);
     const auto all = static_cast<std::int64_t>(push.items.size() * push.readers.size());
-    co_return timeline::Pushed{all - 1, 1};
+    co_return timeline::PushResult{all - 1, 1};
   }
-  Task<Result<std::optional<std::string>>> reply_to(const std::string&, const EventId&) override {
+  Task<Result<std::optional<std::string>>> load_reply(const std::string&, const EventId&) override {
     co_return std::optional<std::string>();
   }
-  Task<Result<void>> remember_reply(const std::string&, const EventId&, const std::string&) override {
+  Task<Result<void>> store_reply(const std::string&, const EventId&, const std::string&) override {
     co_return Result<void>();
   }
   Task<Result<bool>> remove(const std::string&, const ReaderId&, const ItemId&) override { co_return true; }
@@ -56,7 +56,7 @@ class FakeFollows final : public timeline::FollowStore {
   std::vector<ItemId> published;
   Task<Result<void>> follow(const ReaderId&, const AuthorId&) override { co_return Result<void>(); }
   Task<Result<void>> unfollow(const ReaderId&, const AuthorId&) override { co_return Result<void>(); }
-  Task<Result<std::vector<AuthorId>>> authors_of(const ReaderId&) override {
+  Task<Result<std::vector<AuthorId>>> followed_authors(const ReaderId&) override {
     co_return std::vector<AuthorId>();
   }
   Task<Result<std::string>> publish(const AuthorId&, const std::vector<ItemId>& items) override {
@@ -78,13 +78,13 @@ std::vector<ReaderId> readers_of(int count) {
   return out;
 }
 
-std::vector<std::string> said(const std::vector<timeline::RefusedItem>& refused) {
+std::vector<std::string> describe(const std::vector<timeline::RefusedItem>& refused) {
   std::vector<std::string> out;
   for (const auto& each : refused) out.push_back(each.item.str() + " " + std::string(each.code));
   return out;
 }
 
-timeline::PageQuery asking(timeline::Direction direction) {
+timeline::PageQuery page_query(timeline::Direction direction) {
   return {"discover", ReaderId::trusted("r"), direction, 42, 5};
 }
 
@@ -92,27 +92,27 @@ timeline::PageQuery asking(timeline::Direction direction) {
 
 TEST_CASE("without Redis a page is empty and leaves the client where it is", "[waterfall]") {
   for (const Error& error : {kAway, kUnknown}) {
-    FakeWaterfall store;
+    FakeTimelineStore store;
     store.error = error;
     for (const auto direction :
-         {timeline::Direction::kFirst, timeline::Direction::kDown, timeline::Direction::kUp}) {
-      const auto served = run_ready(timeline::read_page(store, asking(direction), false));
+         {timeline::Direction::kFirst, timeline::Direction::kNewer, timeline::Direction::kOlder}) {
+      const auto served = run_ready(timeline::read_page(store, page_query(direction), false));
       REQUIRE(served);
       const std::int64_t cursor = direction == timeline::Direction::kFirst ? 0 : 42;
       CHECK(served->degraded);
       CHECK((served->page.items.empty() && served->page.has_more && !served->page.trimmed));
-      CHECK((served->page.drop == cursor && served->page.up == cursor && served->page.newer == 0));
+      CHECK((served->page.newest_score == cursor && served->page.oldest_score == cursor && served->page.newer_count == 0));
     }
   }
 }
 
 TEST_CASE("a page that Redis has is not degraded, and a fault of ours is no absence", "[waterfall]") {
-  FakeWaterfall store;
-  const auto served = run_ready(timeline::read_page(store, asking(timeline::Direction::kUp), false));
+  FakeTimelineStore store;
+  const auto served = run_ready(timeline::read_page(store, page_query(timeline::Direction::kOlder), false));
   REQUIRE(served);
-  CHECK((!served->degraded && served->page.drop == 9 && served->page.up == 7));
+  CHECK((!served->degraded && served->page.newest_score == 9 && served->page.oldest_score == 7));
   store.error = kBroken;
-  const auto failed = run_ready(timeline::read_page(store, asking(timeline::Direction::kUp), false));
+  const auto failed = run_ready(timeline::read_page(store, page_query(timeline::Direction::kOlder), false));
   REQUIRE_FALSE(failed);
   CHECK(failed.error().reason == "redis_reply");
 }
@@ -129,14 +129,14 @@ TEST_CASE("each item of a page says why it is there, in the channel of follows w
     return std::make_shared<const items::ItemCard>(out);
   };
   constexpr seconds kOld{30 * 86400};
-  FakeWaterfall store;
-  store.answer.items = {{ItemId::trusted("a"), 9, card("ann", "sea", kOld), {}},
+  FakeTimelineStore store;
+  store.stored_page.items = {{ItemId::trusted("a"), 9, card("ann", "sea", kOld), {}},
                         {ItemId::trusted("b"), 8, card("bob", "garden", seconds{60}), {}},
                         {ItemId::trusted("c"), 7, card("", "war", kOld), {}}};
-  store.answer.interests = {{ItemId::trusted("x"), 1, readers::Interaction::kLike}};
-  store.answer.liked = {card("ann", "garden", kOld)};
+  store.stored_page.interests = {{ItemId::trusted("x"), 1, readers::Interaction::kLike}};
+  store.stored_page.interest_cards = {card("ann", "garden", kOld)};
   const auto texts = [&](bool follows) {
-    const auto served = run_ready(timeline::read_page(store, asking(timeline::Direction::kUp), follows));
+    const auto served = run_ready(timeline::read_page(store, page_query(timeline::Direction::kOlder), follows));
     REQUIRE(served);
     std::vector<std::string> out;
     for (const auto& each : served->page.items) out.push_back(readers::reason_text(each.reason));
@@ -149,25 +149,25 @@ TEST_CASE("each item of a page says why it is there, in the channel of follows w
 }
 
 TEST_CASE("items that cannot be pushed are named and the others pushed in their order", "[waterfall]") {
-  FakeWaterfall store;
+  FakeTimelineStore store;
   FakeItems items;
-  store.bad = {"b", "d"};
+  store.unpushable = {"b", "d"};
   items.hidden = {ItemId::trusted("b")};
   items.unknown = {ItemId::trusted("d")};
-  const timeline::Push push{"discover", ids<ItemId>({"a", "b", "c", "d"}), readers_of(2)};
+  const timeline::PushRequest push{"discover", ids<ItemId>({"a", "b", "c", "d"}), readers_of(2)};
   const auto outcome = run_ready(timeline::push_items(store, items, push, kAlways));
   REQUIRE(outcome);
-  CHECK(said(outcome->refused) == std::vector<std::string>{"b hidden_item", "d unknown_item"});
+  CHECK(describe(outcome->refused) == std::vector<std::string>{"b hidden_item", "d unknown_item"});
   REQUIRE(store.pushes.size() == 1);
   CHECK(store.pushes[0].items == ids<ItemId>({"a", "c"}));
   CHECK((outcome->counts.pushed == 3 && outcome->counts.duplicates == 1));
 }
 
 TEST_CASE("when no item can be pushed nothing is written, and each is named", "[waterfall]") {
-  FakeWaterfall store;
+  FakeTimelineStore store;
   FakeItems items;
   FakeFollows follows;
-  store.bad = {"a", "b"};
+  store.unpushable = {"a", "b"};
   const auto some = ids<ItemId>({"a", "b"});
   const auto outcome = run_ready(timeline::push_items(store, items, {"discover", some, readers_of(2)}, kAlways));
   REQUIRE(outcome);
@@ -178,14 +178,14 @@ TEST_CASE("when no item can be pushed nothing is written, and each is named", "[
 }
 
 TEST_CASE("many readers are served by five hundreds, each reader once", "[waterfall]") {
-  FakeWaterfall store;
+  FakeTimelineStore store;
   FakeItems items;
   const auto all = readers_of(1201);
   const auto outcome =
       run_ready(timeline::push_items(store, items, {"discover", ids<ItemId>({"a"}), all}, kAlways));
   REQUIRE(outcome);
   std::vector<ReaderId> served;
-  for (const timeline::Push& push : store.pushes) {
+  for (const timeline::PushRequest& push : store.pushes) {
     CHECK(push.readers.size() <= 500);
     served.insert(served.end(), push.readers.begin(), push.readers.end());
   }
@@ -196,14 +196,14 @@ TEST_CASE("many readers are served by five hundreds, each reader once", "[waterf
 }
 
 TEST_CASE("many items go to fewer readers at once, so that nobody waits long for Redis", "[waterfall]") {
-  FakeWaterfall store;
+  FakeTimelineStore store;
   FakeItems items;
   std::vector<ItemId> hundred;
   for (int i = 0; i < 100; ++i) hundred.push_back(ItemId::trusted("i" + std::to_string(i)));
   const auto all = readers_of(101);
   REQUIRE(run_ready(timeline::push_items(store, items, {"discover", hundred, all}, kAlways)));
   std::vector<ReaderId> served;
-  for (const timeline::Push& push : store.pushes) {
+  for (const timeline::PushRequest& push : store.pushes) {
     CHECK(push.readers.size() * push.items.size() <= 500);
     served.insert(served.end(), push.readers.begin(), push.readers.end());
   }
@@ -211,7 +211,7 @@ TEST_CASE("many items go to fewer readers at once, so that nobody waits long for
 }
 
 TEST_CASE("a push whose time is up ends between two round trips and says so", "[waterfall]") {
-  FakeWaterfall store;
+  FakeTimelineStore store;
   FakeItems items;
   int turns = 0;
   const auto once = [&turns] { return turns++ < 1; };
@@ -224,10 +224,10 @@ TEST_CASE("a push whose time is up ends between two round trips and says so", "[
 
 TEST_CASE("a timeline that cannot be written stands in nobody's way, and its error is the answer",
           "[waterfall]") {
-  FakeWaterfall store;
+  FakeTimelineStore store;
   FakeItems items;
-  store.broken = "7";
-  const timeline::Push push{"discover", ids<ItemId>({"a"}), readers_of(1500)};
+  store.unwritable_reader = "7";
+  const timeline::PushRequest push{"discover", ids<ItemId>({"a"}), readers_of(1500)};
   const auto outcome = run_ready(timeline::push_items(store, items, push, kAlways));
   REQUIRE_FALSE(outcome);
   CHECK(outcome.error().reason == "redis_reply");
@@ -239,14 +239,14 @@ TEST_CASE("a timeline that cannot be written stands in nobody's way, and its err
 }
 
 TEST_CASE("what an author publishes goes out without the items that cannot be pushed", "[waterfall]") {
-  FakeWaterfall store;
+  FakeTimelineStore store;
   FakeItems items;
   FakeFollows follows;
-  store.bad = {"a"};
+  store.unpushable = {"a"};
   const auto published =
       run_ready(timeline::publish_items(store, items, follows, AuthorId::trusted("x"), ids<ItemId>({"a", "b"})));
   REQUIRE(published);
   CHECK(published->job == "job");
   CHECK(follows.published == ids<ItemId>({"b"}));
-  CHECK(said(published->refused) == std::vector<std::string>{"a hidden_item"});
+  CHECK(describe(published->refused) == std::vector<std::string>{"a hidden_item"});
 }

@@ -9,13 +9,13 @@ namespace {
 class Eraser {
  public:
   Eraser(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
-         const readers::ReaderHashes& hashes, const ToErase& wanted)
+         const readers::ReaderPseudonyms& hashes, const ToErase& wanted)
       : redis_(redis), database_(database), keys_(settings.redis), hashes_(hashes), wanted_(wanted) {
     for (const ReaderId& each : wanted.readers) found_.insert(each.str());
   }
 
   Result<std::int64_t> run() {
-    if (!wanted_.hashed.empty() && hashes_.epoch) {
+    if (!wanted_.hashed.empty() && hashes_.erasure) {
       if (auto ok = look_in_database(); !ok) return tl::unexpected(ok.error());
       if (auto ok = look_in_redis(); !ok) return tl::unexpected(ok.error());
     }
@@ -29,7 +29,7 @@ class Eraser {
  private:
   void consider(std::string_view id) {
     if (id.empty() || !looked_at_.insert(std::string(id)).second) return;
-    if (wanted_.hashed.contains(hashes_.epoch(ReaderId::trusted(std::string(id))))) found_.emplace(id);
+    if (wanted_.hashed.contains(hashes_.erasure(ReaderId::trusted(std::string(id))))) found_.emplace(id);
   }
 
   Result<void> look_in_database() {
@@ -39,7 +39,7 @@ class Eraser {
       return {};
     });
     if (!ok) return ok;
-    ok = rows.for_each_dismissal([&](const readers::DismissedAt& each) -> Result<void> {
+    ok = rows.for_each_dismissal([&](const readers::DismissalRecord& each) -> Result<void> {
       consider(each.dismissal.reader.view());
       return {};
     });
@@ -71,12 +71,12 @@ class Eraser {
   }
 
   Result<void> erase_keys() {
-    readers::Names names;
-    for (const std::string& each : found_) readers::add_names(names, ReaderId::trusted(each), hashes_);
+    readers::ReaderNames names;
+    for (const std::string& each : found_) readers::add_reader_names(names, ReaderId::trusted(each), hashes_);
     std::string cursor = "0";
     do {
-      FRESHET_TRY(page, redis::run_sync(readers::scan_personal(redis_, keys_, names, cursor)));
-      if (auto ok = redis::run_sync(readers::erase_personal(redis_, names, *page)); !ok) return ok;
+      FRESHET_TRY(page, redis::run_sync(readers::scan_personal_keys(redis_, keys_, names, cursor)));
+      if (auto ok = redis::run_sync(readers::erase_personal_keys(redis_, names, *page)); !ok) return ok;
       cursor = page->cursor;
     } while (cursor != "0");
     return {};
@@ -103,10 +103,10 @@ class Eraser {
 
   // What the seen-filter knows of them is found by nobody then.
   Result<void> raise_epochs() {
-    if (!hashes_.epoch) return {};
+    if (!hashes_.erasure) return {};
     redis::Pipeline out;
     for (const std::string& each : found_) {
-      const std::string key = keys_.seen_epoch(hashes_.epoch(ReaderId::trusted(each)));
+      const std::string key = keys_.seen_epoch(hashes_.erasure(ReaderId::trusted(each)));
       out.add("INCR", key).add("EXPIRE", key, redis::kSeenEpochTtl.count());
     }
     const auto replies = ask(redis_, out);
@@ -116,7 +116,7 @@ class Eraser {
   redis::BlockingRedis& redis_;
   database::Database& database_;
   const redis::Keys keys_;
-  const readers::ReaderHashes& hashes_;
+  const readers::ReaderPseudonyms& hashes_;
   const ToErase& wanted_;
   std::unordered_set<std::string> looked_at_, found_;  // ids
 };
@@ -124,7 +124,7 @@ class Eraser {
 }  // namespace
 
 Result<std::int64_t> erase_again(redis::BlockingRedis& redis, database::Database& database,
-                                 const Settings& settings, const readers::ReaderHashes& hashes,
+                                 const Settings& settings, const readers::ReaderPseudonyms& hashes,
                                  const ToErase& wanted) {
   return Eraser(redis, database, settings, hashes, wanted).run();
 }

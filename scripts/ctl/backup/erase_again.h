@@ -22,7 +22,7 @@ struct ToErase {
 // for among all ids that database and keys name. Returns how many readers were found. The recorder
 // must not run. O(keys + readers). Errors: Redis' and the database's.
 Result<std::int64_t> erase_again(redis::BlockingRedis& redis, database::Database& database,
-                                 const Settings& settings, const readers::ReaderHashes& hashes,
+                                 const Settings& settings, const readers::ReaderPseudonyms& hashes,
                                  const ToErase& wanted);
 
 }  // namespace freshet::ctl

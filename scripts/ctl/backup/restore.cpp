@@ -136,7 +136,7 @@ class Restorer {
   Result<void> take_erasures(database::Database& from) {
     FRESHET_TRY(hashed, from.erasures_since(manifest_.began));
     for (const auto& each : *hashed) erase_.hashed.insert(each.reader);
-    knows_erasures_ = hashes_.epoch != nullptr;
+    knows_erasures_ = hashes_.erasure != nullptr;
     return {};
   }
 
@@ -218,7 +218,7 @@ class Restorer {
   ProgressLine line_;
   Manifest manifest_;
   std::optional<http::Identity> identity_;
-  readers::ReaderHashes hashes_;
+  readers::ReaderPseudonyms hashes_;
   ToErase erase_;
   bool knows_erasures_ = false;
   RedisLoaded loaded_;

@@ -148,8 +148,8 @@ Result<void> KeyCheck::feeds(const std::vector<NamedKey>& ours) {
     std::int64_t most;
   };
   const std::array caps{
-      Cap{"feed:cache:", "LLEN", feed::kMostLines},
-      Cap{"feed:state:", "HLEN", feed::kMostStateFields},
+      Cap{"feed:cache:", "LLEN", feed::kMaxBufferLines},
+      Cap{"feed:state:", "HLEN", feed::kMaxStateFields},
       Cap{"user:interactions:", "ZCARD", settings_.interactions.max_kept},
       Cap{"user:earlier:", "STRLEN", std::int64_t{11} * settings_.interactions.max_archived()},
       Cap{"user:not_interested:", "ZCARD", settings_.feedback.max_items},

@@ -46,7 +46,7 @@ std::string_view name_of(recommend::Source source) {
 class DirectRecall final : public feed::Recall {
  public:
   explicit DirectRecall(const Settings& settings) : searcher_(settings) {}
-  Task<Result<feed::Recalled>> search(feed::RecallQuery query) override { co_return searcher_.search(query); }
+  Task<Result<feed::RecallResult>> search(feed::RecallQuery query) override { co_return searcher_.search(query); }
 
  private:
   feed::BlockingRecall searcher_;
@@ -104,10 +104,10 @@ class Explanation {
     const readers::ReaderState& state = explained_.state;
     const recommend::ExcludedCounts& excluded = explained_.page.excluded;
     writer.begin_object().key("reader").string(reader_.view()).key("model").string(explained_.page.model);
-    writer.key("topics_viewed").unsigned_integer(state.topics.size());
-    writer.key("replies_viewed").unsigned_integer(state.replies.size());
-    writer.key("interactions").unsigned_integer(state.done.size());
-    writer.key("dismissed").unsigned_integer(state.dismissed.size());
+    writer.key("topics_viewed").unsigned_integer(state.topic_views.size());
+    writer.key("replies_viewed").unsigned_integer(state.reply_views.size());
+    writer.key("interactions").unsigned_integer(state.interactions.size());
+    writer.key("dismissed").unsigned_integer(state.dismissals.size());
     writer.key("excluded").begin_object().key("interacted").unsigned_integer(excluded.interacted);
     writer.key("viewed").unsigned_integer(excluded.viewed);
     writer.key("not_interested").unsigned_integer(excluded.not_interested).end_object();
@@ -137,7 +137,7 @@ class Explanation {
     const readers::ReaderState& state = explained_.state;
     const recommend::ExcludedCounts& out = explained_.page.excluded;
     fmt::print("reader {}: {} topics and {} replies viewed, {} interactions, {} dismissed\n", reader_.view(),
-               state.topics.size(), state.replies.size(), state.done.size(), state.dismissed.size());
+               state.topic_views.size(), state.reply_views.size(), state.interactions.size(), state.dismissals.size());
     fmt::print("excluded: {} interacted, {} viewed, {} not interested; model {}\n\n", out.interacted,
                out.viewed, out.not_interested, explained_.page.model);
   }

@@ -67,7 +67,7 @@ Result<std::shared_ptr<http::Identity>> shared_identity(const IdentitySettings& 
   return std::make_shared<http::Identity>(std::move(*identity));
 }
 
-feed::SeenEpochs::Name epoch_names(const std::shared_ptr<http::Identity>& identity) {
+feed::SeenEpochs::Pseudonym epoch_names(const std::shared_ptr<http::Identity>& identity) {
   if (!identity) return {};
   return [identity](const ReaderId& reader) { return identity->epoch_name(reader); };
 }
@@ -99,8 +99,8 @@ struct Parts {
   recommend::Recommendations recommendations;
   std::unique_ptr<feed::SeenFilter> filter;
   feed::RedisFeedStore seen;
-  timeline::RedisWaterfallStore timelines;
-  timeline::ChannelFill fill;
+  timeline::RedisTimelineStore timelines;
+  timeline::RecommendationPusher fill;
 };
 
 class FillRun {
@@ -113,7 +113,7 @@ class FillRun {
   Result<void> serve(const ReaderId& reader) {
     if (stop_.came()) return fail(ErrorCode::kConflict, kInterrupted);
     if (options_.dry_run) return show(reader);
-    FRESHET_TRY(pushed, redis::run_sync(parts_.fill.fill(options_.channel, reader, limit_)));
+    FRESHET_TRY(pushed, redis::run_sync(parts_.fill.push(options_.channel, reader, limit_)));
     count(pushed->pushed, pushed->duplicates);
     return {};
   }
@@ -121,7 +121,7 @@ class FillRun {
 
  private:
   Result<void> show(const ReaderId& reader) {
-    FRESHET_TRY(chosen, redis::run_sync(parts_.fill.choose(reader, limit_)));
+    FRESHET_TRY(chosen, redis::run_sync(parts_.fill.select(reader, limit_)));
     if (!options_.json) {
       fmt::print("{}:", reader.view());
       for (const ItemId& each : *chosen) fmt::print(" {}", each.view());

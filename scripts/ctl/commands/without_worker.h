@@ -17,7 +17,7 @@ class NoDeferred final : public redis::WriteQueue {
 
 class NoRecall final : public feed::Recall {
  public:
-  Task<Result<feed::Recalled>> search(feed::RecallQuery) override {
+  Task<Result<feed::RecallResult>> search(feed::RecallQuery) override {
     co_return fail(ErrorCode::kUnavailable, "index_away");
   }
 };

@@ -163,7 +163,7 @@ void look_at_shards(const Settings& settings, Diagnoses& out) {
   for (const std::string& each : settings.search.shards) {
     Settings one = settings;
     one.search.shards = {each};
-    const auto documents = feed::BlockingRecall(one).documents();
+    const auto documents = feed::BlockingRecall(one).document_count();
     if (documents) {
       out.ok(kCheck, fmt::format("{} documents at {}", grouped(static_cast<std::int64_t>(*documents)), each));
     } else {

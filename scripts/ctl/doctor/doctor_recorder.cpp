@@ -78,7 +78,7 @@ Result<void> ask_recorder(redis::BlockingRedis& redis, const Settings& settings,
   const redis::Keys keys(settings.redis);
   redis::Pipeline command;
   command.add("TIME");
-  readers::SpoolWatch(settings.spool, keys).append_read(command);
+  readers::SpoolRegistry(settings.spool, keys).append_read(command);
   constexpr std::size_t kFirst = 2, kOfStream = 3;
   for (const redis::PartitionKeys& each : keys.partitions()) {
     const std::string stream = each.stream();
@@ -101,7 +101,7 @@ Result<void> ask_recorder(redis::BlockingRedis& redis, const Settings& settings,
   }
   const Reply& spools = (*replies)[1];
   facts.last_erasure = readers::last_erasure(spools);
-  if (facts.last_erasure) facts.silent = readers::silent_since(spools, *facts.last_erasure);
+  if (facts.last_erasure) facts.silent = readers::unreported_hosts(spools, *facts.last_erasure);
   const auto recorder = recorder::holder_of(redis, keys);
   if (recorder) facts.recorder = *recorder;
   return {};
