@@ -34,7 +34,7 @@ Result<Configured> configure(const Options& options, const std::string& random_s
   return Configured{std::move(*loaded), std::make_shared<const Prepared>(std::move(*prepared))};
 }
 
-Plan plan(Configured configured, Scoreboard& board, TokenBucketTable& limits, model::ModelShelf& shelf) {
+Plan plan(Configured configured, Scoreboard& board, TokenBucketTable& limits, model::ModelHandoff& shelf) {
   const auto prepared = std::move(configured.prepared);
   return {std::move(configured.loaded),
           [prepared, &limits, &shelf](WorkerContext& context) {
@@ -88,7 +88,7 @@ int run(const Options& options, Program program) {
   Scoreboard board(scoreboard_slots(settings));
   TokenBucketTable limits = limit_table(settings.limits.table_bytes, *handover ? &**handover : nullptr);
   master.limits_fd = limits.fd();
-  model::ModelShelf shelf;
+  model::ModelHandoff shelf;
   const auto name_routes = [&board](const Settings& serving) { handlers::name_routes(serving, board); };
   name_routes(settings);
   master.on_reloaded = name_routes;

@@ -15,7 +15,7 @@ constexpr timespec kPause{0, 500'000'000};
 
 }  // namespace
 
-int run_model_keeper(const Settings& settings, model::ModelShelf& shelf) {
+int run_model_keeper(const Settings& settings, model::ModelHandoff& shelf) {
   // TERM ends it wherever it is: a copy without a name goes with it. The others are the terminal's,
   // and the master decides.
   signal(SIGINT, SIG_IGN);
@@ -24,9 +24,9 @@ int run_model_keeper(const Settings& settings, model::ModelShelf& shelf) {
   sigemptyset(&reopen);
   sigaddset(&reopen, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &reopen, nullptr);
-  model::ModelKeeper keeper(settings.recommend.model, shelf);
+  model::ModelPublisher keeper(settings.recommend.model, shelf);
   for (;;) {
-    keeper.look(model::ModelKeeper::Clock::now());
+    keeper.poll(model::ModelPublisher::Clock::now());
     if (sigtimedwait(&reopen, nullptr, &kPause) == SIGUSR1) log::reopen();
   }
 }

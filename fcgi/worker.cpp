@@ -50,7 +50,7 @@ std::vector<std::string> unplaced(Scoreboard& board, const WorkerSlot& own) {
 
 class WorkerProcess {
  public:
-  WorkerProcess(WorkerContext& context, WorkerParts& parts, const model::ModelShelf& shelf)
+  WorkerProcess(WorkerContext& context, WorkerParts& parts, const model::ModelHandoff& shelf)
       : context_(context),
         parts_(parts),
         shelf_(shelf),
@@ -75,7 +75,7 @@ class WorkerProcess {
     parts_.bulk->connect();
     parts_.subscriber.connect();
     parts_.background.start();
-    shelf_.wait(kFirstModel);
+    shelf_.wait_for_first(kFirstModel);
     beat();
     parts_.loop.run([this] { publish(); });
     if (parts_.background.queued() == 0) parts_.placing.clear_in_flight();
@@ -171,7 +171,7 @@ class WorkerProcess {
     publish();
     if (const auto offset = context_.board.sample().clock_offset_us.load(kRelaxed); offset != 0)
       set_redis_clock_offset(std::chrono::microseconds(offset));
-    parts_.model.take(shelf_);
+    parts_.model.update_from(shelf_);
     look_at_index();
     report_.beat();
     if (ready_ && !draining_) sampler_.tick(duration_cast<milliseconds>(Clock::now().time_since_epoch()));
@@ -204,7 +204,7 @@ class WorkerProcess {
 
   WorkerContext& context_;
   WorkerParts& parts_;
-  const model::ModelShelf& shelf_;
+  const model::ModelHandoff& shelf_;
   const Settings& settings_;
   WorkerReport report_;
   Sampler sampler_;
@@ -223,7 +223,7 @@ class WorkerProcess {
 }  // namespace
 
 int run_worker(WorkerContext& context, const Prepared& prepared, TokenBucketTable& limits,
-               const model::ModelShelf& shelf) {
+               const model::ModelHandoff& shelf) {
   raise_malloc_trim_threshold();
   const auto endpoint = redis_endpoint(context.settings.redis, prepared);
   if (!endpoint) {

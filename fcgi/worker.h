@@ -12,6 +12,6 @@ namespace freshet {
 // Runs in the child until it has drained; returns its exit status. The model comes from the shelf,
 // which the keeper fills (model_keeper.h).
 int run_worker(WorkerContext& context, const Prepared& prepared, TokenBucketTable& limits,
-               const model::ModelShelf& shelf);
+               const model::ModelHandoff& shelf);
 
 }  // namespace freshet

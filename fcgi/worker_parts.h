@@ -95,8 +95,8 @@ struct WorkerParts {
   feed::PooledRecall recall;
   feed::SmartFeed feed;
 
-  recommend::TrendReader trend;
-  model::ServedModel model;
+  recommend::TrendSource trend;
+  model::ActiveModel model;
   recommend::MappedRecommender recommender;
   recommend::Recommendations recommendations;
 

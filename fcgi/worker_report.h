@@ -33,7 +33,7 @@ class WorkerReport {
     const readers::InterestBuffer& interests;
     const hot::HotLists& lists;
     const items::CardCache& cards;
-    const model::ServedModel& model;
+    const model::ActiveModel& model;
     observe::RequestObserver& observer;
     int listen_fd;
   };

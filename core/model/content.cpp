@@ -11,12 +11,12 @@
 namespace freshet::model {
 namespace {
 
-constexpr std::size_t kLongestWord = 64;  // bytes; longer ones are addresses and encoded matter
+constexpr std::size_t kMaxWordBytes = 64;  // bytes; longer ones are addresses and encoded matter
 // Tags and words are hashed with different seeds: "#music" in a text is not the tag "music".
 constexpr XXH64_hash_t kWordSeed = 0;
 constexpr XXH64_hash_t kTagSeed = 1;
 
-void append(std::string& word, char32_t c) {
+void append_utf8(std::string& word, char32_t c) {
   if (c < 0x80) {
     word += static_cast<char>(c);
   } else if (c < 0x800) {
@@ -35,20 +35,20 @@ void append(std::string& word, char32_t c) {
 }
 
 // Cuts text into words and bigrams, one code point after the other.
-class Cutter {
+class Tokenizer {
  public:
-  explicit Cutter(std::vector<std::uint64_t>& hashes) : hashes_(hashes) {}
+  explicit Tokenizer(std::vector<std::uint64_t>& hashes) : hashes_(hashes) {}
 
-  void cut(std::string_view text) {
+  void tokenize(std::string_view text) {
     for (std::size_t at = 0; at < text.size();) {
       const auto [c, size] = utf8::decode(text, at);
       at += size == 0 ? 1 : size;
       if (size != 0 && is_cjk(c)) {
         end_word();
-        next_cjk(c);
+        add_cjk(c);
       } else if (size != 0 && is_word(c)) {
         end_run();
-        append(word_, lower_case(c));
+        append_utf8(word_, lower_case(c));
       } else {
         end_word();
         end_run();
@@ -59,36 +59,36 @@ class Cutter {
   }
 
  private:
-  void keep(const std::string& term) {
+  void add_term(const std::string& term) {
     hashes_.push_back(XXH3_64bits_withSeed(term.data(), term.size(), kWordSeed));
   }
   void end_word() {
-    if (!word_.empty() && word_.size() <= kLongestWord) keep(word_);
+    if (!word_.empty() && word_.size() <= kMaxWordBytes) add_term(word_);
     word_.clear();
   }
-  void next_cjk(char32_t c) {
-    if (run_ > 0) {
+  void add_cjk(char32_t c) {
+    if (cjk_run_ > 0) {
       std::string pair;
-      append(pair, last_);
-      append(pair, c);
-      keep(pair);
+      append_utf8(pair, last_cjk_);
+      append_utf8(pair, c);
+      add_term(pair);
     }
-    last_ = c;
-    ++run_;
+    last_cjk_ = c;
+    ++cjk_run_;
   }
   void end_run() {
-    if (run_ == 1) {  // a character that stands alone is a term of its own
+    if (cjk_run_ == 1) {  // a character that stands alone is a term of its own
       std::string single;
-      append(single, last_);
-      keep(single);
+      append_utf8(single, last_cjk_);
+      add_term(single);
     }
-    run_ = 0;
+    cjk_run_ = 0;
   }
 
   std::vector<std::uint64_t>& hashes_;
   std::string word_;
-  char32_t last_ = 0;
-  std::size_t run_ = 0;  // CJK characters in a row so far
+  char32_t last_cjk_ = 0;
+  std::size_t cjk_run_ = 0;  // CJK characters in a row so far
 };
 
 }  // namespace
@@ -96,9 +96,9 @@ class Cutter {
 std::vector<TermCount> content_terms(std::string_view title, std::string_view text,
                                      std::span<const std::string> tags) {
   std::vector<std::uint64_t> hashes;
-  Cutter cutter(hashes);
-  cutter.cut(title);
-  cutter.cut(text);
+  Tokenizer tokenizer(hashes);
+  tokenizer.tokenize(title);
+  tokenizer.tokenize(text);
   for (const std::string& tag : tags) {
     hashes.push_back(XXH3_64bits_withSeed(tag.data(), tag.size(), kTagSeed));
   }

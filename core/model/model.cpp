@@ -29,64 +29,64 @@ class Mapping {
   std::size_t bytes_;
 };
 
-tl::unexpected<Error> cannot_map() {
+tl::unexpected<Error> map_error() {
   return fail(ErrorCode::kUnavailable, "model_io", {},
               std::string("the model cannot be mapped: ") + std::strerror(errno));
 }
 
 Result<std::unique_ptr<const Mapping>> map(int fd) {
   struct stat status {};
-  if (fstat(fd, &status) != 0) return cannot_map();
+  if (fstat(fd, &status) != 0) return map_error();
   const auto bytes = static_cast<std::size_t>(status.st_size);
   void* const at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
-  if (at == MAP_FAILED) return cannot_map();
+  if (at == MAP_FAILED) return map_error();
   return std::make_unique<const Mapping>(at, bytes);
 }
 
 template <class Column, class Each>
-void walk(const RowsView& rows, std::span<const Column> columns, std::uint32_t item, const Each& each) {
+void for_each_entry(const RowsView& rows, std::span<const Column> columns, std::uint32_t item, const Each& visit) {
   const std::uint64_t end = rows.starts[item + 1];
   const Column* const column = columns.data();
   const std::int16_t* const stored = rows.weights.data();
-  for (std::uint64_t at = rows.starts[item]; at < end; ++at) each(std::uint32_t{column[at]}, stored[at]);
+  for (std::uint64_t at = rows.starts[item]; at < end; ++at) visit(std::uint32_t{column[at]}, stored[at]);
 }
 
 // Calls each(column, stored weight) for the row; the weight is scales[item] · stored.
 template <class Each>
-void walk(const RowsView& rows, std::uint32_t item, const Each& each) {
+void for_each_entry(const RowsView& rows, std::uint32_t item, const Each& visit) {
   if (!rows.narrow.empty()) {
-    walk(rows, rows.narrow, item, each);
+    for_each_entry(rows, rows.narrow, item, visit);
   } else {
-    walk(rows, rows.wide, item, each);
+    for_each_entry(rows, rows.wide, item, visit);
   }
 }
 
-constexpr std::size_t kTogether = 16;
+constexpr std::size_t kChunkEntries = 16;
 
 template <class Column, class Each>
-void in_chunks(const Column* columns, const std::int16_t* weights, std::size_t count, const Each& each) {
+void for_each_chunk(const Column* columns, const std::int16_t* weights, std::size_t count, const Each& visit) {
   std::size_t at = 0;
-  for (; at + kTogether <= count; at += kTogether)
-    each(columns + at, weights + at, std::integral_constant<std::size_t, kTogether>());
-  if (at < count) each(columns + at, weights + at, count - at);
+  for (; at + kChunkEntries <= count; at += kChunkEntries)
+    visit(columns + at, weights + at, std::integral_constant<std::size_t, kChunkEntries>());
+  if (at < count) visit(columns + at, weights + at, count - at);
 }
 
 // Calls each(columns, stored weights, how many) for the row, kTogether at a time (then a constant)
 // and what is left.
 template <class Each>
-void in_chunks(const RowsView& rows, std::uint32_t item, const Each& each) {
+void for_each_chunk(const RowsView& rows, std::uint32_t item, const Each& visit) {
   const std::uint64_t begin = rows.starts[item];
   const std::size_t count = rows.starts[item + 1] - begin;
   const std::int16_t* const weights = rows.weights.data() + begin;
   if (!rows.narrow.empty()) {
-    in_chunks(rows.narrow.data() + begin, weights, count, each);
+    for_each_chunk(rows.narrow.data() + begin, weights, count, visit);
   } else {
-    in_chunks(rows.wide.data() + begin, weights, count, each);
+    for_each_chunk(rows.wide.data() + begin, weights, count, visit);
   }
 }
 
 template <class Value>
-void fetch_all(std::span<const Value> values, std::uint64_t begin, std::uint64_t count) {
+void prefetch_range(std::span<const Value> values, std::uint64_t begin, std::uint64_t count) {
   if (values.empty()) return;
   constexpr std::uint64_t kStep = 64 / sizeof(Value);
   for (std::uint64_t at = 0; at < count; at += kStep) __builtin_prefetch(&values[begin + at]);
@@ -98,28 +98,28 @@ class MappedModel final : public Model {
       : mapping_(std::move(mapping)), view_(view) {}
 
   std::uint32_t items() const override { return view_.header->items; }
-  std::optional<std::uint32_t> find(std::string_view wanted) const override {
-    const std::uint32_t item = item_of(view_, wanted);
+  std::optional<std::uint32_t> find(std::string_view item_id) const override {
+    const std::uint32_t item = find_item(view_, item_id);
     return item == layout::kNoItem ? std::nullopt : std::optional(item);
   }
   // In steps, each over some ids: what one fetches the next one reads.
   void find_all(std::span<const std::string_view> ids, std::span<std::uint32_t> out) const override {
-    constexpr std::size_t kSome = 32;
-    std::array<std::size_t, kSome> slots{};
-    for (std::size_t from = 0; from < ids.size(); from += kSome) {
-      const std::size_t some = std::min(kSome, ids.size() - from);
-      for (std::size_t i = 0; i < some; ++i) {
-        slots[i] = layout::slot_of(ids[from + i], view_.slots.size());
+    constexpr std::size_t kBatchIds = 32;
+    std::array<std::size_t, kBatchIds> slots{};
+    for (std::size_t from = 0; from < ids.size(); from += kBatchIds) {
+      const std::size_t count = std::min(kBatchIds, ids.size() - from);
+      for (std::size_t i = 0; i < count; ++i) {
+        slots[i] = layout::home_slot(ids[from + i], view_.slots.size());
         __builtin_prefetch(&view_.slots[slots[i]]);
       }
-      const auto likely = [&](std::size_t i) { return view_.slots[slots[i]]; };
-      for (std::size_t i = 0; i < some; ++i) {
-        if (likely(i) != layout::kNoItem) __builtin_prefetch(&view_.items[likely(i)]);
+      const auto candidate = [&](std::size_t i) { return view_.slots[slots[i]]; };
+      for (std::size_t i = 0; i < count; ++i) {
+        if (candidate(i) != layout::kNoItem) __builtin_prefetch(&view_.items[candidate(i)]);
       }
-      for (std::size_t i = 0; i < some; ++i) {
-        if (likely(i) != layout::kNoItem) __builtin_prefetch(text(view_.items[likely(i)].id).data());
+      for (std::size_t i = 0; i < count; ++i) {
+        if (candidate(i) != layout::kNoItem) __builtin_prefetch(text(view_.items[candidate(i)].id).data());
       }
-      for (std::size_t i = 0; i < some; ++i) out[from + i] = item_at(view_, slots[i], ids[from + i]);
+      for (std::size_t i = 0; i < count; ++i) out[from + i] = find_item_from(view_, slots[i], ids[from + i]);
     }
   }
   std::string_view id(std::uint32_t item) const override { return text(view_.items[item].id); }
@@ -128,7 +128,7 @@ class MappedModel final : public Model {
   void tags(std::uint32_t item, std::vector<std::string_view>& out) const override {
     const layout::Item& entry = view_.items[item];
     out.clear();
-    for (const layout::Text& tag : view_.tags.subspan(entry.first_tag, entry.tags)) out.push_back(text(tag));
+    for (const layout::TextRef& tag : view_.tags.subspan(entry.first_tag, entry.tags)) out.push_back(text(tag));
   }
   UnixSeconds published(std::uint32_t item) const override {
     return UnixSeconds(seconds(view_.items[item].published));
@@ -140,66 +140,66 @@ class MappedModel final : public Model {
     return view_.terms.subspan(start, view_.term_starts[item + 1] - start);
   }
 
-  void accumulate(Part part, std::uint32_t item, float scale, std::span<float> scores,
-                  std::span<std::uint8_t> lines) const override {
-    const RowsView& rows = view_.rows[static_cast<std::size_t>(part)];
+  void accumulate(Relation relation, std::uint32_t item, float scale, std::span<float> scores,
+                  std::span<std::uint8_t> touched_blocks) const override {
+    const RowsView& rows = view_.rows[static_cast<std::size_t>(relation)];
     const float step = scale * rows.scales[item];
     float* const score = scores.data();
-    std::uint8_t* const line = lines.data();
-    in_chunks(rows, item, [=](const auto* columns, const std::int16_t* weights, auto count) {
-      float add[kTogether];  // several at once; where they go is one after the other
+    std::uint8_t* const touched = touched_blocks.data();
+    for_each_chunk(rows, item, [=](const auto* columns, const std::int16_t* weights, auto count) {
+      float add[kChunkEntries];  // several at once; where they go is one after the other
       for (std::size_t i = 0; i < count; ++i) add[i] = step * static_cast<float>(weights[i]);
       for (std::size_t i = 0; i < count; ++i) {
         score[columns[i]] += add[i];
-        line[columns[i] / kLine] = 1;
+        touched[columns[i] / kBlockItems] = 1;
       }
     });
   }
-  void fetch(std::uint32_t item) const override {
+  void prefetch(std::uint32_t item) const override {
     const auto* const at = reinterpret_cast<const char*>(&view_.items[item]);
     __builtin_prefetch(at);  // may be in two of the processor's lines
     __builtin_prefetch(at + sizeof(layout::Item) - 1);
   }
-  void fetch_place(Part part, std::uint32_t item) const override {
-    const RowsView& rows = view_.rows[static_cast<std::size_t>(part)];
+  void prefetch_row_bounds(Relation relation, std::uint32_t item) const override {
+    const RowsView& rows = view_.rows[static_cast<std::size_t>(relation)];
     __builtin_prefetch(&rows.starts[item]);
     __builtin_prefetch(&rows.scales[item]);
   }
-  void fetch(Part part, std::uint32_t item) const override {
-    const RowsView& rows = view_.rows[static_cast<std::size_t>(part)];
+  void prefetch(Relation relation, std::uint32_t item) const override {
+    const RowsView& rows = view_.rows[static_cast<std::size_t>(relation)];
     const std::uint64_t begin = rows.starts[item], entries = rows.starts[item + 1] - begin;
-    fetch_all(rows.narrow, begin, entries);
-    fetch_all(rows.wide, begin, entries);
-    fetch_all(rows.weights, begin, entries);
+    prefetch_range(rows.narrow, begin, entries);
+    prefetch_range(rows.wide, begin, entries);
+    prefetch_range(rows.weights, begin, entries);
   }
-  void relate(Part part, std::uint32_t item, double scale, const Few& few,
+  void accumulate_selected(Relation relation, std::uint32_t item, double scale, const SparseIndexSet& selected,
               std::span<double> sums) const override {
-    const RowsView& rows = view_.rows[static_cast<std::size_t>(part)];
+    const RowsView& rows = view_.rows[static_cast<std::size_t>(relation)];
     const double step = scale * static_cast<double>(rows.scales[item]);
-    in_chunks(rows, item, [&](const auto* columns, const std::int16_t* weights, auto count) {
-      std::uint32_t some = 0;  // mostly none, so one branch a chunk
-      for (std::size_t i = 0; i < count; ++i) some |= few.maybe(columns[i]);
-      for (std::size_t i = 0; some != 0 && i < count; ++i) {
-        const std::uint32_t maybe = few.maybe(columns[i]);
-        if (maybe == 0) continue;
-        if (const auto at = few.find(columns[i], maybe)) sums[*at] += step * weights[i];
+    for_each_chunk(rows, item, [&](const auto* columns, const std::int16_t* weights, auto count) {
+      std::uint32_t any_selected = 0;  // mostly none, so one branch a chunk
+      for (std::size_t i = 0; i < count; ++i) any_selected |= selected.bucket(columns[i]);
+      for (std::size_t i = 0; any_selected != 0 && i < count; ++i) {
+        const std::uint32_t bucket_head = selected.bucket(columns[i]);
+        if (bucket_head == 0) continue;
+        if (const auto at = selected.find(columns[i], bucket_head)) sums[*at] += step * weights[i];
       }
     });
   }
-  std::vector<Neighbour> row(Part part, std::uint32_t item) const override {
-    const RowsView& rows = view_.rows[static_cast<std::size_t>(part)];
+  std::vector<Neighbour> row(Relation relation, std::uint32_t item) const override {
+    const RowsView& rows = view_.rows[static_cast<std::size_t>(relation)];
     const float step = rows.scales[item];
     std::vector<Neighbour> found;
     found.reserve(rows.starts[item + 1] - rows.starts[item]);
-    walk(rows, item, [&](std::uint32_t column, std::int16_t weight) {
+    for_each_entry(rows, item, [&](std::uint32_t column, std::int16_t weight) {
       found.push_back({column, step * static_cast<float>(weight)});
     });
     return found;
   }
-  Mix mix() const override {
-    Mix mix;
-    std::copy(view_.header->mix.begin(), view_.header->mix.end(), mix.part);
-    return mix;
+  BlendWeights blend_weights() const override {
+    BlendWeights blend;
+    std::copy(view_.header->blend_weights.begin(), view_.header->blend_weights.end(), blend.by_relation);
+    return blend;
   }
 
   std::optional<TermWeight> idf(std::uint64_t term_hash) const override {
@@ -214,8 +214,8 @@ class MappedModel final : public Model {
   std::uint64_t bytes() const override { return view_.header->file_bytes; }
 
  private:
-  std::string_view text(const layout::Text& where) const {
-    return {view_.text.data() + where.offset, where.bytes};
+  std::string_view text(const layout::TextRef& ref) const {
+    return {view_.text.data() + ref.offset, ref.bytes};
   }
 
   std::unique_ptr<const Mapping> mapping_;
@@ -225,22 +225,22 @@ class MappedModel final : public Model {
 }  // namespace
 
 void Model::find_all(std::span<const std::string_view> ids, std::span<std::uint32_t> out) const {
-  for (std::size_t i = 0; i < ids.size(); ++i) out[i] = find(ids[i]).value_or(kNone);
+  for (std::size_t i = 0; i < ids.size(); ++i) out[i] = find(ids[i]).value_or(kNoIndex);
 }
 
-void Model::fetch(std::uint32_t /*item*/) const {}
-void Model::fetch(Part /*part*/, std::uint32_t /*item*/) const {}
-void Model::fetch_place(Part /*part*/, std::uint32_t /*item*/) const {}
+void Model::prefetch(std::uint32_t /*item*/) const {}
+void Model::prefetch(Relation /*part*/, std::uint32_t /*item*/) const {}
+void Model::prefetch_row_bounds(Relation /*part*/, std::uint32_t /*item*/) const {}
 
-void Model::relate(Part part, std::uint32_t item, double scale, const Few& few,
+void Model::accumulate_selected(Relation relation, std::uint32_t item, double scale, const SparseIndexSet& selected,
                    std::span<double> sums) const {
-  for (const Neighbour& each : row(part, item)) {
-    if (const auto at = few.find(each.item, few.maybe(each.item)))
+  for (const Neighbour& each : row(relation, item)) {
+    if (const auto at = selected.find(each.item, selected.bucket(each.item)))
       sums[*at] += scale * static_cast<double>(each.weight);
   }
 }
 
-Result<Descriptor> open_file(const std::filesystem::path& path) {
+Result<Descriptor> open_model_file(const std::filesystem::path& path) {
   Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (file.get() < 0 || fstat(file.get(), &status) != 0) {
@@ -255,7 +255,7 @@ Result<Descriptor> open_file(const std::filesystem::path& path) {
 }
 
 Result<std::shared_ptr<const Model>> Model::open(const std::filesystem::path& path) {
-  FRESHET_TRY(file, open_file(path));
+  FRESHET_TRY(file, open_model_file(path));
   return open(file->get());
 }
 
@@ -265,9 +265,9 @@ Result<std::shared_ptr<const Model>> Model::open(int fd) {
   return std::make_shared<const MappedModel>(std::move(*mapping), *view);
 }
 
-Result<std::shared_ptr<const Model>> Model::open_again(int fd) {
+Result<std::shared_ptr<const Model>> Model::open_trusted(int fd) {
   FRESHET_TRY(mapping, map(fd));
-  FRESHET_TRY(view, view_again((*mapping)->bytes()));
+  FRESHET_TRY(view, trusted_view((*mapping)->bytes()));
   return std::make_shared<const MappedModel>(std::move(*mapping), *view);
 }
 

@@ -35,40 +35,40 @@ struct TermWeight {
 
 // The three separately pruned parts: row i are the items that get something when a
 // reader likes item i.
-enum class Part : std::uint8_t { kCf, kContent, kBorrowed };
-inline constexpr std::size_t kParts = 3;
+enum class Relation : std::uint8_t { kCf, kContent, kColdStart };
+inline constexpr std::size_t kRelations = 3;
 
-inline constexpr std::uint32_t kNone = 0xFFFFFFFF;  // the index of no item
+inline constexpr std::uint32_t kNoIndex = 0xFFFFFFFF;  // the index of no item
 
 // What training chose on its validation part: affinity = Σ over parts of mix[part] · Σ over the
 // profile of weight · neighbour weight.
-struct Mix {
-  float part[kParts] = {1, 0, 0};
+struct BlendWeights {
+  float by_relation[kRelations] = {1, 0, 0};
 };
 
 // Scores by item are cleared and looked through by lines of so many items, one of the processor's.
-inline constexpr std::uint32_t kLine = 16;
-constexpr std::size_t lines_of(std::size_t items) { return (items + kLine - 1) / kLine; }
+inline constexpr std::uint32_t kBlockItems = 16;
+constexpr std::size_t block_count(std::size_t items) { return (items + kBlockItems - 1) / kBlockItems; }
 
 // A few items to be found among the neighbours of many, each once. `items` must outlive this.
-class Few {
+class SparseIndexSet {
  public:
-  explicit Few(std::span<const std::uint32_t> items) : items_(items), next_(items.size()) {
+  explicit SparseIndexSet(std::span<const std::uint32_t> items) : items_(items), next_(items.size()) {
     for (std::uint32_t i = 0; i < items.size(); ++i)
-      next_[i] = std::exchange(first_[items[i] % first_.size()], i + 1);
+      next_[i] = std::exchange(buckets_[items[i] % buckets_.size()], i + 1);
   }
   std::span<const std::uint32_t> items() const { return items_; }
   // 0: it is none of them. Nearly all neighbours are not.
-  std::uint32_t maybe(std::uint32_t item) const { return first_[item % first_.size()]; }
+  std::uint32_t bucket(std::uint32_t item) const { return buckets_[item % buckets_.size()]; }
   // Where it stands in items(), of what maybe() said; nullopt: it is none of them.
-  std::optional<std::size_t> find(std::uint32_t item, std::uint32_t maybe) const {
-    while (maybe != 0 && items_[maybe - 1] != item) maybe = next_[maybe - 1];
-    return maybe == 0 ? std::nullopt : std::optional<std::size_t>(maybe - 1);
+  std::optional<std::size_t> find(std::uint32_t item, std::uint32_t bucket_head) const {
+    while (bucket_head != 0 && items_[bucket_head - 1] != item) bucket_head = next_[bucket_head - 1];
+    return bucket_head == 0 ? std::nullopt : std::optional<std::size_t>(bucket_head - 1);
   }
 
  private:
   std::span<const std::uint32_t> items_;
-  std::array<std::uint32_t, 2048> first_{};  // 1 + a place in items(), by what is left of the item
+  std::array<std::uint32_t, 2048> buckets_{};  // 1 + a place in items(), by what is left of the item
   std::vector<std::uint32_t> next_;          // likewise, the next of equal remainder
 };
 
@@ -82,7 +82,7 @@ class Model {
   static Result<std::shared_ptr<const Model>> open(int fd);
   // The same of one that open() found good and nobody can have changed since. Reads the header
   // only.
-  static Result<std::shared_ptr<const Model>> open_again(int fd);
+  static Result<std::shared_ptr<const Model>> open_trusted(int fd);
   virtual ~Model() = default;
 
   // --- the item table; indexes are 0..items() − 1, ordered by id's bytes
@@ -92,7 +92,7 @@ class Model {
   // memory is fetched together.
   virtual void find_all(std::span<const std::string_view> ids, std::span<std::uint32_t> out) const;
   // What is known of the item will be asked for soon: its memory may be fetched meanwhile.
-  virtual void fetch(std::uint32_t item) const;
+  virtual void prefetch(std::uint32_t item) const;
   virtual std::string_view id(std::uint32_t item) const = 0;
   virtual std::string_view title(std::uint32_t item) const = 0;
   virtual std::string_view author(std::uint32_t item) const = 0;
@@ -107,18 +107,18 @@ class Model {
   // Calls are cheap: a view into the file. Weights may be stored narrower than float (Q2). Adds
   // scale · weight of each neighbour of `item` in `part` to scores[neighbour], and sets
   // lines[neighbour / kLine] to 1. scores.size() == items(), lines.size() == lines_of(items()).
-  virtual void accumulate(Part part, std::uint32_t item, float scale, std::span<float> scores,
-                          std::span<std::uint8_t> lines) const = 0;
+  virtual void accumulate(Relation relation, std::uint32_t item, float scale, std::span<float> scores,
+                          std::span<std::uint8_t> touched_blocks) const = 0;
   // The row will be accumulated or related soon: its memory may be fetched meanwhile. Before that
   // fetch_place() may fetch what says where it is.
-  virtual void fetch(Part part, std::uint32_t item) const;
-  virtual void fetch_place(Part part, std::uint32_t item) const;
+  virtual void prefetch(Relation relation, std::uint32_t item) const;
+  virtual void prefetch_row_bounds(Relation relation, std::uint32_t item) const;
   // Adds scale · weight to sums[i] where few.items()[i] is a neighbour of `item`. O(row).
-  virtual void relate(Part part, std::uint32_t item, double scale, const Few& few,
+  virtual void accumulate_selected(Relation relation, std::uint32_t item, double scale, const SparseIndexSet& selected,
                       std::span<double> sums) const;
   // The row itself, heaviest first.
-  virtual std::vector<Neighbour> row(Part part, std::uint32_t item) const = 0;
-  virtual Mix mix() const = 0;
+  virtual std::vector<Neighbour> row(Relation relation, std::uint32_t item) const = 0;
+  virtual BlendWeights blend_weights() const = 0;
 
   // --- the vocabulary: for items that are newer than the model (content.h makes their vectors)
   virtual std::optional<TermWeight> idf(std::uint64_t term_hash) const = 0;  // term index and its idf
@@ -133,6 +133,6 @@ class Model {
 
 // For reading. Errors: those of Model::open() that concern the name: absent, no regular file, not
 // readable.
-Result<Descriptor> open_file(const std::filesystem::path& path);
+Result<Descriptor> open_model_file(const std::filesystem::path& path);
 
 }  // namespace freshet::model

@@ -13,33 +13,33 @@ using layout::Header;
 using layout::RowSection;
 using layout::Section;
 
-tl::unexpected<Error> corrupt(std::string what) {
-  return fail(ErrorCode::kInvalid, "model_corrupt", {}, "the model file is damaged: " + std::move(what));
+tl::unexpected<Error> corrupt_error(std::string reason) {
+  return fail(ErrorCode::kInvalid, "model_corrupt", {}, "the model file is damaged: " + std::move(reason));
 }
 
 Result<const Header*> check_header(std::span<const std::byte> bytes) {
   // What stands before the checksum is the same in every version.
-  if (bytes.size() < layout::kChecksumFrom) return corrupt("too short");
+  if (bytes.size() < layout::kChecksumStart) return corrupt_error("too short");
   const auto* const header = reinterpret_cast<const Header*>(bytes.data());
-  if (header->magic != layout::kMagic) return corrupt("it is no model file");
+  if (header->magic != layout::kMagic) return corrupt_error("it is no model file");
   if (header->version != layout::kVersion) {
     return fail(ErrorCode::kInvalid, "model_version", {},
                 "the model file has version " + std::to_string(header->version) + ", this program reads " +
                     std::to_string(layout::kVersion) + ": run freshetctl train");
   }
-  if (bytes.size() < sizeof(Header)) return corrupt("too short");
+  if (bytes.size() < sizeof(Header)) return corrupt_error("too short");
   if (header->header_bytes != sizeof(Header) || header->file_bytes != bytes.size()) {
-    return corrupt("its length is not what its header says");
+    return corrupt_error("its length is not what its header says");
   }
   return header;
 }
 
-bool right_checksum(std::span<const std::byte> bytes, const Header& header) {
-  const auto covered = bytes.subspan(layout::kChecksumFrom);
+bool has_valid_checksum(std::span<const std::byte> bytes, const Header& header) {
+  const auto covered = bytes.subspan(layout::kChecksumStart);
   return XXH3_64bits(covered.data(), covered.size()) == header.checksum;
 }
 
-bool finite(std::span<const float> numbers) {
+bool all_finite(std::span<const float> numbers) {
   for (const float number : numbers) {
     if (!std::isfinite(number)) return false;
   }
@@ -47,7 +47,7 @@ bool finite(std::span<const float> numbers) {
 }
 
 // 0 = starts[0] <= starts[1] <= … = entries.
-bool rising(std::span<const std::uint64_t> starts, std::size_t entries) {
+bool are_valid_starts(std::span<const std::uint64_t> starts, std::size_t entries) {
   if (starts.empty() || starts.front() != 0 || starts.back() != entries) return false;
   for (std::size_t i = 1; i < starts.size(); ++i) {
     if (starts[i] < starts[i - 1]) return false;
@@ -64,9 +64,9 @@ bool all_below(std::span<const Column> columns, std::uint32_t items) {
 }
 
 // Hands out the sections of a file; remembers whether one of them was wrong.
-class Sections {
+class SectionMapper {
  public:
-  explicit Sections(std::span<const std::byte> bytes, const Header& header)
+  explicit SectionMapper(std::span<const std::byte> bytes, const Header& header)
       : bytes_(bytes), header_(header) {}
 
   template <class T>
@@ -75,7 +75,7 @@ class Sections {
     if (extent.offset % layout::kAlignment != 0 || extent.offset < sizeof(Header) ||
         extent.offset > bytes_.size() || extent.bytes > bytes_.size() - extent.offset ||
         extent.bytes % sizeof(T) != 0) {
-      good_ = false;
+      ok_ = false;
       return {};
     }
     return {reinterpret_cast<const T*>(bytes_.data() + extent.offset), extent.bytes / sizeof(T)};
@@ -83,72 +83,72 @@ class Sections {
   template <class T>
   std::span<const T> exactly(std::size_t count, std::size_t section) {
     const auto found = all<T>(section);
-    good_ = good_ && found.size() == count;
+    ok_ = ok_ && found.size() == count;
     return found;
   }
-  bool good() const { return good_; }
+  bool ok() const { return ok_; }
 
  private:
   std::span<const std::byte> bytes_;
   const Header& header_;
-  bool good_ = true;
+  bool ok_ = true;
 };
 
-Result<ModelView> place(std::span<const std::byte> bytes, const Header& header) {
-  Sections sections(bytes, header);
+Result<ModelView> map_sections(std::span<const std::byte> bytes, const Header& header) {
+  SectionMapper sections(bytes, header);
   const std::size_t items = header.items;
   ModelView view;
   view.header = &header;
   view.items = sections.exactly<layout::Item>(items, index_of(Section::kItems));
-  view.slots = sections.exactly<std::uint32_t>(layout::slots_of(items), index_of(Section::kSlots));
-  view.tags = sections.all<layout::Text>(index_of(Section::kTags));
+  view.slots = sections.exactly<std::uint32_t>(layout::slot_count(items), index_of(Section::kSlots));
+  view.tags = sections.all<layout::TextRef>(index_of(Section::kTags));
   view.text = sections.all<char>(index_of(Section::kText));
   view.term_starts = sections.exactly<std::uint64_t>(items + 1, index_of(Section::kTermStarts));
   view.terms = sections.all<TermWeight>(index_of(Section::kTerms));
   view.vocabulary = sections.exactly<std::uint64_t>(header.terms, index_of(Section::kVocabulary));
   view.idf = sections.exactly<float>(header.terms, index_of(Section::kIdf));
   view.reranker = sections.all<float>(index_of(Section::kReranker));
-  for (std::size_t p = 0; p < kParts; ++p) {
-    const Part part = static_cast<Part>(p);
+  for (std::size_t p = 0; p < kRelations; ++p) {
+    const Relation relation = static_cast<Relation>(p);
     RowsView& rows = view.rows[p];
-    rows.starts = sections.exactly<std::uint64_t>(items + 1, index_of(part, RowSection::kStarts));
-    rows.scales = sections.exactly<float>(items, index_of(part, RowSection::kScales));
-    rows.weights = sections.all<std::int16_t>(index_of(part, RowSection::kWeights));
-    const std::size_t columns = index_of(part, RowSection::kColumns);
-    if (items <= layout::kNarrowItems) {
+    rows.starts = sections.exactly<std::uint64_t>(items + 1, index_of(relation, RowSection::kStarts));
+    rows.scales = sections.exactly<float>(items, index_of(relation, RowSection::kScales));
+    rows.weights = sections.all<std::int16_t>(index_of(relation, RowSection::kWeights));
+    const std::size_t columns = index_of(relation, RowSection::kColumns);
+    if (items <= layout::kMaxNarrowItems) {
       rows.narrow = sections.exactly<std::uint16_t>(rows.weights.size(), columns);
     } else {
       rows.wide = sections.exactly<std::uint32_t>(rows.weights.size(), columns);
     }
   }
-  if (!sections.good()) return corrupt("a section lies outside of it");
+  if (!sections.ok()) return corrupt_error("a section lies outside of it");
   return view;
 }
 
 // Each item is found by its id, and a look for any other id ends.
-bool good_slots(const ModelView& view) {
-  std::size_t taken = 0;
+bool has_valid_slots(const ModelView& view) {
+  std::size_t used = 0;
   for (const std::uint32_t item : view.slots) {
     if (item == layout::kNoItem) continue;
     if (item >= view.items.size()) return false;
-    ++taken;
+    ++used;
   }
-  if (taken != view.items.size()) return false;
+  if (used != view.items.size()) return false;
   for (std::uint32_t item = 0; item < view.items.size(); ++item) {
-    const layout::Text& id = view.items[item].id;
-    if (item_of(view, {view.text.data() + id.offset, id.bytes}) != item) return false;
+    const layout::TextRef& id = view.items[item].id;
+    if (find_item(view, {view.text.data() + id.offset, id.bytes}) != item) return false;
   }
   return true;
 }
 
-bool good_items(const ModelView& view) {
-  const auto inside = [&](const layout::Text& text) {
+bool has_valid_items(const ModelView& view) {
+  const auto inside = [&](const layout::TextRef& text) {
     return std::uint64_t{text.offset} + text.bytes <= view.text.size();
   };
-  for (const layout::Text& tag : view.tags) {
+  for (const layout::TextRef& tag : view.tags) {
     if (!inside(tag)) return false;
   }
-  std::string_view before;
+  std::string_view previous_id;
   for (std::size_t i = 0; i < view.items.size(); ++i) {
     const layout::Item& item = view.items[i];
     if (!inside(item.id) || !inside(item.title) || !inside(item.author)) return false;
@@ -156,14 +156,14 @@ bool good_items(const ModelView& view) {
     if (item.published < 0 || item.published > kMaxUnixSeconds) return false;
     if (!std::isfinite(item.count) || !std::isfinite(item.decayed_count)) return false;
     const std::string_view id(view.text.data() + item.id.offset, item.id.bytes);
-    if (id.empty() || (i > 0 && id <= before)) return false;
-    before = id;
+    if (id.empty() || (i > 0 && id <= previous_id)) return false;
+    previous_id = id;
   }
-  return good_slots(view);
+  return has_valid_slots(view);
 }
 
-bool good_terms(const ModelView& view) {
-  if (!rising(view.term_starts, view.terms.size()) || !finite(view.idf)) return false;
+bool has_valid_terms(const ModelView& view) {
+  if (!are_valid_starts(view.term_starts, view.terms.size()) || !all_finite(view.idf)) return false;
   for (std::size_t i = 1; i < view.vocabulary.size(); ++i) {
     if (view.vocabulary[i] <= view.vocabulary[i - 1]) return false;
   }
@@ -177,52 +177,52 @@ bool good_terms(const ModelView& view) {
   return true;
 }
 
-bool good_rows(const RowsView& rows, std::uint32_t items) {
-  return rising(rows.starts, rows.weights.size()) && finite(rows.scales) && all_below(rows.narrow, items) &&
+bool are_valid_rows(const RowsView& rows, std::uint32_t items) {
+  return are_valid_starts(rows.starts, rows.weights.size()) && all_finite(rows.scales) && all_below(rows.narrow, items) &&
          all_below(rows.wide, items);
 }
 
 }  // namespace
 
-std::size_t layout::slot_of(std::string_view id, std::size_t slots) {
+std::size_t layout::home_slot(std::string_view id, std::size_t slots) {
   return XXH3_64bits(id.data(), id.size()) & (slots - 1);
 }
 
-std::uint32_t item_of(const ModelView& view, std::string_view id) {
-  return item_at(view, layout::slot_of(id, view.slots.size()), id);
+std::uint32_t find_item(const ModelView& view, std::string_view id) {
+  return find_item_from(view, layout::home_slot(id, view.slots.size()), id);
 }
 
-std::uint32_t item_at(const ModelView& view, std::size_t slot, std::string_view id) {
+std::uint32_t find_item_from(const ModelView& view, std::size_t slot, std::string_view id) {
   for (;; slot = (slot + 1) & (view.slots.size() - 1)) {
     const std::uint32_t item = view.slots[slot];
     if (item == layout::kNoItem) return item;
-    const layout::Text& known = view.items[item].id;
-    if (std::string_view(view.text.data() + known.offset, known.bytes) == id) return item;
+    const layout::TextRef& item_id = view.items[item].id;
+    if (std::string_view(view.text.data() + item_id.offset, item_id.bytes) == id) return item;
   }
 }
 
 Result<ModelView> checked_view(std::span<const std::byte> bytes) {
   FRESHET_TRY(header, check_header(bytes));
   const Header& head = **header;
-  if (!right_checksum(bytes, head)) return corrupt("wrong checksum");
-  if (head.trained_at < 0 || head.trained_at > kMaxUnixSeconds || !finite(head.mix) ||
+  if (!has_valid_checksum(bytes, head)) return corrupt_error("wrong checksum");
+  if (head.trained_at < 0 || head.trained_at > kMaxUnixSeconds || !all_finite(head.blend_weights) ||
       head.algorithm.back() != '\0') {
-    return corrupt("a number in its header");
+    return corrupt_error("a number in its header");
   }
-  auto view = place(bytes, head);
+  auto view = map_sections(bytes, head);
   if (!view) return view;
-  if (!good_items(*view)) return corrupt("its item table");
-  if (!good_terms(*view)) return corrupt("its terms");
-  if (!finite(view->reranker)) return corrupt("its re-ranker");
+  if (!has_valid_items(*view)) return corrupt_error("its item table");
+  if (!has_valid_terms(*view)) return corrupt_error("its terms");
+  if (!all_finite(view->reranker)) return corrupt_error("its re-ranker");
   for (const RowsView& rows : view->rows) {
-    if (!good_rows(rows, head.items)) return corrupt("its relations");
+    if (!are_valid_rows(rows, head.items)) return corrupt_error("its relations");
   }
   return view;
 }
 
-Result<ModelView> view_again(std::span<const std::byte> bytes) {
+Result<ModelView> trusted_view(std::span<const std::byte> bytes) {
   FRESHET_TRY(header, check_header(bytes));
-  return place(bytes, **header);
+  return map_sections(bytes, **header);
 }
 
 }  // namespace freshet::model

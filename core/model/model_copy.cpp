@@ -14,28 +14,28 @@ namespace {
 
 constexpr std::size_t kChunk = 1 << 20;
 
-tl::unexpected<Error> no_room(const std::filesystem::path& path, const char* what) {
+tl::unexpected<Error> no_space_error(const std::filesystem::path& path, const char* what) {
   return fail(ErrorCode::kUnavailable, "model_no_room", {},
               "no copy of " + path.string() + " could be made: " + what + ": " + std::strerror(errno));
 }
 
 // The folder is fine, there is only no room in it: the model would not fit into memory any better.
-bool is_full(int error) { return error == ENOSPC || error == EDQUOT || error == EMFILE || error == ENFILE; }
+bool is_out_of_space(int error) { return error == ENOSPC || error == EDQUOT || error == EMFILE || error == ENFILE; }
 
-Result<ModelCopy> make_unnamed(const std::filesystem::path& path) {
+Result<ModelCopy> create_unnamed_file(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  Descriptor beside(open(folder.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, S_IRUSR));
-  if (beside.get() >= 0) return ModelCopy{std::move(beside), {}, nullptr};
-  if (is_full(errno)) return no_room(path, folder.c_str());
+  Descriptor file(open(folder.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, S_IRUSR));
+  if (file.get() >= 0) return ModelCopy{std::move(file), {}, nullptr};
+  if (is_out_of_space(errno)) return no_space_error(path, folder.c_str());
   std::string why = folder.string() + ": " + std::strerror(errno);
   Descriptor memory(memfd_create("freshet-model", MFD_CLOEXEC));
-  if (memory.get() < 0) return no_room(path, "memory");
+  if (memory.get() < 0) return no_space_error(path, "memory");
   return ModelCopy{std::move(memory), std::move(why), nullptr};
 }
 
-bool write_all(int to, const char* bytes, std::size_t size) {
+bool write_all(int fd, const char* bytes, std::size_t size) {
   while (size > 0) {
-    const ssize_t written = write(to, bytes, size);
+    const ssize_t written = write(fd, bytes, size);
     if (written < 0) {
       if (errno == EINTR) continue;
       return false;
@@ -48,26 +48,26 @@ bool write_all(int to, const char* bytes, std::size_t size) {
 
 // As many bytes as the file has now. What is cut short or added meanwhile is found when the copy is
 // verified.
-Result<void> copy_bytes(int from, int to, const std::filesystem::path& path) {
+Result<void> copy_bytes(int source_fd, int target_fd, const std::filesystem::path& path) {
   struct stat status {};
-  if (fstat(from, &status) != 0)
+  if (fstat(source_fd, &status) != 0)
     return fail(ErrorCode::kUnavailable, "model_io", {}, path.string() + ": " + std::strerror(errno));
   std::vector<char> chunk(kChunk);
-  for (auto left = static_cast<std::size_t>(status.st_size); left > 0;) {
-    const ssize_t got = read(from, chunk.data(), std::min(left, chunk.size()));
+  for (auto remaining = static_cast<std::size_t>(status.st_size); remaining > 0;) {
+    const ssize_t got = read(source_fd, chunk.data(), std::min(remaining, chunk.size()));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
       return fail(ErrorCode::kUnavailable, "model_io", {}, path.string() + ": " + std::strerror(errno));
     if (got == 0) break;
-    if (!write_all(to, chunk.data(), static_cast<std::size_t>(got))) return no_room(path, "write");
-    left -= static_cast<std::size_t>(got);
+    if (!write_all(target_fd, chunk.data(), static_cast<std::size_t>(got))) return no_space_error(path, "write");
+    remaining -= static_cast<std::size_t>(got);
   }
   return {};
 }
 
 }  // namespace
 
-FileState file_state(const std::filesystem::path& path) {
+FileVersion read_file_version(const std::filesystem::path& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) return {};
   return {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size),
@@ -75,8 +75,8 @@ FileState file_state(const std::filesystem::path& path) {
 }
 
 Result<ModelCopy> copy_model(const std::filesystem::path& path) {
-  FRESHET_TRY(original, open_file(path));
-  auto copy = make_unnamed(path);
+  FRESHET_TRY(original, open_model_file(path));
+  auto copy = create_unnamed_file(path);
   if (!copy) return copy;
   if (auto ok = copy_bytes(original->get(), copy->file.get(), path); !ok) return tl::unexpected(ok.error());
   FRESHET_TRY(model, Model::open(copy->file.get()));

@@ -14,16 +14,16 @@
 namespace freshet::model {
 
 // What tells one content of a file from the next; all zero: there is no file.
-struct FileState {
+struct FileVersion {
   std::uint64_t device = 0, inode = 0, bytes = 0;
   std::int64_t changed_ns = 0;  // ctime, which nobody can set
-  bool operator==(const FileState&) const = default;
+  bool operator==(const FileVersion&) const = default;
 };
-FileState file_state(const std::filesystem::path& path);
+FileVersion read_file_version(const std::filesystem::path& path);
 
 struct ModelCopy {
   Descriptor file;                     // without a name: gone with whoever holds or maps it last
-  std::string in_memory;               // why it lies in memory, not beside the original; empty: it does not
+  std::string in_memory_reason;               // why it lies in memory, not beside the original; empty: it does not
   std::shared_ptr<const Model> model;  // the copy, mapped
 };
 

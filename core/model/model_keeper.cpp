@@ -8,66 +8,66 @@
 
 namespace freshet::model {
 
-ModelKeeper::ModelKeeper(std::filesystem::path path, ModelShelf& shelf)
+ModelPublisher::ModelPublisher(std::filesystem::path path, ModelHandoff& handoff)
     : path_(std::move(path)),
-      name_(XXH3_64bits(path_.native().data(), path_.native().size())),
-      shelf_(shelf) {}
+      path_hash_(XXH3_64bits(path_.native().data(), path_.native().size())),
+      handoff_(handoff) {}
 
-void ModelKeeper::look(Clock::time_point now) {
-  if (!std::exchange(looked_, true)) return look_first(now);
-  const FileState found = file_state(path_);
-  const bool still = found == std::exchange(seen_, found);
-  if (still && (found != done_ || now >= again_)) copy(now);
+void ModelPublisher::poll(Clock::time_point now) {
+  if (!std::exchange(polled_, true)) return poll_first(now);
+  const FileVersion found = read_file_version(path_);
+  const bool is_stable = found == std::exchange(last_seen_, found);
+  if (is_stable && (found != processed_ || now >= retry_at_)) copy(now);
 }
 
-void ModelKeeper::look_first(Clock::time_point now) {
-  seen_ = file_state(path_);
-  const bool exists = seen_ != FileState{};
-  if (const auto left = shelf_.look(); left && left->path == name_ && left->original == seen_) {
-    done_ = seen_;
+void ModelPublisher::poll_first(Clock::time_point now) {
+  last_seen_ = read_file_version(path_);
+  const bool exists = last_seen_ != FileVersion{};
+  if (const auto current = handoff_.peek(); current && current->path_hash == path_hash_ && current->source == last_seen_) {
+    processed_ = last_seen_;
     return;
   }
   if (exists) copy(now);
-  if (!exists || !keeps_one()) leave({}, -1, now);
+  if (!exists || !has_handed_off()) hand_off({}, -1, now);
 }
 
-bool ModelKeeper::keeps_one() const {
-  const auto left = shelf_.look();
-  return left && left->model && left->path == name_;
+bool ModelPublisher::has_handed_off() const {
+  const auto current = handoff_.peek();
+  return current && current->has_model && current->path_hash == path_hash_;
 }
 
-void ModelKeeper::leave(const FileState& original, int file, Clock::time_point now) {
-  const auto done = shelf_.leave({.original = original, .path = name_}, file);
+void ModelPublisher::hand_off(const FileVersion& original, int file, Clock::time_point now) {
+  const auto done = handoff_.put({.source = original, .path_hash = path_hash_}, file);
   if (done) return;
-  again_ = now + kRetry;
+  retry_at_ = now + kRetryInterval;
   log::error("model_not_shared", {{"detail", done.error().detail}});
 }
 
-void ModelKeeper::copy(Clock::time_point now) {
-  const bool again = std::exchange(done_, seen_) == seen_;
-  again_ = Clock::time_point::max();
+void ModelPublisher::copy(Clock::time_point now) {
+  const bool is_retry = std::exchange(processed_, last_seen_) == last_seen_;
+  retry_at_ = Clock::time_point::max();
   const auto copy = copy_model(path_);
-  if (!copy) return refuse(copy.error(), again, now);
-  refused_ = {};
+  if (!copy) return log_refusal(copy.error(), is_retry, now);
+  logged_reason_ = {};
   const Model& model = *copy->model;
   log::notice("model_copied", {{"path", path_.string()},
                                {"algorithm", std::string(model.algorithm())},
                                {"items", std::to_string(model.items())},
                                {"bytes", std::to_string(model.bytes())},
                                {"trained", to_rfc3339(model.trained_at())}});
-  if (!copy->in_memory.empty())
-    log::warning("model_in_memory", {{"bytes", std::to_string(model.bytes())}, {"why", copy->in_memory}});
-  leave(seen_, copy->file.get(), now);
+  if (!copy->in_memory_reason.empty())
+    log::warning("model_in_memory", {{"bytes", std::to_string(model.bytes())}, {"why", copy->in_memory_reason}});
+  hand_off(last_seen_, copy->file.get(), now);
 }
 
-void ModelKeeper::refuse(const Error& error, bool again, Clock::time_point now) {
-  if (error.code == ErrorCode::kUnavailable) again_ = now + kRetry;
-  if (again && error.reason == refused_) return;
-  refused_ = error.reason;
+void ModelPublisher::log_refusal(const Error& error, bool is_retry, Clock::time_point now) {
+  if (error.code == ErrorCode::kUnavailable) retry_at_ = now + kRetryInterval;
+  if (is_retry && error.reason == logged_reason_) return;
+  logged_reason_ = error.reason;
   log::warning("model_refused", {{"path", path_.string()},
                                  {"why", std::string(error.reason)},
                                  {"detail", error.detail},
-                                 {"kept", keeps_one() ? "the one before" : "none"}});
+                                 {"kept", has_handed_off() ? "the one before" : "none"}});
 }
 
 }  // namespace freshet::model

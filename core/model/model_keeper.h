@@ -11,36 +11,36 @@
 
 namespace freshet::model {
 
-class ModelKeeper {
+class ModelPublisher {
  public:
   using Clock = std::chrono::steady_clock;
   // What may get better by itself (no room, the file cannot be read) is tried again so often.
-  static constexpr std::chrono::seconds kRetry{60};
+  static constexpr std::chrono::seconds kRetryInterval{60};
 
   // The shelf must outlive this.
-  ModelKeeper(std::filesystem::path path, ModelShelf& shelf);
+  ModelPublisher(std::filesystem::path path, ModelHandoff& handoff);
 
   // The first look copies at once, and always leaves something: after a crash or a reload of the
   // settings what lies there already, when the file is still the same. Later ones copy a file that
   // has changed and was left alone between two looks. One stat(2) while nothing changed, else
   // O(bytes). Logs what was copied, and once for each file why it was refused.
-  void look(Clock::time_point now);
+  void poll(Clock::time_point now);
 
  private:
-  void look_first(Clock::time_point now);
+  void poll_first(Clock::time_point now);
   void copy(Clock::time_point now);
-  void leave(const FileState& original, int file, Clock::time_point now);
-  void refuse(const Error& error, bool again, Clock::time_point now);
-  bool keeps_one() const;  // a model of this file lies there
+  void hand_off(const FileVersion& original, int file, Clock::time_point now);
+  void log_refusal(const Error& error, bool is_retry, Clock::time_point now);
+  bool has_handed_off() const;  // a model of this file lies there
 
   const std::filesystem::path path_;
-  const std::uint64_t name_;  // hash of the path
-  ModelShelf& shelf_;
-  bool looked_ = false;
-  FileState seen_;                                      // at the last look
-  FileState done_;                                      // copied or refused
-  Clock::time_point again_ = Clock::time_point::max();  // when done_ is tried once more
-  std::string_view refused_;                            // why, as the log was told last; empty: it was not
+  const std::uint64_t path_hash_;  // hash of the path
+  ModelHandoff& handoff_;
+  bool polled_ = false;
+  FileVersion last_seen_;                                      // at the last look
+  FileVersion processed_;                                      // copied or refused
+  Clock::time_point retry_at_ = Clock::time_point::max();  // when done_ is tried once more
+  std::string_view logged_reason_;                            // why, as the log was told last; empty: it was not
 };
 
 }  // namespace freshet::model

@@ -41,19 +41,19 @@ enum class RowSection : std::uint8_t {
   kWeights   // int16: of the row's greatest magnitude, in 1/32767
 };
 inline constexpr std::size_t kRowSections = 4;
-inline constexpr std::size_t kSections = static_cast<std::size_t>(Section::kRows) + kRowSections * kParts;
-inline constexpr std::uint32_t kNarrowItems = 65536;
+inline constexpr std::size_t kSections = static_cast<std::size_t>(Section::kRows) + kRowSections * kRelations;
+inline constexpr std::uint32_t kMaxNarrowItems = 65536;
 inline constexpr float kWeightSteps = 32767;
-inline constexpr std::uint32_t kNoItem = kNone;
+inline constexpr std::uint32_t kNoItem = kNoIndex;
 
 // At least twice as many as items. An item stands in the first slot that was free at its slot_of()
 // or behind it, around the end.
-constexpr std::size_t slots_of(std::size_t items) { return std::bit_ceil(2 * items + 1); }
-std::size_t slot_of(std::string_view id, std::size_t slots);
+constexpr std::size_t slot_count(std::size_t items) { return std::bit_ceil(2 * items + 1); }
+std::size_t home_slot(std::string_view id, std::size_t slots);
 
 constexpr std::size_t index_of(Section section) { return static_cast<std::size_t>(section); }
-constexpr std::size_t index_of(Part part, RowSection section) {
-  return index_of(Section::kRows) + static_cast<std::size_t>(part) * kRowSections +
+constexpr std::size_t index_of(Relation relation, RowSection section) {
+  return index_of(Section::kRows) + static_cast<std::size_t>(relation) * kRowSections +
          static_cast<std::size_t>(section);
 }
 
@@ -71,21 +71,21 @@ struct Header {
   std::int64_t trained_at = 0;  // unix seconds
   std::uint32_t items = 0;
   std::uint32_t terms = 0;
-  std::array<float, kParts> mix{};
+  std::array<float, kRelations> blend_weights{};
   std::array<char, 20> algorithm{};  // padded with NULs, at least one
   std::array<Extent, kSections> sections{};
 };
-inline constexpr std::size_t kChecksumFrom = 24;  // the first byte that the checksum covers
-static_assert(offsetof(Header, file_bytes) == kChecksumFrom);
+inline constexpr std::size_t kChecksumStart = 24;  // the first byte that the checksum covers
+static_assert(offsetof(Header, file_bytes) == kChecksumStart);
 static_assert(sizeof(Header) == 80 + sizeof(Extent) * kSections);
 
-struct Text {  // into kText
+struct TextRef {  // into kText
   std::uint32_t offset = 0;
   std::uint32_t bytes = 0;
 };
 
 struct Item {
-  Text id, title, author;
+  TextRef id, title, author;
   std::uint32_t first_tag = 0;  // in kTags
   std::uint32_t tags = 0;
   std::int64_t published = 0;  // unix seconds

@@ -12,27 +12,27 @@
 
 namespace freshet::model {
 
-ModelShelf::ModelShelf() {
+ModelHandoff::ModelHandoff() {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
     throw std::system_error(errno, std::generic_category(), "model shelf");
-  in_.reset(ends[0]);
-  out_.reset(ends[1]);
+  sender_.reset(ends[0]);
+  receiver_.reset(ends[1]);
 }
 
-std::optional<ModelShelf::Found> ModelShelf::receive(int flags, bool with_file) const {
-  Found found;
-  iovec part{&found.left, sizeof found.left};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
+std::optional<ModelHandoff::HandoffFile> ModelHandoff::receive(int flags, bool with_file) const {
+  HandoffFile found;
+  iovec payload{&found.entry, sizeof found.entry};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   msghdr message{};
-  message.msg_iov = &part;
+  message.msg_iov = &payload;
   message.msg_iovlen = 1;
   if (with_file) {
-    message.msg_control = room.data();
-    message.msg_controllen = room.size();
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
   }
-  const ssize_t got = recvmsg(out_.get(), &message, flags | MSG_CMSG_CLOEXEC);
-  if (got != static_cast<ssize_t>(sizeof found.left)) return std::nullopt;
+  const ssize_t got = recvmsg(receiver_.get(), &message, flags | MSG_CMSG_CLOEXEC);
+  if (got != static_cast<ssize_t>(sizeof found.entry)) return std::nullopt;
   for (cmsghdr* each = CMSG_FIRSTHDR(&message); each; each = CMSG_NXTHDR(&message, each)) {
     if (each->cmsg_level != SOL_SOCKET || each->cmsg_type != SCM_RIGHTS) continue;
     int file = -1;
@@ -42,41 +42,41 @@ std::optional<ModelShelf::Found> ModelShelf::receive(int flags, bool with_file) 
   return found;
 }
 
-std::optional<Left> ModelShelf::look() const {
+std::optional<HandoffEntry> ModelHandoff::peek() const {
   const auto found = receive(MSG_PEEK, false);
   if (!found) return std::nullopt;
-  return found->left;
+  return found->entry;
 }
 
-std::optional<ModelShelf::Found> ModelShelf::open() const { return receive(MSG_PEEK, true); }
+std::optional<ModelHandoff::HandoffFile> ModelHandoff::peek_with_file() const { return receive(MSG_PEEK, true); }
 
-Result<void> ModelShelf::leave(Left left, int file) {
-  left.number = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  left.model = file >= 0;
-  iovec part{&left, sizeof left};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
+Result<void> ModelHandoff::put(HandoffEntry entry, int file) {
+  entry.id = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  entry.has_model = file >= 0;
+  iovec payload{&entry, sizeof entry};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   msghdr message{};
-  message.msg_iov = &part;
+  message.msg_iov = &payload;
   message.msg_iovlen = 1;
-  if (left.model) {
-    message.msg_control = room.data();
-    message.msg_controllen = room.size();
-    cmsghdr* const with = CMSG_FIRSTHDR(&message);
-    with->cmsg_level = SOL_SOCKET;
-    with->cmsg_type = SCM_RIGHTS;
-    with->cmsg_len = CMSG_LEN(sizeof file);
-    std::memcpy(CMSG_DATA(with), &file, sizeof file);
+  if (entry.has_model) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof file);
+    std::memcpy(CMSG_DATA(header), &file, sizeof file);
   }
-  if (sendmsg(in_.get(), &message, 0) != static_cast<ssize_t>(sizeof left))
+  if (sendmsg(sender_.get(), &message, 0) != static_cast<ssize_t>(sizeof entry))
     return fail(ErrorCode::kInternal, "model_shelf", {}, std::string("sendmsg: ") + std::strerror(errno));
   // Only now what lay there before; two when a process died in between.
-  for (auto first = look(); first && first->number != left.number; first = look()) receive(0, false);
+  for (auto entry_in_queue = peek(); entry_in_queue && entry_in_queue->id != entry.id; entry_in_queue = peek()) receive(0, false);
   return {};
 }
 
-void ModelShelf::wait(std::chrono::milliseconds most) const {
-  pollfd readable{out_.get(), POLLIN, 0};
-  poll(&readable, 1, static_cast<int>(most.count()));
+void ModelHandoff::wait_for_first(std::chrono::milliseconds timeout) const {
+  pollfd readable{receiver_.get(), POLLIN, 0};
+  poll(&readable, 1, static_cast<int>(timeout.count()));
 }
 
 }  // namespace freshet::model

@@ -13,36 +13,36 @@
 namespace freshet::model {
 
 // What lies there.
-struct Left {
-  std::uint64_t number = 0;  // never the same twice
-  FileState original;        // as it was copied
-  std::uint64_t path = 0;    // hash of the original's
-  bool model = false;        // false: there is none
+struct HandoffEntry {
+  std::uint64_t id = 0;  // never the same twice
+  FileVersion source;        // as it was copied
+  std::uint64_t path_hash = 0;    // hash of the original's
+  bool has_model = false;        // false: there is none
 };
 
-class ModelShelf {
+class ModelHandoff {
  public:
   // Throws std::system_error.
-  ModelShelf();
+  ModelHandoff();
 
   // Puts it in place of what lies there; `file` −1: no model. Sets number and model. One process at
   // a time. Error: kInternal "model_shelf".
-  Result<void> leave(Left left, int file);
+  Result<void> put(HandoffEntry entry, int file);
   // None: nothing was left yet.
-  std::optional<Left> look() const;
+  std::optional<HandoffEntry> peek() const;
   // Its file too: one that the caller owns; none when there is no model.
-  struct Found {
-    Left left;
+  struct HandoffFile {
+    HandoffEntry entry;
     Descriptor file;
   };
-  std::optional<Found> open() const;
+  std::optional<HandoffFile> peek_with_file() const;
   // Until something was left for the first time, or that long, or a signal came.
-  void wait(std::chrono::milliseconds most) const;
+  void wait_for_first(std::chrono::milliseconds timeout) const;
 
  private:
-  std::optional<Found> receive(int flags, bool with_file) const;
+  std::optional<HandoffFile> receive(int flags, bool with_file) const;
 
-  Descriptor in_, out_;
+  Descriptor sender_, receiver_;
 };
 
 }  // namespace freshet::model

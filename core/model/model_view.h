@@ -22,26 +22,26 @@ struct ModelView {
   const layout::Header* header = nullptr;
   std::span<const layout::Item> items;
   std::span<const std::uint32_t> slots;
-  std::span<const layout::Text> tags;
+  std::span<const layout::TextRef> tags;
   std::span<const char> text;
   std::span<const std::uint64_t> term_starts;
   std::span<const TermWeight> terms;
   std::span<const std::uint64_t> vocabulary;
   std::span<const float> idf;
   std::span<const float> reranker;
-  std::array<RowsView, kParts> rows;
+  std::array<RowsView, kRelations> rows;
 };
 
 // The item of this id, by the table of slots; kNoItem: there is none. O(1).
-std::uint32_t item_of(const ModelView& view, std::string_view id);
+std::uint32_t find_item(const ModelView& view, std::string_view id);
 // The same of an id whose slot is known, by layout::slot_of().
-std::uint32_t item_at(const ModelView& view, std::size_t slot, std::string_view id);
+std::uint32_t find_item_from(const ModelView& view, std::size_t slot, std::string_view id);
 
 // Verifies every checksum, size, offset, index and number of the file in `bytes`, which begin at a
 // multiple of 64. Whatever bytes it is given, it reads nothing outside them. O(bytes). Errors as
 // Model::open().
 Result<ModelView> checked_view(std::span<const std::byte> bytes);
 // The same view of bytes that checked_view() found good. O(1).
-Result<ModelView> view_again(std::span<const std::byte> bytes);
+Result<ModelView> trusted_view(std::span<const std::byte> bytes);
 
 }  // namespace freshet::model

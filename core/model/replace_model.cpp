@@ -58,32 +58,32 @@ bool sync_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-Result<void> replace_model(const std::filesystem::path& path, std::span<const char> bytes, Readers readers) {
+Result<void> replace_model(const std::filesystem::path& path, std::span<const char> bytes, FileAccess access) {
   if (bytes.empty()) return fail(ErrorCode::kInvalid, "model_corrupt", {}, "it is empty");
   const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  const auto whole = folder / path.filename();
-  remove_leftovers(whole);
-  const std::filesystem::path beside = whole.string() + "." + std::to_string(getpid()) + ".new";
-  unlink(beside.c_str());
-  const int fd = open(beside.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (fd < 0) return system_error(beside);
-  const auto given_up = [&](tl::unexpected<Error> error) -> Result<void> {
-    unlink(beside.c_str());
+  const auto target = folder / path.filename();
+  remove_leftovers(target);
+  const std::filesystem::path temporary = target.string() + "." + std::to_string(getpid()) + ".new";
+  unlink(temporary.c_str());
+  const int fd = open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (fd < 0) return system_error(temporary);
+  const auto abandon = [&](tl::unexpected<Error> error) -> Result<void> {
+    unlink(temporary.c_str());
     close(fd);
     return error;
   };
-  const bool open_to_all = readers == Readers::kOurs || fchmod(fd, 0644) == 0;
-  if (!open_to_all || flock(fd, LOCK_EX | LOCK_NB) != 0 || !write_all(fd, bytes))
-    return given_up(system_error(beside));
-  if (const auto model = Model::open(fd); !model) return given_up(tl::unexpected(model.error()));
-  if (fsync(fd) != 0 || rename(beside.c_str(), whole.c_str()) != 0) return given_up(system_error(beside));
+  const bool has_access = access == FileAccess::kUmask || fchmod(fd, 0644) == 0;
+  if (!has_access || flock(fd, LOCK_EX | LOCK_NB) != 0 || !write_all(fd, bytes))
+    return abandon(system_error(temporary));
+  if (const auto model = Model::open(fd); !model) return abandon(tl::unexpected(model.error()));
+  if (fsync(fd) != 0 || rename(temporary.c_str(), target.c_str()) != 0) return abandon(system_error(temporary));
   close(fd);
   if (!sync_folder(folder)) return system_error(folder);
   return {};
 }
 
 Result<void> publish_model(const std::filesystem::path& path, const std::filesystem::path& folder) {
-  FRESHET_TRY(file, open_file(path));
+  FRESHET_TRY(file, open_model_file(path));
   struct stat status {};
   if (fstat(file->get(), &status) != 0) return system_error(path);
   std::vector<char> bytes(static_cast<std::size_t>(status.st_size));
@@ -95,11 +95,11 @@ Result<void> publish_model(const std::filesystem::path& path, const std::filesys
     if (more == 0) break;  // cut short: then it is no model
     got += static_cast<std::size_t>(more);
   }
-  return replace_model(folder / kPublished, {bytes.data(), got}, Readers::kAll);
+  return replace_model(folder / kPublishedName, {bytes.data(), got}, FileAccess::kWorldReadable);
 }
 
-std::optional<std::uint64_t> checksum_of(const std::filesystem::path& path) {
-  const auto file = open_file(path);
+std::optional<std::uint64_t> read_checksum(const std::filesystem::path& path) {
+  const auto file = open_model_file(path);
   std::array<char, sizeof(layout::Header)> bytes{};
   if (!file || read(file->get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
     return std::nullopt;

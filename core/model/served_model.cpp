@@ -7,14 +7,14 @@
 
 namespace freshet::model {
 
-bool ServedModel::take(const ModelShelf& shelf) {
-  const auto left = shelf.look();
-  if (!left || left->number == number_) return false;
-  const auto found = shelf.open();
-  if (!found || (found->left.model && found->file.get() < 0)) return false;  // no descriptor is free
-  number_ = found->left.number;
-  if (!found->left.model) return false;
-  auto mapped = Model::open_again(found->file.get());
+bool ActiveModel::update_from(const ModelHandoff& handoff) {
+  const auto latest = handoff.peek();
+  if (!latest || latest->id == entry_id_) return false;
+  const auto found = handoff.peek_with_file();
+  if (!found || (found->entry.has_model && found->file.get() < 0)) return false;  // no descriptor is free
+  entry_id_ = found->entry.id;
+  if (!found->entry.has_model) return false;
+  auto mapped = Model::open_trusted(found->file.get());
   if (!mapped) {
     log::error("model_not_mapped", {{"detail", mapped.error().detail}});
     return false;
@@ -23,7 +23,7 @@ bool ServedModel::take(const ModelShelf& shelf) {
   return true;
 }
 
-bool ServedModel::open(const std::filesystem::path& path) {
+bool ActiveModel::open(const std::filesystem::path& path) {
   auto copy = copy_model(path);
   if (copy) {
     model_ = std::move(copy->model);

@@ -11,19 +11,19 @@
 namespace freshet::model {
 
 // One thread. Models that were given out live as long as somebody holds them.
-class ServedModel {
+class ActiveModel {
  public:
   // Null: there was no good one yet.
   std::shared_ptr<const Model> current() const { return model_; }
   // Maps what was left on the shelf since the last call. True when another model is now current.
   // One recvmsg(2), or a few.
-  bool take(const ModelShelf& shelf);
+  bool update_from(const ModelHandoff& handoff);
   // Maps a copy of its own (model_copy.h), for a program that has no keeper. False: the file is
   // refused, which is logged, or absent, and changes nothing. O(bytes).
   bool open(const std::filesystem::path& path);
 
  private:
-  std::uint64_t number_ = 0;  // of what was taken last
+  std::uint64_t entry_id_ = 0;  // of what was taken last
   std::shared_ptr<const Model> model_;
 };
 

@@ -17,7 +17,7 @@ struct ProfileItem {
 };
 
 // Scratch memory, reused from call to call; one thread.
-class Affinity {
+class AffinityScorer {
  public:
   // Computes affinities of every item of `model` for the profile. Indexes below model.items(),
   // distinct or not. O(profile × neighbours + items / 16).
@@ -29,25 +29,25 @@ class Affinity {
   float content(std::uint32_t item) const { return content_[item]; }
   // The indexes of the `most` greatest totals > 0, greatest first, ties by index; of `without`
   // none.
-  std::vector<std::uint32_t> top(std::size_t most, std::span<const std::uint32_t> without = {});
+  std::vector<std::uint32_t> top(std::size_t limit, std::span<const std::uint32_t> excluded = {});
 
  private:
-  struct Kept {
+  struct SavedScores {
     std::uint32_t item = 0;
     float cf = 0, content = 0;
   };
-  struct Line {
+  struct Block {
     std::uint32_t first = 0;  // its first item
-    float greatest = 0;       // of its totals
+    float max_total = 0;       // of its totals
   };
   void clear(std::size_t items);
-  void find_lines();
+  void find_blocks();
 
   std::vector<float> cf_, content_;  // what the parts add to the total; whole lines
-  std::vector<std::uint8_t> lines_;  // 1: something in the line may not be 0
-  std::vector<Line> found_;
+  std::vector<std::uint8_t> touched_blocks_;  // 1: something in the line may not be 0
+  std::vector<Block> scored_blocks_;
   std::vector<model::Neighbour> best_;
-  std::vector<Kept> kept_;
+  std::vector<SavedScores> saved_;
 };
 
 }  // namespace freshet::recommend

@@ -11,17 +11,17 @@ namespace {
 
 constexpr seconds kRecentHalfLife{86400};  // of Model::decayed_count()
 
-std::uint64_t next_number() {
+std::uint64_t next_generation() {
   static std::atomic<std::uint64_t> last{0};
   return ++last;
 }
 
-double sane(double count) { return std::isfinite(count) && count > 0 ? count : 0; }
+double finite_or_zero(double count) { return std::isfinite(count) && count > 0 ? count : 0; }
 
 }  // namespace
 
 Catalogue::Catalogue(std::shared_ptr<const model::Model> model, std::vector<LiveItem> live)
-    : number_(next_number()),
+    : generation_(next_generation()),
       model_(std::move(model)),
       model_items_(model_ ? model_->items() : 0),
       live_(std::move(live)) {
@@ -33,24 +33,24 @@ Catalogue::Catalogue(std::shared_ptr<const model::Model> model, std::vector<Live
     const bool is_new = index == size();
     const bool added = is_new ? new_by_id_.emplace(each.id, index).second : !is_live_[index];
     if (!added) continue;
-    live_index_.push_back(index);
-    live_of_.emplace(index, position);
+    live_items_.push_back(index);
+    live_positions_.emplace(index, position);
     if (!is_new) is_live_[index] = true;
     if (is_new) {
-      new_.push_back(position);
-    } else if (sane(each.points) > 0 && sane(model_->count(index)) > 0) {
-      ratios.push_back(sane(each.points) / sane(model_->count(index)));
+      new_positions_.push_back(position);
+    } else if (finite_or_zero(each.points) > 0 && finite_or_zero(model_->count(index)) > 0) {
+      ratios.push_back(finite_or_zero(each.points) / finite_or_zero(model_->count(index)));
     }
   }
   if (ratios.empty()) return;
-  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
-  std::nth_element(ratios.begin(), middle, ratios.end());
-  points_per_event_ = *middle;
+  const auto median = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+  std::nth_element(ratios.begin(), median, ratios.end());
+  points_per_event_ = *median;
 }
 
-const LiveItem* Catalogue::live_of(std::uint32_t item) const {
-  if (item >= model_items_) return &live_[new_[item - model_items_]];
-  return is_live_[item] ? &live_[live_of_.at(item)] : nullptr;
+const LiveItem* Catalogue::find_live(std::uint32_t item) const {
+  if (item >= model_items_) return &live_[new_positions_[item - model_items_]];
+  return is_live_[item] ? &live_[live_positions_.at(item)] : nullptr;
 }
 
 std::optional<std::uint32_t> Catalogue::find(std::string_view id) const {
@@ -62,27 +62,27 @@ std::optional<std::uint32_t> Catalogue::find(std::string_view id) const {
 }
 
 void Catalogue::find_all(std::span<const std::string_view> ids, std::span<std::uint32_t> out) const {
-  std::fill(out.begin(), out.end(), model::kNone);
+  std::fill(out.begin(), out.end(), model::kNoIndex);
   if (model_) model_->find_all(ids, out);
   if (new_by_id_.empty()) return;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (out[i] != model::kNone) continue;
+    if (out[i] != model::kNoIndex) continue;
     if (const auto at = new_by_id_.find(ids[i]); at != new_by_id_.end()) out[i] = at->second;
   }
 }
 
 std::string_view Catalogue::id(std::uint32_t item) const {
-  return item < model_items_ ? model_->id(item) : std::string_view(live_of(item)->id);
+  return item < model_items_ ? model_->id(item) : std::string_view(find_live(item)->id);
 }
 
-Facts Catalogue::facts(std::uint32_t item) const {
-  Facts out;
-  facts(item, out);
+ItemMetadata Catalogue::metadata(std::uint32_t item) const {
+  ItemMetadata out;
+  metadata(item, out);
   return out;
 }
 
-void Catalogue::facts(std::uint32_t item, Facts& out) const {
-  if (const LiveItem* const live = live_of(item)) {
+void Catalogue::metadata(std::uint32_t item, ItemMetadata& out) const {
+  if (const LiveItem* const live = find_live(item)) {
     out.title = live->title;
     out.author = live->author;
     out.tags.assign(live->tags.begin(), live->tags.end());
@@ -96,18 +96,18 @@ void Catalogue::facts(std::uint32_t item, Facts& out) const {
 }
 
 UnixSeconds Catalogue::published(std::uint32_t item) const {
-  const LiveItem* const live = live_of(item);
+  const LiveItem* const live = find_live(item);
   return live ? live->published : model_->published(item);
 }
 
 double Catalogue::points(std::uint32_t item) const {
-  const LiveItem* const live = live_of(item);
-  return sane(live ? live->points : static_cast<double>(model_->count(item)));
+  const LiveItem* const live = find_live(item);
+  return finite_or_zero(live ? live->points : static_cast<double>(model_->count(item)));
 }
 
-double Catalogue::recent(std::uint32_t item, double decay) const {
+double Catalogue::recent_events(std::uint32_t item, double decay) const {
   if (item >= model_items_) return points(item) / points_per_event_;
-  return sane(model_->decayed_count(item)) * decay;
+  return finite_or_zero(model_->decayed_count(item)) * decay;
 }
 
 double Catalogue::recent_decay(UnixSeconds now) const {
@@ -115,7 +115,7 @@ double Catalogue::recent_decay(UnixSeconds now) const {
 }
 
 std::span<const model::TermWeight> Catalogue::terms(std::uint32_t item) const {
-  return item < model_items_ ? model_->terms(item) : std::span<const model::TermWeight>(live_of(item)->terms);
+  return item < model_items_ ? model_->terms(item) : std::span<const model::TermWeight>(find_live(item)->terms);
 }
 
 }  // namespace freshet::recommend

@@ -4,11 +4,11 @@
 
 namespace freshet::recommend {
 
-std::span<std::uint32_t> Order::descending(std::span<const std::uint32_t> keys) {
+std::span<std::uint32_t> RadixSorter::sort_descending(std::span<const std::uint32_t> keys) {
   constexpr std::uint32_t kBits = 8, kDigits = 1U << kBits;
   const auto size = static_cast<std::uint32_t>(keys.size());
   entries_.resize(size);
-  other_.resize(size);
+  scratch_.resize(size);
   std::array<std::array<std::uint32_t, kDigits>, 32 / kBits> counts{};
   for (std::uint32_t i = 0; i < size; ++i) {
     const std::uint32_t key = ~keys[i];
@@ -24,8 +24,8 @@ std::span<std::uint32_t> Order::descending(std::span<const std::uint32_t> keys) 
       each = start;
       start += count;
     }
-    for (const Entry& each : entries_) other_[starts[each.key >> (pass * kBits) & (kDigits - 1)]++] = each;
-    entries_.swap(other_);
+    for (const Entry& each : entries_) scratch_[starts[each.key >> (pass * kBits) & (kDigits - 1)]++] = each;
+    entries_.swap(scratch_);
   }
   positions_.resize(size);
   for (std::uint32_t i = 0; i < size; ++i) positions_[i] = entries_[i].position;

@@ -14,17 +14,17 @@ inline std::uint32_t coarse_key(double number) {
   return static_cast<std::uint32_t>(std::bit_cast<std::uint64_t>(number + 0.0) >> 32U);
 }
 
-class Order {  // scratch memory, reused
+class RadixSorter {  // scratch memory, reused
  public:
   // The positions of `keys`, by key, the greatest first; equal ones in no order. Valid until the
   // next call. O(keys).
-  std::span<std::uint32_t> descending(std::span<const std::uint32_t> keys);
+  std::span<std::uint32_t> sort_descending(std::span<const std::uint32_t> keys);
 
  private:
   struct Entry {
     std::uint32_t key = 0, position = 0;
   };
-  std::vector<Entry> entries_, other_;
+  std::vector<Entry> entries_, scratch_;
   std::vector<std::uint32_t> positions_;
 };
 

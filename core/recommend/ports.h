@@ -19,8 +19,8 @@ namespace freshet::recommend {
 // What a reader's recommendations are made from.
 struct Profile {
   std::vector<readers::InteractionRecord> events;  // newest first
-  std::vector<ItemId> unwanted;       // dismissed: no candidates of affinity
-  readers::Fingerprints earlier;      // done long ago: likewise
+  std::vector<ItemId> dismissed;       // dismissed: no candidates of affinity
+  readers::Fingerprints archived;      // done long ago: likewise
 };
 
 struct SimilarItem {
@@ -34,14 +34,14 @@ class Recommender {
   // No round trip while this worker's copy of what is trending and new is younger than twice
   // recommend.snapshot (it is renewed in the background); else a few. Errors: Redis' own when there
   // has never been a copy; later the last one serves.
-  virtual Task<Result<std::shared_ptr<const Suggestions>>> suggest(Profile profile, UnixSeconds now) = 0;
+  virtual Task<Result<std::shared_ptr<const CandidateSet>>> find_candidates(Profile profile, UnixSeconds now) = 0;
   // The same from the last copy, however old; null when there is none. No round trip.
-  virtual std::shared_ptr<const Suggestions> suggest_stale(const Profile& profile, UnixSeconds now) = 0;
+  virtual std::shared_ptr<const CandidateSet> find_stale_candidates(const Profile& profile, UnixSeconds now) = 0;
   // The items that the model relates to this one, best first; nullopt when it does not know it. No
   // round trip.
-  virtual std::optional<std::vector<SimilarItem>> similar(const ItemId& item, std::size_t most) = 0;
+  virtual std::optional<std::vector<SimilarItem>> similar(const ItemId& item, std::size_t limit) = 0;
   // "rp3beta@1790000000": algorithm and time of the model in use; "none".
-  virtual std::string model() const = 0;
+  virtual std::string model_name() const = 0;
 };
 
 }  // namespace freshet::recommend

@@ -7,15 +7,15 @@ using readers::Reason;
 
 // An event must give at least this share of an item's affinity to be named for it, unless affinity
 // is why the item is there: then the event that gives most is named.
-constexpr double kLeastShare = 0.1;
+constexpr double kMinShare = 0.1;
 
 }  // namespace
 
-ReasonMaker::ReasonMaker(const Suggestions& suggestions, const readers::ReaderState& state, UnixSeconds now,
-                         double trend)
-    : suggestions_(suggestions), state_(state), now_(now), trend_(trend) {}
+ReasonBuilder::ReasonBuilder(const CandidateSet& suggestions, const readers::ReaderState& state, UnixSeconds now,
+                         double min_trend)
+    : suggestions_(suggestions), state_(state), now_(now), min_trend_(min_trend) {}
 
-readers::LikedSet ReasonMaker::liked() const {
+readers::LikedSet ReasonBuilder::collect_liked() const {
   std::vector<std::string_view> ids;
   for (const readers::InteractionRecord& each : state_.interactions) {
     if (each.kind != readers::Interaction::kView) ids.push_back(each.item.view());
@@ -23,37 +23,37 @@ readers::LikedSet ReasonMaker::liked() const {
   std::vector<std::uint32_t> items(ids.size());
   suggestions_.find_all(ids, items);
   readers::LikedSet out;
-  Facts facts;
+  ItemMetadata metadata;
   for (const std::uint32_t item : items) {
-    if (item == model::kNone) continue;
-    suggestions_.facts(item, facts);
-    out.add(facts.author, facts.tags);
+    if (item == model::kNoIndex) continue;
+    suggestions_.metadata(item, metadata);
+    out.add(metadata.author, metadata.tags);
   }
   return out;
 }
 
-Reason ReasonMaker::reason(const Ranked& ranked, const std::optional<Because>& because,
-                           const items::ItemCard* named) const {
+Reason ReasonBuilder::reason(const RankedCandidate& ranked, const std::optional<Attribution>& attribution,
+                           const items::ItemCard* attributed_card) const {
   const bool personal = ranked.affinity > 0 &&
-                        (ranked.source == Source::kAffinity || ranked.discovery || ranked.trend < trend_);
-  const bool nameable = because && named != nullptr && named->known && !named->is_hidden_at(now_);
-  if (nameable && (personal || because->share >= kLeastShare))
-    return {Reason::Kind::kLike, because->item, named->title, because->kind, {}};
-  Reason::Kind otherwise = ranked.points > 0 ? Reason::Kind::kRising : Reason::Kind::kNew;
-  if (personal) otherwise = Reason::Kind::kMatch;
-  return of_facts(suggestions_.facts(ranked.item), otherwise);
+                        (ranked.source == CandidateSource::kAffinity || ranked.discovery || ranked.trend < min_trend_);
+  const bool can_attribute = attribution && attributed_card != nullptr && attributed_card->known && !attributed_card->is_hidden_at(now_);
+  if (can_attribute && (personal || attribution->share >= kMinShare))
+    return {Reason::Kind::kLike, attribution->item, attributed_card->title, attribution->kind, {}};
+  Reason::Kind fallback = ranked.points > 0 ? Reason::Kind::kRising : Reason::Kind::kNew;
+  if (personal) fallback = Reason::Kind::kMatch;
+  return metadata_reason(suggestions_.metadata(ranked.item), fallback);
 }
 
-Reason ReasonMaker::of_recalled(const feed::Candidate& candidate, const items::ItemCard& card) const {
-  const Facts facts{card.title, card.author, {card.tags.begin(), card.tags.end()}, candidate.published_at};
-  if (candidate.score > 0) return of_facts(facts, Reason::Kind::kMatch);
-  return of_facts(facts,
-                  now_ - facts.published < readers::kNewItemAge ? Reason::Kind::kNew : Reason::Kind::kMore);
+Reason ReasonBuilder::recalled_reason(const feed::Candidate& candidate, const items::ItemCard& card) const {
+  const ItemMetadata metadata{card.title, card.author, {card.tags.begin(), card.tags.end()}, candidate.published_at};
+  if (candidate.score > 0) return metadata_reason(metadata, Reason::Kind::kMatch);
+  return metadata_reason(metadata,
+                  now_ - metadata.published < readers::kNewItemAge ? Reason::Kind::kNew : Reason::Kind::kMore);
 }
 
-Reason ReasonMaker::of_facts(const Facts& facts, Reason::Kind otherwise) const {
-  if (!liked_) liked_ = liked();
-  return liked_->reason(facts.author, facts.tags, now_ - facts.published, otherwise);
+Reason ReasonBuilder::metadata_reason(const ItemMetadata& metadata, Reason::Kind fallback) const {
+  if (!liked_) liked_ = collect_liked();
+  return liked_->reason(metadata.author, metadata.tags, now_ - metadata.published, fallback);
 }
 
 }  // namespace freshet::recommend

@@ -9,27 +9,27 @@
 
 namespace freshet::recommend {
 
-class ReasonMaker {
+class ReasonBuilder {
  public:
   // All arguments must outlive this. What trends less than `trend` is not where it is for that.
-  ReasonMaker(const Suggestions& suggestions, const readers::ReaderState& state, UnixSeconds now,
-              double trend = 0);
+  ReasonBuilder(const CandidateSet& suggestions, const readers::ReaderState& state, UnixSeconds now,
+              double min_trend = 0);
 
   // `because`: what speaks for it; `named`: the card of the item which that names. What is hidden
   // is not named.
-  readers::Reason reason(const Ranked& ranked, const std::optional<Because>& because,
-                         const items::ItemCard* named) const;
+  readers::Reason reason(const RankedCandidate& ranked, const std::optional<Attribution>& attribution,
+                         const items::ItemCard* attributed_card) const;
   // Of what the search index had.
-  readers::Reason of_recalled(const feed::Candidate& candidate, const items::ItemCard& card) const;
+  readers::Reason recalled_reason(const feed::Candidate& candidate, const items::ItemCard& card) const;
 
  private:
-  readers::Reason of_facts(const Facts& facts, readers::Reason::Kind otherwise) const;
-  readers::LikedSet liked() const;
+  readers::Reason metadata_reason(const ItemMetadata& metadata, readers::Reason::Kind fallback) const;
+  readers::LikedSet collect_liked() const;
 
-  const Suggestions& suggestions_;
+  const CandidateSet& suggestions_;
   const readers::ReaderState& state_;
   const UnixSeconds now_;
-  const double trend_;
+  const double min_trend_;
   mutable std::optional<readers::LikedSet> liked_;  // when it was asked for
 };
 

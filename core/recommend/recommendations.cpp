@@ -9,22 +9,22 @@ namespace freshet::recommend {
 namespace {
 
 // Pages are picked anew so often at most when some of their items turn out to be hidden.
-constexpr int kPageRounds = 4;
+constexpr int kMaxPageRounds = 4;
 // Titles are asked for a few items beyond the page, for what is hidden among them.
-constexpr std::size_t kSpare = 5;
+constexpr std::size_t kSpareItems = 5;
 // Titles asked for together while a page is filled up. Of so many some can be shown, or Redis has
 // lost its items.
 constexpr std::size_t kFillChunk = 100;
 
 // What the reader did and saw, newest first, without what they dismissed: of an item that was
 // dismissed nothing more is wanted.
-Profile profile_of(const readers::ReaderState& state) {
+Profile build_profile(const readers::ReaderState& state) {
   Profile out;
-  out.earlier = state.archived;
+  out.archived = state.archived;
   std::unordered_set<std::string_view> dismissed;
   for (const readers::ViewedItem& each : state.dismissals) {
     dismissed.insert(each.item.view());
-    out.unwanted.push_back(each.item);
+    out.dismissed.push_back(each.item);
   }
   std::vector<readers::InteractionRecord>& events = out.events;
   events.reserve(state.interactions.size() + state.topic_views.size());
@@ -41,29 +41,29 @@ Profile profile_of(const readers::ReaderState& state) {
 }
 
 // Whatever is visible, what is like the reader's events first.
-feed::RecallQuery whole_index(const readers::ReaderState& state, UnixSeconds now) {
+feed::RecallQuery index_query(const readers::ReaderState& state, UnixSeconds now) {
   feed::RecallQuery query;
   query.now = now;
-  for (const readers::InteractionRecord& each : profile_of(state).events) query.interests.push_back({each.item, 1});
+  for (const readers::InteractionRecord& each : build_profile(state).events) query.interests.push_back({each.item, 1});
   return query;
 }
 
 // What is new among those recalled, and may be shown to the reader.
-std::vector<const feed::Candidate*> left_of(const feed::RecallResult& recalled, const Selection& selection,
-                                            std::unordered_set<ItemId>& looked_at) {
+std::vector<const feed::Candidate*> new_eligible(const feed::RecallResult& recalled, const Selection& selection,
+                                            std::unordered_set<ItemId>& seen) {
   std::vector<const feed::Candidate*> out;
   for (const feed::Candidate& each : recalled.candidates) {
-    const bool is_new = looked_at.insert(each.item).second;
-    if (is_new && selection.verdict(each.item.view()) == Verdict::kEligible) out.push_back(&each);
+    const bool is_new = seen.insert(each.item).second;
+    if (is_new && selection.eligibility(each.item.view()) == Eligibility::kEligible) out.push_back(&each);
   }
   return out;
 }
 
 // The least trend on a page of what trends most; 0 when there is not so much.
-double trend_of_page(const Selection& selection, std::size_t limit) {
+double page_min_trend(const Selection& selection, std::size_t limit) {
   std::vector<double> trends;
-  for (const Choice& each : selection.choices()) {
-    if (each.verdict == Verdict::kEligible) trends.push_back(each.ranked->trend);
+  for (const SelectionCandidate& each : selection.candidates()) {
+    if (each.eligibility == Eligibility::kEligible) trends.push_back(each.ranked->trend);
   }
   if (limit == 0 || trends.size() <= limit) return 0;
   const auto last = trends.begin() + static_cast<std::ptrdiff_t>(limit - 1);
@@ -72,38 +72,38 @@ double trend_of_page(const Selection& selection, std::size_t limit) {
 }
 
 // What was picked, and the items whose cards are wanted for it.
-struct Picked {
-  std::vector<ItemId> wanted;                   // those picked, in order, then those that speak for them
-  std::vector<std::optional<Because>> because;  // of each picked
-  std::vector<std::size_t> named;               // where in `wanted` the item of `because` stands
+struct PageDraft {
+  std::vector<ItemId> card_ids;                   // those picked, in order, then those that speak for them
+  std::vector<std::optional<Attribution>> attributions;  // of each picked
+  std::vector<std::size_t> attribution_cards;               // where in `wanted` the item of `because` stands
 };
 
-Picked picked_of(const Suggestions& suggestions, const Selection& selection,
-                 const std::vector<std::size_t>& picked) {
-  Picked page;
+PageDraft draft_page(const CandidateSet& candidates, const Selection& selection,
+                 const std::vector<std::size_t>& selected) {
+  PageDraft page;
   std::vector<std::uint32_t> indexes;
-  for (const std::size_t each : picked) {
-    const std::uint32_t item = selection.choices()[each].ranked->item;
+  for (const std::size_t each : selected) {
+    const std::uint32_t item = selection.candidates()[each].ranked->item;
     indexes.push_back(item);
-    page.wanted.push_back(ItemId::trusted(std::string(suggestions.id(item))));
+    page.card_ids.push_back(ItemId::trusted(std::string(candidates.id(item))));
   }
-  page.because = suggestions.because(indexes);
-  for (const auto& each : page.because) {
-    const auto at = each ? std::find(page.wanted.begin(), page.wanted.end(), each->item) : page.wanted.end();
-    page.named.push_back(static_cast<std::size_t>(at - page.wanted.begin()));
-    if (each && at == page.wanted.end()) page.wanted.push_back(each->item);
+  page.attributions = candidates.find_attributions(indexes);
+  for (const auto& each : page.attributions) {
+    const auto at = each ? std::find(page.card_ids.begin(), page.card_ids.end(), each->item) : page.card_ids.end();
+    page.attribution_cards.push_back(static_cast<std::size_t>(at - page.card_ids.begin()));
+    if (each && at == page.card_ids.end()) page.card_ids.push_back(each->item);
   }
   return page;
 }
 
 // What a page shows of an item without Redis.
-items::SharedCard card_from(const Facts& facts) {
+items::SharedCard card_from(const ItemMetadata& metadata) {
   auto card = std::make_shared<items::ItemCard>();
   card->known = true;
-  card->title = std::string(facts.title);
-  card->author = std::string(facts.author);
-  card->tags.assign(facts.tags.begin(), facts.tags.end());
-  card->update_time = facts.published.time_since_epoch().count();
+  card->title = std::string(metadata.title);
+  card->author = std::string(metadata.author);
+  card->tags.assign(metadata.tags.begin(), metadata.tags.end());
+  card->update_time = metadata.published.time_since_epoch().count();
   card->json = items::to_json(*card);
   return card;
 }
@@ -117,133 +117,133 @@ Recommendations::Recommendations(readers::ReaderStore& readers, Recommender& rec
       recommender_(recommender),
       cards_(cards),
       recall_(recall),
-      selection_(SelectionSettings::of(settings)),
+      selection_(SelectionSettings::from(settings)),
       clock_(std::move(clock)) {}
 
 Task<Result<RecommendPage>> Recommendations::page(const RecommendRequest& request) {
-  auto explained = co_await explain(request);
-  if (explained) co_return std::move((*explained)->page);
-  if (!is_unavailable(explained.error())) co_return tl::unexpected(explained.error());
-  co_return without_redis(request);
+  auto trace = co_await explain(request);
+  if (trace) co_return std::move((*trace)->page);
+  if (!is_unavailable(trace.error())) co_return tl::unexpected(trace.error());
+  co_return fallback_page(request);
 }
 
-Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const RecommendRequest& request) {
-  auto out = std::make_unique<Explained>();
+Task<Result<std::unique_ptr<RankingTrace>>> Recommendations::explain(const RecommendRequest& request) {
+  auto out = std::make_unique<RankingTrace>();
   if (!request.reader.empty()) {
     FRESHET_CO_TRY(state, co_await readers_.read(request.reader));
     out->state = std::move(*state);
   }
   out->at = clock_();
-  Profile profile = profile_of(out->state);
+  Profile profile = build_profile(out->state);
   co_await set_phase(RequestPhase::kRank);
-  FRESHET_CO_TRY(suggestions, co_await recommender_.suggest(std::move(profile), out->at));
-  out->suggestions = std::move(*suggestions);
+  FRESHET_CO_TRY(suggestions, co_await recommender_.find_candidates(std::move(profile), out->at));
+  out->candidates = std::move(*suggestions);
   out->selection =
-      std::make_unique<Selection>(*out->suggestions, out->state, request.exclude, selection_, out->at);
-  FRESHET_CO_TRY(items, co_await cut(*out, request.limit, out->unshowable));
-  out->page = {std::move(*items), out->selection->excluded(), recommender_.model(), std::nullopt};
+      std::make_unique<Selection>(*out->candidates, out->state, request.exclude, selection_, out->at);
+  FRESHET_CO_TRY(items, co_await select_page(*out, request.limit, out->not_visible));
+  out->page = {std::move(*items), out->selection->excluded(), recommender_.model_name(), std::nullopt};
   if (out->page.items.size() < request.limit) {
-    FRESHET_CO_TRY(filled, co_await fill_up(*out, request));
+    FRESHET_CO_TRY(filled, co_await fill_from_index(*out, request));
   }
   co_return out;
 }
 
 // Every candidate that may be shown is on the page: the index has all that is visible, and is
 // searched deeper and deeper for what is not.
-Task<Result<void>> Recommendations::fill_up(Explained& explained, const RecommendRequest& request) {
+Task<Result<void>> Recommendations::fill_from_index(RankingTrace& trace, const RecommendRequest& request) {
   const std::size_t limit = request.limit;
-  std::unordered_set<ItemId> looked_at;
-  for (const Ranked& each : explained.suggestions->all())
-    looked_at.insert(ItemId::trusted(std::string(explained.suggestions->id(each.item))));
-  feed::RecallQuery query = whole_index(explained.state, explained.at);
+  std::unordered_set<ItemId> seen;
+  for (const RankedCandidate& each : trace.candidates->candidates())
+    seen.insert(ItemId::trusted(std::string(trace.candidates->id(each.item))));
+  feed::RecallQuery query = index_query(trace.state, trace.at);
   query.cost = request.cost;
-  for (query.size = looked_at.size() + limit;; query.size *= 2) {
+  for (query.size = seen.size() + limit;; query.size *= 2) {
     co_await set_phase(RequestPhase::kRecall);
     const auto recalled = co_await recall_.search(query);
     if (!recalled) {  // the page stays as it is
-      explained.page.degraded = Dependency::kIndex;
+      trace.page.degraded = Dependency::kIndex;
       co_return Result<void>();
     }
     co_await set_phase(RequestPhase::kRank);
-    const auto left = left_of(*recalled, *explained.selection, looked_at);
-    FRESHET_CO_TRY(more, co_await append(explained, left, limit));
+    const auto eligible = new_eligible(*recalled, *trace.selection, seen);
+    FRESHET_CO_TRY(more, co_await append_recalled(trace, eligible, limit));
     if (!*more || recalled->exhausted) co_return Result<void>();
   }
 }
 
 // False: the page is full, or Redis has lost its items.
-Task<Result<bool>> Recommendations::append(Explained& explained,
-                                           const std::vector<const feed::Candidate*>& left,
+Task<Result<bool>> Recommendations::append_recalled(RankingTrace& trace,
+                                           const std::vector<const feed::Candidate*>& eligible,
                                            std::size_t limit) {
-  std::vector<Recommendation>& page = explained.page.items;
-  const ReasonMaker reasons(*explained.suggestions, explained.state, explained.at);
-  for (std::size_t from = 0; from < left.size(); from += kFillChunk) {
-    const std::size_t end = std::min(from + kFillChunk, left.size());
+  std::vector<Recommendation>& page = trace.page.items;
+  const ReasonBuilder reasons(*trace.candidates, trace.state, trace.at);
+  for (std::size_t from = 0; from < eligible.size(); from += kFillChunk) {
+    const std::size_t end = std::min(from + kFillChunk, eligible.size());
     std::vector<ItemId> chunk;
-    for (std::size_t i = from; i < end; ++i) chunk.push_back(left[i]->item);
+    for (std::size_t i = from; i < end; ++i) chunk.push_back(eligible[i]->item);
     FRESHET_CO_TRY(cards, co_await cards_.get(chunk));
-    const std::size_t before = page.size();
+    const std::size_t size_before = page.size();
     for (std::size_t i = 0; i < chunk.size() && page.size() < limit; ++i) {
       const items::SharedCard& card = (*cards)[i];
-      if (!card->known || card->is_hidden_at(explained.at)) continue;
-      page.push_back({chunk[i], card, 0, reasons.of_recalled(*left[from + i], *card)});
+      if (!card->known || card->is_hidden_at(trace.at)) continue;
+      page.push_back({chunk[i], card, 0, reasons.recalled_reason(*eligible[from + i], *card)});
     }
-    if (page.size() == limit || (page.size() == before && chunk.size() == kFillChunk)) co_return false;
+    if (page.size() == limit || (page.size() == size_before && chunk.size() == kFillChunk)) co_return false;
   }
   co_return true;
 }
 
 // Picks until everything picked can be shown: each round leaves out what the one before found
 // hidden. The cards of what reasons will name come with those of the page.
-Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& explained, std::size_t limit,
-                                                               std::unordered_set<std::string>& unwanted) {
-  const Selection& selection = *explained.selection;
-  const ReasonMaker reasons(*explained.suggestions, explained.state, explained.at,
-                            trend_of_page(selection, limit));
+Task<Result<std::vector<Recommendation>>> Recommendations::select_page(const RankingTrace& trace, std::size_t limit,
+                                                               std::unordered_set<std::string>& excluded) {
+  const Selection& selection = *trace.selection;
+  const ReasonBuilder reasons(*trace.candidates, trace.state, trace.at,
+                            page_min_trend(selection, limit));
   std::vector<Recommendation> out;
-  for (int round = 0; round < kPageRounds; ++round) {
-    const std::vector<std::size_t> picked = selection.pick(limit + kSpare, [&](const Choice& each) {
-      return unwanted.empty() || !unwanted.contains(std::string(selection.id(each)));
+  for (int round = 0; round < kMaxPageRounds; ++round) {
+    const std::vector<std::size_t> selected = selection.select(limit + kSpareItems, [&](const SelectionCandidate& each) {
+      return excluded.empty() || !excluded.contains(std::string(selection.id(each)));
     });
-    const Picked page = picked_of(*explained.suggestions, selection, picked);
-    FRESHET_CO_TRY(cards, co_await cards_.get(page.wanted));
+    const PageDraft page = draft_page(*trace.candidates, selection, selected);
+    FRESHET_CO_TRY(cards, co_await cards_.get(page.card_ids));
     // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better
     // than nothing.
     const bool none_known =
-        std::none_of(cards->begin(), cards->begin() + static_cast<std::ptrdiff_t>(picked.size()),
+        std::none_of(cards->begin(), cards->begin() + static_cast<std::ptrdiff_t>(selected.size()),
                      [](const items::SharedCard& card) { return card->known; });
     out.clear();
-    for (std::size_t i = 0; i < picked.size(); ++i) {
-      const Choice& choice = selection.choices()[picked[i]];
+    for (std::size_t i = 0; i < selected.size(); ++i) {
+      const SelectionCandidate& choice = selection.candidates()[selected[i]];
       const items::SharedCard& card = (*cards)[i];
-      if (card->is_hidden_at(explained.at) || (!card->known && !none_known)) {
-        unwanted.insert(page.wanted[i].str());
+      if (card->is_hidden_at(trace.at) || (!card->known && !none_known)) {
+        excluded.insert(page.card_ids[i].str());
       } else if (out.size() < limit) {
-        const items::ItemCard* named = page.because[i] ? (*cards)[page.named[i]].get() : nullptr;
+        const items::ItemCard* named = page.attributions[i] ? (*cards)[page.attribution_cards[i]].get() : nullptr;
         out.push_back(
-            {page.wanted[i], card, choice.score(), reasons.reason(*choice.ranked, page.because[i], named)});
+            {page.card_ids[i], card, choice.score(), reasons.reason(*choice.ranked, page.attributions[i], named)});
       }
     }
-    if (out.size() == limit || picked.size() < limit + kSpare) break;
+    if (out.size() == limit || selected.size() < limit + kSpareItems) break;
   }
   co_return out;
 }
 
 // --- without Redis
 
-RecommendPage Recommendations::without_redis(const RecommendRequest& request) {
+RecommendPage Recommendations::fallback_page(const RecommendRequest& request) {
   RecommendPage page;
   page.degraded = Dependency::kRedis;
-  page.model = recommender_.model();
-  const auto suggestions = recommender_.suggest_stale({}, clock_());
-  if (!suggestions) return page;  // there has never been anything to show
-  const readers::ReaderState nobody;
-  const Selection selection(*suggestions, nobody, Exclude::kOff, selection_, clock_());
-  const auto picked = selection.pick(request.limit, [](const Choice&) { return true; });
-  for (const std::size_t each : picked) {
-    const Choice& choice = selection.choices()[each];
+  page.model = recommender_.model_name();
+  const auto candidates = recommender_.find_stale_candidates({}, clock_());
+  if (!candidates) return page;  // there has never been anything to show
+  const readers::ReaderState anonymous;
+  const Selection selection(*candidates, anonymous, ExclusionMode::kOff, selection_, clock_());
+  const auto selected = selection.select(request.limit, [](const SelectionCandidate&) { return true; });
+  for (const std::size_t each : selected) {
+    const SelectionCandidate& choice = selection.candidates()[each];
     page.items.push_back({ItemId::trusted(std::string(selection.id(choice))),
-                          card_from(suggestions->facts(choice.ranked->item)),
+                          card_from(candidates->metadata(choice.ranked->item)),
                           choice.score(),
                           {}});
     if (choice.ranked->points <= 0) page.items.back().reason.kind = readers::Reason::Kind::kNew;
@@ -256,12 +256,12 @@ RecommendPage Recommendations::without_redis(const RecommendRequest& request) {
 Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size_t limit,
                                                    feed::SearchCost cost) {
   SimilarPage page;
-  FRESHET_CO_TRY(found, co_await related(item, limit + kSpare, std::move(cost), page));
+  FRESHET_CO_TRY(found, co_await find_related(item, limit + kSpareItems, std::move(cost), page));
   std::vector<ItemId> ids(1, item);
   for (const SimilarItem& each : *found) ids.push_back(each.item);
   auto cards = co_await cards_.get(ids);
   if (!cards && is_unavailable(cards.error())) {
-    add_from_last_copy(*found, limit, page);
+    add_from_stale_snapshot(*found, limit, page);
     co_return page;
   }
   if (!cards) co_return tl::unexpected(cards.error());
@@ -275,25 +275,25 @@ Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size
   co_return page;
 }
 
-void Recommendations::add_from_last_copy(const std::vector<SimilarItem>& found, std::size_t limit,
+void Recommendations::add_from_stale_snapshot(const std::vector<SimilarItem>& found, std::size_t limit,
                                          SimilarPage& page) {
   page.degraded = Dependency::kRedis;
   const UnixSeconds now = clock_();
-  const auto suggestions = recommender_.suggest_stale({}, now);
-  if (!suggestions) return;  // nothing is known of any item
+  const auto candidates = recommender_.find_stale_candidates({}, now);
+  if (!candidates) return;  // nothing is known of any item
   for (const SimilarItem& each : found) {
-    const auto index = suggestions->find(each.item.view());
+    const auto index = candidates->find(each.item.view());
     if (!index || page.items.size() == limit) continue;
-    const Facts facts = suggestions->facts(*index);
-    if (facts.published <= now) page.items.push_back({each.item, card_from(facts), each.score, {}});
+    const ItemMetadata metadata = candidates->metadata(*index);
+    if (metadata.published <= now) page.items.push_back({each.item, card_from(metadata), each.score, {}});
   }
 }
 
-Task<Result<std::vector<SimilarItem>>> Recommendations::related(const ItemId& item, std::size_t most,
+Task<Result<std::vector<SimilarItem>>> Recommendations::find_related(const ItemId& item, std::size_t limit,
                                                                 feed::SearchCost cost, SimilarPage& page) {
-  auto known = recommender_.similar(item, most);
+  auto known = recommender_.similar(item, limit);
   if (known && !known->empty()) {
-    page.model = recommender_.model();
+    page.model = recommender_.model_name();
     co_return std::move(*known);
   }
   page.model = "search";
@@ -301,14 +301,14 @@ Task<Result<std::vector<SimilarItem>>> Recommendations::related(const ItemId& it
   query.interests.push_back({item, 1});
   query.cost = std::move(cost);
   query.now = clock_();
-  query.size = most + 1;
+  query.size = limit + 1;
   co_await set_phase(RequestPhase::kRecall);
   const auto recalled = co_await recall_.search(std::move(query));
   std::vector<SimilarItem> out;
   if (!recalled) page.degraded = Dependency::kIndex;
   if (!recalled) co_return out;  // nothing is known to be like it
   for (const feed::Candidate& each : recalled->candidates) {
-    if (each.score > 0 && each.item != item && out.size() < most) out.push_back({each.item, each.score});
+    if (each.score > 0 && each.item != item && out.size() < limit) out.push_back({each.item, each.score});
   }
   co_return out;
 }

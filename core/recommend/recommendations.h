@@ -28,7 +28,7 @@ namespace freshet::recommend {
 struct RecommendRequest {
   ReaderId reader;  // empty: anonymous, and gets what is trending
   std::size_t limit = 20;
-  Exclude exclude = Exclude::kHard;
+  ExclusionMode exclude = ExclusionMode::kHard;
   feed::SearchCost cost = {};  // of what it searches; null: not counted
 };
 
@@ -56,12 +56,12 @@ struct SimilarPage {
 };
 
 // What explain() tells of a reader's moment. `page` is what was served then.
-struct Explained {
+struct RankingTrace {
   UnixSeconds at;
   readers::ReaderState state;
-  std::shared_ptr<const Suggestions> suggestions;
+  std::shared_ptr<const CandidateSet> candidates;
   std::unique_ptr<Selection> selection;        // over `suggestions` and the state
-  std::unordered_set<std::string> unshowable;  // hidden, deleted or never put
+  std::unordered_set<std::string> not_visible;  // hidden, deleted or never put
   RecommendPage page;
 };
 
@@ -78,25 +78,25 @@ class Recommendations {
   // is short. Redis away: the last of what was trending, unfiltered, degraded. Errors: kInternal
   // only.
   Task<Result<RecommendPage>> page(const RecommendRequest& request);
-  RecommendPage without_redis(const RecommendRequest& request);  // that one
+  RecommendPage fallback_page(const RecommendRequest& request);  // that one
   // What is like an item: by the model, and for an item newer than it by the search index. 1 RTT.
   // Redis away: as the last copy of what is trending knows them, degraded. Errors: kNotFound
   // "unknown_item"; kInternal.
   Task<Result<SimilarPage>> similar(const ItemId& item, std::size_t limit, feed::SearchCost cost = {});
   // A page with everything behind it; as page(), but Redis' errors are errors.
-  Task<Result<std::unique_ptr<Explained>>> explain(const RecommendRequest& request);
+  Task<Result<std::unique_ptr<RankingTrace>>> explain(const RecommendRequest& request);
 
   // The best of a moment that explain() told of, without `unwanted`, which gains what turned out to
   // be hidden or no item. 1 RTT, or as page().
-  Task<Result<std::vector<Recommendation>>> cut(const Explained& explained, std::size_t limit,
-                                                std::unordered_set<std::string>& unwanted);
+  Task<Result<std::vector<Recommendation>>> select_page(const RankingTrace& trace, std::size_t limit,
+                                                std::unordered_set<std::string>& excluded);
 
  private:
-  Task<Result<void>> fill_up(Explained& explained, const RecommendRequest& request);
-  Task<Result<bool>> append(Explained& explained, const std::vector<const feed::Candidate*>& left,
+  Task<Result<void>> fill_from_index(RankingTrace& trace, const RecommendRequest& request);
+  Task<Result<bool>> append_recalled(RankingTrace& trace, const std::vector<const feed::Candidate*>& eligible,
                             std::size_t limit);
-  void add_from_last_copy(const std::vector<SimilarItem>& found, std::size_t limit, SimilarPage& page);
-  Task<Result<std::vector<SimilarItem>>> related(const ItemId& item, std::size_t most, feed::SearchCost cost,
+  void add_from_stale_snapshot(const std::vector<SimilarItem>& found, std::size_t limit, SimilarPage& page);
+  Task<Result<std::vector<SimilarItem>>> find_related(const ItemId& item, std::size_t limit, feed::SearchCost cost,
                                                  SimilarPage& page);
 
   readers::ReaderStore& readers_;

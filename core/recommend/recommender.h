@@ -18,28 +18,28 @@ namespace freshet::recommend {
 class MappedRecommender final : public Recommender {
  public:
   // All references must outlive this.
-  MappedRecommender(TrendReader& trend, const model::ServedModel& model, const Settings& settings);
+  MappedRecommender(TrendSource& trend, const model::ActiveModel& model, const Settings& settings);
 
-  Task<Result<std::shared_ptr<const Suggestions>>> suggest(Profile profile, UnixSeconds now) override;
-  std::shared_ptr<const Suggestions> suggest_stale(const Profile& profile, UnixSeconds now) override;
-  std::optional<std::vector<SimilarItem>> similar(const ItemId& item, std::size_t most) override;
-  std::string model() const override;
+  Task<Result<std::shared_ptr<const CandidateSet>>> find_candidates(Profile profile, UnixSeconds now) override;
+  std::shared_ptr<const CandidateSet> find_stale_candidates(const Profile& profile, UnixSeconds now) override;
+  std::optional<std::vector<SimilarItem>> similar(const ItemId& item, std::size_t limit) override;
+  std::string model_name() const override;
 
  private:
   using Clock = std::chrono::steady_clock;
-  Task<Result<void>> up_to_date();
-  Task<void> renew();
+  Task<Result<void>> ensure_fresh();
+  Task<void> refresh();
 
-  TrendReader& trend_;
-  const model::ServedModel& served_;
-  const milliseconds snapshot_;
-  Ranking ranking_;
+  TrendSource& trend_source_;
+  const model::ActiveModel& active_model_;
+  const milliseconds refresh_interval_;
+  Ranker ranking_;
   std::shared_ptr<const Catalogue> catalogue_;
-  std::shared_ptr<const model::Model> of_model_;  // of catalogue_
+  std::shared_ptr<const model::Model> catalogue_model_;  // of catalogue_
   Clock::time_point read_at_;
-  bool renewing_ = false;
+  bool refreshing_ = false;
   Error last_error_;
-  std::vector<AsyncEvent<int>*> waiting_;  // for the renewal under way
+  std::vector<AsyncEvent<int>*> waiters_;  // for the renewal under way
 };
 
 }  // namespace freshet::recommend

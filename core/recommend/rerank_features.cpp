@@ -13,158 +13,158 @@ namespace freshet::recommend {
 namespace {
 
 constexpr seconds kDay{86400};
-constexpr double kMostHours = 1e6;  // a century: older is as old
-constexpr double kUsualLogAge = 4;  // ln hours; what one event is worth before any is known
-constexpr seconds kUsualHalfLife{30 * 86400};
+constexpr double kMaxHours = 1e6;  // a century: older is as old
+constexpr double kPriorLogAge = 4;  // ln hours; what one event is worth before any is known
+constexpr seconds kTypicalAgeHalfLife{30 * 86400};
 
 double hours(seconds span) {
-  return std::min(kMostHours, static_cast<double>(std::max<std::int64_t>(0, span.count())) / 3600);
+  return std::min(kMaxHours, static_cast<double>(std::max<std::int64_t>(0, span.count())) / 3600);
 }
 
-void set(Features& features, Feature which, double value) {
-  features[static_cast<std::size_t>(which)] = static_cast<float>(value);
+void set(FeatureVector& features, Feature feature, double value) {
+  features[static_cast<std::size_t>(feature)] = static_cast<float>(value);
 }
 
 // What is known of the reader, the same for all candidates.
-class ReaderFacts {
+class ReaderFeatures {
  public:
-  ReaderFacts(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now) {
-    double ages = kUsualLogAge, weight = 1, of_day = 0, of_week = 0;
+  ReaderFeatures(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now) {
+    double ages = kPriorLogAge, weight = 1, day_events = 0, week_events = 0;
     times_.reserve(profile.size());
     for (const ProfileEvent& each : profile) {
       const UnixSeconds at = std::min(each.at, now);
       times_.push_back(at);
-      const double recent = readers::recency_weight(at, now, kUsualHalfLife);
+      const double recent = readers::recency_weight(at, now, kTypicalAgeHalfLife);
       ages += recent * std::log(hours(at - catalogue.published(each.item)) + 2);
       weight += recent;
-      of_day += readers::recency_weight(at, now, kDay);
-      of_week += readers::recency_weight(at, now, 7 * kDay);
+      day_events += readers::recency_weight(at, now, kDay);
+      week_events += readers::recency_weight(at, now, 7 * kDay);
     }
     std::sort(times_.begin(), times_.end(), std::greater<>());
     std::int64_t day = 0;
     for (const UnixSeconds at : times_) {
-      const std::int64_t its_day = at.time_since_epoch() / kDay;
-      if (visits_.empty() || its_day != day) visits_.push_back(at);
-      day = its_day;
+      const std::int64_t event_day = at.time_since_epoch() / kDay;
+      if (visits_.empty() || event_day != day) visits_.push_back(at);
+      day = event_day;
     }
-    set(facts_, Feature::kEvents, std::log1p(static_cast<double>(profile.size())));
-    set(facts_, Feature::kHoursAway, std::log1p(hours(now - last())));
-    set(facts_, Feature::kUsualAge, ages / weight);
-    set(facts_, Feature::kEventsOfDay, std::log1p(of_day));
-    set(facts_, Feature::kEventsOfWeek, std::log1p(of_week));
+    set(features_, Feature::kEvents, std::log1p(static_cast<double>(profile.size())));
+    set(features_, Feature::kHoursAway, std::log1p(hours(now - last_event())));
+    set(features_, Feature::kTypicalAge, ages / weight);
+    set(features_, Feature::kEventsOfDay, std::log1p(day_events));
+    set(features_, Feature::kEventsOfWeek, std::log1p(week_events));
   }
 
-  const Features& facts() const { return facts_; }
-  UnixSeconds last() const { return times_.front(); }
-  std::size_t events_since(UnixSeconds at) const { return later(times_, at); }
-  std::size_t visits_since(UnixSeconds at) const { return later(visits_, at); }
+  const FeatureVector& features() const { return features_; }
+  UnixSeconds last_event() const { return times_.front(); }
+  std::size_t events_since(UnixSeconds at) const { return count_later(times_, at); }
+  std::size_t visits_since(UnixSeconds at) const { return count_later(visits_, at); }
 
  private:
   // How many of `times`, descending, are later than `at`.
-  static std::size_t later(const std::vector<UnixSeconds>& times, UnixSeconds at) {
+  static std::size_t count_later(const std::vector<UnixSeconds>& times, UnixSeconds at) {
     const auto end = std::lower_bound(times.begin(), times.end(), at, std::greater<>());
     return static_cast<std::size_t>(end - times.begin());
   }
 
-  Features facts_{};
+  FeatureVector features_{};
   std::vector<UnixSeconds> times_, visits_;  // descending; of each day the last event
 };
 
 // The greatest among candidates that the reader has not touched: what they could be shown.
-struct Most {
+struct Maxima {
   double trend = 0, points = 0, recent = 0, affinity = 0;
 };
 
 // ln(1 + a count).
-float log_of_count(std::size_t count) {
-  static const auto known = [] {
+float log1p_count(std::size_t count) {
+  static const auto table = [] {
     std::array<float, 2048> out{};
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(std::log1p(i));
     return out;
   }();
-  return count < known.size() ? known[count] : static_cast<float>(std::log1p(count));
+  return count < table.size() ? table[count] : static_cast<float>(std::log1p(count));
 }
 
 // Sets a feature of each candidate to how many of those that the reader has not touched have a
 // greater key.
-void set_places(Feature which, std::span<const Ranked> candidates, std::span<const std::uint32_t> keys,
-                std::vector<Features>& out) {
-  Order order;
+void set_ranks(Feature feature, std::span<const RankedCandidate> candidates, std::span<const std::uint32_t> keys,
+                std::vector<FeatureVector>& out) {
+  RadixSorter sorter;
   std::size_t greater = 0, equal = 0;  // of those so far
   std::uint32_t key = 0;
-  for (const std::uint32_t position : order.descending(keys)) {
+  for (const std::uint32_t position : sorter.sort_descending(keys)) {
     if (keys[position] != key) greater += std::exchange(equal, 0);
     key = keys[position];
-    set(out[position], which, log_of_count(greater));
+    set(out[position], feature, log1p_count(greater));
     if (!candidates[position].in_profile) ++equal;
   }
 }
 
 // Features that are logarithms, of all candidates.
-constexpr std::array kLogs{Feature::kTrend,  Feature::kAge,         Feature::kPoints,
-                           Feature::kRecent, Feature::kLogAffinity, Feature::kHoursPassedOver};
-using Logs = std::array<std::vector<float>, kLogs.size()>;  // what they are of; > 0
+constexpr std::array kLogFeatures{Feature::kTrend,  Feature::kAge,         Feature::kPoints,
+                           Feature::kRecent, Feature::kLogAffinity, Feature::kHoursBeforeLastEvent};
+using LogInputs = std::array<std::vector<float>, kLogFeatures.size()>;  // what they are of; > 0
 
-void set_logs(Logs& numbers, std::vector<Features>& out) {
-  for (std::size_t log = 0; log < kLogs.size(); ++log) {
-    std::vector<float>& of = numbers[log];
-    const auto which = static_cast<std::size_t>(kLogs[log]);
-    of.resize((out.size() + 3) / 4 * 4, 1.F);
-    for (std::size_t i = 0; i < of.size(); i += 4) store(log_of(four(&of[i])), &of[i]);
-    for (std::size_t i = 0; i < out.size(); ++i) out[i][which] = of[i];
+void set_log_features(LogInputs& inputs, std::vector<FeatureVector>& out) {
+  for (std::size_t log = 0; log < kLogFeatures.size(); ++log) {
+    std::vector<float>& values = inputs[log];
+    const auto feature = static_cast<std::size_t>(kLogFeatures[log]);
+    values.resize((out.size() + 3) / 4 * 4, 1.F);
+    for (std::size_t i = 0; i < values.size(); i += 4) store4(log4(load4(&values[i])), &values[i]);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i][feature] = values[i];
   }
 }
 
 // A ratio of numbers ≥ 0, that of the trend of a hostile date, too, as one of which there is a
 // logarithm.
-float ratio(double number, double to) {
-  return static_cast<float>(std::clamp(number / std::max(1e-300, to), 1e-37, 1e37));
+float ratio(double number, double reference) {
+  return static_cast<float>(std::clamp(number / std::max(1e-300, reference), 1e-37, 1e37));
 }
 
 }  // namespace
 
 void rerank_features(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
-                     std::span<const Ranked> candidates, UnixSeconds now, std::vector<Features>& out) {
-  const ReaderFacts reader(catalogue, profile, now);
+                     std::span<const RankedCandidate> candidates, UnixSeconds now, std::vector<FeatureVector>& out) {
+  const ReaderFeatures reader(catalogue, profile, now);
   const double decay = catalogue.recent_decay(now);
   std::vector<double> recent(candidates.size());
   std::vector<UnixSeconds> published(candidates.size());
-  Most most;
+  Maxima maxima;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const Ranked& each = candidates[i];
-    recent[i] = catalogue.recent(each.item, decay);
+    const RankedCandidate& each = candidates[i];
+    recent[i] = catalogue.recent_events(each.item, decay);
     published[i] = now - seconds{std::llround(each.age_hours * 3600)};
     if (each.in_profile) continue;
-    most.trend = std::max(most.trend, each.trend);
-    most.points = std::max(most.points, each.points);
-    most.recent = std::max(most.recent, recent[i]);
-    most.affinity = std::max(most.affinity, each.affinity);
+    maxima.trend = std::max(maxima.trend, each.trend);
+    maxima.points = std::max(maxima.points, each.points);
+    maxima.recent = std::max(maxima.recent, recent[i]);
+    maxima.affinity = std::max(maxima.affinity, each.affinity);
   }
-  out.assign(candidates.size(), reader.facts());
-  Logs logs;
+  out.assign(candidates.size(), reader.features());
+  LogInputs logs;
   for (auto& each : logs) each.reserve(candidates.size() + 4);
   std::vector<std::uint32_t> trends, newness;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const Ranked& each = candidates[i];
-    const double affinity = most.affinity > 0 ? std::min(1.0, each.affinity / most.affinity) : 0;
-    Features& x = out[i];
-    logs[0].push_back(ratio(each.trend, most.trend));
-    logs[1].push_back(static_cast<float>(std::min(kMostHours, each.age_hours) + 2));
-    logs[2].push_back(ratio(1 + each.points, 1 + most.points));
-    logs[3].push_back(ratio(0.1 + recent[i], 0.1 + most.recent));
+    const RankedCandidate& each = candidates[i];
+    const double affinity = maxima.affinity > 0 ? std::min(1.0, each.affinity / maxima.affinity) : 0;
+    FeatureVector& x = out[i];
+    logs[0].push_back(ratio(each.trend, maxima.trend));
+    logs[1].push_back(static_cast<float>(std::min(kMaxHours, each.age_hours) + 2));
+    logs[2].push_back(ratio(1 + each.points, 1 + maxima.points));
+    logs[3].push_back(ratio(0.1 + recent[i], 0.1 + maxima.recent));
     logs[4].push_back(static_cast<float>(0.01 + affinity));
-    logs[5].push_back(static_cast<float>(1 + hours(reader.last() - published[i])));
+    logs[5].push_back(static_cast<float>(1 + hours(reader.last_event() - published[i])));
     set(x, Feature::kAffinity, affinity);
-    set(x, Feature::kNewSinceVisit, published[i] > reader.last() ? 1 : 0);
-    set(x, Feature::kEventsSince, log_of_count(reader.events_since(published[i])));
-    set(x, Feature::kVisitsSince, log_of_count(reader.visits_since(published[i])));
+    set(x, Feature::kNewSinceVisit, published[i] > reader.last_event() ? 1 : 0);
+    set(x, Feature::kEventsSincePublished, log1p_count(reader.events_since(published[i])));
+    set(x, Feature::kVisitsSincePublished, log1p_count(reader.visits_since(published[i])));
     trends.push_back(std::bit_cast<std::uint32_t>(static_cast<float>(each.trend)));
     const auto age = std::min<std::int64_t>((now - published[i]).count(), 0xFFFFFFFF);
     newness.push_back(0xFFFFFFFF - static_cast<std::uint32_t>(age));
   }
-  set_logs(logs, out);
-  set_places(Feature::kTrendPlace, candidates, trends, out);
-  set_places(Feature::kNewness, candidates, newness, out);
+  set_log_features(logs, out);
+  set_ranks(Feature::kTrendRank, candidates, trends, out);
+  set_ranks(Feature::kNewnessRank, candidates, newness, out);
 }
 
 }  // namespace freshet::recommend

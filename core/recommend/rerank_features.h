@@ -12,6 +12,6 @@ namespace freshet::recommend {
 // Of every candidate, in the order given. `candidates` with all their terms, `profile` newest first
 // and not empty. Finite whatever the times and counts. O(candidates · log(candidates · profile)).
 void rerank_features(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
-                     std::span<const Ranked> candidates, UnixSeconds now, std::vector<Features>& out);
+                     std::span<const RankedCandidate> candidates, UnixSeconds now, std::vector<FeatureVector>& out);
 
 }  // namespace freshet::recommend

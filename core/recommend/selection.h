@@ -16,7 +16,7 @@
 
 namespace freshet::recommend {
 
-enum class Exclude : std::uint8_t {
+enum class ExclusionMode : std::uint8_t {
   kHard,  // what was viewed or interacted with stays out
   kSoft,  // what was viewed is lowered instead, by the age of the view
   kOff    // neither; only what the reader dismissed stays out
@@ -28,13 +28,13 @@ struct ExcludedCounts {
 };
 
 // Of several that are true of an item the last.
-enum class Verdict : std::uint8_t { kEligible, kViewed, kInteracted, kNotInterested };
+enum class Eligibility : std::uint8_t { kEligible, kViewed, kInteracted, kNotInterested };
 
 // A candidate, and what became of it.
-struct Choice {
-  const Ranked* ranked = nullptr;
+struct SelectionCandidate {
+  const RankedCandidate* ranked = nullptr;
   double factor = 1;  // what lowered it
-  Verdict verdict = Verdict::kEligible;
+  Eligibility eligibility = Eligibility::kEligible;
   double score() const { return ranked->score * factor; }
 };
 
@@ -42,7 +42,7 @@ struct SelectionSettings {
   FeedbackSettings feedback;
   seconds soft_half_life{86400};
   int per_author = 3, per_tag = 8;
-  static SelectionSettings of(const Settings& settings) {
+  static SelectionSettings from(const Settings& settings) {
     return {settings.feedback, settings.recommend.soft_half_life, settings.recommend.max_per_author,
             settings.recommend.max_per_tag};
   }
@@ -51,43 +51,43 @@ struct SelectionSettings {
 class Selection {
  public:
   // All arguments must outlive this.
-  Selection(const Suggestions& suggestions, const readers::ReaderState& state, Exclude exclude,
+  Selection(const CandidateSet& candidate_set, const readers::ReaderState& state, ExclusionMode mode,
             const SelectionSettings& settings, UnixSeconds now);
 
   // Every candidate, best first by score(); equal ones as they were suggested.
-  const std::vector<Choice>& choices() const { return choices_; }
-  std::string_view id(const Choice& choice) const { return suggestions_.id(choice.ranked->item); }
+  const std::vector<SelectionCandidate>& candidates() const { return candidates_; }
+  std::string_view id(const SelectionCandidate& choice) const { return candidate_set_.id(choice.ranked->item); }
   const ExcludedCounts& excluded() const { return counts_; }
-  Verdict verdict(std::string_view id) const;  // of any item
+  Eligibility eligibility(std::string_view id) const;  // of any item
 
   // Indexes into choices() of the `limit` best that are eligible and `showable`: within the caps
   // per author and tag as long as that is possible, then beyond them.
-  std::vector<std::size_t> pick(std::size_t limit, const std::function<bool(const Choice&)>& showable) const;
+  std::vector<std::size_t> select(std::size_t limit, const std::function<bool(const SelectionCandidate&)>& is_visible) const;
 
  private:
   // What the reader did with an item of the catalogue.
-  struct Mark {
+  struct ReaderMark {
     std::uint32_t item = 0;
-    Verdict verdict = Verdict::kEligible;
+    Eligibility eligibility = Eligibility::kEligible;
     std::optional<UnixSeconds> viewed;
   };
-  void exclude_by();
-  std::vector<Mark> marks() const;
-  void judge(UnixSeconds now);
-  void lower_the_like_of_dismissed();
+  void collect_exclusions();
+  std::vector<ReaderMark> collect_marks() const;
+  void classify(UnixSeconds now);
+  void demote_similar_to_dismissed();
 
-  const Suggestions& suggestions_;
+  const CandidateSet& candidate_set_;
   const readers::ReaderState& state_;
   const SelectionSettings& settings_;
-  const Exclude exclude_;
+  const ExclusionMode mode_;
   std::unordered_set<std::string_view> interacted_, dismissed_;  // without those of state.earlier
   std::unordered_map<std::string_view, UnixSeconds> viewed_;
-  std::vector<Choice> choices_;
+  std::vector<SelectionCandidate> candidates_;
   ExcludedCounts counts_;
 };
 
 // What is left of the score of an item that was viewed so long ago: 0 at once, half of it after the
 // half-life: 1 − 2^(−age/half_life).
-double soft_exclusion(seconds age, seconds half_life);
+double soft_exclusion_factor(seconds age, seconds half_life);
 
 }  // namespace freshet::recommend

@@ -7,96 +7,96 @@
 namespace freshet::recommend {
 
 // Events of one item speak together; the first is the newest.
-std::vector<Suggestions::Voice> Suggestions::voices() const {
+std::vector<CandidateSet::ProfileContribution> CandidateSet::collect_contributions() const {
   std::vector<std::uint64_t> order(profile_.size());  // item, then place
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = std::uint64_t{profile_[i].item} << 32U | i;
   std::sort(order.begin(), order.end());
-  std::vector<Voice> by_place(profile_.size());
-  Voice* voice = nullptr;
+  std::vector<ProfileContribution> by_position(profile_.size());
+  ProfileContribution* contribution = nullptr;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const std::uint64_t place = order[i] & 0xFFFFFFFF;
-    const ProfileEvent& each = profile_[place];
-    if (i == 0 || order[i] >> 32U != order[i - 1] >> 32U) voice = &(by_place[place] = {&each, 0});
-    voice->weight += weight(each);
+    const std::uint64_t position = order[i] & 0xFFFFFFFF;
+    const ProfileEvent& each = profile_[position];
+    if (i == 0 || order[i] >> 32U != order[i - 1] >> 32U) contribution = &(by_position[position] = {&each, 0});
+    contribution->weight += weight(each);
     // The strongest kind is what the reader would remember.
-    if (each.kind > voice->event->kind) voice->event = &each;
+    if (each.kind > contribution->event->kind) contribution->event = &each;
   }
-  std::erase_if(by_place, [](const Voice& each) { return each.event == nullptr; });
-  return by_place;
+  std::erase_if(by_position, [](const ProfileContribution& each) { return each.event == nullptr; });
+  return by_position;
 }
 
-std::vector<std::optional<Because>> Suggestions::because(std::span<const std::uint32_t> items) const {
+std::vector<std::optional<Attribution>> CandidateSet::find_attributions(std::span<const std::uint32_t> items) const {
   struct Best {
-    double total = 0, most = 0;
+    double total = 0, max_share = 0;
     const ProfileEvent* event = nullptr;
   };
   std::vector<Best> best(items.size());
-  const model::Few wanted(items);
+  const model::SparseIndexSet targets(items);
   std::vector<double> shares(items.size());
-  const std::vector<Voice> all = voices();
-  for (const Voice& each : all) fetch_place(*each.event);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const Voice& voice = all[i];
-    if (i + 1 < all.size()) fetch(*all[i + 1].event);
+  const std::vector<ProfileContribution> contributions = collect_contributions();
+  for (const ProfileContribution& each : contributions) prefetch_row_bounds(*each.event);
+  for (std::size_t i = 0; i < contributions.size(); ++i) {
+    const ProfileContribution& contribution = contributions[i];
+    if (i + 1 < contributions.size()) prefetch_row(*contributions[i + 1].event);
     std::fill(shares.begin(), shares.end(), 0.0);
-    add_relations(*voice.event, wanted, shares);
+    add_affinities(*contribution.event, targets, shares);
     for (std::size_t j = 0; j < items.size(); ++j) {
-      const double share = voice.weight * shares[j];
-      if (share <= 0 || voice.event->item == items[j]) continue;
+      const double share = contribution.weight * shares[j];
+      if (share <= 0 || contribution.event->item == items[j]) continue;
       best[j].total += share;
-      if (share > best[j].most) {
-        best[j].most = share;
-        best[j].event = voice.event;
+      if (share > best[j].max_share) {
+        best[j].max_share = share;
+        best[j].event = contribution.event;
       }
     }
   }
-  std::vector<std::optional<Because>> out(items.size());
+  std::vector<std::optional<Attribution>> out(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (best[i].total <= 0) continue;
     const ProfileEvent& event = *best[i].event;
-    out[i] = Because{ItemId::trusted(std::string(catalogue_->id(event.item))), event.kind,
-                     best[i].most / best[i].total};
+    out[i] = Attribution{ItemId::trusted(std::string(catalogue_->id(event.item))), event.kind,
+                     best[i].max_share / best[i].total};
   }
   return out;
 }
 
-double Suggestions::weight(const ProfileEvent& event) const {
+double CandidateSet::weight(const ProfileEvent& event) const {
   return readers::interaction_weight(weights_, event.kind) * readers::recency_weight(event.at, now_, half_life_);
 }
 
 template <class Each>
-void Suggestions::each_part(const ProfileEvent& event, const Each& each) const {
+void CandidateSet::for_each_relation(const ProfileEvent& event, const Each& visit) const {
   const model::Model* model = catalogue_->model();
   if (model == nullptr || event.item >= catalogue_->model_items()) return;
-  const model::Mix mix = model->mix();
-  for (const model::Part part : {model::Part::kCf, model::Part::kContent, model::Part::kBorrowed}) {
-    const double scale = mix.part[static_cast<std::size_t>(part)];
-    if (scale != 0) each(*model, part, scale);
+  const model::BlendWeights blend = model->blend_weights();
+  for (const model::Relation relation : {model::Relation::kCf, model::Relation::kContent, model::Relation::kColdStart}) {
+    const double scale = blend.by_relation[static_cast<std::size_t>(relation)];
+    if (scale != 0) visit(*model, relation, scale);
   }
 }
 
-void Suggestions::fetch_place(const ProfileEvent& event) const {
-  each_part(event, [&](const model::Model& model, model::Part part, double) {
-    model.fetch_place(part, event.item);
+void CandidateSet::prefetch_row_bounds(const ProfileEvent& event) const {
+  for_each_relation(event, [&](const model::Model& model, model::Relation relation, double) {
+    model.prefetch_row_bounds(relation, event.item);
   });
 }
 
-void Suggestions::fetch(const ProfileEvent& event) const {
-  each_part(event,
-            [&](const model::Model& model, model::Part part, double) { model.fetch(part, event.item); });
+void CandidateSet::prefetch_row(const ProfileEvent& event) const {
+  for_each_relation(event,
+            [&](const model::Model& model, model::Relation relation, double) { model.prefetch(relation, event.item); });
 }
 
-void Suggestions::add_relations(const ProfileEvent& event, const model::Few& wanted,
+void CandidateSet::add_affinities(const ProfileEvent& event, const model::SparseIndexSet& targets,
                                 std::span<double> shares) const {
   const model::Model* model = catalogue_->model();
   if (model == nullptr) return;
-  each_part(event, [&](const model::Model& of, model::Part part, double scale) {
-    of.relate(part, event.item, scale, wanted, shares);
+  for_each_relation(event, [&](const model::Model& source, model::Relation relation, double scale) {
+    source.accumulate_selected(relation, event.item, scale, targets, shares);
   });
   // What one of the two being newer than the model leaves: their content.
-  const double content = model->mix().part[static_cast<std::size_t>(model::Part::kContent)];
+  const double content = model->blend_weights().by_relation[static_cast<std::size_t>(model::Relation::kContent)];
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    const std::uint32_t item = wanted.items()[i];
+    const std::uint32_t item = targets.items()[i];
     if (std::max(item, event.item) < catalogue_->model_items()) continue;
     shares[i] += content * model::dot(catalogue_->terms(event.item), catalogue_->terms(item));
   }

@@ -14,31 +14,31 @@
 namespace freshet::recommend {
 
 // The event of a reader that speaks most for an item.
-struct Because {
+struct Attribution {
   ItemId item;
   readers::Interaction kind = readers::Interaction::kView;
   double share = 0;  // of the item's affinity, 0..1
 };
 
 // Items are indexes into the catalogue. Views live as long as this.
-class Suggestions {
+class CandidateSet {
  public:
   // `all`: of the catalogue, best first, each item once. `profile`, `settings` and `now` as it was
   // ranked with.
-  Suggestions(std::shared_ptr<const Catalogue> catalogue, std::vector<Ranked> all,
+  CandidateSet(std::shared_ptr<const Catalogue> catalogue, std::vector<RankedCandidate> candidates,
               std::vector<ProfileEvent> profile, const RankingSettings& settings, UnixSeconds now)
       : catalogue_(std::move(catalogue)),
-        all_(std::move(all)),
+        candidates_(std::move(candidates)),
         profile_(std::move(profile)),
         weights_(settings.weights),
         half_life_(settings.profile_half_life),
         now_(now) {}
-  virtual ~Suggestions() = default;
+  virtual ~CandidateSet() = default;
 
-  const std::vector<Ranked>& all() const { return all_; }
+  const std::vector<RankedCandidate>& candidates() const { return candidates_; }
   std::string_view id(std::uint32_t item) const { return catalogue_->id(item); }
-  Facts facts(std::uint32_t item) const { return catalogue_->facts(item); }
-  void facts(std::uint32_t item, Facts& out) const { catalogue_->facts(item, out); }
+  ItemMetadata metadata(std::uint32_t item) const { return catalogue_->metadata(item); }
+  void metadata(std::uint32_t item, ItemMetadata& out) const { catalogue_->metadata(item, out); }
   // Of any item of the catalogue, candidate or not.
   std::optional<std::uint32_t> find(std::string_view id) const { return catalogue_->find(id); }
   // find() of each, model::kNone for those it does not know.
@@ -47,25 +47,25 @@ class Suggestions {
   }
   // `items`: each once. In order; nullopt where no event speaks for the item. O(profile ×
   // neighbours) for all together. Virtual for unit tests, which say themselves what speaks.
-  virtual std::vector<std::optional<Because>> because(std::span<const std::uint32_t> items) const;
+  virtual std::vector<std::optional<Attribution>> find_attributions(std::span<const std::uint32_t> items) const;
 
  private:
-  struct Voice {
+  struct ProfileContribution {
     const ProfileEvent* event = nullptr;
     double weight = 0;
   };
   // What each item of the profile says, the newest first.
-  std::vector<Voice> voices() const;
+  std::vector<ProfileContribution> collect_contributions() const;
   double weight(const ProfileEvent& event) const;
   template <class Each>
-  void each_part(const ProfileEvent& event, const Each& each) const;
-  void fetch_place(const ProfileEvent& event) const;
-  void fetch(const ProfileEvent& event) const;
+  void for_each_relation(const ProfileEvent& event, const Each& visit) const;
+  void prefetch_row_bounds(const ProfileEvent& event) const;
+  void prefetch_row(const ProfileEvent& event) const;
   // What `event` adds to the affinity of each that is wanted.
-  void add_relations(const ProfileEvent& event, const model::Few& wanted, std::span<double> shares) const;
+  void add_affinities(const ProfileEvent& event, const model::SparseIndexSet& targets, std::span<double> shares) const;
 
   const std::shared_ptr<const Catalogue> catalogue_;
-  const std::vector<Ranked> all_;
+  const std::vector<RankedCandidate> candidates_;
   const std::vector<ProfileEvent> profile_;
   const InteractionSettings weights_;
   const seconds half_life_;

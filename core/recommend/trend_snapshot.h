@@ -15,10 +15,10 @@
 
 namespace freshet::recommend {
 
-class TrendReader {
+class TrendSource {
  public:
   // `redis` and `settings` must outlive this.
-  TrendReader(redis::Redis& redis, const Settings& settings, redis::Keys keys);
+  TrendSource(redis::Redis& redis, const Settings& settings, redis::Keys keys);
 
   // The heads of hot:score, hot:rank and hot:newest, each item once, without those that are hidden,
   // dated ahead or were never put (unless none was: a site that only counts). Points are those of
@@ -29,24 +29,24 @@ class TrendReader {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Known {
+  struct CachedItem {
     LiveItem item;                          // without points and terms
     std::vector<model::TermCount> content;  // when it was read with its text
-    bool put = false, hidden = false, with_content = false;
+    bool registered = false, hidden = false, has_content = false;
     Clock::time_point read;
   };
-  Task<Result<std::vector<std::string>>> heads();
-  Task<Result<void>> learn(const std::vector<std::string>& ids, const model::Model* model);
-  Task<Result<std::vector<double>>> points(const std::vector<std::string>& ids);
-  Known known_of(const std::string& id, const redis::Reply& fields, const redis::Reply& first_seen,
-                 bool with_content) const;
-  bool must_learn(const std::string& id, const model::Model* model, Clock::time_point now) const;
+  Task<Result<std::vector<std::string>>> read_heads();
+  Task<Result<void>> load_metadata(const std::vector<std::string>& ids, const model::Model* model);
+  Task<Result<std::vector<double>>> read_points(const std::vector<std::string>& ids);
+  CachedItem parse_item(const std::string& id, const redis::Reply& fields, const redis::Reply& first_seen,
+                 bool has_content) const;
+  bool needs_load(const std::string& id, const model::Model* model, Clock::time_point now) const;
 
   redis::Redis& redis_;
-  const Settings& site_;
+  const Settings& all_settings_;
   const RecommendSettings& settings_;
   const redis::Keys keys_;
-  std::unordered_map<std::string, Known> known_;
+  std::unordered_map<std::string, CachedItem> cache_;
   std::string epoch_;
 };
 

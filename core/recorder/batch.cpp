@@ -22,7 +22,7 @@ bool is_time(std::string_view text) {
 }
 
 // What a worker cannot have written.
-Result<void> check_values(const items::ItemValues& values) {
+Result<void> check_item_values(const items::ItemValues& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::string_view name = items::kItemFields[i];
     const bool date = name == "published_at" || (name == "update_time" && !values[i].empty());
@@ -36,17 +36,17 @@ Result<void> check_values(const items::ItemValues& values) {
   return {};
 }
 
-Result<Entry> parse_item_entry(const redis::Reply& fields, std::string_view op) {
+Result<ParsedEntry> parse_item_entry(const redis::Reply& fields, std::string_view op) {
   FRESHET_TRY(id, ItemId::parse(field_value(fields, "id"), "id"));
-  Change change;
+  ItemChange change;
   change.item.id = *id;
   if (op == items::kOpDelete) return change;
   items::ItemValues values;
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = field_value(fields, items::kItemFields[i]);
-  if (auto ok = check_values(values); !ok) return tl::unexpected(ok.error());
+  if (auto ok = check_item_values(values); !ok) return tl::unexpected(ok.error());
   auto item = items::parse_item(*id, values);
   if (!item) return fail(ErrorCode::kInvalid, "bad_time", "published_at");
-  change.kind = Change::Kind::kPut;
+  change.operation = ItemChange::Operation::kPut;
   change.item = std::move(*item);
   return change;
 }
@@ -57,7 +57,7 @@ Result<UnixSeconds> event_time(const redis::Reply& fields) {
   return UnixSeconds{seconds{redis::parse_or_zero<std::int64_t>(text)}};
 }
 
-Result<Entry> parse_interaction(const redis::Reply& fields, const ReaderId& reader, const ItemId& item) {
+Result<ParsedEntry> parse_interaction(const redis::Reply& fields, const ReaderId& reader, const ItemId& item) {
   const std::string_view letter = field_value(fields, "kind");
   const auto kind = letter.size() == 1 ? readers::interaction_from_letter(letter[0]) : std::nullopt;
   if (!kind) return fail(ErrorCode::kInvalid, "bad_kind", "kind");
@@ -65,23 +65,23 @@ Result<Entry> parse_interaction(const redis::Reply& fields, const ReaderId& read
   return ReaderChange(readers::ReaderEvent{reader, item, *kind, *at, {}});
 }
 
-Result<Entry> parse_dismissal(const redis::Reply& fields, const ReaderId& reader, const ItemId& item) {
+Result<ParsedEntry> parse_dismissal(const redis::Reply& fields, const ReaderId& reader, const ItemId& item) {
   FRESHET_TRY(at, event_time(fields));
   const std::string_view reason = field_value(fields, "reason");
   if (!utf8::is_valid(reason)) return fail(ErrorCode::kInvalid, "bad_utf8", "reason");
-  return ReaderChange(Dismissed{{reader, item, std::string(reason), {}}, *at});
+  return ReaderChange(DismissalChange{{reader, item, std::string(reason), {}}, *at});
 }
 
-Result<Entry> parse_follow(const redis::Reply& fields, const ReaderId& reader, std::string_view op) {
+Result<ParsedEntry> parse_follow(const redis::Reply& fields, const ReaderId& reader, std::string_view op) {
   const auto author = AuthorId::parse(field_value(fields, "author"), "author");
   if (!author) return fail(ErrorCode::kInvalid, "bad_id", "author");
-  if (op == readers::kOpUnfollow) return ReaderChange(Unfollowed{reader, *author});
+  if (op == readers::kOpUnfollow) return ReaderChange(FollowRemoval{reader, *author});
   FRESHET_TRY(at, event_time(fields));
   return ReaderChange(readers::Follow{reader, *author, *at});
 }
 
-Result<Entry> parse_fanout(const redis::Reply& fields, std::string_view) {
-  Fanout out;
+Result<ParsedEntry> parse_fanout(const redis::Reply& fields, std::string_view) {
+  FanoutJob out;
   auto author = AuthorId::parse(field_value(fields, "author"), "author");
   if (!author) return fail(ErrorCode::kInvalid, "bad_id", "author");
   out.author = std::move(*author);
@@ -93,21 +93,21 @@ Result<Entry> parse_fanout(const redis::Reply& fields, std::string_view) {
   if (out.items.empty()) return fail(ErrorCode::kInvalid, "bad_id", "items");
   const auto upto = redis::parse<std::int64_t>(field_value(fields, "upto"));
   if (!upto || *upto < 0) return fail(ErrorCode::kInvalid, "bad_score", "upto");
-  out.upto = *upto;
+  out.up_to_score = *upto;
   const auto job = EventId::parse(field_value(fields, "job"), "job");
   if (!job) return fail(ErrorCode::kInvalid, "bad_id", "job");
-  out.job = job->str();
+  out.job_id = job->str();
   return out;
 }
 
 // The log shall not name readers: an error says which field was wrong and not what stood in it.
-Result<Entry> parse_reader_entry(const redis::Reply& fields, std::string_view op) {
+Result<ParsedEntry> parse_reader_entry(const redis::Reply& fields, std::string_view op) {
   const auto reader = ReaderId::parse(field_value(fields, "reader"), "reader");
   if (!reader) return fail(ErrorCode::kInvalid, "bad_id", "reader");
   if (op == readers::kOpErase) {
     const auto job = EventId::parse(field_value(fields, "job"), "job");
     if (!job) return fail(ErrorCode::kInvalid, "bad_id", "job");
-    return Erasure{{}, *reader, job->str()};
+    return ErasureJob{{}, *reader, job->str()};
   }
   if (op == readers::kOpFollow || op == readers::kOpUnfollow) return parse_follow(fields, *reader, op);
   const auto item = ItemId::parse(field_value(fields, "item"), "item");
@@ -115,13 +115,13 @@ Result<Entry> parse_reader_entry(const redis::Reply& fields, std::string_view op
   if (op == readers::kOpInteraction) return parse_interaction(fields, *reader, *item);
   if (op == readers::kOpDismiss) return parse_dismissal(fields, *reader, *item);
   FRESHET_TRY(at, event_time(fields));
-  return ReaderChange(Undismissed{*reader, *item, *at});
+  return ReaderChange(DismissalRemoval{*reader, *item, *at});
 }
 
-using Parse = Result<Entry> (*)(const redis::Reply& fields, std::string_view op);
+using ParseFunction = Result<ParsedEntry> (*)(const redis::Reply& fields, std::string_view op);
 struct OpRow {
   std::string_view op;
-  Parse parse;
+  ParseFunction parse;
 };
 constexpr std::array kOps{
     OpRow{items::kOpPut, parse_item_entry},
@@ -136,11 +136,11 @@ constexpr std::array kOps{
 };
 
 // The last of each item stays.
-void keep_last(std::vector<Change>& changes) {
-  std::unordered_set<std::string> later;
-  std::vector<Change> last;
+void keep_last_changes(std::vector<ItemChange>& changes) {
+  std::unordered_set<std::string> seen;
+  std::vector<ItemChange> last;
   for (auto change = changes.rbegin(); change != changes.rend(); ++change) {
-    if (later.insert(change->item.id.str()).second) last.push_back(std::move(*change));
+    if (seen.insert(change->item.id.str()).second) last.push_back(std::move(*change));
   }
   std::reverse(last.begin(), last.end());
   changes = std::move(last);
@@ -148,7 +148,7 @@ void keep_last(std::vector<Change>& changes) {
 
 }  // namespace
 
-Result<Entry> parse_entry(const redis::Reply& fields) {
+Result<ParsedEntry> parse_entry(const redis::Reply& fields) {
   const std::string_view op = field_value(fields, "op");
   for (const OpRow& row : kOps) {
     if (row.op == op) return row.parse(fields, op);
@@ -156,47 +156,47 @@ Result<Entry> parse_entry(const redis::Reply& fields) {
   return fail(ErrorCode::kInvalid, "unknown_op", "op");
 }
 
-void Batch::append(Batch more) {
+void EntryBatch::append(EntryBatch more) {
   const auto move = [](auto& to, auto& from) {
     to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
   };
   move(entries, more.entries);
-  move(changes, more.changes);
-  move(readers, more.readers);
+  move(item_changes, more.item_changes);
+  move(reader_changes, more.reader_changes);
   move(erasures, more.erasures);
   move(fanouts, more.fanouts);
-  malformed += more.malformed;
+  malformed_count += more.malformed_count;
 }
 
-Batch read_batch(const redis::Reply& entries, unsigned stream) {
-  Batch batch;
+EntryBatch parse_batch(const redis::Reply& entries, unsigned stream) {
+  EntryBatch batch;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const redis::Reply entry = entries[i];
     EntryId entry_id{stream, std::string(redis::string_at(entry, 0))};
     if (entry[1].is_array()) {
       auto parsed = parse_entry(entry[1]);
       if (!parsed) {
-        ++batch.malformed;
+        ++batch.malformed_count;
         log::warning("entry_malformed", {{"entry", entry_id.id},
                                          {"why", std::string(parsed.error().reason)},
                                          {"field", parsed.error().member}});
-      } else if (auto* const erasure = std::get_if<Erasure>(&*parsed)) {
+      } else if (auto* const erasure = std::get_if<ErasureJob>(&*parsed)) {
         erasure->entry = std::move(entry_id);
         batch.erasures.push_back(std::move(*erasure));
         continue;
-      } else if (auto* const fanout = std::get_if<Fanout>(&*parsed)) {
+      } else if (auto* const fanout = std::get_if<FanoutJob>(&*parsed)) {
         fanout->entry = std::move(entry_id);
         batch.fanouts.push_back(std::move(*fanout));
         continue;
-      } else if (auto* const change = std::get_if<Change>(&*parsed)) {
-        batch.changes.push_back(std::move(*change));
+      } else if (auto* const change = std::get_if<ItemChange>(&*parsed)) {
+        batch.item_changes.push_back(std::move(*change));
       } else {
-        batch.readers.push_back(std::get<ReaderChange>(std::move(*parsed)));
+        batch.reader_changes.push_back(std::get<ReaderChange>(std::move(*parsed)));
       }
     }
     batch.entries.push_back(std::move(entry_id));
   }
-  keep_last(batch.changes);
+  keep_last_changes(batch.item_changes);
   return batch;
 }
 

@@ -30,60 +30,60 @@ namespace freshet::recorder {
 
 // Longer than a command on a worker's background connection can take (kBulkTimeout in
 // fcgi/worker_parts.cpp): by then it has failed and stands in the spool.
-inline constexpr milliseconds kSettle{6000};
+inline constexpr milliseconds kSettleTime{6000};
 // A spool that still mentions the reader after this is nobody's: the job goes on, and says that it
 // failed.
-inline constexpr seconds kSpoolPatience{600};
+inline constexpr seconds kMaxSpoolWait{600};
 
 // Blocking; one thread.
-class Eraser {
+class ErasureWorker {
  public:
   using Clock = std::chrono::steady_clock;
-  Eraser(const Settings& settings, redis::Endpoint endpoint, readers::ReaderPseudonyms hashes,
+  ErasureWorker(const Settings& settings, redis::Endpoint endpoint, readers::ReaderPseudonyms hashes,
          milliseconds settle);
 
   // Takes jobs; one that waits already is known by its entry.
-  void add(std::vector<Erasure> erasures);
-  std::size_t waiting() const { return waiting_.size(); }  // their entries are pending
-  void clear() { waiting_.clear(); }
-  bool wants_a_read() const;  // a job waits only for what the stream holds by now
+  void add(std::vector<ErasureJob> erasures);
+  std::size_t pending_count() const { return pending_.size(); }  // their entries are pending
+  void clear() { pending_.clear(); }
+  bool needs_read() const;  // a job waits only for what the stream holds by now
 
   // Does what is due, everything `streams` handed out before being done, and returns it: to be
   // acknowledged together with result_of(), then forgotten by finished(). Stops early, with nothing
   // to acknowledge, when `stop` is true. After an error the same jobs are due again. Errors: those
   // of Redis and of Database.
-  Result<std::vector<Erasure>> run(database::Database& database, Streams& streams,
+  Result<std::vector<ErasureJob>> run(database::Database& database, Streams& streams,
                                    const std::atomic<bool>& stop, Clock::time_point now = Clock::now());
   // Commands that mark the jobs done, or failed.
-  redis::Pipeline result_of(const std::vector<Erasure>& done) const;
-  void finished(const std::vector<Erasure>& done);
+  redis::Pipeline completion_commands(const std::vector<ErasureJob>& done) const;
+  void remove_finished(const std::vector<ErasureJob>& done);
 
  private:
-  struct Waiting {
-    Erasure erasure;
+  struct PendingJob {
+    ErasureJob erasure;
     Clock::time_point since;
-    bool told = false;         // that it waits for a spool
-    bool spool_holds = false;  // when it was last looked at
+    bool logged = false;         // that it waits for a spool
+    bool in_spool = false;  // when it was last looked at
     // What the reader's stream had given when the spools were found clean: an entry replayed from
     // one of them is not above it. Empty until then.
-    std::string after;
+    std::string drain_target;
   };
-  Result<bool> due(Waiting& one, Streams& streams, Clock::time_point now) const;
-  bool in_spool(Waiting& one) const;
-  Result<bool> erase_keys(const std::vector<Erasure>& erasures, const std::atomic<bool>& stop);
-  Result<void> note(database::Database& database, const std::vector<ReaderId>& readers);
-  Result<void> raise_epochs(const std::vector<Erasure>& erasures);
-  void append_state(redis::Pipeline& out, const Erasure& erasure, std::string_view state, std::size_t done,
+  Result<bool> check_due(PendingJob& job, Streams& streams, Clock::time_point now) const;
+  bool find_in_spools(PendingJob& job) const;
+  Result<bool> erase_keys(const std::vector<ErasureJob>& erasures, const std::atomic<bool>& stop);
+  Result<void> record_erasures(database::Database& database, const std::vector<ReaderId>& readers);
+  Result<void> raise_epochs(const std::vector<ErasureJob>& erasures);
+  void append_state(redis::Pipeline& out, const ErasureJob& erasure, std::string_view state, std::size_t done,
                     std::size_t total) const;
 
   redis::BlockingRedis redis_;
   const redis::Keys keys_;
   const readers::ReaderPseudonyms hashes_;
-  const std::filesystem::path spool_;
+  const std::filesystem::path spool_folder_;
   const seconds job_ttl_;
-  const milliseconds settle_;
-  std::vector<Waiting> waiting_;  // of one stream in the order of their entries
-  std::size_t total_ = 0;         // keys of the last walk
+  const milliseconds settle_time_;
+  std::vector<PendingJob> pending_;  // of one stream in the order of their entries
+  std::size_t scanned_keys_ = 0;         // keys of the last walk
 };
 
 }  // namespace freshet::recorder

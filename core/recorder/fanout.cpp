@@ -15,15 +15,15 @@ namespace {
 
 using redis::Pipeline;
 
-bool is_over(std::string_view state) { return state == "done" || state == "failed"; }
+bool is_finished(std::string_view state) { return state == "done" || state == "failed"; }
 
 // What no waiting cures: a key of another type, a script that is wrong.
-bool is_final(const Error& error) { return error.code == ErrorCode::kInternal; }
+bool is_permanent(const Error& error) { return error.code == ErrorCode::kInternal; }
 
 // A job's own number, below 2^52, of its entry: those of jobs that follow each other within half a
 // year differ.
-std::string number_of(const EntryId& entry) {
-  constexpr std::uint64_t kSequences = 4096, kMost = std::uint64_t{1} << 52U;
+std::string job_number(const EntryId& entry) {
+  constexpr std::uint64_t kSequences = 4096, kModulus = std::uint64_t{1} << 52U;
   const std::size_t dash = entry.id.find('-');
   const auto ms = redis::parse_or_zero<std::uint64_t>(std::string_view(entry.id).substr(0, dash));
   const auto sequence =
@@ -31,75 +31,75 @@ std::string number_of(const EntryId& entry) {
           ? 0
           : redis::parse_or_zero<std::uint64_t>(std::string_view(entry.id).substr(dash + 1));
   const std::uint64_t in_stream = ms * kSequences + sequence % kSequences;
-  return std::to_string((in_stream * redis::kMaxPartitions + entry.stream) % kMost);
+  return std::to_string((in_stream * redis::kMaxPartitions + entry.stream) % kModulus);
 }
 
 // Before, or the same.
-bool comes_no_later(const EntryId& a, const EntryId& b) {
-  return below(a.id, b.id) || (a.id == b.id && a.stream <= b.stream);
+bool is_not_after(const EntryId& a, const EntryId& b) {
+  return precedes(a.id, b.id) || (a.id == b.id && a.stream <= b.stream);
 }
 
 }  // namespace
 
-Pusher::Pusher(const Settings& settings, redis::Endpoint endpoint)
+FanoutWorker::FanoutWorker(const Settings& settings, redis::Endpoint endpoint)
     : redis_(std::move(endpoint), kRedisTimeout, redis::kAllScripts),
       keys_(settings.redis),
-      waterfall_(settings.timeline) {}
+      timeline_settings_(settings.timeline) {}
 
-void Pusher::add(std::vector<Fanout> fanouts) {
-  for (Fanout& each : fanouts) {
-    const auto at = std::find_if(waiting_.begin(), waiting_.end(), [&](const Fanout& other) {
-      return comes_no_later(each.entry, other.entry);
+void FanoutWorker::add(std::vector<FanoutJob> fanouts) {
+  for (FanoutJob& each : fanouts) {
+    const auto at = std::find_if(jobs_.begin(), jobs_.end(), [&](const FanoutJob& other) {
+      return is_not_after(each.entry, other.entry);
     });
-    if (at != waiting_.end() && at->entry == each.entry) continue;
-    if (at == waiting_.begin()) cursor_ = kBegin;
-    waiting_.insert(at, std::move(each));
+    if (at != jobs_.end() && at->entry == each.entry) continue;
+    if (at == jobs_.begin()) cursor_ = kStartCursor;
+    jobs_.insert(at, std::move(each));
   }
 }
 
-void Pusher::finished() {
-  waiting_.erase(waiting_.begin());
-  cursor_ = kBegin;
+void FanoutWorker::remove_first() {
+  jobs_.erase(jobs_.begin());
+  cursor_ = kStartCursor;
 }
 
-std::size_t Pusher::chunk() const {
-  return std::clamp<std::size_t>(kChunkPushes / waiting_.front().items.size(), 1, kChunkReaders);
+std::size_t FanoutWorker::chunk_size() const {
+  return std::clamp<std::size_t>(kMaxChunkPushes / jobs_.front().items.size(), 1, kMaxChunkReaders);
 }
 
-std::string Pusher::timeline_of(const Follower& follower) const {
-  return keys_.timeline(waterfall_.follow_channel, follower.reader);
+std::string FanoutWorker::timeline_key(const Follower& follower) const {
+  return keys_.timeline(timeline_settings_.follow_channel, follower.reader);
 }
 
-Result<bool> Pusher::step() {
-  auto over = advance();
-  if (over) return over;
-  return is_final(over.error()) ? give_up(over.error()) : over;
+Result<bool> FanoutWorker::step() {
+  auto finished = advance();
+  if (finished) return finished;
+  return is_permanent(finished.error()) ? fail_job(finished.error()) : finished;
 }
 
-Result<bool> Pusher::advance() {
-  if (waterfall_.follow_channel.empty()) return fail(ErrorCode::kInternal, "no_follow_channel");
-  FRESHET_TRY(found, look());
-  if (found->over) return true;
+Result<bool> FanoutWorker::advance() {
+  if (timeline_settings_.follow_channel.empty()) return fail(ErrorCode::kInternal, "no_follow_channel");
+  FRESHET_TRY(found, read_progress());
+  if (found->is_finished) return true;
   if (found->cursor != cursor_) {
     cursor_ = found->cursor;
     return false;
   }
-  return push(*found);
+  return push_chunk(*found);
 }
 
-Result<Pusher::Look> Pusher::look() {
-  const Fanout& job = waiting_.front();
+Result<FanoutWorker::JobProgress> FanoutWorker::read_progress() {
+  const FanoutJob& job = jobs_.front();
   const std::string readers = keys_.followers(job.author.view());
   Pipeline command;
-  command.add("HMGET", keys_.job(job.job), "state", "cursor", "done", "total", "failed");
-  command.add("ZCOUNT", readers, "(0", job.upto);
-  command.add("ZRANGEBYSCORE", readers, "(" + cursor_, job.upto, "WITHSCORES", "LIMIT", 0, chunk());
+  command.add("HMGET", keys_.job(job.job_id), "state", "cursor", "done", "total", "failed");
+  command.add("ZCOUNT", readers, "(0", job.up_to_score);
+  command.add("ZRANGEBYSCORE", readers, "(" + cursor_, job.up_to_score, "WITHSCORES", "LIMIT", 0, chunk_size());
   FRESHET_TRY(found, redis_.call_all(command));
-  const redis::Reply &was = (*found)[0], &pairs = (*found)[2];
-  const auto number = [&was](std::size_t i) { return redis::parse<std::int64_t>(redis::string_at(was, i)); };
-  Look out;
-  out.over = is_over(redis::string_at(was, 0));
-  out.cursor = redis::string_at(was, 1).empty() ? kBegin : redis::string_at(was, 1);
+  const redis::Reply &fields = (*found)[0], &pairs = (*found)[2];
+  const auto number = [&fields](std::size_t i) { return redis::parse<std::int64_t>(redis::string_at(fields, i)); };
+  JobProgress out;
+  out.is_finished = is_finished(redis::string_at(fields, 0));
+  out.cursor = redis::string_at(fields, 1).empty() ? kStartCursor : redis::string_at(fields, 1);
   out.done = number(2).value_or(0);
   out.total = number(3).value_or((*found)[1].integer().value_or(0));
   out.failed = number(4).value_or(0);
@@ -109,52 +109,52 @@ Result<Pusher::Look> Pusher::look() {
   return out;
 }
 
-Result<bool> Pusher::push(const Look& from) {
-  const Fanout& job = waiting_.front();
-  const bool last = from.followers.size() < chunk();
-  std::int64_t done = from.done, failed = from.failed;
-  Pipeline tell;
-  if (!from.followers.empty()) {
+Result<bool> FanoutWorker::push_chunk(const JobProgress& progress) {
+  const FanoutJob& job = jobs_.front();
+  const bool last = progress.followers.size() < chunk_size();
+  std::int64_t done = progress.done, failed = progress.failed;
+  Pipeline updates;
+  if (!progress.followers.empty()) {
     const std::string readers = keys_.followers(job.author.view());
     std::vector<std::string> timelines;
-    for (const Follower& each : from.followers) timelines.push_back(timeline_of(each));
+    for (const Follower& each : progress.followers) timelines.push_back(timeline_key(each));
     std::vector<std::string_view> items;
     for (const ItemId& each : job.items) items.push_back(each.view());
     Pipeline command;
-    timeline::append_timeline_pushes(command, keys_, waterfall_, timelines, items, number_of(job.entry));
-    command.barrier().command(2 + from.followers.size()).arg("ZMSCORE").arg(readers);
-    for (const Follower& each : from.followers) command.arg(each.reader);
+    timeline::append_timeline_pushes(command, keys_, timeline_settings_, timelines, items, job_number(job.entry));
+    command.barrier().command(2 + progress.followers.size()).arg("ZMSCORE").arg(readers);
+    for (const Follower& each : progress.followers) command.arg(each.reader);
     FRESHET_TRY(pushed, redis_.call_all(command));
     const redis::Reply& following = pushed->back();
     for (std::size_t i = 0; i + 1 < pushed->size(); ++i) failed += (*pushed)[i][1].integer().value_or(0);
-    done += static_cast<std::int64_t>(from.followers.size()) - (failed - from.failed);
+    done += static_cast<std::int64_t>(progress.followers.size()) - (failed - progress.failed);
     for (std::size_t i = 0; i < timelines.size(); ++i) {
       if (!following[i].is_nil()) continue;
       --done;
-      tell.command(2 + items.size()).arg("ZREM").arg(timelines[i]);
-      for (const std::string_view item : items) tell.arg(item);
+      updates.command(2 + items.size()).arg("ZREM").arg(timelines[i]);
+      for (const std::string_view item : items) updates.arg(item);
     }
-    tell.barrier();
+    updates.barrier();
   }
-  const std::string cursor = from.followers.empty() ? cursor_ : from.followers.back().score;
-  const std::int64_t total = last ? done + failed : from.total;  // the others left
-  tell.add("HSET", keys_.job(job.job), "state", last ? "done" : "running", "cursor", cursor, "done", done,
+  const std::string cursor = progress.followers.empty() ? cursor_ : progress.followers.back().score;
+  const std::int64_t total = last ? done + failed : progress.total;  // the others left
+  updates.add("HSET", keys_.job(job.job_id), "state", last ? "done" : "running", "cursor", cursor, "done", done,
            "total", total, "failed", failed);
-  tell.add("EXPIRE", keys_.job(job.job), redis::kJobTtl.count());
-  FRESHET_TRY(told, redis_.call_all(tell));
+  updates.add("EXPIRE", keys_.job(job.job_id), redis::kJobTtl.count());
+  FRESHET_TRY(saved, redis_.call_all(updates));
   cursor_ = cursor;
   return last;
 }
 
 // Those behind it shall not wait for ever.
-Result<bool> Pusher::give_up(const Error& why) {
-  const Fanout& job = waiting_.front();
-  log::warning("fanout_failed", {{"job", job.job}, {"why", std::string(why.reason)}, {"detail", why.detail}});
+Result<bool> FanoutWorker::fail_job(const Error& error) {
+  const FanoutJob& job = jobs_.front();
+  log::warning("fanout_failed", {{"job", job.job_id}, {"why", std::string(error.reason)}, {"detail", error.detail}});
   Pipeline command;
-  command.add("HSET", keys_.job(job.job), "state", "failed");
-  command.add("EXPIRE", keys_.job(job.job), redis::kJobTtl.count());
-  const auto told = redis_.call_all(command);
-  if (!told && !is_final(told.error())) return tl::unexpected(told.error());
+  command.add("HSET", keys_.job(job.job_id), "state", "failed");
+  command.add("EXPIRE", keys_.job(job.job_id), redis::kJobTtl.count());
+  const auto saved = redis_.call_all(command);
+  if (!saved && !is_permanent(saved.error())) return tl::unexpected(saved.error());
   return true;
 }
 

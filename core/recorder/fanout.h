@@ -25,23 +25,23 @@
 
 namespace freshet::recorder {
 
-inline constexpr std::size_t kChunkReaders = 100;
-inline constexpr std::size_t kChunkPushes = 1000;  // readers times items: about two milliseconds of Redis
+inline constexpr std::size_t kMaxChunkReaders = 100;
+inline constexpr std::size_t kMaxChunkPushes = 1000;  // readers times items: about two milliseconds of Redis
 
 // Blocking; one thread.
-class Pusher {
+class FanoutWorker {
  public:
-  Pusher(const Settings& settings, redis::Endpoint endpoint);
+  FanoutWorker(const Settings& settings, redis::Endpoint endpoint);
 
   // Takes jobs; one that waits already is known by its entry.
-  void add(std::vector<Fanout> fanouts);
-  std::size_t waiting() const { return waiting_.size(); }  // their entries are pending
+  void add(std::vector<FanoutJob> fanouts);
+  std::size_t pending_count() const { return jobs_.size(); }  // their entries are pending
   void clear() {
-    waiting_.clear();
-    cursor_ = kBegin;
+    jobs_.clear();
+    cursor_ = kStartCursor;
   }
   // In the order of their entries; the first is next, or under way.
-  const std::vector<Fanout>& jobs() const { return waiting_; }
+  const std::vector<FanoutJob>& jobs() const { return jobs_; }
 
   // Pushes to the next followers of the first job. True: it is over, its hash says how, and its
   // entry is to be acknowledged, then forgotten by finished(). REQUIRES: waiting() > 0. 3 RTT; 1
@@ -49,31 +49,31 @@ class Pusher {
   // it begins a job that another began. After an error the same followers are next. Errors: those
   // of Redis.
   Result<bool> step();
-  void finished();
+  void remove_first();
 
  private:
-  static constexpr const char* kBegin = "0";
+  static constexpr const char* kStartCursor = "0";
   struct Follower {
     std::string reader, score;
   };
-  struct Look {  // at job:{id}, and at who is next
-    bool over = false;
+  struct JobProgress {  // at job:{id}, and at who is next
+    bool is_finished = false;
     std::string cursor;
     std::int64_t done = 0, total = 0, failed = 0;
     std::vector<Follower> followers;
   };
   Result<bool> advance();
-  Result<Look> look();
-  Result<bool> push(const Look& from);
-  Result<bool> give_up(const Error& why);
-  std::size_t chunk() const;
-  std::string timeline_of(const Follower& follower) const;
+  Result<JobProgress> read_progress();
+  Result<bool> push_chunk(const JobProgress& progress);
+  Result<bool> fail_job(const Error& error);
+  std::size_t chunk_size() const;
+  std::string timeline_key(const Follower& follower) const;
 
   redis::BlockingRedis redis_;
   const redis::Keys keys_;
-  const TimelineSettings waterfall_;
-  std::vector<Fanout> waiting_;  // in the order of their entries
-  std::string cursor_ = kBegin;  // of the first, as far as this process knows
+  const TimelineSettings timeline_settings_;
+  std::vector<FanoutJob> jobs_;  // in the order of their entries
+  std::string cursor_ = kStartCursor;  // of the first, as far as this process knows
 };
 
 }  // namespace freshet::recorder

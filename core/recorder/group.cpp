@@ -18,25 +18,25 @@ std::int64_t unix_ms() {
 }  // namespace
 
 Result<bool> has_groups(redis::BlockingRedis& redis, const redis::Keys& keys) {
-  Pipeline look;
-  for (const redis::PartitionKeys& each : keys.partitions()) look.add("XINFO", "GROUPS", each.stream());
-  FRESHET_TRY(replies, redis.call(look));
-  bool all = true;
+  Pipeline query;
+  for (const redis::PartitionKeys& each : keys.partitions()) query.add("XINFO", "GROUPS", each.stream());
+  FRESHET_TRY(replies, redis.call(query));
+  bool all_exist = true;
   for (const Reply& groups : *replies) {
     const bool absent = groups.error() == "ERR no such key";
     if (groups.is_error() && !absent) return tl::unexpected(redis::classify(groups.error()));
     bool found = false;
-    for (std::size_t i = 0; i < groups.size(); ++i) found |= redis::field_value(groups[i], "name") == kGroup;
-    all &= found;
+    for (std::size_t i = 0; i < groups.size(); ++i) found |= redis::field_value(groups[i], "name") == kConsumerGroup;
+    all_exist &= found;
   }
-  return all;
+  return all_exist;
 }
 
-Result<void> make_groups(redis::BlockingRedis& redis, const redis::Keys& keys) {
-  Pipeline make;
+Result<void> create_groups(redis::BlockingRedis& redis, const redis::Keys& keys) {
+  Pipeline command;
   for (const redis::PartitionKeys& each : keys.partitions())
-    make.add("XGROUP", "CREATE", each.stream(), kGroup, "0", "MKSTREAM");
-  FRESHET_TRY(replies, redis.call(make));
+    command.add("XGROUP", "CREATE", each.stream(), kConsumerGroup, "0", "MKSTREAM");
+  FRESHET_TRY(replies, redis.call(command));
   for (const Reply& made : *replies) {
     const std::string_view error = made.error();
     if (!error.empty() && !error.starts_with("BUSYGROUP")) return tl::unexpected(redis::classify(error));
@@ -44,17 +44,17 @@ Result<void> make_groups(redis::BlockingRedis& redis, const redis::Keys& keys) {
   return {};
 }
 
-Result<void> make_lost_groups(redis::BlockingRedis& redis, const redis::Keys& keys) {
-  FRESHET_TRY(noted, redis.call_all(Pipeline().add("SET", keys.data_lost_at(), unix_ms())));
-  return make_groups(redis, keys);
+Result<void> recreate_groups_after_loss(redis::BlockingRedis& redis, const redis::Keys& keys) {
+  FRESHET_TRY(recorded, redis.call_all(Pipeline().add("SET", keys.data_lost_at(), unix_ms())));
+  return create_groups(redis, keys);
 }
 
-Result<std::string> noted_loss(redis::BlockingRedis& redis, const redis::Keys& keys) {
+Result<std::string> recorded_data_loss(redis::BlockingRedis& redis, const redis::Keys& keys) {
   FRESHET_TRY(replies, redis.call_all(Pipeline().add("GET", keys.data_lost_at())));
   return std::string(replies->front().text());
 }
 
-Result<void> forget_loss(redis::BlockingRedis& redis, const redis::Keys& keys) {
+Result<void> clear_data_loss(redis::BlockingRedis& redis, const redis::Keys& keys) {
   FRESHET_TRY(replies, redis.call_all(Pipeline().add("DEL", keys.data_lost_at())));
   return {};
 }

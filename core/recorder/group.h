@@ -13,17 +13,17 @@
 
 namespace freshet::recorder {
 
-inline constexpr std::string_view kGroup = "recorder";
+inline constexpr std::string_view kConsumerGroup = "recorder";
 
 // Whether every stream and its group are there.
 Result<bool> has_groups(redis::BlockingRedis& redis, const redis::Keys& keys);
 // Makes streams and groups where they are absent; all that is in a stream then is new to its group.
-Result<void> make_groups(redis::BlockingRedis& redis, const redis::Keys& keys);
+Result<void> create_groups(redis::BlockingRedis& redis, const redis::Keys& keys);
 // Likewise, after a loss, which it notes first: no crash in between hides it. 2 RTT.
-Result<void> make_lost_groups(redis::BlockingRedis& redis, const redis::Keys& keys);
+Result<void> recreate_groups_after_loss(redis::BlockingRedis& redis, const redis::Keys& keys);
 
 // The loss that was noted last, another text for each: unix milliseconds. "": none.
-Result<std::string> noted_loss(redis::BlockingRedis& redis, const redis::Keys& keys);
-Result<void> forget_loss(redis::BlockingRedis& redis, const redis::Keys& keys);
+Result<std::string> recorded_data_loss(redis::BlockingRedis& redis, const redis::Keys& keys);
+Result<void> clear_data_loss(redis::BlockingRedis& redis, const redis::Keys& keys);
 
 }  // namespace freshet::recorder

@@ -32,25 +32,25 @@
 namespace freshet::recorder {
 
 // Asked for three times as often while Redis answers; written when a third of it has gone.
-inline constexpr milliseconds kLease{3000};
+inline constexpr milliseconds kLeaseTtl{3000};
 
 class Lease {
  public:
   // `ttl`: for how long it is good without being renewed.
-  explicit Lease(const redis::Keys& keys, milliseconds ttl = kLease);
+  explicit Lease(const redis::Keys& keys, milliseconds ttl = kLeaseTtl);
 
   // Takes it, also over from ourselves, from a dead process of this machine, or when it ran out,
   // for the database `identity`; `known`: the highest token that this has. `instead`: the identity
   // of a database whose place it takes; "" none but the one that was ours last. 2 RTT, or 3.
   // Errors: kConflict "other_recorder" (of the same database), "other_database"; both say who;
   // kUnavailable "lease_lost": a fence has a higher token, which the next take() begins with.
-  Result<void> take(redis::BlockingRedis& redis, const std::string& identity, std::uint64_t known,
-                    const std::string& instead = {});
+  Result<void> acquire(redis::BlockingRedis& redis, const std::string& identity, std::uint64_t known_token,
+                    const std::string& replaced_identity = {});
   // Errors: kUnavailable "lease_lost" (another took it), "redis_no_group" (Redis lost it).
   Result<void> renew(redis::BlockingRedis& redis) const;
   // renew() as a command of a pipeline; of its reply only an error counts.
   void append_renewal(redis::Pipeline& out) const { append_renewal(out, ttl_); }
-  void give_back(redis::BlockingRedis& redis) const;
+  void release(redis::BlockingRedis& redis) const;
 
   std::uint64_t token() const { return token_; }  // the last we had; 0: none yet
   milliseconds ttl() const { return ttl_; }
@@ -58,43 +58,43 @@ class Lease {
  private:
   Result<void> raise_fences(redis::BlockingRedis& redis);
   void append_renewal(redis::Pipeline& out, milliseconds ttl) const;
-  Result<redis::Replies> ask(redis::BlockingRedis& redis, const std::string& identity, std::uint64_t known,
-                             const std::string& instead, std::uint64_t gone) const;
+  Result<redis::Replies> request(redis::BlockingRedis& redis, const std::string& identity, std::uint64_t known_token,
+                             const std::string& replaced_identity, std::uint64_t dead_token) const;
 
   const std::string key_;
-  std::vector<std::string> fences_;  // their keys
+  std::vector<std::string> fence_keys_;  // their keys
   const milliseconds ttl_;
   std::uint64_t token_ = 0;
-  std::uint64_t fenced_ = 0;  // the highest token that a fence had
-  std::string ours_;          // identity, the last we had
-  bool refused_ = false;      // Redis belonged to another database when we asked last
+  std::uint64_t highest_fence_ = 0;  // the highest token that a fence had
+  std::string last_identity_;          // identity, the last we had
+  bool was_refused_ = false;      // Redis belonged to another database when we asked last
 };
 
 // Renews a lease from a thread, over a connection of its own, while this lives; then gives it back.
-class KeptLease {
+class LeaseKeepAlive {
  public:
-  KeptLease(const Lease& lease, redis::Endpoint endpoint);
-  ~KeptLease();
-  KeptLease(const KeptLease&) = delete;
-  KeptLease& operator=(const KeptLease&) = delete;
+  LeaseKeepAlive(const Lease& lease, redis::Endpoint endpoint);
+  ~LeaseKeepAlive();
+  LeaseKeepAlive(const LeaseKeepAlive&) = delete;
+  LeaseKeepAlive& operator=(const LeaseKeepAlive&) = delete;
 
  private:
-  void keep();
+  void run();
 
   const Lease lease_;
   redis::BlockingRedis redis_;
   std::mutex mutex_;
-  std::condition_variable changed_;
-  bool over_ = false;
+  std::condition_variable wakeup_;
+  bool stopping_ = false;
   std::thread thread_;
 };
 
 // Who has the lease, for tools.
-struct Holder {
-  std::string who;       // "HOST, pid 123"; "": nobody ever had it
+struct LeaseOwner {
+  std::string name;       // "HOST, pid 123"; "": nobody ever had it
   std::string database;  // the identity of the one that Redis belongs to; "": to none yet
-  bool holds = false;    // now; else it was the last
+  bool is_active = false;    // now; else it was the last
 };
-Result<Holder> holder_of(redis::BlockingRedis& redis, const redis::Keys& keys);
+Result<LeaseOwner> read_lease_owner(redis::BlockingRedis& redis, const redis::Keys& keys);
 
 }  // namespace freshet::recorder

@@ -21,12 +21,12 @@
 namespace freshet::recorder {
 namespace {
 
-constexpr milliseconds kFirstWait{100};
-constexpr milliseconds kLongestWait{
+constexpr milliseconds kMinBackoff{100};
+constexpr milliseconds kMaxBackoff{
     500};                            // so the lease of a dead recorder is taken half a second later at most
-constexpr milliseconds kGlance{20};  // how often a wait looks whether it shall stop
+constexpr milliseconds kStopPollInterval{20};  // how often a wait looks whether it shall stop
 // So many changes wait for the index at most, in memory.
-constexpr std::size_t kMostHeld = 5000;
+constexpr std::size_t kMaxUnindexedChanges = 5000;
 
 using Clock = std::chrono::steady_clock;
 
@@ -59,210 +59,210 @@ RecorderPauseReason reason_of(const Error& error) {
 
 std::int64_t unix_now() { return wall_now().time_since_epoch().count(); }
 
-void wait_until(Clock::time_point until, const std::atomic<bool>& stop) {
+void sleep_until(Clock::time_point until, const std::atomic<bool>& stop) {
   for (auto now = Clock::now(); !stop.load() && now < until; now = Clock::now())
-    std::this_thread::sleep_for(std::min<Clock::duration>(kGlance, until - now));
+    std::this_thread::sleep_for(std::min<Clock::duration>(kStopPollInterval, until - now));
 }
 
 }  // namespace
 
-struct Recorder::State {
-  State(const Settings& s, const redis::Endpoint& endpoint, RecorderReport& r, readers::ReaderPseudonyms hashes,
+struct Recorder::Impl {
+  Impl(const Settings& s, const redis::Endpoint& endpoint, RecorderReport& r, readers::ReaderPseudonyms hashes,
         milliseconds settle, milliseconds ttl)
       : settings(s),
         report(r),
         streams(settings, endpoint),
         lease(streams.keys(), ttl),
-        eraser(settings, endpoint, std::move(hashes), settle),
-        pusher(settings, endpoint) {}
+        erasure_worker(settings, endpoint, std::move(hashes), settle),
+        fanout_worker(settings, endpoint) {}
 
-  Result<void> turn(const std::atomic<bool>& stop);
-  Result<void> join();
-  Result<void> take_lease();
-  Result<void> make_groups();
+  Result<void> run_once(const std::atomic<bool>& stop);
+  Result<void> begin_session();
+  Result<void> acquire_lease();
+  Result<void> create_missing_groups();
   Result<void> open_files();
   Result<void> open_database();
-  Result<void> apply(Batch batch);
-  bool index_is_due() const { return Clock::now() >= indexed + kIndexPause; }
-  Result<void> finish_held();
+  Result<void> apply(EntryBatch batch);
+  bool is_index_due() const { return Clock::now() >= index_committed_at + kIndexPause; }
+  Result<void> commit_unindexed();
   Result<void> write_index();
-  bool rebuilds() const { return settings.recorder.rebuild == "auto"; }
+  bool rebuilds_automatically() const { return settings.recorder.rebuild == "auto"; }
   Result<void> rebuild(const std::atomic<bool>& stop);
-  Result<void> erase(const std::atomic<bool>& stop);
-  Result<void> push();
-  Result<void> settle(const Batch& batch, const redis::Pipeline& then = {});
-  void tell(const Backlog& backlog);
-  Result<void> compare();
-  void failed(const Error& error);
-  void went_well();
+  Result<void> run_erasures(const std::atomic<bool>& stop);
+  Result<void> run_fanout();
+  Result<void> acknowledge(const EntryBatch& batch, const redis::Pipeline& followup = {});
+  void publish_lag(const Backlog& backlog);
+  Result<void> check_consistency();
+  void on_failed(const Error& error);
+  void on_recovered();
 
   const Settings settings;
   RecorderReport& report;
   Streams streams;
   Lease lease;
-  Eraser eraser;
-  Pusher pusher;
-  std::uint64_t wrote_as = 0;  // the last token that the database had from us
-  bool leased = false;         // and nobody said since that it is lost
-  bool joined = false;
-  std::string loss;             // when it joined: as noted_loss() has it
-  bool compared = false;        // with each other, Redis, database and index, since they were opened
-  Batch held;                   // in the database, and not yet in the index and acknowledged
-  Clock::time_point indexed{};  // when the index was last committed
+  ErasureWorker erasure_worker;
+  FanoutWorker fanout_worker;
+  std::uint64_t database_token = 0;  // the last token that the database had from us
+  bool has_lease = false;         // and nobody said since that it is lost
+  bool in_session = false;
+  std::string data_loss;             // when it joined: as noted_loss() has it
+  bool checked = false;        // with each other, Redis, database and index, since they were opened
+  EntryBatch unindexed;                   // in the database, and not yet in the index and acknowledged
+  Clock::time_point index_committed_at{};  // when the index was last committed
   std::unique_ptr<database::Database> database;
   std::unique_ptr<search::SearchIndex> index;
 };
 
 Recorder::Recorder(const Settings& settings, const redis::Endpoint& endpoint, RecorderReport& report,
                    readers::ReaderPseudonyms hashes, milliseconds settle, milliseconds lease)
-    : state_(std::make_unique<State>(settings, endpoint, report, std::move(hashes), settle, lease)) {}
+    : impl_(std::make_unique<Impl>(settings, endpoint, report, std::move(hashes), settle, lease)) {}
 Recorder::~Recorder() = default;
 
 int Recorder::run(const std::atomic<bool>& stop) {
-  milliseconds wait = kFirstWait;
+  milliseconds wait = kMinBackoff;
   while (!stop.load()) {
-    const auto outcome = state_->turn(stop);
+    const auto outcome = impl_->run_once(stop);
     if (outcome) {
-      state_->went_well();
-      wait = kFirstWait;
+      impl_->on_recovered();
+      wait = kMinBackoff;
       continue;
     }
     if (stop.load()) break;
-    state_->failed(outcome.error());
-    wait_until(Clock::now() + wait, stop);
-    wait = std::min(2 * wait, kLongestWait);
+    impl_->on_failed(outcome.error());
+    sleep_until(Clock::now() + wait, stop);
+    wait = std::min(2 * wait, kMaxBackoff);
   }
-  if (!state_->held.empty()) (void)state_->finish_held();  // else when it starts again
-  if (state_->leased) state_->lease.give_back(state_->streams.redis());
+  if (!impl_->unindexed.empty()) (void)impl_->commit_unindexed();  // else when it starts again
+  if (impl_->has_lease) impl_->lease.release(impl_->streams.redis());
   return 0;
 }
 
 // --- One batch
 
 // After a failure everything that is pending comes again before anything new.
-Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
-  const bool again = !joined;
-  if (again) {
-    if (auto ok = join(); !ok) return ok;
+Result<void> Recorder::Impl::run_once(const std::atomic<bool>& stop) {
+  const bool is_new_session = !in_session;
+  if (is_new_session) {
+    if (auto ok = begin_session(); !ok) return ok;
   }
   if (auto ok = open_files(); !ok) return ok;
   // All that is pending comes again and is written again, in its order: were what is held
   // acknowledged when only some came, older rows would stay over newer ones.
-  if (again && !held.empty()) {
+  if (is_new_session && !unindexed.empty()) {
     if (auto ok = write_index(); !ok) return ok;
-    held = {};
+    unindexed = {};
   }
-  if (!loss.empty() && rebuilds()) {
+  if (!data_loss.empty() && rebuilds_automatically()) {
     if (auto ok = rebuild(stop); !ok) return ok;
   }
-  const bool busy = pusher.waiting() > 0 || eraser.wants_a_read();
-  const bool full = held.changes.size() >= kMostHeld;
-  if (full || (!busy && streams.drained())) wait_until(indexed + kIndexPause, stop);
+  const bool busy = fanout_worker.pending_count() > 0 || erasure_worker.needs_read();
+  const bool full = unindexed.item_changes.size() >= kMaxUnindexedChanges;
+  if (full || (!busy && streams.is_drained())) sleep_until(index_committed_at + kIndexPause, stop);
   if (!full) {
-    const auto wait = busy || !held.empty() ? Streams::Wait::kNot : Streams::Wait::kForEntries;
-    FRESHET_TRY(batch, streams.done() ? streams.read(wait) : streams.claim());
-    eraser.add(std::exchange(batch->erasures, {}));
-    pusher.add(std::exchange(batch->fanouts, {}));
+    const auto wait = busy || !unindexed.empty() ? Streams::ReadMode::kNonBlocking : Streams::ReadMode::kBlocking;
+    FRESHET_TRY(batch, streams.has_claimed_all() ? streams.read(wait) : streams.claim_pending());
+    erasure_worker.add(std::exchange(batch->erasures, {}));
+    fanout_worker.add(std::exchange(batch->fanouts, {}));
     if (!batch->empty()) {
       if (auto ok = apply(*std::move(batch)); !ok) return ok;
     }
   }
-  if (index_is_due()) {
-    if (auto ok = finish_held(); !ok) return ok;
+  if (is_index_due()) {
+    if (auto ok = commit_unindexed(); !ok) return ok;
   }
-  if (pusher.waiting() > 0) {
-    if (auto ok = push(); !ok) return ok;
+  if (fanout_worker.pending_count() > 0) {
+    if (auto ok = run_fanout(); !ok) return ok;
   }
-  streams.hold(pusher.jobs());
-  if (eraser.waiting() > 0) {
-    if (auto ok = erase(stop); !ok) return ok;
+  streams.pin(fanout_worker.jobs());
+  if (erasure_worker.pending_count() > 0) {
+    if (auto ok = run_erasures(stop); !ok) return ok;
   }
-  return streams.done() && !compared && held.empty() ? compare() : Result<void>();
+  return streams.has_claimed_all() && !checked && unindexed.empty() ? check_consistency() : Result<void>();
 }
 
-Result<void> Recorder::State::join() {
+Result<void> Recorder::Impl::begin_session() {
   if (auto ok = redis::run_sync(redis::check_schema(streams.redis(), streams.keys())); !ok) return ok;
-  if (auto ok = take_lease(); !ok) return ok;
-  FRESHET_TRY(there, has_groups(streams.redis(), streams.keys()));
-  if (!*there) {
-    if (auto ok = make_groups(); !ok) return ok;
+  if (auto ok = acquire_lease(); !ok) return ok;
+  FRESHET_TRY(have_groups, has_groups(streams.redis(), streams.keys()));
+  if (!*have_groups) {
+    if (auto ok = create_missing_groups(); !ok) return ok;
   }
-  FRESHET_TRY(noted, noted_loss(streams.redis(), streams.keys()));
-  loss = std::move(*noted);
-  if (!loss.empty())
+  FRESHET_TRY(recorded_loss, recorded_data_loss(streams.redis(), streams.keys()));
+  data_loss = std::move(*recorded_loss);
+  if (!data_loss.empty())
     log::error("redis_lost",
-               {{"at_ms", loss}, {"cure", rebuilds() ? "recorder.rebuild" : "freshetctl rebuild-redis"}});
+               {{"at_ms", data_loss}, {"cure", rebuilds_automatically() ? "recorder.rebuild" : "freshetctl rebuild-redis"}});
   streams.restart();
-  joined = true;
-  compared = false;
+  in_session = true;
+  checked = false;
   return {};
 }
 
 // For the database as it is now. What is held goes on where nobody wrote since; else it is pending,
 // and comes again.
-Result<void> Recorder::State::take_lease() {
+Result<void> Recorder::Impl::acquire_lease() {
   if (!database) {
     if (auto ok = open_database(); !ok) return ok;
   }
   FRESHET_TRY(last, database->stored_fencing_token());
-  if (*last != wrote_as) held = {};
-  if (auto ok = lease.take(streams.redis(), database->database_id(), *last); !ok) return ok;
-  leased = true;
-  auto ours = database->set_fencing_token(lease.token());
-  if (ours) wrote_as = lease.token();
-  return ours;
+  if (*last != database_token) unindexed = {};
+  if (auto ok = lease.acquire(streams.redis(), database->database_id(), *last); !ok) return ok;
+  has_lease = true;
+  auto token_set = database->set_fencing_token(lease.token());
+  if (token_set) database_token = lease.token();
+  return token_set;
 }
 
 // Only the database knows whether there was one before.
-Result<void> Recorder::State::make_groups() {
+Result<void> Recorder::Impl::create_missing_groups() {
   FRESHET_TRY(recorded, database->has_recorded_entries());
-  return *recorded ? make_lost_groups(streams.redis(), streams.keys())
-                   : recorder::make_groups(streams.redis(), streams.keys());
+  return *recorded ? recreate_groups_after_loss(streams.redis(), streams.keys())
+                   : recorder::create_groups(streams.redis(), streams.keys());
 }
 
-Result<void> Recorder::State::open_files() {
+Result<void> Recorder::Impl::open_files() {
   if (!database) {
-    if (auto ok = take_lease(); !ok) return ok;
+    if (auto ok = acquire_lease(); !ok) return ok;
   }
   if (!index) {
     FRESHET_TRY(opened, search::SearchIndex::open(settings.search));
     index = std::move(*opened);
-    compared = false;
+    checked = false;
   }
   return {};
 }
 
-Result<void> Recorder::State::open_database() {
+Result<void> Recorder::Impl::open_database() {
   FRESHET_TRY(opened, database::Database::open(settings.recorder.database, database::Database::Mode::kWrite));
   database = std::move(*opened);
   report.items.store(database->item_count());
-  compared = false;
+  checked = false;
   return {};
 }
 
 // What is written meanwhile waits in the stream.
-Result<void> Recorder::State::rebuild(const std::atomic<bool>& stop) {
-  const auto go_on = [&](std::int64_t) {
-    return stop.load() ? fail(ErrorCode::kUnavailable, "stopped") : settle(Batch());
+Result<void> Recorder::Impl::rebuild(const std::atomic<bool>& stop) {
+  const auto on_progress = [&](std::int64_t) {
+    return stop.load() ? fail(ErrorCode::kUnavailable, "stopped") : acknowledge(EntryBatch());
   };
-  FRESHET_TRY(done, refill(streams.redis(), *database, settings, false, go_on));
-  if (auto ok = end_loss(streams.redis(), streams.keys(), loss); !ok) return ok;
-  loss.clear();
+  FRESHET_TRY(done, restore_from_database(streams.redis(), *database, settings, false, on_progress));
+  if (auto ok = end_data_loss(streams.redis(), streams.keys(), data_loss); !ok) return ok;
+  data_loss.clear();
   log::notice("redis_rebuilt", {{"items", std::to_string(done->items)}});
   return {};
 }
 
-Result<void> Recorder::State::apply(Batch batch) {
+Result<void> Recorder::Impl::apply(EntryBatch batch) {
   if (auto ok = write_batch(*database, batch, streams.keys()); !ok) return ok;
-  batch.readers.clear();
-  held.append(std::move(batch));
+  batch.reader_changes.clear();
+  unindexed.append(std::move(batch));
   return {};
 }
 
 // Brings the index up to the database, and acknowledges; with nothing held it only looks how far
 // behind we are.
-Result<void> Recorder::State::finish_held() {
-  if (!held.empty()) {
+Result<void> Recorder::Impl::commit_unindexed() {
+  if (!unindexed.empty()) {
     if (auto ok = write_index(); !ok) return ok;
     // Looked at last: what was written into a file that is gone shall not be acknowledged.
     if (database->was_replaced())
@@ -270,72 +270,72 @@ Result<void> Recorder::State::finish_held() {
     report.last_commit.store(unix_now());
     report.items.store(database->item_count());
   }
-  const Batch done = std::exchange(held, {});
-  return settle(done);
+  const EntryBatch done = std::exchange(unindexed, {});
+  return acknowledge(done);
 }
 
-Result<void> Recorder::State::write_index() {
+Result<void> Recorder::Impl::write_index() {
   Result<void> written;
-  for (const Change& each : held.changes) {
-    written = each.kind == Change::Kind::kPut ? index->put(each.item) : index->remove(each.item.id);
+  for (const ItemChange& each : unindexed.item_changes) {
+    written = each.operation == ItemChange::Operation::kPut ? index->put(each.item) : index->remove(each.item.id);
     if (!written) break;
   }
   // We have the index' lock: who took over since has not written yet what is newer.
   if (written) written = database->verify_fencing_token();
   if (written) {
     written = index->commit();
-    indexed = Clock::now();
+    index_committed_at = Clock::now();
   }
   if (!written) index->rollback();
   return written;
 }
 
 // Jobs that are due. Their entries go last, and the stream up to them with it.
-Result<void> Recorder::State::erase(const std::atomic<bool>& stop) {
-  FRESHET_TRY(done, eraser.run(*database, streams, stop));
+Result<void> Recorder::Impl::run_erasures(const std::atomic<bool>& stop) {
+  FRESHET_TRY(done, erasure_worker.run(*database, streams, stop));
   if (done->empty()) return {};
   if (database->was_replaced())
     return fail(ErrorCode::kUnavailable, "database_absent", {}, "deleted or replaced while it was open");
-  if (auto ok = finish_held(); !ok) return ok;  // what mentions the reader leaves the stream with the job
-  Batch batch;
-  for (const Erasure& each : *done) batch.entries.push_back(each.entry);
-  if (auto ok = settle(batch, eraser.result_of(*done)); !ok) return ok;
-  eraser.finished(*done);
+  if (auto ok = commit_unindexed(); !ok) return ok;  // what mentions the reader leaves the stream with the job
+  EntryBatch batch;
+  for (const ErasureJob& each : *done) batch.entries.push_back(each.entry);
+  if (auto ok = acknowledge(batch, erasure_worker.completion_commands(*done)); !ok) return ok;
+  erasure_worker.remove_finished(*done);
   return {};
 }
 
 // Some followers of the first job; what else is in the stream goes on in between.
-Result<void> Recorder::State::push() {
-  FRESHET_TRY(over, pusher.step());
+Result<void> Recorder::Impl::run_fanout() {
+  FRESHET_TRY(over, fanout_worker.step());
   if (!*over) return {};
-  Batch batch;
-  batch.entries.push_back(pusher.jobs().front().entry);
-  if (auto ok = settle(batch); !ok) return ok;
-  pusher.finished();
+  EntryBatch batch;
+  batch.entries.push_back(fanout_worker.jobs().front().entry);
+  if (auto ok = acknowledge(batch); !ok) return ok;
+  fanout_worker.remove_first();
   return {};
 }
 
 // Acknowledges, and says how far behind we are.
-Result<void> Recorder::State::settle(const Batch& batch, const redis::Pipeline& then) {
-  FRESHET_TRY(backlog, streams.acknowledge(lease, batch, then));
+Result<void> Recorder::Impl::acknowledge(const EntryBatch& batch, const redis::Pipeline& followup) {
+  FRESHET_TRY(backlog, streams.acknowledge(lease, batch, followup));
   report.entries.fetch_add(batch.entries.size());
-  report.malformed.fetch_add(batch.malformed);
-  tell(*backlog);
+  report.malformed.fetch_add(batch.malformed_count);
+  publish_lag(*backlog);
   // Pending although ours are done: another consumer was given them.
-  const std::size_t ours = held.entries.size() + eraser.waiting() + pusher.waiting();
-  if (backlog->pending > ours && streams.done()) streams.restart();
+  const std::size_t own_pending = unindexed.entries.size() + erasure_worker.pending_count() + fanout_worker.pending_count();
+  if (backlog->pending > own_pending && streams.has_claimed_all()) streams.restart();
   return {};
 }
 
-void Recorder::State::tell(const Backlog& backlog) {
+void Recorder::Impl::publish_lag(const Backlog& backlog) {
   report.lag_entries.store(backlog.entries);
-  report.lag_age_ms.store(backlog.oldest_ms);
+  report.lag_age_ms.store(backlog.oldest_age_ms);
 }
 
 // What has been lost by others is not repaired here, but said.
-Result<void> Recorder::State::compare() {
-  FRESHET_TRY(shown, database->count_visible());
-  const auto items = static_cast<std::uint64_t>(*shown);
+Result<void> Recorder::Impl::check_consistency() {
+  FRESHET_TRY(visible_items, database->count_visible());
+  const auto items = static_cast<std::uint64_t>(*visible_items);
   if (items != index->documents()) {
     // An index made from a database that has lost items would lose them too.
     const bool database_lost = items < index->documents();
@@ -343,33 +343,33 @@ Result<void> Recorder::State::compare() {
                                    {"documents", std::to_string(index->documents())},
                                    {"cure", database_lost ? "freshetctl import" : "freshetctl reindex"}});
   }
-  FRESHET_TRY(generated, streams.last_generated());
+  FRESHET_TRY(generated, streams.last_generated_ids());
   for (unsigned each = 0; each < generated->size(); ++each) {
     FRESHET_TRY(last, database->last_entry(streams.keys().partition(each).hash_tag()));
-    if (loss.empty() && below((*generated)[each], *last))
+    if (data_loss.empty() && precedes((*generated)[each], *last))
       log::warning("redis_lost_items", {{"stream", streams.keys().partition(each).stream()},
                                         {"recorded_up_to", *last},
                                         {"stream_at", (*generated)[each]},
                                         {"cure", "freshetctl rebuild-redis --force"}});
   }
-  compared = true;
+  checked = true;
   return {};
 }
 
 // --- When something is away
 
-void Recorder::State::failed(const Error& error) {
+void Recorder::Impl::on_failed(const Error& error) {
   const RecorderPauseReason reason = reason_of(error);
   const bool refused = reason == RecorderPauseReason::kLeaseHeld || reason == RecorderPauseReason::kDatabaseMismatch;
   streams.restart();
   // What is held is in the database: a Redis that lost the entries meanwhile gives them no second
   // time.
-  if (reason != RecorderPauseReason::kRedisUnavailable && !refused) held = {};
+  if (reason != RecorderPauseReason::kRedisUnavailable && !refused) unindexed = {};
   // What failed may have failed for good on this connection, these descriptors.
-  if (reason == RecorderPauseReason::kRedisUnavailable || refused) joined = leased = false;
+  if (reason == RecorderPauseReason::kRedisUnavailable || refused) in_session = has_lease = false;
   if (refused) {  // jobs are another's now
-    eraser.clear();
-    pusher.clear();
+    erasure_worker.clear();
+    fanout_worker.clear();
   }
   if (reason == RecorderPauseReason::kIndexError)
     index.reset();
@@ -381,13 +381,13 @@ void Recorder::State::failed(const Error& error) {
     log::warning("recorder_waits", {{"for", std::string(error.reason)}, {"why", error.detail}});
   report.reason.store(reason);
   if (reason == RecorderPauseReason::kRedisUnavailable) return;
-  if (leased)
-    (void)settle(Batch());  // we go on when it is over
+  if (has_lease)
+    (void)acknowledge(EntryBatch());  // we go on when it is over
   else if (const auto backlog = streams.backlog())
-    tell(*backlog);
+    publish_lag(*backlog);
 }
 
-void Recorder::State::went_well() {
+void Recorder::Impl::on_recovered() {
   const RecorderState before = report.state.load();
   if (before == RecorderState::kRunning) return;
   report.reason.store(RecorderPauseReason::kNone);

@@ -33,7 +33,7 @@ class Recorder {
   // `report` must outlive this. `settle`: how long an erasure waits for what is under way. `lease`:
   // for how long we record when nothing is heard of us.
   Recorder(const Settings& settings, const redis::Endpoint& endpoint, RecorderReport& report,
-           readers::ReaderPseudonyms hashes = {}, milliseconds settle = kSettle, milliseconds lease = kLease);
+           readers::ReaderPseudonyms hashes = {}, milliseconds settle = kSettleTime, milliseconds lease = kLeaseTtl);
   ~Recorder();
 
   // Until `stop` is true, within a second of it (plus the commit in hand). Whatever fails — Redis,
@@ -42,8 +42,8 @@ class Recorder {
   int run(const std::atomic<bool>& stop);
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace freshet::recorder

@@ -12,18 +12,18 @@
 
 namespace freshet::recorder {
 
-struct Refilled {
+struct RestoreResult {
   std::int64_t items = 0;  // written
-  RestoredReaders readers;
+  RestoredReaderCounts readers;
 };
 // Unless all are replaced, an item that Redis has (again) is left alone, and so is one that was
 // deleted meanwhile: writes go on. `pulse` is called before each pipeline with the number of items
 // read, and its error ends this. Errors: also Redis' and the database's. May be repeated.
-Result<Refilled> refill(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
-                        bool replace, const std::function<Result<void>(std::int64_t)>& pulse);
+Result<RestoreResult> restore_from_database(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
+                        bool overwrite, const std::function<Result<void>(std::int64_t)>& on_progress);
 
 // The loss that was noted (group.h) is over. Errors: kConflict "lost_again", when another was noted
 // meanwhile. 2 RTT.
-Result<void> end_loss(redis::BlockingRedis& redis, const redis::Keys& keys, const std::string& loss);
+Result<void> end_data_loss(redis::BlockingRedis& redis, const redis::Keys& keys, const std::string& loss);
 
 }  // namespace freshet::recorder

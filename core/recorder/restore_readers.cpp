@@ -10,21 +10,21 @@
 namespace freshet::recorder {
 namespace {
 
-constexpr std::size_t kMostAtOnce = 500;         // members of one script
+constexpr std::size_t kMaxMembersPerScript = 500;         // members of one script
 constexpr std::size_t kPipelineBytes = 1 << 18;  // sent together
 
 // Pipelines with a pulse before each.
 class Sender {
  public:
-  Sender(redis::BlockingRedis& redis, const Pulse& pulse) : redis_(redis), pulse_(pulse) {}
+  Sender(redis::BlockingRedis& redis, const ProgressCallback& pulse) : redis_(redis), on_progress_(pulse) {}
   Result<redis::Replies> operator()(const redis::Pipeline& pipeline) const {
-    const Result<void> on = pulse_ ? pulse_() : Result<void>();
-    return on ? redis_.call_each(pipeline) : tl::unexpected(on.error());
+    const Result<void> progress = on_progress_ ? on_progress_() : Result<void>();
+    return progress ? redis_.call_each(pipeline) : tl::unexpected(progress.error());
   }
 
  private:
   redis::BlockingRedis& redis_;
-  const Pulse& pulse_;
+  const ProgressCallback& on_progress_;
 };
 
 struct Member {
@@ -37,35 +37,35 @@ struct Member {
 class ReaderRestorer {
  public:
   // `earlier`: as reader_put.lua has it.
-  ReaderRestorer(Sender send, int most, std::string earlier, seconds ttl, UnixSeconds now)
-      : ask_(send), most_(most), earlier_(std::move(earlier)), ttl_(ttl), oldest_(now - ttl) {}
+  ReaderRestorer(Sender send, int max_members, std::string archive_limit, seconds ttl, UnixSeconds now)
+      : send_pipeline_(send), max_members_(max_members), archive_limit_(std::move(archive_limit)), ttl_(ttl), oldest_(now - ttl) {}
 
   Result<void> add(std::vector<std::string> keys, Member member) {
     if (member.at < oldest_) return {};
-    if (keys != keys_ || members_.size() == kMostAtOnce) end_script();
+    if (keys != keys_ || members_.size() == kMaxMembersPerScript) finish_script();
     keys_ = std::move(keys);
     members_.push_back(std::move(member));
     return out_.bytes().size() < kPipelineBytes ? Result<void>() : send();
   }
-  Result<void> end() {
-    end_script();
+  Result<void> finish() {
+    finish_script();
     return send();
   }
   std::int64_t written() const { return written_; }
 
  private:
-  void end_script() {
+  void finish_script() {
     if (members_.empty()) return;
     out_.script(scripts::kReaderPut);
     for (const std::string& key : keys_) out_.key(key);
-    out_.arg(most_).arg(ttl_.count()).arg(earlier_).arg("");
+    out_.arg(max_members_).arg(ttl_.count()).arg(archive_limit_).arg("");
     for (const Member& each : members_)
       out_.arg(each.at.time_since_epoch().count()).arg(each.name).arg(each.reason);
     members_.clear();
   }
   Result<void> send() {
     if (out_.empty()) return {};
-    FRESHET_TRY(replies, ask_(out_));
+    FRESHET_TRY(replies, send_pipeline_(out_));
     for (const redis::Reply& each : *replies) {
       if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
       written_ += each.integer().value_or(0);
@@ -74,9 +74,9 @@ class ReaderRestorer {
     return {};
   }
 
-  const Sender ask_;
-  const int most_;
-  const std::string earlier_;
+  const Sender send_pipeline_;
+  const int max_members_;
+  const std::string archive_limit_;
   const seconds ttl_;
   const UnixSeconds oldest_;
   std::vector<std::string> keys_;
@@ -86,21 +86,21 @@ class ReaderRestorer {
 };
 
 // Follows, some at a time, in both directions.
-class Followings {
+class FollowRestorer {
  public:
-  Followings(Sender send, const redis::Keys& keys) : ask_(send), keys_(keys) {}
+  FollowRestorer(Sender send, const redis::Keys& keys) : send_pipeline_(send), keys_(keys) {}
 
   Result<void> add(const readers::Follow& follow) {
     follows_.push_back(follow);
-    return follows_.size() < kMostAtOnce ? Result<void>() : write();
+    return follows_.size() < kMaxMembersPerScript ? Result<void>() : flush();
   }
   // The marks are read first: what an author publishes to be pulled in between is pulled.
-  Result<void> write() {
+  Result<void> flush() {
     if (follows_.empty()) return {};
     redis::Pipeline marks, both;  // neither needs an order: an author's readers, a reader's authors
     for (const readers::Follow& each : follows_)
       marks.add("ZSCORE", keys_.pull_outbox(each.author.view()), ":");
-    FRESHET_TRY(found, ask_(marks));
+    FRESHET_TRY(found, send_pipeline_(marks));
     for (std::size_t i = 0; i < follows_.size(); ++i) {
       const std::string_view reader = follows_[i].reader.view(), author = follows_[i].author.view();
       const std::int64_t pulled = -redis::to_int((*found)[i].text());
@@ -108,7 +108,7 @@ class Followings {
       both.add("ZADD", keys_.followed_authors(reader), "NX", pulled, author);
     }
     follows_.clear();
-    FRESHET_TRY(written, ask_(both));
+    FRESHET_TRY(written, send_pipeline_(both));
     for (const redis::Reply& each : *written) {
       if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
       written_ += each.integer().value_or(0);  // of the script an array: 0
@@ -118,7 +118,7 @@ class Followings {
   std::int64_t written() const { return written_; }
 
  private:
-  const Sender ask_;
+  const Sender send_pipeline_;
   const redis::Keys& keys_;
   std::vector<readers::Follow> follows_;
   std::int64_t written_ = 0;
@@ -126,10 +126,10 @@ class Followings {
 
 }  // namespace
 
-Result<RestoredReaders> restore_readers(redis::BlockingRedis& redis, database::Database& database,
-                                        const Settings& settings, UnixSeconds now, const Pulse& pulse) {
+Result<RestoredReaderCounts> restore_readers(redis::BlockingRedis& redis, database::Database& database,
+                                        const Settings& settings, UnixSeconds now, const ProgressCallback& on_progress) {
   const redis::Keys keys(settings.redis);
-  const Sender send(redis, pulse);
+  const Sender send(redis, on_progress);
   ReaderRestorer events(send, settings.interactions.max_kept,
                         std::to_string(settings.interactions.max_archived()), settings.interactions.ttl, now);
   auto read = database.readers().for_each_interaction([&](const readers::ReaderEvent& each) {
@@ -137,24 +137,24 @@ Result<RestoredReaders> restore_readers(redis::BlockingRedis& redis, database::D
     const std::string_view reader = each.reader.view();
     return events.add({keys.interactions(reader), keys.archived_interactions(reader)}, {each.at, member, {}});
   });
-  if (read) read = events.end();
+  if (read) read = events.finish();
   if (!read) return tl::unexpected(read.error());
 
-  ReaderRestorer unwanted(send, settings.feedback.max_items, {}, settings.feedback.ttl, now);
+  ReaderRestorer dismissals(send, settings.feedback.max_items, {}, settings.feedback.ttl, now);
   read = database.readers().for_each_dismissal([&](const readers::DismissalRecord& each) {
     const std::string_view reader = each.dismissal.reader.view();
-    return unwanted.add({keys.not_interested(reader), keys.not_interested_reasons(reader)},
+    return dismissals.add({keys.not_interested(reader), keys.not_interested_reasons(reader)},
                         {each.at, each.dismissal.item.str(), each.dismissal.reason});
   });
-  if (read) read = unwanted.end();
+  if (read) read = dismissals.finish();
   if (!read) return tl::unexpected(read.error());
 
-  Followings followings(send, keys);
+  FollowRestorer follows(send, keys);
   read =
-      database.readers().for_each_follow([&](const readers::Follow& each) { return followings.add(each); });
-  if (read) read = followings.write();
+      database.readers().for_each_follow([&](const readers::Follow& each) { return follows.add(each); });
+  if (read) read = follows.flush();
   if (!read) return tl::unexpected(read.error());
-  return RestoredReaders{events.written(), unwanted.written(), followings.written()};
+  return RestoredReaderCounts{events.written(), dismissals.written(), follows.written()};
 }
 
 Result<void> restore_tombstones(redis::BlockingRedis& redis, database::Database& database,
@@ -170,10 +170,10 @@ Result<void> restore_tombstones(redis::BlockingRedis& redis, database::Database&
     return {};
   };
   for (const database::Database::Erasure& each : *erased) {
-    const seconds left = each.at + ttl - now;
-    if (left.count() <= 0) continue;
+    const seconds remaining_ttl = each.at + ttl - now;
+    if (remaining_ttl.count() <= 0) continue;
     // The later erasure wins where both know one: that of Redis is never older.
-    out.add("SET", keys.tombstone(each.reader), unix_s(each.at), "NX", "EX", left.count());
+    out.add("SET", keys.tombstone(each.reader), unix_s(each.at), "NX", "EX", remaining_ttl.count());
     if (out.bytes().size() < kPipelineBytes) continue;
     if (auto ok = send(); !ok) return ok;
   }

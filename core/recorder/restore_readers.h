@@ -11,7 +11,7 @@
 
 namespace freshet::recorder {
 
-struct RestoredReaders {
+struct RestoredReaderCounts {
   std::int64_t interactions = 0;  // written, each item and kind at its newest time
   std::int64_t dismissals = 0;
   std::int64_t follows = 0;  // likewise
@@ -23,9 +23,9 @@ struct RestoredReaders {
 // publish from now on reaches the reader. What Redis has already is kept where it is newer.
 // O(interactions); memory does not depend on how many there are. `pulse` is called before each
 // pipeline, and its error ends this. Errors: also Redis' and the database's.
-using Pulse = std::function<Result<void>()>;
-Result<RestoredReaders> restore_readers(redis::BlockingRedis& redis, database::Database& database,
-                                        const Settings& settings, UnixSeconds now, const Pulse& pulse = {});
+using ProgressCallback = std::function<Result<void>()>;
+Result<RestoredReaderCounts> restore_readers(redis::BlockingRedis& redis, database::Database& database,
+                                        const Settings& settings, UnixSeconds now, const ProgressCallback& on_progress = {});
 
 // The tombstones of readers who were erased within spool.max_age of `now`: what spools still hold
 // of them is void. O(erasures). Errors: Redis' and the database's.

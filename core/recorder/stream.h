@@ -17,12 +17,12 @@
 namespace freshet::recorder {
 
 // Whether entry id `a` is below `b`: both "ms-sequence".
-bool below(std::string_view a, std::string_view b);
+bool precedes(std::string_view a, std::string_view b);
 
 // Of all streams together.
 struct Backlog {
   std::uint64_t entries = 0;   // not yet acknowledged
-  std::int64_t oldest_ms = 0;  // their oldest's age
+  std::int64_t oldest_age_ms = 0;  // their oldest's age
   std::uint64_t pending = 0;   // of these, handed to a consumer
 };
 
@@ -39,52 +39,52 @@ class Streams {
   // The next of what any consumer was given and did not acknowledge, taken over in order of the
   // entries, which is the order of the writes; from the lowest after restart(). Nothing more:
   // done() is true.
-  Result<Batch> claim();
+  Result<EntryBatch> claim_pending();
   void restart();
-  bool done() const;
-  bool drained() const;  // the last read() found nothing
+  bool has_claimed_all() const;
+  bool is_drained() const;  // the last read() found nothing
   // What no consumer was given yet. kForEntries: waits for kBlock, and returns as soon as there is
   // one. Of several streams it is seen after kLook at the latest: no command waits for keys on
   // several nodes.
-  enum class Wait : std::uint8_t { kForEntries, kNot };
-  Result<Batch> read(Wait how = Wait::kForEntries);
+  enum class ReadMode : std::uint8_t { kBlocking, kNonBlocking };
+  Result<EntryBatch> read(ReadMode mode = ReadMode::kBlocking);
   // Whether everything in its stream up to `entry`, which existed before the last read(), has been
   // handed out, and the stream can be cut behind it; between restart() and done() false. What was
   // handed out last may not be done yet.
-  bool handed_out(const EntryId& entry) const;
+  bool is_delivered(const EntryId& entry) const;
   // The jobs whose entries stay pending, and keep what is above them in their streams; in the order
   // of their entries.
-  void hold(const std::vector<Fanout>& jobs);
+  void pin(const std::vector<FanoutJob>& jobs);
   // After everything in the batch is done, also with none. Cuts each stream behind the lowest that
   // is pending, and renews the lease. `then` is sent with it, so that both happen when this process
   // dies meanwhile. Errors: also "lease_lost": in no stream whose fence another raised was anything
   // acknowledged; in others it may have been, and so it may after any error.
-  Result<Backlog> acknowledge(const Lease& lease, const Batch& batch, const redis::Pipeline& then = {});
+  Result<Backlog> acknowledge(const Lease& lease, const EntryBatch& batch, const redis::Pipeline& followup = {});
   Result<Backlog> backlog();  // for anybody
   // The highest id that each stream ever gave.
-  Result<std::vector<std::string>> last_generated();
+  Result<std::vector<std::string>> last_generated_ids();
 
  private:
-  static constexpr milliseconds kBlock{300};
-  static constexpr milliseconds kLook{100};
-  static constexpr const char* kStart = "0-0";
+  static constexpr milliseconds kBlockTime{300};
+  static constexpr milliseconds kPollInterval{100};
+  static constexpr const char* kFirstId = "0-0";
 
-  struct One {
+  struct Stream {
     std::string key, fence;
-    std::string cursor = kStart;
+    std::string cursor = kFirstId;
     bool claimed = false;
-    std::string delivered = kStart;  // the highest entry that any consumer was given
+    std::string delivered = kFirstId;  // the highest entry that any consumer was given
     bool drained = false;
-    std::string held;  // the lowest entry that stays pending for a long job; "": none
-    std::string cut;   // `delivered` when it was last cut behind it
+    std::string pinned;  // the lowest entry that stays pending for a long job; "": none
+    std::string trimmed_at;   // `delivered` when it was last cut behind it
   };
-  Result<bool> look(Wait how, Batch& into);
-  Result<Backlog> ask_backlog(redis::Pipeline commands);
+  Result<bool> read_once(ReadMode mode, EntryBatch& into);
+  Result<Backlog> run_with_backlog(redis::Pipeline commands);
 
   redis::BlockingRedis redis_;
   const redis::Keys keys_;
-  const std::int64_t count_;  // of a stream, at once
-  std::vector<One> streams_;  // in the order of the groups
+  const std::int64_t read_count_;  // of a stream, at once
+  std::vector<Stream> streams_;  // in the order of the groups
 };
 
 }  // namespace freshet::recorder

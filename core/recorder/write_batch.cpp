@@ -5,15 +5,15 @@
 namespace freshet::recorder {
 namespace {
 
-struct Write {
+struct RowWriter {
   database::ReaderRows& rows;
   Result<void> operator()(const readers::ReaderEvent& event) const { return rows.put_interaction(event); }
-  Result<void> operator()(const Dismissed& each) const { return rows.put_dismissal(each.dismissal, each.at); }
-  Result<void> operator()(const Undismissed& each) const {
+  Result<void> operator()(const DismissalChange& each) const { return rows.put_dismissal(each.dismissal, each.at); }
+  Result<void> operator()(const DismissalRemoval& each) const {
     return rows.remove_dismissal(each.reader, each.item, each.at);
   }
   Result<void> operator()(const readers::Follow& each) const { return rows.put_follow(each); }
-  Result<void> operator()(const Unfollowed& each) const {
+  Result<void> operator()(const FollowRemoval& each) const {
     return rows.remove_follow(each.reader, each.author);
   }
 };
@@ -28,21 +28,21 @@ Result<void> put_last_entries(database::Database& database, const std::vector<En
   return {};
 }
 
-Result<void> write_rows(database::Database& database, const Batch& batch, const redis::Keys& keys) {
-  for (const Change& each : batch.changes) {
+Result<void> write_rows(database::Database& database, const EntryBatch& batch, const redis::Keys& keys) {
+  for (const ItemChange& each : batch.item_changes) {
     auto ok =
-        each.kind == Change::Kind::kPut ? database.put_item(each.item) : database.remove_item(each.item.id);
+        each.operation == ItemChange::Operation::kPut ? database.put_item(each.item) : database.remove_item(each.item.id);
     if (!ok) return ok;
   }
-  for (const ReaderChange& each : batch.readers) {
-    if (auto ok = std::visit(Write{database.readers()}, each); !ok) return ok;
+  for (const ReaderChange& each : batch.reader_changes) {
+    if (auto ok = std::visit(RowWriter{database.readers()}, each); !ok) return ok;
   }
   return put_last_entries(database, batch.entries, keys);
 }
 
 }  // namespace
 
-Result<void> write_batch(database::Database& database, const Batch& batch, const redis::Keys& keys) {
+Result<void> write_batch(database::Database& database, const EntryBatch& batch, const redis::Keys& keys) {
   if (auto ok = database.begin(); !ok) return ok;
   auto written = write_rows(database, batch, keys);
   if (written) written = database.commit();

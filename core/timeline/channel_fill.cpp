@@ -10,8 +10,8 @@ constexpr int kMaxRounds = 8;
 
 std::vector<ItemId> eligible_items(const recommend::Selection& selection) {
   std::vector<ItemId> out;
-  for (const recommend::Choice& each : selection.choices()) {
-    if (each.verdict == recommend::Verdict::kEligible)
+  for (const recommend::SelectionCandidate& each : selection.candidates()) {
+    if (each.eligibility == recommend::Eligibility::kEligible)
       out.push_back(ItemId::trusted(std::string(selection.id(each))));
   }
   return out;
@@ -24,10 +24,10 @@ RecommendationPusher::RecommendationPusher(recommend::Recommendations& recommend
     : recommendations_(recommendations), feed_store_(feed_store), timelines_(timelines), clock_(std::move(clock)) {}
 
 Task<Result<std::vector<ItemId>>> RecommendationPusher::select(const ReaderId& reader, std::size_t limit) {
-  const recommend::RecommendRequest request{reader, 0, recommend::Exclude::kHard};
+  const recommend::RecommendRequest request{reader, 0, recommend::ExclusionMode::kHard};
   FRESHET_CO_TRY(trace, co_await recommendations_.explain(request));
   FRESHET_CO_TRY(excluded, co_await seen_or_delivered(reader, *(*trace)->selection));
-  FRESHET_CO_TRY(best, co_await recommendations_.cut(**trace, limit, *excluded));
+  FRESHET_CO_TRY(best, co_await recommendations_.select_page(**trace, limit, *excluded));
   std::vector<ItemId> out;
   for (const recommend::Recommendation& each : *best) out.push_back(each.id);
   const bool all_known = std::all_of(best->begin(), best->end(),

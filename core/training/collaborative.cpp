@@ -8,19 +8,19 @@
 namespace freshet::training {
 namespace {
 
-constexpr std::size_t kFewestCases = 20;  // what fewer readers say is chance
+constexpr std::size_t kMinCases = 20;  // what fewer readers say is chance
 
 // ndcg@20 on ML-1M's validation part by λ, with dropout 0.5 and exponent 0.5: 200 .2690, 400 .2713,
 // 800 .2697.
 constexpr std::array kLambdas{400.F, 200.F, 800.F};
-constexpr double kNoEvidence = 0.001;  // a later λ must be better by this
+constexpr double kMinGain = 0.001;  // a later λ must be better by this
 // citeulike-a, warm, 400 neighbours: α .6 with β .2 .2823, .3 .2837, .4 .2803; α .8 with β .2
 // .2810.
 constexpr std::array kAlphas{0.5F, 0.65F};
 constexpr std::array kBetas{0.1F, 0.2F, 0.3F, 0.4F, 0.5F};
 
 // A column may have so many times the average before all are pruned together.
-constexpr std::size_t kLongestColumn = 4;
+constexpr std::size_t kColumnSlack = 4;
 
 std::vector<std::vector<float>> beta_scales(const Interactions& interactions) {
   std::vector<std::vector<float>> scales;
@@ -30,112 +30,112 @@ std::vector<std::vector<float>> beta_scales(const Interactions& interactions) {
 }
 
 // EASE's matrix has no place for items that nobody touched.
-struct Touched {
+struct TouchedItems {
   std::vector<std::uint32_t> items;  // ascending
   Interactions interactions;         // by place in `items`
 };
 
-Touched touched(const Interactions& all) {
-  Touched made;
+TouchedItems find_touched(const Interactions& all) {
+  TouchedItems result;
   std::vector<Touch> touches;
-  touches.reserve(all.touches());
+  touches.reserve(all.touch_count());
   for (std::uint32_t item = 0; item < all.items; ++item) {
-    if (all.of_item(item).empty()) continue;
-    const auto place = static_cast<std::uint32_t>(made.items.size());
-    for (const std::uint32_t reader : all.of_item(item)) touches.push_back({reader, place});
-    made.items.push_back(item);
+    if (all.readers_of(item).empty()) continue;
+    const auto index = static_cast<std::uint32_t>(result.items.size());
+    for (const std::uint32_t reader : all.readers_of(item)) touches.push_back({reader, index});
+    result.items.push_back(item);
   }
-  made.interactions = interactions_of(touches, all.readers, static_cast<std::uint32_t>(made.items.size()));
-  return made;
+  result.interactions = build_interactions(touches, all.readers, static_cast<std::uint32_t>(result.items.size()));
+  return result;
 }
 
-std::size_t touched_items(const Interactions& all) {
+std::size_t count_touched_items(const Interactions& all) {
   std::size_t count = 0;
-  for (std::uint32_t item = 0; item < all.items; ++item) count += !all.of_item(item).empty();
+  for (std::uint32_t item = 0; item < all.items; ++item) count += !all.readers_of(item).empty();
   return count;
 }
 
-double judge_ease(const Validation& validation, const Touched& part, const Ease& model) {
-  std::vector<std::uint32_t> place(validation.training.items, 0);
+double evaluate_ease(const Validation& validation, const TouchedItems& touched, const Ease& model) {
+  std::vector<std::uint32_t> index(validation.training.items, 0);
   std::vector<float> factors(validation.training.items, 0);
-  for (std::uint32_t i = 0; i < part.items.size(); ++i) {
-    place[part.items[i]] = i;
-    factors[part.items[i]] = model.factor(i);
+  for (std::uint32_t i = 0; i < touched.items.size(); ++i) {
+    index[touched.items[i]] = i;
+    factors[touched.items[i]] = model.factor(i);
   }
-  const Score score = [&](std::span<const std::uint32_t> profile, std::span<float> scores) {
-    std::vector<float> sums(part.items.size(), 0);
-    for (const std::uint32_t item : profile) model.accumulate(place[item], sums);
-    for (std::uint32_t i = 0; i < sums.size(); ++i) scores[part.items[i]] = sums[i];
+  const ScoreFunction score = [&](std::span<const std::uint32_t> profile, std::span<float> scores) {
+    std::vector<float> sums(touched.items.size(), 0);
+    for (const std::uint32_t item : profile) model.accumulate(index[item], sums);
+    for (std::uint32_t i = 0; i < sums.size(); ++i) scores[touched.items[i]] = sums[i];
   };
-  return judge(validation, score, {&factors, 1}).front();
+  return evaluate_ndcg(validation, score, {&factors, 1}).front();
 }
 
 // EASE's G is RP3beta's sum over readers, for α = reader_exponent and but for a constant: where it
 // has been computed nothing else need be. W is not pruned then.
-double rp3_of_gram(const Validation& validation, const Touched& part, const Square& g, Parameters& chosen) {
+double evaluate_rp3_from_gram(const Validation& validation, const TouchedItems& touched, const SquareMatrix& g, Parameters& chosen) {
   constexpr float kAlpha = EaseSettings{}.reader_exponent;
-  Square full = g.copy();
+  SquareMatrix full = g.copy();
   mirror_lower(full);
-  std::vector<std::uint32_t> place(validation.training.items, 0);
-  for (std::uint32_t i = 0; i < part.items.size(); ++i) place[part.items[i]] = i;
-  const auto of_item = rp3_scale(part.interactions, kAlpha);
-  const Score score = [&](std::span<const std::uint32_t> profile, std::span<float> scores) {
-    std::vector<float> sums(part.items.size(), 0);
+  std::vector<std::uint32_t> index(validation.training.items, 0);
+  for (std::uint32_t i = 0; i < touched.items.size(); ++i) index[touched.items[i]] = i;
+  const auto of_item = rp3_scale(touched.interactions, kAlpha);
+  const ScoreFunction score = [&](std::span<const std::uint32_t> profile, std::span<float> scores) {
+    std::vector<float> sums(touched.items.size(), 0);
     for (const std::uint32_t item : profile) {
-      const float* const row = full.row(place[item]);
-      const float factor = of_item[place[item]];
+      const float* const row = full.row(index[item]);
+      const float factor = of_item[index[item]];
       for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += factor * row[j];
     }
-    for (std::uint32_t i = 0; i < sums.size(); ++i) scores[part.items[i]] = sums[i];
+    for (std::uint32_t i = 0; i < sums.size(); ++i) scores[touched.items[i]] = sums[i];
   };
-  const auto gains = judge(validation, score, beta_scales(validation.training));
+  const auto gains = evaluate_ndcg(validation, score, beta_scales(validation.training));
   const auto best = std::max_element(gains.begin(), gains.end());
   chosen.alpha = kAlpha;
   chosen.beta = kBetas[static_cast<std::size_t>(best - gains.begin())];
   return *best;
 }
 
-struct Reached {
+struct BestScores {
   double ease = -1, rp3 = -1;
 };
 
-Reached try_ease(const Validation& validation, bool with_rp3, Parameters& chosen, std::string& report,
+BestScores tune_ease(const Validation& validation, bool with_rp3, Parameters& chosen, std::string& report,
                  const Progress& progress) {
-  const Touched part = touched(validation.training);
-  const Square g = gram(part.interactions, reader_weights(part.interactions, EaseSettings{}.reader_exponent));
-  Reached reached;
-  if (with_rp3) reached.rp3 = rp3_of_gram(validation, part, g, chosen);
+  const TouchedItems touched = find_touched(validation.training);
+  const SquareMatrix g = gram(touched.interactions, reader_weights(touched.interactions, EaseSettings{}.reader_exponent));
+  BestScores best;
+  if (with_rp3) best.rp3 = evaluate_rp3_from_gram(validation, touched, g, chosen);
   for (std::size_t i = 0; i < kLambdas.size(); ++i) {
     progress("validating EASE", static_cast<double>(i) / kLambdas.size());
-    EaseSettings tried;
-    tried.lambda = kLambdas[i];
-    const double gain = judge_ease(validation, part, Ease(g.copy(), tried));
-    report += fmt::format("ease {:.4f} (lambda {:.0f}), ", gain, tried.lambda);
-    if (gain > reached.ease + kNoEvidence) {
-      reached.ease = gain;
-      chosen.lambda = tried.lambda;
+    EaseSettings candidate;
+    candidate.lambda = kLambdas[i];
+    const double gain = evaluate_ease(validation, touched, Ease(g.copy(), candidate));
+    report += fmt::format("ease {:.4f} (lambda {:.0f}), ", gain, candidate.lambda);
+    if (gain > best.ease + kMinGain) {
+      best.ease = gain;
+      chosen.lambda = candidate.lambda;
     }
   }
-  return reached;
+  return best;
 }
 
 // β scales whole columns, so all of them are judged with one fit.
-double try_rp3(const Validation& validation, std::size_t neighbours, Parameters& chosen,
+double tune_rp3(const Validation& validation, std::size_t neighbours, Parameters& chosen,
                const Progress& progress) {
   const auto scales = beta_scales(validation.training);
   double best = -1;
   for (std::size_t i = 0; i < kAlphas.size(); ++i) {
     progress("validating RP3beta", static_cast<double>(i) / static_cast<double>(kAlphas.size()));
     const auto rows =
-        rows_of(rp3_columns(validation.training, kAlphas[i], kLongestColumn * neighbours), false);
-    const Score score = [&](std::span<const std::uint32_t> profile, std::span<float> scores) {
+        to_rows(rp3_columns(validation.training, kAlphas[i], kColumnSlack * neighbours), false);
+    const ScoreFunction score = [&](std::span<const std::uint32_t> profile, std::span<float> scores) {
       for (const std::uint32_t item : profile) {
         for (std::uint64_t at = rows.starts[item]; at < rows.starts[item + 1]; ++at) {
           scores[rows.neighbours[at].item] += rows.neighbours[at].weight;
         }
       }
     };
-    const auto gains = judge(validation, score, scales);
+    const auto gains = evaluate_ndcg(validation, score, scales);
     for (std::size_t b = 0; b < gains.size(); ++b) {
       if (gains[b] <= best) continue;
       best = gains[b];
@@ -148,49 +148,49 @@ double try_rp3(const Validation& validation, std::size_t neighbours, Parameters&
 
 }  // namespace
 
-MethodChoice choose(const Validation& validation, const TrainSettings& settings, const Progress& progress) {
+MethodChoice choose_method(const Validation& validation, const TrainSettings& settings, const Progress& progress) {
   MethodChoice choice;
   Parameters& chosen = choice.parameters;
-  const bool small = touched_items(validation.training) <= static_cast<std::size_t>(settings.ease_max_items);
-  const bool may_ease = settings.algorithm == "ease" || (settings.algorithm == "auto" && small);
-  const bool may_rp3 = settings.algorithm != "ease";
-  if (validation.cases.size() < kFewestCases) {
-    chosen.ease = !may_rp3;
+  const bool fits_ease = count_touched_items(validation.training) <= static_cast<std::size_t>(settings.ease_max_items);
+  const bool allow_ease = settings.algorithm == "ease" || (settings.algorithm == "auto" && fits_ease);
+  const bool allow_rp3 = settings.algorithm != "ease";
+  if (validation.cases.size() < kMinCases) {
+    chosen.ease = !allow_rp3;
     choice.report = "too few readers to validate with";
     return choice;
   }
-  Reached reached;
-  if (may_ease) reached = try_ease(validation, may_rp3, chosen, choice.report, progress);
-  if (may_rp3 && !may_ease) {
-    reached.rp3 = try_rp3(validation, static_cast<std::size_t>(settings.neighbours), chosen, progress);
+  BestScores best;
+  if (allow_ease) best = tune_ease(validation, allow_rp3, chosen, choice.report, progress);
+  if (allow_rp3 && !allow_ease) {
+    best.rp3 = tune_rp3(validation, static_cast<std::size_t>(settings.neighbours), chosen, progress);
   }
-  chosen.ease = reached.ease > reached.rp3;
-  if (may_rp3) {
+  chosen.ease = best.ease > best.rp3;
+  if (allow_rp3) {
     choice.report +=
-        fmt::format("rp3beta {:.4f} (alpha {:.2f}, beta {:.1f}), ", reached.rp3, chosen.alpha, chosen.beta);
+        fmt::format("rp3beta {:.4f} (alpha {:.2f}, beta {:.1f}), ", best.rp3, chosen.alpha, chosen.beta);
   }
   choice.report += fmt::format("ndcg@20 of {} readers", validation.cases.size());
   return choice;
 }
 
-Columns fit(const Interactions& interactions, const Parameters& chosen, const TrainSettings& settings) {
+Columns fit_columns(const Interactions& interactions, const Parameters& chosen, const TrainSettings& settings) {
   const auto neighbours = static_cast<std::size_t>(settings.neighbours);
   if (!chosen.ease) {
-    Columns columns = rp3_columns(interactions, chosen.alpha, kLongestColumn * neighbours);
-    scale(columns, rp3_scale(interactions, chosen.beta));
-    keep_most(columns, neighbours * touched_items(interactions));
+    Columns columns = rp3_columns(interactions, chosen.alpha, kColumnSlack * neighbours);
+    scale_columns(columns, rp3_scale(interactions, chosen.beta));
+    prune(columns, neighbours * count_touched_items(interactions));
     return columns;
   }
-  const Touched part = touched(interactions);
-  EaseSettings with;
-  with.lambda = chosen.lambda;
-  const auto weights = reader_weights(part.interactions, with.reader_exponent);
-  Columns compact = Ease(gram(part.interactions, weights), with).columns(kLongestColumn * neighbours);
-  keep_most(compact, neighbours * part.items.size());
+  const TouchedItems touched = find_touched(interactions);
+  EaseSettings ease_settings;
+  ease_settings.lambda = chosen.lambda;
+  const auto weights = reader_weights(touched.interactions, ease_settings.reader_exponent);
+  Columns touched_columns = Ease(gram(touched.interactions, weights), ease_settings).columns(kColumnSlack * neighbours);
+  prune(touched_columns, neighbours * touched.items.size());
   Columns columns(interactions.items);
-  for (std::size_t i = 0; i < compact.size(); ++i) {
-    for (model::Neighbour& neighbour : compact[i]) neighbour.item = part.items[neighbour.item];
-    columns[part.items[i]] = std::move(compact[i]);
+  for (std::size_t i = 0; i < touched_columns.size(); ++i) {
+    for (model::Neighbour& neighbour : touched_columns[i]) neighbour.item = touched.items[neighbour.item];
+    columns[touched.items[i]] = std::move(touched_columns[i]);
   }
   return columns;
 }

@@ -20,9 +20,9 @@ struct MethodChoice {
 };
 
 // Tries what settings.algorithm allows. With too few readers to judge by: the defaults.
-MethodChoice choose(const Validation& validation, const TrainSettings& settings, const Progress& progress);
+MethodChoice choose_method(const Validation& validation, const TrainSettings& settings, const Progress& progress);
 
 // The columns of the chosen one: settings.neighbours times the touched items in all.
-Columns fit(const Interactions& interactions, const Parameters& chosen, const TrainSettings& settings);
+Columns fit_columns(const Interactions& interactions, const Parameters& chosen, const TrainSettings& settings);
 
 }  // namespace freshet::training

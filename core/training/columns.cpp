@@ -7,24 +7,24 @@
 
 namespace freshet::training {
 
-Column ColumnSum::take(std::size_t most) {
+Column ColumnAccumulator::extract_top(std::size_t limit) {
   Column column;
   column.reserve(touched_.size());
   for (const std::uint32_t item : touched_) {
     if (sums_[item] != 0) column.push_back({item, sums_[item]});
     sums_[item] = 0;
-    added_[item] = 0;
+    is_touched_[item] = 0;
   }
   touched_.clear();
-  keep_most(column, most);
+  prune(column, limit);
   return column;
 }
 
-Columns each_column(std::size_t items, const std::function<Column(std::uint32_t, ColumnSum&)>& make) {
+Columns build_columns(std::size_t items, const std::function<Column(std::uint32_t, ColumnAccumulator&)>& make) {
   Columns columns(items);
   const std::size_t piece = items / 32 + 1;
   parallel_for(items, piece, [&](std::size_t begin, std::size_t end) {
-    ColumnSum sum(items);
+    ColumnAccumulator sum(items);
     for (std::size_t item = begin; item < end; ++item) {
       columns[item] = make(static_cast<std::uint32_t>(item), sum);
     }
@@ -32,47 +32,47 @@ Columns each_column(std::size_t items, const std::function<Column(std::uint32_t,
   return columns;
 }
 
-void keep_most(Column& column, std::size_t most) {
-  if (column.size() <= most) return;
-  std::nth_element(column.begin(), column.begin() + static_cast<std::ptrdiff_t>(most), column.end(),
+void prune(Column& column, std::size_t limit) {
+  if (column.size() <= limit) return;
+  std::nth_element(column.begin(), column.begin() + static_cast<std::ptrdiff_t>(limit), column.end(),
                    [](const model::Neighbour& a, const model::Neighbour& b) {
                      const float left = std::abs(a.weight);
                      const float right = std::abs(b.weight);
                      return left != right ? left > right : a.item < b.item;
                    });
-  column.resize(most);
+  column.resize(limit);
 }
 
-void keep_most(Columns& columns, std::size_t most) {
+void prune(Columns& columns, std::size_t limit) {
   std::vector<float> weights;
   for (const Column& column : columns) {
     for (const model::Neighbour& neighbour : column) weights.push_back(std::abs(neighbour.weight));
   }
-  if (weights.size() <= most) return;
-  if (most == 0) return columns.assign(columns.size(), {});
-  const auto last = weights.begin() + static_cast<std::ptrdiff_t>(most) - 1;
+  if (weights.size() <= limit) return;
+  if (limit == 0) return columns.assign(columns.size(), {});
+  const auto last = weights.begin() + static_cast<std::ptrdiff_t>(limit) - 1;
   std::nth_element(weights.begin(), last, weights.end(), std::greater<>());
-  const float least = *last;
-  auto as_light = static_cast<std::size_t>(std::count(weights.begin(), last + 1, least));  // that are kept
+  const float threshold = *last;
+  auto ties_to_keep = static_cast<std::size_t>(std::count(weights.begin(), last + 1, threshold));  // that are kept
   for (Column& column : columns) {
     std::erase_if(column, [&](const model::Neighbour& neighbour) {
       const float weight = std::abs(neighbour.weight);
-      if (weight != least) return weight < least;
-      if (as_light == 0) return true;
-      --as_light;
+      if (weight != threshold) return weight < threshold;
+      if (ties_to_keep == 0) return true;
+      --ties_to_keep;
       return false;
     });
   }
 }
 
-void scale(Columns& columns, std::span<const float> factors) {
+void scale_columns(Columns& columns, std::span<const float> factors) {
   for (std::size_t item = 0; item < columns.size(); ++item) {
     for (model::Neighbour& neighbour : columns[item]) neighbour.weight *= factors[item];
   }
 }
 
-Trained::Rows rows_of(const Columns& columns, bool heaviest_first) {
-  Trained::Rows rows;
+TrainedModel::Rows to_rows(const Columns& columns, bool heaviest_first) {
+  TrainedModel::Rows rows;
   rows.starts.assign(columns.size() + 1, 0);
   for (const Column& column : columns) {
     for (const model::Neighbour& neighbour : column) ++rows.starts[neighbour.item + 1];

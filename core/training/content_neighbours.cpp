@@ -6,51 +6,51 @@
 namespace freshet::training {
 namespace {
 
-constexpr std::size_t kMostTerms = 100;
-constexpr std::size_t kMostHolders = 3000;
+constexpr std::size_t kMaxTerms = 100;
+constexpr std::size_t kMaxPostings = 3000;
 
-struct Holder {
+struct Posting {
   std::uint32_t item = 0;
   float weight = 0;
 };
 
 // Which items have a term.
-std::vector<std::vector<Holder>> holders_of(const Content& content, const std::vector<bool>* only) {
-  std::vector<std::vector<Holder>> holders(content.vocabulary.size());
+std::vector<std::vector<Posting>> build_postings(const Content& content, const std::vector<bool>* donors) {
+  std::vector<std::vector<Posting>> postings(content.vocabulary.size());
   for (std::uint32_t item = 0; item < content.terms.size(); ++item) {
-    if (only != nullptr && !(*only)[item]) continue;
+    if (donors != nullptr && !(*donors)[item]) continue;
     for (const model::TermWeight& term : content.terms[item])
-      holders[term.term].push_back({item, term.weight});
+      postings[term.term].push_back({item, term.weight});
   }
-  for (auto& of_term : holders) {
-    if (of_term.size() > kMostHolders) of_term.clear();
+  for (auto& of_term : postings) {
+    if (of_term.size() > kMaxPostings) of_term.clear();
   }
-  return holders;
+  return postings;
 }
 
-Column nearest(const Content& content, const std::vector<std::vector<Holder>>& holders, std::uint32_t item,
-               std::size_t most, ColumnSum& sum) {
+Column find_nearest(const Content& content, const std::vector<std::vector<Posting>>& postings, std::uint32_t item,
+               std::size_t limit, ColumnAccumulator& sum) {
   for (const model::TermWeight& term : content.terms[item]) {
-    for (const Holder& holder : holders[term.term]) {
-      if (holder.item != item) sum.add(holder.item, term.weight * holder.weight);
+    for (const Posting& posting : postings[term.term]) {
+      if (posting.item != item) sum.add(posting.item, term.weight * posting.weight);
     }
   }
-  return sum.take(most);
+  return sum.extract_top(limit);
 }
 
-void keep_heaviest(std::vector<model::TermWeight>& vector) {
-  if (vector.size() <= kMostTerms) return;
+void prune_terms(std::vector<model::TermWeight>& vector) {
+  if (vector.size() <= kMaxTerms) return;
   std::stable_sort(vector.begin(), vector.end(), [](const model::TermWeight& a, const model::TermWeight& b) {
     return a.weight > b.weight;
   });
-  vector.resize(kMostTerms);
+  vector.resize(kMaxTerms);
   std::sort(vector.begin(), vector.end(),
             [](const model::TermWeight& a, const model::TermWeight& b) { return a.term < b.term; });
 }
 
 }  // namespace
 
-Content content_of(std::span<const std::vector<model::TermCount>> items) {
+Content build_content(std::span<const std::vector<model::TermCount>> items) {
   std::vector<std::uint64_t> hashes;
   for (const auto& terms : items) {
     for (const model::TermCount& term : terms) hashes.push_back(term.hash);
@@ -66,39 +66,39 @@ Content content_of(std::span<const std::vector<model::TermCount>> items) {
   for (const auto& terms : items) {
     std::vector<model::TermWeight> vector;
     for (const model::TermCount& term : terms) {
-      const auto known = std::lower_bound(content.vocabulary.begin(), content.vocabulary.end(), term.hash);
-      if (known == content.vocabulary.end() || *known != term.hash) continue;
-      const auto index = static_cast<std::uint32_t>(known - content.vocabulary.begin());
+      const auto entry = std::lower_bound(content.vocabulary.begin(), content.vocabulary.end(), term.hash);
+      if (entry == content.vocabulary.end() || *entry != term.hash) continue;
+      const auto index = static_cast<std::uint32_t>(entry - content.vocabulary.begin());
       vector.push_back({index, model::term_weight(term.count, content.idf[index])});
     }
-    keep_heaviest(vector);
+    prune_terms(vector);
     model::normalise(vector);
     content.terms.push_back(std::move(vector));
   }
   return content;
 }
 
-Columns content_columns(const Content& content, std::size_t most) {
-  const auto holders = holders_of(content, nullptr);
-  return each_column(content.terms.size(), [&](std::uint32_t item, ColumnSum& sum) {
-    return nearest(content, holders, item, most, sum);
+Columns content_columns(const Content& content, std::size_t limit) {
+  const auto postings = build_postings(content, nullptr);
+  return build_columns(content.terms.size(), [&](std::uint32_t item, ColumnAccumulator& sum) {
+    return find_nearest(content, postings, item, limit, sum);
   });
 }
 
-Columns borrowed_columns(const Content& content, const Columns& columns, const std::vector<bool>& lends,
-                         const std::vector<bool>& borrows, std::size_t neighbours) {
-  const auto holders = holders_of(content, &lends);
-  return each_column(content.terms.size(), [&](std::uint32_t item, ColumnSum& sum) -> Column {
-    if (!borrows[item]) return {};
-    const Column lenders = nearest(content, holders, item, kLenders, sum);
-    float all = 0;
-    for (const model::Neighbour& lender : lenders) all += lender.weight;
-    for (const model::Neighbour& lender : lenders) {
-      for (const model::Neighbour& lent : columns[lender.item]) {
-        if (lent.item != item) sum.add(lent.item, lent.weight * lender.weight / all);
+Columns cold_start_columns(const Content& content, const Columns& columns, const std::vector<bool>& is_donor,
+                         const std::vector<bool>& is_cold, std::size_t neighbours) {
+  const auto postings = build_postings(content, &is_donor);
+  return build_columns(content.terms.size(), [&](std::uint32_t item, ColumnAccumulator& sum) -> Column {
+    if (!is_cold[item]) return {};
+    const Column donors = find_nearest(content, postings, item, kMaxDonors, sum);
+    float total = 0;
+    for (const model::Neighbour& donor : donors) total += donor.weight;
+    for (const model::Neighbour& donor : donors) {
+      for (const model::Neighbour& neighbour : columns[donor.item]) {
+        if (neighbour.item != item) sum.add(neighbour.item, neighbour.weight * donor.weight / total);
       }
     }
-    return sum.take(neighbours);
+    return sum.extract_top(neighbours);
   });
 }
 

@@ -19,17 +19,17 @@ struct Content {
 
 // From each item's terms. A term counts when two items or more have it; of an item the 100 heaviest
 // stay.
-Content content_of(std::span<const std::vector<model::TermCount>> items);
+Content build_content(std::span<const std::vector<model::TermCount>> items);
 
 // Every item's `most` nearest: weight is the cosine. Terms that more than 3,000 items have find
 // nobody (and weigh little). O(Σ over terms of items²).
-Columns content_columns(const Content& content, std::size_t most);
+Columns content_columns(const Content& content, std::size_t limit);
 
-inline constexpr std::size_t kLenders = 20;
+inline constexpr std::size_t kMaxDonors = 20;
 
 // For each item that borrows: the mean of the columns of its kLenders nearest by content among
 // those that lend, weighted by nearness, pruned to `neighbours`. Other items' columns are empty.
-Columns borrowed_columns(const Content& content, const Columns& columns, const std::vector<bool>& lends,
-                         const std::vector<bool>& borrows, std::size_t neighbours);
+Columns cold_start_columns(const Content& content, const Columns& columns, const std::vector<bool>& is_donor,
+                         const std::vector<bool>& is_cold, std::size_t neighbours);
 
 }  // namespace freshet::training

@@ -28,13 +28,13 @@ struct EaseSettings {
 std::vector<float> reader_weights(const Interactions& interactions, float exponent);
 
 // G, lower triangle. O(Σ n_u²).
-Square gram(const Interactions& interactions, std::span<const float> reader_weights);
+SquareMatrix gram(const Interactions& interactions, std::span<const float> reader_weights);
 
 // B, kept as P and what its columns are divided by. 4 · items² bytes.
 class Ease {
  public:
   // Uses G up. O(items³).
-  Ease(Square gram, const EaseSettings& settings);
+  Ease(SquareMatrix gram, const EaseSettings& settings);
 
   // Adds row `item` of B before the division by P_jj, and P's diagonal instead of zeros: scores[j]
   // times factor(j) is right for every j that is not in the profile. scores.size() >= items.
@@ -44,7 +44,7 @@ class Ease {
   Columns columns(std::size_t neighbours) const;
 
  private:
-  Square minus_p_;
+  SquareMatrix minus_p_;
   std::vector<float> factors_;
 };
 

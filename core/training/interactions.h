@@ -14,18 +14,18 @@ namespace freshet::training {
 struct Interactions {
   std::uint32_t readers = 0, items = 0;
   std::vector<std::uint64_t> reader_starts;  // readers + 1
-  std::vector<std::uint32_t> item_of;        // of each reader ascending, distinct
+  std::vector<std::uint32_t> reader_items;        // of each reader ascending, distinct
   std::vector<std::uint64_t> item_starts;    // items + 1
-  std::vector<std::uint32_t> reader_of;      // of each item ascending, distinct
+  std::vector<std::uint32_t> item_readers;      // of each item ascending, distinct
 
-  std::span<const std::uint32_t> of_reader(std::uint32_t reader) const {
-    return std::span(item_of).subspan(reader_starts[reader],
+  std::span<const std::uint32_t> items_of(std::uint32_t reader) const {
+    return std::span(reader_items).subspan(reader_starts[reader],
                                       reader_starts[reader + 1] - reader_starts[reader]);
   }
-  std::span<const std::uint32_t> of_item(std::uint32_t item) const {
-    return std::span(reader_of).subspan(item_starts[item], item_starts[item + 1] - item_starts[item]);
+  std::span<const std::uint32_t> readers_of(std::uint32_t item) const {
+    return std::span(item_readers).subspan(item_starts[item], item_starts[item + 1] - item_starts[item]);
   }
-  std::size_t touches() const { return item_of.size(); }
+  std::size_t touch_count() const { return reader_items.size(); }
 };
 
 struct Touch {
@@ -33,6 +33,6 @@ struct Touch {
 };
 
 // Counting sort; equal touches become one. O(touches + readers + items).
-Interactions interactions_of(std::span<const Touch> touches, std::uint32_t readers, std::uint32_t items);
+Interactions build_interactions(std::span<const Touch> touches, std::uint32_t readers, std::uint32_t items);
 
 }  // namespace freshet::training

@@ -9,11 +9,11 @@
 namespace freshet::training {
 namespace {
 
-constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t kExcluded = std::numeric_limits<std::uint32_t>::max();
 constexpr seconds kHalfLife{86400};  // of decayed counts
 
 // The shown items' indexes, ordered by id.
-std::vector<std::uint32_t> by_id(const std::vector<TrainingItem>& items) {
+std::vector<std::uint32_t> order_by_id(const std::vector<TrainingItem>& items) {
   std::vector<std::uint32_t> order;
   for (std::uint32_t i = 0; i < items.size(); ++i) {
     if (!items[i].hidden) order.push_back(i);
@@ -23,59 +23,59 @@ std::vector<std::uint32_t> by_id(const std::vector<TrainingItem>& items) {
 }
 
 // Events by reader, readers numbered from 0; newest first, ties as they came.
-struct Grouped {
+struct EventsByReader {
   std::vector<std::uint32_t> events;
   std::vector<std::size_t> starts;  // readers + 1
 };
 
-Grouped by_reader(const TrainingData& data, const std::vector<std::uint32_t>& place) {
-  Grouped made;
+EventsByReader group_by_reader(const TrainingData& data, const std::vector<std::uint32_t>& table_index) {
+  EventsByReader grouped;
   for (std::uint32_t e = 0; e < data.events.size(); ++e) {
     const std::uint32_t item = data.events[e].item;
-    if (item < place.size() && place[item] != kNone) made.events.push_back(e);
+    if (item < table_index.size() && table_index[item] != kExcluded) grouped.events.push_back(e);
   }
   const auto& events = data.events;
-  const bool sorted = std::is_sorted(made.events.begin(), made.events.end(),
+  const bool sorted = std::is_sorted(grouped.events.begin(), grouped.events.end(),
                                      [&](auto a, auto b) { return events[a].reader < events[b].reader; });
   if (!sorted) {
-    std::stable_sort(made.events.begin(), made.events.end(),
+    std::stable_sort(grouped.events.begin(), grouped.events.end(),
                      [&](auto a, auto b) { return events[a].reader < events[b].reader; });
   }
-  for (std::size_t i = 0; i < made.events.size(); ++i) {
-    if (i == 0 || events[made.events[i]].reader != events[made.events[i - 1]].reader)
-      made.starts.push_back(i);
+  for (std::size_t i = 0; i < grouped.events.size(); ++i) {
+    if (i == 0 || events[grouped.events[i]].reader != events[grouped.events[i - 1]].reader)
+      grouped.starts.push_back(i);
   }
-  made.starts.push_back(made.events.size());
-  return made;
+  grouped.starts.push_back(grouped.events.size());
+  return grouped;
 }
 
-std::vector<Touch> touches_of(const TrainingData& data, const std::vector<std::uint32_t>& place,
-                              std::size_t most, std::uint32_t& readers) {
-  Grouped grouped = by_reader(data, place);
+std::vector<Touch> collect_touches(const TrainingData& data, const std::vector<std::uint32_t>& table_index,
+                              std::size_t limit, std::uint32_t& readers) {
+  EventsByReader grouped = group_by_reader(data, table_index);
   readers = static_cast<std::uint32_t>(grouped.starts.size() - 1);
   std::vector<Touch> touches;
   touches.reserve(grouped.events.size());
   for (std::uint32_t reader = 0; reader < readers; ++reader) {
     const auto begin = grouped.events.begin() + static_cast<std::ptrdiff_t>(grouped.starts[reader]);
     auto end = grouped.events.begin() + static_cast<std::ptrdiff_t>(grouped.starts[reader + 1]);
-    if (static_cast<std::size_t>(end - begin) > most) {
+    if (static_cast<std::size_t>(end - begin) > limit) {
       std::stable_sort(begin, end, [&](auto a, auto b) { return data.events[a].at > data.events[b].at; });
-      end = begin + static_cast<std::ptrdiff_t>(most);
+      end = begin + static_cast<std::ptrdiff_t>(limit);
     }
     for (auto event = begin; event != end; ++event)
-      touches.push_back({reader, place[data.events[*event].item]});
+      touches.push_back({reader, table_index[data.events[*event].item]});
   }
   return touches;
 }
 
-void count_events(const TrainingData& data, const std::vector<std::uint32_t>& place, ItemTable& table) {
+void count_events(const TrainingData& data, const std::vector<std::uint32_t>& table_index, ItemTable& table) {
   table.counts.assign(table.items.size(), 0);
   table.decayed_counts.assign(table.items.size(), 0);
   std::vector<UnixSeconds> first(table.items.size(), UnixSeconds::max());
   std::vector<double> decayed(table.items.size(), 0);
   for (const TrainingEvent& event : data.events) {
-    if (event.item >= place.size() || place[event.item] == kNone) continue;
-    const std::uint32_t item = place[event.item];
+    if (event.item >= table_index.size() || table_index[event.item] == kExcluded) continue;
+    const std::uint32_t item = table_index[event.item];
     table.counts[item] += 1;
     decayed[item] += readers::recency_weight(event.at, data.now, kHalfLife);
     first[item] = std::min(first[item], event.at);
@@ -89,12 +89,12 @@ void count_events(const TrainingData& data, const std::vector<std::uint32_t>& pl
 
 }  // namespace
 
-ItemTable item_table(const TrainingData& data, const TrainSettings& settings) {
-  const auto order = by_id(data.items);
+ItemTable build_item_table(const TrainingData& data, const TrainSettings& settings) {
+  const auto order = order_by_id(data.items);
   ItemTable table;
-  std::vector<std::uint32_t> place(data.items.size(), kNone);
+  std::vector<std::uint32_t> table_index(data.items.size(), kExcluded);
   for (std::uint32_t i = 0; i < order.size(); ++i) {
-    place[order[i]] = i;
+    table_index[order[i]] = i;
     const TrainingItem& from = data.items[order[i]];
     table.items.push_back({from.id, from.title, {}, from.author, from.tags, from.published, false});
   }
@@ -105,10 +105,10 @@ ItemTable item_table(const TrainingData& data, const TrainSettings& settings) {
       table.terms[i] = model::content_terms(from.title, from.text, from.tags);
     }
   });
-  count_events(data, place, table);
+  count_events(data, table_index, table);
   std::uint32_t readers = 0;
-  const auto touches = touches_of(data, place, static_cast<std::size_t>(settings.max_per_reader), readers);
-  table.interactions = interactions_of(touches, readers, static_cast<std::uint32_t>(order.size()));
+  const auto touches = collect_touches(data, table_index, static_cast<std::size_t>(settings.max_per_reader), readers);
+  table.interactions = build_interactions(touches, readers, static_cast<std::uint32_t>(order.size()));
   return table;
 }
 

@@ -18,6 +18,6 @@ struct ItemTable {
 };
 
 // Events of hidden or unknown items are left out; of a reader the newest max_per_reader count.
-ItemTable item_table(const TrainingData& data, const TrainSettings& settings);
+ItemTable build_item_table(const TrainingData& data, const TrainSettings& settings);
 
 }  // namespace freshet::training

@@ -10,31 +10,31 @@ namespace freshet::training {
 namespace {
 
 // The days to learn from, ascending: evenly spread over the last ones that are over.
-std::vector<UnixSeconds> lesson_days(const TrainingData& data, const PastDays& past,
-                                     const LessonSettings& settings) {
+std::vector<UnixSeconds> training_days(const TrainingData& data, const EventReplay& replay,
+                                     const RerankDatasetSettings& settings) {
   const double events = std::max(1.0, static_cast<double>(data.events.size()));
-  const int most = std::clamp(static_cast<int>(settings.most_events / events), 7, settings.days);
-  const UnixSeconds end = std::min(day_of(data.now), past.last() + kOneDay);
-  const auto span = static_cast<int>(std::min<std::int64_t>((end - past.first()) / kOneDay, settings.within));
+  const int max_days = std::clamp(static_cast<int>(settings.max_events / events), 7, settings.days);
+  const UnixSeconds end = std::min(start_of_day(data.now), replay.last_day() + kOneDay);
+  const auto span = static_cast<int>(std::min<std::int64_t>((end - replay.first_day()) / kOneDay, settings.window_days));
   std::vector<UnixSeconds> days;
-  const int count = std::min(most, span);
+  const int count = std::min(max_days, span);
   for (int i = count; i > 0; --i) days.push_back(end - kOneDay * (1 + (i - 1) * span / count));
   return days;
 }
 
 // The lessons of past.known().now.
-void add_moment(RerankLessons& lessons, const PastDays& past, const recommend::Catalogue& catalogue,
-                UnixSeconds until, std::size_t most) {
-  const auto index = indexes_in(catalogue, past.known());
-  const auto readers = first_touches(past, until);
-  const std::size_t stride = std::max<std::size_t>(1, (readers.size() + most - 1) / most);
+void add_examples_at(RerankDataset& dataset, const EventReplay& replay, const recommend::Catalogue& catalogue,
+                UnixSeconds until, std::size_t limit) {
+  const auto index = catalogue_indexes(catalogue, replay.known());
+  const auto readers = first_touches(replay, until);
+  const std::size_t stride = std::max<std::size_t>(1, (readers.size() + limit - 1) / limit);
   std::size_t number = 0;
   for (const auto& [reader, items] : readers) {
     if (number++ % stride != 0) continue;
     std::vector<recommend::ProfileEvent> profile;
-    std::vector<std::uint32_t> touched, taken;
-    for (const TrainingEvent& each : past.of_reader(reader)) {
-      if (index[each.item] == kNowhere) continue;
+    std::vector<std::uint32_t> touched, positives;
+    for (const TrainingEvent& each : replay.events_of(reader)) {
+      if (index[each.item] == kNotInCatalogue) continue;
       profile.push_back({index[each.item], each.kind, each.at});
       touched.push_back(index[each.item]);
     }
@@ -42,58 +42,58 @@ void add_moment(RerankLessons& lessons, const PastDays& past, const recommend::C
     std::reverse(profile.begin(), profile.end());
     std::sort(touched.begin(), touched.end());
     for (const std::uint32_t item : items) {
-      if (index[item] != kNowhere) taken.push_back(index[item]);
+      if (index[item] != kNotInCatalogue) positives.push_back(index[item]);
     }
-    lessons.add(catalogue, {profile, touched, taken, past.known().now, number});
+    dataset.add(catalogue, {profile, touched, positives, replay.known().now, number});
   }
 }
 
 }  // namespace
 
-std::map<std::uint32_t, std::vector<std::uint32_t>> first_touches(const PastDays& past, UnixSeconds until) {
+std::map<std::uint32_t, std::vector<std::uint32_t>> first_touches(const EventReplay& replay, UnixSeconds until) {
   std::map<std::uint32_t, std::vector<std::uint32_t>> out;
-  for (const TrainingEvent& each : past.until(until)) {
-    if (!past.exists(each.item) || past.touched(each.reader, each.item)) continue;
-    if (past.of_reader(each.reader).empty()) continue;
-    auto& taken = out[each.reader];
-    if (std::find(taken.begin(), taken.end(), each.item) == taken.end()) taken.push_back(each.item);
+  for (const TrainingEvent& each : replay.upcoming(until)) {
+    if (!replay.exists(each.item) || replay.has_touched(each.reader, each.item)) continue;
+    if (replay.events_of(each.reader).empty()) continue;
+    auto& touched = out[each.reader];
+    if (std::find(touched.begin(), touched.end(), each.item) == touched.end()) touched.push_back(each.item);
   }
   return out;
 }
 
-std::vector<std::uint32_t> indexes_in(const recommend::Catalogue& catalogue, const TrainingData& data) {
+std::vector<std::uint32_t> catalogue_indexes(const recommend::Catalogue& catalogue, const TrainingData& data) {
   std::vector<std::uint32_t> out;
   out.reserve(data.items.size());
-  for (const TrainingItem& each : data.items) out.push_back(catalogue.find(each.id).value_or(kNowhere));
+  for (const TrainingItem& each : data.items) out.push_back(catalogue.find(each.id).value_or(kNotInCatalogue));
   return out;
 }
 
-void add_lessons(RerankLessons& lessons, PastDays& past, const std::shared_ptr<const model::Model>& model,
-                 const LessonSettings& settings, std::size_t most) {
-  const UnixSeconds day = past.known().now, end = day + kOneDay;
-  const auto moments = static_cast<std::size_t>(std::max<std::int64_t>(1, kOneDay / settings.every));
-  lessons.begin_day(day);
-  for (UnixSeconds at = day; at < end; at += settings.every) {
-    past.advance(at);
-    const UnixSeconds until = at == day ? end : std::min(end, at + settings.every);
-    const recommend::Catalogue catalogue(model, past.live(settings.trend, settings.newest));
-    add_moment(lessons, past, catalogue, until, 1 + most / moments);
+void add_examples(RerankDataset& dataset, EventReplay& replay, const std::shared_ptr<const model::Model>& model,
+                 const RerankDatasetSettings& settings, std::size_t limit) {
+  const UnixSeconds day = replay.known().now, end = day + kOneDay;
+  const auto moments = static_cast<std::size_t>(std::max<std::int64_t>(1, kOneDay / settings.interval));
+  dataset.begin_day(day);
+  for (UnixSeconds at = day; at < end; at += settings.interval) {
+    replay.advance_to(at);
+    const UnixSeconds until = at == day ? end : std::min(end, at + settings.interval);
+    const recommend::Catalogue catalogue(model, replay.live_items(settings.trend_items, settings.newest_items));
+    add_examples_at(dataset, replay, catalogue, until, 1 + limit / moments);
   }
 }
 
 std::vector<float> learn_rerank(const TrainingData& data, const recommend::RankingSettings& ranking,
-                                const Relate& relate, const LessonSettings& settings) {
+                                const RelationTrainer& train_relations_of, const RerankDatasetSettings& settings) {
   if (data.events.empty()) return {};
-  PastDays past(data);
-  RerankLessons lessons(ranking);
-  const auto days = lesson_days(data, past, settings);
+  EventReplay replay(data);
+  RerankDataset dataset(ranking);
+  const auto days = training_days(data, replay, settings);
   for (const UnixSeconds day : days) {
-    past.advance(day);
-    const auto model = relate(past.known());
+    replay.advance_to(day);
+    const auto model = train_relations_of(replay.known());
     if (!model) continue;
-    add_lessons(lessons, past, model, settings, settings.most_lessons / days.size());
+    add_examples(dataset, replay, model, settings, settings.max_examples / days.size());
   }
-  return lessons.learn();
+  return dataset.learn();
 }
 
 }  // namespace freshet::training

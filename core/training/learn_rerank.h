@@ -18,35 +18,35 @@ namespace freshet::training {
 
 // Trains on the events of `past` only, without a re-ranker and without another choice of algorithm;
 // null: it could not. Called once for each day that is learned from, with ever more events.
-using Relate = std::function<std::shared_ptr<const model::Model>(const TrainingData& past)>;
+using RelationTrainer = std::function<std::shared_ptr<const model::Model>(const TrainingData& past)>;
 
-struct LessonSettings {
+struct RerankDatasetSettings {
   int days = 28;                    // learned from, at most, evenly spread …
-  int within = 84;                  // … over so many last ones
-  double most_events = 4e6;         // Σ over the days of events before them: fewer days of a larger site
-  std::size_t most_lessons = 3000;  // evenly from the days, of each day's readers evenly
-  std::size_t trend = 300, newest = 200;  // live items of a lesson, as the service has them
-  seconds every{6 * 3600};                // moments of a day; the first is its beginning
+  int window_days = 84;                  // … over so many last ones
+  double max_events = 4e6;         // Σ over the days of events before them: fewer days of a larger site
+  std::size_t max_examples = 3000;  // evenly from the days, of each day's readers evenly
+  std::size_t trend_items = 300, newest_items = 200;  // live items of a lesson, as the service has them
+  seconds interval{6 * 3600};                // moments of a day; the first is its beginning
 };
 
 // Parameters for Trained::reranker; empty when history is too short or too uneventful
 // (RerankLessons::learn). Deterministic. Time: that of `relate` for each day, and about two
 // seconds.
 std::vector<float> learn_rerank(const TrainingData& data, const recommend::RankingSettings& ranking,
-                                const Relate& relate, const LessonSettings& settings = {});
+                                const RelationTrainer& train_relations_of, const RerankDatasetSettings& settings = {});
 
 // --- the steps, which the evaluation shares
 
-inline constexpr std::uint32_t kNowhere = ~0U;
+inline constexpr std::uint32_t kNotInCatalogue = ~0U;
 // By index into the data: the catalogue's index, or kNowhere.
-std::vector<std::uint32_t> indexes_in(const recommend::Catalogue& catalogue, const TrainingData& data);
+std::vector<std::uint32_t> catalogue_indexes(const recommend::Catalogue& catalogue, const TrainingData& data);
 // What readers of whom something is known touch for the first time from past.known().now on and
 // before `until`, among the items that exist now. By reader; each item once.
-std::map<std::uint32_t, std::vector<std::uint32_t>> first_touches(const PastDays& past, UnixSeconds until);
+std::map<std::uint32_t, std::vector<std::uint32_t>> first_touches(const EventReplay& replay, UnixSeconds until);
 // The lessons of the day that begins at past.known().now, of at most about `most` readers' moments:
 // at its beginning with what is taken on that day, and every `every` later with what is taken
 // before the next moment. `past` goes on to the last of them.
-void add_lessons(RerankLessons& lessons, PastDays& past, const std::shared_ptr<const model::Model>& model,
-                 const LessonSettings& settings, std::size_t most);
+void add_examples(RerankDataset& dataset, EventReplay& replay, const std::shared_ptr<const model::Model>& model,
+                 const RerankDatasetSettings& settings, std::size_t limit);
 
 }  // namespace freshet::training

@@ -12,31 +12,31 @@ namespace {
 
 // Multiples of what makes a part's 20th best score of a reader as great as the collaborative one.
 // Content never counts nothing: it is all that is known of an item newer than the model.
-constexpr std::array kContentSteps{0.05F, 0.1F, 0.2F, 0.3F, 0.45F, 0.7F, 1.F};
-constexpr std::array kBorrowedSteps{0.25F, 0.4F, 0.6F, 0.8F, 1.25F, 1.6F, 2.F, 2.5F, 3.2F};
-constexpr std::size_t kOfEachPart = 200;  // candidates of a reader: what no part ranks so high is not listed
+constexpr std::array kContentWeights{0.05F, 0.1F, 0.2F, 0.3F, 0.45F, 0.7F, 1.F};
+constexpr std::array kColdStartWeights{0.25F, 0.4F, 0.6F, 0.8F, 1.25F, 1.6F, 2.F, 2.5F, 3.2F};
+constexpr std::size_t kCandidatesPerRelation = 200;  // candidates of a reader: what no part ranks so high is not listed
 
 // A reader's scores by part, of the items that can matter.
 struct Candidates {
-  std::vector<std::uint32_t> warm, cold, all;
-  std::array<std::vector<float>, model::kParts> scores;  // by item of `all`
+  std::vector<std::uint32_t> warm, cold, items;
+  std::array<std::vector<float>, model::kRelations> scores;  // by item of `all`
 };
 
-using PartRows = std::array<Trained::Rows, model::kParts>;
+using RelationRows = std::array<TrainedModel::Rows, model::kRelations>;
 
 class Scorer {
  public:
-  Scorer(const Validation& validation, const PartRows& rows) : validation_(validation), rows_(rows) {
+  Scorer(const Validation& validation, const RelationRows& rows) : validation_(validation), rows_(rows) {
     for (std::uint32_t item = 0; item < validation.training.items; ++item) {
-      if (validation.told[item]) told_.push_back(item);
+      if (validation.has_touches[item]) scorable_.push_back(item);
     }
-    for (auto& part : scores_) part.resize(validation.training.items);
+    for (auto& scores : scores_) scores.resize(validation.training.items);
   }
 
-  Candidates of(const Case& one) {
-    const auto profile = validation_.training.of_reader(one.reader);
-    Candidates found;
-    for (std::size_t p = 0; p < model::kParts; ++p) {
+  Candidates candidates_for(const ValidationCase& test_case) {
+    const auto profile = validation_.training.items_of(test_case.reader);
+    Candidates candidates;
+    for (std::size_t p = 0; p < model::kRelations; ++p) {
       auto& scores = scores_[p];
       std::fill(scores.begin(), scores.end(), 0.F);
       for (const std::uint32_t item : profile) {
@@ -46,79 +46,79 @@ class Scorer {
       }
       std::vector<float> masked = scores;
       for (const std::uint32_t item : profile) masked[item] = -std::numeric_limits<float>::infinity();
-      const auto top = best(told_, masked, kOfEachPart);
-      found.all.insert(found.all.end(), top.begin(), top.end());
+      const auto top = top_scored(scorable_, masked, kCandidatesPerRelation);
+      candidates.items.insert(candidates.items.end(), top.begin(), top.end());
     }
-    std::sort(found.all.begin(), found.all.end());
-    found.all.erase(std::unique(found.all.begin(), found.all.end()), found.all.end());
-    for (std::uint32_t i = 0; i < found.all.size(); ++i) {
-      (validation_.cold[found.all[i]] ? found.cold : found.warm).push_back(i);
-      for (std::size_t p = 0; p < model::kParts; ++p) found.scores[p].push_back(scores_[p][found.all[i]]);
+    std::sort(candidates.items.begin(), candidates.items.end());
+    candidates.items.erase(std::unique(candidates.items.begin(), candidates.items.end()), candidates.items.end());
+    for (std::uint32_t i = 0; i < candidates.items.size(); ++i) {
+      (validation_.cold[candidates.items[i]] ? candidates.cold : candidates.warm).push_back(i);
+      for (std::size_t p = 0; p < model::kRelations; ++p) candidates.scores[p].push_back(scores_[p][candidates.items[i]]);
     }
-    return found;
+    return candidates;
   }
 
  private:
   const Validation& validation_;
-  const PartRows& rows_;
-  std::vector<std::uint32_t> told_;
-  std::array<std::vector<float>, model::kParts> scores_;
+  const RelationRows& rows_;
+  std::vector<std::uint32_t> scorable_;
+  std::array<std::vector<float>, model::kRelations> scores_;
 };
 
 // Of a small site the greatest.
-float twentieth(std::vector<float> scores) {
+float list_end_score(std::vector<float> scores) {
   if (scores.empty()) return 0;
-  const std::size_t place = scores.size() < kListed ? 0 : kListed - 1;
-  std::nth_element(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(place), scores.end(),
+  const std::size_t index = scores.size() < kListLength ? 0 : kListLength - 1;
+  std::nth_element(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(index), scores.end(),
                    std::greater<>());
-  return std::max(0.F, scores[place]);
+  return std::max(0.F, scores[index]);
 }
 
 // What to multiply each part by so that lists' ends are equally high.
-std::array<double, model::kParts> units(const std::vector<Candidates>& cases) {
-  std::array<double, model::kParts> ends{};
-  for (const Candidates& one : cases) {
-    for (std::size_t p = 0; p < model::kParts; ++p) ends[p] += double{twentieth(one.scores[p])};
+std::array<double, model::kRelations> normalizing_factors(const std::vector<Candidates>& cases) {
+  std::array<double, model::kRelations> end_scores{};
+  for (const Candidates& candidates : cases) {
+    for (std::size_t p = 0; p < model::kRelations; ++p) end_scores[p] += double{list_end_score(candidates.scores[p])};
   }
-  std::array<double, model::kParts> made{1, 0, 0};
-  for (std::size_t p = 1; p < model::kParts; ++p) {
-    if (ends[p] > 0 && ends[0] > 0) made[p] = ends[0] / ends[p];
+  std::array<double, model::kRelations> factors{1, 0, 0};
+  for (std::size_t p = 1; p < model::kRelations; ++p) {
+    if (end_scores[p] > 0 && end_scores[0] > 0) factors[p] = end_scores[0] / end_scores[p];
   }
-  return made;
+  return factors;
 }
 
-struct Gains {
+struct NdcgScores {
   double warm = 0, cold = 0, all = 0;
   double sum() const { return warm + cold + all; }
 };
 
-std::vector<std::uint32_t> listed(const Candidates& from, std::span<const std::uint32_t> places,
+std::vector<std::uint32_t> top_list(const Candidates& candidates, std::span<const std::uint32_t> indexes,
                                   std::span<const float> totals) {
-  auto list = best(places, totals);
-  for (std::uint32_t& place : list) place = from.all[place];
+  auto list = top_scored(indexes, totals);
+  for (std::uint32_t& index : list) index = candidates.items[index];
   return list;
 }
 
-Gains gains_of(const Case& one, const Candidates& candidates, const model::Mix& mix) {
-  std::vector<float> totals(candidates.all.size(), 0);
-  std::vector<std::uint32_t> everything(candidates.all.size());
+NdcgScores score_case(const ValidationCase& test_case, const Candidates& candidates, const model::BlendWeights& blend) {
+  std::vector<float> totals(candidates.items.size(), 0);
+  std::vector<std::uint32_t> all_indexes(candidates.items.size());
   for (std::uint32_t i = 0; i < totals.size(); ++i) {
-    everything[i] = i;
-    for (std::size_t p = 0; p < model::kParts; ++p) totals[i] += mix.part[p] * candidates.scores[p][i];
+    all_indexes[i] = i;
+    for (std::size_t p = 0; p < model::kRelations; ++p) totals[i] += blend.by_relation[p] * candidates.scores[p][i];
   }
-  std::vector<std::uint32_t> wanted;
-  std::merge(one.warm.begin(), one.warm.end(), one.cold.begin(), one.cold.end(), std::back_inserter(wanted));
-  return {ndcg(listed(candidates, candidates.warm, totals), one.warm),
-          ndcg(listed(candidates, candidates.cold, totals), one.cold),
-          ndcg(listed(candidates, everything, totals), wanted)};
+  std::vector<std::uint32_t> relevant;
+  std::merge(test_case.warm.begin(), test_case.warm.end(), test_case.cold.begin(), test_case.cold.end(), std::back_inserter(relevant));
+  return {ndcg(top_list(candidates, candidates.warm, totals), test_case.warm),
+          ndcg(top_list(candidates, candidates.cold, totals), test_case.cold),
+          ndcg(top_list(candidates, all_indexes, totals), relevant)};
 }
 
-Gains mean(const Validation& validation, const std::vector<Candidates>& candidates, const model::Mix& mix) {
-  std::vector<Gains> gains(candidates.size());
+NdcgScores mean_ndcg(const Validation& validation, const std::vector<Candidates>& candidates, const model::BlendWeights& blend) {
+  std::vector<NdcgScores> gains(candidates.size());
   parallel_for(candidates.size(), 32, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) gains[i] = gains_of(validation.cases[i], candidates[i], mix);
+    for (std::size_t i = begin; i < end; ++i) gains[i] = score_case(validation.cases[i], candidates[i], blend);
   });
-  Gains total;
+  NdcgScores total;
   double warm = 0;
   double cold = 0;
   double any = 0;
@@ -135,34 +135,34 @@ Gains mean(const Validation& validation, const std::vector<Candidates>& candidat
 
 }  // namespace
 
-MixChoice choose_mix(const Validation& validation, const PartColumns& parts) {
-  PartRows rows;
-  for (std::size_t p = 0; p < model::kParts; ++p) rows[p] = rows_of(parts[p], false);
+BlendChoice choose_blend(const Validation& validation, const RelationColumns& columns) {
+  RelationRows rows;
+  for (std::size_t p = 0; p < model::kRelations; ++p) rows[p] = to_rows(columns[p], false);
   std::vector<Candidates> candidates(validation.cases.size());
   parallel_for(candidates.size(), 32, [&](std::size_t begin, std::size_t end) {
     Scorer scorer(validation, rows);
-    for (std::size_t i = begin; i < end; ++i) candidates[i] = scorer.of(validation.cases[i]);
+    for (std::size_t i = begin; i < end; ++i) candidates[i] = scorer.candidates_for(validation.cases[i]);
   });
-  const auto unit = units(candidates);
-  MixChoice chosen;
-  Gains best_gains{-1, -1, -1};
+  const auto normalization = normalizing_factors(candidates);
+  BlendChoice chosen;
+  NdcgScores best_gains{-1, -1, -1};
   float best_content = 0;
-  const auto attempt = [&](float content, float borrowed) {
-    model::Mix mix;
-    mix.part[1] = content * static_cast<float>(unit[1]);
-    mix.part[2] = borrowed * static_cast<float>(unit[2]);
-    const Gains gains = mean(validation, candidates, mix);
+  const auto evaluate = [&](float content, float borrowed) {
+    model::BlendWeights blend;
+    blend.by_relation[1] = content * static_cast<float>(normalization[1]);
+    blend.by_relation[2] = borrowed * static_cast<float>(normalization[2]);
+    const NdcgScores gains = mean_ndcg(validation, candidates, blend);
     if (gains.sum() <= best_gains.sum()) return;
     best_gains = gains;
     best_content = content;
-    chosen.mix = mix;
+    chosen.blend = blend;
   };
   // One after the other, since they hardly depend on each other.
-  for (const float content : kContentSteps) attempt(content, 1);
-  for (const float borrowed : kBorrowedSteps) attempt(best_content, borrowed);
+  for (const float content : kContentWeights) evaluate(content, 1);
+  for (const float borrowed : kColdStartWeights) evaluate(best_content, borrowed);
   chosen.report =
-      fmt::format("mix 1 : {:.3g} : {:.3g} (warm {:.4f}, new {:.4f}, both {:.4f})", chosen.mix.part[1],
-                  chosen.mix.part[2], best_gains.warm, best_gains.cold, best_gains.all);
+      fmt::format("mix 1 : {:.3g} : {:.3g} (warm {:.4f}, new {:.4f}, both {:.4f})", chosen.blend.by_relation[1],
+                  chosen.blend.by_relation[2], best_gains.warm, best_gains.cold, best_gains.all);
   return chosen;
 }
 

@@ -10,15 +10,15 @@
 
 namespace freshet::training {
 
-using PartColumns = std::array<Columns, model::kParts>;
+using RelationColumns = std::array<Columns, model::kRelations>;
 
-struct MixChoice {
-  model::Mix mix;
+struct BlendChoice {
+  model::BlendWeights blend;
   std::string report;
 };
 
 // `parts` were fitted to validation.training; its cold items borrow. The mix with the greatest sum
 // of ndcg@20 among warm items, among cold ones, and among all. REQUIRES: cases.
-MixChoice choose_mix(const Validation& validation, const PartColumns& parts);
+BlendChoice choose_blend(const Validation& validation, const RelationColumns& columns);
 
 }  // namespace freshet::training

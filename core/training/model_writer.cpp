@@ -38,8 +38,8 @@ class Image {
   std::span<const char> finish() {
     header.file_bytes = bytes_.size();
     std::memcpy(bytes_.data(), &header, sizeof(header));
-    header.checksum = XXH3_64bits(bytes_.data() + model::layout::kChecksumFrom,
-                                  bytes_.size() - model::layout::kChecksumFrom);
+    header.checksum = XXH3_64bits(bytes_.data() + model::layout::kChecksumStart,
+                                  bytes_.size() - model::layout::kChecksumStart);
     std::memcpy(bytes_.data(), &header, sizeof(header));
     return bytes_;
   }
@@ -51,19 +51,19 @@ class Image {
 };
 
 // Texts one after the other.
-class Texts {
+class TextPool {
  public:
-  model::layout::Text put(std::string_view text) {
-    const model::layout::Text where{static_cast<std::uint32_t>(bytes_.size()),
+  model::layout::TextRef add(std::string_view text) {
+    const model::layout::TextRef ref{static_cast<std::uint32_t>(bytes_.size()),
                                     static_cast<std::uint32_t>(text.size())};
     bytes_.insert(bytes_.end(), text.begin(), text.end());
-    return where;
+    return ref;
   }
   // The same, which stands there once however often it is put: fewer pages to read. `text` must
   // live as long as this.
-  model::layout::Text put_shared(std::string_view text) {
+  model::layout::TextRef add_shared(std::string_view text) {
     const auto [at, added] = shared_.try_emplace(text);
-    if (added) at->second = put(text);
+    if (added) at->second = add(text);
     return at->second;
   }
   // Offsets are 32 bits wide.
@@ -72,32 +72,32 @@ class Texts {
 
  private:
   std::vector<char> bytes_;
-  std::unordered_map<std::string_view, model::layout::Text> shared_;
+  std::unordered_map<std::string_view, model::layout::TextRef> shared_;
 };
 
-void add_slots(const Trained& trained, Image& image) {
-  std::vector<std::uint32_t> slots(model::layout::slots_of(trained.items.size()), model::layout::kNoItem);
+void add_slots(const TrainedModel& trained, Image& image) {
+  std::vector<std::uint32_t> slots(model::layout::slot_count(trained.items.size()), model::layout::kNoItem);
   for (std::uint32_t item = 0; item < trained.items.size(); ++item) {
-    std::size_t slot = model::layout::slot_of(trained.items[item].id, slots.size());
+    std::size_t slot = model::layout::home_slot(trained.items[item].id, slots.size());
     while (slots[slot] != model::layout::kNoItem) slot = (slot + 1) & (slots.size() - 1);
     slots[slot] = item;
   }
   image.add(Section::kSlots, slots);
 }
 
-Result<void> add_items(const Trained& trained, Image& image) {
-  Texts texts;
+Result<void> add_items(const TrainedModel& trained, Image& image) {
+  TextPool texts;
   std::vector<model::layout::Item> items;
-  std::vector<model::layout::Text> tags;
+  std::vector<model::layout::TextRef> tags;
   for (std::size_t i = 0; i < trained.items.size(); ++i) {
     const TrainingItem& from = trained.items[i];
     model::layout::Item item;
-    item.id = texts.put(from.id);
-    item.title = texts.put(from.title);
-    item.author = texts.put_shared(from.author);
+    item.id = texts.add(from.id);
+    item.title = texts.add(from.title);
+    item.author = texts.add_shared(from.author);
     item.first_tag = static_cast<std::uint32_t>(tags.size());
     item.tags = static_cast<std::uint32_t>(from.tags.size());
-    for (const std::string& tag : from.tags) tags.push_back(texts.put_shared(tag));
+    for (const std::string& tag : from.tags) tags.push_back(texts.add_shared(tag));
     item.published = std::clamp<std::int64_t>(from.published.time_since_epoch().count(), 0, kMaxUnixSeconds);
     item.count = trained.counts[i];
     item.decayed_count = trained.decayed_counts[i];
@@ -113,7 +113,7 @@ Result<void> add_items(const Trained& trained, Image& image) {
   return {};
 }
 
-void add_terms(const Trained& trained, Image& image) {
+void add_terms(const TrainedModel& trained, Image& image) {
   std::vector<std::uint64_t> starts{0};
   std::vector<model::TermWeight> terms;
   for (const auto& vector : trained.terms) {
@@ -127,7 +127,7 @@ void add_terms(const Trained& trained, Image& image) {
 }
 
 template <class Column>
-void add_columns(const Trained::Rows& rows, std::size_t section, Image& image) {
+void add_columns(const TrainedModel::Rows& rows, std::size_t section, Image& image) {
   std::vector<Column> columns;
   columns.reserve(rows.neighbours.size());
   for (const model::Neighbour& neighbour : rows.neighbours)
@@ -135,46 +135,46 @@ void add_columns(const Trained::Rows& rows, std::size_t section, Image& image) {
   image.add(section, std::span<const Column>(columns));
 }
 
-void add_rows(const Trained::Rows& rows, std::size_t items, model::Part part, Image& image) {
+void add_rows(const TrainedModel::Rows& rows, std::size_t items, model::Relation relation, Image& image) {
   std::vector<float> scales(items, 0);
   std::vector<std::int16_t> weights(rows.neighbours.size());
   for (std::size_t row = 0; row < items; ++row) {
-    float most = 0;
+    float max_weight = 0;
     for (std::uint64_t at = rows.starts[row]; at < rows.starts[row + 1]; ++at) {
-      most = std::max(most, std::abs(rows.neighbours[at].weight));
+      max_weight = std::max(max_weight, std::abs(rows.neighbours[at].weight));
     }
-    scales[row] = most / model::layout::kWeightSteps;
+    scales[row] = max_weight / model::layout::kWeightSteps;
     if (!(scales[row] > 0)) continue;
     for (std::uint64_t at = rows.starts[row]; at < rows.starts[row + 1]; ++at) {
       weights[at] = static_cast<std::int16_t>(std::lround(rows.neighbours[at].weight / scales[row]));
     }
   }
-  image.add(index_of(part, RowSection::kStarts), std::span<const std::uint64_t>(rows.starts));
-  image.add(index_of(part, RowSection::kScales), std::span<const float>(scales));
-  if (items <= model::layout::kNarrowItems) {
-    add_columns<std::uint16_t>(rows, index_of(part, RowSection::kColumns), image);
+  image.add(index_of(relation, RowSection::kStarts), std::span<const std::uint64_t>(rows.starts));
+  image.add(index_of(relation, RowSection::kScales), std::span<const float>(scales));
+  if (items <= model::layout::kMaxNarrowItems) {
+    add_columns<std::uint16_t>(rows, index_of(relation, RowSection::kColumns), image);
   } else {
-    add_columns<std::uint32_t>(rows, index_of(part, RowSection::kColumns), image);
+    add_columns<std::uint32_t>(rows, index_of(relation, RowSection::kColumns), image);
   }
-  image.add(index_of(part, RowSection::kWeights), std::span<const std::int16_t>(weights));
+  image.add(index_of(relation, RowSection::kWeights), std::span<const std::int16_t>(weights));
 }
 
 // --- the file
 
 }  // namespace
 
-Result<void> write_model(const Trained& trained, const std::filesystem::path& path) {
+Result<void> write_model(const TrainedModel& trained, const std::filesystem::path& path) {
   Image image;
   image.header.trained_at = trained.trained_at.time_since_epoch().count();
   image.header.items = static_cast<std::uint32_t>(trained.items.size());
   image.header.terms = static_cast<std::uint32_t>(trained.vocabulary.size());
-  std::copy(std::begin(trained.mix.part), std::end(trained.mix.part), image.header.mix.begin());
+  std::copy(std::begin(trained.blend_weights.by_relation), std::end(trained.blend_weights.by_relation), image.header.blend_weights.begin());
   trained.algorithm.copy(image.header.algorithm.data(), image.header.algorithm.size() - 1);
   if (auto added = add_items(trained, image); !added) return added;
   add_terms(trained, image);
   image.add(Section::kReranker, trained.reranker);
-  for (std::size_t p = 0; p < model::kParts; ++p) {
-    add_rows(trained.parts[p], trained.items.size(), static_cast<model::Part>(p), image);
+  for (std::size_t p = 0; p < model::kRelations; ++p) {
+    add_rows(trained.relations[p], trained.items.size(), static_cast<model::Relation>(p), image);
   }
   return model::replace_model(path, image.finish());
 }

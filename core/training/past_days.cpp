@@ -13,7 +13,7 @@ constexpr UnixSeconds kNever{seconds{kMaxUnixSeconds}};
 
 }  // namespace
 
-PastDays::PastDays(const TrainingData& data)
+EventReplay::EventReplay(const TrainingData& data)
     : events_(data.events), first_seen_(data.items.size(), kNever), points_(data.items.size(), 0) {
   std::stable_sort(events_.begin(), events_.end(),
                    [](const TrainingEvent& a, const TrainingEvent& b) { return a.at < b.at; });
@@ -25,7 +25,7 @@ PastDays::PastDays(const TrainingData& data)
     first_seen_[each.item] = std::min(first_seen_[each.item], each.at);
     readers = std::max(readers, each.reader + 1);
   }
-  readers_.resize(readers);
+  reader_events_.resize(readers);
   hidden_.reserve(data.items.size());
   known_.items.reserve(data.items.size());
   for (const TrainingItem& each : data.items) {
@@ -34,36 +34,36 @@ PastDays::PastDays(const TrainingData& data)
   }
 }
 
-void PastDays::advance(UnixSeconds to) {
-  for (; next_ < events_.size() && events_[next_].at < to; ++next_) {
+void EventReplay::advance_to(UnixSeconds time) {
+  for (; next_ < events_.size() && events_[next_].at < time; ++next_) {
     const TrainingEvent& each = events_[next_];
-    if (day_of(each.at) != today_at_) {
-      today_at_ = day_of(each.at);
-      today_.clear();
+    if (start_of_day(each.at) != today_start_) {
+      today_start_ = start_of_day(each.at);
+      today_touches_.clear();
     }
     known_.events.push_back(each);
-    readers_[each.reader].push_back(each);
-    touches_.insert(pair(each.reader, each.item));
-    points_[each.item] += hot::view_increment(today_.insert(pair(each.reader, each.item)).second, {});
+    reader_events_[each.reader].push_back(each);
+    touches_.insert(pair_key(each.reader, each.item));
+    points_[each.item] += hot::view_increment(today_touches_.insert(pair_key(each.reader, each.item)).second, {});
   }
-  known_.now = to;
+  known_.now = time;
   for (std::size_t item = 0; item < hidden_.size(); ++item)
     known_.items[item].hidden = !exists(static_cast<std::uint32_t>(item));
 }
 
-std::span<const TrainingEvent> PastDays::until(UnixSeconds to) const {
+std::span<const TrainingEvent> EventReplay::upcoming(UnixSeconds end_time) const {
   const auto from = events_.begin() + static_cast<std::ptrdiff_t>(next_);
-  const auto end = std::lower_bound(from, events_.end(), to,
+  const auto end = std::lower_bound(from, events_.end(), end_time,
                                     [](const TrainingEvent& each, UnixSeconds at) { return each.at < at; });
   return {from, end};
 }
 
-recommend::LiveItem PastDays::as_live(std::uint32_t item) const {
+recommend::LiveItem EventReplay::to_live_item(std::uint32_t item) const {
   const TrainingItem& each = known_.items[item];
   return {each.id, each.title, each.author, each.tags, first_seen_[item], points_[item], {}};
 }
 
-std::vector<std::uint32_t> PastDays::existing() const {
+std::vector<std::uint32_t> EventReplay::existing_items() const {
   std::vector<std::uint32_t> items;
   for (std::uint32_t item = 0; item < hidden_.size(); ++item) {
     if (exists(item)) items.push_back(item);
@@ -71,14 +71,14 @@ std::vector<std::uint32_t> PastDays::existing() const {
   return items;
 }
 
-std::vector<recommend::LiveItem> PastDays::live() const {
+std::vector<recommend::LiveItem> EventReplay::live_items() const {
   std::vector<recommend::LiveItem> out;
-  for (const std::uint32_t item : existing()) out.push_back(as_live(item));
+  for (const std::uint32_t item : existing_items()) out.push_back(to_live_item(item));
   return out;
 }
 
-std::vector<recommend::LiveItem> PastDays::live(std::size_t trend, std::size_t newest) const {
-  std::vector<std::uint32_t> items = existing();
+std::vector<recommend::LiveItem> EventReplay::live_items(std::size_t trend, std::size_t newest) const {
+  std::vector<std::uint32_t> items = existing_items();
   std::vector<double> scores(hidden_.size(), 0);
   for (const std::uint32_t item : items)
     scores[item] = hot::view_score(1 + points_[item], first_seen_[item], known_.now, {});
@@ -94,7 +94,7 @@ std::vector<recommend::LiveItem> PastDays::live(std::size_t trend, std::size_t n
   items.resize(std::min(items.size(), trend + newest));
   std::vector<recommend::LiveItem> out;
   out.reserve(items.size());
-  for (const std::uint32_t item : items) out.push_back(as_live(item));
+  for (const std::uint32_t item : items) out.push_back(to_live_item(item));
   return out;
 }
 

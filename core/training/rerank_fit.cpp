@@ -10,16 +10,16 @@ namespace {
 
 // SplitMix64 (Steele, Lea, Flood 2014): standard distributions differ between libraries, this does
 // not.
-class Random {
+class SplitMix64 {
  public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
+  explicit SplitMix64(std::uint64_t seed) : state_(seed) {}
   std::uint64_t next() {
     std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ULL);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
     return z ^ (z >> 31);
   }
-  float symmetric() {
+  float uniform_symmetric() {
     return static_cast<float>(static_cast<double>(next() >> 11) * 0x1p-52 - 1.0);
   }  // [−1, 1)
 
@@ -28,19 +28,19 @@ class Random {
 };
 
 // What is learned, as one row of numbers: linear, then each hidden unit's weights, bias and out.
-constexpr std::size_t kUnit = recommend::kFeatures + 2;
-constexpr std::size_t kLearned = recommend::kFeatures + recommend::kHiddenUnits * kUnit;
-using Row = std::array<float, kLearned>;
+constexpr std::size_t kUnitParameters = recommend::kFeatures + 2;
+constexpr std::size_t kLearnedParameters = recommend::kFeatures + recommend::kHiddenUnits * kUnitParameters;
+using ParameterVector = std::array<float, kLearnedParameters>;
 
 struct Moments {
-  recommend::Features mean{}, scale{};
+  recommend::FeatureVector mean{}, scale{};
 };
 
-Moments moments_of(std::span<const Choice> choices) {
+Moments compute_moments(std::span<const RankingExample> examples) {
   std::array<double, recommend::kFeatures> sum{}, squares{};
   double count = 0;
-  for (const Choice& choice : choices) {
-    for (const recommend::Features& x : choice.candidates) {
+  for (const RankingExample& example : examples) {
+    for (const recommend::FeatureVector& x : example.candidates) {
       ++count;
       for (std::size_t i = 0; i < recommend::kFeatures; ++i) {
         sum[i] += x[i];
@@ -59,21 +59,21 @@ Moments moments_of(std::span<const Choice> choices) {
   return out;
 }
 
-struct Passed {  // of one candidate through the net
-  recommend::Features x{};
+struct ForwardPass {  // of one candidate through the net
+  recommend::FeatureVector x{};
   std::array<float, recommend::kHiddenUnits> activation{};
   float logit = 0;
 };
 
-Passed pass(const recommend::Features& features, const Moments& moments, const Row& row) {
-  Passed out;
+ForwardPass forward_pass(const recommend::FeatureVector& features, const Moments& moments, const ParameterVector& row) {
+  ForwardPass out;
   for (std::size_t i = 0; i < recommend::kFeatures; ++i) {
-    out.x[i] = std::clamp((features[i] - moments.mean[i]) * moments.scale[i], -recommend::kMostDeviation,
-                          recommend::kMostDeviation);
+    out.x[i] = std::clamp((features[i] - moments.mean[i]) * moments.scale[i], -recommend::kMaxDeviation,
+                          recommend::kMaxDeviation);
     out.logit += row[i] * out.x[i];
   }
   for (std::size_t k = 0; k < recommend::kHiddenUnits; ++k) {
-    const float* const unit = &row[recommend::kFeatures + k * kUnit];
+    const float* const unit = &row[recommend::kFeatures + k * kUnitParameters];
     float in = unit[recommend::kFeatures];
     for (std::size_t i = 0; i < recommend::kFeatures; ++i) in += unit[i] * out.x[i];
     out.activation[k] = std::tanh(in);
@@ -82,43 +82,43 @@ Passed pass(const recommend::Features& features, const Moments& moments, const R
   return out;
 }
 
-void add_gradient(const Passed& passed, float slope, const Row& row, Row& gradient) {
-  for (std::size_t i = 0; i < recommend::kFeatures; ++i) gradient[i] += slope * passed.x[i];
+void backpropagate(const ForwardPass& result, float slope, const ParameterVector& row, ParameterVector& gradient) {
+  for (std::size_t i = 0; i < recommend::kFeatures; ++i) gradient[i] += slope * result.x[i];
   for (std::size_t k = 0; k < recommend::kHiddenUnits; ++k) {
-    const std::size_t unit = recommend::kFeatures + k * kUnit;
-    const float activation = passed.activation[k];
+    const std::size_t unit = recommend::kFeatures + k * kUnitParameters;
+    const float activation = result.activation[k];
     gradient[unit + recommend::kFeatures + 1] += slope * activation;
     const float inner = slope * row[unit + recommend::kFeatures + 1] * (1 - activation * activation);
-    for (std::size_t i = 0; i < recommend::kFeatures; ++i) gradient[unit + i] += inner * passed.x[i];
+    for (std::size_t i = 0; i < recommend::kFeatures; ++i) gradient[unit + i] += inner * result.x[i];
     gradient[unit + recommend::kFeatures] += inner;
   }
 }
 
 // Adds the gradient of −Σ over taken of ln softmax / taken.
-void add_choice(const Choice& choice, const Moments& moments, const Row& row, float share, Row& gradient) {
-  const auto taken = std::accumulate(choice.taken.begin(), choice.taken.end(), 0);
-  std::vector<Passed> passed;
-  passed.reserve(choice.candidates.size());
-  for (const recommend::Features& each : choice.candidates) passed.push_back(pass(each, moments, row));
-  float most = passed.front().logit;
-  for (const Passed& each : passed) most = std::max(most, each.logit);
+void add_example_gradient(const RankingExample& example, const Moments& moments, const ParameterVector& row, float share, ParameterVector& gradient) {
+  const auto positives = std::accumulate(example.labels.begin(), example.labels.end(), 0);
+  std::vector<ForwardPass> passed;
+  passed.reserve(example.candidates.size());
+  for (const recommend::FeatureVector& each : example.candidates) passed.push_back(forward_pass(each, moments, row));
+  float max_logit = passed.front().logit;
+  for (const ForwardPass& each : passed) max_logit = std::max(max_logit, each.logit);
   double sum = 0;
-  for (const Passed& each : passed) sum += std::exp(each.logit - most);
+  for (const ForwardPass& each : passed) sum += std::exp(each.logit - max_logit);
   for (std::size_t i = 0; i < passed.size(); ++i) {
-    const auto expected = static_cast<float>(std::exp(passed[i].logit - most) / sum);
-    const float found = choice.taken[i] ? 1 / static_cast<float>(taken) : 0.F;
-    add_gradient(passed[i], (expected - found) * share, row, gradient);
+    const auto probability = static_cast<float>(std::exp(passed[i].logit - max_logit) / sum);
+    const float target = example.labels[i] ? 1 / static_cast<float>(positives) : 0.F;
+    backpropagate(passed[i], (probability - target) * share, row, gradient);
   }
 }
 
 // Kingma, Ba, "Adam: A Method for Stochastic Optimization", 2015.
 class Adam {
  public:
-  void step(Row& row, const Row& gradient, float rate, float decay) {
+  void step(ParameterVector& row, const ParameterVector& gradient, float rate, float decay) {
     constexpr float kFirst = 0.9F, kSecond = 0.999F;
     first_power_ *= kFirst;
     second_power_ *= kSecond;
-    for (std::size_t i = 0; i < kLearned; ++i) {
+    for (std::size_t i = 0; i < kLearnedParameters; ++i) {
       first_[i] = kFirst * first_[i] + (1 - kFirst) * gradient[i];
       second_[i] = kSecond * second_[i] + (1 - kSecond) * gradient[i] * gradient[i];
       const float slope = first_[i] / (1 - first_power_);
@@ -128,47 +128,47 @@ class Adam {
   }
 
  private:
-  Row first_{}, second_{};
+  ParameterVector first_{}, second_{};
   float first_power_ = 1, second_power_ = 1;
 };
 
 // Hidden weights begin small and different; everything else at 0.
-Row first_row(Random& random) {
-  Row row{};
+ParameterVector initial_parameters(SplitMix64& random) {
+  ParameterVector row{};
   for (std::size_t k = 0; k < recommend::kHiddenUnits; ++k) {
-    float* const unit = &row[recommend::kFeatures + k * kUnit];
+    float* const unit = &row[recommend::kFeatures + k * kUnitParameters];
     for (std::size_t i = 0; i < recommend::kFeatures; ++i)
-      unit[i] = random.symmetric() / std::sqrt(static_cast<float>(recommend::kFeatures));
+      unit[i] = random.uniform_symmetric() / std::sqrt(static_cast<float>(recommend::kFeatures));
     unit[recommend::kFeatures + 1] =
-        random.symmetric() / std::sqrt(static_cast<float>(recommend::kHiddenUnits));
+        random.uniform_symmetric() / std::sqrt(static_cast<float>(recommend::kHiddenUnits));
   }
   return row;
 }
 
 }  // namespace
 
-recommend::Reranker fit_reranker(std::span<const Choice> choices, const FitSettings& settings) {
-  const Moments moments = moments_of(choices);
-  Random random(settings.seed);
-  Row row = first_row(random);
+recommend::Reranker fit_reranker(std::span<const RankingExample> examples, const FitSettings& settings) {
+  const Moments moments = compute_moments(examples);
+  SplitMix64 random(settings.seed);
+  ParameterVector row = initial_parameters(random);
   std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    if (std::find(choices[i].taken.begin(), choices[i].taken.end(), 1) != choices[i].taken.end())
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    if (std::find(examples[i].labels.begin(), examples[i].labels.end(), 1) != examples[i].labels.end())
       order.push_back(i);
   }
-  const auto batch = static_cast<std::size_t>(settings.batch);
-  const std::size_t steps = static_cast<std::size_t>(settings.rounds) * ((order.size() + batch - 1) / batch);
-  std::size_t done = 0;
+  const auto batch = static_cast<std::size_t>(settings.batch_size);
+  const std::size_t steps = static_cast<std::size_t>(settings.epochs) * ((order.size() + batch - 1) / batch);
+  std::size_t step = 0;
   Adam adam;
-  for (int round = 0; round < settings.rounds; ++round) {
+  for (int epoch = 0; epoch < settings.epochs; ++epoch) {
     for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.next() % i]);
-    for (std::size_t from = 0; from < order.size(); from += batch, ++done) {
+    for (std::size_t from = 0; from < order.size(); from += batch, ++step) {
       const std::size_t to = std::min(order.size(), from + batch);
-      Row gradient{};
+      ParameterVector gradient{};
       for (std::size_t i = from; i < to; ++i)
-        add_choice(choices[order[i]], moments, row, 1 / static_cast<float>(batch), gradient);
-      const float left = 1 - static_cast<float>(done) / static_cast<float>(steps);
-      adam.step(row, gradient, settings.rate * left, settings.decay);
+        add_example_gradient(examples[order[i]], moments, row, 1 / static_cast<float>(batch), gradient);
+      const float remaining = 1 - static_cast<float>(step) / static_cast<float>(steps);
+      adam.step(row, gradient, settings.learning_rate * remaining, settings.weight_decay);
     }
   }
   recommend::Reranker out;
@@ -176,10 +176,10 @@ recommend::Reranker fit_reranker(std::span<const Choice> choices, const FitSetti
   out.scale = moments.scale;
   std::copy_n(row.begin(), recommend::kFeatures, out.linear.begin());
   for (std::size_t k = 0; k < recommend::kHiddenUnits; ++k) {
-    const float* const unit = &row[recommend::kFeatures + k * kUnit];
+    const float* const unit = &row[recommend::kFeatures + k * kUnitParameters];
     std::copy_n(unit, recommend::kFeatures, out.hidden[k].weights.begin());
     out.hidden[k].bias = unit[recommend::kFeatures];
-    out.hidden[k].out = unit[recommend::kFeatures + 1];
+    out.hidden[k].output_weight = unit[recommend::kFeatures + 1];
   }
   return out;
 }

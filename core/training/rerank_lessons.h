@@ -11,25 +11,25 @@
 
 namespace freshet::training {
 
-struct Lesson {
+struct TrainingExample {
   std::span<const recommend::ProfileEvent> profile;  // before the moment, newest first; not empty
   std::span<const std::uint32_t> touched;            // by catalogue index, ascending: no candidates any more
-  std::span<const std::uint32_t> taken;              // what the reader touched next, for the first time
+  std::span<const std::uint32_t> positives;              // what the reader touched next, for the first time
   UnixSeconds now;                                   // the moment
-  std::uint64_t number = 0;                          // any; varies which other candidates are kept
+  std::uint64_t sample_offset = 0;                          // any; varies which other candidates are kept
 };
 
-class RerankLessons {
+class RerankDataset {
  public:
-  explicit RerankLessons(const recommend::RankingSettings& settings);
+  explicit RerankDataset(const recommend::RankingSettings& settings);
 
   // The lessons that follow are of the day that begins at `day`. Ascending.
   void begin_day(UnixSeconds day);
   // A reader's moment of that day. Passed over when nothing taken is a candidate.
   // Cost of Ranking::rank().
-  void add(const recommend::Catalogue& catalogue, const Lesson& lesson);
+  void add(const recommend::Catalogue& catalogue, const TrainingExample& example);
   // Forgets days before this one.
-  void forget_before(UnixSeconds day);
+  void discard_before(UnixSeconds day);
   std::size_t size() const;
 
   // The re-ranker's parameters; empty when there is too little to learn from (fewer than 300
@@ -40,12 +40,12 @@ class RerankLessons {
  private:
   struct Day {
     UnixSeconds at;
-    std::vector<Choice> choices;  // candidates in the order of trend · (1 + w · affinity)
+    std::vector<RankingExample> examples;  // candidates in the order of trend · (1 + w · affinity)
   };
 
-  recommend::Ranking ranking_;
+  recommend::Ranker ranker_;
   std::deque<Day> days_;
-  std::vector<recommend::Features> features_;
+  std::vector<recommend::FeatureVector> features_;
 };
 
 }  // namespace freshet::training

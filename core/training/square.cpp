@@ -20,19 +20,19 @@ AlignedFloats::AlignedFloats(std::size_t count) : count_(count) {
   cells_.reset(cells);
 }
 
-void AlignedFloats::Free::operator()(float* cells) const { std::free(cells); }
+void AlignedFloats::Deleter::operator()(float* cells) const { std::free(cells); }
 
-Square::Square(std::size_t items)
+SquareMatrix::SquareMatrix(std::size_t items)
     : items_(items), side_((items + kPanel - 1) / kPanel * kPanel), cells_(side_ * side_) {}
 
-Square Square::copy() const {
-  Square made(items_);
-  std::memcpy(made.row(0), row(0), side_ * side_ * sizeof(float));
-  return made;
+SquareMatrix SquareMatrix::copy() const {
+  SquareMatrix result(items_);
+  std::memcpy(result.row(0), row(0), side_ * side_ * sizeof(float));
+  return result;
 }
 
 // By blocks, since one of the two always goes down a column.
-void mirror_lower(Square& a) {
+void mirror_lower(SquareMatrix& a) {
   parallel_for(a.side() / kPanel, 1, [&](std::size_t block, std::size_t) {
     for (std::size_t left = 0; left <= block; ++left) {
       for (std::size_t r = block * kPanel; r < (block + 1) * kPanel; ++r) {
@@ -51,7 +51,7 @@ namespace {
 // independent. Only the lower triangle is kept up; the last step fills the upper one.
 class Sweep {
  public:
-  explicit Sweep(Square& a)
+  explicit Sweep(SquareMatrix& a)
       : a_(a),
         blocks_(a.side() / kPanel),
         update_(best_rank_update()),
@@ -144,7 +144,7 @@ class Sweep {
 
   static constexpr std::size_t kLanes = kPanel / kLane;  // of a block
 
-  Square& a_;
+  SquareMatrix& a_;
   std::size_t blocks_;
   RankUpdate update_;
   AlignedFloats rows_;     // A_RK: rows of kPanel
@@ -155,7 +155,7 @@ class Sweep {
 
 }  // namespace
 
-void invert_negated(Square& a) {
+void invert_negated(SquareMatrix& a) {
   for (std::size_t i = a.items(); i < a.side(); ++i) {
     std::fill(a.row(i), a.row(i) + i, 0.F);
     a.row(i)[i] = 1;

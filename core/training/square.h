@@ -15,22 +15,22 @@ class AlignedFloats {
   std::size_t size() const { return count_; }
 
  private:
-  struct Free {
+  struct Deleter {
     void operator()(float* cells) const;
   };
   std::size_t count_;
-  std::unique_ptr<float[], Free> cells_;
+  std::unique_ptr<float[], Deleter> cells_;
 };
 
 // Rows and columns from `items` to `side` are padding. 4 · side² bytes.
-class Square {
+class SquareMatrix {
  public:
-  explicit Square(std::size_t items);
+  explicit SquareMatrix(std::size_t items);
   std::size_t items() const { return items_; }
   std::size_t side() const { return side_; }  // the next multiple of kPanel
   float* row(std::size_t i) { return cells_.data() + i * side_; }
   const float* row(std::size_t i) const { return cells_.data() + i * side_; }
-  Square copy() const;
+  SquareMatrix copy() const;
 
  private:
   std::size_t items_, side_;
@@ -38,11 +38,11 @@ class Square {
 };
 
 // Copies the lower triangle over the upper one.
-void mirror_lower(Square& a);
+void mirror_lower(SquareMatrix& a);
 
 // A becomes −A⁻¹, its padding the negative identity. REQUIRES: symmetric, positive definite; only
 // the lower triangle is read. side³/2 multiplications and additions, shared by the training's
 // threads; the same bytes whatever their number and the instruction set.
-void invert_negated(Square& a);
+void invert_negated(SquareMatrix& a);
 
 }  // namespace freshet::training

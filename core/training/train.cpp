@@ -12,12 +12,12 @@
 namespace freshet::training {
 namespace {
 
-std::vector<bool> touched(const Interactions& interactions) {
-  std::vector<bool> made(interactions.items);
+std::vector<bool> find_touched(const Interactions& interactions) {
+  std::vector<bool> result(interactions.items);
   for (std::uint32_t item = 0; item < interactions.items; ++item) {
-    made[item] = !interactions.of_item(item).empty();
+    result[item] = !interactions.readers_of(item).empty();
   }
-  return made;
+  return result;
 }
 
 std::vector<bool> inverted(std::vector<bool> flags) {
@@ -27,74 +27,74 @@ std::vector<bool> inverted(std::vector<bool> flags) {
 
 // Items whose coldness can be tried: touched, and not without content.
 std::vector<bool> cold_candidates(const Interactions& interactions, const Content& content) {
-  std::vector<bool> made = touched(interactions);
-  for (std::size_t item = 0; item < made.size(); ++item)
-    made[item] = made[item] && !content.terms[item].empty();
-  return made;
+  std::vector<bool> candidates = find_touched(interactions);
+  for (std::size_t item = 0; item < candidates.size(); ++item)
+    candidates[item] = candidates[item] && !content.terms[item].empty();
+  return candidates;
 }
 
 // The columns of untouched items are lent by touched ones.
-Columns borrowed(const Content& content, const Columns& columns, const Interactions& interactions,
+Columns cold_start(const Content& content, const Columns& columns, const Interactions& interactions,
                  const TrainSettings& settings) {
-  const auto lends = touched(interactions);
-  return borrowed_columns(content, columns, lends, inverted(lends),
+  const auto is_donor = find_touched(interactions);
+  return cold_start_columns(content, columns, is_donor, inverted(is_donor),
                           static_cast<std::size_t>(settings.neighbours));
 }
 
 // What both ways of training begin with.
-struct Material {
+struct TrainingInputs {
   ItemTable table;
   Content content;
-  Columns near;  // content neighbours
+  Columns content_columns;  // content neighbours
 };
 
-Result<Material> material(const TrainingData& data, const TrainSettings& settings, const Progress& progress) {
+Result<TrainingInputs> prepare_inputs(const TrainingData& data, const TrainSettings& settings, const Progress& progress) {
   progress("reading items", 0);
-  Material made{item_table(data, settings), {}, {}};
-  const auto with_events = touched(made.table.interactions);
+  TrainingInputs inputs{build_item_table(data, settings), {}, {}};
+  const auto with_events = find_touched(inputs.table.interactions);
   if (std::count(with_events.begin(), with_events.end(), true) < 2) {
     return fail(ErrorCode::kInvalid, "no_events", {},
                 "nothing to learn from: fewer than two items have interactions");
   }
   progress("comparing content", 0);
-  made.content = content_of(made.table.terms);
-  made.near = content_columns(made.content, static_cast<std::size_t>(settings.content_neighbours));
-  return made;
+  inputs.content = build_content(inputs.table.terms);
+  inputs.content_columns = content_columns(inputs.content, static_cast<std::size_t>(settings.content_neighbours));
+  return inputs;
 }
 
 // For a site that is too small to validate on: about what citeulike-a's validation chose.
-constexpr model::Mix kUnvalidated{{1, 0.3F, 3}};
+constexpr model::BlendWeights kDefaultBlend{{1, 0.3F, 3}};
 
-MethodChoice validated(const Material& from, const TrainSettings& settings, const Progress& progress) {
-  const Interactions& all = from.table.interactions;
-  const Validation validation = validation_of(all, cold_candidates(all, from.content));
-  MethodChoice choice = choose(validation, settings, progress);
-  if (from.content.vocabulary.empty()) return choice;
+MethodChoice choose_parameters(const TrainingInputs& inputs, const TrainSettings& settings, const Progress& progress) {
+  const Interactions& all = inputs.table.interactions;
+  const Validation validation = split_validation(all, cold_candidates(all, inputs.content));
+  MethodChoice choice = choose_method(validation, settings, progress);
+  if (inputs.content.vocabulary.empty()) return choice;
   if (validation.cases.empty()) {
-    choice.parameters.mix = kUnvalidated;
+    choice.parameters.blend_weights = kDefaultBlend;
     return choice;
   }
   progress("validating the mix", 0);
-  PartColumns parts{fit(validation.training, choice.parameters, settings), from.near, {}};
-  parts[2] = borrowed(from.content, parts[0], validation.training, settings);
-  const MixChoice mixed = choose_mix(validation, parts);
-  choice.parameters.mix = mixed.mix;
-  choice.report += "; " + mixed.report;
+  RelationColumns columns{fit_columns(validation.training, choice.parameters, settings), inputs.content_columns, {}};
+  columns[2] = cold_start(inputs.content, columns[0], validation.training, settings);
+  const BlendChoice blend = choose_blend(validation, columns);
+  choice.parameters.blend_weights = blend.blend;
+  choice.report += "; " + blend.report;
   return choice;
 }
 
-Trained fitted(Material from, MethodChoice choice, const TrainSettings& settings, UnixSeconds now) {
-  PartColumns parts{fit(from.table.interactions, choice.parameters, settings), std::move(from.near), {}};
-  parts[2] = borrowed(from.content, parts[0], from.table.interactions, settings);
-  Trained trained;
-  for (std::size_t p = 0; p < model::kParts; ++p) trained.parts[p] = rows_of(parts[p]);
-  trained.items = std::move(from.table.items);
-  trained.counts = std::move(from.table.counts);
-  trained.decayed_counts = std::move(from.table.decayed_counts);
-  trained.mix = choice.parameters.mix;
-  trained.vocabulary = std::move(from.content.vocabulary);
-  trained.idf = std::move(from.content.idf);
-  trained.terms = std::move(from.content.terms);
+TrainedModel fit_model(TrainingInputs inputs, MethodChoice choice, const TrainSettings& settings, UnixSeconds now) {
+  RelationColumns columns{fit_columns(inputs.table.interactions, choice.parameters, settings), std::move(inputs.content_columns), {}};
+  columns[2] = cold_start(inputs.content, columns[0], inputs.table.interactions, settings);
+  TrainedModel trained;
+  for (std::size_t p = 0; p < model::kRelations; ++p) trained.relations[p] = to_rows(columns[p]);
+  trained.items = std::move(inputs.table.items);
+  trained.counts = std::move(inputs.table.counts);
+  trained.decayed_counts = std::move(inputs.table.decayed_counts);
+  trained.blend_weights = choice.parameters.blend_weights;
+  trained.vocabulary = std::move(inputs.content.vocabulary);
+  trained.idf = std::move(inputs.content.idf);
+  trained.terms = std::move(inputs.content.terms);
   trained.trained_at = now;
   trained.algorithm = choice.parameters.ease ? "ease" : "rp3beta";
   trained.parameters = choice.parameters;
@@ -104,30 +104,30 @@ Trained fitted(Material from, MethodChoice choice, const TrainSettings& settings
 
 }  // namespace
 
-Result<Trained> train(const TrainingData& data, const TrainSettings& settings, const Progress& progress,
+Result<TrainedModel> train(const TrainingData& data, const TrainSettings& settings, const Progress& progress,
                       const recommend::RankingSettings& ranking) {
   auto trained = train_relations(data, settings, progress);
   if (!trained) return trained;
   progress("learning to rank", 0);
   trained->reranker =
       learn_rerank(data, ranking, [&](const TrainingData& past) -> std::shared_ptr<const model::Model> {
-        auto earlier = train_as(past, settings, trained->parameters);
-        return earlier ? as_model(std::move(*earlier)) : nullptr;
+        auto earlier = train_with_parameters(past, settings, trained->parameters);
+        return earlier ? to_model(std::move(*earlier)) : nullptr;
       });
   return trained;
 }
 
-Result<Trained> train_relations(const TrainingData& data, const TrainSettings& settings,
+Result<TrainedModel> train_relations(const TrainingData& data, const TrainSettings& settings,
                                 const Progress& progress) {
-  FRESHET_TRY(from, material(data, settings, progress));
-  MethodChoice choice = validated(*from, settings, progress);
+  FRESHET_TRY(inputs, prepare_inputs(data, settings, progress));
+  MethodChoice choice = choose_parameters(*inputs, settings, progress);
   progress("fitting", 0);
-  return fitted(std::move(*from), std::move(choice), settings, data.now);
+  return fit_model(std::move(*inputs), std::move(choice), settings, data.now);
 }
 
-Result<Trained> train_as(const TrainingData& data, const TrainSettings& settings, const Parameters& chosen) {
-  FRESHET_TRY(from, material(data, settings, [](std::string_view, double) {}));
-  return fitted(std::move(*from), {chosen, "parameters chosen before"}, settings, data.now);
+Result<TrainedModel> train_with_parameters(const TrainingData& data, const TrainSettings& settings, const Parameters& chosen) {
+  FRESHET_TRY(inputs, prepare_inputs(data, settings, [](std::string_view, double) {}));
+  return fit_model(std::move(*inputs), {chosen, "parameters chosen before"}, settings, data.now);
 }
 
 }  // namespace freshet::training

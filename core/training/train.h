@@ -24,19 +24,19 @@ struct Parameters {
   bool ease = false;  // else RP3beta
   float lambda = 400;
   float alpha = 0.5F, beta = 0.3F;
-  model::Mix mix;
+  model::BlendWeights blend_weights;
 };
 
 // A model in memory, as it will stand in the file.
-struct Trained {
+struct TrainedModel {
   struct Rows {                                // CSR over items
     std::vector<std::uint64_t> starts;         // items + 1
     std::vector<model::Neighbour> neighbours;  // of each row heaviest first
   };
   std::vector<TrainingItem> items;  // shown ones, by id; `published` resolved
   std::vector<float> counts, decayed_counts;
-  Rows parts[model::kParts];
-  model::Mix mix;
+  Rows relations[model::kRelations];
+  model::BlendWeights blend_weights;
   std::vector<std::uint64_t> vocabulary;              // term hashes, ascending: the index is the term
   std::vector<float> idf;                             // by term
   std::vector<std::vector<model::TermWeight>> terms;  // by item
@@ -50,16 +50,16 @@ struct Trained {
 
 // Errors: kInvalid "no_events" when nothing can be learned from (fewer than two items with events).
 // `ranking`: as the service ranks, which the re-ranker learns to do better (learn_rerank.h).
-Result<Trained> train(const TrainingData& data, const TrainSettings& settings, const Progress& progress,
+Result<TrainedModel> train(const TrainingData& data, const TrainSettings& settings, const Progress& progress,
                       const recommend::RankingSettings& ranking = {});
 // The same without the re-ranker.
-Result<Trained> train_relations(const TrainingData& data, const TrainSettings& settings,
+Result<TrainedModel> train_relations(const TrainingData& data, const TrainSettings& settings,
                                 const Progress& progress);
 // The same with parameters that were chosen before: without validation, some five times as fast.
-Result<Trained> train_as(const TrainingData& data, const TrainSettings& settings, const Parameters& chosen);
+Result<TrainedModel> train_with_parameters(const TrainingData& data, const TrainSettings& settings, const Parameters& chosen);
 
 // Writes beside `path`, syncs, renames: readers see the old file or the new one. Errors:
 // kUnavailable "model_io", "disk_full".
-Result<void> write_model(const Trained& trained, const std::filesystem::path& path);
+Result<void> write_model(const TrainedModel& trained, const std::filesystem::path& path);
 
 }  // namespace freshet::training

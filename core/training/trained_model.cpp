@@ -6,15 +6,15 @@
 namespace freshet::training {
 namespace {
 
-class TrainedModel final : public model::Model {
+class InMemoryModel final : public model::Model {
  public:
-  explicit TrainedModel(Trained trained) : trained_(std::move(trained)) {}
+  explicit InMemoryModel(TrainedModel trained) : trained_(std::move(trained)) {}
 
   std::uint32_t items() const override { return static_cast<std::uint32_t>(trained_.items.size()); }
   std::optional<std::uint32_t> find(std::string_view id) const override {
     const auto at =
         std::lower_bound(trained_.items.begin(), trained_.items.end(), id,
-                         [](const TrainingItem& item, std::string_view wanted) { return item.id < wanted; });
+                         [](const TrainingItem& item, std::string_view item_id) { return item.id < item_id; });
     if (at == trained_.items.end() || at->id != id) return std::nullopt;
     return static_cast<std::uint32_t>(at - trained_.items.begin());
   }
@@ -31,18 +31,18 @@ class TrainedModel final : public model::Model {
     return trained_.terms.empty() ? std::span<const model::TermWeight>{} : trained_.terms[item];
   }
 
-  void accumulate(model::Part part, std::uint32_t item, float scale, std::span<float> scores,
-                  std::span<std::uint8_t> lines) const override {
-    for (const model::Neighbour& each : neighbours(part, item)) {
+  void accumulate(model::Relation relation, std::uint32_t item, float scale, std::span<float> scores,
+                  std::span<std::uint8_t> touched_blocks) const override {
+    for (const model::Neighbour& each : neighbours(relation, item)) {
       scores[each.item] += scale * each.weight;
-      lines[each.item / model::kLine] = 1;
+      touched_blocks[each.item / model::kBlockItems] = 1;
     }
   }
-  std::vector<model::Neighbour> row(model::Part part, std::uint32_t item) const override {
-    const auto all = neighbours(part, item);
+  std::vector<model::Neighbour> row(model::Relation relation, std::uint32_t item) const override {
+    const auto all = neighbours(relation, item);
     return {all.begin(), all.end()};
   }
-  model::Mix mix() const override { return trained_.mix; }
+  model::BlendWeights blend_weights() const override { return trained_.blend_weights; }
   std::optional<model::TermWeight> idf(std::uint64_t term_hash) const override {
     const auto& words = trained_.vocabulary;
     const auto at = std::lower_bound(words.begin(), words.end(), term_hash);
@@ -56,19 +56,19 @@ class TrainedModel final : public model::Model {
   std::uint64_t bytes() const override { return 0; }
 
  private:
-  std::span<const model::Neighbour> neighbours(model::Part part, std::uint32_t item) const {
-    const Trained::Rows& rows = trained_.parts[static_cast<std::size_t>(part)];
+  std::span<const model::Neighbour> neighbours(model::Relation relation, std::uint32_t item) const {
+    const TrainedModel::Rows& rows = trained_.relations[static_cast<std::size_t>(relation)];
     if (rows.starts.empty()) return {};
     return std::span(rows.neighbours).subspan(rows.starts[item], rows.starts[item + 1] - rows.starts[item]);
   }
 
-  const Trained trained_;
+  const TrainedModel trained_;
 };
 
 }  // namespace
 
-std::shared_ptr<const model::Model> as_model(Trained trained) {
-  return std::make_shared<const TrainedModel>(std::move(trained));
+std::shared_ptr<const model::Model> to_model(TrainedModel trained) {
+  return std::make_shared<const InMemoryModel>(std::move(trained));
 }
 
 }  // namespace freshet::training

@@ -10,6 +10,6 @@
 namespace freshet::training {
 
 // Weights are as trained, not rounded as the file has them; bytes() is 0.
-std::shared_ptr<const model::Model> as_model(Trained trained);
+std::shared_ptr<const model::Model> to_model(TrainedModel trained);
 
 }  // namespace freshet::training

@@ -17,19 +17,19 @@ constexpr std::string_view kEvents = "SELECT reader, item, kind, at FROM interac
 
 // Runs `sql` to its end; `each` sees every row.
 template <class Each>
-Result<void> for_each_row(database::SqliteConnection& db, std::string_view sql, Each each) {
+Result<void> for_each_row(database::SqliteConnection& db, std::string_view sql, Each visit) {
   FRESHET_TRY(query, db.prepare(sql));
   for (;;) {
     FRESHET_TRY(more, query->step());
     if (!*more) return {};
-    each(*query);
+    visit(*query);
   }
 }
 
 Result<void> read_items(database::SqliteConnection& db, TrainingData& out) {
-  std::unordered_map<std::int64_t, std::size_t> of_key;
+  std::unordered_map<std::int64_t, std::size_t> index_of_key;
   auto read = for_each_row(db, kItems, [&](const database::PreparedStatement& row) {
-    of_key.emplace(row.integer(0), out.items.size());
+    index_of_key.emplace(row.integer(0), out.items.size());
     TrainingItem& item = out.items.emplace_back();
     item.id = row.text(1);
     item.title = row.text(2);
@@ -40,26 +40,26 @@ Result<void> read_items(database::SqliteConnection& db, TrainingData& out) {
   });
   if (!read) return read;
   return for_each_row(db, kTags, [&](const database::PreparedStatement& row) {
-    const auto item = of_key.find(row.integer(0));
-    if (item != of_key.end()) out.items[item->second].tags.emplace_back(row.text(1));
+    const auto item = index_of_key.find(row.integer(0));
+    if (item != index_of_key.end()) out.items[item->second].tags.emplace_back(row.text(1));
   });
 }
 
 // The events of the reader who is being read: a ring at the end of all events, full at `most`.
-class Newest {
+class ReaderEventWindow {
  public:
-  Newest(std::vector<TrainingEvent>& events, std::size_t most) : events_(events), most_(most) {}
+  ReaderEventWindow(std::vector<TrainingEvent>& events, std::size_t max_events) : events_(events), max_events_(max_events) {}
   void add(const TrainingEvent& event) {
-    if (count_ < most_)
+    if (count_ < max_events_)
       events_.push_back(event);
     else
-      events_[begin_ + count_ % most_] = event;
+      events_[begin_ + count_ % max_events_] = event;
     ++count_;
   }
   void end_reader() {
-    if (count_ > most_) {
+    if (count_ > max_events_) {
       const auto begin = events_.begin() + static_cast<std::ptrdiff_t>(begin_);
-      std::rotate(begin, begin + static_cast<std::ptrdiff_t>(count_ % most_), events_.end());
+      std::rotate(begin, begin + static_cast<std::ptrdiff_t>(count_ % max_events_), events_.end());
     }
     begin_ = events_.size();
     count_ = 0;
@@ -67,7 +67,7 @@ class Newest {
 
  private:
   std::vector<TrainingEvent>& events_;
-  const std::size_t most_;
+  const std::size_t max_events_;
   std::size_t begin_ = 0, count_ = 0;
 };
 
@@ -76,7 +76,7 @@ Result<void> read_events(database::SqliteConnection& db, const TrainSettings& se
   items.reserve(out.items.size());
   for (std::size_t i = 0; i < out.items.size(); ++i)
     items.emplace(out.items[i].id, static_cast<std::uint32_t>(i));
-  Newest newest(out.events, static_cast<std::size_t>(std::max(settings.max_per_reader, 1)));
+  ReaderEventWindow newest(out.events, static_cast<std::size_t>(std::max(settings.max_per_reader, 1)));
   std::int64_t reader = -1;
   TrainingEvent event;
   bool first = true;

@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::int64_t kDefaultLimit = 20;
 
-constexpr std::array kExcludes{Word<recommend::Exclude>{"hard", recommend::Exclude::kHard},
-                               Word<recommend::Exclude>{"soft", recommend::Exclude::kSoft},
-                               Word<recommend::Exclude>{"off", recommend::Exclude::kOff}};
+constexpr std::array kExcludes{Word<recommend::ExclusionMode>{"hard", recommend::ExclusionMode::kHard},
+                               Word<recommend::ExclusionMode>{"soft", recommend::ExclusionMode::kSoft},
+                               Word<recommend::ExclusionMode>{"off", recommend::ExclusionMode::kOff}};
 
 void write_items(json::Writer& writer, const std::vector<recommend::Recommendation>& items, bool reasons) {
   writer.key("items").begin_array();
@@ -65,13 +65,13 @@ Task<Result<Response>> get_recommendations(Call& call) {
   FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, "userId"));
   FRESHET_CO_TRY(limit, http::integer_parameter(call.target, "limit", kDefaultLimit, 1, kMaxLimit));
   FRESHET_CO_TRY(exclude, one_of(kExcludes, "exclude", call.target.parameter("exclude"),
-                                 std::optional(recommend::Exclude::kHard), "bad_exclude"));
+                                 std::optional(recommend::ExclusionMode::kHard), "bad_exclude"));
   const http::Claim claim{*claimed, {}};
   FRESHET_CO_TRY(who, call.who(claim));
   const recommend::RecommendRequest request{who->reader, static_cast<std::size_t>(*limit), *exclude,
                                             call.metered()};
   call.request.if_late = [&services, &request] {
-    return render(services.recommendations.without_redis(request));
+    return render(services.recommendations.fallback_page(request));
   };
   FRESHET_CO_TRY(page, co_await services.recommendations.page(request));
   page->degraded = services.or_lost(page->degraded);

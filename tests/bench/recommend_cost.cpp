@@ -77,7 +77,7 @@ std::vector<float> any_reranker() {
   }
   for (auto& unit : out.hidden) {
     for (float& weight : unit.weights) weight = number();
-    unit.out = number();
+    unit.output_weight = number();
   }
   return out.to_floats();
 }
@@ -134,7 +134,7 @@ class NoIndex final : public feed::Recall {
   }
 };
 
-void measure(const char* name, bool rerank, const model::ServedModel& model,
+void measure(const char* name, bool rerank, const model::ActiveModel& model,
              const training::TrainingData& data, const Size& size) {
   Settings settings;
   settings.recommend.trend_refresh = milliseconds{3'600'000};
@@ -143,7 +143,7 @@ void measure(const char* name, bool rerank, const model::ServedModel& model,
   Site redis(data, size);
   readers::RedisReaderStore states(redis, redis, settings, keys, [] { return std::string("e"); });
   items::RedisItemStore items(redis, settings, keys);
-  recommend::TrendReader trend(redis, settings, keys);
+  recommend::TrendSource trend(redis, settings, keys);
   recommend::MappedRecommender recommender(trend, model, settings);
   NoIndex index;
   items::CardCache cards(items, settings.items_cache_bytes);
@@ -178,12 +178,12 @@ int main(int argc, char** argv) {
   const training::TrainingData data = site(size, wall_now());
   if (!std::filesystem::exists(path)) {
     training::Parameters usual;
-    usual.mix.part[0] = usual.mix.part[1] = usual.mix.part[2] = 0.5F;
-    auto trained = must(training::train_as(data, {}, usual));
+    usual.blend_weights.by_relation[0] = usual.blend_weights.by_relation[1] = usual.blend_weights.by_relation[2] = 0.5F;
+    auto trained = must(training::train_with_parameters(data, {}, usual));
     trained.reranker = any_reranker();
     if (const auto written = training::write_model(trained, path); !written) return 1;
   }
-  model::ServedModel model;
+  model::ActiveModel model;
   if (!model.open(path)) return 1;
   measure("with a re-ranker", true, model, data, size);
   measure("by the formula", false, model, data, size);

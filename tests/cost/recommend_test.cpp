@@ -50,8 +50,8 @@ struct Site {
   test::NullWriteQueue behind;
   items::RedisItemStore items{costs.redis, settings, keys};
   readers::RedisReaderStore readers{costs.redis, behind, settings, keys, [] { return std::string("e"); }};
-  recommend::TrendReader trend{costs.redis, settings, keys};
-  model::ServedModel model;
+  recommend::TrendSource trend{costs.redis, settings, keys};
+  model::ActiveModel model;
   NoIndex index;
   recommend::MappedRecommender recommender{trend, model, settings};
   items::CardCache cards{items, settings.items_cache_bytes};

@@ -384,12 +384,12 @@ TEST_CASE("a restore refuses while a recorder has the database open, or another 
   if (here)
     held = to.database();
   else
-    REQUIRE(elsewhere.take(to.there, "identity of another database", 7));
+    REQUIRE(elsewhere.acquire(to.there, "identity of another database", 7));
   const auto refused = to.restore(from.at("backup"), true);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "service_runs");
   held.reset();
-  elsewhere.give_back(to.there);
+  elsewhere.release(to.there);
   CHECK(to.restore(from.at("backup"), true));
 }
 

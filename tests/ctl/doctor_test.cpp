@@ -56,7 +56,7 @@ RedisFacts good_facts() {
   facts.clock_ahead = facts.oldest_entry = milliseconds(0);
   facts.stream_length = 0;
   facts.has_group = true;
-  facts.recorder = recorder::Holder{"web1, pid 7", "d", true};
+  facts.recorder = recorder::LeaseOwner{"web1, pid 7", "d", true};
   return facts;
 }
 
@@ -259,7 +259,7 @@ TEST_CASE("a slow Redis and a clock that is off are found by how much", "[doctor
 
 TEST_CASE("a recorder that is silent or does not keep up is found", "[doctor]") {
   auto facts = good_facts();
-  facts.recorder->holds = false;
+  facts.recorder->is_active = false;
   facts.oldest_entry = milliseconds(120'000);
   CHECK(found(judged(facts), "recorder.alive").what == "nobody records; the last was web1, pid 7");
   CHECK(found(judged(facts), "recorder.alive").grade == Grade::kError);
@@ -352,11 +352,11 @@ TEST_CASE("the stream of a real Redis is measured against its bound", "[doctor][
   CHECK(found(asked(server, settings), "recorder.alive").what == "nobody records");
   redis::BlockingRedis redis(server.endpoint(), milliseconds(5000), redis::kAllScripts);
   recorder::Lease lease(redis::Keys(""), seconds(600));
-  REQUIRE(lease.take(redis, "d", 0));
+  REQUIRE(lease.acquire(redis, "d", 0));
   const Diagnoses out = asked(server, settings);
   CHECK(found(out, "recorder.alive").grade == Grade::kOk);
   CHECK(found(out, "recorder.stream").grade == Grade::kOk);
-  lease.give_back(redis);
+  lease.release(redis);
   CHECK(found(asked(server, settings), "recorder.alive").what.starts_with("nobody records; the last was "));
   add("1-1");  // of 1970
   CHECK(found(asked(server, settings), "recorder.stream").what.find("one since") != std::string::npos);

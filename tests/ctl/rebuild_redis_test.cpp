@@ -91,7 +91,7 @@ TEST_CASE("a loss that was noted is mended beside what was written since, and is
   REQUIRE(lost.database->put_last_entry("", "1-1"));
   REQUIRE(lost.database->commit());
   const bool noted = GENERATE(false, true);  // by the recorder; else the rebuild finds it itself
-  if (noted) REQUIRE(recorder::make_lost_groups(lost.redis, keys));
+  if (noted) REQUIRE(recorder::recreate_groups_after_loss(lost.redis, keys));
   REQUIRE(run_sync(lost.items->put(Lost::item(1, "of Redis"))));
   const auto before = ask_items(lost.redis, *lost.database, lost.settings);
   REQUIRE(before);
@@ -99,7 +99,7 @@ TEST_CASE("a loss that was noted is mended beside what was written since, and is
   CHECK(lost.rebuild() == 2);
   CHECK(lost.title(1) == "of Redis");
   CHECK(lost.title(2) == "of the database");
-  CHECK(recorder::noted_loss(lost.redis, keys) == "");
+  CHECK(recorder::recorded_data_loss(lost.redis, keys) == "");
   CHECK(recorder::has_groups(lost.redis, keys) == true);  // the recorder finds nothing to note
   const auto after = ask_items(lost.redis, *lost.database, lost.settings);
   REQUIRE(after);
@@ -235,7 +235,7 @@ TEST_CASE("what waits in sixteen streams is recorded by a restore, and no stream
   REQUIRE(lost.database->put_last_entry(ahead.hash_tag(), last));
   REQUIRE(reconcile(lost.redis, *lost.database, lost.settings, server().endpoint()));
   CHECK(lost.database->item_count() == 40);
-  const auto given = recorder::Streams(lost.settings, server().endpoint()).last_generated();
+  const auto given = recorder::Streams(lost.settings, server().endpoint()).last_generated_ids();
   REQUIRE(given);
   for (const redis::PartitionKeys& each : keys.partitions()) {
     INFO(each.stream());

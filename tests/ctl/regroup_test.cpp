@@ -60,19 +60,19 @@ class RegroupFixture : public Fixture {
   // As a recorder that has read and acknowledged all.
   void record() {
     const redis::Keys names = keys();
-    REQUIRE(recorder::make_groups(redis, names));
+    REQUIRE(recorder::create_groups(redis, names));
     for (const redis::PartitionKeys& each : names.partitions()) command("XTRIM", each.stream(), "MAXLEN", 0);
   }
   std::string highest_given() {
     recorder::Streams streams(settings, server().endpoint());
-    const auto each = streams.last_generated();
+    const auto each = streams.last_generated_ids();
     REQUIRE(each);
-    return *std::ranges::max_element(*each, recorder::below);
+    return *std::ranges::max_element(*each, recorder::precedes);
   }
   // The id that every stream gave last; "": they differ.
   std::string given() {
     recorder::Streams streams(settings, server().endpoint());
-    const auto each = streams.last_generated();
+    const auto each = streams.last_generated_ids();
     if (!each || std::ranges::count(*each, each->front()) != std::ssize(*each)) return {};
     return each->front();
   }

@@ -26,7 +26,7 @@ using fuzz::require;
 
 // Three items, each with a tag, a term and a neighbour.
 std::string good_file() {
-  training::Trained trained;
+  training::TrainedModel trained;
   trained.algorithm = "rp3beta";
   trained.trained_at = UnixSeconds{seconds{1'700'000'000}};
   trained.vocabulary = {7, 9};
@@ -60,7 +60,7 @@ std::string changed(Input& input) {
     bytes.replace(at, std::min(put.size(), bytes.size() - at), put.substr(0, bytes.size() - at));
   }
   const std::uint64_t sum =
-      XXH3_64bits(bytes.data() + model::layout::kChecksumFrom, bytes.size() - model::layout::kChecksumFrom);
+      XXH3_64bits(bytes.data() + model::layout::kChecksumStart, bytes.size() - model::layout::kChecksumStart);
   std::memcpy(bytes.data() + offsetof(model::layout::Header, checksum), &sum, sizeof sum);
   return bytes;
 }
@@ -91,11 +91,11 @@ void use(const model::Model& model) {
     require(read < (1U << 20U));
     require(std::string(model.title(item)).size() == model.title(item).size());
     for (const model::TermWeight& term : model.terms(item)) require(term.weight == term.weight);
-    for (const auto part : {model::Part::kCf, model::Part::kContent, model::Part::kBorrowed}) {
+    for (const auto part : {model::Part::kCf, model::Part::kContent, model::Part::kColdStart}) {
       for (const model::Neighbour& each : model.row(part, item)) require(each.item < model.items());
       model.fetch(part, item);
       model.accumulate(part, item, 1, scores, lines);
-      model.relate(part, item, 1, model::Few({&item, 1}), sums);
+      model.relate(part, item, 1, model::SparseIndexSet({&item, 1}), sums);
     }
   }
   require(!model.find("nobody") || model.id(*model.find("nobody")) == "nobody");

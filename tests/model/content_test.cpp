@@ -88,7 +88,7 @@ TEST_CASE("a new item borrows the columns of its nearest by content, in parts by
   content.idf = {1, 1};
   content.terms = {{{0, 1.F}}, {{1, 1.F}}, {{0, 0.6F}, {1, 0.8F}}, {}};
   const Columns columns{{{3, 2.F}}, {{0, 1.F}, {3, 4.F}}, {}, {}};
-  auto made = borrowed_columns(content, columns, {true, true, false, true}, {false, false, true, false}, 10);
+  auto made = cold_start_columns(content, columns, {true, true, false, true}, {false, false, true, false}, 10);
   REQUIRE(made[2].size() == 2);
   if (made[2][0].item == 3) std::swap(made[2][0], made[2][1]);
   CHECK(made[2][0].item == 0);

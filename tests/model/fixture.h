@@ -42,7 +42,7 @@ inline training::TrainingData world(std::uint32_t readers, std::uint32_t items, 
   return data;
 }
 
-inline training::Trained trained(const training::TrainingData& data, const TrainSettings& settings = {}) {
+inline training::TrainedModel trained(const training::TrainingData& data, const TrainSettings& settings = {}) {
   auto made = training::train(data, settings, kSilent);
   REQUIRE(made);
   return std::move(*made);

@@ -46,7 +46,7 @@ struct File {
 // The bytes with a checksum that is right again.
 std::string signed_again(std::string bytes) {
   const std::uint64_t sum =
-      XXH3_64bits(bytes.data() + layout::kChecksumFrom, bytes.size() - layout::kChecksumFrom);
+      XXH3_64bits(bytes.data() + layout::kChecksumStart, bytes.size() - layout::kChecksumStart);
   std::memcpy(bytes.data() + offsetof(layout::Header, checksum), &sum, sizeof(sum));
   return bytes;
 }
@@ -82,13 +82,13 @@ TEST_CASE("a model takes another's place when it is one, and is published for ev
   other_version[8] = 9;
   CHECK(put(other_version) == "model_version");
   CHECK(read_file(folder / "m") == good);
-  CHECK(checksum_of(folder / "m") == header_of(good).checksum);
-  CHECK_FALSE(checksum_of(folder / "none"));
+  CHECK(read_checksum(folder / "m") == header_of(good).checksum);
+  CHECK_FALSE(read_checksum(folder / "none"));
   const auto before = umask(0077);
   CHECK(publish_model(file.path, folder));
   umask(before);
-  CHECK(read_file(folder / kPublished) == good);
-  CHECK((std::filesystem::status(folder / kPublished).permissions() & std::filesystem::perms::all) ==
+  CHECK(read_file(folder / kPublishedName) == good);
+  CHECK((std::filesystem::status(folder / kPublishedName).permissions() & std::filesystem::perms::all) ==
         std::filesystem::perms{0644});
   CHECK_FALSE(publish_model(file.path, folder / "none"));
   CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 2);
@@ -96,7 +96,7 @@ TEST_CASE("a model takes another's place when it is one, and is published for ev
 
 TEST_CASE("a model is read as it was trained", "[model]") {
   File file;
-  const Trained made = trained(world(60, 40, 5));
+  const TrainedModel made = trained(world(60, 40, 5));
   const auto model = opened(file.path);
   REQUIRE(model->items() == made.items.size());
   for (std::uint32_t i = 0; i < model->items(); ++i) {
@@ -111,9 +111,9 @@ TEST_CASE("a model is read as it was trained", "[model]") {
     REQUIRE(tags.size() == made.items[i].tags.size());
     for (std::size_t t = 0; t < made.items[i].tags.size(); ++t) CHECK(tags[t] == made.items[i].tags[t]);
     CHECK(model->terms(i).size() == made.terms[i].size());
-    for (std::size_t p = 0; p < kParts; ++p) {
-      const auto row = model->row(static_cast<Part>(p), i);
-      const auto& rows = made.parts[p];
+    for (std::size_t p = 0; p < kRelations; ++p) {
+      const auto row = model->row(static_cast<Relation>(p), i);
+      const auto& rows = made.relations[p];
       REQUIRE(row.size() == rows.starts[i + 1] - rows.starts[i]);
       for (std::size_t n = 0; n < row.size(); ++n) {
         const Neighbour& wanted = rows.neighbours[rows.starts[i] + n];
@@ -125,7 +125,7 @@ TEST_CASE("a model is read as it was trained", "[model]") {
   CHECK_FALSE(model->find("nobody"));
   CHECK(model->algorithm() == made.algorithm);
   CHECK(model->trained_at() == kTrainedAt);
-  CHECK(model->mix().part[0] == made.mix.part[0]);
+  CHECK(model->blend_weights().by_relation[0] == made.blend_weights.by_relation[0]);
   CHECK(model->bytes() == std::filesystem::file_size(file.path));
 }
 
@@ -142,7 +142,7 @@ TEST_CASE("ids are found together as each alone", "[model]") {
   model->find_all(ids, found);
   for (std::uint32_t i = 0; i < model->items(); ++i) {
     CHECK(found[2 * i] == i);
-    CHECK(found[2 * i + 1] == kNone);
+    CHECK(found[2 * i + 1] == kNoIndex);
   }
   model->find_all({}, {});
 }
@@ -193,7 +193,7 @@ TEST_CASE("wrong offsets, indexes and numbers are refused although the checksum 
   const std::string good = file.bytes();
   const layout::Header header = header_of(good);
   const auto section = [&](std::size_t index) { return header.sections[index].offset; };
-  const auto rows = [&](RowSection part) { return section(layout::index_of(Part::kCf, part)); };
+  const auto rows = [&](RowSection part) { return section(layout::index_of(Relation::kCf, part)); };
   const std::size_t items = section(layout::index_of(layout::Section::kItems));
   const std::size_t extents = offsetof(layout::Header, sections);
   std::uint32_t second_id = 0;
@@ -229,7 +229,7 @@ TEST_CASE("wrong offsets, indexes and numbers are refused although the checksum 
       {"idf", with(good, section(layout::index_of(layout::Section::kIdf)), kNan)},
       {"vocabulary's order", with(good, section(layout::index_of(layout::Section::kVocabulary)), ~0ULL)},
       {"items", with(good, offsetof(layout::Header, items), 0xFFFFFFFFU)},
-      {"mix", with(good, offsetof(layout::Header, mix), kNan)},
+      {"mix", with(good, offsetof(layout::Header, blend_weights), kNan)},
       {"trained_at", with(good, offsetof(layout::Header, trained_at), std::int64_t{-5})},
       {"algorithm without an end", with(good, offsetof(layout::Header, algorithm) + 19, 'x')},
       {"section's offset", with(good, extents, ~0ULL)},
@@ -251,7 +251,7 @@ TEST_CASE("whatever bytes a file has, checking them stays inside", "[model]") {
   for (int round = 0; round < 3000; ++round) {
     std::string bytes = good;
     for (int change = 0; change < 3; ++change) {
-      const std::size_t at = layout::kChecksumFrom + random() % (bytes.size() - layout::kChecksumFrom);
+      const std::size_t at = layout::kChecksumStart + random() % (bytes.size() - layout::kChecksumStart);
       bytes[round % 2 == 0 ? at % sizeof(layout::Header) : at] = static_cast<char>(random());
     }
     bytes = signed_again(std::move(bytes));
@@ -268,8 +268,8 @@ TEST_CASE("whatever bytes a file has, checking them stays inside", "[model]") {
 
 TEST_CASE("readers never see a torn file while a writer replaces it over and over", "[model]") {
   File file;
-  const Trained one = trained(world(60, 40));
-  const Trained other = trained(world(80, 50));
+  const TrainedModel one = trained(world(60, 40));
+  const TrainedModel other = trained(world(80, 50));
   std::atomic<bool> done{false};
   std::thread writer([&] {
     for (int round = 0; round < 60; ++round) {
@@ -296,7 +296,7 @@ TEST_CASE("readers never see a torn file while a writer replaces it over and ove
 TEST_CASE("a writer that was killed leaves the old file, and its rest goes with the next write", "[model]") {
   File file;
   const std::string before = file.bytes();
-  const Trained other = trained(world(80, 50));
+  const TrainedModel other = trained(world(80, 50));
   int killed_early = 0;
   for (int round = 0; round < 20; ++round) {
     const pid_t child = fork();

@@ -22,15 +22,15 @@ using namespace freshet::test;
 
 namespace {
 
-using Clock = ModelKeeper::Clock;
+using Clock = ModelPublisher::Clock;
 
 // The model's file, its keeper and one who serves it. Time passes when it is told to.
 struct Site {
   TemporaryDirectory directory;
   std::filesystem::path path = directory.path() / "freshet.model";
-  ModelShelf shelf;
-  std::optional<ModelKeeper> keeper;
-  ServedModel served;
+  ModelHandoff shelf;
+  std::optional<ModelPublisher> keeper;
+  ActiveModel served;
   Clock::time_point now;
 
   Site() {
@@ -42,10 +42,10 @@ struct Site {
   // served.
   bool look() {
     for (int i = 0; i < 2; ++i) {
-      keeper->look(now);
+      keeper->poll(now);
       now += std::chrono::milliseconds(500);
     }
-    return served.take(shelf);
+    return served.update_from(shelf);
   }
   std::string bytes() const { return read_file(path); }
   // As cp does: the same inode, cut short and written anew.
@@ -60,7 +60,7 @@ struct Site {
       std::vector<std::string_view> tags;
       model.tags(i, tags);
       for (const auto& tag : tags) all.append(tag);
-      for (const Part part : {Part::kCf, Part::kContent, Part::kBorrowed})
+      for (const Relation part : {Relation::kCf, Relation::kContent, Relation::kColdStart})
         for (const Neighbour& each : model.row(part, i))
           all.append(std::to_string(each.item)).append(std::to_string(each.weight));
     }
@@ -104,8 +104,8 @@ TEST_CASE_METHOD(Site, "a file that is overwritten in place changes nothing of w
     CHECK(served.current() == first);
     CHECK(Site::all_of(*first) == before);
   }
-  ServedModel later;  // of a worker that starts now
-  CHECK(later.take(shelf));
+  ActiveModel later;  // of a worker that starts now
+  CHECK(later.update_from(shelf));
   CHECK(Site::all_of(*later.current()) == before);
   overwrite(good);
   CHECK(look());
@@ -153,35 +153,35 @@ TEST_CASE_METHOD(Site, "a file that is still being written is left alone", "[mod
   const std::string good = bytes();
   for (int i = 0; i < 3; ++i) {
     overwrite(good.substr(0, 1000 + static_cast<std::size_t>(i)));
-    keeper->look(now);
+    keeper->poll(now);
   }
   overwrite(good);
-  keeper->look(now);
-  CHECK_FALSE(served.take(shelf));
-  keeper->look(now);
-  CHECK(served.take(shelf));
+  keeper->poll(now);
+  CHECK_FALSE(served.update_from(shelf));
+  keeper->poll(now);
+  CHECK(served.update_from(shelf));
 }
 
 TEST_CASE_METHOD(Site, "a keeper that comes after another goes on with what lies there", "[model]") {
   REQUIRE(look());
-  const auto number = shelf.look()->number;
+  const auto number = shelf.peek()->id;
   keeper.emplace(path, shelf);
   look();
-  CHECK(shelf.look()->number == number);  // the same file: not copied again
+  CHECK(shelf.peek()->id == number);  // the same file: not copied again
 
   overwrite("rubbish");
   keeper.emplace(path, shelf);
   look();
-  ServedModel later;
-  CHECK(later.take(shelf));
+  ActiveModel later;
+  CHECK(later.update_from(shelf));
   CHECK(later.current()->items() == 40);
 
   std::filesystem::remove(path);
   keeper.emplace(path, shelf);
   look();
-  REQUIRE(shelf.look());
-  CHECK_FALSE(shelf.look()->model);
-  CHECK_FALSE(ServedModel().take(shelf));
+  REQUIRE(shelf.peek());
+  CHECK_FALSE(shelf.peek()->has_model);
+  CHECK_FALSE(ActiveModel().update_from(shelf));
   CHECK(later.current()->items() == 40);  // while it is served it stays
 }
 
@@ -191,25 +191,25 @@ TEST_CASE_METHOD(Site, "another file's copy is not kept for one that is refused"
   std::ofstream(other) << "rubbish";
   keeper.emplace(other, shelf);
   look();
-  REQUIRE(shelf.look());
-  CHECK_FALSE(shelf.look()->model);
+  REQUIRE(shelf.peek());
+  CHECK_FALSE(shelf.peek()->has_model);
 }
 
 TEST_CASE("without a file something is left all the same, so that nobody waits", "[model]") {
   const TemporaryDirectory directory;
-  ModelShelf shelf;
-  CHECK_FALSE(shelf.look());
-  ModelKeeper(directory.path() / "none", shelf).look({});
-  REQUIRE(shelf.look());
-  CHECK_FALSE(shelf.look()->model);
-  shelf.wait(std::chrono::hours(1));  // returns at once
+  ModelHandoff shelf;
+  CHECK_FALSE(shelf.peek());
+  ModelPublisher(directory.path() / "none", shelf).poll({});
+  REQUIRE(shelf.peek());
+  CHECK_FALSE(shelf.peek()->has_model);
+  shelf.wait_for_first(std::chrono::hours(1));  // returns at once
 }
 
 TEST_CASE_METHOD(Site, "a full disk keeps the model before, and is tried again", "[model]") {
   REQUIRE(look());
   learn(30);
   {
-    const Room room(file_state(path).bytes - 1);
+    const Room room(read_file_version(path).bytes - 1);
     const auto copy = copy_model(path);
     REQUIRE_FALSE(copy);
     CHECK(copy.error().reason == "model_no_room");
@@ -217,7 +217,7 @@ TEST_CASE_METHOD(Site, "a full disk keeps the model before, and is tried again",
   }
   CHECK_FALSE(look());  // not at each look
   CHECK(served.current()->items() == 40);
-  now += ModelKeeper::kRetry;
+  now += ModelPublisher::kRetryInterval;
   CHECK(look());
   CHECK(served.current()->items() == 30);
 }
@@ -228,27 +228,27 @@ TEST_CASE_METHOD(Site, "where the folder takes no unnamed file the copy lies in 
   const std::string folder = "/proc/self/fd";
   const auto copy = copy_model(folder + "/" + std::to_string(file.get()));
   REQUIRE(copy);
-  CHECK(copy->in_memory.starts_with(folder));
+  CHECK(copy->in_memory_reason.starts_with(folder));
   CHECK(copy->model->items() == 40);
   const auto beside = copy_model(path);
   REQUIRE(beside);
-  CHECK(beside->in_memory.empty());
+  CHECK(beside->in_memory_reason.empty());
 }
 
 TEST_CASE("what was left is seen by all, once each, and outlives who left it", "[model]") {
   Site site;
   const pid_t child = fork();
   if (child == 0) {
-    site.keeper->look({});
+    site.keeper->poll({});
     _exit(0);
   }
   int status = -1;
   waitpid(child, &status, 0);
   REQUIRE(status == 0);
-  ServedModel one, other;
-  for (ServedModel* each : {&one, &other}) {
-    CHECK(each->take(site.shelf));
-    CHECK_FALSE(each->take(site.shelf));
+  ActiveModel one, other;
+  for (ActiveModel* each : {&one, &other}) {
+    CHECK(each->update_from(site.shelf));
+    CHECK_FALSE(each->update_from(site.shelf));
     CHECK(each->current()->items() == 40);
   }
 }

@@ -56,27 +56,27 @@ Eigen::MatrixXd rp3_reference(const Eigen::MatrixXd& x, double alpha, double bet
   return w;
 }
 
-void expect_scores(const Trained& made, const TrainingData& data, const Eigen::MatrixXd& relations) {
+void expect_scores(const TrainedModel& made, const TrainingData& data, const Eigen::MatrixXd& relations) {
   TemporaryDirectory directory;
   REQUIRE(write_model(made, directory.path() / "m"));
   const auto model = opened(directory.path() / "m");
   const std::vector<ProfileItem> profile{{3, 1.F}, {17, 2.5F}, {30, 0.25F}};
-  Affinity affinity;
+  AffinityScorer affinity;
   affinity.compute(*model, profile);
   const auto items = static_cast<Eigen::Index>(data.items.size());
   Eigen::VectorXd cf = Eigen::VectorXd::Zero(items), content = Eigen::VectorXd::Zero(items);
   for (const ProfileItem& entry : profile) {
-    const auto add = [&](Part part, Eigen::VectorXd& sums) {
+    const auto add = [&](Relation part, Eigen::VectorXd& sums) {
       const auto p = static_cast<std::size_t>(part);
-      const Trained::Rows& rows = made.parts[p];
+      const TrainedModel::Rows& rows = made.relations[p];
       for (auto at = rows.starts[entry.item]; at < rows.starts[entry.item + 1]; ++at) {
         const Neighbour& one = rows.neighbours[at];
-        sums(one.item) += double{made.mix.part[p]} * double{entry.weight} * double{one.weight};
+        sums(one.item) += double{made.blend_weights.by_relation[p]} * double{entry.weight} * double{one.weight};
       }
     };
-    cf += double{made.mix.part[0]} * double{entry.weight} * relations.row(entry.item).transpose();
-    add(Part::kBorrowed, cf);
-    add(Part::kContent, content);
+    cf += double{made.blend_weights.by_relation[0]} * double{entry.weight} * relations.row(entry.item).transpose();
+    add(Relation::kColdStart, cf);
+    add(Relation::kContent, content);
   }
   for (std::uint32_t item = 0; item < data.items.size(); ++item) {
     CHECK(affinity.cf(item) == Approx(cf(item)).margin(1e-4));
@@ -91,7 +91,7 @@ TEST_CASE("EASE's scores are those of the dense formula", "[model]") {
   const TrainingData data = world(120, 60, 6);
   TrainSettings settings;
   settings.algorithm = "ease";
-  const Trained made = trained(data, settings);
+  const TrainedModel made = trained(data, settings);
   REQUIRE(made.algorithm == "ease");
   expect_scores(made, data, ease_reference(touches(data, 120), double{made.parameters.lambda}));
 }
@@ -100,7 +100,7 @@ TEST_CASE("RP3beta's scores are those of the dense formula", "[model]") {
   const TrainingData data = world(120, 60, 6);
   TrainSettings settings;
   settings.algorithm = "rp3beta";
-  const Trained made = trained(data, settings);
+  const TrainedModel made = trained(data, settings);
   REQUIRE(made.algorithm == "rp3beta");
   expect_scores(
       made, data,
@@ -108,41 +108,41 @@ TEST_CASE("RP3beta's scores are those of the dense formula", "[model]") {
 }
 
 TEST_CASE("in a large model what few touched is scored as if all were looked at", "[model]") {
-  Trained made;
+  TrainedModel made;
   constexpr std::uint32_t kItems = 70000;  // indexes of 32 bits, and many lines untouched
   std::mt19937 random(5);
   for (std::uint32_t i = 0; i < kItems; ++i) {
     made.items.push_back({std::to_string(1000000 + i)});
-    for (std::size_t p = 0; p < kParts; ++p) {
-      made.parts[p].starts.push_back(made.parts[p].neighbours.size());
+    for (std::size_t p = 0; p < kRelations; ++p) {
+      made.relations[p].starts.push_back(made.relations[p].neighbours.size());
       if (i % 10 != 0) continue;
       for (std::uint32_t n = 0; n < 5; ++n) {
-        made.parts[p].neighbours.push_back(
+        made.relations[p].neighbours.push_back(
             {static_cast<std::uint32_t>(random() % kItems), 1.F / static_cast<float>(n + 1)});
       }
     }
   }
-  for (auto& part : made.parts) part.starts.push_back(part.neighbours.size());
+  for (auto& part : made.relations) part.starts.push_back(part.neighbours.size());
   made.counts.resize(kItems);
   made.decayed_counts.resize(kItems);
   made.terms.resize(kItems);
-  made.mix.part[1] = 0.5F;
-  made.mix.part[2] = 2;
+  made.blend_weights.by_relation[1] = 0.5F;
+  made.blend_weights.by_relation[2] = 2;
   made.algorithm = "rp3beta";
   TemporaryDirectory directory;
   REQUIRE(write_model(made, directory.path() / "m"));
   const auto model = opened(directory.path() / "m");
 
-  Affinity affinity;
+  AffinityScorer affinity;
   for (int round = 0; round < 20; ++round) {  // the same scratch memory again and again
     std::vector<ProfileItem> profile;
     for (int i = 0; i < 30; ++i) profile.push_back({static_cast<std::uint32_t>(random() % 7000 * 10), 1.5F});
     affinity.compute(*model, profile);
     std::vector<double> wanted(kItems, 0);
     for (const ProfileItem& entry : profile) {
-      for (std::size_t p = 0; p < kParts; ++p) {
-        for (const Neighbour& n : model->row(static_cast<Part>(p), entry.item)) {
-          wanted[n.item] += double{made.mix.part[p]} * double{entry.weight} * double{n.weight};
+      for (std::size_t p = 0; p < kRelations; ++p) {
+        for (const Neighbour& n : model->row(static_cast<Relation>(p), entry.item)) {
+          wanted[n.item] += double{made.blend_weights.by_relation[p]} * double{entry.weight} * double{n.weight};
         }
       }
     }

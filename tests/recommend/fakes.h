@@ -20,22 +20,22 @@ struct FakeCandidate {
   std::vector<std::string> tags;
   UnixSeconds published;
   double trend = 0, affinity = 0;
-  recommend::Source source = recommend::Source::kTrend;
+  recommend::CandidateSource source = recommend::CandidateSource::kTrend;
 };
 
 // Suggests the candidates as they are given, over a catalogue without a model.
-class FakeSuggestions final : public recommend::Suggestions {
+class FakeCandidateSet final : public recommend::CandidateSet {
  public:
-  explicit FakeSuggestions(const std::vector<FakeCandidate>& candidates)
-      : Suggestions(catalogue_of(candidates), ranked(candidates), {}, {}, {}) {}
-  std::map<std::uint32_t, recommend::Because> speaks;  // by the candidate's place in what was given
+  explicit FakeCandidateSet(const std::vector<FakeCandidate>& candidates)
+      : CandidateSet(catalogue_of(candidates), ranked(candidates), {}, {}, {}) {}
+  std::map<std::uint32_t, recommend::Attribution> attributions;  // by the candidate's place in what was given
 
-  std::vector<std::optional<recommend::Because>> because(
+  std::vector<std::optional<recommend::Attribution>> find_attributions(
       std::span<const std::uint32_t> items) const override {
-    std::vector<std::optional<recommend::Because>> out;
+    std::vector<std::optional<recommend::Attribution>> out;
     for (const std::uint32_t each : items) {
-      const auto at = speaks.find(each);
-      out.push_back(at == speaks.end() ? std::nullopt : std::optional(at->second));
+      const auto at = attributions.find(each);
+      out.push_back(at == attributions.end() ? std::nullopt : std::optional(at->second));
     }
     return out;
   }
@@ -47,10 +47,10 @@ class FakeSuggestions final : public recommend::Suggestions {
       live.push_back({each.id, each.id, each.author, each.tags, each.published, each.points, {}});
     return std::make_shared<const recommend::Catalogue>(nullptr, std::move(live));
   }
-  static std::vector<recommend::Ranked> ranked(const std::vector<FakeCandidate>& from) {
-    std::vector<recommend::Ranked> out;
+  static std::vector<recommend::RankedCandidate> ranked(const std::vector<FakeCandidate>& from) {
+    std::vector<recommend::RankedCandidate> out;
     for (const FakeCandidate& each : from) {
-      recommend::Ranked one;
+      recommend::RankedCandidate one;
       one.item = static_cast<std::uint32_t>(out.size());
       one.score = each.score;
       one.points = each.points;
@@ -65,40 +65,40 @@ class FakeSuggestions final : public recommend::Suggestions {
 
 class FakeRecommender final : public recommend::Recommender {
  public:
-  std::shared_ptr<FakeSuggestions> next;
-  bool away = false;
+  std::shared_ptr<FakeCandidateSet> next;
+  bool is_unavailable = false;
   std::vector<readers::InteractionRecord> profile;  // as last given
-  std::vector<ItemId> unwanted;        // likewise
-  std::map<std::string, std::vector<recommend::SimilarItem>> like;
+  std::vector<ItemId> dismissed;        // likewise
+  std::map<std::string, std::vector<recommend::SimilarItem>> similar_items;
 
-  Task<Result<std::shared_ptr<const recommend::Suggestions>>> suggest(recommend::Profile of,
+  Task<Result<std::shared_ptr<const recommend::CandidateSet>>> find_candidates(recommend::Profile requested,
                                                                       UnixSeconds) override {
-    profile = std::move(of.events);
-    unwanted = std::move(of.unwanted);
-    if (away) co_return fail(ErrorCode::kUnavailable, "redis_away");
-    co_return std::shared_ptr<const recommend::Suggestions>(next);
+    profile = std::move(requested.events);
+    dismissed = std::move(requested.dismissed);
+    if (is_unavailable) co_return fail(ErrorCode::kUnavailable, "redis_away");
+    co_return std::shared_ptr<const recommend::CandidateSet>(next);
   }
-  std::shared_ptr<const recommend::Suggestions> suggest_stale(const recommend::Profile&,
+  std::shared_ptr<const recommend::CandidateSet> find_stale_candidates(const recommend::Profile&,
                                                               UnixSeconds) override {
     return next;
   }
   std::optional<std::vector<recommend::SimilarItem>> similar(const ItemId& item, std::size_t) override {
-    const auto at = like.find(item.str());
-    return at == like.end() ? std::nullopt : std::optional(at->second);
+    const auto at = similar_items.find(item.str());
+    return at == similar_items.end() ? std::nullopt : std::optional(at->second);
   }
-  std::string model() const override { return "fake@1"; }
+  std::string model_name() const override { return "fake@1"; }
 };
 
 // Readers of whom only read() is wanted.
 class FakeReaders final : public readers::ReaderStore {
  public:
   readers::ReaderState state;
-  bool away = false;
+  bool is_unavailable = false;
   int reads = 0;
 
   Task<Result<readers::ReaderState>> read(const ReaderId&) override {
     ++reads;
-    if (away) co_return fail(ErrorCode::kUnavailable, "redis_away");
+    if (is_unavailable) co_return fail(ErrorCode::kUnavailable, "redis_away");
     co_return state;
   }
   Task<Result<void>> record_view(const readers::View&) override { co_return unused(); }

@@ -12,10 +12,10 @@
 using namespace freshet::recommend;
 
 TEST_CASE("positions come by key, the greatest first, each once", "[ranking]") {
-  Order order;
-  CHECK(order.descending({}).empty());
+  RadixSorter order;
+  CHECK(order.sort_descending({}).empty());
   CHECK(rc::check([&](const std::vector<std::uint32_t>& keys) {
-    const auto places = order.descending(keys);
+    const auto places = order.sort_descending(keys);
     std::vector<std::uint32_t> sorted(places.begin(), places.end());
     RC_ASSERT(
         std::is_sorted(sorted.begin(), sorted.end(), [&](auto a, auto b) { return keys[a] > keys[b]; }));
@@ -38,7 +38,7 @@ TEST_CASE("coarse keys never order two numbers wrongly, and tell those apart tha
 
 TEST_CASE("logarithms of four numbers are within a millionth", "[ranking]") {
   for (float x = std::numeric_limits<float>::min(); x < 1e38F; x *= 1.0037F) {
-    const Four logs = log_of(Four{x, 1, x / 2 + 1e-37F, 0.999999F});
+    const Float4 logs = log4(Float4{x, 1, x / 2 + 1e-37F, 0.999999F});
     const double wanted = std::log(static_cast<double>(x));
     if (std::abs(static_cast<double>(logs[0]) - wanted) > std::max(1e-6, 2e-7 * std::abs(wanted)))
       FAIL("ln " << x << " is not " << logs[0]);

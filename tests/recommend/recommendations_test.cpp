@@ -29,9 +29,9 @@ struct Site {
     offer(all);
   }
   void offer(const std::vector<FakeCandidate>& all) {
-    recommender.next = std::make_shared<FakeSuggestions>(all);
+    recommender.next = std::make_shared<FakeCandidateSet>(all);
   }
-  recommend::RecommendPage page(std::size_t limit = 5, recommend::Exclude exclude = recommend::Exclude::kHard,
+  recommend::RecommendPage page(std::size_t limit = 5, recommend::ExclusionMode exclude = recommend::ExclusionMode::kHard,
                                 ReaderId reader = kReader) {
     const recommend::RecommendRequest request{reader, limit, exclude};
     auto served = run_ready(recommendations.page(request));
@@ -72,7 +72,7 @@ TEST_CASE_METHOD(Site,
                         {item(3), readers::Interaction::kPost, kNow - seconds{90}}};
   readers.state.dismissals = {viewed(9), viewed(3)};
   page();
-  CHECK(recommender.unwanted == std::vector<ItemId>{item(9), item(3)});
+  CHECK(recommender.dismissed == std::vector<ItemId>{item(9), item(3)});
   REQUIRE(recommender.profile.size() == 2);
   CHECK(recommender.profile[0].item == item(1));
   CHECK(recommender.profile[0].kind == readers::Interaction::kView);
@@ -97,11 +97,11 @@ TEST_CASE_METHOD(Site,
                  "[recommend]") {
   items.dates = {{item(0), kNow + seconds{1}}, {item(2), kNow}};
   CHECK(ids(page(3)) == std::vector<std::string>{"i1", "i2", "i3"});
-  recommender.like["i1"] = {{item(0), 3}, {item(2), 2}};
+  recommender.similar_items["i1"] = {{item(0), 3}, {item(2), 2}};
   CHECK(run_ready(recommendations.similar(item(1), 5))->items.size() == 1);
-  recommender.like["i0"] = {{item(2), 2}};
+  recommender.similar_items["i0"] = {{item(2), 2}};
   CHECK(run_ready(recommendations.similar(item(0), 5)).error().reason == "unknown_item");
-  recommender.next->speaks[1] = {item(0), readers::Interaction::kLike, 1};
+  recommender.next->attributions[1] = {item(0), readers::Interaction::kLike, 1};
   CHECK(page(1).items.front().reason.kind != readers::Reason::Kind::kLike);
   clock = kNow + seconds{1};  // with the cards that are known
   CHECK(ids(page(3)) == std::vector<std::string>{"i0", "i1", "i2"});
@@ -202,7 +202,7 @@ TEST_CASE_METHOD(Site, "when no item is known to the item store ids are better t
 
 TEST_CASE_METHOD(Site, "without Redis the last trend is served, unfiltered and degraded", "[recommend]") {
   readers.state.topic_views = {viewed(0)};
-  readers.away = true;
+  readers.is_unavailable = true;
   const auto served = page(3);
   CHECK(served.degraded);
   CHECK(ids(served) == std::vector<std::string>{"i0", "i1", "i2"});
@@ -215,7 +215,7 @@ TEST_CASE_METHOD(Site, "without Redis the last trend is served, unfiltered and d
 
 TEST_CASE_METHOD(Site, "somebody who is not known gets the trend without a read of any state",
                  "[recommend]") {
-  CHECK(ids(page(2, recommend::Exclude::kHard, ReaderId())) == std::vector<std::string>{"i0", "i1"});
+  CHECK(ids(page(2, recommend::ExclusionMode::kHard, ReaderId())) == std::vector<std::string>{"i0", "i1"});
   CHECK(readers.reads == 0);
 }
 
@@ -226,8 +226,8 @@ TEST_CASE_METHOD(Site, "each item says why it is there, in the reader's own term
          {"tag", 7, 0, "", {"x", "news"}, kNow - seconds{3600}},
          {"old tag", 6, 3, "", {"news"}, kNow - seconds{86400 * 3}},
          {"nobody", 5, 0, "", {}, kNow}});
-  recommender.next->speaks[1] = {ItemId::trusted("liked"), readers::Interaction::kFavorite, 0.8};
-  recommender.next->speaks[4] = {ItemId::trusted("liked"), readers::Interaction::kFavorite, 0.01};
+  recommender.next->attributions[1] = {ItemId::trusted("liked"), readers::Interaction::kFavorite, 0.8};
+  recommender.next->attributions[4] = {ItemId::trusted("liked"), readers::Interaction::kFavorite, 0.01};
   readers.state.interactions = {{ItemId::trusted("liked"), readers::Interaction::kFavorite, kNow}};
   const auto served = page();
   REQUIRE(served.items.size() == 5);
@@ -242,7 +242,7 @@ TEST_CASE_METHOD(Site, "each item says why it is there, in the reader's own term
 }
 
 TEST_CASE_METHOD(Site, "nothing that is there for affinity is said to be rising", "[recommend][reason]") {
-  constexpr auto kTrend = recommend::Source::kTrend, kAffinity = recommend::Source::kAffinity;
+  constexpr auto kTrend = recommend::CandidateSource::kTrend, kAffinity = recommend::CandidateSource::kAffinity;
   offer({{"hot", 9, 5, "", {}, kNow, 7, 0.1, kTrend},
          {"raised", 8, 5, "", {}, kNow, 2, 0.9, kTrend},
          {"found", 7, 5, "", {}, kNow, 0.1, 0.8, kAffinity},
@@ -250,7 +250,7 @@ TEST_CASE_METHOD(Site, "nothing that is there for affinity is said to be rising"
          {"too", 1, 5, "", {}, kNow, 5, 0, kTrend}});
   // Ten even events, of which none gives a tenth.
   for (const std::uint32_t each : {0U, 1U, 2U})
-    recommender.next->speaks[each] = {ItemId::trusted("liked"), readers::Interaction::kLike, 0.0999};
+    recommender.next->attributions[each] = {ItemId::trusted("liked"), readers::Interaction::kLike, 0.0999};
   const auto texts = [&] {
     std::vector<std::string> out;
     for (const auto& each : page(3).items) out.push_back(readers::reason_text(each.reason));
@@ -264,7 +264,7 @@ TEST_CASE_METHOD(Site, "nothing that is there for affinity is said to be rising"
 }
 
 TEST_CASE_METHOD(Site, "a reason never names what has been hidden", "[recommend][reason]") {
-  recommender.next->speaks[0] = {ItemId::trusted("secret"), readers::Interaction::kLike, 1};
+  recommender.next->attributions[0] = {ItemId::trusted("secret"), readers::Interaction::kLike, 1};
   CHECK(page().items.front().reason.kind == readers::Reason::Kind::kLike);
   items.hidden = {ItemId::trusted("secret")};
   cards.invalidate_all();
@@ -275,7 +275,7 @@ TEST_CASE_METHOD(Site, "a reason never names what has been hidden", "[recommend]
 
 TEST_CASE_METHOD(Site, "items like another come from the model, and of a newer item from the index",
                  "[recommend][similar]") {
-  recommender.like["i1"] = {{item(2), 3}, {item(3), 2}, {item(4), 1}};
+  recommender.similar_items["i1"] = {{item(2), 3}, {item(3), 2}, {item(4), 1}};
   items.hidden = {item(3)};
   const auto known = run_ready(recommendations.similar(item(1), 5));
   REQUIRE(known);
@@ -309,7 +309,7 @@ TEST_CASE_METHOD(Site, "without Redis similar items are those that are known of 
   offer({{"i2", 1, 1, "ann", {"t"}, kNow},
          {"i4", 1, 1, "", {}, kNow},
          {"i5", 1, 1, "", {}, kNow + seconds{1}}});
-  recommender.like["i1"] = {{item(5), 4}, {item(2), 3}, {item(3), 2}, {item(4), 1}};
+  recommender.similar_items["i1"] = {{item(5), 4}, {item(2), 3}, {item(3), 2}, {item(4), 1}};
   items.unavailable = true;
   const auto known = run_ready(recommendations.similar(item(1), 5));
   REQUIRE(known);

@@ -19,7 +19,7 @@ namespace {
 ItemId id(const std::string& text) { return ItemId::trusted(text); }
 
 // Readers who like either roses or chess; half a dozen items of each.
-training::Trained two_tastes(UnixSeconds now) {
+training::TrainedModel two_tastes(UnixSeconds now) {
   training::TrainingData data;
   data.now = now;
   for (int i = 0; i < 12; ++i) {
@@ -41,8 +41,8 @@ training::Trained two_tastes(UnixSeconds now) {
 struct Site : Fixture {
   TemporaryDirectory folder;
   std::string path = folder.path() / "freshet.model";
-  std::optional<recommend::TrendReader> trend;
-  std::optional<model::ServedModel> served;
+  std::optional<recommend::TrendSource> trend;
+  std::optional<model::ActiveModel> served;
   std::optional<recommend::MappedRecommender> recommender;
 
   Site() {
@@ -61,15 +61,15 @@ struct Site : Fixture {
     REQUIRE(training::write_model(two_tastes(now()), path));
     CHECK(served->open(path));
   }
-  std::shared_ptr<const recommend::Suggestions> suggest(std::vector<readers::InteractionRecord> done = {},
+  std::shared_ptr<const recommend::CandidateSet> suggest(std::vector<readers::InteractionRecord> done = {},
                                                         std::vector<ItemId> unwanted = {}) {
-    auto out = run_sync(recommender->suggest({std::move(done), std::move(unwanted), nullptr}, now()));
+    auto out = run_sync(recommender->find_candidates({std::move(done), std::move(unwanted), nullptr}, now()));
     REQUIRE(out);
     return *out;
   }
-  std::vector<std::string> ids(const recommend::Suggestions& suggestions) {
+  std::vector<std::string> ids(const recommend::CandidateSet& suggestions) {
     std::vector<std::string> out;
-    for (const recommend::Ranked& each : suggestions.all()) out.emplace_back(suggestions.id(each.item));
+    for (const recommend::RankedCandidate& each : suggestions.candidates()) out.emplace_back(suggestions.id(each.item));
     return out;
   }
   void put_both_tastes() {
@@ -96,27 +96,27 @@ TEST_CASE_METHOD(Site, "what is suggested to somebody new is what is trending an
   view(view_event("unknown", "f"));
   const auto suggested = suggest();
   CHECK(ids(*suggested) == std::vector<std::string>{"b", "c", "a"});
-  CHECK(suggested->all()[0].points == 15);  // a view and a first visit of the day: 3 each
-  CHECK(suggested->all()[1].points == 1);   // counted by track only
-  CHECK(suggested->all()[2].source == recommend::Source::kNewest);
-  CHECK(suggested->facts(suggested->all()[0].item).title == "Title of b");
-  CHECK(recommender->model() == "none");
+  CHECK(suggested->candidates()[0].points == 15);  // a view and a first visit of the day: 3 each
+  CHECK(suggested->candidates()[1].points == 1);   // counted by track only
+  CHECK(suggested->candidates()[2].source == recommend::CandidateSource::kNewest);
+  CHECK(suggested->metadata(suggested->candidates()[0].item).title == "Title of b");
+  CHECK(recommender->model_name() == "none");
 }
 
 TEST_CASE_METHOD(Site, "hidden items are no candidates, and a site that puts no items gets those it counts",
                  "[recommender]") {
   view(view_event("x", "f"));
   view(view_event("y", "f"));
-  CHECK(suggest()->all().size() == 2);
+  CHECK(suggest()->candidates().size() == 2);
   put(item("a", now()));
   put(item("b", now()));
-  CHECK(suggest()->all().size() == 2);  // x and y were never put
+  CHECK(suggest()->candidates().size() == 2);  // x and y were never put
   auto gone = item("a", now());
   gone.hidden = true;
   put(gone);
   CHECK(ids(*suggest()) == std::vector<std::string>{"b"});
   remove("b");
-  CHECK(suggest()->all().size() == 2);  // nothing is put any more: x and y
+  CHECK(suggest()->candidates().size() == 2);  // nothing is put any more: x and y
 }
 
 TEST_CASE_METHOD(Site, "a profile brings what its likes like, and says which event speaks for it",
@@ -124,14 +124,14 @@ TEST_CASE_METHOD(Site, "a profile brings what its likes like, and says which eve
   put_both_tastes();
   learn();
   const auto suggested = suggest({did("roses1"), did("roses2", readers::Interaction::kView)});
-  REQUIRE(suggested->all().size() == 12);
+  REQUIRE(suggested->candidates().size() == 12);
   std::vector<std::uint32_t> first, last;
   for (std::size_t i = 0; i < 6; ++i) {
-    CHECK(suggested->id(suggested->all()[i].item).starts_with("roses"));
-    first.push_back(suggested->all()[i].item);
-    last.push_back(suggested->all()[6 + i].item);
+    CHECK(suggested->id(suggested->candidates()[i].item).starts_with("roses"));
+    first.push_back(suggested->candidates()[i].item);
+    last.push_back(suggested->candidates()[6 + i].item);
   }
-  for (const auto& each : suggested->because(first)) {
+  for (const auto& each : suggested->find_attributions(first)) {
     REQUIRE(each);
     CHECK((each->item == id("roses1") || each->item == id("roses2")));
     CHECK(each->share > 0);
@@ -141,11 +141,11 @@ TEST_CASE_METHOD(Site, "a profile brings what its likes like, and says which eve
   const auto twice =
       suggest({did("roses1", readers::Interaction::kView), did("roses1", readers::Interaction::kPost)});
   const std::vector<std::uint32_t> other{twice->find("roses0").value()};
-  const auto why = twice->because(other);
+  const auto why = twice->find_attributions(other);
   REQUIRE(why.front());
   CHECK(why.front()->kind == readers::Interaction::kPost);
   CHECK(why.front()->share == Approx(1));
-  CHECK(recommender->model() ==
+  CHECK(recommender->model_name() ==
         std::string(served->current()->algorithm()) + "@" +
             std::to_string(served->current()->trained_at().time_since_epoch().count()));
 }
@@ -154,9 +154,9 @@ TEST_CASE_METHOD(Site, "what the reader did long ago takes no candidate's place"
   learn();
   put(item("other", now()));
   recommend::Profile profile{{did("roses1")}, {id("roses2")}, nullptr};
-  profile.earlier = std::make_shared<const std::unordered_set<std::uint64_t>>(
+  profile.archived = std::make_shared<const std::unordered_set<std::uint64_t>>(
       std::unordered_set<std::uint64_t>{fingerprint("roses0"), fingerprint("roses3"), fingerprint("other")});
-  const auto suggested = run_sync(recommender->suggest(profile, now()));
+  const auto suggested = run_sync(recommender->find_candidates(profile, now()));
   REQUIRE(suggested);
   auto names = ids(**suggested);
   std::sort(names.begin(), names.end());
@@ -174,18 +174,18 @@ TEST_CASE_METHOD(Site, "shares of what speaks for an item equal those of adding 
       profile.push_back(did((random() % 2 ? "roses" : "chess") + std::to_string(random() % 6)));
     const auto suggested = suggest(profile);
     std::vector<std::uint32_t> all;
-    for (const auto& each : suggested->all()) all.push_back(each.item);
-    const auto why = suggested->because(all);
+    for (const auto& each : suggested->candidates()) all.push_back(each.item);
+    const auto why = suggested->find_attributions(all);
     const model::Model& model = *served->current();
     for (std::size_t i = 0; i < all.size(); ++i) {
       std::map<std::string, double> voices;
       for (const readers::InteractionRecord& each : profile) {
-        if (each.item.view() == suggested->id(suggested->all()[i].item)) continue;
-        for (const auto part : {model::Part::kCf, model::Part::kContent, model::Part::kBorrowed}) {
+        if (each.item.view() == suggested->id(suggested->candidates()[i].item)) continue;
+        for (const auto part : {model::Relation::kCf, model::Relation::kContent, model::Relation::kColdStart}) {
           for (const auto& neighbour : model.row(part, *model.find(each.item.view()))) {
-            if (model.id(neighbour.item) == suggested->id(suggested->all()[i].item))
+            if (model.id(neighbour.item) == suggested->id(suggested->candidates()[i].item))
               voices[each.item.str()] +=
-                  double{model.mix().part[static_cast<std::size_t>(part)]} * double{neighbour.weight};
+                  double{model.blend_weights().by_relation[static_cast<std::size_t>(part)]} * double{neighbour.weight};
           }
         }
       }
@@ -212,13 +212,13 @@ TEST_CASE_METHOD(Site, "an item newer than the model is compared by its content"
   other.title = "a concert";
   put(other);
   const auto suggested = suggest({did("roses1")});
-  std::map<std::string, recommend::Ranked> by_id;
-  for (const auto& each : suggested->all()) by_id.emplace(suggested->id(each.item), each);
+  std::map<std::string, recommend::RankedCandidate> by_id;
+  for (const auto& each : suggested->candidates()) by_id.emplace(suggested->id(each.item), each);
   CHECK(by_id.at("fresh").content > 0);
   CHECK(by_id.at("fresh").score > by_id.at("other").score);
   const std::vector<std::uint32_t> one{by_id.at("fresh").item};
-  REQUIRE(suggested->because(one).front());
-  CHECK(suggested->because(one).front()->item == id("roses1"));
+  REQUIRE(suggested->find_attributions(one).front());
+  CHECK(suggested->find_attributions(one).front()->item == id("roses1"));
 }
 
 TEST_CASE_METHOD(Site, "similar items come from the model, and it knows what it does not know",
@@ -236,22 +236,22 @@ TEST_CASE_METHOD(Site, "similar items come from the model, and it knows what it 
 
 TEST_CASE_METHOD(Site, "while Redis is away the last copy serves, and without one there is an error",
                  "[recommender]") {
-  CHECK(recommender->suggest_stale({}, now()) == nullptr);
+  CHECK(recommender->find_stale_candidates({}, now()) == nullptr);
   RedisServer other;
   redis::BlockingRedis lost(other.endpoint(), milliseconds{5000}, redis::kAllScripts);
-  recommend::TrendReader reader(lost, settings, keys());
+  recommend::TrendSource reader(lost, settings, keys());
   recommend::MappedRecommender mine(reader, *served, settings);
   redis::Pipeline put_one;
   put_one.add("ZADD", keys().partition(0).newest(), 1, "a")
       .add("HSET", keys().item("a"), "published_at", 1, "title", "A");
   REQUIRE(lost.call(put_one));
-  REQUIRE(run_sync(mine.suggest({}, now())));
+  REQUIRE(run_sync(mine.find_candidates({}, now())));
   other.stop();
-  const auto last = run_sync(mine.suggest({}, now()));
+  const auto last = run_sync(mine.find_candidates({}, now()));
   REQUIRE(last);
-  CHECK((*last)->all().size() == 1);
+  CHECK((*last)->candidates().size() == 1);
   recommend::MappedRecommender fresh(reader, *served, settings);
-  const auto none = run_sync(fresh.suggest({}, now()));
+  const auto none = run_sync(fresh.find_candidates({}, now()));
   REQUIRE_FALSE(none);
   CHECK(none.error().code == ErrorCode::kUnavailable);
 }

@@ -8,71 +8,71 @@
 
 using namespace freshet;
 using namespace freshet::test;
-using recommend::Exclude;
-using recommend::Verdict;
+using recommend::ExclusionMode;
+using recommend::Eligibility;
 
 namespace {
 
 const UnixSeconds kNow{seconds{1'790'000'000}};
 
-recommend::SelectionSettings settings() { return recommend::SelectionSettings::of(Settings{}); }
+recommend::SelectionSettings settings() { return recommend::SelectionSettings::from(Settings{}); }
 readers::ViewedItem viewed(const std::string& id, seconds ago = seconds{0}) {
   return {ItemId::trusted(id), kNow - ago};
 }
 readers::InteractionRecord done(const std::string& id, readers::Interaction kind = readers::Interaction::kLike) {
   return {ItemId::trusted(id), kind, kNow};
 }
-bool anything(const recommend::Choice&) { return true; }
+bool anything(const recommend::SelectionCandidate&) { return true; }
 
 std::vector<std::string> ids(const recommend::Selection& selection, std::size_t limit = 100) {
   std::vector<std::string> out;
-  for (const std::size_t each : selection.pick(limit, anything))
-    out.emplace_back(selection.id(selection.choices()[each]));
+  for (const std::size_t each : selection.select(limit, anything))
+    out.emplace_back(selection.id(selection.candidates()[each]));
   return out;
 }
 
 // Five articles of one author and tag, then two of others.
-FakeSuggestions crowd() {
+FakeCandidateSet crowd() {
   std::vector<FakeCandidate> all;
   for (int i = 0; i < 5; ++i) all.push_back({"a" + std::to_string(i), 10.0 - i, 1, "ann", {"news"}, kNow});
   all.push_back({"b", 1, 1, "bob", {"sport"}, kNow});
   all.push_back({"c", 0.5, 1, "", {}, kNow});
-  return FakeSuggestions(all);
+  return FakeCandidateSet(all);
 }
 
 }  // namespace
 
 TEST_CASE("what was done long ago stays out by its fingerprint, and counts once", "[recommend]") {
-  const FakeSuggestions all({{"old"}, {"again"}, {"x"}});
+  const FakeCandidateSet all({{"old"}, {"again"}, {"x"}});
   readers::ReaderState state;
   state.interactions = {done("again"), done("lately")};
   state.archived = std::make_shared<const std::unordered_set<std::uint64_t>>(
       std::unordered_set<std::uint64_t>{fingerprint("old"), fingerprint("again"), fingerprint("elsewhere")});
   const auto with = settings();
-  for (const Exclude exclude : {Exclude::kHard, Exclude::kSoft}) {
+  for (const ExclusionMode exclude : {ExclusionMode::kHard, ExclusionMode::kSoft}) {
     const recommend::Selection selection(all, state, exclude, with, kNow);
     CHECK(ids(selection) == std::vector<std::string>{"x"});
     CHECK(selection.excluded().interacted == 4);
-    CHECK(selection.verdict("elsewhere") == Verdict::kInteracted);
+    CHECK(selection.eligibility("elsewhere") == Eligibility::kInteracted);
   }
-  CHECK(ids(recommend::Selection(all, state, Exclude::kOff, with, kNow)).size() == 3);
+  CHECK(ids(recommend::Selection(all, state, ExclusionMode::kOff, with, kNow)).size() == 3);
 }
 
 TEST_CASE("what was viewed, done or dismissed stays out and is counted by distinct id", "[recommend]") {
-  const FakeSuggestions all({{"v"}, {"r"}, {"i"}, {"d"}, {"x"}});
+  const FakeCandidateSet all({{"v"}, {"r"}, {"i"}, {"d"}, {"x"}});
   readers::ReaderState state;
   state.topic_views = {viewed("v"), viewed("elsewhere")};
   state.reply_views = {viewed("r"), viewed("v")};
   state.interactions = {done("i"), done("i", readers::Interaction::kPost), done("x", readers::Interaction::kView)};
   state.dismissals = {viewed("d")};
   const auto with = settings();
-  const recommend::Selection hard(all, state, Exclude::kHard, with, kNow);
+  const recommend::Selection hard(all, state, ExclusionMode::kHard, with, kNow);
   CHECK(ids(hard) == std::vector<std::string>{"x"});
   CHECK(hard.excluded().viewed == 3);
   CHECK(hard.excluded().interacted == 1);
   CHECK(hard.excluded().not_interested == 1);
 
-  const recommend::Selection off(all, state, Exclude::kOff, with, kNow);
+  const recommend::Selection off(all, state, ExclusionMode::kOff, with, kNow);
   CHECK(ids(off) == std::vector<std::string>{"v", "r", "i", "x"});
   CHECK(off.excluded().viewed == 0);
   CHECK(off.excluded().interacted == 0);
@@ -80,25 +80,25 @@ TEST_CASE("what was viewed, done or dismissed stays out and is counted by distin
 }
 
 TEST_CASE("softly excluded items come back with the age of the view", "[recommend]") {
-  CHECK(recommend::soft_exclusion(seconds{0}, seconds{86400}) == 0);
-  CHECK(recommend::soft_exclusion(seconds{-5}, seconds{86400}) == 0);
-  CHECK(recommend::soft_exclusion(seconds{86400}, seconds{86400}) == Approx(0.5));
-  CHECK(recommend::soft_exclusion(seconds{2 * 86400}, seconds{86400}) == Approx(0.75));
+  CHECK(recommend::soft_exclusion_factor(seconds{0}, seconds{86400}) == 0);
+  CHECK(recommend::soft_exclusion_factor(seconds{-5}, seconds{86400}) == 0);
+  CHECK(recommend::soft_exclusion_factor(seconds{86400}, seconds{86400}) == Approx(0.5));
+  CHECK(recommend::soft_exclusion_factor(seconds{2 * 86400}, seconds{86400}) == Approx(0.75));
 
-  const FakeSuggestions all({{"now", 8}, {"yesterday", 8}, {"last week", 8}, {"never", 5}, {"done", 9}});
+  const FakeCandidateSet all({{"now", 8}, {"yesterday", 8}, {"last week", 8}, {"never", 5}, {"done", 9}});
   readers::ReaderState state;
   state.topic_views = {viewed("now"), viewed("yesterday", seconds{86400}),
                   viewed("last week", seconds{7 * 86400})};
   state.interactions = {done("done")};
   const auto with = settings();
-  const recommend::Selection soft(all, state, Exclude::kSoft, with, kNow);
+  const recommend::Selection soft(all, state, ExclusionMode::kSoft, with, kNow);
   CHECK(ids(soft) == std::vector<std::string>{"last week", "never", "yesterday", "now"});
   CHECK(soft.excluded().viewed == 0);
   CHECK(soft.excluded().interacted == 1);
 }
 
 TEST_CASE("a dismissal lowers the author and the tags a little", "[recommend]") {
-  const FakeSuggestions all({{"dismissed", 9, 1, "ann", {"news"}, kNow},
+  const FakeCandidateSet all({{"dismissed", 9, 1, "ann", {"news"}, kNow},
                              {"same author", 4, 1, "ann", {}, kNow},
                              {"same tag", 4, 1, "bob", {"x", "news"}, kNow},
                              {"both", 4, 1, "ann", {"news"}, kNow},
@@ -106,27 +106,27 @@ TEST_CASE("a dismissal lowers the author and the tags a little", "[recommend]") 
   readers::ReaderState state;
   state.dismissals = {viewed("dismissed"), viewed("not a candidate")};
   const auto with = settings();
-  const recommend::Selection selection(all, state, Exclude::kHard, with, kNow);
+  const recommend::Selection selection(all, state, ExclusionMode::kHard, with, kNow);
   CHECK(ids(selection) == std::vector<std::string>{"other", "same tag", "same author", "both"});
-  CHECK(selection.choices()[2].factor == Approx(with.feedback.tag_factor));
-  CHECK(selection.choices()[4].factor == Approx(with.feedback.tag_factor * with.feedback.author_factor));
+  CHECK(selection.candidates()[2].factor == Approx(with.feedback.tag_factor));
+  CHECK(selection.candidates()[4].factor == Approx(with.feedback.tag_factor * with.feedback.author_factor));
 }
 
 TEST_CASE("an author and a tag fill only their share of a page while there is anything else", "[recommend]") {
-  const FakeSuggestions all = crowd();
+  const FakeCandidateSet all = crowd();
   const readers::ReaderState nobody;
   auto with = settings();
   with.per_author = 2;
-  const recommend::Selection selection(all, nobody, Exclude::kHard, with, kNow);
+  const recommend::Selection selection(all, nobody, ExclusionMode::kHard, with, kNow);
   CHECK(ids(selection, 4) == std::vector<std::string>{"a0", "a1", "b", "c"});
   // … and beyond it rather than leave the page short.
   CHECK(ids(selection, 6) == std::vector<std::string>{"a0", "a1", "b", "c", "a2", "a3"});
   with.per_author = 0;
   with.per_tag = 3;
-  const recommend::Selection by_tag(all, nobody, Exclude::kHard, with, kNow);
+  const recommend::Selection by_tag(all, nobody, ExclusionMode::kHard, with, kNow);
   CHECK(ids(by_tag, 4) == std::vector<std::string>{"a0", "a1", "a2", "b"});
   with.per_tag = 0;
-  const recommend::Selection free(all, nobody, Exclude::kHard, with, kNow);
+  const recommend::Selection free(all, nobody, ExclusionMode::kHard, with, kNow);
   CHECK(ids(free, 3) == std::vector<std::string>{"a0", "a1", "a2"});
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("no excluded item is ever picked, none twice, and the page is as full 
                             {std::string(1, char('x' + below(3)))},
                             kNow});
     }
-    const FakeSuggestions all(candidates);
+    const FakeCandidateSet all(candidates);
     readers::ReaderState state;
     std::set<std::string> out;
     const auto some = [&] { return "i" + std::to_string(below(50)); };
@@ -158,7 +158,7 @@ TEST_CASE("no excluded item is ever picked, none twice, and the page is as full 
     auto with = settings();
     with.per_author = below(4);
     with.per_tag = below(4);
-    const recommend::Selection selection(all, state, Exclude::kHard, with, kNow);
+    const recommend::Selection selection(all, state, ExclusionMode::kHard, with, kNow);
     const auto limit = static_cast<std::size_t>(1 + below(20));
     const auto picked = ids(selection, limit);
     const std::set<std::string> distinct(picked.begin(), picked.end());

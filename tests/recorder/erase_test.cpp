@@ -130,10 +130,10 @@ struct Erasing : Fixture {
 
 TEST_CASE_METHOD(Fixture, "what readers did and do not want is recorded in its order, and once",
                  "[recorder]") {
-  run();
-  did("b", "x", 20);
-  did("a", "x", 10, 'p');
-  did("b", "x", 20);
+  start();
+  interact("b", "x", 20);
+  interact("a", "x", 10, 'p');
+  interact("b", "x", 20);
   const auto dismiss = [&](const char* reader, const char* item, const char* at) {
     command("XADD", keys().partition(0).stream(), "*", "op", "dismiss", "reader", reader, "item", item, "at", at,
             "reason", "not for me");
@@ -142,7 +142,7 @@ TEST_CASE_METHOD(Fixture, "what readers did and do not want is recorded in its o
   dismiss("a", "y", "6");
   command("XADD", keys().partition(0).stream(), "*", "op", "undismiss", "reader", "a", "item", "x", "at", "5");
   command("XADD", keys().partition(0).stream(), "*", "op", "dismiss", "reader", "b", "item", "z", "at", "7");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   CHECK(interactions() == std::vector<std::string>{"a x p 10", "b x l 20"});
   SqliteShell shell(settings.recorder.database);
   CHECK(shell.run("SELECT group_concat(id || item || at || reason, ' ') FROM"
@@ -165,10 +165,10 @@ TEST_CASE_METHOD(Fixture, "an entry of a reader that makes no sense is left out,
   bad("op", "undismiss", "reader", "a");
   bad("op", "erase", "reader", "a");
   bad("op", "forget", "reader", "a", "job", "j");
-  did("a", "x", 1);
-  run();
-  REQUIRE(settles());
-  CHECK(comes([&] { return shared->report.malformed.load() == 11; }));
+  interact("a", "x", 1);
+  start();
+  REQUIRE(becomes_idle());
+  CHECK(eventually([&] { return shared->report.malformed.load() == 11; }));
   CHECK(interactions() == std::vector<std::string>{"a x l 1"});
 }
 
@@ -182,8 +182,8 @@ TEST_CASE_METHOD(
   fill(kOther);
   const std::string of_other = hashes.visitor(ReaderId::trusted(kOther));
   for (int i = 0; i < 200; ++i) {
-    did(kReader, "item" + std::to_string(i), i);
-    did(kOther, "item" + std::to_string(i), i);
+    interact(kReader, "item" + std::to_string(i), i);
+    interact(kOther, "item" + std::to_string(i), i);
   }
   for (const std::string& reader : {kReader, kOther})
     command("XADD", keys().partition(0).stream(), "*", "op", "follow", "reader", reader, "author", "ann", "at",
@@ -191,9 +191,9 @@ TEST_CASE_METHOD(
   REQUIRE(everything().find(kReader + "\n") != std::string::npos);
   ask(kReader, "j1");
   ask("never-seen", "j2");
-  run();
-  REQUIRE(comes([&] { return state("j1") == "done" && state("j2") == "done"; }));
-  REQUIRE(settles());
+  start();
+  REQUIRE(eventually([&] { return state("j1") == "done" && state("j2") == "done"; }));
+  REQUIRE(becomes_idle());
   expect_nothing_of(kReader);
   CHECK(interactions().size() == 200);
   CHECK(SqliteShell(settings.recorder.database)
@@ -213,11 +213,11 @@ TEST_CASE_METHOD(
   CHECK(*command("TTL", keys().job("j1")).integer() > 0);
   CHECK(text("HGET", keys().job("j1"), "done") == text("HGET", keys().job("j1"), "total"));
   // Once more is harmless, and what the reader does afterwards counts.
-  did(kReader, "again", 5);
+  interact(kReader, "again", 5);
   ask(kReader, "j3");
-  REQUIRE(comes([&] { return state("j3") == "done"; }));
-  did(kReader, "anew", 6);
-  REQUIRE(settles());
+  REQUIRE(eventually([&] { return state("j3") == "done"; }));
+  interact(kReader, "anew", 6);
+  REQUIRE(becomes_idle());
   CHECK(interactions().size() == 201);
   CHECK(command("GET", epoch).string() == "2");
 }
@@ -231,12 +231,12 @@ TEST_CASE_METHOD(Erasing,
   late.add("XADD", keys().partition(0).stream(), "*", "op", "interaction", "reader", kReader, "item", "late",
            "kind", "l", "at", "9");
   REQUIRE((*spool)->append(redis::SpoolRecord("interaction").add(kReader).add("late").bytes()));
-  did(kReader, "early", 1);
+  interact(kReader, "early", 1);
   ask(kReader, "j");
   put(item("a", "Put meanwhile"));
-  did(kOther, "x", 2);
-  run();
-  REQUIRE(comes([&] { return shared->report.entries.load() == 3; }));
+  interact(kOther, "x", 2);
+  start();
+  REQUIRE(eventually([&] { return shared->report.entries.load() == 3; }));
   CHECK(state("j") == "queued");
   CHECK(backlog() > 0);
   CHECK(recorded().size() == 1);
@@ -244,8 +244,8 @@ TEST_CASE_METHOD(Erasing,
   REQUIRE(redis.call(late));
   const auto record = (*spool)->at((*spool)->begin());
   (*spool)->pop_to(record->next);
-  REQUIRE(comes([&] { return state("j") == "done"; }));
-  REQUIRE(settles());
+  REQUIRE(eventually([&] { return state("j") == "done"; }));
+  REQUIRE(becomes_idle());
   expect_nothing_of(kReader);
   CHECK(interactions() == std::vector<std::string>{kOther + " x l 2"});
 }
@@ -254,17 +254,17 @@ TEST_CASE_METHOD(Erasing, "a job waits for what left a spool just before it was 
   auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kWrite);
   REQUIRE(database);
   recorder::Streams stream(settings, server.endpoint());
-  REQUIRE(recorder::make_groups(stream.redis(), stream.keys()));
-  recorder::Eraser eraser(settings, server.endpoint(), hashes, settle);
+  REQUIRE(recorder::create_groups(stream.redis(), stream.keys()));
+  recorder::ErasureWorker eraser(settings, server.endpoint(), hashes, settle_time);
   const std::atomic<bool> go_on{false};
   ask(kReader, "j");
-  while (!stream.done()) REQUIRE(stream.claim());
+  while (!stream.has_claimed_all()) REQUIRE(stream.claim_pending());
   auto batch = stream.read();
   REQUIRE(batch);
   eraser.add(batch->erasures);
-  REQUIRE(eraser.waiting() == 1);
+  REQUIRE(eraser.pending_count() == 1);
   REQUIRE(stream.read());  // nothing new
-  did(kReader, "late", 1);
+  interact(kReader, "late", 1);
   auto done = eraser.run(**database, stream, go_on);
   REQUIRE(done);
   CHECK(done->empty());
@@ -277,17 +277,17 @@ TEST_CASE_METHOD(Erasing, "a job waits for what left a spool just before it was 
 }
 
 TEST_CASE_METHOD(Erasing, "a job waits until what workers had under way is done", "[recorder]") {
-  settle = milliseconds(3600 * 1000);
+  settle_time = milliseconds(3600 * 1000);
   ask(kReader, "j");
-  did(kReader, "x", 1);
-  run();
-  REQUIRE(comes([&] { return shared->report.entries.load() == 1; }));
+  interact(kReader, "x", 1);
+  start();
+  REQUIRE(eventually([&] { return shared->report.entries.load() == 1; }));
   stop();
   CHECK(state("j") == "queued");
   CHECK(pending() == 1);
-  settle = milliseconds(0);
-  run();
-  REQUIRE(comes([&] { return state("j") == "done"; }));
+  settle_time = milliseconds(0);
+  start();
+  REQUIRE(eventually([&] { return state("j") == "done"; }));
   expect_nothing_of(kReader);
 }
 
@@ -298,7 +298,7 @@ TEST_CASE_METHOD(Erasing, "a job that is killed anywhere is begun again until it
   for (int round = 0; round < repeat_count(6, 25); ++round) {
     const std::string reader = kReader + std::to_string(round) + "x", job = "job" + std::to_string(round);
     fill(reader);
-    for (int i = 0; i < 50; ++i) did(reader, "item" + std::to_string(i), i);
+    for (int i = 0; i < 50; ++i) interact(reader, "item" + std::to_string(i), i);
     for (int i = 0; i < 3000; i += 100) {
       redis::Pipeline many;
       for (int k = i; k < i + 100; ++k) many.add("SET", "hot:pv:" + std::to_string(k), 1, "EX", 1000);
@@ -307,7 +307,7 @@ TEST_CASE_METHOD(Erasing, "a job that is killed anywhere is begun again until it
     ask(reader, job);
     // Begun anew after each kill: lives get longer until one is long enough, on a slow machine too.
     for (int longest = 120000; state(job) != "done"; longest += longest / 8) {
-      run_process();
+      start_process();
       std::this_thread::sleep_for(
           std::chrono::microseconds(std::uniform_int_distribution<int>(0, longest)(random)));
       kill_process();
@@ -316,8 +316,8 @@ TEST_CASE_METHOD(Erasing, "a job that is killed anywhere is begun again until it
     expect_nothing_of(reader);
   }
   std::printf("%d kills within a job\n", begun);
-  run();
-  REQUIRE(settles());
+  start();
+  REQUIRE(becomes_idle());
   CHECK(interactions().empty());
   CHECK(SqliteShell(settings.recorder.database).run("PRAGMA integrity_check") == "ok");
 }

@@ -14,13 +14,13 @@ namespace freshet::test {
 
 using Names = std::vector<std::string>;
 
-struct Publishing : Fixture {
+struct FanoutFixture : Fixture {
   std::unique_ptr<timeline::RedisFollowStore> follows;
   int jobs = 0;
 
-  explicit Publishing(RedisServer& on = shared_server()) : Fixture(on) { renew(); }
+  explicit FanoutFixture(RedisServer& on = shared_server()) : Fixture(on) { reopen(); }
   // Again after `settings` were changed.
-  void renew() {
+  void reopen() {
     open();
     follows = std::make_unique<timeline::RedisFollowStore>(redis, settings, keys(),
                                                            [this] { return "job" + std::to_string(++jobs); });
@@ -35,7 +35,7 @@ struct Publishing : Fixture {
     REQUIRE(run_sync(follows->unfollow(ReaderId::trusted(reader), AuthorId::trusted(author))));
   }
   // r0 … follow the author, without a word to the recorder.
-  void followers(int count, const std::string& author = "ann") {
+  void add_followers(int count, const std::string& author = "ann") {
     for (int from = 0; from < count; from += 500) {
       Names some;
       redis::Pipeline command;
@@ -65,15 +65,15 @@ struct Publishing : Fixture {
     return std::string(command("HGET", keys().job(job), name).string().value_or(""));
   }
   // "state done/total failed"
-  std::string told(const std::string& job) {
+  std::string job_summary(const std::string& job) {
     return field(job, "state") + " " + field(job, "done") + "/" + field(job, "total") + " " +
            field(job, "failed");
   }
-  bool over(const std::string& job) {
-    return comes([&] { return field(job, "state") == "done" || field(job, "state") == "failed"; });
+  bool finishes(const std::string& job) {
+    return eventually([&] { return field(job, "state") == "done" || field(job, "state") == "failed"; });
   }
   // Which of r0 … have the item in their timeline.
-  std::set<int> having(const std::string& item, int count) {
+  std::set<int> readers_with(const std::string& item, int count) {
     std::set<int> out;
     redis::Pipeline asking;
     for (int i = 0; i < count; ++i) asking.add("ZSCORE", timeline_key("r" + std::to_string(i)), item);
@@ -84,7 +84,7 @@ struct Publishing : Fixture {
     }
     return out;
   }
-  void take_out(const std::string& item, const std::set<int>& of) {
+  void remove_from_timelines(const std::string& item, const std::set<int>& of) {
     redis::Pipeline removing;
     for (const int i : of) removing.add("ZREM", timeline_key("r" + std::to_string(i)), item);
     if (!removing.empty()) REQUIRE(redis.call(removing));

@@ -12,26 +12,26 @@ using namespace freshet;
 using namespace freshet::test;
 
 TEST_CASE("a job whose hash has expired begins again, which changes nothing but the count", "[recorder]") {
-  Publishing f;
-  f.followers(2000);
+  FanoutFixture f;
+  f.add_followers(2000);
   const auto job = f.publish({"a"});
   int begun = 0;
   for (int i = 0; i < 200 && begun < 3 && f.field(job, "state") != "done"; ++i) {
-    f.run_process();
-    comes([&] { return f.field(job, "state") == "running" || f.field(job, "state") == "done"; });
+    f.start_process();
+    eventually([&] { return f.field(job, "state") == "running" || f.field(job, "state") == "done"; });
     f.kill_process();
     begun += f.field(job, "state") == "running";
     if (f.field(job, "state") == "running") f.command("DEL", f.keys().job(job));
   }
   CHECK(begun > 0);
-  f.run();
-  REQUIRE(f.over(job));
-  CHECK(f.told(job) == "done 2000/2000 0");
-  CHECK(f.having("a", 2000).size() == 2000);
+  f.start();
+  REQUIRE(f.finishes(job));
+  CHECK(f.job_summary(job) == "done 2000/2000 0");
+  CHECK(f.readers_with("a", 2000).size() == 2000);
 }
 
 TEST_CASE("a push that is repeated reaches no timeline twice, but another job does", "[recorder]") {
-  Publishing f;
+  FanoutFixture f;
   const std::string mine = f.timeline_key("r0");
   const auto push = [&](const std::string& item, const std::string& job) {
     redis::Pipeline command;
@@ -51,14 +51,14 @@ TEST_CASE("a push that is repeated reaches no timeline twice, but another job do
 }
 
 TEST_CASE("who leaves while a step pushes to them has nothing of it", "[recorder]") {
-  Publishing f;
-  f.followers(4);
+  FanoutFixture f;
+  f.add_followers(4);
   const auto job = f.publish({"a"});
-  recorder::Pusher pusher(f.settings, f.server.endpoint());
-  pusher.add(recorder::read_batch(f.command("XRANGE", f.keys().partition(0).stream(), "-", "+"), 0).fanouts);
+  recorder::FanoutWorker pusher(f.settings, f.server.endpoint());
+  pusher.add(recorder::parse_batch(f.command("XRANGE", f.keys().partition(0).stream(), "-", "+"), 0).fanouts);
   // A paused Redis answers who looks, and does what writes in the order in which it came.
   const auto waiting = [&](int count) {
-    return comes([&] {
+    return eventually([&] {
       const auto clients = f.command("INFO", "clients");
       return clients.text().find("blocked_clients:" + std::to_string(count) + "\r") != std::string_view::npos;
     });
@@ -78,19 +78,19 @@ TEST_CASE("who leaves while a step pushes to them has nothing of it", "[recorder
   leaving.join();
   stepping.join();
   CHECK(stepped.value_or(false));
-  CHECK(f.having("a", 4) == std::set<int>{0, 2, 3});
-  CHECK(f.told(job) == "done 3/3 0");
+  CHECK(f.readers_with("a", 4) == std::set<int>{0, 2, 3});
+  CHECK(f.job_summary(job) == "done 3/3 0");
 }
 
 TEST_CASE("of two recorders at one job, of which one knows it not, neither serves whom the other served",
           "[recorder]") {
-  Publishing f;
-  f.followers(350);
+  FanoutFixture f;
+  f.add_followers(350);
   const auto job = f.publish({"a"});
   const auto entries = f.command("XRANGE", f.keys().partition(0).stream(), "-", "+");
-  const auto batch = recorder::read_batch(entries, 0);
+  const auto batch = recorder::parse_batch(entries, 0);
   REQUIRE(batch.fanouts.size() == 1);
-  recorder::Pusher one(f.settings, f.server.endpoint()), two(f.settings, f.server.endpoint());
+  recorder::FanoutWorker one(f.settings, f.server.endpoint()), two(f.settings, f.server.endpoint());
   for (auto* each : {&one, &two}) each->add(batch.fanouts);
   std::set<int> served;
   int steps = 0;
@@ -100,15 +100,15 @@ TEST_CASE("of two recorders at one job, of which one knows it not, neither serve
     const auto stepped = next.step();
     REQUIRE(stepped);
     over = *stepped;
-    const auto have = f.having("a", 350);
+    const auto have = f.readers_with("a", 350);
     for (const int each : have) CHECK(served.insert(each).second);
-    f.take_out("a", have);
+    f.remove_from_timelines("a", have);
   }
   CHECK(steps > 4);  // some were in vain
   CHECK(served.size() == 350);
-  CHECK(f.told(job) == "done 350/350 0");
+  CHECK(f.job_summary(job) == "done 350/350 0");
   for (auto* each : {&one, &two}) CHECK(each->step().value());  // both see it
-  CHECK(f.having("a", 350).empty());
+  CHECK(f.readers_with("a", 350).empty());
 }
 
 TEST_CASE("a recorder that is killed at random moments leaves nobody out and serves nobody twice",
@@ -117,10 +117,10 @@ TEST_CASE("a recorder that is killed at random moments leaves nobody out and ser
   const auto seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937 random(seed);
-  Publishing f;
-  f.with_groups(GENERATE(1, 16));
-  f.renew();
-  f.followers(kReaders);
+  FanoutFixture f;
+  f.use_partitions(GENERATE(1, 16));
+  f.reopen();
+  f.add_followers(kReaders);
   int kills = 0, within = 0;
   for (int number = 0; number < repeat_count(6, 25); ++number) {
     const std::string item = "i" + std::to_string(number);
@@ -128,23 +128,23 @@ TEST_CASE("a recorder that is killed at random moments leaves nobody out and ser
     std::set<int> served;  // and took it out of their timeline
     // Lives get longer until one is long enough for a step, on a slow machine too.
     for (int longest = 60000; f.field(job, "state") != "done"; longest += longest / 16) {
-      f.run_process();
+      f.start_process();
       std::this_thread::sleep_for(
           std::chrono::microseconds(std::uniform_int_distribution<int>(0, longest)(random)));
       f.kill_process();
       ++kills;
       within += f.field(job, "state") == "running";
-      const auto have = f.having(item, kReaders);
+      const auto have = f.readers_with(item, kReaders);
       for (const int each : have) CHECK(served.insert(each).second);
-      f.take_out(item, have);
+      f.remove_from_timelines(item, have);
     }
-    CHECK(f.told(job) == "done " + std::to_string(kReaders) + "/" + std::to_string(kReaders) + " 0");
+    CHECK(f.job_summary(job) == "done " + std::to_string(kReaders) + "/" + std::to_string(kReaders) + " 0");
     CHECK(served.size() == kReaders);
   }
   std::printf("%d kills (seed %u), %d within a job\n", kills, seed, within);
   CHECK(within > 0);  // else they came at the wrong moments
-  f.run();
-  REQUIRE(f.settles());
+  f.start();
+  REQUIRE(f.becomes_idle());
   f.check_all();
 }
 
@@ -154,10 +154,10 @@ TEST_CASE("a Redis that is killed under a job, with all it acknowledged, leaves 
   const auto seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937 random(seed);
-  Publishing f(own);
+  FanoutFixture f(own);
   constexpr int kReaders = 2000;
-  f.followers(kReaders);
-  f.run();
+  f.add_followers(kReaders);
+  f.start();
   int within = 0;
   for (int number = 0; number < repeat_count(3, 12); ++number) {
     const std::string item = "i" + std::to_string(number);
@@ -166,12 +166,12 @@ TEST_CASE("a Redis that is killed under a job, with all it acknowledged, leaves 
     std::string cursor;
     // Only what a script left is there: the items, with the cursor behind them.
     const auto take = [&] {
-      const auto have = f.having(item, kReaders);
+      const auto have = f.readers_with(item, kReaders);
       for (const int each : have) CHECK(served.insert(each).second);
-      f.take_out(item, have);
+      f.remove_from_timelines(item, have);
     };
     for (int kill = 0; kill < 3; ++kill) {
-      REQUIRE(comes([&] { return f.field(job, "cursor") != cursor; }));  // it got on again
+      REQUIRE(eventually([&] { return f.field(job, "cursor") != cursor; }));  // it got on again
       std::this_thread::sleep_for(
           std::chrono::microseconds(std::uniform_int_distribution<int>(0, 8000)(random)));
       f.restart_redis();
@@ -180,12 +180,12 @@ TEST_CASE("a Redis that is killed under a job, with all it acknowledged, leaves 
       take();
       if (f.field(job, "state") == "done") break;
     }
-    REQUIRE(f.over(job));
+    REQUIRE(f.finishes(job));
     take();
     CHECK(served.size() == kReaders);
-    CHECK(f.told(job) == "done " + std::to_string(kReaders) + "/" + std::to_string(kReaders) + " 0");
+    CHECK(f.job_summary(job) == "done " + std::to_string(kReaders) + "/" + std::to_string(kReaders) + " 0");
   }
   std::printf("seed %u: %d kills of Redis within a job\n", seed, within);
   CHECK(within > 0);
-  REQUIRE(f.settles());
+  REQUIRE(f.becomes_idle());
 }

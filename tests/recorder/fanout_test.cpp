@@ -11,15 +11,15 @@ using namespace freshet;
 using namespace freshet::test;
 
 TEST_CASE("what an author publishes reaches everybody who follows, once, as its job tells", "[recorder]") {
-  Publishing f;
-  f.followers(345);
+  FanoutFixture f;
+  f.add_followers(345);
   const auto job = f.publish({"a", "b"});
-  CHECK(f.told(job) == "queued 0/345 0");
+  CHECK(f.job_summary(job) == "queued 0/345 0");
   CHECK(f.backlog() == 1);
-  f.run();
-  REQUIRE(f.over(job));
-  REQUIRE(f.settles());
-  CHECK(f.told(job) == "done 345/345 0");
+  f.start();
+  REQUIRE(f.finishes(job));
+  REQUIRE(f.becomes_idle());
+  CHECK(f.job_summary(job) == "done 345/345 0");
   for (int i = 0; i < 345; ++i) CHECK(f.timeline("r" + std::to_string(i)) == Names{"a", "b"});
   CHECK(*f.command("TTL", f.keys().job(job)).integer() > 86400 - 60);
   const auto ttl = *f.command("TTL", f.timeline_key("r7")).integer();
@@ -30,55 +30,55 @@ TEST_CASE("what an author publishes reaches everybody who follows, once, as its 
   f.command("EXPIRE", f.timeline_key("r7"), 1000);
   const double place = f.score("r7", "a");
   const auto again = f.publish({"a", "c"});
-  REQUIRE(f.over(again));
+  REQUIRE(f.finishes(again));
   CHECK(f.timeline("r7") == Names{"a", "b", "c"});
   CHECK(f.score("r7", "a") == place);
   CHECK(*f.command("TTL", f.timeline_key("r7")).integer() <= 1000);
 }
 
 TEST_CASE("a timeline stays within its bound whatever is pushed", "[recorder]") {
-  Publishing f;
+  FanoutFixture f;
   f.settings.timeline.max_items = 3;
-  f.renew();
-  f.followers(2);
-  f.run();
-  REQUIRE(f.over(f.publish({"a", "b", "c", "d", "e"})));
+  f.reopen();
+  f.add_followers(2);
+  f.start();
+  REQUIRE(f.finishes(f.publish({"a", "b", "c", "d", "e"})));
   CHECK(f.timeline("r0") == Names{"c", "d", "e"});
-  REQUIRE(f.over(f.publish({"f"})));
+  REQUIRE(f.finishes(f.publish({"f"})));
   CHECK(f.timeline("r0") == Names{"d", "e", "f"});
   CHECK(*f.command("ZSCORE", f.timeline_key("r0"), "::").number() < 0);
 }
 
 TEST_CASE("a timeline of another type is one that failed, and the others get what is published",
           "[recorder]") {
-  Publishing f;
-  f.followers(250);
+  FanoutFixture f;
+  f.add_followers(250);
   f.command("SET", f.timeline_key("r3"), "no timeline");
   f.command("SET", f.timeline_key("r249"), "no timeline");
   const auto job = f.publish({"a"});
-  f.run();
-  REQUIRE(f.over(job));
-  CHECK(f.told(job) == "done 248/250 2");
-  CHECK(f.having("a", 250).size() == 248);
+  f.start();
+  REQUIRE(f.finishes(job));
+  CHECK(f.job_summary(job) == "done 248/250 2");
+  CHECK(f.readers_with("a", 250).size() == 248);
   CHECK(f.command("GET", f.timeline_key("r3")).string() == "no timeline");
 }
 
 TEST_CASE("a job that can never be done says that it failed, and those behind it go on", "[recorder]") {
-  Publishing f;
+  FanoutFixture f;
   f.command("SET", f.keys().followers("eve"), "no list");
   f.command("XADD", f.keys().partition(0).stream(), "*", "op", "fanout", "author", "eve", "items", "a", "upto",
             "9", "job", "never");
-  f.followers(5);
+  f.add_followers(5);
   const auto job = f.publish({"a"});
-  f.run();
-  REQUIRE(f.over(job));
-  REQUIRE(f.settles());
+  f.start();
+  REQUIRE(f.finishes(job));
+  REQUIRE(f.becomes_idle());
   CHECK(f.field("never", "state") == "failed");
-  CHECK(f.told(job) == "done 5/5 0");
+  CHECK(f.job_summary(job) == "done 5/5 0");
 }
 
 TEST_CASE("entries of jobs that make no sense are left out", "[recorder]") {
-  Publishing f;
+  FanoutFixture f;
   const auto bad = [&](auto... fields) {
     f.command("XADD", f.keys().partition(0).stream(), "*", "op", "fanout", fields...);
   };
@@ -90,26 +90,26 @@ TEST_CASE("entries of jobs that make no sense are left out", "[recorder]") {
   bad("author", "a", "items", "x", "upto", "1");
   f.command("XADD", f.keys().partition(0).stream(), "*", "op", "follow", "reader", "r", "author", "a");
   f.command("XADD", f.keys().partition(0).stream(), "*", "op", "unfollow", "reader", "r", "author", "");
-  f.run();
-  REQUIRE(f.settles());
-  CHECK(comes([&] { return f.shared->report.malformed.load() == 8; }));
+  f.start();
+  REQUIRE(f.becomes_idle());
+  CHECK(eventually([&] { return f.shared->report.malformed.load() == 8; }));
 }
 
 TEST_CASE("who leaves before it is their turn gets nothing, who comes has it by back-fill", "[recorder]") {
-  Publishing f;
-  f.followers(150);
+  FanoutFixture f;
+  f.add_followers(150);
   const auto job = f.publish({"a"});
   for (int i = 0; i < 150; i += 2) f.unfollow("r" + std::to_string(i));
   f.follow("new");
   f.follow("r0");  // again
   CHECK(f.timeline("new") == Names{"a"});
   f.command("ZREM", f.timeline_key("r0"), "a");  // read, and taken out
-  f.run();
-  REQUIRE(f.over(job));
-  CHECK(f.told(job) == "done 75/75 0");
+  f.start();
+  REQUIRE(f.finishes(job));
+  CHECK(f.job_summary(job) == "done 75/75 0");
   std::set<int> odd;
   for (int i = 1; i < 150; i += 2) odd.insert(i);
-  CHECK(f.having("a", 150) == odd);
+  CHECK(f.readers_with("a", 150) == odd);
   CHECK(f.timeline("new") == Names{"a"});
 }
 
@@ -117,13 +117,13 @@ TEST_CASE("readers who come and go while jobs run have everything of whom they f
           "[recorder]") {
   const auto seed = std::random_device{}();
   CAPTURE(seed);
-  Publishing f;
+  FanoutFixture f;
   std::mt19937 random(seed);
   const auto below = [&](int end) { return std::uniform_int_distribution<int>(0, end - 1)(random); };
   constexpr int kReaders = 400, kItems = 20;  // as many as a back-fill has
-  f.followers(kReaders);
+  f.add_followers(kReaders);
   std::vector<bool> follows(kReaders, true);
-  f.run();
+  f.start();
   for (int item = 0; item < kItems; ++item) {
     f.publish({"i" + std::to_string(item)});
     for (int i = 0; i < 60; ++i) {
@@ -133,9 +133,9 @@ TEST_CASE("readers who come and go while jobs run have everything of whom they f
       follows[static_cast<std::size_t>(who)] = !follows[static_cast<std::size_t>(who)];
     }
   }
-  REQUIRE(f.settles());
+  REQUIRE(f.becomes_idle());
   for (int item = 0; item < kItems; ++item) {
-    const auto have = f.having("i" + std::to_string(item), kReaders);
+    const auto have = f.readers_with("i" + std::to_string(item), kReaders);
     for (int who = 0; who < kReaders; ++who) {
       INFO("item " << item << ", reader " << who);
       CHECK(have.contains(who) == follows[static_cast<std::size_t>(who)]);
@@ -144,31 +144,31 @@ TEST_CASE("readers who come and go while jobs run have everything of whom they f
 }
 
 TEST_CASE("jobs are done in the order in which authors published", "[recorder]") {
-  Publishing f;
-  f.followers(500);
-  f.followers(500, "bob");
+  FanoutFixture f;
+  f.add_followers(500);
+  f.add_followers(500, "bob");
   const auto first = f.publish({"a"}), second = f.publish({"b"}, "bob"), third = f.publish({"c", "a2"});
-  f.run();
-  REQUIRE(f.over(third));
-  CHECK(f.told(first) == "done 500/500 0");
-  CHECK(f.told(second) == "done 500/500 0");
+  f.start();
+  REQUIRE(f.finishes(third));
+  CHECK(f.job_summary(first) == "done 500/500 0");
+  CHECK(f.job_summary(second) == "done 500/500 0");
   for (int i = 0; i < 500; ++i) CHECK(f.timeline("r" + std::to_string(i)) == Names{"a", "b", "c", "a2"});
 }
 
 TEST_CASE("between the steps of a job the recorder goes on with what else stands in the stream",
           "[recorder]") {
-  Publishing f;
+  FanoutFixture f;
   f.settings.recorder.batch_size = 1;
-  f.followers(1000);
+  f.add_followers(1000);
   f.command("CONFIG", "SET", "slowlog-max-len", 100000);
   f.command("CONFIG", "SET", "slowlog-log-slower-than", 0);
   f.command("SLOWLOG", "RESET");
   const auto job = f.publish({"a"});
-  f.did("somebody", "x", 1);
+  f.interact("somebody", "x", 1);
   const auto entries = f.command("XRANGE", f.keys().partition(0).stream(), "-", "+");
   const std::string entry(redis::string_at(entries[1], 0));
-  f.run();
-  REQUIRE(f.over(job));
+  f.start();
+  REQUIRE(f.finishes(job));
   f.command("CONFIG", "SET", "slowlog-log-slower-than", -1);
   const auto log = f.command("SLOWLOG", "GET", -1);
   constexpr std::size_t kIds =
@@ -194,15 +194,15 @@ TEST_CASE("between the steps of a job the recorder goes on with what else stands
 }
 
 TEST_CASE("an erasure is done when no job keeps in the stream what the reader did", "[recorder]") {
-  Publishing f;
-  f.followers(3000);
+  FanoutFixture f;
+  f.add_followers(3000);
   const auto job = f.publish({"a"});
-  f.did("to-be-forgotten", "x", 1);
+  f.interact("to-be-forgotten", "x", 1);
   f.command("HSET", f.keys().job("e"), "state", "queued");
   f.command("XADD", f.keys().partition(0).stream(), "*", "op", "erase", "reader", "to-be-forgotten", "job", "e");
-  f.run();
+  f.start();
   std::string before;
-  REQUIRE(comes([&] {
+  REQUIRE(eventually([&] {
     const bool erased = f.field("e", "state") == "done";
     if (erased) before = f.field(job, "state");
     return erased;
@@ -212,28 +212,28 @@ TEST_CASE("an erasure is done when no job keeps in the stream what the reader di
 }
 
 TEST_CASE("ten thousand followers are pushed to by one job", "[recorder]") {
-  Publishing f;
-  f.followers(10000);
-  f.run();
-  REQUIRE(f.settles());
+  FanoutFixture f;
+  f.add_followers(10000);
+  f.start();
+  REQUIRE(f.becomes_idle());
   const auto began = std::chrono::steady_clock::now();
   const auto job = f.publish({"a"});
-  REQUIRE(f.over(job));
+  REQUIRE(f.finishes(job));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   std::printf("10,000 followers: %.2f s\n", took.count());
-  CHECK(f.told(job) == "done 10000/10000 0");
-  CHECK(f.having("a", 10000).size() == 10000);
+  CHECK(f.job_summary(job) == "done 10000/10000 0");
+  CHECK(f.readers_with("a", 10000).size() == 10000);
 }
 
 TEST_CASE("beyond fanout.max_push nothing is pushed: the item stands where readers pull it", "[recorder]") {
-  Publishing f;
+  FanoutFixture f;
   f.settings.fanout.max_push_followers = 9;
-  f.renew();
-  f.followers(10);
+  f.reopen();
+  f.add_followers(10);
   const auto job = f.publish({"a"});
-  CHECK(f.told(job) == "done 0/0 0");
+  CHECK(f.job_summary(job) == "done 0/0 0");
   CHECK(f.backlog() <= 0);
-  CHECK(f.having("a", 10).empty());
+  CHECK(f.readers_with("a", 10).empty());
   const auto highest = f.command("ZSCORE", f.keys().pull_outbox("ann"), "a").number().value_or(-1);
   CHECK(highest > 0);
   CHECK(f.command("ZSCORE", f.keys().pull_authors(), "ann").number() == highest);
@@ -241,8 +241,8 @@ TEST_CASE("beyond fanout.max_push nothing is pushed: the item stands where reade
 }
 
 TEST_CASE("follows are recorded in their order, and once", "[recorder]") {
-  Publishing f;
-  f.run();
+  FanoutFixture f;
+  f.start();
   f.follow("r", "ann");
   f.follow("r", "bob");
   f.follow("r", "bob");
@@ -252,7 +252,7 @@ TEST_CASE("follows are recorded in their order, and once", "[recorder]") {
   f.unfollow("s", "bob");
   f.follow("s", "bob");
   f.unfollow("nobody", "ann");
-  REQUIRE(f.settles());
+  REQUIRE(f.becomes_idle());
   const auto database =
       database::Database::open(f.settings.recorder.database, database::Database::Mode::kRead);
   REQUIRE(database);

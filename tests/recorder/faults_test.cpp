@@ -27,8 +27,8 @@ struct Faults : Fixture {
         database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
     REQUIRE(database);
     recorder::Lease taken(keys());
-    REQUIRE(taken.take(redis, (*database)->database_id(), 0, recorder::holder_of(redis, keys())->database));
-    taken.give_back(redis);
+    REQUIRE(taken.acquire(redis, (*database)->database_id(), 0, recorder::read_lease_owner(redis, keys())->database));
+    taken.release(redis);
   }
   void put_some(const std::string& what, int count = 30) {
     std::vector<items::Item> many;
@@ -57,16 +57,16 @@ TEST_CASE_METHOD(
     "[recorder]") {
   settings.recorder.stream_max_len = 40;
   open();
-  run();
+  start();
   put_some("Before", 20);
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   {
     SqliteShell shell(settings.recorder.database);
     shell.run("BEGIN EXCLUSIVE");
     put_some("While locked", 20);
     REQUIRE(waits_for(RecorderPauseReason::kDatabaseLocked));
     CHECK(shared->report.paused_since.load() > 0);
-    CHECK(comes(
+    CHECK(eventually(
         [&] { return shared->report.lag_entries.load() == 20 && shared->report.lag_age_ms.load() > 0; }));
     put_some("Until full", 20);
     const auto refused = run_sync(items->put(item("x", "Refused")));
@@ -74,11 +74,11 @@ TEST_CASE_METHOD(
     CHECK(refused.error().reason == "stream_full");
     shell.run("ROLLBACK");
   }
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   CHECK(shared->report.paused_since.load() == 0);
   CHECK(shared->report.reason.load() == RecorderPauseReason::kNone);
   put(item("x", "Taken"));
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
 }
 
@@ -86,16 +86,16 @@ TEST_CASE_METHOD(Faults, "a database that is locked when the recorder starts is 
   SqliteShell shell(settings.recorder.database);
   shell.run("CREATE TABLE other (a); BEGIN EXCLUSIVE");
   put_some("Before");
-  run();
+  start();
   REQUIRE(waits_for(RecorderPauseReason::kDatabaseLocked));
   shell.run("ROLLBACK; DROP TABLE other");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
 }
 
 // The disk is full for this process: no file of it can grow beyond a limit, as under a quota.
 TEST_CASE_METHOD(Faults, "a full disk is waited for, and nothing is lost or torn", "[recorder]") {
-  run_process([] {
+  start_process([] {
     std::signal(SIGXFSZ, SIG_IGN);
     const rlimit full{256 * 1024, RLIM_INFINITY};
     setrlimit(RLIMIT_FSIZE, &full);
@@ -106,7 +106,7 @@ TEST_CASE_METHOD(Faults, "a full disk is waited for, and nothing is lost or torn
   CHECK(backlog() > 0);
   const rlimit room{RLIM_INFINITY, RLIM_INFINITY};
   REQUIRE(prlimit(child, RLIMIT_FSIZE, &room, nullptr) == 0);
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   stop();
   check_all();
   CHECK(integrity() == "ok");
@@ -121,19 +121,19 @@ TEST_CASE_METHOD(Faults, "a read-only database is waited for", "[recorder]") {
     if (root && (setresgid(kNobody, kNobody, kNobody) != 0 || setresuid(kNobody, kNobody, kNobody) != 0))
       _exit(9);
   };
-  run_process(as_nobody);
+  start_process(as_nobody);
   put_some("Before");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   stop();
   const std::filesystem::path file = settings.recorder.database;
   std::filesystem::permissions(file, std::filesystem::perms::owner_read);
   put_some("While read-only");
-  run_process(as_nobody);
+  start_process(as_nobody);
   REQUIRE(waits_for(RecorderPauseReason::kDatabaseReadOnly));
   CHECK(backlog() > 0);
   std::filesystem::permissions(file,
                                std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   stop();
   check_all();
 }
@@ -143,7 +143,7 @@ TEST_CASE_METHOD(Faults, "a database that cannot be read or has no folder is wai
   SECTION("another file stands there") {
     std::ofstream(file) << std::string(8192, 'x');
     put_some("Before");
-    run();
+    start();
     REQUIRE(waits_for(RecorderPauseReason::kDatabaseError));
     CHECK(std::filesystem::file_size(file) == 8192);
     std::filesystem::remove(file);
@@ -151,11 +151,11 @@ TEST_CASE_METHOD(Faults, "a database that cannot be read or has no folder is wai
   SECTION("its folder is missing") {
     settings.recorder.database = (folder.path() / "later" / "items.db").string();
     put_some("Before");
-    run();
+    start();
     REQUIRE(waits_for(RecorderPauseReason::kDatabaseError));
     std::filesystem::create_directory(folder.path() / "later");
   }
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
 }
 
@@ -166,9 +166,9 @@ TEST_CASE_METHOD(Faults, "a database that a later version wrote is left as it is
     std::ifstream stream(file, std::ios::binary);
     return std::string{std::istreambuf_iterator<char>(stream), {}};
   };
-  run();
+  start();
   put_some("Before");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   stop();
   const std::string version = SqliteShell(file).run("PRAGMA user_version");
   SqliteShell(file).run("CREATE TABLE of_later (a); PRAGMA user_version = 1000");
@@ -176,25 +176,25 @@ TEST_CASE_METHOD(Faults, "a database that a later version wrote is left as it is
   put_some("After");
   put(item("x", "Of the time between"));
   const auto waiting = backlog();
-  run();
+  start();
   REQUIRE(waits_for(RecorderPauseReason::kDatabaseNewer));
   CHECK(shared->report.paused_since.load() > 0);
-  REQUIRE(comes([&] { return shared->report.lag_entries.load() == 31; }));
+  REQUIRE(eventually([&] { return shared->report.lag_entries.load() == 31; }));
   CHECK(waiting == 31);
   CHECK(backlog() == waiting);
   CHECK(bytes() == as_it_was);
   CHECK((!std::filesystem::exists(file.string() + "-wal") ||
          std::filesystem::file_size(file.string() + "-wal") == 0));
   SqliteShell(file).run("DROP TABLE of_later; PRAGMA user_version = " + version);
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   stop();
   check_all();
 }
 
 TEST_CASE_METHOD(Faults, "a database that is deleted under the recorder is made anew", "[recorder]") {
-  run();
+  start();
   put_some("Before");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   const bool all = GENERATE(false, true);
   std::filesystem::remove(settings.recorder.database);
   if (all) {
@@ -204,36 +204,36 @@ TEST_CASE_METHOD(Faults, "a database that is deleted under the recorder is made 
   model.clear();
   put(item("after", "After"));
   put(item("i3", "After"));
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_database();
   CHECK(integrity() == "ok");
 }
 
 TEST_CASE_METHOD(Faults, "a database that is replaced by an older copy goes on from that copy",
                  "[recorder]") {
-  run();
+  start();
   put(item("old", "Old"));
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   const std::string path = settings.recorder.database;
   SqliteShell(path).run("VACUUM INTO '" + path + ".copy'");
   const auto copied = model;
   put_some("Not in the copy", 300);
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   std::filesystem::rename(path + ".copy", path);
   model = copied;
   put(item("new", "New"));
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_database();
   CHECK(integrity() == "ok");
 }
 
 TEST_CASE_METHOD(Faults, "a database whose log is deleted loses nothing", "[recorder]") {
-  run();
+  start();
   put_some("Before");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   std::filesystem::remove(settings.recorder.database + "-wal");
   put(item("after", "After"));
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
   CHECK(integrity() == "ok");
 }
@@ -241,30 +241,30 @@ TEST_CASE_METHOD(Faults, "a database whose log is deleted loses nothing", "[reco
 TEST_CASE_METHOD(Faults, "an index that cannot be made is waited for", "[recorder]") {
   std::ofstream(settings.search.index) << "in the way";
   put_some("Before");
-  run();
+  start();
   REQUIRE(waits_for(RecorderPauseReason::kIndexError));
   CHECK(backlog() == 30);
   std::filesystem::remove(settings.search.index);
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
 }
 
 TEST_CASE_METHOD(Faults, "an index that is deleted under the recorder is made anew", "[recorder]") {
-  run();
+  start();
   put_some("Before");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   std::filesystem::remove_all(settings.search.index);
   put_some("After");
   put(item("new", "New"));
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
 }
 
 TEST_CASE_METHOD(Faults, "while the index is rebuilt the recorder waits, and then writes the new one",
                  "[recorder]") {
-  run_process();
+  start_process();
   put_some("Before");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   {
     auto rebuild = search::IndexRebuild::start(settings.search);
     REQUIRE(rebuild);
@@ -275,22 +275,22 @@ TEST_CASE_METHOD(Faults, "while the index is rebuilt the recorder waits, and the
     REQUIRE((*database)->for_each_item([&](const items::Item& each) { return (*rebuild)->put(each); }));
     REQUIRE((*rebuild)->finish());
   }
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   put(item("after", "After"));
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   stop();
   check_all();
 }
 
 TEST_CASE_METHOD(Faults, "after FLUSHALL the recorder joins again and records what follows", "[recorder]") {
-  run();
+  start();
   for (int round = 0; round < 5; ++round) {
     put_some("Round " + std::to_string(round));
-    REQUIRE(settles());
+    REQUIRE(becomes_idle());
     server.flush_all();
   }
   put(item("after", "After"));
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
 }
 
@@ -299,22 +299,22 @@ TEST_CASE_METHOD(Faults, "what was written before Redis was flushed is searched 
   const auto searched = [this](const std::string& id) {
     return Xapian::Database(settings.search.index).term_exists(search::id_term(ItemId::trusted(id)));
   };
-  run();
+  start();
   // After a commit of the index the next one is a while away: what comes now is kept first.
   bool only_kept = false;
   for (int round = 0; round < 50 && !only_kept; ++round) {
     put(item("before" + std::to_string(round), "Before"));
-    REQUIRE(settles());
+    REQUIRE(becomes_idle());
     const std::string id = "held" + std::to_string(round);
     put(item(id, "Held"));
-    REQUIRE(comes([&] { return recorded().contains(id); }));
+    REQUIRE(eventually([&] { return recorded().contains(id); }));
     server.flush_all();
     only_kept = !searched(id);
-    REQUIRE(comes([&] { return searched(id); }));
+    REQUIRE(eventually([&] { return searched(id); }));
   }
   REQUIRE(only_kept);
   put(item("after", "After"));
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
 }
 
@@ -322,45 +322,45 @@ TEST_CASE_METHOD(Faults, "a Redis that lost what the database has is noted, once
                  "[recorder]") {
   settings.recorder.rebuild = "manual";
   open();
-  run();
+  start();
   put_some("Before");
-  REQUIRE(settles());
-  CHECK(noted_loss().empty());  // a new Redis and a new database
+  REQUIRE(becomes_idle());
+  CHECK(recorded_data_loss().empty());  // a new Redis and a new database
   SECTION("it is flushed, and written to at once") {
     server.flush_all();
     put_some("After");
-    REQUIRE(comes([&] { return !noted_loss().empty(); }));
+    REQUIRE(eventually([&] { return !recorded_data_loss().empty(); }));
   }
   SECTION("it is flushed while no recorder runs") {
     stop();
     server.flush_all();
     put_some("After");
-    run();
-    REQUIRE(comes([&] { return !noted_loss().empty(); }));
+    start();
+    REQUIRE(eventually([&] { return !recorded_data_loss().empty(); }));
   }
   SECTION("a crash came between the note and the group") {
     stop();
     server.flush_all();
     command("SET", keys().data_lost_at(), "1");
-    run();
-    REQUIRE(comes([&] { return noted_loss().size() > 1; }));
+    start();
+    REQUIRE(eventually([&] { return recorded_data_loss().size() > 1; }));
   }
-  REQUIRE(settles());
-  const std::string noted = noted_loss();
+  REQUIRE(becomes_idle());
+  const std::string noted = recorded_data_loss();
   stop();
-  run();  // it stays until somebody mends it
+  start();  // it stays until somebody mends it
   put(item("later", "Later"));
-  REQUIRE(settles());
-  CHECK(noted_loss() == noted);
+  REQUIRE(becomes_idle());
+  CHECK(recorded_data_loss() == noted);
 }
 
 TEST_CASE_METHOD(Faults, "a Redis that lost its items has them back, and whoever came meanwhile is newer",
                  "[recorder]") {
-  run();
+  start();
   put_some("Before", 1200);
-  did("ann", "i7", wall_now().time_since_epoch().count());
+  interact("ann", "i7", wall_now().time_since_epoch().count());
   put(item("deleted", "To be deleted"));
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   stop();
   server.flush_all();
   put(item("i3", "After"));
@@ -368,13 +368,13 @@ TEST_CASE_METHOD(Faults, "a Redis that lost its items has them back, and whoever
   SECTION("at once") {}
   SECTION("after a rebuild that was killed") {
     settings.recorder.batch_size = 1;
-    run_process();
-    REQUIRE(comes([&] { return !noted_loss().empty(); }));
+    start_process();
+    REQUIRE(eventually([&] { return !recorded_data_loss().empty(); }));
     kill_process();
   }
-  run();
-  REQUIRE(settles());
-  REQUIRE(comes([&] { return noted_loss().empty(); }));
+  start();
+  REQUIRE(becomes_idle());
+  REQUIRE(eventually([&] { return recorded_data_loss().empty(); }));
   for (const auto& [id, expected] : model) {
     INFO(id);
     const auto there = run_sync(items->get(ItemId::trusted(id)));
@@ -391,46 +391,46 @@ TEST_CASE_METHOD(Faults, "a database that knows of nothing recorded finds no los
   SECTION("Redis is new") { command("DEL", keys().partition(0).stream()), model.clear(); }
   SECTION("Redis has a stream without a group") {}
   SECTION("Redis has a stream and a group, of a database that was deleted") {
-    run();
-    REQUIRE(settles());
+    start();
+    REQUIRE(becomes_idle());
     stop();
     for (const char* const suffix : {"", "-wal", "-shm"})
       std::filesystem::remove(settings.recorder.database + suffix);
     std::filesystem::remove_all(settings.search.index);
     model.clear();
-    run();
+    start();
     REQUIRE(waits_for(RecorderPauseReason::kDatabaseMismatch));
     stop();
     give_redis_to_our_database();
   }
-  run();
+  start();
   put(item("x", "After"));
-  REQUIRE(settles());
-  CHECK(noted_loss().empty());
+  REQUIRE(becomes_idle());
+  CHECK(recorded_data_loss().empty());
   check_all();
 }
 
 TEST_CASE_METHOD(OnDurableRedis, "a Redis that is killed is waited for", "[recorder]") {
-  run();
+  start();
   put_some("Before");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   restart_redis([&] { REQUIRE(waits_for(RecorderPauseReason::kRedisUnavailable)); });
   put_some("After");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
-  CHECK(noted_loss().empty());
+  CHECK(recorded_data_loss().empty());
 }
 
 TEST_CASE_METHOD(OnDurableRedis, "what is in hand when Redis is killed is recorded when it is back",
                  "[recorder]") {
   settings.recorder.batch_size = 20;
   put_some("Before", 1000);
-  run();
+  start();
   for (int round = 0; round < 5; ++round) {
     put_some("Round " + std::to_string(round), 300);
     restart_redis();
   }
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
 }
 
@@ -443,7 +443,7 @@ TEST_CASE_METHOD(Faults, "what is held is not acknowledged before all of it came
     command("ACL", "SETUSER", "forgetful", what);
   };
   const auto is_refused = [&](const std::string& what, int times) {
-    return comes([&] {
+    return eventually([&] {
       const auto log = command("ACL", "LOG");  // a row: names and values; of count, reason, context, object …
       for (std::size_t i = 0; i < log.size(); ++i) {
         if (redis::string_at(log[i], 7) == what) return log[i][1].integer().value_or(0) >= times;
@@ -457,29 +457,29 @@ TEST_CASE_METHOD(Faults, "what is held is not acknowledged before all of it came
   int version = 0;
   do {  // again when the disk was so slow that a commit came in between
     allow("+@all");
-    run();
-    REQUIRE(settles());
+    start();
+    REQUIRE(becomes_idle());
     stop();
     for (int i = 0; i < 6; ++i) put(item("a", "Version " + std::to_string(++version)));
     command("XREADGROUP", "GROUP", "recorder", "recorder", "STREAMS", keys().partition(0).stream(),
             ">");  // as the one before it
     allow("-xreadgroup");
-    run();
+    start();
     REQUIRE(is_refused("xreadgroup", 1));
     allow("-@all");
     REQUIRE(is_refused("hmget", 4));  // after 100, 200 and 400 ms
   } while (pending() != 4);
   allow("+@all");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   stop();
   command("ACL", "DELUSER", "forgetful");
   check_all();
 }
 
 TEST_CASE_METHOD(Faults, "a recorder whose Redis hangs says so, and ends when it is told to", "[recorder]") {
-  run();
+  start();
   put_some("Before");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   server.pause();
   CHECK(waits_for(RecorderPauseReason::kRedisUnavailable));
   stop();
@@ -489,10 +489,10 @@ TEST_CASE_METHOD(Faults, "a recorder whose Redis hangs says so, and ends when it
 
 TEST_CASE_METHOD(Faults, "a stream's key of another type is waited for", "[recorder]") {
   command("SET", keys().partition(0).stream(), "in the way");
-  run();
+  start();
   REQUIRE(waits_for(RecorderPauseReason::kRedisUnavailable));
   command("DEL", keys().partition(0).stream());
   put_some("After");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
 }

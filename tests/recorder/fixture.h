@@ -43,7 +43,7 @@ constexpr std::chrono::seconds kPatience{60};
 #endif
 
 // Waits until `condition` holds; false when it does not within kPatience.
-inline bool comes(const std::function<bool()>& condition) {
+inline bool eventually(const std::function<bool()>& condition) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (std::chrono::steady_clock::now() < deadline) {
     if (condition()) return true;
@@ -101,7 +101,7 @@ inline RedisServer& shared_server() {
 }
 
 // A recorder, in a thread or in a process of its own.
-struct Recording {
+struct RecorderHarness {
   Settings settings;
   redis::Endpoint endpoint;
   SharedMemory shared;
@@ -110,27 +110,27 @@ struct Recording {
   readers::ReaderPseudonyms hashes{
       [](const ReaderId& reader) { return "u" + std::string(reader.view().rbegin(), reader.view().rend()); },
       [](const ReaderId& reader) { return "e" + std::string(reader.view().rbegin(), reader.view().rend()); }};
-  milliseconds settle{0};  // of erasures
-  milliseconds lease = recorder::kLease;
+  milliseconds settle_time{0};  // of erasures
+  milliseconds lease = recorder::kLeaseTtl;
 
-  explicit Recording(redis::Endpoint at) : endpoint(std::move(at)) {}
-  ~Recording() { stop(); }
+  explicit RecorderHarness(redis::Endpoint at) : endpoint(std::move(at)) {}
+  ~RecorderHarness() { stop(); }
 
-  void run() {
+  void start() {
     shared->stop.store(false);
     thread = std::thread([this] { record(); });
   }
   // In a process of its own, after `first`.
-  void run_process(const std::function<void()>& first = [] {}) {
+  void start_process(const std::function<void()>& setup = [] {}) {
     shared->stop.store(false);
     child = fork();
     if (child != 0) return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    first();
+    setup();
     _exit(record());
   }
   int record() {
-    return recorder::Recorder(settings, endpoint, shared->report, hashes, settle, lease).run(shared->stop);
+    return recorder::Recorder(settings, endpoint, shared->report, hashes, settle_time, lease).run(shared->stop);
   }
   void kill_process() {
     ::kill(child, SIGKILL);
@@ -147,13 +147,13 @@ struct Recording {
     child = 0;
   }
   bool waits_for(RecorderPauseReason reason) {
-    return comes([&] {
+    return eventually([&] {
       return shared->report.state.load() == RecorderState::kPaused && shared->report.reason.load() == reason;
     });
   }
 };
 
-struct Fixture : Recording {
+struct Fixture : RecorderHarness {
   RedisServer& server;
   Folder folder;
   redis::BlockingRedis redis{server.endpoint(), milliseconds(10000), redis::kAllScripts};
@@ -162,7 +162,7 @@ struct Fixture : Recording {
 
   explicit Fixture(RedisServer& on = shared_server(),
                    const std::filesystem::path& in = std::filesystem::temp_directory_path())
-      : Recording(on.endpoint()), server(on), folder(in) {
+      : RecorderHarness(on.endpoint()), server(on), folder(in) {
     server.flush_all();
     settings.recorder.database = (folder.path() / "items.db").string();
     settings.spool.path = (folder.path() / "spool").string();
@@ -174,7 +174,7 @@ struct Fixture : Recording {
   void open() { items = std::make_unique<items::RedisItemStore>(redis, settings, keys()); }
   redis::Keys keys() const { return redis::Keys(settings.redis); }
   // Articles, readers and streams in so many groups, as in a cluster; all on the one server.
-  void with_groups(int count) {
+  void use_partitions(int count) {
     settings.redis.url = count == 1 ? "redis://127.0.0.1" : "redis+cluster://127.0.0.1:1";
     settings.redis.partitions = count;
     open();
@@ -182,10 +182,10 @@ struct Fixture : Recording {
 
   // --- The recorder
 
-  std::string noted_loss() { return recorder::noted_loss(redis, keys()).value(); }
+  std::string recorded_data_loss() { return recorder::recorded_data_loss(redis, keys()).value(); }
   // All that was written is recorded, and the recorder knows of no trouble.
-  bool settles() {
-    return comes([&] { return backlog() == 0 && shared->report.state.load() == RecorderState::kRunning; });
+  bool becomes_idle() {
+    return eventually([&] { return backlog() == 0 && shared->report.state.load() == RecorderState::kRunning; });
   }
 
   // --- Items
@@ -252,7 +252,7 @@ struct Fixture : Recording {
 
   // --- Readers
 
-  void did(const std::string& reader, const std::string& one, std::int64_t at, char kind = 'l') {
+  void interact(const std::string& reader, const std::string& one, std::int64_t at, char kind = 'l') {
     const std::string letter(1, kind), second = std::to_string(at);
     command("XADD", keys().partition_for(reader).stream(), "*", "op", "interaction", "reader", reader, "item",
             one, "kind", letter, "at", second);
@@ -260,7 +260,7 @@ struct Fixture : Recording {
   // "reader item letter at" of every interaction that was kept, sorted.
   std::vector<std::string> interactions() const {
     std::vector<std::string> out;
-    const auto database = opened();
+    const auto database = open_database();
     REQUIRE(database->readers().for_each_interaction([&](const readers::ReaderEvent& each) {
       out.push_back(each.reader.str() + " " + each.item.str() + " " + readers::kind_of(each.kind).letter +
                     " " + std::to_string(each.at.time_since_epoch().count()));
@@ -272,7 +272,7 @@ struct Fixture : Recording {
 
   // --- What was kept
 
-  std::unique_ptr<database::Database> opened() const {
+  std::unique_ptr<database::Database> open_database() const {
     auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
     INFO((database ? "" : database.error().detail));
     REQUIRE(database);
@@ -280,7 +280,7 @@ struct Fixture : Recording {
   }
   std::map<std::string, items::Item> recorded() const {
     std::map<std::string, items::Item> out;
-    const auto database = opened();
+    const auto database = open_database();
     std::int64_t rows = 0;
     REQUIRE(database->for_each_item([&](const items::Item& each) {
       ++rows;
@@ -310,7 +310,7 @@ inline bool same(const items::Item& a, const items::Item& b) {
 inline void Fixture::check_database() const {
   const auto rows = recorded();
   CHECK(rows.size() == model.size());
-  CHECK(static_cast<std::int64_t>(rows.size()) == opened()->item_count());
+  CHECK(static_cast<std::int64_t>(rows.size()) == open_database()->item_count());
   for (const auto& [id, expected] : model) {
     INFO("item " << id << ": " << expected.title);
     const auto row = rows.find(id);

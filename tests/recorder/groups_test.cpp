@@ -14,10 +14,10 @@ namespace {
 
 constexpr unsigned kGroups = 16;
 
-struct Grouped : Publishing {
+struct Grouped : FanoutFixture {
   Grouped() {
-    with_groups(kGroups);
-    renew();
+    use_partitions(kGroups);
+    reopen();
   }
   std::int64_t length(unsigned group) {
     return command("XLEN", keys().partition(group).stream()).integer().value_or(-1);
@@ -78,7 +78,7 @@ TEST_CASE_METHOD(Grouped, "what each reader and each item was last stays, over k
   settings.recorder.batch_size = 16 * (1 + below(4));
   std::set<std::string> following;
   for (int round = 0; round < repeat_count(8, 40); ++round) {
-    run_process();
+    start_process();
     for (int i = 0; i < 120; ++i) {
       const std::string reader = "r" + std::to_string(below(12)), author = "a" + std::to_string(below(4));
       if (following.erase(reader + " " + author) == 0) {
@@ -95,8 +95,8 @@ TEST_CASE_METHOD(Grouped, "what each reader and each item was last stays, over k
     }
     kill_process();
   }
-  run();
-  REQUIRE(settles());
+  start();
+  REQUIRE(becomes_idle());
   stop();
   CHECK(followed() == Names(following.begin(), following.end()));
   check_all();
@@ -106,18 +106,18 @@ TEST_CASE_METHOD(Grouped, "what each reader and each item was last stays, over k
 TEST_CASE_METHOD(Grouped,
                  "what only some streams have acknowledged is repeated from the others, and lost by none",
                  "[recorder]") {
-  run();
-  REQUIRE(settles());
+  start();
+  REQUIRE(becomes_idle());
   stop();
   put_some("Old");
   auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kWrite);
   REQUIRE(database);
   recorder::Lease mine(keys(), milliseconds(0));
-  REQUIRE(mine.take(redis, (*database)->database_id(), *(*database)->stored_fencing_token()));
+  REQUIRE(mine.acquire(redis, (*database)->database_id(), *(*database)->stored_fencing_token()));
   REQUIRE((*database)->set_fencing_token(mine.token()));
   recorder::Streams streams(settings, endpoint);
-  REQUIRE(streams.claim());
-  REQUIRE(streams.done());
+  REQUIRE(streams.claim_pending());
+  REQUIRE(streams.has_claimed_all());
   std::size_t read = 0, acknowledged = 0;
   for (;;) {
     const auto batch = streams.read();
@@ -125,7 +125,7 @@ TEST_CASE_METHOD(Grouped,
     if (batch->empty()) break;
     read += batch->entries.size();
     REQUIRE(recorder::write_batch(**database, *batch, keys()));
-    recorder::Batch some;
+    recorder::EntryBatch some;
     for (const recorder::EntryId& each : batch->entries) {
       if (each.stream % 2 == 0) some.entries.push_back(each);
     }
@@ -144,21 +144,21 @@ TEST_CASE_METHOD(Grouped,
   database->reset();
   // The index has nothing of what was acknowledged: it is this test that writes the database alone.
   std::filesystem::remove_all(settings.search.index);
-  run();
-  REQUIRE(settles());
-  CHECK(comes([&] { return shared->report.entries.load() == read - acknowledged + 80; }));
+  start();
+  REQUIRE(becomes_idle());
+  CHECK(eventually([&] { return shared->report.entries.load() == read - acknowledged + 80; }));
   CHECK(backlog() == 0);
   CHECK(pending() == 0);
   check_database();
-  CHECK(noted_loss().empty());
+  CHECK(recorded_data_loss().empty());
 }
 
 TEST_CASE_METHOD(Grouped, "a node that lost its streams is a loss, and has its items back", "[recorder]") {
   const std::string lost = "i3", kept = "i4";
   REQUIRE(group_of(lost) != group_of(kept));
-  run();
+  start();
   put_some("Before");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   if (GENERATE(false, true)) stop();
   settings.recorder.rebuild = "auto";
   const redis::Keys names = keys();
@@ -170,19 +170,19 @@ TEST_CASE_METHOD(Grouped, "a node that lost its streams is a loss, and has its i
   }
   lose.add("EXEC");
   REQUIRE(redis.call_all(lose));
-  if (!thread.joinable()) run();
-  REQUIRE(comes([&] { return run_sync(items->get(ItemId::trusted(lost))).has_value(); }));
-  REQUIRE(comes([&] { return noted_loss().empty(); }));
+  if (!thread.joinable()) start();
+  REQUIRE(eventually([&] { return run_sync(items->get(ItemId::trusted(lost))).has_value(); }));
+  REQUIRE(eventually([&] { return recorded_data_loss().empty(); }));
   put(item(lost, "After"));
   put(item(kept, "After"));
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
 }
 
 TEST_CASE_METHOD(Grouped, "each stream has its part of the bound, and a full one refuses nothing of others",
                  "[recorder]") {
   settings.recorder.stream_max_len = 5 * kGroups - 3;  // 5 for each
-  renew();
+  reopen();
   Names same, other;  // ids of one group, and of the others
   for (int i = 0; same.size() < 6; ++i) {
     const std::string id = "x" + std::to_string(i);
@@ -199,33 +199,33 @@ TEST_CASE_METHOD(Grouped, "each stream has its part of the bound, and a full one
   put(item(other[0], "Title"));
   follow(other[0], same[0]);  // a reader of another group
   CHECK(full(run_sync(follows->publish(AuthorId::trusted(same[0]), {ItemId::trusted("y")}))));
-  run();
-  REQUIRE(settles());
+  start();
+  REQUIRE(becomes_idle());
   put(item(same[5], "Title"));
   // A batch that would be too uneven for ever is taken by an empty stream.
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   std::vector<items::Item> uneven;
   for (const std::string& each : same) uneven.push_back(item(each, "Again"));
   put_many(uneven);
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
 }
 
 TEST_CASE_METHOD(Grouped, "under an older token nothing is acknowledged in any stream", "[recorder]") {
   recorder::Lease first(keys(), milliseconds(0)), second(keys());
-  REQUIRE(recorder::make_groups(redis, keys()));
-  REQUIRE(first.take(redis, "d", 0));
+  REQUIRE(recorder::create_groups(redis, keys()));
+  REQUIRE(first.acquire(redis, "d", 0));
   put_some("Title");
   settings.recorder.batch_size = 10000;
   recorder::Streams streams(settings, endpoint);
-  REQUIRE(streams.claim());
+  REQUIRE(streams.claim_pending());
   const auto batch = streams.read();
   REQUIRE(batch);
   REQUIRE(batch->entries.size() == 160);
-  REQUIRE(second.take(redis, "d", 0));
+  REQUIRE(second.acquire(redis, "d", 0));
   for (unsigned g = 0; g < kGroups; ++g) {  // each fence by itself
     INFO(g);
-    recorder::Batch some;
+    recorder::EntryBatch some;
     for (const recorder::EntryId& each : batch->entries) {
       if (each.stream == g) some.entries.push_back(each);
     }
@@ -243,21 +243,21 @@ TEST_CASE_METHOD(Grouped, "under an older token nothing is acknowledged in any s
   CHECK(unknown.error().reason == "redis_no_group");
   CHECK(length(3) > 0);
   CHECK(length(4) == 0);
-  REQUIRE(second.take(redis, "d", 0));
+  REQUIRE(second.acquire(redis, "d", 0));
   REQUIRE(streams.acknowledge(second, *batch));
   CHECK(backlog() == 0);
 }
 
 // Its own node fell back, or was emptied, and the database is an old copy.
 TEST_CASE_METHOD(Grouped, "a lease that is behind its fences gets beyond them", "[recorder]") {
-  run();
+  start();
   put_some("Before");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   stop();
   command("SET", keys().partition(7).fence(), 1000);
-  run();
+  start();
   put_some("After");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
   CHECK(command("GET", keys().partition(7).fence()).string() == "1001");
   CHECK(command("GET", keys().partition(0).fence()).string() == "1001");
@@ -266,17 +266,17 @@ TEST_CASE_METHOD(Grouped, "a lease that is behind its fences gets beyond them", 
 
 TEST_CASE_METHOD(Grouped, "a job holds back its own stream, and no other's", "[recorder]") {
   constexpr unsigned kHeld = 3;
-  REQUIRE(recorder::make_groups(redis, keys()));
+  REQUIRE(recorder::create_groups(redis, keys()));
   put_some("Title");
   recorder::Streams streams(settings, endpoint);
-  REQUIRE(streams.claim());
-  do REQUIRE(streams.read(recorder::Streams::Wait::kNot));
-  while (!streams.drained());
-  const auto given = streams.last_generated();
+  REQUIRE(streams.claim_pending());
+  do REQUIRE(streams.read(recorder::Streams::ReadMode::kNonBlocking));
+  while (!streams.is_drained());
+  const auto given = streams.last_generated_ids();
   REQUIRE(given);
-  streams.hold({{{kHeld, "1-1"}, AuthorId::trusted("author"), {}, 0, "job"}});
+  streams.pin({{{kHeld, "1-1"}, AuthorId::trusted("author"), {}, 0, "job"}});
   for (unsigned g = 0; g < kGroups; ++g) {
     INFO(g);
-    CHECK(streams.handed_out({g, (*given)[g]}) == (g != kHeld));
+    CHECK(streams.is_delivered({g, (*given)[g]}) == (g != kHeld));
   }
 }

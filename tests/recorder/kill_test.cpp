@@ -47,7 +47,7 @@ struct Killed : Fixture {
       for (int k = below(20); k > 0; --k) {
         const std::string reader = "reader-" + std::to_string(below(9)),
                           one = "item-" + std::to_string(below(60));
-        did(reader, one, number);
+        interact(reader, one, number);
         done.push_back(reader + " " + one + " l " + std::to_string(number++));
       }
     }
@@ -74,15 +74,15 @@ TEST_CASE("a recorder that is killed again and again at random moments records e
   INFO(each.name << ", seed " << seed);
   f.random.seed(seed);
   f.settings.recorder.batch_size = (each.on_disk ? 10 : 1) + f.below(20);
-  f.with_groups(each.groups);
+  f.use_partitions(each.groups);
   int unfinished = 0, torn = 0;
   for (int kill = 0; kill < each.kills; ++kill) {
-    f.run_process();
+    f.start_process();
     f.write_some();
     // Some of them get something done, however busy the machine is.
     const auto before = f.shared->report.entries.load();
     if (kill % 5 == 0)
-      REQUIRE(comes([&] { return f.shared->report.entries.load() > before || f.backlog() == 0; }));
+      REQUIRE(eventually([&] { return f.shared->report.entries.load() > before || f.backlog() == 0; }));
     std::this_thread::sleep_for(std::chrono::microseconds(f.below(each.longest_life_us)));
     f.kill_process();
     unfinished += f.backlog() > 0;
@@ -97,8 +97,8 @@ TEST_CASE("a recorder that is killed again and again at random moments records e
   // Else the kills came at the wrong moments.
   CHECK(torn > each.kills / 25);
   CHECK(done > 0);
-  f.run_process();
-  REQUIRE(f.settles());
+  f.start_process();
+  REQUIRE(f.becomes_idle());
   f.stop();
   f.check_all();
   std::sort(f.done.begin(), f.done.end());

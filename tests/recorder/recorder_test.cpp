@@ -26,21 +26,21 @@ items::Item full_item(const std::string& id) {
 
 TEST_CASE_METHOD(Fixture, "what is put is recorded byte for byte, what is removed leaves no trace",
                  "[recorder]") {
-  run();
+  start();
   put(full_item("a"));
   put(item("b", "To be removed"));
   put(item("c", ""));
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
   remove("b");
   remove("never-was");
   auto fewer = item("a", "Summer floods");
   fewer.hidden = true;
   put(fewer);
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
   CHECK(shared->report.items.load() == 2);
-  CHECK(comes([&] { return shared->report.entries.load() == 6; }));
+  CHECK(eventually([&] { return shared->report.entries.load() == 6; }));
   CHECK(shared->report.malformed.load() == 0);
   CHECK(shared->report.last_commit.load() > 0);
   CHECK(shared->report.lag_entries.load() == 0);
@@ -48,24 +48,24 @@ TEST_CASE_METHOD(Fixture, "what is put is recorded byte for byte, what is remove
 
 TEST_CASE_METHOD(Fixture, "a hidden item stays in the database and leaves the index until it is shown again",
                  "[recorder]") {
-  run();
+  start();
   auto one = full_item("a");
   put(one);
   one.hidden = true;
   put(one);
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
   one.hidden = false;
   put(one);
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
 }
 
 TEST_CASE_METHOD(Fixture, "what was written before the recorder started is recorded", "[recorder]") {
   settings.recorder.batch_size = 7;
   for (int i = 0; i < 50; ++i) put(item("i" + std::to_string(i % 20), "Version " + std::to_string(i)));
-  run();
-  REQUIRE(settles());
+  start();
+  REQUIRE(becomes_idle());
   check_all();
 }
 
@@ -75,8 +75,8 @@ TEST_CASE_METHOD(Fixture, "the last of many writes of one item in a batch wins",
   for (int i = 0; i < 5; ++i) put(item("a", "Again " + std::to_string(i)));
   put(item("b", "Put"));
   remove("b");
-  run();
-  REQUIRE(settles());
+  start();
+  REQUIRE(becomes_idle());
   check_all();
   CHECK(model.size() == 1);
 }
@@ -93,16 +93,16 @@ TEST_CASE_METHOD(Fixture, "entries that another consumer left are taken over bef
   for (const char* id : {"a", "b", "c"}) put(item(id, "New"));
   REQUIRE(pending() == 3);
   settings.recorder.batch_size = 2;
-  run();
-  REQUIRE(settles());
+  start();
+  REQUIRE(becomes_idle());
   check_all();
 }
 
 TEST_CASE_METHOD(Fixture, "entries that another consumer takes from a running recorder are taken back",
                  "[recorder]") {
   put(item("a", "First"));
-  run();
-  REQUIRE(settles());
+  start();
+  REQUIRE(becomes_idle());
   redis::Pipeline steal;
   steal.add("MULTI");
   steal.add("XADD", keys().partition(0).stream(), "*", "op", "put", "id", "b", "title", "Taken", "published_at",
@@ -111,7 +111,7 @@ TEST_CASE_METHOD(Fixture, "entries that another consumer takes from a running re
   steal.add("EXEC");
   REQUIRE(redis.call(steal));
   model["b"] = item("b", "Taken");
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
 }
 
@@ -132,14 +132,14 @@ TEST_CASE_METHOD(Fixture, "an entry that nobody can read is counted and holds up
   command("XADD", stream, "*", "id", "odd");
   command("XADD", stream, "*", "", "");
   put(item("after", "After"));
-  run();
-  REQUIRE(settles());
-  CHECK(comes([&] { return shared->report.malformed.load() == 12 && shared->report.entries.load() == 14; }));
+  start();
+  REQUIRE(becomes_idle());
+  CHECK(eventually([&] { return shared->report.malformed.load() == 12 && shared->report.entries.load() == 14; }));
   check_all();
   // Alone in a batch, and last in one.
   command("XADD", stream, "*", "op", "put");
-  REQUIRE(settles());
-  CHECK(comes([&] { return shared->report.malformed.load() == 13; }));
+  REQUIRE(becomes_idle());
+  CHECK(eventually([&] { return shared->report.malformed.load() == 13; }));
   check_all();
 }
 
@@ -168,20 +168,20 @@ TEST_CASE_METHOD(Fixture, "hostile ids and naughty titles are recorded as they a
     many.push_back(std::move(one));
   }
   many.push_back(item("';DROP/**/TABLE/**/items;--x", "Bobby"));
-  run();
+  start();
   put_many(many);
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
 }
 
 TEST_CASE_METHOD(Fixture, "every batch size gives the same", "[recorder]") {
   for (const int batch : {1, 3, 10000}) {
     settings.recorder.batch_size = batch;
-    run();
+    start();
     for (int i = 0; i < 30; ++i)
       put(item("i" + std::to_string(i % 7), std::to_string(batch) + std::to_string(i)));
     remove("i3");
-    REQUIRE(settles());
+    REQUIRE(becomes_idle());
     stop();
     check_all();
   }
@@ -189,9 +189,9 @@ TEST_CASE_METHOD(Fixture, "every batch size gives the same", "[recorder]") {
 
 TEST_CASE_METHOD(Fixture, "the index is committed a quarter of a second after the last time at the earliest",
                  "[recorder]") {
-  run();
+  start();
   put(item("first", "First"));
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   const auto commits = [&] {  // the newest week's; all items are of one
     const search::IndexFolder index(settings.search.index);
     return Xapian::Database(index.path_of(index.slices()->back())).get_revision();
@@ -205,7 +205,7 @@ TEST_CASE_METHOD(Fixture, "the index is committed a quarter of a second after th
   }
   // The first of them can come at once.
   CHECK(std::chrono::steady_clock::now() - began >= (kCommits - 1) * recorder::kIndexPause);
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
 }
 
@@ -214,14 +214,14 @@ TEST_CASE_METHOD(Fixture, "a batch as large as can be set is acknowledged as a w
   std::vector<items::Item> many;
   for (int i = 0; i < 10500; ++i) many.push_back(item("i" + std::to_string(i), "Title"));
   put_many(many);
-  run();
-  CHECK(comes([&] { return shared->report.entries.load() == 10500; }));
+  start();
+  CHECK(eventually([&] { return shared->report.entries.load() == 10500; }));
   check_all();
 }
 
 TEST_CASE_METHOD(Fixture, "a recorder that stands idle ends when it is told to", "[recorder]") {
-  run();
-  REQUIRE(settles());
+  start();
+  REQUIRE(becomes_idle());
   stop();  // a recorder that does not end hangs the test
   CHECK(command("EXISTS", keys().partition(0).stream()).integer().value_or(0) == 1);
 }
@@ -240,10 +240,10 @@ TEST_CASE_METHOD(Fixture, "a hundred thousand items are recorded", "[recorder][l
   }
   put_many(many);
   const auto begin = std::chrono::steady_clock::now();
-  run();
-  REQUIRE(comes([&] { return shared->report.entries.load() >= count / 5; }));
-  REQUIRE(comes([&] { return shared->report.entries.load() >= 3 * count / 5; }));
-  REQUIRE(settles());
+  start();
+  REQUIRE(eventually([&] { return shared->report.entries.load() >= count / 5; }));
+  REQUIRE(eventually([&] { return shared->report.entries.load() >= 3 * count / 5; }));
+  REQUIRE(becomes_idle());
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   std::printf("recorded %zu items in %.2f s: %.0f items/s\n", count, took.count(),
               static_cast<double>(count) / took.count());
@@ -254,12 +254,12 @@ TEST_CASE_METHOD(Fixture, "a hundred thousand items are recorded", "[recorder][l
     const auto done = shared->report.entries.load();
     const auto at = std::chrono::steady_clock::now();
     put(item("late-" + std::to_string(i), "Late", 1706000000 + i));
-    REQUIRE(comes([&] { return shared->report.entries.load() > done; }));
+    REQUIRE(eventually([&] { return shared->report.entries.load() > done; }));
     waits.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - at).count());
   }
   std::sort(waits.begin(), waits.end());
   std::printf("one item is in the index after %.1f ms (median), %.1f ms (worst of 100)\n", waits[50],
               waits.back());
-  REQUIRE(settles());
+  REQUIRE(becomes_idle());
   check_all();
 }

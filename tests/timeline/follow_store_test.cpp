@@ -173,7 +173,7 @@ TEST_CASE("unfollowing takes what the outboxes hold out of the timeline, and not
   const auto entries = site.stream();
   const auto entry = recorder::parse_entry(entries[entries.size() - 1][1]);
   REQUIRE(entry);
-  const auto left = std::get<recorder::Unfollowed>(std::get<recorder::ReaderChange>(*entry));
+  const auto left = std::get<recorder::FollowRemoval>(std::get<recorder::ReaderChange>(*entry));
   CHECK((left.reader.view() == "reader" && left.author.view() == "ann"));
   // Following again is following anew: behind the others, and filled.
   site.follow("ann");

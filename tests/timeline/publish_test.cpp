@@ -10,13 +10,13 @@ using namespace freshet::test;
 namespace {
 
 // Of the last entry of the stream.
-recorder::Fanout fanout_in(FollowFixture& site) {
+recorder::FanoutJob fanout_in(FollowFixture& site) {
   const auto entries = site.stream();
   REQUIRE(entries.size() > 0);
   const auto entry = recorder::parse_entry(entries[entries.size() - 1][1]);
   REQUIRE(entry);
-  REQUIRE(std::holds_alternative<recorder::Fanout>(*entry));
-  return std::get<recorder::Fanout>(*entry);
+  REQUIRE(std::holds_alternative<recorder::FanoutJob>(*entry));
+  return std::get<recorder::FanoutJob>(*entry);
 }
 
 std::int64_t follower_score(FollowFixture& site, const std::string& reader, const std::string& author = "ann") {
@@ -50,7 +50,7 @@ TEST_CASE("who is the first to follow while the author publishes is pushed to", 
   REQUIRE(run_sync(store.publish(AuthorId::trusted("ann"), FollowFixture::items_of({"x"}))));
   CHECK(site.timeline_ids("first").empty());
   CHECK(site.job_status("job") == "queued 0/1 0");
-  CHECK(fanout_in(site).upto == follower_score(site, "first"));
+  CHECK(fanout_in(site).up_to_score == follower_score(site, "first"));
 }
 
 TEST_CASE("what is published waits in the outbox, and a job for the recorder", "[publish]") {
@@ -64,8 +64,8 @@ TEST_CASE("what is published waits in the outbox, and a job for the recorder", "
   const auto fanout = fanout_in(site);
   CHECK(fanout.author.view() == "ann");
   CHECK(fanout.items == FollowFixture::items_of({"x", "a", "m"}));
-  CHECK(fanout.job == job);
-  CHECK(fanout.upto == follower_score(site, "r3"));
+  CHECK(fanout.job_id == job);
+  CHECK(fanout.up_to_score == follower_score(site, "r3"));
   // Not yet in any timeline, nor among what is pulled.
   for (const auto& key : {site.follow_timeline("r1"), site.keys().pull_outbox("ann"), site.keys().pull_authors()})
     CHECK_FALSE(site.exists(key));
@@ -95,14 +95,14 @@ TEST_CASE("a job is for those who followed by then", "[publish]") {
   FollowFixture site(each_mode());
   for (const char* reader : {"r1", "r2"}) site.follow("ann", reader);
   site.publish("ann", {"x"});
-  const auto upto = fanout_in(site).upto;
+  const auto upto = fanout_in(site).up_to_score;
   CHECK(upto == follower_score(site, "r2"));
   site.follow("ann", "late");
   CHECK(follower_score(site, "late") > upto);
   // Also when the last who followed has left, and comes back.
   site.unfollow("ann", "late");
   site.publish("ann", {"y"});
-  const auto then = fanout_in(site).upto;
+  const auto then = fanout_in(site).up_to_score;
   CHECK(then > upto);
   site.follow("ann", "late");
   CHECK(follower_score(site, "late") > then);

@@ -83,7 +83,7 @@ struct Site {
     return std::move(*read);
   }
   // As it would have been trained at the moment.
-  training::Trained trained_at(UnixSeconds at) const {
+  training::TrainedModel trained_at(UnixSeconds at) const {
     training::TrainingData past = data();
     std::erase_if(past.events, [&](const auto& each) { return each.at >= at; });
     past.now = at;
@@ -117,7 +117,7 @@ TEST_CASE("evaluate tells what the trend and training were worth to the site's r
 
 TEST_CASE("evaluate judges the present model by what happened since it was trained", "[ctl]") {
   const Site site;
-  const auto since = [&](UnixSeconds at) { return site.evaluate(as_model(site.trained_at(at))); };
+  const auto since = [&](UnixSeconds at) { return site.evaluate(to_model(site.trained_at(at))); };
   const auto whole = since(kSecondDay);
   REQUIRE(whole.size() == 2);
   CHECK(whole[1].moments == 2);

@@ -20,14 +20,14 @@ constexpr seconds kDay{86400};
 
 // Choices of one taken among 30, random numbers but for the rule that makes them be taken.
 template <class Rule>
-std::vector<training::Choice> planted(int count, const Rule& utility) {
+std::vector<training::RankingExample> planted(int count, const Rule& utility) {
   std::mt19937 random(5);
-  std::vector<training::Choice> out(static_cast<std::size_t>(count));
-  for (training::Choice& choice : out) {
+  std::vector<training::RankingExample> out(static_cast<std::size_t>(count));
+  for (training::RankingExample& choice : out) {
     double best = -1e30;
     std::size_t taken = 0;
     for (std::size_t i = 0; i < 30; ++i) {
-      recommend::Features x{};
+      recommend::FeatureVector x{};
       for (float& one : x) one = static_cast<float>(random() % 2000) / 1000 - 1;
       if (const double value = utility(x); value > best) {
         best = value;
@@ -35,19 +35,19 @@ std::vector<training::Choice> planted(int count, const Rule& utility) {
       }
       choice.candidates.push_back(x);
     }
-    choice.taken.assign(30, 0);
-    choice.taken[taken] = 1;
+    choice.labels.assign(30, 0);
+    choice.labels[taken] = 1;
   }
   return out;
 }
 
-double hit_rate(const recommend::Reranker& reranker, const std::vector<training::Choice>& choices) {
+double hit_rate(const recommend::Reranker& reranker, const std::vector<training::RankingExample>& choices) {
   double hits = 0;
   std::vector<float> logits;
-  for (const training::Choice& choice : choices) {
+  for (const training::RankingExample& choice : choices) {
     reranker.logits(choice.candidates, logits);
     const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
-    hits += choice.taken[static_cast<std::size_t>(best)];
+    hits += choice.labels[static_cast<std::size_t>(best)];
   }
   return hits / static_cast<double>(choices.size());
 }
@@ -81,49 +81,49 @@ training::TrainingData site(int days) {
   return data;
 }
 
-const training::Relate kTrain =
+const training::RelationTrainer kTrain =
     [](const training::TrainingData& past) -> std::shared_ptr<const model::Model> {
   TrainSettings settings;
   settings.algorithm = "rp3beta";
-  auto trained = training::train_as(past, settings, {});
-  return trained ? training::as_model(std::move(*trained)) : nullptr;
+  auto trained = training::train_with_parameters(past, settings, {});
+  return trained ? training::to_model(std::move(*trained)) : nullptr;
 };
 
 }  // namespace
 
 TEST_CASE("the re-ranker learns what is taken from what was taken", "[rerank]") {
-  const auto linear = [](const recommend::Features& x) { return static_cast<double>(2 * x[3] - x[7]); };
+  const auto linear = [](const recommend::FeatureVector& x) { return static_cast<double>(2 * x[3] - x[7]); };
   const auto choices = planted(1200, linear);
-  const std::vector<training::Choice> seen(choices.begin(), choices.begin() + 1000);
-  const std::vector<training::Choice> unseen(choices.begin() + 1000, choices.end());
+  const std::vector<training::RankingExample> seen(choices.begin(), choices.begin() + 1000);
+  const std::vector<training::RankingExample> unseen(choices.begin() + 1000, choices.end());
   CHECK(hit_rate(training::fit_reranker(seen), unseen) > 0.8);
   CHECK(hit_rate(recommend::Reranker{}, unseen) < 0.2);
 }
 
 TEST_CASE("hidden units learn what is not linear", "[rerank]") {
-  const auto bent = [](const recommend::Features& x) { return static_cast<double>(-std::abs(x[2])); };
+  const auto bent = [](const recommend::FeatureVector& x) { return static_cast<double>(-std::abs(x[2])); };
   const auto choices = planted(1000, bent);
   training::FitSettings settings;
-  settings.rounds = 20;
+  settings.epochs = 20;
   CHECK(hit_rate(training::fit_reranker(choices, settings), choices) > 0.3);  // by chance .03
 }
 
 TEST_CASE("the same choices make the same re-ranker", "[rerank]") {
-  const auto choices = planted(200, [](const recommend::Features& x) { return static_cast<double>(x[0]); });
+  const auto choices = planted(200, [](const recommend::FeatureVector& x) { return static_cast<double>(x[0]); });
   CHECK(training::fit_reranker(choices).to_floats() == training::fit_reranker(choices).to_floats());
 }
 
 TEST_CASE("parameters survive the file; garbage is refused", "[rerank]") {
-  const auto choices = planted(200, [](const recommend::Features& x) { return static_cast<double>(x[0]); });
+  const auto choices = planted(200, [](const recommend::FeatureVector& x) { return static_cast<double>(x[0]); });
   const auto parameters = training::fit_reranker(choices).to_floats();
-  const auto again = recommend::Reranker::of(parameters);
+  const auto again = recommend::Reranker::from_floats(parameters);
   REQUIRE(again);
   CHECK(again->to_floats() == parameters);
-  CHECK_FALSE(recommend::Reranker::of({}));
+  CHECK_FALSE(recommend::Reranker::from_floats({}));
   const auto broken = [&](std::size_t at, float value) {
     auto other = parameters;
     other[at] = value;
-    return recommend::Reranker::of(other).has_value();
+    return recommend::Reranker::from_floats(other).has_value();
   };
   CHECK_FALSE(broken(0, recommend::kRerankVersion + 1));
   CHECK_FALSE(broken(5, std::numeric_limits<float>::quiet_NaN()));
@@ -131,13 +131,13 @@ TEST_CASE("parameters survive the file; garbage is refused", "[rerank]") {
   CHECK_FALSE(broken(parameters.size() - 1, 1e30F));
   auto longer = parameters;
   longer.push_back(0);
-  CHECK_FALSE(recommend::Reranker::of(longer));
+  CHECK_FALSE(recommend::Reranker::from_floats(longer));
 }
 
 TEST_CASE("numbers far from those learned from give finite logits", "[rerank]") {
-  const auto choices = planted(100, [](const recommend::Features& x) { return static_cast<double>(x[0]); });
+  const auto choices = planted(100, [](const recommend::FeatureVector& x) { return static_cast<double>(x[0]); });
   const auto reranker = training::fit_reranker(choices);
-  recommend::Features far{};
+  recommend::FeatureVector far{};
   far.fill(1e30F);
   std::vector<float> logits;
   reranker.logits({&far, 1}, logits);
@@ -146,9 +146,9 @@ TEST_CASE("numbers far from those learned from give finite logits", "[rerank]") 
 
 TEST_CASE("logits are those of the formula", "[rerank]") {
   const auto choices =
-      planted(100, [](const recommend::Features& x) { return static_cast<double>(x[0] * x[1]); });
+      planted(100, [](const recommend::FeatureVector& x) { return static_cast<double>(x[0] * x[1]); });
   const auto reranker = training::fit_reranker(choices);
-  for (const training::Choice& choice : choices) {
+  for (const training::RankingExample& choice : choices) {
     std::vector<float> logits;
     reranker.logits(choice.candidates, logits);
     REQUIRE(logits.size() == choice.candidates.size());
@@ -164,7 +164,7 @@ TEST_CASE("logits are those of the formula", "[rerank]") {
       for (const auto& unit : reranker.hidden) {
         double in = double{unit.bias};
         for (std::size_t i = 0; i < x.size(); ++i) in += double{unit.weights[i]} * x[i];
-        expected += double{unit.out} * std::tanh(in);
+        expected += double{unit.output_weight} * std::tanh(in);
       }
       if (std::abs(double{logits[c]} - expected) > 1e-4) FAIL(logits[c] << " instead of " << expected);
     }
@@ -175,7 +175,7 @@ TEST_CASE("a re-ranker is learned from a site's past days, always the same", "[r
   const auto data = site(40);
   const auto learned = training::learn_rerank(data, {}, kTrain);
   REQUIRE_FALSE(learned.empty());
-  CHECK(recommend::Reranker::of(learned));
+  CHECK(recommend::Reranker::from_floats(learned));
   CHECK(training::learn_rerank(data, {}, kTrain) == learned);
 }
 

@@ -22,7 +22,7 @@ TEST_CASE("the inverse by sweeps is the inverse, of matrices of any size", "[mod
       for (int c = 0; c < size; ++c) root(r, c) = normal(random);
     }
     const Eigen::MatrixXd wanted = root * root.transpose() / size + Eigen::MatrixXd::Identity(size, size);
-    Square a(static_cast<std::size_t>(size));
+    SquareMatrix a(static_cast<std::size_t>(size));
     for (int r = 0; r < size; ++r) {
       for (int c = 0; c <= r; ++c) {
         a.row(static_cast<std::size_t>(r))[c] = static_cast<float>(wanted(r, c));

@@ -35,7 +35,7 @@ TEST_CASE("the same data gives the same bytes, in whatever order it comes", "[mo
 TEST_CASE("hidden items are not in the model, nor is what was done with them", "[model]") {
   TrainingData data = world(60, 40);
   data.items[7].hidden = true;
-  const Trained made = trained(data);
+  const TrainedModel made = trained(data);
   CHECK(made.items.size() == 39);
   CHECK(std::none_of(made.items.begin(), made.items.end(),
                      [](const auto& item) { return item.id == "i1007"; }));
@@ -49,7 +49,7 @@ TEST_CASE("counts are of all events, decayed ones halve in a day, unknown times 
                  {0, 0, readers::Interaction::kView, kTrainedAt - seconds(86400)},
                  {1, 1, readers::Interaction::kLike, kTrainedAt - seconds(2 * 86400)},
                  {1, 0, readers::Interaction::kView, kTrainedAt + seconds(999)}};
-  const Trained made = trained(data);
+  const TrainedModel made = trained(data);
   CHECK(made.counts[0] == 3);
   CHECK(made.decayed_counts[0] == Approx(2.5));
   CHECK(made.decayed_counts[1] == Approx(0.25));
@@ -71,7 +71,7 @@ TEST_CASE("readers with tastes are recommended what suits them, new items among 
   TemporaryDirectory directory;
   REQUIRE(write_model(trained(data), directory.path() / "m"));
   const auto model = opened(directory.path() / "m");
-  Affinity affinity;
+  AffinityScorer affinity;
   const std::vector<ProfileItem> profile{{2, 1}, {12, 1}, {27, 1}};  // all of taste 2
   affinity.compute(*model, profile);
   const auto top = affinity.top(12, std::vector<std::uint32_t>{2, 12, 27});
@@ -92,15 +92,15 @@ TEST_CASE("a reader with very many events counts with the newest", "[model]") {
   }
   TrainSettings settings;
   settings.algorithm = "rp3beta";
-  const Trained all = trained(data, settings);
+  const TrainedModel all = trained(data, settings);
   settings.max_per_reader = 12;
-  const Trained newest = trained(data, settings);
-  CHECK(newest.parts[0].neighbours.size() < all.parts[0].neighbours.size());
+  const TrainedModel newest = trained(data, settings);
+  CHECK(newest.relations[0].neighbours.size() < all.relations[0].neighbours.size());
 }
 
 TEST_CASE("of all columns together the greatest stay, of equals the first", "[model]") {
   Columns columns{{{0, 1.F}, {1, -5.F}}, {{0, 3.F}, {2, 1.F}}, {{1, 1.F}}};
-  keep_most(columns, 3);
+  prune(columns, 3);
   REQUIRE(columns[0].size() == 2);
   REQUIRE(columns[1].size() == 1);
   CHECK(columns[1][0].weight == 3.F);

@@ -41,13 +41,13 @@ Result<void> expect_no_items(redis::BlockingRedis& redis, const RedisSettings& s
 // The identity of the database that Redis belongs to, when it is another than ours; else "".
 Result<std::string> owner_of(redis::BlockingRedis& redis, const database::Database& database,
                              const redis::Keys& keys, bool force) {
-  FRESHET_TRY(recorder, recorder::holder_of(redis, keys));
+  FRESHET_TRY(recorder, recorder::read_lease_owner(redis, keys));
   if (recorder->database.empty() || recorder->database == database.database_id()) return std::string();
-  const std::string whose = "another database, that of " + recorder->who;
+  const std::string whose = "another database, that of " + recorder->name;
   if (!force)
     return fail(ErrorCode::kConflict, "other_database", {},
                 "Redis belongs to " + whose + "; --force gives it to this one");
-  if (recorder->holds)
+  if (recorder->is_active)
     return fail(ErrorCode::kConflict, "other_recorder", {}, "Redis belongs to " + whose + ", which records");
   return recorder->database;
 }
@@ -59,8 +59,8 @@ Result<void> take_over(redis::BlockingRedis& redis, database::Database& database
                 "start this version's recorder on the database first");
   FRESHET_TRY(known, database.stored_fencing_token());
   recorder::Lease lease(keys);
-  if (auto ok = lease.take(redis, database.database_id(), *known, owner); !ok) return ok;
-  lease.give_back(redis);
+  if (auto ok = lease.acquire(redis, database.database_id(), *known, owner); !ok) return ok;
+  lease.release(redis);
   return {};
 }
 
@@ -71,14 +71,14 @@ Result<std::string> loss_of(redis::BlockingRedis& redis, database::Database& dat
   if (!*groups) {
     FRESHET_TRY(recorded, database.has_recorded_entries());
     FRESHET_TRY(made,
-                *recorded ? recorder::make_lost_groups(redis, keys) : recorder::make_groups(redis, keys));
+                *recorded ? recorder::recreate_groups_after_loss(redis, keys) : recorder::create_groups(redis, keys));
   }
-  return recorder::noted_loss(redis, keys);
+  return recorder::recorded_data_loss(redis, keys);
 }
 
 }  // namespace
 
-Result<recorder::Refilled> rebuild_redis(redis::BlockingRedis& redis, database::Database& database,
+Result<recorder::RestoreResult> rebuild_redis(redis::BlockingRedis& redis, database::Database& database,
                                          const Settings& settings, const RebuildRedisOptions& options) {
   const redis::Keys keys(settings.redis);
   FRESHET_TRY(owner, owner_of(redis, database, keys, options.force));
@@ -89,11 +89,11 @@ Result<recorder::Refilled> rebuild_redis(redis::BlockingRedis& redis, database::
   ProgressLine line(stderr, options.quiet);
   const auto began = ProgressLine::Clock::now();
   const std::int64_t total = database.item_count();
-  FRESHET_TRY(done, recorder::refill(redis, database, settings, options.force, [&](std::int64_t read) {
+  FRESHET_TRY(done, recorder::restore_from_database(redis, database, settings, options.force, [&](std::int64_t read) {
                 line.show({read, total, ProgressLine::Clock::now() - began, {}});
                 return Result<void>();
               }));
-  if (auto ok = recorder::end_loss(redis, keys, *loss); !ok) return tl::unexpected(ok.error());
+  if (auto ok = recorder::end_data_loss(redis, keys, *loss); !ok) return tl::unexpected(ok.error());
   if (!owner->empty()) {
     if (auto ok = take_over(redis, database, keys, *owner); !ok) return tl::unexpected(ok.error());
   }
@@ -110,7 +110,7 @@ Result<int> run_rebuild_redis(const RebuildRedisOptions& options, const Target& 
   const auto began = ProgressLine::Clock::now();
   FRESHET_TRY(rebuilt, rebuild_redis(redis, **database, *settings, options));
   const Nanoseconds took = ProgressLine::Clock::now() - began;
-  const recorder::RestoredReaders& readers = rebuilt->readers;
+  const recorder::RestoredReaderCounts& readers = rebuilt->readers;
   if (options.json) {
     report_json([&](json::Writer& out) {
       out.key("items").integer(rebuilt->items).key("interactions").integer(readers.interactions);

@@ -22,7 +22,7 @@ struct RebuildRedisOptions {
 // meanwhile: writes go on. Errors: kConflict "has_items" (Redis has some, no loss was noted and
 // nothing was forced), "other_database" (likewise), "other_recorder" (which records into that),
 // "lost_again" (meanwhile); Redis' and the database's.
-Result<recorder::Refilled> rebuild_redis(redis::BlockingRedis& redis, database::Database& database,
+Result<recorder::RestoreResult> rebuild_redis(redis::BlockingRedis& redis, database::Database& database,
                                          const Settings& settings, const RebuildRedisOptions& options);
 
 // Run by root it works as the database's owner.

@@ -50,8 +50,8 @@ class Reconciler {
   // What is not yet recorded goes into the database, and jobs alone stay for the recorder. No
   // stream's last id is below what was recorded of it.
   Result<void> streams() {
-    if (auto ok = recorder::make_groups(redis_, keys_); !ok) return ok;
-    FRESHET_TRY(given, recorder::Streams(settings_, endpoint_).last_generated());
+    if (auto ok = recorder::create_groups(redis_, keys_); !ok) return ok;
+    FRESHET_TRY(given, recorder::Streams(settings_, endpoint_).last_generated_ids());
     for (unsigned each = 0; each < keys_.partition_count(); ++each) {
       if (auto ok = stream(each, (*given)[each]); !ok) return ok;
     }
@@ -61,7 +61,7 @@ class Reconciler {
   Result<void> stream(unsigned number, const std::string& given) {
     const std::string key = keys_.partition(number).stream();
     FRESHET_TRY(recorded, database_.last_entry(keys_.partition(number).hash_tag()));
-    if (!recorded->empty() && recorder::below(given, *recorded)) {
+    if (!recorded->empty() && recorder::precedes(given, *recorded)) {
       if (auto ok = send(Pipeline().add("XSETID", key, *recorded)); !ok) return ok;
     }
     std::string from = "-";
@@ -72,7 +72,7 @@ class Reconciler {
       const Reply& entries = replies->front();
       if (entries.size() == 0) return {};
       from = "(" + std::string(string_at(entries[entries.size() - 1], 0));
-      recorder::Batch batch = recorder::read_batch(entries, number);
+      recorder::EntryBatch batch = recorder::parse_batch(entries, number);
       if (batch.empty()) continue;
       if (auto ok = recorder::write_batch(database_, batch, keys_); !ok) return ok;
       Pipeline drop;
@@ -215,7 +215,7 @@ class Reconciler {
   }
 
   // A backup may have been made of a Redis that had lost its items: it has them now.
-  Result<void> loss() { return recorder::forget_loss(redis_, keys_); }
+  Result<void> loss() { return recorder::clear_data_loss(redis_, keys_); }
 
   Result<void> send(const Pipeline& pipeline) {
     FRESHET_TRY(replies, ask(redis_, pipeline));

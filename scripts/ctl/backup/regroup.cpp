@@ -79,7 +79,7 @@ class Regroup {
         if (each.error() == "ERR no such key") continue;
         if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
         const std::string last(redis::field_value(each, "last-generated-id"));
-        if (recorder::below(highest_, last)) highest_ = last;
+        if (recorder::precedes(highest_, last)) highest_ = last;
         if (number == keys_.partition_count() || (*found)[i + 1].integer() == 0) continue;
         return fail(
             ErrorCode::kConflict, "not_recorded", {},
@@ -92,7 +92,7 @@ class Regroup {
   }
 
   Result<void> make_streams() {
-    if (auto ok = recorder::make_groups(redis_, keys_); !ok) return ok;
+    if (auto ok = recorder::create_groups(redis_, keys_); !ok) return ok;
     Pipeline set;
     for (const PartitionKeys& each : keys_.partitions()) set.add("XSETID", each.stream(), highest_);
     return send(set);
@@ -165,8 +165,8 @@ Result<void> expect_nobody(redis::BlockingRedis& redis, const redis::Keys& keys)
   const auto runs = [](const std::string& who) {
     return fail(ErrorCode::kConflict, "service_runs", {}, "a service runs" + who + ": stop it first");
   };
-  FRESHET_TRY(recorder, recorder::holder_of(redis, keys));
-  if (recorder->holds) return runs(", " + recorder->who + " records");
+  FRESHET_TRY(recorder, recorder::read_lease_owner(redis, keys));
+  if (recorder->is_active) return runs(", " + recorder->name + " records");
   const auto began = Clock::now();
   for (auto seen = began; Clock::now() - seen < kNobody;) {
     FRESHET_TRY(turn, redis.call_all(Pipeline().add("EXISTS", keys.rank_maintenance_lock())));

@@ -91,7 +91,7 @@ class Restorer {
   }
 
   Result<void> expect_stopped() {
-    const auto recorder = recorder::holder_of(redis_, redis::Keys(settings_.redis));
+    const auto recorder = recorder::read_lease_owner(redis_, redis::Keys(settings_.redis));
     if (!recorder) return tl::unexpected(at_redis(recorder.error(), endpoint_));
     before_ = recorder->database;
     if (!database::database_in_use(database())) return {};
@@ -155,7 +155,7 @@ class Restorer {
 
   // Redis belongs to the restored database from now on. No recorder of whatever host comes between.
   Result<void> take_lease() {
-    if (const auto taken = lease_.take(redis_, identity_of_copy_, token_of_copy_, before_); !taken) {
+    if (const auto taken = lease_.acquire(redis_, identity_of_copy_, token_of_copy_, before_); !taken) {
       if (taken.error().reason != "other_recorder") return tl::unexpected(at_redis(taken.error(), endpoint_));
       return fail(ErrorCode::kConflict, "service_runs", {},
                   "the service runs: stop it first (" + taken.error().detail + ")");
@@ -211,7 +211,7 @@ class Restorer {
   const redis::Endpoint& endpoint_;
   redis::BlockingRedis redis_;
   recorder::Lease lease_;
-  std::optional<recorder::KeptLease> kept_;
+  std::optional<recorder::LeaseKeepAlive> kept_;
   std::string before_;            // the identity of the database that Redis belonged to
   std::string identity_of_copy_;  // the backup's database
   std::uint64_t token_of_copy_ = 0;

@@ -24,20 +24,20 @@ constexpr std::size_t kFirst = 100;  // candidates shown without --all
 constexpr std::size_t kIdColumn = 24;
 constexpr std::size_t kTitleLetters = 60;
 
-Result<recommend::Exclude> exclude_named(const std::string& name) {
-  if (name == "hard") return recommend::Exclude::kHard;
-  if (name == "soft") return recommend::Exclude::kSoft;
-  if (name == "off") return recommend::Exclude::kOff;
+Result<recommend::ExclusionMode> exclude_named(const std::string& name) {
+  if (name == "hard") return recommend::ExclusionMode::kHard;
+  if (name == "soft") return recommend::ExclusionMode::kSoft;
+  if (name == "off") return recommend::ExclusionMode::kOff;
   return fail(ErrorCode::kInvalid, "bad_exclude", "exclude", "--exclude is hard, soft or off");
 }
 
-std::string_view name_of(recommend::Source source) {
+std::string_view name_of(recommend::CandidateSource source) {
   switch (source) {
-    case recommend::Source::kTrend:
+    case recommend::CandidateSource::kTrend:
       return "trend";
-    case recommend::Source::kAffinity:
+    case recommend::CandidateSource::kAffinity:
       return "affinity";
-    case recommend::Source::kNewest:
+    case recommend::CandidateSource::kNewest:
       return "newest";
   }
   return "";
@@ -70,12 +70,12 @@ std::string cut(std::string_view title) {
 
 class Explanation {
  public:
-  Explanation(const ReaderId& reader, const recommend::Explained& explained)
+  Explanation(const ReaderId& reader, const recommend::RankingTrace& explained)
       : reader_(reader), explained_(explained) {
     for (std::size_t i = 0; i < explained.page.items.size(); ++i)
       place_.emplace(explained.page.items[i].id.view(), i);
     std::unordered_set<std::string_view> chosen;
-    for (const recommend::Choice& each : choices()) chosen.insert(id(each));
+    for (const recommend::SelectionCandidate& each : choices()) chosen.insert(id(each));
     for (std::size_t i = 0; i < explained.page.items.size(); ++i) {
       if (!chosen.contains(explained.page.items[i].id.view())) filled_up_.push_back(i);
     }
@@ -124,12 +124,12 @@ class Explanation {
   }
 
  private:
-  const std::vector<recommend::Choice>& choices() const { return explained_.selection->choices(); }
-  std::string_view id(const recommend::Choice& choice) const { return explained_.selection->id(choice); }
-  std::string_view title(const recommend::Choice& choice) const {
-    return explained_.suggestions->facts(choice.ranked->item).title;
+  const std::vector<recommend::SelectionCandidate>& choices() const { return explained_.selection->candidates(); }
+  std::string_view id(const recommend::SelectionCandidate& choice) const { return explained_.selection->id(choice); }
+  std::string_view title(const recommend::SelectionCandidate& choice) const {
+    return explained_.candidates->metadata(choice.ranked->item).title;
   }
-  static std::string_view source(const recommend::Choice& choice) {
+  static std::string_view source(const recommend::SelectionCandidate& choice) {
     return choice.ranked->discovery ? "discover" : name_of(choice.ranked->source);
   }
 
@@ -143,8 +143,8 @@ class Explanation {
   }
 
   void print_row(std::size_t at) const {
-    const recommend::Choice& choice = choices()[at];
-    const recommend::Ranked& each = *choice.ranked;
+    const recommend::SelectionCandidate& choice = choices()[at];
+    const recommend::RankedCandidate& each = *choice.ranked;
     const Fate fate = fate_of(at);
     std::string text(fate.text);
     if (fate.place) {
@@ -158,8 +158,8 @@ class Explanation {
   }
 
   void write_row(std::size_t at, json::Writer& writer) const {
-    const recommend::Choice& choice = choices()[at];
-    const recommend::Ranked& each = *choice.ranked;
+    const recommend::SelectionCandidate& choice = choices()[at];
+    const recommend::RankedCandidate& each = *choice.ranked;
     const Fate fate = fate_of(at);
     writer.begin_object().key("id").string(id(choice)).key("title").string(title(choice));
     writer.key("score").number(choice.score()).key("trend").number(each.trend);
@@ -182,27 +182,27 @@ class Explanation {
   }
 
   Fate fate_of(std::size_t at) const {
-    const recommend::Choice& choice = choices()[at];
-    switch (choice.verdict) {
-      case recommend::Verdict::kInteracted:
+    const recommend::SelectionCandidate& choice = choices()[at];
+    switch (choice.eligibility) {
+      case recommend::Eligibility::kInteracted:
         return {"interacted", "dropped: interacted with", {}};
-      case recommend::Verdict::kViewed:
+      case recommend::Eligibility::kViewed:
         return {"viewed", "dropped: viewed lately", {}};
-      case recommend::Verdict::kNotInterested:
+      case recommend::Eligibility::kNotInterested:
         return {"not_interested", "dropped: not interested", {}};
-      case recommend::Verdict::kEligible:
+      case recommend::Eligibility::kEligible:
         break;
     }
     const auto place = place_.find(id(choice));
     if (place != place_.end()) return {"served", {}, place->second};
-    if (explained_.unshowable.contains(std::string(id(choice))))
+    if (explained_.not_visible.contains(std::string(id(choice))))
       return {"hidden", "dropped: hidden or not an item", {}};
     if (at <= last_served_) return {"capped", "dropped: enough of its author or tag", {}};
     return {"below", "below the page", {}};
   }
 
   const ReaderId& reader_;
-  const recommend::Explained& explained_;
+  const recommend::RankingTrace& explained_;
   std::unordered_map<std::string_view, std::size_t> place_;
   std::vector<std::size_t> filled_up_;  // what the index filled the page up with stands among no choices
   std::size_t last_served_ = 0;         // where in the choices the lowest served one stands
@@ -221,8 +221,8 @@ Result<int> run_explain(const ExplainOptions& options, const Target& target) {
   DirectRecall recall(*settings);
   readers::RedisReaderStore readers(redis, deferred, *settings, keys, [] { return std::string(); });
   items::RedisItemStore items(redis, *settings, keys);
-  recommend::TrendReader trend(redis, *settings, keys);
-  model::ServedModel model;
+  recommend::TrendSource trend(redis, *settings, keys);
+  model::ActiveModel model;
   model.open(settings->recommend.model);
   recommend::MappedRecommender recommender(trend, model, *settings);
   items::CardCache cards(items, settings->items_cache_bytes);

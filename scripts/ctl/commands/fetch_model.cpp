@@ -35,13 +35,13 @@ std::string known_etag(const std::string& model) {
   std::ifstream note(note_of(model));
   std::string checksum, etag;
   if (!(note >> checksum) || !std::getline(note >> std::ws, etag)) return {};
-  const auto is = model::checksum_of(model);
+  const auto is = model::read_checksum(model);
   return is && checksum == fmt::format("{:016x}", *is) ? etag : std::string();
 }
 
 // Without it the next time brings the same again.
 void remember(const std::string& model, const std::string& etag) {
-  const auto is = model::checksum_of(model);
+  const auto is = model::read_checksum(model);
   if (etag.empty() || !is) return;
   std::ofstream(note_of(model), std::ios::trunc) << fmt::format("{:016x} {}\n", *is, etag);
 }

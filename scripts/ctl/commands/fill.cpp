@@ -92,8 +92,8 @@ struct Parts {
   NoRecall recall;
   readers::RedisReaderStore readers;
   items::RedisItemStore items;
-  recommend::TrendReader trend;
-  model::ServedModel model;
+  recommend::TrendSource trend;
+  model::ActiveModel model;
   recommend::MappedRecommender recommender;
   items::CardCache cards;
   recommend::Recommendations recommendations;

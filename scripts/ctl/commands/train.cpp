@@ -28,7 +28,7 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
               "  " + std::string(stage));
   };
   const auto trained =
-      training::train(*data, settings->train, show, recommend::RankingSettings::of(*settings));
+      training::train(*data, settings->train, show, recommend::RankingSettings::from(*settings));
   line.clear();
   if (!trained && trained.error().reason == "no_events") {
     if (options.json)

@@ -39,7 +39,7 @@ struct RedisFacts {
   std::int64_t fullest_stream = 0;                             // entries in the one that has most
   std::optional<milliseconds> oldest_entry;  // age of what waits longest in a stream; 0: nothing waits
   bool has_group = false;                    // a recorder has joined every stream
-  std::optional<recorder::Holder> recorder;  // who records, or did last
+  std::optional<recorder::LeaseOwner> recorder;  // who records, or did last
   std::vector<std::string> silent;           // hosts that have not answered the last erasure
   std::optional<milliseconds> last_erasure;  // when it was asked for, unix time
   std::vector<std::string> unlisted;         // articles that nobody vouched for, the most read first

@@ -175,11 +175,11 @@ void look_at_shards(const Settings& settings, Diagnoses& out) {
 
 void look_at_published(const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "files.published";
-  const auto ours = model::checksum_of(settings.recommend.model);
+  const auto ours = model::read_checksum(settings.recommend.model);
   if (settings.train.publish_folder.empty() || !ours) return;
-  const fs::path copy = fs::path(settings.train.publish_folder) / model::kPublished;
+  const fs::path copy = fs::path(settings.train.publish_folder) / model::kPublishedName;
   const auto file = look(copy);
-  if (!file || model::checksum_of(copy) != ours)
+  if (!file || model::read_checksum(copy) != ours)
     return out.warn(kCheck,
                     copy.string() + " is not the model of this host: others fetch none, or an old one",
                     "freshetctl train");

@@ -65,10 +65,10 @@ void judge_alive(const RedisFacts& facts, Diagnoses& out) {
   if (!facts.has_group)
     return out.error(kCheck, "no recorder has ever read the stream: nothing reaches the database",
                      "start the service with recorder.enabled = true on one host");
-  if (facts.recorder->holds) return out.ok(kCheck, facts.recorder->who + ", records");
+  if (facts.recorder->is_active) return out.ok(kCheck, facts.recorder->name + ", records");
   out.error(kCheck,
-            facts.recorder->who.empty() ? std::string("nobody records")
-                                        : "nobody records; the last was " + facts.recorder->who,
+            facts.recorder->name.empty() ? std::string("nobody records")
+                                        : "nobody records; the last was " + facts.recorder->name,
             "journalctl -u freshet; `freshetctl status` tells the recorder's state and reason");
 }
 
@@ -102,7 +102,7 @@ Result<void> ask_recorder(redis::BlockingRedis& redis, const Settings& settings,
   const Reply& spools = (*replies)[1];
   facts.last_erasure = readers::last_erasure(spools);
   if (facts.last_erasure) facts.silent = readers::unreported_hosts(spools, *facts.last_erasure);
-  const auto recorder = recorder::holder_of(redis, keys);
+  const auto recorder = recorder::read_lease_owner(redis, keys);
   if (recorder) facts.recorder = *recorder;
   return {};
 }
@@ -117,9 +117,9 @@ Result<ItemFacts> ask_items(redis::BlockingRedis& redis, database::Database& dat
   constexpr std::size_t kBatch = 500;
   const redis::Keys keys(settings.redis);
   ItemFacts facts;
-  FRESHET_TRY(holder, recorder::holder_of(redis, keys));
-  if (!holder->database.empty() && holder->database != database.database_id()) facts.belongs_to = holder->who;
-  FRESHET_TRY(loss, recorder::noted_loss(redis, keys));
+  FRESHET_TRY(holder, recorder::read_lease_owner(redis, keys));
+  if (!holder->database.empty() && holder->database != database.database_id()) facts.belongs_to = holder->name;
+  FRESHET_TRY(loss, recorder::recorded_data_loss(redis, keys));
   facts.lost_since = redis::parse_or_zero<std::int64_t>(*loss) / 1000;
   redis::Pipeline look;
   const auto count_missing = [&]() -> Result<void> {

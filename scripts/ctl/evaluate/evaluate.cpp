@@ -32,12 +32,12 @@ class Way {
  public:
   Way(std::string name, const RankingSettings& settings) : name_(std::move(name)), ranking_(settings) {}
 
-  void judge(const std::vector<Moment>& moments, const training::PastDays& past, const ModelPtr& model) {
-    const training::LessonSettings as_served;
-    const Shelf shelf(model, past, past.live(as_served.trend, as_served.newest));
+  void judge(const std::vector<Moment>& moments, const training::EventReplay& past, const ModelPtr& model) {
+    const training::RerankDatasetSettings as_served;
+    const Shelf shelf(model, past, past.live_items(as_served.trend_items, as_served.newest_items));
     const std::size_t stride = 1 + moments.size() / kMostMoments;
     for (std::size_t i = 0; i < moments.size(); i += stride) {
-      score_.add(best_for(moments[i], past, shelf, ranking_, ranking_.settings().profile, false),
+      score_.add(best_for(moments[i], past, shelf, ranking_, ranking_.settings().max_profile_events, false),
                  moments[i].taken);
     }
   }
@@ -48,7 +48,7 @@ class Way {
 
  private:
   std::string name_;
-  recommend::Ranking ranking_;
+  recommend::Ranker ranking_;
   Score score_;
 };
 
@@ -57,14 +57,14 @@ class Evaluation {
   Evaluation(const training::TrainingData& data, const Settings& settings, ModelPtr present,
              const training::Progress& progress)
       : settings_(settings),
-        ranking_(RankingSettings::of(settings)),
+        ranking_(RankingSettings::from(settings)),
         past_(data),
         present_(std::move(present)),
         progress_(progress) {}
 
   Result<std::vector<Comparison>> run(int days) {
-    const UnixSeconds from = std::max(past_.first() + kOneDay, past_.last() - (days - 1) * kOneDay);
-    const auto count = (past_.last() - from) / kOneDay + 1;
+    const UnixSeconds from = std::max(past_.first_day() + kOneDay, past_.last_day() - (days - 1) * kOneDay);
+    const auto count = (past_.last_day() - from) / kOneDay + 1;
     for (std::int64_t i = 0; i < count; ++i) {
       stage_ = fmt::format("day {} of {}", i + 1, count);
       progress_(stage_, static_cast<double>(i) / static_cast<double>(count));
@@ -82,7 +82,7 @@ class Evaluation {
 
  private:
   void judge_day(UnixSeconds day) {
-    past_.advance(day);
+    past_.advance_to(day);
     const UnixSeconds end = day + kOneDay;
     auto moments = moments_of(past_, end);
     if (moments.empty()) return;
@@ -91,7 +91,7 @@ class Evaluation {
     trained_.judge(moments, past_, model);
     if (!present_ || present_->trained_at() >= end) return;
     if (present_->trained_at() > day) {
-      past_.advance(present_->trained_at());
+      past_.advance_to(present_->trained_at());
       moments = moments_of(past_, end);
     }
     present_trend_.judge(moments, past_, nullptr);
@@ -108,7 +108,7 @@ class Evaluation {
                                 progress_(stage_ + ": " + std::string(what), done);
                               },
                               ranking_)
-                        : training::train_as(past_.known(), settings_.train, *chosen_);
+                        : training::train_with_parameters(past_.known(), settings_.train, *chosen_);
     if (!trained) return nullptr;
     if (anew) {
       learned_at_ = day;
@@ -116,18 +116,18 @@ class Evaluation {
       reranker_ = trained->reranker;
     }
     trained->reranker = reranker_;
-    return training::as_model(std::move(*trained));
+    return training::to_model(std::move(*trained));
   }
 
   Comparison compared(std::string period, std::initializer_list<const Way*> ways) const {
     Comparison out{std::move(period), (*ways.begin())->moments(), {}};
-    for (const Way* way : ways) out.rows.push_back(way->quality(past_.existing().size()));
+    for (const Way* way : ways) out.rows.push_back(way->quality(past_.existing_items().size()));
     return out;
   }
 
   const Settings& settings_;
   const RankingSettings ranking_;
-  training::PastDays past_;
+  training::EventReplay past_;
   const ModelPtr present_;
   const training::Progress& progress_;
   std::string stage_;
@@ -172,7 +172,7 @@ Result<std::vector<Comparison>> evaluate_past(const training::TrainingData& data
                                               const training::Progress& progress) {
   const auto [first, last] = std::minmax_element(data.events.begin(), data.events.end(),
                                                  [](const auto& a, const auto& b) { return a.at < b.at; });
-  if (data.events.empty() || training::day_of(first->at) == training::day_of(last->at))
+  if (data.events.empty() || training::start_of_day(first->at) == training::start_of_day(last->at))
     return fail(ErrorCode::kInvalid, "no_past", {}, "the database has interactions of fewer than two days");
   return Evaluation(data, settings, std::move(present), progress).run(days);
 }

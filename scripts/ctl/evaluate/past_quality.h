@@ -39,12 +39,12 @@ struct Moment {
 
 // The moments from past.known().now on and before `until`: one of each reader, by
 // training::first_touches().
-std::vector<Moment> moments_of(const training::PastDays& past, UnixSeconds until);
+std::vector<Moment> moments_of(const training::EventReplay& past, UnixSeconds until);
 
 // What can be ranked at past.known().now, with the ways from the data's indexes to the
 // catalogue's and back.
 struct Shelf {
-  Shelf(std::shared_ptr<const model::Model> model, const training::PastDays& past,
+  Shelf(std::shared_ptr<const model::Model> model, const training::EventReplay& past,
         std::vector<recommend::LiveItem> live);
   recommend::Catalogue catalogue;
   std::vector<std::uint32_t> index, back;
@@ -52,7 +52,7 @@ struct Shelf {
 
 // The best 20 for the reader that exist and that they have not touched, best first, by index into
 // the data. `known`: newest events of the reader that the ranking knows. `all`: as Ranking::rank().
-std::vector<std::uint32_t> best_for(const Moment& moment, const training::PastDays& past, const Shelf& shelf,
-                                    recommend::Ranking& ranking, std::size_t known, bool all);
+std::vector<std::uint32_t> best_for(const Moment& moment, const training::EventReplay& past, const Shelf& shelf,
+                                    recommend::Ranker& ranking, std::size_t known, bool all);
 
 }  // namespace freshet::ctl

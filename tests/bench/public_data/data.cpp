@@ -132,7 +132,7 @@ Result<Trial> trial(const training::TrainingData& data, const TrainSettings& set
 Accuracy accuracy(const model::Model& model, std::span<const std::vector<std::uint32_t>> profiles,
                   std::span<const std::vector<std::uint32_t>> wanted,
                   std::span<const std::uint32_t> without) {
-  recommend::Affinity affinity;
+  recommend::AffinityScorer affinity;
   Accuracy sum;
   double readers = 0;
   for (std::size_t reader = 0; reader < profiles.size(); ++reader) {
@@ -143,7 +143,7 @@ Accuracy accuracy(const model::Model& model, std::span<const std::vector<std::ui
     affinity.compute(model, profile_of(profiles[reader], profiles[reader].size()));
     std::vector<std::uint32_t> out(without.begin(), without.end());
     out.insert(out.end(), profiles[reader].begin(), profiles[reader].end());
-    const auto list = affinity.top(training::kListed, out);
+    const auto list = affinity.top(training::kListLength, out);
     sum.recall += training::recall(list, sorted);
     sum.ndcg += training::ndcg(list, sorted);
   }
@@ -151,7 +151,7 @@ Accuracy accuracy(const model::Model& model, std::span<const std::vector<std::ui
 }
 
 Times scoring_times(const model::Model& model, std::span<const std::vector<std::uint32_t>> profiles) {
-  recommend::Affinity affinity;
+  recommend::AffinityScorer affinity;
   std::vector<double> spent;
   for (const auto& items : profiles) {
     if (items.empty()) continue;
@@ -160,7 +160,7 @@ Times scoring_times(const model::Model& model, std::span<const std::vector<std::
     for (double& one : tries) {
       const auto began = Clock::now();
       affinity.compute(model, profile);
-      const auto list = affinity.top(training::kListed, items);
+      const auto list = affinity.top(training::kListLength, items);
       one = std::chrono::duration<double, std::micro>(Clock::now() - began).count();
     }
     std::sort(tries.begin(), tries.end());

@@ -27,9 +27,9 @@ namespace {
 using ctl::Moment;
 using ctl::Score;
 using ctl::Shelf;
-using recommend::Ranking;
+using recommend::Ranker;
 using recommend::RankingSettings;
-using training::PastDays;
+using training::EventReplay;
 
 constexpr int kTestDays = 141;
 constexpr int kLessonDays = 84;            // as LessonSettings::within
@@ -112,7 +112,7 @@ class Ways {
     for (const Way& way : ways_) rankings_.emplace_back(way.settings);
   }
 
-  void add(const PastDays& past, const Shelf& shelf, const Moment& moment) {
+  void add(const EventReplay& past, const Shelf& shelf, const Moment& moment) {
     for (std::size_t way = 0; way < ways_.size(); ++way) {
       const auto top = ctl::best_for(moment, past, shelf, rankings_[way], ways_[way].profile, true);
       scores_[way].add(top, moment.taken);
@@ -123,44 +123,44 @@ class Ways {
 
  private:
   std::vector<Way> ways_;
-  std::vector<Ranking> rankings_;
+  std::vector<Ranker> rankings_;
   std::vector<Score> scores_;
 };
 
 // The same for orders that are everybody's: by a number of each item.
 struct Everybody {
   std::string name;
-  double (*value)(const PastDays& past, std::uint32_t item);
+  double (*value)(const EventReplay& past, std::uint32_t item);
   Score score;
 };
 
-double hours_old(const PastDays& past, std::uint32_t item) {
+double hours_old(const EventReplay& past, std::uint32_t item) {
   return static_cast<double>((past.known().now - past.published(item)).count()) / 3600;
 }
 
 std::vector<Everybody> for_everybody() {
   return {
-      {"newest first", [](const PastDays& past, std::uint32_t item) { return -hours_old(past, item); }, {}},
-      {"popularity", [](const PastDays& past, std::uint32_t item) { return past.points(item); }, {}},
+      {"newest first", [](const EventReplay& past, std::uint32_t item) { return -hours_old(past, item); }, {}},
+      {"popularity", [](const EventReplay& past, std::uint32_t item) { return past.points(item); }, {}},
       {"by engagement: base / 2^days",
-       [](const PastDays& past, std::uint32_t item) {
+       [](const EventReplay& past, std::uint32_t item) {
          return past.points(item) * std::exp2(-hours_old(past, item) / 24);
        },
        {}},
   };
 }
 
-void add_everybody(std::vector<Everybody>& all, const PastDays& past, std::span<const Moment> moments) {
+void add_everybody(std::vector<Everybody>& all, const EventReplay& past, std::span<const Moment> moments) {
   for (Everybody& each : all) {
-    auto order = past.existing();
+    auto order = past.existing_items();
     std::vector<double> values(past.known().items.size(), 0);
     for (const std::uint32_t item : order) values[item] = each.value(past, item);
     std::stable_sort(order.begin(), order.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return values[a] > values[b]; });
     for (const Moment& moment : moments) {
       std::vector<std::uint32_t> top;
-      for (std::size_t i = 0; i < order.size() && top.size() < training::kListed; ++i) {
-        if (!past.touched(moment.reader, order[i])) top.push_back(order[i]);
+      for (std::size_t i = 0; i < order.size() && top.size() < training::kListLength; ++i) {
+        if (!past.has_touched(moment.reader, order[i])) top.push_back(order[i]);
       }
       each.score.add(top, moment.taken);
     }
@@ -180,13 +180,13 @@ class Prequential {
         everybody_(for_everybody()) {}
 
   Result<void> run() {
-    const UnixSeconds test = past_.last() - (kTestDays - 1) * training::kOneDay;
+    const UnixSeconds test = past_.last_day() - (kTestDays - 1) * training::kOneDay;
     const UnixSeconds begin =
-        std::max(past_.first() + training::kOneDay, test - kLessonDays * training::kOneDay);
-    for (UnixSeconds day = begin; day <= past_.last(); day += training::kOneDay) {
+        std::max(past_.first_day() + training::kOneDay, test - kLessonDays * training::kOneDay);
+    for (UnixSeconds day = begin; day <= past_.last_day(); day += training::kOneDay) {
       stage_("daily", static_cast<double>((day - begin).count()) /
-                          static_cast<double>((past_.last() - begin).count() + 1));
-      past_.advance(day);
+                          static_cast<double>((past_.last_day() - begin).count() + 1));
+      past_.advance_to(day);
       if (auto ok = one_day(day, day >= test); !ok) return ok;
     }
     return {};
@@ -201,13 +201,13 @@ class Prequential {
     const bool teaches = (day.time_since_epoch() / training::kOneDay) % 3 == 0;
     if (readers.empty() || (!test && !teaches)) return {};
     if (test && (!learned_at_ || day - *learned_at_ >= kLearnAnew * training::kOneDay)) {
-      lessons_.forget_before(day - kLessonDays * training::kOneDay);
+      lessons_.discard_before(day - kLessonDays * training::kOneDay);
       reranker_ = lessons_.learn();
       learned_at_ = day;
       chosen_.reset();
     }
     const TrainSettings settings;
-    FRESHET_TRY(trained, chosen_ ? training::train_as(past_.known(), settings, *chosen_)
+    FRESHET_TRY(trained, chosen_ ? training::train_with_parameters(past_.known(), settings, *chosen_)
                                  : training::train_relations(past_.known(), settings,
                                                              [](std::string_view, double) {}));
     chosen_ = trained->parameters;
@@ -217,8 +217,8 @@ class Prequential {
     if (auto ok = training::write_model(*trained, file); !ok) return ok;
     FRESHET_TRY(model, model::Model::open(file));
     if (teaches) {
-      taught_.advance(day);
-      training::add_lessons(lessons_, taught_, *model, {}, kMostLessons);
+      taught_.advance_to(day);
+      training::add_examples(lessons_, taught_, *model, {}, kMostLessons);
     }
     if (test) judge(*model, day);
     if (test) judge_by_the_minute(*model, day);
@@ -227,31 +227,31 @@ class Prequential {
 
   // Q9: before each first touch of the day, with counters and profiles as they are then.
   void judge_by_the_minute(const std::shared_ptr<const model::Model>& model, UnixSeconds day) {
-    const auto today = past_.until(day + training::kOneDay);
+    const auto today = past_.upcoming(day + training::kOneDay);
     for (const training::TrainingEvent& each : today) {
-      past_.advance(each.at);
-      if (!past_.exists(each.item) || past_.touched(each.reader, each.item)) continue;
-      if (past_.of_reader(each.reader).empty() || ++minutes_ % kMinuteStride != 0) continue;
-      by_the_minute_.add(past_, Shelf(model, past_, past_.live()), {each.reader, {each.item}});
+      past_.advance_to(each.at);
+      if (!past_.exists(each.item) || past_.has_touched(each.reader, each.item)) continue;
+      if (past_.events_of(each.reader).empty() || ++minutes_ % kMinuteStride != 0) continue;
+      by_the_minute_.add(past_, Shelf(model, past_, past_.live_items()), {each.reader, {each.item}});
     }
   }
 
   void judge(const std::shared_ptr<const model::Model>& model, UnixSeconds day) {
-    const Shelf shelf(model, past_, past_.live());
+    const Shelf shelf(model, past_, past_.live_items());
     const auto moments = ctl::moments_of(past_, day + training::kOneDay);
     add_everybody(everybody_, past_, moments);
     for (const Moment& moment : moments) {
       daily_.add(past_, shelf, moment);
-      const bool known_well = past_.of_reader(moment.reader).size() >= 10;
+      const bool known_well = past_.events_of(moment.reader).size() >= 10;
       if (known_well && ++well_known_ % kCurveStride == 0) curve_.add(past_, shelf, moment);
     }
   }
 
   const training::TrainingData& data_;
-  PastDays past_, taught_;  // the latter goes on within a day
+  EventReplay past_, taught_;  // the latter goes on within a day
   const Stage& stage_;
   const ScratchFolder folder_{std::filesystem::temp_directory_path()};
-  training::RerankLessons lessons_;
+  training::RerankDataset lessons_;
   std::vector<float> reranker_;
   std::optional<UnixSeconds> learned_at_;
   std::size_t well_known_ = 0, minutes_ = 0;

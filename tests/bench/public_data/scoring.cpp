@@ -20,7 +20,7 @@ std::uint32_t some_item(std::mt19937_64& random, std::uint32_t items) {
   return std::min(items - 1, static_cast<std::uint32_t>(even * even * items));
 }
 
-void add_rows(training::Trained::Rows& rows, std::uint32_t items, std::size_t most, std::mt19937_64& random) {
+void add_rows(training::TrainedModel::Rows& rows, std::uint32_t items, std::size_t most, std::mt19937_64& random) {
   rows.starts.push_back(0);
   for (std::uint32_t item = 0; item < items; ++item) {
     for (std::size_t i = 0; i < most; ++i) {
@@ -30,20 +30,20 @@ void add_rows(training::Trained::Rows& rows, std::uint32_t items, std::size_t mo
   }
 }
 
-training::Trained made_up(std::uint32_t items, const TrainSettings& settings) {
+training::TrainedModel made_up(std::uint32_t items, const TrainSettings& settings) {
   std::mt19937_64 random(items);
-  training::Trained made;
+  training::TrainedModel made;
   const training::TrainingData table = training_data({}, items);
   made.items = table.items;
   made.trained_at = table.now;
   made.counts.assign(items, 1);
   made.decayed_counts.assign(items, 1);
   made.terms.resize(items);
-  made.mix.part[1] = made.mix.part[2] = 0.5F;
+  made.blend_weights.by_relation[1] = made.blend_weights.by_relation[2] = 0.5F;
   made.algorithm = "rp3beta";
-  add_rows(made.parts[0], items, static_cast<std::size_t>(settings.neighbours), random);
-  add_rows(made.parts[1], items, static_cast<std::size_t>(settings.content_neighbours), random);
-  add_rows(made.parts[2], items, 0, random);
+  add_rows(made.relations[0], items, static_cast<std::size_t>(settings.neighbours), random);
+  add_rows(made.relations[1], items, static_cast<std::size_t>(settings.content_neighbours), random);
+  add_rows(made.relations[2], items, 0, random);
   return made;
 }
 
