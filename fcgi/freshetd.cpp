@@ -89,7 +89,7 @@ int run(const Options& options, Program program) {
   TokenBucketTable limits = limit_table(settings.limits.table_bytes, *handover ? &**handover : nullptr);
   master.limits_fd = limits.fd();
   model::ModelHandoff shelf;
-  const auto name_routes = [&board](const Settings& serving) { handlers::name_routes(serving, board); };
+  const auto name_routes = [&board](const Settings& serving) { handlers::publish_route_names(serving, board); };
   name_routes(settings);
   master.on_reloaded = name_routes;
   master.status = [&board](const Settings& serving, int listen_fd) {

@@ -55,11 +55,11 @@ Result<Prepared> prepare(const Settings& settings, const std::string& random_sal
     if (auto read = read_into(file, prepared.internal[kid]); !read) return tl::unexpected(read.error());
   }
   // A weak key or a bad kid is found here, before anything is forked.
-  const auto mode = http::identity_mode(settings.identity.mode);
+  const auto mode = http::parse_identity_mode(settings.identity.mode);
   if (auto identity = http::Identity::create(mode, prepared.salt, prepared.tokens); !identity) {
     return tl::unexpected(identity.error());
   }
-  if (auto signatures = http::Signatures::create(prepared.internal); !signatures) {
+  if (auto signatures = http::SignatureKeys::create(prepared.internal); !signatures) {
     return tl::unexpected(signatures.error());
   }
   FRESHET_TRY(lists, read_clients(settings.clients));

@@ -8,8 +8,8 @@ namespace freshet {
 
 // `identity` must outlive what is returned.
 inline readers::ReaderPseudonyms reader_hashes(http::Identity& identity) {
-  return {[&identity](const ReaderId& reader) { return identity.visitor_of(reader).str(); },
-          [&identity](const ReaderId& reader) { return identity.epoch_name(reader); }};
+  return {[&identity](const ReaderId& reader) { return identity.visitor_for_reader(reader).str(); },
+          [&identity](const ReaderId& reader) { return identity.erasure_pseudonym(reader); }};
 }
 
 }  // namespace freshet

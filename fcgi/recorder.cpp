@@ -58,7 +58,7 @@ int run_recorder(const Settings& settings, const Prepared& prepared, RecorderRep
     log::error("bad_redis_url", {{"error", endpoint.error().detail}});
     return kExitConfig;
   }
-  auto identity = http::Identity::create(http::identity_mode(settings.identity.mode), prepared.salt);
+  auto identity = http::Identity::create(http::parse_identity_mode(settings.identity.mode), prepared.salt);
   if (!identity) {
     log::error("bad_identity", {{"error", identity.error().detail}});
     return kExitConfig;

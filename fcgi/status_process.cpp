@@ -16,7 +16,7 @@
 namespace freshet {
 namespace {
 
-using handlers::OperationPages;
+using handlers::AdminPages;
 
 constexpr std::size_t kMostInFlight = 64;
 
@@ -28,7 +28,7 @@ class StatusProcess {
         gateway_(
             loop_, gateway_options(settings),
             [this](Request& request, Response& response) { return serve(request, response); },
-            [](const Request&, gateway::Refused, Response& response) {
+            [](const Request&, gateway::RefusalReason, Response& response) {
               response = http::problem(Error{ErrorCode::kUnavailable, "overloaded", {}, {}});
             }),
         signals_(loop_, {SIGTERM, SIGQUIT, SIGINT, SIGUSR1}, [this](int signal) { take(signal); }),
@@ -68,8 +68,8 @@ class StatusProcess {
                           path == "/metrics" || path == "/health/live" || path == "/health/ready");
     if (!known || request.zone != Zone::kInternal) return http::no_such_route();
     const bool watched = path == settings_.pool.status_path || path == "/metrics";
-    const auto ours = http::check_internal(request, settings_.http.internal_hosts,
-                                           watched ? http::Asked::kPage : http::Asked::kHealth);
+    const auto ours = http::check_internal_request(request, settings_.http.internal_hosts,
+                                           watched ? http::InternalResource::kPage : http::InternalResource::kHealth);
     if (!ours) return http::problem(ours.error());
     if (request.method != Method::kGet && request.method != Method::kHead)
       return http::method_not_allowed("GET, HEAD, OPTIONS");
@@ -92,7 +92,7 @@ class StatusProcess {
   }
 
   const Settings& settings_;
-  OperationPages pages_;
+  AdminPages pages_;
   EventLoop loop_;
   gateway::Gateway gateway_;
   Signals signals_;

@@ -46,7 +46,7 @@ gateway::GatewayOptions gateway_options(const Settings& settings, WorkerSlot& sl
   options.request_budget = settings.gateway.request_budget;
   options.bulk_budget = settings.gateway.bulk_budget;
   options.slow_timeout = settings.request_log.slow_timeout;
-  options.stage = &slot.stage;
+  options.phase_slot = &slot.stage;
   options.max_in_flight = static_cast<std::size_t>(settings.pool.max_in_flight);
   options.allowed_clients = settings.pool.listen_allowed_clients;
   return options;
@@ -59,10 +59,10 @@ redis::RunAfter after(Timer& timer) {
 }  // namespace
 
 Result<WorkerSecrets> worker_secrets(const Settings& settings, const Prepared& prepared) {
-  FRESHET_TRY(identity, http::Identity::create(http::identity_mode(settings.identity.mode), prepared.salt,
+  FRESHET_TRY(identity, http::Identity::create(http::parse_identity_mode(settings.identity.mode), prepared.salt,
                                                prepared.tokens, settings.http.scheme_header != "none"));
-  FRESHET_TRY(signatures, http::Signatures::create(prepared.internal));
-  FRESHET_TRY(pages, http::PageTokens::create(prepared.salt));
+  FRESHET_TRY(signatures, http::SignatureKeys::create(prepared.internal));
+  FRESHET_TRY(pages, http::PageTokenSigner::create(prepared.salt));
   return WorkerSecrets{std::move(*identity), std::move(*pages), std::move(*signatures)};
 }
 
@@ -149,7 +149,7 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Token
       gateway(
           loop, gateway_options(settings, slot),
           [this](Request& request, Response& response) { return application.serve(request, response); },
-          [this](const Request& request, gateway::Refused why, Response& response) {
+          [this](const Request& request, gateway::RefusalReason why, Response& response) {
             refuse(request, why, response);
           },
           &observer) {
@@ -166,7 +166,7 @@ Task<Result<bool>> WorkerParts::is_void(const std::vector<std::string_view>& fie
   if (hot::is_hot_event(fields))
     name = hot::spooled_visitor(fields);
   else if (const auto reader = readers::reader_of_record(fields); !reader.empty())
-    name = secrets.identity.epoch_name(ReaderId::trusted(std::string(reader)));
+    name = secrets.identity.erasure_pseudonym(ReaderId::trusted(std::string(reader)));
   if (name.empty()) co_return false;
   const Result<bool> erased = co_await readers::was_erased(*bulk, keys.tombstone(name), age);
   co_return erased;
@@ -185,11 +185,11 @@ redis::ConnectionOptions WorkerParts::listening(const redis::Endpoint& endpoint)
   return options;
 }
 
-void WorkerParts::refuse(const Request& request, gateway::Refused why, Response& response) {
-  if (why == gateway::Refused::kOverloaded)
-    application.refuse_overload(request, response);
+void WorkerParts::refuse(const Request& request, gateway::RefusalReason why, Response& response) {
+  if (why == gateway::RefusalReason::kOverloaded)
+    application.overloaded(request, response);
   else
-    application.refuse_late(request, response);
+    application.deadline_exceeded(request, response);
 }
 
 redis::SubscriberCallbacks WorkerParts::listener() {

@@ -49,8 +49,8 @@ namespace freshet {
 // What signs and verifies.
 struct WorkerSecrets {
   http::Identity identity;
-  http::PageTokens pages;
-  http::Signatures signatures;
+  http::PageTokenSigner pages;
+  http::SignatureKeys signatures;
 };
 
 // Errors as of the three create().
@@ -105,7 +105,7 @@ struct WorkerParts {
   BlockingPool users_pool;
   readers::PersonalData users;
 
-  http::Limits limits;
+  http::RateLimiter limits;
   handlers::Services services;
   handlers::Application application;
   observe::RequestObserver observer;
@@ -114,7 +114,7 @@ struct WorkerParts {
  private:
   redis::ConnectionOptions link(const redis::Endpoint& endpoint, milliseconds timeout, milliseconds budget);
   redis::ConnectionOptions listening(const redis::Endpoint& endpoint);
-  void refuse(const Request& request, gateway::Refused why, Response& response);
+  void refuse(const Request& request, gateway::RefusalReason why, Response& response);
   // Of a spool: BackgroundOptions.
   Task<Result<void>> apply(const std::vector<std::string_view>& fields);
   Task<Result<bool>> is_void(const std::vector<std::string_view>& fields, milliseconds age);

@@ -32,8 +32,8 @@ void WorkerReport::turn() {
   slot_.over_budget.store(gateway.over_budget, kRelaxed);
   slot_.connections.store(static_cast<std::uint32_t>(sources_.gateway.connections()), kRelaxed);
   slot_.in_flight.store(gateway.in_flight, kRelaxed);
-  slot_.late.store(gateway.late, kRelaxed);
-  slot_.max_in_flight.store(gateway.max_in_flight, kRelaxed);
+  slot_.late.store(gateway.detached, kRelaxed);
+  slot_.max_in_flight.store(gateway.peak_in_flight, kRelaxed);
   refused(Refusal::kProtocol).store(gateway.protocol_errors, kRelaxed);
   refused(Refusal::kReadTimeout).store(gateway.read_timeouts, kRelaxed);
   refused(Refusal::kWriteTimeout).store(gateway.write_timeouts, kRelaxed);
@@ -55,7 +55,7 @@ void WorkerReport::turn() {
   slot_.spooled_bytes.store(sources_.background.spool_bytes(), kRelaxed);
   slot_.spooled.store(background.spooled, kRelaxed);
   slot_.replayed.store(background.replayed, kRelaxed);
-  sources_.observer.show(sources_.gateway.oldest());
+  sources_.observer.show(sources_.gateway.oldest_request());
   const auto began = sources_.loop.iteration_start();
   if (began == last_turn_) return;  // called by a timer, not at the end of a turn
   last_turn_ = began;

@@ -43,30 +43,30 @@ std::string_view reason_phrase(int status) {
   return "Status";
 }
 
-Method method_of(std::string_view name) {
+Method parse_method(std::string_view name) {
   const auto known = std::ranges::find(kMethodNames, name);
   return known == kMethodNames.end() ? Method::kOther
                                      : static_cast<Method>(std::distance(kMethodNames.begin(), known));
 }
 
-struct ParamTarget {
+struct ParamField {
   std::string_view name;
   std::string_view Request::*member;
 };
-constexpr std::array kParams{
-    ParamTarget{"REQUEST_URI", &Request::uri},
-    ParamTarget{"CONTENT_TYPE", &Request::content_type},
-    ParamTarget{"REMOTE_ADDR", &Request::remote_addr},
-    ParamTarget{"HTTP_USER_AGENT", &Request::user_agent},
-    ParamTarget{"HTTP_ORIGIN", &Request::origin},
-    ParamTarget{"HTTP_COOKIE", &Request::cookie},
-    ParamTarget{"HTTP_AUTHORIZATION", &Request::authorization},
-    ParamTarget{"HTTP_IF_NONE_MATCH", &Request::if_none_match},
-    ParamTarget{"HTTP_SEC_FETCH_SITE", &Request::sec_fetch_site},
-    ParamTarget{"HTTP_X_FORWARDED_PROTO", &Request::forwarded_proto},
-    ParamTarget{"FRESHET_USER", &Request::verified_user},
-    ParamTarget{"FRESHET_SITE", &Request::site},
-    ParamTarget{"FRESHET_REQUEST_ID", &Request::request_id},
+constexpr std::array kParamFields{
+    ParamField{"REQUEST_URI", &Request::uri},
+    ParamField{"CONTENT_TYPE", &Request::content_type},
+    ParamField{"REMOTE_ADDR", &Request::remote_addr},
+    ParamField{"HTTP_USER_AGENT", &Request::user_agent},
+    ParamField{"HTTP_ORIGIN", &Request::origin},
+    ParamField{"HTTP_COOKIE", &Request::cookie},
+    ParamField{"HTTP_AUTHORIZATION", &Request::authorization},
+    ParamField{"HTTP_IF_NONE_MATCH", &Request::if_none_match},
+    ParamField{"HTTP_SEC_FETCH_SITE", &Request::sec_fetch_site},
+    ParamField{"HTTP_X_FORWARDED_PROTO", &Request::forwarded_proto},
+    ParamField{"FRESHET_USER", &Request::verified_user},
+    ParamField{"FRESHET_SITE", &Request::site},
+    ParamField{"FRESHET_REQUEST_ID", &Request::request_id},
 };
 
 }  // namespace
@@ -77,9 +77,9 @@ Codec::Codec() {
   FCGX_InitRequest(&fcgx_, -1, 0);
 }
 
-Codec::~Codec() { abandon(); }
+Codec::~Codec() { end_request(); }
 
-void Codec::abandon() {
+void Codec::end_request() {
   if (fcgx_.in == nullptr && fcgx_.paramsPtr == nullptr) return;
   fcgx_.keepConnection = 1;  // whether to close is the gateway's business
   FCGX_Free(&fcgx_, 0);
@@ -87,7 +87,7 @@ void Codec::abandon() {
 }
 
 Result<void> Codec::decode(std::string_view bytes, Request& request, std::string& wire) {
-  const OsScope scope(bytes, wire);
+  const MemoryIoScope scope(bytes, wire);
   fcgx_.ipcFd = kNoDescriptor;
   fcgx_.keepConnection = 1;  // or libfcgi closes the connection before it reads
   if (FCGX_Accept_r(&fcgx_) != 0) {
@@ -102,19 +102,19 @@ Result<void> Codec::decode(std::string_view bytes, Request& request, std::string
   request.body.clear();
   std::array<char, 8192> chunk;
   for (;;) {
-    const int taken = FCGX_GetStr(chunk.data(), static_cast<int>(chunk.size()), fcgx_.in);
-    if (taken <= 0) break;
-    request.body.append(chunk.data(), static_cast<std::size_t>(taken));
+    const int bytes_read = FCGX_GetStr(chunk.data(), static_cast<int>(chunk.size()), fcgx_.in);
+    if (bytes_read <= 0) break;
+    request.body.append(chunk.data(), static_cast<std::size_t>(bytes_read));
   }
   request.body_bytes = request.body.size();
-  std::size_t announced = request.body.size();
+  std::size_t declared_bytes = request.body.size();
   if (!content_length.empty()) {
     const auto [end, error] =
-        std::from_chars(content_length.data(), content_length.data() + content_length.size(), announced);
-    if (error != std::errc() || end != content_length.data() + content_length.size()) announced = SIZE_MAX;
+        std::from_chars(content_length.data(), content_length.data() + content_length.size(), declared_bytes);
+    if (error != std::errc() || end != content_length.data() + content_length.size()) declared_bytes = SIZE_MAX;
   }
-  if (FCGX_GetError(fcgx_.in) != 0 || announced != request.body.size()) {
-    abandon();
+  if (FCGX_GetError(fcgx_.in) != 0 || declared_bytes != request.body.size()) {
+    end_request();
     return fail(ErrorCode::kInvalid, "bad_fastcgi", {}, "the body is not what CONTENT_LENGTH says");
   }
   // Not needed while the request is under way, and several kilobytes of each.
@@ -131,13 +131,13 @@ void Codec::read_params(Request& request, std::string_view& content_length) cons
     const std::string_view name(*entry, static_cast<std::size_t>(equals - *entry));
     const std::string_view value(equals + 1);
     if (name == "REQUEST_METHOD") {
-      request.method = method_of(value);
+      request.method = parse_method(value);
     } else if (name == "CONTENT_LENGTH") {
       content_length = value;
     } else if (name == "FRESHET_ZONE") {
       request.zone = value == "internal" ? Zone::kInternal : Zone::kPublic;
     } else {
-      for (const ParamTarget& target : kParams) {
+      for (const ParamField& target : kParamFields) {
         if (target.name != name) continue;
         request.*target.member = value;
         break;
@@ -147,26 +147,26 @@ void Codec::read_params(Request& request, std::string_view& content_length) cons
 }
 
 void Codec::encode(const Request& request, const Response& response, std::string& wire) {
-  answer(request, response, wire);
-  abandon();
+  encode_reply(request, response, wire);
+  end_request();
 }
 
-void Codec::answer(const Request& request, const Response& response, std::string& wire) {
-  const OsScope scope({}, wire);
+void Codec::encode_reply(const Request& request, const Response& response, std::string& wire) {
+  const MemoryIoScope scope({}, wire);
   std::string& head = head_;
   head.assign("Status: ")
       .append(std::to_string(response.status))
       .append(" ")
       .append(reason_phrase(response.status));
   head.append("\r\n");
-  const bool bodiless = response.status == 204 || response.status == 304;
-  if (!bodiless) {
+  const bool has_no_body = response.status == 204 || response.status == 304;
+  if (!has_no_body) {
     head.append("Content-Type: ").append(response.content_type).append("\r\n");
     head.append("Content-Length: ").append(std::to_string(response.body.size())).append("\r\n");
   }
   head.append(response.headers).append("\r\n");
   FCGX_PutStr(head.data(), static_cast<int>(head.size()), fcgx_.out);
-  if (!bodiless && request.method != Method::kHead) {
+  if (!has_no_body && request.method != Method::kHead) {
     FCGX_PutStr(response.body.data(), static_cast<int>(response.body.size()), fcgx_.out);
   }
   // With what decode() did, the first half of FCGX_Finish_r; abandon() is the other.

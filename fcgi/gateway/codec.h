@@ -34,9 +34,9 @@ class Codec {
   void encode(const Request& request, const Response& response, std::string& wire);
   // The same, but the views in the Request stay valid until abandon(): for a request that is
   // answered while its handler still runs.
-  void answer(const Request& request, const Response& response, std::string& wire);
+  void encode_reply(const Request& request, const Response& response, std::string& wire);
   // Ends the request, with no (further) reply.
-  void abandon();
+  void end_request();
 
  private:
   void read_params(Request& request, std::string_view& content_length) const;

@@ -16,10 +16,10 @@ namespace {
 
 constexpr std::uint32_t kReadEvents = EPOLLIN | EPOLLRDHUP | EPOLLET;
 // A buffer that a large request or reply has grown beyond this is given back.
-constexpr std::size_t kKeepBuffer = 16UL * 1024;
+constexpr std::size_t kMaxRetainedBytes = 16UL * 1024;
 
-void release(std::string& buffer) {
-  if (buffer.capacity() > kKeepBuffer) {
+void clear_buffer(std::string& buffer) {
+  if (buffer.capacity() > kMaxRetainedBytes) {
     std::string().swap(buffer);
   } else {
     buffer.clear();
@@ -32,7 +32,7 @@ Connection::Connection(Gateway& gateway, int fd)
     : gateway_(gateway),
       fd_(fd),
       framer_(gateway.options_.limits),
-      exchange_(gateway.fresh_exchange(*this)),
+      exchange_(gateway.make_exchange(*this)),
       read_deadline_(gateway.reading_.none()),
       write_deadline_(gateway.writing_.none()) {}
 
@@ -44,7 +44,7 @@ void Connection::on_ready(std::uint32_t events) {
   if (state_ == State::kWriting && (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) send_more();
   if (state_ == State::kClosed) return;
   if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) readable_ = true;
-  if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) ended_ = true;
+  if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) peer_closed_ = true;
   pump();
 }
 
@@ -60,7 +60,7 @@ void Connection::pump() {
 
 // One read. False when the socket is empty or the connection is gone.
 bool Connection::read_some() {
-  auto& scratch = gateway_.scratch_;
+  auto& scratch = gateway_.read_buffer_;
   const ssize_t got = recv(fd_, scratch.data(), scratch.size(), MSG_DONTWAIT);
   if (got < 0 && errno == EINTR) return true;
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
@@ -74,24 +74,24 @@ bool Connection::read_some() {
   const auto size = static_cast<std::size_t>(got);
   // A short read has emptied the socket; what comes later makes a new edge. But the end that came
   // with these bytes has made its own.
-  if (size < scratch.size() && !ended_) readable_ = false;
-  const std::string_view fresh(scratch.data(), size);
+  if (size < scratch.size() && !peer_closed_) readable_ = false;
+  const std::string_view chunk(scratch.data(), size);
   const bool first = received_.empty();
-  if (!first) received_.append(fresh);
-  const std::string_view request = first ? fresh : std::string_view(received_);
+  if (!first) received_.append(chunk);
+  const std::string_view request = first ? chunk : std::string_view(received_);
   switch (framer_.advance(request)) {
-    case FrameState::kMore:
+    case FrameState::kIncomplete:
       if (first) {
-        received_.assign(fresh);
+        received_.assign(chunk);
         received_at_ = std::chrono::steady_clock::now();
         read_deadline_ = gateway_.reading_.start(*this);
       }
       return true;
-    case FrameState::kWhole:
+    case FrameState::kComplete:
       if (first) received_at_ = std::chrono::steady_clock::now();
       serve(request);
       return true;
-    case FrameState::kBad:
+    case FrameState::kMalformed:
     case FrameState::kTooLarge:
       ++gateway_.counters_.protocol_errors;
       close();
@@ -106,29 +106,29 @@ void Connection::serve(std::string_view bytes) {
   std::string body = std::move(exchange.request.body);
   exchange.request = Request{};
   exchange.request.body = std::move(body);
-  exchange.request.received = received_at_;
-  exchange.request.whole = received_.empty() ? received_at_ : std::chrono::steady_clock::now();
-  exchange.told_slow = false;
+  exchange.request.first_byte_at = received_at_;
+  exchange.request.last_byte_at = received_.empty() ? received_at_ : std::chrono::steady_clock::now();
+  exchange.slow_reported = false;
   exchange.response.status = 200;
   exchange.response.content_type = "application/json";
   exchange.response.headers.clear();
-  release(exchange.response.body);
+  clear_buffer(exchange.response.body);
 
-  keep_ = framer_.keep_connection();
+  keep_alive_ = framer_.keep_connection();
   const auto decoded = exchange.codec.decode(bytes, exchange.request, wire_);
   framer_.reset();
-  release(received_);
+  clear_buffer(received_);
   if (!decoded) {
     ++gateway_.counters_.protocol_errors;
     close();
     return;
   }
   state_ = State::kServing;
-  exchange.request.stage.published_phase = gateway_.options_.stage;
+  exchange.request.trace.published_phase = gateway_.options_.phase_slot;
   gateway_.start(exchange);
   // Ended already, and the place free for the next request, or it waits for something: then the
   // clock runs.
-  if (state_ == State::kServing) gateway_.watch(exchange);
+  if (state_ == State::kServing) gateway_.start_deadlines(exchange);
 }
 
 void Connection::finish(std::exception_ptr thrown) {
@@ -136,23 +136,23 @@ void Connection::finish(std::exception_ptr thrown) {
   Exchange& exchange = *exchange_;
   if (thrown) {
     log::error("application_threw", {});
-    exchange.codec.abandon();
+    exchange.codec.end_request();
     close();
     return;
   }
-  gateway_.tell_answered(exchange, exchange.response);
+  gateway_.report_answered(exchange, exchange.response);
   exchange.codec.encode(exchange.request, exchange.response, wire_);
-  release(exchange.request.body);
+  clear_buffer(exchange.request.body);
   send_reply();
 }
 
-void Connection::answer_in_time() {
+void Connection::reply_over_budget() {
   ++gateway_.counters_.requests;
   Response response;
-  gateway_.refuse_(exchange_->request, Refused::kOverBudget, response);
-  gateway_.tell_answered(*exchange_, response);
-  exchange_->codec.answer(exchange_->request, response, wire_);
-  gateway_.keep_late(std::exchange(exchange_, gateway_.fresh_exchange(*this)));
+  gateway_.refuse_(exchange_->request, RefusalReason::kOverBudget, response);
+  gateway_.report_answered(*exchange_, response);
+  exchange_->codec.encode_reply(exchange_->request, response, wire_);
+  gateway_.detach(std::exchange(exchange_, gateway_.make_exchange(*this)));
   send_reply();
 }
 
@@ -183,8 +183,8 @@ void Connection::send_more() {
     gateway_.writing_.cancel(write_deadline_);
     gateway_.loop_.modify(fd_, kReadEvents, *this);
   }
-  release(wire_);
-  if (!keep_ || gateway_.last_request()) return close();
+  clear_buffer(wire_);
+  if (!keep_alive_ || gateway_.is_past_deadline()) return close();
   state_ = State::kReading;
 }
 
@@ -210,7 +210,7 @@ void Connection::close() {
   gateway_.writing_.cancel(write_deadline_);
   gateway_.loop_.remove(fd_, *this);
   ::close(fd_);
-  gateway_.closed(*this);
+  gateway_.on_closed(*this);
 }
 
 }  // namespace freshet::gateway

@@ -35,7 +35,7 @@ class Connection final : public FdHandler {
   bool read_some();
   void serve(std::string_view bytes);
   void finish(std::exception_ptr thrown);  // the coroutine has ended
-  void answer_in_time();                   // the budget is used up, and the coroutine has not ended
+  void reply_over_budget();                   // the budget is used up, and the coroutine has not ended
   void send_reply();
   void send_more();
   void close();
@@ -44,19 +44,19 @@ class Connection final : public FdHandler {
   const int fd_;
   State state_ = State::kReading;
   bool readable_ = false;  // an edge came since the last read that found nothing more
-  bool ended_ = false;  // the peer has closed its side: the next read that is due finds the end, without an
+  bool peer_closed_ = false;  // the peer has closed its side: the next read that is due finds the end, without an
                         // edge of its own
   bool pumping_ = false;
-  bool keep_ = false;
+  bool keep_alive_ = false;
   Framer framer_;
   std::unique_ptr<Exchange> exchange_;
   std::chrono::steady_clock::time_point received_at_{};  // the first byte of the request that is being read
   std::string received_;                                 // of an unfinished request; empty while idle
   std::string wire_;                                     // of an unfinished reply
   std::size_t sent_ = 0;
-  Deadlines<Connection>::Place read_deadline_;
-  Deadlines<Connection>::Place write_deadline_;
-  std::list<std::unique_ptr<Connection>>::iterator place_;  // in the gateway
+  Deadlines<Connection>::Handle read_deadline_;
+  Deadlines<Connection>::Handle write_deadline_;
+  std::list<std::unique_ptr<Connection>>::iterator position_;  // in the gateway
 };
 
 }  // namespace freshet::gateway

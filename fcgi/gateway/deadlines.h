@@ -20,29 +20,29 @@ class Deadlines {
     Clock::time_point at;
   };
   // Where a subject stands; empty when it has no deadline.
-  using Place = typename std::list<Entry>::iterator;
+  using Handle = typename std::list<Entry>::iterator;
 
   // `expired(subject)` is called for each subject whose time is up; its deadline is gone by then.
   Deadlines(EventLoop& loop, Clock::duration length, std::function<void(T&)> expired)
       : timer_(loop), length_(length), expired_(std::move(expired)) {}
 
-  Place none() { return entries_.end(); }
+  Handle none() { return entries_.end(); }
   // O(1).
-  Place start(T& subject) { return start(subject, Clock::now()); }
+  Handle start(T& subject) { return start(subject, Clock::now()); }
   // Counted from `since`, which is about now: O(those that began later).
-  Place start(T& subject, Clock::time_point since) {
+  Handle start(T& subject, Clock::time_point since) {
     auto before = entries_.end();
     while (before != entries_.begin() && std::prev(before)->at > since + length_) --before;
-    const Place place = entries_.insert(before, {&subject, since + length_});
+    const Handle handle = entries_.insert(before, {&subject, since + length_});
     if (!armed_) arm();
-    return place;
+    return handle;
   }
   // The one whose time is up first; null when there is none.
   const T* first() const { return entries_.empty() ? nullptr : entries_.front().subject; }
   // O(1). A place that is none() is left alone.
-  void cancel(Place& place) {
-    if (place != entries_.end()) entries_.erase(place);
-    place = entries_.end();
+  void cancel(Handle& handle) {
+    if (handle != entries_.end()) entries_.erase(handle);
+    handle = entries_.end();
   }
 
  private:

@@ -19,14 +19,14 @@ class Connection;
 struct Exchange {
   Connection* connection = nullptr;  // null: its client has been answered
   bool running = false;              // its coroutine has not ended
-  bool told_slow = false;
+  bool slow_reported = false;
   Codec codec;
   Request request;
   Response response;
-  Deadlines<Exchange>* budget_of = nullptr;  // where its budget is watched; null: nowhere
-  Deadlines<Exchange>::Place budget;
-  Deadlines<Exchange>::Place slow;
-  std::list<std::unique_ptr<Exchange>>::iterator place;  // among the gateway's late ones
+  Deadlines<Exchange>* budget_deadlines = nullptr;  // where its budget is watched; null: nowhere
+  Deadlines<Exchange>::Handle budget;
+  Deadlines<Exchange>::Handle slow;
+  std::list<std::unique_ptr<Exchange>>::iterator position;  // among the gateway's late ones
 };
 
 }  // namespace freshet::gateway

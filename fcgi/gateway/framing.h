@@ -21,26 +21,26 @@ struct FrameLimits {
 };
 
 enum class FrameState : std::uint8_t {
-  kMore,      // a good beginning (or nothing yet): wait for more bytes
-  kWhole,     // exactly one request, ready to be decoded
-  kBad,       // not a request we accept: close the connection
+  kIncomplete,      // a good beginning (or nothing yet): wait for more bytes
+  kComplete,     // exactly one request, ready to be decoded
+  kMalformed,       // not a request we accept: close the connection
   kTooLarge,  // over a limit: close the connection
 };
 
 // Follows the name-value pairs of a stream over its records, to see that no announced length lies:
 // libfcgi would allocate it.
-class PairWalker {
+class ParamValidator {
  public:
   // False when a pair announces more than `limit` bytes, or has a NUL in its name or value, where
   // libfcgi's strings would end. O(bytes).
   bool feed(std::string_view content, std::size_t limit);
   // True at the end of a pair: a stream may end here.
-  bool complete() const { return have_ == 0 && skip_ == 0; }
+  bool is_complete() const { return length_bytes_ == 0 && remaining_ == 0; }
 
  private:
   std::array<std::uint8_t, 8> lengths_{};  // of the pair that begins: one or four bytes each
-  std::size_t have_ = 0;
-  std::size_t skip_ = 0;  // bytes of name and value still to come
+  std::size_t length_bytes_ = 0;
+  std::size_t remaining_ = 0;  // bytes of name and value still to come
 };
 
 class Framer {
@@ -56,15 +56,15 @@ class Framer {
   bool keep_connection() const { return keep_connection_; }
 
  private:
-  enum class Stage : std::uint8_t { kBegin, kParams, kStdin, kDone };
+  enum class Section : std::uint8_t { kBegin, kParams, kStdin, kDone };
   struct Record;
-  FrameState take(const Record& record);
-  FrameState take_begin(const Record& record);
+  FrameState accept_record(const Record& record);
+  FrameState accept_begin(const Record& record);
 
   FrameLimits limits_;
-  Stage stage_ = Stage::kBegin;
+  Section section_ = Section::kBegin;
   std::size_t offset_ = 0;  // of the first record not looked at yet
-  PairWalker pairs_;
+  ParamValidator param_validator_;
   std::size_t params_bytes_ = 0;
   std::size_t body_bytes_ = 0;
   std::uint16_t id_ = 0;

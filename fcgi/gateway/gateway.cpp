@@ -18,13 +18,13 @@ namespace freshet::gateway {
 
 namespace {
 
-constexpr std::size_t kScratchBytes = 64UL * 1024;
-constexpr int kAcceptsPerTurn = 16;  // so that workers share a burst
+constexpr std::size_t kReadBufferBytes = 64UL * 1024;
+constexpr int kAcceptsPerIteration = 16;  // so that workers share a burst
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
 }  // namespace
 
-Gateway::Gateway(EventLoop& loop, GatewayOptions options, Serve serve, Refuse refuse, Observer* observer)
+Gateway::Gateway(EventLoop& loop, GatewayOptions options, RequestHandler serve, RefusalHandler refuse, Observer* observer)
     : loop_(loop),
       options_(std::move(options)),
       serve_(std::move(serve)),
@@ -32,12 +32,12 @@ Gateway::Gateway(EventLoop& loop, GatewayOptions options, Serve serve, Refuse re
       observer_(observer),
       reading_(loop, options_.read_timeout, [](Connection& c) { c.expire_read(); }),
       writing_(loop, options_.write_timeout, [](Connection& c) { c.expire_write(); }),
-      budget_(loop, options_.request_budget, [this](Exchange& e) { over_budget(e); }),
-      bulk_budget_(loop, options_.bulk_budget, [this](Exchange& e) { over_budget(e); }),
-      slow_(loop, options_.slow_timeout, [this](Exchange& e) { too_slow(e); }),
+      budget_(loop, options_.request_budget, [this](Exchange& e) { on_over_budget(e); }),
+      bulk_budget_(loop, options_.bulk_budget, [this](Exchange& e) { on_over_budget(e); }),
+      slow_(loop, options_.slow_timeout, [this](Exchange& e) { on_slow(e); }),
       accept_timer_(loop),
       drain_timer_(loop),
-      scratch_(kScratchBytes) {}
+      read_buffer_(kReadBufferBytes) {}
 
 Gateway::~Gateway() = default;
 
@@ -49,10 +49,10 @@ void Gateway::listen(int listen_fd) {
 }
 
 void Gateway::on_ready(std::uint32_t /*events*/) {
-  for (int i = 0; i < kAcceptsPerTurn && listen_fd_ >= 0; ++i) {
+  for (int i = 0; i < kAcceptsPerIteration && listen_fd_ >= 0; ++i) {
     const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
-      if (admit(fd)) {
+      if (is_allowed_client(fd)) {
         adopt(fd);
       } else {
         ::close(fd);
@@ -76,7 +76,7 @@ void Gateway::pause_accepting() {
   });
 }
 
-bool Gateway::admit(int fd) const {
+bool Gateway::is_allowed_client(int fd) const {
   if (options_.allowed_clients.empty()) return true;
   sockaddr_storage address{};
   socklen_t size = sizeof address;
@@ -95,24 +95,24 @@ bool Gateway::admit(int fd) const {
 
 void Gateway::adopt(int fd) {
   auto connection = std::make_unique<Connection>(*this, fd);
-  Connection& fresh = *connection;
+  Connection& accepted = *connection;
   connections_.push_back(std::move(connection));
-  fresh.place_ = std::prev(connections_.end());
+  accepted.position_ = std::prev(connections_.end());
   ++counters_.accepted;
-  if (!fresh.start()) fresh.close();
+  if (!accepted.start()) accepted.close();
 }
 
-void Gateway::closed(Connection& connection) {
+void Gateway::on_closed(Connection& connection) {
   // Its own functions may still be on the stack.
-  loop_.destroy_later(std::move(*connection.place_));
-  connections_.erase(connection.place_);
+  loop_.destroy_later(std::move(*connection.position_));
+  connections_.erase(connection.position_);
   check_drained();
 }
 
 void Gateway::check_drained() {
-  if (!drained_ || !connections_.empty() || !late_.empty()) return;
+  if (!on_drained_ || !connections_.empty() || !detached_.empty()) return;
   drain_timer_.cancel();
-  std::exchange(drained_, nullptr)();
+  std::exchange(on_drained_, nullptr)();
 }
 
 // --- requests under way
@@ -120,65 +120,65 @@ void Gateway::check_drained() {
 void Gateway::start(Exchange& exchange) {
   if (++counters_.in_flight > options_.max_in_flight) {
     ++counters_.overloaded;
-    refuse_(exchange.request, Refused::kOverloaded, exchange.response);
-    return ended(exchange, nullptr);
+    refuse_(exchange.request, RefusalReason::kOverloaded, exchange.response);
+    return on_ended(exchange, nullptr);
   }
-  counters_.max_in_flight = std::max(counters_.max_in_flight, counters_.in_flight);
+  counters_.peak_in_flight = std::max(counters_.peak_in_flight, counters_.in_flight);
   exchange.running = true;
   Task<void> task = serve_(exchange.request, exchange.response);
-  task.set_trace(exchange.request.stage);
+  task.set_trace(exchange.request.trace);
   spawn(std::move(task), [this, &exchange](std::exception_ptr thrown) {
     exchange.running = false;
-    ended(exchange, thrown);
+    on_ended(exchange, thrown);
   });
 }
 
 // Nothing of the exchange may be touched after this: its connection may already read the next
 // request into it.
-void Gateway::ended(Exchange& exchange, std::exception_ptr thrown) {
+void Gateway::on_ended(Exchange& exchange, std::exception_ptr thrown) {
   --counters_.in_flight;
-  unwatch(exchange);
+  cancel_deadlines(exchange);
   if (exchange.connection != nullptr) return exchange.connection->finish(thrown);
   // Its client was answered long ago. Its coroutine still stands on the stack.
-  --counters_.late;
+  --counters_.detached;
   if (thrown) log::error("application_threw", {});
-  loop_.destroy_later(std::move(*exchange.place));
-  late_.erase(exchange.place);
+  loop_.destroy_later(std::move(*exchange.position));
+  detached_.erase(exchange.position);
   check_drained();
 }
 
-Deadlines<Exchange>* Gateway::deadlines(Budget budget) {
+Deadlines<Exchange>* Gateway::budget_deadlines(Budget budget) {
   if (budget == Budget::kNone) return nullptr;
   return budget == Budget::kBulk ? &bulk_budget_ : &budget_;
 }
 
-void Gateway::watch(Exchange& exchange) {
+void Gateway::start_deadlines(Exchange& exchange) {
   const Request& request = exchange.request;
-  exchange.budget_of = deadlines(request.budget);
-  if (exchange.budget_of != nullptr) exchange.budget = exchange.budget_of->start(exchange, request.received);
-  if (options_.slow_timeout.count() > 0) exchange.slow = slow_.start(exchange, request.received);
+  exchange.budget_deadlines = budget_deadlines(request.budget);
+  if (exchange.budget_deadlines != nullptr) exchange.budget = exchange.budget_deadlines->start(exchange, request.first_byte_at);
+  if (options_.slow_timeout.count() > 0) exchange.slow = slow_.start(exchange, request.first_byte_at);
 }
 
-void Gateway::unwatch(Exchange& exchange) {
-  if (auto* budget = std::exchange(exchange.budget_of, nullptr)) budget->cancel(exchange.budget);
+void Gateway::cancel_deadlines(Exchange& exchange) {
+  if (auto* budget = std::exchange(exchange.budget_deadlines, nullptr)) budget->cancel(exchange.budget);
   slow_.cancel(exchange.slow);
 }
 
-void Gateway::over_budget(Exchange& exchange) {
-  std::exchange(exchange.budget_of, nullptr)->cancel(exchange.budget);
+void Gateway::on_over_budget(Exchange& exchange) {
+  std::exchange(exchange.budget_deadlines, nullptr)->cancel(exchange.budget);
   ++counters_.over_budget;
-  ++counters_.late;
-  exchange.connection->answer_in_time();
+  ++counters_.detached;
+  exchange.connection->reply_over_budget();
 }
 
-void Gateway::too_slow(Exchange& exchange) {
+void Gateway::on_slow(Exchange& exchange) {
   slow_.cancel(exchange.slow);
-  exchange.told_slow = true;
+  exchange.slow_reported = true;
   if (observer_ != nullptr)
-    observer_->slow(exchange.request, std::chrono::steady_clock::now() - exchange.request.received);
+    observer_->on_slow(exchange.request, std::chrono::steady_clock::now() - exchange.request.first_byte_at);
 }
 
-std::unique_ptr<Exchange> Gateway::fresh_exchange(Connection& connection) {
+std::unique_ptr<Exchange> Gateway::make_exchange(Connection& connection) {
   auto exchange = std::make_unique<Exchange>();
   exchange->connection = &connection;
   exchange->slow = slow_.none();
@@ -187,28 +187,28 @@ std::unique_ptr<Exchange> Gateway::fresh_exchange(Connection& connection) {
 
 // Called once for each request. One that held the loop up for so long that no timer could tell is
 // slow, too.
-void Gateway::tell_answered(Exchange& exchange, const Response& response) {
+void Gateway::report_answered(Exchange& exchange, const Response& response) {
   if (observer_ == nullptr) return;
   const auto now = std::chrono::steady_clock::now();
-  const auto elapsed = now - exchange.request.received;
-  if (options_.slow_timeout.count() > 0 && elapsed >= options_.slow_timeout && !exchange.told_slow) {
-    exchange.told_slow = true;
-    observer_->slow(exchange.request, elapsed);
+  const auto elapsed = now - exchange.request.first_byte_at;
+  if (options_.slow_timeout.count() > 0 && elapsed >= options_.slow_timeout && !exchange.slow_reported) {
+    exchange.slow_reported = true;
+    observer_->on_slow(exchange.request, elapsed);
   }
-  observer_->answered(exchange.request, response, now);
+  observer_->on_answered(exchange.request, response, now);
 }
 
-void Gateway::keep_late(std::unique_ptr<Exchange> exchange) {
+void Gateway::detach(std::unique_ptr<Exchange> exchange) {
   exchange->connection = nullptr;
-  late_.push_back(std::move(exchange));
-  late_.back()->place = std::prev(late_.end());
+  detached_.push_back(std::move(exchange));
+  detached_.back()->position = std::prev(detached_.end());
 }
 
-const Request* Gateway::oldest() const {
-  const Exchange* oldest = late_.empty() ? nullptr : late_.front().get();
+const Request* Gateway::oldest_request() const {
+  const Exchange* oldest = detached_.empty() ? nullptr : detached_.front().get();
   for (const auto* deadlines : {&budget_, &bulk_budget_}) {
     const Exchange* first = deadlines->first();
-    if (first != nullptr && (oldest == nullptr || first->request.received < oldest->request.received))
+    if (first != nullptr && (oldest == nullptr || first->request.first_byte_at < oldest->request.first_byte_at))
       oldest = first;
   }
   return oldest == nullptr ? nullptr : &oldest->request;
@@ -217,12 +217,12 @@ const Request* Gateway::oldest() const {
 void Gateway::drain(std::chrono::steady_clock::time_point deadline, std::function<void()> done) {
   if (listen_fd_ >= 0) loop_.remove(std::exchange(listen_fd_, -1), *this);
   accept_timer_.cancel();
-  if (connections_.empty() && late_.empty()) return done();
-  drained_ = std::move(done);
+  if (connections_.empty() && detached_.empty()) return done();
+  on_drained_ = std::move(done);
   drain_timer_.at(deadline, [this] {
     past_deadline_ = true;
-    for (auto place = connections_.begin(); place != connections_.end();) {
-      Connection& connection = **place++;
+    for (auto position = connections_.begin(); position != connections_.end();) {
+      Connection& connection = **position++;
       connection.close_if_idle();
     }
   });

@@ -34,7 +34,7 @@ struct GatewayOptions {
   std::chrono::milliseconds request_budget{200};
   std::chrono::milliseconds bulk_budget{30000};
   std::chrono::milliseconds slow_timeout{0};  // 0: no request is slow
-  std::atomic<PackedPhase>* stage = nullptr;    // where requests show what the loop is at; null: nowhere
+  std::atomic<PackedPhase>* phase_slot = nullptr;    // where requests show what the loop is at; null: nowhere
   std::size_t max_in_flight = 1024;
   std::vector<std::string> allowed_clients{};  // addresses; empty: all. TCP only
 };
@@ -48,22 +48,22 @@ struct GatewayCounters {
   std::uint64_t overloaded = 0;   // refused because max_in_flight was reached
   std::uint64_t over_budget = 0;  // answered because their budget was used up
   std::uint32_t in_flight = 0;
-  std::uint32_t late = 0;           // of these, answered already: their coroutines have not ended
-  std::uint32_t max_in_flight = 0;  // the most there has been
+  std::uint32_t detached = 0;           // of these, answered already: their coroutines have not ended
+  std::uint32_t peak_in_flight = 0;  // the most there has been
 };
 
 // The application: fills `response`. Request and response live until the task has ended. A task
 // that throws costs its connection.
-using Serve = std::function<Task<void>(Request&, Response&)>;
+using RequestHandler = std::function<Task<void>(Request&, Response&)>;
 
 // Fills the reply to a request that the application does not, or not in time, answer.
-enum class Refused : std::uint8_t { kOverloaded, kOverBudget };
-using Refuse = std::function<void(const Request&, Refused, Response&)>;
+enum class RefusalReason : std::uint8_t { kOverloaded, kOverBudget };
+using RefusalHandler = std::function<void(const Request&, RefusalReason, Response&)>;
 
 class Gateway final : public FdHandler {
  public:
   // `observer` may be null. Must outlive the loop's run.
-  Gateway(EventLoop& loop, GatewayOptions options, Serve serve, Refuse refuse, Observer* observer = nullptr);
+  Gateway(EventLoop& loop, GatewayOptions options, RequestHandler serve, RefusalHandler refuse, Observer* observer = nullptr);
   ~Gateway();
 
   // Takes connections from this listening socket (non-blocking, shared with other workers; stays
@@ -79,31 +79,31 @@ class Gateway final : public FdHandler {
   const GatewayCounters& counters() const { return counters_; }
   std::size_t connections() const { return connections_.size(); }
   // The request that has waited longest of those that have a budget; null when none waits.
-  const Request* oldest() const;
+  const Request* oldest_request() const;
 
  private:
   friend class Connection;
   void on_ready(std::uint32_t events) override;
-  bool admit(int fd) const;
+  bool is_allowed_client(int fd) const;
   void pause_accepting();
-  void closed(Connection& connection);
+  void on_closed(Connection& connection);
   void start(Exchange& exchange);
-  void ended(Exchange& exchange, std::exception_ptr thrown);
-  void watch(Exchange& exchange);
-  void unwatch(Exchange& exchange);
-  void over_budget(Exchange& exchange);
-  void too_slow(Exchange& exchange);
-  std::unique_ptr<Exchange> fresh_exchange(Connection& connection);
-  void keep_late(std::unique_ptr<Exchange> exchange);
-  void tell_answered(Exchange& exchange, const Response& response);
+  void on_ended(Exchange& exchange, std::exception_ptr thrown);
+  void start_deadlines(Exchange& exchange);
+  void cancel_deadlines(Exchange& exchange);
+  void on_over_budget(Exchange& exchange);
+  void on_slow(Exchange& exchange);
+  std::unique_ptr<Exchange> make_exchange(Connection& connection);
+  void detach(std::unique_ptr<Exchange> exchange);
+  void report_answered(Exchange& exchange, const Response& response);
   void check_drained();
-  Deadlines<Exchange>* deadlines(Budget budget);
-  bool last_request() const { return past_deadline_; }
+  Deadlines<Exchange>* budget_deadlines(Budget budget);
+  bool is_past_deadline() const { return past_deadline_; }
 
   EventLoop& loop_;
   GatewayOptions options_;
-  Serve serve_;
-  Refuse refuse_;
+  RequestHandler serve_;
+  RefusalHandler refuse_;
   Observer* observer_;
   Deadlines<Connection> reading_;
   Deadlines<Connection> writing_;
@@ -113,9 +113,9 @@ class Gateway final : public FdHandler {
   Timer accept_timer_;
   Timer drain_timer_;
   std::list<std::unique_ptr<Connection>> connections_;
-  std::list<std::unique_ptr<Exchange>> late_;  // answered, and still running
-  std::vector<char> scratch_;  // what one read takes; a whole request is usually decoded right here
-  std::function<void()> drained_;
+  std::list<std::unique_ptr<Exchange>> detached_;  // answered, and still running
+  std::vector<char> read_buffer_;  // what one read takes; a whole request is usually decoded right here
+  std::function<void()> on_drained_;
   GatewayCounters counters_;
   int listen_fd_ = -1;
   bool past_deadline_ = false;

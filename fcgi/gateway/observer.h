@@ -12,10 +12,10 @@ class Observer {
   virtual ~Observer() = default;
   // The reply is about to be encoded. Called once for each request, also for one that is refused,
   // and for one whose handler still runs because its budget was used up.
-  virtual void answered(const Request& request, const Response& response,
+  virtual void on_answered(const Request& request, const Response& response,
                         std::chrono::steady_clock::time_point now) = 0;
   // The request has been inside for GatewayOptions::slow_timeout. At most once for each.
-  virtual void slow(const Request& request, std::chrono::steady_clock::duration elapsed) = 0;
+  virtual void on_slow(const Request& request, std::chrono::steady_clock::duration elapsed) = 0;
 };
 
 }  // namespace freshet::gateway

@@ -15,12 +15,12 @@ thread_local std::string* output = nullptr;
 
 }  // namespace
 
-OsScope::OsScope(std::string_view bytes, std::string& wire) {
+MemoryIoScope::MemoryIoScope(std::string_view bytes, std::string& wire) {
   input = bytes;
   output = &wire;
 }
 
-OsScope::~OsScope() {
+MemoryIoScope::~MemoryIoScope() {
   input = {};
   output = nullptr;
 }
@@ -34,10 +34,10 @@ int OS_LibInit(int* /*stdio_fds*/) { return 0; }
 
 int OS_Read(int /*fd*/, char* buffer, size_t size) {
   using freshet::gateway::input;
-  const size_t taken = std::min(size, input.size());
-  if (taken > 0) std::memcpy(buffer, input.data(), taken);
-  input.remove_prefix(taken);
-  return static_cast<int>(taken);  // 0: the end, which framing makes impossible inside a request
+  const size_t count = std::min(size, input.size());
+  if (count > 0) std::memcpy(buffer, input.data(), count);
+  input.remove_prefix(count);
+  return static_cast<int>(count);  // 0: the end, which framing makes impossible inside a request
 }
 
 int OS_Write(int /*fd*/, char* buffer, size_t size) {

@@ -8,12 +8,12 @@ namespace freshet::gateway {
 
 // While one lives, libfcgi on this thread reads `input` and appends to `output`. One at a time on a
 // thread.
-class OsScope {
+class MemoryIoScope {
  public:
-  OsScope(std::string_view input, std::string& output);
-  OsScope(const OsScope&) = delete;
-  OsScope& operator=(const OsScope&) = delete;
-  ~OsScope();
+  MemoryIoScope(std::string_view input, std::string& output);
+  MemoryIoScope(const MemoryIoScope&) = delete;
+  MemoryIoScope& operator=(const MemoryIoScope&) = delete;
+  ~MemoryIoScope();
 };
 
 }  // namespace freshet::gateway

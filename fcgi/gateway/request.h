@@ -59,13 +59,13 @@ struct Request {
   std::string_view request_id;                     // FRESHET_REQUEST_ID: nginx's $freshet_request_id
   std::string body;                                // whole; exactly CONTENT_LENGTH bytes
   std::size_t body_bytes = 0;                      // of the body as it came; a handler may have consumed it
-  std::chrono::steady_clock::time_point received;  // when its first byte was read
-  std::chrono::steady_clock::time_point whole;     // and when its last
-  RequestTrace stage;                                     // the application names its route
+  std::chrono::steady_clock::time_point first_byte_at;  // when its first byte was read
+  std::chrono::steady_clock::time_point last_byte_at;     // and when its last
+  RequestTrace trace;                                     // the application names its route
   Budget budget = Budget::kRequest;  // the application says otherwise before it first waits for something
   // What is said when the budget is used up; a handler sets it that can say something without what
   // it waits for, and what it refers to lives as long as the handler's task. Null, or none: 503.
-  std::function<std::optional<Response>()> if_late;
+  std::function<std::optional<Response>()> on_deadline;
 };
 
 }  // namespace freshet

@@ -20,22 +20,22 @@ class Application {
   // Fills `response`; never throws. Both arguments live until the task has ended.
   Task<void> serve(Request& request, Response& response);
   // The reply to a request beyond pm.max_in_flight.
-  void refuse_overload(const Request& request, Response& response);
+  void overloaded(const Request& request, Response& response);
   // The reply to one whose budget was used up while its handler ran: what that left to be said
   // (Request::if_late), else 503. To a write it says that the outcome is unknown, since the handler
   // goes on.
-  void refuse_late(const Request& request, Response& response);
+  void deadline_exceeded(const Request& request, Response& response);
 
  private:
   // `allowance`: what is left to the client, if there is a limit.
-  Task<Result<Response>> dispatch(Request& request, std::optional<http::Allowance>& allowance);
-  std::optional<http::Allowance> take(const Call& call, const http::Cost& cost);
-  http::Payer payer_of(const Call& call) const;
-  void fail_with(const Request& request, const Error& error, Response& response);
-  std::size_t body_limit(std::size_t of_route) const;
+  Task<Result<Response>> dispatch(Request& request, std::optional<http::RateLimitStatus>& rate_limit);
+  std::optional<http::RateLimitStatus> consume_rate_limit(const Call& call, const http::RouteCost& cost);
+  http::RateLimitSubject rate_limit_subject(const Call& call) const;
+  void render_error(const Request& request, const Error& error, Response& response);
+  std::size_t body_limit(std::size_t route_limit) const;
 
-  http::Standing standing_of(const Request& request) const;
-  Result<void> admit(const Request& request, const Route& route);
+  http::AccessDecision access_for(const Request& request) const;
+  Result<void> check_request(const Request& request, const Route& route);
   Services& services_;
   std::vector<Route> routes_;
   http::Router router_;

@@ -21,9 +21,9 @@ struct Action {
   feed::FeedAction action;
   std::string_view letter;  // in FeedRequest::request
 };
-constexpr std::array kActions{Word<Action>{"refresh", {feed::FeedAction::kRefresh, "r"}},
-                              Word<Action>{"load_more", {feed::FeedAction::kLoadMore, "m"}},
-                              Word<Action>{"peek", {feed::FeedAction::kPeek, "p"}}};
+constexpr std::array kActionNames{EnumName<Action>{"refresh", {feed::FeedAction::kRefresh, "r"}},
+                              EnumName<Action>{"load_more", {feed::FeedAction::kLoadMore, "m"}},
+                              EnumName<Action>{"peek", {feed::FeedAction::kPeek, "p"}}};
 
 // Blanks alone are no query.
 std::string trimmed(const std::optional<std::string>& text) {
@@ -36,8 +36,8 @@ std::string trimmed(const std::optional<std::string>& text) {
 struct FeedBody {
   feed::FeedRequest request;  // reader still to be found
   std::string_view action_letter;
-  ReaderId agent;               // empty when absent
-  std::string_view agent_name;  // the member that names it
+  ReaderId claimed_reader;               // empty when absent
+  std::string_view reader_member;  // the member that names it
   std::string page;
   EventId event;
 };
@@ -46,10 +46,10 @@ struct FeedBody {
 Result<FeedBody> parse_feed(json::Value body) {
   FeedBody parsed;
   FRESHET_TRY(action,
-              one_of(kActions, "action", word_member(body, "action"), std::optional<Action>(), "bad_action"));
+              parse_enum(kActionNames, "action", enum_member(body, "action"), std::optional<Action>(), "bad_action"));
   FRESHET_TRY(limit, json::optional_integer(body, "limit", 1, kMaxLimit));
-  parsed.agent_name = reader_member(body, "agent_id");
-  FRESHET_TRY(agent, json::optional_id<ReaderId>(body, parsed.agent_name));
+  parsed.reader_member = reader_member(body, "agent_id");
+  FRESHET_TRY(agent, json::optional_id<ReaderId>(body, parsed.reader_member));
   FRESHET_TRY(query, json::optional_string(body, "query", kMaxQueryBytes));
   FRESHET_TRY(page, json::optional_string(body, "page", kMaxPageBytes));
   FRESHET_TRY(event, json::optional_id<EventId>(body, "eventId"));
@@ -57,14 +57,14 @@ Result<FeedBody> parse_feed(json::Value body) {
   parsed.request.action = action->action;
   parsed.request.limit = static_cast<std::size_t>(limit->value_or(kDefaultLimit));
   parsed.request.query = trimmed(*query);
-  parsed.agent = std::move(*agent);
+  parsed.claimed_reader = std::move(*agent);
   parsed.page = std::move(*page).value_or("");
   parsed.event = std::move(*event);
   return parsed;
 }
 
 // What the same page is asked for by again: the last page received, else the event id.
-Result<std::string> request_name(const FeedBody& body, http::PageTokens& pages) {
+Result<std::string> idempotency_key(const FeedBody& body, http::PageTokenSigner& pages) {
   const std::string action(body.action_letter);
   if (!body.page.empty()) {
     FRESHET_TRY(last, pages.verify(body.request.reader, body.page));
@@ -82,7 +82,7 @@ json::Writer begin_data(std::string& out) {
 
 // A page that nothing could be taken for leaves the client's cursor as it was: asking again with it
 // gives the page that was missed.
-Response render(const feed::FeedPage& page, const FeedBody& body, http::PageTokens& pages) {
+Response render(const feed::FeedPage& page, const FeedBody& body, http::PageTokenSigner& pages) {
   std::string out;
   json::Writer writer = begin_data(out);
   writer.key("items").begin_array();
@@ -108,21 +108,21 @@ Response render(const feed::FeedPage& page, const FeedBody& body, http::PageToke
   return response;
 }
 
-Response render(const std::optional<std::size_t>& fresh) {
+Response render(const std::optional<std::size_t>& new_count) {
   std::string out;
   json::Writer writer = begin_data(out);
-  writer.key("new").unsigned_integer(fresh.value_or(0));
-  if (!fresh) writer.key("degraded").boolean(true);
+  writer.key("new").unsigned_integer(new_count.value_or(0));
+  if (!new_count) writer.key("degraded").boolean(true);
   writer.end_object().end_object();
   return private_json(std::move(out));
 }
 
 // By what it waits for: the index, or Redis.
-Response late(const Call& call, const FeedBody& body) {
+Response deadline_reply(const Call& call, const FeedBody& body) {
   if (body.request.action == feed::FeedAction::kPeek) return render(std::optional<std::size_t>());
   feed::FeedPage page;
-  page.degraded = call.request.stage.phase == RequestPhase::kRecall ? Dependency::kIndex : Dependency::kRedis;
-  return render(page, body, call.services.pages);
+  page.degraded = call.request.trace.phase == RequestPhase::kRecall ? Dependency::kIndex : Dependency::kRedis;
+  return render(page, body, call.services.page_tokens);
 }
 
 }  // namespace
@@ -132,26 +132,26 @@ Task<Result<Response>> post_feed(Call& call) {
   json::Document document;
   FRESHET_CO_TRY(body, read_object(document, call.request.body));
   FRESHET_CO_TRY(parsed, parse_feed(*body));
-  const auto who = call.who({parsed->agent, {}});
-  if (!who) co_return tl::unexpected(who.error());
-  if (who->reader.empty())
-    co_return fail(ErrorCode::kInvalid, "bad_id", std::string(parsed->agent_name),
+  const auto principal = call.identify({parsed->claimed_reader, {}});
+  if (!principal) co_return tl::unexpected(principal.error());
+  if (principal->reader.empty())
+    co_return fail(ErrorCode::kInvalid, "bad_id", std::string(parsed->reader_member),
                    "a feed belongs to a reader who is known");
-  parsed->request.reader = who->reader;
-  parsed->request.cost = call.metered();
-  parsed->request.allow_writes = !call.writes_later();
-  FRESHET_CO_TRY(name, request_name(*parsed, services.pages));
-  call.request.if_late = [&call, &asked = *parsed] { return late(call, asked); };
+  parsed->request.reader = principal->reader;
+  parsed->request.cost = call.search_cost();
+  parsed->request.allow_writes = !call.must_spool();
+  FRESHET_CO_TRY(name, idempotency_key(*parsed, services.page_tokens));
+  call.request.on_deadline = [&call, &asked = *parsed] { return deadline_reply(call, asked); };
 
   if (parsed->request.action == feed::FeedAction::kPeek) {
-    FRESHET_CO_TRY(fresh, co_await services.feed.peek(parsed->request));
-    co_return render(*fresh);
+    FRESHET_CO_TRY(new_count, co_await services.feed.peek(parsed->request));
+    co_return render(*new_count);
   }
   parsed->request.idempotency_key = std::move(*name);
   FRESHET_CO_TRY(page, co_await services.feed.page(parsed->request));
-  page->degraded = services.or_lost(page->degraded);
+  page->degraded = services.or_data_loss(page->degraded);
   services.count_feed_page(page->degraded.has_value());
-  co_return render(*page, *parsed, services.pages);
+  co_return render(*page, *parsed, services.page_tokens);
 }
 
 }  // namespace freshet::handlers

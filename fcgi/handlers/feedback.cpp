@@ -43,8 +43,8 @@ Task<Result<Response>> post_feedback(Call& call) {
   FRESHET_CO_TRY(dismissal, parse_dismissal(*body));
   FRESHET_CO_TRY(reader, require_reader(call, dismissal->reader));
   dismissal->reader = std::move(*reader);
-  const auto recorded = co_await readers::dismiss(call.services.readers, *dismissal, call.writes_later());
-  if (!recorded) co_return refused(recorded.error(), "topicId");
+  const auto recorded = co_await readers::dismiss(call.services.readers, *dismissal, call.must_spool());
+  if (!recorded) co_return with_item_member(recorded.error(), "topicId");
   co_return render(call.services, *recorded);
 }
 
@@ -53,7 +53,7 @@ Task<Result<Response>> delete_feedback(Call& call) {
   FRESHET_CO_TRY(undo, parse_undo(call, document));
   FRESHET_CO_TRY(reader, require_reader(call, undo->reader));
   FRESHET_CO_TRY(recorded, co_await readers::undo_dismissal(call.services.readers, *reader, undo->item,
-                                                            call.writes_later()));
+                                                            call.must_spool()));
   co_return render(call.services, *recorded);
 }
 

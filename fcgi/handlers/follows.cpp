@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kOk = "{\"ok\":true}";
 
 // Follows belong to a channel.
-Result<Follow> follow_of(Call& call) {
+Result<Follow> parse_enabled_follow(Call& call) {
   if (call.services.settings.timeline.follow_channel.empty())
     return fail(ErrorCode::kNotFound, "unknown_channel", {}, "waterfall.follow_channel names none");
   return parse_follow(call.request, call.target);
@@ -37,13 +37,13 @@ std::string render(const std::vector<AuthorId>* authors) {
 }  // namespace
 
 Task<Result<Response>> put_follow(Call& call) {
-  FRESHET_CO_TRY(follow, follow_of(call));
+  FRESHET_CO_TRY(follow, parse_enabled_follow(call));
   FRESHET_CO_TRY(done, co_await call.services.follows.follow(follow->follower, follow->author));
   co_return private_json(std::string(kOk));
 }
 
 Task<Result<Response>> delete_follow(Call& call) {
-  FRESHET_CO_TRY(follow, follow_of(call));
+  FRESHET_CO_TRY(follow, parse_enabled_follow(call));
   FRESHET_CO_TRY(done, co_await call.services.follows.unfollow(follow->follower, follow->author));
   co_return private_json(std::string(kOk));
 }

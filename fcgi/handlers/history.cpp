@@ -14,17 +14,17 @@ namespace {
 
 constexpr std::string_view kOk = "{\"ok\":true}";
 
-struct Which {
+struct HistoryQuery {
   ReaderId reader;
   readers::ViewKind kind;
 };
 
 // ?userId=&kind=
-Result<Which> which_history(const Call& call) {
+Result<HistoryQuery> parse_history_query(const Call& call) {
   FRESHET_TRY(claimed, http::id_parameter<ReaderId>(call.target, "userId"));
-  FRESHET_TRY(kind, view_kind(call.target.parameter("kind")));
+  FRESHET_TRY(kind, parse_view_kind(call.target.parameter("kind")));
   FRESHET_TRY(reader, require_reader(call, *claimed));
-  return Which{std::move(*reader), *kind};
+  return HistoryQuery{std::move(*reader), *kind};
 }
 
 // `views`: null when the store is away.
@@ -41,7 +41,7 @@ std::string render(const std::vector<readers::ViewedItem>* views) {
   return out;
 }
 
-Response without_redis() {
+Response degraded_history() {
   Response response = private_json(render(nullptr));
   response.headers += "Freshet-Degraded: true\r\n";
   return response;
@@ -60,25 +60,25 @@ Task<Result<Response>> post_history(Call& call) {
   }
   FRESHET_CO_TRY(reader, require_reader(call, view->reader));
   view->reader = std::move(*reader);
-  const auto recorded = co_await readers::record_view(services.readers, *view, call.writes_later());
-  if (!recorded) co_return refused(recorded.error(), "topicId");
+  const auto recorded = co_await readers::record_view(services.readers, *view, call.must_spool());
+  if (!recorded) co_return with_item_member(recorded.error(), "topicId");
   if (recorded->queued) co_return queued_reply(services);
   co_return private_json(std::string(kOk));
 }
 
 Task<Result<Response>> get_history(Call& call) {
-  FRESHET_CO_TRY(which, which_history(call));
-  call.request.if_late = without_redis;
-  const auto views = co_await call.services.readers.views(which->reader, which->kind);
+  FRESHET_CO_TRY(query, parse_history_query(call));
+  call.request.on_deadline = degraded_history;
+  const auto views = co_await call.services.readers.views(query->reader, query->kind);
   if (views) co_return private_json(render(&*views));
   if (!is_unavailable(views.error())) co_return tl::unexpected(views.error());
-  co_return without_redis();
+  co_return degraded_history();
 }
 
 Task<Result<Response>> delete_history(Call& call) {
-  FRESHET_CO_TRY(which, which_history(call));
-  FRESHET_CO_TRY(cleared, co_await readers::clear_views(call.services.readers, which->reader, which->kind,
-                                                        call.writes_later()));
+  FRESHET_CO_TRY(query, parse_history_query(call));
+  FRESHET_CO_TRY(cleared, co_await readers::clear_views(call.services.readers, query->reader, query->kind,
+                                                        call.must_spool()));
   if (cleared->queued) co_return queued_reply(call.services);
   co_return private_json(std::string(kOk));
 }

@@ -20,7 +20,7 @@ void write_counts(json::Writer& writer, const hot::TrackResult& counts) {
 }
 
 // The article as it stands, for a reader whose report does not count.
-Task<Result<Response>> not_counted(Call& call, const ItemId& item) {
+Task<Result<Response>> bot_reply(Call& call, const ItemId& item) {
   call.services.count(Refusal::kBot);
   const std::vector<ItemId> one(1, item);
   const auto stats = co_await call.services.hot.stats(one, hot::Ranks::kOmit);
@@ -42,99 +42,99 @@ Task<Result<Response>> not_counted(Call& call, const ItemId& item) {
 // An event's id holds for the reader or the signed cookie, else for the session or fingerprint that
 // the report names (not for an address, which a phone changes between a try and its repetition).
 // Whoever guesses the id of an anonymous report could have it taken for repeated.
-constexpr std::size_t kMinAnonymousEvent = 16;
-Result<EventId> scoped(const Call& call, const http::Who& who, std::string_view named, const EventId& event) {
+constexpr std::size_t kMinAnonymousEventIdBytes = 16;
+Result<EventId> scope_event_id(const Call& call, const http::Principal& who, std::string_view anonymous_scope, const EventId& event) {
   if (event.empty()) return event;
   http::Identity& identity = call.services.identity;
-  if (!who.without_cookie)
-    return EventId::trusted(identity.key_name("event", who.visitor.view(), event.view()));
-  if (call.request.zone == Zone::kPublic && event.view().size() < kMinAnonymousEvent)
+  if (!who.needs_cookie)
+    return EventId::trusted(identity.pseudonym("event", who.visitor.view(), event.view()));
+  if (call.request.zone == Zone::kPublic && event.view().size() < kMinAnonymousEventIdBytes)
     return fail(ErrorCode::kInvalid, "bad_id", "eventId",
                 "without a reader or cookie it has at least 16 characters");
-  return EventId::trusted(identity.key_name("named event", named, event.view()));
+  return EventId::trusted(identity.pseudonym("named event", anonymous_scope, event.view()));
 }
 
 // A public client's word on when an article was published counts near now only: it decides for all
 // readers where an article stands that nobody has put. Without one it counts as published now.
-constexpr seconds kBelievedDate{86400};
-void believe_date(const Call& call, std::optional<UnixSeconds>& published_at) {
-  if (call.request.zone != Zone::kPublic || call.exempt || !published_at) return;
+constexpr seconds kMaxPublishDateSkew{86400};
+void sanitize_publish_date(const Call& call, std::optional<UnixSeconds>& published_at) {
+  if (call.request.zone != Zone::kPublic || call.is_exempt || !published_at) return;
   const auto age = wall_now() - *published_at;
-  if (age > kBelievedDate || age < -kBelievedDate) published_at.reset();
+  if (age > kMaxPublishDateSkew || age < -kMaxPublishDateSkew) published_at.reset();
 }
 
 bool is_anonymous(const Call& call) {
-  return call.request.zone == Zone::kPublic && !call.exempt && call.verified && call.verified->reader.empty();
+  return call.request.zone == Zone::kPublic && !call.is_exempt && call.auth_result && call.auth_result->reader.empty();
 }
 
 // What a client of the public server may add to the article besides what its rate allows.
-hot::EventAdmission standing_of(const Call& call, const ItemId& item) {
-  hot::EventAdmission standing;
-  if (call.request.zone != Zone::kPublic) return standing;
-  standing.network = call.services.identity.network_of(call.request.remote_addr);
+hot::EventAdmission admission_for(const Call& call, const ItemId& item) {
+  hot::EventAdmission admission;
+  if (call.request.zone != Zone::kPublic) return admission;
+  admission.network = call.services.identity.network_pseudonym(call.request.remote_addr);
   const std::int64_t now_us = http::monotonic_us();
-  const http::Limits& limits = call.services.limits;
-  standing.may_create = call.exempt || limits.is_left(http::Share::kUnknown, standing.network, {}, now_us);
-  standing.counts_as_visitor =
-      !is_anonymous(call) || limits.is_left(http::Share::kVisitors, standing.network, item.view(), now_us);
-  return standing;
+  const http::RateLimiter& limits = call.services.rate_limiter;
+  admission.may_create = call.is_exempt || limits.has_quota(http::Quota::kUnverifiedArticles, admission.network, {}, now_us);
+  admission.counts_as_visitor =
+      !is_anonymous(call) || limits.has_quota(http::Quota::kArticleVisitors, admission.network, item.view(), now_us);
+  return admission;
 }
 
 // What it did add is taken from its share.
-void take_shares(Call& call, const ItemId& item, const hot::EventAdmission& standing, const hot::EventOutcome& effect) {
-  http::Limits& limits = call.services.limits;
+void charge_quotas(Call& call, const ItemId& item, const hot::EventAdmission& admission, const hot::EventOutcome& outcome) {
+  http::RateLimiter& limits = call.services.rate_limiter;
   const std::int64_t now_us = http::monotonic_us();
-  if (!standing.counts_as_visitor) call.services.count(Refusal::kUvBound);
-  if (standing.network.empty()) return;
-  if (effect.created) limits.use(http::Share::kUnknown, standing.network, {}, now_us);
-  if (effect.new_visitor && is_anonymous(call))
-    limits.use(http::Share::kVisitors, standing.network, item.view(), now_us);
+  if (!admission.counts_as_visitor) call.services.count(Refusal::kUvBound);
+  if (admission.network.empty()) return;
+  if (outcome.created) limits.consume_quota(http::Quota::kUnverifiedArticles, admission.network, {}, now_us);
+  if (outcome.new_visitor && is_anonymous(call))
+    limits.consume_quota(http::Quota::kArticleVisitors, admission.network, item.view(), now_us);
 }
 
 // Under whom it is remembered what the report adds: nobody, for the first reports of a day of a
 // visitor, or of a network of those who are not signed in.
-VisitorId remembered_as(Call& call, const http::Who& who, const hot::EventAdmission& standing) {
-  http::Limits& limits = call.services.limits;
-  const std::string_view whose =
-      is_anonymous(call) ? std::string_view(standing.network) : who.counted_as.view();
+VisitorId attribution_id(Call& call, const http::Principal& who, const hot::EventAdmission& admission) {
+  http::RateLimiter& limits = call.services.rate_limiter;
+  const std::string_view subject =
+      is_anonymous(call) ? std::string_view(admission.network) : who.stable_visitor.view();
   const std::int64_t now_us = http::monotonic_us();
   if (call.services.settings.limits.contribution_after == 0 ||
-      !limits.is_left(http::Share::kUnremembered, whose, {}, now_us))
-    return who.counted_as;
-  limits.use(http::Share::kUnremembered, whose, {}, now_us);
+      !limits.has_quota(http::Quota::kUnattributedReports, subject, {}, now_us))
+    return who.stable_visitor;
+  limits.consume_quota(http::Quota::kUnattributedReports, subject, {}, now_us);
   return {};
 }
 
-void write_listed(json::Writer& writer, const hot::EventOutcome& effect) {
-  if (!effect.listed) writer.key("listed").boolean(false);
+void write_listed(json::Writer& writer, const hot::EventOutcome& outcome) {
+  if (!outcome.listed) writer.key("listed").boolean(false);
 }
 
 // A page view that is the history's view as well (history.from_track); `later` when it is not known
 // to be counted, for then the item may be unknown. A report that is repeated under its event id
 // moves nothing.
-void view_for_history(Call& call, const ReaderId& reader, const ItemId& item, const EventId& event,
-                      bool later) {
+void record_history_view(Call& call, const ReaderId& reader, const ItemId& item, const EventId& event,
+                      bool must_spool) {
   Services& services = call.services;
   if (!services.settings.history.from_track || reader.empty()) return;
   const readers::View view{reader, item, readers::ViewKind::kTopic, event};
-  if (!later) return services.readers.record_view_async(view);
-  if (auto kept = services.readers.spool_history_view(view); !kept) services.count(Refusal::kSpoolFull);
+  if (!must_spool) return services.readers.record_view_async(view);
+  if (auto spooled = services.readers.spool_history_view(view); !spooled) services.count(Refusal::kSpoolFull);
 }
 
 // How long nginx keeps a list, whatever clients may do: a hidden item must be gone within two
 // seconds, and nginx counts whole ones.
-constexpr std::string_view kForNginx = "\r\nX-Accel-Expires: 1\r\n";
+constexpr std::string_view kNginxCacheHeader = "\r\nX-Accel-Expires: 1\r\n";
 
 std::string seconds_text(milliseconds span) {
   return std::to_string(std::max<std::int64_t>(1, std::chrono::ceil<seconds>(span).count()));
 }
 
-std::optional<Response> last_copy(const hot::HotLists& lists, const HotRequest& wanted) {
-  const auto list = wanted.at ? nullptr : lists.stale_copy(wanted.query);
+std::optional<Response> stale_response(const hot::HotLists& lists, const HotListRequest& query) {
+  const auto list = query.at ? nullptr : lists.stale_copy(query.query);
   if (!list) return std::nullopt;
   Response response;
   response.headers = "Cache-Control: no-store\r\nFreshet-Degraded: true\r\n";
-  response.body = list->first(wanted.limit);
+  response.body = list->first(query.limit);
   return response;
 }
 
@@ -171,10 +171,10 @@ void write_stats(json::Writer& writer, const hot::ItemStats& stats, const Settin
   writer.key("terms").begin_object().key("pv").number(terms.from_pv);
   writer.key("uv").number(terms.from_uv).key("dwell").number(terms.from_dwell).end_object();
   for (const hot::Model& model : hot::kModels) {
-    const bool inside = &model != &hot::kEngagementModel;
-    if (inside) writer.key(model.name).begin_object();
+    const bool nested = &model != &hot::kEngagementModel;
+    if (nested) writer.key(model.name).begin_object();
     write_model(writer, stats, model, settings);
-    if (inside) writer.end_object();
+    if (nested) writer.end_object();
   }
   writer.end_object();
 }
@@ -187,29 +187,29 @@ Task<Result<Response>> post_track(Call& call) {
   FRESHET_CO_TRY(body, read_object(document, call.request.body));
   FRESHET_CO_TRY(track, parse_track(*body, services.settings.engagement.dwell_cap_ms));
   if (call.is_bot()) {
-    auto shown = co_await not_counted(call, track->event.item);
-    co_return shown;
+    auto reply = co_await bot_reply(call, track->event.item);
+    co_return reply;
   }
-  FRESHET_CO_TRY(who, call.who({track->user, track->fingerprint}));
-  track->event.visitor = who->visitor;
-  track->event.admission = standing_of(call, track->event.item);
-  track->event.attributed_to = remembered_as(call, *who, track->event.admission);
-  believe_date(call, track->event.published_at);
-  track->event.untrusted_dwell = call.request.zone == Zone::kPublic && !call.exempt;
+  FRESHET_CO_TRY(principal, call.identify({track->claimed_reader, track->fingerprint}));
+  track->event.visitor = principal->visitor;
+  track->event.admission = admission_for(call, track->event.item);
+  track->event.attributed_to = attribution_id(call, *principal, track->event.admission);
+  sanitize_publish_date(call, track->event.published_at);
+  track->event.untrusted_dwell = call.request.zone == Zone::kPublic && !call.is_exempt;
   const SessionId& session = track->event.session;
   FRESHET_CO_TRY(
-      event, scoped(call, *who, session.empty() ? track->fingerprint : session.view(), track->event.event_id));
+      event, scope_event_id(call, *principal, session.empty() ? track->fingerprint : session.view(), track->event.event_id));
   track->event.event_id = std::move(*event);
   track->event.session = SessionId::trusted(
-      session.empty() ? who->visitor.str() : services.identity.key_name("session", {}, session.view()));
+      session.empty() ? principal->visitor.str() : services.identity.pseudonym("session", {}, session.view()));
 
-  const auto counted = co_await hot::track(services.hot, track->event, call.writes_later());
-  if (!counted) co_return refused(counted.error(), "articleId");
-  if (!who->reader.empty() && !call.writes_later())
-    services.note_reading(who->reader, track->event.item, milliseconds(track->event.dwell_ms));
-  view_for_history(call, who->reader, track->event.item, track->event.event_id,
-                   call.writes_later() || counted->queued);
-  take_shares(call, track->event.item, track->event.admission, counted->result.outcome);
+  const auto counted = co_await hot::track(services.hot, track->event, call.must_spool());
+  if (!counted) co_return with_item_member(counted.error(), "articleId");
+  if (!principal->reader.empty() && !call.must_spool())
+    services.record_reading(principal->reader, track->event.item, milliseconds(track->event.dwell_ms));
+  record_history_view(call, principal->reader, track->event.item, track->event.event_id,
+                   call.must_spool() || counted->queued);
+  charge_quotas(call, track->event.item, track->event.admission, counted->result.outcome);
   if (counted->queued) co_return queued_reply(services);
   std::string out;
   json::Writer writer(out);
@@ -229,18 +229,18 @@ Task<Result<Response>> post_views(Call& call) {
     services.count(Refusal::kBot);
     co_return private_json("{\"ok\":true,\"uv\":false,\"scoreInc\":0,\"counted\":false}");
   }
-  const http::Claim nothing;
-  FRESHET_CO_TRY(who, call.who(nothing));
-  FRESHET_CO_TRY(event, scoped(call, *who, view->fingerprint, view->event_id));
+  const http::ClaimedIdentity no_claim;
+  FRESHET_CO_TRY(principal, call.identify(no_claim));
+  FRESHET_CO_TRY(event, scope_event_id(call, *principal, view->fingerprint, view->event_id));
   view->event_id = std::move(*event);
-  view->fingerprint = services.identity.key_name("fingerprint", {}, view->fingerprint);
-  believe_date(call, view->published_at);
-  view->admission = standing_of(call, view->item);
-  view->attributed_to = remembered_as(call, *who, view->admission);
-  const auto counted = co_await hot::view(services.hot, *view, call.writes_later());
-  if (!counted) co_return refused(counted.error(), "articleId");
-  view_for_history(call, who->reader, view->item, view->event_id, call.writes_later() || counted->queued);
-  take_shares(call, view->item, view->admission, counted->result.outcome);
+  view->fingerprint = services.identity.pseudonym("fingerprint", {}, view->fingerprint);
+  sanitize_publish_date(call, view->published_at);
+  view->admission = admission_for(call, view->item);
+  view->attributed_to = attribution_id(call, *principal, view->admission);
+  const auto counted = co_await hot::view(services.hot, *view, call.must_spool());
+  if (!counted) co_return with_item_member(counted.error(), "articleId");
+  record_history_view(call, principal->reader, view->item, view->event_id, call.must_spool() || counted->queued);
+  charge_quotas(call, view->item, view->admission, counted->result.outcome);
   if (counted->queued) co_return queued_reply(services);
   const hot::ViewResult& outcome = counted->result;
   if (outcome.dedup) co_return private_json("{\"ok\":true,\"dedup\":true}");
@@ -255,29 +255,29 @@ Task<Result<Response>> post_views(Call& call) {
 
 Task<Result<Response>> get_hot(Call& call) {
   Services& services = call.services;
-  FRESHET_CO_TRY(wanted, parse_hot(call.target, wall_now()));
-  hot::HotLists& lists = services.lists;
-  call.request.if_late = [&lists, &asked = *wanted] { return last_copy(lists, asked); };
-  auto reading = wanted->at ? lists.build_at(wanted->query, *wanted->at)
-                            : lists.get(wanted->query, std::chrono::steady_clock::now());
+  FRESHET_CO_TRY(query, parse_hot(call.target, wall_now()));
+  hot::HotLists& lists = services.hot_lists;
+  call.request.on_deadline = [&lists, &asked = *query] { return stale_response(lists, asked); };
+  auto reading = query->at ? lists.build_at(query->query, *query->at)
+                            : lists.get(query->query, std::chrono::steady_clock::now());
   FRESHET_CO_TRY(served, co_await reading);
   Response response;
   if (served->degraded) {
     response.headers = "Cache-Control: no-store\r\nFreshet-Degraded: true\r\n";
-  } else if (wanted->at) {
+  } else if (query->at) {
     response.headers = "Cache-Control: no-store\r\n";
-    if (services.redis_lost()) response.headers += "Freshet-Degraded: true\r\n";
+    if (services.has_lost_data()) response.headers += "Freshet-Degraded: true\r\n";
   } else {
     const ListSettings& list = services.settings.list;
-    response.headers.append("ETag: ").append(served->list->etag(wanted->limit));
+    response.headers.append("ETag: ").append(served->list->etag(query->limit));
     response.headers.append("\r\nCache-Control: public, max-age=").append(seconds_text(list.worker_ttl));
     response.headers.append(", stale-while-revalidate=")
         .append(seconds_text(list.stale_while_revalidate))
-        .append(kForNginx);
+        .append(kNginxCacheHeader);
     // It is what Redis has, and may be cached as ever: a loss can last until somebody comes.
-    if (services.redis_lost()) response.headers += "Freshet-Degraded: true\r\n";
+    if (services.has_lost_data()) response.headers += "Freshet-Degraded: true\r\n";
   }
-  response.body = served->list->first(wanted->limit);
+  response.body = served->list->first(query->limit);
   co_return response;
 }
 

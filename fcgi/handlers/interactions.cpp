@@ -16,9 +16,9 @@ namespace freshet::handlers {
 namespace {
 
 constexpr std::size_t kChunk = 500;  // events a pipeline; the time budget is looked at between two
-constexpr std::string_view kLinesType = "application/x-ndjson";
+constexpr std::string_view kNdjsonType = "application/x-ndjson";
 
-struct Numbered {
+struct NumberedEvents {
   std::vector<readers::ReaderEvent> events;
   std::vector<std::size_t> lines;  // of each
 };
@@ -30,9 +30,9 @@ struct Batch {
   std::optional<Error> unavailable;  // why one was refused that is in order
 };
 
-bool is_lines_type(std::string_view type) {
-  return type.size() >= kLinesType.size() &&
-         strncasecmp(type.data(), kLinesType.data(), kLinesType.size()) == 0;
+bool is_ndjson_type(std::string_view type) {
+  return type.size() >= kNdjsonType.size() &&
+         strncasecmp(type.data(), kNdjsonType.data(), kNdjsonType.size()) == 0;
 }
 
 Result<readers::ReaderEvent> parse_line(std::string& text, UnixSeconds now) {
@@ -41,8 +41,8 @@ Result<readers::ReaderEvent> parse_line(std::string& text, UnixSeconds now) {
 }
 
 // The next events that are in order, at most kChunk; what is not goes to `rejected`.
-Numbered next_chunk(Lines& lines, UnixSeconds now, std::vector<RejectedLine>& rejected) {
-  Numbered out;
+NumberedEvents next_chunk(NdjsonReader& lines, UnixSeconds now, std::vector<RejectedLine>& rejected) {
+  NumberedEvents out;
   while (out.events.size() < kChunk) {
     auto line = lines.next();
     if (!line) break;
@@ -57,7 +57,7 @@ Numbered next_chunk(Lines& lines, UnixSeconds now, std::vector<RejectedLine>& re
   return out;
 }
 
-void add(Batch& batch, const Numbered& chunk, const std::vector<Result<readers::RecordResult>>& answers) {
+void add_results(Batch& batch, const NumberedEvents& chunk, const std::vector<Result<readers::RecordResult>>& answers) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (answers[i]) {
       ++batch.accepted;
@@ -65,7 +65,7 @@ void add(Batch& batch, const Numbered& chunk, const std::vector<Result<readers::
       continue;
     }
     if (is_unavailable(answers[i].error())) batch.unavailable = answers[i].error();
-    batch.rejected.push_back({chunk.lines[i], refused(answers[i].error(), "topicId").value()});
+    batch.rejected.push_back({chunk.lines[i], with_item_member(answers[i].error(), "topicId").value()});
   }
 }
 
@@ -75,20 +75,20 @@ Result<Response> render(Services& services, Batch& batch) {
             [](const RejectedLine& a, const RejectedLine& b) { return a.line < b.line; });
   services.slot.queued_writes.fetch_add(batch.queued, std::memory_order_relaxed);
   const bool queued = batch.queued > 0;
-  return private_json(lines_reply(batch.accepted, batch.rejected, queued), queued ? 202 : 200);
+  return private_json(ndjson_reply(batch.accepted, batch.rejected, queued), queued ? 202 : 200);
 }
 
 Task<Result<Response>> post_lines(Call& call) {
-  Lines lines(call.request.body);
+  NdjsonReader lines(call.request.body);
   Batch batch;
   const UnixSeconds now = wall_now();
   const auto deadline = std::chrono::steady_clock::now() + call.services.settings.gateway.bulk_budget;
   for (;;) {
-    const Numbered chunk = next_chunk(lines, now, batch.rejected);
+    const NumberedEvents chunk = next_chunk(lines, now, batch.rejected);
     if (chunk.events.empty()) break;
     if (std::chrono::steady_clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
-    const auto answers = co_await readers::record_interactions(call.services.bulk_readers, chunk.events);
-    add(batch, chunk, answers);
+    const auto answers = co_await readers::record_interactions(call.services.readers_bulk, chunk.events);
+    add_results(batch, chunk, answers);
   }
   co_return render(call.services, batch);
 }
@@ -96,7 +96,7 @@ Task<Result<Response>> post_lines(Call& call) {
 Task<Result<Response>> post_one(Call& call, json::Value body) {
   FRESHET_CO_TRY(event, parse_interaction(body, wall_now()));
   const auto recorded = co_await readers::record_interaction(call.services.readers, *event);
-  if (!recorded) co_return refused(recorded.error(), "topicId");
+  if (!recorded) co_return with_item_member(recorded.error(), "topicId");
   Batch batch;
   batch.accepted = 1;
   batch.queued = recorded->queued ? 1U : 0U;
@@ -108,23 +108,23 @@ Task<Result<Response>> post_one(Call& call, json::Value body) {
 Task<Result<Response>> post_interactions(Call& call) {
   std::string& body = call.request.body;
   // No single event is as large as that; and parsing changes the text.
-  const bool may_be_one = !is_lines_type(call.request.content_type) &&
+  const bool may_be_one = !is_ndjson_type(call.request.content_type) &&
                           body.size() <= call.services.settings.gateway.max_body_bytes;
   if (may_be_one) {
     std::string text = body;
     json::Document document;
     const auto parsed = document.parse(text);
-    Lines lines(body);
-    const bool several = lines.next() && lines.next();
-    if (parsed || !several) {
+    NdjsonReader lines(body);
+    const bool has_several_lines = lines.next() && lines.next();
+    if (parsed || !has_several_lines) {
       const auto object = parsed.and_then([&] { return json::root_object(document); });
       if (!object) co_return tl::unexpected(object.error());
-      auto answered = co_await post_one(call, *object);
-      co_return answered;
+      auto result = co_await post_one(call, *object);
+      co_return result;
     }
   }
-  auto answered = co_await post_lines(call);
-  co_return answered;
+  auto result = co_await post_lines(call);
+  co_return result;
 }
 
 }  // namespace freshet::handlers

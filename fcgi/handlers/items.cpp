@@ -27,7 +27,7 @@ Batch parse_lines(std::string_view body) {
   Batch batch;
   json::Document document;
   const UnixSeconds now = wall_now();
-  Lines lines(body);
+  NdjsonReader lines(body);
   while (auto line = lines.next()) {
     const auto root = read_object(document, line->text);
     auto id = root.and_then([](json::Value object) { return json::required_id<ItemId>(object, "id"); });
@@ -88,9 +88,9 @@ Task<Result<Response>> post_items(Call& call) {
     const auto first = batch.items.begin() + static_cast<std::ptrdiff_t>(from);
     const auto count = static_cast<std::ptrdiff_t>(std::min(kChunk, batch.items.size() - from));
     const std::vector<items::Item> chunk(first, first + count);
-    FRESHET_CO_TRY(written, co_await call.services.bulk_items.put_many(chunk));
+    FRESHET_CO_TRY(written, co_await call.services.items_bulk.put_many(chunk));
   }
-  co_return private_json(lines_reply(batch.items.size(), batch.rejected));
+  co_return private_json(ndjson_reply(batch.items.size(), batch.rejected));
 }
 
 }  // namespace freshet::handlers

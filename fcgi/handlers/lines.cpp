@@ -4,26 +4,26 @@
 
 namespace freshet::handlers {
 
-std::optional<Line> Lines::next() {
+std::optional<NdjsonLine> NdjsonReader::next() {
   while (!rest_.empty()) {
     const std::size_t end = rest_.find('\n');
     const std::string_view line = rest_.substr(0, end);
     rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
     ++number_;
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) return Line{number_, std::string(line)};
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) return NdjsonLine{number_, std::string(line)};
   }
   return std::nullopt;
 }
 
-std::string lines_reply(std::size_t accepted, const std::vector<RejectedLine>& rejected, bool queued) {
+std::string ndjson_reply(std::size_t accepted, const std::vector<RejectedLine>& rejected, bool queued) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("accepted").unsigned_integer(accepted).key("rejected").begin_array();
   for (const RejectedLine& line : rejected) {
-    const bool ours = line.error.code == ErrorCode::kInternal;  // nothing of which is told
+    const bool is_internal = line.error.code == ErrorCode::kInternal;  // nothing of which is told
     writer.begin_object().key("line").unsigned_integer(line.line);
-    writer.key("code").string(ours ? "internal" : line.error.reason);
-    if (!ours && !line.error.member.empty()) writer.key("member").string(line.error.member);
+    writer.key("code").string(is_internal ? "internal" : line.error.reason);
+    if (!is_internal && !line.error.member.empty()) writer.key("member").string(line.error.member);
     writer.end_object();
   }
   writer.end_array();

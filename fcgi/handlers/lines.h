@@ -12,16 +12,16 @@
 
 namespace freshet::handlers {
 
-struct Line {
+struct NdjsonLine {
   std::size_t number;  // from 1; empty lines count
   std::string text;
 };
 
 // Walks down a body, which must outlive it. Lines of white space are passed over.
-class Lines {
+class NdjsonReader {
  public:
-  explicit Lines(std::string_view body) : rest_(body) {}
-  std::optional<Line> next();
+  explicit NdjsonReader(std::string_view body) : rest_(body) {}
+  std::optional<NdjsonLine> next();
 
  private:
   std::string_view rest_;
@@ -34,6 +34,6 @@ struct RejectedLine {
 };
 
 // {accepted, rejected:[{line, code, member?}], queued?}
-std::string lines_reply(std::size_t accepted, const std::vector<RejectedLine>& rejected, bool queued = false);
+std::string ndjson_reply(std::size_t accepted, const std::vector<RejectedLine>& rejected, bool queued = false);
 
 }  // namespace freshet::handlers

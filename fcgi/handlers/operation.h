@@ -7,17 +7,17 @@
 
 namespace freshet::handlers {
 
-class OperationPages {
+class AdminPages {
  public:
   // References outlive this.
-  OperationPages(Scoreboard& board, const Settings& settings) : board_(board), settings_(settings) {}
+  AdminPages(Scoreboard& board, const Settings& settings) : board_(board), settings_(settings) {}
 
   Response ping() const;
   Response status(const http::Target& target) const;
   Response metrics() const;
   Response live() const;
   // Whether who has that much serves, and without what: 503 when ready.require lists some of it.
-  Response ready(const Has& has) const;
+  Response ready(const Has& state) const;
   // Of the pool: what some worker has. 503 while none serves.
   Response pool_ready() const;
 

@@ -20,7 +20,7 @@ inline Result<json::Value> read_object(json::Document& document, std::string& te
 
 // One of the words that a parameter or member may be.
 template <class T>
-struct Word {
+struct EnumName {
   std::string_view text;
   T value;
 };
@@ -28,27 +28,27 @@ struct Word {
 // What `given` says; absent: `fallback`, an error without one. Errors: kInvalid `reason`, with the
 // words there are.
 template <class T, std::size_t kCount>
-Result<T> one_of(const std::array<Word<T>, kCount>& words, std::string_view member,
+Result<T> parse_enum(const std::array<EnumName<T>, kCount>& names, std::string_view member,
                  std::optional<std::string_view> given, std::optional<T> fallback,
                  std::string_view reason = "bad_parameter") {
   if (!given && fallback) return *fallback;
   std::string allowed;
-  for (const Word<T>& word : words) {
-    if (word.text == given) return word.value;
-    allowed.append(allowed.empty() ? "one of " : ", ").append(word.text);
+  for (const EnumName<T>& name : names) {
+    if (name.text == given) return name.value;
+    allowed.append(allowed.empty() ? "one of " : ", ").append(name.text);
   }
   return fail(ErrorCode::kInvalid, reason, std::string(member), (given ? "" : "is missing: ") + allowed);
 }
 
 // A member that is to be a word: its text, "" when it is no string; absent or null: nullopt.
-inline std::optional<std::string_view> word_member(json::Value body, std::string_view member) {
+inline std::optional<std::string_view> enum_member(json::Value body, std::string_view member) {
   const json::Value value = body[member];
   if (value.is_missing() || value.type() == json::Type::kNull) return std::nullopt;
   return value.is_string() ? value.text() : std::string_view();
 }
 
 // A store's error, with the member that named the item when there is none of its name.
-inline tl::unexpected<Error> refused(Error error, std::string_view item_member) {
+inline tl::unexpected<Error> with_item_member(Error error, std::string_view item_member) {
   if (error.reason == "unknown_item") error.member = item_member;
   return tl::unexpected(std::move(error));
 }

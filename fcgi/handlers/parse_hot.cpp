@@ -14,19 +14,19 @@ constexpr std::size_t kMaxTags = 32;
 constexpr std::size_t kMaxTitleBytes = 1024;
 constexpr std::size_t kMaxTextBytes = 256UL * 1024;
 constexpr std::size_t kMaxUrlBytes = 2048;
-constexpr seconds kMaxAhead{365 * 86400};
+constexpr seconds kMaxTimeAhead{365 * 86400};
 constexpr seconds kClockSlack{5};  // between the client's "now" and ours
 
-constexpr auto kModels = [] {
-  std::array<Word<const hot::Model*>, hot::kModels.size()> words;
+constexpr auto kModelNames = [] {
+  std::array<EnumName<const hot::Model*>, hot::kModels.size()> words;
   for (std::size_t i = 0; i < words.size(); ++i) words[i] = {hot::kModels[i].name, &hot::kModels[i]};
   return words;
 }();
-constexpr std::array kModes{Word<hot::ViewsMode>{"accumulate", hot::ViewsMode::kAccumulate},
-                            Word<hot::ViewsMode>{"current", hot::ViewsMode::kCurrent}};
-constexpr std::array kWindows{Word<seconds>{"all", seconds(0)}, Word<seconds>{"24h", seconds(24 * 3600)},
-                              Word<seconds>{"72h", seconds(72 * 3600)},
-                              Word<seconds>{"7d", seconds(7 * 86400)}};
+constexpr std::array kModeNames{EnumName<hot::ViewsMode>{"accumulate", hot::ViewsMode::kAccumulate},
+                            EnumName<hot::ViewsMode>{"current", hot::ViewsMode::kCurrent}};
+constexpr std::array kWindowNames{EnumName<seconds>{"all", seconds(0)}, EnumName<seconds>{"24h", seconds(24 * 3600)},
+                              EnumName<seconds>{"72h", seconds(72 * 3600)},
+                              EnumName<seconds>{"7d", seconds(7 * 86400)}};
 
 Result<UnixSeconds> required_time(json::Value body, std::string_view member) {
   FRESHET_TRY(time, json::optional_time(body, member));
@@ -41,7 +41,7 @@ Result<std::optional<UnixSeconds>> at_parameter(const http::Target& target, Unix
   const auto [end, error] = std::from_chars(given->data(), given->data() + given->size(), number);
   const bool integral = error == std::errc() && end == given->data() + given->size();
   FRESHET_TRY(at, integral ? from_unix(number, "at") : parse_rfc3339(*given, "at"));
-  if (*at < now - kClockSlack || *at > now + kMaxAhead) {
+  if (*at < now - kClockSlack || *at > now + kMaxTimeAhead) {
     return fail(ErrorCode::kInvalid, "bad_time", "at", "from now to 365 days ahead");
   }
   return std::optional(std::max(*at, now));
@@ -63,7 +63,7 @@ Result<TrackBody> parse_track(json::Value body, std::int64_t dwell_cap_ms) {
   parsed.event.event_id = std::move(*event);
   parsed.event.dwell_ms = std::min(*dwell, dwell_cap_ms);
   parsed.event.published_at = *published;
-  parsed.user = std::move(*user);
+  parsed.claimed_reader = std::move(*user);
   parsed.fingerprint = fingerprint->str();
   return parsed;
 }
@@ -81,24 +81,24 @@ Result<hot::ViewEvent> parse_view(json::Value body) {
   return event;
 }
 
-Result<HotRequest> parse_hot(const http::Target& target, UnixSeconds now) {
-  HotRequest parsed;
-  FRESHET_TRY(model, one_of(kModels, "model", target.parameter("model"), std::optional(&hot::kViewsModel)));
+Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now) {
+  HotListRequest parsed;
+  FRESHET_TRY(model, parse_enum(kModelNames, "model", target.parameter("model"), std::optional(&hot::kViewsModel)));
   FRESHET_TRY(mode,
-              one_of(kModes, "mode", target.parameter("mode"), std::optional(hot::ViewsMode::kAccumulate)));
-  FRESHET_TRY(window, one_of(kWindows, "window", target.parameter("window"), std::optional(seconds(0))));
-  const hot::Model& by = **model;
-  FRESHET_TRY(limit, http::integer_parameter(target, "limit", by.default_limit, 1, kMaxLimit));
+              parse_enum(kModeNames, "mode", target.parameter("mode"), std::optional(hot::ViewsMode::kAccumulate)));
+  FRESHET_TRY(window, parse_enum(kWindowNames, "window", target.parameter("window"), std::optional(seconds(0))));
+  const hot::Model& requested_model = **model;
+  FRESHET_TRY(limit, http::integer_parameter(target, "limit", requested_model.default_limit, 1, kMaxLimit));
   FRESHET_TRY(at, at_parameter(target, now));
-  const std::string not_with = "not with model=" + std::string(by.name);
-  if (by.base == nullptr && *at) return fail(ErrorCode::kInvalid, "bad_parameter", "at", not_with);
-  if (by.base != nullptr && target.parameter("mode"))
+  const std::string not_with = "not with model=" + std::string(requested_model.name);
+  if (requested_model.base == nullptr && *at) return fail(ErrorCode::kInvalid, "bad_parameter", "at", not_with);
+  if (requested_model.base != nullptr && target.parameter("mode"))
     return fail(ErrorCode::kInvalid, "bad_parameter", "mode", not_with);
   if (const auto tag = target.parameter("tag")) {
     FRESHET_TRY(name, TagName::parse(*tag, "tag"));
     parsed.query.tag = std::move(*name);
   }
-  parsed.query.model = &by;
+  parsed.query.model = &requested_model;
   parsed.query.mode = *mode;
   parsed.query.window = *window;
   parsed.limit = static_cast<std::size_t>(*limit);
@@ -127,16 +127,16 @@ namespace {
 // True iff a browser would take `url` for one of another scheme than http and https, as
 // javascript:. Browsers drop control characters and blanks before the scheme, tabs and line ends
 // wherever they are.
-bool has_foreign_scheme(std::string_view url) {
+bool has_unsafe_scheme(std::string_view url) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   std::string scheme;
   for (const char c : url) {
     if (c == '\t' || c == '\n' || c == '\r') continue;
     if (scheme.empty() && static_cast<unsigned char>(c) <= ' ') continue;
     if (c == ':') return !scheme.empty() && scheme != "http" && scheme != "https";
-    const bool fits = is_letter(c) || (!scheme.empty() &&
+    const bool is_scheme_char = is_letter(c) || (!scheme.empty() &&
                                        std::string_view("0123456789+-.").find(c) != std::string_view::npos);
-    if (!fits) return false;
+    if (!is_scheme_char) return false;
     scheme += is_letter(c) ? static_cast<char>(c | 0x20) : c;
   }
   return false;
@@ -150,7 +150,7 @@ Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds n
   FRESHET_TRY(title, json::required_string(body, "title", kMaxTitleBytes));
   FRESHET_TRY(text, json::optional_string(body, "text", kMaxTextBytes));
   FRESHET_TRY(url, json::optional_string(body, "url", kMaxUrlBytes));
-  if (*url && has_foreign_scheme(**url))
+  if (*url && has_unsafe_scheme(**url))
     return fail(ErrorCode::kInvalid, "bad_url", "url", "of http or https, or relative");
   FRESHET_TRY(author, json::optional_string(body, "author", kMaxIdBytes));
   FRESHET_TRY(tags, json::optional_strings(body, "tags", kMaxTags, kMaxIdBytes));

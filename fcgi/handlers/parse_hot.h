@@ -14,7 +14,7 @@ namespace freshet::handlers {
 
 struct TrackBody {
   hot::TrackEvent event;    // visitor still to be found; session empty when the body has none
-  ReaderId user;            // userId, empty when absent
+  ReaderId claimed_reader;            // userId, empty when absent
   std::string fingerprint;  // part of an anonymous visitor's fingerprint, empty when absent
 };
 // {articleId, userId?, dwellMs, sessionId?, fingerprint?, publishedAt?, eventId?}. dwellMs is an
@@ -24,14 +24,14 @@ Result<TrackBody> parse_track(json::Value body, std::int64_t dwell_cap_ms);
 // {articleId, publishedAt, fingerprint, eventId?}
 Result<hot::ViewEvent> parse_view(json::Value body);
 
-struct HotRequest {
+struct HotListRequest {
   hot::ListQuery query;
   std::size_t limit = 10;
   std::optional<UnixSeconds> at;
 };
 // ?model=&limit=&mode=&window=&tag=&at=. `now` bounds `at`: now..now + 365 days (a few seconds of
 // the past are taken as now).
-Result<HotRequest> parse_hot(const http::Target& target, UnixSeconds now);
+Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now);
 
 // ?ids=a,b: 1..100 ids.
 Result<std::vector<ItemId>> parse_ids(const http::Target& target);

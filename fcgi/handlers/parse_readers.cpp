@@ -12,8 +12,8 @@ constexpr seconds kMaxClockAhead{86400};  // beyond this it is no clock that is 
 constexpr std::size_t kMaxReasonBytes = 200;
 constexpr std::string_view kNotInterested = "not_interested";
 
-constexpr std::array kViewKinds{Word<readers::ViewKind>{"topic", readers::ViewKind::kTopic},
-                                Word<readers::ViewKind>{"reply", readers::ViewKind::kReply}};
+constexpr std::array kViewKindNames{EnumName<readers::ViewKind>{"topic", readers::ViewKind::kTopic},
+                                EnumName<readers::ViewKind>{"reply", readers::ViewKind::kReply}};
 
 tl::unexpected<Error> bad_kind(std::string allowed, bool missing = false) {
   return fail(ErrorCode::kInvalid, "bad_kind", "kind", (missing ? "is missing: " : "") + std::move(allowed));
@@ -21,14 +21,14 @@ tl::unexpected<Error> bad_kind(std::string allowed, bool missing = false) {
 
 }  // namespace
 
-Result<readers::ViewKind> view_kind(const std::optional<std::string_view>& name) {
-  return one_of(kViewKinds, "kind", name, std::optional(readers::ViewKind::kTopic), "bad_kind");
+Result<readers::ViewKind> parse_view_kind(const std::optional<std::string_view>& name) {
+  return parse_enum(kViewKindNames, "kind", name, std::optional(readers::ViewKind::kTopic), "bad_kind");
 }
 
 Result<readers::View> parse_history(json::Value body) {
   FRESHET_TRY(reader, json::optional_id<ReaderId>(body, "userId"));
   FRESHET_TRY(item, json::required_id<ItemId>(body, "topicId"));
-  FRESHET_TRY(kind, view_kind(word_member(body, "kind")));
+  FRESHET_TRY(kind, parse_view_kind(enum_member(body, "kind")));
   FRESHET_TRY(event, json::optional_id<EventId>(body, "eventId"));
   return readers::View{std::move(*reader), std::move(*item), *kind, std::move(*event)};
 }
@@ -36,7 +36,7 @@ Result<readers::View> parse_history(json::Value body) {
 Result<readers::ReaderEvent> parse_interaction(json::Value body, UnixSeconds now) {
   FRESHET_TRY(reader, json::required_id<ReaderId>(body, "userId"));
   FRESHET_TRY(item, json::required_id<ItemId>(body, "topicId"));
-  const auto name = word_member(body, "kind");
+  const auto name = enum_member(body, "kind");
   const auto kind = readers::parse_interaction(name.value_or(""));
   if (!kind || *kind == readers::Interaction::kView)
     return bad_kind("one of post, reply, like, favorite, share", !name);
@@ -51,7 +51,7 @@ Result<readers::ReaderEvent> parse_interaction(json::Value body, UnixSeconds now
 Result<readers::Dismissal> parse_dismissal(json::Value body) {
   FRESHET_TRY(reader, json::optional_id<ReaderId>(body, "userId"));
   FRESHET_TRY(item, json::required_id<ItemId>(body, "topicId"));
-  if (const auto name = word_member(body, "kind"); name != kNotInterested)
+  if (const auto name = enum_member(body, "kind"); name != kNotInterested)
     return bad_kind("not_interested", !name);
   FRESHET_TRY(reason, json::optional_string(body, "reason", kMaxReasonBytes));
   FRESHET_TRY(event, json::optional_id<EventId>(body, "eventId"));

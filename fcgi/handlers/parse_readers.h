@@ -10,7 +10,7 @@
 namespace freshet::handlers {
 
 // "topic" (also when absent) or "reply". "bad_kind".
-Result<readers::ViewKind> view_kind(const std::optional<std::string_view>& name);
+Result<readers::ViewKind> parse_view_kind(const std::optional<std::string_view>& name);
 
 // {userId?, topicId, kind?}. The reader is what the body claims, empty when it claims none.
 Result<readers::View> parse_history(json::Value body);

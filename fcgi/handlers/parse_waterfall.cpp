@@ -16,21 +16,21 @@ constexpr std::size_t kMaxCustomers = 10'000;
 // Beyond the largest push, so that one that is too large is told which list is.
 constexpr json::Limits kPushLimits{16, 65'536};
 
-constexpr std::array kDirections{Word<timeline::Direction>{"first", timeline::Direction::kFirst},
-                                 Word<timeline::Direction>{"down", timeline::Direction::kNewer},
-                                 Word<timeline::Direction>{"up", timeline::Direction::kOlder}};
+constexpr std::array kDirectionNames{EnumName<timeline::Direction>{"first", timeline::Direction::kFirst},
+                                 EnumName<timeline::Direction>{"down", timeline::Direction::kNewer},
+                                 EnumName<timeline::Direction>{"up", timeline::Direction::kOlder}};
 
 bool is_absent(json::Value value) { return value.is_missing() || value.type() == json::Type::kNull; }
 
 // An array of 1..most ids.
 template <class IdType>
-Result<std::vector<IdType>> ids_of(json::Value body, std::string_view member, std::size_t most) {
+Result<std::vector<IdType>> parse_id_list(json::Value body, std::string_view member, std::size_t max_count) {
   if (is_absent(body[member]))
     return fail(ErrorCode::kInvalid, "bad_list", std::string(member), "is missing");
   const auto elements = body[member].elements();
-  if (elements.empty() || elements.size() > most)
+  if (elements.empty() || elements.size() > max_count)
     return fail(ErrorCode::kInvalid, "bad_list", std::string(member),
-                "an array of 1 to " + std::to_string(most) + " ids");
+                "an array of 1 to " + std::to_string(max_count) + " ids");
   std::vector<IdType> ids;
   ids.reserve(elements.size());
   for (const json::Value element : elements) {
@@ -54,7 +54,7 @@ Result<void> check_channel(std::string_view channel, const TimelineSettings& set
 }
 
 Result<timeline::PageQuery> parse_page(const http::Target& target, std::string_view channel) {
-  FRESHET_TRY(direction, one_of(kDirections, "direction", target.parameter("direction"),
+  FRESHET_TRY(direction, parse_enum(kDirectionNames, "direction", target.parameter("direction"),
                                 std::optional(timeline::Direction::kFirst)));
   FRESHET_TRY(score, http::integer_parameter(target, "score", 0, 0, timeline::kScoreEnd - 1));
   if (*direction != timeline::Direction::kFirst && !target.parameter("score"))
@@ -68,7 +68,7 @@ Result<PushBody> parse_push(std::string& text) {
   json::Document document;
   const auto body = document.parse(text, kPushLimits).and_then([&] { return json::root_object(document); });
   if (!body) return tl::unexpected(body.error());
-  FRESHET_TRY(items, ids_of<ItemId>(*body, "items", kMaxItems));
+  FRESHET_TRY(items, parse_id_list<ItemId>(*body, "items", kMaxItems));
   FRESHET_TRY(event, json::optional_id<EventId>(*body, "eventId"));
   PushBody parsed;
   parsed.items = std::move(*items);
@@ -80,7 +80,7 @@ Result<PushBody> parse_push(std::string& text) {
     parsed.author = std::move(*author);
     return parsed;
   }
-  FRESHET_TRY(readers, ids_of<ReaderId>(*body, "customers", kMaxCustomers));
+  FRESHET_TRY(readers, parse_id_list<ReaderId>(*body, "customers", kMaxCustomers));
   parsed.readers = std::move(*readers);
   return parsed;
 }

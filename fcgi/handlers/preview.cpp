@@ -13,11 +13,11 @@ namespace freshet::handlers {
 namespace {
 
 // These are in the sums already.
-constexpr std::array<std::string_view, 2> kSummedAlready{"views.pv_weight", "views.uv_weight"};
+constexpr std::array<std::string_view, 2> kIngestWeights{"views.pv_weight", "views.uv_weight"};
 
-Result<Settings> settings_tried(const http::Target& target, const Settings& today, const hot::Model& model) {
-  Settings settings = today;
-  for (const std::string_view name : kSummedAlready) {
+Result<Settings> apply_overrides(const http::Target& target, const Settings& current, const hot::Model& model) {
+  Settings settings = current;
+  for (const std::string_view name : kIngestWeights) {
     if (target.parameter(name))
       return fail(ErrorCode::kInvalid, "bad_parameter", std::string(name), "is in what was counted already");
   }
@@ -30,7 +30,7 @@ Result<Settings> settings_tried(const http::Target& target, const Settings& toda
 }
 
 // What the list was made with, as a header: the page's sliders stand there.
-std::string in_force(const Settings& settings) {
+std::string settings_header(const Settings& settings) {
   std::string out = "Freshet-Settings: ";
   json::Writer writer(out);
   writer.begin_object();
@@ -46,18 +46,18 @@ std::string in_force(const Settings& settings) {
 
 Task<Result<Response>> get_preview(Call& call) {
   const UnixSeconds now = wall_now();
-  FRESHET_CO_TRY(wanted, parse_hot(call.target, now));
-  if (wanted->at) co_return fail(ErrorCode::kInvalid, "bad_parameter", "at", "a preview is of now");
-  if (wanted->query.model->base == nullptr && wanted->query.mode != hot::ViewsMode::kCurrent)
+  FRESHET_CO_TRY(query, parse_hot(call.target, now));
+  if (query->at) co_return fail(ErrorCode::kInvalid, "bad_parameter", "at", "a preview is of now");
+  if (query->query.model->base == nullptr && query->query.mode != hot::ViewsMode::kCurrent)
     co_return fail(ErrorCode::kInvalid, "bad_parameter", "mode",
                    "current: what accumulate added is decayed already");
-  const auto settings = settings_tried(call.target, call.services.settings, *wanted->query.model);
+  const auto settings = apply_overrides(call.target, call.services.settings, *query->query.model);
   if (!settings) co_return tl::unexpected(settings.error());
   const auto served =
-      co_await hot::preview(call.services.bulk_hot, call.services.cards, *settings, wanted->query, now);
+      co_await hot::preview(call.services.hot_bulk, call.services.cards, *settings, query->query, now);
   if (!served) co_return tl::unexpected(served.error());
-  Response response = private_json(served->list->first(wanted->limit));
-  response.headers += in_force(*settings);
+  Response response = private_json(served->list->first(query->limit));
+  response.headers += settings_header(*settings);
   co_return response;
 }
 

@@ -8,13 +8,13 @@
 
 namespace freshet::handlers {
 
-inline std::string_view reader_member(json::Value body, std::string_view older) {
+inline std::string_view reader_member(json::Value body, std::string_view legacy_name) {
   const json::Value given = body["userId"];
-  return given.is_missing() || given.type() == json::Type::kNull ? older : std::string_view("userId");
+  return given.is_missing() || given.type() == json::Type::kNull ? legacy_name : std::string_view("userId");
 }
 
-inline std::string_view reader_parameter(const http::Target& target, std::string_view older) {
-  return target.parameter("userId") ? std::string_view("userId") : older;
+inline std::string_view reader_parameter(const http::Target& target, std::string_view legacy_name) {
+  return target.parameter("userId") ? std::string_view("userId") : legacy_name;
 }
 
 }  // namespace freshet::handlers

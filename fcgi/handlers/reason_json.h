@@ -9,7 +9,7 @@
 
 namespace freshet::handlers {
 
-inline void write_members_of(json::Writer& writer, const readers::Reason& reason) {
+inline void write_reason_object(json::Writer& writer, const readers::Reason& reason) {
   writer.begin_object().key("kind").string(readers::reason_name(reason.kind));
   switch (reason.kind) {
     case readers::Reason::Kind::kLike:
@@ -38,15 +38,15 @@ inline void write_members_of(json::Writer& writer, const readers::Reason& reason
 inline void write_reason(json::Writer& writer, const readers::Reason& reason) {
   writer.key("reason");
   if (reason.kind == readers::Reason::Kind::kLike || !reason.name.empty())
-    return write_members_of(writer, reason);
+    return write_reason_object(writer, reason);
   // That names nothing has the same words each time.
-  static std::array<std::string, static_cast<std::size_t>(readers::Reason::Kind::kMore) + 1> made;
-  std::string& words = made[static_cast<std::size_t>(reason.kind)];
-  if (words.empty()) {
-    json::Writer once(words);
-    write_members_of(once, reason);
+  static std::array<std::string, static_cast<std::size_t>(readers::Reason::Kind::kMore) + 1> cache;
+  std::string& cached_json = cache[static_cast<std::size_t>(reason.kind)];
+  if (cached_json.empty()) {
+    json::Writer cache_writer(cached_json);
+    write_reason_object(cache_writer, reason);
   }
-  writer.raw(words);
+  writer.raw(cached_json);
 }
 
 }  // namespace freshet::handlers

@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::int64_t kDefaultLimit = 20;
 
-constexpr std::array kExcludes{Word<recommend::ExclusionMode>{"hard", recommend::ExclusionMode::kHard},
-                               Word<recommend::ExclusionMode>{"soft", recommend::ExclusionMode::kSoft},
-                               Word<recommend::ExclusionMode>{"off", recommend::ExclusionMode::kOff}};
+constexpr std::array kExcludeNames{EnumName<recommend::ExclusionMode>{"hard", recommend::ExclusionMode::kHard},
+                               EnumName<recommend::ExclusionMode>{"soft", recommend::ExclusionMode::kSoft},
+                               EnumName<recommend::ExclusionMode>{"off", recommend::ExclusionMode::kOff}};
 
 void write_items(json::Writer& writer, const std::vector<recommend::Recommendation>& items, bool reasons) {
   writer.key("items").begin_array();
@@ -49,7 +49,7 @@ Response render(const recommend::RecommendPage& page) {
 }
 
 // Who, and what was kept out.
-void write_log(const ReaderId& reader, const recommend::RecommendPage& page) {
+void log_page(const ReaderId& reader, const recommend::RecommendPage& page) {
   log::debug("recommended", {{"user", reader.str()},
                              {"items", std::to_string(page.items.size())},
                              {"excluded_interacted", std::to_string(page.excluded.interacted)},
@@ -64,18 +64,18 @@ Task<Result<Response>> get_recommendations(Call& call) {
   Services& services = call.services;
   FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, "userId"));
   FRESHET_CO_TRY(limit, http::integer_parameter(call.target, "limit", kDefaultLimit, 1, kMaxLimit));
-  FRESHET_CO_TRY(exclude, one_of(kExcludes, "exclude", call.target.parameter("exclude"),
+  FRESHET_CO_TRY(exclude, parse_enum(kExcludeNames, "exclude", call.target.parameter("exclude"),
                                  std::optional(recommend::ExclusionMode::kHard), "bad_exclude"));
-  const http::Claim claim{*claimed, {}};
-  FRESHET_CO_TRY(who, call.who(claim));
-  const recommend::RecommendRequest request{who->reader, static_cast<std::size_t>(*limit), *exclude,
-                                            call.metered()};
-  call.request.if_late = [&services, &request] {
+  const http::ClaimedIdentity claim{*claimed, {}};
+  FRESHET_CO_TRY(principal, call.identify(claim));
+  const recommend::RecommendRequest request{principal->reader, static_cast<std::size_t>(*limit), *exclude,
+                                            call.search_cost()};
+  call.request.on_deadline = [&services, &request] {
     return render(services.recommendations.fallback_page(request));
   };
   FRESHET_CO_TRY(page, co_await services.recommendations.page(request));
-  page->degraded = services.or_lost(page->degraded);
-  write_log(who->reader, *page);
+  page->degraded = services.or_data_loss(page->degraded);
+  log_page(principal->reader, *page);
   co_return render(*page);
 }
 
@@ -83,8 +83,8 @@ Task<Result<Response>> get_similar(Call& call) {
   FRESHET_CO_TRY(id, ItemId::parse(call.match.parameters[0], "id"));
   FRESHET_CO_TRY(limit, http::integer_parameter(call.target, "limit", kDefaultLimit, 1, kMaxLimit));
   FRESHET_CO_TRY(page, co_await call.services.recommendations.similar(*id, static_cast<std::size_t>(*limit),
-                                                                      call.metered()));
-  page->degraded = call.services.or_lost(page->degraded);
+                                                                      call.search_cost()));
+  page->degraded = call.services.or_data_loss(page->degraded);
   std::string out;
   json::Writer writer(out);
   writer.begin_object();

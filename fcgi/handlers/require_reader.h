@@ -10,11 +10,11 @@ namespace freshet::handlers {
 // for an anonymous request.
 inline Result<ReaderId> require_reader(const Call& call, const ReaderId& claimed,
                                        std::string_view member = "userId") {
-  auto who = call.who({claimed, {}});
-  if (!who) return tl::unexpected(who.error());
-  if (who->reader.empty())
+  auto principal = call.identify({claimed, {}});
+  if (!principal) return tl::unexpected(principal.error());
+  if (principal->reader.empty())
     return fail(ErrorCode::kInvalid, "bad_id", std::string(member), "this belongs to a reader who is known");
-  return std::move(who->reader);
+  return std::move(principal->reader);
 }
 
 }  // namespace freshet::handlers

@@ -23,7 +23,7 @@
 
 namespace freshet::http {
 struct ClientLists;
-class Signatures;
+class SignatureKeys;
 }  // namespace freshet::http
 
 namespace freshet::handlers {
@@ -31,42 +31,42 @@ namespace freshet::handlers {
 struct Services {
   const Settings& settings;
   hot::HotStore& hot;
-  hot::HotStore& bulk_hot;  // the same over the bulk connection: for many at once
+  hot::HotStore& hot_bulk;  // the same over the bulk connection: for many at once
   items::ItemStore& items;
-  items::ItemStore& bulk_items;  // the same over the bulk connection
+  items::ItemStore& items_bulk;  // the same over the bulk connection
   items::CardCache& cards;
-  hot::HotLists& lists;
+  hot::HotLists& hot_lists;
   feed::SmartFeed& feed;
   readers::ReaderStore& readers;
-  readers::ReaderStore& bulk_readers;  // the same over the bulk connection
+  readers::ReaderStore& readers_bulk;  // the same over the bulk connection
   recommend::Recommendations& recommendations;
-  timeline::TimelineStore& waterfall;
+  timeline::TimelineStore& timelines;
   timeline::FollowStore& follows;
   readers::PersonalData& users;
-  http::PageTokens& pages;
+  http::PageTokenSigner& page_tokens;
   http::Identity& identity;
-  http::BotMatcher& bots;
-  http::Limits& limits;
+  http::BotMatcher& bot_matcher;
+  http::RateLimiter& rate_limiter;
   Scoreboard& board;
   WorkerSlot& slot;
-  std::function<bool()> redis_ready;
+  std::function<bool()> is_redis_ready;
   // A reader read an item for so long. Behind the reply (core/readers/interests.h).
-  std::function<void(const ReaderId&, const ItemId&, milliseconds)> note_reading;
-  const http::ClientLists* clients = nullptr;  // none: nobody is on a list
-  http::Signatures* signatures = nullptr;      // none: the internal server asks nobody to sign
+  std::function<void(const ReaderId&, const ItemId&, milliseconds)> record_reading;
+  const http::ClientLists* client_lists = nullptr;  // none: nobody is on a list
+  http::SignatureKeys* signature_keys = nullptr;      // none: the internal server asks nobody to sign
 
-  bool is_bot(std::string_view agent) { return settings.bots.enabled && bots.is_bot(agent); }
+  bool is_bot(std::string_view agent) { return settings.bots.enabled && bot_matcher.is_bot(agent); }
   // Redis lost its items and nobody has brought them back: lists are degraded. Known within two
   // seconds.
-  bool redis_lost() const { return board.sample().lost_since.load(std::memory_order_relaxed) != 0; }
+  bool has_lost_data() const { return board.sample().lost_since.load(std::memory_order_relaxed) != 0; }
   // Redis has little room: what the public writes waits in the spool. Known within two seconds.
-  bool redis_full() const { return board.sample().full.load(std::memory_order_relaxed); }
+  bool is_redis_full() const { return board.sample().full.load(std::memory_order_relaxed); }
   void count(Refusal reason) {
     slot.refused[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
   }
   // What a page that lacks nothing else lacks then.
-  std::optional<Dependency> or_lost(std::optional<Dependency> missing) const {
-    return missing || !redis_lost() ? missing : Dependency::kItems;
+  std::optional<Dependency> or_data_loss(std::optional<Dependency> missing) const {
+    return missing || !has_lost_data() ? missing : Dependency::kItems;
   }
   void count_feed_page(bool degraded) {
     slot.feed_pages.fetch_add(1, std::memory_order_relaxed);

@@ -14,18 +14,18 @@
 namespace freshet::handlers {
 namespace {
 
-struct FormRow {
+struct FormatRow {
   std::string_view parameter;
-  StatusForm form;
+  StatusFormat format;
   std::string_view content_type;
 };
-constexpr std::array kForms{
-    FormRow{"html", StatusForm::kHtml, "text/html; charset=utf-8"},
-    FormRow{"xml", StatusForm::kXml, "text/xml; charset=utf-8"},
-    FormRow{"json", StatusForm::kJson, "application/json"},
-    FormRow{"openmetrics", StatusForm::kOpenMetrics,
+constexpr std::array kFormats{
+    FormatRow{"html", StatusFormat::kHtml, "text/html; charset=utf-8"},
+    FormatRow{"xml", StatusFormat::kXml, "text/xml; charset=utf-8"},
+    FormatRow{"json", StatusFormat::kJson, "application/json"},
+    FormatRow{"openmetrics", StatusFormat::kOpenMetrics,
             "application/openmetrics-text; version=1.0.0; charset=utf-8"},
-    FormRow{"", StatusForm::kText, "text/plain; charset=utf-8"},
+    FormatRow{"", StatusFormat::kText, "text/plain; charset=utf-8"},
 };
 
 std::string two_digits(double value) {
@@ -34,7 +34,7 @@ std::string two_digits(double value) {
   return text.data();
 }
 
-std::string in_words(std::int64_t at) {
+std::string format_date(std::int64_t at) {
   const std::time_t seconds = at;
   std::tm parts{};
   gmtime_r(&seconds, &parts);
@@ -43,18 +43,18 @@ std::string in_words(std::int64_t at) {
 }
 
 // As machines get it; for people (`words`) a moment is a date.
-std::string text_of(const Row& row, bool words) {
+std::string format_value(const Row& row, bool human_readable) {
   if (const auto* text = std::get_if<std::string>(&row.value)) return *text;
-  if (const auto* whole = std::get_if<std::int64_t>(&row.value)) return std::to_string(*whole);
-  if (const auto* at = std::get_if<Moment>(&row.value))
-    return words ? in_words(at->at) : std::to_string(at->at);
+  if (const auto* integer = std::get_if<std::int64_t>(&row.value)) return std::to_string(*integer);
+  if (const auto* at = std::get_if<Timestamp>(&row.value))
+    return human_readable ? format_date(at->at) : std::to_string(at->at);
   if (const auto* percent = std::get_if<Percent>(&row.value)) return two_digits(percent->value);
   std::string out;
   json::Writer(out).number(std::get<double>(row.value));
   return out;
 }
 
-std::string escaped(std::string_view text) {
+std::string escape_markup(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '<')
@@ -73,13 +73,13 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-struct Group {
+struct RowGroup {
   std::string_view name;
   Rows rows;
 };
 struct StatusContent {
   Rows pool;
-  std::vector<Group> groups;
+  std::vector<RowGroup> groups;
   std::vector<Rows> workers;  // of a full page
   bool full = false;
   std::optional<std::vector<PoolSample>> history;
@@ -92,15 +92,15 @@ void write_lines(std::string& out, const Rows& rows, std::string_view prefix = {
     // The one name that PHP-FPM writes in another way here.
     const std::string name = std::string(prefix) + (row.name == "request uri" ? "request URI" : row.name);
     out.append(name).append(":").append(name.size() < 21 ? 21 - name.size() : 1, ' ');
-    for (const char c : text_of(row, true)) out.push_back(static_cast<unsigned char>(c) < 0x20 ? '?' : c);
+    for (const char c : format_value(row, true)) out.push_back(static_cast<unsigned char>(c) < 0x20 ? '?' : c);
     out.push_back('\n');
   }
 }
 
-std::string lines(const StatusContent& page) {
+std::string text_page(const StatusContent& page) {
   std::string out;
   write_lines(out, page.pool);
-  for (const Group& group : page.groups) write_lines(out, group.rows, std::string(group.name) + " ");
+  for (const RowGroup& group : page.groups) write_lines(out, group.rows, std::string(group.name) + " ");
   for (const Rows& worker : page.workers) {
     out.append("\n************************\n");
     write_lines(out, worker);
@@ -119,7 +119,7 @@ void write_json(json::Writer& writer, const Rows& rows) {
       writer.number(*real);
     } else if (const auto* percent = std::get_if<Percent>(&row.value)) {
       writer.number(percent->value);
-    } else if (const auto* at = std::get_if<Moment>(&row.value)) {
+    } else if (const auto* at = std::get_if<Timestamp>(&row.value)) {
       writer.integer(at->at);
     } else {
       writer.integer(std::get<std::int64_t>(row.value));
@@ -127,12 +127,12 @@ void write_json(json::Writer& writer, const Rows& rows) {
   }
 }
 
-std::string json_text(const StatusContent& page) {
+std::string json_page(const StatusContent& page) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object();
   write_json(writer, page.pool);
-  for (const Group& group : page.groups) {
+  for (const RowGroup& group : page.groups) {
     writer.key(group.name).begin_object();
     write_json(writer, group.rows);
     writer.end_object();
@@ -159,12 +159,12 @@ std::string json_text(const StatusContent& page) {
 
 void write_html(std::string& out, const Rows& rows, const std::string& prefix) {
   for (const Row& row : rows) {
-    out.append("<tr><th scope=\"row\">").append(prefix).append(escaped(row.name)).append("</th><td>");
-    out.append(escaped(text_of(row, true))).append("</td></tr>\n");
+    out.append("<tr><th scope=\"row\">").append(prefix).append(escape_markup(row.name)).append("</th><td>");
+    out.append(escape_markup(format_value(row, true))).append("</td></tr>\n");
   }
 }
 
-std::string html(const StatusContent& page) {
+std::string html_page(const StatusContent& page) {
   // In the style of the pages, which the same server has; readable without it.
   constexpr std::string_view kTable = "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"";
   std::string out =
@@ -176,7 +176,7 @@ std::string html(const StatusContent& page) {
       "class=\"docs\">\n<h1>Status</h1>\n";
   out.append(kTable).append("The pool\">\n<table>\n");
   write_html(out, page.pool, {});
-  for (const Group& group : page.groups) write_html(out, group.rows, std::string(group.name) + " ");
+  for (const RowGroup& group : page.groups) write_html(out, group.rows, std::string(group.name) + " ");
   out.append("</table></div>\n");
   if (!page.workers.empty()) {
     out.append(kTable).append("Workers\">\n<table>\n<tr>");
@@ -185,7 +185,7 @@ std::string html(const StatusContent& page) {
     out.append("</tr>\n");
     for (const Rows& worker : page.workers) {
       out.append("<tr>");
-      for (const Row& row : worker) out.append("<td>").append(escaped(text_of(row, true))).append("</td>");
+      for (const Row& row : worker) out.append("<td>").append(escape_markup(format_value(row, true))).append("</td>");
       out.append("</tr>\n");
     }
     out.append("</table></div>\n");
@@ -197,15 +197,15 @@ void write_xml(std::string& out, const Rows& rows, std::string_view prefix, std:
   for (const Row& row : rows) {
     std::string name = std::string(prefix) + row.name;
     for (char& c : name) c = c == ' ' || c == '_' ? '-' : c;
-    out.append("<").append(name).append(">").append(escaped(text_of(row, false)));
+    out.append("<").append(name).append(">").append(escape_markup(format_value(row, false)));
     out.append("</").append(name).append(">").append(end);
   }
 }
 
-std::string xml(const StatusContent& page) {
+std::string xml_page(const StatusContent& page) {
   std::string out = "<?xml version=\"1.0\" ?>\n<status>\n";
   write_xml(out, page.pool, "", "\n");
-  for (const Group& group : page.groups) write_xml(out, group.rows, std::string(group.name) + " ", "\n");
+  for (const RowGroup& group : page.groups) write_xml(out, group.rows, std::string(group.name) + " ", "\n");
   if (page.full) {
     out.append("<processes>\n");
     for (const Rows& worker : page.workers) {
@@ -240,38 +240,38 @@ constexpr std::array kFpmMetrics{
     FpmMetric{"slow requests", "slow_requests", "counter", "Requests that exceeded request_slowlog_timeout."},
 };
 
-std::string fpm_metrics(const StatusContent& page) {
+std::string openmetrics_page(const StatusContent& page) {
   std::string out = "# HELP phpfpm_up Could the pool be reached?\n# TYPE phpfpm_up gauge\nphpfpm_up 1\n";
   for (const FpmMetric& metric : kFpmMetrics) {
     for (const Row& row : page.pool) {
       if (row.name != metric.row) continue;
       out.append("# HELP phpfpm_").append(metric.name).append(" ").append(metric.help);
       out.append("\n# TYPE phpfpm_").append(metric.name).append(" ").append(metric.type);
-      out.append("\nphpfpm_").append(metric.name).append(" ").append(text_of(row, false)).append("\n");
+      out.append("\nphpfpm_").append(metric.name).append(" ").append(format_value(row, false)).append("\n");
     }
   }
   return out.append("# EOF\n");
 }
 
-std::string write(const StatusContent& page, StatusForm form) {
-  switch (form) {
-    case StatusForm::kText:
-      return lines(page);
-    case StatusForm::kJson:
-      return json_text(page);
-    case StatusForm::kHtml:
-      return html(page);
-    case StatusForm::kXml:
-      return xml(page);
-    case StatusForm::kOpenMetrics:
-      return fpm_metrics(page);
+std::string render_page(const StatusContent& page, StatusFormat format) {
+  switch (format) {
+    case StatusFormat::kText:
+      return text_page(page);
+    case StatusFormat::kJson:
+      return json_page(page);
+    case StatusFormat::kHtml:
+      return html_page(page);
+    case StatusFormat::kXml:
+      return xml_page(page);
+    case StatusFormat::kOpenMetrics:
+      return openmetrics_page(page);
   }
   return {};
 }
 
 }  // namespace
 
-StatusPage status_page(Scoreboard& board, const Settings& settings, UnixSeconds now, StatusForm form,
+StatusPage status_page(Scoreboard& board, const Settings& settings, UnixSeconds now, StatusFormat format,
                        bool full, bool history) {
   const Totals totals = board.totals();
   StatusContent page{
@@ -281,26 +281,26 @@ StatusPage status_page(Scoreboard& board, const Settings& settings, UnixSeconds 
       .full = full,
       .history = {}};
   if (history) page.history = board.history().samples();
-  Rows ours = our_rows(board, totals);
-  page.pool.insert(page.pool.end(), std::make_move_iterator(ours.begin()),
-                   std::make_move_iterator(ours.end()));
+  Rows freshet_values = freshet_rows(board, totals);
+  page.pool.insert(page.pool.end(), std::make_move_iterator(freshet_values.begin()),
+                   std::make_move_iterator(freshet_values.end()));
   if (full) {
     for (const WorkerSlot& slot : board.slots()) {
       if (slot.state.load(std::memory_order_relaxed) != WorkerState::kEmpty)
         page.workers.push_back(worker_rows(board, slot, now));
     }
   }
-  for (const FormRow& row : kForms) {
-    if (row.form == form) return {write(page, form), row.content_type};
+  for (const FormatRow& row : kFormats) {
+    if (row.format == format) return {render_page(page, format), row.content_type};
   }
   return {};
 }
 
-StatusForm status_form(const http::Target& target) {
-  for (const FormRow& row : kForms) {
-    if (!row.parameter.empty() && target.parameter(row.parameter)) return row.form;
+StatusFormat parse_status_format(const http::Target& target) {
+  for (const FormatRow& row : kFormats) {
+    if (!row.parameter.empty() && target.parameter(row.parameter)) return row.format;
   }
-  return StatusForm::kText;
+  return StatusFormat::kText;
 }
 
 }  // namespace freshet::handlers

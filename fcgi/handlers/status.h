@@ -14,7 +14,7 @@ namespace freshet::handlers {
 
 // PHP-FPM's forms: ?json, ?html, ?xml, ?openmetrics (its own phpfpm_ families and no more; /metrics
 // has ours), else lines.
-enum class StatusForm : std::uint8_t { kText, kJson, kHtml, kXml, kOpenMetrics };
+enum class StatusFormat : std::uint8_t { kText, kJson, kHtml, kXml, kOpenMetrics };
 
 struct StatusPage {
   std::string body;
@@ -31,8 +31,8 @@ struct StatusPage {
 // requests; a worker has many requests, "request …" are of the one that has been inside longest, or
 // else the last one; "last request cpu" is the worker's lately, in percent of a core, "last request
 // memory" its resident memory; "user" and "script" are always "-".
-StatusPage status_page(Scoreboard& board, const Settings& settings, UnixSeconds now, StatusForm form,
+StatusPage status_page(Scoreboard& board, const Settings& settings, UnixSeconds now, StatusFormat format,
                        bool full, bool history = false);
-StatusForm status_form(const http::Target& target);
+StatusFormat parse_status_format(const http::Target& target);
 
 }  // namespace freshet::handlers

@@ -8,38 +8,38 @@ namespace freshet::handlers {
 namespace {
 
 // A sample and the one before by which it is judged: the oldest of the kHistoryRate before it.
-struct Stretch {
+struct SampleInterval {
   const PoolSample& before;
   const PoolSample& now;
 };
 using Value = std::optional<double>;
 using Member = std::uint64_t PoolSample::*;
 
-double grown(const Stretch& in, Member member) {
-  return static_cast<double>(in.now.*member - in.before.*member);
+double increase(const SampleInterval& interval, Member member) {
+  return static_cast<double>(interval.now.*member - interval.before.*member);
 }
 
 template <Member kMember>
-Value a_second(const Stretch& in) {
-  return 1000 * grown(in, kMember) / static_cast<double>(in.now.at_ms - in.before.at_ms);
+Value rate_per_second(const SampleInterval& interval) {
+  return 1000 * increase(interval, kMember) / static_cast<double>(interval.now.at_ms - interval.before.at_ms);
 }
 
 template <Member kPart, Member kRest>
-Value percent_of_both(const Stretch& in) {
-  const double part = grown(in, kPart), both = part + grown(in, kRest);
+Value percent_of_sum(const SampleInterval& interval) {
+  const double part = increase(interval, kPart), both = part + increase(interval, kRest);
   return both > 0 ? Value(100 * part / both) : std::nullopt;
 }
 
-Value percent_degraded(const Stretch& in) {
-  const double pages = grown(in, &PoolSample::feed_pages);
-  return pages > 0 ? Value(100 * grown(in, &PoolSample::feed_pages_degraded) / pages) : std::nullopt;
+Value percent_degraded(const SampleInterval& interval) {
+  const double pages = increase(interval, &PoolSample::feed_pages);
+  return pages > 0 ? Value(100 * increase(interval, &PoolSample::feed_pages_degraded) / pages) : std::nullopt;
 }
 
 // In ms, as Prometheus' histogram_quantile: even within a bucket.
 template <auto kMember, int kPercent>
-Value quantile_ms(const Stretch& in) {
-  const auto& before = in.before.*kMember;
-  const auto& after = in.now.*kMember;
+Value quantile_ms(const SampleInterval& interval) {
+  const auto& before = interval.before.*kMember;
+  const auto& after = interval.now.*kMember;
   double total = 0;
   for (std::size_t i = 0; i < kDurationBuckets; ++i) total += static_cast<double>(after[i] - before[i]);
   if (total <= 0) return std::nullopt;
@@ -56,25 +56,25 @@ Value quantile_ms(const Stretch& in) {
 
 struct RateColumn {
   std::string_view name;
-  Value (*of)(const Stretch&);
+  Value (*compute)(const SampleInterval&);
 };
 constexpr std::array kRates{
-    RateColumn{"requests", a_second<&PoolSample::requests>},
+    RateColumn{"requests", rate_per_second<&PoolSample::requests>},
     RateColumn{"p50 ms", quantile_ms<&PoolSample::latency, 50>},
     RateColumn{"p99 ms", quantile_ms<&PoolSample::latency, 99>},
-    RateColumn{"4xx", a_second<&PoolSample::client_errors>},
-    RateColumn{"5xx", a_second<&PoolSample::server_errors>},
+    RateColumn{"4xx", rate_per_second<&PoolSample::client_errors>},
+    RateColumn{"5xx", rate_per_second<&PoolSample::server_errors>},
     RateColumn{"redis p50 ms", quantile_ms<&PoolSample::redis_latency, 50>},
     RateColumn{"redis p99 ms", quantile_ms<&PoolSample::redis_latency, 99>},
-    RateColumn{"redis errors", a_second<&PoolSample::redis_errors>},
-    RateColumn{"hot list hits percent", percent_of_both<&PoolSample::list_hits, &PoolSample::list_misses>},
-    RateColumn{"card hits percent", percent_of_both<&PoolSample::card_hits, &PoolSample::card_misses>},
+    RateColumn{"redis errors", rate_per_second<&PoolSample::redis_errors>},
+    RateColumn{"hot list hits percent", percent_of_sum<&PoolSample::list_hits, &PoolSample::list_misses>},
+    RateColumn{"card hits percent", percent_of_sum<&PoolSample::card_hits, &PoolSample::card_misses>},
     RateColumn{"degraded percent", percent_degraded},
 };
 
 struct LevelColumn {
   std::string_view name;
-  Member of;
+  Member member;
 };
 constexpr std::array kLevels{
     LevelColumn{"idle processes", &PoolSample::idle},
@@ -85,7 +85,7 @@ constexpr std::array kLevels{
 };
 
 // To a thousandth: more digits would be most of the page.
-double rounded(double value) { return std::round(1000 * value) / 1000; }
+double round_to_thousandth(double value) { return std::round(1000 * value) / 1000; }
 
 }  // namespace
 
@@ -104,14 +104,14 @@ void write_history(json::Writer& writer, const std::vector<PoolSample>& samples,
     for (std::size_t i = first; i < samples.size(); ++i) {
       // Of one that stands alone, what it is since the sample before.
       while (before + 1 < i && samples[i].at_ms - samples[before].at_ms > rate) ++before;
-      const Value value = before < i ? column.of({samples[before], samples[i]}) : std::nullopt;
-      value ? writer.number(rounded(*value)) : writer.null();
+      const Value value = before < i ? column.compute({samples[before], samples[i]}) : std::nullopt;
+      value ? writer.number(round_to_thousandth(*value)) : writer.null();
     }
     writer.end_array();
   }
   for (const LevelColumn& column : kLevels) {
     writer.key(column.name).begin_array();
-    for (std::size_t i = first; i < samples.size(); ++i) writer.unsigned_integer(samples[i].*column.of);
+    for (std::size_t i = first; i < samples.size(); ++i) writer.unsigned_integer(samples[i].*column.member);
     writer.end_array();
   }
   writer.end_object();

@@ -8,12 +8,12 @@
 namespace freshet::handlers {
 namespace {
 
-std::int64_t number(std::uint64_t value) { return static_cast<std::int64_t>(value); }
-std::int64_t since(UnixSeconds now, std::int64_t then) {
+std::int64_t to_int64(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+std::int64_t seconds_since(UnixSeconds now, std::int64_t then) {
   return std::max<std::int64_t>(0, now.time_since_epoch().count() - then);
 }
 
-std::string state_name(const WorkerSlot& slot) {
+std::string fpm_state_name(const WorkerSlot& slot) {
   switch (slot.state.load(kRelaxed)) {
     case WorkerState::kEmpty:
       return "Empty";
@@ -39,19 +39,19 @@ Rows recorder_rows(Scoreboard& board) {
   const CompanionSlot& process = board.recorder();
   const RecorderReport& report = board.recorder_report();
   const std::string_view state = recorder_state(board);
-  const bool waits = state == "waiting";
+  const bool is_waiting = state == "waiting";
   const auto reason = static_cast<std::size_t>(report.reason.load(kRelaxed));
   return {{"recorder", std::string(state)},
-          {"recorder reason", std::string(waits ? kRecorderPauseReasonNames[reason] : "")},
+          {"recorder reason", std::string(is_waiting ? kRecorderPauseReasonNames[reason] : "")},
           {"recorder holder", std::string(board.sample().recorder_holder.load().data())},
-          {"recorder waiting since", waits ? report.paused_since.load(kRelaxed) : std::int64_t{0}},
+          {"recorder waiting since", is_waiting ? report.paused_since.load(kRelaxed) : std::int64_t{0}},
           {"recorder pid", std::int64_t{process.pid.load(kRelaxed)}},
-          {"recorder respawns", number(process.respawns.load(kRelaxed))},
-          {"recorder entries", number(report.entries.load(kRelaxed))},
-          {"recorder malformed", number(report.malformed.load(kRelaxed))},
+          {"recorder respawns", to_int64(process.respawns.load(kRelaxed))},
+          {"recorder entries", to_int64(report.entries.load(kRelaxed))},
+          {"recorder malformed", to_int64(report.malformed.load(kRelaxed))},
           {"recorder items", report.items.load(kRelaxed)},
           {"recorder last commit", report.last_commit.load(kRelaxed)},
-          {"recorder lag entries", number(report.lag_entries.load(kRelaxed))},
+          {"recorder lag entries", to_int64(report.lag_entries.load(kRelaxed))},
           {"recorder lag age ms", report.lag_age_ms.load(kRelaxed)}};
 }
 
@@ -85,13 +85,13 @@ void append(Rows& rows, Rows more) {
 }
 
 Rows redis_rows(const Totals& totals) {
-  return {{"redis ready", number(totals.redis_ready)},
-          {"redis commands", number(totals.redis_commands)},
-          {"redis round trips", number(totals.redis_round_trips)},
-          {"redis errors", number(totals.redis_errors)},
-          {"redis reconnects", number(totals.redis_reconnects)},
+  return {{"redis ready", to_int64(totals.redis_ready)},
+          {"redis commands", to_int64(totals.redis_commands)},
+          {"redis round trips", to_int64(totals.redis_round_trips)},
+          {"redis errors", to_int64(totals.redis_errors)},
+          {"redis reconnects", to_int64(totals.redis_reconnects)},
           {"redis p99 us", totals.redis_latency.quantile_us(0.99)},
-          {"redis breakers open", number(totals.breakers[1] + totals.breakers[2])}};
+          {"redis breakers open", to_int64(totals.breakers[1] + totals.breakers[2])}};
 }
 
 // Of a request that is still inside: until now.
@@ -113,58 +113,58 @@ Rows fpm_rows(Scoreboard& board, const Settings& settings, const Totals& totals,
   // Whoever is not idle is active, as PHP-FPM counts: also one that starts or finishes.
   return {{"pool", std::string("freshet")},
           {"process manager", settings.pool.pm_mode},
-          {"start time", Moment{started}},
-          {"start since", since(now, started)},
-          {"accepted conn", number(totals.accepted)},
-          {"listen queue", number(pool.listen_queue.load(kRelaxed))},
-          {"max listen queue", number(pool.max_listen_queue.load(kRelaxed))},
+          {"start time", Timestamp{started}},
+          {"start since", seconds_since(now, started)},
+          {"accepted conn", to_int64(totals.accepted)},
+          {"listen queue", to_int64(pool.listen_queue.load(kRelaxed))},
+          {"max listen queue", to_int64(pool.max_listen_queue.load(kRelaxed))},
           {"listen queue len", std::int64_t{settings.pool.listen_backlog}},
           {"idle processes", std::int64_t{idle}},
           {"active processes", std::int64_t{totals.workers} - idle},
           {"total processes", std::int64_t{totals.workers}},
-          {"max active processes", number(pool.max_active.load(kRelaxed))},
-          {"max children reached", number(pool.max_children_reached.load(kRelaxed))},
-          {"slow requests", number(totals.slow_requests)}};
+          {"max active processes", to_int64(pool.max_active.load(kRelaxed))},
+          {"max children reached", to_int64(pool.max_children_reached.load(kRelaxed))},
+          {"slow requests", to_int64(totals.slow_requests)}};
 }
 
-Rows our_rows(Scoreboard& board, const Totals& totals) {
+Rows freshet_rows(Scoreboard& board, const Totals& totals) {
   PoolCounters& pool = board.pool();
-  Rows rows{{"memory peak", number(totals.peak_rss_bytes)},
-            {"generation", number(pool.generation.load(kRelaxed))},
-            {"reloads", number(pool.reloads.load(kRelaxed))},
-            {"failed reloads", number(pool.failed_reloads.load(kRelaxed))},
+  Rows rows{{"memory peak", to_int64(totals.peak_rss_bytes)},
+            {"generation", to_int64(pool.generation.load(kRelaxed))},
+            {"reloads", to_int64(pool.reloads.load(kRelaxed))},
+            {"failed reloads", to_int64(pool.failed_reloads.load(kRelaxed))},
             {"last reload", pool.reloaded_at.load(kRelaxed)},
-            {"respawns", number(pool.respawns.load(kRelaxed))},
-            {"emergency restarts", number(pool.emergency_restarts.load(kRelaxed))},
-            {"requests", number(totals.requests)},
-            {"connections", number(totals.connections)},
-            {"in flight", number(totals.in_flight)},
-            {"max in flight", number(totals.max_in_flight)},
-            {"late", number(totals.late)},
-            {"over budget", number(totals.over_budget)},
+            {"respawns", to_int64(pool.respawns.load(kRelaxed))},
+            {"emergency restarts", to_int64(pool.emergency_restarts.load(kRelaxed))},
+            {"requests", to_int64(totals.requests)},
+            {"connections", to_int64(totals.connections)},
+            {"in flight", to_int64(totals.in_flight)},
+            {"max in flight", to_int64(totals.max_in_flight)},
+            {"late", to_int64(totals.late)},
+            {"over budget", to_int64(totals.over_budget)},
             {"accept lag p99 us", totals.turns.quantile_us(0.99)},
-            {"queued writes", number(totals.queued_writes)},
-            {"hot list hits", number(totals.list_hits)},
-            {"hot list misses", number(totals.list_misses)},
-            {"card hits", number(totals.card_hits)},
-            {"card misses", number(totals.card_misses)},
-            {"card bytes", number(totals.card_bytes)},
-            {"items shown", number(totals.shown)},
-            {"feed pages", number(totals.feed_pages)},
-            {"feed pages degraded", number(totals.feed_pages_degraded)},
-            {"announcements ignored", number(totals.announcements_ignored)}};
+            {"queued writes", to_int64(totals.queued_writes)},
+            {"hot list hits", to_int64(totals.list_hits)},
+            {"hot list misses", to_int64(totals.list_misses)},
+            {"card hits", to_int64(totals.card_hits)},
+            {"card misses", to_int64(totals.card_misses)},
+            {"card bytes", to_int64(totals.card_bytes)},
+            {"items shown", to_int64(totals.shown)},
+            {"feed pages", to_int64(totals.feed_pages)},
+            {"feed pages degraded", to_int64(totals.feed_pages_degraded)},
+            {"announcements ignored", to_int64(totals.announcements_ignored)}};
   append(rows, redis_rows(totals));
   append(rows, {{"redis lost since", board.sample().lost_since.load(kRelaxed)},
-                {"background queued", number(totals.background_queued)},
-                {"background age ms", number(totals.background_age_ms)},
-                {"background done", number(totals.background_done)},
-                {"background dropped", number(totals.background_dropped)},
-                {"spooled", number(totals.spooled)},
-                {"spooled bytes", number(totals.spooled_bytes)},
-                {"replayed", number(totals.replayed)},
-                {"index ready", number(totals.index_ready)},
+                {"background queued", to_int64(totals.background_queued)},
+                {"background age ms", to_int64(totals.background_age_ms)},
+                {"background done", to_int64(totals.background_done)},
+                {"background dropped", to_int64(totals.background_dropped)},
+                {"spooled", to_int64(totals.spooled)},
+                {"spooled bytes", to_int64(totals.spooled_bytes)},
+                {"replayed", to_int64(totals.replayed)},
+                {"index ready", to_int64(totals.index_ready)},
                 {"index documents", totals.index_documents},
-                {"model ready", number(totals.model_ready)},
+                {"model ready", to_int64(totals.model_ready)},
                 {"model trained at", totals.model_trained_at},
                 {"missing", join_dependency_names(missing(has_of(totals), board.sample()))}});
   append(rows, memory_rows(board));
@@ -176,7 +176,7 @@ Rows our_rows(Scoreboard& board, const Totals& totals) {
 Rows refused_rows(const Totals& totals) {
   Rows rows;
   for (std::size_t i = 0; i < totals.refused.size(); ++i)
-    rows.push_back({std::string(refusal_name(static_cast<Refusal>(i))), number(totals.refused[i])});
+    rows.push_back({std::string(refusal_name(static_cast<Refusal>(i))), to_int64(totals.refused[i])});
   return rows;
 }
 
@@ -184,7 +184,7 @@ Rows redis_error_rows(const Totals& totals) {
   Rows rows;
   for (std::size_t i = 0; i < totals.redis_errors_by_class.size(); ++i)
     rows.push_back({std::string(redis::error_class_name(static_cast<redis::ErrorClass>(i))),
-                    number(totals.redis_errors_by_class[i])});
+                    to_int64(totals.redis_errors_by_class[i])});
   return rows;
 }
 
@@ -192,10 +192,10 @@ Rows worker_rows(const Scoreboard& board, const WorkerSlot& slot, UnixSeconds no
   const std::int64_t started = slot.started_at.load(kRelaxed);
   const ShownRequest request = slot.request.load();
   return {{"pid", std::int64_t{slot.pid.load(kRelaxed)}},
-          {"state", state_name(slot)},
-          {"start time", Moment{started}},
-          {"start since", since(now, started)},
-          {"requests", number(slot.requests.load(kRelaxed))},
+          {"state", fpm_state_name(slot)},
+          {"start time", Timestamp{started}},
+          {"start since", seconds_since(now, started)},
+          {"requests", to_int64(slot.requests.load(kRelaxed))},
           {"request duration", duration_us(request, slot.in_flight.load(kRelaxed) != 0)},
           {"request method", or_dash(request.method.data())},
           {"request uri", or_dash(request.path.data())},
@@ -203,15 +203,15 @@ Rows worker_rows(const Scoreboard& board, const WorkerSlot& slot, UnixSeconds no
           {"user", std::string("-")},
           {"script", std::string("-")},
           {"last request cpu", Percent{static_cast<double>(slot.cpu_permille.load(kRelaxed)) / 10}},
-          {"last request memory", number(slot.rss_bytes.load(kRelaxed))},
-          {"generation", number(slot.generation.load(kRelaxed))},
+          {"last request memory", to_int64(slot.rss_bytes.load(kRelaxed))},
+          {"generation", to_int64(slot.generation.load(kRelaxed))},
           {"stage", board.stage_text(slot)},
-          {"connections", number(slot.connections.load(kRelaxed))},
-          {"in flight", number(slot.in_flight.load(kRelaxed))},
-          {"max in flight", number(slot.max_in_flight.load(kRelaxed))},
-          {"late", number(slot.late.load(kRelaxed))},
-          {"slow requests", number(slot.slow_requests.load(kRelaxed))},
-          {"redis ready", number(slot.redis_ready.load(kRelaxed))}};
+          {"connections", to_int64(slot.connections.load(kRelaxed))},
+          {"in flight", to_int64(slot.in_flight.load(kRelaxed))},
+          {"max in flight", to_int64(slot.max_in_flight.load(kRelaxed))},
+          {"late", to_int64(slot.late.load(kRelaxed))},
+          {"slow requests", to_int64(slot.slow_requests.load(kRelaxed))},
+          {"redis ready", to_int64(slot.redis_ready.load(kRelaxed))}};
 }
 
 }  // namespace freshet::handlers

@@ -14,7 +14,7 @@
 namespace freshet::handlers {
 
 // Unix seconds that PHP-FPM writes as a date where people read them.
-struct Moment {
+struct Timestamp {
   std::int64_t at = 0;
 };
 // Written with two digits behind the point, as PHP-FPM does.
@@ -23,14 +23,14 @@ struct Percent {
 };
 struct Row {
   std::string name;
-  std::variant<std::int64_t, double, std::string, Moment, Percent> value;
+  std::variant<std::int64_t, double, std::string, Timestamp, Percent> value;
 };
 using Rows = std::vector<Row>;
 
 // PHP-FPM's own, in its order.
 Rows fpm_rows(Scoreboard& board, const Settings& settings, const Totals& totals, UnixSeconds now);
 // Ours behind them.
-Rows our_rows(Scoreboard& board, const Totals& totals);
+Rows freshet_rows(Scoreboard& board, const Totals& totals);
 Rows refused_rows(const Totals& totals);      // by reason
 Rows redis_error_rows(const Totals& totals);  // by class
 // One worker's: PHP-FPM's, then ours.

@@ -31,42 +31,42 @@ void write_key(json::Writer& writer, const readers::ExportedKey& key) {
   writer.end_object();
 }
 
-void write_rows(json::Writer& writer, const readers::Export& all) {
+void write_rows(json::Writer& writer, const readers::Export& exported) {
   writer.begin_object().key("interactions").begin_array();
-  for (const readers::ReaderEvent& each : all.interactions) {
+  for (const readers::ReaderEvent& each : exported.interactions) {
     writer.begin_object().key("topicId").string(each.item.view());
     writer.key("kind").string(readers::kind_of(each.kind).name);
     writer.key("at").integer(each.at.time_since_epoch().count()).end_object();
   }
   writer.end_array().key("not_interested").begin_array();
-  for (const readers::DismissalRecord& each : all.dismissals) {
+  for (const readers::DismissalRecord& each : exported.dismissals) {
     writer.begin_object().key("topicId").string(each.dismissal.item.view());
     writer.key("at").integer(each.at.time_since_epoch().count());
     if (!each.dismissal.reason.empty()) writer.key("reason").string(each.dismissal.reason);
     writer.end_object();
   }
   writer.end_array().key("follows").begin_array();
-  for (const readers::Follow& each : all.follows) {
+  for (const readers::Follow& each : exported.follows) {
     writer.begin_object().key("author").string(each.author.view());
     writer.key("at").integer(each.at.time_since_epoch().count()).end_object();
   }
   writer.end_array();
-  if (all.next_interaction) writer.key("next").integer(*all.next_interaction);
+  if (exported.next_interaction) writer.key("next").integer(*exported.next_interaction);
   writer.end_object();
 }
 
-std::string render(const ReaderId& reader, const readers::Export& all) {
+std::string render(const ReaderId& reader, const readers::Export& exported) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("userId").string(reader.view()).key("redis").begin_array();
-  for (const readers::ExportedKey& key : all.keys) write_key(writer, key);
+  for (const readers::ExportedKey& key : exported.keys) write_key(writer, key);
   writer.end_array();
-  if (all.has_more_keys) writer.key("more_keys").boolean(true);
+  if (exported.has_more_keys) writer.key("more_keys").boolean(true);
   writer.key("database");
-  if (all.rows_missing_reason.empty()) {
-    write_rows(writer, all);
+  if (exported.rows_missing_reason.empty()) {
+    write_rows(writer, exported);
   } else {
-    writer.null().key("no_database").string(all.rows_missing_reason);
+    writer.null().key("no_database").string(exported.rows_missing_reason);
   }
   writer.end_object();
   return out;
@@ -77,8 +77,8 @@ std::string render(const ReaderId& reader, const readers::Export& all) {
 Task<Result<Response>> get_user(Call& call) {
   FRESHET_CO_TRY(reader, ReaderId::parse(call.match.parameters[0], "id"));
   FRESHET_CO_TRY(from, http::integer_parameter(call.target, "from", 0, 0, 1'000'000'000));
-  FRESHET_CO_TRY(all, co_await call.services.users.collect(*reader, *from));
-  co_return private_json(render(*reader, *all));
+  FRESHET_CO_TRY(exported, co_await call.services.users.collect(*reader, *from));
+  co_return private_json(render(*reader, *exported));
 }
 
 Task<Result<Response>> delete_user(Call& call) {

@@ -8,17 +8,17 @@ namespace freshet::handlers {
 
 Task<Result<Response>> post_visitor(Call& call) {
   Services& services = call.services;
-  const http::Claim nothing;
-  FRESHET_CO_TRY(who, call.who(nothing));
+  const http::ClaimedIdentity no_claim;
+  FRESHET_CO_TRY(principal, call.identify(no_claim));
   Response response;
   response.status = 204;
   response.headers = "Cache-Control: private, no-store\r\n";
-  if (!who->without_cookie || call.is_bot()) co_return response;
+  if (!principal->needs_cookie || call.is_bot()) co_return response;
   std::array<unsigned char, 16> random{};
   if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
     co_return fail(ErrorCode::kInternal, "no_random");
-  const bool secure = services.identity.over_tls(call.request);
-  response.add_header("Set-Cookie", services.identity.new_visitor(random, secure).set_cookie);
+  const bool secure = services.identity.is_over_tls(call.request);
+  response.add_header("Set-Cookie", services.identity.issue_visitor_cookie(random, secure).set_cookie);
   co_return response;
 }
 

@@ -18,15 +18,15 @@ RE2::Options options() {
   return options;
 }
 
-Result<void> add(RE2::PendingDeadline& set, std::string_view pattern) {
-  std::string why;
-  if (set.Add(re2::StringPiece(pattern.data(), pattern.size()), &why) < 0) {
-    return fail(ErrorCode::kInvalid, "bad_pattern", {}, std::string(pattern).append(": ").append(why));
+Result<void> add_pattern(RE2::PendingDeadline& set, std::string_view pattern) {
+  std::string error;
+  if (set.Add(re2::StringPiece(pattern.data(), pattern.size()), &error) < 0) {
+    return fail(ErrorCode::kInvalid, "bad_pattern", {}, std::string(pattern).append(": ").append(error));
   }
   return {};
 }
 
-bool found(const RE2::PendingDeadline& set, std::string_view agent) {
+bool any_pattern_matches(const RE2::PendingDeadline& set, std::string_view agent) {
   return set.Match(re2::StringPiece(agent.data(), agent.size()), nullptr);
 }
 
@@ -45,10 +45,10 @@ BotMatcher::~BotMatcher() = default;
 Result<BotMatcher> BotMatcher::create(const std::vector<std::string>& allow) {
   auto sets = std::make_unique<Sets>();
   for (const std::string_view pattern : crawler_patterns()) {
-    if (auto ok = add(sets->crawlers, pattern); !ok) return tl::unexpected(ok.error());
+    if (auto ok = add_pattern(sets->crawlers, pattern); !ok) return tl::unexpected(ok.error());
   }
   for (const std::string& pattern : allow) {
-    if (auto ok = add(sets->allowed, pattern); !ok) return tl::unexpected(ok.error());
+    if (auto ok = add_pattern(sets->allowed, pattern); !ok) return tl::unexpected(ok.error());
   }
   if (!sets->crawlers.Compile() || !sets->allowed.Compile()) {
     return fail(ErrorCode::kInvalid, "bad_pattern", {}, "the patterns need more memory than they may have");
@@ -62,7 +62,7 @@ bool BotMatcher::is_bot(std::string_view agent) {
   const std::uint64_t hash = XXH3_64bits(agent.data(), agent.size()) | 1;
   std::uint64_t& cached = cache_[hash / 2 % kCacheEntries];
   if ((cached | 1) == hash) return (cached & 1) != 0;
-  const bool bot = found(sets_->crawlers, agent) && !found(sets_->allowed, agent);
+  const bool bot = any_pattern_matches(sets_->crawlers, agent) && !any_pattern_matches(sets_->allowed, agent);
   cached = bot ? hash : hash - 1;
   return bot;
 }

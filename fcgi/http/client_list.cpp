@@ -25,8 +25,8 @@ std::string_view trimmed(std::string_view text) {
                            : text.substr(from, text.find_last_not_of(kBlanks) + 1 - from);
 }
 
-tl::unexpected<Error> wrong(std::string what) {
-  return fail(ErrorCode::kInvalid, "bad_clients", {}, std::move(what));
+tl::unexpected<Error> invalid_list(std::string detail) {
+  return fail(ErrorCode::kInvalid, "bad_clients", {}, std::move(detail));
 }
 
 template <class Address>
@@ -55,7 +55,7 @@ class Ranges {
     ranges_ = std::move(merged);
   }
 
-  bool has(const Address& address) const {
+  bool contains(const Address& address) const {
     const auto after = std::ranges::upper_bound(ranges_, address, std::less<>(), &Range<Address>::first);
     return after != ranges_.begin() && std::prev(after)->last >= address;
   }
@@ -66,18 +66,18 @@ class Ranges {
 
 // The network in `text`; "/`host_bits`" is understood where it names no prefix.
 template <class Make>
-auto make_network(Make make, std::string_view text, const char* host_bits)
+auto make_network(Make make, std::string_view text, const char* default_prefix)
     -> Result<decltype(make(std::string(), std::declval<boost::system::error_code&>()))> {
-  constexpr std::size_t kMaxPrefix = 3;  // digits: Asio's own reading of more wraps around
+  constexpr std::size_t kMaxPrefixDigits = 3;  // digits: Asio's own reading of more wraps around
   const std::size_t slash = text.find('/');
-  std::string whole(text);
-  if (slash == text.npos) whole += host_bits;
+  std::string cidr(text);
+  if (slash == text.npos) cidr += default_prefix;
   boost::system::error_code bad;
-  const auto network = make(whole, bad);
-  if (bad || text.find('%') != text.npos || (slash != text.npos && text.size() - slash > kMaxPrefix + 1))
-    return wrong("neither an address, nor ADDRESS/BITS, nor agent:REGEX: " + std::string(text));
+  const auto network = make(cidr, bad);
+  if (bad || text.find('%') != text.npos || (slash != text.npos && text.size() - slash > kMaxPrefixDigits + 1))
+    return invalid_list("neither an address, nor ADDRESS/BITS, nor agent:REGEX: " + std::string(text));
   if (network != network.canonical())
-    return wrong("the address has bits beyond the prefix: " + std::string(text));
+    return invalid_list("the address has bits beyond the prefix: " + std::string(text));
   return network;
 }
 
@@ -117,13 +117,13 @@ struct ClientList::Networks {
     return {};
   }
 
-  bool has(std::string_view text) const {
+  bool contains(std::string_view text) const {
     boost::system::error_code bad;
     const ip::address address = ip::make_address(text, bad);
     if (bad) return false;
-    if (address.is_v4()) return v4.has(address.to_v4());
-    const ip::address_v6 six = address.to_v6();
-    return six.is_v4_mapped() ? v4.has(make_address_v4(ip::v4_mapped, six)) : v6.has(six);
+    if (address.is_v4()) return v4.contains(address.to_v4());
+    const ip::address_v6 v6_address = address.to_v6();
+    return v6_address.is_v4_mapped() ? v4.contains(make_address_v4(ip::v4_mapped, v6_address)) : v6.contains(v6_address);
   }
 };
 
@@ -135,20 +135,20 @@ ClientList::~ClientList() = default;
 Result<ClientList> ClientList::parse(std::string_view text, std::string_view name) {
   Networks networks;
   std::string agents;
-  for (std::size_t number = 1; !text.empty(); ++number) {
+  for (std::size_t line_number = 1; !text.empty(); ++line_number) {
     const std::size_t end = text.find('\n');
     std::string_view line = trimmed(text.substr(0, end));
     text.remove_prefix(end == text.npos ? text.size() : end + 1);
     Result<void> read;
     if (line.starts_with(kAgent)) {
       const std::string pattern(trimmed(line.substr(kAgent.size())));
-      const RE2 alone(pattern, agent_options());
-      if (pattern.empty() || !alone.ok()) read = wrong("no RE2 pattern: " + pattern + " " + alone.error());
+      const RE2 compiled(pattern, agent_options());
+      if (pattern.empty() || !compiled.ok()) read = invalid_list("no RE2 pattern: " + pattern + " " + compiled.error());
       agents.append(agents.empty() ? "(?:" : "|(?:").append(pattern).append(")");
     } else if (line = trimmed(line.substr(0, line.find('#'))); !line.empty()) {
       read = networks.add(line);
     }
-    if (!read) return wrong(std::string(name) + ":" + std::to_string(number) + ": " + read.error().detail);
+    if (!read) return invalid_list(std::string(name) + ":" + std::to_string(line_number) + ": " + read.error().detail);
   }
   networks.v4.sort_and_merge();
   networks.v6.sort_and_merge();
@@ -156,8 +156,8 @@ Result<ClientList> ClientList::parse(std::string_view text, std::string_view nam
   if (!networks.v4.empty() || !networks.v6.empty())
     list.networks_ = std::make_unique<Networks>(std::move(networks));
   if (agents.empty()) return list;
-  list.agents_ = std::make_unique<RE2>(agents, agent_options());
-  if (!list.agents_->ok()) return wrong(std::string(name) + ": " + list.agents_->error());
+  list.agent_patterns_ = std::make_unique<RE2>(agents, agent_options());
+  if (!list.agent_patterns_->ok()) return invalid_list(std::string(name) + ": " + list.agent_patterns_->error());
   return list;
 }
 
@@ -165,19 +165,19 @@ Result<ClientList> ClientList::read(const std::string& path) {
   if (path.empty()) return ClientList();
   std::ifstream file(path, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file || file.bad()) return wrong(path + ": cannot be read");
+  if (!file || file.bad()) return invalid_list(path + ": cannot be read");
   return parse(text, path);
 }
 
-bool ClientList::has(std::string_view address, std::string_view agent) const {
-  if (networks_ && networks_->has(address)) return true;
+bool ClientList::matches(std::string_view address, std::string_view agent) const {
+  if (networks_ && networks_->contains(address)) return true;
   const std::string_view head = agent.substr(0, kMaxAgentBytes);
-  return agents_ && RE2::PartialMatch(re2::StringPiece(head.data(), head.size()), *agents_);
+  return agent_patterns_ && RE2::PartialMatch(re2::StringPiece(head.data(), head.size()), *agent_patterns_);
 }
 
-Standing standing(const ClientLists& lists, std::string_view address, std::string_view agent) {
-  if (lists.allowed.has(address, agent)) return Standing::kAllowed;
-  return lists.denied.has(address, agent) ? Standing::kDenied : Standing::kCommon;
+AccessDecision decide_access(const ClientLists& lists, std::string_view address, std::string_view agent) {
+  if (lists.allowed.matches(address, agent)) return AccessDecision::kAllowed;
+  return lists.denied.matches(address, agent) ? AccessDecision::kDenied : AccessDecision::kUnlisted;
 }
 
 }  // namespace freshet::http

@@ -43,22 +43,22 @@ class ClientList {
   // True iff `address` is listed or lies in a listed network, or a listed pattern is found in
   // `agent` (its first kMaxAgentBytes). What is no address ("unix:") lies in no network. O(log
   // networks); with patterns about 1 µs more.
-  bool has(std::string_view address, std::string_view agent) const;
+  bool matches(std::string_view address, std::string_view agent) const;
 
   static constexpr std::size_t kMaxAgentBytes = 1024;
 
  private:
   struct Networks;
   std::unique_ptr<Networks> networks_;  // null: none
-  std::unique_ptr<re2::RE2> agents_;    // all patterns as alternatives; null: none
+  std::unique_ptr<re2::RE2> agent_patterns_;    // all patterns as alternatives; null: none
 };
 
 // Both lists of the configuration.
 struct ClientLists {
   ClientList denied, allowed;
 };
-enum class Standing : std::uint8_t { kCommon, kDenied, kAllowed };
+enum class AccessDecision : std::uint8_t { kUnlisted, kDenied, kAllowed };
 // Who is on both lists is allowed.
-Standing standing(const ClientLists& lists, std::string_view address, std::string_view agent);
+AccessDecision decide_access(const ClientLists& lists, std::string_view address, std::string_view agent);
 
 }  // namespace freshet::http

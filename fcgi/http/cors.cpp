@@ -9,21 +9,21 @@
 
 namespace freshet::http {
 
-bool equal_without_case(std::string_view a, std::string_view b) {
+bool equals_ignore_case(std::string_view a, std::string_view b) {
   return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
 namespace {
 
-struct Authority {
+struct Origin {
   std::string_view scheme, host_port;
 };
 
-std::optional<Authority> authority_of(std::string_view text) {
-  constexpr std::string_view kMark = "://";
-  const std::size_t mark = text.find(kMark);
-  if (mark == text.npos || mark == 0 || mark + kMark.size() == text.size()) return std::nullopt;
-  return Authority{text.substr(0, mark), text.substr(mark + kMark.size())};
+std::optional<Origin> parse_origin(std::string_view text) {
+  constexpr std::string_view kSchemeSeparator = "://";
+  const std::size_t separator = text.find(kSchemeSeparator);
+  if (separator == text.npos || separator == 0 || separator + kSchemeSeparator.size() == text.size()) return std::nullopt;
+  return Origin{text.substr(0, separator), text.substr(separator + kSchemeSeparator.size())};
 }
 
 void drop_port(std::string_view& host_port, std::string_view port) {
@@ -32,27 +32,27 @@ void drop_port(std::string_view& host_port, std::string_view port) {
 
 }  // namespace
 
-bool same_host(std::string_view origin, std::string_view site) {
-  auto from = authority_of(origin), to = authority_of(site);
+bool is_same_host(std::string_view origin, std::string_view site) {
+  auto from = parse_origin(origin), to = parse_origin(site);
   if (!from || !to) return false;
-  drop_port(from->host_port, equal_without_case(from->scheme, "http") ? ":80" : ":443");
+  drop_port(from->host_port, equals_ignore_case(from->scheme, "http") ? ":80" : ":443");
   const std::size_t before = to->host_port.size();
   drop_port(to->host_port, ":80");
   if (to->host_port.size() == before) drop_port(to->host_port, ":443");
-  return equal_without_case(from->host_port, to->host_port);
+  return equals_ignore_case(from->host_port, to->host_port);
 }
 
 bool Cors::is_foreign(const Request& request) const {
-  return !request.origin.empty() && !allows(request.origin) && !same_host(request.origin, request.site);
+  return !request.origin.empty() && !allows(request.origin) && !is_same_host(request.origin, request.site);
 }
 
 bool Cors::allows(std::string_view origin) const {
   if (origin.empty() || origin == "null" || origin == "*") return false;
   return std::ranges::any_of(
-      origins_, [origin](const std::string& known) { return equal_without_case(known, origin); });
+      origins_, [origin](const std::string& known) { return equals_ignore_case(known, origin); });
 }
 
-Response Cors::options(const Request& request, const Match& match) const {
+Response Cors::options_response(const Request& request, const Match& match) const {
   const bool cross_origin = match.is_public && !request.origin.empty();
   if (cross_origin && !allows(request.origin)) {
     return problem({ErrorCode::kForbidden, "origin_not_allowed", {}, {}});
@@ -61,7 +61,7 @@ Response Cors::options(const Request& request, const Match& match) const {
   response.status = 204;
   response.add_header("Allow", match.allow);
   if (cross_origin) {
-    decorate(request, response);
+    add_cors_headers(request, response);
     response.add_header("Access-Control-Allow-Methods", match.allow);
     response.add_header("Access-Control-Allow-Headers", "Content-Type, Authorization, If-None-Match");
     response.add_header("Access-Control-Max-Age", "86400");
@@ -69,7 +69,7 @@ Response Cors::options(const Request& request, const Match& match) const {
   return response;
 }
 
-void Cors::decorate(const Request& request, Response& response) const {
+void Cors::add_cors_headers(const Request& request, Response& response) const {
   if (origins_.empty()) return;
   response.add_header("Vary", "Origin");
   if (!allows(request.origin)) return;

@@ -12,7 +12,7 @@
 
 namespace freshet::http {
 
-bool equal_without_case(std::string_view a, std::string_view b);  // of ASCII letters
+bool equals_ignore_case(std::string_view a, std::string_view b);  // of ASCII letters
 
 class Cors {
  public:
@@ -31,12 +31,12 @@ class Cors {
   // The reply to OPTIONS. REQUIRES: match.outcome is kOptions. 204 with Allow, and on public routes
   // with the Access-Control lines when the origin is allowed; 403 "origin_not_allowed" when one is
   // named and is not.
-  Response options(const Request& request, const Match& match) const;
+  Response options_response(const Request& request, const Match& match) const;
 
   // Adds what lets the calling page read the reply; nothing when the origin is not allowed. Only
   // for routes in Zone::kPublic. While origins are configured it always adds Vary: Origin, for
   // caches on the way.
-  void decorate(const Request& request, Response& response) const;
+  void add_cors_headers(const Request& request, Response& response) const;
 
  private:
   std::vector<std::string> origins_;
@@ -45,6 +45,6 @@ class Cors {
 // True iff `origin` and `site`, both scheme://host[:port], are one host and port. Schemes are not
 // compared, since TLS may end before us; so of the site 80 and 443 both are no port, of the origin
 // its scheme's own.
-bool same_host(std::string_view origin, std::string_view site);
+bool is_same_host(std::string_view origin, std::string_view site);
 
 }  // namespace freshet::http

@@ -8,20 +8,20 @@ namespace freshet::http {
 
 namespace {
 
-constexpr std::string_view kName = "ETag: ";
+constexpr std::string_view kEtagPrefix = "ETag: ";
 constexpr std::string_view kLineEnd = "\r\n";
 
 // The value of a header line that `headers` may have.
-std::string_view tag_in(std::string_view headers) {
-  const std::size_t at = headers.find(kName);
+std::string_view find_etag(std::string_view headers) {
+  const std::size_t at = headers.find(kEtagPrefix);
   if (at == headers.npos) return {};
-  headers.remove_prefix(at + kName.size());
+  headers.remove_prefix(at + kEtagPrefix.size());
   return headers.substr(0, headers.find(kLineEnd));
 }
 
 }  // namespace
 
-std::string etag_of(std::string_view body) {
+std::string compute_etag(std::string_view body) {
   XXH128_canonical_t hash;
   XXH128_canonicalFromHash(&hash, XXH3_128bits(body.data(), body.size()));
   std::string tag = "\"";
@@ -29,7 +29,7 @@ std::string etag_of(std::string_view body) {
   return tag.append("\"");
 }
 
-bool names_etag(std::string_view if_none_match, std::string_view etag) {
+bool matches_etag(std::string_view if_none_match, std::string_view etag) {
   if (if_none_match == "*") return true;
   // A tag has no quote inside, so what stands between two of them is one, or what is between tags.
   for (;;) {
@@ -42,15 +42,15 @@ bool names_etag(std::string_view if_none_match, std::string_view etag) {
   }
 }
 
-void make_conditional(const Request& request, Response& response) {
+void apply_if_none_match(const Request& request, Response& response) {
   if (response.status != 200 || response.body.empty()) return;
-  std::string tag(tag_in(response.headers));
+  std::string tag(find_etag(response.headers));
   if (tag.empty()) {
     if (response.headers.find("Freshet-Degraded: ") != std::string::npos) return;
-    tag = etag_of(response.body);
-    response.headers.append(kName).append(tag).append(kLineEnd);
+    tag = compute_etag(response.body);
+    response.headers.append(kEtagPrefix).append(tag).append(kLineEnd);
   }
-  if (!names_etag(request.if_none_match, tag)) return;
+  if (!matches_etag(request.if_none_match, tag)) return;
   response.status = 304;
   response.body.clear();
 }

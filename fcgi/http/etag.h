@@ -10,14 +10,14 @@
 namespace freshet::http {
 
 // Strong and quoted: a hash of the bytes, the same on every host.
-std::string etag_of(std::string_view body);
+std::string compute_etag(std::string_view body);
 
 // Whether an If-None-Match names it. Compares weakly, since nginx weakens the tag of what it
 // compresses. Takes what it can of a malformed one.
-bool names_etag(std::string_view if_none_match, std::string_view etag);
+bool matches_etag(std::string_view if_none_match, std::string_view etag);
 
 // Gives a whole reply (200, with a body, not degraded) its tag, unless its handler gave it one, and
 // makes it 304 when the client has it.
-void make_conditional(const Request& request, Response& response);
+void apply_if_none_match(const Request& request, Response& response);
 
 }  // namespace freshet::http

@@ -10,13 +10,13 @@
 namespace freshet::http {
 namespace {
 
-const unsigned char* raw(std::string_view bytes) {
+const unsigned char* unsigned_bytes(std::string_view bytes) {
   return reinterpret_cast<const unsigned char*>(bytes.data());
 }
 
 }  // namespace
 
-void Hmac::Free::operator()(EVP_MAC_CTX* context) const { EVP_MAC_CTX_free(context); }
+void Hmac::ContextDeleter::operator()(EVP_MAC_CTX* context) const { EVP_MAC_CTX_free(context); }
 
 Result<Hmac> Hmac::create(std::string_view key) {
   if (key.size() < kMinKeyBytes) {
@@ -29,23 +29,23 @@ Result<Hmac> Hmac::create(std::string_view key) {
   char digest[] = "SHA256";
   const std::array parameters{OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
                               OSSL_PARAM_construct_end()};
-  if (!context || EVP_MAC_init(context, raw(key), key.size(), parameters.data()) != 1) {
+  if (!context || EVP_MAC_init(context, unsigned_bytes(key), key.size(), parameters.data()) != 1) {
     return fail(ErrorCode::kInternal, "hmac", {}, "OpenSSL has no HMAC-SHA256");
   }
   return hmac;
 }
 
-Hmac::Digest Hmac::of(std::string_view bytes) {
+Hmac::Digest Hmac::compute(std::string_view bytes) {
   Digest digest{};
   std::size_t size = 0;
   // A null key starts over with the one already set.
   EVP_MAC_init(context_.get(), nullptr, 0, nullptr);
-  EVP_MAC_update(context_.get(), raw(bytes), bytes.size());
+  EVP_MAC_update(context_.get(), unsigned_bytes(bytes), bytes.size());
   EVP_MAC_final(context_.get(), digest.data(), &size, digest.size());
   return digest;
 }
 
-Hmac::Digest Hmac::of_fields(std::initializer_list<std::string_view> fields) {
+Hmac::Digest Hmac::compute_fields(std::initializer_list<std::string_view> fields) {
   std::size_t bytes = 0;
   for (const std::string_view field : fields) bytes += 8 + field.size();
   std::string message;
@@ -55,7 +55,7 @@ Hmac::Digest Hmac::of_fields(std::initializer_list<std::string_view> fields) {
       message.push_back(static_cast<char>(size >> 8 * i));
     message.append(field);
   }
-  return of(message);
+  return compute(message);
 }
 
 std::string base64url(std::string_view bytes) {
@@ -72,11 +72,11 @@ std::string base64url(std::string_view bytes) {
   return text;
 }
 
-std::string short_text(const Hmac::Digest& digest) {
+std::string truncated_base64url(const Hmac::Digest& digest) {
   return base64url({reinterpret_cast<const char*>(digest.data()), 16});
 }
 
-bool equal_in_constant_time(std::string_view a, std::string_view b) {
+bool constant_time_equal(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 

@@ -26,24 +26,24 @@ class Hmac {
   static Result<Hmac> create(std::string_view key);
 
   // Of `bytes` as they are.
-  Digest of(std::string_view bytes);
+  Digest compute(std::string_view bytes);
   // Of several fields, each preceded by its length, so that no two lists of fields give the same
   // message.
-  Digest of_fields(std::initializer_list<std::string_view> fields);
+  Digest compute_fields(std::initializer_list<std::string_view> fields);
 
  private:
-  struct Free {
+  struct ContextDeleter {
     void operator()(EVP_MAC_CTX* context) const;
   };
   explicit Hmac(EVP_MAC_CTX* context) : context_(context) {}
-  std::unique_ptr<EVP_MAC_CTX, Free> context_;
+  std::unique_ptr<EVP_MAC_CTX, ContextDeleter> context_;
 };
 
 // RFC 4648 base64url without padding.
 std::string base64url(std::string_view bytes);
 // The first 16 bytes of the digest as base64url: 22 characters.
-std::string short_text(const Hmac::Digest& digest);
+std::string truncated_base64url(const Hmac::Digest& digest);
 // Compares in a time that depends on the lengths only.
-bool equal_in_constant_time(std::string_view a, std::string_view b);
+bool constant_time_equal(std::string_view a, std::string_view b);
 
 }  // namespace freshet::http

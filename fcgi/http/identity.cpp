@@ -12,9 +12,9 @@ constexpr std::string_view kVisitorCookie = "freshet_visitor";
 constexpr std::string_view kSecureVisitorCookie = "__Host-freshet_visitor";
 constexpr std::string_view kTokenCookie = "freshet_token";
 constexpr std::string_view kBearer = "Bearer ";
-constexpr std::size_t kRandomText = 22;  // 16 bytes as base64url
+constexpr std::size_t kRandomTextBytes = 22;  // 16 bytes as base64url
 
-VisitorId visitor(char kind, std::string_view text) {
+VisitorId make_visitor_id(char kind, std::string_view text) {
   std::string id;
   id.reserve(1 + text.size());
   return VisitorId::trusted(std::move(id.append(1, kind).append(text)));
@@ -22,7 +22,7 @@ VisitorId visitor(char kind, std::string_view text) {
 
 // A token in the Authorization header. Schemes are case-insensitive (RFC 9110, 11.1); others than
 // Bearer are not ours.
-std::optional<std::string_view> bearer(std::string_view authorization) {
+std::optional<std::string_view> bearer_token(std::string_view authorization) {
   if (authorization.size() < kBearer.size() ||
       strncasecmp(authorization.data(), kBearer.data(), kBearer.size()) != 0) {
     return std::nullopt;
@@ -32,7 +32,7 @@ std::optional<std::string_view> bearer(std::string_view authorization) {
 
 }  // namespace
 
-IdentityMode identity_mode(std::string_view name) {
+IdentityMode parse_identity_mode(std::string_view name) {
   if (name == "open") return IdentityMode::kOpen;
   if (name == "token") return IdentityMode::kToken;
   return IdentityMode::kHeader;
@@ -52,7 +52,7 @@ std::string_view cookie_value(std::string_view header, std::string_view name) {
   return {};
 }
 
-std::string address_class(std::string_view address) {
+std::string subscriber_prefix(std::string_view address) {
   std::string text(address);
   std::array<char, sizeof(in6_addr)> bytes{};
   if (inet_pton(AF_INET, text.c_str(), bytes.data()) == 1) return {bytes.data(), 4};
@@ -63,8 +63,8 @@ std::string address_class(std::string_view address) {
   return {bytes.data(), 8};
 }
 
-std::string address_network(std::string_view address) {
-  std::string network = address_class(address);
+std::string network_prefix(std::string_view address) {
+  std::string network = subscriber_prefix(address);
   if (network.size() == 4) network.resize(3);
   if (network.size() == 8) network.resize(6);
   return network;
@@ -72,97 +72,97 @@ std::string address_network(std::string_view address) {
 
 Result<Identity> Identity::create(IdentityMode mode, std::string_view salt,
                                   const std::map<std::string, std::string>& token_secrets,
-                                  bool believes_proxy) {
+                                  bool trusts_proxy) {
   FRESHET_TRY(hmac, Hmac::create(salt));
   FRESHET_TRY(tokens, TokenKeys::create(token_secrets));
-  return Identity(mode, std::move(*hmac), std::move(*tokens), believes_proxy);
+  return Identity(mode, std::move(*hmac), std::move(*tokens), trusts_proxy);
 }
 
-Result<ReaderId> Identity::verified_reader(const Request& request, UnixSeconds now) {
+Result<ReaderId> Identity::verify_reader(const Request& request, UnixSeconds now) {
   if (mode_ == IdentityMode::kHeader && !request.verified_user.empty()) {
     auto reader = ReaderId::parse(request.verified_user, "FRESHET_USER");
     if (!reader) return fail(ErrorCode::kUnauthorised, "bad_user", {}, reader.error().detail);
     return reader;
   }
   if (mode_ == IdentityMode::kToken) {
-    if (const auto token = bearer(request.authorization)) return tokens_.verify(*token, now);
+    if (const auto token = bearer_token(request.authorization)) return tokens_.verify(*token, now);
     const std::string_view cookie = cookie_value(request.cookie, kTokenCookie);
     if (auto reader = tokens_.verify(cookie, now)) return reader;
   }
   return ReaderId();
 }
 
-bool Identity::over_tls(const Request& request) const {
+bool Identity::is_over_tls(const Request& request) const {
   if (request.site.starts_with("https://")) return true;
   // Of several proxies the first is the client's.
   const std::string_view first = request.forwarded_proto.substr(0, request.forwarded_proto.find(','));
-  return believes_proxy_ && first.size() == 5 && strncasecmp(first.data(), "https", first.size()) == 0;
+  return trusts_proxy_ && first.size() == 5 && strncasecmp(first.data(), "https", first.size()) == 0;
 }
 
-std::optional<VisitorId> Identity::visitor_of_cookie(const Request& request) {
+std::optional<VisitorId> Identity::visitor_from_cookie(const Request& request) {
   const std::string_view value =
-      cookie_value(request.cookie, over_tls(request) ? kSecureVisitorCookie : kVisitorCookie);
-  if (value.size() != 2 * kRandomText + 1 || value[kRandomText] != '.') return std::nullopt;
-  const std::string_view random = value.substr(0, kRandomText);
-  const std::string signature = short_text(salt_.of_fields({"cookie", random}));
-  if (!equal_in_constant_time(signature, value.substr(kRandomText + 1))) return std::nullopt;
-  return visitor('c', random);
+      cookie_value(request.cookie, is_over_tls(request) ? kSecureVisitorCookie : kVisitorCookie);
+  if (value.size() != 2 * kRandomTextBytes + 1 || value[kRandomTextBytes] != '.') return std::nullopt;
+  const std::string_view random = value.substr(0, kRandomTextBytes);
+  const std::string signature = truncated_base64url(salt_.compute_fields({"cookie", random}));
+  if (!constant_time_equal(signature, value.substr(kRandomTextBytes + 1))) return std::nullopt;
+  return make_visitor_id('c', random);
 }
 
-VisitorId Identity::visitor_of(const ReaderId& reader) {
-  return visitor('u', short_text(salt_.of_fields({"reader", reader.view()})));
+VisitorId Identity::visitor_for_reader(const ReaderId& reader) {
+  return make_visitor_id('u', truncated_base64url(salt_.compute_fields({"reader", reader.view()})));
 }
 
-std::string Identity::key_name(std::string_view kind, std::string_view whose, std::string_view id) {
-  return short_text(salt_.of_fields({kind, whose, id}));
+std::string Identity::pseudonym(std::string_view kind, std::string_view owner, std::string_view id) {
+  return truncated_base64url(salt_.compute_fields({kind, owner, id}));
 }
 
-std::string Identity::network_of(std::string_view address) {
-  return key_name("network", {}, address_network(address));
+std::string Identity::network_pseudonym(std::string_view address) {
+  return pseudonym("network", {}, network_prefix(address));
 }
 
-std::string Identity::epoch_name(const ReaderId& reader) {
-  return short_text(salt_.of_fields({"epoch", reader.view()}));
+std::string Identity::erasure_pseudonym(const ReaderId& reader) {
+  return truncated_base64url(salt_.compute_fields({"epoch", reader.view()}));
 }
 
-Result<Verified> Identity::verify(const Request& request, UnixSeconds now) {
-  FRESHET_TRY(reader, verified_reader(request, now));
-  if (!reader->empty()) return Verified{std::move(*reader), std::nullopt};
-  return Verified{{}, visitor_of_cookie(request)};
+Result<AuthResult> Identity::verify(const Request& request, UnixSeconds now) {
+  FRESHET_TRY(reader, verify_reader(request, now));
+  if (!reader->empty()) return AuthResult{std::move(*reader), std::nullopt};
+  return AuthResult{{}, visitor_from_cookie(request)};
 }
 
-Result<Who> Identity::identify(const Request& request, const Claim& claim, UnixSeconds now) {
+Result<Principal> Identity::identify(const Request& request, const ClaimedIdentity& claim, UnixSeconds now) {
   FRESHET_TRY(verified, verify(request, now));
   return identify(request, *verified, claim);
 }
 
-Who Identity::identify(const Request& request, const Verified& verified, const Claim& claim) {
-  Who who;
-  const bool claimed = believes_claims(request.zone) && !claim.reader.empty();
-  who.reader = claimed ? claim.reader : verified.reader;
-  if (!who.reader.empty()) {
-    who.counted_as = who.visitor = visitor_of(who.reader);
-    return who;
+Principal Identity::identify(const Request& request, const AuthResult& verified, const ClaimedIdentity& claim) {
+  Principal principal;
+  const bool claimed = trusts_claims(request.zone) && !claim.reader.empty();
+  principal.reader = claimed ? claim.reader : verified.reader;
+  if (!principal.reader.empty()) {
+    principal.stable_visitor = principal.visitor = visitor_for_reader(principal.reader);
+    return principal;
   }
   if (verified.cookie) {
-    who.counted_as = who.visitor = *verified.cookie;
-    return who;
+    principal.stable_visitor = principal.visitor = *verified.cookie;
+    return principal;
   }
-  who.without_cookie = true;
-  const std::string address = address_class(request.remote_addr);
+  principal.needs_cookie = true;
+  const std::string address = subscriber_prefix(request.remote_addr);
   const auto anonymous = [&](std::string_view fingerprint) {
-    return visitor('a', short_text(salt_.of_fields({"anonymous", fingerprint, request.user_agent, address})));
+    return make_visitor_id('a', truncated_base64url(salt_.compute_fields({"anonymous", fingerprint, request.user_agent, address})));
   };
-  who.visitor = anonymous(claim.fingerprint);
-  who.counted_as = claim.fingerprint.empty() ? who.visitor : anonymous({});
-  return who;
+  principal.visitor = anonymous(claim.fingerprint);
+  principal.stable_visitor = claim.fingerprint.empty() ? principal.visitor : anonymous({});
+  return principal;
 }
 
-VisitorCookie Identity::new_visitor(std::span<const unsigned char, 16> random, bool secure) {
+VisitorCookie Identity::issue_visitor_cookie(std::span<const unsigned char, 16> random, bool secure) {
   const std::string text = base64url({reinterpret_cast<const char*>(random.data()), random.size()});
-  VisitorCookie cookie{visitor('c', text), std::string(secure ? kSecureVisitorCookie : kVisitorCookie)};
+  VisitorCookie cookie{make_visitor_id('c', text), std::string(secure ? kSecureVisitorCookie : kVisitorCookie)};
   cookie.set_cookie.append("=").append(text).append(".").append(
-      short_text(salt_.of_fields({"cookie", text})));
+      truncated_base64url(salt_.compute_fields({"cookie", text})));
   cookie.set_cookie.append("; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax");
   if (secure) cookie.set_cookie.append("; Secure");
   return cookie;

@@ -38,26 +38,26 @@ namespace freshet::http {
 
 enum class IdentityMode : std::uint8_t { kHeader, kToken, kOpen };
 // "header", "token" or "open"; anything else is header, the mode that believes nobody.
-IdentityMode identity_mode(std::string_view name);
+IdentityMode parse_identity_mode(std::string_view name);
 
 // What the request says about itself.
-struct Claim {
+struct ClaimedIdentity {
   ReaderId reader;               // userId, agent_id or customerId of body or query; empty: none
   std::string_view fingerprint;  // of the body; any bytes, may be empty
 };
 
 // What of a request is proven.
-struct Verified {
+struct AuthResult {
   ReaderId reader;                  // empty: nobody is signed in
   std::optional<VisitorId> cookie;  // of a valid visitor cookie
 };
 
-struct Who {
+struct Principal {
   ReaderId reader;    // empty: anonymous
   VisitorId visitor;  // never empty
   // The visitor as limits count them: without the fingerprint, which a client can change at will.
-  VisitorId counted_as;
-  bool without_cookie =
+  VisitorId stable_visitor;
+  bool needs_cookie =
       false;  // anonymous, and no valid visitor cookie came: a reply that no cache keeps may set one
 };
 
@@ -74,54 +74,54 @@ class Identity {
   // TLS.
   static Result<Identity> create(IdentityMode mode, std::string_view salt,
                                  const std::map<std::string, std::string>& token_secrets = {},
-                                 bool believes_proxy = false);
+                                 bool trusts_proxy = false);
 
   // Errors: kUnauthorised: "bad_token", "expired_token", or "bad_user" when what auth_request found
   // is no id. At most two HMACs.
-  Result<Verified> verify(const Request& request, UnixSeconds now);
+  Result<AuthResult> verify(const Request& request, UnixSeconds now);
   // At most two more.
-  Who identify(const Request& request, const Verified& verified, const Claim& claim);
+  Principal identify(const Request& request, const AuthResult& verified, const ClaimedIdentity& claim);
   // Both.
-  Result<Who> identify(const Request& request, const Claim& claim, UnixSeconds now);
+  Result<Principal> identify(const Request& request, const ClaimedIdentity& claim, UnixSeconds now);
 
   // True iff ids in body and query count. A handler that must know whose data it shows checks
   // Who::reader instead.
-  bool believes_claims(Zone zone) const { return mode_ == IdentityMode::kOpen || zone == Zone::kInternal; }
+  bool trusts_claims(Zone zone) const { return mode_ == IdentityMode::kOpen || zone == Zone::kInternal; }
 
   // True iff the client came over TLS, to nginx or to a proxy that is believed.
-  bool over_tls(const Request& request) const;
+  bool is_over_tls(const Request& request) const;
 
   // A new visitor from 16 random bytes; valid for a year. `secure`: over_tls(). The cookie does not
   // travel with requests of other sites' pages (SameSite=Lax); those of the same site's other hosts
   // send it. A visitor who counted as "a…" counts as "c…" from the next request: POST /api/visitor
   // sets the cookie where a visit begins, before anything is counted.
-  VisitorCookie new_visitor(std::span<const unsigned char, 16> random, bool secure);
+  VisitorCookie issue_visitor_cookie(std::span<const unsigned char, 16> random, bool secure);
 
   // What UV and sessions count as this reader.
-  VisitorId visitor_of(const ReaderId& reader);
+  VisitorId visitor_for_reader(const ReaderId& reader);
   // What a key has of an id that a request names (a session, a fingerprint, an event): an HMAC over
   // `kind`, whose id it is and the id, so that no key names a reader. 22 characters of
   // [A-Za-z0-9_-].
-  std::string key_name(std::string_view kind, std::string_view whose, std::string_view id);
+  std::string pseudonym(std::string_view kind, std::string_view owner, std::string_view id);
   // What stands for the network of an address: as key_name().
-  std::string network_of(std::string_view address);
+  std::string network_pseudonym(std::string_view address);
   // The name under which it is kept how often the reader was erased; not to be told from others
   // without the salt.
-  std::string epoch_name(const ReaderId& reader);
+  std::string erasure_pseudonym(const ReaderId& reader);
 
   TokenKeys& tokens() { return tokens_; }
 
  private:
-  Identity(IdentityMode mode, Hmac salt, TokenKeys tokens, bool believes_proxy)
-      : mode_(mode), salt_(std::move(salt)), tokens_(std::move(tokens)), believes_proxy_(believes_proxy) {}
+  Identity(IdentityMode mode, Hmac salt, TokenKeys tokens, bool trusts_proxy)
+      : mode_(mode), salt_(std::move(salt)), tokens_(std::move(tokens)), trusts_proxy_(trusts_proxy) {}
 
-  Result<ReaderId> verified_reader(const Request& request, UnixSeconds now);
-  std::optional<VisitorId> visitor_of_cookie(const Request& request);
+  Result<ReaderId> verify_reader(const Request& request, UnixSeconds now);
+  std::optional<VisitorId> visitor_from_cookie(const Request& request);
 
   IdentityMode mode_;
   Hmac salt_;
   TokenKeys tokens_;
-  bool believes_proxy_;
+  bool trusts_proxy_;
 };
 
 // The value of the cookie of that name in a Cookie header; empty when absent. The first of several.
@@ -129,8 +129,8 @@ std::string_view cookie_value(std::string_view header, std::string_view name);
 
 // What stands for an address: 4 bytes of IPv4 (also of one mapped into IPv6), 8 of IPv6; text that
 // is no address as it is.
-std::string address_class(std::string_view address);
+std::string subscriber_prefix(std::string_view address);
 // What stands for its network: 3 bytes of IPv4, 6 of IPv6; text that is no address as it is.
-std::string address_network(std::string_view address);
+std::string network_prefix(std::string_view address);
 
 }  // namespace freshet::http

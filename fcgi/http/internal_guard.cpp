@@ -12,11 +12,11 @@ namespace freshet::http {
 namespace {
 
 // The Host without its port; empty when none came. An IPv6 address loses its brackets.
-std::string host_of(std::string_view site) {
-  constexpr std::string_view kMark = "://";
-  const std::size_t mark = site.find(kMark);
-  if (mark == site.npos) return {};
-  std::string_view host = site.substr(mark + kMark.size());
+std::string host_without_port(std::string_view site) {
+  constexpr std::string_view kSchemeSeparator = "://";
+  const std::size_t separator = site.find(kSchemeSeparator);
+  if (separator == site.npos) return {};
+  std::string_view host = site.substr(separator + kSchemeSeparator.size());
   if (host.starts_with('[')) return std::string(host.substr(1, host.find(']') - 1));
   return std::string(host.substr(0, host.rfind(':')));
 }
@@ -27,20 +27,20 @@ bool is_address(const std::string& host) {
          inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
 }
 
-bool is_known(const std::string& host, std::span<const std::string> hosts) {
+bool is_allowed_host(const std::string& host, std::span<const std::string> hosts) {
   return host.empty() || is_address(host) ||
-         std::ranges::any_of(hosts, [&](const std::string& each) { return equal_without_case(each, host); });
+         std::ranges::any_of(hosts, [&](const std::string& each) { return equals_ignore_case(each, host); });
 }
 
 }  // namespace
 
-Result<void> check_internal(const Request& request, std::span<const std::string> hosts, Asked asked) {
+Result<void> check_internal_request(const Request& request, std::span<const std::string> hosts, InternalResource resource) {
   if (request.remote_addr == "unix:") return {};
-  if (asked != Asked::kHealth && !is_known(host_of(request.site), hosts))
+  if (resource != InternalResource::kHealth && !is_allowed_host(host_without_port(request.site), hosts))
     return fail(ErrorCode::kForbidden, "unknown_host", {}, "the Host is none of http.internal_hosts");
-  if (!request.origin.empty() && !same_host(request.origin, request.site))
+  if (!request.origin.empty() && !is_same_host(request.origin, request.site))
     return fail(ErrorCode::kForbidden, "foreign_origin", {}, "the Origin is not the internal server's own");
-  if (asked == Asked::kData && request.sec_fetch_site == "cross-site")
+  if (resource == InternalResource::kData && request.sec_fetch_site == "cross-site")
     return fail(ErrorCode::kForbidden, "foreign_origin", {}, "a page of another site asks");
   return {};
 }

@@ -13,7 +13,7 @@
 namespace freshet::http {
 
 // What is asked for.
-enum class Asked : std::uint8_t {
+enum class InternalResource : std::uint8_t {
   kData,    // everything else
   kPage,    // status and metrics: a link from another site may lead there
   kHealth,  // ping and health, which say nothing: under any name
@@ -23,6 +23,6 @@ enum class Asked : std::uint8_t {
 // (http.internal_hosts), without port. Addresses need not be listed, since no name of anybody's
 // stands in such a Host; and no browser speaks to a unix socket. Errors: kForbidden, "unknown_host"
 // or "foreign_origin".
-Result<void> check_internal(const Request& request, std::span<const std::string> hosts, Asked asked);
+Result<void> check_internal_request(const Request& request, std::span<const std::string> hosts, InternalResource resource);
 
 }  // namespace freshet::http

@@ -33,27 +33,27 @@ namespace freshet::http {
 
 // A token pays for so much CPU of a search; who asks for more is charged the rest. At 5 requests a
 // second a visitor has 25 ms of searches a second for good, and 60 times 5 ms at once.
-inline constexpr std::chrono::microseconds kSearchPerToken{5000};
+inline constexpr std::chrono::microseconds kSearchTimePerToken{5000};
 
 // What a request of a route costs: nothing, or a token of each bucket.
-struct Cost {
+struct RouteCost {
   std::string_view endpoint = {};  // a literal, part of the buckets' names; empty: costs nothing
   TokenBucket LimitSettings::*bucket = nullptr;
-  bool makes_keys = false;               // the service's bucket, too, when nobody is signed in
-  std::string_view with_parameter = {};  // only when the query has this one
+  bool creates_keys = false;               // the service's bucket, too, when nobody is signed in
+  std::string_view only_with_parameter = {};  // only when the query has this one
 };
 
 // What the clients of a network, or a visitor, may add in a day, however many requests bring it: a
 // bucket of so many that fills in a day.
-enum class Share : std::uint8_t {
-  kUnknown,       // articles that nobody vouched for, which come into being by it
-  kVisitors,      // visitors of an article: limits.uv_per_network
-  kUnremembered,  // reports before what a visitor adds is remembered: limits.remember_after
+enum class Quota : std::uint8_t {
+  kUnverifiedArticles,       // articles that nobody vouched for, which come into being by it
+  kArticleVisitors,      // visitors of an article: limits.uv_per_network
+  kUnattributedReports,  // reports before what a visitor adds is remembered: limits.remember_after
 };
-inline constexpr int kUnknownADay = 100;
+inline constexpr int kUnverifiedArticlesPerDay = 100;
 
 // Whose buckets they are, as hashes.
-struct Payer {
+struct RateLimitSubject {
   std::uint64_t visitor = 0;
   std::uint64_t network = 0;
   bool signed_in = false;
@@ -62,40 +62,40 @@ struct Payer {
 enum class BucketKind : std::uint8_t { kVisitor, kNetwork, kService };
 
 // Of the bucket that has the fewest tokens left, or that had none.
-struct Allowance {
+struct RateLimitStatus {
   bool granted = true;
   BucketKind kind = BucketKind::kVisitor;
   std::int64_t limit = 0, remaining = 0;  // tokens
   seconds reset{0};                       // until it is full
-  seconds wait{0};                        // not granted: until it would be
+  seconds retry_after{0};                        // not granted: until it would be
 };
 
 // RateLimit-Limit, -Remaining and -Reset.
-void add_headers(Response& response, const Allowance& allowance);
+void add_rate_limit_headers(Response& response, const RateLimitStatus& status);
 
-class Limits {
+class RateLimiter {
  public:
   // Both must outlive this.
-  Limits(TokenBucketTable& table, const LimitSettings& settings);
+  RateLimiter(TokenBucketTable& table, const LimitSettings& settings);
 
-  Payer payer(const Request& request, const Verified& verified) const;
+  RateLimitSubject subject_for(const Request& request, const AuthResult& verified) const;
   // None: there is no limit. What one bucket gave before another refused is not given back, so a
   // network that asks on while it is refused stays the heaviest. No I/O, below 1 µs.
-  std::optional<Allowance> take(const Cost& cost, const Payer& payer, std::int64_t now_us);
+  std::optional<RateLimitStatus> try_consume(const RouteCost& cost, const RateLimitSubject& subject, std::int64_t now_us);
   // Takes what a request's searches cost beyond its token from the visitor's and network's buckets,
   // when that is known; either may owe one whole bucket. The tighter of the two, or `before`, as it
   // is now.
-  std::optional<Allowance> charge(const Cost& cost, const Payer& payer, std::chrono::microseconds searched,
-                                  const std::optional<Allowance>& before, std::int64_t now_us);
+  std::optional<RateLimitStatus> charge(const RouteCost& cost, const RateLimitSubject& subject, std::chrono::microseconds search_time,
+                                  const std::optional<RateLimitStatus>& before, std::int64_t now_us);
 
   // Whether something is left of a share. `whose`: a network or visitor by name; `of`: the article.
-  bool is_left(Share share, std::string_view whose, std::string_view of, std::int64_t now_us) const;
+  bool has_quota(Quota quota, std::string_view owner, std::string_view article, std::int64_t now_us) const;
   // Takes one, whether it is there or not.
-  void use(Share share, std::string_view whose, std::string_view of, std::int64_t now_us);
+  void consume_quota(Quota quota, std::string_view owner, std::string_view article, std::int64_t now_us);
 
  private:
-  TokenRate rate_of(Share share) const;
-  double price(std::int64_t now_us) const;
+  TokenRate quota_rate(Quota quota) const;
+  double congestion_cost(std::int64_t now_us) const;
 
   TokenBucketTable& table_;
   const LimitSettings& settings_;

@@ -17,25 +17,25 @@
 
 namespace freshet::http {
 
-struct PageOfFeed {
+struct FeedPageId {
   std::int64_t generation = 0;
   std::int64_t sequence = 0;
 };
 
 // Not thread-safe. One HMAC a call.
-class PageTokens {
+class PageTokenSigner {
  public:
   // `salt` is the service's own (identity.salt_file): the same on every host, or tokens are only
   // good where they were made. Error: kInvalid, "weak_key".
-  static Result<PageTokens> create(std::string_view salt);
+  static Result<PageTokenSigner> create(std::string_view salt);
 
-  std::string sign(const ReaderId& reader, PageOfFeed page);
+  std::string sign(const ReaderId& reader, FeedPageId page);
   // Error: kInvalid, "bad_page" (member "page") for all that we did not sign for this reader.
-  Result<PageOfFeed> verify(const ReaderId& reader, std::string_view token);
+  Result<FeedPageId> verify(const ReaderId& reader, std::string_view token);
 
  private:
-  explicit PageTokens(Hmac hmac) : hmac_(std::move(hmac)) {}
-  std::string seal(const ReaderId& reader, std::string_view generation, std::string_view sequence);
+  explicit PageTokenSigner(Hmac hmac) : hmac_(std::move(hmac)) {}
+  std::string compute_mac(const ReaderId& reader, std::string_view generation, std::string_view sequence);
   Hmac hmac_;
 };
 

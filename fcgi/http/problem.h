@@ -17,17 +17,17 @@
 namespace freshet::http {
 
 // A reason (Error::reason, the member `code`) and what it means. Stable: clients compare them.
-struct Reason {
+struct ProblemType {
   std::string_view code;
   std::string_view title;
 };
 
 // Every reason that a client can be served, in alphabetical order. An error with a reason that is
 // not here is served under its status' own: "internal" for 500, "unavailable" for 503 and so on.
-std::span<const Reason> reasons();
+std::span<const ProblemType> problem_types();
 
 // 400..503, see ErrorCode.
-int status_of(ErrorCode code);
+int http_status(ErrorCode code);
 
 // The reply to a failed request: of its code's status, or 415 for "bad_content_type". Details of
 // errors above 413 are for the log and not served, but for "not_ready". 503 and 429 carry

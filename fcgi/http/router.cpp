@@ -12,7 +12,7 @@ std::size_t index_of(Method method) { return static_cast<std::size_t>(method); }
 bool is_parameter(std::string_view segment) { return segment.starts_with('{'); }
 
 // Takes the first segment, up to the next '/', off `rest`, which begins with '/'.
-std::string_view take_segment(std::string_view& rest) {
+std::string_view pop_segment(std::string_view& rest) {
   rest.remove_prefix(1);
   const std::string_view segment = rest.substr(0, rest.find('/'));
   rest.remove_prefix(segment.size());
@@ -25,13 +25,13 @@ void Router::add(Method method, std::string_view pattern, Zone zone, std::size_t
   auto path = std::ranges::find(paths_, pattern, &Path::pattern);
   if (path == paths_.end()) {
     path = paths_.insert(path, Path{.pattern = pattern});
-    for (std::string_view rest = pattern; !rest.empty();) path->segments.push_back(take_segment(rest));
+    for (std::string_view rest = pattern; !rest.empty();) path->segments.push_back(pop_segment(rest));
     path->parameter_count = static_cast<std::size_t>(std::ranges::count_if(path->segments, is_parameter));
   }
   path->methods[index_of(method)] = {route, zone};
 }
 
-void Router::finish() {
+void Router::build_index() {
   // A literal segment beats a parameter: /api/items/new before /api/items/{id}.
   std::ranges::stable_sort(paths_, {}, &Path::parameter_count);
   for (std::size_t i = 0; i < paths_.size(); ++i) {
@@ -54,12 +54,12 @@ void Router::finish() {
   }
 }
 
-bool Router::fits(const Path& path, std::string_view raw_path, Match& match, bool& bad_escape) {
+bool Router::matches(const Path& path, std::string_view raw_path, Match& match, bool& bad_escape) {
   std::size_t parameters = 0;
   std::string_view rest = raw_path;
   for (const std::string_view expected : path.segments) {
     if (rest.empty()) return false;
-    const std::string_view raw = take_segment(rest);
+    const std::string_view raw = pop_segment(rest);
     const bool escaped = raw.find('%') != std::string_view::npos;
     if (!escaped && !is_parameter(expected)) {
       if (raw != expected) return false;
@@ -84,7 +84,7 @@ const Router::Path* Router::find(std::string_view raw_path, Match& match, bool& 
   if (const auto literal = literals_.find(raw_path); literal != literals_.end())
     return &paths_[literal->second];
   for (const Path& path : paths_) {
-    if (fits(path, raw_path, match, bad_escape)) return &path;
+    if (matches(path, raw_path, match, bad_escape)) return &path;
   }
   return nullptr;
 }

@@ -55,7 +55,7 @@ class Router {
   explicit Router(const Routes& routes) {
     std::size_t index = 0;
     for (const auto& route : routes) add(route.method, route.path, route.zone, index++);
-    finish();
+    build_index();
   }
 
   // HEAD matches where GET does. `raw_path` is split on its raw '/', then each segment is decoded
@@ -81,9 +81,9 @@ class Router {
   };
 
   void add(Method method, std::string_view pattern, Zone zone, std::size_t route);
-  void finish();
+  void build_index();
   const Path* find(std::string_view raw_path, Match& match, bool& bad_escape) const;
-  static bool fits(const Path& path, std::string_view raw_path, Match& match, bool& bad_escape);
+  static bool matches(const Path& path, std::string_view raw_path, Match& match, bool& bad_escape);
 
   std::vector<Path> paths_;                                     // fewer parameters first
   std::unordered_map<std::string_view, std::size_t> literals_;  // patterns without parameters → paths_

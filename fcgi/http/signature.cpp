@@ -12,7 +12,7 @@
 namespace freshet::http {
 namespace {
 
-struct Parts {
+struct SignatureParts {
   std::string_view kid, ts, sig;
 };
 
@@ -21,12 +21,12 @@ tl::unexpected<Error> bad_signature() {
 }
 
 // "Scheme kid=…, ts=…, sig=…" in any order; nullopt when one is missing or there is another.
-std::optional<Parts> split(std::string_view authorization) {
+std::optional<SignatureParts> parse_signature(std::string_view authorization) {
   const std::size_t size = kSignatureScheme.size();
   if (authorization.size() <= size || authorization[size] != ' ' ||
       strncasecmp(authorization.data(), kSignatureScheme.data(), size) != 0)
     return std::nullopt;
-  Parts parts;
+  SignatureParts parts;
   for (std::string_view rest = authorization.substr(size); !rest.empty();) {
     const std::size_t comma = rest.find(',');
     std::string_view pair = rest.substr(0, comma);
@@ -46,7 +46,7 @@ std::optional<Parts> split(std::string_view authorization) {
   return parts;
 }
 
-std::string message(const Signed& request, std::string_view ts) {
+std::string message_to_sign(const SignedRequest& request, std::string_view ts) {
   Hmac::Digest digest{};
   SHA256(reinterpret_cast<const unsigned char*>(request.body.data()), request.body.size(), digest.data());
   std::string out("v1\n");
@@ -56,46 +56,46 @@ std::string message(const Signed& request, std::string_view ts) {
 
 }  // namespace
 
-bool is_key_name(std::string_view kid) {
+bool is_key_id(std::string_view kid) {
   return !kid.empty() && std::ranges::all_of(kid, [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
   });
 }
 
-Result<Signatures> Signatures::create(const std::map<std::string, std::string>& secrets) {
-  Signatures signatures;
+Result<SignatureKeys> SignatureKeys::create(const std::map<std::string, std::string>& secrets) {
+  SignatureKeys signatures;
   for (const auto& [kid, secret] : secrets) {
-    if (!is_key_name(kid)) return fail(ErrorCode::kInvalid, "bad_kid", {}, "a key's name is [A-Za-z0-9_-]+");
+    if (!is_key_id(kid)) return fail(ErrorCode::kInvalid, "bad_kid", {}, "a key's name is [A-Za-z0-9_-]+");
     FRESHET_TRY(hmac, Hmac::create(secret));
     signatures.keys_.emplace(kid, std::move(*hmac));
   }
   return signatures;
 }
 
-Result<void> Signatures::verify(std::string_view authorization, const Signed& request, UnixSeconds now) {
-  const auto parts = split(authorization);
+Result<void> SignatureKeys::verify(std::string_view authorization, const SignedRequest& request, UnixSeconds now) {
+  const auto parts = parse_signature(authorization);
   if (!parts) return bad_signature();
   const auto key = keys_.find(parts->kid);
   if (key == keys_.end()) return bad_signature();
-  if (!equal_in_constant_time(hex(key->second.of(message(request, parts->ts))), parts->sig))
+  if (!constant_time_equal(hex(key->second.compute(message_to_sign(request, parts->ts))), parts->sig))
     return bad_signature();
   std::int64_t at = 0;
   const auto read = std::from_chars(parts->ts.data(), parts->ts.data() + parts->ts.size(), at);
   if (read.ec != std::errc() || read.ptr != parts->ts.data() + parts->ts.size()) return bad_signature();
   const std::int64_t clock = now.time_since_epoch().count();
-  if (at < clock - kWindow.count() || at > clock + kWindow.count())
+  if (at < clock - kMaxClockSkew.count() || at > clock + kMaxClockSkew.count())
     return fail(ErrorCode::kUnauthorised, "stale_signature", {},
                 "signed at another time; are the clocks right?");
   return {};
 }
 
-Result<std::string> Signatures::sign(const std::string& kid, const Signed& request, UnixSeconds now) {
+Result<std::string> SignatureKeys::sign(const std::string& kid, const SignedRequest& request, UnixSeconds now) {
   const auto key = keys_.find(kid);
   if (key == keys_.end()) return fail(ErrorCode::kInvalid, "bad_kid", {}, "no key " + kid);
   const std::string ts = std::to_string(now.time_since_epoch().count());
   std::string out(kSignatureScheme);
   out.append(" kid=").append(kid).append(", ts=").append(ts).append(", sig=");
-  return out.append(hex(key->second.of(message(request, ts))));
+  return out.append(hex(key->second.compute(message_to_sign(request, ts))));
 }
 
 }  // namespace freshet::http

@@ -29,35 +29,35 @@ namespace freshet::http {
 inline constexpr std::string_view kSignatureScheme = "Freshet-HMAC-SHA256";
 
 // What is signed of a request.
-struct Signed {
+struct SignedRequest {
   std::string_view method;  // "POST"
   std::string_view target;  // "/api/items?x=1"
   std::string_view body;
 };
 
 // Not thread-safe.
-class Signatures {
+class SignatureKeys {
  public:
-  static constexpr seconds kWindow{300};
+  static constexpr seconds kMaxClockSkew{300};
 
   // kid → key; two while keys are rotated. Errors: kInvalid, "weak_key" or "bad_kid".
-  static Result<Signatures> create(const std::map<std::string, std::string>& secrets);
+  static Result<SignatureKeys> create(const std::map<std::string, std::string>& secrets);
 
   // No keys: everybody may ask.
   bool empty() const { return keys_.empty(); }
 
   // Errors: kUnauthorised, "bad_signature" for all that is wrong with it, "stale_signature" for a
   // genuine one of another time. One SHA-256 of the body and one HMAC.
-  Result<void> verify(std::string_view authorization, const Signed& request, UnixSeconds now);
+  Result<void> verify(std::string_view authorization, const SignedRequest& request, UnixSeconds now);
 
   // The value of Authorization. Error: kInvalid, "bad_kid" for an unknown one.
-  Result<std::string> sign(const std::string& kid, const Signed& request, UnixSeconds now);
+  Result<std::string> sign(const std::string& kid, const SignedRequest& request, UnixSeconds now);
 
  private:
   std::map<std::string, Hmac, std::less<>> keys_;
 };
 
 // True iff `kid` can name a key: [A-Za-z0-9_-]+.
-bool is_key_name(std::string_view kid);
+bool is_key_id(std::string_view kid);
 
 }  // namespace freshet::http

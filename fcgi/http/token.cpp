@@ -17,7 +17,7 @@ tl::unexpected<Error> bad_token() {
   return fail(ErrorCode::kUnauthorised, "bad_token", {}, "not a token of this service");
 }
 
-bool is_plain(char c) {
+bool is_token_char(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
 }
 
@@ -39,7 +39,7 @@ std::optional<TokenParts> split_token(std::string_view token) {
                     token.substr(hmac + 1), token.substr(0, hmac)};
 }
 
-std::optional<UnixSeconds> read_expiry(std::string_view text) {
+std::optional<UnixSeconds> parse_expiry(std::string_view text) {
   std::int64_t value = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
   if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
@@ -51,7 +51,7 @@ std::string percent_encode(std::string_view text) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (is_plain(c) || c == '.' || c == '~') {
+    if (is_token_char(c) || c == '.' || c == '~') {
       out.push_back(c);
     } else {
       append_hex(out.append("%"), byte, kUpperHex);
@@ -65,7 +65,7 @@ std::string percent_encode(std::string_view text) {
 Result<TokenKeys> TokenKeys::create(const std::map<std::string, std::string>& secrets) {
   TokenKeys keys;
   for (const auto& [kid, secret] : secrets) {
-    if (!is_key_name(kid)) return fail(ErrorCode::kInvalid, "bad_kid", {}, "a key's name is [A-Za-z0-9_-]+");
+    if (!is_key_id(kid)) return fail(ErrorCode::kInvalid, "bad_kid", {}, "a key's name is [A-Za-z0-9_-]+");
     FRESHET_TRY(hmac, Hmac::create(secret));
     keys.keys_.emplace(kid, std::move(*hmac));
   }
@@ -77,9 +77,9 @@ Result<ReaderId> TokenKeys::verify(std::string_view token, UnixSeconds now) {
   if (!parts) return bad_token();
   const auto key = keys_.find(parts->kid);
   if (key == keys_.end()) return bad_token();
-  if (!equal_in_constant_time(hex(key->second.of(parts->message)), parts->hmac)) return bad_token();
+  if (!constant_time_equal(hex(key->second.compute(parts->message)), parts->hmac)) return bad_token();
 
-  const auto expires = read_expiry(parts->exp);
+  const auto expires = parse_expiry(parts->exp);
   const auto uid = percent_decode(parts->uid);
   if (!expires || !uid) return bad_token();
   auto reader = ReaderId::parse(*uid, "uid");
@@ -94,7 +94,7 @@ Result<std::string> TokenKeys::sign(const std::string& kid, const ReaderId& read
   std::string token(kVersion);
   token.append(kid).append(".").append(percent_encode(reader.view())).append(".");
   token.append(std::to_string(expires.time_since_epoch().count()));
-  const std::string hmac = hex(key->second.of(token));
+  const std::string hmac = hex(key->second.compute(token));
   return token.append(".").append(hmac);
 }
 

@@ -93,9 +93,9 @@ void append_header(std::string& line, std::string_view name, const Response& res
 void append_ours(std::string& line, const std::string& what, const AccessEntry& entry) {
   const Request& request = entry.request;
   if (what == "redis_ms") {
-    append_number(line, "%.3f", static_cast<double>(request.stage.redis_time.count()) / 1e3);
+    append_number(line, "%.3f", static_cast<double>(request.trace.redis_time.count()) / 1e3);
   } else if (what == "round_trips") {
-    line.append(std::to_string(request.stage.round_trips));
+    line.append(std::to_string(request.trace.round_trips));
   } else if (what == "route") {
     append_safely(line, entry.route);
   } else if (what == "request_id") {

@@ -29,7 +29,7 @@ void copy_text(std::string_view text, std::array<char, kSize>& into) {
 }
 
 void fill(ShownRequest& shown, const Request& request, microseconds duration) {
-  shown.received_us = in_us(request.received);
+  shown.received_us = in_us(request.first_byte_at);
   shown.duration_us = duration.count();
   shown.content_length = static_cast<std::int64_t>(request.body_bytes);
   copy_text(method_name(request.method), shown.method);
@@ -58,9 +58,9 @@ RequestObserver::RequestObserver(const RequestLogSettings& settings, Scoreboard&
       slow_log_(settings.slowlog, LineFile::Buffer::kNone),
       own_slow_log_(!settings.slowlog.empty()) {}
 
-void RequestObserver::answered(const Request& request, const Response& response, Clock::time_point now) {
-  const auto duration = duration_cast<microseconds>(now - request.received);
-  RouteCounters& route = slot_.routes[std::min<std::size_t>(request.stage.route, kMostRoutes - 1)];
+void RequestObserver::on_answered(const Request& request, const Response& response, Clock::time_point now) {
+  const auto duration = duration_cast<microseconds>(now - request.first_byte_at);
+  RouteCounters& route = slot_.routes[std::min<std::size_t>(request.trace.route, kMostRoutes - 1)];
   route.latency.add(duration);
   grow(route.status[static_cast<std::size_t>(std::clamp(response.status / 100, 1, 5) - 1)]);
   fill(last_, request, std::max(duration, microseconds(1)));
@@ -76,13 +76,13 @@ void RequestObserver::answered(const Request& request, const Response& response,
                       .pid = getpid(),
                       .parent = getppid(),
                       .peak_memory = slot_.peak_rss_bytes.load(kRelaxed),
-                      .route = board_.route_name(request.stage.route)});
+                      .route = board_.route_name(request.trace.route)});
   access_log_.append(line_);
 }
 
-void RequestObserver::slow(const Request& request, Clock::duration elapsed) {
+void RequestObserver::on_slow(const Request& request, Clock::duration elapsed) {
   grow(slot_.slow_requests);
-  const RequestTrace& stage = request.stage;
+  const RequestTrace& stage = request.trace;
   std::string doing(kRequestPhaseNames[static_cast<std::size_t>(stage.phase)]);
   if (stage.awaited_commands != nullptr) doing.append(" ").append(redis::command_name(*stage.awaited_commands, scripts_));
   const std::string method(request.method == Method::kOther ? "-" : method_name(request.method)),
@@ -103,7 +103,7 @@ void RequestObserver::slow(const Request& request, Clock::duration elapsed) {
 
 void RequestObserver::show(const Request* oldest) {
   if (oldest != nullptr) {
-    const std::int64_t received = in_us(oldest->received);
+    const std::int64_t received = in_us(oldest->first_byte_at);
     if (shown_running_ && received == shown_us_) return;
     ShownRequest shown;
     fill(shown, *oldest, microseconds(0));

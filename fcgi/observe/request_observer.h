@@ -23,8 +23,8 @@ class RequestObserver final : public gateway::Observer {
   RequestObserver(const RequestLogSettings& settings, Scoreboard& board, WorkerSlot& slot,
                   std::span<const redis::Script> scripts);
 
-  void answered(const Request& request, const Response& response, Clock::time_point now) override;
-  void slow(const Request& request, Clock::duration elapsed) override;
+  void on_answered(const Request& request, const Response& response, Clock::time_point now) override;
+  void on_slow(const Request& request, Clock::duration elapsed) override;
 
   // After each turn: shows the request that has been inside longest (null: none is), else the last
   // one.

@@ -168,7 +168,7 @@ TEST_CASE_METHOD(Site, "a reader who was erased is filled under their new name, 
   configure("identity.salt_file = \"" + (folder.path() / "salt").string() + "\"\n");
   auto identity = http::Identity::create(http::IdentityMode::kHeader, kSalt);
   REQUIRE(identity);
-  const auto name = [&](const ReaderId& who) { return identity->epoch_name(who); };
+  const auto name = [&](const ReaderId& who) { return identity->erasure_pseudonym(who); };
   options.limit = 2;
   fill();
   command("SET", keys().seen_epoch(name(reader("ann"))), 1);

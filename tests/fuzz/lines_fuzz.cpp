@@ -36,7 +36,7 @@ void check(const items::Item& item) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   const std::string_view body(reinterpret_cast<const char*>(bytes), size);
-  handlers::Lines lines(body);
+  handlers::NdjsonReader lines(body);
   json::Document document;
   std::vector<handlers::RejectedLine> rejected;
   std::size_t accepted = 0, before = 0;
@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     static_cast<void>(handlers::parse_history(*event));
   }
   require(before <= static_cast<std::size_t>(std::count(body.begin(), body.end(), '\n')) + 1);
-  std::string reply = handlers::lines_reply(accepted, rejected);
+  std::string reply = handlers::ndjson_reply(accepted, rejected);
   require(document.parse(reply).has_value());
   return 0;
 }

@@ -38,7 +38,7 @@ std::optional<VisitorId> cookie_of(http::Identity& identity, std::string_view he
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   static auto keys = *http::TokenKeys::create({{"k1", std::string(kSalt)}, {"k2", std::string(32, 'y')}});
-  static auto pages = *http::PageTokens::create(kSalt);
+  static auto pages = *http::PageTokenSigner::create(kSalt);
   static auto identity =
       *http::Identity::create(http::IdentityMode::kToken, kSalt, {{"k1", std::string(kSalt)}});
   Input input(bytes, size);
@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const std::string other = changed(token, input);
   require(other == token || !keys.verify(other, kNow));
 
-  const http::PageOfFeed page{input.number<std::uint32_t>(), input.number<std::uint16_t>()};
+  const http::FeedPageId page{input.number<std::uint32_t>(), input.number<std::uint16_t>()};
   const std::string seal = pages.sign(who, page);
   const auto told = pages.verify(who, seal);
   require(told && told->generation == page.generation && told->sequence == page.sequence);
@@ -73,6 +73,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   require(!cookie_of(identity, text));
   const std::string_view value = http::cookie_value(text, "freshet_visitor");
   require(value.empty() || text.find(value) != text.npos);
-  require(http::address_network(text).size() <= http::address_class(text).size());
+  require(http::network_prefix(text).size() <= http::subscriber_prefix(text).size());
   return 0;
 }

@@ -10,7 +10,7 @@ using namespace freshet::test;
 
 namespace {
 
-FrameState frame(const std::string& bytes, FrameLimits limits = {}) { return Framer(limits).advance(bytes); }
+FrameState frame_state(const std::string& bytes, FrameLimits limits = {}) { return Framer(limits).advance(bytes); }
 
 }  // namespace
 
@@ -20,10 +20,10 @@ TEST_CASE("A whole request is found whole, however its bytes are cut", "[framing
     Framer framer{FrameLimits{}};
     std::size_t have = 0;
     while (have < bytes.size()) {
-      RC_ASSERT(framer.advance(std::string_view(bytes).substr(0, have)) == FrameState::kMore);
+      RC_ASSERT(framer.advance(std::string_view(bytes).substr(0, have)) == FrameState::kIncomplete);
       have += *rc::gen::inRange<std::size_t>(1, 9000);
     }
-    RC_ASSERT(framer.advance(bytes) == FrameState::kWhole);
+    RC_ASSERT(framer.advance(bytes) == FrameState::kComplete);
     RC_ASSERT(framer.body_bytes() == 70000U);
     RC_ASSERT(framer.keep_connection());
   }));
@@ -33,28 +33,28 @@ TEST_CASE("Every proper beginning of a request asks for more", "[framing]") {
   const std::string bytes = post_request("/t", "{}");
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     CAPTURE(size);
-    CHECK(frame(bytes.substr(0, size)) == FrameState::kMore);
+    CHECK(frame_state(bytes.substr(0, size)) == FrameState::kIncomplete);
   }
-  CHECK(frame(bytes) == FrameState::kWhole);
+  CHECK(frame_state(bytes) == FrameState::kComplete);
 }
 
 TEST_CASE("Bytes behind a request are refused: nobody pipelines", "[framing]") {
-  CHECK(frame(get_request("/") + get_request("/")) == FrameState::kBad);
-  CHECK(frame(get_request("/") + "x") == FrameState::kBad);
+  CHECK(frame_state(get_request("/") + get_request("/")) == FrameState::kMalformed);
+  CHECK(frame_state(get_request("/") + "x") == FrameState::kMalformed);
 }
 
 TEST_CASE("Records out of order, of another request or of another protocol are refused", "[framing]") {
-  CHECK(frame(begin_request() + begin_request()) == FrameState::kBad);
-  CHECK(frame(begin_request() + record(kStdin, {})) == FrameState::kBad);
-  CHECK(frame(begin_request() + record(kParams, "ab", 2)) == FrameState::kBad);
-  CHECK(frame(begin_request() + record(kAbort, {})) == FrameState::kBad);
-  CHECK(frame(begin_request() + record(kParams, {}) + record(kAbort, {})) == FrameState::kBad);
-  CHECK(frame(begin_request(true, 2)) == FrameState::kBad);  // an authorizer
-  CHECK(frame(record(kBegin, std::string(8, '\0'), 0)) == FrameState::kBad);
-  CHECK(frame(record(kBegin, "ab")) == FrameState::kBad);
-  CHECK(frame(record(200, {})) == FrameState::kBad);
-  CHECK(frame("GET / HTTP/1.1\r\n\r\n") == FrameState::kBad);
-  CHECK(frame("\2") == FrameState::kBad);
+  CHECK(frame_state(begin_request() + begin_request()) == FrameState::kMalformed);
+  CHECK(frame_state(begin_request() + record(kStdin, {})) == FrameState::kMalformed);
+  CHECK(frame_state(begin_request() + record(kParams, "ab", 2)) == FrameState::kMalformed);
+  CHECK(frame_state(begin_request() + record(kAbort, {})) == FrameState::kMalformed);
+  CHECK(frame_state(begin_request() + record(kParams, {}) + record(kAbort, {})) == FrameState::kMalformed);
+  CHECK(frame_state(begin_request(true, 2)) == FrameState::kMalformed);  // an authorizer
+  CHECK(frame_state(record(kBegin, std::string(8, '\0'), 0)) == FrameState::kMalformed);
+  CHECK(frame_state(record(kBegin, "ab")) == FrameState::kMalformed);
+  CHECK(frame_state(record(200, {})) == FrameState::kMalformed);
+  CHECK(frame_state("GET / HTTP/1.1\r\n\r\n") == FrameState::kMalformed);
+  CHECK(frame_state("\2") == FrameState::kMalformed);
 }
 
 TEST_CASE("Padding behind content is skipped; where libfcgi would read it as a header it is refused",
@@ -62,12 +62,12 @@ TEST_CASE("Padding behind content is skipped; where libfcgi would read it as a h
   const std::string begin("\0\1\1\0\0\0\0\0", 8);
   const std::string params = record(kParams, name_value("A", "b"), 1, 255);
   const std::string ends = record(kParams, {}) + record(kStdin, "body", 1, 4) + record(kStdin, {});
-  CHECK(frame(record(kBegin, begin) + params + ends) == FrameState::kWhole);
-  CHECK(frame(record(kBegin, begin, 1, 8) + params + ends) == FrameState::kBad);
-  CHECK(frame(record(kBegin, begin, 1, 8).substr(0, 8)) == FrameState::kBad);
-  CHECK(frame(record(kBegin, begin) + params + record(kParams, {}, 1, 8)) == FrameState::kBad);
-  CHECK(frame(record(kBegin, begin) + params + record(kParams, {}) + record(kStdin, {}, 1, 8)) ==
-        FrameState::kBad);
+  CHECK(frame_state(record(kBegin, begin) + params + ends) == FrameState::kComplete);
+  CHECK(frame_state(record(kBegin, begin, 1, 8) + params + ends) == FrameState::kMalformed);
+  CHECK(frame_state(record(kBegin, begin, 1, 8).substr(0, 8)) == FrameState::kMalformed);
+  CHECK(frame_state(record(kBegin, begin) + params + record(kParams, {}, 1, 8)) == FrameState::kMalformed);
+  CHECK(frame_state(record(kBegin, begin) + params + record(kParams, {}) + record(kStdin, {}, 1, 8)) ==
+        FrameState::kMalformed);
 }
 
 TEST_CASE("A NUL in a parameter's name or value is refused, however it is cut", "[framing]") {
@@ -75,12 +75,12 @@ TEST_CASE("A NUL in a parameter's name or value is refused, however it is cut", 
   for (const auto& pair :
        {name_value("REQUEST_URI", "/a\0b"s), name_value("A\0B"s, "x"), name_value("A", "\0"s)}) {
     const std::string bytes = begin_request() + stream(kParams, pair) + record(kStdin, {});
-    CHECK(frame(bytes) == FrameState::kBad);
+    CHECK(frame_state(bytes) == FrameState::kMalformed);
     Framer framer{FrameLimits{}};
-    FrameState state = FrameState::kMore;
-    for (std::size_t size = 1; size <= bytes.size() && state == FrameState::kMore; ++size)
+    FrameState state = FrameState::kIncomplete;
+    for (std::size_t size = 1; size <= bytes.size() && state == FrameState::kIncomplete; ++size)
       state = framer.advance(std::string_view(bytes).substr(0, size));
-    CHECK(state == FrameState::kBad);
+    CHECK(state == FrameState::kMalformed);
   }
 }
 
@@ -93,35 +93,35 @@ TEST_CASE("A pair whose length lies is refused before libfcgi could allocate it,
   const std::string longer = name_value("A", std::string(300, 'v'));
   for (const std::size_t cut : {1U, 3U, 100U, 1000U}) {
     const auto framed = [&](const std::string& params) {
-      return frame(begin_request() + stream(kParams, params, cut) + stream(kStdin, {}));
+      return frame_state(begin_request() + stream(kParams, params, cut) + stream(kStdin, {}));
     };
     CAPTURE(cut);
-    CHECK(framed(huge) == FrameState::kBad);
-    CHECK(framed(longer + longer) == FrameState::kWhole);
-    CHECK(framed(longer + huge) == FrameState::kBad);
-    CHECK(framed(longer.substr(0, longer.size() - 1)) == FrameState::kBad);
-    CHECK(framed(longer + "\x01") == FrameState::kBad);
+    CHECK(framed(huge) == FrameState::kMalformed);
+    CHECK(framed(longer + longer) == FrameState::kComplete);
+    CHECK(framed(longer + huge) == FrameState::kMalformed);
+    CHECK(framed(longer.substr(0, longer.size() - 1)) == FrameState::kMalformed);
+    CHECK(framed(longer + "\x01") == FrameState::kMalformed);
   }
-  CHECK(frame(record(kGetValues, huge, 0)) == FrameState::kBad);
+  CHECK(frame_state(record(kGetValues, huge, 0)) == FrameState::kMalformed);
 }
 
 TEST_CASE("A management record may stand before the request, but not many of them", "[framing]") {
   const std::string values = record(kGetValues, name_value("FCGI_MAX_CONNS", ""), 0);
-  CHECK(frame(values) == FrameState::kMore);
-  CHECK(frame(values + get_request("/")) == FrameState::kWhole);
+  CHECK(frame_state(values) == FrameState::kIncomplete);
+  CHECK(frame_state(values + get_request("/")) == FrameState::kComplete);
   std::string many;
   for (int i = 0; i < 100; ++i) many += values;
-  CHECK(frame(many + get_request("/")) == FrameState::kBad);
+  CHECK(frame_state(many + get_request("/")) == FrameState::kMalformed);
 }
 
 TEST_CASE("Limits hold by what the headers announce, before the bytes are waited for", "[framing]") {
   const FrameLimits limits{.max_params_bytes = 100, .max_body_bytes = 100};
   const std::string params = begin_request() + record(kParams, std::string(101, 'a'));
-  CHECK(frame(params, limits) == FrameState::kTooLarge);
-  CHECK(frame(params.substr(0, 24), limits) == FrameState::kTooLarge);
+  CHECK(frame_state(params, limits) == FrameState::kTooLarge);
+  CHECK(frame_state(params.substr(0, 24), limits) == FrameState::kTooLarge);
   const std::string body = fcgi_request({}, std::string(101, 'a'), true, 60);
-  CHECK(frame(body, limits) == FrameState::kTooLarge);
-  CHECK(frame(fcgi_request({}, std::string(100, 'a'), true, 60), limits) == FrameState::kWhole);
+  CHECK(frame_state(body, limits) == FrameState::kTooLarge);
+  CHECK(frame_state(fcgi_request({}, std::string(100, 'a'), true, 60), limits) == FrameState::kComplete);
 }
 
 TEST_CASE("Random bytes and random damage never make framing read outside its input", "[framing]") {
@@ -136,10 +136,10 @@ TEST_CASE("Random bytes and random damage never make framing read outside its in
     const FrameState whole = framer.advance(bytes);
     // The verdict on all at once is never "more" when a prefix was already refused.
     Framer slow{FrameLimits{}};
-    FrameState last = FrameState::kMore;
-    for (std::size_t size = 0; size <= bytes.size() && last == FrameState::kMore; ++size) {
+    FrameState last = FrameState::kIncomplete;
+    for (std::size_t size = 0; size <= bytes.size() && last == FrameState::kIncomplete; ++size) {
       last = slow.advance(std::string_view(bytes).substr(0, size));
     }
-    RC_ASSERT((whole == FrameState::kMore) == (last == FrameState::kMore));
+    RC_ASSERT((whole == FrameState::kIncomplete) == (last == FrameState::kIncomplete));
   }));
 }

@@ -33,17 +33,17 @@ struct Gate {
 };
 
 // What an observer was told.
-struct Notes final : gateway::Observer {
+struct RecordingObserver final : gateway::Observer {
   std::vector<std::pair<std::string, int>> answers;  // URI, status
-  std::vector<std::string> slow_ones;
-  void answered(const Request& request, const Response& response,
+  std::vector<std::string> slow_requests;
+  void on_answered(const Request& request, const Response& response,
                 std::chrono::steady_clock::time_point now) override {
-    CHECK(now >= request.received);
+    CHECK(now >= request.first_byte_at);
     answers.emplace_back(request.uri, response.status);
   }
-  void slow(const Request& request, std::chrono::steady_clock::duration elapsed) override {
+  void on_slow(const Request& request, std::chrono::steady_clock::duration elapsed) override {
     CHECK(elapsed >= milliseconds(20));
-    slow_ones.emplace_back(request.uri);
+    slow_requests.emplace_back(request.uri);
   }
 };
 
@@ -69,12 +69,12 @@ class Fixture {
     thread_.run_on_loop([&] {
       gateway_ = std::make_unique<Gateway>(
           thread_.loop(), options, [this](Request& q, Response& r) { return answer(q, r); },
-          [this](const Request& request, gateway::Refused why, Response& response) {
+          [this](const Request& request, gateway::RefusalReason why, Response& response) {
             response.status = 503;
             response.body =
-                why == gateway::Refused::kOverloaded ? "overloaded" : "late " + std::string(request.uri);
+                why == gateway::RefusalReason::kOverloaded ? "overloaded" : "late " + std::string(request.uri);
           },
-          &notes_);
+          &observer_);
       gateway_->listen(listen_fd_);
     });
   }
@@ -87,8 +87,8 @@ class Fixture {
   LoopThread& thread() { return thread_; }
   Gateway& gateway() { return *gateway_; }
   Gate& gate() { return gate_; }
-  Notes notes() {
-    return thread_.run_on_loop([&] { return notes_; });
+  RecordingObserver observer() {
+    return thread_.run_on_loop([&] { return observer_; });
   }
   gateway::GatewayCounters counters() {
     return thread_.run_on_loop([&] { return gateway_->counters(); });
@@ -125,7 +125,7 @@ class Fixture {
   std::string path_;
   int listen_fd_;
   Gate gate_;
-  Notes notes_;
+  RecordingObserver observer_;
   LoopThread thread_;
   std::unique_ptr<Gateway> gateway_;
 };
@@ -133,7 +133,7 @@ class Fixture {
 std::string body_of(const std::string& out) { return out.substr(out.find("\r\n\r\n") + 4); }
 
 // Sends one request and waits for its reply's body; "" when the connection was closed instead.
-std::string ask(UnixClient& client, const std::string& request) {
+std::string fetch_body(UnixClient& client, const std::string& request) {
   if (!client.send(request)) return {};
   std::string received;
   while (parse_reply(received).bytes == 0) {
@@ -153,50 +153,50 @@ TEST_CASE("A request whose budget is used up is answered, and its connection ser
           "[gateway]") {
   Fixture fixture(with_budget(milliseconds(30)));
   auto client = fixture.client();
-  CHECK(ask(client, get_request("/wait/first")) == "late /wait/first");
+  CHECK(fetch_body(client, get_request("/wait/first")) == "late /wait/first");
   CHECK(fixture.counters().over_budget == 1);
-  CHECK(fixture.counters().late == 1);
+  CHECK(fixture.counters().detached == 1);
   CHECK(fixture.counters().in_flight == 1);
-  CHECK(ask(client, get_request("/second")) == "/second 0");
-  CHECK(ask(client, get_request("/wait/third")) == "late /wait/third");
+  CHECK(fetch_body(client, get_request("/second")) == "/second 0");
+  CHECK(fetch_body(client, get_request("/wait/third")) == "late /wait/third");
 
   // What the late ones bring reaches nobody.
   fixture.thread().run_on_loop([&] { fixture.gate().open(); });
-  CHECK(fixture.eventually([&] { return fixture.counters().late == 0; }));
+  CHECK(fixture.eventually([&] { return fixture.counters().detached == 0; }));
   CHECK(fixture.counters().in_flight == 0);
-  CHECK(ask(client, get_request("/fourth")) == "/fourth 0");
+  CHECK(fetch_body(client, get_request("/fourth")) == "/fourth 0");
   CHECK(fixture.counters().requests == 4);
   const std::vector<std::pair<std::string, int>> expected{
       {"/wait/first", 503}, {"/second", 200}, {"/wait/third", 503}, {"/fourth", 200}};
-  CHECK(fixture.notes().answers == expected);
+  CHECK(fixture.observer().answers == expected);
 }
 
 TEST_CASE("A late request that throws harms nobody", "[gateway]") {
   Fixture fixture(with_budget(milliseconds(30)));
   auto client = fixture.client();
-  CHECK(ask(client, get_request("/wait/and-throw")) == "late /wait/and-throw");
+  CHECK(fetch_body(client, get_request("/wait/and-throw")) == "late /wait/and-throw");
   fixture.thread().run_on_loop([&] { fixture.gate().open(); });
-  CHECK(fixture.eventually([&] { return fixture.counters().late == 0; }));
-  CHECK(ask(client, get_request("/next")) == "/next 0");
+  CHECK(fixture.eventually([&] { return fixture.counters().detached == 0; }));
+  CHECK(fetch_body(client, get_request("/next")) == "/next 0");
 }
 
 TEST_CASE("A client that left before its late request ended is forgotten", "[gateway]") {
   Fixture fixture(with_budget(milliseconds(30)));
   {
     auto client = fixture.client();
-    CHECK(ask(client, get_request("/wait")) == "late /wait");
+    CHECK(fetch_body(client, get_request("/wait")) == "late /wait");
   }
   CHECK(fixture.eventually([&] { return fixture.connections() == 0; }));
-  CHECK(fixture.counters().late == 1);
+  CHECK(fixture.counters().detached == 1);
   fixture.thread().run_on_loop([&] { fixture.gate().open(); });
-  CHECK(fixture.eventually([&] { return fixture.counters().late == 0; }));
+  CHECK(fixture.eventually([&] { return fixture.counters().detached == 0; }));
 }
 
 TEST_CASE("A request without a budget waits for as long as it takes", "[gateway]") {
   Fixture fixture(with_budget(milliseconds(1)));
   auto client = fixture.client(), other = fixture.client();
   REQUIRE(client.send(get_request("/patient")));
-  CHECK(ask(other, get_request("/wait")) == "late /wait");  // its own budget is over, the patient one's never
+  CHECK(fetch_body(other, get_request("/wait")) == "late /wait");  // its own budget is over, the patient one's never
   fixture.thread().run_on_loop([&] { fixture.gate().open(); });
   std::string received;
   while (parse_reply(received).bytes == 0) REQUIRE(client.receive(received));
@@ -209,7 +209,7 @@ TEST_CASE("A drain waits for late requests", "[gateway]") {
   std::atomic<bool> drained{false};
   {
     auto client = fixture.client();
-    CHECK(ask(client, get_request("/wait")) == "late /wait");
+    CHECK(fetch_body(client, get_request("/wait")) == "late /wait");
   }
   CHECK(fixture.eventually([&] { return fixture.connections() == 0; }));
   fixture.thread().run_on_loop(
@@ -224,22 +224,22 @@ TEST_CASE("A slow request is told of once, while it waits, and one that held up 
   Fixture fixture(with_slow_log());
   auto client = fixture.client();
   REQUIRE(client.send(get_request("/wait")));
-  CHECK(fixture.eventually([&] { return fixture.notes().slow_ones.size() == 1; }));
-  CHECK(fixture.notes().answers.empty());
+  CHECK(fixture.eventually([&] { return fixture.observer().slow_requests.size() == 1; }));
+  CHECK(fixture.observer().answers.empty());
   fixture.thread().run_on_loop([&] { fixture.gate().open(); });
   std::string received;
   while (parse_reply(received).bytes == 0) REQUIRE(client.receive(received));
   received.clear();
-  CHECK(ask(client, get_request("/hold")) == "/hold 0");
-  CHECK(ask(client, get_request("/fast")) == "/fast 0");
-  CHECK(fixture.notes().slow_ones == std::vector<std::string>{"/wait", "/hold"});
+  CHECK(fetch_body(client, get_request("/hold")) == "/hold 0");
+  CHECK(fetch_body(client, get_request("/fast")) == "/fast 0");
+  CHECK(fixture.observer().slow_requests == std::vector<std::string>{"/wait", "/hold"});
 }
 
 TEST_CASE("A kept connection serves request after request", "[gateway]") {
   Fixture fixture;
   auto client = fixture.client();
   for (int i = 0; i < 100; ++i) {
-    CHECK(ask(client, post_request("/a" + std::to_string(i), "12345")) == "/a" + std::to_string(i) + " 5");
+    CHECK(fetch_body(client, post_request("/a" + std::to_string(i), "12345")) == "/a" + std::to_string(i) + " 5");
   }
   CHECK(fixture.counters().accepted == 1);
   CHECK(fixture.counters().requests == 100);
@@ -249,7 +249,7 @@ TEST_CASE("A kept connection serves request after request", "[gateway]") {
 TEST_CASE("A connection that is not to be kept is closed after the reply", "[gateway]") {
   Fixture fixture;
   auto client = fixture.client();
-  CHECK(ask(client, get_request("/once", false)) == "/once 0");
+  CHECK(fetch_body(client, get_request("/once", false)) == "/once 0");
   CHECK(client.is_closed_by_peer());
 }
 
@@ -258,27 +258,27 @@ TEST_CASE("A request may arrive byte by byte", "[gateway]") {
   auto client = fixture.client();
   const std::string request = post_request("/slow", "{}");
   for (std::size_t i = 0; i + 1 < request.size(); ++i) REQUIRE(client.send(request.substr(i, 1)));
-  CHECK(ask(client, request.substr(request.size() - 1)) == "/slow 2");
+  CHECK(fetch_body(client, request.substr(request.size() - 1)) == "/slow 2");
 }
 
 TEST_CASE("A body of eight megabytes arrives whole", "[gateway]") {
   Fixture fixture({.read_timeout = milliseconds(10000), .write_timeout = milliseconds(10000)});
   auto client = fixture.client();
-  CHECK(ask(client, post_request("/bulk", std::string(8 << 20, 'x'))) == "/bulk 8388608");
+  CHECK(fetch_body(client, post_request("/bulk", std::string(8 << 20, 'x'))) == "/bulk 8388608");
 }
 
 TEST_CASE("An idle kept connection pins nobody: hundreds stay open while one works", "[gateway]") {
   Fixture fixture;
   std::vector<UnixClient> idle;
   for (int i = 0; i < 300; ++i) idle.push_back(fixture.client());
-  for (auto& client : idle) CHECK(ask(client, get_request("/i")) == "/i 0");
+  for (auto& client : idle) CHECK(fetch_body(client, get_request("/i")) == "/i 0");
   auto busy = fixture.client();
-  for (int i = 0; i < 500; ++i) REQUIRE(ask(busy, get_request("/b")) == "/b 0");
+  for (int i = 0; i < 500; ++i) REQUIRE(fetch_body(busy, get_request("/b")) == "/b 0");
   // Idle ones have no deadline: they still answer after others' deadlines have passed.
   auto half = fixture.client();
   REQUIRE(half.send(get_request("/half").substr(0, 20)));
   CHECK(half.is_closed_by_peer());
-  for (auto& client : idle) CHECK(ask(client, get_request("/i")) == "/i 0");
+  for (auto& client : idle) CHECK(fetch_body(client, get_request("/i")) == "/i 0");
 }
 
 TEST_CASE("A half-sent request is dropped at its deadline, even when it dribbles, and nobody else waits",
@@ -291,7 +291,7 @@ TEST_CASE("A half-sent request is dropped at its deadline, even when it dribbles
   std::size_t sent = 50;
   while (half.send(request.substr(sent, 1))) {
     REQUIRE(++sent < request.size());
-    REQUIRE(ask(other, get_request("/other")) == "/other 0");
+    REQUIRE(fetch_body(other, get_request("/other")) == "/other 0");
     pollfd gone{half.fd(), POLLIN, 0};
     if (poll(&gone, 1, 5) > 0) break;
   }
@@ -306,7 +306,7 @@ TEST_CASE("A peer that never reads its three megabytes is dropped at its deadlin
   REQUIRE(deaf.send(get_request("/big")));
   auto other = fixture.client();
   REQUIRE(fixture.eventually([&] {
-    REQUIRE(ask(other, get_request("/other")) == "/other 0");
+    REQUIRE(fetch_body(other, get_request("/other")) == "/other 0");
     return fixture.counters().write_timeouts == 1;
   }));
   CHECK(fixture.eventually([&] { return fixture.connections() == 1; }));
@@ -315,7 +315,7 @@ TEST_CASE("A peer that never reads its three megabytes is dropped at its deadlin
 TEST_CASE("A reply larger than the socket's buffer reaches a peer that reads", "[gateway]") {
   Fixture fixture({.write_timeout = milliseconds(60000)});
   auto client = fixture.client();
-  for (int i = 0; i < 3; ++i) CHECK(ask(client, get_request("/big")).size() == 3'000'000);
+  for (int i = 0; i < 3; ++i) CHECK(fetch_body(client, get_request("/big")).size() == 3'000'000);
 }
 
 TEST_CASE("A peer that goes away while its request is served costs nothing", "[gateway]") {
@@ -329,7 +329,7 @@ TEST_CASE("A peer that goes away while its request is served costs nothing", "[g
   CHECK(fixture.eventually([&] { return fixture.connections() == 0; }));
   CHECK(fixture.counters().in_flight == 0);
   auto client = fixture.client();
-  CHECK(ask(client, get_request("/after")) == "/after 0");
+  CHECK(fetch_body(client, get_request("/after")) == "/after 0");
 }
 
 TEST_CASE("A peer whose request and end arrive together is answered and forgotten", "[gateway]") {
@@ -365,7 +365,7 @@ TEST_CASE("Requests beyond max_in_flight are refused at once and counted", "[gat
   CHECK(parse_reply(received).out.starts_with("Status: 503"));
   CHECK(fixture.counters().overloaded == 1);
   fixture.thread().run_on_loop([&] { fixture.gate().open(); });
-  CHECK(ask(c, get_request("/c")) == "/c 0");
+  CHECK(fetch_body(c, get_request("/c")) == "/c 0");
 }
 
 TEST_CASE("A handler that throws costs its connection and nothing else", "[gateway]") {
@@ -374,22 +374,22 @@ TEST_CASE("A handler that throws costs its connection and nothing else", "[gatew
   REQUIRE(bad.send(get_request("/throw")));
   CHECK(bad.is_closed_by_peer());
   auto good = fixture.client();
-  CHECK(ask(good, get_request("/good")) == "/good 0");
+  CHECK(fetch_body(good, get_request("/good")) == "/good 0");
 }
 
 TEST_CASE("Draining takes no new connections and never closes a kept one before its deadline", "[gateway]") {
   Fixture fixture;
   auto kept = fixture.client();
-  REQUIRE(ask(kept, get_request("/1")) == "/1 0");
+  REQUIRE(fetch_body(kept, get_request("/1")) == "/1 0");
   std::promise<void> drained;
   fixture.thread().run_on_loop([&] {
     fixture.gateway().drain(std::chrono::steady_clock::now() + std::chrono::seconds(60),
                             [&] { drained.set_value(); });
   });
-  CHECK(ask(kept, get_request("/2")) == "/2 0");
+  CHECK(fetch_body(kept, get_request("/2")) == "/2 0");
   auto late = fixture.client();  // waits in the backlog, for another worker
   REQUIRE(late.send(get_request("/late")));
-  CHECK(ask(kept, get_request("/3")) == "/3 0");
+  CHECK(fetch_body(kept, get_request("/3")) == "/3 0");
   auto done = drained.get_future();
   CHECK(done.wait_for(milliseconds(0)) == std::future_status::timeout);
   CHECK(fixture.connections() == 1);
@@ -401,7 +401,7 @@ TEST_CASE("At the deadline of a drain idle connections are closed and busy ones 
           "[gateway]") {
   Fixture fixture;
   auto idle = fixture.client();
-  REQUIRE(ask(idle, get_request("/1")) == "/1 0");
+  REQUIRE(fetch_body(idle, get_request("/1")) == "/1 0");
   auto busy = fixture.client();
   REQUIRE(busy.send(get_request("/wait/busy")));
   REQUIRE(fixture.eventually([&] { return fixture.counters().in_flight == 1; }));
@@ -437,7 +437,7 @@ TEST_CASE("Malformed streams leave the gateway available", "[gateway]") {
     auto hostile = fixture.client();
     hostile.send(bytes);
     auto other = fixture.client();
-    CHECK(ask(other, get_request("/alive")) == "/alive 0");
+    CHECK(fetch_body(other, get_request("/alive")) == "/alive 0");
     const bool is_request = name == "00_ok.bin" || name == "10_get_values.bin" || name == "16_pad_255.bin";
     if (is_request) {
       std::string received;

@@ -23,7 +23,7 @@ constexpr std::string_view kChrome =
 constexpr std::string_view kGooglebot =
     "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)";
 
-BotMatcher matcher(const std::vector<std::string>& allow = {}) {
+BotMatcher make_matcher(const std::vector<std::string>& allow = {}) {
   auto made = BotMatcher::create(allow);
   REQUIRE(made);
   return std::move(*made);
@@ -81,7 +81,7 @@ TEST_CASE("every pattern of the list is one that RE2 takes", "[bots]") {
 }
 
 TEST_CASE("crawlers are bots, browsers and the nameless are not", "[bots]") {
-  BotMatcher bots = matcher();
+  BotMatcher bots = make_matcher();
   for (int round = 0; round < 2; ++round) {  // the second from the cache
     CHECK(bots.is_bot(kGooglebot));
     CHECK(bots.is_bot("curl/8.5.0"));
@@ -92,7 +92,7 @@ TEST_CASE("crawlers are bots, browsers and the nameless are not", "[bots]") {
 }
 
 TEST_CASE("an allowed agent counts although the list knows it", "[bots]") {
-  BotMatcher bots = matcher({"^curl/", "HeadlessChrome"});
+  BotMatcher bots = make_matcher({"^curl/", "HeadlessChrome"});
   CHECK_FALSE(bots.is_bot("curl/8.5.0"));
   CHECK_FALSE(bots.is_bot("Mozilla/5.0 (X11; Linux x86_64) HeadlessChrome/126.0.0.0 Safari/537.36"));
   CHECK(bots.is_bot("Wget/1.21 (not curl/8)"));
@@ -107,7 +107,7 @@ TEST_CASE("an allow pattern that is none is named", "[bots]") {
 }
 
 TEST_CASE("any bytes are an agent", "[bots]") {
-  BotMatcher bots = matcher();
+  BotMatcher bots = make_matcher();
   CHECK_FALSE(bots.is_bot("\xFF\xFE\x80"));
   CHECK(bots.is_bot("\xFF Googlebot/2.1 \x80"));
   CHECK_FALSE(bots.is_bot(std::string(100000, 'a')));
@@ -115,7 +115,7 @@ TEST_CASE("any bytes are an agent", "[bots]") {
 }
 
 TEST_CASE("the cache never answers for another agent, however many come", "[bots]") {
-  BotMatcher bots = matcher();
+  BotMatcher bots = make_matcher();
   for (int round = 0; round < 2; ++round) {
     for (std::size_t i = 0; i < 3 * BotMatcher::kCacheEntries; ++i) {
       const std::string number = std::to_string(i);
@@ -126,7 +126,7 @@ TEST_CASE("the cache never answers for another agent, however many come", "[bots
 }
 
 TEST_CASE("every example of the public list is a bot", "[bots][corpus]") {
-  BotMatcher bots = matcher();
+  BotMatcher bots = make_matcher();
   for (const auto& agent : crawler_agents()) {
     INFO(agent);
     CHECK(bots.is_bot(agent));
@@ -134,7 +134,7 @@ TEST_CASE("every example of the public list is a bot", "[bots][corpus]") {
 }
 
 TEST_CASE("of a thousand agents of real readers only the performance tester is a bot", "[bots][corpus]") {
-  BotMatcher bots = matcher();
+  BotMatcher bots = make_matcher();
   for (const auto& agent : reader_agents()) {
     INFO(agent);
     CHECK(bots.is_bot(agent) == (agent.find(" PTST/") != std::string::npos));
@@ -148,7 +148,7 @@ TEST_CASE("what matching costs", "[.bench]") {
   const auto crawlers = crawler_agents();
   const long before = pss_kib();
   const auto begin = Clock::now();
-  BotMatcher bots = matcher();
+  BotMatcher bots = make_matcher();
   WARN("compiled in " << ms(Clock::now() - begin) << " ms, +" << pss_kib() - before << " KiB");
 
   // Two children share what the parent compiled, as workers do.

@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 
 using namespace freshet;
-using http::etag_of;
-using http::names_etag;
+using http::compute_etag;
+using http::matches_etag;
 
 namespace {
 
@@ -16,57 +16,57 @@ Response reply(std::string body, std::string headers = "Cache-Control: private, 
   return response;
 }
 
-Response answered(Response response, std::string_view if_none_match = {}) {
+Response conditional_reply(Response response, std::string_view if_none_match = {}) {
   Request request;
   request.if_none_match = if_none_match;
-  http::make_conditional(request, response);
+  http::apply_if_none_match(request, response);
   return response;
 }
 
 }  // namespace
 
 TEST_CASE("a tag is strong, and another one for every other body", "[etag]") {
-  CHECK(etag_of("a") == etag_of("a"));
-  CHECK(etag_of("a") != etag_of("b"));
-  CHECK(etag_of({}) == "\"99aa06d3014798d86001c324468d497f\"");  // as xxh128sum has it, on any host
+  CHECK(compute_etag("a") == compute_etag("a"));
+  CHECK(compute_etag("a") != compute_etag("b"));
+  CHECK(compute_etag({}) == "\"99aa06d3014798d86001c324468d497f\"");  // as xxh128sum has it, on any host
 }
 
 TEST_CASE("If-None-Match names a tag alone, in a list, weakened, or all of them", "[etag]") {
   for (const char* const naming :
        {"\"x\"", "W/\"x\"", "\"a\", \"x\"", "\"a\",W/\"x\" , \"b\"", "*", "x\"x\""})
-    CHECK(names_etag(naming, "\"x\""));
+    CHECK(matches_etag(naming, "\"x\""));
   for (const char* const other :
        {"", "x", "\"", "\"x", "x\"", "\"xx\"", "\"a,x\"", "\"a\"x\"b\"", "**", "\"*\""})
-    CHECK_FALSE(names_etag(other, "\"x\""));
+    CHECK_FALSE(matches_etag(other, "\"x\""));
 }
 
 TEST_CASE("a whole reply gets the tag of its body, and is 304 for who has it", "[etag]") {
-  const Response whole = answered(reply("{}"));
+  const Response whole = conditional_reply(reply("{}"));
   CHECK(whole.status == 200);
   CHECK(whole.body == "{}");
-  CHECK(whole.headers == "Cache-Control: private, no-store\r\nETag: " + etag_of("{}") + "\r\n");
+  CHECK(whole.headers == "Cache-Control: private, no-store\r\nETag: " + compute_etag("{}") + "\r\n");
 
-  const Response same = answered(reply("{}"), etag_of("{}"));
+  const Response same = conditional_reply(reply("{}"), compute_etag("{}"));
   CHECK(same.status == 304);
   CHECK(same.body.empty());
   CHECK(same.headers == whole.headers);
-  CHECK(answered(reply("{}"), etag_of("[]")).status == 200);
+  CHECK(conditional_reply(reply("{}"), compute_etag("[]")).status == 200);
 }
 
 TEST_CASE("a reply that its handler tagged keeps that tag, also while degraded", "[etag]") {
   const std::string headers = "ETag: \"own\"\r\nFreshet-Degraded: true\r\n";
-  CHECK(answered(reply("[]", headers)).headers == headers);
-  CHECK(answered(reply("[]", headers), "W/\"own\"").status == 304);
-  CHECK(answered(reply("[]", headers), etag_of("[]")).status == 200);
+  CHECK(conditional_reply(reply("[]", headers)).headers == headers);
+  CHECK(conditional_reply(reply("[]", headers), "W/\"own\"").status == 304);
+  CHECK(conditional_reply(reply("[]", headers), compute_etag("[]")).status == 200);
 }
 
 TEST_CASE("what is not whole has no tag and is never 304", "[etag]") {
   const std::string degraded = "Freshet-Degraded: true\r\n";
-  CHECK(answered(reply("[]", degraded), "*").status == 200);
-  CHECK(answered(reply("[]", degraded)).headers == degraded);
-  CHECK(answered(reply({}), "*").headers == "Cache-Control: private, no-store\r\n");
+  CHECK(conditional_reply(reply("[]", degraded), "*").status == 200);
+  CHECK(conditional_reply(reply("[]", degraded)).headers == degraded);
+  CHECK(conditional_reply(reply({}), "*").headers == "Cache-Control: private, no-store\r\n");
   Response queued = reply("{}");
   queued.status = 202;
-  CHECK(answered(queued, "*").headers == queued.headers);
-  CHECK(answered(queued, "*").status == 202);
+  CHECK(conditional_reply(queued, "*").headers == queued.headers);
+  CHECK(conditional_reply(queued, "*").status == 202);
 }

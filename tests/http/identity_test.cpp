@@ -13,17 +13,17 @@ const UnixSeconds kNow{seconds{1772798400}};
 constexpr std::string_view kSalt = "a salt of enough bytes";
 constexpr std::array<unsigned char, 16> kRandom{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
-Identity identity(IdentityMode mode) {
+Identity make_identity(IdentityMode mode) {
   auto made = Identity::create(mode, kSalt, {{"k1", "0123456789abcdef"}});
   REQUIRE(made);
   return std::move(*made);
 }
 
-Claim claims(const std::string& reader, std::string_view fingerprint = {}) {
+ClaimedIdentity claim_for(const std::string& reader, std::string_view fingerprint = {}) {
   return {ReaderId::trusted(reader), fingerprint};
 }
 
-Who who(Identity& identity, const Request& request, const Claim& claim = {}) {
+Principal identify(Identity& identity, const Request& request, const ClaimedIdentity& claim = {}) {
   auto result = identity.identify(request, claim, kNow);
   REQUIRE(result);
   CHECK(check_id(result->visitor.view(), "visitor"));
@@ -33,7 +33,7 @@ Who who(Identity& identity, const Request& request, const Claim& claim = {}) {
 
 std::string visitor_at(Identity& identity, std::string_view address, std::string_view agent = "UA",
                        std::string_view fingerprint = "f") {
-  return who(identity, {.remote_addr = address, .user_agent = agent}, {{}, fingerprint}).visitor.str();
+  return identify(identity, {.remote_addr = address, .user_agent = agent}, {{}, fingerprint}).visitor.str();
 }
 
 std::string cookie_of(const VisitorCookie& cookie) {
@@ -43,16 +43,16 @@ std::string cookie_of(const VisitorCookie& cookie) {
 }  // namespace
 
 TEST_CASE("header mode believes what auth_request found and nothing else", "[identity]") {
-  Identity header = identity(IdentityMode::kHeader);
-  CHECK(who(header, {.verified_user = "alice"}).reader.str() == "alice");
-  CHECK(who(header, {}).reader.empty());
-  CHECK(who(header, {.authorization = "Bearer v1.k1.alice.9.x"}).reader.empty());
-  CHECK(who(header, {}, claims("mallory")).reader.empty());
-  CHECK(who(header, {.verified_user = "alice"}, claims("mallory")).reader.str() == "alice");
+  Identity header = make_identity(IdentityMode::kHeader);
+  CHECK(identify(header, {.verified_user = "alice"}).reader.str() == "alice");
+  CHECK(identify(header, {}).reader.empty());
+  CHECK(identify(header, {.authorization = "Bearer v1.k1.alice.9.x"}).reader.empty());
+  CHECK(identify(header, {}, claim_for("mallory")).reader.empty());
+  CHECK(identify(header, {.verified_user = "alice"}, claim_for("mallory")).reader.str() == "alice");
 }
 
 TEST_CASE("a verified user that is no id is not believed and not anonymous either", "[identity]") {
-  Identity header = identity(IdentityMode::kHeader);
+  Identity header = make_identity(IdentityMode::kHeader);
   const auto result = header.identify({.verified_user = "a:b"}, {}, kNow);
   REQUIRE_FALSE(result);
   CHECK(result.error().code == ErrorCode::kUnauthorised);
@@ -60,94 +60,94 @@ TEST_CASE("a verified user that is no id is not believed and not anonymous eithe
 }
 
 TEST_CASE("token mode believes signed tokens, from the header before the cookie", "[identity]") {
-  Identity token = identity(IdentityMode::kToken);
+  Identity token = make_identity(IdentityMode::kToken);
   const std::string alice = token.tokens().sign("k1", ReaderId::trusted("alice"), kNow + seconds{9}).value();
   const std::string bob = token.tokens().sign("k1", ReaderId::trusted("bob"), kNow + seconds{9}).value();
   const std::string bearer = "Bearer " + alice;
   const std::string lower = "bearer " + alice;
   const std::string cookie = "x=1; freshet_token=" + bob;
-  CHECK(who(token, {.authorization = bearer}).reader.str() == "alice");
-  CHECK(who(token, {.authorization = lower}).reader.str() == "alice");
-  CHECK(who(token, {.cookie = cookie}).reader.str() == "bob");
-  CHECK(who(token, {.cookie = cookie, .authorization = bearer}).reader.str() == "alice");
-  CHECK(who(token, {.verified_user = "mallory"}).reader.empty());
-  CHECK(who(token, {.authorization = bearer}, claims("mallory")).reader.str() == "alice");
+  CHECK(identify(token, {.authorization = bearer}).reader.str() == "alice");
+  CHECK(identify(token, {.authorization = lower}).reader.str() == "alice");
+  CHECK(identify(token, {.cookie = cookie}).reader.str() == "bob");
+  CHECK(identify(token, {.cookie = cookie, .authorization = bearer}).reader.str() == "alice");
+  CHECK(identify(token, {.verified_user = "mallory"}).reader.empty());
+  CHECK(identify(token, {.authorization = bearer}, claim_for("mallory")).reader.str() == "alice");
 }
 
 TEST_CASE("a bad bearer token is an error, a bad cookie is as if absent", "[identity]") {
-  Identity token = identity(IdentityMode::kToken);
+  Identity token = make_identity(IdentityMode::kToken);
   const std::string stale = token.tokens().sign("k1", ReaderId::trusted("bob"), kNow).value();
   const std::string bearer = "Bearer " + stale;
   const std::string cookie = "freshet_token=" + stale;
   CHECK(token.identify({.authorization = bearer}, {}, kNow).error().reason == "expired_token");
   CHECK(token.identify({.authorization = "Bearer x"}, {}, kNow).error().reason == "bad_token");
-  CHECK(who(token, {.cookie = cookie}).reader.empty());
-  CHECK(who(token, {.authorization = "Basic YTpi"}).reader.empty());
+  CHECK(identify(token, {.cookie = cookie}).reader.empty());
+  CHECK(identify(token, {.authorization = "Basic YTpi"}).reader.empty());
 }
 
 TEST_CASE("open mode believes the request, in either zone", "[identity]") {
-  Identity open = identity(IdentityMode::kOpen);
-  CHECK(who(open, {.zone = Zone::kPublic}, claims("alice")).reader.str() == "alice");
-  CHECK(who(open, {.zone = Zone::kInternal}, claims("alice")).reader.str() == "alice");
-  CHECK(who(open, {.authorization = "Bearer x", .verified_user = "x"}).reader.empty());
+  Identity open = make_identity(IdentityMode::kOpen);
+  CHECK(identify(open, {.zone = Zone::kPublic}, claim_for("alice")).reader.str() == "alice");
+  CHECK(identify(open, {.zone = Zone::kInternal}, claim_for("alice")).reader.str() == "alice");
+  CHECK(identify(open, {.authorization = "Bearer x", .verified_user = "x"}).reader.empty());
 }
 
 TEST_CASE("the internal server believes the site's back end in every mode, the public one never outside open",
           "[identity]") {
   for (const auto mode : {IdentityMode::kHeader, IdentityMode::kToken, IdentityMode::kOpen}) {
-    Identity any = identity(mode);
-    CHECK(who(any, {.zone = Zone::kInternal, .verified_user = "bob"}, claims("alice")).reader.str() ==
+    Identity any = make_identity(mode);
+    CHECK(identify(any, {.zone = Zone::kInternal, .verified_user = "bob"}, claim_for("alice")).reader.str() ==
           "alice");
-    CHECK(any.believes_claims(Zone::kInternal));
-    CHECK(any.believes_claims(Zone::kPublic) == (mode == IdentityMode::kOpen));
+    CHECK(any.trusts_claims(Zone::kInternal));
+    CHECK(any.trusts_claims(Zone::kPublic) == (mode == IdentityMode::kOpen));
   }
 }
 
 TEST_CASE("a mode that is not known believes nobody", "[identity]") {
-  CHECK(identity_mode("open") == IdentityMode::kOpen);
-  CHECK(identity_mode("token") == IdentityMode::kToken);
+  CHECK(parse_identity_mode("open") == IdentityMode::kOpen);
+  CHECK(parse_identity_mode("token") == IdentityMode::kToken);
   for (const char* name : {"header", "", "OPEN", "opened"})
-    CHECK(identity_mode(name) == IdentityMode::kHeader);
+    CHECK(parse_identity_mode(name) == IdentityMode::kHeader);
 }
 
 TEST_CASE("the visitor is the reader, else the cookie's, else a fingerprint's", "[identity]") {
-  Identity header = identity(IdentityMode::kHeader);
-  const auto cookie = header.new_visitor(kRandom, false);
+  Identity header = make_identity(IdentityMode::kHeader);
+  const auto cookie = header.issue_visitor_cookie(kRandom, false);
   const std::string sent = cookie_of(cookie);
-  const Who by_reader = who(header, {.cookie = sent, .verified_user = "alice"});
-  const Who by_cookie = who(header, {.remote_addr = "192.0.2.1", .cookie = sent}, {{}, "f"});
-  const Who by_print = who(header, {.remote_addr = "192.0.2.1"}, {{}, "f"});
+  const Principal by_reader = identify(header, {.cookie = sent, .verified_user = "alice"});
+  const Principal by_cookie = identify(header, {.remote_addr = "192.0.2.1", .cookie = sent}, {{}, "f"});
+  const Principal by_print = identify(header, {.remote_addr = "192.0.2.1"}, {{}, "f"});
   CHECK(by_reader.visitor.str().front() == 'u');
   CHECK(by_cookie.visitor == cookie.visitor);
   CHECK(by_cookie.visitor.str().front() == 'c');
   CHECK(by_print.visitor.str().front() == 'a');
-  CHECK_FALSE(by_reader.without_cookie);
-  CHECK_FALSE(by_cookie.without_cookie);
-  CHECK(by_print.without_cookie);
+  CHECK_FALSE(by_reader.needs_cookie);
+  CHECK_FALSE(by_cookie.needs_cookie);
+  CHECK(by_print.needs_cookie);
 }
 
 TEST_CASE("for limits a fingerprint makes nobody another visitor, an agent or address does", "[identity]") {
-  Identity header = identity(IdentityMode::kHeader);
+  Identity header = make_identity(IdentityMode::kHeader);
   const auto counted_as = [&](std::string_view address, std::string_view agent,
                               std::string_view fingerprint) {
-    return who(header, {.remote_addr = address, .user_agent = agent}, {{}, fingerprint}).counted_as.str();
+    return identify(header, {.remote_addr = address, .user_agent = agent}, {{}, fingerprint}).stable_visitor.str();
   };
   CHECK(counted_as("192.0.2.1", "UA", "f") == counted_as("192.0.2.1", "UA", "g"));
   CHECK(counted_as("192.0.2.1", "UA", "f") == counted_as("192.0.2.1", "UA", ""));
   CHECK(counted_as("192.0.2.1", "UA", "f") != counted_as("192.0.2.2", "UA", "f"));
   CHECK(counted_as("192.0.2.1", "UA", "f") != counted_as("192.0.2.1", "UB", "f"));
   CHECK(visitor_at(header, "192.0.2.1", "UA", "f") != visitor_at(header, "192.0.2.1", "UA", "g"));
-  const std::string sent = cookie_of(header.new_visitor(kRandom, false));
+  const std::string sent = cookie_of(header.issue_visitor_cookie(kRandom, false));
   for (const Request& request : {Request{.cookie = sent}, Request{.verified_user = "alice"}}) {
-    const Who known = who(header, request, {{}, "f"});
-    CHECK(known.counted_as == known.visitor);
+    const Principal known = identify(header, request, {{}, "f"});
+    CHECK(known.stable_visitor == known.visitor);
   }
 }
 
 TEST_CASE("a reader is one visitor everywhere and never somebody else's", "[identity]") {
-  Identity header = identity(IdentityMode::kHeader);
+  Identity header = make_identity(IdentityMode::kHeader);
   const auto visitor = [&](std::string_view user, std::string_view address) {
-    return who(header, {.remote_addr = address, .verified_user = user}).visitor.str();
+    return identify(header, {.remote_addr = address, .verified_user = user}).visitor.str();
   };
   CHECK(visitor("alice", "192.0.2.1") == visitor("alice", "2001:db8::1"));
   CHECK(visitor("alice", "192.0.2.1") != visitor("alicf", "192.0.2.1"));
@@ -158,7 +158,7 @@ TEST_CASE("a reader is one visitor everywhere and never somebody else's", "[iden
 }
 
 TEST_CASE("two anonymous readers differ by fingerprint, agent or address", "[identity]") {
-  Identity header = identity(IdentityMode::kHeader);
+  Identity header = make_identity(IdentityMode::kHeader);
   const std::set<std::string> visitors{visitor_at(header, "192.0.2.1"),
                                        visitor_at(header, "192.0.2.2"),
                                        visitor_at(header, "192.0.2.1", "UB"),
@@ -170,45 +170,45 @@ TEST_CASE("two anonymous readers differ by fingerprint, agent or address", "[ide
 }
 
 TEST_CASE("of an IPv6 address the /64 counts, and a mapped IPv4 address is itself", "[identity]") {
-  Identity header = identity(IdentityMode::kHeader);
+  Identity header = make_identity(IdentityMode::kHeader);
   CHECK(visitor_at(header, "2001:db8:1:2::1") == visitor_at(header, "2001:db8:1:2:ffff:ffff:ffff:ffff"));
   CHECK(visitor_at(header, "2001:db8:1:2::1") == visitor_at(header, "2001:0DB8:0001:0002:0::1"));
   CHECK(visitor_at(header, "2001:db8:1:2::1") != visitor_at(header, "2001:db8:1:3::1"));
   CHECK(visitor_at(header, "::ffff:192.0.2.1") == visitor_at(header, "192.0.2.1"));
   CHECK(visitor_at(header, "::ffff:192.0.2.1") != visitor_at(header, "::ffff:192.0.2.2"));
-  CHECK(address_class("unix:") == "unix:");
+  CHECK(subscriber_prefix("unix:") == "unix:");
 }
 
 TEST_CASE("another salt makes everybody new", "[identity]") {
-  Identity one = identity(IdentityMode::kHeader);
+  Identity one = make_identity(IdentityMode::kHeader);
   auto other = Identity::create(IdentityMode::kHeader, "another salt, long enough");
   REQUIRE(other);
   CHECK(visitor_at(one, "192.0.2.1") != visitor_at(*other, "192.0.2.1"));
-  const std::string sent = cookie_of(one.new_visitor(kRandom, false));
-  CHECK(who(*other, {.cookie = sent}).without_cookie);
+  const std::string sent = cookie_of(one.issue_visitor_cookie(kRandom, false));
+  CHECK(identify(*other, {.cookie = sent}).needs_cookie);
   CHECK(Identity::create(IdentityMode::kHeader, "short").error().reason == "weak_key");
 }
 
 TEST_CASE("a visitor cookie that we did not sign is as if absent", "[identity]") {
-  Identity header = identity(IdentityMode::kHeader);
-  const std::string sent = cookie_of(header.new_visitor(kRandom, false));
-  REQUIRE_FALSE(who(header, {.cookie = sent}).without_cookie);
+  Identity header = make_identity(IdentityMode::kHeader);
+  const std::string sent = cookie_of(header.issue_visitor_cookie(kRandom, false));
+  REQUIRE_FALSE(identify(header, {.cookie = sent}).needs_cookie);
   const std::size_t value = sent.find('=') + 1;
   for (std::size_t i = value; i < sent.size(); ++i) {
     std::string forged = sent;
     forged[i] = forged[i] == 'A' ? 'B' : 'A';
     INFO(forged);
-    CHECK(who(header, {.cookie = forged}).without_cookie);
+    CHECK(identify(header, {.cookie = forged}).needs_cookie);
     const std::string cut = sent.substr(0, i);
-    CHECK(who(header, {.cookie = cut}).without_cookie);
+    CHECK(identify(header, {.cookie = cut}).needs_cookie);
   }
-  CHECK(who(header, {.cookie = "freshet_visitor="}).without_cookie);
+  CHECK(identify(header, {.cookie = "freshet_visitor="}).needs_cookie);
 }
 
 TEST_CASE("Set-Cookie lasts a year, is not for scripts, and is Secure on TLS", "[identity]") {
-  Identity header = identity(IdentityMode::kHeader);
-  const std::string plain = header.new_visitor(kRandom, false).set_cookie;
-  const std::string secure = header.new_visitor(kRandom, true).set_cookie;
+  Identity header = make_identity(IdentityMode::kHeader);
+  const std::string plain = header.issue_visitor_cookie(kRandom, false).set_cookie;
+  const std::string secure = header.issue_visitor_cookie(kRandom, true).set_cookie;
   CHECK(plain.starts_with("freshet_visitor=AQIDBAUGBwgJCgsMDQ4PEA."));
   CHECK(plain.ends_with("; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax"));
   CHECK(secure.starts_with("__Host-freshet_visitor=AQIDBAUGBwgJCgsMDQ4PEA."));
@@ -217,11 +217,11 @@ TEST_CASE("Set-Cookie lasts a year, is not for scripts, and is Secure on TLS", "
 }
 
 TEST_CASE("over TLS the cookie that no other host can set is believed, and no other", "[identity]") {
-  Identity header = identity(IdentityMode::kHeader);
-  const std::string plain = cookie_of(header.new_visitor(kRandom, false));
-  const std::string secure = cookie_of(header.new_visitor(kRandom, true));
+  Identity header = make_identity(IdentityMode::kHeader);
+  const std::string plain = cookie_of(header.issue_visitor_cookie(kRandom, false));
+  const std::string secure = cookie_of(header.issue_visitor_cookie(kRandom, true));
   const auto is_new = [&](const std::string& cookie, std::string_view site) {
-    return who(header, {.cookie = cookie, .site = site}).without_cookie;
+    return identify(header, {.cookie = cookie, .site = site}).needs_cookie;
   };
   CHECK_FALSE(is_new(secure, "https://hot.example"));
   CHECK(is_new(plain, "https://hot.example"));
@@ -235,12 +235,12 @@ TEST_CASE("a proxy that ends TLS is believed where it is said to be there", "[id
   const Identity doubting = Identity::create(IdentityMode::kHeader, kSalt).value();
   for (const char* said : {"https", "HTTPS", "https,http"}) {
     const Request request{.site = "http://hot.example", .forwarded_proto = said};
-    CHECK(trusting.over_tls(request));
-    CHECK_FALSE(doubting.over_tls(request));
+    CHECK(trusting.is_over_tls(request));
+    CHECK_FALSE(doubting.is_over_tls(request));
   }
   for (const char* said : {"", "http", "http,https", "httpsx", ","})
-    CHECK_FALSE(trusting.over_tls({.site = "http://hot.example", .forwarded_proto = said}));
-  CHECK(doubting.over_tls({.site = "https://hot.example"}));
+    CHECK_FALSE(trusting.is_over_tls({.site = "http://hot.example", .forwarded_proto = said}));
+  CHECK(doubting.is_over_tls({.site = "https://hot.example"}));
 }
 
 TEST_CASE("a cookie is found among others by its whole name", "[identity]") {
@@ -254,7 +254,7 @@ TEST_CASE("a cookie is found among others by its whole name", "[identity]") {
 }
 
 TEST_CASE("identifying costs about a microsecond", "[.bench]") {
-  Identity header = identity(IdentityMode::kHeader);
+  Identity header = make_identity(IdentityMode::kHeader);
   const Request request{.remote_addr = "2001:db8:1:2::1",
                         .user_agent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36"};
   constexpr int kRounds = 200000;

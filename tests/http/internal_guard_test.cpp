@@ -10,8 +10,8 @@ namespace {
 
 const std::vector<std::string> kHosts{"localhost", "feed.internal"};
 
-std::string_view refusal(const Request& request, Asked asked = Asked::kData) {
-  const auto checked = check_internal(request, kHosts, asked);
+std::string_view rejection_reason(const Request& request, InternalResource resource = InternalResource::kData) {
+  const auto checked = check_internal_request(request, kHosts, resource);
   return checked ? "" : checked.error().reason;
 }
 
@@ -33,34 +33,34 @@ TEST_CASE("the internal server is known by its listed names, by addresses and th
        {"http://localhost", "http://localhost:8081", "http://LOCALHOST:8081", "http://feed.internal:80",
         "http://127.0.0.1:8081", "http://127.7.8.9", "http://192.0.2.7:8081", "http://[::1]:8081",
         "http://[2001:db8::1]", "http://", ""})
-    CHECK(refusal(of(site)) == "");
+    CHECK(rejection_reason(of(site)) == "");
   for (const char* site :
        {"http://evil.example", "http://evil.example:8081", "http://localhost.evil.example",
         "http://127.0.0.1.evil.example:8081", "http://feed", "http://127.1", "http://[evil]"})
-    CHECK(refusal(of(site)) == "unknown_host");
+    CHECK(rejection_reason(of(site)) == "unknown_host");
   Request through_socket = of("http://anything", "http://evil.example", "cross-site");
   through_socket.remote_addr = "unix:";
-  CHECK(refusal(through_socket) == "");
+  CHECK(rejection_reason(through_socket) == "");
 }
 
 TEST_CASE("health is answered under any name, status is not", "[internal_guard]") {
-  CHECK(refusal(of("http://balancer"), Asked::kHealth) == "");
-  CHECK(refusal(of("http://balancer"), Asked::kPage) == "unknown_host");
+  CHECK(rejection_reason(of("http://balancer"), InternalResource::kHealth) == "");
+  CHECK(rejection_reason(of("http://balancer"), InternalResource::kPage) == "unknown_host");
 }
 
 TEST_CASE("a page of another site gets nothing from the internal server, its own pages do",
           "[internal_guard]") {
   constexpr std::string_view kSite = "http://127.0.0.1:8081";
-  CHECK(refusal(of(kSite, kSite, "same-origin")) == "");
+  CHECK(rejection_reason(of(kSite, kSite, "same-origin")) == "");
   for (const char* origin :
        {"https://evil.example", "http://127.0.0.1:8080", "http://localhost:8081", "null"}) {
-    CHECK(refusal(of(kSite, origin)) == "foreign_origin");
-    CHECK(refusal(of(kSite, origin), Asked::kPage) == "foreign_origin");
+    CHECK(rejection_reason(of(kSite, origin)) == "foreign_origin");
+    CHECK(rejection_reason(of(kSite, origin), InternalResource::kPage) == "foreign_origin");
   }
-  CHECK(refusal(of(kSite, {}, "cross-site")) == "foreign_origin");
-  for (const char* fetch : {"none", "same-origin", "same-site"}) CHECK(refusal(of(kSite, {}, fetch)) == "");
+  CHECK(rejection_reason(of(kSite, {}, "cross-site")) == "foreign_origin");
+  for (const char* fetch : {"none", "same-origin", "same-site"}) CHECK(rejection_reason(of(kSite, {}, fetch)) == "");
 }
 
 TEST_CASE("a link of another site leads to the status page", "[internal_guard]") {
-  CHECK(refusal(of("http://127.0.0.1:8081", {}, "cross-site"), Asked::kPage) == "");
+  CHECK(rejection_reason(of("http://127.0.0.1:8081", {}, "cross-site"), InternalResource::kPage) == "");
 }

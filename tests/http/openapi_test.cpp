@@ -43,7 +43,7 @@ std::set<std::string> table() {
   static constexpr std::array kNames{"get", "head", "post", "put", "delete", "options"};
   std::set<std::string> rows;
   const Settings settings;
-  for (const auto& route : handlers::routes(settings)) {
+  for (const auto& route : handlers::route_table(settings)) {
     const char* const zone = route.zone == Zone::kPublic ? "public" : "internal";
     rows.insert(std::string(kNames.at(static_cast<std::size_t>(route.method))) + " " +
                 std::string(route.path) + " " + zone);
@@ -96,7 +96,7 @@ TEST_CASE("each operation of the OpenAPI document describes the parameters in it
 TEST_CASE("the OpenAPI document names every reason of a problem, and none that is not served", "[openapi]") {
   const OpenApi api;
   std::set<std::string> reasons;
-  for (const http::Reason& reason : http::reasons()) reasons.emplace(reason.code);
+  for (const http::ProblemType& reason : http::problem_types()) reasons.emplace(reason.code);
   std::set<std::string> listed;
   const json::Value schemas = api.root()["components"]["schemas"];
   for (const json::Value code : schemas["Code"]["enum"].elements()) listed.emplace(code.text());

@@ -40,16 +40,16 @@ TEST_CASE("an invalid request is told what is wrong and where", "[problem]") {
 }
 
 TEST_CASE("each error code has its status", "[problem]") {
-  CHECK(status_of(ErrorCode::kInvalid) == 400);
-  CHECK(status_of(ErrorCode::kUnauthorised) == 401);
-  CHECK(status_of(ErrorCode::kForbidden) == 403);
-  CHECK(status_of(ErrorCode::kNotFound) == 404);
-  CHECK(status_of(ErrorCode::kConflict) == 409);
-  CHECK(status_of(ErrorCode::kTooLarge) == 413);
-  CHECK(status_of(ErrorCode::kRateLimited) == 429);
-  CHECK(status_of(ErrorCode::kUnavailable) == 503);
-  CHECK(status_of(ErrorCode::kUnknownOutcome) == 503);
-  CHECK(status_of(ErrorCode::kInternal) == 500);
+  CHECK(http_status(ErrorCode::kInvalid) == 400);
+  CHECK(http_status(ErrorCode::kUnauthorised) == 401);
+  CHECK(http_status(ErrorCode::kForbidden) == 403);
+  CHECK(http_status(ErrorCode::kNotFound) == 404);
+  CHECK(http_status(ErrorCode::kConflict) == 409);
+  CHECK(http_status(ErrorCode::kTooLarge) == 413);
+  CHECK(http_status(ErrorCode::kRateLimited) == 429);
+  CHECK(http_status(ErrorCode::kUnavailable) == 503);
+  CHECK(http_status(ErrorCode::kUnknownOutcome) == 503);
+  CHECK(http_status(ErrorCode::kInternal) == 500);
 }
 
 TEST_CASE("a body of the wrong type is 415, in the document too", "[problem]") {
@@ -100,7 +100,7 @@ TEST_CASE("404 and 405 of the router are problems too", "[problem]") {
 }
 
 TEST_CASE("the reasons are in order, each once", "[problem]") {
-  CHECK(std::ranges::adjacent_find(reasons(), std::greater_equal<>{}, &Reason::code) == reasons().end());
+  CHECK(std::ranges::adjacent_find(problem_types(), std::greater_equal<>{}, &ProblemType::code) == problem_types().end());
 }
 
 // Reasons that only start-up and tools can meet live elsewhere: core/config, fcgi/process,
@@ -127,7 +127,7 @@ TEST_CASE("every reason that the code gives a client is in the table", "[problem
       if (at_start.count(reason) == 1) continue;
       INFO(file << ": " << reason);
       ++count;
-      CHECK(std::ranges::count(reasons(), reason, &Reason::code) == 1);
+      CHECK(std::ranges::count(problem_types(), reason, &ProblemType::code) == 1);
     }
   }
   CHECK(count > 10);

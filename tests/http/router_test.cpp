@@ -29,7 +29,7 @@ const Router& router() {
   return instance;
 }
 
-Match go(Method method, std::string_view path, Zone zone = Zone::kPublic) {
+Match match_route(Method method, std::string_view path, Zone zone = Zone::kPublic) {
   INFO(path);
   auto match = router().match(method, path, zone);
   REQUIRE(match);
@@ -42,37 +42,37 @@ int handler_of(const Match& match) {
 
 Response preflight(std::string_view origin, std::string_view path, std::vector<std::string> origins) {
   const Request request{.method = Method::kOptions, .origin = origin};
-  return Cors(std::move(origins)).options(request, go(Method::kOptions, path));
+  return Cors(std::move(origins)).options_response(request, match_route(Method::kOptions, path));
 }
 
 }  // namespace
 
 TEST_CASE("method and path find their route", "[router]") {
-  CHECK(handler_of(go(Method::kPost, "/api/track")) == 0);
-  CHECK(handler_of(go(Method::kGet, "/api/hot")) == 1);
-  CHECK(handler_of(go(Method::kPut, "/api/items/7", Zone::kInternal)) == 3);
-  CHECK(handler_of(go(Method::kGet, "/api/items/7/similar")) == 4);
-  CHECK(handler_of(go(Method::kGet, "/ping", Zone::kInternal)) == 9);
+  CHECK(handler_of(match_route(Method::kPost, "/api/track")) == 0);
+  CHECK(handler_of(match_route(Method::kGet, "/api/hot")) == 1);
+  CHECK(handler_of(match_route(Method::kPut, "/api/items/7", Zone::kInternal)) == 3);
+  CHECK(handler_of(match_route(Method::kGet, "/api/items/7/similar")) == 4);
+  CHECK(handler_of(match_route(Method::kGet, "/ping", Zone::kInternal)) == 9);
 }
 
 TEST_CASE("path parameters are decoded once, split on the raw slash", "[router]") {
-  const Match slash = go(Method::kGet, "/api/items/a%2Fb/similar");
+  const Match slash = match_route(Method::kGet, "/api/items/a%2Fb/similar");
   CHECK(handler_of(slash) == 4);
   CHECK(slash.parameters[0] == "a/b");
-  CHECK(go(Method::kGet, "/api/items/a%252Fb/similar").parameters[0] == "a%2Fb");
-  CHECK(go(Method::kGet, "/api/items/a+b/similar").parameters[0] == "a+b");
-  CHECK(go(Method::kGet, "/api/items/文/similar").parameters[0] == "文");
-  CHECK(go(Method::kGet, "/api/items/../similar").parameters[0] == "..");
-  const Match two = go(Method::kDelete, "/api/waterfall/news/42", Zone::kInternal);
+  CHECK(match_route(Method::kGet, "/api/items/a%252Fb/similar").parameters[0] == "a%2Fb");
+  CHECK(match_route(Method::kGet, "/api/items/a+b/similar").parameters[0] == "a+b");
+  CHECK(match_route(Method::kGet, "/api/items/文/similar").parameters[0] == "文");
+  CHECK(match_route(Method::kGet, "/api/items/../similar").parameters[0] == "..");
+  const Match two = match_route(Method::kDelete, "/api/waterfall/news/42", Zone::kInternal);
   CHECK(handler_of(two) == 7);
   CHECK(two.parameters[0] == "news");
   CHECK(two.parameters[1] == "42");
 }
 
 TEST_CASE("an escape in a fixed part of a path is the character it stands for", "[router]") {
-  CHECK(handler_of(go(Method::kGet, "/api/%68ot")) == 1);
-  CHECK(handler_of(go(Method::kGet, "/%61pi/items/7/similar")) == 4);
-  CHECK(go(Method::kGet, "/api%2Fhot").outcome == Outcome::kNotFound);
+  CHECK(handler_of(match_route(Method::kGet, "/api/%68ot")) == 1);
+  CHECK(handler_of(match_route(Method::kGet, "/%61pi/items/7/similar")) == 4);
+  CHECK(match_route(Method::kGet, "/api%2Fhot").outcome == Outcome::kNotFound);
 }
 
 TEST_CASE("a bad escape in a path is an error", "[router]") {
@@ -88,38 +88,38 @@ TEST_CASE("what is not in the table is not found", "[router]") {
   for (const char* path :
        {"/", "", "api/hot", "/api", "/api/", "/api/hot/", "/api//hot", "//api/hot", "/api/hotter", "/API/HOT",
         "/api/items//similar", "/api/items/7/similar/x", "/api/items/7/other", "/api/waterfall/"})
-    CHECK(go(Method::kGet, path, Zone::kInternal).outcome == Outcome::kNotFound);
+    CHECK(match_route(Method::kGet, path, Zone::kInternal).outcome == Outcome::kNotFound);
 }
 
 TEST_CASE("a fixed segment beats a parameter, wherever it stands in the table", "[router]") {
-  CHECK(handler_of(go(Method::kGet, "/api/items/new")) == 8);
-  CHECK(handler_of(go(Method::kGet, "/api/items/ne%77")) == 8);
-  CHECK(handler_of(go(Method::kGet, "/api/items/newer", Zone::kInternal)) == 2);
+  CHECK(handler_of(match_route(Method::kGet, "/api/items/new")) == 8);
+  CHECK(handler_of(match_route(Method::kGet, "/api/items/ne%77")) == 8);
+  CHECK(handler_of(match_route(Method::kGet, "/api/items/newer", Zone::kInternal)) == 2);
 }
 
 TEST_CASE("to the public an internal route does not exist", "[router]") {
-  CHECK(go(Method::kGet, "/ping").outcome == Outcome::kNotFound);
-  CHECK(go(Method::kGet, "/api/items/7").outcome == Outcome::kNotFound);
-  CHECK(go(Method::kOptions, "/api/items/7").outcome == Outcome::kNotFound);
-  CHECK(go(Method::kDelete, "/api/waterfall/news/42").outcome == Outcome::kNotFound);
+  CHECK(match_route(Method::kGet, "/ping").outcome == Outcome::kNotFound);
+  CHECK(match_route(Method::kGet, "/api/items/7").outcome == Outcome::kNotFound);
+  CHECK(match_route(Method::kOptions, "/api/items/7").outcome == Outcome::kNotFound);
+  CHECK(match_route(Method::kDelete, "/api/waterfall/news/42").outcome == Outcome::kNotFound);
 }
 
 TEST_CASE("a wrong method is told the right ones, as far as the server serves them", "[router]") {
-  const Match post = go(Method::kPost, "/api/waterfall/news");
+  const Match post = match_route(Method::kPost, "/api/waterfall/news");
   CHECK(post.outcome == Outcome::kMethodNotAllowed);
   CHECK(post.allow == "GET, HEAD, OPTIONS");
-  CHECK(handler_of(go(Method::kPost, "/api/waterfall/news", Zone::kInternal)) == 6);
-  const Match del = go(Method::kDelete, "/api/waterfall/news", Zone::kInternal);
+  CHECK(handler_of(match_route(Method::kPost, "/api/waterfall/news", Zone::kInternal)) == 6);
+  const Match del = match_route(Method::kDelete, "/api/waterfall/news", Zone::kInternal);
   CHECK(del.outcome == Outcome::kMethodNotAllowed);
   CHECK(del.allow == "GET, HEAD, POST, OPTIONS");
-  CHECK(go(Method::kGet, "/api/track").allow == "POST, OPTIONS");
-  CHECK(go(Method::kOther, "/api/hot").outcome == Outcome::kMethodNotAllowed);
+  CHECK(match_route(Method::kGet, "/api/track").allow == "POST, OPTIONS");
+  CHECK(match_route(Method::kOther, "/api/hot").outcome == Outcome::kMethodNotAllowed);
 }
 
 TEST_CASE("HEAD works where GET does and nowhere else", "[router]") {
-  CHECK(handler_of(go(Method::kHead, "/api/hot")) == 1);
-  CHECK(handler_of(go(Method::kHead, "/api/items/7/similar")) == 4);
-  CHECK(go(Method::kHead, "/api/track").outcome == Outcome::kMethodNotAllowed);
+  CHECK(handler_of(match_route(Method::kHead, "/api/hot")) == 1);
+  CHECK(handler_of(match_route(Method::kHead, "/api/items/7/similar")) == 4);
+  CHECK(match_route(Method::kHead, "/api/track").outcome == Outcome::kMethodNotAllowed);
 }
 
 TEST_CASE("a preflight from a listed origin is 204 with what the page may do", "[cors]") {
@@ -153,14 +153,14 @@ TEST_CASE("a reply is readable for the pages of listed origins only, and caches 
   const Cors cors({"https://www.example.org"});
   const auto decorated = [&](std::string_view origin) {
     Response response;
-    cors.decorate(Request{.origin = origin}, response);
+    cors.add_cors_headers(Request{.origin = origin}, response);
     return response.headers;
   };
   CHECK(decorated("https://WWW.example.org").find("Access-Control-Allow-Origin") != std::string::npos);
   CHECK(decorated("https://evil.example") == "Vary: Origin\r\n");
   CHECK(decorated("") == "Vary: Origin\r\n");
   Response plain;
-  Cors({}).decorate(Request{.origin = "https://www.example.org"}, plain);
+  Cors({}).add_cors_headers(Request{.origin = "https://www.example.org"}, plain);
   CHECK(plain.headers.empty());
 }
 

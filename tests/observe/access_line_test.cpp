@@ -73,8 +73,8 @@ TEST_CASE("The letters of an access format say what PHP-FPM's say", "[access]") 
 
 TEST_CASE("Our letters say what a request did in Redis, and which one it was", "[access]") {
   Request request;
-  request.stage.redis_time = 1500us;
-  request.stage.round_trips = 2;
+  request.trace.redis_time = 1500us;
+  request.trace.round_trips = 2;
   request.request_id = "abc";
   request.zone = Zone::kInternal;
   CHECK(line_of("%{redis_ms}x %{round_trips}x %{route}x %{request_id}x %{zone}x", request) ==
@@ -164,9 +164,9 @@ TEST_CASE("A line of a request is of its own times and its own process", "[acces
   board.slots()[0].peak_rss_bytes = 4242;
   RequestObserver observer(settings, board, board.slots()[0], {});
   Request request;
-  request.received = RequestObserver::Clock::now();
-  request.stage.route = 1;
-  observer.answered(request, Response(), request.received + 5s);
+  request.first_byte_at = RequestObserver::Clock::now();
+  request.trace.route = 1;
+  observer.on_answered(request, Response(), request.first_byte_at + 5s);
   observer.flush();
   std::istringstream line(contents(settings.access_log));
   long long received = 0, written = 0;

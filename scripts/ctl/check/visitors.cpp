@@ -163,23 +163,23 @@ Result<std::vector<std::string>> resolve(const VisitorNames& visitors, const Set
   FRESHET_TRY(identity, identity_of(settings.identity));
   for (const std::string& reader : visitors.readers) {
     FRESHET_TRY(id, ReaderId::parse(reader, "reader"));
-    add(identity->visitor_of(*id).str());
+    add(identity->visitor_for_reader(*id).str());
   }
   if (!visitors.address.empty()) {
     Request request;
     request.remote_addr = visitors.address;
     request.user_agent = visitors.agent;
     FRESHET_TRY(who, identity->identify(request, {}, wall_now()));
-    add(who->counted_as.str());
+    add(who->stable_visitor.str());
   }
   return out;
 }
 
 Result<std::string> resolve_network(const std::string& network, const Settings& settings) {
   const std::string address = network.substr(0, network.find('/'));
-  if (http::address_network(address) == address) return network;  // no address: as it is printed
+  if (http::network_prefix(address) == address) return network;  // no address: as it is printed
   FRESHET_TRY(identity, identity_of(settings.identity));
-  return identity->network_of(address);
+  return identity->network_pseudonym(address);
 }
 
 Result<std::vector<VisitorTotals>> top_visitors(redis::BlockingRedis& redis, const Settings& settings, int top,

@@ -63,13 +63,13 @@ Result<void> check_channel(const std::string& channel, const TimelineSettings& s
 Result<std::shared_ptr<http::Identity>> shared_identity(const IdentitySettings& settings) {
   if (settings.salt_file.empty()) return nullptr;
   FRESHET_TRY(salt, read_secret(settings.salt_file));
-  FRESHET_TRY(identity, http::Identity::create(http::identity_mode(settings.mode), *salt));
+  FRESHET_TRY(identity, http::Identity::create(http::parse_identity_mode(settings.mode), *salt));
   return std::make_shared<http::Identity>(std::move(*identity));
 }
 
 feed::SeenEpochs::Pseudonym epoch_names(const std::shared_ptr<http::Identity>& identity) {
   if (!identity) return {};
-  return [identity](const ReaderId& reader) { return identity->epoch_name(reader); };
+  return [identity](const ReaderId& reader) { return identity->erasure_pseudonym(reader); };
 }
 
 // Everything that a worker has for this, on one blocking connection.

@@ -61,7 +61,7 @@ Result<HttpAddress> http_address(const Target& target) {
   FRESHET_TRY(key, read_secret(target.key.substr(colon + 1)));
   address->key_id = target.key.substr(0, colon);
   address->key = std::move(*key);
-  const auto usable = http::Signatures::create({{address->key_id, address->key}});
+  const auto usable = http::SignatureKeys::create({{address->key_id, address->key}});
   if (!usable) return fail(ErrorCode::kInvalid, usable.error().reason, {}, "--key: " + usable.error().detail);
   return address;
 }

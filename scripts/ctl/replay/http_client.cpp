@@ -77,7 +77,7 @@ struct HttpConnection::Wire {
   Wire(asio::any_io_executor executor, const HttpAddress& where, milliseconds limit)
       : address(where), timeout(limit), stream(executor) {
     if (address.key_id.empty()) return;
-    auto made = freshet::http::Signatures::create({{address.key_id, address.key}});
+    auto made = freshet::http::SignatureKeys::create({{address.key_id, address.key}});
     if (made) signatures.emplace(std::move(*made));  // http_address() has looked at it
   }
 
@@ -92,7 +92,7 @@ struct HttpConnection::Wire {
   const milliseconds timeout;
   Stream stream;
   boost::beast::flat_buffer buffer;
-  std::optional<freshet::http::Signatures> signatures;
+  std::optional<freshet::http::SignatureKeys> signatures;
 };
 
 HttpConnection::HttpConnection(asio::any_io_executor executor, const HttpAddress& address,
