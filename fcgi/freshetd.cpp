@@ -23,33 +23,33 @@ namespace {
 using namespace freshet;
 
 // Everything that is read of files: by the master, anew for each generation.
-struct Configured {
-  LoadedConfig loaded;
-  std::shared_ptr<const Prepared> prepared;
+struct ServiceConfig {
+  LoadedConfig configuration;
+  std::shared_ptr<const StartupFiles> startup_files;
 };
 
-Result<Configured> configure(const Options& options, const std::string& random_salt) {
+Result<ServiceConfig> load_service_config(const Options& options, const std::string& random_salt) {
   FRESHET_TRY(loaded, load_config(options.config));
-  FRESHET_TRY(prepared, prepare(loaded->settings, random_salt));
-  return Configured{std::move(*loaded), std::make_shared<const Prepared>(std::move(*prepared))};
+  FRESHET_TRY(prepared, load_startup_files(loaded->settings, random_salt));
+  return ServiceConfig{std::move(*loaded), std::make_shared<const StartupFiles>(std::move(*prepared))};
 }
 
-Plan plan(Configured configured, Scoreboard& board, TokenBucketTable& limits, model::ModelHandoff& shelf) {
-  const auto prepared = std::move(configured.prepared);
-  return {std::move(configured.loaded),
-          [prepared, &limits, &shelf](WorkerContext& context) {
-            return run_worker(context, *prepared, limits, shelf);
+GenerationSpec make_generation_spec(ServiceConfig config, Scoreboard& board, TokenBucketTable& limits, model::ModelHandoff& model_handoff) {
+  const auto prepared = std::move(config.startup_files);
+  return {std::move(config.configuration),
+          [prepared, &limits, &model_handoff](WorkerContext& context) {
+            return run_worker(context, *prepared, limits, model_handoff);
           },
           [prepared, &board](const Settings& settings) {
             return run_recorder(settings, *prepared, board.recorder_report());
           },
-          [&shelf](const Settings& settings) { return run_model_keeper(settings, shelf); }};
+          [&model_handoff](const Settings& settings) { return run_model_publisher(settings, model_handoff); }};
 }
 
 // That of the master before, as it stands; else an empty one.
-TokenBucketTable limit_table(std::size_t bytes, Handover* before) {
-  if (before != nullptr && before->limits.get() >= 0) {
-    auto table = TokenBucketTable::adopt(std::move(before->limits), bytes);
+TokenBucketTable make_limit_table(std::size_t bytes, Handover* previous) {
+  if (previous != nullptr && previous->limits.get() >= 0) {
+    auto table = TokenBucketTable::adopt(std::move(previous->limits), bytes);
     if (table) return std::move(*table);
     log::warning("limits_start_empty", {{"why", table.error().detail}});
   }
@@ -57,26 +57,26 @@ TokenBucketTable limit_table(std::size_t bytes, Handover* before) {
 }
 
 int run(const Options& options, Program program) {
-  auto handover = Handover::receive();
+  auto handover = Handover::from_environment();
   if (!handover) {
     std::cerr << handover.error().detail << "\n";
     return kExitSoftware;
   }
   // Stays the same over reloads and upgrades.
-  const std::string random_salt = *handover ? (*handover)->state : make_random_salt();
-  auto first = configure(options, random_salt);
+  const std::string random_salt = *handover ? (*handover)->opaque_state : make_random_salt();
+  auto first = load_service_config(options, random_salt);
   if (!first) {
     std::cerr << first.error().detail << "\n";
     return kExitConfig;
   }
-  const Settings& settings = first->loaded.settings;
+  const Settings& settings = first->configuration.settings;
   log::open(settings.error_log, settings.log_level);
-  for (const std::string& warning : first->loaded.warnings) log::warning("config", {{"text", warning}});
+  for (const std::string& warning : first->configuration.warnings) log::warning("config", {{"text", warning}});
   MasterOptions master;
   master.allow_root = options.allow_root;
   master.program = std::move(program);
-  master.program.test = {master.program.arguments[0], "-t", "-y", options.config};
-  master.state = random_salt;
+  master.program.test_arguments = {master.program.arguments[0], "-t", "-y", options.config};
+  master.handover_state = random_salt;
   if (options.daemonize && !*handover) {  // a new binary is in the background already
     auto started = daemonize();
     if (!started) {
@@ -85,21 +85,21 @@ int run(const Options& options, Program program) {
     }
     master.on_started = std::move(*started);
   }
-  Scoreboard board(scoreboard_slots(settings));
-  TokenBucketTable limits = limit_table(settings.limits.table_bytes, *handover ? &**handover : nullptr);
+  Scoreboard board(scoreboard_slot_count(settings));
+  TokenBucketTable limits = make_limit_table(settings.limits.table_bytes, *handover ? &**handover : nullptr);
   master.limits_fd = limits.fd();
   model::ModelHandoff shelf;
   const auto name_routes = [&board](const Settings& serving) { handlers::publish_route_names(serving, board); };
   name_routes(settings);
   master.on_reloaded = name_routes;
-  master.status = [&board](const Settings& serving, int listen_fd) {
-    return run_status(serving, board, listen_fd);
+  master.status_main = [&board](const Settings& serving, int listen_fd) {
+    return run_status_process(serving, board, listen_fd);
   };
-  const auto load = [&]() -> Result<Plan> {
-    FRESHET_TRY(next, configure(options, random_salt));
-    return plan(std::move(*next), board, limits, shelf);
+  const auto load = [&]() -> Result<GenerationSpec> {
+    FRESHET_TRY(next, load_service_config(options, random_salt));
+    return make_generation_spec(std::move(*next), board, limits, shelf);
   };
-  return run_master(plan(std::move(*first), board, limits, shelf), board, load, master, std::move(*handover));
+  return run_master(make_generation_spec(std::move(*first), board, limits, shelf), board, load, master, std::move(*handover));
 }
 
 }  // namespace
@@ -117,13 +117,13 @@ int main(int argc, char* argv[]) {
     case Options::Action::kTest:
     case Options::Action::kDump:
       return test_config(options, std::cerr, [](const Settings& settings) {
-        return read_clients(settings.clients).map([](const http::ClientLists&) {});
+        return read_client_lists(settings.clients).map([](const http::ClientLists&) {});
       });
     case Options::Action::kRun:
       break;
   }
   try {
-    return run(options, this_program(argc, argv));
+    return run(options, current_program(argc, argv));
   } catch (const std::exception& error) {
     std::cerr << "freshetd: " << error.what() << "\n";
     return kExitSoftware;

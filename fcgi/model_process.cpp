@@ -11,11 +11,11 @@
 namespace freshet {
 namespace {
 
-constexpr timespec kPause{0, 500'000'000};
+constexpr timespec kPollInterval{0, 500'000'000};
 
 }  // namespace
 
-int run_model_keeper(const Settings& settings, model::ModelHandoff& shelf) {
+int run_model_publisher(const Settings& settings, model::ModelHandoff& handoff) {
   // TERM ends it wherever it is: a copy without a name goes with it. The others are the terminal's,
   // and the master decides.
   signal(SIGINT, SIG_IGN);
@@ -24,10 +24,10 @@ int run_model_keeper(const Settings& settings, model::ModelHandoff& shelf) {
   sigemptyset(&reopen);
   sigaddset(&reopen, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &reopen, nullptr);
-  model::ModelPublisher keeper(settings.recommend.model, shelf);
+  model::ModelPublisher publisher(settings.recommend.model, handoff);
   for (;;) {
-    keeper.poll(model::ModelPublisher::Clock::now());
-    if (sigtimedwait(&reopen, nullptr, &kPause) == SIGUSR1) log::reopen();
+    publisher.poll(model::ModelPublisher::Clock::now());
+    if (sigtimedwait(&reopen, nullptr, &kPollInterval) == SIGUSR1) log::reopen();
   }
 }
 

@@ -8,6 +8,6 @@
 namespace freshet {
 
 // Looks at recommend.model twice a second, until TERM; USR1 reopens the log.
-[[noreturn]] int run_model_keeper(const Settings& settings, model::ModelHandoff& shelf);
+[[noreturn]] int run_model_publisher(const Settings& settings, model::ModelHandoff& handoff);
 
 }  // namespace freshet

@@ -15,7 +15,7 @@ constexpr int kConfigError = 78;
 
 void add_options(CLI::App& app, Options& options) {
   using Action = Options::Action;
-  const auto ask_test = [&options](std::int64_t times) {
+  const auto set_test_action = [&options](std::int64_t times) {
     options.action = times > 1 ? Action::kDump : Action::kTest;
   };
   const auto set_daemonize = [&options](bool background) {
@@ -24,7 +24,7 @@ void add_options(CLI::App& app, Options& options) {
   app.set_help_flag("-h,--help", "Print this and exit");
   app.set_version_flag("-v,--version", std::string("freshetd ") + FRESHET_VERSION,
                        "Print the version and exit");
-  app.add_flag_function("-t,--test", ask_test,
+  app.add_flag_function("-t,--test", set_test_action,
                         "Check the configuration and exit; twice: print every directive in force too");
   app.add_option("-y,--fpm-config", options.config, "Read this configuration")
       ->type_name("FILE")
@@ -44,24 +44,24 @@ Options parse_options(int argc, const char* const argv[]) {
   add_options(app, options);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& stop) {
+  } catch (const CLI::ParseError& error) {
     using Action = Options::Action;
-    const bool help = stop.get_name() == "CallForHelp";
-    options.action = help ? Action::kHelp : stop.get_exit_code() == 0 ? Action::kVersion : Action::kUsage;
-    options.text = help ? app.help() : std::string(stop.what()) + "\n";
+    const bool help = error.get_name() == "CallForHelp";
+    options.action = help ? Action::kHelp : error.get_exit_code() == 0 ? Action::kVersion : Action::kUsage;
+    options.text = help ? app.help() : std::string(error.what()) + "\n";
   }
   return options;
 }
 
-int test_config(const Options& options, std::ostream& out, const AlsoTest& also) {
+int test_config(const Options& options, std::ostream& out, const ExtraCheck& extra_check) {
   const auto loaded = load_config(options.config);
   if (!loaded) {
     out << loaded.error().detail << "\nERROR: configuration file " << options.config << " test failed\n";
     return kConfigError;
   }
   for (const std::string& warning : loaded->warnings) out << "WARNING: " << warning << "\n";
-  if (const Result<void> fine = also ? also(loaded->settings) : Result<void>(); !fine) {
-    out << "ERROR: " << fine.error().detail << "\nERROR: configuration file " << options.config
+  if (const Result<void> checked = extra_check ? extra_check(loaded->settings) : Result<void>(); !checked) {
+    out << "ERROR: " << checked.error().detail << "\nERROR: configuration file " << options.config
         << " test failed\n";
     return kConfigError;
   }

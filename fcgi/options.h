@@ -41,7 +41,7 @@ Options parse_options(int argc, const char* const argv[]);
 
 // -t and -tt: warnings, errors and the verdict, a line each. Returns the exit status: 0, or 78
 // (sysexits.h: configuration). `also` looks at what the settings name, which only the main knows.
-using AlsoTest = std::function<Result<void>(const Settings&)>;
-int test_config(const Options& options, std::ostream& out, const AlsoTest& also = {});
+using ExtraCheck = std::function<Result<void>(const Settings&)>;
+int test_config(const Options& options, std::ostream& out, const ExtraCheck& extra_check = {});
 
 }  // namespace freshet

@@ -14,28 +14,28 @@
 
 namespace freshet {
 
-struct Prepared {
+struct StartupFiles {
   std::string salt;                             // identity.salt_file, or random
-  std::map<std::string, std::string> tokens;    // identity.token_keys: kid → secret
-  std::map<std::string, std::string> internal;  // identity.internal_keys: kid → key
+  std::map<std::string, std::string> token_keys;    // identity.token_keys: kid → secret
+  std::map<std::string, std::string> internal_keys;  // identity.internal_keys: kid → key
   std::string redis_password;                   // redis.password_file
   std::string sentinel_password;                // redis.sentinel_password_file
-  std::shared_ptr<http::BotMatcher> bots;
-  std::shared_ptr<const http::ClientLists> clients;
+  std::shared_ptr<http::BotMatcher> bot_matcher;
+  std::shared_ptr<const http::ClientLists> client_lists;
 };
 
 // Reads the files that `settings` names; a relative name lies in $CREDENTIALS_DIRECTORY (systemd's
 // LoadCredential; not the lists of clients). Without a salt file `random_salt` is used: visitors
 // are then new after a restart of the master. Errors: kInvalid "bad_secret", "weak_key", "bad_kid",
 // "bad_pattern" or "bad_clients".
-Result<Prepared> prepare(const Settings& settings, const std::string& random_salt);
+Result<StartupFiles> load_startup_files(const Settings& settings, const std::string& random_salt);
 
 // Where Redis is (redis::endpoint_of). Errors: kInvalid, "bad_redis_url" or "bad_address".
-Result<redis::Endpoint> redis_endpoint(const RedisSettings& settings, const Prepared& prepared);
+Result<redis::Endpoint> redis_endpoint(const RedisSettings& settings, const StartupFiles& files);
 
 // The lists of clients that `settings` names: what of prepare() `freshetd -t` can look at without
 // secrets. Error: kInvalid "bad_clients".
-Result<http::ClientLists> read_clients(const ClientSettings& settings);
+Result<http::ClientLists> read_client_lists(const ClientSettings& settings);
 
 // 32 random bytes.
 std::string make_random_salt();

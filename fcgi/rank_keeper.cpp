@@ -9,33 +9,33 @@
 
 namespace freshet {
 
-Task<void> RankKeeper::keep_in_step() {
-  const auto match = co_await hot::has_current_params(sources_.redis, sources_.settings, sources_.keys);
-  if (match && !*match) co_await rebuild();
-  co_await place_noted();
+Task<void> RankMaintenance::run() {
+  const auto current = co_await hot::has_current_params(sources_.redis, sources_.settings, sources_.keys);
+  if (current && !*current) co_await rebuild_ranks();
+  co_await replay_crash_journal();
   for (;;) {
-    co_await wait_a_second();
+    co_await wait_one_second();
     // A failure is the next second's business.
     (void)co_await hot::run_rank_maintenance(sources_.bulk, sources_.settings, sources_.keys);
   }
 }
 
-Task<void> RankKeeper::wait_a_second() {
-  AsyncEvent<int> second;
-  timer_.after(std::chrono::seconds(1), [&second] { second.fire(0); });
-  co_await second.wait();
+Task<void> RankMaintenance::wait_one_second() {
+  AsyncEvent<int> elapsed;
+  timer_.after(std::chrono::seconds(1), [&elapsed] { elapsed.fire(0); });
+  co_await elapsed.wait();
 }
 
 // A failure leaves them to the walk.
-Task<void> RankKeeper::place_noted() {
-  if (sources_.unplaced.empty()) co_return;
+Task<void> RankMaintenance::replay_crash_journal() {
+  if (sources_.crash_journal.empty()) co_return;
   const auto placed =
-      co_await hot::rank_articles(sources_.bulk, sources_.unplaced, sources_.settings, sources_.keys);
-  if (placed) log::notice("noted_articles_placed", {{"articles", std::to_string(sources_.unplaced.size())}});
-  sources_.unplaced.clear();
+      co_await hot::rank_articles(sources_.bulk, sources_.crash_journal, sources_.settings, sources_.keys);
+  if (placed) log::notice("noted_articles_placed", {{"articles", std::to_string(sources_.crash_journal.size())}});
+  sources_.crash_journal.clear();
 }
 
-Task<void> RankKeeper::rebuild() {
+Task<void> RankMaintenance::rebuild_ranks() {
   log::notice("rank_rebuild_started");
   const auto rebuilt = co_await hot::rebuild_ranks(sources_.bulk, sources_.settings, sources_.keys);
   if (!rebuilt) {

@@ -16,7 +16,7 @@
 
 namespace freshet {
 
-class RankKeeper {
+class RankMaintenance {
  public:
   // References outlive this. `redis` is asked whether the rank is in step, `bulk` does the work.
   struct Sources {
@@ -25,18 +25,18 @@ class RankKeeper {
     redis::Redis& bulk;
     const Settings& settings;
     const redis::Keys& keys;
-    std::vector<std::string> unplaced;  // articles that killed workers noted
+    std::vector<std::string> crash_journal;  // articles that killed workers noted
   };
-  explicit RankKeeper(Sources sources) : sources_(std::move(sources)), timer_(sources_.loop) {}
+  explicit RankMaintenance(Sources sources) : sources_(std::move(sources)), timer_(sources_.loop) {}
 
   // When this worker serves, as long as it lives. A rebuild that failed is logged and left to the
   // next worker that starts.
-  Task<void> keep_in_step();
+  Task<void> run();
 
  private:
-  Task<void> rebuild();
-  Task<void> place_noted();
-  Task<void> wait_a_second();
+  Task<void> rebuild_ranks();
+  Task<void> replay_crash_journal();
+  Task<void> wait_one_second();
 
   Sources sources_;
   Timer timer_;

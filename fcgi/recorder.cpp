@@ -22,7 +22,7 @@ class SignalThread {
     sigemptyset(&signals_);
     for (const int signal : {SIGTERM, SIGINT, SIGQUIT, SIGUSR1}) sigaddset(&signals_, signal);
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
-    thread_ = std::thread([this] { obey(); });
+    thread_ = std::thread([this] { wait_for_signals(); });
   }
   SignalThread(const SignalThread&) = delete;
   SignalThread& operator=(const SignalThread&) = delete;
@@ -31,34 +31,34 @@ class SignalThread {
     pthread_kill(thread_.native_handle(), SIGTERM);
     thread_.join();
   }
-  const std::atomic<bool>& stop() const { return stop_; }
+  const std::atomic<bool>& stop_requested() const { return stop_requested_; }
 
  private:
-  void obey() {
-    while (!stop_.load()) {
+  void wait_for_signals() {
+    while (!stop_requested_.load()) {
       int signal = 0;
       if (sigwait(&signals_, &signal) != 0) continue;
       if (signal == SIGUSR1)
         log::reopen();
       else
-        stop_.store(true);
+        stop_requested_.store(true);
     }
   }
 
   sigset_t signals_{};
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_requested_{false};
   std::thread thread_;
 };
 
 }  // namespace
 
-int run_recorder(const Settings& settings, const Prepared& prepared, RecorderReport& report) {
-  const auto endpoint = redis_endpoint(settings.redis, prepared);
+int run_recorder(const Settings& settings, const StartupFiles& files, RecorderReport& report) {
+  const auto endpoint = redis_endpoint(settings.redis, files);
   if (!endpoint) {
     log::error("bad_redis_url", {{"error", endpoint.error().detail}});
     return kExitConfig;
   }
-  auto identity = http::Identity::create(http::parse_identity_mode(settings.identity.mode), prepared.salt);
+  auto identity = http::Identity::create(http::parse_identity_mode(settings.identity.mode), files.salt);
   if (!identity) {
     log::error("bad_identity", {{"error", identity.error().detail}});
     return kExitConfig;
@@ -67,7 +67,7 @@ int run_recorder(const Settings& settings, const Prepared& prepared, RecorderRep
   report.reason.store(RecorderPauseReason::kNone);
   const SignalThread signals;
   recorder::Recorder recorder(settings, *endpoint, report, reader_hashes(*identity));
-  return recorder.run(signals.stop());
+  return recorder.run(signals.stop_requested());
 }
 
 }  // namespace freshet

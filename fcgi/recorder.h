@@ -9,6 +9,6 @@ namespace freshet {
 
 // Runs in the child until TERM, INT or QUIT comes, which end it after the entries in hand; USR1
 // reopens the log. Returns the exit status.
-int run_recorder(const Settings& settings, const Prepared& prepared, RecorderReport& report);
+int run_recorder(const Settings& settings, const StartupFiles& files, RecorderReport& report);
 
 }  // namespace freshet

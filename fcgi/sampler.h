@@ -12,11 +12,11 @@
 
 namespace freshet {
 
-class Sampler {
+class RedisSampler {
  public:
   // References outlive this.
-  Sampler(redis::Redis& redis, feed::FeedStore& feed, const redis::Keys& keys, const Settings& settings,
-          StoreSample& sample)
+  RedisSampler(redis::Redis& redis, feed::FeedStore& feed, const redis::Keys& keys, const Settings& settings,
+          RedisSample& sample)
       : redis_(redis),
         feed_(feed),
         keys_(keys),
@@ -26,25 +26,25 @@ class Sampler {
 
   // Before connections are taken: agrees on Redis' time, and makes the host's spools known there. 1
   // RTT, or 2. Errors: Redis' own.
-  Task<Result<void>> begin();
+  Task<Result<void>> start();
   // Now and then; `now` on CLOCK_MONOTONIC. Asks Redis when it is time and nobody else does: 1 RTT
   // for its health (2 when an erasure is answered), 2 for the sizes, behind all requests.
   void tick(milliseconds now);
 
  private:
   static bool claim(std::atomic<std::int64_t>& claimed_ms, std::int64_t interval_ms, milliseconds now);
-  Task<void> look_at_health(milliseconds now);
-  void take_time(const redis::Reply& time, std::chrono::microseconds asked_at);
-  Task<void> take();
+  Task<void> sample_health(milliseconds now);
+  void update_clock(const redis::Reply& time, std::chrono::microseconds sent_at);
+  Task<void> sample_key_stats();
 
   redis::Redis& redis_;
   feed::FeedStore& feed_;
   const redis::Keys& keys_;
   const std::int64_t stream_max_;  // of each group
   const readers::SpoolRegistry spools_;
-  StoreSample& sample_;
-  bool looking_ = false;
-  bool taking_ = false;
+  RedisSample& sample_;
+  bool sampling_health_ = false;
+  bool sampling_key_stats_ = false;
 };
 
 }  // namespace freshet

@@ -18,7 +18,7 @@ namespace {
 
 using handlers::AdminPages;
 
-constexpr std::size_t kMostInFlight = 64;
+constexpr std::size_t kMaxInFlight = 64;
 
 class StatusProcess {
  public:
@@ -31,11 +31,11 @@ class StatusProcess {
             [](const Request&, gateway::RefusalReason, Response& response) {
               response = http::problem(Error{ErrorCode::kUnavailable, "overloaded", {}, {}});
             }),
-        signals_(loop_, {SIGTERM, SIGQUIT, SIGINT, SIGUSR1}, [this](int signal) { take(signal); }),
+        signals_(loop_, {SIGTERM, SIGQUIT, SIGINT, SIGUSR1}, [this](int signal) { on_signal(signal); }),
         board_(board),
-        sampling_(loop_) {
+        sample_timer_(loop_) {
     gateway_.listen(listen_fd);
-    remember();
+    record_sample();
   }
 
   int run() {
@@ -49,7 +49,7 @@ class StatusProcess {
     options.limits = {settings.gateway.max_params_bytes, settings.gateway.max_body_bytes};
     options.read_timeout = settings.gateway.read_timeout;
     options.write_timeout = settings.gateway.write_timeout;
-    options.max_in_flight = kMostInFlight;
+    options.max_in_flight = kMaxInFlight;
     return options;
   }
 
@@ -63,14 +63,14 @@ class StatusProcess {
     const auto target = http::Target::parse(request.uri);
     if (!target) return http::problem(target.error());
     const std::string_view path = target->path();
-    const bool known =
+    const bool is_known_path =
         !path.empty() && (path == settings_.pool.status_path || path == settings_.pool.ping_path ||
                           path == "/metrics" || path == "/health/live" || path == "/health/ready");
-    if (!known || request.zone != Zone::kInternal) return http::no_such_route();
-    const bool watched = path == settings_.pool.status_path || path == "/metrics";
-    const auto ours = http::check_internal_request(request, settings_.http.internal_hosts,
-                                           watched ? http::InternalResource::kPage : http::InternalResource::kHealth);
-    if (!ours) return http::problem(ours.error());
+    if (!is_known_path || request.zone != Zone::kInternal) return http::no_such_route();
+    const bool is_monitoring = path == settings_.pool.status_path || path == "/metrics";
+    const auto allowed = http::check_internal_request(request, settings_.http.internal_hosts,
+                                           is_monitoring ? http::InternalResource::kPage : http::InternalResource::kHealth);
+    if (!allowed) return http::problem(allowed.error());
     if (request.method != Method::kGet && request.method != Method::kHead)
       return http::method_not_allowed("GET, HEAD, OPTIONS");
     if (path == settings_.pool.status_path) return pages_.status(*target);
@@ -79,15 +79,15 @@ class StatusProcess {
     return path == "/health/live" ? pages_.live() : pages_.pool_ready();
   }
 
-  void remember() {
+  void record_sample() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    board_.history().add(take_sample(board_, std::chrono::duration_cast<milliseconds>(now)));
-    sampling_.after(kHistoryStep, [this] { remember(); });
+    board_.history().add(sample_pool(board_, std::chrono::duration_cast<milliseconds>(now)));
+    sample_timer_.after(kHistoryInterval, [this] { record_sample(); });
   }
 
-  void take(int signal) {
+  void on_signal(int signal) {
     if (signal == SIGUSR1) return log::reopen();
-    sampling_.cancel();
+    sample_timer_.cancel();
     gateway_.drain(std::chrono::steady_clock::now(), [this] { loop_.stop(); });
   }
 
@@ -97,12 +97,12 @@ class StatusProcess {
   gateway::Gateway gateway_;
   Signals signals_;
   Scoreboard& board_;
-  Timer sampling_;
+  Timer sample_timer_;
 };
 
 }  // namespace
 
-int run_status(const Settings& settings, Scoreboard& board, int listen_fd) {
+int run_status_process(const Settings& settings, Scoreboard& board, int listen_fd) {
   // Never destroyed: the process ends when run() returns.
   auto* process = new StatusProcess(settings, board, listen_fd);
   return process->run();

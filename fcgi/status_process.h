@@ -9,6 +9,6 @@
 namespace freshet {
 
 // Serves until TERM or QUIT; USR1 reopens the log. Returns its exit status.
-int run_status(const Settings& settings, Scoreboard& board, int listen_fd);
+int run_status_process(const Settings& settings, Scoreboard& board, int listen_fd);
 
 }  // namespace freshet

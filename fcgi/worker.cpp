@@ -29,120 +29,120 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::duration_cast;
 
 // The loop turns at least so often, for the master's watchdog.
-constexpr milliseconds kHeartbeat{500};
+constexpr milliseconds kHeartbeatInterval{500};
 // What serves from its first request on has the model. Making the first copy of a large one takes a
 // while; a keeper that cannot live delays READY no longer than this.
-constexpr milliseconds kFirstModel{10'000};
+constexpr milliseconds kFirstModelTimeout{10'000};
 // So often the worker looks whether it can still search, at each beat while it cannot: .06 ms of a
 // thread, 1 ms with search.shards.
-constexpr milliseconds kIndexLook{2000};
+constexpr milliseconds kIndexCheckInterval{2000};
 constexpr int kExitUnusable = 69;  // EX_UNAVAILABLE
 
 // Of those who had this slot before and of those whose slot is free.
-std::vector<std::string> unplaced(Scoreboard& board, const WorkerSlot& own) {
+std::vector<std::string> take_crash_journals(Scoreboard& board, const WorkerSlot& own_slot) {
   std::vector<std::string> out;
   for (WorkerSlot& slot : board.slots()) {
-    if (&slot != &own && slot.state.load(kRelaxed) != WorkerState::kEmpty) continue;
-    std::ranges::move(slot.unplaced.drain(), std::back_inserter(out));
+    if (&slot != &own_slot && slot.state.load(kRelaxed) != WorkerState::kEmpty) continue;
+    std::ranges::move(slot.crash_journal.drain(), std::back_inserter(out));
   }
   return out;
 }
 
 class WorkerProcess {
  public:
-  WorkerProcess(WorkerContext& context, WorkerParts& parts, const model::ModelHandoff& shelf)
+  WorkerProcess(WorkerContext& context, WorkerServices& services, const model::ModelHandoff& model_handoff)
       : context_(context),
-        parts_(parts),
-        shelf_(shelf),
+        services_(services),
+        model_handoff_(model_handoff),
         settings_(context.settings),
-        report_(context.board, parts.slot,
-                {parts.loop, parts.gateway, *parts.redis, parts.background, parts.placing,
-                 parts.contributions, parts.shown, parts.interests, parts.lists, parts.cards, parts.model,
-                 parts.observer, context.listen_fd}),
-        sampler_(*parts.redis, parts.feed_store, parts.keys, settings_, context.board.sample()),
-        rank_keeper_({parts.loop, *parts.redis, *parts.bulk, settings_, parts.keys,
-                      unplaced(context.board, parts.slot)}),
-        signals_(parts.loop, {SIGTERM, SIGINT, SIGQUIT, SIGUSR1}, [this](int signal) { take(signal); }),
-        heartbeat_(parts.loop),
-        recycling_(settings_.pool, random_jitter(), Clock::now()) {}
+        report_(context.board, services.slot,
+                {services.loop, services.gateway, *services.redis, services.background, services.rank_updater,
+                 services.contributions, services.impressions, services.interests, services.lists, services.cards, services.model,
+                 services.observer, context.listen_fd}),
+        redis_sampler_(*services.redis, services.feed_store, services.keys, settings_, context.board.redis_sample()),
+        rank_maintenance_({services.loop, *services.redis, *services.bulk, settings_, services.keys,
+                      take_crash_journals(context.board, services.slot)}),
+        signals_(services.loop, {SIGTERM, SIGINT, SIGQUIT, SIGUSR1}, [this](int signal) { on_signal(signal); }),
+        heartbeat_timer_(services.loop),
+        recycle_policy_(settings_.pool, random_jitter(), Clock::now()) {}
 
   int run() {
-    parts_.redis->on_ready_changed([this](bool ready) {
-      if (ready) became_ready();
+    services_.redis->on_ready_changed([this](bool ready) {
+      if (ready) on_redis_ready();
     });
-    parts_.finder.start();
-    parts_.redis->connect();
-    parts_.bulk->connect();
-    parts_.subscriber.connect();
-    parts_.background.start();
-    shelf_.wait_for_first(kFirstModel);
-    beat();
-    parts_.loop.run([this] { publish(); });
-    if (parts_.background.queued() == 0) parts_.placing.clear_in_flight();
-    publish();
-    report_.beat();
+    services_.sentinel_resolver.start();
+    services_.redis->connect();
+    services_.bulk->connect();
+    services_.subscriber.connect();
+    services_.background.start();
+    model_handoff_.wait_for_first(kFirstModelTimeout);
+    on_heartbeat();
+    services_.loop.run([this] { on_iteration(); });
+    if (services_.background.queued() == 0) services_.rank_updater.clear_in_flight();
+    on_iteration();
+    report_.on_heartbeat();
     return 0;
   }
 
  private:
   // Connections are taken only after Redis answered once and has what the settings ask for; later
   // losses of Redis are the handlers' business.
-  void became_ready() {
-    if (ready_ || draining_ || probing_) return;
-    probing_ = true;
-    spawn(probe(), [this](std::exception_ptr) { probing_ = false; });
+  void on_redis_ready() {
+    if (ready_ || draining_ || verifying_redis_) return;
+    verifying_redis_ = true;
+    spawn(verify_redis(), [this](std::exception_ptr) { verifying_redis_ = false; });
   }
 
-  Task<void> probe() {
-    const auto schema = co_await redis::check_schema(*parts_.redis, parts_.keys, redis::SchemaCheck::kInitialize);
+  Task<void> verify_redis() {
+    const auto schema = co_await redis::check_schema(*services_.redis, services_.keys, redis::SchemaCheck::kInitialize);
     if (!schema && schema.error().code == ErrorCode::kConflict) {
       const bool groups = schema.error().reason == "other_groups";
       log::error(groups ? "redis_has_other_groups" : "redis_has_another_schema",
                  {{"error", schema.error().detail}});
       _exit(kExitUnusable);
     }
-    const auto begun = co_await sampler_.begin();
-    if (!begun) {
-      log::warning("worker_not_ready", {{"error", std::string(begun.error().reason)}});
-      if (parts_.redis->ready()) _exit(kExitUnusable);
+    const auto started = co_await redis_sampler_.start();
+    if (!started) {
+      log::warning("worker_not_ready", {{"error", std::string(started.error().reason)}});
+      if (services_.redis->ready()) _exit(kExitUnusable);
       co_return;  // Redis went away again: the next connection probes
     }
-    const auto probed = co_await parts_.seen_filter->probe(*parts_.redis);
-    if (probed && !draining_) take_connections();
+    const auto probed = co_await services_.seen_filter->probe(*services_.redis);
+    if (probed && !draining_) start_accepting();
     if (probed) co_return;
     log::error("seen_filter_unusable", {{"error", probed.error().detail}});
     // Redis went away again: the next connection probes. Else nothing will help but another
     // configuration.
-    if (parts_.redis->ready()) _exit(kExitUnusable);
+    if (services_.redis->ready()) _exit(kExitUnusable);
   }
 
-  void take_connections() {
+  void start_accepting() {
     ready_ = true;
-    parts_.gateway.listen(context_.listen_fd);
-    tell_master('R');
-    spawn(rank_keeper_.keep_in_step(), [](std::exception_ptr) {});
+    services_.gateway.listen(context_.listen_fd);
+    notify_master('R');
+    spawn(rank_maintenance_.run(), [](std::exception_ptr) {});
   }
 
-  void take(int signal) {
+  void on_signal(int signal) {
     if (signal == SIGUSR1) {
       log::reopen();
-      parts_.observer.reopen();
+      services_.observer.reopen();
       return;
     }
     // QUIT lets nginx end its kept connections; TERM only finishes the requests in flight.
-    stop(signal == SIGQUIT ? Clock::now() + settings_.pool.process_control_timeout * 9 / 10 : Clock::now());
+    drain(signal == SIGQUIT ? Clock::now() + settings_.pool.process_control_timeout * 9 / 10 : Clock::now());
   }
 
-  void stop(Clock::time_point deadline) {
+  void drain(Clock::time_point deadline) {
     const bool first = !std::exchange(draining_, true);
-    if (first) report_.stops_listening();
-    parts_.gateway.drain(deadline, [this] {
-      parts_.placing.flush();
-      parts_.contributions.flush();
-      parts_.shown.flush();
-      parts_.interests.flush();
-      parts_.feed.notify_when_recorded([this] {
-        parts_.background.drain(Clock::now() + settings_.redis.timeout * 20, [this] { parts_.loop.stop(); });
+    if (first) report_.stop_listening();
+    services_.gateway.drain(deadline, [this] {
+      services_.rank_updater.flush();
+      services_.contributions.flush();
+      services_.impressions.flush();
+      services_.interests.flush();
+      services_.feed.notify_when_recorded([this] {
+        services_.background.drain(Clock::now() + settings_.redis.timeout * 20, [this] { services_.loop.stop(); });
       });
     });
     // The last process to close the socket ends its queue: what waits there is refused, not left
@@ -150,95 +150,95 @@ class WorkerProcess {
     if (first) ::close(context_.listen_fd);
   }
 
-  void tell_master(char word) {
-    if (write(context_.ready_fd, &word, 1) != 1) log::warning("master_not_told");
+  void notify_master(char message) {
+    if (write(context_.ready_fd, &message, 1) != 1) log::warning("master_not_told");
   }
 
   // Once: further bytes would change nothing.
-  void ask_for_replacement(const char* reason, std::uint64_t is) {
-    if (std::exchange(asked_for_replacement_, true)) return;
-    log::notice("worker_recycles", {{"reason", reason}, {"is", std::to_string(is)}});
-    tell_master('X');
+  void request_replacement(const char* reason, std::uint64_t value) {
+    if (std::exchange(replacement_requested_, true)) return;
+    log::notice("worker_recycles", {{"reason", reason}, {"is", std::to_string(value)}});
+    notify_master('X');
   }
 
-  void look_at_memory() {
+  void check_memory() {
     if (!ready_ || settings_.pool.max_rss == 0) return;
     const std::size_t resident = resident_bytes();
-    if (recycling_.by_memory(resident, Clock::now())) ask_for_replacement("memory", resident);
+    if (recycle_policy_.exceeds_max_rss(resident, Clock::now())) request_replacement("memory", resident);
   }
 
-  void beat() {
-    publish();
-    if (const auto offset = context_.board.sample().clock_offset_us.load(kRelaxed); offset != 0)
+  void on_heartbeat() {
+    on_iteration();
+    if (const auto offset = context_.board.redis_sample().clock_offset_us.load(kRelaxed); offset != 0)
       set_redis_clock_offset(std::chrono::microseconds(offset));
-    parts_.model.update_from(shelf_);
-    look_at_index();
-    report_.beat();
-    if (ready_ && !draining_) sampler_.tick(duration_cast<milliseconds>(Clock::now().time_since_epoch()));
-    look_at_memory();
-    heartbeat_.after(kHeartbeat, [this] { beat(); });
+    services_.model.update_from(model_handoff_);
+    check_index();
+    report_.on_heartbeat();
+    if (ready_ && !draining_) redis_sampler_.tick(duration_cast<milliseconds>(Clock::now().time_since_epoch()));
+    check_memory();
+    heartbeat_timer_.after(kHeartbeatInterval, [this] { on_heartbeat(); });
   }
 
   // Whether it can be searched. Nobody waits for it; a searcher that is busy leaves what was known.
-  void look_at_index() {
-    const bool there = parts_.slot.index_documents.load(kRelaxed) > 0;
-    if (looking_at_index_ || (there && Clock::now() < look_again_)) return;
-    looking_at_index_ = true;
-    look_again_ = Clock::now() + kIndexLook;
-    spawn(count_documents(), [this](std::exception_ptr) { looking_at_index_ = false; });
+  void check_index() {
+    const bool searchable = services_.slot.index_documents_plus_one.load(kRelaxed) > 0;
+    if (checking_index_ || (searchable && Clock::now() < next_index_check_)) return;
+    checking_index_ = true;
+    next_index_check_ = Clock::now() + kIndexCheckInterval;
+    spawn(count_documents(), [this](std::exception_ptr) { checking_index_ = false; });
   }
   Task<void> count_documents() {
-    const auto documents = co_await parts_.recall.document_count();
-    auto& shown = parts_.slot.index_documents;
+    const auto documents = co_await services_.recall.document_count();
+    auto& published = services_.slot.index_documents_plus_one;
     if (documents)
-      shown.store(*documents + 1, kRelaxed);
+      published.store(*documents + 1, kRelaxed);
     else if (documents.error().reason == "index_away")
-      shown.store(0, kRelaxed);
+      published.store(0, kRelaxed);
   }
 
-  void publish() {
-    report_.turn();
-    const std::uint64_t answered = parts_.gateway.counters().requests;
-    if (recycling_.by_requests(answered)) ask_for_replacement("requests", answered);
+  void on_iteration() {
+    report_.on_iteration();
+    const std::uint64_t answered = services_.gateway.counters().requests;
+    if (recycle_policy_.exceeds_max_requests(answered)) request_replacement("requests", answered);
   }
 
   WorkerContext& context_;
-  WorkerParts& parts_;
-  const model::ModelHandoff& shelf_;
+  WorkerServices& services_;
+  const model::ModelHandoff& model_handoff_;
   const Settings& settings_;
   WorkerReport report_;
-  Sampler sampler_;
-  RankKeeper rank_keeper_;
+  RedisSampler redis_sampler_;
+  RankMaintenance rank_maintenance_;
   Signals signals_;
-  Timer heartbeat_;
-  RecycleRule recycling_;
-  bool asked_for_replacement_ = false;
-  bool looking_at_index_ = false;
-  Clock::time_point look_again_;
+  Timer heartbeat_timer_;
+  RecyclePolicy recycle_policy_;
+  bool replacement_requested_ = false;
+  bool checking_index_ = false;
+  Clock::time_point next_index_check_;
   bool ready_ = false;
-  bool probing_ = false;
+  bool verifying_redis_ = false;
   bool draining_ = false;
 };
 
 }  // namespace
 
-int run_worker(WorkerContext& context, const Prepared& prepared, TokenBucketTable& limits,
-               const model::ModelHandoff& shelf) {
+int run_worker(WorkerContext& context, const StartupFiles& files, TokenBucketTable& limits,
+               const model::ModelHandoff& model_handoff) {
   raise_malloc_trim_threshold();
-  const auto endpoint = redis_endpoint(context.settings.redis, prepared);
+  const auto endpoint = redis_endpoint(context.settings.redis, files);
   if (!endpoint) {
     log::error("bad_redis_url", {{"error", endpoint.error().detail}});
     return kExitConfig;
   }
-  auto secrets = worker_secrets(context.settings, prepared);
+  auto secrets = make_worker_secrets(context.settings, files);
   if (!secrets) {
     log::error("bad_identity", {{"error", secrets.error().detail}});
     return kExitConfig;
   }
   // Never destroyed: the process ends when run() returns, and coroutines may still hold parts of
   // it.
-  auto* parts = new WorkerParts(context, prepared, limits, *endpoint, std::move(*secrets));
-  auto* process = new WorkerProcess(context, *parts, shelf);
+  auto* services = new WorkerServices(context, files, limits, *endpoint, std::move(*secrets));
+  auto* process = new WorkerProcess(context, *services, model_handoff);
   return process->run();
 }
 

@@ -11,7 +11,7 @@ namespace freshet {
 
 // Runs in the child until it has drained; returns its exit status. The model comes from the shelf,
 // which the keeper fills (model_keeper.h).
-int run_worker(WorkerContext& context, const Prepared& prepared, TokenBucketTable& limits,
-               const model::ModelHandoff& shelf);
+int run_worker(WorkerContext& context, const StartupFiles& files, TokenBucketTable& limits,
+               const model::ModelHandoff& model_handoff);
 
 }  // namespace freshet

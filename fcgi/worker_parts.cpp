@@ -23,7 +23,7 @@ namespace {
 // A slow bulk command must not kill what waits on the common connection: bulk has one of its own,
 // with patience.
 constexpr milliseconds kBulkTimeout{5000};
-constexpr std::size_t kMostExports = 4;  // that wait for the database
+constexpr std::size_t kMaxQueuedExports = 4;  // that wait for the database
 
 std::string random_id() {
   std::array<unsigned char, 16> bytes{};
@@ -31,7 +31,7 @@ std::string random_id() {
   return hex(bytes);
 }
 
-redis::ConnectionOptions link_options(const RedisSettings& settings, redis::Endpoint endpoint, milliseconds timeout,
+redis::ConnectionOptions make_connection_options(const RedisSettings& settings, redis::Endpoint endpoint, milliseconds timeout,
                                 milliseconds budget) {
   const redis::BreakerOptions breaker{settings.breaker_failures, settings.breaker_open,
                                       settings.reconnect_min, settings.reconnect_max};
@@ -46,95 +46,95 @@ gateway::GatewayOptions gateway_options(const Settings& settings, WorkerSlot& sl
   options.request_budget = settings.gateway.request_budget;
   options.bulk_budget = settings.gateway.bulk_budget;
   options.slow_timeout = settings.request_log.slow_timeout;
-  options.phase_slot = &slot.stage;
+  options.phase_slot = &slot.phase;
   options.max_in_flight = static_cast<std::size_t>(settings.pool.max_in_flight);
   options.allowed_clients = settings.pool.listen_allowed_clients;
   return options;
 }
 
-redis::RunAfter after(Timer& timer) {
+redis::RunAfter make_scheduler(Timer& timer) {
   return [&timer](milliseconds span, std::function<void()> f) { timer.after(span, std::move(f)); };
 }
 
 }  // namespace
 
-Result<WorkerSecrets> worker_secrets(const Settings& settings, const Prepared& prepared) {
-  FRESHET_TRY(identity, http::Identity::create(http::parse_identity_mode(settings.identity.mode), prepared.salt,
-                                               prepared.tokens, settings.http.scheme_header != "none"));
-  FRESHET_TRY(signatures, http::SignatureKeys::create(prepared.internal));
-  FRESHET_TRY(pages, http::PageTokenSigner::create(prepared.salt));
+Result<WorkerSecrets> make_worker_secrets(const Settings& settings, const StartupFiles& files) {
+  FRESHET_TRY(identity, http::Identity::create(http::parse_identity_mode(settings.identity.mode), files.salt,
+                                               files.token_keys, settings.http.scheme_header != "none"));
+  FRESHET_TRY(signatures, http::SignatureKeys::create(files.internal_keys));
+  FRESHET_TRY(pages, http::PageTokenSigner::create(files.salt));
   return WorkerSecrets{std::move(*identity), std::move(*pages), std::move(*signatures)};
 }
 
-WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, TokenBucketTable& limit_table,
-                         const redis::Endpoint& endpoint, WorkerSecrets its_secrets)
+WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files, TokenBucketTable& limit_table,
+                         const redis::Endpoint& endpoint, WorkerSecrets worker_secrets)
     : settings(context.settings),
-      slot(context.board.slots()[context.slot]),
-      secrets(std::move(its_secrets)),
+      slot(context.board.slots()[context.slot_index]),
+      secrets(std::move(worker_secrets)),
       keys(settings.redis),
-      finder(loop, link_options(settings.redis, endpoint, settings.redis.timeout, {})),
-      redis(redis::make_client(loop, link(endpoint, settings.redis.timeout, settings.gateway.request_budget),
+      sentinel_resolver(loop, make_connection_options(settings.redis, endpoint, settings.redis.timeout, {})),
+      redis(redis::make_client(loop, connection_options(endpoint, settings.redis.timeout, settings.gateway.request_budget),
                                redis::kAllScripts)),
-      bulk(redis::make_client(loop, link(endpoint, kBulkTimeout, settings.gateway.bulk_budget),
+      bulk(redis::make_client(loop, connection_options(endpoint, kBulkTimeout, settings.gateway.bulk_budget),
                               redis::kAllScripts)),
       background(loop,
-                 redis::make_client(loop, link(endpoint, kBulkTimeout, settings.gateway.bulk_budget),
+                 redis::make_client(loop, connection_options(endpoint, kBulkTimeout, settings.gateway.bulk_budget),
                                     redis::kAllScripts),
                  {.spool_directory = settings.spool.path,
                   .spool_bytes = settings.spool.max_bytes,
                   .queue_commands = settings.spool.max_queued_commands,
                   .pause_replay =
-                      [&sample = context.board.sample()] { return sample.full.load() || !redis_clock_offset(); },
-                  .apply = [this](const std::vector<std::string_view>& fields) { return apply(fields); },
+                      [&sample = context.board.redis_sample()] { return sample.memory_full.load() || !redis_clock_offset(); },
+                  .apply = [this](const std::vector<std::string_view>& fields) { return replay_event(fields); },
                   .max_age = settings.spool.max_age,
                   .is_erased = [this](const std::vector<std::string_view>& fields,
-                                    milliseconds age) { return is_void(fields, age); }}),
-      subscriber(loop, listening(endpoint), keys.epoch(), listener()),
-      placing_timer(loop),
+                                    milliseconds age) { return is_erased(fields, age); }}),
+      subscriber(loop, subscriber_options(endpoint), keys.epoch(), make_listener()),
+      rank_updater_timer(loop),
       contributions_timer(loop),
-      shown_timer(loop),
+      impressions_timer(loop),
       interests_timer(loop),
-      placing(background, settings, keys, after(placing_timer), &slot.unplaced),
-      contributions(background, settings, keys, random_id, after(contributions_timer)),
-      hot(*redis, {background, placing, contributions}, settings, keys, random_id),
-      bulk_hot(*bulk, {background, placing, contributions}, settings, keys, random_id),
+      rank_updater(background, settings, keys, make_scheduler(rank_updater_timer), &slot.crash_journal),
+      contributions(background, settings, keys, random_id, make_scheduler(contributions_timer)),
+      hot(*redis, {background, rank_updater, contributions}, settings, keys, random_id),
+      hot_bulk(*bulk, {background, rank_updater, contributions}, settings, keys, random_id),
       items(*redis, settings, keys),
-      bulk_items(*bulk, settings, keys),
+      items_bulk(*bulk, settings, keys),
       cards(items, settings.items_cache_bytes),
-      shown(background, keys, after(shown_timer)),
+      impressions(background, keys, make_scheduler(impressions_timer)),
       lists(hot, cards, settings),
       seen_filter(feed::make_seen_filter(settings, keys)),
       feed_store(*redis, *seen_filter, settings, keys, wall_now, reader_hashes(secrets.identity).erasure),
-      interests(background, settings, keys, after(interests_timer)),
+      interests(background, settings, keys, make_scheduler(interests_timer)),
       readers(*redis, background, settings, keys, random_id),
-      bulk_readers(*bulk, background, settings, keys, random_id),
+      readers_bulk(*bulk, background, settings, keys, random_id),
       recall(settings, loop),
       feed(feed_store, recall, cards, settings),
       trend(*redis, settings, keys),
       recommender(trend, model, settings),
       recommendations(readers, recommender, cards, recall, settings),
-      waterfall(*redis, *bulk, background, cards, settings, keys),
+      timelines(*redis, *bulk, background, cards, settings, keys),
       follows(*redis, settings, keys, random_id),
-      users_pool(loop, 1, kMostExports, "export_busy"),
+      users_pool(loop, 1, kMaxQueuedExports, "export_busy"),
       users(*bulk, users_pool, settings, keys, reader_hashes(secrets.identity), random_id),
       limits(limit_table, settings.limits),
       services{settings,
                hot,
-               bulk_hot,
+               hot_bulk,
                items,
-               bulk_items,
+               items_bulk,
                cards,
                lists,
                feed,
                readers,
-               bulk_readers,
+               readers_bulk,
                recommendations,
-               waterfall,
+               timelines,
                follows,
                users,
                secrets.pages,
                secrets.identity,
-               *prepared.bots,
+               *files.bot_matcher,
                limits,
                context.board,
                slot,
@@ -142,7 +142,7 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Token
                [this](const ReaderId& reader, const ItemId& item, milliseconds dwell) {
                  interests.add(reader, item, dwell);
                },
-               prepared.clients.get(),
+               files.client_lists.get(),
                &secrets.signatures},
       application(services),
       observer(settings.request_log, context.board, slot, redis::kAllScripts),
@@ -153,15 +153,15 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Token
             refuse(request, why, response);
           },
           &observer) {
-  feed.on_impressions([this](std::span<const ItemId> page) { shown.add(page); });
+  feed.on_impressions([this](std::span<const ItemId> page) { impressions.add(page); });
 }
 
-Task<Result<void>> WorkerParts::apply(const std::vector<std::string_view>& fields) {
-  return hot::is_hot_event(fields) ? hot::apply_spool_record(bulk_hot, fields) : readers::apply_spool_record(bulk_readers, fields);
+Task<Result<void>> WorkerServices::replay_event(const std::vector<std::string_view>& fields) {
+  return hot::is_hot_event(fields) ? hot::apply_spool_record(hot_bulk, fields) : readers::apply_spool_record(readers_bulk, fields);
 }
 
 // What readers did before they were erased.
-Task<Result<bool>> WorkerParts::is_void(const std::vector<std::string_view>& fields, milliseconds age) {
+Task<Result<bool>> WorkerServices::is_erased(const std::vector<std::string_view>& fields, milliseconds age) {
   std::string name;
   if (hot::is_hot_event(fields))
     name = hot::spooled_visitor(fields);
@@ -172,28 +172,28 @@ Task<Result<bool>> WorkerParts::is_void(const std::vector<std::string_view>& fie
   co_return erased;
 }
 
-redis::ConnectionOptions WorkerParts::link(const redis::Endpoint& endpoint, milliseconds timeout,
+redis::ConnectionOptions WorkerServices::connection_options(const redis::Endpoint& endpoint, milliseconds timeout,
                                      milliseconds budget) {
-  redis::ConnectionOptions options = link_options(settings.redis, endpoint, timeout, budget);
-  if (!endpoint.sentinels.addresses.empty()) options.resolver = &finder;
+  redis::ConnectionOptions options = make_connection_options(settings.redis, endpoint, timeout, budget);
+  if (!endpoint.sentinels.addresses.empty()) options.resolver = &sentinel_resolver;
   return options;
 }
 
-redis::ConnectionOptions WorkerParts::listening(const redis::Endpoint& endpoint) {
-  redis::ConnectionOptions options = link(endpoint, settings.redis.timeout, {});
+redis::ConnectionOptions WorkerServices::subscriber_options(const redis::Endpoint& endpoint) {
+  redis::ConnectionOptions options = connection_options(endpoint, settings.redis.timeout, {});
   options.resolver = redis->resolver();
   return options;
 }
 
-void WorkerParts::refuse(const Request& request, gateway::RefusalReason why, Response& response) {
-  if (why == gateway::RefusalReason::kOverloaded)
+void WorkerServices::refuse(const Request& request, gateway::RefusalReason reason, Response& response) {
+  if (reason == gateway::RefusalReason::kOverloaded)
     application.overloaded(request, response);
   else
     application.deadline_exceeded(request, response);
 }
 
-redis::SubscriberCallbacks WorkerParts::listener() {
-  return {.on_message = [this](std::string_view message) { announced(message); },
+redis::SubscriberCallbacks WorkerServices::make_listener() {
+  return {.on_message = [this](std::string_view message) { on_invalidation(message); },
           .on_subscribed =
               [this] {
                 lists.invalidate(true);
@@ -202,14 +202,14 @@ redis::SubscriberCallbacks WorkerParts::listener() {
           .on_heartbeat = [this](auto at) { cards.heartbeat(at); }};
 }
 
-void WorkerParts::announced(std::string_view message) {
-  const auto said = items::parse_invalidation(message);
-  if (!said) {
-    slot.announcements_ignored.fetch_add(1, std::memory_order_relaxed);
+void WorkerServices::on_invalidation(std::string_view message) {
+  const auto invalidation = items::parse_invalidation(message);
+  if (!invalidation) {
+    slot.invalidations_ignored.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  said->item ? cards.invalidate(*said->item) : cards.invalidate_all();
-  if (said->lists) lists.invalidate(false);
+  invalidation->item ? cards.invalidate(*invalidation->item) : cards.invalidate_all();
+  if (invalidation->lists) lists.invalidate(false);
 }
 
 }  // namespace freshet

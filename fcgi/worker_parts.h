@@ -54,15 +54,15 @@ struct WorkerSecrets {
 };
 
 // Errors as of the three create().
-Result<WorkerSecrets> worker_secrets(const Settings& settings, const Prepared& prepared);
+Result<WorkerSecrets> make_worker_secrets(const Settings& settings, const StartupFiles& files);
 
 // Made in the worker, after the fork; connects and reads nothing yet. The first three outlive it.
-struct WorkerParts {
-  WorkerParts(WorkerContext& context, const Prepared& prepared, TokenBucketTable& limits,
+struct WorkerServices {
+  WorkerServices(WorkerContext& context, const StartupFiles& files, TokenBucketTable& limits,
               const redis::Endpoint& endpoint, WorkerSecrets secrets);
-  ~WorkerParts() { bulk->close(); }  // ends a spool's replay while all that it uses is whole
-  WorkerParts(const WorkerParts&) = delete;
-  WorkerParts& operator=(const WorkerParts&) = delete;
+  ~WorkerServices() { bulk->close(); }  // ends a spool's replay while all that it uses is whole
+  WorkerServices(const WorkerServices&) = delete;
+  WorkerServices& operator=(const WorkerServices&) = delete;
 
   // Each is made of those above it.
   const Settings& settings;
@@ -71,27 +71,27 @@ struct WorkerParts {
   redis::Keys keys;
   EventLoop loop;
 
-  redis::SentinelResolver finder;
+  redis::SentinelResolver sentinel_resolver;
   const std::unique_ptr<redis::RedisClient> redis, bulk;
   redis::BackgroundWriter background;
   redis::RedisSubscriber subscriber;
 
-  Timer placing_timer, contributions_timer, shown_timer, interests_timer;
-  hot::RankUpdater placing;
+  Timer rank_updater_timer, contributions_timer, impressions_timer, interests_timer;
+  hot::RankUpdater rank_updater;
   hot::ContributionBuffer contributions;
   hot::RedisHotStore hot;
-  hot::RedisHotStore bulk_hot;
+  hot::RedisHotStore hot_bulk;
   items::RedisItemStore items;
-  items::RedisItemStore bulk_items;
+  items::RedisItemStore items_bulk;
   items::CardCache cards;
-  items::ImpressionCounter shown;
+  items::ImpressionCounter impressions;
   hot::HotLists lists;
 
   std::unique_ptr<feed::SeenFilter> seen_filter;
   feed::RedisFeedStore feed_store;
   readers::InterestBuffer interests;
   readers::RedisReaderStore readers;
-  readers::RedisReaderStore bulk_readers;
+  readers::RedisReaderStore readers_bulk;
   feed::PooledRecall recall;
   feed::SmartFeed feed;
 
@@ -100,7 +100,7 @@ struct WorkerParts {
   recommend::MappedRecommender recommender;
   recommend::Recommendations recommendations;
 
-  timeline::RedisTimelineStore waterfall;
+  timeline::RedisTimelineStore timelines;
   timeline::RedisFollowStore follows;
   BlockingPool users_pool;
   readers::PersonalData users;
@@ -112,14 +112,14 @@ struct WorkerParts {
   gateway::Gateway gateway;
 
  private:
-  redis::ConnectionOptions link(const redis::Endpoint& endpoint, milliseconds timeout, milliseconds budget);
-  redis::ConnectionOptions listening(const redis::Endpoint& endpoint);
-  void refuse(const Request& request, gateway::RefusalReason why, Response& response);
+  redis::ConnectionOptions connection_options(const redis::Endpoint& endpoint, milliseconds timeout, milliseconds budget);
+  redis::ConnectionOptions subscriber_options(const redis::Endpoint& endpoint);
+  void refuse(const Request& request, gateway::RefusalReason reason, Response& response);
   // Of a spool: BackgroundOptions.
-  Task<Result<void>> apply(const std::vector<std::string_view>& fields);
-  Task<Result<bool>> is_void(const std::vector<std::string_view>& fields, milliseconds age);
-  redis::SubscriberCallbacks listener();
-  void announced(std::string_view message);
+  Task<Result<void>> replay_event(const std::vector<std::string_view>& fields);
+  Task<Result<bool>> is_erased(const std::vector<std::string_view>& fields, milliseconds age);
+  redis::SubscriberCallbacks make_listener();
+  void on_invalidation(std::string_view message);
 };
 
 }  // namespace freshet

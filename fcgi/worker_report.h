@@ -27,9 +27,9 @@ class WorkerReport {
     const gateway::Gateway& gateway;
     const redis::RedisClient& redis;
     const redis::BackgroundWriter& background;
-    const hot::RankUpdater& placing;
+    const hot::RankUpdater& rank_updater;
     const hot::ContributionBuffer& contributions;
-    const items::ImpressionCounter& shown;
+    const items::ImpressionCounter& impressions;
     const readers::InterestBuffer& interests;
     const hot::HotLists& lists;
     const items::CardCache& cards;
@@ -41,16 +41,16 @@ class WorkerReport {
       : board_(board), slot_(slot), sources_(sources) {}
 
   // At the end of a turn.
-  void turn();
+  void on_iteration();
   // The listen socket is about to be closed here.
-  void stops_listening() { sources_.listen_fd = -1; }
+  void stop_listening() { sources_.listen_fd = -1; }
   // Twice a second: what is dearer, or needs no haste.
-  void beat();
+  void on_heartbeat();
 
  private:
-  void write_redis();
-  void write_process();
-  void write_listen_queue();
+  void report_redis();
+  void report_process();
+  void report_listen_queue();
   std::atomic<std::uint64_t>& refused(Refusal reason) {
     return slot_.refused[static_cast<std::size_t>(reason)];
   }
@@ -58,7 +58,7 @@ class WorkerReport {
   Scoreboard& board_;
   WorkerSlot& slot_;
   Sources sources_;
-  std::chrono::steady_clock::time_point last_turn_{};  // when the last one that was counted began
+  std::chrono::steady_clock::time_point last_iteration_{};  // when the last one that was counted began
   std::chrono::steady_clock::time_point measured_at_{};
   std::uint64_t measured_cpu_us_ = 0;
 };

@@ -27,7 +27,7 @@ constexpr std::array kRefusals{
     RefusalRow{ErrorCode::kForbidden, Refusal::kForbidden},
     RefusalRow{ErrorCode::kNotFound, Refusal::kNotFound},
     RefusalRow{ErrorCode::kTooLarge, Refusal::kTooLarge},
-    RefusalRow{ErrorCode::kUnavailable, Refusal::kRedisAway},
+    RefusalRow{ErrorCode::kUnavailable, Refusal::kRedisUnavailable},
     RefusalRow{ErrorCode::kUnknownOutcome, Refusal::kDeadline},
 };
 
@@ -75,7 +75,7 @@ constexpr std::array kReasonRefusals{
     ReasonRow{"foreign_origin", Refusal::kForeignOrigin},
     ReasonRow{"over_budget", Refusal::kDeadline},
     ReasonRow{"spool_full", Refusal::kSpoolFull},
-    ReasonRow{"too_many_unknown", Refusal::kTooManyUnknown},
+    ReasonRow{"too_many_unknown", Refusal::kUnverifiedQuota},
 };
 
 // Whether a body came so slowly that nothing is left of the request's time.
@@ -154,7 +154,7 @@ Task<Result<Response>> Application::dispatch(Request& request, std::optional<htt
       services_.count(Refusal::kNotFound);
       co_return http::no_such_route();
     case http::Match::Outcome::kMethodNotAllowed:
-      services_.count(Refusal::kMethod);
+      services_.count(Refusal::kMethodNotAllowed);
       co_return http::method_not_allowed(match->allow);
     case http::Match::Outcome::kOptions:
       co_return cors_.options_response(request, *match);

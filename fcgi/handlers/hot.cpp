@@ -84,7 +84,7 @@ hot::EventAdmission admission_for(const Call& call, const ItemId& item) {
 void charge_quotas(Call& call, const ItemId& item, const hot::EventAdmission& admission, const hot::EventOutcome& outcome) {
   http::RateLimiter& limits = call.services.rate_limiter;
   const std::int64_t now_us = http::monotonic_us();
-  if (!admission.counts_as_visitor) call.services.count(Refusal::kUvBound);
+  if (!admission.counts_as_visitor) call.services.count(Refusal::kVisitorQuota);
   if (admission.network.empty()) return;
   if (outcome.created) limits.consume_quota(http::Quota::kUnverifiedArticles, admission.network, {}, now_us);
   if (outcome.new_visitor && is_anonymous(call))

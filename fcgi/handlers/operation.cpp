@@ -36,13 +36,13 @@ Response AdminPages::status(const http::Target& target) const {
 }
 
 Response AdminPages::metrics() const {
-  return text(observe::metrics_text(board_, settings_), observe::kMetricsType);
+  return text(observe::render_metrics(board_, settings_), observe::kMetricsContentType);
 }
 
 Response AdminPages::live() const { return text("alive\n"); }
 
-Response AdminPages::ready(const Has& state) const {
-  std::vector<Dependency> missing_dependencies = missing(state, board_.sample());
+Response AdminPages::ready(const DependencyState& state) const {
+  std::vector<Dependency> missing_dependencies = missing_dependencies(state, board_.redis_sample());
   const std::string names = join_dependency_names(missing_dependencies);
   const auto& required = settings_.ready.require;
   const bool is_ready = std::ranges::none_of(
@@ -58,7 +58,7 @@ Response AdminPages::ready(const Has& state) const {
 Response AdminPages::pool_ready() const {
   const Totals totals = board_.totals();
   if (totals.ready == 0) return not_ready("no worker serves");
-  return ready(has_of(totals));
+  return ready(dependency_state(totals));
 }
 
 Task<Result<Response>> get_ping(Call& call) { co_return admin_pages(call).ping(); }
@@ -71,7 +71,7 @@ Task<Result<Response>> get_live(Call& call) { co_return admin_pages(call).live()
 
 Task<Result<Response>> get_ready(Call& call) {
   const WorkerSlot& slot = call.services.slot;
-  co_return admin_pages(call).ready({call.services.is_redis_ready(), slot.index_documents.load(kRelaxed) > 0,
+  co_return admin_pages(call).ready({call.services.is_redis_ready(), slot.index_documents_plus_one.load(kRelaxed) > 0,
                                slot.model_trained_at.load(kRelaxed) != 0});
 }
 

@@ -17,7 +17,7 @@ class AdminPages {
   Response metrics() const;
   Response live() const;
   // Whether who has that much serves, and without what: 503 when ready.require lists some of it.
-  Response ready(const Has& state) const;
+  Response ready(const DependencyState& state) const;
   // Of the pool: what some worker has. 503 while none serves.
   Response pool_ready() const;
 

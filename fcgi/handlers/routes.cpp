@@ -84,7 +84,7 @@ Budget budget_of(const Route& route) {
 void publish_route_names(const Settings& settings, Scoreboard& board) {
   std::size_t row = 1;
   for (const Route& route : route_table(settings))
-    board.name_route(row++, std::string(method_name(route.method)).append(" ").append(route.path));
+    board.set_route_name(row++, std::string(method_name(route.method)).append(" ").append(route.path));
 }
 
 std::vector<Route> route_table(const Settings& settings) {

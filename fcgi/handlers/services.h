@@ -58,9 +58,9 @@ struct Services {
   bool is_bot(std::string_view agent) { return settings.bots.enabled && bot_matcher.is_bot(agent); }
   // Redis lost its items and nobody has brought them back: lists are degraded. Known within two
   // seconds.
-  bool has_lost_data() const { return board.sample().lost_since.load(std::memory_order_relaxed) != 0; }
+  bool has_lost_data() const { return board.redis_sample().data_lost_since.load(std::memory_order_relaxed) != 0; }
   // Redis has little room: what the public writes waits in the spool. Known within two seconds.
-  bool is_redis_full() const { return board.sample().full.load(std::memory_order_relaxed); }
+  bool is_redis_full() const { return board.redis_sample().memory_full.load(std::memory_order_relaxed); }
   void count(Refusal reason) {
     slot.refused[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
   }

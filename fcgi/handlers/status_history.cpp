@@ -68,7 +68,7 @@ constexpr std::array kRates{
     RateColumn{"redis p99 ms", quantile_ms<&PoolSample::redis_latency, 99>},
     RateColumn{"redis errors", rate_per_second<&PoolSample::redis_errors>},
     RateColumn{"hot list hits percent", percent_of_sum<&PoolSample::list_hits, &PoolSample::list_misses>},
-    RateColumn{"card hits percent", percent_of_sum<&PoolSample::card_hits, &PoolSample::card_misses>},
+    RateColumn{"card hits percent", percent_of_sum<&PoolSample::item_cache_hits, &PoolSample::item_cache_misses>},
     RateColumn{"degraded percent", percent_degraded},
 };
 
@@ -80,7 +80,7 @@ constexpr std::array kLevels{
     LevelColumn{"idle processes", &PoolSample::idle},
     LevelColumn{"active processes", &PoolSample::active},
     LevelColumn{"redis used bytes", &PoolSample::redis_bytes},
-    LevelColumn{"waiting writes", &PoolSample::waiting_writes},
+    LevelColumn{"waiting writes", &PoolSample::queued_writes},
     LevelColumn{"recorder lag entries", &PoolSample::recorder_lag},
 };
 
@@ -92,7 +92,7 @@ double round_to_thousandth(double value) { return std::round(1000 * value) / 100
 void write_history(json::Writer& writer, const std::vector<PoolSample>& samples,
                    std::chrono::milliseconds now) {
   const std::int64_t span = std::chrono::milliseconds(kHistorySpan).count();
-  const std::int64_t rate = std::chrono::milliseconds(kHistoryRate).count();
+  const std::int64_t rate = std::chrono::milliseconds(kHistoryRateWindow).count();
   std::size_t first = 0;
   while (first < samples.size() && now.count() - samples[first].at_ms > span) ++first;
   writer.begin_object().key("ms ago").begin_array();

@@ -28,22 +28,22 @@ std::string fpm_state_name(const WorkerSlot& slot) {
 }
 
 std::string_view recorder_state(Scoreboard& board) {
-  const CompanionSlot& process = board.recorder();
-  if (!process.wanted.load(kRelaxed)) return "off";
+  const HelperSlot& process = board.recorder();
+  if (!process.enabled.load(kRelaxed)) return "off";
   if (process.pid.load(kRelaxed) == 0) return "away";
   return kRecorderStateNames[static_cast<std::size_t>(board.recorder_report().state.load(kRelaxed))];
 }
 
 // What does not concern the state is shown in every state: it is what the last recorder left.
 Rows recorder_rows(Scoreboard& board) {
-  const CompanionSlot& process = board.recorder();
+  const HelperSlot& process = board.recorder();
   const RecorderReport& report = board.recorder_report();
   const std::string_view state = recorder_state(board);
   const bool is_waiting = state == "waiting";
   const auto reason = static_cast<std::size_t>(report.reason.load(kRelaxed));
   return {{"recorder", std::string(state)},
           {"recorder reason", std::string(is_waiting ? kRecorderPauseReasonNames[reason] : "")},
-          {"recorder holder", std::string(board.sample().recorder_holder.load().data())},
+          {"recorder holder", std::string(board.redis_sample().recorder_owner.load().data())},
           {"recorder waiting since", is_waiting ? report.paused_since.load(kRelaxed) : std::int64_t{0}},
           {"recorder pid", std::int64_t{process.pid.load(kRelaxed)}},
           {"recorder respawns", to_int64(process.respawns.load(kRelaxed))},
@@ -57,9 +57,9 @@ Rows recorder_rows(Scoreboard& board) {
 
 // What a worker read of Redis some seconds ago. No rows before the first time.
 Rows sampled_rows(Scoreboard& board) {
-  const StoreNumbers numbers = board.sample().numbers.load();
-  if (numbers.taken_at == 0) return {};
-  return {{"sampled at", numbers.taken_at},
+  const RedisKeyStats numbers = board.redis_sample().key_stats.load();
+  if (numbers.sampled_at == 0) return {};
+  return {{"sampled at", numbers.sampled_at},
           {"hot rank", numbers.hot_rank},
           {"hot published", numbers.hot_published},
           {"hot hidden", numbers.hot_hidden},
@@ -73,7 +73,7 @@ Rows sampled_rows(Scoreboard& board) {
 
 // How full Redis is, and when that is foreseen: when it will be.
 Rows memory_rows(Scoreboard& board) {
-  const redis::MemoryLevel level = board.sample().memory.load();
+  const redis::MemoryLevel level = board.redis_sample().memory.load();
   if (level.at_ms == 0) return {};
   Rows rows{{"redis used bytes", level.used}, {"redis max bytes", level.max}, {"redis full", level.full}};
   if (const auto left = redis::hours_until_full(level)) rows.push_back({"redis full in hours", *left});
@@ -95,7 +95,7 @@ Rows redis_rows(const Totals& totals) {
 }
 
 // Of a request that is still inside: until now.
-std::int64_t duration_us(const ShownRequest& request, bool running) {
+std::int64_t duration_us(const RequestSnapshot& request, bool running) {
   if (request.duration_us != 0 || request.received_us == 0 || !running) return request.duration_us;
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count() - request.received_us;
@@ -140,21 +140,21 @@ Rows freshet_rows(Scoreboard& board, const Totals& totals) {
             {"connections", to_int64(totals.connections)},
             {"in flight", to_int64(totals.in_flight)},
             {"max in flight", to_int64(totals.max_in_flight)},
-            {"late", to_int64(totals.late)},
+            {"late", to_int64(totals.detached)},
             {"over budget", to_int64(totals.over_budget)},
-            {"accept lag p99 us", totals.turns.quantile_us(0.99)},
+            {"accept lag p99 us", totals.loop_iterations.quantile_us(0.99)},
             {"queued writes", to_int64(totals.queued_writes)},
             {"hot list hits", to_int64(totals.list_hits)},
             {"hot list misses", to_int64(totals.list_misses)},
-            {"card hits", to_int64(totals.card_hits)},
-            {"card misses", to_int64(totals.card_misses)},
-            {"card bytes", to_int64(totals.card_bytes)},
-            {"items shown", to_int64(totals.shown)},
+            {"card hits", to_int64(totals.item_cache_hits)},
+            {"card misses", to_int64(totals.item_cache_misses)},
+            {"card bytes", to_int64(totals.item_cache_bytes)},
+            {"items shown", to_int64(totals.feed_impressions)},
             {"feed pages", to_int64(totals.feed_pages)},
             {"feed pages degraded", to_int64(totals.feed_pages_degraded)},
-            {"announcements ignored", to_int64(totals.announcements_ignored)}};
+            {"announcements ignored", to_int64(totals.invalidations_ignored)}};
   append(rows, redis_rows(totals));
-  append(rows, {{"redis lost since", board.sample().lost_since.load(kRelaxed)},
+  append(rows, {{"redis lost since", board.redis_sample().data_lost_since.load(kRelaxed)},
                 {"background queued", to_int64(totals.background_queued)},
                 {"background age ms", to_int64(totals.background_age_ms)},
                 {"background done", to_int64(totals.background_done)},
@@ -166,7 +166,7 @@ Rows freshet_rows(Scoreboard& board, const Totals& totals) {
                 {"index documents", totals.index_documents},
                 {"model ready", to_int64(totals.model_ready)},
                 {"model trained at", totals.model_trained_at},
-                {"missing", join_dependency_names(missing(has_of(totals), board.sample()))}});
+                {"missing", join_dependency_names(missing_dependencies(dependency_state(totals), board.redis_sample()))}});
   append(rows, memory_rows(board));
   append(rows, recorder_rows(board));
   append(rows, sampled_rows(board));
@@ -190,7 +190,7 @@ Rows redis_error_rows(const Totals& totals) {
 
 Rows worker_rows(const Scoreboard& board, const WorkerSlot& slot, UnixSeconds now) {
   const std::int64_t started = slot.started_at.load(kRelaxed);
-  const ShownRequest request = slot.request.load();
+  const RequestSnapshot request = slot.request.load();
   return {{"pid", std::int64_t{slot.pid.load(kRelaxed)}},
           {"state", fpm_state_name(slot)},
           {"start time", Timestamp{started}},
@@ -205,11 +205,11 @@ Rows worker_rows(const Scoreboard& board, const WorkerSlot& slot, UnixSeconds no
           {"last request cpu", Percent{static_cast<double>(slot.cpu_permille.load(kRelaxed)) / 10}},
           {"last request memory", to_int64(slot.rss_bytes.load(kRelaxed))},
           {"generation", to_int64(slot.generation.load(kRelaxed))},
-          {"stage", board.stage_text(slot)},
+          {"stage", board.phase_text(slot)},
           {"connections", to_int64(slot.connections.load(kRelaxed))},
           {"in flight", to_int64(slot.in_flight.load(kRelaxed))},
           {"max in flight", to_int64(slot.max_in_flight.load(kRelaxed))},
-          {"late", to_int64(slot.late.load(kRelaxed))},
+          {"late", to_int64(slot.detached.load(kRelaxed))},
           {"slow requests", to_int64(slot.slow_requests.load(kRelaxed))},
           {"redis ready", to_int64(slot.redis_ready.load(kRelaxed))}};
 }

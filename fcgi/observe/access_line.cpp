@@ -13,7 +13,7 @@
 namespace freshet::observe {
 namespace {
 
-void append_safely(std::string& line, std::string_view text) {
+void append_escaped(std::string& line, std::string_view text) {
   if (text.empty()) line.push_back('-');
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -36,7 +36,7 @@ void append_time(std::string& line, const std::string& format, std::chrono::syst
   std::tm parts{};
   localtime_r(&seconds, &parts);
   std::array<char, 128> text{};
-  append_safely(line, {text.data(), std::strftime(text.data(), text.size(), format.c_str(), &parts)});
+  append_escaped(line, {text.data(), std::strftime(text.data(), text.size(), format.c_str(), &parts)});
 }
 
 void append_duration(std::string& line, std::string_view unit, std::chrono::microseconds duration) {
@@ -66,40 +66,40 @@ constexpr std::array kVariables{
 };
 
 void append_variable(std::string& line, const std::string& name, const Request& request) {
-  if (name == "REQUEST_METHOD") return append_safely(line, method_name(request.method));
-  if (name == "REMOTE_ADDR") return append_safely(line, cut_address(request.remote_addr));
-  if (name == "QUERY_STRING") return append_safely(line, query_of(request.uri));
+  if (name == "REQUEST_METHOD") return append_escaped(line, method_name(request.method));
+  if (name == "REMOTE_ADDR") return append_escaped(line, truncate_address(request.remote_addr));
+  if (name == "QUERY_STRING") return append_escaped(line, query_of(request.uri));
   const auto row = std::ranges::find(kVariables, name, &Variable::name);
-  append_safely(line, row == kVariables.end() ? std::string_view() : request.*row->member);
+  append_escaped(line, row == kVariables.end() ? std::string_view() : request.*row->member);
 }
 
 void append_header(std::string& line, std::string_view name, const Response& response) {
-  const auto is = [&](std::string_view other) {
+  const auto is_named = [&](std::string_view other) {
     return other.size() == name.size() && strncasecmp(other.data(), name.data(), name.size()) == 0;
   };
-  if (is("Content-Type")) return append_safely(line, response.content_type);
-  if (is("Content-Length")) return append_safely(line, std::to_string(response.body.size()));
-  for (std::string_view rest = response.headers; !rest.empty();) {
-    const auto end = std::min(rest.find("\r\n"), rest.size());
-    const std::string_view header = rest.substr(0, end);
+  if (is_named("Content-Type")) return append_escaped(line, response.content_type);
+  if (is_named("Content-Length")) return append_escaped(line, std::to_string(response.body.size()));
+  for (std::string_view remaining = response.headers; !remaining.empty();) {
+    const auto end = std::min(remaining.find("\r\n"), remaining.size());
+    const std::string_view header = remaining.substr(0, end);
     const auto colon = std::min(header.find(": "), header.size());
-    if (is(header.substr(0, colon)) && !is("Set-Cookie"))
-      return append_safely(line, header.substr(std::min(colon + 2, header.size())));
-    rest.remove_prefix(std::min(end + 2, rest.size()));
+    if (is_named(header.substr(0, colon)) && !is_named("Set-Cookie"))
+      return append_escaped(line, header.substr(std::min(colon + 2, header.size())));
+    remaining.remove_prefix(std::min(end + 2, remaining.size()));
   }
   line.push_back('-');
 }
 
-void append_ours(std::string& line, const std::string& what, const AccessEntry& entry) {
+void append_extension(std::string& line, const std::string& name, const AccessEntry& entry) {
   const Request& request = entry.request;
-  if (what == "redis_ms") {
+  if (name == "redis_ms") {
     append_number(line, "%.3f", static_cast<double>(request.trace.redis_time.count()) / 1e3);
-  } else if (what == "round_trips") {
+  } else if (name == "round_trips") {
     line.append(std::to_string(request.trace.round_trips));
-  } else if (what == "route") {
-    append_safely(line, entry.route);
-  } else if (what == "request_id") {
-    append_safely(line, request.request_id);
+  } else if (name == "route") {
+    append_escaped(line, entry.route);
+  } else if (name == "request_id") {
+    append_escaped(line, request.request_id);
   } else {
     line.append(request.zone == Zone::kInternal ? "internal" : "public");
   }
@@ -119,7 +119,7 @@ void append_piece(std::string& line, const AccessFormatPart& piece, const Access
       line.append(std::to_string(request.body_bytes));
       return;
     case 'm':
-      return append_safely(line, method_name(request.method));
+      return append_escaped(line, method_name(request.method));
     case 'M':
       return append_memory(line, piece.text, entry.peak_memory);
     case 'n':
@@ -134,15 +134,15 @@ void append_piece(std::string& line, const AccessFormatPart& piece, const Access
       line.append(std::to_string(entry.parent));
       return;
     case 'q':
-      if (!query_of(request.uri).empty()) append_safely(line, query_of(request.uri));
+      if (!query_of(request.uri).empty()) append_escaped(line, query_of(request.uri));
       return;
     case 'Q':
       if (request.uri.find('?') != std::string_view::npos) line.push_back('?');
       return;
     case 'r':
-      return append_safely(line, path_of(request.uri));
+      return append_escaped(line, path_of(request.uri));
     case 'R':
-      return append_safely(line, cut_address(request.remote_addr));
+      return append_escaped(line, truncate_address(request.remote_addr));
     case 's':
       line.append(std::to_string(entry.response.status));
       return;
@@ -151,9 +151,9 @@ void append_piece(std::string& line, const AccessFormatPart& piece, const Access
     case 'T':
       return append_time(line, piece.text, entry.written);
     case 'u':
-      return append_safely(line, piece.text == "id" ? request.verified_user : std::string_view());
+      return append_escaped(line, piece.text == "id" ? request.verified_user : std::string_view());
     case 'x':
-      return append_ours(line, piece.text, entry);
+      return append_extension(line, piece.text, entry);
     default:
       line.push_back('-');
       return;  // %C and %f: no request has a processor's time or a script of its own
@@ -169,13 +169,13 @@ std::string_view query_of(std::string_view uri) {
   return mark == std::string_view::npos ? std::string_view() : uri.substr(mark + 1);
 }
 
-std::string cut_address(std::string_view address) {
+std::string truncate_address(std::string_view address) {
   const std::string text(address);
-  std::array<char, INET6_ADDRSTRLEN> shown{};
+  std::array<char, INET6_ADDRSTRLEN> text_buffer{};
   in_addr v4{};
   if (inet_pton(AF_INET, text.c_str(), &v4) == 1) {
     v4.s_addr &= htonl(0xFFFFFF00U);
-    return inet_ntop(AF_INET, &v4, shown.data(), shown.size());
+    return inet_ntop(AF_INET, &v4, text_buffer.data(), text_buffer.size());
   }
   in6_addr v6{};
   if (inet_pton(AF_INET6, text.c_str(), &v6) != 1) return "-";
@@ -184,7 +184,7 @@ std::string cut_address(std::string_view address) {
   } else {
     std::fill(std::begin(v6.s6_addr) + 6, std::end(v6.s6_addr), std::uint8_t{0});
   }
-  return inet_ntop(AF_INET6, &v6, shown.data(), shown.size());
+  return inet_ntop(AF_INET6, &v6, text_buffer.data(), text_buffer.size());
 }
 
 void append_access_line(std::string& line, const std::vector<AccessFormatPart>& format, const AccessEntry& entry) {

@@ -30,7 +30,7 @@ struct AccessEntry {
 void append_access_line(std::string& line, const std::vector<AccessFormatPart>& format, const AccessEntry& entry);
 
 // "192.0.2.17" → "192.0.2.0", "2001:db8:1:2::3" → "2001:db8:1::"; "-" for what is no address.
-std::string cut_address(std::string_view address);
+std::string truncate_address(std::string_view address);
 // Of a request's URI: what stands before the '?', and behind it.
 std::string_view path_of(std::string_view uri);
 std::string_view query_of(std::string_view uri);

@@ -12,12 +12,12 @@
 namespace freshet::observe {
 namespace {
 
-constexpr std::size_t kMostWaiting = 64UL * 1024;
-constexpr mode_t kMode = 0640;  // addresses and paths are not everybody's
+constexpr std::size_t kMaxBuffered = 64UL * 1024;
+constexpr mode_t kFileMode = 0640;  // addresses and paths are not everybody's
 
 }  // namespace
 
-LineFile::LineFile(std::string path, Buffer buffer) : path_(std::move(path)), buffer_(buffer) {
+LineFile::LineFile(std::string path, Buffering buffering) : path_(std::move(path)), buffering_(buffering) {
   if (!path_.empty()) fd_ = open_file();
 }
 
@@ -27,35 +27,35 @@ LineFile::~LineFile() {
 }
 
 int LineFile::open_file() const {
-  const int fd = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kMode);
+  const int fd = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kFileMode);
   if (fd < 0) log::error("request_log_unusable", {{"file", path_}, {"why", std::strerror(errno)}});
   return fd;
 }
 
 void LineFile::append(std::string_view line) {
   if (fd_ < 0) return;
-  if (waiting_.size() + line.size() + 1 > kMostWaiting) flush();
-  waiting_.append(line).push_back('\n');
-  if (buffer_ == Buffer::kNone) flush();
+  if (buffered_.size() + line.size() + 1 > kMaxBuffered) flush();
+  buffered_.append(line).push_back('\n');
+  if (buffering_ == Buffering::kNone) flush();
 }
 
 // A full disk costs lines, not requests.
 void LineFile::flush() {
-  if (waiting_.empty() || fd_ < 0) return;
-  ssize_t got = 0;
+  if (buffered_.empty() || fd_ < 0) return;
+  ssize_t written = 0;
   do {
-    got = write(fd_, waiting_.data(), waiting_.size());
-  } while (got < 0 && errno == EINTR);
-  waiting_.clear();
+    written = write(fd_, buffered_.data(), buffered_.size());
+  } while (written < 0 && errno == EINTR);
+  buffered_.clear();
 }
 
 void LineFile::reopen() {
   if (path_.empty()) return;
   flush();
-  const int fresh = open_file();
-  if (fresh < 0) return;
+  const int new_fd = open_file();
+  if (new_fd < 0) return;
   if (fd_ >= 0) close(fd_);
-  fd_ = fresh;
+  fd_ = new_fd;
 }
 
 }  // namespace freshet::observe

@@ -10,11 +10,11 @@ namespace freshet::observe {
 
 class LineFile {
  public:
-  enum class Buffer { kNone, kLines };  // kLines: up to 64 KiB wait for flush()
+  enum class Buffering { kNone, kLines };  // kLines: up to 64 KiB wait for flush()
 
   // Not opened when `path` is empty. A file that cannot be opened costs one line in the log, here
   // and at each reopen().
-  LineFile(std::string path, Buffer buffer);
+  LineFile(std::string path, Buffering buffering);
   ~LineFile();
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
@@ -31,9 +31,9 @@ class LineFile {
   int open_file() const;
 
   const std::string path_;
-  const Buffer buffer_;
+  const Buffering buffering_;
   int fd_ = -1;
-  std::string waiting_;
+  std::string buffered_;
 };
 
 }  // namespace freshet::observe

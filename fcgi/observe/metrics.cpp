@@ -39,7 +39,7 @@ constexpr std::array<std::string_view, 4> kSuffixes{"_total", "", "", "_info"};
 
 std::string_view metric_type_name(MetricType type) { return kTypeNames[static_cast<std::size_t>(type)]; }
 
-void Samples::line(std::string_view suffix, std::string_view labels, double value) {
+void SampleWriter::write_line(std::string_view suffix, std::string_view labels, double value) {
   out_.append(family_).append(suffix);
   if (!labels.empty()) out_.append("{").append(labels).append("}");
   out_.push_back(' ');
@@ -47,15 +47,15 @@ void Samples::line(std::string_view suffix, std::string_view labels, double valu
   out_.push_back('\n');
 }
 
-void Samples::add(std::string_view labels, double value) {
-  line(kSuffixes[static_cast<std::size_t>(type_)], labels, value);
+void SampleWriter::add(std::string_view labels, double value) {
+  write_line(kSuffixes[static_cast<std::size_t>(type_)], labels, value);
 }
 
-void Samples::add(const HistogramTotals& histogram, std::string_view labels) {
-  std::uint64_t passed = 0;
+void SampleWriter::add(const HistogramTotals& histogram, std::string_view labels) {
+  std::uint64_t cumulative = 0;
   std::string with_bound;
   for (std::size_t i = 0; i < kDurationBuckets; ++i) {
-    passed += histogram.counts[i];
+    cumulative += histogram.counts[i];
     with_bound.assign(labels).append(labels.empty() ? "le=\"" : ",le=\"");
     if (i < kDurationBounds.size()) {
       append_bound(with_bound, kDurationBounds[i]);
@@ -63,20 +63,20 @@ void Samples::add(const HistogramTotals& histogram, std::string_view labels) {
       with_bound.append("+Inf");
     }
     with_bound.append("\"");
-    line("_bucket", with_bound, static_cast<double>(passed));
+    write_line("_bucket", with_bound, static_cast<double>(cumulative));
   }
-  line("_count", labels, static_cast<double>(passed));
-  line("_sum", labels, static_cast<double>(histogram.sum_us) / 1e6);
+  write_line("_count", labels, static_cast<double>(cumulative));
+  write_line("_sum", labels, static_cast<double>(histogram.sum_us) / 1e6);
 }
 
-std::string metrics_text(Scoreboard& board, const Settings& settings) {
-  const MetricView view{board, settings, board.totals(), board.sample().numbers.load()};
+std::string render_metrics(Scoreboard& board, const Settings& settings) {
+  const MetricView view{board, settings, board.totals(), board.redis_sample().key_stats.load()};
   std::string out;
   out.reserve(64UL * 1024);
-  for (const Metric& metric : metrics()) {
+  for (const MetricFamily& metric : metric_families()) {
     out.append("# TYPE ").append(metric.name).append(" ").append(metric_type_name(metric.type)).append("\n");
     out.append("# HELP ").append(metric.name).append(" ").append(metric.help).append("\n");
-    Samples samples(out, metric.name, metric.type);
+    SampleWriter samples(out, metric.name, metric.type);
     metric.write(samples, view);
   }
   out.append("# EOF\n");

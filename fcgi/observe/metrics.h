@@ -14,7 +14,7 @@
 
 namespace freshet::observe {
 
-inline constexpr std::string_view kMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+inline constexpr std::string_view kMetricsContentType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 enum class MetricType : std::uint8_t { kCounter, kGauge, kHistogram, kInfo };
 std::string_view metric_type_name(MetricType type);
@@ -24,13 +24,13 @@ struct MetricView {
   Scoreboard& board;
   const Settings& settings;
   Totals totals;
-  StoreNumbers store;
+  RedisKeyStats key_stats;
 };
 
 // Writes one family's samples.
-class Samples {
+class SampleWriter {
  public:
-  Samples(std::string& out, std::string_view family, MetricType type)
+  SampleWriter(std::string& out, std::string_view family, MetricType type)
       : out_(out), family_(family), type_(type) {}
   // `labels` as they stand between braces: route="GET /api/hot",status="2xx". A counter's name gets
   // its _total, an info's its _info.
@@ -39,23 +39,23 @@ class Samples {
   void add(const HistogramTotals& histogram, std::string_view labels);
 
  private:
-  void line(std::string_view suffix, std::string_view labels, double value);
+  void write_line(std::string_view suffix, std::string_view labels, double value);
   std::string& out_;
   std::string_view family_;
   MetricType type_;
 };
 
-struct Metric {
+struct MetricFamily {
   std::string_view name;  // of the family: without _total, _bucket, _info
   MetricType type;
   std::string_view labels;  // their names, "route, status"; empty: none
   std::string_view help;    // one sentence
   std::string_view alert;   // the shipped alerts that watch it, "A, B"; empty: none
-  void (*write)(Samples& samples, const MetricView& view);
+  void (*write)(SampleWriter& samples, const MetricView& view);
 };
-std::span<const Metric> metrics();
+std::span<const MetricFamily> metric_families();
 
 // The whole page, with "# EOF". O(slots + routes).
-std::string metrics_text(Scoreboard& board, const Settings& settings);
+std::string render_metrics(Scoreboard& board, const Settings& settings);
 
 }  // namespace freshet::observe

@@ -16,32 +16,32 @@ namespace {
 using std::chrono::duration_cast;
 using std::chrono::microseconds;
 
-void grow(std::atomic<std::uint64_t>& counter) { counter.store(counter.load(kRelaxed) + 1, kRelaxed); }
+void increment(std::atomic<std::uint64_t>& counter) { counter.store(counter.load(kRelaxed) + 1, kRelaxed); }
 
-std::int64_t in_us(RequestObserver::Clock::time_point at) {
+std::int64_t to_us(RequestObserver::Clock::time_point at) {
   return duration_cast<microseconds>(at.time_since_epoch()).count();
 }
 
 template <std::size_t kSize>
-void copy_text(std::string_view text, std::array<char, kSize>& into) {
-  const auto end = std::ranges::copy(text.substr(0, kSize - 1), into.begin()).out;
-  std::fill(end, into.end(), '\0');
+void copy_text(std::string_view text, std::array<char, kSize>& buffer) {
+  const auto end = std::ranges::copy(text.substr(0, kSize - 1), buffer.begin()).out;
+  std::fill(end, buffer.end(), '\0');
 }
 
-void fill(ShownRequest& shown, const Request& request, microseconds duration) {
-  shown.received_us = in_us(request.first_byte_at);
-  shown.duration_us = duration.count();
-  shown.content_length = static_cast<std::int64_t>(request.body_bytes);
-  copy_text(method_name(request.method), shown.method);
-  copy_text(path_of(request.uri), shown.path);
+void describe_request(RequestSnapshot& snapshot, const Request& request, microseconds duration) {
+  snapshot.received_us = to_us(request.first_byte_at);
+  snapshot.duration_us = duration.count();
+  snapshot.content_length = static_cast<std::int64_t>(request.body_bytes);
+  copy_text(method_name(request.method), snapshot.method);
+  copy_text(path_of(request.uri), snapshot.path);
 }
 
-std::string in_ms(microseconds duration) {
+std::string ms_text(microseconds duration) {
   std::string text = std::to_string(duration.count() / 1000);
   return text.append(".").append(std::to_string(duration.count() % 1000 + 1000).substr(1));
 }
 
-std::vector<AccessFormatPart> format_of(const RequestLogSettings& settings) {
+std::vector<AccessFormatPart> access_format(const RequestLogSettings& settings) {
   auto format = parse_access_format(settings.access_format);  // checked with the configuration
   return format ? std::move(*format) : std::vector<AccessFormatPart>();
 }
@@ -53,17 +53,17 @@ RequestObserver::RequestObserver(const RequestLogSettings& settings, Scoreboard&
     : board_(board),
       slot_(slot),
       scripts_(scripts),
-      format_(format_of(settings)),
-      access_log_(settings.access_log, LineFile::Buffer::kLines),
-      slow_log_(settings.slowlog, LineFile::Buffer::kNone),
-      own_slow_log_(!settings.slowlog.empty()) {}
+      format_(access_format(settings)),
+      access_log_(settings.access_log, LineFile::Buffering::kLines),
+      slow_log_(settings.slowlog, LineFile::Buffering::kNone),
+      has_slow_log_(!settings.slowlog.empty()) {}
 
 void RequestObserver::on_answered(const Request& request, const Response& response, Clock::time_point now) {
   const auto duration = duration_cast<microseconds>(now - request.first_byte_at);
-  RouteCounters& route = slot_.routes[std::min<std::size_t>(request.trace.route, kMostRoutes - 1)];
+  RouteCounters& route = slot_.routes[std::min<std::size_t>(request.trace.route, kMaxRoutes - 1)];
   route.latency.add(duration);
-  grow(route.status[static_cast<std::size_t>(std::clamp(response.status / 100, 1, 5) - 1)]);
-  fill(last_, request, std::max(duration, microseconds(1)));
+  increment(route.status[static_cast<std::size_t>(std::clamp(response.status / 100, 1, 5) - 1)]);
+  describe_request(last_, request, std::max(duration, microseconds(1)));
   if (!access_log_.is_open()) return;
   const auto written = std::chrono::system_clock::now();
   line_.clear();
@@ -81,18 +81,18 @@ void RequestObserver::on_answered(const Request& request, const Response& respon
 }
 
 void RequestObserver::on_slow(const Request& request, Clock::duration elapsed) {
-  grow(slot_.slow_requests);
-  const RequestTrace& stage = request.trace;
-  std::string doing(kRequestPhaseNames[static_cast<std::size_t>(stage.phase)]);
-  if (stage.awaited_commands != nullptr) doing.append(" ").append(redis::command_name(*stage.awaited_commands, scripts_));
+  increment(slot_.slow_requests);
+  const RequestTrace& trace = request.trace;
+  std::string phase(kRequestPhaseNames[static_cast<std::size_t>(trace.phase)]);
+  if (trace.awaited_commands != nullptr) phase.append(" ").append(redis::command_name(*trace.awaited_commands, scripts_));
   const std::string method(request.method == Method::kOther ? "-" : method_name(request.method)),
-      route = board_.route_name(stage.route), took = in_ms(duration_cast<microseconds>(elapsed)),
-      in_redis = in_ms(stage.redis_time), trips = std::to_string(stage.round_trips), id(request.request_id),
+      route = board_.route_name(trace.route), elapsed_ms = ms_text(duration_cast<microseconds>(elapsed)),
+      in_redis = ms_text(trace.redis_time), trips = std::to_string(trace.round_trips), id(request.request_id),
       pid = std::to_string(getpid());
   const std::initializer_list<log::Field> fields{
-      {"method", method},     {"route", route},       {"stage", doing}, {"elapsed_ms", took},
+      {"method", method},     {"route", route},       {"stage", phase}, {"elapsed_ms", elapsed_ms},
       {"redis_ms", in_redis}, {"round_trips", trips}, {"request", id},  {"pid", pid}};
-  if (!own_slow_log_) {
+  if (!has_slow_log_) {
     log::warning("slow_request", fields);
     return;
   }
@@ -101,21 +101,21 @@ void RequestObserver::on_slow(const Request& request, Clock::duration elapsed) {
   slow_log_.append(line);
 }
 
-void RequestObserver::show(const Request* oldest) {
+void RequestObserver::publish(const Request* oldest) {
   if (oldest != nullptr) {
-    const std::int64_t received = in_us(oldest->first_byte_at);
-    if (shown_running_ && received == shown_us_) return;
-    ShownRequest shown;
-    fill(shown, *oldest, microseconds(0));
-    slot_.request.store(shown);
-    shown_us_ = received;
-    shown_running_ = true;
+    const std::int64_t received = to_us(oldest->first_byte_at);
+    if (published_running_ && received == published_us_) return;
+    RequestSnapshot snapshot;
+    describe_request(snapshot, *oldest, microseconds(0));
+    slot_.request.store(snapshot);
+    published_us_ = received;
+    published_running_ = true;
     return;
   }
-  if (!shown_running_ && last_.received_us == shown_us_) return;
+  if (!published_running_ && last_.received_us == published_us_) return;
   slot_.request.store(last_);
-  shown_us_ = last_.received_us;
-  shown_running_ = false;
+  published_us_ = last_.received_us;
+  published_running_ = false;
 }
 
 void RequestObserver::reopen() {

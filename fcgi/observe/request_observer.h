@@ -28,7 +28,7 @@ class RequestObserver final : public gateway::Observer {
 
   // After each turn: shows the request that has been inside longest (null: none is), else the last
   // one.
-  void show(const Request* oldest);
+  void publish(const Request* oldest);
   // Now and then: what waits of the access log leaves.
   void flush() { access_log_.flush(); }
   void reopen();
@@ -40,11 +40,11 @@ class RequestObserver final : public gateway::Observer {
   std::vector<AccessFormatPart> format_;
   LineFile access_log_;
   LineFile slow_log_;
-  const bool own_slow_log_;
+  const bool has_slow_log_;
   std::string line_;
-  ShownRequest last_{};
-  std::int64_t shown_us_ = 0;  // received_us of what the slot shows
-  bool shown_running_ = false;
+  RequestSnapshot last_{};
+  std::int64_t published_us_ = 0;  // received_us of what the slot shows
+  bool published_running_ = false;
 };
 
 }  // namespace freshet::observe

@@ -6,46 +6,46 @@ namespace freshet {
 
 using namespace std::chrono_literals;
 
-Announcer::Announcer(bool silent) : silent_(silent), watchdog_(notify::watchdog_interval()) {}
+SystemdNotifier::SystemdNotifier(bool muted) : muted_(muted), watchdog_interval_(notify::watchdog_interval()) {}
 
-bool Announcer::pass_to(pid_t successor, SteadyTime now) {
-  silent_ = notify::main_pid(successor);
-  if (!silent_) again_ = now + 100ms;
-  return silent_;
+bool SystemdNotifier::announce_successor(pid_t successor, SteadyTime now) {
+  muted_ = notify::main_pid(successor);
+  if (!muted_) retry_at_ = now + 100ms;
+  return muted_;
 }
 
-void Announcer::reloading() {
-  said_ready_ = false;
-  owes_reloading_ = !silent_ && !notify::reloading();
+void SystemdNotifier::announce_reloading() {
+  sent_ready_ = false;
+  reloading_unsent_ = !muted_ && !notify::reloading();
 }
 
-void Announcer::stopping() {
-  if (!silent_) notify::stopping();
+void SystemdNotifier::announce_stopping() {
+  if (!muted_) notify::stopping();
 }
 
-void Announcer::state(const std::string& text, bool ready, SteadyTime now) {
-  const bool say_ready = ready && !said_ready_;
-  again_ = SteadyTime::max();
-  if (silent_ || (!say_ready && text == said_ && !owes_reloading_)) return;
-  owes_reloading_ = owes_reloading_ && !notify::reloading();
-  if (owes_reloading_ || !(say_ready ? notify::ready(text) : notify::status(text))) {
-    again_ = now + 100ms;
+void SystemdNotifier::announce_status(const std::string& text, bool ready, SteadyTime now) {
+  const bool sending_ready = ready && !sent_ready_;
+  retry_at_ = SteadyTime::max();
+  if (muted_ || (!sending_ready && text == sent_status_ && !reloading_unsent_)) return;
+  reloading_unsent_ = reloading_unsent_ && !notify::reloading();
+  if (reloading_unsent_ || !(sending_ready ? notify::ready(text) : notify::status(text))) {
+    retry_at_ = now + 100ms;
     return;
   }
-  said_ready_ = said_ready_ || say_ready;
-  said_ = text;
+  sent_ready_ = sent_ready_ || sending_ready;
+  sent_status_ = text;
 }
 
-void Announcer::feed_watchdog(SteadyTime now) {
-  if (silent_ || !watchdog_ || now < watchdog_due_) return;
+void SystemdNotifier::ping_watchdog(SteadyTime now) {
+  if (muted_ || !watchdog_interval_ || now < next_ping_at_) return;
   notify::watchdog();
-  watchdog_due_ = now + *watchdog_;
+  next_ping_at_ = now + *watchdog_interval_;
 }
 
-SteadyTime Announcer::next_deadline(bool stopping) const {
-  if (silent_) return SteadyTime::max();
-  const SteadyTime fed = watchdog_ ? watchdog_due_ : SteadyTime::max();
-  return stopping ? fed : std::min(fed, again_);
+SteadyTime SystemdNotifier::next_deadline(bool stopping) const {
+  if (muted_) return SteadyTime::max();
+  const SteadyTime ping_at = watchdog_interval_ ? next_ping_at_ : SteadyTime::max();
+  return stopping ? ping_at : std::min(ping_at, retry_at_);
 }
 
 }  // namespace freshet

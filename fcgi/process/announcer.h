@@ -13,31 +13,31 @@
 
 namespace freshet {
 
-class Announcer {
+class SystemdNotifier {
  public:
-  explicit Announcer(bool silent);
-  void speak() { silent_ = false; }
+  explicit SystemdNotifier(bool muted);
+  void unmute() { muted_ = false; }
   // Makes that process the main one and is silent from then on. False: systemd could not be told;
   // try again at next_deadline().
-  bool pass_to(pid_t successor, SteadyTime now);
+  bool announce_successor(pid_t successor, SteadyTime now);
 
-  void reloading();  // READY follows when all is well again
-  void stopping();
+  void announce_reloading();  // READY follows when all is well again
+  void announce_stopping();
   // STATUS= if it is new; with READY=1 if that is owed and `ready`.
-  void state(const std::string& text, bool ready, SteadyTime now);
-  void owe_ready() { said_ready_ = false; }
-  void feed_watchdog(SteadyTime now);
+  void announce_status(const std::string& text, bool ready, SteadyTime now);
+  void request_ready() { sent_ready_ = false; }
+  void ping_watchdog(SteadyTime now);
 
   SteadyTime next_deadline(bool stopping) const;
 
  private:
-  bool silent_;
-  bool said_ready_ = false;
-  bool owes_reloading_ = false;
-  std::string said_;
-  SteadyTime again_ = SteadyTime::max();  // when systemd could not be told
-  const std::optional<milliseconds> watchdog_;
-  SteadyTime watchdog_due_{};
+  bool muted_;
+  bool sent_ready_ = false;
+  bool reloading_unsent_ = false;
+  std::string sent_status_;
+  SteadyTime retry_at_ = SteadyTime::max();  // when systemd could not be told
+  const std::optional<milliseconds> watchdog_interval_;
+  SteadyTime next_ping_at_{};
 };
 
 }  // namespace freshet

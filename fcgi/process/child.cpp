@@ -22,8 +22,8 @@
 namespace freshet {
 namespace {
 
-tl::unexpected<Error> cannot(const char* what) {
-  return fail(ErrorCode::kInternal, "child_setup", {}, std::string(what) + ": " + std::strerror(errno));
+tl::unexpected<Error> errno_error(const char* action) {
+  return fail(ErrorCode::kInternal, "child_setup", {}, std::string(action) + ": " + std::strerror(errno));
 }
 
 Result<void> set_limit(int resource, rlim_t value, const char* directive) {
@@ -32,7 +32,7 @@ Result<void> set_limit(int resource, rlim_t value, const char* directive) {
   if (limit.rlim_cur == value) return {};
   limit.rlim_cur = value;
   if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max < value) limit.rlim_max = value;
-  if (setrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0) return cannot(directive);
+  if (setrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0) return errno_error(directive);
   return {};
 }
 
@@ -49,8 +49,8 @@ Result<void> set_limits(const PoolSettings& pool) {
 void set_environment(const PoolSettings& pool) {
   std::vector<std::pair<std::string, std::string>> variables;
   for (const auto& [name, value] : pool.env) {
-    const char* const inherited = value.starts_with('$') ? std::getenv(value.c_str() + 1) : value.c_str();
-    variables.emplace_back(name, inherited ? inherited : "");
+    const char* const resolved = value.starts_with('$') ? std::getenv(value.c_str() + 1) : value.c_str();
+    variables.emplace_back(name, resolved ? resolved : "");
   }
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
   tzset();  // libc keeps the zone of the first time that was formatted, which was the master's
@@ -77,36 +77,36 @@ Result<void> drop_privileges(const PoolSettings& pool) {
     if (!entry) return fail(ErrorCode::kInternal, "child_setup", "group", "unknown group " + pool.group);
     gid = entry->gr_gid;
   }
-  if (initgroups(pool.user.c_str(), gid) != 0) return cannot("initgroups");
-  if (setgid(gid) != 0) return cannot("setgid");
-  if (setuid(uid) != 0) return cannot("setuid");
+  if (initgroups(pool.user.c_str(), gid) != 0) return errno_error("initgroups");
+  if (setgid(gid) != 0) return errno_error("setgid");
+  if (setuid(uid) != 0) return errno_error("setuid");
   if (uid != 0 && setuid(0) == 0)
     return fail(ErrorCode::kInternal, "child_setup", "user", "root could be taken back");
   return {};
 }
 
-Result<void> follow_master(pid_t master) {
+Result<void> set_parent_death_signal(pid_t master_pid) {
   // After setuid(): the kernel forgets the request when credentials change.
-  if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) return cannot("PR_SET_PDEATHSIG");
-  if (getppid() != master) return fail(ErrorCode::kInternal, "child_setup", {}, "the master is gone");
+  if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) return errno_error("PR_SET_PDEATHSIG");
+  if (getppid() != master_pid) return fail(ErrorCode::kInternal, "child_setup", {}, "the master is gone");
   return {};
 }
 
 Result<void> set_up(const Settings& settings, const ChildSetup& setup) {
   const PoolSettings& pool = settings.pool;
-  for (const int fd : setup.inherited) close(fd);
-  notify::forget();
+  for (const int fd : setup.fds_to_close) close(fd);
+  notify::clear_environment();
   set_environment(pool);
   if (auto ok = open_log(settings); !ok) return ok;
-  prctl(PR_SET_NAME, setup.name);
+  prctl(PR_SET_NAME, setup.process_name);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   if (auto ok = set_limits(pool); !ok) return ok;
   if (auto ok = set_priority(pool); !ok) return ok;
-  if (!pool.chdir.empty() && chdir(pool.chdir.c_str()) != 0) return cannot("chdir");
+  if (!pool.chdir.empty() && chdir(pool.chdir.c_str()) != 0) return errno_error("chdir");
   if (auto ok = drop_privileges(pool); !ok) return ok;
   // The kernel writes no core file of a process that changed its user, unless asked to.
   if (pool.rlimit_core > 0) prctl(PR_SET_DUMPABLE, 1);
-  return follow_master(setup.master);
+  return set_parent_death_signal(setup.master_pid);
 }
 
 int run(const std::function<int()>& body, const char* name) {
@@ -124,11 +124,11 @@ int run(const std::function<int()>& body, const char* name) {
 
 Result<void> set_priority(const PoolSettings& pool) {
   if (pool.process_priority == 0 || getpriority(PRIO_PROCESS, 0) == pool.process_priority) return {};
-  if (setpriority(PRIO_PROCESS, 0, pool.process_priority) != 0) return cannot("process.priority");
+  if (setpriority(PRIO_PROCESS, 0, pool.process_priority) != 0) return errno_error("process.priority");
   return {};
 }
 
-std::string end_text(int status) {
+std::string exit_text(int status) {
   if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status));
   return "exit " + std::to_string(WEXITSTATUS(status));
 }
@@ -144,15 +144,15 @@ Result<void> check_user(const PoolSettings& pool, bool allow_root) {
 void run_child(const Settings& settings, const ChildSetup& setup, const std::function<int()>& body) {
   reset_signals_in_child();
   if (const auto ok = set_up(settings, setup); !ok) {
-    log::error("child_setup_failed", {{"process", setup.name}, {"detail", ok.error().detail}});
+    log::error("child_setup_failed", {{"process", setup.process_name}, {"detail", ok.error().detail}});
     _exit(kExitSoftware);
   }
-  _exit(run(body, setup.name));
+  _exit(run(body, setup.process_name));
 }
 
 void run_child(WorkerContext& context, const WorkerMain& worker, const ChildSetup& setup) {
   run_child(context.settings, setup, [&] {
-    context.board.slots()[context.slot].pid.store(getpid(), std::memory_order_relaxed);
+    context.board.slots()[context.slot_index].pid.store(getpid(), std::memory_order_relaxed);
     return worker(context);
   });
 }

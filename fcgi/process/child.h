@@ -20,9 +20,9 @@ Result<void> check_user(const PoolSettings& pool, bool allow_root);
 Result<void> set_priority(const PoolSettings& pool);
 
 struct ChildSetup {
-  pid_t master = 0;
-  std::vector<int> inherited;            // descriptors of the master that the child has no business with
-  const char* name = "freshetd-worker";  // of the process; at most 15 bytes
+  pid_t master_pid = 0;
+  std::vector<int> fds_to_close;            // descriptors of the master that the child has no business with
+  const char* process_name = "freshetd-worker";  // of the process; at most 15 bytes
 };
 
 // Runs in the child and never returns: resets signals, closes what is the master's, sets the
@@ -35,7 +35,7 @@ struct ChildSetup {
 [[noreturn]] void run_child(WorkerContext& context, const WorkerMain& worker, const ChildSetup& setup);
 
 // "exit 3" or "signal 9", of a status as of waitpid.
-std::string end_text(int status);
+std::string exit_text(int status);
 
 inline constexpr int kExitSoftware =
     70;                                 // sysexits.h: the set-up failed or an exception left the child's main

@@ -12,25 +12,25 @@
 namespace freshet {
 namespace {
 
-tl::unexpected<Error> cannot(const char* what) {
-  return fail(ErrorCode::kInternal, "daemonize", {}, std::string(what) + ": " + std::strerror(errno));
+tl::unexpected<Error> errno_error(const char* action) {
+  return fail(ErrorCode::kInternal, "daemonize", {}, std::string(action) + ": " + std::strerror(errno));
 }
 
 [[noreturn]] void wait_for_start(int fd) {
   char byte = 0;
-  ssize_t got = 0;
-  do got = read(fd, &byte, 1);
-  while (got < 0 && errno == EINTR);
-  _exit(got == 1 ? 0 : 1);
+  ssize_t bytes_read = 0;
+  do bytes_read = read(fd, &byte, 1);
+  while (bytes_read < 0 && errno == EINTR);
+  _exit(bytes_read == 1 ? 0 : 1);
 }
 
 }  // namespace
 
 Result<std::function<void()>> daemonize() {
   std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return cannot("pipe");
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return errno_error("pipe");
   const pid_t pid = fork();
-  if (pid < 0) return cannot("fork");
+  if (pid < 0) return errno_error("fork");
   if (pid > 0) {
     close(ends[1]);
     wait_for_start(ends[0]);
@@ -39,7 +39,7 @@ Result<std::function<void()>> daemonize() {
   setsid();
   notify::main_pid(getpid());
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (null < 0) return cannot("/dev/null");
+  if (null < 0) return errno_error("/dev/null");
   dup2(null, STDIN_FILENO);
   dup2(null, STDOUT_FILENO);
   return [started = ends[1], null] {

@@ -17,7 +17,7 @@ bool is_crash(int status) {
   return WIFSIGNALED(status) && std::ranges::count(kCrashSignals, WTERMSIG(status)) != 0;
 }
 
-bool CrashWatch::crashed(int threshold, seconds interval, SteadyTime now) {
+bool CrashCounter::record_crash(int threshold, seconds interval, SteadyTime now) {
   if (threshold <= 0) return false;
   while (!crashes_.empty() && crashes_.front() + interval <= now) crashes_.pop_front();
   crashes_.push_back(now);

@@ -15,11 +15,11 @@ namespace freshet {
 // killer and operators send.
 bool is_crash(int status);
 
-class CrashWatch {
+class CrashCounter {
  public:
   // Notes a crash. True when it is the `threshold`-th within `interval`; then counting begins anew.
   // Threshold 0: never.
-  bool crashed(int threshold, seconds interval, SteadyTime now);
+  bool record_crash(int threshold, seconds interval, SteadyTime now);
 
  private:
   std::deque<SteadyTime> crashes_;

@@ -10,41 +10,41 @@ namespace freshet {
 namespace {
 
 // One that dies, or is replaced, leaves another that serves meanwhile.
-constexpr std::size_t kLeastByDefault = 2;
+constexpr std::size_t kDefaultMinWorkers = 2;
 
 }  // namespace
 
-std::size_t worker_count(const PoolSettings& pool) {
+std::size_t max_worker_count(const PoolSettings& pool) {
   if (pool.max_children > 0) return static_cast<std::size_t>(pool.max_children);
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return kLeastByDefault;
-  return std::max(kLeastByDefault, static_cast<std::size_t>(CPU_COUNT(&cores)));
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return kDefaultMinWorkers;
+  return std::max(kDefaultMinWorkers, static_cast<std::size_t>(CPU_COUNT(&cores)));
 }
 
-Generation::Generation(std::uint32_t n, Plan plan, std::size_t before)
+Generation::Generation(std::uint32_t n, GenerationSpec spec, std::size_t previous_workers)
     : number(n),
-      settings(std::move(plan.configuration.settings)),
-      worker(std::move(plan.worker)),
-      recorder(std::move(plan.recorder)),
-      keeper(std::move(plan.keeper)),
-      positions(worker_count(settings.pool)),
-      budget(positions.size()),
-      limits(spare_limits(settings.pool, positions.size())) {
-  open(first_workers(limits, before));
+      settings(std::move(spec.configuration.settings)),
+      worker_main(std::move(spec.worker_main)),
+      recorder_main(std::move(spec.recorder_main)),
+      model_publisher_main(std::move(spec.model_publisher_main)),
+      positions(max_worker_count(settings.pool)),
+      respawn_budget(positions.size()),
+      spare_limits(spare_server_limits(settings.pool, positions.size())) {
+  open_positions(initial_worker_count(spare_limits, previous_workers));
 }
 
-void Generation::open(std::size_t more) {
-  for (Position& position : positions) {
-    if (more == 0) return;
+void Generation::open_positions(std::size_t count) {
+  for (WorkerPosition& position : positions) {
+    if (count == 0) return;
     if (position.open) continue;
-    position = Position{.open = true};
-    --more;
+    position = WorkerPosition{.open = true};
+    --count;
   }
 }
 
-std::size_t Generation::wanted() const {
-  return static_cast<std::size_t>(std::ranges::count_if(positions, &Position::open));
+std::size_t Generation::open_count() const {
+  return static_cast<std::size_t>(std::ranges::count_if(positions, &WorkerPosition::open));
 }
 
 }  // namespace freshet

@@ -14,96 +14,96 @@
 namespace freshet {
 namespace {
 
-constexpr const char* kVariable = "FRESHET_HANDOVER";
+constexpr const char* kHandoverVariable = "FRESHET_HANDOVER";
 constexpr int kStateTimeoutMs = 10000;
 
-enum Place : int { kRequests = 3, kChannel, kLease, kStatus, kLimits };
-constexpr int kAbovePlaces = 16;
+enum HandoverFd : int { kRequestsFd = 3, kChannelFd, kLeaseFd, kStatusFd, kLimitsFd };
+constexpr int kFirstScratchFd = 16;
 
-tl::unexpected<Error> bad(const char* why) {
-  return fail(ErrorCode::kInvalid, "bad_handover", {}, std::string(kVariable) + ": " + why);
+tl::unexpected<Error> bad_handover(const char* reason) {
+  return fail(ErrorCode::kInvalid, "bad_handover", {}, std::string(kHandoverVariable) + ": " + reason);
 }
 
-const char* origin(const Listener& listener) { return listener.from_systemd() ? "systemd" : "made"; }
+const char* socket_origin(const Listener& listener) { return listener.from_systemd() ? "systemd" : "made"; }
 
-tl::unexpected<Error> changed(const ListenAddress& at) {
-  return fail(ErrorCode::kInvalid, "bad_listen", at.directive,
-              at.directive + " cannot change without a restart");
+tl::unexpected<Error> address_changed(const ListenOptions& options) {
+  return fail(ErrorCode::kInvalid, "bad_listen", options.directive,
+              options.directive + " cannot change without a restart");
 }
 
 }  // namespace
 
-void Channel::say(char word, const std::string& more) const {
-  const std::string message = word + more;
-  static_cast<void>(!send(end_.get(), message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+void Channel::send_message(char type, const std::string& payload) const {
+  const std::string message = type + payload;
+  static_cast<void>(!send(socket_.get(), message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
-std::optional<std::string> Channel::hear() {
+std::optional<std::string> Channel::receive_message() {
   std::array<char, 4096> buffer{};
-  const ssize_t got = recv(end_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-  if (got > 0) return std::string(buffer.data(), static_cast<std::size_t>(got));
-  if (got == 0 || (errno != EAGAIN && errno != EINTR)) end_.reset();
+  const ssize_t bytes_read = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (bytes_read > 0) return std::string(buffer.data(), static_cast<std::size_t>(bytes_read));
+  if (bytes_read == 0 || (errno != EAGAIN && errno != EINTR)) socket_.reset();
   return std::nullopt;
 }
 
-Result<std::optional<Handover>> Handover::receive() {
-  const char* announced = std::getenv(kVariable);
-  if (!announced) return std::nullopt;
-  std::istringstream in(announced);
-  unsetenv(kVariable);
-  Handover taken;
+Result<std::optional<Handover>> Handover::from_environment() {
+  const char* variable = std::getenv(kHandoverVariable);
+  if (!variable) return std::nullopt;
+  std::istringstream in(variable);
+  unsetenv(kHandoverVariable);
+  Handover handover;
   std::string requests, status, limits;
-  in >> taken.generation >> taken.workers >> requests >> status;
-  if (in.fail()) return bad("not understood");
+  in >> handover.generation >> handover.workers >> requests >> status;
+  if (in.fail()) return bad_handover("not understood");
   in >> limits;
   const bool with_limits = limits == "limits";
   for (const int fd :
-       {kRequests, kChannel, kLease, status == "none" ? kLease : kStatus, with_limits ? kLimits : kLease})
-    if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) return bad("a descriptor is missing");
-  taken.requests.reset(kRequests);
-  taken.channel = Channel(Descriptor(kChannel));
-  taken.lease.reset(kLease);
-  if (status != "none") taken.status.reset(kStatus);
-  if (with_limits) taken.limits.reset(kLimits);
-  taken.made_requests = requests == "made";
-  taken.made_status = status == "made";
-  pollfd waited{kChannel, POLLIN, 0};
-  poll(&waited, 1, kStateTimeoutMs);
-  const auto state = taken.channel.hear();
-  if (!state || state->front() != 'K') return bad("the old master said nothing");
-  taken.state = state->substr(1);
-  return taken;
+       {kRequestsFd, kChannelFd, kLeaseFd, status == "none" ? kLeaseFd : kStatusFd, with_limits ? kLimitsFd : kLeaseFd})
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) return bad_handover("a descriptor is missing");
+  handover.requests.reset(kRequestsFd);
+  handover.channel = Channel(Descriptor(kChannelFd));
+  handover.lease.reset(kLeaseFd);
+  if (status != "none") handover.status.reset(kStatusFd);
+  if (with_limits) handover.limits.reset(kLimitsFd);
+  handover.requests_bound_by_master = requests == "made";
+  handover.status_bound_by_master = status == "made";
+  pollfd channel_poll{kChannelFd, POLLIN, 0};
+  poll(&channel_poll, 1, kStateTimeoutMs);
+  const auto state = handover.channel.receive_message();
+  if (!state || state->front() != 'K') return bad_handover("the old master said nothing");
+  handover.opaque_state = state->substr(1);
+  return handover;
 }
 
-Result<Listeners> Handover::take_listeners(const PoolSettings& pool, bool with_status) {
+Result<Listeners> Handover::adopt_listeners(const PoolSettings& pool, bool with_status) {
   // A socket of systemd's serves whatever it is bound to, as it did before.
-  if (made_requests && !is_bound_to(requests.get(), pool.listen)) return changed(request_address(pool));
+  if (requests_bound_by_master && !is_bound_to(requests.get(), pool.listen)) return address_changed(request_listen_options(pool));
   const bool wants_status = with_status && !pool.status_listen.empty();
   if (wants_status != (status.get() >= 0) || (wants_status && !is_bound_to(status.get(), pool.status_listen)))
-    return changed(status_address(pool));
-  Listeners listeners{Listener::adopt(requests.release(), !made_requests), std::nullopt};
-  if (wants_status) listeners.status.emplace(Listener::adopt(status.release(), !made_status));
+    return address_changed(status_listen_options(pool));
+  Listeners listeners{Listener::adopt(requests.release(), !requests_bound_by_master), std::nullopt};
+  if (wants_status) listeners.status.emplace(Listener::adopt(status.release(), !status_bound_by_master));
   return listeners;
 }
 
-void hand_over_in_child(const InheritedFds& inherited, int channel) {
-  const Listeners& listeners = *inherited.listeners;
-  std::array given{listeners.requests.fd(), channel, inherited.lease,
-                   listeners.status ? listeners.status->fd() : -1, inherited.limits};
+void install_handover_fds(const HandoverFds& fds, int channel) {
+  const Listeners& listeners = *fds.listeners;
+  std::array ordered_fds{listeners.requests.fd(), channel, fds.lease,
+                   listeners.status ? listeners.status->fd() : -1, fds.limits};
   // Out of the way first: the place of one may be taken by another that has yet to move.
-  for (int& fd : given)
-    if (fd >= 0) fd = fcntl(fd, F_DUPFD_CLOEXEC, kAbovePlaces);
-  close_range(kRequests, ~0U, CLOSE_RANGE_CLOEXEC);
-  int place = kRequests;
-  for (const int fd : given) {
-    if (fd >= 0) dup2(fd, place);
-    ++place;
+  for (int& fd : ordered_fds)
+    if (fd >= 0) fd = fcntl(fd, F_DUPFD_CLOEXEC, kFirstScratchFd);
+  close_range(kRequestsFd, ~0U, CLOSE_RANGE_CLOEXEC);
+  int target_fd = kRequestsFd;
+  for (const int fd : ordered_fds) {
+    if (fd >= 0) dup2(fd, target_fd);
+    ++target_fd;
   }
-  const std::string text = std::to_string(inherited.generation) + " " + std::to_string(inherited.workers) +
-                           " " + origin(listeners.requests) + " " +
-                           (listeners.status ? origin(*listeners.status) : "none") + " " +
-                           (inherited.limits >= 0 ? "limits" : "none");
-  setenv(kVariable, text.c_str(), 1);
+  const std::string text = std::to_string(fds.generation) + " " + std::to_string(fds.workers) +
+                           " " + socket_origin(listeners.requests) + " " +
+                           (listeners.status ? socket_origin(*listeners.status) : "none") + " " +
+                           (fds.limits >= 0 ? "limits" : "none");
+  setenv(kHandoverVariable, text.c_str(), 1);
 }
 
 }  // namespace freshet

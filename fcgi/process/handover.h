@@ -33,17 +33,17 @@ namespace freshet {
 
 class Channel {
  public:
-  explicit Channel(Descriptor end) : end_(std::move(end)) {}
-  int fd() const { return end_.get(); }  // −1 once the other has ended
-  void say(char word, const std::string& more = "") const;
+  explicit Channel(Descriptor descriptor) : socket_(std::move(descriptor)) {}
+  int fd() const { return socket_.get(); }  // −1 once the other has ended
+  void send_message(char type, const std::string& payload = "") const;
   // The next message, without waiting. None when there is none yet, or never more: then over().
-  std::optional<std::string> hear();
-  bool over() const { return end_.get() < 0; }
+  std::optional<std::string> receive_message();
+  bool is_closed() const { return socket_.get() < 0; }
   // Leaves this end open for as long as the process lives.
-  void keep() { end_.release(); }
+  void leave_open() { socket_.release(); }
 
  private:
-  Descriptor end_;
+  Descriptor socket_;
 };
 
 // What the new master got.
@@ -51,23 +51,23 @@ struct Handover {
   // Of what the environment announces, which is cleaned of it; none when this process was not
   // started by another master. Waits for the state. Error: kInvalid "bad_handover". Call once,
   // before forking.
-  static Result<std::optional<Handover>> receive();
+  static Result<std::optional<Handover>> from_environment();
   // Makes listeners of its sockets. Error: kInvalid "bad_listen" when the settings name other
   // addresses.
-  Result<Listeners> take_listeners(const PoolSettings& pool, bool with_status);
+  Result<Listeners> adopt_listeners(const PoolSettings& pool, bool with_status);
 
   std::uint32_t generation = 0;  // that serves in the old master
   std::size_t workers = 0;       // of that
   Descriptor requests, status;
   Descriptor limits;  // none: the old binary had none
-  bool made_requests = false, made_status = false;
+  bool requests_bound_by_master = false, status_bound_by_master = false;
   Channel channel{Descriptor()};
   Descriptor lease;
-  std::string state;
+  std::string opaque_state;
 };
 
 // What the old master gives. Nothing is owned.
-struct InheritedFds {
+struct HandoverFds {
   std::uint32_t generation = 0;
   std::size_t workers = 0;
   const Listeners* listeners = nullptr;
@@ -76,6 +76,6 @@ struct InheritedFds {
 };
 // In the freshly forked child, before it executes the new binary: puts the descriptors in their
 // places and says so in the environment. Every other one closes at the execution.
-void hand_over_in_child(const InheritedFds& inherited, int channel);
+void install_handover_fds(const HandoverFds& fds, int channel);
 
 }  // namespace freshet

@@ -23,14 +23,14 @@
 namespace freshet {
 namespace {
 
-tl::unexpected<Error> wrong(const ListenAddress& at, std::string detail) {
+tl::unexpected<Error> wrong(const ListenOptions& at, std::string detail) {
   return fail(ErrorCode::kInvalid, "bad_listen", at.directive, std::move(detail));
 }
 
-tl::unexpected<Error> cannot(const std::string& what, const ListenAddress& at) {
-  const std::string detail = what + " " + at.address + ": " + std::strerror(errno);
-  if (errno == EADDRINUSE) return fail(ErrorCode::kConflict, "address_in_use", at.directive, detail);
-  return wrong(at, detail);
+tl::unexpected<Error> errno_error(const std::string& action, const ListenOptions& options) {
+  const std::string detail = action + " " + options.address + ": " + std::strerror(errno);
+  if (errno == EADDRINUSE) return fail(ErrorCode::kConflict, "address_in_use", options.directive, detail);
+  return wrong(options, detail);
 }
 
 sockaddr_un unix_address(const std::string& path) {
@@ -42,17 +42,17 @@ sockaddr_un unix_address(const std::string& path) {
 
 // Ok when the file may be taken over: it is absent, or nobody answers behind it (then it was
 // removed).
-Result<void> clear_stale(const ListenAddress& at) {
-  const std::string& path = at.address;
+Result<void> remove_stale_socket(const ListenOptions& options) {
+  const std::string& path = options.address;
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0) return {};
-  if (!S_ISSOCK(status.st_mode)) return wrong(at, path + " exists and is no socket");
+  if (!S_ISSOCK(status.st_mode)) return wrong(options, path + " exists and is no socket");
   const Descriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const sockaddr_un address = unix_address(path);
   const int answer = connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   // EAGAIN is a full queue: somebody lives there.
   if (answer == 0 || errno != ECONNREFUSED)
-    return fail(ErrorCode::kConflict, "address_in_use", at.directive,
+    return fail(ErrorCode::kConflict, "address_in_use", options.directive,
                 path + (answer == 0 || errno == EAGAIN ? ": another process listens there"
                                                        : std::string(": ") + std::strerror(errno)));
   log::notice("stale_socket_removed", {{"path", path}});
@@ -60,25 +60,25 @@ Result<void> clear_stale(const ListenAddress& at) {
   return {};
 }
 
-Result<void> set_file_rights(const ListenAddress& at) {
+Result<void> set_socket_permissions(const ListenOptions& options) {
   uid_t owner = static_cast<uid_t>(-1);
   gid_t group = static_cast<gid_t>(-1);
-  if (!at.owner.empty()) {
-    const passwd* entry = getpwnam(at.owner.c_str());
-    if (!entry) return fail(ErrorCode::kInvalid, "bad_listen", "listen.owner", "unknown user " + at.owner);
+  if (!options.owner.empty()) {
+    const passwd* entry = getpwnam(options.owner.c_str());
+    if (!entry) return fail(ErrorCode::kInvalid, "bad_listen", "listen.owner", "unknown user " + options.owner);
     owner = entry->pw_uid;
     group = entry->pw_gid;
   }
-  if (!at.group.empty()) {
-    const auto* entry = getgrnam(at.group.c_str());
-    if (!entry) return fail(ErrorCode::kInvalid, "bad_listen", "listen.group", "unknown group " + at.group);
+  if (!options.group.empty()) {
+    const auto* entry = getgrnam(options.group.c_str());
+    if (!entry) return fail(ErrorCode::kInvalid, "bad_listen", "listen.group", "unknown group " + options.group);
     group = entry->gr_gid;
   }
   // Not called for nothing: the unit's system call filter has no chown.
-  const bool given = !at.owner.empty() || !at.group.empty();
-  if (given && chown(at.address.c_str(), owner, group) != 0) return cannot("cannot give away", at);
-  if (chmod(at.address.c_str(), static_cast<mode_t>(at.mode)) != 0)
-    return cannot("cannot set listen.mode of", at);
+  const bool change_owner = !options.owner.empty() || !options.group.empty();
+  if (change_owner && chown(options.address.c_str(), owner, group) != 0) return errno_error("cannot give away", options);
+  if (chmod(options.address.c_str(), static_cast<mode_t>(options.mode)) != 0)
+    return errno_error("cannot set listen.mode of", options);
   return {};
 }
 
@@ -130,61 +130,61 @@ bool is_bound_to(int fd, const std::string& address) {
   return false;
 }
 
-ListenAddress request_address(const PoolSettings& pool) {
+ListenOptions request_listen_options(const PoolSettings& pool) {
   return {"listen.address",  pool.listen,       pool.listen_backlog,
           pool.listen_owner, pool.listen_group, pool.listen_mode};
 }
 
-ListenAddress status_address(const PoolSettings& pool) {
+ListenOptions status_listen_options(const PoolSettings& pool) {
   return {"pm.status_listen", pool.status_listen, pool.listen_backlog,
           pool.listen_owner,  pool.listen_group,  pool.listen_mode};
 }
 
-PassedSockets PassedSockets::receive() {
-  PassedSockets passed;
+SystemdSockets SystemdSockets::from_environment() {
+  SystemdSockets sockets;
   const int count = sd_listen_fds(1);
   for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + count; ++fd)
-    if (sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) > 0) passed.fds_.push_back(fd);
-  return passed;
+    if (sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) > 0) sockets.fds_.push_back(fd);
+  return sockets;
 }
 
-PassedSockets::~PassedSockets() {
+SystemdSockets::~SystemdSockets() {
   for (const int fd : fds_) {
     log::warning("socket_unused", {{"address", bound_address(fd)}});
     close(fd);
   }
 }
 
-int PassedSockets::take(const std::string& address) {
-  const auto at = std::ranges::find_if(fds_, [&](int fd) { return is_bound_to(fd, address); });
-  if (at == fds_.end()) return -1;
-  const int fd = *at;
-  fds_.erase(at);
+int SystemdSockets::claim(const std::string& address) {
+  const auto found = std::ranges::find_if(fds_, [&](int fd) { return is_bound_to(fd, address); });
+  if (found == fds_.end()) return -1;
+  const int fd = *found;
+  fds_.erase(found);
   return fd;
 }
 
-int PassedSockets::take_any() {
+int SystemdSockets::claim_any() {
   if (fds_.empty()) return -1;
   const int fd = fds_.front();
   fds_.erase(fds_.begin());
   return fd;
 }
 
-Result<Listeners> open_listeners(const PoolSettings& pool, PassedSockets passed, bool with_status) {
-  const auto open = [](int fd, const ListenAddress& at) -> Result<Listener> {
+Result<Listeners> open_listeners(const PoolSettings& pool, SystemdSockets systemd_sockets, bool with_status) {
+  const auto open = [](int fd, const ListenOptions& at) -> Result<Listener> {
     if (fd < 0) return Listener::bind(at);
     return Listener::adopt(fd, true);
   };
   std::optional<Listener> status;
   if (with_status && !pool.status_listen.empty()) {
-    FRESHET_TRY(opened, open(passed.take(pool.status_listen), status_address(pool)));
+    FRESHET_TRY(opened, open(systemd_sockets.claim(pool.status_listen), status_listen_options(pool)));
     status.emplace(std::move(*opened));
   }
-  int fd = passed.take(pool.listen);
-  if (fd < 0 && (fd = passed.take_any()) >= 0)
+  int fd = systemd_sockets.claim(pool.listen);
+  if (fd < 0 && (fd = systemd_sockets.claim_any()) >= 0)
     log::notice("socket_from_systemd",
                 {{"note", "not bound to listen.address"}, {"address", bound_address(fd)}});
-  FRESHET_TRY(requests, open(fd, request_address(pool)));
+  FRESHET_TRY(requests, open(fd, request_listen_options(pool)));
   return Listeners{std::move(*requests), std::move(status)};
 }
 
@@ -193,68 +193,68 @@ Listener Listener::adopt(int fd, bool from_systemd) {
   return {fd, from_systemd};
 }
 
-Result<Listener> Listener::bind(const ListenAddress& at) {
-  return at.address.starts_with('/') ? bind_unix(at) : bind_tcp(at);
+Result<Listener> Listener::bind(const ListenOptions& options) {
+  return options.address.starts_with('/') ? bind_unix(options) : bind_tcp(options);
 }
 
-Result<Listener> Listener::bind_unix(const ListenAddress& at) {
-  const std::string& path = at.address;
-  if (path.size() >= sizeof(sockaddr_un::sun_path)) return wrong(at, "longer than 107 bytes");
-  if (auto ok = clear_stale(at); !ok) return tl::unexpected(ok.error());
-  Descriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+Result<Listener> Listener::bind_unix(const ListenOptions& options) {
+  const std::string& path = options.address;
+  if (path.size() >= sizeof(sockaddr_un::sun_path)) return wrong(options, "longer than 107 bytes");
+  if (auto ok = remove_stale_socket(options); !ok) return tl::unexpected(ok.error());
+  Descriptor sock(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const sockaddr_un address = unix_address(path);
   // Nobody but us may connect between bind() and chmod().
-  const mode_t before = umask(0177);
-  const int bound = ::bind(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  umask(before);
-  if (bound != 0) return cannot("cannot bind", at);
-  Listener listener(made.release(), false);
-  listener.own_file(path);
-  if (auto ok = set_file_rights(at); !ok) return tl::unexpected(ok.error());
-  if (::listen(listener.fd(), at.backlog) != 0) return cannot("cannot listen on", at);
+  const mode_t old_umask = umask(0177);
+  const int bound = ::bind(sock.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  umask(old_umask);
+  if (bound != 0) return errno_error("cannot bind", options);
+  Listener listener(sock.release(), false);
+  listener.take_file_ownership(path);
+  if (auto ok = set_socket_permissions(options); !ok) return tl::unexpected(ok.error());
+  if (::listen(listener.fd(), options.backlog) != 0) return errno_error("cannot listen on", options);
   return listener;
 }
 
-Result<Listener> Listener::bind_tcp(const ListenAddress& at) {
+Result<Listener> Listener::bind_tcp(const ListenOptions& options) {
   int code = 0;
-  const AddressList list = resolve(at.address, code);
-  if (!list) return wrong(at, at.address + ": " + gai_strerror(code));
-  Descriptor made(socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const AddressList list = resolve(options.address, code);
+  if (!list) return wrong(options, options.address + ": " + gai_strerror(code));
+  Descriptor sock(socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1;
-  setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  setsockopt(made.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // inherited by accepted connections
-  if (::bind(made.get(), list->ai_addr, list->ai_addrlen) != 0) return cannot("cannot bind", at);
-  if (listen(made.get(), at.backlog) != 0) return cannot("cannot listen on", at);
-  return Listener(made.release(), false);
+  setsockopt(sock.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  setsockopt(sock.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // inherited by accepted connections
+  if (::bind(sock.get(), list->ai_addr, list->ai_addrlen) != 0) return errno_error("cannot bind", options);
+  if (listen(sock.get(), options.backlog) != 0) return errno_error("cannot listen on", options);
+  return Listener(sock.release(), false);
 }
 
 Listener::Listener(Listener&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       from_systemd_(other.from_systemd_),
-      owner_(other.owner_),
-      path_(std::exchange(other.path_, {})),
-      device_(other.device_),
-      inode_(other.inode_) {}
+      owner_pid_(other.owner_pid_),
+      file_path_(std::exchange(other.file_path_, {})),
+      file_device_(other.file_device_),
+      file_inode_(other.file_inode_) {}
 
 Listener::~Listener() { close(); }
 
 void Listener::close() {
   struct stat status {};
-  const bool ours = !path_.empty() && owner_ == getpid() && lstat(path_.c_str(), &status) == 0 &&
-                    status.st_dev == device_ && status.st_ino == inode_;
-  if (ours) unlink(path_.c_str());
-  path_.clear();
+  const bool owns_file = !file_path_.empty() && owner_pid_ == getpid() && lstat(file_path_.c_str(), &status) == 0 &&
+                    status.st_dev == file_device_ && status.st_ino == file_inode_;
+  if (owns_file) unlink(file_path_.c_str());
+  file_path_.clear();
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
 }
 
-void Listener::own_file(const std::string& path) {
+void Listener::take_file_ownership(const std::string& path) {
   struct stat status {};
   if (from_systemd_ || !path.starts_with('/') || lstat(path.c_str(), &status) != 0) return;
-  owner_ = getpid();
-  path_ = path;
-  device_ = status.st_dev;
-  inode_ = status.st_ino;
+  owner_pid_ = getpid();
+  file_path_ = path;
+  file_device_ = status.st_dev;
+  file_inode_ = status.st_ino;
 }
 
 void Listener::set_backlog(int backlog) const {

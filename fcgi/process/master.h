@@ -40,10 +40,10 @@ namespace freshet {
 struct MasterOptions {
   bool allow_root = false;                   // -R
   milliseconds ready_timeout{30000};         // a reload whose workers are not all ready by then is given up
-  StatusMain status;                         // none: pm.status_listen is not opened
+  StatusMain status_main;                         // none: pm.status_listen is not opened
   std::function<void()> on_started = [] {};  // once: the socket listens and the first workers are forked
   Program program;                           // with an empty path USR2 is as HUP
-  std::string state;                         // for the master of a new binary; at most 4 KiB
+  std::string handover_state;                         // for the master of a new binary; at most 4 KiB
   int limits_fd = -1;                        // the same: the file of the table of limits; −1: none
   // A reload has succeeded: the generation that serves has these.
   std::function<void(const Settings&)> on_reloaded = [](const Settings&) {};
@@ -52,13 +52,13 @@ struct MasterOptions {
 // How many slots the board should have for these settings: room for several generations that drain
 // at the same time, and for growth at a reload. A reload for which the board is too small is
 // refused.
-std::size_t scoreboard_slots(const Settings& settings);
+std::size_t scoreboard_slot_count(const Settings& settings);
 
 // Runs until told to stop or another binary has taken over, and returns the exit status: 0,
 // kExitConfig when it could not start, or kExitSoftware when it was to take over and could not.
 // `handover`: what the master before it gave, if there was one. Changes signal masks and
 // dispositions of this process. REQUIRES: one thread, no other children.
-int run_master(Plan first, Scoreboard& board, const LoadFunction& load, const MasterOptions& options = {},
+int run_master(GenerationSpec first, Scoreboard& board, const LoadFunction& load, const MasterOptions& options = {},
                std::optional<Handover> handover = std::nullopt);
 
 }  // namespace freshet

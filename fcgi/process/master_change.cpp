@@ -7,46 +7,46 @@
 
 namespace freshet {
 
-void Master::request(int signal) {
+void Master::queue_change(int signal) {
   // Whoever sent it may not have heard yet who the main process is.
-  if (upgrade_.went() && !upgrade_.over()) kill(upgrade_.successor(), signal);
+  if (upgrade_.is_committed() && !upgrade_.has_successor_ended()) kill(upgrade_.successor_pid(), signal);
   if (stopping_) return;
-  if (pending_ != SIGUSR2) pending_ = signal;  // which is the more
+  if (pending_signal_ != SIGUSR2) pending_signal_ = signal;  // which is the more
 }
 
-void Master::run_pending(SteadyTime now) {
-  if (pending_ == 0 || reload_.under_way() || upgrade_.under_way()) return;
-  if (pending_ != SIGUSR2 || !upgrade_.offered()) {
+void Master::start_pending_change(SteadyTime now) {
+  if (pending_signal_ == 0 || reload_.is_in_progress() || upgrade_.is_in_progress()) return;
+  if (pending_signal_ != SIGUSR2 || !upgrade_.binary_changed()) {
     if (!reload_.begin(now)) return;
-    pending_ = 0;
-    announcer_.reloading();
+    pending_signal_ = 0;
+    notifier_.announce_reloading();
     return;
   }
   // Two that drain beside one that serves would be more than anybody reckons with.
-  if (!old_master_.over() || !old_master_.recorder_ended()) return;
-  pending_ = 0;
-  announcer_.reloading();
+  if (!old_master_.has_ended() || !old_master_.has_recorder_ended()) return;
+  pending_signal_ = 0;
+  notifier_.announce_reloading();
   const Generation& current = reload_.current();
-  upgrade_.begin({current.number, current.wanted(), &listeners_, lease_.get(), options_.limits_fd},
+  upgrade_.begin({current.number, current.open_count(), &listeners_, lease_reader_.get(), options_.limits_fd},
                  now + options_.ready_timeout, current.settings.pool.process_control_timeout);
 }
 
-void Master::take_outcomes(SteadyTime now) {
-  if (const auto before = reload_.take_replaced()) finish_reload(*before, now);
-  if (reload_.failed()) give_up(reload_.take_failure());
-  if (upgrade_.failed()) give_up(upgrade_.take_failure());
-  if (upgrade_.ready()) hand_over(now);
+void Master::handle_outcomes(SteadyTime now) {
+  if (const auto replaced = reload_.take_replaced()) finish_reload(*replaced, now);
+  if (reload_.has_failed()) report_failed_change(reload_.take_failure());
+  if (upgrade_.has_failed()) report_failed_change(upgrade_.take_failure());
+  if (upgrade_.is_ready()) hand_over(now);
 }
 
-void Master::finish_reload(const Generation& old, SteadyTime now) {
-  const Settings& before = old.settings;
+void Master::finish_reload(const Generation& previous, SteadyTime now) {
+  const Settings& previous_settings = previous.settings;
   const Generation& current = reload_.current();
   const Settings& settings = current.settings;
-  if (settings.error_log != before.error_log || settings.log_level != before.log_level)
+  if (settings.error_log != previous_settings.error_log || settings.log_level != previous_settings.log_level)
     log::open(settings.error_log, settings.log_level);
   if (const auto ok = set_priority(settings.pool); !ok)
     log::warning("priority_unchanged", {{"detail", ok.error().detail}});
-  if (settings.pool.listen_backlog != before.pool.listen_backlog) {
+  if (settings.pool.listen_backlog != previous_settings.pool.listen_backlog) {
     listeners_.requests.set_backlog(settings.pool.listen_backlog);
     if (listeners_.status) listeners_.status->set_backlog(settings.pool.listen_backlog);
   }
@@ -54,71 +54,71 @@ void Master::finish_reload(const Generation& old, SteadyTime now) {
   board_.pool().generation = current.number;
   board_.pool().reloads.fetch_add(1);
   board_.pool().reloaded_at = wall_now().time_since_epoch().count();
-  pool_.ask_to_end(old.number, SIGQUIT, now);
-  want_recorder(now);
-  status_.want(&settings, now);
-  want_keeper(now);
-  failure_.clear();
-  announcer_.owe_ready();
+  pool_.stop_workers(previous.number, SIGQUIT, now);
+  update_recorder(now);
+  status_process_.set_desired(&settings, now);
+  update_model_publisher(now);
+  last_failure_.clear();
+  notifier_.request_ready();
   log::notice("reload_done", {{"generation", std::to_string(current.number)}});
 }
 
-void Master::give_up(const std::string& why) {
+void Master::report_failed_change(const std::string& reason) {
   board_.pool().failed_reloads.fetch_add(1);
-  failure_ = why;
-  for_successor_.clear();
-  announcer_.owe_ready();
-  log::error("reload_failed", {{"detail", why}, {"serving", std::to_string(reload_.current().number)}});
+  last_failure_ = reason;
+  signals_for_successor_.clear();
+  notifier_.request_ready();
+  log::error("reload_failed", {{"detail", reason}, {"serving", std::to_string(reload_.current().number)}});
 }
 
-void Master::announce(SteadyTime now) {
+void Master::announce_status(SteadyTime now) {
   const Generation& current = reload_.current();
   std::string text = "generation " + std::to_string(current.number) + ": " +
                      std::to_string(pool_.ready_count(current.number)) + " of " +
-                     std::to_string(current.wanted()) + " workers ready";
-  if (!failure_.empty()) text += "; last reload failed: " + failure_;
-  const bool changing = reload_.under_way() || upgrade_.pending();
-  announcer_.state(text, !changing && pool_.all_ready(current), now);
+                     std::to_string(current.open_count()) + " workers ready";
+  if (!last_failure_.empty()) text += "; last reload failed: " + last_failure_;
+  const bool changing = reload_.is_in_progress() || upgrade_.is_pending();
+  notifier_.announce_status(text, !changing && pool_.all_ready(current), now);
 }
 
 // --- As the old master
 
 void Master::hand_over(SteadyTime now) {
   // From here on it cannot be taken back: systemd listens to the new one only.
-  if (!announcer_.pass_to(upgrade_.successor(), now)) return;
-  log::notice("upgrade_done", {{"successor", std::to_string(upgrade_.successor())}});
-  if (pid_file_) pid_file_->leave();
-  listeners_.requests.disown_file();
-  if (listeners_.status) listeners_.status->disown_file();
-  upgrade_.go();
-  if (pending_ != 0) for_successor_.push_back(pending_);
-  for (const int signal : for_successor_) kill(upgrade_.successor(), signal);
-  begin_end(SIGQUIT, now);
-  status_.want(nullptr, now);
-  held_.reset();  // the recorder holds it until it has ended
+  if (!notifier_.announce_successor(upgrade_.successor_pid(), now)) return;
+  log::notice("upgrade_done", {{"successor", std::to_string(upgrade_.successor_pid())}});
+  if (pid_file_) pid_file_->disown();
+  listeners_.requests.release_file_ownership();
+  if (listeners_.status) listeners_.status->release_file_ownership();
+  upgrade_.commit();
+  if (pending_signal_ != 0) signals_for_successor_.push_back(pending_signal_);
+  for (const int signal : signals_for_successor_) kill(upgrade_.successor_pid(), signal);
+  begin_shutdown(SIGQUIT, now);
+  status_process_.set_desired(nullptr, now);
+  lease_writer_.reset();  // the recorder holds it until it has ended
 }
 
-void Master::hear_successor(SteadyTime now) {
-  const int signal = upgrade_.hear();
+void Master::read_successor(SteadyTime now) {
+  const int signal = upgrade_.read_channel();
   if (signal == SIGUSR1) reopen_logs();
   if (signal == SIGTERM || signal == SIGQUIT) stop(signal, now);
-  if (!upgrade_.went() || !upgrade_.over()) return;
-  log::error("successor_ended", {{"pid", std::to_string(upgrade_.successor())}});
+  if (!upgrade_.is_committed() || !upgrade_.has_successor_ended()) return;
+  log::error("successor_ended", {{"pid", std::to_string(upgrade_.successor_pid())}});
   stop(SIGTERM, now);
 }
 
 // --- As the new one
 
-void Master::prepare_to_take_over() {
-  if (pool_.all_ready(reload_.current())) old_master_.say_ready();
+void Master::report_ready_to_old_master() {
+  if (pool_.all_ready(reload_.current())) old_master_.report_ready();
 }
 
-void Master::hear_old_master(SteadyTime now) {
-  const bool served = old_master_.serves();
-  old_master_.hear();
-  if (served && !old_master_.serves() && !stopping_) take_over(now);
-  if (old_master_.serves() && old_master_.over() && !stopping_)
-    fail_to_take_over("the old master has ended", now);
+void Master::read_old_master(SteadyTime now) {
+  const bool was_serving = old_master_.is_serving();
+  old_master_.read_channel();
+  if (was_serving && !old_master_.is_serving() && !stopping_) take_over(now);
+  if (old_master_.is_serving() && old_master_.has_ended() && !stopping_)
+    abort_takeover("the old master has ended", now);
 }
 
 void Master::take_over(SteadyTime now) {
@@ -128,16 +128,16 @@ void Master::take_over(SteadyTime now) {
     pid_file_.emplace(std::move(*pid_file));
   else
     log::error("pid_file", {{"detail", pid_file.error().detail}});
-  listeners_.requests.own_file(settings.pool.listen);
-  if (listeners_.status) listeners_.status->own_file(settings.pool.status_listen);
-  announcer_.speak();
-  want_recorder(now);
-  status_.want(&settings, now);
+  listeners_.requests.take_file_ownership(settings.pool.listen);
+  if (listeners_.status) listeners_.status->take_file_ownership(settings.pool.status_listen);
+  notifier_.unmute();
+  update_recorder(now);
+  status_process_.set_desired(&settings, now);
   log::notice("took_over", {{"generation", std::to_string(reload_.current().number)}});
 }
 
-void Master::fail_to_take_over(const char* why, SteadyTime now) {
-  log::error("cannot_take_over", {{"detail", why}});
+void Master::abort_takeover(const char* reason, SteadyTime now) {
+  log::error("cannot_take_over", {{"detail", reason}});
   exit_status_ = kExitSoftware;
   stop(SIGTERM, now);
 }

@@ -18,55 +18,55 @@
 namespace freshet {
 
 // What a master has before it forks anything.
-struct Equipment {
+struct MasterResources {
   SignalQueue signals;
   Listeners listeners;
   OldMaster old_master;
   std::optional<PidFile> pid_file;  // none yet: the old master's stands there
-  Descriptor lease, held;           // the two ends of the recorder's lease (handover.h)
+  Descriptor lease_reader, lease_writer;           // the two ends of the recorder's lease (handover.h)
 };
 
 class Master {
  public:
   Master(std::unique_ptr<Generation> first, Scoreboard& board, const LoadFunction& load,
-         const MasterOptions& options, Equipment equipment);
+         const MasterOptions& options, MasterResources resources);
   int run();
 
  private:
-  void wait(SteadyTime deadline);
+  void wait_for_events(SteadyTime deadline);
   void tick(SteadyTime now);
   SteadyTime next_deadline(SteadyTime now);
-  void take_signals(SteadyTime now);
-  void obey(const SignalRow& signal, SteadyTime now);
+  void read_signals(SteadyTime now);
+  void handle_signal(const SignalRow& signal, SteadyTime now);
   void reopen_logs();
-  void collect_dead(SteadyTime now);
-  void count_crash(SteadyTime now);
+  void reap_children(SteadyTime now);
+  void record_crash(SteadyTime now);
   void stop(int signal, SteadyTime now);
-  void begin_end(int signal, SteadyTime now);
-  bool ended() const;
+  void begin_shutdown(int signal, SteadyTime now);
+  bool is_finished() const;
 
-  std::vector<int> own_fds() const;
-  std::vector<int> inherited_without(int kept) const;
-  CompanionRole recorder_role();
-  CompanionRole status_role();
-  CompanionRole keeper_role();
-  void want_recorder(SteadyTime now);
-  void want_keeper(SteadyTime now);
+  std::vector<int> master_fds() const;
+  std::vector<int> fds_to_close_except(int kept_fd) const;
+  HelperRole recorder_role();
+  HelperRole status_role();
+  HelperRole model_publisher_role();
+  void update_recorder(SteadyTime now);
+  void update_model_publisher(SteadyTime now);
 
-  void request(int signal);
-  void run_pending(SteadyTime now);
-  void take_outcomes(SteadyTime now);
-  void finish_reload(const Generation& old, SteadyTime now);
-  void give_up(const std::string& why);
-  void announce(SteadyTime now);
+  void queue_change(int signal);
+  void start_pending_change(SteadyTime now);
+  void handle_outcomes(SteadyTime now);
+  void finish_reload(const Generation& previous, SteadyTime now);
+  void report_failed_change(const std::string& reason);
+  void announce_status(SteadyTime now);
   // As the old master.
   void hand_over(SteadyTime now);
-  void hear_successor(SteadyTime now);
+  void read_successor(SteadyTime now);
   // As the new one.
-  void prepare_to_take_over();
-  void hear_old_master(SteadyTime now);
+  void report_ready_to_old_master();
+  void read_old_master(SteadyTime now);
   void take_over(SteadyTime now);
-  void fail_to_take_over(const char* why, SteadyTime now);
+  void abort_takeover(const char* reason, SteadyTime now);
 
   Scoreboard& board_;
   const MasterOptions& options_;
@@ -74,20 +74,20 @@ class Master {
   Listeners listeners_;
   OldMaster old_master_;
   std::optional<PidFile> pid_file_;
-  Descriptor lease_, held_;
-  Announcer announcer_;
+  Descriptor lease_reader_, lease_writer_;
+  SystemdNotifier notifier_;
   Upgrade upgrade_;
   Pool pool_;
-  Scaling scaling_;
-  CrashWatch crashes_;
-  Companion recorder_, status_, keeper_;
+  PoolScaler scaler_;
+  CrashCounter crashes_;
+  HelperProcess recorder_, status_process_, model_publisher_;
   Reload reload_;
-  int pending_ = 0;                 // HUP or USR2, to be carried out
-  std::vector<int> for_successor_;  // signals that came while it was on its way
+  int pending_signal_ = 0;                 // HUP or USR2, to be carried out
+  std::vector<int> signals_for_successor_;  // signals that came while it was on its way
   bool stopping_ = false;
   int exit_status_ = 0;
-  std::string failure_;         // of the last reload or upgrade, until one succeeds
-  SteadyTime watched_since_{};  // the master itself was awake since then
+  std::string last_failure_;         // of the last reload or upgrade, until one succeeds
+  SteadyTime awake_since_{};  // the master itself was awake since then
 };
 
 }  // namespace freshet

@@ -61,7 +61,7 @@ std::optional<std::chrono::milliseconds> watchdog_interval() {
   return std::chrono::milliseconds(usec / 2000);
 }
 
-void forget() {
+void clear_environment() {
   for (const char* name :
        {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"})
     unsetenv(name);

@@ -24,6 +24,6 @@ bool main_pid(pid_t pid);  // who speaks from now on: after daemonizing, and for
 std::optional<std::chrono::milliseconds> watchdog_interval();
 
 // For workers: nothing they do may speak for the service.
-void forget();
+void clear_environment();
 
 }  // namespace freshet::notify

@@ -15,7 +15,7 @@ class PidFile {
   PidFile(PidFile&& other) noexcept;
   PidFile& operator=(PidFile&&) = delete;
   ~PidFile();                      // removes it, if it still names this process
-  void leave() { path_.clear(); }  // to another process
+  void disown() { path_.clear(); }  // to another process
 
  private:
   explicit PidFile(std::string path) : path_(std::move(path)) {}

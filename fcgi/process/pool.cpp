@@ -17,15 +17,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr milliseconds kAfterTerm =
+constexpr milliseconds kKillDelay =
     2s;  // QUIT that was not obeyed is followed by TERM, and that by KILL so much later
-void log_death(const Death& death) {
+void log_death(const WorkerDeath& death) {
   const bool recycled = death.worker.ready && WIFEXITED(death.status) && WEXITSTATUS(death.status) == 0;
-  const auto level = death.expected() || recycled ? log::Level::kNotice : log::Level::kWarning;
+  const auto level = death.was_expected() || recycled ? log::Level::kNotice : log::Level::kWarning;
   log::write(level, "worker_ended",
              {{"pid", std::to_string(death.worker.pid)},
               {"generation", std::to_string(death.worker.generation)},
-              {"status", end_text(death.status)},
+              {"status", exit_text(death.status)},
               {"ready", death.worker.ready ? "yes" : "no"}});
 }
 
@@ -39,63 +39,63 @@ Pool::~Pool() {
     if (worker.ready_fd >= 0) close(worker.ready_fd);
 }
 
-bool Pool::wanted(const Generation& generation, std::size_t position) const {
+bool Pool::needs_worker(const Generation& generation, std::size_t position) const {
   return generation.positions[position].open && std::ranges::none_of(workers_, [&](const Worker& worker) {
-           return worker.generation == generation.number && worker.position == position && worker.serves();
+           return worker.generation == generation.number && worker.position == position && worker.is_serving();
          });
 }
 
 void Pool::fork_missing(Generation& generation, SteadyTime now) {
   for (std::size_t i = 0; i < generation.positions.size(); ++i) {
-    Position& position = generation.positions[i];
-    if (now < position.not_before || !wanted(generation, i)) continue;
-    const bool retry = position.deaths > 0;
-    if (retry && generation.budget.earliest(now) > now) continue;
-    if (retry) generation.budget.spend(now);
-    if (!fork_worker(generation, i, now)) position.not_before = now + 1s;
+    WorkerPosition& position = generation.positions[i];
+    if (now < position.next_fork_at || !needs_worker(generation, i)) continue;
+    const bool retry = position.failed_starts > 0;
+    if (retry && generation.respawn_budget.earliest_retry(now) > now) continue;
+    if (retry) generation.respawn_budget.spend(now);
+    if (!fork_worker(generation, i, now)) position.next_fork_at = now + 1s;
   }
 }
 
 bool Pool::fork_worker(Generation& generation, std::size_t position, SteadyTime now) {
   const auto slots = board_.slots();
-  const auto free = std::ranges::find_if(
+  const auto slot = std::ranges::find_if(
       slots, [](const WorkerSlot& s) { return s.state.load(kRelaxed) == WorkerState::kEmpty; });
   std::array<int, 2> ends{};
-  if (free == slots.end() || pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
-    log::error("fork_failed", {{"detail", free == slots.end() ? "no free slot" : std::strerror(errno)}});
+  if (slot == slots.end() || pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+    log::error("fork_failed", {{"detail", slot == slots.end() ? "no free slot" : std::strerror(errno)}});
     return false;
   }
-  const auto slot = static_cast<std::size_t>(free - slots.begin());
-  free->state.store(WorkerState::kStarting, kRelaxed);
-  free->generation.store(generation.number, kRelaxed);
-  free->started_at.store(wall_now().time_since_epoch().count(), kRelaxed);
+  const auto slot_index = static_cast<std::size_t>(slot - slots.begin());
+  slot->state.store(WorkerState::kStarting, kRelaxed);
+  slot->generation.store(generation.number, kRelaxed);
+  slot->started_at.store(wall_now().time_since_epoch().count(), kRelaxed);
   const pid_t pid = fork();
-  if (pid == 0) run_in_child(generation, slot, ends[1], ends[0]);
+  if (pid == 0) run_in_child(generation, slot_index, ends[1], ends[0]);
   close(ends[1]);
   if (pid < 0) {
     log::error("fork_failed", {{"detail", std::strerror(errno)}});
     close(ends[0]);
-    board_.retire(*free);
+    board_.retire(*slot);
     return false;
   }
-  free->pid.store(pid, kRelaxed);
+  slot->pid.store(pid, kRelaxed);
   Worker worker{
-      .pid = pid, .slot = slot, .generation = generation.number, .position = position, .ready_fd = ends[0]};
+      .pid = pid, .slot = slot_index, .generation = generation.number, .position = position, .ready_fd = ends[0]};
   worker.ready_at = now;
-  worker.control_timeout = generation.settings.pool.process_control_timeout;
-  worker.turn_timeout = generation.settings.pool.request_terminate_timeout;
+  worker.stop_timeout = generation.settings.pool.process_control_timeout;
+  worker.stuck_timeout = generation.settings.pool.request_terminate_timeout;
   workers_.push_back(worker);
   return true;
 }
 
-void Pool::run_in_child(const Generation& generation, std::size_t slot, int ready_fd, int other_end) {
-  ChildSetup setup{.master = master_pid_, .inherited = descriptors()};
-  setup.inherited.push_back(other_end);
-  WorkerContext context{generation.settings, board_, slot, listen_fd_, ready_fd};
-  run_child(context, generation.worker, setup);
+void Pool::run_in_child(const Generation& generation, std::size_t slot_index, int ready_fd, int read_end) {
+  ChildSetup setup{.master_pid = master_pid_, .fds_to_close = inherited_fds()};
+  setup.fds_to_close.push_back(read_end);
+  WorkerContext context{generation.settings, board_, slot_index, listen_fd_, ready_fd};
+  run_child(context, generation.worker_main, setup);
 }
 
-std::vector<int> Pool::descriptors() const {
+std::vector<int> Pool::inherited_fds() const {
   std::vector<int> fds = master_fds_();
   for (const Worker& worker : workers_)
     if (worker.ready_fd >= 0) fds.push_back(worker.ready_fd);
@@ -103,26 +103,26 @@ std::vector<int> Pool::descriptors() const {
 }
 
 Worker* Pool::find(pid_t pid) {
-  const auto at = std::ranges::find(workers_, pid, &Worker::pid);
-  return at == workers_.end() ? nullptr : &*at;
+  const auto found = std::ranges::find(workers_, pid, &Worker::pid);
+  return found == workers_.end() ? nullptr : &*found;
 }
 
 void Pool::read_pipe(pid_t pid, Generation* generation, SteadyTime now) {
   Worker* worker = find(pid);
   if (!worker || worker->ready_fd < 0) return;
   char byte = 0;
-  ssize_t got = 0;
-  while ((got = read(worker->ready_fd, &byte, 1)) == 1) {
-    if (byte == 'R' && !worker->ready) became_ready(*worker, generation, now);
-    if (byte == 'X' && worker->ready && worker->asked == 0) worker->retiring = true;
+  ssize_t bytes_read = 0;
+  while ((bytes_read = read(worker->ready_fd, &byte, 1)) == 1) {
+    if (byte == 'R' && !worker->ready) on_worker_ready(*worker, generation, now);
+    if (byte == 'X' && worker->ready && worker->stop_signal == 0) worker->wants_replacement = true;
   }
-  if (got == 0) {
+  if (bytes_read == 0) {
     close(worker->ready_fd);
     worker->ready_fd = -1;
   }
 }
 
-void Pool::became_ready(Worker& worker, Generation* generation, SteadyTime now) {
+void Pool::on_worker_ready(Worker& worker, Generation* generation, SteadyTime now) {
   worker.ready = true;
   worker.ready_at = now;
   worker.idle_since = now;
@@ -130,74 +130,74 @@ void Pool::became_ready(Worker& worker, Generation* generation, SteadyTime now) 
   board_.slots()[worker.slot].state.compare_exchange_strong(starting, WorkerState::kReady, kRelaxed);
   if (worker.missed_reopen) kill(worker.pid, SIGUSR1);
   if (generation) {
-    Position& position = generation->positions[worker.position];
-    position = Position{.open = position.open};
+    WorkerPosition& position = generation->positions[worker.position];
+    position = WorkerPosition{.open = position.open};
   }
   log::notice("worker_ready",
               {{"pid", std::to_string(worker.pid)}, {"generation", std::to_string(worker.generation)}});
   for (Worker& other : workers_)
-    if (other.retiring && other.asked == 0 && other.generation == worker.generation &&
+    if (other.wants_replacement && other.stop_signal == 0 && other.generation == worker.generation &&
         other.position == worker.position)
-      ask(other, SIGQUIT, other.control_timeout, now);
+      send_stop(other, SIGQUIT, other.stop_timeout, now);
 }
 
-std::optional<Death> Pool::reap(pid_t pid, int status, const std::vector<Generation*>& generations,
+std::optional<WorkerDeath> Pool::reap(pid_t pid, int status, const std::vector<Generation*>& generations,
                                 SteadyTime now) {
-  const Worker* known = find(pid);
-  if (!known) return std::nullopt;
-  const auto of =
-      std::ranges::find(generations, known->generation, [](const Generation* g) { return g->number; });
-  Generation* generation = of == generations.end() ? nullptr : *of;
+  const Worker* dead = find(pid);
+  if (!dead) return std::nullopt;
+  const auto match =
+      std::ranges::find(generations, dead->generation, [](const Generation* g) { return g->number; });
+  Generation* generation = match == generations.end() ? nullptr : *match;
   read_pipe(pid, generation, now);  // what it said before it died counts
-  const Death death{*known, status};
-  if (known->ready_fd >= 0) close(known->ready_fd);
-  board_.retire(board_.slots()[known->slot]);
+  const WorkerDeath death{*dead, status};
+  if (dead->ready_fd >= 0) close(dead->ready_fd);
+  board_.retire(board_.slots()[dead->slot]);
   std::erase_if(workers_, [&](const Worker& worker) { return worker.pid == pid; });
   log_death(death);
-  if (!death.expected()) board_.pool().respawns.fetch_add(1, kRelaxed);
-  if (generation && !death.expected() && !death.worker.ready) {
-    Position& position = generation->positions[death.worker.position];
-    position.not_before = now + respawn_delay(++position.deaths);
+  if (!death.was_expected()) board_.pool().respawns.fetch_add(1, kRelaxed);
+  if (generation && !death.was_expected() && !death.worker.ready) {
+    WorkerPosition& position = generation->positions[death.worker.position];
+    position.next_fork_at = now + respawn_delay(++position.failed_starts);
   }
   return death;
 }
 
-void Pool::ask(Worker& worker, int signal, milliseconds patience, SteadyTime now) {
-  worker.asked = signal;
-  worker.patience_ends = signal == SIGKILL ? SteadyTime::max() : now + patience;
+void Pool::send_stop(Worker& worker, int signal, milliseconds timeout, SteadyTime now) {
+  worker.stop_signal = signal;
+  worker.escalate_at = signal == SIGKILL ? SteadyTime::max() : now + timeout;
   board_.slots()[worker.slot].state.store(WorkerState::kDraining, kRelaxed);
   kill(worker.pid, signal);
 }
 
-void Pool::ask_to_end(std::uint32_t generation, int signal, SteadyTime now) {
+void Pool::stop_workers(std::uint32_t generation, int signal, SteadyTime now) {
   for (Worker& worker : workers_) {
     // TERM goes over QUIT, never the other way round; nothing is asked twice, which would start
     // patience anew.
-    const bool stronger = worker.asked == 0 || (worker.asked == SIGQUIT && signal == SIGTERM);
-    if ((generation == 0 || worker.generation == generation) && stronger)
-      ask(worker, signal, worker.control_timeout, now);
+    const bool escalates = worker.stop_signal == 0 || (worker.stop_signal == SIGQUIT && signal == SIGTERM);
+    if ((generation == 0 || worker.generation == generation) && escalates)
+      send_stop(worker, signal, worker.stop_timeout, now);
   }
 }
 
-void Pool::give_up(std::uint32_t generation, SteadyTime now) {
+void Pool::abandon_generation(std::uint32_t generation, SteadyTime now) {
   for (Worker& worker : workers_)
-    if (worker.generation == generation && worker.asked == 0)
-      ask(worker, worker.ready ? SIGQUIT : SIGTERM, worker.ready ? worker.control_timeout : kAfterTerm, now);
+    if (worker.generation == generation && worker.stop_signal == 0)
+      send_stop(worker, worker.ready ? SIGQUIT : SIGTERM, worker.ready ? worker.stop_timeout : kKillDelay, now);
 }
 
-SteadyTime Pool::stuck_at(const Worker& worker, SteadyTime watched_since) const {
-  if (!worker.ready || worker.asked != 0 || worker.turn_timeout.count() == 0) return SteadyTime::max();
-  const SteadyTime turned(milliseconds(board_.slots()[worker.slot].last_turn_ms.load(kRelaxed)));
-  return std::max({turned, worker.ready_at, watched_since}) + worker.turn_timeout;
+SteadyTime Pool::stuck_deadline(const Worker& worker, SteadyTime awake_since) const {
+  if (!worker.ready || worker.stop_signal != 0 || worker.stuck_timeout.count() == 0) return SteadyTime::max();
+  const SteadyTime last_iteration(milliseconds(board_.slots()[worker.slot].last_iteration_ms.load(kRelaxed)));
+  return std::max({last_iteration, worker.ready_at, awake_since}) + worker.stuck_timeout;
 }
 
-void Pool::enforce(SteadyTime now, SteadyTime watched_since) {
+void Pool::enforce_timeouts(SteadyTime now, SteadyTime awake_since) {
   for (Worker& worker : workers_) {
-    if (now >= worker.patience_ends) {
-      ask(worker, worker.asked == SIGQUIT ? SIGTERM : SIGKILL, kAfterTerm, now);
-    } else if (now >= stuck_at(worker, watched_since)) {
+    if (now >= worker.escalate_at) {
+      send_stop(worker, worker.stop_signal == SIGQUIT ? SIGTERM : SIGKILL, kKillDelay, now);
+    } else if (now >= stuck_deadline(worker, awake_since)) {
       log::error("worker_stuck", {{"pid", std::to_string(worker.pid)},
-                                  {"stage", board_.stage_text(board_.slots()[worker.slot])}});
+                                  {"stage", board_.phase_text(board_.slots()[worker.slot])}});
       kill(worker.pid, SIGKILL);
       worker.ready_at = now;  // not again at every look until it is reaped
     }
@@ -213,15 +213,15 @@ void Pool::reopen_logs() {
   }
 }
 
-void Pool::send_away(pid_t pid, Generation& generation, SteadyTime now) {
+void Pool::drain_worker(pid_t pid, Generation& generation, SteadyTime now) {
   Worker* worker = find(pid);
   if (!worker || worker->generation != generation.number) return;
   generation.positions[worker->position].open = false;
   log::notice("worker_not_needed", {{"pid", std::to_string(pid)}});
-  if (worker->asked == 0) ask(*worker, SIGQUIT, worker->control_timeout, now);
+  if (worker->stop_signal == 0) send_stop(*worker, SIGQUIT, worker->stop_timeout, now);
 }
 
-void Pool::note_idle(SteadyTime now) {
+void Pool::update_idle_times(SteadyTime now) {
   for (Worker& worker : workers_) {
     const WorkerSlot& slot = board_.slots()[worker.slot];
     const std::uint64_t requests = slot.requests.load(kRelaxed);
@@ -230,22 +230,22 @@ void Pool::note_idle(SteadyTime now) {
   }
 }
 
-Census Pool::census(const Generation& generation) const {
-  Census census{.wanted = generation.wanted()};
+WorkerCounts Pool::count_workers(const Generation& generation) const {
+  WorkerCounts counts{.target = generation.open_count()};
   std::size_t serving = 0;
   for (const Worker& worker : workers_) {
-    if (worker.generation != generation.number || !worker.ready || !worker.serves()) continue;
+    if (worker.generation != generation.number || !worker.ready || !worker.is_serving()) continue;
     ++serving;
-    if (is_idle(board_.slots()[worker.slot])) ++census.idle;
+    if (is_idle(board_.slots()[worker.slot])) ++counts.idle;
   }
-  census.coming = census.wanted - std::min(serving, census.wanted);
-  return census;
+  counts.starting = counts.target - std::min(serving, counts.target);
+  return counts;
 }
 
 std::optional<Worker> Pool::longest_idle(const Generation& generation) const {
   std::optional<Worker> longest;
   for (const Worker& worker : workers_) {
-    const bool idle = worker.generation == generation.number && worker.ready && worker.serves() &&
+    const bool idle = worker.generation == generation.number && worker.ready && worker.is_serving() &&
                       is_idle(board_.slots()[worker.slot]);
     if (idle && (!longest || worker.idle_since < longest->idle_since)) longest = worker;
   }
@@ -255,33 +255,33 @@ std::optional<Worker> Pool::longest_idle(const Generation& generation) const {
 bool Pool::all_ready(const Generation& generation) const {
   for (std::size_t i = 0; i < generation.positions.size(); ++i) {
     if (!generation.positions[i].open) continue;
-    const bool served = std::ranges::any_of(workers_, [&](const Worker& worker) {
+    const bool has_ready_worker = std::ranges::any_of(workers_, [&](const Worker& worker) {
       return worker.generation == generation.number && worker.position == i && worker.ready &&
-             worker.asked == 0;
+             worker.stop_signal == 0;
     });
-    if (!served) return false;
+    if (!has_ready_worker) return false;
   }
   return true;
 }
 
 std::size_t Pool::ready_count(std::uint32_t generation) const {
   return static_cast<std::size_t>(std::ranges::count_if(workers_, [&](const Worker& worker) {
-    return worker.generation == generation && worker.ready && worker.asked == 0;
+    return worker.generation == generation && worker.ready && worker.stop_signal == 0;
   }));
 }
 
-std::size_t Pool::free_slots() const { return board_.slots().size() - workers_.size(); }
+std::size_t Pool::free_slot_count() const { return board_.slots().size() - workers_.size(); }
 
-SteadyTime Pool::next_deadline(Generation* generation, SteadyTime now, SteadyTime watched_since) const {
+SteadyTime Pool::next_deadline(Generation* generation, SteadyTime now, SteadyTime awake_since) const {
   SteadyTime next = SteadyTime::max();
   for (const Worker& worker : workers_)
-    next = std::min({next, worker.patience_ends, stuck_at(worker, watched_since)});
+    next = std::min({next, worker.escalate_at, stuck_deadline(worker, awake_since)});
   if (!generation) return next;
   for (std::size_t i = 0; i < generation->positions.size(); ++i) {
-    const Position& position = generation->positions[i];
-    if (!wanted(*generation, i)) continue;
-    const SteadyTime allowed = position.deaths > 0 ? generation->budget.earliest(now) : now;
-    next = std::min(next, std::max(position.not_before, allowed));
+    const WorkerPosition& position = generation->positions[i];
+    if (!needs_worker(*generation, i)) continue;
+    const SteadyTime earliest = position.failed_starts > 0 ? generation->respawn_budget.earliest_retry(now) : now;
+    next = std::min(next, std::max(position.next_fork_at, earliest));
   }
   return next;
 }

@@ -21,22 +21,22 @@ struct Worker {
   std::size_t position = 0;
   int ready_fd = -1;           // read end; -1 once the worker closed its own
   bool ready = false;          // said 'R'
-  bool retiring = false;       // said 'X': serves on until its replacement is ready
+  bool wants_replacement = false;       // said 'X': serves on until its replacement is ready
   bool missed_reopen = false;  // the log was reopened before it could take USR1
-  int asked = 0;               // the last signal that asked it to end, 0 when none
-  SteadyTime patience_ends = SteadyTime::max();
+  int stop_signal = 0;               // the last signal that asked it to end, 0 when none
+  SteadyTime escalate_at = SteadyTime::max();
   SteadyTime ready_at{};
   SteadyTime idle_since{};          // as of the last look
   std::uint64_t requests_seen = 0;  // at the last look
-  milliseconds control_timeout{}, turn_timeout{};
+  milliseconds stop_timeout{}, stuck_timeout{};
 
-  bool serves() const { return asked == 0 && !retiring; }
+  bool is_serving() const { return stop_signal == 0 && !wants_replacement; }
 };
 
-struct Death {
+struct WorkerDeath {
   Worker worker;
   int status = 0;  // as of waitpid
-  bool expected() const { return worker.asked != 0 || worker.retiring; }
+  bool was_expected() const { return worker.stop_signal != 0 || worker.wants_replacement; }
 };
 
 class Pool {
@@ -55,46 +55,46 @@ class Pool {
   void read_pipe(pid_t pid, Generation* generation, SteadyTime now);
   // Strikes a dead child off and notes in its generation when the position may fork again; `status`
   // as of waitpid. Nothing when it was none of the workers.
-  std::optional<Death> reap(pid_t pid, int status, const std::vector<Generation*>& generations,
+  std::optional<WorkerDeath> reap(pid_t pid, int status, const std::vector<Generation*>& generations,
                             SteadyTime now);
   // Asks all workers of the generation (0: of all) to end: QUIT (then TERM) or TERM, and KILL when
   // patience runs out.
-  void ask_to_end(std::uint32_t generation, int signal, SteadyTime now);
+  void stop_workers(std::uint32_t generation, int signal, SteadyTime now);
   // A generation that is given up: those that are ready may hold requests and drain, the others
   // end.
-  void give_up(std::uint32_t generation, SteadyTime now);
+  void abandon_generation(std::uint32_t generation, SteadyTime now);
   // Insists where patience ran out, and kills workers whose loop has not turned since
   // `watched_since` and longer than allowed.
-  void enforce(SteadyTime now, SteadyTime watched_since);
+  void enforce_timeouts(SteadyTime now, SteadyTime awake_since);
   void reopen_logs();
   // Closes the worker's position and lets it drain.
-  void send_away(pid_t pid, Generation& generation, SteadyTime now);
+  void drain_worker(pid_t pid, Generation& generation, SteadyTime now);
   // A look at every worker: one that has requests inside or has answered some since the last look
   // is not idle since then.
-  void note_idle(SteadyTime now);
+  void update_idle_times(SteadyTime now);
 
-  Census census(const Generation& generation) const;
+  WorkerCounts count_workers(const Generation& generation) const;
   // The idle worker of this generation that has been so longest; none when none is idle this
   // moment.
   std::optional<Worker> longest_idle(const Generation& generation) const;
   bool all_ready(const Generation& generation) const;
   std::size_t ready_count(std::uint32_t generation) const;
-  std::size_t free_slots() const;
+  std::size_t free_slot_count() const;
   bool empty() const { return workers_.empty(); }
   const std::vector<Worker>& workers() const { return workers_; }
   // What a fork inherits of the master: its own descriptors and the workers' pipes, without the
   // listen socket.
-  std::vector<int> descriptors() const;
+  std::vector<int> inherited_fds() const;
   // When fork_missing() or enforce() has something to do next.
-  SteadyTime next_deadline(Generation* generation, SteadyTime now, SteadyTime watched_since) const;
+  SteadyTime next_deadline(Generation* generation, SteadyTime now, SteadyTime awake_since) const;
 
  private:
   bool fork_worker(Generation& generation, std::size_t position, SteadyTime now);
-  [[noreturn]] void run_in_child(const Generation& generation, std::size_t slot, int ready_fd, int other_end);
-  void became_ready(Worker& worker, Generation* generation, SteadyTime now);
-  void ask(Worker& worker, int signal, milliseconds patience, SteadyTime now);
-  bool wanted(const Generation& generation, std::size_t position) const;
-  SteadyTime stuck_at(const Worker& worker, SteadyTime watched_since) const;
+  [[noreturn]] void run_in_child(const Generation& generation, std::size_t slot_index, int ready_fd, int read_end);
+  void on_worker_ready(Worker& worker, Generation* generation, SteadyTime now);
+  void send_stop(Worker& worker, int signal, milliseconds timeout, SteadyTime now);
+  bool needs_worker(const Generation& generation, std::size_t position) const;
+  SteadyTime stuck_deadline(const Worker& worker, SteadyTime awake_since) const;
   Worker* find(pid_t pid);
 
   Scoreboard& board_;

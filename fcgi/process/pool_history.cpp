@@ -6,7 +6,7 @@
 
 namespace freshet {
 
-PoolSample take_sample(Scoreboard& board, std::chrono::milliseconds now) {
+PoolSample sample_pool(Scoreboard& board, std::chrono::milliseconds now) {
   const Totals totals = board.totals();
   PoolSample sample;
   sample.at_ms = now.count();
@@ -20,23 +20,23 @@ PoolSample take_sample(Scoreboard& board, std::chrono::milliseconds now) {
   sample.redis_errors = totals.redis_errors;
   sample.list_hits = totals.list_hits;
   sample.list_misses = totals.list_misses;
-  sample.card_hits = totals.card_hits;
-  sample.card_misses = totals.card_misses;
+  sample.item_cache_hits = totals.item_cache_hits;
+  sample.item_cache_misses = totals.item_cache_misses;
   sample.feed_pages = totals.feed_pages;
   sample.feed_pages_degraded = totals.feed_pages_degraded;
   sample.idle = static_cast<std::uint64_t>(std::ranges::count_if(board.slots(), is_idle));
   sample.active = totals.workers - std::min<std::uint64_t>(totals.workers, sample.idle);
-  sample.redis_bytes = static_cast<std::uint64_t>(board.sample().memory.load().used);
+  sample.redis_bytes = static_cast<std::uint64_t>(board.redis_sample().memory.load().used);
   // Two counters, which are not read at once.
-  sample.waiting_writes = totals.queued_writes - std::min(totals.queued_writes, totals.replayed);
+  sample.queued_writes = totals.queued_writes - std::min(totals.queued_writes, totals.replayed);
   sample.recorder_lag = board.recorder_report().lag_entries.load(kRelaxed);
   return sample;
 }
 
 void PoolHistory::add(const PoolSample& sample) {
   const std::uint64_t added = added_.load(kRelaxed);
-  constexpr auto kSoonest = std::chrono::milliseconds(kHistoryStep) / 2;
-  if (added > 0 && sample.at_ms - ring_[(added - 1) % ring_.size()].load().at_ms < kSoonest.count()) return;
+  constexpr auto kMinSpacing = std::chrono::milliseconds(kHistoryInterval) / 2;
+  if (added > 0 && sample.at_ms - ring_[(added - 1) % ring_.size()].load().at_ms < kMinSpacing.count()) return;
   ring_[added % ring_.size()].store(sample);
   added_.store(added + 1, std::memory_order_release);
 }
@@ -44,7 +44,7 @@ void PoolHistory::add(const PoolSample& sample) {
 std::vector<PoolSample> PoolHistory::samples() const {
   const std::uint64_t added = added_.load(std::memory_order_acquire);
   std::vector<PoolSample> found;
-  for (std::uint64_t i = added - std::min<std::uint64_t>(added, kKept); i < added; ++i) {
+  for (std::uint64_t i = added - std::min<std::uint64_t>(added, kMaxSamples); i < added; ++i) {
     const PoolSample sample = ring_[i % ring_.size()].load();
     // A reader that slept for minutes finds newer ones in the places of older ones.
     if (found.empty() || sample.at_ms > found.back().at_ms) found.push_back(sample);

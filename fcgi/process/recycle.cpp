@@ -14,23 +14,23 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kNotYet = 10s;  // after its start a worker does not ask for its memory's sake
+constexpr auto kMemoryGracePeriod = 10s;  // after its start a worker does not ask for its memory's sake
 
 template <class Number>
-Number limit(double configured, double jitter) {
+Number scaled_limit(double configured, double jitter) {
   if (configured <= 0) return std::numeric_limits<Number>::max();
   return static_cast<Number>(configured * jitter);
 }
 
 }  // namespace
 
-RecycleRule::RecycleRule(const PoolSettings& pool, double jitter, SteadyTime started)
-    : most_requests_(limit<std::uint64_t>(pool.max_requests, jitter)),
-      most_resident_(limit<std::size_t>(static_cast<double>(pool.max_rss), jitter)),
-      old_enough_(started + kNotYet) {}
+RecyclePolicy::RecyclePolicy(const PoolSettings& pool, double jitter, SteadyTime started)
+    : max_requests_(scaled_limit<std::uint64_t>(pool.max_requests, jitter)),
+      max_rss_bytes_(scaled_limit<std::size_t>(static_cast<double>(pool.max_rss), jitter)),
+      memory_check_from_(started + kMemoryGracePeriod) {}
 
-bool RecycleRule::by_memory(std::size_t resident, SteadyTime now) const {
-  return resident > most_resident_ && now >= old_enough_;
+bool RecyclePolicy::exceeds_max_rss(std::size_t rss_bytes, SteadyTime now) const {
+  return rss_bytes > max_rss_bytes_ && now >= memory_check_from_;
 }
 
 double random_jitter() {
@@ -42,11 +42,11 @@ std::size_t resident_bytes() {
   const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   std::array<char, 128> text{};
-  const ssize_t got = read(fd, text.data(), text.size());
+  const ssize_t bytes_read = read(fd, text.data(), text.size());
   close(fd);
-  if (got <= 0) return 0;
+  if (bytes_read <= 0) return 0;
   // "size resident shared …", in pages
-  const std::string_view line(text.data(), static_cast<std::size_t>(got));
+  const std::string_view line(text.data(), static_cast<std::size_t>(bytes_read));
   const auto second = line.find(' ');
   std::size_t pages = 0;
   if (second == std::string_view::npos) return 0;

@@ -9,23 +9,23 @@
 
 namespace freshet {
 
-class RecycleRule {
+class RecyclePolicy {
  public:
   // `jitter`, 0.9 to 1.1, is a factor on both limits: each worker draws its own, or all would go at
   // once.
-  RecycleRule(const PoolSettings& pool, double jitter, SteadyTime started);
+  RecyclePolicy(const PoolSettings& pool, double jitter, SteadyTime started);
 
   // So many replies were finished and that is enough.
-  bool by_requests(std::uint64_t finished) const { return finished >= most_requests_; }
+  bool exceeds_max_requests(std::uint64_t finished) const { return finished >= max_requests_; }
   // This much is resident and that is too much. False for the first ten seconds of a worker: a
   // limit that is below what every worker needs costs a replacement each ten seconds, not a storm
   // of them.
-  bool by_memory(std::size_t resident, SteadyTime now) const;
+  bool exceeds_max_rss(std::size_t rss_bytes, SteadyTime now) const;
 
  private:
-  std::uint64_t most_requests_;
-  std::size_t most_resident_;
-  SteadyTime old_enough_;
+  std::uint64_t max_requests_;
+  std::size_t max_rss_bytes_;
+  SteadyTime memory_check_from_;
 };
 
 // A number from 0.9 to 1.1.

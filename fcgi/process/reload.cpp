@@ -8,61 +8,61 @@
 namespace freshet {
 namespace {
 
-tl::unexpected<Error> refused(const char* directive, const std::string& why) {
-  return fail(ErrorCode::kInvalid, "bad_reload", directive, directive + why);
+tl::unexpected<Error> bad_reload(const char* directive, const std::string& reason) {
+  return fail(ErrorCode::kInvalid, "bad_reload", directive, directive + reason);
 }
 
 }  // namespace
 
-Reload::Reload(Pool& pool, Scoreboard& board, const LoadFunction& load, ReloadRules rules,
+Reload::Reload(Pool& pool, Scoreboard& board, const LoadFunction& load, ReloadOptions options,
                std::unique_ptr<Generation> first)
     : pool_(pool),
       board_(board),
       load_(load),
-      rules_(rules),
+      options_(options),
       current_(std::move(first)),
       last_number_(current_->number) {}
 
-std::vector<Generation*> Reload::all() {
-  std::vector<Generation*> known{current_.get()};
-  if (next_) known.push_back(next_.get());
-  return known;
+std::vector<Generation*> Reload::generations() {
+  std::vector<Generation*> result{current_.get()};
+  if (next_) result.push_back(next_.get());
+  return result;
 }
 
 Generation* Reload::find(std::uint32_t number) {
-  for (Generation* generation : all())
+  for (Generation* generation : generations())
     if (generation->number == number) return generation;
   return nullptr;
 }
 
-Result<Plan> Reload::load_next() const {
-  auto plan = load_();
-  if (!plan) return plan;
-  const auto& [settings, warnings] = plan->configuration;
+Result<GenerationSpec> Reload::load_next() const {
+  auto spec = load_();
+  if (!spec) return spec;
+  const auto& [settings, warnings] = spec->configuration;
   for (const std::string& warning : warnings) log::warning("configuration", {{"text", warning}});
   const PoolSettings& pool = settings.pool;
   const PoolSettings& serving = current_->settings.pool;
-  if (auto ok = check_user(pool, rules_.allow_root); !ok) return tl::unexpected(ok.error());
-  if (pool.listen != serving.listen) return refused("listen.address", " cannot change without a restart");
-  if (rules_.with_status && pool.status_listen != serving.status_listen)
-    return refused("pm.status_listen", " cannot change without a restart");
-  if (plan->configuration.settings.limits.table_bytes != current_->settings.limits.table_bytes)
-    return refused("limits.table", " cannot change without a restart");
-  if (2 * worker_count(pool) > board_.slots().size())
-    return refused("pm.max_children", " cannot grow so far without a restart");
-  return plan;
+  if (auto ok = check_user(pool, options_.allow_root); !ok) return tl::unexpected(ok.error());
+  if (pool.listen != serving.listen) return bad_reload("listen.address", " cannot change without a restart");
+  if (options_.with_status && pool.status_listen != serving.status_listen)
+    return bad_reload("pm.status_listen", " cannot change without a restart");
+  if (spec->configuration.settings.limits.table_bytes != current_->settings.limits.table_bytes)
+    return bad_reload("limits.table", " cannot change without a restart");
+  if (2 * max_worker_count(pool) > board_.slots().size())
+    return bad_reload("pm.max_children", " cannot grow so far without a restart");
+  return spec;
 }
 
 bool Reload::begin(SteadyTime now) {
-  auto plan = load_next();
+  auto spec = load_next();
   // At least one slot stays for a respawn.
-  if (plan && pool_.free_slots() <= worker_count(plan->configuration.settings.pool)) return false;
-  if (!plan) {
-    give_up(plan.error().detail);
+  if (spec && pool_.free_slot_count() <= max_worker_count(spec->configuration.settings.pool)) return false;
+  if (!spec) {
+    abort(spec.error().detail);
     return true;
   }
-  next_ = std::make_unique<Generation>(++last_number_, std::move(*plan), current_->wanted());
-  ends_ = now + rules_.ready_timeout;
+  next_ = std::make_unique<Generation>(++last_number_, std::move(*spec), current_->open_count());
+  ready_deadline_ = now + options_.ready_timeout;
   pool_.fork_missing(*next_, now);
   log::notice("reload_started", {{"generation", std::to_string(next_->number)}});
   return true;
@@ -72,26 +72,26 @@ void Reload::tick(SteadyTime now) {
   if (!next_) return;
   if (pool_.all_ready(*next_))
     replaced_ = std::exchange(current_, std::move(next_));
-  else if (now >= ends_)
-    give_up("the new workers were not ready in time");
+  else if (now >= ready_deadline_)
+    abort("the new workers were not ready in time");
   else
     pool_.fork_missing(*next_, now);
 }
 
-void Reload::reap(const Death& death) {
-  if (next_ && death.worker.generation == next_->number && !death.expected())
-    give_up("a new worker died before all were ready");
+void Reload::reap(const WorkerDeath& death) {
+  if (next_ && death.worker.generation == next_->number && !death.was_expected())
+    abort("a new worker died before all were ready");
 }
 
-void Reload::give_up(std::string why) {
-  if (next_) pool_.give_up(next_->number, std::chrono::steady_clock::now());
+void Reload::abort(std::string reason) {
+  if (next_) pool_.abandon_generation(next_->number, std::chrono::steady_clock::now());
   next_.reset();
-  failure_ = std::move(why);
+  failure_ = std::move(reason);
 }
 
-SteadyTime Reload::next_deadline(SteadyTime now, SteadyTime watched_since) {
+SteadyTime Reload::next_deadline(SteadyTime now, SteadyTime awake_since) {
   if (!next_) return SteadyTime::max();
-  return std::min(ends_, pool_.next_deadline(next_.get(), now, watched_since));
+  return std::min(ready_deadline_, pool_.next_deadline(next_.get(), now, awake_since));
 }
 
 }  // namespace freshet

@@ -13,9 +13,9 @@
 namespace freshet {
 
 // Reads the configuration again, and what belongs to it; called for each reload, in the master.
-using LoadFunction = std::function<Result<Plan>()>;
+using LoadFunction = std::function<Result<GenerationSpec>()>;
 
-struct ReloadRules {
+struct ReloadOptions {
   bool allow_root = false;
   bool with_status = false;  // pm.status_listen is in use
   milliseconds ready_timeout{};
@@ -23,40 +23,40 @@ struct ReloadRules {
 
 class Reload {
  public:
-  Reload(Pool& pool, Scoreboard& board, const LoadFunction& load, ReloadRules rules,
+  Reload(Pool& pool, Scoreboard& board, const LoadFunction& load, ReloadOptions options,
          std::unique_ptr<Generation> first);
 
   Generation& current() { return *current_; }
   // That with this number; null when it is neither the one that serves nor the next.
   Generation* find(std::uint32_t number);
-  std::vector<Generation*> all();
+  std::vector<Generation*> generations();
 
   // Reads the configuration and starts the next generation, or has failed. False: not now, workers
   // of earlier generations drain in the slots that it needs. REQUIRES: !under_way().
   bool begin(SteadyTime now);
-  bool under_way() const { return next_ != nullptr; }
+  bool is_in_progress() const { return next_ != nullptr; }
   void tick(SteadyTime now);
-  void reap(const Death& death);
+  void reap(const WorkerDeath& death);
   void cancel() { next_.reset(); }  // its workers are the caller's business
 
   // After success, once: the generation that served before.
   std::unique_ptr<Generation> take_replaced() { return std::move(replaced_); }
-  bool failed() const { return !failure_.empty(); }
+  bool has_failed() const { return !failure_.empty(); }
   std::string take_failure() { return std::exchange(failure_, {}); }
 
-  SteadyTime next_deadline(SteadyTime now, SteadyTime watched_since);
+  SteadyTime next_deadline(SteadyTime now, SteadyTime awake_since);
 
  private:
-  Result<Plan> load_next() const;
-  void give_up(std::string why);
+  Result<GenerationSpec> load_next() const;
+  void abort(std::string reason);
 
   Pool& pool_;
   Scoreboard& board_;
   const LoadFunction& load_;
-  const ReloadRules rules_;
+  const ReloadOptions options_;
   std::unique_ptr<Generation> current_, next_, replaced_;
   std::uint32_t last_number_;
-  SteadyTime ends_{};
+  SteadyTime ready_deadline_{};
   std::string failure_;
 };
 

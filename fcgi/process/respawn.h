@@ -10,7 +10,7 @@ namespace freshet {
 using SteadyTime = std::chrono::steady_clock::time_point;
 
 // 0.1 s after the first death in a row, doubling up to 5 s. REQUIRES: deaths >= 1.
-std::chrono::milliseconds respawn_delay(int deaths);
+std::chrono::milliseconds respawn_delay(int failed_starts);
 
 // Bounds the forks that follow such deaths, over all workers together: with many workers the delays
 // alone would still make a storm. First starts and the replacement of a worker that had been ready
@@ -22,11 +22,11 @@ class RespawnBudget {
   explicit RespawnBudget(std::size_t workers);
   // The earliest moment a retry is allowed: `now`, or when the oldest of the last minute has left
   // it. O(1).
-  SteadyTime earliest(SteadyTime now);
+  SteadyTime earliest_retry(SteadyTime now);
   void spend(SteadyTime now) { retries_.push_back(now); }
 
  private:
-  std::size_t per_minute_;
+  std::size_t max_per_minute_;
   std::deque<SteadyTime> retries_;
 };
 

@@ -12,74 +12,74 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kBetweenLooks = 1s;
+constexpr auto kCheckInterval = 1s;
 // With ondemand the master wakes for connections that workers take anyway; so long it does not
 // listen after each of them, which bounds what that costs to a hundred wakes a second.
-constexpr auto kDeaf = 10ms;
+constexpr auto kWakePause = 10ms;
 }  // namespace
 
-void Scaling::tick(Generation& generation, SteadyTime now) {
-  if (!generation.established) {
+void PoolScaler::tick(Generation& generation, SteadyTime now) {
+  if (!generation.was_ready) {
     if (!pool_.all_ready(generation)) return;
-    generation.established = true;
-    next_look_ = now;
+    generation.was_ready = true;
+    next_check_at_ = now;
   }
-  if (now >= next_look_) {
-    pool_.note_idle(now);
-    count_busy();
-    look(generation, now);
-    next_look_ = now + kBetweenLooks;
+  if (now >= next_check_at_) {
+    pool_.update_idle_times(now);
+    update_max_active();
+    adjust(generation, now);
+    next_check_at_ = now + kCheckInterval;
   }
-  if (generation.limits.mode != PoolMode::kOndemand || now < deaf_until_ || !connection_waits()) return;
-  deaf_until_ = now + kDeaf;
-  obey(generation.rule.connection_waits(generation.limits, pool_.census(generation)), generation, now);
+  if (generation.spare_limits.mode != PoolMode::kOndemand || now < paused_until_ || !has_pending_connection()) return;
+  paused_until_ = now + kWakePause;
+  apply(generation.spare_policy.on_pending_connection(generation.spare_limits, pool_.count_workers(generation)), generation, now);
 }
 
-void Scaling::count_busy() {
+void PoolScaler::update_max_active() {
   const auto busy = static_cast<std::uint32_t>(std::ranges::count_if(board_.slots(), is_busy));
   if (busy > board_.pool().max_active.load(kRelaxed)) board_.pool().max_active.store(busy, kRelaxed);
 }
 
-void Scaling::look(Generation& generation, SteadyTime now) {
-  if (generation.limits.mode == PoolMode::kDynamic)
-    obey(generation.rule.look(generation.limits, pool_.census(generation)), generation, now);
-  if (generation.limits.mode == PoolMode::kOndemand) end_expired(generation, now);
+void PoolScaler::adjust(Generation& generation, SteadyTime now) {
+  if (generation.spare_limits.mode == PoolMode::kDynamic)
+    apply(generation.spare_policy.adjust_dynamic(generation.spare_limits, pool_.count_workers(generation)), generation, now);
+  if (generation.spare_limits.mode == PoolMode::kOndemand) drain_expired(generation, now);
 }
 
-void Scaling::end_expired(Generation& generation, SteadyTime now) {
+void PoolScaler::drain_expired(Generation& generation, SteadyTime now) {
   const auto timeout = generation.settings.pool.process_idle_timeout;
   while (const auto longest = pool_.longest_idle(generation)) {
     if (now < longest->idle_since + timeout) return;
-    pool_.send_away(longest->pid, generation, now);
+    pool_.drain_worker(longest->pid, generation, now);
   }
 }
 
-void Scaling::obey(const PoolChange& change, Generation& generation, SteadyTime now) {
-  if (change.hit_limit) {
+void PoolScaler::apply(const PoolAdjustment& adjustment, Generation& generation, SteadyTime now) {
+  if (adjustment.reached_limit) {
     board_.pool().max_children_reached.fetch_add(1, kRelaxed);
-    log::warning("max_children_reached", {{"workers", std::to_string(generation.limits.max_children)}});
+    log::warning("max_children_reached", {{"workers", std::to_string(generation.spare_limits.max_children)}});
   }
-  if (change.fork > 0) {
-    generation.open(change.fork);
+  if (adjustment.forks > 0) {
+    generation.open_positions(adjustment.forks);
     pool_.fork_missing(generation, now);
   }
-  if (!change.retire_one) return;
-  if (const auto longest = pool_.longest_idle(generation)) pool_.send_away(longest->pid, generation, now);
+  if (!adjustment.retire_one) return;
+  if (const auto longest = pool_.longest_idle(generation)) pool_.drain_worker(longest->pid, generation, now);
 }
 
-bool Scaling::connection_waits() const {
+bool PoolScaler::has_pending_connection() const {
   pollfd socket{listen_fd_, POLLIN, 0};
   return listen_fd_ >= 0 && poll(&socket, 1, 0) == 1 && (socket.revents & POLLIN) != 0;
 }
 
-int Scaling::watched_fd(const Generation& generation, SteadyTime now) const {
-  const bool listens = generation.established && generation.limits.mode == PoolMode::kOndemand;
-  return listens && now >= deaf_until_ ? listen_fd_ : -1;
+int PoolScaler::fd_to_watch(const Generation& generation, SteadyTime now) const {
+  const bool is_ondemand = generation.was_ready && generation.spare_limits.mode == PoolMode::kOndemand;
+  return is_ondemand && now >= paused_until_ ? listen_fd_ : -1;
 }
 
-SteadyTime Scaling::next_deadline(const Generation& generation, SteadyTime now) const {
-  if (!generation.established) return SteadyTime::max();
-  return deaf_until_ > now ? std::min(deaf_until_, next_look_) : next_look_;
+SteadyTime PoolScaler::next_deadline(const Generation& generation, SteadyTime now) const {
+  if (!generation.was_ready) return SteadyTime::max();
+  return paused_until_ > now ? std::min(paused_until_, next_check_at_) : next_check_at_;
 }
 
 }  // namespace freshet

@@ -15,13 +15,13 @@ struct Scoreboard::Memory {
   PoolCounters pool;
   // Odd while the master moves a slot's counters into `retired`, so that a reader does not count
   // them twice or not at all.
-  std::atomic<std::uint32_t> folding{0};
+  std::atomic<std::uint32_t> retire_sequence{0};
   WorkerSlot retired;
-  CompanionSlot recorder, status, keeper;
+  HelperSlot recorder, status, model_publisher;
   RecorderReport recorder_report;
-  StoreSample sample;
+  RedisSample redis_sample;
   PoolHistory history;
-  std::array<std::array<char, 64>, kMostRoutes> route_names{};
+  std::array<std::array<char, 64>, kMaxRoutes> route_names{};
 };
 
 namespace {
@@ -37,12 +37,12 @@ constexpr std::array kCounters{
     Counter{&WorkerSlot::over_budget, &Totals::over_budget},
     Counter{&WorkerSlot::list_hits, &Totals::list_hits},
     Counter{&WorkerSlot::list_misses, &Totals::list_misses},
-    Counter{&WorkerSlot::card_hits, &Totals::card_hits},
-    Counter{&WorkerSlot::card_misses, &Totals::card_misses},
-    Counter{&WorkerSlot::shown, &Totals::shown},
+    Counter{&WorkerSlot::item_cache_hits, &Totals::item_cache_hits},
+    Counter{&WorkerSlot::item_cache_misses, &Totals::item_cache_misses},
+    Counter{&WorkerSlot::feed_impressions, &Totals::feed_impressions},
     Counter{&WorkerSlot::feed_pages, &Totals::feed_pages},
     Counter{&WorkerSlot::feed_pages_degraded, &Totals::feed_pages_degraded},
-    Counter{&WorkerSlot::announcements_ignored, &Totals::announcements_ignored},
+    Counter{&WorkerSlot::invalidations_ignored, &Totals::invalidations_ignored},
     Counter{&WorkerSlot::cpu_us, &Totals::cpu_us},
     Counter{&WorkerSlot::redis_commands, &Totals::redis_commands},
     Counter{&WorkerSlot::redis_round_trips, &Totals::redis_round_trips},
@@ -76,8 +76,8 @@ void add(const SharedHistogram& from, HistogramTotals& to) {
 // Ten kilobytes a slot: only for slots that have, or had, a worker.
 void add_histograms(const WorkerSlot& slot, Totals& totals) {
   add(slot.redis_latency, totals.redis_latency);
-  add(slot.turns, totals.turns);
-  for (std::size_t row = 0; row < kMostRoutes; ++row) {
+  add(slot.loop_iterations, totals.loop_iterations);
+  for (std::size_t row = 0; row < kMaxRoutes; ++row) {
     const RouteCounters& route = slot.routes[row];
     add(route.latency, totals.routes[row].latency);
     for (std::size_t i = 0; i < route.status.size(); ++i)
@@ -85,10 +85,10 @@ void add_histograms(const WorkerSlot& slot, Totals& totals) {
   }
 }
 
-void fold_histograms(WorkerSlot& slot, WorkerSlot& retired) {
+void move_histograms(WorkerSlot& slot, WorkerSlot& retired) {
   move_into(slot.redis_latency, retired.redis_latency);
-  move_into(slot.turns, retired.turns);
-  for (std::size_t row = 0; row < kMostRoutes; ++row) {
+  move_into(slot.loop_iterations, retired.loop_iterations);
+  for (std::size_t row = 0; row < kMaxRoutes; ++row) {
     move_into(slot.routes[row].latency, retired.routes[row].latency);
     for (std::size_t i = 0; i < slot.routes[row].status.size(); ++i)
       move_into(slot.routes[row].status[i], retired.routes[row].status[i]);
@@ -96,7 +96,7 @@ void fold_histograms(WorkerSlot& slot, WorkerSlot& retired) {
 }
 
 template <class Number>
-void keep_greatest(const std::atomic<Number>& from, std::atomic<Number>& to) {
+void store_max(const std::atomic<Number>& from, std::atomic<Number>& to) {
   to.store(std::max(to.load(kRelaxed), from.load(kRelaxed)), kRelaxed);
 }
 
@@ -109,19 +109,19 @@ void add_counters(const WorkerSlot& slot, Totals& totals) {
   totals.peak_rss_bytes = std::max(totals.peak_rss_bytes, slot.peak_rss_bytes.load(kRelaxed));
 }
 
-void add_living(const WorkerSlot& slot, Totals& totals) {
+void add_gauges(const WorkerSlot& slot, Totals& totals) {
   ++totals.workers;
   if (slot.state.load(kRelaxed) == WorkerState::kReady) ++totals.ready;
   totals.redis_ready += slot.redis_ready.load(kRelaxed);
   ++totals.breakers[std::min<std::size_t>(slot.redis_breaker.load(kRelaxed), totals.breakers.size() - 1)];
   totals.connections += slot.connections.load(kRelaxed);
   totals.in_flight += slot.in_flight.load(kRelaxed);
-  totals.late += slot.late.load(kRelaxed);
+  totals.detached += slot.detached.load(kRelaxed);
   totals.rss_bytes += slot.rss_bytes.load(kRelaxed);
-  totals.card_bytes += slot.card_bytes.load(kRelaxed);
+  totals.item_cache_bytes += slot.item_cache_bytes.load(kRelaxed);
   totals.spooled_bytes += slot.spooled_bytes.load(kRelaxed);
   totals.background_queued += slot.background_queued.load(kRelaxed);
-  const auto documents = static_cast<std::int64_t>(slot.index_documents.load(kRelaxed)) - 1;
+  const auto documents = static_cast<std::int64_t>(slot.index_documents_plus_one.load(kRelaxed)) - 1;
   totals.index_documents = std::max(totals.index_documents, documents);
   if (documents >= 0) ++totals.index_ready;
   const std::int64_t trained = slot.model_trained_at.load(kRelaxed);
@@ -142,43 +142,43 @@ std::size_t bytes_for(std::size_t slots) {
 }
 }  // namespace
 
-Scoreboard::Scoreboard(std::size_t slots) : memory_(nullptr), slots_(slots) {
-  void* at =
+Scoreboard::Scoreboard(std::size_t slots) : memory_(nullptr), slot_count_(slots) {
+  void* mapping =
       mmap(nullptr, bytes_for<Memory>(slots), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "scoreboard");
-  memory_ = new (at) Memory;
+  if (mapping == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "scoreboard");
+  memory_ = new (mapping) Memory;
   // The slots are not constructed: fresh pages are zeros, as an empty slot is, and take no memory.
   static_assert(std::is_trivially_destructible_v<WorkerSlot>);
 }
 
-Scoreboard::~Scoreboard() { munmap(memory_, bytes_for<Memory>(slots_)); }
+Scoreboard::~Scoreboard() { munmap(memory_, bytes_for<Memory>(slot_count_)); }
 
 std::span<WorkerSlot> Scoreboard::slots() {
-  return {std::launder(reinterpret_cast<WorkerSlot*>(memory_ + 1)), slots_};
+  return {std::launder(reinterpret_cast<WorkerSlot*>(memory_ + 1)), slot_count_};
 }
 PoolCounters& Scoreboard::pool() { return memory_->pool; }
-CompanionSlot& Scoreboard::recorder() { return memory_->recorder; }
-CompanionSlot& Scoreboard::status() { return memory_->status; }
-CompanionSlot& Scoreboard::keeper() { return memory_->keeper; }
+HelperSlot& Scoreboard::recorder() { return memory_->recorder; }
+HelperSlot& Scoreboard::status() { return memory_->status; }
+HelperSlot& Scoreboard::model_publisher() { return memory_->model_publisher; }
 RecorderReport& Scoreboard::recorder_report() { return memory_->recorder_report; }
-StoreSample& Scoreboard::sample() { return memory_->sample; }
+RedisSample& Scoreboard::redis_sample() { return memory_->redis_sample; }
 PoolHistory& Scoreboard::history() { return memory_->history; }
 
-void Scoreboard::name_route(std::size_t row, std::string_view name) {
-  if (row >= kMostRoutes) return;
+void Scoreboard::set_route_name(std::size_t row, std::string_view name) {
+  if (row >= kMaxRoutes) return;
   auto& stored = memory_->route_names[row];
   stored.fill('\0');
   std::ranges::copy(name.substr(0, stored.size() - 1), stored.begin());
 }
 
 std::string Scoreboard::route_name(std::size_t row) const {
-  return row < kMostRoutes ? std::string(memory_->route_names[row].data()) : std::string();
+  return row < kMaxRoutes ? std::string(memory_->route_names[row].data()) : std::string();
 }
 
-std::string Scoreboard::stage_text(const WorkerSlot& slot) const {
-  const PackedPhase stage = slot.stage.load(kRelaxed);
-  std::string text(kRequestPhaseNames[static_cast<std::size_t>(phase_of(stage))]);
-  if (route_of(stage) != 0) text.append(" ").append(route_name(route_of(stage)));
+std::string Scoreboard::phase_text(const WorkerSlot& slot) const {
+  const PackedPhase phase = slot.phase.load(kRelaxed);
+  std::string text(kRequestPhaseNames[static_cast<std::size_t>(phase_of(phase))]);
+  if (route_of(phase) != 0) text.append(" ").append(route_name(route_of(phase)));
   return text;
 }
 
@@ -186,50 +186,50 @@ std::uint64_t HistogramTotals::count() const {
   return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
 }
 
-std::int64_t HistogramTotals::quantile_us(double share) const {
-  const double wanted = share * static_cast<double>(count());
-  if (wanted <= 0) return 0;
-  double passed = 0;
+std::int64_t HistogramTotals::quantile_us(double quantile) const {
+  const double target = quantile * static_cast<double>(count());
+  if (target <= 0) return 0;
+  double cumulative = 0;
   for (std::size_t i = 0; i < kDurationBounds.size(); ++i) {
-    passed += static_cast<double>(counts[i]);
-    if (passed >= wanted) return kDurationBounds[i];
+    cumulative += static_cast<double>(counts[i]);
+    if (cumulative >= target) return kDurationBounds[i];
   }
   return kDurationBounds.back();
 }
 
 void Scoreboard::retire(WorkerSlot& slot) {
   WorkerSlot& retired = memory_->retired;
-  memory_->folding.fetch_add(1, std::memory_order_acq_rel);
+  memory_->retire_sequence.fetch_add(1, std::memory_order_acq_rel);
   for (const Counter& row : kCounters) move_into(slot.*row.slot, retired.*row.slot);
   for (std::size_t i = 0; i < slot.refused.size(); ++i) move_into(slot.refused[i], retired.refused[i]);
   for (std::size_t i = 0; i < slot.redis_errors_by_class.size(); ++i)
     move_into(slot.redis_errors_by_class[i], retired.redis_errors_by_class[i]);
-  fold_histograms(slot, retired);
-  keep_greatest(slot.max_in_flight, retired.max_in_flight);
-  keep_greatest(slot.peak_rss_bytes, retired.peak_rss_bytes);
+  move_histograms(slot, retired);
+  store_max(slot.max_in_flight, retired.max_in_flight);
+  store_max(slot.peak_rss_bytes, retired.peak_rss_bytes);
   slot.state.store(WorkerState::kEmpty, kRelaxed);
-  for (auto* gauge : {&slot.connections, &slot.in_flight, &slot.late, &slot.max_in_flight, &slot.redis_ready,
-                      &slot.redis_breaker, &slot.generation, &slot.stage, &slot.cpu_permille})
+  for (auto* gauge : {&slot.connections, &slot.in_flight, &slot.detached, &slot.max_in_flight, &slot.redis_ready,
+                      &slot.redis_breaker, &slot.generation, &slot.phase, &slot.cpu_permille})
     gauge->store(0, kRelaxed);
   for (auto* gauge : {&slot.background_queued, &slot.spooled_bytes, &slot.background_age_ms, &slot.rss_bytes,
-                      &slot.card_bytes, &slot.peak_rss_bytes})
+                      &slot.item_cache_bytes, &slot.peak_rss_bytes})
     gauge->store(0, kRelaxed);
   slot.model_trained_at.store(0, kRelaxed);
-  slot.index_documents.store(0, kRelaxed);
+  slot.index_documents_plus_one.store(0, kRelaxed);
   slot.request.store({});
   slot.pid.store(0, kRelaxed);
   slot.started_at.store(0, kRelaxed);
-  slot.last_turn_ms.store(0, kRelaxed);
-  memory_->folding.fetch_add(1, std::memory_order_release);
+  slot.last_iteration_ms.store(0, kRelaxed);
+  memory_->retire_sequence.fetch_add(1, std::memory_order_release);
 }
 
-std::vector<Dependency> missing(const Has& has, const StoreSample& store) {
+std::vector<Dependency> missing_dependencies(const DependencyState& state, const RedisSample& store) {
   std::vector<Dependency> out;
-  if (!has.redis) out.push_back(Dependency::kRedis);
-  if (store.lost_since.load(kRelaxed) != 0) out.push_back(Dependency::kItems);
-  if (!has.index) out.push_back(Dependency::kIndex);
-  if (!has.model) out.push_back(Dependency::kModel);
-  if (store.full.load(kRelaxed)) out.push_back(Dependency::kWrites);
+  if (!state.redis) out.push_back(Dependency::kRedis);
+  if (store.data_lost_since.load(kRelaxed) != 0) out.push_back(Dependency::kItems);
+  if (!state.index) out.push_back(Dependency::kIndex);
+  if (!state.model) out.push_back(Dependency::kModel);
+  if (store.memory_full.load(kRelaxed)) out.push_back(Dependency::kWrites);
   return out;
 }
 
@@ -239,18 +239,18 @@ Totals Scoreboard::totals() const {
   // Bounded: a master that was killed between the two steps leaves the number odd for ever, and its
   // workers end soon.
   for (int attempt = 0; attempt < 1000; ++attempt) {
-    const auto before = memory_->folding.load(std::memory_order_acquire);
+    const auto sequence = memory_->retire_sequence.load(std::memory_order_acquire);
     totals = Totals();
     add_counters(memory_->retired, totals);
     add_histograms(memory_->retired, totals);
-    for (std::size_t i = 0; i < slots_; ++i) {
+    for (std::size_t i = 0; i < slot_count_; ++i) {
       add_counters(first[i], totals);
       if (first[i].state.load(kRelaxed) == WorkerState::kEmpty) continue;
       add_histograms(first[i], totals);
-      add_living(first[i], totals);
+      add_gauges(first[i], totals);
     }
     std::atomic_thread_fence(std::memory_order_acquire);
-    if (before % 2 == 0 && memory_->folding.load(kRelaxed) == before) break;
+    if (sequence % 2 == 0 && memory_->retire_sequence.load(kRelaxed) == sequence) break;
   }
   return totals;
 }

@@ -38,8 +38,8 @@ struct PoolCounters {
 };
 
 // A child beside the workers, as the master knows it (companion.h).
-struct CompanionSlot {
-  std::atomic<bool> wanted{false};
+struct HelperSlot {
+  std::atomic<bool> enabled{false};
   std::atomic<pid_t> pid{0};  // 0: none lives
   std::atomic<std::int64_t> started_at{0};
   std::atomic<std::uint32_t> respawns{0};
@@ -47,10 +47,10 @@ struct CompanionSlot {
 
 // What only Redis knows, asked by one worker for all (fcgi/sampler.h): its sizes every
 // kSampleIntervalMs, how it is, a loss and its memory, every kHealthIntervalMs.
-inline constexpr std::int64_t kSampleIntervalMs = 10'000;
+inline constexpr std::int64_t kKeyStatsIntervalMs = 10'000;
 inline constexpr std::int64_t kHealthIntervalMs = 1'000;
-struct StoreNumbers {
-  std::int64_t taken_at = 0;  // unix seconds; 0: never yet
+struct RedisKeyStats {
+  std::int64_t sampled_at = 0;  // unix seconds; 0: never yet
   std::int64_t hot_rank = 0, hot_score = 0, hot_published = 0, hot_hidden = 0, hot_newest = 0;  // members
   std::int64_t stream_entries = 0;
   double stream_fill = 0;  // the fullest group's entries by what that group may have
@@ -58,16 +58,16 @@ struct StoreNumbers {
   double seen_fill_today = 0, seen_false_positive_rate = 0;
   std::array<char, 16> seen_filter{};  // as in seen.filter
 };
-using RecorderHolder = std::array<char, 96>;  // "HOST, pid 7"; cut when it is longer
-struct StoreSample {
-  std::atomic<std::int64_t> claimed_ms{0};         // CLOCK_MONOTONIC: somebody asks, or asked then
-  Shared<StoreNumbers> numbers;                    // written by whoever claimed it
+using RecorderOwner = std::array<char, 96>;  // "HOST, pid 7"; cut when it is longer
+struct RedisSample {
+  std::atomic<std::int64_t> key_stats_claimed_ms{0};         // CLOCK_MONOTONIC: somebody asks, or asked then
+  DoubleBuffered<RedisKeyStats> key_stats;                    // written by whoever claimed it
   std::atomic<std::int64_t> health_claimed_ms{0};  // likewise, every kHealthIntervalMs
   std::atomic<std::int64_t> clock_offset_us{0};    // as agreed_offset(); 0: nobody knows yet
-  std::atomic<std::int64_t> lost_since{0};         // unix seconds: Redis lost its items; 0: it has them
-  Shared<redis::MemoryLevel> memory;
-  Shared<RecorderHolder> recorder_holder;  // who records, on whatever host, or did last
-  std::atomic<bool> full{false};           // as MemoryLevel::full, for every request
+  std::atomic<std::int64_t> data_lost_since{0};         // unix seconds: Redis lost its items; 0: it has them
+  DoubleBuffered<redis::MemoryLevel> memory;
+  DoubleBuffered<RecorderOwner> recorder_owner;  // who records, on whatever host, or did last
+  std::atomic<bool> memory_full{false};           // as MemoryLevel::full, for every request
 };
 
 struct HistogramTotals {
@@ -76,7 +76,7 @@ struct HistogramTotals {
   std::uint64_t count() const;
   // The bound (µs) that this share of all durations does not exceed; 0 when there are none, the
   // last bound when it is beyond.
-  std::int64_t quantile_us(double share) const;
+  std::int64_t quantile_us(double quantile) const;
 };
 struct RouteTotals {
   HistogramTotals latency;
@@ -86,20 +86,20 @@ struct RouteTotals {
 // Sums over all slots, dead workers included.
 struct Totals {
   std::uint64_t accepted = 0, requests = 0, slow_requests = 0, over_budget = 0;
-  std::uint64_t list_hits = 0, list_misses = 0, card_hits = 0, card_misses = 0, shown = 0,
-                announcements_ignored = 0;
+  std::uint64_t list_hits = 0, list_misses = 0, item_cache_hits = 0, item_cache_misses = 0, feed_impressions = 0,
+                invalidations_ignored = 0;
   std::uint64_t feed_pages = 0, feed_pages_degraded = 0;
   std::uint64_t redis_commands = 0, redis_round_trips = 0, redis_errors = 0, redis_reconnects = 0;
   std::uint64_t background_done = 0, background_dropped = 0, spooled = 0, replayed = 0, queued_writes = 0;
   std::array<std::uint64_t, static_cast<std::size_t>(Refusal::kCount)> refused{};
   std::array<std::uint64_t, redis::kErrorClasses> redis_errors_by_class{};
-  HistogramTotals redis_latency, turns;
-  std::array<RouteTotals, kMostRoutes> routes{};
+  HistogramTotals redis_latency, loop_iterations;
+  std::array<RouteTotals, kMaxRoutes> routes{};
   std::uint64_t cpu_us = 0;
   std::uint64_t peak_rss_bytes = 0;  // of any one worker, ever
   // Of the living workers, this moment:
-  std::uint64_t connections = 0, in_flight = 0, late = 0, spooled_bytes = 0, background_queued = 0,
-                rss_bytes = 0, card_bytes = 0;
+  std::uint64_t connections = 0, in_flight = 0, detached = 0, spooled_bytes = 0, background_queued = 0,
+                rss_bytes = 0, item_cache_bytes = 0;
   std::int64_t model_trained_at = 0;    // the oldest in use; 0: none
   std::int64_t index_documents = -1;    // of the index; -1: no worker can search it
   std::uint64_t background_age_ms = 0;  // the greatest
@@ -109,14 +109,14 @@ struct Totals {
 };
 
 // What a worker has by itself; of the pool: what some worker has.
-struct Has {
+struct DependencyState {
   bool redis = false, index = false, model = false;
 };
-inline Has has_of(const Totals& totals) {
+inline DependencyState dependency_state(const Totals& totals) {
   return {totals.redis_ready > 0, totals.index_ready > 0, totals.model_ready > 0};
 }
 // What is missing, in the order of Need.
-std::vector<Dependency> missing(const Has& has, const StoreSample& store);
+std::vector<Dependency> missing_dependencies(const DependencyState& state, const RedisSample& store);
 
 // The master keeps the counters of dead workers, so totals never go back.
 class Scoreboard {
@@ -129,18 +129,18 @@ class Scoreboard {
 
   std::span<WorkerSlot> slots();
   PoolCounters& pool();
-  CompanionSlot& recorder();
-  CompanionSlot& status();
-  CompanionSlot& keeper();
+  HelperSlot& recorder();
+  HelperSlot& status();
+  HelperSlot& model_publisher();
   RecorderReport& recorder_report();  // written by the recorder itself
-  StoreSample& sample();
+  RedisSample& redis_sample();
   PoolHistory& history();  // written by the status process
   // What stands at a row of the route table, "GET /api/hot"; empty: no such row. Named by the
   // master.
-  void name_route(std::size_t row, std::string_view name);
+  void set_route_name(std::size_t row, std::string_view name);
   std::string route_name(std::size_t row) const;
   // What a worker's loop is at: "rank GET /api/recommendations", "idle".
-  std::string stage_text(const WorkerSlot& slot) const;
+  std::string phase_text(const WorkerSlot& slot) const;
   // Master only: keeps a dead worker's counters and empties its slot.
   void retire(WorkerSlot& slot);
   // Any process. Counters never go back from one call to the next, also while the master retires a
@@ -150,7 +150,7 @@ class Scoreboard {
  private:
   struct Memory;
   Memory* memory_;
-  std::size_t slots_;
+  std::size_t slot_count_;
 };
 
 }  // namespace freshet

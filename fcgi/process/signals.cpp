@@ -13,10 +13,10 @@ namespace freshet {
 namespace {
 
 constexpr std::array kSignals{
-    SignalRow{SIGTERM, "TERM", Command::kStopNow},        SignalRow{SIGINT, "INT", Command::kStopNow},
-    SignalRow{SIGQUIT, "QUIT", Command::kStopGracefully}, SignalRow{SIGHUP, "HUP", Command::kReload},
-    SignalRow{SIGUSR2, "USR2", Command::kUpgrade},        SignalRow{SIGUSR1, "USR1", Command::kReopenLogs},
-    SignalRow{SIGCHLD, "CHLD", Command::kReap},
+    SignalRow{SIGTERM, "TERM", MasterCommand::kStopNow},        SignalRow{SIGINT, "INT", MasterCommand::kStopNow},
+    SignalRow{SIGQUIT, "QUIT", MasterCommand::kStopGracefully}, SignalRow{SIGHUP, "HUP", MasterCommand::kReload},
+    SignalRow{SIGUSR2, "USR2", MasterCommand::kUpgrade},        SignalRow{SIGUSR1, "USR1", MasterCommand::kReopenLogs},
+    SignalRow{SIGCHLD, "CHLD", MasterCommand::kReap},
 };
 
 struct ChildDisposition {
@@ -24,11 +24,11 @@ struct ChildDisposition {
   void (*handler)(int);
 };
 
-void leave(int) { _exit(0); }
+void exit_quietly(int) { _exit(0); }
 
 const std::array kChildDispositions{
-    ChildDisposition{SIGTERM, leave},   ChildDisposition{SIGINT, leave},
-    ChildDisposition{SIGQUIT, leave},   ChildDisposition{SIGHUP, SIG_IGN},
+    ChildDisposition{SIGTERM, exit_quietly},   ChildDisposition{SIGINT, exit_quietly},
+    ChildDisposition{SIGQUIT, exit_quietly},   ChildDisposition{SIGHUP, SIG_IGN},
     ChildDisposition{SIGUSR1, SIG_IGN}, ChildDisposition{SIGUSR2, SIG_IGN},
     ChildDisposition{SIGCHLD, SIG_DFL}, ChildDisposition{SIGPIPE, SIG_IGN},
 };

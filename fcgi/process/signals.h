@@ -9,12 +9,12 @@
 
 namespace freshet {
 
-enum class Command { kStopNow, kStopGracefully, kReload, kUpgrade, kReopenLogs, kReap };
+enum class MasterCommand { kStopNow, kStopGracefully, kReload, kUpgrade, kReopenLogs, kReap };
 
 struct SignalRow {
   int number;
   std::string_view name;
-  Command command;
+  MasterCommand command;
 };
 std::span<const SignalRow> signal_table();
 

@@ -13,8 +13,8 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(Refusal::kCount)
     "read_timeout", "write_timeout"};
 
 // One process writes, so load and store need not be one step.
-void grow(std::atomic<std::uint64_t>& counter, std::uint64_t by) {
-  counter.store(counter.load(kRelaxed) + by, kRelaxed);
+void increment(std::atomic<std::uint64_t>& counter, std::uint64_t amount) {
+  counter.store(counter.load(kRelaxed) + amount, kRelaxed);
 }
 
 }  // namespace
@@ -22,13 +22,13 @@ void grow(std::atomic<std::uint64_t>& counter, std::uint64_t by) {
 std::string_view refusal_name(Refusal reason) { return kRefusalNames[static_cast<std::size_t>(reason)]; }
 
 void SharedHistogram::add(std::chrono::microseconds duration) {
-  grow(counts[duration_bucket(duration)], 1);
-  grow(sum_us, static_cast<std::uint64_t>(std::max<std::int64_t>(0, duration.count())));
+  increment(counts[duration_bucket(duration)], 1);
+  increment(sum_us, static_cast<std::uint64_t>(std::max<std::int64_t>(0, duration.count())));
 }
 
-void SharedHistogram::store(const Histogram& whole) {
-  for (std::size_t i = 0; i < counts.size(); ++i) counts[i].store(whole.counts[i], kRelaxed);
-  sum_us.store(whole.sum_us, kRelaxed);
+void SharedHistogram::store(const Histogram& histogram) {
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i].store(histogram.counts[i], kRelaxed);
+  sum_us.store(histogram.sum_us, kRelaxed);
 }
 
 bool is_idle(const WorkerSlot& slot) {

@@ -29,7 +29,7 @@ enum class Refusal : std::uint8_t {
   kBadMember,
   kTooLarge,
   kNotFound,
-  kMethod,
+  kMethodNotAllowed,
   kForbidden,
   kUnauthorised,
   kDenied,         // by clients.deny_file
@@ -37,10 +37,10 @@ enum class Refusal : std::uint8_t {
   kRateLimited,    // a visitor's token bucket was empty
   kNetworkLimited,
   kServiceLimited,
-  kTooManyUnknown,  // an article that nobody vouched for, beyond what a network or the service has
-  kUvBound,         // counted, but not as a visitor: limits.uv_per_network
-  kOverLimit,
-  kRedisAway,
+  kUnverifiedQuota,  // an article that nobody vouched for, beyond what a network or the service has
+  kVisitorQuota,         // counted, but not as a visitor: limits.uv_per_network
+  kOverloaded,
+  kRedisUnavailable,
   kSpoolFull,
   kDeadline,
   kProtocol,
@@ -58,18 +58,18 @@ struct SharedHistogram {
   std::atomic<std::uint64_t> sum_us{0};
 
   void add(std::chrono::microseconds duration);  // by its one writer
-  void store(const Histogram& whole);
+  void store(const Histogram& histogram);
 };
 
 // Of one row of the route table; row 0 is what no route matched.
-inline constexpr std::size_t kMostRoutes = 64;
+inline constexpr std::size_t kMaxRoutes = 64;
 struct RouteCounters {
   SharedHistogram latency;                             // from the first byte to the reply
   std::array<std::atomic<std::uint64_t>, 5> status{};  // replies 1xx … 5xx
 };
 
 // A request as the status page shows it. Text is cut, and ends with a zero.
-struct ShownRequest {
+struct RequestSnapshot {
   std::int64_t received_us = 0;  // CLOCK_MONOTONIC
   std::int64_t duration_us = 0;  // 0: it is still running
   std::int64_t content_length = 0;
@@ -81,7 +81,7 @@ struct ShownRequest {
 // one of the current version is complete, the next value is written to the other. So a writer that
 // is stopped or killed half-way leaves the value before.
 template <class Value>
-class Shared {
+class DoubleBuffered {
   static constexpr std::size_t kWords = sizeof(Value) / sizeof(std::uint64_t);
   static_assert(sizeof(Value) % sizeof(std::uint64_t) == 0);
   using Words = std::array<std::uint64_t, kWords>;
@@ -121,22 +121,22 @@ struct alignas(64) WorkerSlot {
   std::atomic<pid_t> pid{0};
   std::atomic<std::uint32_t> generation{0};
   std::atomic<std::int64_t> started_at{0};    // unix seconds
-  std::atomic<std::int64_t> last_turn_ms{0};  // CLOCK_MONOTONIC; the master's watchdog reads it
-  std::atomic<PackedPhase> stage{0};            // what its loop is at, this moment
+  std::atomic<std::int64_t> last_iteration_ms{0};  // CLOCK_MONOTONIC; the master's watchdog reads it
+  std::atomic<PackedPhase> phase{0};            // what its loop is at, this moment
   std::atomic<std::uint64_t> accepted{0};     // connections
   std::atomic<std::uint64_t> requests{0};     // replies finished
   std::atomic<std::uint64_t> slow_requests{0};
   std::atomic<std::uint64_t> over_budget{0};  // answered because their budget was used up
   std::atomic<std::uint32_t> connections{0};
   std::atomic<std::uint32_t> in_flight{0};
-  std::atomic<std::uint32_t> late{0};  // of these, answered already; their coroutines have not ended
+  std::atomic<std::uint32_t> detached{0};  // of these, answered already; their coroutines have not ended
   std::atomic<std::uint32_t> max_in_flight{0};
   std::atomic<std::uint64_t> list_hits{0}, list_misses{0};  // hot lists from this worker's snapshot, or not
-  std::atomic<std::uint64_t> card_hits{0}, card_misses{0};  // of items, from its memory, or not
-  std::atomic<std::uint64_t> card_bytes{0};
-  std::atomic<std::uint64_t> shown{0};                               // items on pages of feeds
+  std::atomic<std::uint64_t> item_cache_hits{0}, item_cache_misses{0};  // of items, from its memory, or not
+  std::atomic<std::uint64_t> item_cache_bytes{0};
+  std::atomic<std::uint64_t> feed_impressions{0};                               // items on pages of feeds
   std::atomic<std::uint64_t> feed_pages{0}, feed_pages_degraded{0};  // all, and of them those that say so
-  std::atomic<std::uint64_t> announcements_ignored{0};  // messages on hot:epoch that are none of ours
+  std::atomic<std::uint64_t> invalidations_ignored{0};  // messages on hot:epoch that are none of ours
   std::atomic<std::uint64_t> redis_commands{0}, redis_round_trips{0}, redis_errors{0}, redis_reconnects{0};
   std::array<std::atomic<std::uint64_t>, redis::kErrorClasses> redis_errors_by_class{};
   std::atomic<std::uint32_t> redis_ready{0};
@@ -151,13 +151,13 @@ struct alignas(64) WorkerSlot {
   std::atomic<std::uint32_t> cpu_permille{0};     // of one core, lately
   std::atomic<std::int64_t> model_trained_at{0};  // unix seconds; 0: no model
   // Asked every two seconds: one more than there are; 0: it cannot be searched.
-  std::atomic<std::uint64_t> index_documents{0};
+  std::atomic<std::uint64_t> index_documents_plus_one{0};
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Refusal::kCount)> refused{};
   SharedHistogram redis_latency;  // of pipelines
-  SharedHistogram turns;          // of the loop: what came last in a turn has waited so long
-  Shared<ShownRequest> request;   // the one that has been inside longest; when none is, the last
-  CrashJournal unplaced;                // articles whose events it counted lately; outlives it
-  std::array<RouteCounters, kMostRoutes> routes{};
+  SharedHistogram loop_iterations;          // of the loop: what came last in a turn has waited so long
+  DoubleBuffered<RequestSnapshot> request;   // the one that has been inside longest; when none is, the last
+  CrashJournal crash_journal;                // articles whose events it counted lately; outlives it
+  std::array<RouteCounters, kMaxRoutes> routes{};
 };
 
 // Serves, and has no request inside. A worker that is not idle still takes further requests beside

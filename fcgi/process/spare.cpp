@@ -6,63 +6,63 @@
 namespace freshet {
 namespace {
 
-constexpr std::size_t kMostForks = 32;  // a look; PHP-FPM's default of pm.max_spawn_rate
+constexpr std::size_t kMaxForks = 32;  // a look; PHP-FPM's default of pm.max_spawn_rate
 
-std::size_t or_else(int configured, std::size_t otherwise) {
-  return configured > 0 ? static_cast<std::size_t>(configured) : otherwise;
+std::size_t value_or_default(int configured, std::size_t fallback) {
+  return configured > 0 ? static_cast<std::size_t>(configured) : fallback;
 }
 
-PoolMode mode_of(const PoolSettings& pool) {
+PoolMode pool_mode(const PoolSettings& pool) {
   if (pool.pm_mode == "dynamic") return PoolMode::kDynamic;
   return pool.pm_mode == "ondemand" ? PoolMode::kOndemand : PoolMode::kStatic;
 }
 
 }  // namespace
 
-SpareLimits spare_limits(const PoolSettings& pool, std::size_t max_children) {
-  SpareLimits limits{.mode = mode_of(pool), .max_children = max_children};
-  limits.max_spare = std::min(or_else(pool.max_spare_servers, max_children), max_children);
-  limits.min_spare = std::min(or_else(pool.min_spare_servers, 1), limits.max_spare);
+SpareServerLimits spare_server_limits(const PoolSettings& pool, std::size_t max_children) {
+  SpareServerLimits limits{.mode = pool_mode(pool), .max_children = max_children};
+  limits.max_spare = std::min(value_or_default(pool.max_spare_servers, max_children), max_children);
+  limits.min_spare = std::min(value_or_default(pool.min_spare_servers, 1), limits.max_spare);
   const std::size_t halfway = limits.min_spare + (limits.max_spare - limits.min_spare) / 2;
-  limits.start = std::clamp(or_else(pool.start_servers, halfway), limits.min_spare, limits.max_spare);
+  limits.start = std::clamp(value_or_default(pool.start_servers, halfway), limits.min_spare, limits.max_spare);
   return limits;
 }
 
-std::size_t first_workers(const SpareLimits& limits, std::size_t before) {
+std::size_t initial_worker_count(const SpareServerLimits& limits, std::size_t previous_workers) {
   if (limits.mode == PoolMode::kStatic) return limits.max_children;
-  const std::size_t least = limits.mode == PoolMode::kDynamic ? limits.start : 1;
-  return std::min(std::max(least, before), limits.max_children);
+  const std::size_t minimum = limits.mode == PoolMode::kDynamic ? limits.start : 1;
+  return std::min(std::max(minimum, previous_workers), limits.max_children);
 }
 
-bool SpareRule::hits_limit(bool needed, bool full) {
+bool SpareServerPolicy::reaches_limit(bool needed, bool full) {
   if (!full) at_limit_ = false;
   return needed && full && !std::exchange(at_limit_, true);
 }
 
-PoolChange SpareRule::look(const SpareLimits& limits, const Census& census) {
-  const std::size_t spare = census.idle + census.coming;
+PoolAdjustment SpareServerPolicy::adjust_dynamic(const SpareServerLimits& limits, const WorkerCounts& counts) {
+  const std::size_t spare = counts.idle + counts.starting;
   const bool too_few = spare < limits.min_spare;
-  const bool full = census.wanted >= limits.max_children;
-  PoolChange change;
-  change.hit_limit = hits_limit(too_few, full);
+  const bool full = counts.target >= limits.max_children;
+  PoolAdjustment adjustment;
+  adjustment.reached_limit = reaches_limit(too_few, full);
   if (too_few && !full) {
-    change.fork =
-        std::min({spawn_rate_, limits.min_spare - spare, limits.max_children - census.wanted, kMostForks});
-    spawn_rate_ = std::min(2 * spawn_rate_, kMostForks);
-    return change;
+    adjustment.forks =
+        std::min({spawn_rate_, limits.min_spare - spare, limits.max_children - counts.target, kMaxForks});
+    spawn_rate_ = std::min(2 * spawn_rate_, kMaxForks);
+    return adjustment;
   }
   spawn_rate_ = 1;
-  change.retire_one = census.idle > limits.max_spare;
-  return change;
+  adjustment.retire_one = counts.idle > limits.max_spare;
+  return adjustment;
 }
 
-PoolChange SpareRule::connection_waits(const SpareLimits& limits, const Census& census) {
-  const bool needed = census.idle + census.coming == 0;
-  const bool full = census.wanted >= limits.max_children;
-  PoolChange change;
-  change.hit_limit = hits_limit(needed, full);
-  change.fork = needed && !full ? 1 : 0;
-  return change;
+PoolAdjustment SpareServerPolicy::on_pending_connection(const SpareServerLimits& limits, const WorkerCounts& counts) {
+  const bool needed = counts.idle + counts.starting == 0;
+  const bool full = counts.target >= limits.max_children;
+  PoolAdjustment adjustment;
+  adjustment.reached_limit = reaches_limit(needed, full);
+  adjustment.forks = needed && !full ? 1 : 0;
+  return adjustment;
 }
 
 }  // namespace freshet

@@ -26,14 +26,14 @@ namespace freshet {
 namespace {
 
 constexpr int kCannotExecute = 126;  // as shells have it
-constexpr std::size_t kShownOutput = 400;
+constexpr std::size_t kMaxShownOutput = 400;
 
-bool same_file(const struct stat& a, const struct stat& b) {
+bool is_same_file(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_mtim.tv_sec == b.st_mtim.tv_sec &&
          a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
 }
 
-std::vector<char*> pointers(const std::vector<std::string>& arguments) {
+std::vector<char*> to_argv(const std::vector<std::string>& arguments) {
   std::vector<char*> list;
   list.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments) list.push_back(const_cast<char*>(argument.c_str()));
@@ -42,7 +42,7 @@ std::vector<char*> pointers(const std::vector<std::string>& arguments) {
 }
 
 // Between the two masters: ends as the new one ends, so that the old one learns how that was.
-[[noreturn]] void stand_between(pid_t successor) {
+[[noreturn]] void relay_exit_status(pid_t successor) {
   close_range(0, ~0U, 0);
   prctl(PR_SET_NAME, "freshetd-between");
   int status = 0;
@@ -56,36 +56,36 @@ std::vector<char*> pointers(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-Program this_program(int argc, const char* const argv[]) {
+Program current_program(int argc, const char* const argv[]) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): so the kernel gives it.
   const auto* name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   return {name ? std::filesystem::absolute(name).string() : "", {argv, argv + argc}, {}};
 }
 
 Upgrade::Upgrade(Program program, std::string state)
-    : program_(std::move(program)), state_(std::move(state)) {}
+    : program_(std::move(program)), handover_state_(std::move(state)) {}
 
 Upgrade::~Upgrade() {
   // The new master ends after us, and systemd kills who is left then: it shall see no end before
   // the process's own.
-  if (went()) {
-    channel_.keep();
+  if (is_committed()) {
+    channel_.leave_open();
     return;
   }
-  if (lives()) kill(addressee(), SIGKILL);
-  if (child_ != 0) kill(child_, SIGKILL);
+  if (is_running()) kill(signal_target(), SIGKILL);
+  if (child_pid_ != 0) kill(child_pid_, SIGKILL);
 }
 
-bool Upgrade::offered() const {
+bool Upgrade::binary_changed() const {
   struct stat running {
-  }, standing{};
+  }, installed{};
   return !program_.path.empty() && getpid() != 1 && stat("/proc/self/exe", &running) == 0 &&
-         stat(program_.path.c_str(), &standing) == 0 && !same_file(running, standing);
+         stat(program_.path.c_str(), &installed) == 0 && !is_same_file(running, installed);
 }
 
 pid_t Upgrade::launch(const std::vector<std::string>& arguments,
                       const std::function<void()>& in_child) const {
-  const std::vector<char*> list = pointers(arguments);
+  const std::vector<char*> list = to_argv(arguments);
   const pid_t parent = getpid(), pid = fork();
   if (pid != 0) return pid;
   prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -99,149 +99,149 @@ pid_t Upgrade::launch(const std::vector<std::string>& arguments,
   _exit(kCannotExecute);
 }
 
-void Upgrade::begin(const InheritedFds& inherited, SteadyTime deadline, milliseconds patience) {
-  inherited_ = inherited;
-  deadline_ = deadline;
-  patience_ = patience;
-  patience_ends_ = SteadyTime::max();
+void Upgrade::begin(const HandoverFds& fds, SteadyTime deadline, milliseconds kill_timeout) {
+  handover_fds_ = fds;
+  ready_deadline_ = deadline;
+  kill_timeout_ = kill_timeout;
+  kill_at_ = SteadyTime::max();
   failure_.clear();
-  successor_ = 0;
-  released_ = false;
-  output_.reset(memfd_create("freshetd-check", MFD_CLOEXEC));
-  child_ = launch(program_.test, [this] {
-    for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) dup2(output_.get(), fd);
+  successor_pid_ = 0;
+  detached_ = false;
+  check_output_.reset(memfd_create("freshetd-check", MFD_CLOEXEC));
+  child_pid_ = launch(program_.test_arguments, [this] {
+    for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) dup2(check_output_.get(), fd);
     unsetenv("NOTIFY_SOCKET");
   });
-  stage_ = Stage::kChecking;
-  if (child_ > 0) return;
-  child_ = 0;
+  phase_ = Phase::kChecking;
+  if (child_pid_ > 0) return;
+  child_pid_ = 0;
   fail(std::string("fork: ") + std::strerror(errno), SteadyTime());
 }
 
-void Upgrade::start(SteadyTime now) {
+void Upgrade::start_successor(SteadyTime now) {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
     return fail(std::string("socketpair: ") + std::strerror(errno), now);
   channel_ = Channel(Descriptor(ends[0]));
-  const Descriptor theirs(ends[1]);
-  channel_.say('K', state_);
-  child_ = launch_apart(theirs.get());
-  stage_ = Stage::kStarting;
-  if (successor_ > 0) {
-    log::notice("upgrade_started", {{"path", program_.path}, {"pid", std::to_string(successor_)}});
+  const Descriptor successor_end(ends[1]);
+  channel_.send_message('K', handover_state_);
+  child_pid_ = launch_detached(successor_end.get());
+  phase_ = Phase::kStarting;
+  if (successor_pid_ > 0) {
+    log::notice("upgrade_started", {{"path", program_.path}, {"pid", std::to_string(successor_pid_)}});
     return;
   }
-  successor_ = 0;
-  if (child_ < 0) child_ = 0;
+  successor_pid_ = 0;
+  if (child_pid_ < 0) child_pid_ = 0;
   fail(std::string("fork: ") + std::strerror(errno), now);
 }
 
-pid_t Upgrade::launch_apart(int channel) {
-  std::array<int, 2> told{};
-  if (pipe2(told.data(), O_CLOEXEC) != 0) return -1;
-  const Descriptor from(told[0]);
-  Descriptor to(told[1]);
-  const pid_t master = getpid(), between = fork();
-  if (between == 0) {
+pid_t Upgrade::launch_detached(int channel) {
+  std::array<int, 2> pipe_ends{};
+  if (pipe2(pipe_ends.data(), O_CLOEXEC) != 0) return -1;
+  const Descriptor reader(pipe_ends[0]);
+  Descriptor writer(pipe_ends[1]);
+  const pid_t master = getpid(), relay = fork();
+  if (relay == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != master) _exit(kExitSoftware);
     const pid_t successor = launch(program_.arguments, [&] {
-      hand_over_in_child(inherited_, channel);
+      install_handover_fds(handover_fds_, channel);
       if (std::getenv("WATCHDOG_PID")) setenv("WATCHDOG_PID", std::to_string(getpid()).c_str(), 1);
     });
-    static_cast<void>(!write(to.get(), &successor, sizeof successor));
-    stand_between(successor);
+    static_cast<void>(!write(writer.get(), &successor, sizeof successor));
+    relay_exit_status(successor);
   }
-  to.reset();  // so that the death of the child is seen
-  if (between > 0 && read(from.get(), &successor_, sizeof successor_) != sizeof successor_) successor_ = -1;
-  return between;
+  writer.reset();  // so that the death of the child is seen
+  if (relay > 0 && read(reader.get(), &successor_pid_, sizeof successor_pid_) != sizeof successor_pid_) successor_pid_ = -1;
+  return relay;
 }
 
-std::string Upgrade::output() const {
-  std::string text(kShownOutput, '\0');
-  const ssize_t got = pread(output_.get(), text.data(), text.size(), 0);
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+std::string Upgrade::check_output() const {
+  std::string text(kMaxShownOutput, '\0');
+  const ssize_t bytes_read = pread(check_output_.get(), text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(bytes_read, 0)));
   while (text.ends_with('\n')) text.pop_back();
-  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos;) text.replace(at, 1, "; ");
+  for (std::size_t newline = 0; (newline = text.find('\n', newline)) != std::string::npos;) text.replace(newline, 1, "; ");
   return text;
 }
 
 bool Upgrade::reap(pid_t pid, int status, SteadyTime now) {
-  if (child_ == 0 || pid != child_) return false;
-  child_ = 0;
+  if (child_pid_ == 0 || pid != child_pid_) return false;
+  child_pid_ = 0;
   const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-  if (released_ && killed && !channel_.over()) {  // the new master lives on
-    if (stage_ == Stage::kReleasing) stage_ = Stage::kReady;
+  if (detached_ && killed && !channel_.is_closed()) {  // the new master lives on
+    if (phase_ == Phase::kDetaching) phase_ = Phase::kReady;
     return true;
   }
-  patience_ends_ = SteadyTime::max();
-  successor_ = 0;
-  const Stage stage = std::exchange(stage_, Stage::kNone);
+  kill_at_ = SteadyTime::max();
+  successor_pid_ = 0;
+  const Phase phase = std::exchange(phase_, Phase::kNone);
   channel_ = Channel(Descriptor());
-  if (stage == Stage::kChecking && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-    start(now);
-  else if (stage == Stage::kChecking)
-    fail("the new binary refused (" + end_text(status) + "): " + output(), now);
-  else if (stage != Stage::kNone)
-    fail("the new binary ended before its workers were ready (" + end_text(status) + ")", now);
+  if (phase == Phase::kChecking && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    start_successor(now);
+  else if (phase == Phase::kChecking)
+    fail("the new binary refused (" + exit_text(status) + "): " + check_output(), now);
+  else if (phase != Phase::kNone)
+    fail("the new binary ended before its workers were ready (" + exit_text(status) + ")", now);
   return true;
 }
 
-void Upgrade::fail(std::string why, SteadyTime now) {
-  failure_ = std::move(why);
+void Upgrade::fail(std::string reason, SteadyTime now) {
+  failure_ = std::move(reason);
   cancel(SIGTERM, now);
 }
 
 void Upgrade::cancel(int signal, SteadyTime now) {
-  if (went()) return;
-  stage_ = Stage::kNone;
-  deadline_ = SteadyTime::max();
-  if (!lives()) return;
-  kill(addressee(), signal);
-  patience_ends_ = std::min(patience_ends_, now + patience_);
+  if (is_committed()) return;
+  phase_ = Phase::kNone;
+  ready_deadline_ = SteadyTime::max();
+  if (!is_running()) return;
+  kill(signal_target(), signal);
+  kill_at_ = std::min(kill_at_, now + kill_timeout_);
 }
 
 void Upgrade::tick(SteadyTime now) {
-  if ((stage_ == Stage::kChecking || stage_ == Stage::kStarting) && now >= deadline_)
+  if ((phase_ == Phase::kChecking || phase_ == Phase::kStarting) && now >= ready_deadline_)
     fail("the new binary was not ready in time", now);
-  if (lives() && now >= patience_ends_) {
-    kill(addressee(), SIGKILL);
-    patience_ends_ = SteadyTime::max();
+  if (is_running() && now >= kill_at_) {
+    kill(signal_target(), SIGKILL);
+    kill_at_ = SteadyTime::max();
   }
 }
 
-int Upgrade::hear() {
+int Upgrade::read_channel() {
   constexpr std::array kForwarded{std::pair{'T', SIGTERM}, std::pair{'Q', SIGQUIT}, std::pair{'U', SIGUSR1}};
-  const auto message = channel_.hear();
+  const auto message = channel_.receive_message();
   if (!message) {
-    if (channel_.over() && child_ == 0 && !went()) lose_orphan();
+    if (channel_.is_closed() && child_pid_ == 0 && !is_committed()) on_successor_lost();
     return 0;
   }
-  if (stage_ == Stage::kStarting && message->front() == 'R') {
-    stage_ = Stage::kReleasing;
-    released_ = true;
-    kill(child_, SIGKILL);
+  if (phase_ == Phase::kStarting && message->front() == 'R') {
+    phase_ = Phase::kDetaching;
+    detached_ = true;
+    kill(child_pid_, SIGKILL);
   }
-  if (went())
-    for (const auto& [word, signal] : kForwarded)
-      if (message->front() == word) return signal;
+  if (is_committed())
+    for (const auto& [type, signal] : kForwarded)
+      if (message->front() == type) return signal;
   return 0;
 }
 
-void Upgrade::lose_orphan() {
-  successor_ = 0;
-  patience_ends_ = SteadyTime::max();
-  if (stage_ == Stage::kReady) fail("the new binary ended before it took over", SteadyTime());
+void Upgrade::on_successor_lost() {
+  successor_pid_ = 0;
+  kill_at_ = SteadyTime::max();
+  if (phase_ == Phase::kReady) fail("the new binary ended before it took over", SteadyTime());
 }
 
-void Upgrade::go() {
-  channel_.say('G');
-  stage_ = Stage::kGone;
+void Upgrade::commit() {
+  channel_.send_message('G');
+  phase_ = Phase::kCommitted;
 }
 
 SteadyTime Upgrade::next_deadline() const {
-  const bool waits = stage_ == Stage::kChecking || stage_ == Stage::kStarting;
-  return std::min(patience_ends_, waits ? deadline_ : SteadyTime::max());
+  const bool waits = phase_ == Phase::kChecking || phase_ == Phase::kStarting;
+  return std::min(kill_at_, waits ? ready_deadline_ : SteadyTime::max());
 }
 
 }  // namespace freshet

@@ -13,7 +13,7 @@ namespace freshet {
 struct WorkerContext {
   const Settings& settings;
   Scoreboard& board;
-  std::size_t slot;  // index in board.slots(), this worker's own
+  std::size_t slot_index;  // index in board.slots(), this worker's own
   int listen_fd;     // non-blocking, shared by all workers
   // Write end of a pipe: one byte 'R' when Redis answered and the scripts are loaded. Later, once,
   // 'X' when this worker wants to be replaced (pm.max_requests): it serves on until QUIT comes,

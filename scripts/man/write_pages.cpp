@@ -91,7 +91,7 @@ void write_directives(std::ostream& out, const CLI::App&) {
 
 void write_metrics(std::ostream& out, const CLI::App&) {
   using observe::MetricType;
-  for (const observe::Metric& metric : observe::metrics()) {
+  for (const observe::MetricFamily& metric : observe::metric_families()) {
     const std::string_view end = metric.type == MetricType::kCounter ? "_total"
                                  : metric.type == MetricType::kInfo  ? "_info"
                                                                      : "";

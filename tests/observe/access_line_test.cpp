@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::string line_of(const char* format, const Request& request, const Response& response = {}) {
+std::string render_line(const char* format, const Request& request, const Response& response = {}) {
   const auto pieces = parse_access_format(format);
   REQUIRE(pieces);
   const auto at = std::chrono::system_clock::from_time_t(1'772'798'400);  // 2026-03-06T12:00:00Z
@@ -55,20 +55,20 @@ TEST_CASE("The letters of an access format say what PHP-FPM's say", "[access]") 
   Response response;
   response.status = 202;
   response.headers = "Retry-After: 3\r\nSet-Cookie: secret\r\n";
-  CHECK(line_of("%R - %u %t \"%m %r\" %s", request, response) ==
+  CHECK(render_line("%R - %u %t \"%m %r\" %s", request, response) ==
         "203.0.113.0 - - 06/Mar/2026:12:00:00 +0000 \"POST /api/hot\" 202");
-  CHECK(line_of("%d %{milli}d %{micro}d", request) == "0.012 12.345 12345");
-  CHECK(line_of("%{seconds}d %{milliseconds}d %{microseconds}d", request) == "0.012 12.345 12345");
-  CHECK(line_of("%M %{kilo}M %{mega}M", request) == "3145728 3072 3");
-  CHECK(line_of("%r%Q%q %l %n %p %P %%", request) == "/api/hot?limit=5 12 freshet 7 3 %");
-  CHECK(line_of("%{%H:%M:%S}t %{%S}T", request) == "12:00:00 02");
-  CHECK(line_of("%C %f", request) == "- -");
-  CHECK(line_of("%{Retry-After}o %{retry-after}o %{X-None}o %{Content-Type}o", request, response) ==
+  CHECK(render_line("%d %{milli}d %{micro}d", request) == "0.012 12.345 12345");
+  CHECK(render_line("%{seconds}d %{milliseconds}d %{microseconds}d", request) == "0.012 12.345 12345");
+  CHECK(render_line("%M %{kilo}M %{mega}M", request) == "3145728 3072 3");
+  CHECK(render_line("%r%Q%q %l %n %p %P %%", request) == "/api/hot?limit=5 12 freshet 7 3 %");
+  CHECK(render_line("%{%H:%M:%S}t %{%S}T", request) == "12:00:00 02");
+  CHECK(render_line("%C %f", request) == "- -");
+  CHECK(render_line("%{Retry-After}o %{retry-after}o %{X-None}o %{Content-Type}o", request, response) ==
         "3 3 - application/json");
-  CHECK(line_of("%{REQUEST_METHOD}e %{QUERY_STRING}e %{REMOTE_ADDR}e %{NONE}e", request) ==
+  CHECK(render_line("%{REQUEST_METHOD}e %{QUERY_STRING}e %{REMOTE_ADDR}e %{NONE}e", request) ==
         "POST limit=5 203.0.113.0 -");
   request.uri = "/plain";
-  CHECK(line_of("%r|%Q|%q", request) == "/plain||");
+  CHECK(render_line("%r|%Q|%q", request) == "/plain||");
 }
 
 TEST_CASE("Our letters say what a request did in Redis, and which one it was", "[access]") {
@@ -77,7 +77,7 @@ TEST_CASE("Our letters say what a request did in Redis, and which one it was", "
   request.trace.round_trips = 2;
   request.request_id = "abc";
   request.zone = Zone::kInternal;
-  CHECK(line_of("%{redis_ms}x %{round_trips}x %{route}x %{request_id}x %{zone}x", request) ==
+  CHECK(render_line("%{redis_ms}x %{round_trips}x %{route}x %{request_id}x %{zone}x", request) ==
         "1.500 2 GET /api/hot abc internal");
 }
 
@@ -88,25 +88,25 @@ TEST_CASE("What names a reader is not in a line unless the format asks for it, a
   request.uri = "/api/feed?userId=alice";
   Response response;
   response.headers = "Set-Cookie: alice\r\n";
-  CHECK(line_of("%u %r %{Set-Cookie}o", request, response) == "- /api/feed -");
-  CHECK(line_of("%{id}u", request) == "alice");
+  CHECK(render_line("%u %r %{Set-Cookie}o", request, response) == "- /api/feed -");
+  CHECK(render_line("%{id}u", request) == "alice");
   CHECK_FALSE(parse_access_format("%{HTTP_COOKIE}e"));
   CHECK_FALSE(parse_access_format("%{HTTP_AUTHORIZATION}e"));
 }
 
 TEST_CASE("Addresses are cut to networks", "[access]") {
-  CHECK(cut_address("203.0.113.77") == "203.0.113.0");
-  CHECK(cut_address("2001:db8:aaaa:bbbb:cccc::1") == "2001:db8:aaaa::");
-  CHECK(cut_address("::ffff:203.0.113.77") == "::ffff:203.0.113.0");
-  CHECK(cut_address("unix:") == "-");
-  CHECK(cut_address("") == "-");
+  CHECK(truncate_address("203.0.113.77") == "203.0.113.0");
+  CHECK(truncate_address("2001:db8:aaaa:bbbb:cccc::1") == "2001:db8:aaaa::");
+  CHECK(truncate_address("::ffff:203.0.113.77") == "::ffff:203.0.113.0");
+  CHECK(truncate_address("unix:") == "-");
+  CHECK(truncate_address("") == "-");
 }
 
 TEST_CASE("Nothing a client sends ends a line or a field in quotes", "[access]") {
   Request request;
   request.uri = "/a\nb\"c\\d\x7f\xc3\xa9";
   request.user_agent = "x\r\ny";
-  CHECK(line_of("\"%r\" %{HTTP_USER_AGENT}e", request) ==
+  CHECK(render_line("\"%r\" %{HTTP_USER_AGENT}e", request) ==
         "\"/a\\x0Ab\\x22c\\x5Cd\\x7F\\xC3\\xA9\" x\\x0D\\x0Ay");
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("A format with what we do not know is refused, and says what", "[acces
 TEST_CASE("A file of lines is whole lines, and begins anew after it was moved away", "[access]") {
   test::TemporaryDirectory directory;
   const auto path = directory.path() / "access.log";
-  LineFile file(path.string(), LineFile::Buffer::kLines);
+  LineFile file(path.string(), LineFile::Buffering::kLines);
   REQUIRE(file.is_open());
   file.append("one");
   CHECK(contents(path).empty());
@@ -146,7 +146,7 @@ TEST_CASE("A file of lines is whole lines, and begins anew after it was moved aw
 }
 
 TEST_CASE("A file that cannot be opened costs no request", "[access]") {
-  LineFile file("/nonexistent/folder/access.log", LineFile::Buffer::kNone);
+  LineFile file("/nonexistent/folder/access.log", LineFile::Buffering::kNone);
   CHECK_FALSE(file.is_open());
   file.append("lost");
   file.reopen();
@@ -159,7 +159,7 @@ TEST_CASE("A line of a request is of its own times and its own process", "[acces
   settings.access_log = (directory.path() / "access.log").string();
   settings.access_format = "%{%s}t %{%s}T %d %p %P %M %{route}x";
   Scoreboard board(1);
-  board.name_route(1, "GET /api/hot");
+  board.set_route_name(1, "GET /api/hot");
   board.slots()[0].state = WorkerState::kReady;
   board.slots()[0].peak_rss_bytes = 4242;
   RequestObserver observer(settings, board, board.slots()[0], {});

@@ -9,7 +9,7 @@ using namespace freshet::observe;
 
 TEST_CASE("Every metric is named as Prometheus wants it and explained in one sentence", "[metrics]") {
   std::set<std::string_view> names;
-  for (const Metric& metric : metrics()) {
+  for (const MetricFamily& metric : metric_families()) {
     CAPTURE(metric.name);
     CHECK(names.insert(metric.name).second);
     CHECK(std::regex_match(std::string(metric.name), std::regex("freshet_[a-z][a-z0-9_]*[a-z]")));
@@ -25,13 +25,13 @@ TEST_CASE("Every metric is named as Prometheus wants it and explained in one sen
 TEST_CASE("A page of metrics is families of samples and an end", "[metrics]") {
   Scoreboard board(2);
   Settings settings;
-  board.name_route(1, "GET /api/hot");
+  board.set_route_name(1, "GET /api/hot");
   WorkerSlot& slot = board.slots()[0];
   slot.state = WorkerState::kReady;
   slot.routes[1].latency.add(std::chrono::microseconds(300));
   slot.routes[1].status[1] = 1;
   slot.redis_errors_by_class[0] = 3;
-  const std::string text = metrics_text(board, settings);
+  const std::string text = render_metrics(board, settings);
   CHECK(text.ends_with("\n# EOF\n"));
   for (const char* line :
        {"# TYPE freshet_requests counter\n",
@@ -47,11 +47,11 @@ TEST_CASE("A page of metrics is families of samples and an end", "[metrics]") {
   }
   // What was never sampled is not said.
   CHECK(text.find("freshet_hot_members{") == std::string::npos);
-  StoreNumbers numbers;
-  numbers.taken_at = 1'772'798'400;
+  RedisKeyStats numbers;
+  numbers.sampled_at = 1'772'798'400;
   numbers.hot_rank = 42;
-  board.sample().numbers.store(numbers);
-  const std::string sampled = metrics_text(board, settings);
+  board.redis_sample().key_stats.store(numbers);
+  const std::string sampled = render_metrics(board, settings);
   CHECK(sampled.find("freshet_hot_members{key=\"hot:rank\"} 42\n") != std::string::npos);
   CHECK(sampled.find("freshet_store_sample_time_seconds 1772798400\n") != std::string::npos);
 }
@@ -59,7 +59,7 @@ TEST_CASE("A page of metrics is families of samples and an end", "[metrics]") {
 namespace {
 
 // A board on which every number that a family shows is another one.
-void fill_with_distinct(Scoreboard& board) {
+void fill_with_distinct_values(Scoreboard& board) {
   std::uint64_t next = 1001;
   WorkerSlot& slot = board.slots()[0];
   slot.state = WorkerState::kReady;
@@ -69,14 +69,14 @@ void fill_with_distinct(Scoreboard& board) {
         &slot.background_done, &slot.background_dropped, &slot.spooled_bytes, &slot.spooled, &slot.replayed,
         &slot.background_age_ms, &slot.queued_writes, &slot.rss_bytes, &slot.peak_rss_bytes, &slot.cpu_us})
     *each = next++;
-  for (auto* const each : {&slot.connections, &slot.in_flight, &slot.late})
+  for (auto* const each : {&slot.connections, &slot.in_flight, &slot.detached})
     *each = static_cast<std::uint32_t>(next++);
   PoolCounters& pool = board.pool();
   for (auto* const each : {&pool.generation, &pool.reloads, &pool.failed_reloads, &pool.respawns,
                            &pool.max_active, &pool.max_children_reached, &pool.emergency_restarts})
     *each = static_cast<std::uint32_t>(next++);
-  for (auto* const each : {&slot.card_hits, &slot.card_misses, &slot.card_bytes, &slot.announcements_ignored,
-                           &slot.shown, &slot.feed_pages_degraded})
+  for (auto* const each : {&slot.item_cache_hits, &slot.item_cache_misses, &slot.item_cache_bytes, &slot.invalidations_ignored,
+                           &slot.feed_impressions, &slot.feed_pages_degraded})
     *each = next++;
   slot.feed_pages = 5000;
 }
@@ -86,8 +86,8 @@ void fill_with_distinct(Scoreboard& board) {
 TEST_CASE("Every family shows the number it is named after, in the unit of its name", "[metrics]") {
   Scoreboard board(2);
   Settings settings;
-  fill_with_distinct(board);
-  const std::string text = metrics_text(board, settings);
+  fill_with_distinct_values(board);
+  const std::string text = render_metrics(board, settings);
   for (const char* line : {"freshet_connections_accepted_total 1001\n",
                            "freshet_requests_slow_total 1002\n",
                            "freshet_requests_over_budget_total 1003\n",
@@ -136,7 +136,7 @@ TEST_CASE("A duration that is a bucket's bound belongs to it, and one beyond to 
   board.slots()[0].state = WorkerState::kReady;
   board.slots()[0].routes[0].latency.add(std::chrono::microseconds(50));
   board.slots()[0].routes[0].latency.add(std::chrono::microseconds(51));
-  const std::string text = metrics_text(board, Settings());
+  const std::string text = render_metrics(board, Settings());
   const std::string bucket = "freshet_request_duration_seconds_bucket{route=\"none\",le=\"";
   CHECK(text.find(bucket + "5e-05\"} 1\n") != std::string::npos);
   CHECK(text.find(bucket + "0.0001\"} 2\n") != std::string::npos);

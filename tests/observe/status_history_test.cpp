@@ -11,27 +11,27 @@ namespace {
 
 using Column = std::vector<std::optional<double>>;
 
-struct Written {
+struct RenderedHistory {
   std::string text;
   json::Document document;
-  Written(const std::vector<PoolSample>& samples, std::int64_t now_ms) {
+  RenderedHistory(const std::vector<PoolSample>& samples, std::int64_t now_ms) {
     json::Writer writer(text);
     handlers::write_history(writer, samples, milliseconds(now_ms));
     REQUIRE(document.parse(text, {8, 100'000}));
   }
   Column column(const char* name) const {
     Column values;
-    const json::Value of = document.root()[name];
-    for (const json::Value value : of.elements()) values.push_back(value.number());
+    const json::Value elements = document.root()[name];
+    for (const json::Value value : elements.elements()) values.push_back(value.number());
     return values;
   }
 };
 
-PoolSample sample(std::int64_t at_ms, std::uint64_t requests = 0) {
-  PoolSample made;
-  made.at_ms = at_ms;
-  made.requests = requests;
-  return made;
+PoolSample make_sample(std::int64_t at_ms, std::uint64_t requests = 0) {
+  PoolSample result;
+  result.at_ms = at_ms;
+  result.requests = requests;
+  return result;
 }
 
 constexpr std::optional<double> kNone;
@@ -52,13 +52,13 @@ TEST_CASE("a sample is what the pool has counted, dead workers included", "[hist
   board.retire(slot);
   slot.state = WorkerState::kReady;
   board.recorder_report().lag_entries = 9;
-  const PoolSample taken = take_sample(board, milliseconds(5));
+  const PoolSample taken = sample_pool(board, milliseconds(5));
   CHECK(taken.at_ms == 5);
   CHECK(taken.requests == 7);
   CHECK(taken.latency[duration_bucket(std::chrono::microseconds(400))] == 2);
   CHECK(taken.client_errors == 2);
   CHECK(taken.server_errors == 1);
-  CHECK(taken.waiting_writes == 2);
+  CHECK(taken.queued_writes == 2);
   CHECK(taken.recorder_lag == 9);
   CHECK(taken.idle + taken.active == 1);
 }
@@ -66,26 +66,26 @@ TEST_CASE("a sample is what the pool has counted, dead workers included", "[hist
 TEST_CASE("the ring keeps the newest five minutes in order, and none that comes at once", "[history]") {
   auto history = std::make_unique<PoolHistory>();
   CHECK(history->samples().empty());
-  const std::int64_t step = milliseconds(kHistoryStep).count();
+  const std::int64_t step = milliseconds(kHistoryInterval).count();
   for (std::int64_t i = 1; i <= 500; ++i) {
-    history->add(sample(i * step, static_cast<std::uint64_t>(i)));
-    history->add(sample(i * step + step / 2 - 1));
+    history->add(make_sample(i * step, static_cast<std::uint64_t>(i)));
+    history->add(make_sample(i * step + step / 2 - 1));
     const auto kept = history->samples();
     REQUIRE(kept.back().requests == static_cast<std::uint64_t>(i));
     REQUIRE(std::ranges::is_sorted(kept, {}, &PoolSample::at_ms));
   }
   const auto kept = history->samples();
-  CHECK(kept.front().at_ms == 500 * step - milliseconds(kHistorySpan + kHistoryRate).count());
-  CHECK(Written(kept, 500 * step).column("ms ago").size() == 101);
-  CHECK(Written(kept, 500 * step).column("requests").front() ==
+  CHECK(kept.front().at_ms == 500 * step - milliseconds(kHistorySpan + kHistoryRateWindow).count());
+  CHECK(RenderedHistory(kept, 500 * step).column("ms ago").size() == 101);
+  CHECK(RenderedHistory(kept, 500 * step).column("requests").front() ==
         0.333);  // not null: older ones are kept for it
 }
 
 TEST_CASE("rates are of nine seconds, or of the stretch since the last sample", "[history]") {
-  std::vector<PoolSample> samples{sample(1000, 10), sample(4000, 40), sample(7000, 40), sample(10000, 100),
-                                  sample(13000, 190)};
-  samples.push_back(sample(73000, 250));
-  const Written written(samples, 73500);
+  std::vector<PoolSample> samples{make_sample(1000, 10), make_sample(4000, 40), make_sample(7000, 40), make_sample(10000, 100),
+                                  make_sample(13000, 190)};
+  samples.push_back(make_sample(73000, 250));
+  const RenderedHistory written(samples, 73500);
   CHECK(written.column("ms ago") == Column{72500, 69500, 66500, 63500, 60500, 500});
   CHECK(written.column("requests") == Column{kNone, 10, 5, 10, 16.667, 1});
   CHECK(written.column("degraded percent") == Column{kNone, kNone, kNone, kNone, kNone, kNone});
@@ -93,26 +93,26 @@ TEST_CASE("rates are of nine seconds, or of the stretch since the last sample", 
 }
 
 TEST_CASE("percentiles are of what came between, even within a bucket", "[history]") {
-  PoolSample before = sample(0), after = sample(3000);
+  PoolSample before = make_sample(0), after = make_sample(3000);
   before.latency[2] = 1000;
   after.latency[2] = 1000;
   after.latency[6] = 90;  // above 2.5 ms, up to 5
   after.latency[8] = 10;  // above 10 ms, up to 25
   after.redis_latency.back() = 1;
-  const Written written({before, after}, 3000);
+  const RenderedHistory written({before, after}, 3000);
   CHECK(written.column("p50 ms")[1] == Approx(2.5 + 2.5 * 50 / 90).margin(0.001));
   CHECK(written.column("p99 ms")[1] == Approx(10 + 15 * 0.9).margin(0.001));
   CHECK(written.column("redis p50 ms") == Column{kNone, 30000});
 }
 
 TEST_CASE("shares are of what was asked between, or nothing", "[history]") {
-  PoolSample before = sample(0), after = sample(3000);
+  PoolSample before = make_sample(0), after = make_sample(3000);
   before.list_hits = 100;
   after.list_hits = 103;
   after.list_misses = 1;
   after.feed_pages = 4;
   after.feed_pages_degraded = 1;
-  const Written written({before, after}, 3000);
+  const RenderedHistory written({before, after}, 3000);
   CHECK(written.column("hot list hits percent") == Column{kNone, 75});
   CHECK(written.column("card hits percent") == Column{kNone, kNone});
   CHECK(written.column("degraded percent") == Column{kNone, 25});

@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kStarted = 1'772'798'400;
 
 // A pool on which every number of PHP-FPM's is another one.
-void fill_with_distinct(Scoreboard& board) {
+void fill_with_distinct_values(Scoreboard& board) {
   const auto slots = board.slots();
   for (std::size_t i = 0; i < 5; ++i) slots[i].state = WorkerState::kReady;
   slots[1].in_flight = 1;
@@ -28,7 +28,7 @@ void fill_with_distinct(Scoreboard& board) {
   pool.max_children_reached = 1006;
 }
 
-std::string page_of(Scoreboard& board, StatusFormat form) {
+std::string render_page(Scoreboard& board, StatusFormat form) {
   Settings settings;
   settings.pool.listen_backlog = 1007;
   return status_page(board, settings, UnixSeconds(seconds(kStarted + 1008)), form, false).body;
@@ -38,8 +38,8 @@ std::string page_of(Scoreboard& board, StatusFormat form) {
 
 TEST_CASE("Each of PHP-FPM's keys has the number it is named after", "[status]") {
   Scoreboard board(8);
-  fill_with_distinct(board);
-  const std::string page = page_of(board, StatusFormat::kJson);
+  fill_with_distinct_values(board);
+  const std::string page = render_page(board, StatusFormat::kJson);
   const std::string expected =
       R"("start time":1772798400,"start since":1008,"accepted conn":1001,"listen queue":1003,)"
       R"("max listen queue":1004,"listen queue len":1007,"idle processes":3,"active processes":2,)"
@@ -51,7 +51,7 @@ TEST_CASE("Each of PHP-FPM's keys has the number it is named after", "[status]")
 
 TEST_CASE("What is counted of Redis and of the recorder has the number it is named after", "[status]") {
   Scoreboard board(8);
-  fill_with_distinct(board);
+  fill_with_distinct_values(board);
   WorkerSlot& slot = board.slots()[0];
   slot.redis_commands = 2001;
   slot.redis_round_trips = 2002;
@@ -64,7 +64,7 @@ TEST_CASE("What is counted of Redis and of the recorder has the number it is nam
   report.last_commit = 3004;
   report.lag_entries = 3005;
   report.lag_age_ms = 3006;
-  board.sample().numbers.store({.taken_at = 4001,
+  board.redis_sample().key_stats.store({.sampled_at = 4001,
                                 .hot_rank = 4002,
                                 .hot_published = 4003,
                                 .hot_hidden = 4004,
@@ -74,7 +74,7 @@ TEST_CASE("What is counted of Redis and of the recorder has the number it is nam
                                 .seen_fill_today = 0.25,
                                 .seen_false_positive_rate = 0.125,
                                 .seen_filter = {"fingerprints"}});
-  const std::string page = page_of(board, StatusFormat::kJson);
+  const std::string page = render_page(board, StatusFormat::kJson);
   CAPTURE(page);
   for (
       const char* const part :
@@ -89,8 +89,8 @@ TEST_CASE("What is counted of Redis and of the recorder has the number it is nam
 
 TEST_CASE("Each of PHP-FPM's families has the number it is named after", "[status]") {
   Scoreboard board(8);
-  fill_with_distinct(board);
-  const std::string page = page_of(board, StatusFormat::kOpenMetrics);
+  fill_with_distinct_values(board);
+  const std::string page = render_page(board, StatusFormat::kOpenMetrics);
   for (const char* line :
        {"up 1", "start_since 1008", "accepted_connections 1001", "listen_queue 1003", "max_listen_queue 1004",
         "listen_queue_length 1007", "idle_processes 3", "active_processes 2", "total_processes 5",
@@ -102,11 +102,11 @@ TEST_CASE("Each of PHP-FPM's families has the number it is named after", "[statu
 
 TEST_CASE("A page is of the moment it is asked for", "[status]") {
   Scoreboard board(8);
-  fill_with_distinct(board);
-  const std::string before = page_of(board, StatusFormat::kJson);
+  fill_with_distinct_values(board);
+  const std::string before = render_page(board, StatusFormat::kJson);
   board.slots()[1].in_flight = 0;
   ++board.slots()[0].accepted;
-  const std::string after = page_of(board, StatusFormat::kJson);
+  const std::string after = render_page(board, StatusFormat::kJson);
   CHECK(before.find(R"("accepted conn":1001,)") != std::string::npos);
   CHECK(after.find(R"("accepted conn":1002,)") != std::string::npos);
   CHECK(after.find(R"("idle processes":4,"active processes":1,)") != std::string::npos);

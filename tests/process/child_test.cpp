@@ -23,7 +23,7 @@
 namespace freshet::testing {
 namespace {
 
-std::string content_of(const std::string& path) {
+std::string read_file(const std::string& path) {
   std::ifstream in(path);
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -40,25 +40,25 @@ int run(
     WorkerContext context{settings, board, 0, -1, -1};
     run_child(context, worker, {master, {}});
   }
-  const int status = wait_for_end(pid);
+  const int status = wait_for_exit(pid);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) CHECK(board.slots()[0].pid == pid);
   return status;
 }
 
-int exit_of(
+int exit_status_of(
     const Settings& settings, const WorkerMain& worker, const std::function<void()>& before = [] {}) {
   const int status = run(settings, worker, before);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 TEST_CASE("a worker's result is its exit status, and an exception is one too", "[process]") {
-  CHECK(exit_of({}, [](WorkerContext&) { return 5; }) == 5);
-  CHECK(exit_of({}, [](WorkerContext&) -> int { throw std::runtime_error("x"); }) == kExitSoftware);
-  CHECK(exit_of({}, [](WorkerContext&) -> int { throw 1; }) == kExitSoftware);
+  CHECK(exit_status_of({}, [](WorkerContext&) { return 5; }) == 5);
+  CHECK(exit_status_of({}, [](WorkerContext&) -> int { throw std::runtime_error("x"); }) == kExitSoftware);
+  CHECK(exit_status_of({}, [](WorkerContext&) -> int { throw 1; }) == kExitSoftware);
 }
 
 TEST_CASE("a worker does not run what its master registered for its own exit", "[process]") {
-  CHECK(exit_of(
+  CHECK(exit_status_of(
             {}, [](WorkerContext&) { return 0; }, [] { std::atexit([] { _exit(9); }); }) == 0);
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("signals the master blocked reach the worker, and before it has handle
     CHECK(WEXITSTATUS(status) == 0);
   }
   for (const int signal : {SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE})
-    CHECK(exit_of(
+    CHECK(exit_status_of(
               {}, [signal](WorkerContext&) { return raise(signal), 4; }, block) == 4);
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("a worker gets TERM when its master dies, also after it dropped privil
     prctl(PR_GET_PDEATHSIG, &signal);
     return signal;
   };
-  CHECK(exit_of(settings, worker) == SIGTERM);
+  CHECK(exit_status_of(settings, worker) == SIGTERM);
 }
 
 TEST_CASE("privileges are dropped for good, with groups", "[process]") {
@@ -101,17 +101,17 @@ TEST_CASE("privileges are dropped for good, with groups", "[process]") {
       if (groups[i] == 0) return 2;
     return dropped ? 0 : 1;
   };
-  CHECK(exit_of(settings, worker) == 0);
+  CHECK(exit_status_of(settings, worker) == 0);
   settings.pool.group = "adm";
-  CHECK(exit_of(settings, [](WorkerContext&) { return getgid() == 4 ? 0 : 1; }) == 0);
+  CHECK(exit_status_of(settings, [](WorkerContext&) { return getgid() == 4 ? 0 : 1; }) == 0);
   settings.pool.user = "no-such-user";
-  CHECK(exit_of(settings, worker) == kExitSoftware);
+  CHECK(exit_status_of(settings, worker) == kExitSoftware);
 }
 
 TEST_CASE("rlimit_files is set, and descriptors of the master are closed", "[process]") {
   Settings settings;
   settings.pool.rlimit_files = 77;
-  CHECK(exit_of(settings, [](WorkerContext&) {
+  CHECK(exit_status_of(settings, [](WorkerContext&) {
           rlimit limit{};
           getrlimit(RLIMIT_NOFILE, &limit);
           return limit.rlim_cur == 77 ? 0 : 1;
@@ -124,7 +124,7 @@ TEST_CASE("rlimit_files is set, and descriptors of the master are closed", "[pro
     WorkerContext context{settings, board, 0, -1, -1};
     run_child(context, [fd](WorkerContext&) { return fcntl(fd, F_GETFD) < 0 ? 0 : 1; }, {master, {fd}});
   }
-  CHECK(wait_for_end(pid) == 0);
+  CHECK(wait_for_exit(pid) == 0);
   close(fd);
 }
 
@@ -144,9 +144,9 @@ TEST_CASE("rlimit_core, process.priority and chdir are in force in a worker, als
     if (std::filesystem::current_path() != "/usr") return 3;
     return prctl(PR_GET_DUMPABLE) == 1 ? 0 : 4;
   };
-  CHECK(exit_of(settings, worker) == 0);
+  CHECK(exit_status_of(settings, worker) == 0);
   settings.pool.chdir = folder / "missing";
-  CHECK(exit_of(settings, worker) == kExitSoftware);
+  CHECK(exit_status_of(settings, worker) == kExitSoftware);
 }
 
 TEST_CASE("rlimit_core 0 forbids core files and -1 leaves what was inherited", "[process]") {
@@ -160,11 +160,11 @@ TEST_CASE("rlimit_core 0 forbids core files and -1 leaves what was inherited", "
     setrlimit(RLIMIT_CORE, &limit);
   };
   Settings settings;
-  CHECK(exit_of(settings, worker, inherited) == 33);
+  CHECK(exit_status_of(settings, worker, inherited) == 33);
   settings.pool.rlimit_core = 0;
-  CHECK(exit_of(settings, worker, inherited) == 0);
+  CHECK(exit_status_of(settings, worker, inherited) == 0);
   settings.pool.rlimit_core = 55;
-  CHECK(exit_of(settings, worker, inherited) == 55);
+  CHECK(exit_status_of(settings, worker, inherited) == 55);
 }
 
 TEST_CASE("env sets variables, $NAME takes the master's value, and one it has not is empty", "[process]") {
@@ -181,7 +181,7 @@ TEST_CASE("env sets variables, $NAME takes the master's value, and one it has no
     if (!is("MISSING", "")) return 3;
     return is("MASTERS", "") && is("UNTOUCHED", "yes") ? 0 : 4;
   };
-  CHECK(exit_of(settings, worker, [] {
+  CHECK(exit_status_of(settings, worker, [] {
           setenv("MASTERS", "of the master", 1);
           setenv("UNTOUCHED", "yes", 1);
         }) == 0);
@@ -192,18 +192,18 @@ TEST_CASE("log lines of a worker carry the time zone of its environment", "[proc
   Settings settings;
   settings.error_log = folder / "log";
   settings.pool.env = {{"TZ", "Asia/Kathmandu"}};
-  CHECK(exit_of(
+  CHECK(exit_status_of(
             settings, [](WorkerContext&) { return log::notice("here"), 0; }, [] { log::notice("before"); }) ==
         0);
-  CHECK(content_of(folder / "log").find("+05:45 level=notice event=here") != std::string::npos);
+  CHECK(read_file(folder / "log").find("+05:45 level=notice event=here") != std::string::npos);
 }
 
 // Writes to stdout and stderr past the log, and a line to the log.
-int speak(const char* what) {
-  std::printf("%s on stdout\n", what);
+int write_everywhere(const char* text) {
+  std::printf("%s on stdout\n", text);
   std::fflush(stdout);
-  std::fprintf(stderr, "%s on stderr\n", what);
-  log::notice(what);
+  std::fprintf(stderr, "%s on stderr\n", text);
+  log::notice(text);
   return 0;
 }
 
@@ -212,13 +212,13 @@ TEST_CASE("what a worker writes to stdout and stderr stands in error_log, also a
   const TempFolder folder;
   Settings settings;
   settings.error_log = folder / "log";
-  CHECK(exit_of(settings, [&](WorkerContext&) {
-          speak("before");
+  CHECK(exit_status_of(settings, [&](WorkerContext&) {
+          write_everywhere("before");
           std::filesystem::rename(folder / "log", folder / "moved");
           log::reopen();
-          return speak("after");
+          return write_everywhere("after");
         }) == 0);
-  const std::string moved = content_of(folder / "moved"), now = content_of(folder / "log");
+  const std::string moved = read_file(folder / "moved"), now = read_file(folder / "log");
   for (const char* where : {" on stdout", " on stderr"}) {
     CHECK(moved.find(std::string("before") + where) != std::string::npos);
     CHECK(now.find(std::string("after") + where) != std::string::npos);
@@ -237,9 +237,9 @@ TEST_CASE("with error_log on stderr a worker's stdout goes there too, or both go
     const int fd = open((folder / "stderr").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     dup2(fd, STDERR_FILENO);
   };
-  CHECK(exit_of(
-            settings, [](WorkerContext&) { return speak("said"); }, to_file) == 0);
-  const std::string text = content_of(folder / "stderr");
+  CHECK(exit_status_of(
+            settings, [](WorkerContext&) { return write_everywhere("said"); }, to_file) == 0);
+  const std::string text = read_file(folder / "stderr");
   CHECK((text.find("said on stdout") != std::string::npos) == caught);
   CHECK((text.find("said on stderr") != std::string::npos) == caught);
   CHECK(text.find("event=said") != std::string::npos);
@@ -251,12 +251,12 @@ TEST_CASE("with catch_workers_output off a log file has lines only, also after i
   Settings settings;
   settings.error_log = folder / "log";
   settings.pool.catch_workers_output = false;
-  CHECK(exit_of(settings, [](WorkerContext&) {
+  CHECK(exit_status_of(settings, [](WorkerContext&) {
           log::reopen();
-          return speak("said");
+          return write_everywhere("said");
         }) == 0);
-  CHECK(content_of(folder / "log").find(" on std") == std::string::npos);
-  CHECK(content_of(folder / "log").find("event=said") != std::string::npos);
+  CHECK(read_file(folder / "log").find(" on std") == std::string::npos);
+  CHECK(read_file(folder / "log").find("event=said") != std::string::npos);
 }
 
 TEST_CASE("a worker whose master is gone before it was set up does not start", "[process]") {
@@ -267,7 +267,7 @@ TEST_CASE("a worker whose master is gone before it was set up does not start", "
     WorkerContext context{settings, board, 0, -1, -1};
     run_child(context, [](WorkerContext&) { return 0; }, {1, {}});
   }
-  CHECK(WEXITSTATUS(wait_for_end(pid)) == kExitSoftware);
+  CHECK(WEXITSTATUS(wait_for_exit(pid)) == kExitSoftware);
 }
 
 TEST_CASE("root is refused unless allowed or left", "[process]") {

@@ -24,7 +24,7 @@ TEST_CASE("the process that was called ends with 0 once the one in the backgroun
     if (starts) (*started)();
     _exit(0);
   }
-  const int status = wait_for_end(caller);
+  const int status = wait_for_exit(caller);
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == (starts ? 0 : 1));
   CHECK(slot.pid > 0);

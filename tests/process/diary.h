@@ -6,15 +6,15 @@
 
 namespace freshet::testing {
 
-class Diary {
+class EventLog {
  public:
-  explicit Diary(const std::string& path);
-  void note(const std::string& what) const;
-  bool alone() const;  // no other process has called it and lives
+  explicit EventLog(const std::string& path);
+  void record(const std::string& event) const;
+  bool is_only_process() const;  // no other process has called it and lives
 
   // Notes what a companion should not have of its master: "signalfd", and "listens" for each listen
   // socket other than its own.
-  void note_what_is_the_masters(int own_listen_fd = -1) const;
+  void record_inherited_fds(int own_listen_fd = -1) const;
 
  private:
   int fd_;

@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-int status_of(int signal) {
+int exit_status_of(int signal) {
   const pid_t pid = fork();
   if (pid == 0) {
     const rlimit no_core{0, 0};
@@ -31,32 +31,32 @@ int status_of(int signal) {
 TEST_CASE("a crash is a death by a signal that the code itself caused", "[process]") {
   for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGSYS}) {
     CAPTURE(signal);
-    CHECK(is_crash(status_of(signal)));
+    CHECK(is_crash(exit_status_of(signal)));
   }
   for (const int signal : {SIGKILL, SIGTERM, SIGINT, SIGPIPE, 0}) {
     CAPTURE(signal);
-    CHECK_FALSE(is_crash(status_of(signal)));
+    CHECK_FALSE(is_crash(exit_status_of(signal)));
   }
 }
 
 TEST_CASE("the threshold is reached by crashes within the interval only, and then counting begins anew",
           "[process]") {
-  CrashWatch watch;
+  CrashCounter watch;
   SteadyTime now{1h};
-  CHECK_FALSE(watch.crashed(3, 60s, now));
-  CHECK_FALSE(watch.crashed(3, 60s, now + 1s));
-  CHECK_FALSE(watch.crashed(3, 60s, now + 60s));  // the first has left
-  CHECK(watch.crashed(3, 60s, now + 60500ms));
-  CHECK_FALSE(watch.crashed(3, 60s, now + 60600ms));
-  CHECK_FALSE(watch.crashed(3, 60s, now + 60700ms));
-  CHECK(watch.crashed(3, 60s, now + 60800ms));
+  CHECK_FALSE(watch.record_crash(3, 60s, now));
+  CHECK_FALSE(watch.record_crash(3, 60s, now + 1s));
+  CHECK_FALSE(watch.record_crash(3, 60s, now + 60s));  // the first has left
+  CHECK(watch.record_crash(3, 60s, now + 60500ms));
+  CHECK_FALSE(watch.record_crash(3, 60s, now + 60600ms));
+  CHECK_FALSE(watch.record_crash(3, 60s, now + 60700ms));
+  CHECK(watch.record_crash(3, 60s, now + 60800ms));
 }
 
 TEST_CASE("a threshold of 1 is reached by each crash, one of 0 by none", "[process]") {
-  CrashWatch watch;
+  CrashCounter watch;
   for (int i = 0; i < 5; ++i) {
-    CHECK(watch.crashed(1, 60s, {}));
-    CHECK_FALSE(watch.crashed(0, 60s, {}));
+    CHECK(watch.record_crash(1, 60s, {}));
+    CHECK_FALSE(watch.record_crash(0, 60s, {}));
   }
 }
 

@@ -31,17 +31,17 @@ std::string behaviour() {
   return end.substr(end.rfind('\n') + 1);
 }
 
-freshet::TokenBucketTable table_of(std::optional<freshet::Handover>& before) {
+freshet::TokenBucketTable make_limit_table(std::optional<freshet::Handover>& handover) {
   constexpr std::size_t kBytes = 65536;
-  if (!before || before->limits.get() < 0) return freshet::TokenBucketTable(kBytes);
-  auto adopted = freshet::TokenBucketTable::adopt(std::move(before->limits), kBytes);
+  if (!handover || handover->limits.get() < 0) return freshet::TokenBucketTable(kBytes);
+  auto adopted = freshet::TokenBucketTable::adopt(std::move(handover->limits), kBytes);
   return adopted ? std::move(*adopted) : freshet::TokenBucketTable(kBytes);
 }
 
 std::int64_t tokens_taken(freshet::TokenBucketTable& table) {
   const auto rate = freshet::token_rate(0.001, 100);
-  const auto taken = table.take(1, rate, 0);
-  return taken.time_to_full_us / rate.interval_us;
+  const auto result = table.take(1, rate, 0);
+  return result.time_to_full_us / rate.interval_us;
 }
 
 int test(const std::string& folder) {
@@ -60,14 +60,14 @@ int main(int argc, char* argv[]) {
   if (behaviour() == "crash") std::abort();  // not SIGSEGV, of which a sanitizer makes an exit
   while (behaviour() == "deaf") pause();
   testing::set_up_fake_master(folder);
-  auto handover = Handover::receive();
+  auto handover = Handover::from_environment();
   if (!handover) return 98;
-  log::notice("state", {{"word", *handover ? (*handover)->state : "none"}});
-  TokenBucketTable limits = table_of(*handover);
+  log::notice("state", {{"word", *handover ? (*handover)->opaque_state : "none"}});
+  TokenBucketTable limits = make_limit_table(*handover);
   log::notice("limits", {{"taken", std::to_string(tokens_taken(limits))}});
-  testing::FakeMaster fake{folder, std::chrono::milliseconds(std::stoi(argv[2])), this_program(argc, argv),
+  testing::FakeMaster fake{folder, std::chrono::milliseconds(std::stoi(argv[2])), current_program(argc, argv),
                            "salt", limits.fd()};
-  fake.program.test = {argv[0], folder, argv[2], "-t"};
+  fake.program.test_arguments = {argv[0], folder, argv[2], "-t"};
   Scoreboard board(64);
   return testing::run_fake_master(fake, board, std::move(*handover));
 }

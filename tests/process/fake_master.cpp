@@ -24,12 +24,12 @@ void set_up_fake_master(const std::string& folder) {
 
 namespace {
 
-Result<Plan> read_plan(const std::string& folder) {
+Result<GenerationSpec> read_spec(const std::string& folder) {
   auto loaded = load_config(folder + "/freshet.toml");
   if (!loaded) return tl::unexpected(loaded.error());
   std::string secret = "none";
   std::ifstream(folder + "/secret") >> secret;
-  return Plan{std::move(*loaded), [secret](WorkerContext& context) { return fake_worker(context, secret); },
+  return GenerationSpec{std::move(*loaded), [secret](WorkerContext& context) { return fake_worker(context, secret); },
               [secret, diary = folder + "/diary"](const Settings& settings) {
                 return fake_recorder(settings, secret, diary);
               }};
@@ -38,19 +38,19 @@ Result<Plan> read_plan(const std::string& folder) {
 }  // namespace
 
 int run_fake_master(const FakeMaster& fake, Scoreboard& board, std::optional<Handover> handover) {
-  const auto load = [&] { return read_plan(fake.folder); };
-  auto plan = load();
-  if (!plan) return 99;
+  const auto load = [&] { return read_spec(fake.folder); };
+  auto spec = load();
+  if (!spec) return 99;
   MasterOptions options;
   options.allow_root = true;
   options.ready_timeout = fake.ready_timeout;
-  options.status = [&](const Settings& settings, int fd) {
+  options.status_main = [&](const Settings& settings, int fd) {
     return fake_status(settings, fd, fake.folder + "/status-diary");
   };
   options.program = fake.program;
-  options.state = fake.state;
+  options.handover_state = fake.handover_state;
   options.limits_fd = fake.limits_fd;
-  return run_master(std::move(*plan), board, load, options, std::move(handover));
+  return run_master(std::move(*spec), board, load, options, std::move(handover));
 }
 
 }  // namespace freshet::testing

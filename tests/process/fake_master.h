@@ -15,7 +15,7 @@ struct FakeMaster {
   std::string folder;
   std::chrono::milliseconds ready_timeout{20000};
   Program program;
-  std::string state;
+  std::string handover_state;
   int limits_fd = -1;
 };
 

@@ -7,25 +7,25 @@
 
 namespace freshet::testing {
 
-int fake_recorder(const Settings& settings, const std::string& secret, const std::string& diary_path) {
+int fake_recorder(const Settings& settings, const std::string& secret, const std::string& event_log_path) {
   const std::string& behaviour = settings.recorder.database;
-  const Diary diary(diary_path);
-  if (!diary.alone()) diary.note("second");
-  diary.note("start");
-  diary.note("knows-" + secret);
+  const EventLog events(event_log_path);
+  if (!events.is_only_process()) events.record("second");
+  events.record("start");
+  events.record("knows-" + secret);
   if (behaviour == "die") return 3;
-  diary.note_what_is_the_masters();
+  events.record_inherited_fds();
   sigset_t mask;
   sigemptyset(&mask);
   for (const int signal : {SIGTERM, SIGUSR1}) sigaddset(&mask, signal);
   sigprocmask(SIG_BLOCK, &mask, nullptr);
-  diary.note("ready");
+  events.record("ready");
   for (int signal = 0; sigwait(&mask, &signal) == 0;) {
-    if (signal == SIGUSR1) diary.note("reopen");
+    if (signal == SIGUSR1) events.record("reopen");
     if (signal == SIGTERM && behaviour != "stubborn") break;
   }
   if (behaviour == "slow") poll(nullptr, 0, 300);
-  diary.note("end");
+  events.record("end");
   return 0;
 }
 

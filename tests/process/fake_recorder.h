@@ -14,6 +14,6 @@
 
 namespace freshet::testing {
 
-int fake_recorder(const Settings& settings, const std::string& secret, const std::string& diary);
+int fake_recorder(const Settings& settings, const std::string& secret, const std::string& events);
 
 }  // namespace freshet::testing

@@ -12,12 +12,12 @@
 
 namespace freshet::testing {
 
-int fake_status(const Settings& settings, int listen_fd, const std::string& diary_path) {
+int fake_status(const Settings& settings, int listen_fd, const std::string& event_log_path) {
   const std::string& behaviour = settings.pool.status_path;
-  const Diary diary(diary_path);
-  diary.note("start");
+  const EventLog events(event_log_path);
+  events.record("start");
   if (behaviour == "/die") return 3;
-  diary.note_what_is_the_masters(listen_fd);
+  events.record_inherited_fds(listen_fd);
   sigset_t mask;
   sigemptyset(&mask);
   for (const int signal : {SIGTERM, SIGUSR1}) sigaddset(&mask, signal);
@@ -28,7 +28,7 @@ int fake_status(const Settings& settings, int listen_fd, const std::string& diar
     poll(fds.data(), fds.size(), -1);
     signalfd_siginfo info{};
     if (read(signals, &info, sizeof info) == sizeof info) {
-      diary.note(info.ssi_signo == SIGUSR1 ? "reopen" : "end");
+      events.record(info.ssi_signo == SIGUSR1 ? "reopen" : "end");
       if (info.ssi_signo == SIGTERM) return 0;
     }
     const int fd = accept(listen_fd, nullptr, nullptr);

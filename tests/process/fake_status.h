@@ -11,6 +11,6 @@
 
 namespace freshet::testing {
 
-int fake_status(const Settings& settings, int listen_fd, const std::string& diary);
+int fake_status(const Settings& settings, int listen_fd, const std::string& events);
 
 }  // namespace freshet::testing

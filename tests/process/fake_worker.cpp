@@ -17,10 +17,10 @@
 namespace freshet::testing {
 namespace {
 
-class Fake {
+class FakeWorker {
  public:
-  Fake(WorkerContext& context, const std::string& secret)
-      : context_(context), secret_(secret), slot_(context.board.slots()[context.slot]) {
+  FakeWorker(WorkerContext& context, const std::string& secret)
+      : context_(context), secret_(secret), slot_(context.board.slots()[context.slot_index]) {
     sigset_t mask;
     sigemptyset(&mask);
     for (const int signal : {SIGQUIT, SIGTERM, SIGUSR1}) sigaddset(&mask, signal);
@@ -29,16 +29,16 @@ class Fake {
   }
 
   int run() {
-    const bool ready = behaviour() != "never" && !(behaviour() == "half" && context_.slot % 2 == 1);
-    if (ready) say('R');
+    const bool ready = behaviour() != "never" && !(behaviour() == "half" && context_.slot_index % 2 == 1);
+    if (ready) write_to_master('R');
     while (!(draining_ && connections_.empty())) {
-      turned();
+      record_iteration();
       std::vector<pollfd> fds{{signals_, POLLIN, 0},
-                              {takes_connections() ? context_.listen_fd : -1, POLLIN, 0}};
+                              {is_accepting() ? context_.listen_fd : -1, POLLIN, 0}};
       for (const int fd : connections_) fds.push_back({fd, POLLIN, 0});
       poll(fds.data(), fds.size(), 50);
-      if (fds[0].revents != 0 && take_signal()) return 0;
-      if (fds[1].revents != 0 && behaviour() != "never") take_connection();
+      if (fds[0].revents != 0 && read_signal()) return 0;
+      if (fds[1].revents != 0 && behaviour() != "never") accept_connection();
       for (std::size_t i = 2; i < fds.size(); ++i)
         if (fds[i].revents != 0) serve(fds[i].fd);
     }
@@ -52,21 +52,21 @@ class Fake {
     assert("said by an assertion" == nullptr);
   }
   const std::string& behaviour() const { return context_.settings.pool.ping_response; }
-  bool takes_connections() const { return !draining_ && slot_.in_flight == 0; }
-  void say(char byte) { static_cast<void>(!write(context_.ready_fd, &byte, 1)); }
-  void turned() {
+  bool is_accepting() const { return !draining_ && slot_.in_flight == 0; }
+  void write_to_master(char byte) { static_cast<void>(!write(context_.ready_fd, &byte, 1)); }
+  void record_iteration() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    slot_.last_turn_ms = std::chrono::duration_cast<milliseconds>(now).count();
+    slot_.last_iteration_ms = std::chrono::duration_cast<milliseconds>(now).count();
   }
   // True when it is time to end.
-  bool take_signal() {
+  bool read_signal() {
     signalfd_siginfo info{};
     if (read(signals_, &info, sizeof info) != sizeof info || behaviour() == "stubborn") return false;
     if (info.ssi_signo == SIGUSR1) slot_.replayed.fetch_add(1);
     if (info.ssi_signo == SIGQUIT) draining_ = true;
     return info.ssi_signo == SIGTERM;
   }
-  void take_connection() {
+  void accept_connection() {
     const int fd = accept(context_.listen_fd, nullptr, nullptr);
     if (fd < 0) return;
     connections_.push_back(fd);
@@ -79,7 +79,7 @@ class Fake {
       std::erase(connections_, fd);
       return;
     }
-    if (command == 'x') say('X');
+    if (command == 'x') write_to_master('X');
     if (command == 'a') std::abort();
     if (command == 't') fail_loudly();
     if (command == 'b') slot_.in_flight.fetch_add(1);
@@ -105,11 +105,11 @@ class Fake {
 int fake_worker(WorkerContext& context, const std::string& secret) {
   const std::string& behaviour = context.settings.pool.ping_response;
   if (behaviour == "die") {
-    context.board.slots()[context.slot].requests.fetch_add(1);
+    context.board.slots()[context.slot_index].requests.fetch_add(1);
     return 3;
   }
   if (behaviour == "throw") throw std::runtime_error("thrown by the test");
-  return Fake(context, secret).run();
+  return FakeWorker(context, secret).run();
 }
 
 }  // namespace freshet::testing

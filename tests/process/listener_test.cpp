@@ -21,10 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-ListenAddress at(const std::string& address) {
+ListenOptions options_for(const std::string& address) {
   PoolSettings pool;
   pool.listen = address;
-  return request_address(pool);
+  return request_listen_options(pool);
 }
 
 // What open_listeners() makes of the sockets passed to this process.
@@ -32,11 +32,11 @@ Result<Listeners> open_passed(const std::string& requests, const std::string& st
   PoolSettings pool;
   pool.listen = requests;
   pool.status_listen = status;
-  return open_listeners(pool, PassedSockets::receive(), true);
+  return open_listeners(pool, SystemdSockets::from_environment(), true);
 }
 
 // As systemd does it: the sockets are descriptors 3, 4, … of this very process.
-void pass(std::vector<int> fds) {
+void pass_as_systemd(std::vector<int> fds) {
   for (int& fd : fds) fd = fcntl(fd, F_DUPFD, 100);
   for (std::size_t i = 0; i < fds.size(); ++i) dup2(fds[i], 3 + static_cast<int>(i));
   setenv("LISTEN_FDS", std::to_string(fds.size()).c_str(), 1);
@@ -63,12 +63,12 @@ template <class Body>
 int in_child(Body body) {
   const pid_t pid = fork();
   if (pid == 0) _exit(body());
-  return WEXITSTATUS(wait_for_end(pid));
+  return WEXITSTATUS(wait_for_exit(pid));
 }
 
 TEST_CASE("a unix socket gets its mode and is non-blocking and close-on-exec", "[process]") {
   const TempFolder folder;
-  ListenAddress pool = at(folder / "s");
+  ListenOptions pool = options_for(folder / "s");
   pool.mode = 0640;
   const auto listener = Listener::bind(pool);
   REQUIRE(listener.has_value());
@@ -76,13 +76,13 @@ TEST_CASE("a unix socket gets its mode and is non-blocking and close-on-exec", "
   CHECK((fcntl(listener->fd(), F_GETFL) & O_NONBLOCK) != 0);
   CHECK((fcntl(listener->fd(), F_GETFD) & FD_CLOEXEC) != 0);
   CHECK_FALSE(listener->from_systemd());
-  CHECK(Client(pool.address).connected());
+  CHECK(Client(pool.address).is_connected());
 }
 
 TEST_CASE("owner and group are set", "[process]") {
   if (geteuid() != 0) return;
   const TempFolder folder;
-  ListenAddress pool = at(folder / "s");
+  ListenOptions pool = options_for(folder / "s");
   pool.owner = "daemon";
   pool.group = "adm";
   const auto listener = Listener::bind(pool);
@@ -92,7 +92,7 @@ TEST_CASE("owner and group are set", "[process]") {
   CHECK(status.st_uid == 1);
   CHECK(status.st_gid == getgrnam("adm")->gr_gid);
   pool.owner = "no-such-user";
-  CHECK(Listener::bind(at(folder / "t")).has_value());
+  CHECK(Listener::bind(options_for(folder / "t")).has_value());
   pool.address = folder / "u";
   CHECK(Listener::bind(pool).error().member == "listen.owner");
   CHECK_FALSE(fs::exists(pool.address));
@@ -102,17 +102,17 @@ TEST_CASE("a socket file that nobody listens behind is replaced", "[process]") {
   const TempFolder folder;
   close(bound_socket(folder / "s"));
   REQUIRE(fs::exists(folder / "s"));
-  const auto listener = Listener::bind(at(folder / "s"));
+  const auto listener = Listener::bind(options_for(folder / "s"));
   REQUIRE(listener.has_value());
-  CHECK(Client(folder / "s").connected());
+  CHECK(Client(folder / "s").is_connected());
 }
 
 TEST_CASE("a socket that somebody listens behind is left alone, also when its queue is full", "[process]") {
   const TempFolder folder;
   const int living = bound_socket(folder / "s");
   REQUIRE(listen(living, 0) == 0);
-  CHECK(Listener::bind(at(folder / "s")).error().reason == "address_in_use");  // this probe fills the queue
-  const auto second = Listener::bind(at(folder / "s"));
+  CHECK(Listener::bind(options_for(folder / "s")).error().reason == "address_in_use");  // this probe fills the queue
+  const auto second = Listener::bind(options_for(folder / "s"));
   CHECK(second.error().reason == "address_in_use");
   CHECK(second.error().code == ErrorCode::kConflict);
   CHECK(fs::exists(folder / "s"));
@@ -122,17 +122,17 @@ TEST_CASE("a socket that somebody listens behind is left alone, also when its qu
 TEST_CASE("a file that is no socket is never removed", "[process]") {
   const TempFolder folder;
   std::ofstream(folder / "s") << "precious";
-  CHECK(Listener::bind(at(folder / "s")).error().reason == "bad_listen");
+  CHECK(Listener::bind(options_for(folder / "s")).error().reason == "bad_listen");
   CHECK(fs::file_size(folder / "s") == 8);
 }
 
 TEST_CASE("the file goes with its listener, but a successor's file stays", "[process]") {
   const TempFolder folder;
-  { const auto listener = Listener::bind(at(folder / "s")); }
+  { const auto listener = Listener::bind(options_for(folder / "s")); }
   CHECK_FALSE(fs::exists(folder / "s"));
   int successor = -1;
   {
-    const auto listener = Listener::bind(at(folder / "s"));
+    const auto listener = Listener::bind(options_for(folder / "s"));
     fs::remove(folder / "s");
     successor = bound_socket(folder / "s");
   }
@@ -142,7 +142,7 @@ TEST_CASE("the file goes with its listener, but a successor's file stays", "[pro
 
 TEST_CASE("a child that leaves does not remove the socket of its parent", "[process]") {
   const TempFolder folder;
-  auto listener = Listener::bind(at(folder / "s"));
+  auto listener = Listener::bind(options_for(folder / "s"));
   REQUIRE(listener.has_value());
   CHECK(in_child([&] {
           const Listener taken = std::move(*listener);
@@ -161,10 +161,10 @@ TEST_CASE("TCP addresses are bound, and one in use is refused", "[process]") {
   REQUIRE(getsockname(probe, reinterpret_cast<sockaddr*>(&any), &size) == 0);
   close(probe);
   const std::string address = "127.0.0.1:" + std::to_string(ntohs(any.sin_port));
-  const auto listener = Listener::bind(at(address));
+  const auto listener = Listener::bind(options_for(address));
   REQUIRE(listener.has_value());
-  CHECK(Listener::bind(at(address)).error().reason == "address_in_use");
-  CHECK(Listener::bind(at("no.such.host.invalid:1")).error().reason == "bad_listen");
+  CHECK(Listener::bind(options_for(address)).error().reason == "address_in_use");
+  CHECK(Listener::bind(options_for("no.such.host.invalid:1")).error().reason == "bad_listen");
 }
 
 TEST_CASE("a socket passed by systemd is taken, and listen.address made by nobody", "[process]") {
@@ -173,7 +173,7 @@ TEST_CASE("a socket passed by systemd is taken, and listen.address made by nobod
   const int status = in_child([&] {
     const int fd = bound_socket(passed);
     if (listen(fd, 8) != 0) return 1;
-    pass({fd});
+    pass_as_systemd({fd});
     const auto opened = open_passed(folder / "other");
     if (!opened || opened->requests.fd() != 3 || !opened->requests.from_systemd()) return 2;
     if ((fcntl(3, F_GETFL) & O_NONBLOCK) == 0 || (fcntl(3, F_GETFD) & FD_CLOEXEC) == 0) return 3;
@@ -191,7 +191,7 @@ TEST_CASE("each socket passed by systemd serves the address it is bound to, in w
   const int status = in_child([&] {
     const int requests = bound_socket(folder / "requests"), pages = bound_socket(folder / "status");
     if (listen(requests, 8) != 0 || listen(pages, 8) != 0) return 1;
-    pass(swapped ? std::vector{pages, requests} : std::vector{requests, pages});
+    pass_as_systemd(swapped ? std::vector{pages, requests} : std::vector{requests, pages});
     const auto opened = open_passed(folder / "requests", folder / "status");
     if (!opened || !opened->status) return 2;
     if (opened->requests.fd() != (swapped ? 4 : 3) || opened->status->fd() != (swapped ? 3 : 4)) return 3;
@@ -216,7 +216,7 @@ TEST_CASE("sockets passed on TCP are told apart by their ports", "[process]") {
       getsockname(fds.back(), reinterpret_cast<sockaddr*>(&any), &size);
       addresses.push_back("127.0.0.1:" + std::to_string(ntohs(any.sin_port)));
     }
-    pass(fds);
+    pass_as_systemd(fds);
     const auto opened = open_passed(addresses[1], addresses[0]);
     return opened && opened->requests.fd() == 4 && opened->status && opened->status->fd() == 3 ? 0 : 2;
   });
@@ -230,13 +230,13 @@ TEST_CASE("a socket for status alone leaves requests to be bound here, and the o
   const int status = in_child([&] {
     const int fd = bound_socket(folder / passed);
     if (listen(fd, 8) != 0) return 1;
-    pass({fd});
+    pass_as_systemd({fd});
     const auto opened = open_passed(folder / "requests", folder / "status");
     if (!opened || !opened->status) return 2;
     const Listener& taken = passed == "status" ? *opened->status : opened->requests;
     const Listener& made = passed == "status" ? opened->requests : *opened->status;
     if (taken.fd() != 3 || !taken.from_systemd() || made.from_systemd()) return 3;
-    return Client(folder / "requests").connected() && Client(folder / "status").connected() ? 0 : 4;
+    return Client(folder / "requests").is_connected() && Client(folder / "status").is_connected() ? 0 : 4;
   });
   CHECK(status == 0);
 }
@@ -246,7 +246,7 @@ TEST_CASE("a passed socket that no address names is closed, not taken for status
   const int status = in_child([&] {
     const int requests = bound_socket(folder / "requests"), stray = bound_socket(folder / "stray");
     if (listen(requests, 8) != 0 || listen(stray, 8) != 0) return 1;
-    pass({stray, requests});
+    pass_as_systemd({stray, requests});
     const auto opened = open_passed(folder / "requests");
     if (!opened || opened->status || opened->requests.fd() != 4) return 2;
     return fcntl(3, F_GETFD) == -1 ? 0 : 3;
@@ -260,7 +260,7 @@ TEST_CASE("a stale file of the status socket is replaced, and one that lives nam
   close(bound_socket(folder / "status"));
   const auto first = open_passed(folder / "requests", folder / "status");
   REQUIRE(first.has_value());
-  CHECK(Client(folder / "status").connected());
+  CHECK(Client(folder / "status").is_connected());
   const auto second = open_passed(folder / "other", folder / "status");
   REQUIRE_FALSE(second.has_value());
   CHECK(second.error().reason == "address_in_use");

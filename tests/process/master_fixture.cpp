@@ -33,12 +33,12 @@ TempFolder::TempFolder() {
 }
 TempFolder::~TempFolder() { fs::remove_all(path_); }
 
-int wait_for_end(pid_t pid) {
+int wait_for_exit(pid_t pid) {
   int status = -1;
   return eventually([&] { return waitpid(pid, &status, WNOHANG) == pid; }) ? status : -1;
 }
 
-bool alive(pid_t pid) {
+bool is_alive(pid_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
   std::getline(in, text);
@@ -46,7 +46,7 @@ bool alive(pid_t pid) {
   return name_end != std::string::npos && text.substr(name_end + 2, 1) != "Z";
 }
 
-std::string name_of(pid_t pid) {
+std::string process_name(pid_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/comm");
   std::string name;
   std::getline(in, name);
@@ -56,14 +56,14 @@ std::string name_of(pid_t pid) {
 Client::Client(const std::string& path) : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   const sockaddr_un address = address_of(path);
   connected_ = connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  const timeval patience{10, 0};
-  setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  const timeval receive_timeout{10, 0};
+  setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &receive_timeout, sizeof receive_timeout);
 }
 Client::~Client() { close(fd_); }
 
 void Client::send_only(char command) const { static_cast<void>(!send(fd_, &command, 1, MSG_NOSIGNAL)); }
 
-std::string Client::ask(char command) const {
+std::string Client::request(char command) const {
   send_only(command);
   std::string line;
   char byte = 0;
@@ -80,10 +80,10 @@ Reply parse_reply(const std::string& line) {
 TestMaster::TestMaster(const std::string& config, std::chrono::microseconds watchdog,
                        std::chrono::milliseconds ready_timeout)
     : notify_fd_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
-  const sockaddr_un address = address_of(file("notify"));
+  const sockaddr_un address = address_of(path("notify"));
   bind(notify_fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  const timeval patience{10, 0};
-  setsockopt(notify_fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  const timeval receive_timeout{10, 0};
+  setsockopt(notify_fd_, SOL_SOCKET, SO_RCVTIMEO, &receive_timeout, sizeof receive_timeout);
   write_config(config);
   pid_ = fork();
   if (pid_ == 0) run(watchdog, ready_timeout);
@@ -104,8 +104,8 @@ void TestMaster::run(std::chrono::microseconds watchdog, std::chrono::millisecon
 }
 
 void TestMaster::write_config(const std::string& config) const {
-  std::ofstream out(file("freshet.toml"));
-  out << "listen = \"" << socket() << "\"\npid = \"" << file("pid") << "\"\n";
+  std::ofstream out(path("freshet.toml"));
+  out << "listen = \"" << socket() << "\"\npid = \"" << path("pid") << "\"\n";
   if (config.find("pm.status_listen") == std::string::npos)
     out << "pm.status_listen = \"" << status_socket() << "\"\n";
   out << config;
@@ -113,29 +113,29 @@ void TestMaster::write_config(const std::string& config) const {
 
 void TestMaster::signal(int number) const { kill(pid_, number); }
 
-Reply TestMaster::ask() const { return parse_reply(Client(socket()).ask()); }
+Reply TestMaster::request() const { return parse_reply(Client(socket()).request()); }
 
-std::string TestMaster::notified(const std::string& part) const {
+std::string TestMaster::wait_for_notification(const std::string& part) const {
   std::array<char, 4096> buffer{};
   while (true) {
-    const ssize_t got = recv(notify_fd_, buffer.data(), buffer.size(), pid_ < 0 ? MSG_DONTWAIT : 0);
-    if (got <= 0) return "";
-    std::string message(buffer.data(), static_cast<std::size_t>(got));
+    const ssize_t bytes_read = recv(notify_fd_, buffer.data(), buffer.size(), pid_ < 0 ? MSG_DONTWAIT : 0);
+    if (bytes_read <= 0) return "";
+    std::string message(buffer.data(), static_cast<std::size_t>(bytes_read));
     if (message.find(part) != std::string::npos) return message;
   }
 }
 
 int TestMaster::exit_status() {
-  const int status = wait_for_end(pid_);
+  const int status = wait_for_exit(pid_);
   if (status == -1) return -1;
   pid_ = -1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-std::string TestMaster::log() const { return content("log"); }
+std::string TestMaster::log() const { return read_file("log"); }
 
-std::string TestMaster::content(const std::string& name) const {
-  std::ifstream in(file(name));
+std::string TestMaster::read_file(const std::string& name) const {
+  std::ifstream in(path(name));
   std::stringstream text;
   text << in.rdbuf();
   return text.str();

@@ -43,9 +43,9 @@ class TempFolder {
 };
 
 // Waits for the end of a child; -1 when it does not end within 20 s. As of waitpid.
-int wait_for_end(pid_t pid);
-bool alive(pid_t pid);
-std::string name_of(pid_t pid);
+int wait_for_exit(pid_t pid);
+bool is_alive(pid_t pid);
+std::string process_name(pid_t pid);
 
 // One connection to the listen socket.
 class Client {
@@ -54,10 +54,10 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
   ~Client();
-  bool connected() const { return connected_; }
+  bool is_connected() const { return connected_; }
   // Sends the command and returns the line that comes back, empty when the connection ended or
   // nothing came.
-  std::string ask(char command = 'p') const;
+  std::string request(char command = 'p') const;
   void send_only(char command) const;
 
  private:
@@ -88,17 +88,17 @@ class TestMaster {
   Scoreboard& board() { return board_; }
   std::string socket() const { return folder_ / "s"; }
   std::string status_socket() const { return folder_ / "t"; }
-  std::string file(const std::string& name) const { return folder_ / name; }
-  Reply ask() const;  // over a connection of its own
-  bool ready(std::uint32_t workers) const {
+  std::string path(const std::string& name) const { return folder_ / name; }
+  Reply request() const;  // over a connection of its own
+  bool has_ready_workers(std::uint32_t workers) const {
     return board_.totals().ready == workers && board_.totals().workers == workers;
   }
   // Waits for a message to systemd that contains `part`; what comes before it is dropped. Empty
   // when none comes in 10 s, or at once when the master has ended.
-  std::string notified(const std::string& part) const;
+  std::string wait_for_notification(const std::string& part) const;
   int exit_status();  // waits for the end; -1 when it does not come or was no exit
   std::string log() const;
-  std::string content(const std::string& name) const;  // of a file in the folder; empty when there is none
+  std::string read_file(const std::string& name) const;  // of a file in the folder; empty when there is none
 
  private:
   [[noreturn]] void run(std::chrono::microseconds watchdog, std::chrono::milliseconds ready_timeout);
@@ -109,32 +109,32 @@ class TestMaster {
 };
 
 // Asks without a pause, from a thread of its own, until it is stopped or destroyed.
-class Load {
+class LoadGenerator {
  public:
   // `ask` is true when it was answered.
   template <class Ask>
   explicit Load(Ask ask)
       : thread_([this, ask = std::move(ask)] {
-          while (!stop_) (ask() ? served_ : lost_)++;
+          while (!stop_) (ask() ? served_ : failed_)++;
         }) {}
-  Load(const Load&) = delete;
-  Load& operator=(const Load&) = delete;
-  ~Load() { stop(); }
+  LoadGenerator(const LoadGenerator&) = delete;
+  LoadGenerator& operator=(const LoadGenerator&) = delete;
+  ~LoadGenerator() { stop(); }
   void stop() {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
   }
   int served() const { return served_; }
-  int lost() const { return lost_; }
+  int failed() const { return failed_; }
   // Waits until it has more than so many further answers, or lost one.
-  bool goes_on(int answers) const {
-    const int before = served_;
-    return eventually([&] { return served_ > before + answers || lost_ > 0; });
+  bool keeps_being_served(int answers) const {
+    const int served_before = served_;
+    return eventually([&] { return served_ > served_before + answers || failed_ > 0; });
   }
 
  private:
   std::atomic<bool> stop_ = false;
-  std::atomic<int> served_ = 0, lost_ = 0;
+  std::atomic<int> served_ = 0, failed_ = 0;
   std::thread thread_;  // the last member: it uses the others
 };
 

@@ -15,21 +15,21 @@
 namespace freshet::testing {
 namespace {
 
-const std::string kTwo = "pm.max_children = 2\nprocess_control_timeout = 20\n";
+const std::string kTwoWorkers = "pm.max_children = 2\nprocess_control_timeout = 20\n";
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
 TEST_CASE("the master says READY when all workers are, and names them in its status", "[process]") {
-  TestMaster master(kTwo);
-  const std::string message = master.notified("READY=1");
+  TestMaster master(kTwoWorkers);
+  const std::string message = master.wait_for_notification("READY=1");
   CHECK(contains(message, "STATUS=generation 1: 2 of 2 workers ready"));
-  CHECK(master.ready(2));
-  CHECK(master.ask().text == "pong");
+  CHECK(master.has_ready_workers(2));
+  CHECK(master.request().text == "pong");
   CHECK(master.board().pool().generation == 1);
   pid_t named = 0;
-  std::ifstream(master.file("pid")) >> named;
+  std::ifstream(master.path("pid")) >> named;
   CHECK(named == master.pid());
 }
 
@@ -47,7 +47,7 @@ TEST_CASE("pm.max_children = 0 starts one worker a core, and two where there is 
   {
     TestMaster master("");
     const auto wanted = static_cast<std::uint32_t>(std::max(2, CPU_COUNT(&some)));
-    CHECK(eventually([&] { return master.ready(wanted); }));
+    CHECK(eventually([&] { return master.has_ready_workers(wanted); }));
     CHECK(master.board().totals().ready == wanted);
   }
   REQUIRE(sched_setaffinity(0, sizeof all, &all) == 0);
@@ -55,16 +55,16 @@ TEST_CASE("pm.max_children = 0 starts one worker a core, and two where there is 
 
 TEST_CASE("a worker that was ready is replaced at once when it dies, and totals do not go back",
           "[process]") {
-  TestMaster master(kTwo);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  TestMaster master(kTwoWorkers);
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   std::uint64_t requests = 0;
   for (int i = 0; i < 20; ++i) {
-    const Reply before = master.ask();
+    const Reply before = master.request();
     REQUIRE(before.pid > 0);
     requests = master.board().totals().requests;
     const auto killed = std::chrono::steady_clock::now();
     kill(before.pid, SIGKILL);
-    REQUIRE(eventually([&] { return !alive(before.pid) && master.ready(2); }));
+    REQUIRE(eventually([&] { return !is_alive(before.pid) && master.has_ready_workers(2); }));
     CHECK(std::chrono::steady_clock::now() - killed < 2s);
     CHECK(master.board().totals().requests >= requests);
   }
@@ -74,37 +74,37 @@ TEST_CASE("a worker that was ready is replaced at once when it dies, and totals 
 
 TEST_CASE("deaths before READY back off, the master lives and is not ready", "[process]") {
   const auto begin = std::chrono::steady_clock::now();
-  TestMaster master(kTwo + "ping.response = \"die\"");
+  TestMaster master(kTwoWorkers + "ping.response = \"die\"");
   // Starts of the two workers come after 0, 0.1, 0.3 and 0.7 s.
   REQUIRE(eventually([&] { return master.board().totals().requests >= 8; }));
   CHECK(std::chrono::steady_clock::now() - begin >= 700ms);
-  CHECK(alive(master.pid()));
+  CHECK(is_alive(master.pid()));
   CHECK(master.board().totals().ready == 0);
   master.signal(SIGTERM);
   CHECK(master.exit_status() == 0);
-  CHECK(master.notified("READY=1").empty());
+  CHECK(master.wait_for_notification("READY=1").empty());
 }
 
 TEST_CASE("a reload that repairs workers which could not start makes the service ready", "[process]") {
-  TestMaster master(kTwo + "ping.response = \"die\"");
+  TestMaster master(kTwoWorkers + "ping.response = \"die\"");
   REQUIRE(eventually([&] { return master.board().totals().requests >= 2; }));
-  master.write_config(kTwo + "ping.response = \"repaired\"");
+  master.write_config(kTwoWorkers + "ping.response = \"repaired\"");
   master.signal(SIGHUP);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
-  CHECK(master.ask().text == "repaired");
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
+  CHECK(master.request().text == "repaired");
 }
 
 TEST_CASE("HUP and USR2 replace all workers by ones with the new settings", "[process]") {
-  TestMaster master(kTwo);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  TestMaster master(kTwoWorkers);
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   std::uint32_t generation = 1;
   for (const int signal : {SIGHUP, SIGUSR2}) {
     master.write_config("pm.max_children = 3\nping.response = \"new" + std::to_string(++generation) + "\"");
     master.signal(signal);
-    CHECK(contains(master.notified("RELOADING=1"), "MONOTONIC_USEC="));
-    CHECK(contains(master.notified("READY=1"), "generation " + std::to_string(generation) + ": 3 of 3"));
-    CHECK(eventually([&] { return master.ready(3); }));
-    CHECK(master.ask().text == "new" + std::to_string(generation));
+    CHECK(contains(master.wait_for_notification("RELOADING=1"), "MONOTONIC_USEC="));
+    CHECK(contains(master.wait_for_notification("READY=1"), "generation " + std::to_string(generation) + ": 3 of 3"));
+    CHECK(eventually([&] { return master.has_ready_workers(3); }));
+    CHECK(master.request().text == "new" + std::to_string(generation));
   }
   CHECK(master.board().pool().reloads == 2);
   CHECK(master.board().pool().reloaded_at >= master.board().pool().started_at);
@@ -113,32 +113,32 @@ TEST_CASE("HUP and USR2 replace all workers by ones with the new settings", "[pr
 
 TEST_CASE("an old worker serves its connection on after a reload and ends when that closes", "[process]") {
   TestMaster master("pm.max_children = 1\nping.response = \"old\"");
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   auto kept = std::make_unique<Client>(master.socket());
-  const pid_t old = parse_reply(kept->ask()).pid;
+  const pid_t old = parse_reply(kept->request()).pid;
   master.write_config("pm.max_children = 1\nping.response = \"new\"");
   master.signal(SIGUSR2);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   // READY comes when the new one serves; the old one may take one more before it reads its QUIT.
-  CHECK(eventually([&] { return master.ask().text == "new"; }));
-  CHECK(parse_reply(kept->ask()).pid == old);
+  CHECK(eventually([&] { return master.request().text == "new"; }));
+  CHECK(parse_reply(kept->request()).pid == old);
   kept.reset();
-  CHECK(eventually([&] { return !alive(old) && master.ready(1); }));
+  CHECK(eventually([&] { return !is_alive(old) && master.has_ready_workers(1); }));
 }
 
 TEST_CASE("reloads under load fail no request", "[process]") {
-  TestMaster master(kTwo);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
-  Load load([&] { return !master.ask().text.empty(); });
+  TestMaster master(kTwoWorkers);
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
+  LoadGenerator load([&] { return !master.request().text.empty(); });
   for (int i = 0; i < 10; ++i) {
-    master.write_config(i % 3 == 2 ? "nonsense = 1" : kTwo);
+    master.write_config(i % 3 == 2 ? "nonsense = 1" : kTwoWorkers);
     master.signal(i % 2 == 0 ? SIGUSR2 : SIGHUP);
-    CHECK_FALSE(master.notified("RELOADING=1").empty());
-    CHECK_FALSE(master.notified("READY=1").empty());
-    CHECK(load.goes_on(20));
+    CHECK_FALSE(master.wait_for_notification("RELOADING=1").empty());
+    CHECK_FALSE(master.wait_for_notification("READY=1").empty());
+    CHECK(load.keeps_being_served(20));
   }
   load.stop();
-  CHECK(load.lost() == 0);
+  CHECK(load.failed() == 0);
   CHECK(master.board().pool().reloads == 7);
   CHECK(master.board().pool().failed_reloads == 3);
 }
@@ -154,147 +154,147 @@ TEST_CASE("a reload that cannot be is reported and the old workers serve on", "[
                Case{"pm.max_children = 2\nping.response = \"throw\"", "died before"},
                Case{"pm.max_children = 2\nping.response = \"never\"", "not ready in time"},
                Case{"pm.max_children = 60", "cannot grow so far"});
-  TestMaster master(kTwo, 0us, 1s);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
-  const pid_t worker = master.ask().pid;
+  TestMaster master(kTwoWorkers, 0us, 1s);
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
+  const pid_t worker = master.request().pid;
   master.write_config(config);
   master.signal(SIGHUP);
-  CHECK_FALSE(master.notified("RELOADING=1").empty());
-  const std::string message = master.notified("READY=1");
+  CHECK_FALSE(master.wait_for_notification("RELOADING=1").empty());
+  const std::string message = master.wait_for_notification("READY=1");
   CAPTURE(config, message, master.log());
   CHECK(contains(message, "generation 1: 2 of 2 workers ready; last reload failed: "));
   CHECK(contains(message, why));
   CHECK(master.board().pool().failed_reloads == 1);
   CHECK(master.board().pool().reloads == 0);
   CHECK(master.board().pool().reloaded_at == 0);
-  CHECK(eventually([&] { return master.ready(2); }));
-  CHECK(alive(worker));
-  CHECK(master.ask().generation == 1);
+  CHECK(eventually([&] { return master.has_ready_workers(2); }));
+  CHECK(is_alive(worker));
+  CHECK(master.request().generation == 1);
 }
 
 TEST_CASE("after a reload that was given up a killed worker's replacement has the secret of its siblings",
           "[process]") {
   const auto [config, why] =
       GENERATE(std::pair("ping.response = \"die\"", "died before"), std::pair("nonsense = 1", "unknown"));
-  TestMaster master(kTwo);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
-  std::ofstream(master.file("secret")) << "newer";
-  master.write_config(kTwo + config);
+  TestMaster master(kTwoWorkers);
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
+  std::ofstream(master.path("secret")) << "newer";
+  master.write_config(kTwoWorkers + config);
   master.signal(SIGHUP);
-  REQUIRE(contains(master.notified("READY=1"), why));
+  REQUIRE(contains(master.wait_for_notification("READY=1"), why));
   std::set<pid_t> first, later;
   for (const WorkerSlot& slot : master.board().slots())
     if (slot.pid != 0 && slot.generation == 1) first.insert(slot.pid);
   REQUIRE(first.size() == 2);
   for (const pid_t worker : first) kill(worker, SIGKILL);
-  REQUIRE(eventually([&] { return std::ranges::none_of(first, alive) && master.ready(2); }));
+  REQUIRE(eventually([&] { return std::ranges::none_of(first, is_alive) && master.has_ready_workers(2); }));
   std::vector<std::unique_ptr<Client>> kept;
   for (int i = 0; i < 2; ++i) {
     kept.push_back(std::make_unique<Client>(master.socket()));
-    const Reply reply = parse_reply(kept.back()->ask('s'));
+    const Reply reply = parse_reply(kept.back()->request('s'));
     CHECK(reply.text == "none");
     later.insert(reply.pid);
-    kept.back()->ask('b');  // the next connection is the other worker's
+    kept.back()->request('b');  // the next connection is the other worker's
   }
   CHECK(later.size() == 2);
   kept.clear();
   // What the files say comes with the next reload that succeeds.
-  master.write_config(kTwo);
+  master.write_config(kTwoWorkers);
   master.signal(SIGHUP);
-  REQUIRE(contains(master.notified("READY=1"), "generation "));
-  CHECK(eventually([&] { return parse_reply(Client(master.socket()).ask('s')).text == "newer"; }));
+  REQUIRE(contains(master.wait_for_notification("READY=1"), "generation "));
+  CHECK(eventually([&] { return parse_reply(Client(master.socket()).request('s')).text == "newer"; }));
 }
 
 TEST_CASE("a reload that is given up lets the new workers finish what they had taken", "[process]") {
-  TestMaster master(kTwo, 0us, 1s);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
-  master.write_config(kTwo + "ping.response = \"half\"");
+  TestMaster master(kTwoWorkers, 0us, 1s);
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
+  master.write_config(kTwoWorkers + "ping.response = \"half\"");
   master.signal(SIGHUP);
   // A connection to the new worker that is ready: the one in an even slot.
   std::vector<std::unique_ptr<Client>> clients;
   pid_t taken_by = 0;
   REQUIRE(eventually([&] {
     clients.push_back(std::make_unique<Client>(master.socket()));
-    const Reply reply = parse_reply(clients.back()->ask());
+    const Reply reply = parse_reply(clients.back()->request());
     for (std::size_t i = 0; i < master.board().slots().size(); i += 2)
       if (reply.generation == 2 && master.board().slots()[i].pid == reply.pid) taken_by = reply.pid;
     return taken_by != 0;
   }));
-  CHECK(contains(master.notified("READY=1"), "not ready in time"));
-  CHECK(parse_reply(clients.back()->ask()).pid == taken_by);
+  CHECK(contains(master.wait_for_notification("READY=1"), "not ready in time"));
+  CHECK(parse_reply(clients.back()->request()).pid == taken_by);
   clients.clear();
-  CHECK(eventually([&] { return master.ready(2) && !alive(taken_by); }));
+  CHECK(eventually([&] { return master.has_ready_workers(2) && !is_alive(taken_by); }));
 }
 
 TEST_CASE("another size of the table of limits at a reload is refused", "[process]") {
-  TestMaster master(kTwo);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
-  master.write_config(kTwo + "limits.table = \"1M\"");
+  TestMaster master(kTwoWorkers);
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
+  master.write_config(kTwoWorkers + "limits.table = \"1M\"");
   master.signal(SIGHUP);
-  CHECK(contains(master.notified("READY=1"), "limits.table cannot change without a restart"));
+  CHECK(contains(master.wait_for_notification("READY=1"), "limits.table cannot change without a restart"));
 }
 
 TEST_CASE("another listen address at a reload is refused", "[process]") {
-  TestMaster master(kTwo);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
-  std::ofstream(master.file("freshet.toml")) << "listen = \"" << master.file("other") << "\"";
+  TestMaster master(kTwoWorkers);
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
+  std::ofstream(master.path("freshet.toml")) << "listen = \"" << master.path("other") << "\"";
   master.signal(SIGHUP);
-  CHECK(contains(master.notified("READY=1"), "listen.address cannot change without a restart"));
-  CHECK(master.ask().generation == 1);
+  CHECK(contains(master.wait_for_notification("READY=1"), "listen.address cannot change without a restart"));
+  CHECK(master.request().generation == 1);
 }
 
 TEST_CASE("a failed reload is forgotten once one succeeds", "[process]") {
-  TestMaster master(kTwo);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  TestMaster master(kTwoWorkers);
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   master.write_config("nonsense = 1");
   master.signal(SIGHUP);
-  CHECK(contains(master.notified("READY=1"), "last reload failed"));
-  master.write_config(kTwo);
+  CHECK(contains(master.wait_for_notification("READY=1"), "last reload failed"));
+  master.write_config(kTwoWorkers);
   master.signal(SIGHUP);
-  CHECK_FALSE(contains(master.notified("READY=1"), "failed"));
+  CHECK_FALSE(contains(master.wait_for_notification("READY=1"), "failed"));
 }
 
 TEST_CASE("QUIT lets the workers drain, takes no new work and removes socket and pid file", "[process]") {
   TestMaster master("pm.max_children = 1\nprocess_control_timeout = 20");
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   auto kept = std::make_unique<Client>(master.socket());
-  REQUIRE_FALSE(kept->ask().empty());
+  REQUIRE_FALSE(kept->request().empty());
   master.signal(SIGQUIT);
-  REQUIRE_FALSE(master.notified("STOPPING=1").empty());
-  CHECK_FALSE(kept->ask().empty());
-  CHECK(alive(master.pid()));
+  REQUIRE_FALSE(master.wait_for_notification("STOPPING=1").empty());
+  CHECK_FALSE(kept->request().empty());
+  CHECK(is_alive(master.pid()));
   kept.reset();
   CHECK(master.exit_status() == 0);
   CHECK_FALSE(std::filesystem::exists(master.socket()));
-  CHECK_FALSE(std::filesystem::exists(master.file("pid")));
+  CHECK_FALSE(std::filesystem::exists(master.path("pid")));
 }
 
 TEST_CASE("TERM and INT end the workers without waiting for idle connections", "[process]") {
   for (const int signal : {SIGTERM, SIGINT}) {
-    TestMaster master(kTwo);
-    REQUIRE_FALSE(master.notified("READY=1").empty());
+    TestMaster master(kTwoWorkers);
+    REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
     const Client kept(master.socket());
-    const pid_t worker = parse_reply(kept.ask()).pid;
+    const pid_t worker = parse_reply(kept.request()).pid;
     master.signal(signal);
     CHECK(master.exit_status() == 0);
-    CHECK_FALSE(alive(worker));
+    CHECK_FALSE(is_alive(worker));
   }
 }
 
 TEST_CASE("TERM while draining ends the wait", "[process]") {
   TestMaster master("pm.max_children = 1\nprocess_control_timeout = 3600");
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const Client kept(master.socket());
-  REQUIRE_FALSE(kept.ask().empty());
+  REQUIRE_FALSE(kept.request().empty());
   master.signal(SIGQUIT);
-  REQUIRE_FALSE(master.notified("STOPPING=1").empty());
+  REQUIRE_FALSE(master.wait_for_notification("STOPPING=1").empty());
   master.signal(SIGTERM);
   CHECK(master.exit_status() == 0);
 }
 
 TEST_CASE("a worker that ignores TERM is killed after process_control_timeout", "[process]") {
   TestMaster master("pm.max_children = 1\nping.response = \"stubborn\"\nprocess_control_timeout = 1");
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const auto asked = std::chrono::steady_clock::now();
   master.signal(SIGTERM);
   CHECK(master.exit_status() == 0);
@@ -304,9 +304,9 @@ TEST_CASE("a worker that ignores TERM is killed after process_control_timeout", 
 
 TEST_CASE("a drain that takes longer than process_control_timeout is ended by TERM", "[process]") {
   TestMaster master("pm.max_children = 1\nprocess_control_timeout = 1");
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const Client kept(master.socket());
-  REQUIRE_FALSE(kept.ask().empty());
+  REQUIRE_FALSE(kept.request().empty());
   const auto asked = std::chrono::steady_clock::now();
   master.signal(SIGQUIT);
   CHECK(master.exit_status() == 0);
@@ -315,63 +315,63 @@ TEST_CASE("a drain that takes longer than process_control_timeout is ended by TE
 }
 
 TEST_CASE("USR1 reaches the workers", "[process]") {
-  TestMaster master(kTwo);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  TestMaster master(kTwoWorkers);
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   master.signal(SIGUSR1);
   CHECK(eventually([&] { return master.board().totals().replayed == 2; }));
-  CHECK(master.ready(2));
+  CHECK(master.has_ready_workers(2));
 }
 
 TEST_CASE("a worker that wants to retire serves until its replacement is ready", "[process]") {
   TestMaster master("pm.max_children = 1");
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   auto kept = std::make_unique<Client>(master.socket());
-  const pid_t old = parse_reply(kept->ask('x')).pid;
+  const pid_t old = parse_reply(kept->request('x')).pid;
   REQUIRE(eventually([&] { return master.board().totals().workers == 2; }));
-  REQUIRE(eventually([&] { return master.ask().pid != old; }));
-  CHECK(parse_reply(kept->ask()).pid == old);  // what it has it finishes
+  REQUIRE(eventually([&] { return master.request().pid != old; }));
+  CHECK(parse_reply(kept->request()).pid == old);  // what it has it finishes
   kept.reset();
-  CHECK(eventually([&] { return !alive(old) && master.ready(1); }));
+  CHECK(eventually([&] { return !is_alive(old) && master.has_ready_workers(1); }));
   CHECK(master.board().pool().respawns == 0);
 }
 
 TEST_CASE("a worker whose loop no longer turns is killed and replaced", "[process]") {
   TestMaster master("pm.max_children = 1\nrequest_terminate_timeout = 1");
-  REQUIRE_FALSE(master.notified("READY=1").empty());
-  const pid_t stuck = master.ask().pid;
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
+  const pid_t stuck = master.request().pid;
   const Client client(master.socket());
   client.send_only('h');
-  CHECK(eventually([&] { return !alive(stuck) && master.ready(1); }));
-  CHECK(master.ask().pid != stuck);
+  CHECK(eventually([&] { return !is_alive(stuck) && master.has_ready_workers(1); }));
+  CHECK(master.request().pid != stuck);
   CHECK(contains(master.log(), "worker_stuck"));
 }
 
 TEST_CASE("idle workers that turn are left alone by the watchdog, and systemd's is fed", "[process]") {
   TestMaster master("pm.max_children = 1\nrequest_terminate_timeout = 3", 200ms);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
-  const pid_t worker = master.ask().pid;
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
+  const pid_t worker = master.request().pid;
   // 4.5 s of feeding: longer than request_terminate_timeout.
-  for (int i = 0; i < 45; ++i) REQUIRE_FALSE(master.notified("WATCHDOG=1").empty());
-  CHECK(master.ask().pid == worker);
+  for (int i = 0; i < 45; ++i) REQUIRE_FALSE(master.wait_for_notification("WATCHDOG=1").empty());
+  CHECK(master.request().pid == worker);
 }
 
 TEST_CASE("when the master is killed its workers end", "[process]") {
-  TestMaster master(kTwo);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  TestMaster master(kTwoWorkers);
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   std::vector<pid_t> workers;
   for (const WorkerSlot& slot : master.board().slots())
     if (slot.pid != 0) workers.push_back(slot.pid);
   REQUIRE(workers.size() == 2);
   master.signal(SIGKILL);
-  for (const pid_t worker : workers) CHECK(eventually([&] { return !alive(worker); }));
+  for (const pid_t worker : workers) CHECK(eventually([&] { return !is_alive(worker); }));
 }
 
 TEST_CASE("a second master does not start on the socket of a living one", "[process]") {
-  TestMaster first(kTwo);
-  REQUIRE_FALSE(first.notified("READY=1").empty());
+  TestMaster first(kTwoWorkers);
+  REQUIRE_FALSE(first.wait_for_notification("READY=1").empty());
   TestMaster second("");
   // Its own socket is free; the other configuration names the first one's.
-  REQUIRE_FALSE(second.notified("READY=1").empty());
+  REQUIRE_FALSE(second.wait_for_notification("READY=1").empty());
   const pid_t third = fork();
   if (third == 0) {
     Settings settings;
@@ -379,13 +379,13 @@ TEST_CASE("a second master does not start on the socket of a living one", "[proc
     Scoreboard board(8);
     MasterOptions options;
     options.allow_root = true;
-    Plan plan{{settings, {}}, [](WorkerContext&) { return 0; }, {}};
+    GenerationSpec plan{{settings, {}}, [](WorkerContext&) { return 0; }, {}};
     _exit(run_master(
-        std::move(plan), board, [] { return Result<Plan>(); }, options));
+        std::move(plan), board, [] { return Result<GenerationSpec>(); }, options));
   }
-  const int status = wait_for_end(third);
+  const int status = wait_for_exit(third);
   CHECK(WEXITSTATUS(status) == 78);
-  CHECK(first.ask().text == "pong");
+  CHECK(first.request().text == "pong");
 }
 
 TEST_CASE("a master started by root without a user for its workers refuses", "[process]") {
@@ -393,10 +393,10 @@ TEST_CASE("a master started by root without a user for its workers refuses", "[p
   const pid_t pid = fork();
   if (pid == 0) {
     Scoreboard board(8);
-    Plan plan{{}, [](WorkerContext&) { return 0; }, {}};
-    _exit(run_master(std::move(plan), board, [] { return Result<Plan>(); }));
+    GenerationSpec plan{{}, [](WorkerContext&) { return 0; }, {}};
+    _exit(run_master(std::move(plan), board, [] { return Result<GenerationSpec>(); }));
   }
-  CHECK(WEXITSTATUS(wait_for_end(pid)) == 78);
+  CHECK(WEXITSTATUS(wait_for_exit(pid)) == 78);
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ class Receiver {
   }
   std::string next() const {
     std::array<char, 512> buffer{};
-    const auto got = recv(fd_, buffer.data(), buffer.size(), MSG_DONTWAIT);
-    return got < 0 ? "nothing" : std::string(buffer.data(), static_cast<std::size_t>(got));
+    const auto bytes_read = recv(fd_, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    return bytes_read < 0 ? "nothing" : std::string(buffer.data(), static_cast<std::size_t>(bytes_read));
   }
 
  private:
@@ -58,7 +58,7 @@ TEST_CASE("each state is one message in systemd's words", "[process]") {
   CHECK(systemd.next() == "WATCHDOG=1");
   notify::main_pid(42);
   CHECK(systemd.next() == "MAINPID=42");
-  notify::forget();
+  notify::clear_environment();
   CHECK(notify::status("as a worker"));
   CHECK(systemd.next() == "nothing");
 }
@@ -89,7 +89,7 @@ TEST_CASE("the watchdog is fed twice in its time", "[process]") {
   CHECK(notify::watchdog_interval() == 1500ms);
   setenv("WATCHDOG_PID", "1", 1);
   CHECK_FALSE(notify::watchdog_interval().has_value());
-  notify::forget();
+  notify::clear_environment();
 }
 
 }  // namespace

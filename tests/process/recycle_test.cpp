@@ -10,33 +10,33 @@ using namespace std::chrono_literals;
 
 TEST_CASE("a worker has served enough after pm.max_requests, a tenth more or less", "[process]") {
   PoolSettings pool;
-  CHECK_FALSE(RecycleRule(pool, 1.0, {}).by_requests(UINT64_MAX - 1));
+  CHECK_FALSE(RecyclePolicy(pool, 1.0, {}).exceeds_max_requests(UINT64_MAX - 1));
   pool.max_requests = 100;
-  CHECK_FALSE(RecycleRule(pool, 0.9, {}).by_requests(89));
-  CHECK(RecycleRule(pool, 0.9, {}).by_requests(90));
-  CHECK_FALSE(RecycleRule(pool, 1.1, {}).by_requests(109));
-  CHECK(RecycleRule(pool, 1.1, {}).by_requests(111));
+  CHECK_FALSE(RecyclePolicy(pool, 0.9, {}).exceeds_max_requests(89));
+  CHECK(RecyclePolicy(pool, 0.9, {}).exceeds_max_requests(90));
+  CHECK_FALSE(RecyclePolicy(pool, 1.1, {}).exceeds_max_requests(109));
+  CHECK(RecyclePolicy(pool, 1.1, {}).exceeds_max_requests(111));
 }
 
 TEST_CASE("a worker has grown too much beyond pm.max_rss, a tenth more or less", "[process]") {
   PoolSettings pool;
   const SteadyTime later{1h};
-  CHECK_FALSE(RecycleRule(pool, 1.0, {}).by_memory(SIZE_MAX, later));
+  CHECK_FALSE(RecyclePolicy(pool, 1.0, {}).exceeds_max_rss(SIZE_MAX, later));
   pool.max_rss = 1000;
-  CHECK_FALSE(RecycleRule(pool, 0.9, {}).by_memory(900, later));
-  CHECK(RecycleRule(pool, 0.9, {}).by_memory(901, later));
-  CHECK_FALSE(RecycleRule(pool, 1.1, {}).by_memory(1100, later));
-  CHECK(RecycleRule(pool, 1.1, {}).by_memory(1101, later));
+  CHECK_FALSE(RecyclePolicy(pool, 0.9, {}).exceeds_max_rss(900, later));
+  CHECK(RecyclePolicy(pool, 0.9, {}).exceeds_max_rss(901, later));
+  CHECK_FALSE(RecyclePolicy(pool, 1.1, {}).exceeds_max_rss(1100, later));
+  CHECK(RecyclePolicy(pool, 1.1, {}).exceeds_max_rss(1101, later));
 }
 
 TEST_CASE("a limit below what every worker needs makes no storm of replacements", "[process]") {
   PoolSettings pool;
   pool.max_rss = 1;
   const SteadyTime started{1h};
-  const RecycleRule rule(pool, 1.0, started);
-  CHECK_FALSE(rule.by_memory(SIZE_MAX, started));
-  CHECK_FALSE(rule.by_memory(SIZE_MAX, started + 9999ms));
-  CHECK(rule.by_memory(SIZE_MAX, started + 10s));
+  const RecyclePolicy rule(pool, 1.0, started);
+  CHECK_FALSE(rule.exceeds_max_rss(SIZE_MAX, started));
+  CHECK_FALSE(rule.exceeds_max_rss(SIZE_MAX, started + 9999ms));
+  CHECK(rule.exceeds_max_rss(SIZE_MAX, started + 10s));
 }
 
 TEST_CASE("each worker draws another factor within a tenth", "[process]") {

@@ -28,7 +28,7 @@ std::size_t busiest_minute(std::size_t workers) {
   RespawnBudget budget(workers);
   for (SteadyTime now{}; now < SteadyTime{} + 10min; now += 10ms)
     for (Seat& seat : seats) {
-      if (now < seat.due || (seat.deaths > 0 && budget.earliest(now) > now)) continue;
+      if (now < seat.due || (seat.deaths > 0 && budget.earliest_retry(now) > now)) continue;
       if (seat.deaths > 0) budget.spend(now);
       forks.push_back(now);
       seat.due = now + respawn_delay(++seat.deaths);
@@ -52,12 +52,12 @@ TEST_CASE("the budget comes back as the minute passes", "[process]") {
   RespawnBudget budget(2);
   SteadyTime now{};
   for (int i = 0; i < 18; ++i) {
-    CHECK(budget.earliest(now) == now);
+    CHECK(budget.earliest_retry(now) == now);
     budget.spend(now);
     now += 1s;
   }
-  CHECK(budget.earliest(now) == SteadyTime{} + 1min);
-  CHECK(budget.earliest(SteadyTime{} + 1min) == SteadyTime{} + 1min);
+  CHECK(budget.earliest_retry(now) == SteadyTime{} + 1min);
+  CHECK(budget.earliest_retry(SteadyTime{} + 1min) == SteadyTime{} + 1min);
 }
 
 }  // namespace

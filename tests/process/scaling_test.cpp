@@ -23,7 +23,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-std::vector<std::size_t> living(TestMaster& master) {
+std::vector<std::size_t> ready_slots(TestMaster& master) {
   std::vector<std::size_t> slots;
   for (std::size_t i = 0; i < master.board().slots().size(); ++i)
     if (master.board().slots()[i].state == WorkerState::kReady) slots.push_back(i);
@@ -32,53 +32,53 @@ std::vector<std::size_t> living(TestMaster& master) {
 
 // A request that stays inside a worker which had none. Its connection is kept until it is
 // destroyed.
-class Busy {
+class BusyRequest {
  public:
-  explicit Busy(const TestMaster& master)
-      : client_(master.socket()), pid_(parse_reply(client_.ask('b')).pid) {
+  explicit BusyRequest(const TestMaster& master)
+      : client_(master.socket()), pid_(parse_reply(client_.request('b')).pid) {
     REQUIRE(pid_ != 0);
   }
-  void end() const { REQUIRE_FALSE(client_.ask('e').empty()); }
-  bool served() const { return parse_reply(client_.ask()).pid == pid_; }
+  void finish() const { REQUIRE_FALSE(client_.request('e').empty()); }
+  bool is_still_served() const { return parse_reply(client_.request()).pid == pid_; }
   pid_t pid() const { return pid_; }
 
  private:
   Client client_;
   pid_t pid_;
 };
-using Requests = std::vector<std::unique_ptr<Busy>>;
+using Requests = std::vector<std::unique_ptr<BusyRequest>>;
 
 // Makes so many workers busy, each with one request; those that are not there yet must come.
 Requests occupy(const TestMaster& master, std::size_t count) {
   Requests requests;
-  while (requests.size() < count) requests.push_back(std::make_unique<Busy>(master));
+  while (requests.size() < count) requests.push_back(std::make_unique<BusyRequest>(master));
   return requests;
 }
 
 void end(Requests& requests) {
-  for (const auto& request : requests) request->end();
+  for (const auto& request : requests) request->finish();
   requests.clear();
 }
 
 TEST_CASE("a dynamic pool starts with pm.start_servers and keeps as many while enough are idle",
           "[process]") {
   TestMaster master(kDynamic);
-  CHECK(contains(master.notified("READY=1"), "generation 1: 2 of 2 workers ready"));
-  CHECK(master.ready(2));
+  CHECK(contains(master.wait_for_notification("READY=1"), "generation 1: 2 of 2 workers ready"));
+  CHECK(master.has_ready_workers(2));
 }
 
 TEST_CASE("a dynamic pool grows while none is idle, up to pm.max_children, and shrinks to the most idle ones",
           "[process]") {
   TestMaster master(kDynamic);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   auto busy = occupy(master, 6);
-  CHECK(eventually([&] { return master.ready(6); }));
+  CHECK(eventually([&] { return master.has_ready_workers(6); }));
   CHECK(eventually([&] { return master.board().pool().max_children_reached == 1; }));
   CHECK(eventually([&] { return master.board().pool().max_active == 6; }));
   CHECK(contains(master.log(), "max_children_reached"));
   CHECK(master.board().pool().respawns == 0);
   end(busy);
-  CHECK(eventually([&] { return master.ready(2); }));
+  CHECK(eventually([&] { return master.has_ready_workers(2); }));
   CHECK(contains(master.log(), "worker_not_needed"));
   CHECK(master.board().pool().max_active == 6);
   CHECK_FALSE(contains(master.log(), "signal"));  // all of them ended by themselves
@@ -86,37 +86,37 @@ TEST_CASE("a dynamic pool grows while none is idle, up to pm.max_children, and s
 
 TEST_CASE("a worker that is not needed serves its connections to their end", "[process]") {
   TestMaster master(kDynamic);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   auto busy = occupy(master, 6);
-  for (const auto& request : busy) request->end();
-  REQUIRE(eventually([&] { return living(master).size() == 2; }));
-  for (const auto& request : busy) CHECK(request->served());
+  for (const auto& request : busy) request->finish();
+  REQUIRE(eventually([&] { return ready_slots(master).size() == 2; }));
+  for (const auto& request : busy) CHECK(request->is_still_served());
   busy.clear();
-  CHECK(eventually([&] { return master.ready(2); }));
+  CHECK(eventually([&] { return master.has_ready_workers(2); }));
 }
 
 TEST_CASE("a dynamic pool replaces a worker that dies", "[process]") {
   TestMaster master(kDynamic);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
-  const pid_t victim = master.ask().pid;
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
+  const pid_t victim = master.request().pid;
   kill(victim, SIGKILL);
-  CHECK(eventually([&] { return !alive(victim) && master.ready(2); }));
+  CHECK(eventually([&] { return !is_alive(victim) && master.has_ready_workers(2); }));
 }
 
 TEST_CASE("an ondemand pool is ready after one worker was, and has none once nobody came", "[process]") {
   TestMaster master(kOndemand);
-  CHECK(contains(master.notified("READY=1"), "generation 1: 1 of 1 workers ready"));
-  CHECK(contains(master.notified("0 of 0 workers ready"), "STATUS=generation 1"));
-  CHECK(eventually([&] { return master.ready(0); }));
+  CHECK(contains(master.wait_for_notification("READY=1"), "generation 1: 1 of 1 workers ready"));
+  CHECK(contains(master.wait_for_notification("0 of 0 workers ready"), "STATUS=generation 1"));
+  CHECK(eventually([&] { return master.has_ready_workers(0); }));
 }
 
 TEST_CASE("an ondemand pool without workers forks one when a connection waits, and gives it up again",
           "[process]") {
   TestMaster master(kOndemand);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   for (int round = 0; round < 2; ++round) {
-    REQUIRE(eventually([&] { return master.ready(0); }));
-    CHECK(master.ask().pid > 0);
+    REQUIRE(eventually([&] { return master.has_ready_workers(0); }));
+    CHECK(master.request().pid > 0);
     CHECK(eventually([&] { return master.board().totals().workers <= 1; }));  // one may just be buried
   }
   CHECK(master.board().pool().max_children_reached == 0);
@@ -127,19 +127,19 @@ TEST_CASE("an ondemand worker that serves now and then stays, also when nothing 
   TestMaster master(
       "pm.mode = \"ondemand\"\npm.max_children = 3\npm.process_idle_timeout = 3\nprocess_control_timeout = "
       "20\n");
-  REQUIRE_FALSE(master.notified("READY=1").empty());
-  const pid_t first = master.ask().pid;
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
+  const pid_t first = master.request().pid;
   const auto begin = std::chrono::steady_clock::now();
-  while (std::chrono::steady_clock::now() - begin < 8s) REQUIRE(master.ask().pid == first);
+  while (std::chrono::steady_clock::now() - begin < 8s) REQUIRE(master.request().pid == first);
 }
 
 TEST_CASE("an ondemand worker with a request inside does not end, however long that takes", "[process]") {
   TestMaster master(kOndemand);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
-  const Busy busy(master);
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
+  const BusyRequest busy(master);
   const auto begin = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - begin < 3s) {
-    REQUIRE(alive(busy.pid()));
+    REQUIRE(is_alive(busy.pid()));
     poll(nullptr, 0, 20);
   }
   CHECK_FALSE(contains(master.log(), "worker_not_needed"));
@@ -148,81 +148,81 @@ TEST_CASE("an ondemand worker with a request inside does not end, however long t
 TEST_CASE("an ondemand pool forks for a connection that finds none idle, up to pm.max_children",
           "[process]") {
   TestMaster master(kOndemand);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   auto busy = occupy(master, 3);
-  CHECK(eventually([&] { return master.ready(3); }));
+  CHECK(eventually([&] { return master.has_ready_workers(3); }));
   CHECK(master.board().pool().max_children_reached == 0);
   const Client waiting(master.socket());
   CHECK(eventually([&] { return master.board().pool().max_children_reached == 1; }));
-  CHECK(living(master).size() == 3);
+  CHECK(ready_slots(master).size() == 3);
   end(busy);
-  CHECK_FALSE(waiting.ask().empty());
+  CHECK_FALSE(waiting.request().empty());
   CHECK(master.board().pool().max_children_reached == 1);
 }
 
 TEST_CASE("a reload keeps as many workers as the load had made", "[process]") {
   TestMaster master(kDynamic);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   auto busy = occupy(master, 5);
-  REQUIRE(eventually([&] { return living(master).size() == 6; }));
+  REQUIRE(eventually([&] { return ready_slots(master).size() == 6; }));
   master.signal(SIGHUP);
-  REQUIRE_FALSE(master.notified("RELOADING=1").empty());
-  CHECK(contains(master.notified("READY=1"), "generation 2: 6 of 6 workers ready"));
+  REQUIRE_FALSE(master.wait_for_notification("RELOADING=1").empty());
+  CHECK(contains(master.wait_for_notification("READY=1"), "generation 2: 6 of 6 workers ready"));
   end(busy);
-  CHECK(eventually([&] { return master.ready(2); }));
-  CHECK(master.ask().generation == 2);
+  CHECK(eventually([&] { return master.has_ready_workers(2); }));
+  CHECK(master.request().generation == 2);
 }
 
 TEST_CASE("a reload from one mode to each other one changes how many workers there are", "[process]") {
   TestMaster master("pm.max_children = 3");
-  REQUIRE_FALSE(master.notified("READY=1").empty());
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const auto reload = [&](const std::string& config) {
     master.write_config(config);
     master.signal(SIGHUP);
-    REQUIRE_FALSE(master.notified("RELOADING=1").empty());
-    REQUIRE_FALSE(contains(master.notified("READY=1"), "failed"));
+    REQUIRE_FALSE(master.wait_for_notification("RELOADING=1").empty());
+    REQUIRE_FALSE(contains(master.wait_for_notification("READY=1"), "failed"));
   };
   reload(kOndemand);
-  CHECK(eventually([&] { return master.ready(0); }));
+  CHECK(eventually([&] { return master.has_ready_workers(0); }));
   reload(kDynamic);
-  CHECK(eventually([&] { return master.ready(2); }));
+  CHECK(eventually([&] { return master.has_ready_workers(2); }));
   reload("pm.max_children = 3");
-  CHECK(eventually([&] { return master.ready(3); }));
+  CHECK(eventually([&] { return master.has_ready_workers(3); }));
 }
 
 TEST_CASE("an ondemand pool without workers keeps its settings when those of a reload cannot serve",
           "[process]") {
   TestMaster master(kOndemand);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
-  REQUIRE(eventually([&] { return master.ready(0); }));
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
+  REQUIRE(eventually([&] { return master.has_ready_workers(0); }));
   master.write_config(kOndemand + "ping.response = \"die\"");
   master.signal(SIGHUP);
-  CHECK(contains(master.notified("READY=1"), "last reload failed"));
-  CHECK(master.ask().text == "pong");
+  CHECK(contains(master.wait_for_notification("READY=1"), "last reload failed"));
+  CHECK(master.request().text == "pong");
 }
 
 TEST_CASE("reloads under load fail no request in any mode", "[process]") {
   const std::string config = GENERATE(kDynamic, kOndemand);
   TestMaster master(config);
-  REQUIRE_FALSE(master.notified("READY=1").empty());
-  Load load([&] { return !master.ask().text.empty(); });
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
+  LoadGenerator load([&] { return !master.request().text.empty(); });
   for (int i = 0; i < 6; ++i) {
     master.signal(SIGHUP);
-    CHECK_FALSE(master.notified("RELOADING=1").empty());
-    CHECK_FALSE(master.notified("READY=1").empty());
-    CHECK(load.goes_on(20));
+    CHECK_FALSE(master.wait_for_notification("RELOADING=1").empty());
+    CHECK_FALSE(master.wait_for_notification("READY=1").empty());
+    CHECK(load.keeps_being_served(20));
   }
   load.stop();
-  CHECK(load.lost() == 0);
+  CHECK(load.failed() == 0);
   CHECK(master.board().pool().reloads == 6);
 }
 
 TEST_CASE("so many crashes within the interval begin a new generation, and a kill is none", "[process]") {
   TestMaster master("pm.max_children = 2\nemergency_restart_threshold = 3\nrlimit_core = 0");
-  REQUIRE_FALSE(master.notified("READY=1").empty());
-  const auto whole_again = [&] { return !master.notified("2 of 2 workers ready").empty(); };
+  REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
+  const auto whole_again = [&] { return !master.wait_for_notification("2 of 2 workers ready").empty(); };
   for (int i = 0; i < 4; ++i) {
-    kill(master.ask().pid, SIGKILL);
+    kill(master.request().pid, SIGKILL);
     REQUIRE(whole_again());
   }
   for (int i = 0; i < 2; ++i) {
@@ -231,8 +231,8 @@ TEST_CASE("so many crashes within the interval begin a new generation, and a kil
   }
   CHECK(master.board().pool().emergency_restarts == 0);
   Client(master.socket()).send_only('t');
-  CHECK_FALSE(master.notified("RELOADING=1").empty());
-  CHECK(contains(master.notified("READY=1"), "generation 2: 2 of 2"));
+  CHECK_FALSE(master.wait_for_notification("RELOADING=1").empty());
+  CHECK(contains(master.wait_for_notification("READY=1"), "generation 2: 2 of 2"));
   CHECK(master.board().pool().emergency_restarts == 1);
   CHECK(contains(master.log(), "emergency_restart"));
   CHECK(master.board().pool().generation == 2);

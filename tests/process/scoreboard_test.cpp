@@ -42,10 +42,10 @@ TEST_CASE("what a route's requests took outlives the worker that served them", "
     slot.state = WorkerState::kReady;
     slot.routes[3].latency.add(std::chrono::microseconds(400));
     slot.routes[3].status[1] = 1;
-    slot.turns.add(std::chrono::microseconds(40));
+    slot.loop_iterations.add(std::chrono::microseconds(40));
     slot.redis_errors_by_class[2] = 5;
     slot.background_queued = 4;
-    slot.late = 1;
+    slot.detached = 1;
   }
   board.retire(board.slots()[0]);
   const Totals totals = board.totals();
@@ -54,22 +54,22 @@ TEST_CASE("what a route's requests took outlives the worker that served them", "
   CHECK(totals.routes[3].latency.count() == 2);
   CHECK(totals.routes[3].status[1] == 2);
   CHECK(totals.routes[2].latency.count() == 0);
-  CHECK(totals.turns.count() == 2);
+  CHECK(totals.loop_iterations.count() == 2);
   CHECK(totals.redis_errors_by_class[2] == 10);
   CHECK(totals.background_queued == 4);  // what the dead one had queued is in its spool, or lost
-  CHECK(totals.late == 1);
+  CHECK(totals.detached == 1);
 }
 
 TEST_CASE("what a worker's loop is at is named by its stage and route", "[process]") {
   Scoreboard board(1);
   WorkerSlot& slot = board.slots()[0];
-  CHECK(board.stage_text(slot) == "idle");
-  board.name_route(3, "GET /api/hot");
-  slot.stage = pack_phase(RequestPhase::kRank, 3);
-  CHECK(board.stage_text(slot) == "rank GET /api/hot");
-  board.name_route(4, std::string(200, 'x'));
+  CHECK(board.phase_text(slot) == "idle");
+  board.set_route_name(3, "GET /api/hot");
+  slot.phase = pack_phase(RequestPhase::kRank, 3);
+  CHECK(board.phase_text(slot) == "rank GET /api/hot");
+  board.set_route_name(4, std::string(200, 'x'));
   CHECK(board.route_name(4) == std::string(63, 'x'));
-  CHECK(board.route_name(kMostRoutes).empty());
+  CHECK(board.route_name(kMaxRoutes).empty());
 }
 
 TEST_CASE("a quantile is the bound that its share of the durations does not exceed", "[process]") {
@@ -90,7 +90,7 @@ TEST_CASE("a request is shown whole, whatever its worker writes meanwhile", "[pr
   const pid_t writer = fork();
   if (writer == 0) {
     for (std::int64_t i = 0; stop == 0; ++i) {
-      ShownRequest shown{.received_us = i, .duration_us = i, .content_length = i};
+      RequestSnapshot shown{.received_us = i, .duration_us = i, .content_length = i};
       shown.path.fill(static_cast<char>('a' + i % 26));
       slot.request.store(shown);
     }
@@ -99,7 +99,7 @@ TEST_CASE("a request is shown whole, whatever its worker writes meanwhile", "[pr
   std::set<std::int64_t> seen;
   bool whole = true;
   while (seen.size() < 1000) {
-    const ShownRequest shown = slot.request.load();
+    const RequestSnapshot shown = slot.request.load();
     if (shown.path[0] == 0) continue;
     seen.insert(shown.received_us);
     whole = whole && shown.received_us == shown.duration_us && shown.received_us == shown.content_length &&
@@ -108,7 +108,7 @@ TEST_CASE("a request is shown whole, whatever its worker writes meanwhile", "[pr
   }
   stop = 1;
   CHECK(whole);
-  CHECK(wait_for_end(writer) == 0);
+  CHECK(wait_for_exit(writer) == 0);
 }
 
 TEST_CASE("states and gauges are of living workers", "[process]") {
@@ -130,7 +130,7 @@ TEST_CASE("what one process writes another one reads", "[process]") {
     board.slots()[0].requests = 7;
     _exit(0);
   }
-  REQUIRE(wait_for_end(pid) == 0);
+  REQUIRE(wait_for_exit(pid) == 0);
   CHECK(board.totals().requests == 7);
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("totals never go back while the master folds slots and workers count",
     board.retire(board.slots()[static_cast<std::size_t>(i) % 4]);
   }
   stop = 1;
-  CHECK(wait_for_end(reader) == 0);
+  CHECK(wait_for_exit(reader) == 0);
 }
 
 TEST_CASE("every refusal has a name of its own", "[process]") {
@@ -170,7 +170,7 @@ TEST_CASE("a slot that no worker had is two pages of memory at most, also when a
           "[process]") {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   Scoreboard board(100);
-  for (WorkerSlot& slot : board.slots()) CHECK(slot.unplaced.drain().empty());
+  for (WorkerSlot& slot : board.slots()) CHECK(slot.crash_journal.drain().empty());
   CHECK(board.totals().workers == 0);
   CHECK(board.totals().index_documents == -1);
   const auto slots = board.slots();

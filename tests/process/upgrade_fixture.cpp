@@ -25,21 +25,21 @@ TestService::TestService(const std::string& config, std::chrono::milliseconds re
   address.sun_family = AF_UNIX;
   (folder_ / "notify").copy(address.sun_path, sizeof address.sun_path - 1);
   REQUIRE(bind(notify_fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
-  const timeval patience{10, 0};
-  setsockopt(notify_fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  const timeval receive_timeout{10, 0};
+  setsockopt(notify_fd_, SOL_SOCKET, SO_RCVTIMEO, &receive_timeout, sizeof receive_timeout);
   const int on = 1;
   setsockopt(notify_fd_, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
   write_config(config);
   install();
   const std::string path = folder_ / "freshetd", folder = folder_ / "",
                     timeout = std::to_string(ready_timeout_.count());
-  main_ = fork();
-  if (main_ == 0) {
+  main_pid_ = fork();
+  if (main_pid_ == 0) {
     execl(path.c_str(), path.c_str(), folder.c_str(), timeout.c_str(), nullptr);
     _exit(97);
   }
-  masters_.push_back(main_);
-  REQUIRE_FALSE(notified("READY=1").empty());
+  masters_.push_back(main_pid_);
+  REQUIRE_FALSE(wait_for_notification("READY=1").empty());
 }
 
 TestService::~TestService() {
@@ -61,24 +61,24 @@ void TestService::write_config(const std::string& config) const {
 }
 
 void TestService::install(const std::string& behaviour, int mode) {
-  const std::string made = folder_ / "new";
-  fs::remove(made);
-  fs::copy_file(FAKE_FRESHETD, made);
-  std::ofstream(made, std::ios::app) << "\n" << behaviour;
-  fs::permissions(made, static_cast<fs::perms>(mode));
-  fs::rename(made, folder_ / "freshetd");
+  const std::string new_file = folder_ / "new";
+  fs::remove(new_file);
+  fs::copy_file(FAKE_FRESHETD, new_file);
+  std::ofstream(new_file, std::ios::app) << "\n" << behaviour;
+  fs::permissions(new_file, static_cast<fs::perms>(mode));
+  fs::rename(new_file, folder_ / "freshetd");
 }
 
 void TestService::install_text(const std::string& text) {
-  const std::string made = folder_ / "new";
-  std::ofstream(made) << text;
-  fs::permissions(made, fs::perms::owner_all);
-  fs::rename(made, folder_ / "freshetd");
+  const std::string new_file = folder_ / "new";
+  std::ofstream(new_file) << text;
+  fs::permissions(new_file, fs::perms::owner_all);
+  fs::rename(new_file, folder_ / "freshetd");
 }
 
-void TestService::signal(int number) const { kill(main_, number); }
+void TestService::signal(int number) const { kill(main_pid_, number); }
 
-bool TestService::receive(Notice& notice, int flags) const {
+bool TestService::receive(Notification& notification, int flags) const {
   std::array<char, 4096> text{};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control{};
   iovec part{text.data(), text.size()};
@@ -87,14 +87,14 @@ bool TestService::receive(Notice& notice, int flags) const {
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
-  ssize_t got = 0;
-  do got = recvmsg(notify_fd_, &message, flags);
-  while (got < 0 && errno == EINTR);  // as under strace, where a timeout keeps the call from being restarted
-  if (got <= 0) return false;
+  ssize_t bytes_read = 0;
+  do bytes_read = recvmsg(notify_fd_, &message, flags);
+  while (bytes_read < 0 && errno == EINTR);  // as under strace, where a timeout keeps the call from being restarted
+  if (bytes_read <= 0) return false;
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
   ucred sender{};
   if (header) std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
-  notice = {sender.pid, std::string(text.data(), static_cast<std::size_t>(got))};
+  notification = {sender.pid, std::string(text.data(), static_cast<std::size_t>(bytes_read))};
   return true;
 }
 
@@ -108,45 +108,45 @@ pid_t parent_of(pid_t pid) {
 
 // As systemd with NotifyAccess=main: nobody else is heard, and only a living child of its own can
 // become main (another would be alien to it).
-void TestService::judge(const Notice& notice) {
-  if (notice.sender != main_) {
-    strays_.push_back(notice);
+void TestService::process_notification(const Notification& notification) {
+  if (notification.sender != main_pid_) {
+    unexpected_.push_back(notification);
     return;
   }
-  if (!notice.text.starts_with("MAINPID=")) return;
-  main_ = std::stoi(notice.text.substr(8));
-  masters_.push_back(main_);
-  CHECK(alive(main_));
-  CHECK(parent_of(main_) == getpid());
+  if (!notification.text.starts_with("MAINPID=")) return;
+  main_pid_ = std::stoi(notification.text.substr(8));
+  masters_.push_back(main_pid_);
+  CHECK(is_alive(main_pid_));
+  CHECK(parent_of(main_pid_) == getpid());
 }
 
-std::string TestService::notified(const std::string& part) {
-  Notice notice;
-  while (receive(notice, 0)) {
-    const bool heard = notice.sender == main_;
-    judge(notice);
-    if (heard && notice.text.find(part) != std::string::npos) return notice.text;
+std::string TestService::wait_for_notification(const std::string& part) {
+  Notification notification;
+  while (receive(notification, 0)) {
+    const bool from_main = notification.sender == main_pid_;
+    process_notification(notification);
+    if (from_main && notification.text.find(part) != std::string::npos) return notification.text;
   }
   return "";
 }
 
-std::vector<Notice> TestService::strays() {
-  Notice notice;
-  while (receive(notice, MSG_DONTWAIT)) judge(notice);
-  return strays_;
+std::vector<Notification> TestService::unexpected_notifications() {
+  Notification notification;
+  while (receive(notification, MSG_DONTWAIT)) process_notification(notification);
+  return unexpected_;
 }
 
 pid_t TestService::upgrade() {
-  const pid_t before = main_;
+  const pid_t old_pid = main_pid_;
   signal(SIGUSR2);
-  CHECK_FALSE(notified("RELOADING=1").empty());
-  CHECK_FALSE(notified("MAINPID=").empty());
-  CHECK_FALSE(notified("READY=1").empty());
-  CHECK(main_ != before);
-  return main_;
+  CHECK_FALSE(wait_for_notification("RELOADING=1").empty());
+  CHECK_FALSE(wait_for_notification("MAINPID=").empty());
+  CHECK_FALSE(wait_for_notification("READY=1").empty());
+  CHECK(main_pid_ != old_pid);
+  return main_pid_;
 }
 
-std::string TestService::content(const std::string& name) const {
+std::string TestService::read_file(const std::string& name) const {
   std::ifstream in(folder_ / name);
   std::stringstream text;
   text << in.rdbuf();
@@ -155,17 +155,17 @@ std::string TestService::content(const std::string& name) const {
 
 bool TestService::exists(const std::string& name) const { return fs::exists(folder_ / name); }
 
-pid_t TestService::pid_file() const {
+pid_t TestService::recorded_pid() const {
   pid_t pid = 0;
-  std::istringstream(content("pid")) >> pid;
+  std::istringstream(read_file("pid")) >> pid;
   return pid;
 }
 
-std::size_t TestService::noted(const std::string& diary, const std::string& what) const {
+std::size_t TestService::count_events(const std::string& file, const std::string& event) const {
   std::size_t times = 0;
-  std::istringstream in(content(diary));
-  std::string word;
-  for (pid_t pid = 0; in >> word >> pid;) times += word == what ? 1U : 0U;
+  std::istringstream in(read_file(file));
+  std::string name;
+  for (pid_t pid = 0; in >> name >> pid;) times += name == event ? 1U : 0U;
   return times;
 }
 

@@ -10,7 +10,7 @@
 
 namespace freshet::testing {
 
-struct Notice {
+struct Notification {
   pid_t sender = 0;
   std::string text;
 };
@@ -30,34 +30,34 @@ class TestService {
   void install_text(const std::string& text);  // an executable file of just this
 
   // The process that systemd takes for the service.
-  pid_t main() const { return main_; }
+  pid_t main_pid() const { return main_pid_; }
   void signal(int number) const;
   // Waits for a message from the main process that contains `part`; what comes before it is
   // dropped, except that MAINPID= moves main(). A message of any other process goes to strays().
   // Empty when none comes in 10 s.
-  std::string notified(const std::string& part);
-  std::vector<Notice> strays();  // after reading all that is there
+  std::string wait_for_notification(const std::string& part);
+  std::vector<Notification> unexpected_notifications();  // after reading all that is there
   // The whole of an upgrade that succeeds: the pid that is main afterwards.
   pid_t upgrade();
 
   std::string socket() const { return folder_ / "s"; }
   std::string status_socket() const { return folder_ / "t"; }
-  std::string content(const std::string& name) const;
+  std::string read_file(const std::string& name) const;
   bool exists(const std::string& name) const;
-  pid_t pid_file() const;
-  Reply ask() const { return parse_reply(Client(socket()).ask()); }
-  Reply ask_status() const { return parse_reply(Client(status_socket()).ask()); }
-  std::size_t noted(const std::string& diary, const std::string& what) const;
+  pid_t recorded_pid() const;
+  Reply request() const { return parse_reply(Client(socket()).request()); }
+  Reply request_status() const { return parse_reply(Client(status_socket()).request()); }
+  std::size_t count_events(const std::string& file, const std::string& event) const;
 
  private:
-  bool receive(Notice& notice, int flags) const;
-  void judge(const Notice& notice);
+  bool receive(Notification& notification, int flags) const;
+  void process_notification(const Notification& notification);
   TempFolder folder_;
   std::chrono::milliseconds ready_timeout_;
   int notify_fd_;
   std::vector<pid_t> masters_;
-  pid_t main_ = 0;
-  std::vector<Notice> strays_;
+  pid_t main_pid_ = 0;
+  std::vector<Notification> unexpected_;
 };
 
 }  // namespace freshet::testing

@@ -13,11 +13,11 @@
 namespace freshet::testing {
 namespace {
 
-const std::string kTwo = "pm.max_children = 2\nprocess_control_timeout = 20\n";
+const std::string kTwoWorkers = "pm.max_children = 2\nprocess_control_timeout = 20\n";
 
 // Once for each master; when it says so it runs the file that it was started from.
 std::size_t masters_started(const TestService& service) {
-  const std::string log = service.content("log"), event = "event=master_started";
+  const std::string log = service.read_file("log"), event = "event=master_started";
   std::size_t times = 0;
   for (std::size_t at = 0; (at = log.find(event, at)) != std::string::npos; ++at) ++times;
   return times;
@@ -27,53 +27,53 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-std::size_t descriptors(pid_t pid) {
+std::size_t open_fd_count(pid_t pid) {
   const std::filesystem::directory_iterator all("/proc/" + std::to_string(pid) + "/fd");
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
 TEST_CASE("another binary takes over: pid, pid file, workers, recorder and status", "[process]") {
-  TestService service(kTwo);
-  const pid_t old = service.main(), worker = service.ask().pid, status = service.ask_status().pid;
+  TestService service(kTwoWorkers);
+  const pid_t old = service.main_pid(), worker = service.request().pid, status = service.request_status().pid;
   service.install();
   service.signal(SIGUSR2);
-  CHECK(contains(service.notified("RELOADING=1"), "MONOTONIC_USEC="));
-  CHECK_FALSE(service.notified("MAINPID=").empty());
-  const std::string message = service.notified("READY=1");
-  CAPTURE(message, service.content("log"));
+  CHECK(contains(service.wait_for_notification("RELOADING=1"), "MONOTONIC_USEC="));
+  CHECK_FALSE(service.wait_for_notification("MAINPID=").empty());
+  const std::string message = service.wait_for_notification("READY=1");
+  CAPTURE(message, service.read_file("log"));
   CHECK(contains(message, "generation 2: 2 of 2 workers ready"));
-  CHECK(service.main() != old);
-  CHECK(eventually([&] { return service.pid_file() == service.main(); }));
-  CHECK(wait_for_end(old) == 0);
-  CHECK_FALSE(alive(worker));
-  CHECK_FALSE(alive(status));
-  CHECK(service.ask().generation == 2);
-  CHECK(service.ask_status().pid > 0);
-  CHECK(eventually([&] { return service.noted("diary", "ready") == 2; }));
-  CHECK(service.strays().empty());
-  CHECK(contains(service.content("log"), "event=state word=salt"));
+  CHECK(service.main_pid() != old);
+  CHECK(eventually([&] { return service.recorded_pid() == service.main_pid(); }));
+  CHECK(wait_for_exit(old) == 0);
+  CHECK_FALSE(is_alive(worker));
+  CHECK_FALSE(is_alive(status));
+  CHECK(service.request().generation == 2);
+  CHECK(service.request_status().pid > 0);
+  CHECK(eventually([&] { return service.count_events("diary", "ready") == 2; }));
+  CHECK(service.unexpected_notifications().empty());
+  CHECK(contains(service.read_file("log"), "event=state word=salt"));
 }
 
 TEST_CASE("the table of limits is the same through one binary after another", "[process]") {
-  TestService service(kTwo);
-  CHECK(contains(service.content("log"), "event=limits taken=1"));
+  TestService service(kTwoWorkers);
+  CHECK(contains(service.read_file("log"), "event=limits taken=1"));
   service.install();
   service.upgrade();
-  CHECK(contains(service.content("log"), "event=limits taken=2"));
+  CHECK(contains(service.read_file("log"), "event=limits taken=2"));
   service.install();
   service.upgrade();
-  CHECK(contains(service.content("log"), "event=limits taken=3"));
+  CHECK(contains(service.read_file("log"), "event=limits taken=3"));
 }
 
 TEST_CASE("USR2 with the same file is a reload, and so is HUP with another", "[process]") {
-  TestService service(kTwo);
-  const pid_t before = service.main();
+  TestService service(kTwoWorkers);
+  const pid_t before = service.main_pid();
   service.signal(SIGUSR2);
-  CHECK(contains(service.notified("READY=1"), "generation 2"));
+  CHECK(contains(service.wait_for_notification("READY=1"), "generation 2"));
   service.install();
   service.signal(SIGHUP);
-  CHECK(contains(service.notified("READY=1"), "generation 3"));
-  CHECK(service.main() == before);
+  CHECK(contains(service.wait_for_notification("READY=1"), "generation 3"));
+  CHECK(service.main_pid() == before);
   CHECK(service.upgrade() != before);
 }
 
@@ -99,112 +99,112 @@ TEST_CASE("a binary that cannot serve leaves the old generation serving and is n
       Case{"never ready", plain, "ping.response = \"never\"", "not ready in time"},
       Case{"other socket", plain, "listen = \"/tmp/other\"", "before its workers were ready (exit 78)"});
   CAPTURE(given.name);
-  TestService service(kTwo, 4s);
-  const pid_t main = service.main(), worker = service.ask().pid, status = service.ask_status().pid;
+  TestService service(kTwoWorkers, 4s);
+  const pid_t main = service.main_pid(), worker = service.request().pid, status = service.request_status().pid;
   given.install(service);
-  service.write_config(kTwo + given.config);
+  service.write_config(kTwoWorkers + given.config);
   service.signal(SIGUSR2);
-  CHECK_FALSE(service.notified("RELOADING=1").empty());
-  const std::string message = service.notified("READY=1");
-  CAPTURE(message, service.content("log"));
+  CHECK_FALSE(service.wait_for_notification("RELOADING=1").empty());
+  const std::string message = service.wait_for_notification("READY=1");
+  CAPTURE(message, service.read_file("log"));
   CHECK(contains(message, "generation 1: 2 of 2 workers ready; last reload failed: "));
   CHECK(contains(message, given.why));
-  CHECK(service.main() == main);
-  CHECK(service.pid_file() == main);
-  CHECK(service.ask().generation == 1);
-  CHECK(alive(worker));
-  CHECK(service.ask_status().pid == status);
-  CHECK(service.noted("diary", "start") == 1);
+  CHECK(service.main_pid() == main);
+  CHECK(service.recorded_pid() == main);
+  CHECK(service.request().generation == 1);
+  CHECK(is_alive(worker));
+  CHECK(service.request_status().pid == status);
+  CHECK(service.count_events("diary", "start") == 1);
   CHECK(service.exists("s"));
   // And what is whole is taken afterwards.
-  service.write_config(kTwo);
+  service.write_config(kTwoWorkers);
   service.install();
   service.upgrade();
-  CHECK(eventually([&] { return service.ask().generation == 2; }));
-  CHECK(service.strays().empty());
+  CHECK(eventually([&] { return service.request().generation == 2; }));
+  CHECK(service.unexpected_notifications().empty());
 }
 
 TEST_CASE("upgrades to and fro under load lose no request, and nothing piles up", "[process]") {
-  TestService service(kTwo + "recorder.database = \"slow\"");
-  Load load([&] { return !service.ask().text.empty(); });
-  Load watch([&] { return service.ask_status().pid != 0; });
+  TestService service(kTwoWorkers + "recorder.database = \"slow\"");
+  LoadGenerator load([&] { return !service.request().text.empty(); });
+  LoadGenerator watch([&] { return service.request_status().pid != 0; });
   std::size_t open = 0;
   for (int i = 0; i < 10; ++i) {
-    const pid_t old = service.main();
+    const pid_t old = service.main_pid();
     service.install();
     service.upgrade();
-    CHECK(wait_for_end(old) == 0);
-    CHECK(load.goes_on(20));
-    CHECK(eventually([&] { return service.noted("diary", "ready") == static_cast<std::size_t>(i) + 2; }));
-    if (i == 1) open = descriptors(service.main());
+    CHECK(wait_for_exit(old) == 0);
+    CHECK(load.keeps_being_served(20));
+    CHECK(eventually([&] { return service.count_events("diary", "ready") == static_cast<std::size_t>(i) + 2; }));
+    if (i == 1) open = open_fd_count(service.main_pid());
   }
   load.stop();
   watch.stop();
-  CHECK(load.lost() == 0);
-  CHECK(watch.lost() == 0);
+  CHECK(load.failed() == 0);
+  CHECK(watch.failed() == 0);
   CHECK(watch.served() > 0);
-  CHECK(descriptors(service.main()) == open);
-  CHECK(service.noted("diary", "second") == 0);  // never two recorders
-  CHECK(service.noted("diary", "listens") == 0);
-  CHECK(service.noted("status-diary", "listens") == 0);
-  CHECK(service.strays().empty());
+  CHECK(open_fd_count(service.main_pid()) == open);
+  CHECK(service.count_events("diary", "second") == 0);  // never two recorders
+  CHECK(service.count_events("diary", "listens") == 0);
+  CHECK(service.count_events("status-diary", "listens") == 0);
+  CHECK(service.unexpected_notifications().empty());
 }
 
 TEST_CASE("the new recorder waits for the old one, also when its master was killed", "[process]") {
-  TestService service(kTwo + "recorder.database = \"slow\"");
+  TestService service(kTwoWorkers + "recorder.database = \"slow\"");
   const Client kept(service.socket());  // keeps the old master
-  REQUIRE_FALSE(kept.ask().empty());
-  const pid_t old = service.main();
+  REQUIRE_FALSE(kept.request().empty());
+  const pid_t old = service.main_pid();
   service.install();
   service.upgrade();
   kill(old, SIGKILL);
-  CHECK(eventually([&] { return service.noted("diary", "ready") == 2; }));
-  CHECK(service.noted("diary", "second") == 0);
-  CHECK(alive(service.main()));
-  CHECK(eventually([&] { return service.ask().generation == 2; }));
+  CHECK(eventually([&] { return service.count_events("diary", "ready") == 2; }));
+  CHECK(service.count_events("diary", "second") == 0);
+  CHECK(is_alive(service.main_pid()));
+  CHECK(eventually([&] { return service.request().generation == 2; }));
 }
 
 TEST_CASE("an old worker serves its connection on after an upgrade, until process_control_timeout",
           "[process]") {
   TestService service("pm.max_children = 1\nprocess_control_timeout = 2");
   const Client kept(service.socket());
-  const pid_t worker = parse_reply(kept.ask()).pid, old = service.main();
+  const pid_t worker = parse_reply(kept.request()).pid, old = service.main_pid();
   service.install();
   service.upgrade();
-  CHECK(parse_reply(kept.ask()).pid == worker);
-  CHECK(wait_for_end(old) == 0);
-  CHECK_FALSE(alive(worker));
+  CHECK(parse_reply(kept.request()).pid == worker);
+  CHECK(wait_for_exit(old) == 0);
+  CHECK_FALSE(is_alive(worker));
 }
 
 TEST_CASE("a stop before the new binary is ready ends both", "[process]") {
   for (const int signal : {SIGTERM, SIGQUIT}) {
-    TestService service(kTwo);
+    TestService service(kTwoWorkers);
     service.install();
-    service.write_config(kTwo + "ping.response = \"never\"");
+    service.write_config(kTwoWorkers + "ping.response = \"never\"");
     service.signal(SIGUSR2);
     REQUIRE(eventually([&] { return masters_started(service) == 2; }));  // it has forked workers
     service.signal(signal);
-    CHECK_FALSE(service.notified("STOPPING=1").empty());
-    CHECK(wait_for_end(service.main()) == 0);
+    CHECK_FALSE(service.wait_for_notification("STOPPING=1").empty());
+    CHECK(wait_for_exit(service.main_pid()) == 0);
     CHECK_FALSE(service.exists("s"));
     CHECK_FALSE(service.exists("pid"));
     // Nobody is left: no child of the service has come to this process.
     CHECK(eventually([] { return waitpid(-1, nullptr, WNOHANG) < 0; }));
-    CHECK(service.strays().empty());
+    CHECK(service.unexpected_notifications().empty());
   }
 }
 
 TEST_CASE("TERM after the new binary took over ends what is left of the old one first", "[process]") {
   TestService service("pm.max_children = 1\nprocess_control_timeout = 3600");
   const Client kept(service.socket());
-  const pid_t worker = parse_reply(kept.ask()).pid, old = service.main();
+  const pid_t worker = parse_reply(kept.request()).pid, old = service.main_pid();
   service.install();
   service.upgrade();
-  CHECK(alive(old));
+  CHECK(is_alive(old));
   service.signal(SIGTERM);
-  CHECK(wait_for_end(old) == 0);
-  CHECK(wait_for_end(service.main()) == 0);
-  CHECK_FALSE(alive(worker));
+  CHECK(wait_for_exit(old) == 0);
+  CHECK(wait_for_exit(service.main_pid()) == 0);
+  CHECK_FALSE(is_alive(worker));
   CHECK_FALSE(service.exists("s"));
   CHECK_FALSE(service.exists("t"));
   CHECK_FALSE(service.exists("pid"));
@@ -213,57 +213,57 @@ TEST_CASE("TERM after the new binary took over ends what is left of the old one 
 TEST_CASE("QUIT after the new binary took over waits for what the old one serves", "[process]") {
   TestService service("pm.max_children = 1\nprocess_control_timeout = 3600");
   auto kept = std::make_unique<Client>(service.socket());
-  const pid_t worker = parse_reply(kept->ask()).pid, old = service.main();
+  const pid_t worker = parse_reply(kept->request()).pid, old = service.main_pid();
   service.install();
   service.upgrade();
   service.signal(SIGQUIT);
-  REQUIRE_FALSE(service.notified("STOPPING=1").empty());
-  CHECK(parse_reply(kept->ask()).pid == worker);
-  CHECK(alive(service.main()));
+  REQUIRE_FALSE(service.wait_for_notification("STOPPING=1").empty());
+  CHECK(parse_reply(kept->request()).pid == worker);
+  CHECK(is_alive(service.main_pid()));
   kept.reset();
-  CHECK(wait_for_end(old) == 0);
-  CHECK(wait_for_end(service.main()) == 0);
+  CHECK(wait_for_exit(old) == 0);
+  CHECK(wait_for_exit(service.main_pid()) == 0);
 }
 
 TEST_CASE("another USR2 during an upgrade is carried out by the new binary when the old one has gone",
           "[process]") {
-  TestService service(kTwo);
+  TestService service(kTwoWorkers);
   auto kept = std::make_unique<Client>(service.socket());
-  REQUIRE_FALSE(kept->ask().empty());
-  const pid_t first = service.main();
+  REQUIRE_FALSE(kept->request().empty());
+  const pid_t first = service.main_pid();
   service.install();
   service.signal(SIGUSR2);
   REQUIRE(eventually([&] { return masters_started(service) == 2; }));
   service.install();
   service.signal(SIGUSR2);
-  CHECK_FALSE(service.notified("MAINPID=").empty());
-  CHECK(contains(service.notified("READY=1"), "generation 2"));
-  const pid_t second = service.main();
-  CHECK(alive(first));
+  CHECK_FALSE(service.wait_for_notification("MAINPID=").empty());
+  CHECK(contains(service.wait_for_notification("READY=1"), "generation 2"));
+  const pid_t second = service.main_pid();
+  CHECK(is_alive(first));
   kept.reset();
-  CHECK_FALSE(service.notified("MAINPID=").empty());
-  CHECK(contains(service.notified("READY=1"), "generation 3"));
-  CHECK(wait_for_end(first) == 0);
-  CHECK(wait_for_end(second) == 0);
-  CHECK(service.ask().generation == 3);
+  CHECK_FALSE(service.wait_for_notification("MAINPID=").empty());
+  CHECK(contains(service.wait_for_notification("READY=1"), "generation 3"));
+  CHECK(wait_for_exit(first) == 0);
+  CHECK(wait_for_exit(second) == 0);
+  CHECK(service.request().generation == 3);
 }
 
 TEST_CASE("a reload asked of the old pid after the new binary took over is the new one's", "[process]") {
   TestService service("pm.max_children = 1\nprocess_control_timeout = 3600");
   const Client kept(service.socket());
-  REQUIRE_FALSE(kept.ask().empty());
-  const pid_t old = service.main();
+  REQUIRE_FALSE(kept.request().empty());
+  const pid_t old = service.main_pid();
   service.install();
   service.upgrade();
   kill(old, SIGHUP);
-  CHECK(contains(service.notified("READY=1"), "generation 3"));
-  CHECK(alive(old));
+  CHECK(contains(service.wait_for_notification("READY=1"), "generation 3"));
+  CHECK(is_alive(old));
 }
 
 TEST_CASE("when the old master is killed in the middle of an upgrade the new one ends too", "[process]") {
-  TestService service(kTwo);
+  TestService service(kTwoWorkers);
   service.install();
-  service.write_config(kTwo + "ping.response = \"never\"");
+  service.write_config(kTwoWorkers + "ping.response = \"never\"");
   service.signal(SIGUSR2);
   service.signal(SIGKILL);
   CHECK(eventually([] {
@@ -280,13 +280,13 @@ TEST_CASE(
     "[process]") {
   TestService service("pm.max_children = 1\nprocess_control_timeout = 3600");
   const Client kept(service.socket());
-  REQUIRE_FALSE(kept.ask().empty());
-  const pid_t old = service.main();
+  REQUIRE_FALSE(kept.request().empty());
+  const pid_t old = service.main_pid();
   service.install();
   const pid_t next = service.upgrade();
   kill(next, SIGKILL);
-  CHECK(wait_for_end(old) == 0);
-  const int status = wait_for_end(next);
+  CHECK(wait_for_exit(old) == 0);
+  const int status = wait_for_exit(next);
   CHECK(status == SIGKILL);
 }
 
