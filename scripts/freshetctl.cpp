@@ -16,10 +16,10 @@ int main(int argc, char** argv) {
     freshet::ctl::add_commands(app, status);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : freshet::ctl::kNotDone;
+    return app.exit(error) == 0 ? 0 : freshet::ctl::kExitFailed;
   } catch (const std::exception& error) {
     std::cerr << "freshetctl: " << error.what() << '\n';
-    return freshet::ctl::kNotDone;
+    return freshet::ctl::kExitFailed;
   }
   return status;
 }

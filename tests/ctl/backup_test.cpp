@@ -42,7 +42,7 @@ void write_to(const fs::path& path, const std::string& bytes) {
 }
 
 // Every key's content, whatever its type, in an order of its own; a stream's with its groups.
-std::map<std::string, std::string> content(Fixture& of, redis::BlockingRedis& redis) {
+std::map<std::string, std::string> read_all_keys(Fixture& fixture, redis::BlockingRedis& redis) {
   const auto ask = [&](auto... words) {
     redis::Pipeline one;
     one.add(words...);
@@ -66,9 +66,9 @@ std::map<std::string, std::string> content(Fixture& of, redis::BlockingRedis& re
   const auto found = ask("KEYS", "*");
   for (std::size_t i = 0; i < found.size(); ++i) {
     const std::string key(redis::string_at(found, i));
-    const redis::KeyPattern* const pattern = of.keys().pattern_of(key);
+    const redis::KeyPattern* const pattern = fixture.keys().pattern_of(key);
     REQUIRE(pattern != nullptr);
-    if (left_out(pattern->pattern) && pattern->pattern != "hot:rank") continue;
+    if (is_excluded_from_backup(pattern->pattern) && pattern->pattern != "hot:rank") continue;
     const std::string_view type = pattern->type;
     std::string& value = out[key];
     if (type == "string") value = ask("GET", key).string().value();
@@ -85,20 +85,20 @@ std::map<std::string, std::string> content(Fixture& of, redis::BlockingRedis& re
 // A service's Redis and files, without the service: what a backup is made of, and restored to.
 struct Place : Fixture {
   TemporaryDirectory directory;
-  RedisServer own;
-  redis::BlockingRedis there{own.endpoint(), milliseconds(10000), redis::kAllScripts};
+  RedisServer own_server;
+  redis::BlockingRedis redis_there{own_server.endpoint(), milliseconds(10000), redis::kAllScripts};
   Target target;
 
   Place() {
     open();
-    settings.recorder.database = at("freshet.db");
-    target.config = at("freshet.toml");
-    write_to(at("salt"), kSalt);
-    write_to(target.config, "redis.url = \"" + own.url() + "\"\nrecorder.database = \"" + at("freshet.db") +
-                                "\"\nsearch.index = \"" + at("index") + "\"\nrecommend.model = \"" +
-                                at("freshet.model") + "\"\nidentity.salt_file = \"" + at("salt") + "\"\n");
+    settings.recorder.database = path("freshet.db");
+    target.config = path("freshet.toml");
+    write_to(path("salt"), kSalt);
+    write_to(target.config, "redis.url = \"" + own_server.url() + "\"\nrecorder.database = \"" + path("freshet.db") +
+                                "\"\nsearch.index = \"" + path("index") + "\"\nrecommend.model = \"" +
+                                path("freshet.model") + "\"\nidentity.salt_file = \"" + path("salt") + "\"\n");
   }
-  std::string at(const std::string& name) const { return (directory.path() / name).string(); }
+  std::string path(const std::string& name) const { return (directory.path() / name).string(); }
   std::unique_ptr<database::Database> database() const {
     auto opened = database::Database::open(settings.recorder.database, database::Database::Mode::kWrite);
     REQUIRE(opened);
@@ -112,15 +112,15 @@ struct Place : Fixture {
     REQUIRE(database->commit());
   }
   Result<int> back_up(const std::string& name = "backup") const {
-    return run_backup({at(name), false, false, true}, target);
+    return run_backup({path(name), false, false, true}, target);
   }
   Result<int> restore(const std::string& folder, bool replace = false, const std::string& erase = {}) const {
     return run_restore({folder, replace, erase, true}, target);
   }
-  std::map<std::string, std::string> keys_there() { return content(*this, there); }
+  std::map<std::string, std::string> key_contents() { return read_all_keys(*this, redis_there); }
 };
 
-items::Item item_of_site(const std::string& id, const std::string& title) {
+items::Item make_item(const std::string& id, const std::string& title) {
   items::Item out;
   out.id = ItemId::trusted(id);
   out.title = title;
@@ -132,19 +132,19 @@ items::Item item_of_site(const std::string& id, const std::string& title) {
 
 // Everything that a busy site leaves, through the stores: items, counters, what readers did,
 // timelines.
-void use(Place& place) {
-  items::RedisItemStore items(place.there, place.settings, place.keys(),
+void populate(Place& place) {
+  items::RedisItemStore items(place.redis_there, place.settings, place.keys(),
                               items::RedisItemStore::StreamPolicy::kSkip);
-  ImmediateWriteQueue later(place.there);
+  ImmediateWriteQueue later(place.redis_there);
   int events = 0;
   DeferredWork behind(later, place.settings, place.keys());
-  hot::RedisHotStore hot(place.there, behind.writers, place.settings, place.keys(),
+  hot::RedisHotStore hot(place.redis_there, behind.writers, place.settings, place.keys(),
                          [&] { return "made-" + std::to_string(++events); });
   place.settings.fanout.max_push_followers = 100;
-  timeline::RedisFollowStore follows(place.there, place.settings, place.keys(), [] { return "j"; });
+  timeline::RedisFollowStore follows(place.redis_there, place.settings, place.keys(), [] { return "j"; });
   place.record([&](database::Database& database) {
     for (int i = 0; i < 50; ++i) {
-      const items::Item item = item_of_site("i" + std::to_string(i), "about " + std::to_string(i));
+      const items::Item item = make_item("i" + std::to_string(i), "about " + std::to_string(i));
       REQUIRE(run_sync(items.put(item)));
       REQUIRE(database.put_item(item));
       for (int reader = 0; reader <= i % 5; ++reader) {
@@ -166,14 +166,14 @@ void use(Place& place) {
   // The stream has been recorded: nobody is to do anything when it is restored.
   redis::Pipeline cut;
   cut.add("DEL", place.keys().partition(0).stream());
-  REQUIRE(place.there.call(cut));
+  REQUIRE(place.redis_there.call(cut));
 }
 
-std::int64_t violations(Place& place) {
+std::int64_t count_violations(Place& place) {
   Findings findings;
   CheckOptions options;
   options.quiet = true;
-  REQUIRE(check_redis(place.there, place.settings, options, findings));
+  REQUIRE(check_redis(place.redis_there, place.settings, options, findings));
   INFO(findings.text());
   CHECK(findings.text().empty());
   return findings.remaining(Level::kViolation);
@@ -183,12 +183,12 @@ std::int64_t violations(Place& place) {
 
 TEST_CASE("what was restored into an empty Redis and folder is what was backed up", "[backup]") {
   Place from, to;
-  use(from);
-  write_to(from.at("freshet.model"), std::string(100000, 'm'));
+  populate(from);
+  write_to(from.path("freshet.model"), std::string(100000, 'm'));
   REQUIRE(from.back_up());
-  CHECK(verify_backup(from.at("backup")));
-  REQUIRE(to.restore(from.at("backup")));
-  auto before = from.keys_there(), after = to.keys_there();
+  CHECK(verify_backup(from.path("backup")));
+  REQUIRE(to.restore(from.path("backup")));
+  auto before = from.key_contents(), after = to.key_contents();
   after.erase(to.keys().partition(0).stream());  // made for the recorder
   // Whom they follow is in the database, too, and what they did: Redis gets it if it had lost it.
   for (int reader = 0; reader < 5; ++reader)
@@ -202,27 +202,27 @@ TEST_CASE("what was restored into an empty Redis and folder is what was backed u
     INFO(key);
     CHECK(before.contains(key));
   }
-  CHECK(violations(to) == 0);
+  CHECK(count_violations(to) == 0);
   CHECK(to.database()->item_count() == 50);
   CHECK(to.database()->readers().count_interactions() == 5);
-  CHECK(bytes_of(to.at("freshet.model")) == bytes_of(from.at("freshet.model")));
-  CHECK(fs::exists(to.at("index")));
+  CHECK(bytes_of(to.path("freshet.model")) == bytes_of(from.path("freshet.model")));
+  CHECK(fs::exists(to.path("index")));
 }
 
 TEST_CASE("only its owner may read a backup, and its checksums are what sha256sum says", "[backup]") {
   Place from;
-  use(from);
+  populate(from);
   REQUIRE(from.back_up());
-  for (const auto& each : fs::recursive_directory_iterator(from.at("backup"))) {
+  for (const auto& each : fs::recursive_directory_iterator(from.path("backup"))) {
     INFO(each.path());
     CHECK((each.status().permissions() & fs::perms::mask) == fs::perms(0600));
   }
-  CHECK((fs::status(from.at("backup")).permissions() & fs::perms::mask) == fs::perms(0700));
-  CHECK(std::system(("cd " + from.at("backup") + " && sha256sum --status -c manifest.sha256").c_str()) == 0);
-  const auto manifest = verify_backup(from.at("backup"));
+  CHECK((fs::status(from.path("backup")).permissions() & fs::perms::mask) == fs::perms(0700));
+  CHECK(std::system(("cd " + from.path("backup") + " && sha256sum --status -c manifest.sha256").c_str()) == 0);
+  const auto manifest = verify_backup(from.path("backup"));
   REQUIRE(manifest);
   for (const BackupFile& each : manifest->files) {
-    const std::string line = "cd " + from.at("backup") + " && echo '" + each.sha256 + "  " + each.name +
+    const std::string line = "cd " + from.path("backup") + " && echo '" + each.sha256 + "  " + each.name +
                              "' | sha256sum --status -c";
     CHECK(std::system(line.c_str()) == 0);
   }
@@ -231,13 +231,13 @@ TEST_CASE("only its owner may read a backup, and its checksums are what sha256su
 TEST_CASE("a backup with any byte changed, cut off or missing is refused with the name of the file",
           "[backup]") {
   Place from, to;
-  use(from);
-  write_to(from.at("freshet.model"), "model");
+  populate(from);
+  write_to(from.path("freshet.model"), "model");
   REQUIRE(from.back_up());
-  const fs::path good = from.at("backup");
+  const fs::path good = from.path("backup");
   const std::string name =
       GENERATE("manifest.json", "manifest.sha256", "freshet.db", "redis.dump", "freshet.model");
-  const fs::path broken = from.at("broken");
+  const fs::path broken = from.path("broken");
   const auto refused = [&](const std::function<void(const fs::path&)>& hurt) {
     fs::remove_all(broken);
     fs::copy(good, broken, fs::copy_options::recursive);
@@ -263,8 +263,8 @@ TEST_CASE("a backup with any byte changed, cut off or missing is refused with th
     refused([&](const fs::path& file) { write_to(file, bytes.substr(0, at)); });
   }
   refused([](const fs::path& file) { fs::remove(file); });
-  CHECK(to.keys_there().empty());
-  CHECK_FALSE(fs::exists(to.at("freshet.db")));
+  CHECK(to.key_contents().empty());
+  CHECK_FALSE(fs::exists(to.path("freshet.db")));
 }
 
 TEST_CASE("a dump that ends anywhere but at its end, or says what cannot be, is not read to its end",
@@ -279,7 +279,7 @@ TEST_CASE("a dump that ends anywhere but at its end, or says what cannot be, is 
     record.expires_ms = 123456789012;
     record.value = std::string("a\0b", 3);
     REQUIRE(writer->add(record));
-    record.kind = DumpRecord::Kind::kSorted;
+    record.type = DumpRecord::Type::kSortedSet;
     record.members = {"one", "1.5", "", "2"};
     REQUIRE(writer->add(record));
     REQUIRE(writer->finish());
@@ -323,18 +323,18 @@ TEST_CASE("a dump that ends anywhere but at its end, or says what cannot be, is 
 
 TEST_CASE("a folder that is there is not written over, and what a dead backup left is", "[backup]") {
   Place from;
-  use(from);
-  fs::create_directory(from.at("backup"));
+  populate(from);
+  fs::create_directory(from.path("backup"));
   const auto refused = from.back_up();
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "backup_exists");
-  CHECK(fs::is_empty(from.at("backup")));
-  fs::create_directory(from.at("next.partial"));
-  write_to(from.at("next.partial/freshet.db"), "half");
+  CHECK(fs::is_empty(from.path("backup")));
+  fs::create_directory(from.path("next.partial"));
+  write_to(from.path("next.partial/freshet.db"), "half");
   REQUIRE(from.back_up("next"));
-  CHECK(verify_backup(from.at("next")));
-  CHECK_FALSE(fs::exists(from.at("next.partial")));
-  const auto held = NewBackup::create(from.at("third"));
+  CHECK(verify_backup(from.path("next")));
+  CHECK_FALSE(fs::exists(from.path("next.partial")));
+  const auto held = BackupWriter::create(from.path("third"));
   REQUIRE(held);
   const auto second = from.back_up("third");
   REQUIRE_FALSE(second);
@@ -343,40 +343,40 @@ TEST_CASE("a folder that is there is not written over, and what a dead backup le
 
 TEST_CASE("a backup that fails leaves nothing behind", "[backup]") {
   Place from;
-  use(from);
-  from.own.kill();
+  populate(from);
+  from.own_server.kill();
   REQUIRE_FALSE(from.back_up());
-  CHECK_FALSE(fs::exists(from.at("backup")));
-  CHECK_FALSE(fs::exists(from.at("backup.partial")));
+  CHECK_FALSE(fs::exists(from.path("backup")));
+  CHECK_FALSE(fs::exists(from.path("backup.partial")));
 }
 
 TEST_CASE("what Redis or the disk holds is deleted only on demand", "[backup]") {
   Place from, to;
-  use(from);
+  populate(from);
   REQUIRE(from.back_up());
   const std::string before = GENERATE("a key", "a database");
-  ImmediateWriteQueue later(to.there);
+  ImmediateWriteQueue later(to.redis_there);
   DeferredWork behind(later, to.settings, to.keys());
-  hot::RedisHotStore hot(to.there, behind.writers, to.settings, to.keys(), [] { return "e"; });
+  hot::RedisHotStore hot(to.redis_there, behind.writers, to.settings, to.keys(), [] { return "e"; });
   if (before == "a key")
     REQUIRE(run_sync(hot.track(Fixture::track_event("other", "r", 1))));
   else
-    to.record([](database::Database& database) { REQUIRE(database.put_item(item_of_site("other", "t"))); });
-  const auto refused = to.restore(from.at("backup"));
+    to.record([](database::Database& database) { REQUIRE(database.put_item(make_item("other", "t"))); });
+  const auto refused = to.restore(from.path("backup"));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "has_data");
-  REQUIRE(to.restore(from.at("backup"), true));
+  REQUIRE(to.restore(from.path("backup"), true));
   CHECK(to.database()->item_count() == 50);
-  CHECK_FALSE(to.keys_there().contains(to.keys().article("other")));
-  CHECK(violations(to) == 0);
+  CHECK_FALSE(to.key_contents().contains(to.keys().article("other")));
+  CHECK(count_violations(to) == 0);
   // And once more, as after an interruption.
-  REQUIRE(to.restore(from.at("backup"), true));
+  REQUIRE(to.restore(from.path("backup"), true));
   CHECK(to.database()->item_count() == 50);
 }
 
 TEST_CASE("a restore refuses while a recorder has the database open, or another one the lease", "[backup]") {
   Place from, to;
-  use(from);
+  populate(from);
   REQUIRE(from.back_up());
   std::unique_ptr<database::Database> held;
   recorder::Lease elsewhere(to.keys(), seconds(600));
@@ -384,25 +384,25 @@ TEST_CASE("a restore refuses while a recorder has the database open, or another 
   if (here)
     held = to.database();
   else
-    REQUIRE(elsewhere.acquire(to.there, "identity of another database", 7));
-  const auto refused = to.restore(from.at("backup"), true);
+    REQUIRE(elsewhere.acquire(to.redis_there, "identity of another database", 7));
+  const auto refused = to.restore(from.path("backup"), true);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "service_runs");
   held.reset();
-  elsewhere.release(to.there);
-  CHECK(to.restore(from.at("backup"), true));
+  elsewhere.release(to.redis_there);
+  CHECK(to.restore(from.path("backup"), true));
 }
 
 TEST_CASE("a backup of other key names, or of a later schema, is refused", "[backup]") {
   Place from, to;
-  use(from);
+  populate(from);
   REQUIRE(from.back_up());
   std::ofstream(to.target.config, std::ios::app) << "redis.key_prefix = \"other:\"\n";
-  const auto refused = to.restore(from.at("backup"));
+  const auto refused = to.restore(from.path("backup"));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "other_keys");
 
-  SqliteShell(from.at("freshet.db")).run("PRAGMA user_version = 99");
+  SqliteShell(from.path("freshet.db")).run("PRAGMA user_version = 99");
   const auto newer = from.back_up("newer");
   REQUIRE_FALSE(newer);
   CHECK(newer.error().detail.find("schema version 99") != std::string::npos);
@@ -410,17 +410,17 @@ TEST_CASE("a backup of other key names, or of a later schema, is refused", "[bac
 
 TEST_CASE("a backup that a later version made is refused before anything is touched", "[backup]") {
   Place from, to;
-  use(from);
-  use(to);
+  populate(from);
+  populate(to);
   REQUIRE(from.back_up());
-  auto manifest = verify_backup(from.at("backup"));
+  auto manifest = verify_backup(from.path("backup"));
   REQUIRE(manifest);
   const auto later = [&](const char* name, std::int64_t schema, std::int64_t format) {
-    auto made = NewBackup::create(from.at(name));
+    auto made = BackupWriter::create(from.path(name));
     REQUIRE(made);
     for (const BackupFile& each : manifest->files)
-      REQUIRE(made->copy((fs::path(from.at("backup")) / each.name).string(), each.name));
-    SqliteShell(made->file(kDatabaseName)).run("PRAGMA user_version = " + std::to_string(schema));
+      REQUIRE(made->copy((fs::path(from.path("backup")) / each.name).string(), each.name));
+    SqliteShell(made->file_path(kDatabaseName)).run("PRAGMA user_version = " + std::to_string(schema));
     Manifest told = *manifest;
     told.files.clear();
     told.version = "9.8.7";
@@ -428,21 +428,21 @@ TEST_CASE("a backup that a later version made is refused before anything is touc
     told.format = format;
     REQUIRE(made->finish(std::move(told)));
   };
-  const auto keys = to.keys_there();
-  const std::string database = bytes_of(to.at("freshet.db"));
+  const auto keys = to.key_contents();
+  const std::string database = bytes_of(to.path("freshet.db"));
   later("schema", 99, kBackupFormat);
-  const auto refused = to.restore(from.at("schema"), true);
+  const auto refused = to.restore(from.path("schema"), true);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "database_newer");
   for (const char* const said : {"Freshet 9.8.7", "schema version 99", "up to 3"})
     CHECK(refused.error().detail.find(said) != std::string::npos);
   later("format", manifest->schema, kBackupFormat + 1);
-  const auto unread = to.restore(from.at("format"), true);
+  const auto unread = to.restore(from.path("format"), true);
   REQUIRE_FALSE(unread);
   CHECK(unread.error().detail.find("9.8.7") != std::string::npos);
-  CHECK(to.keys_there() == keys);
-  CHECK(bytes_of(to.at("freshet.db")) == database);
-  CHECK_FALSE(fs::exists(to.at("freshet.db.restoring")));
+  CHECK(to.key_contents() == keys);
+  CHECK(bytes_of(to.path("freshet.db")) == database);
+  CHECK_FALSE(fs::exists(to.path("freshet.db.restoring")));
 }
 
 TEST_CASE("a backup of each older schema is restored with everything it had", "[backup]") {
@@ -450,7 +450,7 @@ TEST_CASE("a backup of each older schema is restored with everything it had", "[
   const int version = GENERATE(0, 1, 2, 3);
   // Today's file, taken back: each step only added tables.
   from.record([&](database::Database& database) {
-    if (version >= 1) REQUIRE(database.put_item(item_of_site("old", "An old one")));
+    if (version >= 1) REQUIRE(database.put_item(make_item("old", "An old one")));
     if (version >= 2)
       REQUIRE(database.readers().put_interaction({ReaderId::trusted("ann"),
                                                   ItemId::trusted("old"),
@@ -461,16 +461,16 @@ TEST_CASE("a backup of each older schema is restored with everything it had", "[
       REQUIRE(database.readers().put_follow(
           {ReaderId::trusted("ann"), AuthorId::trusted("bob"), UnixSeconds{seconds{5}}}));
   });
-  SqliteShell shell(from.at("freshet.db"));
+  SqliteShell shell(from.path("freshet.db"));
   if (version < 3) shell.run("DROP TABLE follows");
   if (version < 2) shell.run("DROP TABLE interactions; DROP TABLE dismissals; DROP TABLE readers");
   if (version < 1) shell.run("DROP TABLE item_tags; DROP TABLE items; DROP TABLE meta");
   shell.run("PRAGMA user_version = " + std::to_string(version));
   REQUIRE(from.back_up());
-  const auto manifest = verify_backup(from.at("backup"));
+  const auto manifest = verify_backup(from.path("backup"));
   REQUIRE(manifest);
   CHECK(manifest->schema == version);
-  REQUIRE(to.restore(from.at("backup")));
+  REQUIRE(to.restore(from.path("backup")));
   const auto restored = to.database();
   CHECK(restored->item_count() == (version >= 1 ? 1 : 0));
   CHECK(restored->readers().count_interactions() == (version >= 2 ? 1 : 0));
@@ -481,21 +481,21 @@ TEST_CASE("a backup of each older schema is restored with everything it had", "[
 
 TEST_CASE("a key lives on for what was left of its time, and not at all when that is over", "[backup]") {
   Place from, to;
-  use(from);
+  populate(from);
   const std::string lasting = from.keys().job("lasting"), short_lived = from.keys().job("short"),
                     over = from.keys().job("over");
   redis::Pipeline make;
   for (const std::string& key : {lasting, short_lived, over}) make.add("HSET", key, "state", "done");
   make.add("EXPIRE", lasting, 5000).add("EXPIRE", short_lived, 50).add("EXPIRE", over, 70);
-  REQUIRE(from.there.call(make));
+  REQUIRE(from.redis_there.call(make));
   REQUIRE(from.back_up());
   // A dump of the same, in which time has passed.
-  const fs::path dump = fs::path(from.at("backup")) / "redis.dump";
+  const fs::path dump = fs::path(from.path("backup")) / "redis.dump";
   auto reader = DumpReader::open(dump.string());
-  auto aged = NewBackup::create(from.at("aged"));
+  auto aged = BackupWriter::create(from.path("aged"));
   REQUIRE(reader);
   REQUIRE(aged);
-  auto writer = DumpWriter::create(aged->file("redis.dump"));
+  auto writer = DumpWriter::create(aged->file_path("redis.dump"));
   REQUIRE(writer);
   for (DumpRecord record; reader->next(record).value();) {
     CHECK(record.key != short_lived);  // not worth it
@@ -503,15 +503,15 @@ TEST_CASE("a key lives on for what was left of its time, and not at all when tha
     REQUIRE(writer->add(record));
   }
   REQUIRE(writer->finish());
-  REQUIRE(aged->copy(from.at("backup") + "/freshet.db", "freshet.db"));
-  auto manifest = verify_backup(from.at("backup"));
+  REQUIRE(aged->copy(from.path("backup") + "/freshet.db", "freshet.db"));
+  auto manifest = verify_backup(from.path("backup"));
   REQUIRE(manifest);
   manifest->files.clear();
   REQUIRE(aged->finish(*manifest));
-  REQUIRE(to.restore(from.at("aged")));
+  REQUIRE(to.restore(from.path("aged")));
   redis::Pipeline look;
   look.add("TTL", lasting).add("EXISTS", over).add("EXISTS", short_lived);
-  const auto replies = to.there.call(look);
+  const auto replies = to.redis_there.call(look);
   REQUIRE(replies);
   CHECK((*replies)[0].integer().value() > 4000);
   CHECK((*replies)[0].integer().value() <= 5000);
@@ -521,15 +521,15 @@ TEST_CASE("a key lives on for what was left of its time, and not at all when tha
 
 TEST_CASE("large keys come back in pieces", "[backup]") {
   Place from, to;
-  use(from);
+  populate(from);
   redis::Pipeline fill;
   const std::string active = from.keys().active_readers("discover"), tag = from.keys().partition(0).tagged_items("large");
   for (int i = 0; i < 25000; ++i)
     fill.add("ZADD", active, 0.1 + i, "reader" + std::to_string(i)).add("SADD", tag, "i" + std::to_string(i));
-  REQUIRE(from.there.call(fill));
+  REQUIRE(from.redis_there.call(fill));
   REQUIRE(from.back_up());
-  REQUIRE(to.restore(from.at("backup")));
-  auto before = from.keys_there(), after = to.keys_there();
+  REQUIRE(to.restore(from.path("backup")));
+  auto before = from.key_contents(), after = to.key_contents();
   CHECK(before[active].size() > 25000);
   CHECK(after[active] == before[active]);
   CHECK(after[tag] == before[tag]);
@@ -537,43 +537,43 @@ TEST_CASE("large keys come back in pieces", "[backup]") {
 
 TEST_CASE("keys of others under the same prefix stay out of it", "[backup]") {
   Place from, to;
-  use(from);
+  populate(from);
   redis::Pipeline strange;
   strange.add("SET", "somebody:elses", "secret");
-  REQUIRE(from.there.call(strange));
+  REQUIRE(from.redis_there.call(strange));
   REQUIRE(from.back_up());
-  CHECK(bytes_of(from.at("backup/redis.dump")).find("elses") == std::string::npos);
+  CHECK(bytes_of(from.path("backup/redis.dump")).find("elses") == std::string::npos);
   strange.clear();
   strange.add("SET", "somebody:elses", "kept");
-  REQUIRE(to.there.call(strange));
-  REQUIRE(to.restore(from.at("backup"), true));
+  REQUIRE(to.redis_there.call(strange));
+  REQUIRE(to.restore(from.path("backup"), true));
   strange.clear();
   strange.add("GET", "somebody:elses");
-  CHECK(to.there.call(strange)->front().string() == "kept");
+  CHECK(to.redis_there.call(strange)->front().string() == "kept");
 }
 
 TEST_CASE("Redis and a database of another moment become one", "[backup]") {
   Place from, to;
-  use(from);
-  items::RedisItemStore items(from.there, from.settings, from.keys());
+  populate(from);
+  items::RedisItemStore items(from.redis_there, from.settings, from.keys());
   // In the stream and not yet recorded: a new item, a new title, a removal.
-  REQUIRE(run_sync(items.put(item_of_site("new", "not yet recorded"))));
-  REQUIRE(run_sync(items.put(item_of_site("i1", "a later title"))));
+  REQUIRE(run_sync(items.put(make_item("new", "not yet recorded"))));
+  REQUIRE(run_sync(items.put(make_item("i1", "a later title"))));
   REQUIRE(run_sync(items.remove(ItemId::trusted("i2"))));
   // Recorded after Redis was read: an item that Redis does not have, and one that was deleted
   // meanwhile.
   from.record([](database::Database& database) {
-    REQUIRE(database.put_item(item_of_site("later", "recorded later")));
+    REQUIRE(database.put_item(make_item("later", "recorded later")));
     REQUIRE(database.remove_item(ItemId::trusted("i3")));
     REQUIRE(database.readers().remove_follow(ReaderId::trusted("r0"), AuthorId::trusted("ann")));
     REQUIRE(database.put_last_entry("", "99999999999999-7"));
   });
   redis::Pipeline half;  // read between the two sides of an unfollow
   half.add("ZREM", from.keys().followers("ann"), "r0");
-  REQUIRE(from.there.call(half));
+  REQUIRE(from.redis_there.call(half));
   REQUIRE(from.back_up());
-  REQUIRE(to.restore(from.at("backup")));
-  items::RedisItemStore restored(to.there, to.settings, to.keys());
+  REQUIRE(to.restore(from.path("backup")));
+  items::RedisItemStore restored(to.redis_there, to.settings, to.keys());
   const auto title = [&](const std::string& id) {
     const auto item = run_sync(restored.get(ItemId::trusted(id)));
     return item ? item->title : std::string(item.error().reason);
@@ -587,7 +587,7 @@ TEST_CASE("Redis and a database of another moment become one", "[backup]") {
   redis::Pipeline look;
   look.add("ZSCORE", to.keys().followed_authors("r0"), "ann").add("ZSCORE", to.keys().followed_authors("r1"), "ann");
   look.add("XINFO", "STREAM", to.keys().partition(0).stream()).add("XLEN", to.keys().partition(0).stream());
-  const auto replies = to.there.call(look);
+  const auto replies = to.redis_there.call(look);
   REQUIRE(replies);
   CHECK((*replies)[0].is_nil());
   CHECK_FALSE((*replies)[1].is_nil());
@@ -597,12 +597,12 @@ TEST_CASE("Redis and a database of another moment become one", "[backup]") {
   }
   CHECK(last == "99999999999999-7");
   CHECK((*replies)[3].integer() == 0);
-  CHECK(violations(to) == 0);
+  CHECK(count_violations(to) == 0);
 }
 
 TEST_CASE("who was erased after the backup is erased again by what the replaced database says", "[backup]") {
   Place from;
-  use(from);
+  populate(from);
   auto identity = http::Identity::create(http::IdentityMode::kHeader, kSalt);
   REQUIRE(identity);
   const readers::ReaderPseudonyms hashes = reader_hashes(*identity);
@@ -610,7 +610,7 @@ TEST_CASE("who was erased after the backup is erased again by what the replaced 
   redis::Pipeline unwanted;
   unwanted.add("ZADD", from.keys().interactions("onlykey"), 5, "l:i1")
       .add("EXPIRE", from.keys().interactions("onlykey"), 5000);
-  REQUIRE(from.there.call(unwanted));
+  REQUIRE(from.redis_there.call(unwanted));
   from.record([&](database::Database& database) {
     REQUIRE(
         database.put_erasure(hashes.erasure(ReaderId::trusted("r3")), wall_now() - seconds(3600)));  // before
@@ -618,15 +618,15 @@ TEST_CASE("who was erased after the backup is erased again by what the replaced 
   REQUIRE(from.back_up());
   const bool by_file = GENERATE(false, true);
   if (by_file) {
-    write_to(from.at("erased"), "r1\nonlykey\n");
+    write_to(from.path("erased"), "r1\nonlykey\n");
   } else {
     from.record([&](database::Database& database) {
       for (const char* const each : {"r1", "onlykey"})
         REQUIRE(database.put_erasure(hashes.erasure(ReaderId::trusted(each)), wall_now()));
     });
   }
-  REQUIRE(from.restore(from.at("backup"), true, by_file ? from.at("erased") : ""));
-  const auto keys = from.keys_there();
+  REQUIRE(from.restore(from.path("backup"), true, by_file ? from.path("erased") : ""));
+  const auto keys = from.key_contents();
   std::string all;
   for (const auto& [key, value] : keys) all += key + " " + value + "\n";
   CHECK(all.find("r1|") == std::string::npos);

@@ -14,12 +14,12 @@ namespace {
 
 // A Redis that the stores filled: two items that are tracked and viewed, one of them put, with a
 // tag.
-struct Filled : Fixture {
+struct PopulatedRedis : Fixture {
   Findings findings;
   CheckOptions options;
-  Sums sums;
+  CheckTotals totals;
 
-  explicit Filled(const std::string& prefix = "") {
+  explicit PopulatedRedis(const std::string& prefix = "") {
     settings.redis.key_prefix = prefix;
     open();
     options.quiet = true;
@@ -54,20 +54,20 @@ struct Filled : Fixture {
     findings = Findings();
     const auto found = check_redis(redis, settings, options, findings);
     REQUIRE(found);
-    sums = *found;
+    totals = *found;
   }
   // Exactly one finding, of this kind.
-  void finds(const Kind& kind) {
+  void expect_finding(const FindingKind& kind) {
     check();
     INFO(findings.text());
     CHECK(findings.count(kind) == 1);
-    CHECK(findings.remaining(Level::kViolation) + findings.remaining(Level::kOdd) +
+    CHECK(findings.remaining(Level::kViolation) + findings.remaining(Level::kSuspicious) +
               findings.remaining(Level::kStale) ==
           1);
   }
   // The same, and sweeping takes it away.
-  void sweeps(const Kind& kind) {
-    finds(kind);
+  void expect_swept(const FindingKind& kind) {
+    expect_finding(kind);
     options.sweep = true;
     check();
     CHECK(findings.swept_count(kind) == 1);
@@ -82,66 +82,66 @@ struct Filled : Fixture {
 
 TEST_CASE("what the stores write has nothing to report, with any prefix", "[ctl]") {
   for (const char* prefix : {"", "site1:"}) {
-    Filled filled(prefix);
+    PopulatedRedis filled(prefix);
     filled.run("SET", "somebody:else", "1");
     if (*prefix == '\0') filled.run("DEL", "somebody:else");
     filled.check();
     CAPTURE(prefix);
     INFO(filled.findings.text());
     CHECK(filled.findings.text().empty());
-    CHECK(filled.sums.items == 2);
-    CHECK(filled.sums.pv == 4);
-    CHECK(filled.sums.views == 2);
+    CHECK(filled.totals.items == 2);
+    CHECK(filled.totals.pv == 4);
+    CHECK(filled.totals.views == 2);
   }
 }
 
 TEST_CASE("a sum that is not what was accepted is a violation", "[ctl]") {
-  Filled filled;
+  PopulatedRedis filled;
   filled.options.expect_pv = 4;
   filled.options.expect_views = 2;
   filled.check();
   CHECK(filled.findings.text().empty());
   filled.options.expect_pv = 5;
-  filled.finds(kinds::kSum);
+  filled.expect_finding(kinds::kWrongTotal);
 }
 
 TEST_CASE("a key that is none of ours, of another type, or with a wrong TTL is a violation", "[ctl]") {
-  Filled filled;
+  PopulatedRedis filled;
   const auto keys = filled.keys();
   SECTION("unknown") {
     filled.run("SET", "hot:article:1:2", "1");
-    filled.finds(kinds::kUnknownKey);
+    filled.expect_finding(kinds::kUnknownKey);
   }
   SECTION("type") {
     filled.run("DEL", keys.uv_hll("2"));
     filled.run("SADD", keys.uv_hll("2"), "x");
     filled.run("EXPIRE", keys.uv_hll("2"), "100");
-    filled.finds(kinds::kWrongType);
+    filled.expect_finding(kinds::kWrongType);
   }
   SECTION("no TTL") {
     filled.run("PERSIST", keys.uv_hll("1"));
-    filled.finds(kinds::kNoTtl);
+    filled.expect_finding(kinds::kNoTtl);
   }
   SECTION("an item of the site that will expire") {
     filled.run("EXPIRE", keys.item("1"), "100");
-    filled.finds(kinds::kTtl);
+    filled.expect_finding(kinds::kUnexpectedTtl);
   }
   SECTION("an article of the site that will expire") {
     filled.run("EXPIRE", keys.article("1"), "100");
-    filled.finds(kinds::kTtl);
+    filled.expect_finding(kinds::kUnexpectedTtl);
   }
   SECTION("an article that was only seen and stays") {
     filled.run("PERSIST", keys.article("2"));
-    filled.finds(kinds::kNoTtl);
+    filled.expect_finding(kinds::kNoTtl);
   }
   SECTION("a TTL") {
     filled.run("EXPIRE", keys.partition(0).rank(hot::kEngagementModel), "100");
-    filled.finds(kinds::kTtl);
+    filled.expect_finding(kinds::kUnexpectedTtl);
   }
 }
 
 TEST_CASE("counters that contradict each other are a violation", "[ctl]") {
-  Filled filled;
+  PopulatedRedis filled;
   const auto keys = filled.keys();
   SECTION("more dwell than sessions can have") {
     filled.run("HINCRBY", keys.article("1"), "ms", "600000");
@@ -156,24 +156,24 @@ TEST_CASE("counters that contradict each other are a violation", "[ctl]") {
   }
   SECTION("a total that is no number") {
     filled.run("HSET", keys.article("1"), "total", "nan");
-    filled.finds(kinds::kBadScore);
+    filled.expect_finding(kinds::kBadScore);
   }
 }
 
 TEST_CASE("a place that is not what the counters give is a violation, once it had time", "[ctl]") {
-  Filled filled;
+  PopulatedRedis filled;
   const auto keys = filled.keys();
   SECTION("altered by hand in the last bits") {
     filled.run("ZINCRBY", keys.partition(0).rank(hot::kEngagementModel), "0.00000001", "1");
-    filled.finds(kinds::kMisplaced);
+    filled.expect_finding(kinds::kMisplaced);
   }
   SECTION("taken away") {
     filled.run("ZREM", keys.partition(0).rank(hot::kEngagementModel), "2");
-    filled.finds(kinds::kMisplaced);
+    filled.expect_finding(kinds::kMisplaced);
   }
   SECTION("of views") {
     filled.run("ZINCRBY", keys.partition(0).rank(hot::kViewsModel), "1", "2");
-    filled.finds(kinds::kMisplaced);
+    filled.expect_finding(kinds::kMisplaced);
   }
   SECTION("not if it may be under way") {
     filled.run("ZINCRBY", keys.partition(0).rank(hot::kEngagementModel), "1", "1");
@@ -191,14 +191,14 @@ TEST_CASE("a place that is not what the counters give is a violation, once it ha
 }
 
 TEST_CASE("more visitors than page views are odd, no violation", "[ctl]") {
-  Filled filled;
+  PopulatedRedis filled;
   filled.run("HSET", filled.keys().article("1"), "uv", "20");
   filled.check();
   CHECK(filled.findings.count(kinds::kUvAbovePv) == 1);
 }
 
 TEST_CASE("scores that are not finite or not positive, and ranks over their cap, are violations", "[ctl]") {
-  Filled filled;
+  PopulatedRedis filled;
   const auto keys = filled.keys();
   SECTION("an infinite rank key") {
     filled.run("ZADD", keys.partition(0).rank(hot::kEngagementModel), "-inf", "2");
@@ -218,25 +218,25 @@ TEST_CASE("scores that are not finite or not positive, and ranks over their cap,
   SECTION("a cap") {
     filled.settings.list.max_members = 1;
     filled.check();
-    CHECK(filled.findings.count(kinds::kOverCap) == 3);  // hot:rank, hot:score, hot:published
+    CHECK(filled.findings.count(kinds::kOverLimit) == 3);  // hot:rank, hot:score, hot:published
   }
 }
 
 TEST_CASE("an hour whose best total exceeds the index is a violation", "[ctl]") {
-  Filled filled;
+  PopulatedRedis filled;
   const std::int64_t hour = wall_now().time_since_epoch().count() / 3600 - 1;
   filled.run("ZADD", filled.keys().partition(0).current_bucket(hour), "50", "1");
-  filled.finds(kinds::kBound);
+  filled.expect_finding(kinds::kBucketBound);
 }
 
 TEST_CASE("a hidden item in a rank is a violation", "[ctl]") {
-  Filled filled;
+  PopulatedRedis filled;
   filled.run("ZADD", filled.keys().partition(0).hidden(), "+inf", "1");
-  filled.finds(kinds::kHiddenListed);
+  filled.expect_finding(kinds::kHiddenListed);
 }
 
 TEST_CASE("an item that is only dated ahead may be in a rank", "[ctl]") {
-  Filled filled;
+  PopulatedRedis filled;
   const auto now = wall_now().time_since_epoch().count();
   filled.run("ZADD", filled.keys().partition(0).hidden(), std::to_string(now + 3600) + ".5", "1");
   filled.check();
@@ -244,7 +244,7 @@ TEST_CASE("an item that is only dated ahead may be in a rank", "[ctl]") {
 }
 
 TEST_CASE("timelines and follows are whole, and what contradicts itself in them is found", "[ctl]") {
-  Filled filled("p:");
+  PopulatedRedis filled("p:");
   const auto keys = filled.keys();
   filled.settings.timeline.max_items = 3;
   timeline::RedisFollowStore follows(filled.redis, filled.settings, keys, [] { return "j"; });
@@ -264,77 +264,77 @@ TEST_CASE("timelines and follows are whole, and what contradicts itself in them 
   }
   SECTION("a score above the mark") {
     filled.run("ZADD", timeline, "XX", std::to_string(redis::to_int(top) + 1), "e");
-    filled.finds(kinds::kBadTimeline);
+    filled.expect_finding(kinds::kBadTimeline);
   }
   SECTION("no mark") {
     filled.run("ZREM", timeline, ":");
-    filled.finds(kinds::kBadTimeline);
+    filled.expect_finding(kinds::kBadTimeline);
   }
   SECTION("a score that no double counts exactly") {
     filled.run("ZADD", timeline, "9007199254740992", "e", "-9007199254740992", ":");
-    filled.finds(kinds::kBadTimeline);
+    filled.expect_finding(kinds::kBadTimeline);
   }
   SECTION("a cut above what is left") {
     filled.run("ZADD", timeline, "-" + top, "::");
-    filled.finds(kinds::kBadTimeline);
+    filled.expect_finding(kinds::kBadTimeline);
   }
   SECTION("an id without a score") {
     filled.run("ZREM", timeline, "d");
     filled.run("ZADD", timeline, "0", "x");
-    filled.finds(kinds::kBadTimeline);
+    filled.expect_finding(kinds::kBadTimeline);
   }
   SECTION("more than may be") {
     filled.settings.timeline.max_items = 2;
-    filled.finds(kinds::kOverCap);
+    filled.expect_finding(kinds::kOverLimit);
   }
   SECTION("no TTL") {
     filled.run("PERSIST", timeline);
-    filled.finds(kinds::kNoTtl);
+    filled.expect_finding(kinds::kNoTtl);
   }
   SECTION("an author who does not know of it") {
     filled.run("ZREM", keys.followers("ann"), "r");
-    filled.finds(kinds::kHalfFollow);
+    filled.expect_finding(kinds::kOneSidedFollow);
   }
   SECTION("a reader who does not know of it") {
     filled.run("DEL", keys.followed_authors("s"));
-    filled.finds(kinds::kHalfFollow);
+    filled.expect_finding(kinds::kOneSidedFollow);
   }
 }
 
 TEST_CASE("what expired things leave behind is stale, and swept", "[ctl]") {
-  Filled filled;
+  PopulatedRedis filled;
   const auto keys = filled.keys();
   SECTION("a ranked item without counters") {
     filled.run("ZADD", keys.partition(0).rank(hot::kEngagementModel), "1", "gone");
-    filled.sweeps(kinds::kNoCounters);
+    filled.expect_swept(kinds::kNoCounters);
   }
   SECTION("a scored item without counters") {
     filled.run("ZADD", keys.partition(0).rank(hot::kViewsModel), "1", "gone");
-    filled.sweeps(kinds::kNoCounters);
+    filled.expect_swept(kinds::kNoCounters);
   }
   SECTION("a ranked item whose counters have expired") {
     filled.run("HSET", keys.article("1"), "renewed", unix_s(wall_now()) - 31 * 86400);
-    filled.sweeps(kinds::kNoCounters);
+    filled.expect_swept(kinds::kNoCounters);
   }
   SECTION("a date of an item without counters") {
     filled.run("ZADD", keys.partition(0).published(), "1500000000", "gone");
-    filled.sweeps(kinds::kNoCounters);
+    filled.expect_swept(kinds::kNoCounters);
   }
   SECTION("a tag's member without an item") {
     filled.run("SADD", keys.partition(0).tagged_items("swift"), "gone");
-    filled.sweeps(kinds::kNoItem);
+    filled.expect_swept(kinds::kNoItem);
   }
   SECTION("an hour without its bucket") {
     filled.run("ZADD", keys.partition(0).current_bucket_index(), "3", "1000");
-    filled.sweeps(kinds::kNoBucket);
+    filled.expect_swept(kinds::kNoBucket);
   }
   SECTION("a deleted item whose late events need not be feared any more") {
     filled.run("ZADD", keys.partition(0).hidden(), "1500000000", "gone");
-    filled.sweeps(kinds::kOldHidden);
+    filled.expect_swept(kinds::kExpiredHidden);
   }
   SECTION("the next rank of a rebuild that died") {
     filled.run("ZADD", keys.partition(0).staging_rank(hot::kEngagementModel), "1", "1");
-    filled.sweeps(kinds::kOldRebuild);
+    filled.expect_swept(kinds::kAbandonedRebuild);
   }
   SECTION("but not that of a rebuild that runs") {
     filled.run("ZADD", keys.partition(0).staging_rank(hot::kEngagementModel), "1", "1");
@@ -345,7 +345,7 @@ TEST_CASE("what expired things leave behind is stale, and swept", "[ctl]") {
 }
 
 TEST_CASE("more keys and members than one page are all looked at, and all swept", "[ctl]") {
-  Filled filled;
+  PopulatedRedis filled;
   redis::Pipeline pipeline;
   for (int i = 0; i < 2000; ++i) {
     pipeline.add("ZADD", filled.keys().partition(0).rank(hot::kEngagementModel), "1", "gone" + std::to_string(i));

@@ -14,7 +14,7 @@ using namespace freshet::test;
 namespace {
 
 // The rights behind "user freshet" in the shipped file.
-std::vector<std::string> shipped_rights() {
+std::vector<std::string> shipped_rules() {
   std::ifstream file(std::string(FRESHET_SOURCE_DIR) + "/systemd/redis-acl.conf");
   std::vector<std::string> out;
   for (std::string line; std::getline(file, line);) {
@@ -40,9 +40,9 @@ struct Server {
     return std::move(replies->front());
   }
   // An account with what is shipped, then `changes`.
-  void account(std::vector<std::string> changes) {
+  void set_account(std::vector<std::string> changes) {
     std::vector<std::string> words{"ACL", "SETUSER", "freshet", "reset", "on"};
-    for (const std::string& each : shipped_rights())
+    for (const std::string& each : shipped_rules())
       if (each != "resetpass") words.push_back(each);
     words.emplace_back(">secret");
     words.insert(words.end(), changes.begin(), changes.end());
@@ -50,11 +50,11 @@ struct Server {
     INFO((reply.is_error() ? reply.error() : "OK"));
     REQUIRE_FALSE(reply.is_error());
   }
-  Result<AccountFacts> looked(const std::string& password = "secret") const {
+  Result<AccountFacts> collect_facts(const std::string& password = "secret") const {
     redis::Endpoint endpoint = server.endpoint();
     endpoint.username = "freshet";
     endpoint.password = password;
-    return ask_account(endpoint, settings);
+    return collect_account_facts(endpoint, settings);
   }
 };
 
@@ -62,38 +62,38 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::count(names, name) > 0;
 }
 
-Grade graded(const AccountFacts& facts) {
+Severity severity_of(const AccountFacts& facts) {
   Diagnoses out;
-  judge_account(facts, out);
+  evaluate_account(facts, out);
   REQUIRE_FALSE(out.all().empty());
-  return out.all().front().grade;
+  return out.all().front().severity;
 }
 
 }  // namespace
 
 TEST_CASE("the shipped account may what the service needs, and no more", "[doctor][redis]") {
   Server redis;
-  redis.account({});
-  const auto facts = redis.looked();
+  redis.set_account({});
+  const auto facts = redis.collect_facts();
   REQUIRE(facts);
   CHECK(facts->name == "freshet");
   CHECK(facts->missing == std::vector<std::string>{});
-  CHECK(facts->excessive == std::vector<std::string>{});
-  CHECK(graded(*facts) == Grade::kOk);
+  CHECK(facts->excess == std::vector<std::string>{});
+  CHECK(severity_of(*facts) == Severity::kOk);
 }
 
 TEST_CASE("each right that is taken from the shipped account is missed by its name", "[doctor][redis]") {
   Server redis;
-  for (const std::string& right : shipped_rights()) {
+  for (const std::string& right : shipped_rules()) {
     if (!right.starts_with('+') && !right.starts_with('~')) continue;
     INFO(right);
     if (right.starts_with('+')) {
       std::string name = right.substr(1);
       if (name == "info|memory") name = "info";  // a first argument, which cannot be taken alone
-      redis.account({"-" + name});
+      redis.set_account({"-" + name});
       std::ranges::transform(name, name.begin(),
                              [](unsigned char c) { return c == '|' ? ' ' : std::toupper(c); });
-      const auto facts = redis.looked();
+      const auto facts = redis.collect_facts();
       if (name == "PING") {  // of the hand-shake
         REQUIRE_FALSE(facts);
         CHECK(facts.error().reason == "redis_noperm");
@@ -102,15 +102,15 @@ TEST_CASE("each right that is taken from the shipped account is missed by its na
       if (name == "MULTI" || name == "EXEC") name = "EXEC";  // both are told together
       REQUIRE(facts);
       CHECK(has(facts->missing, name));
-      CHECK(graded(*facts) == Grade::kError);
+      CHECK(severity_of(*facts) == Severity::kError);
       continue;
     }
-    redis.account({"resetkeys"});
+    redis.set_account({"resetkeys"});
     std::vector<std::string> others{"ACL", "SETUSER", "freshet"};
-    for (const std::string& each : shipped_rights())
+    for (const std::string& each : shipped_rules())
       if (each.starts_with('~') && each != right) others.push_back(each);
     REQUIRE_FALSE(redis.ask(others).is_error());
-    const auto facts = redis.looked();
+    const auto facts = redis.collect_facts();
     REQUIRE(facts);
     const std::string family = "the key " + right.substr(1, right.find('*') - 1);
     CHECK(std::ranges::any_of(facts->missing, [&](const auto& each) { return each.starts_with(family); }));
@@ -119,11 +119,11 @@ TEST_CASE("each right that is taken from the shipped account is missed by its na
 
 TEST_CASE("an account without the service's prefix or channel is an error", "[doctor][redis]") {
   Server redis;
-  redis.account({"resetchannels"});
-  CHECK(has(redis.looked()->missing, "the channel hot:epoch"));
-  redis.account({});
+  redis.set_account({"resetchannels"});
+  CHECK(has(redis.collect_facts()->missing, "the channel hot:epoch"));
+  redis.set_account({});
   redis.settings.redis.key_prefix = "site:";
-  CHECK(has(redis.looked()->missing, "the key site:hot:rank"));
+  CHECK(has(redis.collect_facts()->missing, "the key site:hot:rank"));
 }
 
 TEST_CASE("an account that may more than the service needs is warned of", "[doctor][redis]") {
@@ -135,11 +135,11 @@ TEST_CASE("an account that may more than the service needs is warned of", "[doct
         std::pair("+script|kill", "SCRIPT KILL"), std::pair("+client|kill", "CLIENT KILL"),
         std::pair("+eval", "EVAL"), std::pair("~*", "keys that are none of ours")}) {
     INFO(right);
-    redis.account({right});
-    const auto facts = redis.looked();
+    redis.set_account({right});
+    const auto facts = redis.collect_facts();
     REQUIRE(facts);
-    CHECK(facts->excessive == std::vector<std::string>{name});
-    CHECK(graded(*facts) == Grade::kWarning);
+    CHECK(facts->excess == std::vector<std::string>{name});
+    CHECK(severity_of(*facts) == Severity::kWarning);
   }
 }
 
@@ -148,12 +148,12 @@ TEST_CASE("the account default is warned of, and nothing that is asked of it is 
   REQUIRE_FALSE(redis.ask({"SET", "hot:x", "kept"}).is_error());
   REQUIRE_FALSE(redis.ask({"XADD", "recorder:stream", "1-1", "a", "b"}).is_error());
   const auto before = redis.ask({"DBSIZE"}).integer().value();
-  const auto facts = ask_account(redis.server.endpoint(), redis.settings);
+  const auto facts = collect_account_facts(redis.server.endpoint(), redis.settings);
   REQUIRE(facts);
   CHECK(facts->name == "default");
   CHECK(facts->missing == std::vector<std::string>{});
-  CHECK(facts->excessive.size() == 11);
-  CHECK(graded(*facts) == Grade::kWarning);
+  CHECK(facts->excess.size() == 11);
+  CHECK(severity_of(*facts) == Severity::kWarning);
   CHECK(redis.ask({"DBSIZE"}).integer().value() == before);
   CHECK(redis.ask({"GET", "hot:x"}).string().value() == "kept");
   CHECK(redis.ask({"XLEN", "recorder:stream"}).integer().value() == 1);
@@ -162,10 +162,10 @@ TEST_CASE("the account default is warned of, and nothing that is asked of it is 
 
 TEST_CASE("an account that Redis does not let in, or may not even queue, is told", "[doctor][redis]") {
   Server redis;
-  redis.account({});
-  const auto refused = redis.looked("another");
+  redis.set_account({});
+  const auto refused = redis.collect_facts("another");
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "redis_noauth");
-  redis.account({"-multi"});
-  CHECK(redis.looked()->missing == std::vector<std::string>{"MULTI", "EXEC"});
+  redis.set_account({"-multi"});
+  CHECK(redis.collect_facts()->missing == std::vector<std::string>{"MULTI", "EXEC"});
 }

@@ -26,20 +26,20 @@ namespace fs = std::filesystem;
 namespace {
 
 // The grade and text of the last finding of a check; each must be there.
-const Diagnosis& found(const Diagnoses& out, std::string_view check) {
+const Diagnosis& last_finding(const Diagnoses& out, std::string_view check) {
   INFO(out.text());
   const Diagnosis* last = nullptr;
   for (const Diagnosis& each : out.all()) {
     if (each.check == check) last = &each;
   }
   REQUIRE(last);
-  CHECK(last->cure.empty() == (last->grade == Grade::kOk || last->grade == Grade::kNotLooked));
+  CHECK(last->fix.empty() == (last->severity == Severity::kOk || last->severity == Severity::kSkipped));
   return *last;
 }
 
-Diagnoses judged(const RedisFacts& facts, const Settings& settings = {}) {
+Diagnoses evaluate_facts(const RedisFacts& facts, const Settings& settings = {}) {
   Diagnoses out;
-  judge_redis(facts, settings, out);
+  evaluate_redis(facts, settings, out);
   return out;
 }
 
@@ -53,18 +53,18 @@ RedisFacts good_facts() {
                       {"maxmemory-policy", "noeviction"},
                       {"maxmemory", "10000"}};
   facts.ping = milliseconds(1);
-  facts.clock_ahead = facts.oldest_entry = milliseconds(0);
+  facts.clock_offset = facts.oldest_entry_age = milliseconds(0);
   facts.stream_length = 0;
-  facts.has_group = true;
+  facts.has_consumer_group = true;
   facts.recorder = recorder::LeaseOwner{"web1, pid 7", "d", true};
   return facts;
 }
 
-Diagnoses asked(const RedisServer& server, const Settings& settings = {}) {
+Diagnoses evaluate_server(const RedisServer& server, const Settings& settings = {}) {
   redis::BlockingRedis redis(server.endpoint(), milliseconds(5000), {});
-  const auto facts = ask_redis(redis, settings);
+  const auto facts = collect_redis_facts(redis, settings);
   REQUIRE(facts);
-  return judged(*facts, settings);
+  return evaluate_facts(*facts, settings);
 }
 
 void send(const RedisServer& server, const redis::Pipeline& command) {
@@ -77,7 +77,7 @@ void send(const RedisServer& server, const redis::Pipeline& command) {
 struct Installation {
   fs::path root;
   Settings settings;
-  Account service = account_of(geteuid());
+  Account service = account_by_uid(geteuid());
   Installation() {
     std::string pattern = (fs::temp_directory_path() / "freshet-doctor-XXXXXX").string();
     REQUIRE(mkdtemp(pattern.data()));
@@ -101,12 +101,12 @@ struct Installation {
   }
   Diagnoses files() const {
     Diagnoses out;
-    look_at_files(settings, service, wall_now(), out);
+    check_files(settings, service, wall_now(), out);
     return out;
   }
   Diagnoses socket(const std::optional<Account>& peer = std::nullopt) const {
     Diagnoses out;
-    look_at_socket(settings, peer, out);
+    check_socket(settings, peer, out);
     return out;
   }
 };
@@ -144,9 +144,9 @@ std::string with(std::string text, const std::string& from, const std::string& t
   return text.replace(at, from.size(), to);
 }
 
-Diagnoses judged_nginx(const std::string& dump) {
+Diagnoses evaluate_config(const std::string& dump) {
   Diagnoses out;
-  judge_nginx(dump, Settings(), out);
+  evaluate_nginx(dump, Settings(), out);
   return out;
 }
 
@@ -156,52 +156,52 @@ TEST_CASE("a cluster's slots, replicas, directives and versions are looked at", 
   ClusterFacts good;
   for (const char* name : {"192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1"})
     good.masters.push_back({name, "7.0.15", "1000", true, false, 5});
-  good.masters[2].groups = 6;
+  good.masters[2].partitions = 6;
   const auto judged_cluster = [](const ClusterFacts& facts) {
     Diagnoses out;
-    judge_cluster(facts, out);
+    evaluate_cluster(facts, out);
     return out;
   };
-  CHECK(found(judged_cluster(good), "redis.cluster").grade == Grade::kOk);
+  CHECK(last_finding(judged_cluster(good), "redis.cluster").severity == Severity::kOk);
   CHECK(judged_cluster(good).all().size() == 1);
-  const auto says = [&](const ClusterFacts& facts, Grade grade, const char* what) {
+  const auto says = [&](const ClusterFacts& facts, Severity grade, const char* what) {
     const Diagnoses out = judged_cluster(facts);
     const auto& all = out.all();
     CHECK(std::any_of(all.begin(), all.end(), [&](const Diagnosis& each) {
-      return each.grade == grade && each.what.find(what) != std::string::npos && !each.cure.empty();
+      return each.severity == grade && each.message.find(what) != std::string::npos && !each.fix.empty();
     }));
   };
   ClusterFacts facts = good;
-  facts.uncovered = 7;
-  says(facts, Grade::kError, "7 of 16,384 slots have no master");
+  facts.uncovered_slots = 7;
+  says(facts, Severity::kError, "7 of 16,384 slots have no master");
   facts = good;
-  facts.silent.push_back("192.0.2.4:1");
-  says(facts, Grade::kError, "192.0.2.4:1 does not answer");
+  facts.unreachable_masters.push_back("192.0.2.4:1");
+  says(facts, Severity::kError, "192.0.2.4:1 does not answer");
   facts = good;
   facts.masters.pop_back();
-  says(facts, Grade::kWarning, "fewer than three masters");
+  says(facts, Severity::kWarning, "fewer than three masters");
   facts = good;
   facts.masters[1].has_replica = false;
-  says(facts, Grade::kWarning, "192.0.2.2:1 has no replica");
+  says(facts, Severity::kWarning, "192.0.2.2:1 has no replica");
   facts = good;
   facts.masters[0].full_coverage = true;
-  says(facts, Grade::kWarning, "cluster-require-full-coverage is on at 192.0.2.1:1");
+  says(facts, Severity::kWarning, "cluster-require-full-coverage is on at 192.0.2.1:1");
   facts = good;
   facts.masters[2].maxmemory = "0";
-  says(facts, Grade::kWarning, "no maxmemory at 192.0.2.3:1");
+  says(facts, Severity::kWarning, "no maxmemory at 192.0.2.3:1");
   facts = good;
   facts.masters[2].version = "6.2.0";
-  says(facts, Grade::kWarning, "several versions: 6.2.0, 7.0.15");
+  says(facts, Severity::kWarning, "several versions: 6.2.0, 7.0.15");
   facts = good;
-  facts.masters[0].groups = 8;
-  facts.masters[1].groups = 2;
-  says(facts, Grade::kWarning, "192.0.2.1:1 has 8 of the 16 groups of articles");
+  facts.masters[0].partitions = 8;
+  facts.masters[1].partitions = 2;
+  says(facts, Severity::kWarning, "192.0.2.1:1 has 8 of the 16 groups of articles");
 }
 
 TEST_CASE("a Redis as the service needs it is without a finding", "[doctor]") {
-  const Diagnoses out = judged(good_facts());
+  const Diagnoses out = evaluate_facts(good_facts());
   INFO(out.text());
-  CHECK(out.count(Grade::kOk) == static_cast<std::int64_t>(out.all().size()));
+  CHECK(out.count(Severity::kOk) == static_cast<std::int64_t>(out.all().size()));
   CHECK(out.all().size() == 10);
 }
 
@@ -209,61 +209,61 @@ TEST_CASE("a Redis that could not write its file is an error", "[doctor]") {
   for (const char* const outcome : {"aof_last_write_status", "aof_last_bgrewrite_status"}) {
     auto facts = good_facts();
     facts.info[outcome] = "ok";
-    CHECK(found(judged(facts), "redis.persistence").grade == Grade::kOk);
+    CHECK(last_finding(evaluate_facts(facts), "redis.persistence").severity == Severity::kOk);
     facts.info[outcome] = "err";
-    CHECK(found(judged(facts), "redis.persistence").what.find(outcome) != std::string::npos);
+    CHECK(last_finding(evaluate_facts(facts), "redis.persistence").message.find(outcome) != std::string::npos);
   }
 }
 
 TEST_CASE("items that Redis has lost are an error, whoever noticed it", "[doctor]") {
   const auto judged_items = [](const ItemFacts& facts) {
     Diagnoses out;
-    judge_items(facts, out);
+    evaluate_items(facts, out);
     return out.all().front();
   };
-  CHECK(judged_items({10, 0, 0}).grade == Grade::kOk);
-  CHECK(judged_items({10, 0, 0, "web2, pid 9"}).what ==
+  CHECK(judged_items({10, 0, 0}).severity == Severity::kOk);
+  CHECK(judged_items({10, 0, 0, "web2, pid 9"}).message ==
         "Redis belongs to another database, that of web2, pid 9");
-  CHECK(judged_items({0, 0, 0}).grade == Grade::kOk);
+  CHECK(judged_items({0, 0, 0}).severity == Severity::kOk);
   const std::string rebuild = "freshetctl rebuild-redis";
   for (const auto& [facts, cure] :
        {std::pair(ItemFacts{10, 10, 0}, rebuild), std::pair(ItemFacts{10, 1, 0}, rebuild + " --force"),
         std::pair(ItemFacts{10, 9, 1700000000}, rebuild + "; lists"),
         std::pair(ItemFacts{10, 0, 1700000000}, rebuild + "; lists")}) {
-    CHECK(judged_items(facts).grade == Grade::kError);
-    CHECK(judged_items(facts).cure.starts_with(cure));
+    CHECK(judged_items(facts).severity == Severity::kError);
+    CHECK(judged_items(facts).fix.starts_with(cure));
   }
 }
 
 TEST_CASE("a Redis before 6.2 is an error, and later ones are none", "[doctor]") {
-  for (const auto& [version, grade] : {std::pair("6.0.16", Grade::kError), std::pair("5.0.14", Grade::kError),
-                                       std::pair("6.2.0", Grade::kOk), std::pair("10.1", Grade::kOk)}) {
+  for (const auto& [version, grade] : {std::pair("6.0.16", Severity::kError), std::pair("5.0.14", Severity::kError),
+                                       std::pair("6.2.0", Severity::kOk), std::pair("10.1", Severity::kOk)}) {
     auto facts = good_facts();
     facts.info["redis_version"] = version;
     INFO(version);
-    CHECK(found(judged(facts), "redis.version").grade == grade);
+    CHECK(last_finding(evaluate_facts(facts), "redis.version").severity == grade);
   }
 }
 
 TEST_CASE("a slow Redis and a clock that is off are found by how much", "[doctor]") {
   auto facts = good_facts();
   facts.ping = milliseconds(6);
-  facts.clock_ahead = milliseconds(-1500);
-  CHECK(found(judged(facts), "redis.latency").grade == Grade::kWarning);
-  CHECK(found(judged(facts), "redis.clock").grade == Grade::kWarning);
+  facts.clock_offset = milliseconds(-1500);
+  CHECK(last_finding(evaluate_facts(facts), "redis.latency").severity == Severity::kWarning);
+  CHECK(last_finding(evaluate_facts(facts), "redis.clock").severity == Severity::kWarning);
   facts.ping = milliseconds(26);
-  facts.clock_ahead = milliseconds(6000);
-  CHECK(found(judged(facts), "redis.latency").grade == Grade::kError);
-  CHECK(found(judged(facts), "redis.clock").grade == Grade::kError);
+  facts.clock_offset = milliseconds(6000);
+  CHECK(last_finding(evaluate_facts(facts), "redis.latency").severity == Severity::kError);
+  CHECK(last_finding(evaluate_facts(facts), "redis.clock").severity == Severity::kError);
 }
 
 TEST_CASE("a recorder that is silent or does not keep up is found", "[doctor]") {
   auto facts = good_facts();
   facts.recorder->is_active = false;
-  facts.oldest_entry = milliseconds(120'000);
-  CHECK(found(judged(facts), "recorder.alive").what == "nobody records; the last was web1, pid 7");
-  CHECK(found(judged(facts), "recorder.alive").grade == Grade::kError);
-  CHECK(found(judged(facts), "recorder.stream").grade == Grade::kWarning);
+  facts.oldest_entry_age = milliseconds(120'000);
+  CHECK(last_finding(evaluate_facts(facts), "recorder.alive").message == "nobody records; the last was web1, pid 7");
+  CHECK(last_finding(evaluate_facts(facts), "recorder.alive").severity == Severity::kError);
+  CHECK(last_finding(evaluate_facts(facts), "recorder.stream").severity == Severity::kWarning);
 }
 
 TEST_CASE("one group's full stream is an error, however little waits in all of them", "[doctor]") {
@@ -271,61 +271,61 @@ TEST_CASE("one group's full stream is an error, however little waits in all of t
   settings.redis.url = "redis+cluster://127.0.0.1:1";
   settings.recorder.stream_max_len = 1600;
   RedisFacts facts = good_facts();
-  facts.stream_length = facts.fullest_stream = 100;
-  const Diagnoses full = judged(facts, settings);
-  CHECK(found(full, "recorder.stream").grade == Grade::kError);
-  CHECK(found(full, "recorder.stream")
-            .what.starts_with("100 of 1,600 entries wait, 100 of 100 in one group's stream"));
-  facts.fullest_stream = 40;
-  CHECK(found(judged(facts, settings), "recorder.stream").grade == Grade::kOk);
+  facts.stream_length = facts.longest_stream = 100;
+  const Diagnoses full = evaluate_facts(facts, settings);
+  CHECK(last_finding(full, "recorder.stream").severity == Severity::kError);
+  CHECK(last_finding(full, "recorder.stream")
+            .message.starts_with("100 of 1,600 entries wait, 100 of 100 in one group's stream"));
+  facts.longest_stream = 40;
+  CHECK(last_finding(evaluate_facts(facts, settings), "recorder.stream").severity == Severity::kOk);
 }
 
 TEST_CASE("eviction is an error only where memory has a bound", "[doctor]") {
   auto facts = good_facts();
   facts.directives["maxmemory-policy"] = "allkeys-lru";
-  CHECK(found(judged(facts), "redis.eviction").grade == Grade::kError);
+  CHECK(last_finding(evaluate_facts(facts), "redis.eviction").severity == Severity::kError);
   facts.info["maxmemory"] = "0";
-  CHECK(found(judged(facts), "redis.eviction").grade == Grade::kWarning);
+  CHECK(last_finding(evaluate_facts(facts), "redis.eviction").severity == Severity::kWarning);
 }
 
 TEST_CASE("a Redis that fills up, or has no bound, is told before the public's writes wait", "[doctor]") {
   auto facts = good_facts();
   const auto grade_of = [&](const char* most) {
     facts.info["maxmemory"] = most;
-    return found(judged(facts), "redis.memory").grade;
+    return last_finding(evaluate_facts(facts), "redis.memory").severity;
   };
-  CHECK(grade_of("1251") == Grade::kOk);
-  CHECK(grade_of("1250") == Grade::kWarning);
-  CHECK(grade_of("1112") == Grade::kWarning);
-  CHECK(grade_of("1111") == Grade::kError);
-  CHECK(grade_of("0") == Grade::kWarning);
+  CHECK(grade_of("1251") == Severity::kOk);
+  CHECK(grade_of("1250") == Severity::kWarning);
+  CHECK(grade_of("1112") == Severity::kWarning);
+  CHECK(grade_of("1111") == Severity::kError);
+  CHECK(grade_of("0") == Severity::kWarning);
 }
 
 TEST_CASE("what Redis does not tell gives no verdict", "[doctor]") {
-  const Diagnoses out = judged(RedisFacts());
+  const Diagnoses out = evaluate_facts(RedisFacts());
   for (const char* check :
        {"redis.version", "redis.persistence", "redis.eviction", "recorder.stream", "recorder.alive"})
-    CHECK(found(out, check).grade == Grade::kNotLooked);
-  CHECK(out.count(Grade::kError) == 0);
+    CHECK(last_finding(out, check).severity == Severity::kSkipped);
+  CHECK(out.count(Severity::kError) == 0);
 }
 
 TEST_CASE("the settings of a real Redis are read, the wrong ones found", "[doctor][redis]") {
   const RedisServer plain({"--maxmemory-policy", "volatile-ttl", "--maxmemory", "100mb"});
-  const Diagnoses out = asked(plain);
-  CHECK(found(out, "redis.version").grade == Grade::kOk);
-  CHECK(found(out, "redis.persistence").grade == Grade::kError);
-  CHECK(found(out, "redis.eviction").grade == Grade::kError);
-  CHECK(found(out, "redis.clock").grade == Grade::kOk);
-  CHECK(found(out, "recorder.alive").grade == Grade::kError);  // nobody ever joined
+  const Diagnoses out = evaluate_server(plain);
+  CHECK(last_finding(out, "redis.version").severity == Severity::kOk);
+  CHECK(last_finding(out, "redis.persistence").severity == Severity::kError);
+  CHECK(last_finding(out, "redis.eviction").severity == Severity::kError);
+  CHECK(last_finding(out, "redis.clock").severity == Severity::kOk);
+  CHECK(last_finding(out, "recorder.alive").severity == Severity::kError);  // nobody ever joined
 
   const RedisServer kept({"--appendonly", "yes", "--appendfsync", "no"});
-  CHECK(found(asked(kept), "redis.persistence").what.find("appendfsync is no") != std::string::npos);
+  CHECK(last_finding(evaluate_server(kept), "redis.persistence").message.find("appendfsync is no") != std::string::npos);
   send(kept, redis::Pipeline().add("CONFIG", "SET", "appendfsync", "always"));
-  CHECK(found(asked(kept), "redis.persistence").what.find("every write") != std::string::npos);
+  CHECK(last_finding(evaluate_server(kept), "redis.persistence").message.find("every write") != std::string::npos);
   send(kept, redis::Pipeline().add("CONFIG", "SET", "appendfsync", "everysec"));
-  CHECK(found(asked(kept), "redis.persistence").grade == Grade::kOk);
+  CHECK(last_finding(evaluate_server(kept), "redis.persistence").severity == Severity::kOk);
   send(kept, redis::Pipeline().add("REPLICAOF", "127.0.0.1", "1"));
-  CHECK(found(asked(kept), "redis.role").grade == Grade::kError);
+  CHECK(last_finding(evaluate_server(kept), "redis.role").severity == Severity::kError);
 }
 
 TEST_CASE("a master that must have no replica is warned of where sentinels would replace it",
@@ -333,12 +333,12 @@ TEST_CASE("a master that must have no replica is warned of where sentinels would
   const RedisServer server;
   Settings settings;
   settings.redis.sentinels = {"192.0.2.1:26379"};
-  CHECK(found(asked(server, settings), "redis.failover").grade == Grade::kWarning);
+  CHECK(last_finding(evaluate_server(server, settings), "redis.failover").severity == Severity::kWarning);
   settings.redis.sentinels = {"192.0.2.1:26379", "192.0.2.2:26379", "192.0.2.3:26379"};
-  CHECK(found(asked(server, settings), "redis.failover").what.find("min-replicas-to-write is 0") !=
+  CHECK(last_finding(evaluate_server(server, settings), "redis.failover").message.find("min-replicas-to-write is 0") !=
         std::string::npos);
   send(server, redis::Pipeline().add("CONFIG", "SET", "min-replicas-to-write", "1"));
-  CHECK(found(asked(server, settings), "redis.failover").grade == Grade::kOk);
+  CHECK(last_finding(evaluate_server(server, settings), "redis.failover").severity == Severity::kOk);
 }
 
 TEST_CASE("the stream of a real Redis is measured against its bound", "[doctor][redis]") {
@@ -349,24 +349,24 @@ TEST_CASE("the stream of a real Redis is measured against its bound", "[doctor][
     send(server, redis::Pipeline().add("XADD", "recorder:stream", id, "op", "x"));
   };
   send(server, redis::Pipeline().add("XGROUP", "CREATE", "recorder:stream", "recorder", "0", "MKSTREAM"));
-  CHECK(found(asked(server, settings), "recorder.alive").what == "nobody records");
+  CHECK(last_finding(evaluate_server(server, settings), "recorder.alive").message == "nobody records");
   redis::BlockingRedis redis(server.endpoint(), milliseconds(5000), redis::kAllScripts);
   recorder::Lease lease(redis::Keys(""), seconds(600));
   REQUIRE(lease.acquire(redis, "d", 0));
-  const Diagnoses out = asked(server, settings);
-  CHECK(found(out, "recorder.alive").grade == Grade::kOk);
-  CHECK(found(out, "recorder.stream").grade == Grade::kOk);
+  const Diagnoses out = evaluate_server(server, settings);
+  CHECK(last_finding(out, "recorder.alive").severity == Severity::kOk);
+  CHECK(last_finding(out, "recorder.stream").severity == Severity::kOk);
   lease.release(redis);
-  CHECK(found(asked(server, settings), "recorder.alive").what.starts_with("nobody records; the last was "));
+  CHECK(last_finding(evaluate_server(server, settings), "recorder.alive").message.starts_with("nobody records; the last was "));
   add("1-1");  // of 1970
-  CHECK(found(asked(server, settings), "recorder.stream").what.find("one since") != std::string::npos);
+  CHECK(last_finding(evaluate_server(server, settings), "recorder.stream").message.find("one since") != std::string::npos);
   add("*");
   add("*");
-  const Diagnoses half = asked(server, settings);
-  CHECK(found(half, "recorder.stream").grade == Grade::kWarning);
-  CHECK(found(half, "recorder.stream").what == "3 of 4 entries wait");
+  const Diagnoses half = evaluate_server(server, settings);
+  CHECK(last_finding(half, "recorder.stream").severity == Severity::kWarning);
+  CHECK(last_finding(half, "recorder.stream").message == "3 of 4 entries wait");
   add("*");
-  CHECK(found(asked(server, settings), "recorder.stream").grade == Grade::kError);
+  CHECK(last_finding(evaluate_server(server, settings), "recorder.stream").severity == Severity::kError);
 }
 
 TEST_CASE("a user of Redis who may not look gets no verdict, and no error", "[doctor][redis]") {
@@ -377,12 +377,12 @@ TEST_CASE("a user of Redis who may not look gets no verdict, and no error", "[do
   endpoint.username = "narrow";
   endpoint.password = "secret";
   redis::BlockingRedis redis(endpoint, milliseconds(5000), {});
-  const auto facts = ask_redis(redis, Settings());
+  const auto facts = collect_redis_facts(redis, Settings());
   REQUIRE(facts);
-  const Diagnoses out = judged(*facts);
-  CHECK(found(out, "redis.persistence").grade == Grade::kNotLooked);
-  CHECK(found(out, "redis.eviction").grade == Grade::kNotLooked);
-  CHECK(found(out, "redis.version").grade == Grade::kNotLooked);
+  const Diagnoses out = evaluate_facts(*facts);
+  CHECK(last_finding(out, "redis.persistence").severity == Severity::kSkipped);
+  CHECK(last_finding(out, "redis.eviction").severity == Severity::kSkipped);
+  CHECK(last_finding(out, "redis.version").severity == Severity::kSkipped);
 }
 
 TEST_CASE("files and folders as they should be have no error", "[doctor]") {
@@ -390,24 +390,24 @@ TEST_CASE("files and folders as they should be have no error", "[doctor]") {
   REQUIRE(database::Database::open(place.settings.recorder.database, database::Database::Mode::kWrite));
   const Diagnoses out = place.files();
   INFO(out.text());
-  CHECK(found(out, "files.secret").grade == Grade::kOk);
-  CHECK(found(out, "files.database").grade == Grade::kOk);
-  CHECK(found(out, "files.index").grade == Grade::kWarning);  // there is none yet
-  CHECK(found(out, "files.model").grade == Grade::kWarning);
-  CHECK(found(out, "files.folder").grade == Grade::kOk);
+  CHECK(last_finding(out, "files.secret").severity == Severity::kOk);
+  CHECK(last_finding(out, "files.database").severity == Severity::kOk);
+  CHECK(last_finding(out, "files.index").severity == Severity::kWarning);  // there is none yet
+  CHECK(last_finding(out, "files.model").severity == Severity::kWarning);
+  CHECK(last_finding(out, "files.folder").severity == Severity::kOk);
 }
 
 TEST_CASE("secrets that others can read, that are empty or not set are found", "[doctor]") {
   Installation place;
   place.write("salt", "0123456789abcdef0123456789abcdef", 0644);
-  CHECK(found(place.files(), "files.secret").what.find("open to everybody") != std::string::npos);
+  CHECK(last_finding(place.files(), "files.secret").message.find("open to everybody") != std::string::npos);
   place.write("salt", "", 0600);
-  CHECK(found(place.files(), "files.secret").what.find("is empty") != std::string::npos);
+  CHECK(last_finding(place.files(), "files.secret").message.find("is empty") != std::string::npos);
   place.settings.identity.salt_file.clear();
-  CHECK(found(place.files(), "files.secret").grade == Grade::kWarning);
+  CHECK(last_finding(place.files(), "files.secret").severity == Severity::kWarning);
   place.write("password", "secret", 0604);
   place.settings.redis.password_file = place.root / "password";
-  CHECK(found(place.files(), "files.secret").grade == Grade::kError);
+  CHECK(last_finding(place.files(), "files.secret").severity == Severity::kError);
 }
 
 TEST_CASE("folders that are absent, not writable for the service or writable for all are found", "[doctor]") {
@@ -415,14 +415,14 @@ TEST_CASE("folders that are absent, not writable for the service or writable for
   place.settings.recorder.enabled = false;
   const fs::path spool = place.settings.spool.path;
   REQUIRE(chmod(spool.c_str(), 0555) == 0);
-  CHECK(found(place.files(), "files.folder").what.find("not writable for") != std::string::npos);
+  CHECK(last_finding(place.files(), "files.folder").message.find("not writable for") != std::string::npos);
   REQUIRE(chmod(spool.c_str(), 0777) == 0);
-  CHECK(found(place.files(), "files.folder").what.find("for everybody") != std::string::npos);
-  CHECK(found(place.files(), "files.database").grade == Grade::kNotLooked);
+  CHECK(last_finding(place.files(), "files.folder").message.find("for everybody") != std::string::npos);
+  CHECK(last_finding(place.files(), "files.database").severity == Severity::kSkipped);
   place.settings.spool.path = place.root / "nowhere";
-  CHECK(found(place.files(), "files.folder").grade == Grade::kOk);  // a worker makes it
+  CHECK(last_finding(place.files(), "files.folder").severity == Severity::kOk);  // a worker makes it
   place.settings.spool.path = place.root / "nowhere/spool";
-  CHECK(found(place.files(), "files.folder").what.find("is no folder") != std::string::npos);
+  CHECK(last_finding(place.files(), "files.folder").message.find("is no folder") != std::string::npos);
 }
 
 TEST_CASE("a folder above that cannot be entered is found for an account that is not its owner", "[doctor]") {
@@ -430,26 +430,26 @@ TEST_CASE("a folder above that cannot be entered is found for an account that is
   const Account other{"other", 4'000'000, 4'000'000, {}};
   REQUIRE(chmod(place.settings.spool.path.c_str(), 0777) == 0);
   REQUIRE(chmod(place.root.c_str(), 0700) == 0);
-  CHECK_FALSE(may(other, place.settings.spool.path, W_OK));
+  CHECK_FALSE(has_access(other, place.settings.spool.path, W_OK));
   REQUIRE(chmod(place.root.c_str(), 0711) == 0);
-  CHECK(may(other, place.settings.spool.path, W_OK));
+  CHECK(has_access(other, place.settings.spool.path, W_OK));
 }
 
 TEST_CASE("a database of a later version, and one that is none, are errors; an older one is brought up",
           "[doctor]") {
   const Installation place;
   const std::string path = place.settings.recorder.database;
-  CHECK(found(place.files(), "files.database").what.find("not there yet") != std::string::npos);
+  CHECK(last_finding(place.files(), "files.database").message.find("not there yet") != std::string::npos);
   std::ofstream(path) << "this is no database, and long enough to be read as one: " << std::string(4096, 'x');
-  CHECK(found(place.files(), "files.database").grade == Grade::kError);
+  CHECK(last_finding(place.files(), "files.database").severity == Severity::kError);
   fs::remove(path);
   REQUIRE(database::Database::open(path, database::Database::Mode::kWrite));
   REQUIRE(chmod(path.c_str(), 0444) == 0);
-  CHECK(found(place.files(), "files.database").what.find("not writable") != std::string::npos);
+  CHECK(last_finding(place.files(), "files.database").message.find("not writable") != std::string::npos);
   REQUIRE(chmod(path.c_str(), 0600) == 0);
-  for (const auto& [version, grade] : {std::pair("99", Grade::kError), std::pair("1", Grade::kWarning)}) {
+  for (const auto& [version, grade] : {std::pair("99", Severity::kError), std::pair("1", Severity::kWarning)}) {
     SqliteShell(path).run(std::string("PRAGMA user_version = ") + version);
-    CHECK(found(place.files(), "files.database").grade == grade);
+    CHECK(last_finding(place.files(), "files.database").severity == grade);
   }
 }
 
@@ -457,9 +457,9 @@ TEST_CASE("a broken index and a broken model are errors", "[doctor]") {
   const Installation place;
   const search::IndexFolder index(place.settings.search.index);
   index.publish({{UnixSeconds{seconds{0}}, UnixSeconds{seconds{604'800}}, 1}});
-  CHECK(found(place.files(), "files.index").grade == Grade::kError);
+  CHECK(last_finding(place.files(), "files.index").severity == Severity::kError);
   std::ofstream(place.settings.recommend.model) << "no model";
-  CHECK(found(place.files(), "files.model").grade == Grade::kError);
+  CHECK(last_finding(place.files(), "files.model").severity == Severity::kError);
 }
 
 TEST_CASE("a configuration that shows everybody a password is an error", "[doctor]") {
@@ -467,7 +467,7 @@ TEST_CASE("a configuration that shows everybody a password is an error", "[docto
   place.write("freshet.toml", "", 0644);
   const auto judged = [&] {
     Diagnoses out;
-    look_at_config(place.settings, place.root / "freshet.toml", out);
+    check_config(place.settings, place.root / "freshet.toml", out);
     return out;
   };
   const auto told = [&] {
@@ -476,8 +476,8 @@ TEST_CASE("a configuration that shows everybody a password is an error", "[docto
   };
   CHECK_FALSE(told());
   place.settings.redis.url = "redis://freshet:secret@192.0.2.1:6379";
-  CHECK(found(judged(), "files.secret").grade == Grade::kError);
-  CHECK(found(judged(), "files.secret").what.find(":secret@") == std::string::npos);
+  CHECK(last_finding(judged(), "files.secret").severity == Severity::kError);
+  CHECK(last_finding(judged(), "files.secret").message.find(":secret@") == std::string::npos);
   place.write("freshet.toml", "", 0640);
   CHECK_FALSE(told());
 }
@@ -488,29 +488,29 @@ TEST_CASE("the newest whole backup is found, and how old it is", "[doctor]") {
   const auto now = wall_now();
   const auto looked = [&](const std::string& at) {
     Diagnoses out;
-    look_at_backups(at, now, out);
-    return found(out, "files.backup");
+    check_backups(at, now, out);
+    return last_finding(out, "files.backup");
   };
   const auto make = [&](const char* name, seconds age) {
-    auto made = NewBackup::create(fs::path(folder) / name);
+    auto made = BackupWriter::create(fs::path(folder) / name);
     REQUIRE(made);
-    for (const std::string_view each : {kDatabaseName, kRedisName}) std::ofstream(made->file(each)) << "x";
+    for (const std::string_view each : {kDatabaseName, kRedisName}) std::ofstream(made->file_path(each)) << "x";
     Manifest manifest;
     manifest.version = "1.0.0";
     manifest.began = manifest.ended = now - age;
     manifest.items = 1234;
     REQUIRE(made->finish(std::move(manifest)));
   };
-  CHECK(looked("").grade == Grade::kNotLooked);
-  CHECK(looked(folder).what.find("No such file") != std::string::npos);
+  CHECK(looked("").severity == Severity::kSkipped);
+  CHECK(looked(folder).message.find("No such file") != std::string::npos);
   fs::create_directory(folder);
-  CHECK(looked(folder).what.find("no whole backup") != std::string::npos);
+  CHECK(looked(folder).message.find("no whole backup") != std::string::npos);
   make("older", seconds(5 * 86400));
-  CHECK(looked(folder).grade == Grade::kWarning);
-  CHECK(looked(folder).what.find("older, is 5 days old") != std::string::npos);
+  CHECK(looked(folder).severity == Severity::kWarning);
+  CHECK(looked(folder).message.find("older, is 5 days old") != std::string::npos);
   make("newer", seconds(3 * 86400));
-  CHECK(looked(folder).grade == Grade::kOk);
-  CHECK(looked(folder).what.find("newer, made 72 h ago") != std::string::npos);
+  CHECK(looked(folder).severity == Severity::kOk);
+  CHECK(looked(folder).message.find("newer, made 72 h ago") != std::string::npos);
   // One that lost something, was cut off, or is being made is none.
   make("cut", seconds(60));
   fs::rename(fs::path(folder) / "cut", fs::path(folder) / "now.partial");
@@ -518,54 +518,54 @@ TEST_CASE("the newest whole backup is found, and how old it is", "[doctor]") {
   fs::resize_file(fs::path(folder) / "cut" / kRedisName, 0);
   make("lost", seconds(60));
   fs::remove(fs::path(folder) / "lost" / kManifestName);
-  CHECK(looked(folder).what.find("newer, made 72 h ago") != std::string::npos);
+  CHECK(looked(folder).message.find("newer, made 72 h ago") != std::string::npos);
 }
 
 TEST_CASE("a disk that fills is a warning, one that is full an error", "[doctor]") {
   const auto grade = [](std::uint64_t free, std::uint64_t total) {
     Diagnoses out;
-    judge_space("spool.path", "/var/lib/freshet/spool", free, total, out);
-    return found(out, "files.space").grade;
+    evaluate_disk_space("spool.path", "/var/lib/freshet/spool", free, total, out);
+    return last_finding(out, "files.space").severity;
   };
-  CHECK(grade(50UL << 20, 100UL << 30) == Grade::kError);
-  CHECK(grade(500UL << 20, 2UL << 30) == Grade::kWarning);
-  CHECK(grade(4UL << 30, 100UL << 30) == Grade::kWarning);  // below a twentieth
-  CHECK(grade(40UL << 30, 100UL << 30) == Grade::kOk);
+  CHECK(grade(50UL << 20, 100UL << 30) == Severity::kError);
+  CHECK(grade(500UL << 20, 2UL << 30) == Severity::kWarning);
+  CHECK(grade(4UL << 30, 100UL << 30) == Severity::kWarning);  // below a twentieth
+  CHECK(grade(40UL << 30, 100UL << 30) == Severity::kOk);
 }
 
 TEST_CASE("a socket that nobody listens on, all can reach, or nginx cannot, is found", "[doctor]") {
   Installation place;
-  CHECK(found(place.socket(), "socket").what.find("nobody listens") != std::string::npos);
+  CHECK(last_finding(place.socket(), "socket").message.find("nobody listens") != std::string::npos);
   REQUIRE(chmod(place.root.c_str(), 0755) == 0);
   {
     const Listener all(place.settings.pool.listen, 16, 0666);
-    CHECK(found(place.socket(), "socket").what.find("any local user") != std::string::npos);
+    CHECK(last_finding(place.socket(), "socket").message.find("any local user") != std::string::npos);
   }
-  CHECK(found(place.socket(), "socket").what.find("nobody listens") != std::string::npos);  // a stale file
+  CHECK(last_finding(place.socket(), "socket").message.find("nobody listens") != std::string::npos);  // a stale file
   fs::remove(place.settings.pool.listen);
   const Listener own(place.settings.pool.listen, 16, 0600);
   const Account nginx{"nginx", 4'000'000, 4'000'000, {}};
-  CHECK(found(place.socket(nginx), "socket").what.find("nginx runs as") != std::string::npos);
-  CHECK(found(place.socket(), "socket").what.find("holds 16") != std::string::npos);
+  CHECK(last_finding(place.socket(nginx), "socket").message.find("nginx runs as") != std::string::npos);
+  CHECK(last_finding(place.socket(), "socket").message.find("holds 16") != std::string::npos);
   place.settings.pool.listen_backlog = 16;
-  CHECK(found(place.socket(place.service), "socket").grade == Grade::kOk);
+  CHECK(last_finding(place.socket(place.service), "socket").severity == Severity::kOk);
 }
 
 TEST_CASE("a status socket that is not set, is dead or does not answer is found", "[doctor]") {
   Installation place;
   const auto looked = [&] {
     Diagnoses out;
-    look_at_status_socket(place.settings, out);
-    return found(out, "status.socket");
+    check_status_socket(place.settings, out);
+    return last_finding(out, "status.socket");
   };
   place.settings.pool.status_listen.clear();
-  CHECK(looked().grade == Grade::kWarning);
+  CHECK(looked().severity == Severity::kWarning);
   place.settings.pool.status_listen = place.root / "status.sock";
-  CHECK(looked().what.find("nobody listens") != std::string::npos);
+  CHECK(looked().message.find("nobody listens") != std::string::npos);
   {
     const Listener silent(place.settings.pool.status_listen, 16, 0600);
     std::thread closes([&] { close(accept(silent.fd, nullptr, nullptr)); });
-    CHECK(looked().what.find("does not answer") != std::string::npos);
+    CHECK(looked().message.find("does not answer") != std::string::npos);
     closes.join();
     std::thread answers([&] {
       const int fd = accept(silent.fd, nullptr, nullptr);
@@ -575,73 +575,73 @@ TEST_CASE("a status socket that is not set, is dead or does not answer is found"
       CHECK(send(fd, kReply.data(), kReply.size(), 0) > 0);
       close(fd);
     });
-    CHECK(looked().grade == Grade::kOk);
+    CHECK(looked().severity == Severity::kOk);
     answers.join();
   }
-  CHECK(looked().grade == Grade::kError);  // a stale file
+  CHECK(looked().severity == Severity::kError);  // a stale file
   place.settings.pool.status_listen = "127.0.0.1:1";
-  CHECK(looked().what.find("nobody listens") != std::string::npos);
+  CHECK(looked().message.find("nobody listens") != std::string::npos);
 }
 
 TEST_CASE("nginx' limits and its way to the service are read from its configuration", "[doctor]") {
-  const Diagnoses good = judged_nginx(kNginx);
+  const Diagnoses good = evaluate_config(kNginx);
   INFO(good.text());
-  CHECK(good.count(Grade::kOk) == 6);
+  CHECK(good.count(Severity::kOk) == 6);
   CHECK(good.all().size() == 6);
   CHECK(nginx_user(kNginx) == "www-data");
   CHECK_FALSE(nginx_user(with(kNginx, "user www-data;", "")));
-  CHECK(found(judged_nginx(with(with(kNginx, "FRESHET_ZONE", "OTHER"), "FRESHET_ZONE", "OTHER")),
+  CHECK(last_finding(evaluate_config(with(with(kNginx, "FRESHET_ZONE", "OTHER"), "FRESHET_ZONE", "OTHER")),
               "nginx.upstream")
-            .grade == Grade::kError);
-  CHECK(found(judged_nginx(with(kNginx, "freshetd.sock", "old.sock")), "nginx.upstream").grade ==
-        Grade::kError);
-  CHECK(found(judged_nginx(with(kNginx, "worker_rlimit_nofile 16384;", "")), "nginx.connections").grade ==
-        Grade::kWarning);
-  CHECK(found(judged_nginx(with(kNginx, "size 8m", "size 1m")), "nginx.body_size").grade == Grade::kWarning);
+            .severity == Severity::kError);
+  CHECK(last_finding(evaluate_config(with(kNginx, "freshetd.sock", "old.sock")), "nginx.upstream").severity ==
+        Severity::kError);
+  CHECK(last_finding(evaluate_config(with(kNginx, "worker_rlimit_nofile 16384;", "")), "nginx.connections").severity ==
+        Severity::kWarning);
+  CHECK(last_finding(evaluate_config(with(kNginx, "size 8m", "size 1m")), "nginx.body_size").severity == Severity::kWarning);
 }
 
 TEST_CASE("a block of nginx that does not name the site is found, whatever stands around or inside it",
           "[doctor]") {
   const auto lost = [](const std::string& from, const std::string& to) {
-    return found(judged_nginx(with(kNginx, from, to)), "nginx.site");
+    return last_finding(evaluate_config(with(kNginx, from, to)), "nginx.site");
   };
   const std::string own = "fastcgi_param FRESHET_SITE $scheme://$http_host;\n";
-  CHECK(lost(own, "").what.find("FRESHET_ZONE public") != std::string::npos);
-  CHECK(lost(own, "").grade == Grade::kError);
-  CHECK(lost(own, "#" + own).grade == Grade::kError);
-  CHECK(lost(own, "location /inner {\n" + own + "}\n").grade == Grade::kError);
-  CHECK(lost("include /etc/nginx/freshet/freshet-params.conf;\n", "").what.find("FRESHET_ZONE internal") !=
+  CHECK(lost(own, "").message.find("FRESHET_ZONE public") != std::string::npos);
+  CHECK(lost(own, "").severity == Severity::kError);
+  CHECK(lost(own, "#" + own).severity == Severity::kError);
+  CHECK(lost(own, "location /inner {\n" + own + "}\n").severity == Severity::kError);
+  CHECK(lost("include /etc/nginx/freshet/freshet-params.conf;\n", "").message.find("FRESHET_ZONE internal") !=
         std::string::npos);
-  CHECK(lost("FRESHET_SITE $scheme://$http_host if_not_empty", "OTHER x").grade == Grade::kError);
-  CHECK(lost(own, "include /etc/nginx/freshet/freshet-params.conf;\n").grade == Grade::kOk);
+  CHECK(lost("FRESHET_SITE $scheme://$http_host if_not_empty", "OTHER x").severity == Severity::kError);
+  CHECK(lost(own, "include /etc/nginx/freshet/freshet-params.conf;\n").severity == Severity::kOk);
 }
 
 TEST_CASE("an nginx that keeps connections for longer than a worker drains is warned of", "[doctor]") {
   const auto graded = [](const std::string& to) {
-    return found(judged_nginx(with(kNginx, "keepalive_time 5s;\nkeepalive_timeout 5s;", to)),
+    return last_finding(evaluate_config(with(kNginx, "keepalive_time 5s;\nkeepalive_timeout 5s;", to)),
                  "nginx.keepalive")
-        .grade;
+        .severity;
   };
-  CHECK(graded("keepalive_time 5s;\nkeepalive_timeout 24s;") == Grade::kOk);
-  CHECK(graded("keepalive_time 5s;\nkeepalive_timeout 25s;") == Grade::kWarning);
-  CHECK(graded("keepalive_time 1m;\nkeepalive_timeout 5;") == Grade::kWarning);
-  CHECK(graded("keepalive_timeout 5s;") == Grade::kWarning);  // keepalive_time is an hour
-  CHECK(graded("keepalive_time 1h30m;") == Grade::kNotLooked);
+  CHECK(graded("keepalive_time 5s;\nkeepalive_timeout 24s;") == Severity::kOk);
+  CHECK(graded("keepalive_time 5s;\nkeepalive_timeout 25s;") == Severity::kWarning);
+  CHECK(graded("keepalive_time 1m;\nkeepalive_timeout 5;") == Severity::kWarning);
+  CHECK(graded("keepalive_timeout 5s;") == Severity::kWarning);  // keepalive_time is an hour
+  CHECK(graded("keepalive_time 1h30m;") == Severity::kSkipped);
 }
 
 TEST_CASE("an nginx that lets in more than the queue holds, or slow clients without end, is warned of",
           "[doctor]") {
-  CHECK(found(judged_nginx(with(kNginx, "internal 192", "internal 4096")), "nginx.queue").grade ==
-        Grade::kOk);
-  CHECK(found(judged_nginx(with(kNginx, "internal 192", "internal 4097")), "nginx.queue").grade ==
-        Grade::kWarning);
-  CHECK(found(judged_nginx(with(kNginx, "limit_conn freshet_bodies",
+  CHECK(last_finding(evaluate_config(with(kNginx, "internal 192", "internal 4096")), "nginx.queue").severity ==
+        Severity::kOk);
+  CHECK(last_finding(evaluate_config(with(kNginx, "internal 192", "internal 4097")), "nginx.queue").severity ==
+        Severity::kWarning);
+  CHECK(last_finding(evaluate_config(with(kNginx, "limit_conn freshet_bodies",
                                 "limit_conn freshet_public 768;\nlimit_conn freshet_bodies")),
               "nginx.queue")
-            .what.find("shared by all clients") != std::string::npos);
+            .message.find("shared by all clients") != std::string::npos);
   for (const char* const line : {"limit_conn freshet_bodies 16;", "limit_conn freshet_body_networks 64;",
                                  "limit_conn freshet_internal 192;"})
-    CHECK(found(judged_nginx(with(kNginx, line, "")), "nginx.queue").what.find("is not set") !=
+    CHECK(last_finding(evaluate_config(with(kNginx, line, "")), "nginx.queue").message.find("is not set") !=
           std::string::npos);
 }
 

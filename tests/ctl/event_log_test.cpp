@@ -107,7 +107,7 @@ TEST_CASE("dwell is the time to the session's next event, at most the cap, and n
        {std::pair{0, "a"}, {5, "b"}, {12, "a"}, {500, "a"}, {501, ""}, {502, ""}}) {
     events.push_back({at(t), "VIEW", "i", "u", session, "", 0});
   }
-  dwell_from_next_event(events);
+  derive_dwell(events);
   std::vector<std::int64_t> dwell;
   for (const LogEvent& each : events) dwell.push_back(each.dwell_ms);
   CHECK(dwell == std::vector<std::int64_t>{12000, 0, 180000, 0, 0, 0});
@@ -121,9 +121,9 @@ TEST_CASE("a selection is half open in time, and its limit counts what was selec
   selection.from = at(2);
   selection.until = at(8);
   selection.types = {"LIKE"};
-  CHECK(select(events, selection).size() == 3);  // 2, 4 and 6
+  CHECK(filter_events(events, selection).size() == 3);  // 2, 4 and 6
   selection.limit = 2;
-  const auto chosen = select(events, selection);
+  const auto chosen = filter_events(events, selection);
   REQUIRE(chosen.size() == 2);
   CHECK(chosen[0].item == "2");
   CHECK(chosen[1].item == "4");

@@ -30,7 +30,7 @@ ReaderId reader(const std::string& text) { return ReaderId::trusted(text); }
 struct Site : Fixture {
   TemporaryDirectory folder;
   Target target;
-  FillOptions options;
+  PushRecommendationsOptions options;
 
   explicit Site(int count = 12) {
     open();
@@ -48,17 +48,17 @@ struct Site : Fixture {
   void configure(const std::string& more) const {
     std::ofstream(target.config) << "recommend.model = \"" << folder.path().string() << "/none\"\n" << more;
   }
-  FillSummary fill() {
-    auto out = fill_once(options, target);
+  PushSummary push() {
+    auto out = push_once(options, target);
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
     return *out;
   }
-  FillSummary fill_active() {
+  PushSummary push_active() {
     options.readers.clear();
-    return fill();
+    return push();
   }
-  void came(const std::string& who, UnixSeconds at) {
+  void visited(const std::string& who, UnixSeconds at) {
     command("ZADD", keys().active_readers("discover"), at.time_since_epoch().count(), who);
   }
   // Newest first, as a page shows it.
@@ -68,7 +68,7 @@ struct Site : Fixture {
     for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(redis::string_at(reply, i));
     return out;
   }
-  Ids numbered(int from, int to) const {
+  Ids item_ids(int from, int to) const {
     Ids out;
     for (int i = from; i < to; ++i) out.push_back("i" + std::to_string(i));
     return out;
@@ -90,7 +90,7 @@ struct Site : Fixture {
     REQUIRE(out);
     return *out;
   }
-  std::map<std::string, std::string> everything() {
+  std::map<std::string, std::string> dump_all_keys() {
     std::map<std::string, std::string> out;
     for (const auto& key : all_keys()) out[key] = text(command("DUMP", key));
     return out;
@@ -103,17 +103,17 @@ TEST_CASE("fill pushes the best on top, and nothing twice until all that is reco
           "[fill]") {
   Site site(12);
   site.options.limit = 5;
-  CHECK(site.fill().pushed == 5);
-  CHECK(site.timeline() == site.numbered(0, 5));
+  CHECK(site.push().pushed == 5);
+  CHECK(site.timeline() == site.item_ids(0, 5));
   std::int64_t pushed = 5;
-  for (int run = 0; run < 2; ++run) pushed += site.fill().pushed;
+  for (int run = 0; run < 2; ++run) pushed += site.push().pushed;
   CHECK(pushed == 12);
   auto all = site.timeline();
   CHECK(all.size() == 12);
-  CHECK(Ids(all.end() - 5, all.end()) == site.numbered(0, 5));  // who was there keeps their place
+  CHECK(Ids(all.end() - 5, all.end()) == site.item_ids(0, 5));  // who was there keeps their place
   std::sort(all.begin(), all.end());
   CHECK(std::unique(all.begin(), all.end()) == all.end());
-  const auto after = site.fill();
+  const auto after = site.push();
   CHECK(after.pushed == 0);
   CHECK(after.duplicates == 0);
   CHECK(after.nothing_new == 1);
@@ -122,9 +122,9 @@ TEST_CASE("fill pushes the best on top, and nothing twice until all that is reco
 
 TEST_CASE_METHOD(Site, "fill gives each reader fill.items at most, unless a limit is given", "[fill]") {
   configure("fill.items = 3\n");
-  CHECK(fill().pushed == 3);
+  CHECK(push().pushed == 3);
   options.limit = 1;
-  CHECK(fill().pushed == 1);
+  CHECK(push().pushed == 1);
   CHECK(timeline() == Ids{"i3", "i0", "i1", "i2"});
 }
 
@@ -148,14 +148,14 @@ TEST_CASE("what the feed has handed out is not filled, known to the filter or st
     site.command("DEL", site.keys().feed_state("ann"));  // a minute later
   }
   site.options.limit = 4;
-  site.fill();
+  site.push();
   CHECK(site.timeline() == Ids{"i0", "i2", "i4", "i5"});  // i5 waits in the buffer, nobody saw it
 }
 
 TEST_CASE("what fill pushed is seen for the feed, for seven days", "[fill]") {
   Site site(12);
   site.options.limit = 3;
-  site.fill();
+  site.push();
   const std::vector<bool> known{true, true, true, false};
   CHECK(site.seen_by_feed({"i0", "i1", "i2", "i3"}, wall_now()) == known);
   CHECK(site.seen_by_feed({"i0", "i1", "i2", "i3"}, wall_now() + 7 * kDay - seconds{1}) == known);
@@ -170,11 +170,11 @@ TEST_CASE_METHOD(Site, "a reader who was erased is filled under their new name, 
   REQUIRE(identity);
   const auto name = [&](const ReaderId& who) { return identity->erasure_pseudonym(who); };
   options.limit = 2;
-  fill();
+  push();
   command("SET", keys().seen_epoch(name(reader("ann"))), 1);
   command("DEL", keys().timeline("discover", "ann"));
   CHECK(seen_by_feed({"i0", "i1"}, wall_now(), name) == std::vector<bool>{false, false});
-  fill();  // what the old name was shown stands in nobody's way
+  push();  // what the old name was shown stands in nobody's way
   CHECK(timeline() == Ids{"i0", "i1"});
   CHECK(seen_by_feed({"i0", "i1"}, wall_now(), name) == std::vector<bool>{true, true});
 }
@@ -192,7 +192,7 @@ TEST_CASE_METHOD(Site,
   put(gone);
   remove("i8");
   options.limit = 100;
-  CHECK(fill().pushed == 7);
+  CHECK(push().pushed == 7);
   auto held = timeline();
   std::sort(held.begin(), held.end());
   CHECK(held == Ids{"i1", "i10", "i11", "i3", "i5", "i7", "i9"});
@@ -208,7 +208,7 @@ TEST_CASE(
   REQUIRE(run_sync(timelines.push({"discover", {id("i2"), id("i1"), id("i0")}, {reader("ann")}})));
   const auto before = site.score(site.keys().timeline("discover", "ann"), "i0");
   site.options.limit = 3;
-  const auto summary = site.fill();
+  const auto summary = site.push();
   CHECK(summary.duplicates == 3);
   CHECK(summary.pushed == 3);
   CHECK(site.timeline() == Ids{"i3", "i4", "i5", "i0", "i1", "i2"});
@@ -220,54 +220,54 @@ TEST_CASE("active readers are those of the last days, and are left alone until t
           "[fill]") {
   Site site(12);
   const auto now = wall_now();
-  site.came("ann", now);
-  site.came("bob", now - 6 * kDay);
-  site.came("old", now - 8 * kDay);
+  site.visited("ann", now);
+  site.visited("bob", now - 6 * kDay);
+  site.visited("old", now - 8 * kDay);
   site.options.limit = 2;
-  const auto first = site.fill_active();
+  const auto first = site.push_active();
   CHECK(first.readers == 2);
   CHECK(first.served == 2);
   CHECK(first.pushed == 4);
   CHECK(site.timeline("old").empty());
-  const auto again = site.fill_active();
+  const auto again = site.push_active();
   CHECK(again.skipped == 2);
   CHECK(again.pushed == 0);
-  site.came("bob", now + seconds{60});
-  const auto third = site.fill_active();
+  site.visited("bob", now + seconds{60});
+  const auto third = site.push_active();
   CHECK(third.served == 1);
   CHECK(third.skipped == 1);
   CHECK(site.timeline("bob") == Ids{"i2", "i3", "i0", "i1"});
   CHECK(site.timeline("ann") == Ids{"i0", "i1"});
   site.options.readers = {"ann"};
-  CHECK(site.fill().pushed == 2);  // who is named is served
+  CHECK(site.push().pushed == 2);  // who is named is served
 }
 
 TEST_CASE("unread is what came after the second of the last visit began", "[fill]") {
   const UnixSeconds at{seconds{1'750'000'000}};
-  CHECK_FALSE(is_unread(0, at));
-  CHECK_FALSE(is_unread(1'750'000'000'000'000, at));
-  CHECK(is_unread(1'750'000'000'000'001, at));
+  CHECK_FALSE(has_unread(0, at));
+  CHECK_FALSE(has_unread(1'750'000'000'000'000, at));
+  CHECK(has_unread(1'750'000'000'000'001, at));
 }
 
 TEST_CASE_METHOD(Site, "every active reader is served, however many there are", "[fill]") {
-  for (int i = 0; i < 700; ++i) came("u" + std::to_string(i), wall_now());
+  for (int i = 0; i < 700; ++i) visited("u" + std::to_string(i), wall_now());
   options.limit = 1;
-  const auto summary = fill_active();
+  const auto summary = push_active();
   CHECK(summary.served + summary.skipped == summary.readers);  // a ZSCAN may name one twice
   CHECK(summary.pushed == 700);
   for (int i = 0; i < 700; ++i) REQUIRE(timeline("u" + std::to_string(i)) == Ids{"i0"});
 }
 
 TEST_CASE_METHOD(Site, "a dry run prints and changes nothing", "[fill]") {
-  fill();
-  came("bob", wall_now());
-  const auto before = everything();
+  push();
+  visited("bob", wall_now());
+  const auto before = dump_all_keys();
   options.dry_run = true;
   options.limit = 4;
-  const auto summary = fill_active();
+  const auto summary = push_active();
   CHECK(summary.served == 1);
   CHECK(summary.pushed == 4);
-  CHECK(everything() == before);
+  CHECK(dump_all_keys() == before);
   CHECK(timeline("bob").empty());
 }
 
@@ -277,12 +277,12 @@ TEST_CASE_METHOD(Site, "a run that SIGTERM ends serves nobody by half, and the n
   sigaddset(&term, SIGTERM);
   REQUIRE(pthread_sigmask(SIG_BLOCK, &term, &old) == 0);
   REQUIRE(raise(SIGTERM) == 0);
-  const auto stopped = fill();
+  const auto stopped = push();
   CHECK(pthread_sigmask(SIG_SETMASK, &old, nullptr) == 0);
   CHECK(stopped.interrupted);
   CHECK(stopped.served == 0);
   CHECK(timeline().empty());
-  CHECK(fill().served == 1);
+  CHECK(push().served == 1);
 }
 
 TEST_CASE_METHOD(
@@ -290,29 +290,29 @@ TEST_CASE_METHOD(
     "[fill]") {
   options.readers_file = (folder.path() / "readers").string();
   std::ofstream(options.readers_file) << "bob\r\n\ncarl\n";
-  CHECK(fill().served == 3);
+  CHECK(push().served == 3);
   std::ofstream(options.readers_file) << "dora\n{bad}\n";
   options.readers.clear();
-  const auto refused = fill_once(options, target);
+  const auto refused = push_once(options, target);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().detail == options.readers_file + ": line 2 is no id");
   CHECK(timeline("dora").empty());
   options.readers_file += "-none";
-  CHECK(fill_once(options, target).error().reason == "no_file");
+  CHECK(push_once(options, target).error().reason == "no_file");
 }
 
 TEST_CASE_METHOD(Site, "a channel that is unknown, or filled by who is followed, is refused", "[fill]") {
   options.channel = "elsewhere";
-  CHECK(fill_once(options, target).error().detail ==
+  CHECK(push_once(options, target).error().detail ==
         "no channel elsewhere; waterfall.channels has follow, discover");
   options.channel = "follow";
-  CHECK(fill_once(options, target).error().reason == "follow_channel");
+  CHECK(push_once(options, target).error().reason == "follow_channel");
   CHECK_FALSE(exists(keys().timeline("follow", "ann")));
 }
 
 TEST_CASE_METHOD(Site, "without Redis the error says where it was looked for", "[fill]") {
   target.redis = "unix://" + (folder.path() / "nobody.sock").string();
-  const auto away = fill_once(options, target);
+  const auto away = push_once(options, target);
   REQUIRE_FALSE(away);
   CHECK(away.error().code == ErrorCode::kUnavailable);
   CHECK(away.error().detail.starts_with("Redis at " + (folder.path() / "nobody.sock").string() + ": "));

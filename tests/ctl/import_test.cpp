@@ -25,7 +25,7 @@ TEST_CASE("chunks keep both limits and every line, with its number in the file",
       wanted.push_back(line);
       numbers.push_back(i + 1);
     }
-    const Chunks cut = cut_into_chunks(text, 3, 10);
+    const Chunks cut = split_into_chunks(text, 3, 10);
     RC_ASSERT(cut.too_long == too_long);
     std::string joined, all;
     std::size_t before = 0;
@@ -36,10 +36,10 @@ TEST_CASE("chunks keep both limits and every line, with its number in the file",
       RC_ASSERT(each.lines.size() > 0U);
       joined += each.body;
       // What lies up to its end are the lines up to its last one.
-      RC_ASSERT(each.end > before);
-      const auto lines = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(each.end), '\n');
+      RC_ASSERT(each.end_offset > before);
+      const auto lines = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(each.end_offset), '\n');
       RC_ASSERT(static_cast<std::size_t>(lines) == each.lines.back());
-      before = each.end;
+      before = each.end_offset;
       seen.insert(seen.end(), each.lines.begin(), each.lines.end());
     }
     for (const std::string& line : wanted) all += line + "\n";
@@ -49,31 +49,31 @@ TEST_CASE("chunks keep both limits and every line, with its number in the file",
 }
 
 TEST_CASE("a file without an end of line, with a byte order mark, is a whole file", "[ctl]") {
-  const Chunks cut = cut_into_chunks("\xEF\xBB\xBF{\"id\":1}\n{\"id\":2}");
+  const Chunks cut = split_into_chunks("\xEF\xBB\xBF{\"id\":1}\n{\"id\":2}");
   REQUIRE(cut.chunks.size() == 1);
   CHECK(cut.chunks[0].body == "{\"id\":1}\n{\"id\":2}\n");
-  CHECK(cut.chunks[0].end == 20);
+  CHECK(cut.chunks[0].end_offset == 20);
 }
 
 TEST_CASE("only the times of a moved item change", "[ctl]") {
-  const auto moved = shifted_item(
+  const auto moved = shift_item(
       R"({"id":18446744073709551615,"title":"a \"b\" ü","tags":["x","y"],"n":{"deep":[1.5,null,true]},"published_at":"2018-03-12T17:00:45Z","update_time":100})",
       seconds{10});
   REQUIRE(moved);
   CHECK(
       *moved ==
       R"({"id":"18446744073709551615","title":"a \"b\" ü","tags":["x","y"],"n":{"deep":[1.5,null,true]},"published_at":1520874055,"update_time":110})");
-  CHECK(shifted_item("[1]", seconds{1}).error().detail == "not an object");
-  CHECK(shifted_item(R"({"id":1,"published_at":"soon"})", seconds{1}).error().member == "published_at");
-  CHECK_FALSE(shifted_item(R"({"id":1,"published_at":5})", seconds{-6}));
+  CHECK(shift_item("[1]", seconds{1}).error().detail == "not an object");
+  CHECK(shift_item(R"({"id":1,"published_at":"soon"})", seconds{1}).error().member == "published_at");
+  CHECK_FALSE(shift_item(R"({"id":1,"published_at":5})", seconds{-6}));
 }
 
 TEST_CASE("chunks keep their lines when their times are moved, and a bad line is named", "[ctl]") {
-  Chunks cut = cut_into_chunks("\n{\"id\":1,\"published_at\":5}\n\n{\"id\":2}\n");
+  Chunks cut = split_into_chunks("\n{\"id\":1,\"published_at\":5}\n\n{\"id\":2}\n");
   REQUIRE(shift_chunks(cut.chunks, seconds{10}));
   CHECK(cut.chunks[0].body == "{\"id\":\"1\",\"published_at\":15}\n{\"id\":\"2\"}\n");
   CHECK(cut.chunks[0].lines == std::vector<std::size_t>{2, 4});
-  Chunks bad = cut_into_chunks("{\"id\":1}\n\n{\"id\":2,\"published_at\":\"soon\"}\n");
+  Chunks bad = split_into_chunks("{\"id\":1}\n\n{\"id\":2,\"published_at\":\"soon\"}\n");
   const auto moved = shift_chunks(bad.chunks, seconds{10});
   REQUIRE_FALSE(moved);
   CHECK(moved.error().detail.starts_with("line 3: published_at"));

@@ -24,8 +24,8 @@ TEST_CASE("a key gives back the name it was built from, with any prefix", "[ctl]
 }
 
 TEST_CASE("what follows the head of a name is its id", "[ctl]") {
-  CHECK(after("hot:article:{12}", "hot:article:") == "12");
-  CHECK(after("hot:current:12", "hot:current:") == "12");
-  CHECK_FALSE(after("hot:uv:{12}", "hot:article:"));
-  CHECK_FALSE(after("hot:uv:hll:{12}", "hot:uv:"));
+  CHECK(strip_key_prefix("hot:article:{12}", "hot:article:") == "12");
+  CHECK(strip_key_prefix("hot:current:12", "hot:current:") == "12");
+  CHECK_FALSE(strip_key_prefix("hot:uv:{12}", "hot:article:"));
+  CHECK_FALSE(strip_key_prefix("hot:uv:hll:{12}", "hot:uv:"));
 }

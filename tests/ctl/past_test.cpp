@@ -48,7 +48,7 @@ EventLog random_log() {
 }
 
 // Engagement over the raw events of one item, each figure by a pass of its own.
-double engagement_by_hand(const EventLog& log, const std::string& item, UnixSeconds now) {
+double brute_force_engagement(const EventLog& log, const std::string& item, UnixSeconds now) {
   std::map<std::string, std::vector<LogEvent>> sessions;
   std::set<std::string> readers;
   std::int64_t first = -1, last = 0;
@@ -82,7 +82,7 @@ double engagement_by_hand(const EventLog& log, const std::string& item, UnixSeco
 }
 
 // Views over the raw events of one item.
-double views_by_hand(const EventLog& log, const std::string& item, UnixSeconds now, PastMode mode) {
+double brute_force_views(const EventLog& log, const std::string& item, UnixSeconds now, PastMode mode) {
   std::map<std::string, std::int64_t> counted;
   std::set<std::pair<std::string, std::int64_t>> days;
   double total = 0, score = 0, published = -1;
@@ -105,7 +105,7 @@ double views_by_hand(const EventLog& log, const std::string& item, UnixSeconds n
 }
 
 template <class ByHand>
-void check_against(const std::vector<PastScore>& list, const EventLog& log, UnixSeconds now, ByHand by_hand) {
+void check_list(const std::vector<PastScore>& list, const EventLog& log, UnixSeconds now, ByHand by_hand) {
   std::set<std::string> items;
   for (const LogEvent& each : log.events) {
     if (each.at <= now) items.insert(each.item);
@@ -118,26 +118,26 @@ void check_against(const std::vector<PastScore>& list, const EventLog& log, Unix
   }
 }
 
-UnixSeconds some_moment() { return at(kStart + *rc::gen::inRange<std::int64_t>(0, 5 * kDay)); }
+UnixSeconds random_moment() { return at(kStart + *rc::gen::inRange<std::int64_t>(0, 5 * kDay)); }
 
 }  // namespace
 
 TEST_CASE("the engagement list of any past moment is what brute force over the raw events gives", "[ctl]") {
   CHECK(rc::check("engagement", [] {
     const EventLog log = random_log();
-    const UnixSeconds now = some_moment();
-    check_against(engagement_at(log, now, Settings(), 100), log, now,
-                  [&](const std::string& item) { return engagement_by_hand(log, item, now); });
+    const UnixSeconds now = random_moment();
+    check_list(engagement_list_at(log, now, Settings(), 100), log, now,
+                  [&](const std::string& item) { return brute_force_engagement(log, item, now); });
   }));
 }
 
 TEST_CASE("the views lists of any past moment are what brute force over the raw events gives", "[ctl]") {
   CHECK(rc::check("views", [](bool current) {
     const EventLog log = random_log();
-    const UnixSeconds now = some_moment();
+    const UnixSeconds now = random_moment();
     const PastMode mode = current ? PastMode::kCurrent : PastMode::kAccumulate;
-    check_against(views_at(log, now, mode, Settings(), 100), log, now,
-                  [&](const std::string& item) { return views_by_hand(log, item, now, mode); });
+    check_list(views_list_at(log, now, mode, Settings(), 100), log, now,
+                  [&](const std::string& item) { return brute_force_views(log, item, now, mode); });
   }));
 }
 
@@ -145,7 +145,7 @@ TEST_CASE("events after the moment do not count, and the list is cut at its limi
   EventLog log;
   log.events = {visit(kStart, "a", "1"), visit(kStart + 5, "b", "1"), visit(kStart + 6, "b", "2"),
                 visit(kStart + 99, "a", "2")};
-  const auto list = engagement_at(log, at(kStart + 6), Settings(), 1);
+  const auto list = engagement_list_at(log, at(kStart + 6), Settings(), 1);
   REQUIRE(list.size() == 1);
   CHECK(list[0].item == "b");
   CHECK(list[0].pv == 2);
@@ -162,29 +162,29 @@ TEST_CASE("counters that nobody renewed for thirty days begin anew", "[ctl]") {
     settings.list.min_score = 0;
     log.events.push_back(visit(kStart + 20 * kDay, "a", "x"));
     log.events.push_back(visit(kStart + 40 * kDay, "a", "y"));
-    CHECK(engagement_at(log, at(kStart + 40 * kDay), settings, 9).front().pv == 7);
-    CHECK(views_at(log, at(kStart + 40 * kDay), PastMode::kCurrent, Settings(), 9).front().pv == 7);
+    CHECK(engagement_list_at(log, at(kStart + 40 * kDay), settings, 9).front().pv == 7);
+    CHECK(views_list_at(log, at(kStart + 40 * kDay), PastMode::kCurrent, Settings(), 9).front().pv == 7);
   }
   SECTION("a visit after that is the first") {
     log.events.push_back(visit(kStart + 31 * kDay, "a", "x"));
-    const auto list = engagement_at(log, at(kStart + 31 * kDay), Settings(), 9);
+    const auto list = engagement_list_at(log, at(kStart + 31 * kDay), Settings(), 9);
     REQUIRE(list.size() == 1);
     CHECK(list[0].pv == 1);
     CHECK(list[0].score == Approx(4 * std::exp2(-31.0)).epsilon(1e-9));
-    const auto views = views_at(log, at(kStart + 31 * kDay), PastMode::kCurrent, Settings(), 9);
+    const auto views = views_list_at(log, at(kStart + 31 * kDay), PastMode::kCurrent, Settings(), 9);
     CHECK(views.front().score == Approx(3 / std::pow(31 * 24 + 2, 1.5)).epsilon(1e-12));
   }
   SECTION("the accumulated score stays") {
-    const auto before = scores(views_at(log, at(kStart + 10), PastMode::kAccumulate, Settings(), 9));
-    const auto after = scores(views_at(log, at(kStart + 31 * kDay), PastMode::kAccumulate, Settings(), 9));
+    const auto before = scores(views_list_at(log, at(kStart + 10), PastMode::kAccumulate, Settings(), 9));
+    const auto after = scores(views_list_at(log, at(kStart + 31 * kDay), PastMode::kAccumulate, Settings(), 9));
     CHECK(before == after);
-    CHECK(views_at(log, at(kStart + 31 * kDay), PastMode::kCurrent, Settings(), 9).empty());
+    CHECK(views_list_at(log, at(kStart + 31 * kDay), PastMode::kCurrent, Settings(), 9).empty());
   }
 }
 
 TEST_CASE("an article that fell under the floor is in no engagement list", "[ctl]") {
   EventLog log;
   log.events = {visit(kStart, "a", "1")};
-  CHECK(engagement_at(log, at(kStart + 31 * kDay), Settings(), 9).size() == 1);
-  CHECK(engagement_at(log, at(kStart + 33 * kDay), Settings(), 9).empty());
+  CHECK(engagement_list_at(log, at(kStart + 31 * kDay), Settings(), 9).size() == 1);
+  CHECK(engagement_list_at(log, at(kStart + 33 * kDay), Settings(), 9).empty());
 }

@@ -10,44 +10,44 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 TEST_CASE("numbers are grouped by thousands", "[ctl]") {
-  CHECK(grouped(0) == "0");
-  CHECK(grouped(999) == "999");
-  CHECK(grouped(1000) == "1,000");
-  CHECK(grouped(72312) == "72,312");
-  CHECK(grouped(-1234567) == "-1,234,567");
+  CHECK(format_number(0) == "0");
+  CHECK(format_number(999) == "999");
+  CHECK(format_number(1000) == "1,000");
+  CHECK(format_number(72312) == "72,312");
+  CHECK(format_number(-1234567) == "-1,234,567");
 }
 
 TEST_CASE("spans are told in words with two places", "[ctl]") {
-  CHECK(in_words(milliseconds(850)) == "850 ms");
-  CHECK(in_words(milliseconds(4240)) == "4.2 s");
-  CHECK(in_words(seconds(42)) == "42 s");
-  CHECK(in_words(seconds(185)) == "3:05 min");
-  CHECK(in_words(seconds(7629)) == "2:07:09 h");
+  CHECK(format_duration(milliseconds(850)) == "850 ms");
+  CHECK(format_duration(milliseconds(4240)) == "4.2 s");
+  CHECK(format_duration(seconds(42)) == "42 s");
+  CHECK(format_duration(seconds(185)) == "3:05 min");
+  CHECK(format_duration(seconds(7629)) == "2:07:09 h");
 }
 
 TEST_CASE("a bar shows share, rate and what is left", "[ctl]") {
-  CHECK(bar({31000, 72312, seconds(4), {}}) ==
+  CHECK(progress_bar({31000, 72312, seconds(4), {}}) ==
         "[########............]  42 %  31,000 of 72,312  7,750/s  ETA 5.3 s");
-  CHECK(bar({31000, 72312, seconds(4), seconds(90)}) ==
+  CHECK(progress_bar({31000, 72312, seconds(4), seconds(90)}) ==
         "[########............]  42 %  31,000 of 72,312  7,750/s  ETA 1:30 min");
-  CHECK(bar({31000, 0, seconds(4), {}}) == "31,000  7,750/s");
-  CHECK(bar({31000, 72312, seconds(4), {}, 30000}) ==
+  CHECK(progress_bar({31000, 0, seconds(4), {}}) == "31,000  7,750/s");
+  CHECK(progress_bar({31000, 72312, seconds(4), {}, 30000}) ==
         "[########............]  42 %  31,000 of 72,312  250/s  ETA 2:45 min");
 }
 
 TEST_CASE("a bar is full only when all is done", "[ctl]") {
-  CHECK(bar({9999, 10000, seconds(10), {}}) ==
+  CHECK(progress_bar({9999, 10000, seconds(10), {}}) ==
         "[###################.]  99 %  9,999 of 10,000  1,000/s  ETA 1 ms");
-  CHECK(bar({10000, 10000, seconds(10), {}}) ==
+  CHECK(progress_bar({10000, 10000, seconds(10), {}}) ==
         "[####################] 100 %  10,000 of 10,000  1,000/s  ETA 0 ms");
 }
 
 TEST_CASE("a bar that has just begun promises nothing", "[ctl]") {
-  CHECK(bar({0, 10, seconds(0), {}}) == "[....................]   0 %  0 of 10  0/s  ETA ?");
+  CHECK(progress_bar({0, 10, seconds(0), {}}) == "[....................]   0 %  0 of 10  0/s  ETA ?");
 }
 
 TEST_CASE("percentiles are right within the width of a bucket", "[ctl]") {
-  Latencies latencies;
+  LatencyHistogram latencies;
   CHECK(latencies.percentile(0.5).count() == 0);
   for (int us = 1; us <= 10000; ++us) latencies.add(std::chrono::microseconds(us));
   CHECK(latencies.percentile(0.5).count() == Approx(5000).epsilon(0.012));
@@ -61,11 +61,11 @@ TEST_CASE("findings are counted by kind, with a few examples, and what was swept
   Findings findings;
   for (int i = 0; i < 7; ++i) findings.add(kinds::kNoCounters, "hot:rank", "item" + std::to_string(i));
   findings.add(kinds::kUnknownKey, "evil\nkey");
-  for (int i = 0; i < 6; ++i) findings.swept(kinds::kNoCounters);
+  for (int i = 0; i < 6; ++i) findings.mark_swept(kinds::kNoCounters);
   CHECK(findings.count(kinds::kNoCounters) == 7);
   CHECK(findings.remaining(Level::kStale) == 1);
   CHECK(findings.remaining(Level::kViolation) == 1);
-  CHECK(findings.remaining(Level::kOdd) == 0);
+  CHECK(findings.remaining(Level::kSuspicious) == 0);
   const std::string text = findings.text();
   CHECK_THAT(text, Catch::Contains("item4\n") && !Catch::Contains("item5") && Catch::Contains("(6 swept)"));
   CHECK_THAT(text, Catch::Contains("evil\\x0akey"));

@@ -19,12 +19,12 @@ using namespace freshet::test;
 namespace {
 
 // A Redis, and a database with items of its own.
-struct Lost : Fixture {
+struct RebuildRedisFixture : Fixture {
   TemporaryDirectory directory;
   std::unique_ptr<database::Database> database;
   RebuildRedisOptions options;
 
-  explicit Lost(int count) {
+  explicit RebuildRedisFixture(int count) {
     open();
     options.quiet = true;
     auto opened =
@@ -64,7 +64,7 @@ struct Lost : Fixture {
 }  // namespace
 
 TEST_CASE("an empty Redis gets every item of the database, and the recorder hears nothing of it", "[ctl]") {
-  Lost lost(1234);
+  RebuildRedisFixture lost(1234);
   CHECK(lost.rebuild() == 1234);
   for (const int each : {0, 499, 500, 1233}) CHECK(lost.title(each) == "of the database");
   CHECK(lost.integer("SCARD", redis::Keys("").partition(0).tagged_items("t")) == 1234);
@@ -72,8 +72,8 @@ TEST_CASE("an empty Redis gets every item of the database, and the recorder hear
 }
 
 TEST_CASE("a Redis with items is refused unless forced, and then has the database's", "[ctl]") {
-  Lost lost(2);
-  REQUIRE(run_sync(lost.items->put(Lost::item(1, "of Redis"))));
+  RebuildRedisFixture lost(2);
+  REQUIRE(run_sync(lost.items->put(RebuildRedisFixture::item(1, "of Redis"))));
   const auto refused = lost.rebuild();
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "has_items");
@@ -85,45 +85,45 @@ TEST_CASE("a Redis with items is refused unless forced, and then has the databas
 }
 
 TEST_CASE("a loss that was noted is mended beside what was written since, and is over then", "[ctl]") {
-  Lost lost(3);
+  RebuildRedisFixture lost(3);
   const redis::Keys keys("");
   REQUIRE(lost.database->begin());
   REQUIRE(lost.database->put_last_entry("", "1-1"));
   REQUIRE(lost.database->commit());
   const bool noted = GENERATE(false, true);  // by the recorder; else the rebuild finds it itself
   if (noted) REQUIRE(recorder::recreate_groups_after_loss(lost.redis, keys));
-  REQUIRE(run_sync(lost.items->put(Lost::item(1, "of Redis"))));
-  const auto before = ask_items(lost.redis, *lost.database, lost.settings);
+  REQUIRE(run_sync(lost.items->put(RebuildRedisFixture::item(1, "of Redis"))));
+  const auto before = collect_item_facts(lost.redis, *lost.database, lost.settings);
   REQUIRE(before);
-  CHECK((before->items == 3 && before->missing == 2 && (before->lost_since > 0) == noted));
+  CHECK((before->items == 3 && before->missing == 2 && (before->data_lost_at > 0) == noted));
   CHECK(lost.rebuild() == 2);
   CHECK(lost.title(1) == "of Redis");
   CHECK(lost.title(2) == "of the database");
   CHECK(recorder::recorded_data_loss(lost.redis, keys) == "");
   CHECK(recorder::has_groups(lost.redis, keys) == true);  // the recorder finds nothing to note
-  const auto after = ask_items(lost.redis, *lost.database, lost.settings);
+  const auto after = collect_item_facts(lost.redis, *lost.database, lost.settings);
   REQUIRE(after);
-  CHECK((after->items == 3 && after->missing == 0 && after->lost_since == 0));
+  CHECK((after->items == 3 && after->missing == 0 && after->data_lost_at == 0));
   CHECK(lost.rebuild().error().reason == "has_items");
 }
 
 TEST_CASE("an item that was deleted since Redis lost it does not come back", "[ctl]") {
-  Lost lost(3);
-  REQUIRE(run_sync(lost.items->remove(Lost::item(1, "").id)));
+  RebuildRedisFixture lost(3);
+  REQUIRE(run_sync(lost.items->remove(RebuildRedisFixture::item(1, "").id)));
   CHECK(lost.rebuild() == 2);
   CHECK(lost.title(0) == "of the database");
   CHECK(lost.title(1) == "unknown_item");
-  CHECK(ask_items(lost.redis, *lost.database, lost.settings)->missing == 0);
+  CHECK(collect_item_facts(lost.redis, *lost.database, lost.settings)->missing == 0);
 }
 
 TEST_CASE("counters without an item are no reason to refuse", "[ctl]") {
-  Lost lost(1);
-  REQUIRE(run_sync(lost.hot->track(Lost::track_event("stranger", "anna", 1000))));
+  RebuildRedisFixture lost(1);
+  REQUIRE(run_sync(lost.hot->track(RebuildRedisFixture::track_event("stranger", "anna", 1000))));
   CHECK(lost.rebuild() == 1);
 }
 
 TEST_CASE("whom readers follow comes back in both directions, with nothing of what was published", "[ctl]") {
-  Lost lost(1);
+  RebuildRedisFixture lost(1);
   const redis::Keys keys("");
   lost.settings.fanout.max_push_followers = 0;
   timeline::RedisFollowStore follows(lost.redis, lost.settings, keys, [] { return "j"; });
@@ -158,7 +158,7 @@ TEST_CASE("whom readers follow comes back in both directions, with nothing of wh
 
 TEST_CASE("readers get back the newest of what the database has of them, and nothing that has run out",
           "[ctl]") {
-  Lost lost(1);
+  RebuildRedisFixture lost(1);
   lost.settings.interactions.max_kept = 700;
   const std::int64_t now = wall_now().time_since_epoch().count();
   const auto at = [](std::int64_t second) { return UnixSeconds{seconds{second}}; };
@@ -223,12 +223,12 @@ TEST_CASE("readers get back the newest of what the database has of them, and not
 
 TEST_CASE("what waits in sixteen streams is recorded by a restore, and no stream gives an id twice",
           "[ctl]") {
-  Lost lost(0);
+  RebuildRedisFixture lost(0);
   lost.partitions = 16;
   lost.settings.redis.url = "redis+cluster://127.0.0.1:1";  // names alone are of a cluster here
   lost.open();
   const redis::Keys keys = lost.keys();
-  for (int i = 0; i < 40; ++i) REQUIRE(run_sync(lost.items->put(Lost::item(i, "not yet recorded"))));
+  for (int i = 0; i < 40; ++i) REQUIRE(run_sync(lost.items->put(RebuildRedisFixture::item(i, "not yet recorded"))));
   const auto job_of = keys.partition_for("reader"), ahead = keys.partition((keys.partition_of("reader") + 1) % 16);
   lost.command("XADD", job_of.stream(), "*", "op", "erase", "reader", "reader", "job", "j");
   const std::string last = "99999999999999-7";

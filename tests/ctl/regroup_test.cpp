@@ -14,19 +14,19 @@ using namespace freshet::test;
 
 namespace {
 
-class RegroupFixture : public Fixture {
+class RepartitionFixture : public Fixture {
  public:
-  RegroupFixture() {
+  RepartitionFixture() {
     settings.redis.url = "redis+cluster://127.0.0.1:1";  // names alone are of a cluster here
-    with(16);
-    REQUIRE(fits(redis::SchemaCheck::kInitialize));
+    set_partitions(16);
+    REQUIRE(verify_schema(redis::SchemaCheck::kInitialize));
   }
-  void with(int number) {
+  void set_partitions(int number) {
     settings.redis.partitions = number;
     partitions = static_cast<unsigned>(number);
     open();
   }
-  Result<void> fits(redis::SchemaCheck asks = redis::SchemaCheck::kCheckOnly) {
+  Result<void> verify_schema(redis::SchemaCheck asks = redis::SchemaCheck::kCheckOnly) {
     return run_sync(redis::check_schema(redis, keys(), asks));
   }
   void fill() {
@@ -55,22 +55,22 @@ class RegroupFixture : public Fixture {
     stranger.admission.network = "network";
     settings.items_unknown = "count";
     track(stranger);
-    record();
+    mark_recorded();
   }
   // As a recorder that has read and acknowledged all.
-  void record() {
+  void mark_recorded() {
     const redis::Keys names = keys();
     REQUIRE(recorder::create_groups(redis, names));
     for (const redis::PartitionKeys& each : names.partitions()) command("XTRIM", each.stream(), "MAXLEN", 0);
   }
-  std::string highest_given() {
+  std::string highest_last_id() {
     recorder::Streams streams(settings, server().endpoint());
     const auto each = streams.last_generated_ids();
     REQUIRE(each);
     return *std::ranges::max_element(*each, recorder::precedes);
   }
   // The id that every stream gave last; "": they differ.
-  std::string given() {
+  std::string common_last_id() {
     recorder::Streams streams(settings, server().endpoint());
     const auto each = streams.last_generated_ids();
     if (!each || std::ranges::count(*each, each->front()) != std::ssize(*each)) return {};
@@ -109,7 +109,7 @@ class RegroupFixture : public Fixture {
     }
     return out;
   }
-  std::size_t of_other_groups() {
+  std::size_t count_old_keys() {
     const redis::Keys now = keys();
     std::size_t out = 0;
     for (const std::string& key : all_keys()) out += now.has_other_partition_count(key) ? 1U : 0U;
@@ -122,104 +122,104 @@ class RegroupFixture : public Fixture {
   }
 };
 
-const auto kGoOn = [](std::int64_t) { return Result<void>(); };
+const auto kContinue = [](std::int64_t) { return Result<void>(); };
 
 }  // namespace
 
-TEST_CASE_METHOD(RegroupFixture, "after a regrouping everything is as it was", "[regroup]") {
+TEST_CASE_METHOD(RepartitionFixture, "after a regrouping everything is as it was", "[regroup]") {
   fill();
   const Content before = content();
   CHECK(before.lists.front().size() > 50);
   for (const char* const what : {"hidden", "newest", "unlisted"}) CHECK_FALSE(before.sets.at(what).empty());
-  const std::string said = check(), highest = highest_given();
+  const std::string said = check(), highest = highest_last_id();
   for (const int number : {4, 64, 2, 16}) {
     INFO(number);
-    with(number);
-    CHECK(of_other_groups() > 0);
+    set_partitions(number);
+    CHECK(count_old_keys() > 0);
     CHECK(ids(engagement_query()).empty());
-    const auto done = ctl::regroup(redis, settings, kGoOn);
+    const auto done = ctl::repartition(redis, settings, kContinue);
     REQUIRE(done);
     CHECK(done->removed > 0);
-    CHECK(of_other_groups() == 0);
+    CHECK(count_old_keys() == 0);
     CHECK(content() == before);
     CHECK(recorder::has_groups(redis, keys()) == true);
-    CHECK(given() == highest);
+    CHECK(common_last_id() == highest);
     CHECK(check() == said);
-    CHECK(fits());
+    CHECK(verify_schema());
   }
 }
 
-TEST_CASE_METHOD(RegroupFixture, "a regrouping that is killed anywhere is finished by the next",
+TEST_CASE_METHOD(RepartitionFixture, "a regrouping that is killed anywhere is finished by the next",
                  "[regroup]") {
   fill();
   const Content before = content();
-  const std::string highest = highest_given();
+  const std::string highest = highest_last_id();
   int killed = 0;
   for (int steps = 0, at = 16; steps < 200; ++steps) {
     at = at == 16 ? 4 : 16;
-    with(at);
+    set_partitions(at);
     int left = steps;
     const auto kill = [&](std::int64_t) {
       return left-- > 0 ? Result<void>() : fail(ErrorCode::kInternal, "killed");
     };
-    if (ctl::regroup(redis, settings, kill)) break;
+    if (ctl::repartition(redis, settings, kill)) break;
     ++killed;
     // Nobody serves in between, whatever it is set to.
     for (const int number : {16, 4}) {
-      with(number);
-      REQUIRE_FALSE(fits(redis::SchemaCheck::kInitialize));
+      set_partitions(number);
+      REQUIRE_FALSE(verify_schema(redis::SchemaCheck::kInitialize));
     }
-    with(at);
-    REQUIRE(ctl::regroup(redis, settings, kGoOn));
-    REQUIRE(of_other_groups() == 0);
+    set_partitions(at);
+    REQUIRE(ctl::repartition(redis, settings, kContinue));
+    REQUIRE(count_old_keys() == 0);
     REQUIRE(content() == before);
-    REQUIRE(given() == highest);
-    REQUIRE(fits());
+    REQUIRE(common_last_id() == highest);
+    REQUIRE(verify_schema());
   }
   CHECK(killed > 3);
 }
 
-TEST_CASE_METHOD(RegroupFixture, "entries that wait for the recorder are not left behind", "[regroup]") {
+TEST_CASE_METHOD(RepartitionFixture, "entries that wait for the recorder are not left behind", "[regroup]") {
   fill();
   const redis::Keys old = keys();
   put(item("late", now()));
-  with(4);
-  const auto refused = ctl::regroup(redis, settings, kGoOn);
+  set_partitions(4);
+  const auto refused = ctl::repartition(redis, settings, kContinue);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "not_recorded");
   for (const char* const word : {"wait for the recorder", "redis.groups to 16", "freshetctl status"})
     CHECK(refused.error().detail.find(word) != std::string::npos);
-  CHECK(of_other_groups() > 0);
+  CHECK(count_old_keys() > 0);
   CHECK_FALSE(exists(keys().partition(0).stream()));
-  with(16);
-  CHECK(fits());
+  set_partitions(16);
+  CHECK(verify_schema());
   CHECK(command("XLEN", old.partition_for("late").stream()).integer() == 1);
-  record();
-  with(4);
-  CHECK(ctl::regroup(redis, settings, kGoOn));
-  CHECK(of_other_groups() == 0);
+  mark_recorded();
+  set_partitions(4);
+  CHECK(ctl::repartition(redis, settings, kContinue));
+  CHECK(count_old_keys() == 0);
 }
 
-TEST_CASE_METHOD(RegroupFixture, "who is set to another number of groups is told what to do", "[regroup]") {
+TEST_CASE_METHOD(RepartitionFixture, "who is set to another number of groups is told what to do", "[regroup]") {
   fill();
-  with(8);
-  const auto other = fits(redis::SchemaCheck::kInitialize);
+  set_partitions(8);
+  const auto other = verify_schema(redis::SchemaCheck::kInitialize);
   REQUIRE_FALSE(other);
   CHECK(other.error().reason == "other_groups");
   for (const char* const word : {"16 groups", "redis.groups says 8", "freshetctl regroup"})
     CHECK(other.error().detail.find(word) != std::string::npos);
-  with(16);
-  CHECK(fits());
+  set_partitions(16);
+  CHECK(verify_schema());
   command("SET", keys().partition_count_key(), redis::kRepartitioning);
-  CHECK(fits().error().detail.find("freshetctl regroup") != std::string::npos);
+  CHECK(verify_schema().error().detail.find("freshetctl regroup") != std::string::npos);
   // An empty Redis has any number, until somebody serves. On one server nothing is said.
   server().flush_all();
-  with(8);
-  CHECK(fits());
+  set_partitions(8);
+  CHECK(verify_schema());
   CHECK_FALSE(exists(keys().partition_count_key()));
-  CHECK(fits(redis::SchemaCheck::kInitialize));
-  with(16);
-  CHECK_FALSE(fits(redis::SchemaCheck::kInitialize));
+  CHECK(verify_schema(redis::SchemaCheck::kInitialize));
+  set_partitions(16);
+  CHECK_FALSE(verify_schema(redis::SchemaCheck::kInitialize));
   server().flush_all();
   REQUIRE(run_sync(redis::check_schema(redis, redis::Keys(""), redis::SchemaCheck::kInitialize)));
   CHECK(all_keys().empty());

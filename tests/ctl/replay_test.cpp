@@ -35,14 +35,14 @@ TEST_CASE("half an hour without an event ends a derived session; sessions of the
 }
 
 TEST_CASE("what was done with an event is read from the reply", "[ctl]") {
-  CHECK(outcome_of(200, R"({"pv":1,"uv":1,"avg_dwell_ms":0,"score":4})") == Outcome::kCounted);
-  CHECK(outcome_of(200, R"({"ok":true,"dedup":true})") == Outcome::kDedup);
-  CHECK(outcome_of(200, R"({"pv":0,"counted":false})") == Outcome::kBot);
-  CHECK(outcome_of(202, R"({"ok":true,"queued":true})") == Outcome::kQueued);
-  CHECK(outcome_of(429, "") == Outcome::kRefused);
-  CHECK(outcome_of(503, "") == Outcome::kFailed);
-  CHECK(outcome_of(302, "") == Outcome::kFailed);
-  CHECK(outcome_of(200, "<html>") == Outcome::kFailed);
+  CHECK(outcome_of(200, R"({"pv":1,"uv":1,"avg_dwell_ms":0,"score":4})") == ReportOutcome::kCounted);
+  CHECK(outcome_of(200, R"({"ok":true,"dedup":true})") == ReportOutcome::kDedup);
+  CHECK(outcome_of(200, R"({"pv":0,"counted":false})") == ReportOutcome::kBot);
+  CHECK(outcome_of(202, R"({"ok":true,"queued":true})") == ReportOutcome::kQueued);
+  CHECK(outcome_of(429, "") == ReportOutcome::kRefused);
+  CHECK(outcome_of(503, "") == ReportOutcome::kFailed);
+  CHECK(outcome_of(302, "") == ReportOutcome::kFailed);
+  CHECK(outcome_of(200, "<html>") == ReportOutcome::kFailed);
 }
 
 TEST_CASE("a URL is http or a unix socket", "[ctl]") {

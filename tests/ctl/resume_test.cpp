@@ -11,18 +11,18 @@ using freshet::test::TemporaryDirectory;
 
 namespace {
 
-ImportPosition somewhere() {
+ImportPosition sample_position() {
   return {{1, 18446744073709551615U, 3, -4}, "http://[::1]:8081", -86400, 5, 6, 7};
 }
 
 }  // namespace
 
 TEST_CASE("a position is read as it was written", "[ctl]") {
-  CHECK(parse_position(to_text(somewhere())) == somewhere());
+  CHECK(parse_position(to_text(sample_position())) == sample_position());
 }
 
 TEST_CASE("a torn or foreign file is no position", "[ctl]") {
-  const std::string text = to_text(somewhere());
+  const std::string text = to_text(sample_position());
   for (std::size_t length = 0; length < text.size(); ++length)
     CHECK_FALSE(parse_position(text.substr(0, length)));
   CHECK_FALSE(parse_position("something else\nend\n"));
@@ -33,15 +33,15 @@ TEST_CASE("a resume file is replaced whole, and a folder that cannot be written 
   const TemporaryDirectory directory;
   const ResumeFile file((directory.path() / "notes").string());
   CHECK_FALSE(file.read());
-  REQUIRE(file.write(somewhere()));
-  ImportPosition further = somewhere();
+  REQUIRE(file.write(sample_position()));
+  ImportPosition further = sample_position();
   further.offset = 1000;
   REQUIRE(file.write(further));
   CHECK(file.read() == further);
   file.remove();
   CHECK_FALSE(file.read());
   CHECK(std::filesystem::is_empty(directory.path()));
-  CHECK(ResumeFile((directory.path() / "no" / "folder").string()).write(somewhere()).error().reason ==
+  CHECK(ResumeFile((directory.path() / "no" / "folder").string()).write(sample_position()).error().reason ==
         "resume_file");
 }
 

@@ -30,12 +30,12 @@ TEST_CASE("a time is RFC 3339, unix seconds or now", "[ctl]") {
 }
 
 TEST_CASE("events are due at the speed asked for, and at once at the greatest", "[ctl]") {
-  CHECK(due(at(100), at(700), 600) == std::chrono::seconds(1));
-  CHECK(due(at(100), at(101), 0.5) == std::chrono::seconds(2));
-  CHECK(due(at(100), at(100), 7) == std::chrono::seconds(0));
-  CHECK(due(at(100), at(1000000), kMaxSpeed) == std::chrono::seconds(0));
+  CHECK(due_offset(at(100), at(700), 600) == std::chrono::seconds(1));
+  CHECK(due_offset(at(100), at(101), 0.5) == std::chrono::seconds(2));
+  CHECK(due_offset(at(100), at(100), 7) == std::chrono::seconds(0));
+  CHECK(due_offset(at(100), at(1000000), kMaxSpeed) == std::chrono::seconds(0));
   // 350 days at a ten-thousandth of the speed would exceed the clock.
-  CHECK(due(at(0), at(30240000), 1e-6) > std::chrono::hours(24 * 365));
+  CHECK(due_offset(at(0), at(30240000), 1e-6) > std::chrono::hours(24 * 365));
 }
 
 TEST_CASE("a moved log ends when its replay does", "[ctl]") {
@@ -52,7 +52,7 @@ TEST_CASE("a moved log never speaks of the future, at any moment of a replay at 
     const auto now = at(*rc::gen::inRange<std::int64_t>(0, 2000000000));
     const double speed = *rc::gen::inRange(1, 1000000);
     const auto shift = shift_to_now(first, last, now, speed);
-    const auto clock = now + due(first, event, speed);
+    const auto clock = now + due_offset(first, event, speed);
     RC_ASSERT(event + shift <= clock + std::chrono::microseconds(1));
   }));
 }

@@ -26,8 +26,8 @@ void check(const items::Item& item) {
   // As browsers read a URL: without blanks before it, and without tabs and line ends.
   std::string read;
   for (const char c : item.url) {
-    const bool left_out = c == '\t' || c == '\n' || c == '\r' || (read.empty() && c > '\0' && c <= ' ');
-    if (!left_out) read += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+    const bool is_excluded_from_backup = c == '\t' || c == '\n' || c == '\r' || (read.empty() && c > '\0' && c <= ' ');
+    if (!is_excluded_from_backup) read += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
   }
   require(!read.starts_with("javascript:") && !read.starts_with("data:"));
 }

@@ -103,7 +103,7 @@ struct Site {
 TEST_CASE("evaluate tells what the trend and training were worth to the site's readers", "[ctl]") {
   const auto compared = Site().evaluate();
   REQUIRE(compared.size() == 1);
-  CHECK(compared[0].moments == 2);
+  CHECK(compared[0].cases == 2);
   REQUIRE(compared[0].rows.size() == 2);
   const Quality& trend = compared[0].rows[0];
   CHECK(trend.name == "trend alone");
@@ -120,15 +120,15 @@ TEST_CASE("evaluate judges the present model by what happened since it was train
   const auto since = [&](UnixSeconds at) { return site.evaluate(to_model(site.trained_at(at))); };
   const auto whole = since(kSecondDay);
   REQUIRE(whole.size() == 2);
-  CHECK(whole[1].moments == 2);
+  CHECK(whole[1].cases == 2);
   REQUIRE(whole[1].rows.size() == 3);
   CHECK(whole[1].rows[0].recall == Approx(0.5));
   CHECK(whole[1].rows[2].name == "present model");
   CHECK(whole[1].rows[2].recall == Approx(1));
   const auto half = since(kSecondDay + kNoon);  // the view of the rose is left
   REQUIRE(half.size() == 2);
-  CHECK(half[0].moments == 2);
-  CHECK(half[1].moments == 1);
+  CHECK(half[0].cases == 2);
+  CHECK(half[1].cases == 1);
   CHECK(half[1].rows[0].recall == 0);
   CHECK(half[1].rows[2].recall == Approx(1));
   CHECK(since(kSecondDay + seconds{86400}).size() == 1);  // it has seen all of this

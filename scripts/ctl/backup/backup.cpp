@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-tl::unexpected<Error> in_file(std::string_view name, const Error& error) {
+tl::unexpected<Error> file_error(std::string_view name, const Error& error) {
   const std::string why = error.detail.empty() ? std::string(error.reason) : error.detail;
   return fail(ErrorCode::kInvalid, "bad_backup", {}, std::string(name) + ": " + why);
 }
@@ -28,7 +28,7 @@ bool exists(const std::string& path) {
 }
 
 // The file and what it includes.
-Result<void> copy_config(const std::string& path, NewBackup& into) {
+Result<void> copy_config(const std::string& path, BackupWriter& into) {
   const fs::path main(path);
   const fs::path to(kConfigFolder);
   if (auto ok = into.copy(path, (to / main.filename()).string()); !ok) return ok;
@@ -47,7 +47,7 @@ std::int64_t bytes_of(const Manifest& manifest) {
   return bytes;
 }
 
-void write_facts(json::Writer& out, const Manifest& manifest) {
+void write_summary(json::Writer& out, const Manifest& manifest) {
   out.key("items").integer(manifest.items).key("keys").integer(manifest.keys);
   out.key("redis_version").string(manifest.redis_version).key("bytes").integer(bytes_of(manifest));
   out.key("files").integer(static_cast<std::int64_t>(manifest.files.size()));
@@ -55,10 +55,10 @@ void write_facts(json::Writer& out, const Manifest& manifest) {
   out.key("schema").integer(manifest.schema);
 }
 
-void print_facts(const Manifest& manifest) {
+void print_summary(const Manifest& manifest) {
   fmt::print("{} items, {} keys of Redis {}, {} files, {} bytes, made {} by Freshet {}, schema {}\n",
-             grouped(manifest.items), grouped(manifest.keys), manifest.redis_version, manifest.files.size(),
-             grouped(bytes_of(manifest)), to_rfc3339(manifest.began), manifest.version, manifest.schema);
+             format_number(manifest.items), format_number(manifest.keys), manifest.redis_version, manifest.files.size(),
+             format_number(bytes_of(manifest)), to_rfc3339(manifest.began), manifest.version, manifest.schema);
 }
 
 }  // namespace
@@ -72,9 +72,9 @@ Result<Manifest> verify_backup(const std::string& folder) {
                             "one",
                             manifest->version, known.error().detail));
   const auto database = database::verify_database((fs::path(folder) / kDatabaseName).string());
-  if (!database) return in_file(kDatabaseName, database.error());
+  if (!database) return file_error(kDatabaseName, database.error());
   if (database->schema_version != manifest->schema)
-    return in_file(kDatabaseName, {ErrorCode::kInvalid, {}, {}, "another schema than the manifest says"});
+    return file_error(kDatabaseName, {ErrorCode::kInvalid, {}, {}, "another schema than the manifest says"});
   FRESHET_TRY(dump, DumpReader::open((fs::path(folder) / kRedisName).string()));
   DumpRecord record;
   for (;;) {
@@ -100,11 +100,11 @@ Result<int> verify(const std::string& folder, bool as_json) {
   if (as_json) {
     report_json([&](json::Writer& out) {
       out.key("whole").boolean(true);
-      write_facts(out, *manifest);
+      write_summary(out, *manifest);
     });
     return 0;
   }
-  print_facts(*manifest);
+  print_summary(*manifest);
   fmt::print("whole and unchanged\n");
   return 0;
 }
@@ -112,28 +112,28 @@ Result<int> verify(const std::string& folder, bool as_json) {
 // Redis, then the database: what save_redis.h says of their order. Returns how many strangers' keys
 // it left out.
 Result<std::int64_t> save_state(const BackupOptions& options, const Settings& settings,
-                                const redis::Endpoint& endpoint, const NewBackup& into, Manifest& manifest) {
-  FRESHET_TRY(dump, DumpWriter::create(into.file(kRedisName)));
+                                const redis::Endpoint& endpoint, const BackupWriter& into, Manifest& manifest) {
+  FRESHET_TRY(dump, DumpWriter::create(into.file_path(kRedisName)));
   redis::BlockingRedis redis(endpoint, kRedisTimeout, {});
   ProgressLine line(stderr, options.quiet);
   const auto saved = save_redis(redis, settings.redis, *dump, line);
-  if (!saved) return tl::unexpected(at_redis(saved.error(), endpoint));
+  if (!saved) return tl::unexpected(with_redis_address(saved.error(), endpoint));
   if (auto ok = dump->finish(); !ok) return tl::unexpected(ok.error());
   manifest.redis_version = saved->version;
   manifest.keys = saved->keys;
 
-  const std::string copy = into.file(kDatabaseName);
+  const std::string copy = into.file_path(kDatabaseName);
   if (auto ok = database::copy_database(settings.recorder.database, copy); !ok)
     return tl::unexpected(ok.error());
   const auto facts = database::verify_database(copy);
-  if (!facts) return in_file(kDatabaseName, facts.error());
+  if (!facts) return file_error(kDatabaseName, facts.error());
   manifest.schema = facts->schema_version;
   manifest.items = facts->items;
-  return saved->strangers;
+  return saved->foreign_keys;
 }
 
 Result<void> copy_files(const BackupOptions& options, const Settings& settings, const std::string& config,
-                        NewBackup& into) {
+                        BackupWriter& into) {
   if (exists(settings.recommend.model)) {
     if (auto ok = into.copy(settings.recommend.model, std::string(kModelName)); !ok) return ok;
   }
@@ -145,12 +145,12 @@ Result<void> copy_files(const BackupOptions& options, const Settings& settings, 
 Result<int> run_backup(const BackupOptions& options, const Target& target) {
   umask(0077);
   if (options.verify) return verify(options.folder, options.json);
-  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(settings, load_settings(target));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   if (!exists(settings->recorder.database))
     return fail(ErrorCode::kNotFound, "no_database", {},
                 settings->recorder.database + ": not there; the backup is made where the recorder runs");
-  FRESHET_TRY(backup, NewBackup::create(options.folder));
+  FRESHET_TRY(backup, BackupWriter::create(options.folder));
 
   Manifest manifest;
   manifest.version = FRESHET_VERSION;
@@ -163,14 +163,14 @@ Result<int> run_backup(const BackupOptions& options, const Target& target) {
   FRESHET_TRY(finished, backup->finish(std::move(manifest)));
   if (options.json) {
     report_json([&](json::Writer& out) {
-      write_facts(out, *finished);
+      write_summary(out, *finished);
       out.key("left_out").integer(*strangers);
     });
     return 0;
   }
-  print_facts(*finished);
+  print_summary(*finished);
   if (*strangers > 0)
-    fmt::print("left out: {} keys under the prefix that are none of Freshet's\n", grouped(*strangers));
+    fmt::print("left out: {} keys under the prefix that are none of Freshet's\n", format_number(*strangers));
   return 0;
 }
 

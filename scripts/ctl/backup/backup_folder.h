@@ -18,23 +18,23 @@
 namespace freshet::ctl {
 
 // Errors of all: kUnavailable "backup_io"; kConflict "backup_exists", "backup_running".
-class NewBackup {
+class BackupWriter {
  public:
   // `path` must not exist; the folder it is in must. Makes PATH.partial, after removing what a dead
   // one left there.
-  static Result<NewBackup> create(const std::filesystem::path& path);
-  NewBackup(NewBackup&& other) noexcept;
-  NewBackup& operator=(NewBackup&&) = delete;
-  ~NewBackup();  // removes it unless it was finished
+  static Result<BackupWriter> create(const std::filesystem::path& path);
+  BackupWriter(BackupWriter&& other) noexcept;
+  BackupWriter& operator=(BackupWriter&&) = delete;
+  ~BackupWriter();  // removes it unless it was finished
 
-  std::string file(std::string_view name) const { return (partial_ / name).string(); }
+  std::string file_path(std::string_view name) const { return (partial_ / name).string(); }
   // A copy of another file, of mode 0600, synced.
   Result<void> copy(const std::string& from, const std::string& name);
   // Lists what is in the folder, writes the manifest and moves the folder to its place. O(bytes).
   Result<Manifest> finish(Manifest manifest);
 
  private:
-  NewBackup(std::filesystem::path path, std::filesystem::path partial, int fd)
+  BackupWriter(std::filesystem::path path, std::filesystem::path partial, int fd)
       : path_(std::move(path)), partial_(std::move(partial)), fd_(fd) {}
 
   std::filesystem::path path_, partial_;

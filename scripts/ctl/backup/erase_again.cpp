@@ -6,62 +6,62 @@
 namespace freshet::ctl {
 namespace {
 
-class Eraser {
+class ErasureRepeater {
  public:
-  Eraser(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
-         const readers::ReaderPseudonyms& hashes, const ToErase& wanted)
-      : redis_(redis), database_(database), keys_(settings.redis), hashes_(hashes), wanted_(wanted) {
-    for (const ReaderId& each : wanted.readers) found_.insert(each.str());
+  ErasureRepeater(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
+         const readers::ReaderPseudonyms& hashes, const ErasureSet& erasures)
+      : redis_(redis), database_(database), keys_(settings.redis), hashes_(hashes), erasures_(erasures) {
+    for (const ReaderId& each : erasures.readers) found_.insert(each.str());
   }
 
   Result<std::int64_t> run() {
-    if (!wanted_.hashed.empty() && hashes_.erasure) {
-      if (auto ok = look_in_database(); !ok) return tl::unexpected(ok.error());
-      if (auto ok = look_in_redis(); !ok) return tl::unexpected(ok.error());
+    if (!erasures_.pseudonyms.empty() && hashes_.erasure) {
+      if (auto ok = find_in_database(); !ok) return tl::unexpected(ok.error());
+      if (auto ok = find_in_redis(); !ok) return tl::unexpected(ok.error());
     }
     if (found_.empty()) return 0;
-    for (const auto step : {&Eraser::erase_keys, &Eraser::erase_rows, &Eraser::raise_epochs}) {
+    for (const auto step : {&ErasureRepeater::erase_keys, &ErasureRepeater::erase_rows, &ErasureRepeater::bump_epochs}) {
       if (auto ok = (this->*step)(); !ok) return tl::unexpected(ok.error());
     }
     return static_cast<std::int64_t>(found_.size());
   }
 
  private:
-  void consider(std::string_view id) {
-    if (id.empty() || !looked_at_.insert(std::string(id)).second) return;
-    if (wanted_.hashed.contains(hashes_.erasure(ReaderId::trusted(std::string(id))))) found_.emplace(id);
+  void check_reader(std::string_view id) {
+    if (id.empty() || !checked_.insert(std::string(id)).second) return;
+    if (erasures_.pseudonyms.contains(hashes_.erasure(ReaderId::trusted(std::string(id))))) found_.emplace(id);
   }
 
-  Result<void> look_in_database() {
+  Result<void> find_in_database() {
     database::ReaderRows& rows = database_.readers();
     auto ok = rows.for_each_interaction([&](const readers::ReaderEvent& each) -> Result<void> {
-      consider(each.reader.view());
+      check_reader(each.reader.view());
       return {};
     });
     if (!ok) return ok;
     ok = rows.for_each_dismissal([&](const readers::DismissalRecord& each) -> Result<void> {
-      consider(each.dismissal.reader.view());
+      check_reader(each.dismissal.reader.view());
       return {};
     });
     if (!ok) return ok;
     return rows.for_each_follow([&](const readers::Follow& each) -> Result<void> {
-      consider(each.reader.view());
+      check_reader(each.reader.view());
       return {};
     });
   }
 
-  Result<void> look_in_redis() {
-    return walk(redis_, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
-      for (const std::string& key : found) {
+  Result<void> find_in_redis() {
+    return scan_all(redis_, "SCAN", "", [&](const std::vector<std::string>& page) -> Result<void> {
+      for (const std::string& key : page) {
         const redis::KeyPattern* const pattern = keys_.pattern_of(key);
         if (pattern == nullptr || pattern->subject == redis::Subject::kNone) continue;
         if (pattern->subject == redis::Subject::kReader) {
-          consider(std::string(redis::key_segment(*keys_.strip_prefix(key), pattern->segment)));
+          check_reader(std::string(redis::key_segment(*keys_.strip_prefix(key), pattern->segment)));
           continue;
         }
         const char* const command = pattern->type == "zset" ? "ZSCAN" : "SSCAN";
-        auto ok = walk(redis_, command, key, [&](const std::vector<std::string>& members) -> Result<void> {
-          for (const std::string& each : members) consider(each);
+        auto ok = scan_all(redis_, command, key, [&](const std::vector<std::string>& members) -> Result<void> {
+          for (const std::string& each : members) check_reader(each);
           return {};
         });
         if (!ok) return ok;
@@ -102,14 +102,14 @@ class Eraser {
   }
 
   // What the seen-filter knows of them is found by nobody then.
-  Result<void> raise_epochs() {
+  Result<void> bump_epochs() {
     if (!hashes_.erasure) return {};
     redis::Pipeline out;
     for (const std::string& each : found_) {
       const std::string key = keys_.seen_epoch(hashes_.erasure(ReaderId::trusted(each)));
       out.add("INCR", key).add("EXPIRE", key, redis::kSeenEpochTtl.count());
     }
-    const auto replies = ask(redis_, out);
+    const auto replies = run_pipeline(redis_, out);
     return replies ? Result<void>() : tl::unexpected(replies.error());
   }
 
@@ -117,16 +117,16 @@ class Eraser {
   database::Database& database_;
   const redis::Keys keys_;
   const readers::ReaderPseudonyms& hashes_;
-  const ToErase& wanted_;
-  std::unordered_set<std::string> looked_at_, found_;  // ids
+  const ErasureSet& erasures_;
+  std::unordered_set<std::string> checked_, found_;  // ids
 };
 
 }  // namespace
 
-Result<std::int64_t> erase_again(redis::BlockingRedis& redis, database::Database& database,
+Result<std::int64_t> repeat_erasures(redis::BlockingRedis& redis, database::Database& database,
                                  const Settings& settings, const readers::ReaderPseudonyms& hashes,
-                                 const ToErase& wanted) {
-  return Eraser(redis, database, settings, hashes, wanted).run();
+                                 const ErasureSet& erasures) {
+  return ErasureRepeater(redis, database, settings, hashes, erasures).run();
 }
 
 }  // namespace freshet::ctl

@@ -13,16 +13,16 @@
 
 namespace freshet::ctl {
 
-struct ToErase {
+struct ErasureSet {
   std::vector<ReaderId> readers;           // by their ids
-  std::unordered_set<std::string> hashed;  // by their names in Database::erased_since()
+  std::unordered_set<std::string> pseudonyms;  // by their names in Database::erased_since()
 };
 
 // Erases them from both, as core/recorder/eraser.h does; a reader known by the hash alone is looked
 // for among all ids that database and keys name. Returns how many readers were found. The recorder
 // must not run. O(keys + readers). Errors: Redis' and the database's.
-Result<std::int64_t> erase_again(redis::BlockingRedis& redis, database::Database& database,
+Result<std::int64_t> repeat_erasures(redis::BlockingRedis& redis, database::Database& database,
                                  const Settings& settings, const readers::ReaderPseudonyms& hashes,
-                                 const ToErase& wanted);
+                                 const ErasureSet& erasures);
 
 }  // namespace freshet::ctl

@@ -17,13 +17,13 @@ Result<bool> has_keys(redis::BlockingRedis& redis, const RedisSettings& settings
 // Deletes all of them; returns how many. O(keys).
 Result<std::int64_t> remove_keys(redis::BlockingRedis& redis, const RedisSettings& settings);
 
-struct RedisLoaded {
+struct RedisLoadResult {
   std::int64_t keys = 0;     // written
   std::int64_t expired = 0;  // their time was over
 };
 // REQUIRES: !has_keys(). O(bytes). Errors: Redis' and the dump's; kInvalid "redis_refused" when
 // Redis does not take a value: it is of an older version than the one saved, or lacks its module.
-Result<RedisLoaded> load_redis(redis::BlockingRedis& redis, DumpReader& dump, std::int64_t total,
+Result<RedisLoadResult> load_redis(redis::BlockingRedis& redis, DumpReader& dump, std::int64_t total,
                                ProgressLine& line);
 
 }  // namespace freshet::ctl

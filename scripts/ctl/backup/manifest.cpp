@@ -4,48 +4,48 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr std::size_t kMostText = 4096;
-constexpr std::int64_t kMostNumber = std::int64_t{1} << 53;
+constexpr std::size_t kMaxTextBytes = 4096;
+constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
 
-tl::unexpected<Error> bad(const Error& error) {
+tl::unexpected<Error> bad_backup(const Error& error) {
   const std::string what = error.member.empty() ? error.detail : error.member + ": " + error.detail;
   return fail(ErrorCode::kInvalid, "bad_backup", {}, std::string(kManifestName) + ": " + what);
 }
 
 // The first member that is wrong ends the reading; what comes after it is left as it is.
-class Reader {
+class MemberReader {
  public:
-  explicit Reader(json::Value object) : object_(object) {}
+  explicit MemberReader(json::Value object) : object_(object) {}
   void number(const char* name, std::int64_t& out) {
-    keep(json::required_integer(object_, name, 0, kMostNumber), out);
+    store(json::required_integer(object_, name, 0, kMaxInteger), out);
   }
   void text(const char* name, std::string& out) {
-    keep(json::required_string(object_, name, kMostText), out);
+    store(json::required_string(object_, name, kMaxTextBytes), out);
   }
-  void flag(const char* name, bool& out) { keep(json::optional_boolean(object_, name, false), out); }
+  void flag(const char* name, bool& out) { store(json::optional_boolean(object_, name, false), out); }
   void time(const char* name, UnixSeconds& out) {
     std::optional<UnixSeconds> at;
-    keep(json::optional_time(object_, name), at);
+    store(json::optional_time(object_, name), at);
     out = at.value_or(UnixSeconds{});
   }
-  const Result<void>& outcome() const { return outcome_; }
+  const Result<void>& status() const { return status_; }
 
  private:
   template <class T>
-  void keep(Result<T> read, T& out) {
-    if (!outcome_) return;
+  void store(Result<T> read, T& out) {
+    if (!status_) return;
     if (read)
       out = std::move(*read);
     else
-      outcome_ = tl::unexpected(read.error());
+      status_ = tl::unexpected(read.error());
   }
   json::Value object_;
-  Result<void> outcome_;
+  Result<void> status_;
 };
 
 }  // namespace
 
-std::string render(const Manifest& manifest) {
+std::string manifest_json(const Manifest& manifest) {
   std::string out;
   json::Writer json(out);
   json.begin_object();
@@ -73,15 +73,15 @@ std::string render(const Manifest& manifest) {
 
 Result<Manifest> parse_manifest(std::string text) {
   json::Document document;
-  if (auto ok = document.parse(text); !ok) return bad(ok.error());
+  if (auto ok = document.parse(text); !ok) return bad_backup(ok.error());
   const auto root = json::root_object(document);
-  if (!root) return bad(root.error());
+  if (!root) return bad_backup(root.error());
   Manifest out;
-  Reader read(*root);
+  MemberReader read(*root);
   read.number("format", out.format);
   read.text("freshet", out.version);
-  if (read.outcome() && out.format > kBackupFormat)
-    return bad({ErrorCode::kInvalid, {}, {}, "made by a later version of Freshet, " + out.version});
+  if (read.status() && out.format > kBackupFormat)
+    return bad_backup({ErrorCode::kInvalid, {}, {}, "made by a later version of Freshet, " + out.version});
   read.time("began", out.began);
   read.time("ended", out.ended);
   read.number("schema", out.schema);
@@ -89,14 +89,14 @@ Result<Manifest> parse_manifest(std::string text) {
   read.text("redis_version", out.redis_version);
   read.text("key_prefix", out.key_prefix);
   read.number("keys", out.keys);
-  if (!read.outcome()) return bad(read.outcome().error());
+  if (!read.status()) return bad_backup(read.status().error());
   for (const json::Value& each : (*root)["files"].elements()) {
     BackupFile& file = out.files.emplace_back();
-    Reader member(each);
+    MemberReader member(each);
     member.text("name", file.name);
     member.number("bytes", file.bytes);
     member.text("sha256", file.sha256);
-    if (!member.outcome()) return bad(member.outcome().error());
+    if (!member.status()) return bad_backup(member.status().error());
   }
   return out;
 }

@@ -37,7 +37,7 @@ struct Manifest {
   bool has(std::string_view name) const;
 };
 
-std::string render(const Manifest& manifest);
+std::string manifest_json(const Manifest& manifest);
 // Error: kInvalid "bad_backup", with the member at fault in the detail.
 Result<Manifest> parse_manifest(std::string text);
 

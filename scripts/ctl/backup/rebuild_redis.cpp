@@ -19,16 +19,16 @@ namespace {
 
 // Error: kConflict "has_items" when Redis has an item that was put. No key lists them all: O(keys)
 // when there is none.
-Result<void> expect_no_items(redis::BlockingRedis& redis, const RedisSettings& settings) {
+Result<void> require_no_items(redis::BlockingRedis& redis, const RedisSettings& settings) {
   const redis::Keys keys(settings);
-  return walk(redis, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
-    redis::Pipeline look;
-    for (const std::string& key : found) {
+  return scan_all(redis, "SCAN", "", [&](const std::vector<std::string>& page) -> Result<void> {
+    redis::Pipeline query;
+    for (const std::string& key : page) {
       const auto plain = keys.strip_prefix(key);
-      if (plain && after(*plain, "item:")) look.add("HEXISTS", key, "published_at");
+      if (plain && strip_key_prefix(*plain, "item:")) query.add("HEXISTS", key, "published_at");
     }
-    if (look.empty()) return {};
-    FRESHET_TRY(replies, ask(redis, look));
+    if (query.empty()) return {};
+    FRESHET_TRY(replies, run_pipeline(redis, query));
     for (const redis::Reply& reply : *replies) {
       if (reply.integer().value_or(0) == 1)
         return fail(ErrorCode::kConflict, "has_items", {},
@@ -39,16 +39,16 @@ Result<void> expect_no_items(redis::BlockingRedis& redis, const RedisSettings& s
 }
 
 // The identity of the database that Redis belongs to, when it is another than ours; else "".
-Result<std::string> owner_of(redis::BlockingRedis& redis, const database::Database& database,
+Result<std::string> other_owner(redis::BlockingRedis& redis, const database::Database& database,
                              const redis::Keys& keys, bool force) {
   FRESHET_TRY(recorder, recorder::read_lease_owner(redis, keys));
   if (recorder->database.empty() || recorder->database == database.database_id()) return std::string();
-  const std::string whose = "another database, that of " + recorder->name;
+  const std::string other = "another database, that of " + recorder->name;
   if (!force)
     return fail(ErrorCode::kConflict, "other_database", {},
-                "Redis belongs to " + whose + "; --force gives it to this one");
+                "Redis belongs to " + other + "; --force gives it to this one");
   if (recorder->is_active)
-    return fail(ErrorCode::kConflict, "other_recorder", {}, "Redis belongs to " + whose + ", which records");
+    return fail(ErrorCode::kConflict, "other_recorder", {}, "Redis belongs to " + other + ", which records");
   return recorder->database;
 }
 
@@ -66,11 +66,11 @@ Result<void> take_over(redis::BlockingRedis& redis, database::Database& database
 
 // The loss that was noted, "" when there is none. What the recorder has not noticed yet is noted
 // here: a rebuild that is interrupted shall not hide it.
-Result<std::string> loss_of(redis::BlockingRedis& redis, database::Database& database, const redis::Keys& keys) {
+Result<std::string> recorded_loss(redis::BlockingRedis& redis, database::Database& database, const redis::Keys& keys) {
   FRESHET_TRY(groups, recorder::has_groups(redis, keys));
   if (!*groups) {
     FRESHET_TRY(recorded, database.has_recorded_entries());
-    FRESHET_TRY(made,
+    FRESHET_TRY(created,
                 *recorded ? recorder::recreate_groups_after_loss(redis, keys) : recorder::create_groups(redis, keys));
   }
   return recorder::recorded_data_loss(redis, keys);
@@ -81,16 +81,16 @@ Result<std::string> loss_of(redis::BlockingRedis& redis, database::Database& dat
 Result<recorder::RestoreResult> rebuild_redis(redis::BlockingRedis& redis, database::Database& database,
                                          const Settings& settings, const RebuildRedisOptions& options) {
   const redis::Keys keys(settings.redis);
-  FRESHET_TRY(owner, owner_of(redis, database, keys, options.force));
-  FRESHET_TRY(loss, loss_of(redis, database, keys));
+  FRESHET_TRY(owner, other_owner(redis, database, keys, options.force));
+  FRESHET_TRY(loss, recorded_loss(redis, database, keys));
   if (!options.force && loss->empty()) {
-    if (auto empty = expect_no_items(redis, settings.redis); !empty) return tl::unexpected(empty.error());
+    if (auto empty = require_no_items(redis, settings.redis); !empty) return tl::unexpected(empty.error());
   }
   ProgressLine line(stderr, options.quiet);
   const auto began = ProgressLine::Clock::now();
   const std::int64_t total = database.item_count();
   FRESHET_TRY(done, recorder::restore_from_database(redis, database, settings, options.force, [&](std::int64_t read) {
-                line.show({read, total, ProgressLine::Clock::now() - began, {}});
+                line.update({read, total, ProgressLine::Clock::now() - began, {}});
                 return Result<void>();
               }));
   if (auto ok = recorder::end_data_loss(redis, keys, *loss); !ok) return tl::unexpected(ok.error());
@@ -101,9 +101,9 @@ Result<recorder::RestoreResult> rebuild_redis(redis::BlockingRedis& redis, datab
 }
 
 Result<int> run_rebuild_redis(const RebuildRedisOptions& options, const Target& target) {
-  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(settings, load_settings(target));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
-  if (auto ok = become_owner_of(settings->recorder.database); !ok) return tl::unexpected(ok.error());
+  if (auto ok = switch_to_owner(settings->recorder.database); !ok) return tl::unexpected(ok.error());
   FRESHET_TRY(database,
               database::Database::open(settings->recorder.database, database::Database::Mode::kRead));
   redis::BlockingRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
@@ -115,13 +115,13 @@ Result<int> run_rebuild_redis(const RebuildRedisOptions& options, const Target& 
     report_json([&](json::Writer& out) {
       out.key("items").integer(rebuilt->items).key("interactions").integer(readers.interactions);
       out.key("dismissals").integer(readers.dismissals).key("follows").integer(readers.follows);
-      out.key("seconds").number(in_seconds(took));
+      out.key("seconds").number(to_seconds(took));
     });
     return 0;
   }
-  fmt::print("wrote {} items to Redis in {}\n", grouped(rebuilt->items), in_words(took));
-  fmt::print("and of readers {} interactions, {} dismissals, {} follows\n", grouped(readers.interactions),
-             grouped(readers.dismissals), grouped(readers.follows));
+  fmt::print("wrote {} items to Redis in {}\n", format_number(rebuilt->items), format_duration(took));
+  fmt::print("and of readers {} interactions, {} dismissals, {} follows\n", format_number(readers.interactions),
+             format_number(readers.dismissals), format_number(readers.follows));
   return 0;
 }
 

@@ -10,17 +10,17 @@
 
 namespace freshet::ctl {
 
-struct Reconciled {
+struct ReconcileResult {
   std::int64_t items_put = 0;      // in Redis, which had them otherwise or not at all
   std::int64_t items_removed = 0;  // from Redis: the database has them no more
-  std::int64_t half_follows = 0;   // of which only one of reader and author knew: dropped
+  std::int64_t one_sided_follows = 0;   // of which only one of reader and author knew: dropped
 };
 
 // The stream's entries go into the database (jobs stay), which then has the last word: on items,
 // and on what readers did and whom they follow. The stream is not behind what the database
 // recorded, hidden items stand in no rank, and hot:rank is made anew. The recorder must not run.
 // O(items + keys). Errors: Redis' and the database's.
-Result<Reconciled> reconcile(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
+Result<ReconcileResult> reconcile(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
                              const redis::Endpoint& endpoint);
 
 }  // namespace freshet::ctl

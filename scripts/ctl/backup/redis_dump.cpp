@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kMagic = "FRESHET REDIS 1\n";
 constexpr std::size_t kHead = 1 + 4 + 8 + 4;
 
-void put_number(std::string& out, std::uint64_t value, int bytes) {
+void append_number(std::string& out, std::uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 255U);
 }
 
@@ -24,18 +24,18 @@ std::uint64_t number_at(std::string_view text, std::size_t at, int bytes) {
   return value;
 }
 
-std::string body_of(const DumpRecord& record) {
-  if (record.kind == DumpRecord::Kind::kValue) return record.value;
+std::string encode_body(const DumpRecord& record) {
+  if (record.type == DumpRecord::Type::kValue) return record.value;
   std::string out;
   for (const std::string& each : record.members) {
-    put_number(out, each.size(), 4);
+    append_number(out, each.size(), 4);
     out += each;
   }
   return out;
 }
 
 // False: lengths and bytes do not fit together.
-bool split(std::string_view body, std::vector<std::string>& out) {
+bool split_members(std::string_view body, std::vector<std::string>& out) {
   out.clear();
   while (!body.empty()) {
     const std::size_t size = body.size() < 4 ? body.size() : number_at(body, 0, 4);
@@ -46,15 +46,15 @@ bool split(std::string_view body, std::vector<std::string>& out) {
   return true;
 }
 
-tl::unexpected<Error> io(const std::string& path) {
+tl::unexpected<Error> io_error(const std::string& path) {
   return fail(ErrorCode::kUnavailable, "backup_io", {}, path + ": " + std::strerror(errno));
 }
 
-std::string encoded(const DumpRecord& record, std::string_view body) {
-  std::string out(1, static_cast<char>(record.kind));
-  put_number(out, record.key.size(), 4);
-  put_number(out, static_cast<std::uint64_t>(record.expires_ms), 8);
-  put_number(out, body.size(), 4);
+std::string encode_record(const DumpRecord& record, std::string_view body) {
+  std::string out(1, static_cast<char>(record.type));
+  append_number(out, record.key.size(), 4);
+  append_number(out, static_cast<std::uint64_t>(record.expires_ms), 8);
+  append_number(out, body.size(), 4);
   return out.append(record.key).append(body);
 }
 
@@ -62,30 +62,30 @@ std::string encoded(const DumpRecord& record, std::string_view body) {
 
 Result<DumpWriter> DumpWriter::create(const std::string& path) {
   File file(std::fopen(path.c_str(), "wxe"));
-  if (!file) return io(path);
+  if (!file) return io_error(path);
   DumpWriter writer(path, std::move(file));
-  if (auto ok = writer.put(kMagic); !ok) return tl::unexpected(ok.error());
+  if (auto ok = writer.write(kMagic); !ok) return tl::unexpected(ok.error());
   return writer;
 }
 
-Result<void> DumpWriter::put(std::string_view bytes) {
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) return io(path_);
+Result<void> DumpWriter::write(std::string_view bytes) {
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) return io_error(path_);
   bytes_ += static_cast<std::int64_t>(bytes.size());
   return {};
 }
 
 Result<void> DumpWriter::add(const DumpRecord& record) {
   ++records_;
-  return put(encoded(record, body_of(record)));
+  return write(encode_record(record, encode_body(record)));
 }
 
 Result<void> DumpWriter::finish() {
   DumpRecord end;
-  end.kind = DumpRecord::Kind::kEnd;
+  end.type = DumpRecord::Type::kEnd;
   std::string count;
-  put_number(count, static_cast<std::uint64_t>(records_), 8);
-  if (auto ok = put(encoded(end, count)); !ok) return ok;
-  if (std::fflush(file_.get()) != 0 || fsync(fileno(file_.get())) != 0) return io(path_);
+  append_number(count, static_cast<std::uint64_t>(records_), 8);
+  if (auto ok = write(encode_record(end, count)); !ok) return ok;
+  if (std::fflush(file_.get()) != 0 || fsync(fileno(file_.get())) != 0) return io_error(path_);
   return {};
 }
 
@@ -94,50 +94,50 @@ Result<DumpReader> DumpReader::open(const std::string& path) {
   const auto bytes = std::filesystem::file_size(path, absent);
   File file(std::fopen(path.c_str(), "re"));
   DumpReader reader(path, std::move(file), absent ? 0 : static_cast<std::int64_t>(bytes));
-  if (!reader.file_) return reader.bad(std::strerror(errno));
+  if (!reader.file_) return reader.invalid(std::strerror(errno));
   std::string magic;
-  if (auto ok = reader.take(magic, kMagic.size()); !ok) return tl::unexpected(ok.error());
-  if (magic != kMagic) return reader.bad("not a dump of this version");
+  if (auto ok = reader.read_bytes(magic, kMagic.size()); !ok) return tl::unexpected(ok.error());
+  if (magic != kMagic) return reader.invalid("not a dump of this version");
   return reader;
 }
 
-tl::unexpected<Error> DumpReader::bad(std::string_view what) const {
+tl::unexpected<Error> DumpReader::invalid(std::string_view problem) const {
   const std::string name = std::filesystem::path(path_).filename().string();
-  return fail(ErrorCode::kInvalid, "bad_backup", {}, fmt::format("{}: at byte {}: {}", name, read_, what));
+  return fail(ErrorCode::kInvalid, "bad_backup", {}, fmt::format("{}: at byte {}: {}", name, offset_, problem));
 }
 
 // A length is believed only within what the file has.
-Result<void> DumpReader::take(std::string& out, std::size_t bytes) {
-  if (static_cast<std::int64_t>(bytes) > left_) return bad("it ends in the middle of a record");
+Result<void> DumpReader::read_bytes(std::string& out, std::size_t bytes) {
+  if (static_cast<std::int64_t>(bytes) > remaining_) return invalid("it ends in the middle of a record");
   out.resize(bytes);
-  if (std::fread(out.data(), 1, bytes, file_.get()) != bytes) return bad("it cannot be read");
-  left_ -= static_cast<std::int64_t>(bytes);
-  read_ += static_cast<std::int64_t>(bytes);
+  if (std::fread(out.data(), 1, bytes, file_.get()) != bytes) return invalid("it cannot be read");
+  remaining_ -= static_cast<std::int64_t>(bytes);
+  offset_ += static_cast<std::int64_t>(bytes);
   return {};
 }
 
 Result<bool> DumpReader::next(DumpRecord& record) {
   std::string head;
-  if (auto ok = take(head, kHead); !ok) return tl::unexpected(ok.error());
-  record.kind = static_cast<DumpRecord::Kind>(head[0]);
+  if (auto ok = read_bytes(head, kHead); !ok) return tl::unexpected(ok.error());
+  record.type = static_cast<DumpRecord::Type>(head[0]);
   record.expires_ms = static_cast<std::int64_t>(number_at(head, 5, 8));
-  if (auto ok = take(record.key, number_at(head, 1, 4)); !ok) return tl::unexpected(ok.error());
-  if (auto ok = take(record.value, number_at(head, 13, 4)); !ok) return tl::unexpected(ok.error());
+  if (auto ok = read_bytes(record.key, number_at(head, 1, 4)); !ok) return tl::unexpected(ok.error());
+  if (auto ok = read_bytes(record.value, number_at(head, 13, 4)); !ok) return tl::unexpected(ok.error());
   record.members.clear();
-  switch (record.kind) {
-    case DumpRecord::Kind::kValue:
+  switch (record.type) {
+    case DumpRecord::Type::kValue:
       break;
-    case DumpRecord::Kind::kSet:
-    case DumpRecord::Kind::kSorted:
-      if (!split(record.value, record.members)) return bad("lengths that contradict each other");
+    case DumpRecord::Type::kSet:
+    case DumpRecord::Type::kSortedSet:
+      if (!split_members(record.value, record.members)) return invalid("lengths that contradict each other");
       break;
-    case DumpRecord::Kind::kEnd:
+    case DumpRecord::Type::kEnd:
       if (record.value.size() != 8 || number_at(record.value, 0, 8) != static_cast<std::uint64_t>(records_))
-        return bad("another number of records than its end says");
-      if (left_ != 0) return bad("bytes behind its end");
+        return invalid("another number of records than its end says");
+      if (remaining_ != 0) return invalid("bytes behind its end");
       return false;
     default:
-      return bad("no kind of record");
+      return invalid("no kind of record");
   }
   ++records_;
   return true;

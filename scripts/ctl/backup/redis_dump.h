@@ -20,8 +20,8 @@
 namespace freshet::ctl {
 
 struct DumpRecord {
-  enum class Kind : char { kValue = 'V', kSet = 'S', kSorted = 'Z', kEnd = 'E' };
-  Kind kind = Kind::kValue;
+  enum class Type : char { kValue = 'V', kSet = 'S', kSortedSet = 'Z', kEnd = 'E' };
+  Type type = Type::kValue;
   std::string key;
   std::int64_t expires_ms = 0;
   std::string value;                 // kValue
@@ -43,7 +43,7 @@ class DumpWriter {
 
  private:
   DumpWriter(std::string path, File file) : path_(std::move(path)), file_(std::move(file)) {}
-  Result<void> put(std::string_view bytes);
+  Result<void> write(std::string_view bytes);
 
   std::string path_;
   File file_;
@@ -59,14 +59,14 @@ class DumpReader {
 
  private:
   DumpReader(std::string path, File file, std::int64_t bytes)
-      : path_(std::move(path)), file_(std::move(file)), left_(bytes) {}
-  Result<void> take(std::string& out, std::size_t bytes);
-  tl::unexpected<Error> bad(std::string_view what) const;
+      : path_(std::move(path)), file_(std::move(file)), remaining_(bytes) {}
+  Result<void> read_bytes(std::string& out, std::size_t bytes);
+  tl::unexpected<Error> invalid(std::string_view problem) const;
 
   std::string path_;
   File file_;
-  std::int64_t left_;  // bytes of the file that are still to be read
-  std::int64_t read_ = 0, records_ = 0;
+  std::int64_t remaining_;  // bytes of the file that are still to be read
+  std::int64_t offset_ = 0, records_ = 0;
 };
 
 }  // namespace freshet::ctl

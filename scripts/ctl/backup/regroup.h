@@ -11,12 +11,12 @@
 
 namespace freshet::ctl {
 
-struct RegroupOptions {
+struct RepartitionOptions {
   bool json = false;
   bool quiet = false;
 };
 
-struct Regrouped {
+struct RepartitionResult {
   std::int64_t items = 0;    // with counters, or put
   std::int64_t removed = 0;  // keys of other groups
 };
@@ -28,10 +28,10 @@ struct Regrouped {
 // told how many keys were looked at; its error ends this. REQUIRES: no service and no other tool
 // writes. O(keys). Errors: kConflict "not_recorded" when entries wait in a stream of another number
 // of groups, and nothing was done; Redis' own.
-Result<Regrouped> regroup(redis::BlockingRedis& redis, const Settings& settings,
-                          const std::function<Result<void>(std::int64_t)>& pulse);
+Result<RepartitionResult> repartition(redis::BlockingRedis& redis, const Settings& settings,
+                          const std::function<Result<void>(std::int64_t)>& on_progress);
 
 // Errors: also kConflict "service_runs"; kInvalid "no_cluster".
-Result<int> run_regroup(const RegroupOptions& options, const Target& target);
+Result<int> run_repartition(const RepartitionOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

@@ -48,39 +48,39 @@ class Restorer {
 
   Result<void> run() {
     for (const auto step :
-         {&Restorer::verify, &Restorer::expect_stopped, &Restorer::expect_empty, &Restorer::prepare_erasures,
-          &Restorer::copy_database, &Restorer::take_lease, &Restorer::load, &Restorer::place_database,
-          &Restorer::make_one, &Restorer::copy_model}) {
+         {&Restorer::verify, &Restorer::require_stopped, &Restorer::require_empty, &Restorer::load_erasures,
+          &Restorer::copy_database, &Restorer::acquire_lease, &Restorer::load, &Restorer::install_database,
+          &Restorer::reconcile_state, &Restorer::copy_model}) {
       if (auto ok = (this->*step)(); !ok) return ok;
     }
     return {};
   }
 
-  void write(json::Writer& out) const {
+  void write_json(json::Writer& out) const {
     out.key("items").integer(manifest_.items).key("keys").integer(loaded_.keys);
     out.key("as_of").string(to_rfc3339(manifest_.began)).key("expired").integer(loaded_.expired);
     out.key("put").integer(reconciled_.items_put).key("removed").integer(reconciled_.items_removed);
-    out.key("half_follows").integer(reconciled_.half_follows).key("erased").integer(erased_);
+    out.key("half_follows").integer(reconciled_.one_sided_follows).key("erased").integer(erased_);
     out.key("erasures_known").boolean(knows_erasures_);
   }
 
-  void report() const {
+  void print_report() const {
     fmt::print("restored {} items and {} keys, as of {}; {} keys had expired since\n",
-               grouped(manifest_.items), grouped(loaded_.keys), to_rfc3339(manifest_.began),
-               grouped(loaded_.expired));
+               format_number(manifest_.items), format_number(loaded_.keys), to_rfc3339(manifest_.began),
+               format_number(loaded_.expired));
     fmt::print("made one: {} items put, {} removed, {} half follows dropped\n",
-               grouped(reconciled_.items_put), grouped(reconciled_.items_removed),
-               grouped(reconciled_.half_follows));
-    fmt::print("erased again: {} readers{}\n", grouped(erased_),
+               format_number(reconciled_.items_put), format_number(reconciled_.items_removed),
+               format_number(reconciled_.one_sided_follows));
+    fmt::print("erased again: {} readers{}\n", format_number(erased_),
                knows_erasures_ ? ""
                                : "; who was erased after the backup is not known here: erase them anew, or "
                                  "restore again with --erase");
   }
 
  private:
-  const std::string& database() const { return settings_.recorder.database; }
-  std::string temporary() const { return database() + ".restoring"; }
-  std::string in_backup(std::string_view name) const { return (fs::path(options_.folder) / name).string(); }
+  const std::string& database_path() const { return settings_.recorder.database; }
+  std::string temporary_path() const { return database_path() + ".restoring"; }
+  std::string backup_path(std::string_view name) const { return (fs::path(options_.folder) / name).string(); }
 
   Result<void> verify() {
     FRESHET_TRY(manifest, verify_backup(options_.folder));
@@ -90,34 +90,34 @@ class Restorer {
                 fmt::format("the backup was made with redis.key_prefix = \"{}\"", manifest_.key_prefix));
   }
 
-  Result<void> expect_stopped() {
+  Result<void> require_stopped() {
     const auto recorder = recorder::read_lease_owner(redis_, redis::Keys(settings_.redis));
-    if (!recorder) return tl::unexpected(at_redis(recorder.error(), endpoint_));
-    before_ = recorder->database;
-    if (!database::database_in_use(database())) return {};
+    if (!recorder) return tl::unexpected(with_redis_address(recorder.error(), endpoint_));
+    previous_owner_ = recorder->database;
+    if (!database::database_in_use(database_path())) return {};
     return fail(ErrorCode::kConflict, "service_runs", {}, "the service runs: stop it first");
   }
 
-  Result<void> expect_empty() {
+  Result<void> require_empty() {
     if (options_.replace) return {};
     std::error_code ignored;
-    if (fs::exists(database(), ignored))
-      return fail(ErrorCode::kConflict, "has_data", {}, database() + " exists; --replace deletes it");
+    if (fs::exists(database_path(), ignored))
+      return fail(ErrorCode::kConflict, "has_data", {}, database_path() + " exists; --replace deletes it");
     const auto keys = has_keys(redis_, settings_.redis);
-    if (!keys) return tl::unexpected(at_redis(keys.error(), endpoint_));
+    if (!keys) return tl::unexpected(with_redis_address(keys.error(), endpoint_));
     if (!*keys) return {};
     return fail(ErrorCode::kConflict, "has_data", {}, "Redis has keys of Freshet; --replace deletes them");
   }
 
   // Who is to be erased is known before the database that says so is replaced.
-  Result<void> prepare_erasures() {
+  Result<void> load_erasures() {
     if (!options_.erase.empty()) {
       FRESHET_TRY(text, read_file(options_.erase));
       std::istringstream lines(*text);
       for (std::string each; std::getline(lines, each);) {
         if (each.empty()) continue;
         FRESHET_TRY(id, ReaderId::parse(each, "--erase"));
-        erase_.readers.push_back(std::move(*id));
+        erasures_.readers.push_back(std::move(*id));
       }
     }
     if (!settings_.identity.salt_file.empty()) {
@@ -127,15 +127,15 @@ class Restorer {
       hashes_ = reader_hashes(*identity_);
     }
     std::error_code ignored;
-    if (!fs::exists(database(), ignored)) return {};
-    auto now = database::Database::open(database(), database::Database::Mode::kRead);
+    if (!fs::exists(database_path(), ignored)) return {};
+    auto now = database::Database::open(database_path(), database::Database::Mode::kRead);
     if (!now) return {};  // broken, or of another version: report() says that nothing is known
-    return take_erasures(**now);
+    return add_erasures(**now);
   }
 
-  Result<void> take_erasures(database::Database& from) {
+  Result<void> add_erasures(database::Database& from) {
     FRESHET_TRY(hashed, from.erasures_since(manifest_.began));
-    for (const auto& each : *hashed) erase_.hashed.insert(each.reader);
+    for (const auto& each : *hashed) erasures_.pseudonyms.insert(each.reader);
     knows_erasures_ = hashes_.erasure != nullptr;
     return {};
   }
@@ -143,67 +143,67 @@ class Restorer {
   // Beside its place, and of this version.
   Result<void> copy_database() {
     for (const char* const suffix : {"", "-wal", "-shm"}) {
-      if (auto ok = remove_file(temporary() + suffix); !ok) return ok;
+      if (auto ok = remove_file(temporary_path() + suffix); !ok) return ok;
     }
-    if (auto ok = copy_file(in_backup(kDatabaseName), temporary()); !ok) return ok;
-    FRESHET_TRY(migrated, database::Database::open(temporary(), database::Database::Mode::kWrite));
-    identity_of_copy_ = (*migrated)->database_id();
+    if (auto ok = copy_file(backup_path(kDatabaseName), temporary_path()); !ok) return ok;
+    FRESHET_TRY(migrated, database::Database::open(temporary_path(), database::Database::Mode::kWrite));
+    backup_identity_ = (*migrated)->database_id();
     FRESHET_TRY(token, (*migrated)->stored_fencing_token());
-    token_of_copy_ = *token;
+    backup_token_ = *token;
     return (*migrated)->truncate_wal();
   }
 
   // Redis belongs to the restored database from now on. No recorder of whatever host comes between.
-  Result<void> take_lease() {
-    if (const auto taken = lease_.acquire(redis_, identity_of_copy_, token_of_copy_, before_); !taken) {
-      if (taken.error().reason != "other_recorder") return tl::unexpected(at_redis(taken.error(), endpoint_));
+  Result<void> acquire_lease() {
+    if (const auto acquired = lease_.acquire(redis_, backup_identity_, backup_token_, previous_owner_); !acquired) {
+      if (acquired.error().reason != "other_recorder") return tl::unexpected(with_redis_address(acquired.error(), endpoint_));
       return fail(ErrorCode::kConflict, "service_runs", {},
-                  "the service runs: stop it first (" + taken.error().detail + ")");
+                  "the service runs: stop it first (" + acquired.error().detail + ")");
     }
-    kept_.emplace(lease_, endpoint_);
+    lease_keeper_.emplace(lease_, endpoint_);
     return {};
   }
 
   Result<void> load() {
     if (options_.replace) {
       if (const auto removed = remove_keys(redis_, settings_.redis); !removed)
-        return tl::unexpected(at_redis(removed.error(), endpoint_));
+        return tl::unexpected(with_redis_address(removed.error(), endpoint_));
     }
-    FRESHET_TRY(dump, DumpReader::open(in_backup(kRedisName)));
+    FRESHET_TRY(dump, DumpReader::open(backup_path(kRedisName)));
     const auto loaded = load_redis(redis_, *dump, manifest_.keys, line_);
-    if (!loaded) return tl::unexpected(at_redis(loaded.error(), endpoint_));
+    if (!loaded) return tl::unexpected(with_redis_address(loaded.error(), endpoint_));
     loaded_ = *loaded;
     return {};
   }
 
   // The old log goes first: it would be taken for the new file's.
-  Result<void> place_database() {
+  Result<void> install_database() {
     for (const char* const suffix : {"-wal", "-shm"}) {
-      if (auto ok = remove_file(database() + suffix); !ok) return ok;
+      if (auto ok = remove_file(database_path() + suffix); !ok) return ok;
     }
     std::error_code error;
-    fs::rename(temporary(), database(), error);
-    if (error) return fail(ErrorCode::kUnavailable, "backup_io", {}, database() + ": " + error.message());
+    fs::rename(temporary_path(), database_path(), error);
+    if (error) return fail(ErrorCode::kUnavailable, "backup_io", {}, database_path() + ": " + error.message());
     return {};
   }
 
-  Result<void> make_one() {
-    FRESHET_TRY(opened, database::Database::open(database(), database::Database::Mode::kWrite));
+  Result<void> reconcile_state() {
+    FRESHET_TRY(opened, database::Database::open(database_path(), database::Database::Mode::kWrite));
     database::Database& restored = **opened;
     if (auto ok = restored.set_fencing_token(lease_.token()); !ok) return ok;
     FRESHET_TRY(reconciled, reconcile(redis_, restored, settings_, endpoint_));
     reconciled_ = *reconciled;
     const bool knew = knows_erasures_;
-    if (auto ok = take_erasures(restored); !ok) return ok;  // those while it was made
+    if (auto ok = add_erasures(restored); !ok) return ok;  // those while it was made
     knows_erasures_ = knew;
-    FRESHET_TRY(erased, erase_again(redis_, restored, settings_, hashes_, erase_));
+    FRESHET_TRY(erased, repeat_erasures(redis_, restored, settings_, hashes_, erasures_));
     erased_ = *erased;
     return recorder::restore_tombstones(redis_, restored, settings_, wall_now());
   }
 
   Result<void> copy_model() {
     if (!manifest_.has(kModelName)) return {};
-    return copy_file(in_backup(kModelName), settings_.recommend.model);
+    return copy_file(backup_path(kModelName), settings_.recommend.model);
   }
 
   const RestoreOptions& options_;
@@ -211,18 +211,18 @@ class Restorer {
   const redis::Endpoint& endpoint_;
   redis::BlockingRedis redis_;
   recorder::Lease lease_;
-  std::optional<recorder::LeaseKeepAlive> kept_;
-  std::string before_;            // the identity of the database that Redis belonged to
-  std::string identity_of_copy_;  // the backup's database
-  std::uint64_t token_of_copy_ = 0;
+  std::optional<recorder::LeaseKeepAlive> lease_keeper_;
+  std::string previous_owner_;            // the identity of the database that Redis belonged to
+  std::string backup_identity_;  // the backup's database
+  std::uint64_t backup_token_ = 0;
   ProgressLine line_;
   Manifest manifest_;
   std::optional<http::Identity> identity_;
   readers::ReaderPseudonyms hashes_;
-  ToErase erase_;
+  ErasureSet erasures_;
   bool knows_erasures_ = false;
-  RedisLoaded loaded_;
-  Reconciled reconciled_;
+  RedisLoadResult loaded_;
+  ReconcileResult reconciled_;
   std::int64_t erased_ = 0;
 };
 
@@ -230,19 +230,19 @@ class Restorer {
 
 Result<int> run_restore(const RestoreOptions& options, const Target& target) {
   umask(0077);
-  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(settings, load_settings(target));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   Restorer restorer(options, *settings, *endpoint);
   if (auto ok = restorer.run(); !ok) return tl::unexpected(ok.error());
-  if (!options.json) restorer.report();
+  if (!options.json) restorer.print_report();
   FRESHET_TRY(indexed, reindex(target, options.quiet));
   if (options.json)
     report_json([&](json::Writer& out) {
-      restorer.write(out);
+      restorer.write_json(out);
       out.key("indexed").integer(indexed->indexed);
     });
   else
-    fmt::print("{}\n", in_words(*indexed));
+    fmt::print("{}\n", format_duration(*indexed));
   return 0;
 }
 

@@ -19,18 +19,18 @@
 
 namespace freshet::ctl {
 
-struct RedisSaved {
+struct RedisSaveResult {
   std::string version;         // of the server
   std::int64_t keys = 0;       // written
-  std::int64_t strangers = 0;  // under our prefix, and none of ours: not written
+  std::int64_t foreign_keys = 0;  // under our prefix, and none of ours: not written
 };
 
 // Left out is what is made anew from the rest (hot:rank, cached lists, buffers of feeds) and what
 // has less than a minute to live. O(keys); memory: their names. Errors: Redis' and the dump's.
-Result<RedisSaved> save_redis(redis::BlockingRedis& redis, const RedisSettings& settings, DumpWriter& dump,
+Result<RedisSaveResult> save_redis(redis::BlockingRedis& redis, const RedisSettings& settings, DumpWriter& dump,
                               ProgressLine& line);
 
 // Whether a key, by its row in redis::kKeyPatterns, is made anew from others.
-bool left_out(std::string_view pattern);
+bool is_excluded_from_backup(std::string_view pattern);
 
 }  // namespace freshet::ctl

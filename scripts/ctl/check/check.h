@@ -22,7 +22,7 @@ struct CheckOptions {
   std::optional<std::int64_t> expect_views;  // the sum of all counted views
 };
 
-struct Sums {
+struct CheckTotals {
   std::int64_t keys = 0;   // ours
   std::int64_t items = 0;  // with counters
   std::int64_t pv = 0;
@@ -32,7 +32,7 @@ struct Sums {
 // Goes through the whole keyspace with SCAN, in pipelines of at most 500 commands; serving goes on.
 // What changes while it looks is never reported: each statement is about one atomic read, or is
 // read again. O(keys).
-Result<Sums> check_redis(redis::BlockingRedis& redis, const Settings& settings, const CheckOptions& options,
+Result<CheckTotals> check_redis(redis::BlockingRedis& redis, const Settings& settings, const CheckOptions& options,
                          Findings& findings);
 
 // The exit status: 1 when violations remain. Errors: Redis away.

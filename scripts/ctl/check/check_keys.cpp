@@ -21,99 +21,99 @@ using redis::string_at;
 
 namespace {
 
-constexpr double kHllError = 1.05;  // of an estimate of visitors: six standard errors
-constexpr std::int64_t kHllSmall = 2;
+constexpr double kHllTolerance = 1.05;  // of an estimate of visitors: six standard errors
+constexpr std::int64_t kHllSlack = 2;
 
-bool positive(std::string_view text) {
+bool is_positive(std::string_view text) {
   const auto value = redis::parse<double>(text);
   return value && std::isfinite(*value) && *value > 0;
 }
 
 }  // namespace
 
-Result<void> KeyCheck::look_at(const std::vector<NamedKey>& ours) {
-  if (auto ok = types_and_ttls(ours); !ok) return ok;
-  if (auto ok = items(ours); !ok) return ok;
-  if (auto ok = articles(ours); !ok) return ok;
-  return feeds(ours);
+Result<void> KeyCheck::check(const std::vector<NamedKey>& keys) {
+  if (auto ok = check_types_and_ttls(keys); !ok) return ok;
+  if (auto ok = check_items(keys); !ok) return ok;
+  if (auto ok = check_articles(keys); !ok) return ok;
+  return check_lengths(keys);
 }
 
-Result<void> KeyCheck::types_and_ttls(const std::vector<NamedKey>& ours) {
+Result<void> KeyCheck::check_types_and_ttls(const std::vector<NamedKey>& keys) {
   Pipeline pipeline;
-  for (const NamedKey& each : ours) pipeline.add("TYPE", each.key).add("PTTL", each.key);
-  FRESHET_TRY(replies, ask(redis_, pipeline));
-  for (std::size_t i = 0; i < ours.size(); ++i) {
+  for (const NamedKey& each : keys) pipeline.add("TYPE", each.key).add("PTTL", each.key);
+  FRESHET_TRY(replies, run_pipeline(redis_, pipeline));
+  for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::string_view type = (*replies)[2 * i].string().value_or("");
     const std::int64_t ttl_ms = (*replies)[2 * i + 1].integer().value_or(-2);
     if (type == "none" || ttl_ms == -2) continue;  // gone since SCAN named it
-    const redis::KeyPattern* pattern = keys_.pattern_of(ours[i].key);
+    const redis::KeyPattern* pattern = keys_.pattern_of(keys[i].key);
     if (!pattern) {
-      findings_.add(kinds::kUnknownKey, ours[i].key, type);
+      findings_.add(kinds::kUnknownKey, keys[i].key, type);
       continue;
     }
     if (type != pattern->type) {
-      findings_.add(kinds::kWrongType, ours[i].key, fmt::format("{} instead of {}", type, pattern->type));
+      findings_.add(kinds::kWrongType, keys[i].key, fmt::format("{} instead of {}", type, pattern->type));
     }
     // items() knows which of them may expire.
-    if (after(ours[i].plain, "item:") || after(ours[i].plain, "hot:article:")) continue;
-    if (!pattern->permanent && ttl_ms == -1) findings_.add(kinds::kNoTtl, ours[i].key);
-    if (pattern->permanent && ttl_ms >= 0) findings_.add(kinds::kTtl, ours[i].key);
+    if (strip_key_prefix(keys[i].name, "item:") || strip_key_prefix(keys[i].name, "hot:article:")) continue;
+    if (!pattern->permanent && ttl_ms == -1) findings_.add(kinds::kNoTtl, keys[i].key);
+    if (pattern->permanent && ttl_ms >= 0) findings_.add(kinds::kUnexpectedTtl, keys[i].key);
   }
   return {};
 }
 
 // What the site put stays, in both hashes; an article that was only seen lives as long as its
 // counters, and that an item was removed is remembered as long.
-Result<void> KeyCheck::items(const std::vector<NamedKey>& ours) {
+Result<void> KeyCheck::check_items(const std::vector<NamedKey>& keys) {
   std::vector<std::string> names;
   Pipeline pipeline;
-  for (const NamedKey& each : ours) {
-    const bool is_item = after(each.plain, "item:").has_value();
-    if (!is_item && !after(each.plain, "hot:article:")) continue;
+  for (const NamedKey& each : keys) {
+    const bool is_item = strip_key_prefix(each.name, "item:").has_value();
+    if (!is_item && !strip_key_prefix(each.name, "hot:article:")) continue;
     names.push_back(each.key);
     const char* const date = is_item ? "published_at" : "date";
     // The first and the last answer differ when it was put or deleted in between.
     pipeline.add("HEXISTS", each.key, date).add("PTTL", each.key).add("HEXISTS", each.key, date);
   }
-  FRESHET_TRY(replies, ask(redis_, pipeline));
+  FRESHET_TRY(replies, run_pipeline(redis_, pipeline));
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto before = (*replies)[3 * i].integer(), ttl_ms = (*replies)[3 * i + 1].integer(),
-               then = (*replies)[3 * i + 2].integer();
-    if (!before || !ttl_ms || !then || *before != *then) continue;
-    if (*before == 1 && *ttl_ms >= 0) findings_.add(kinds::kTtl, names[i], "an item of the site");
+               after = (*replies)[3 * i + 2].integer();
+    if (!before || !ttl_ms || !after || *before != *after) continue;
+    if (*before == 1 && *ttl_ms >= 0) findings_.add(kinds::kUnexpectedTtl, names[i], "an item of the site");
     if (*before == 0 && *ttl_ms == -1) findings_.add(kinds::kNoTtl, names[i], "an item that was never put");
   }
   return {};
 }
 
-Result<void> KeyCheck::articles(const std::vector<NamedKey>& ours) {
+Result<void> KeyCheck::check_articles(const std::vector<NamedKey>& keys) {
   std::vector<std::string> ids;
   Pipeline pipeline;
   pipeline.add("TIME");
-  for (const NamedKey& each : ours) {
-    const auto id = after(each.plain, "hot:article:");
+  for (const NamedKey& each : keys) {
+    const auto id = strip_key_prefix(each.name, "hot:article:");
     if (!id) continue;
     ids.emplace_back(*id);
     pipeline.add("HMGET", each.key, "pv", "ms", "uv", "total", "score", "views", "renewed", "viewed");
     hot::append_article_read(pipeline, keys_, *id);
   }
   if (ids.empty()) return {};
-  FRESHET_TRY(replies, ask(redis_, pipeline));
+  FRESHET_TRY(replies, run_pipeline(redis_, pipeline));
   const UnixSeconds now{seconds{redis::to_int(string_at(replies->front(), 0))}};
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const Reply& raw = (*replies)[1 + 2 * i];
     if (raw.is_error()) continue;  // of another type, which was said
     const hot::Article article = hot::parse_article((*replies)[2 + 2 * i], now, settings_);
-    engagement(keys_.article(ids[i]), raw, article);
-    views(keys_.article(ids[i]), raw, article);
-    if (article.counts.pv > 0) ++sums_.items;
-    sums_.pv += article.counts.pv;
-    sums_.views += article.views;
+    check_engagement(keys_.article(ids[i]), raw, article);
+    check_views(keys_.article(ids[i]), raw, article);
+    if (article.counts.pv > 0) ++totals_.items;
+    totals_.pv += article.counts.pv;
+    totals_.views += article.views;
   }
   return {};
 }
 
-void KeyCheck::engagement(const std::string& key, const Reply& raw, const hot::Article& article) {
+void KeyCheck::check_engagement(const std::string& key, const Reply& raw, const hot::Article& article) {
   if (string_at(raw, 0).empty()) return;
   const auto pv = redis::parse<std::int64_t>(string_at(raw, 0)),
              ms = redis::parse<std::int64_t>(string_at(raw, 1));
@@ -126,26 +126,26 @@ void KeyCheck::engagement(const std::string& key, const Reply& raw, const hot::A
     findings_.add(kinds::kBadCounter, key, fmt::format("{} ms of dwell in {} sessions", *ms, *pv));
   }
   const std::int64_t visitors = article.counts.uv;
-  if (static_cast<double>(visitors) > kHllError * static_cast<double>(*pv) + kHllSmall) {
+  if (static_cast<double>(visitors) > kHllTolerance * static_cast<double>(*pv) + kHllSlack) {
     findings_.add(kinds::kUvAbovePv, key, fmt::format("pv {}, uv {}", *pv, visitors));
   }
 }
 
-void KeyCheck::views(const std::string& key, const Reply& raw, const hot::Article& article) {
+void KeyCheck::check_views(const std::string& key, const Reply& raw, const hot::Article& article) {
   const std::string total(string_at(raw, 3)), score(string_at(raw, 4)), views(string_at(raw, 5));
   if (views.empty() && total.empty() && score.empty()) return;
   if (article.views < 1 && !views.empty() && string_at(raw, 7).empty())
     findings_.add(kinds::kBadCounter, key, "views without viewed");
   if (!views.empty() && redis::parse_or_zero<std::int64_t>(views) < 1)
     findings_.add(kinds::kBadCounter, key, "views " + views);
-  if (!positive(total)) findings_.add(kinds::kBadScore, key, "total " + total);
-  if (!positive(score)) findings_.add(kinds::kBadScore, key, "score " + score);
+  if (!is_positive(total)) findings_.add(kinds::kBadScore, key, "total " + total);
+  if (!is_positive(score)) findings_.add(kinds::kBadScore, key, "score " + score);
 }
 
-Result<void> KeyCheck::feeds(const std::vector<NamedKey>& ours) {
+Result<void> KeyCheck::check_lengths(const std::vector<NamedKey>& keys) {
   struct Cap {
-    std::string_view head, command;
-    std::int64_t most;
+    std::string_view prefix, command;
+    std::int64_t limit;
   };
   const std::array caps{
       Cap{"feed:cache:", "LLEN", feed::kMaxBufferLines},
@@ -156,19 +156,19 @@ Result<void> KeyCheck::feeds(const std::vector<NamedKey>& ours) {
       Cap{"user:views:topic:", "LLEN", settings_.history.size},
       Cap{"user:views:reply:", "LLEN", settings_.history.size}};
   Pipeline pipeline;
-  std::vector<std::pair<std::string, std::int64_t>> asked;
-  for (const NamedKey& each : ours) {
+  std::vector<std::pair<std::string, std::int64_t>> checked;
+  for (const NamedKey& each : keys) {
     for (const Cap& cap : caps) {
-      if (!after(each.plain, cap.head)) continue;
+      if (!strip_key_prefix(each.name, cap.prefix)) continue;
       pipeline.add(cap.command, each.key);
-      asked.emplace_back(each.key, cap.most);
+      checked.emplace_back(each.key, cap.limit);
     }
   }
-  FRESHET_TRY(replies, ask(redis_, pipeline));
-  for (std::size_t i = 0; i < asked.size(); ++i) {
+  FRESHET_TRY(replies, run_pipeline(redis_, pipeline));
+  for (std::size_t i = 0; i < checked.size(); ++i) {
     const std::int64_t members = (*replies)[i].integer().value_or(0);
-    if (members > asked[i].second)
-      findings_.add(kinds::kOverCap, asked[i].first, fmt::format("{} of {}", members, asked[i].second));
+    if (members > checked[i].second)
+      findings_.add(kinds::kOverLimit, checked[i].first, fmt::format("{} of {}", members, checked[i].second));
   }
   return {};
 }

@@ -16,31 +16,31 @@ namespace freshet::ctl {
 
 struct NamedKey {
   std::string key;
-  std::string plain;  // without prefix and braces
+  std::string name;  // without prefix and braces
 };
 
 class KeyCheck {
  public:
   // All must outlive this.
   KeyCheck(redis::BlockingRedis& redis, const Settings& settings, const redis::Keys& keys, Findings& findings,
-           Sums& sums)
-      : redis_(redis), settings_(settings), keys_(keys), findings_(findings), sums_(sums) {}
+           CheckTotals& sums)
+      : redis_(redis), settings_(settings), keys_(keys), findings_(findings), totals_(sums) {}
   // At most kPage keys, each given once. 4 RTT.
-  Result<void> look_at(const std::vector<NamedKey>& ours);
+  Result<void> check(const std::vector<NamedKey>& keys);
 
  private:
-  Result<void> types_and_ttls(const std::vector<NamedKey>& ours);
-  Result<void> items(const std::vector<NamedKey>& ours);
-  Result<void> articles(const std::vector<NamedKey>& ours);
-  Result<void> feeds(const std::vector<NamedKey>& ours);
-  void engagement(const std::string& key, const redis::Reply& raw, const hot::Article& article);
-  void views(const std::string& key, const redis::Reply& raw, const hot::Article& article);
+  Result<void> check_types_and_ttls(const std::vector<NamedKey>& keys);
+  Result<void> check_items(const std::vector<NamedKey>& keys);
+  Result<void> check_articles(const std::vector<NamedKey>& keys);
+  Result<void> check_lengths(const std::vector<NamedKey>& keys);
+  void check_engagement(const std::string& key, const redis::Reply& raw, const hot::Article& article);
+  void check_views(const std::string& key, const redis::Reply& raw, const hot::Article& article);
 
   redis::BlockingRedis& redis_;
   const Settings& settings_;
   const redis::Keys& keys_;
   Findings& findings_;
-  Sums& sums_;
+  CheckTotals& totals_;
 };
 
 }  // namespace freshet::ctl

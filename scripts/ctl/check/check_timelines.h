@@ -24,16 +24,16 @@ class TimelineCheck {
       : redis_(redis), settings_(settings), keys_(keys), findings_(findings) {}
   // At most kPage keys. 1 RTT, and 2 for every page of members of each key that says who follows
   // whom.
-  Result<void> look_at(const std::vector<NamedKey>& ours);
+  Result<void> check(const std::vector<NamedKey>& keys);
 
  private:
-  struct Asked {
+  struct TimelineKey {
     std::string key;
-    std::optional<std::int64_t> most;  // ids in it
+    std::optional<std::int64_t> max_ids;  // ids in it
   };
-  void judge(const Asked& asked, const redis::Reply& found);
-  Result<void> follows(const std::string& key, std::string_view owner, bool of_reader);
-  Result<void> one_sided(const std::string& key, std::string_view owner, bool of_reader,
+  void evaluate(const TimelineKey& timeline, const redis::Reply& summary);
+  Result<void> check_follows(const std::string& key, std::string_view owner, bool owner_is_reader);
+  Result<void> find_one_sided(const std::string& key, std::string_view owner, bool owner_is_reader,
                          const std::vector<std::string>& members);
 
   redis::BlockingRedis& redis_;

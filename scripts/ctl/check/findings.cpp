@@ -13,7 +13,7 @@ std::string_view word(Level level) {
   switch (level) {
     case Level::kViolation:
       return "violation";
-    case Level::kOdd:
+    case Level::kSuspicious:
       return "odd";
     case Level::kStale:
       return "stale";
@@ -21,7 +21,7 @@ std::string_view word(Level level) {
   return {};
 }
 
-std::string printable(std::string_view text) {
+std::string escape_control_characters(std::string_view text) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -32,49 +32,49 @@ std::string printable(std::string_view text) {
 
 }  // namespace
 
-void Findings::add(const Kind& kind, std::string_view key, std::string_view why) {
-  Found& found = found_.try_emplace(kind.name, Found{kind, 0, {}}).first->second;
-  ++found.times;
+void Findings::add(const FindingKind& kind, std::string_view key, std::string_view detail) {
+  Entry& found = entries_.try_emplace(kind.name, Entry{kind, 0, {}}).first->second;
+  ++found.count;
   if (found.examples.size() < kExamples) {
-    found.examples.push_back(printable(key) + (why.empty() ? "" : ": " + printable(why)));
+    found.examples.push_back(escape_control_characters(key) + (detail.empty() ? "" : ": " + escape_control_characters(detail)));
   }
 }
 
-std::int64_t Findings::count(const Kind& kind) const {
-  const auto found = found_.find(kind.name);
-  return found == found_.end() ? 0 : found->second.times;
+std::int64_t Findings::count(const FindingKind& kind) const {
+  const auto found = entries_.find(kind.name);
+  return found == entries_.end() ? 0 : found->second.count;
 }
 
-std::int64_t Findings::swept_count(const Kind& kind) const {
+std::int64_t Findings::swept_count(const FindingKind& kind) const {
   const auto swept = swept_.find(kind.name);
   return swept == swept_.end() ? 0 : swept->second;
 }
 
 std::int64_t Findings::remaining(Level level) const {
   std::int64_t times = 0;
-  for (const auto& [name, found] : found_) {
-    if (found.kind.level == level) times += found.times - swept_count(found.kind);
+  for (const auto& [name, found] : entries_) {
+    if (found.kind.level == level) times += found.count - swept_count(found.kind);
   }
   return times;
 }
 
 std::string Findings::text() const {
   std::string out;
-  for (const auto& [name, found] : found_) {
+  for (const auto& [name, found] : entries_) {
     const std::int64_t swept = swept_count(found.kind);
-    out += fmt::format("{:<9} {} × {}: {}{}\n", word(found.kind.level), grouped(found.times), name,
-                       found.kind.meaning, swept > 0 ? fmt::format(" ({} swept)", grouped(swept)) : "");
+    out += fmt::format("{:<9} {} × {}: {}{}\n", word(found.kind.level), format_number(found.count), name,
+                       found.kind.meaning, swept > 0 ? fmt::format(" ({} swept)", format_number(swept)) : "");
     for (const std::string& example : found.examples) out += "            " + example + "\n";
-    if (found.times > static_cast<std::int64_t>(found.examples.size())) out += "            …\n";
+    if (found.count > static_cast<std::int64_t>(found.examples.size())) out += "            …\n";
   }
   return out;
 }
 
-void Findings::write(json::Writer& writer) const {
+void Findings::write_json(json::Writer& writer) const {
   writer.begin_array();
-  for (const auto& [name, found] : found_) {
+  for (const auto& [name, found] : entries_) {
     writer.begin_object().key("kind").string(name).key("level").string(word(found.kind.level));
-    writer.key("meaning").string(found.kind.meaning).key("times").integer(found.times);
+    writer.key("meaning").string(found.kind.meaning).key("times").integer(found.count);
     writer.key("swept").integer(swept_count(found.kind)).key("examples").begin_array();
     for (const std::string& example : found.examples) writer.string(example);
     writer.end_array().end_object();

@@ -2,12 +2,12 @@
 
 namespace freshet::ctl {
 
-std::optional<std::string_view> after(std::string_view plain, std::string_view head) {
-  if (!plain.starts_with(head)) return std::nullopt;
-  plain.remove_prefix(head.size());
-  if (plain.find(':') != std::string_view::npos) return std::nullopt;
-  if (plain.starts_with('{') && plain.ends_with('}')) plain = plain.substr(1, plain.size() - 2);
-  return plain;
+std::optional<std::string_view> strip_key_prefix(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  name.remove_prefix(prefix.size());
+  if (name.find(':') != std::string_view::npos) return std::nullopt;
+  if (name.starts_with('{') && name.ends_with('}')) name = name.substr(1, name.size() - 2);
+  return name;
 }
 
 }  // namespace freshet::ctl

@@ -19,28 +19,28 @@ namespace {
 
 constexpr std::size_t kNameWidth = 25;  // of a visitor; items may be longer
 
-std::string spent(std::int64_t dwell_ms) { return in_words(milliseconds(dwell_ms)); }
+std::string reading_time(std::int64_t dwell_ms) { return format_duration(milliseconds(dwell_ms)); }
 
-void print_head(const char* first) {
+void print_header(const char* first) {
   fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}\n", first, kNameWidth, "articles", "page views",
              "visitors", "reading", "views");
 }
 
 void print_row(std::string_view name, std::int64_t items, const hot::Contribution& added) {
-  fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}\n", name, kNameWidth, grouped(items),
-             grouped(added.pv), grouped(added.uv), spent(added.dwell_ms), grouped(added.views));
+  fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}\n", name, kNameWidth, format_number(items),
+             format_number(added.pv), format_number(added.uv), reading_time(added.dwell_ms), format_number(added.views));
 }
 
 // Of visitors, whom more is known of than of articles.
 void print_visitor(const VisitorTotals& visitor) {
-  const hot::Contribution& added = visitor.added;
+  const hot::Contribution& added = visitor.contribution;
   fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {:>10}  {}\n", visitor.name, kNameWidth,
-             grouped(visitor.items), grouped(added.pv), grouped(added.uv), spent(added.dwell_ms),
-             grouped(added.views), grouped(visitor.from.uncounted_events),
-             visitor.from.network.empty() ? "-" : visitor.from.network);
+             format_number(visitor.items), format_number(added.pv), format_number(added.uv), reading_time(added.dwell_ms),
+             format_number(added.views), format_number(visitor.origin.uncounted_events),
+             visitor.origin.network.empty() ? "-" : visitor.origin.network);
 }
 
-hot::Contribution sum(const std::vector<hot::ItemContribution>& items) {
+hot::Contribution sum_contributions(const std::vector<hot::ItemContribution>& items) {
   hot::Contribution all;
   for (const hot::ItemContribution& each : items) all += each.contribution;
   return all;
@@ -48,11 +48,11 @@ hot::Contribution sum(const std::vector<hot::ItemContribution>& items) {
 
 // What is said of visitors: tables and lines as they come, or one list of JSON at the end:
 // [{visitor, articles, pv, uv, dwell_ms, views, not_remembered_max?, items?: [{id, pv, …}]}].
-class Report {
+class VisitorReport {
  public:
   // `not_remembered_max`: reports a day and host that stay when a visitor's are taken back.
-  explicit Report(bool json, int not_remembered_max = 0)
-      : json_(json), not_remembered_max_(not_remembered_max) {
+  explicit VisitorReport(bool json, int not_remembered_max = 0)
+      : json_(json), max_unrecorded_(not_remembered_max) {
     if (json_) writer_.begin_array();
   }
   void totals(const std::vector<VisitorTotals>& all) {
@@ -61,8 +61,8 @@ class Report {
                  "articles", "page views", "visitors", "reading", "views", "beyond", "network");
     for (const VisitorTotals& each : all) {
       if (json_) {
-        begin(each.name, each.items, each.added).key("beyond").integer(each.from.uncounted_events);
-        writer_.key("network").string(each.from.network).end_object();
+        begin(each.name, each.items, each.contribution).key("beyond").integer(each.origin.uncounted_events);
+        writer_.key("network").string(each.origin.network).end_object();
       } else {
         print_visitor(each);
       }
@@ -70,24 +70,24 @@ class Report {
   }
   void items(std::string_view visitor, const std::vector<hot::ItemContribution>& items) {
     if (json_) return write(visitor, items);
-    print_head(std::string(visitor).c_str());
+    print_header(std::string(visitor).c_str());
     for (const hot::ItemContribution& each : items) print_row(each.item.view(), 1, each.contribution);
-    print_row("together", static_cast<std::int64_t>(items.size()), sum(items));
+    print_row("together", static_cast<std::int64_t>(items.size()), sum_contributions(items));
   }
-  void taken_back(std::string_view visitor, const std::vector<hot::ItemContribution>& items) {
+  void reverted(std::string_view visitor, const std::vector<hot::ItemContribution>& items) {
     if (json_) return write(visitor, items);
-    const hot::Contribution all = sum(items);
+    const hot::Contribution all = sum_contributions(items);
     fmt::print("{}: taken back from {} articles: {} page views, {} visitors, {} of reading, {} views\n",
-               visitor, grouped(static_cast<std::int64_t>(items.size())), grouped(all.pv), grouped(all.uv),
-               spent(all.dwell_ms), grouped(all.views));
+               visitor, format_number(static_cast<std::int64_t>(items.size())), format_number(all.pv), format_number(all.uv),
+               reading_time(all.dwell_ms), format_number(all.views));
   }
   // What was added before it was remembered.
-  void not_remembered() {
-    if (!json_ && not_remembered_max_ > 0)
+  void note_unrecorded() {
+    if (!json_ && max_unrecorded_ > 0)
       fmt::print(
           "up to {} reports of each day, visitor (or network of those who are not signed in) and host "
           "stay: limits.remember_after\n",
-          not_remembered_max_);
+          max_unrecorded_);
   }
   void end() {
     if (json_) fmt::print("{}\n", (writer_.end_array(), out_));
@@ -103,8 +103,8 @@ class Report {
     return writer_.key("dwell_ms").integer(added.dwell_ms).key("views").integer(added.views);
   }
   void write(std::string_view visitor, const std::vector<hot::ItemContribution>& items) {
-    begin(visitor, static_cast<std::int64_t>(items.size()), sum(items));
-    if (not_remembered_max_ > 0) writer_.key("not_remembered_max").integer(not_remembered_max_);
+    begin(visitor, static_cast<std::int64_t>(items.size()), sum_contributions(items));
+    if (max_unrecorded_ > 0) writer_.key("not_remembered_max").integer(max_unrecorded_);
     writer_.key("items").begin_array();
     for (const hot::ItemContribution& each : items) {
       writer_.begin_object().key("id").string(each.item.view());
@@ -114,14 +114,14 @@ class Report {
   }
 
   const bool json_;
-  const int not_remembered_max_;
+  const int max_unrecorded_;
   std::string out_;
   json::Writer writer_{out_};
 };
 
 // A connection, and what is needed to ask over it.
 struct Session {
-  Session(Settings of, redis::Endpoint at) : settings(std::move(of)), endpoint(std::move(at)) {}
+  Session(Settings loaded_settings, redis::Endpoint redis_endpoint) : settings(std::move(loaded_settings)), endpoint(std::move(redis_endpoint)) {}
   const Settings settings;
   const redis::Endpoint endpoint;
   redis::BlockingRedis redis{endpoint, kRedisTimeout, redis::kAllScripts};
@@ -129,7 +129,7 @@ struct Session {
 };
 
 Result<std::unique_ptr<Session>> open(const Target& target) {
-  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(settings, load_settings(target));
   if (settings->limits.contribution_ttl.count() == 0)
     return fail(ErrorCode::kInvalid, "not_remembered", {},
                 "limits.remember is 0: it is not remembered what a visitor added");
@@ -147,7 +147,7 @@ Result<http::Identity> identity_of(const IdentitySettings& settings) {
 
 }  // namespace
 
-Result<std::vector<std::string>> resolve(const VisitorNames& visitors, const Settings& settings) {
+Result<std::vector<std::string>> resolve_visitors(const VisitorSelector& visitors, const Settings& settings) {
   std::vector<std::string> out;
   const auto add = [&out](const std::string& name) {
     if (std::ranges::find(out, name) == out.end()) out.push_back(name);
@@ -169,8 +169,8 @@ Result<std::vector<std::string>> resolve(const VisitorNames& visitors, const Set
     Request request;
     request.remote_addr = visitors.address;
     request.user_agent = visitors.agent;
-    FRESHET_TRY(who, identity->identify(request, {}, wall_now()));
-    add(who->stable_visitor.str());
+    FRESHET_TRY(principal, identity->identify(request, {}, wall_now()));
+    add(principal->stable_visitor.str());
   }
   return out;
 }
@@ -182,88 +182,88 @@ Result<std::string> resolve_network(const std::string& network, const Settings& 
   return identity->network_pseudonym(address);
 }
 
-Result<std::vector<VisitorTotals>> top_visitors(redis::BlockingRedis& redis, const Settings& settings, int top,
+Result<std::vector<VisitorTotals>> top_contributors(redis::BlockingRedis& redis, const Settings& settings, int top,
                                                 const std::string& network) {
-  const auto most = static_cast<std::size_t>(top);
-  const auto heavier = [](const VisitorTotals& a, const VisitorTotals& b) {
-    const std::int64_t of_a = a.added.pv + a.added.views, of_b = b.added.pv + b.added.views;
-    return of_a != of_b ? of_a > of_b : a.name < b.name;
+  const auto limit = static_cast<std::size_t>(top);
+  const auto ranks_before = [](const VisitorTotals& a, const VisitorTotals& b) {
+    const std::int64_t total_a = a.contribution.pv + a.contribution.views, total_b = b.contribution.pv + b.contribution.views;
+    return total_a != total_b ? total_a > total_b : a.name < b.name;
   };
   const redis::Keys keys(settings.redis);
   std::vector<VisitorTotals> best;
-  auto walked = walk(redis, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
-    redis::Pipeline look;
+  auto scanned = scan_all(redis, "SCAN", "", [&](const std::vector<std::string>& page) -> Result<void> {
+    redis::Pipeline query;
     std::vector<std::string> names;
-    for (const std::string& key : found) {
+    for (const std::string& key : page) {
       const auto plain = keys.strip_prefix(key);
-      const auto visitor = plain ? after(*plain, "hot:added:") : std::nullopt;
+      const auto visitor = plain ? strip_key_prefix(*plain, "hot:added:") : std::nullopt;
       if (!visitor) continue;
       names.emplace_back(*visitor);
-      look.add("HGETALL", key);
+      query.add("HGETALL", key);
     }
     if (names.empty()) return {};
-    FRESHET_TRY(replies, ask(redis, look));
+    FRESHET_TRY(replies, run_pipeline(redis, query));
     for (std::size_t i = 0; i < names.size(); ++i) {
       const auto items = hot::parse_contributions((*replies)[i]);
       auto from = hot::parse_visitor_origin((*replies)[i]);
       if (!network.empty() && from.network != network) continue;
       if (items.empty() || std::ranges::find(best, names[i], &VisitorTotals::name) != best.end()) continue;
-      best.push_back({names[i], std::move(from), static_cast<std::int64_t>(items.size()), sum(items)});
+      best.push_back({names[i], std::move(from), static_cast<std::int64_t>(items.size()), sum_contributions(items)});
     }
-    std::ranges::sort(best, heavier);
-    if (best.size() > most) best.resize(most);
+    std::ranges::sort(best, ranks_before);
+    if (best.size() > limit) best.resize(limit);
     return {};
   });
-  if (!walked) return tl::unexpected(walked.error());
+  if (!scanned) return tl::unexpected(scanned.error());
   return best;
 }
 
-Result<int> run_visitors(const VisitorsOptions& options, const Target& target) {
+Result<int> run_top_contributors(const TopContributorsOptions& options, const Target& target) {
   FRESHET_TRY(session, open(target));
   Session& s = **session;
-  FRESHET_TRY(names, resolve(options.visitors, s.settings));
-  Report report(options.json);
+  FRESHET_TRY(names, resolve_visitors(options.visitors, s.settings));
+  VisitorReport report(options.json);
   for (const std::string& name : *names) {
     const auto items = redis::run_sync(hot::read_contributions(s.redis, s.keys, name));
-    if (!items) return tl::unexpected(at_redis(items.error(), s.endpoint));
+    if (!items) return tl::unexpected(with_redis_address(items.error(), s.endpoint));
     report.items(name, *items);
   }
   if (names->empty()) {
     FRESHET_TRY(network, resolve_network(options.visitors.network, s.settings));
-    const auto best = top_visitors(s.redis, s.settings, options.top, *network);
-    if (!best) return tl::unexpected(at_redis(best.error(), s.endpoint));
+    const auto best = top_contributors(s.redis, s.settings, options.top, *network);
+    if (!best) return tl::unexpected(with_redis_address(best.error(), s.endpoint));
     report.totals(*best);
   }
   report.end();
   return 0;
 }
 
-Result<int> run_purge(const PurgeOptions& options, const Target& target) {
+Result<int> run_revert_visitor(const RevertVisitorOptions& options, const Target& target) {
   FRESHET_TRY(session, open(target));
   Session& s = **session;
-  FRESHET_TRY(names, resolve(options.visitors, s.settings));
+  FRESHET_TRY(names, resolve_visitors(options.visitors, s.settings));
   if (!options.visitors.network.empty()) {
     FRESHET_TRY(network, resolve_network(options.visitors.network, s.settings));
-    const auto all = top_visitors(s.redis, s.settings, std::numeric_limits<int>::max(), *network);
-    if (!all) return tl::unexpected(at_redis(all.error(), s.endpoint));
+    const auto all = top_contributors(s.redis, s.settings, std::numeric_limits<int>::max(), *network);
+    if (!all) return tl::unexpected(with_redis_address(all.error(), s.endpoint));
     for (const VisitorTotals& each : *all) names->push_back(each.name);
   } else if (names->empty())
     return fail(ErrorCode::kInvalid, "no_visitor", {}, "whose counts? See --help");
-  Report report(options.json, 2 * s.settings.limits.contribution_after);
+  VisitorReport report(options.json, 2 * s.settings.limits.contribution_after);
   for (const std::string& name : *names) {
     const auto items = redis::run_sync(hot::read_contributions(s.redis, s.keys, name));
-    if (!items) return tl::unexpected(at_redis(items.error(), s.endpoint));
+    if (!items) return tl::unexpected(with_redis_address(items.error(), s.endpoint));
     if (options.dry_run) {
       report.items(name, *items);
       continue;
     }
     std::vector<ItemId> ids;
     for (const hot::ItemContribution& each : *items) ids.push_back(each.item);
-    const auto done = redis::run_sync(hot::revert_contributions(s.redis, s.settings, s.keys, name, ids));
-    if (!done) return tl::unexpected(at_redis(done.error(), s.endpoint));
-    report.taken_back(name, *done);
+    const auto reverted = redis::run_sync(hot::revert_contributions(s.redis, s.settings, s.keys, name, ids));
+    if (!reverted) return tl::unexpected(with_redis_address(reverted.error(), s.endpoint));
+    report.reverted(name, *reverted);
   }
-  report.not_remembered();
+  report.note_unrecorded();
   report.end();
   return 0;
 }

@@ -12,7 +12,7 @@
 namespace freshet::ctl {
 
 // Visitors by the names that the service counts them under (fcgi/http/identity.h).
-struct VisitorNames {
+struct VisitorSelector {
   std::vector<std::string> names;    // as `freshetctl visitors` prints them
   std::vector<std::string> readers;  // ids of the site's users
   // Who is known by neither a user's id nor a cookie; one needs the other.
@@ -23,35 +23,35 @@ struct VisitorNames {
 };
 // All but those of a network as names, in this order, each once. Those that are not given as such
 // need identity.salt_file. Errors: kInvalid "bad_id", "bad_secret", "no_salt", "no_agent".
-Result<std::vector<std::string>> resolve(const VisitorNames& visitors, const Settings& settings);
+Result<std::vector<std::string>> resolve_visitors(const VisitorSelector& visitors, const Settings& settings);
 
-struct VisitorsOptions {
-  VisitorNames visitors;  // what these added to which articles; none: who added the most to all
+struct TopContributorsOptions {
+  VisitorSelector visitors;  // what these added to which articles; none: who added the most to all
   int top = 20;
   bool json = false;
 };
-struct PurgeOptions {
-  VisitorNames visitors;
+struct RevertVisitorOptions {
+  VisitorSelector visitors;
   bool dry_run = false;
   bool json = false;
 };
 
 struct VisitorTotals {
   std::string name;
-  hot::VisitorOrigin from;
+  hot::VisitorOrigin origin;
   std::int64_t items = 0;
-  hot::Contribution added;
+  hot::Contribution contribution;
 };
 // Those with the most page views and views, the first `top`; of that network, if one is named. A
 // walk over all keys: O(keys), and serving goes on.
-Result<std::vector<VisitorTotals>> top_visitors(redis::BlockingRedis& redis, const Settings& settings, int top,
+Result<std::vector<VisitorTotals>> top_contributors(redis::BlockingRedis& redis, const Settings& settings, int top,
                                                 const std::string& network = {});
 // As hot:added:{visitor} names it. Errors: kInvalid "no_salt", "bad_secret".
 Result<std::string> resolve_network(const std::string& network, const Settings& settings);
 
 // Errors: Redis'; kInvalid "not_remembered" when limits.remember is 0.
-Result<int> run_visitors(const VisitorsOptions& options, const Target& target);
+Result<int> run_top_contributors(const TopContributorsOptions& options, const Target& target);
 // 0 also when there was nothing to take back. Interrupted, it can be repeated.
-Result<int> run_purge(const PurgeOptions& options, const Target& target);
+Result<int> run_revert_visitor(const RevertVisitorOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

@@ -14,7 +14,7 @@ void add_target(CLI::App& app, Target& target) {
       ->type_name("DIR");
   app.add_option(
          "--base", target.base,
-         std::string("the internal server: http://host:port or unix:///path (default ") + kDefaultBase + ")")
+         std::string("the internal server: http://host:port or unix:///path (default ") + kDefaultBaseUrl + ")")
       ->type_name("URL");
   app.add_option("--redis", target.redis, "unix:///path or redis://[user:password@]host[:port][/db]")
       ->type_name("URL");
@@ -29,11 +29,11 @@ void add_target(CLI::App& app, Target& target) {
 }
 
 bool records_here(const Target& target) {
-  const auto settings = settings_of(target);
+  const auto settings = load_settings(target);
   return !settings || settings->recorder.enabled;
 }
 
-int run(const Command& command, const Run& body, const Target& target) {
+int run_command(const Command& command, const CommandAction& body, const Target& target) {
   const Result<int> status = body(target);
   if (status) return *status;
   const Error& error = status.error();
@@ -44,7 +44,7 @@ int run(const Command& command, const Run& body, const Target& target) {
         "; recorder.enabled is false: the database is on the host that `freshetctl status` names as "
         "recorder holder";
   fmt::print(stderr, "freshetctl {}: {}\n", command.name, line);
-  return kNotDone;
+  return kExitFailed;
 }
 
 }  // namespace
@@ -57,8 +57,8 @@ void add_commands(CLI::App& app, int& status) {
   for (const std::span<const Command> commands : {content_commands(), operation_commands()}) {
     for (const Command& command : commands) {
       CLI::App* sub = app.add_subcommand(command.name, command.help);
-      sub->callback([&command, target, &status, body = command.options(*sub)] {
-        status = run(command, body, *target);
+      sub->callback([&command, target, &status, body = command.add_options(*sub)] {
+        status = run_command(command, body, *target);
       });
     }
   }

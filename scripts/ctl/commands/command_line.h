@@ -7,7 +7,7 @@ namespace freshet::ctl {
 
 // The exit status of a command that was not done: its options are wrong, something is not there.
 // Anything else but 0 is what a command has found.
-inline constexpr int kNotDone = 2;
+inline constexpr int kExitFailed = 2;
 
 // Adds every subcommand and its options to `app`. After a successful parse exactly one of them has
 // run and `status` is the exit status; an error has been written to stderr as one line.

@@ -11,15 +11,15 @@
 namespace freshet::ctl {
 
 // What a subcommand does; its exit status.
-using Run = std::function<Result<int>(const Target&)>;
+using CommandAction = std::function<Result<int>(const Target&)>;
 
 // Help of --json, which every command that reports has.
-inline constexpr const char* kAsJson = "report as JSON, on one line";
+inline constexpr const char* kJsonHelp = "report as JSON, on one line";
 
 struct Command {
   const char* name;
   const char* help;
-  Run (*options)(CLI::App&);  // adds the options; what they are set to, Run finds when it is called
+  CommandAction (*add_options)(CLI::App&);  // adds the options; what they are set to, Run finds when it is called
 };
 
 // What goes into the service, and what it makes of it.

@@ -15,11 +15,11 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr int kMostConnections = 1024;
+constexpr int kMaxConnections = 1024;
 
-const char* const kTimes = "RFC 3339 or unix seconds, in the log's own time";
+const char* const kTimeHelp = "RFC 3339 or unix seconds, in the log's own time";
 
-Run import_command(CLI::App& app) {
+CommandAction import_command(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
   app.add_option("FILE", options->file, "items, one JSON object a line (id, title, published_at, tags, …)")
       ->required();
@@ -32,16 +32,16 @@ Run import_command(CLI::App& app) {
                  "where it notes how far it has come, to go on there after an interruption (default: "
                  "FILE.import)")
       ->type_name("NOTES");
-  app.add_flag("--json", options->json, kAsJson);
+  app.add_flag("--json", options->json, kJsonHelp);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   return [options](const Target& target) { return run_import(*options, target); };
 }
 
-void replay_over_http(CLI::App& app, ReplayOptions& options) {
+void add_replay_options(CLI::App& app, ReplayOptions& options) {
   app.add_option("--speed", options.speed, "seconds of the log played in a second (600 or 600x), or max")
       ->capture_default_str();
   app.add_option("--connections", options.connections, "kept connections, each with one request at a time")
-      ->check(CLI::Range(1, kMostConnections))
+      ->check(CLI::Range(1, kMaxConnections))
       ->capture_default_str();
   app.add_option("--route", options.route, "what each event is reported to")
       ->check(CLI::IsMember({"track", "views", "both"}))
@@ -56,20 +56,20 @@ void replay_over_http(CLI::App& app, ReplayOptions& options) {
   app.add_flag("-q,--quiet", options.quiet, "no progress");
 }
 
-Run replay_command(CLI::App& app) {
+CommandAction replay_command(CLI::App& app) {
   auto options = std::make_shared<ReplayOptions>();
   app.add_option("LOG", options->log,
                  "an events.ndjson, or a directory with one or with Deskdrop's users_interactions.csv")
       ->required();
-  app.add_option("--from", options->from, std::string("leave out what came before: ") + kTimes)
+  app.add_option("--from", options->from, std::string("leave out what came before: ") + kTimeHelp)
       ->type_name("TIME");
   app.add_option("--until", options->until, "leave out what came at this time or later")->type_name("TIME");
   app.add_option("--type", options->types, "only events of this type (VIEW, vote, …); may be repeated");
   app.add_option("--limit", options->limit, "the first N events; with --at, the length of the list (20)")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
-  replay_over_http(app, *options);
-  app.add_option("--at", options->at, std::string("send nothing; print the list as it stood then: ") + kTimes)
+  add_replay_options(app, *options);
+  app.add_option("--at", options->at, std::string("send nothing; print the list as it stood then: ") + kTimeHelp)
       ->type_name("TIME");
   app.add_option("--model", options->model, "with --at: which list")
       ->check(CLI::IsMember({"views", "engagement"}))
@@ -77,7 +77,7 @@ Run replay_command(CLI::App& app) {
   app.add_option("--mode", options->mode, "with --at --model views")
       ->check(CLI::IsMember({"accumulate", "current"}))
       ->capture_default_str();
-  app.add_flag("--json", options->json, kAsJson);
+  app.add_flag("--json", options->json, kJsonHelp);
   app.footer(
       "Dwell is in milliseconds. Deskdrop has none: an event's dwell is the time to the next event of its "
       "session, at "
@@ -89,35 +89,35 @@ Run replay_command(CLI::App& app) {
   return [options](const Target& target) { return run_replay(*options, target); };
 }
 
-Run train_command(CLI::App& app) {
+CommandAction train_command(CLI::App& app) {
   auto options = std::make_shared<TrainOptions>();
   app.add_option("--output", options->output, "write here instead of recommend.model")->type_name("FILE");
-  app.add_flag("--json", options->json, kAsJson);
+  app.add_flag("--json", options->json, kJsonHelp);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   app.footer("Serving goes on with the model before until the new one takes its place.");
   return [options](const Target& target) { return run_train(*options, target); };
 }
 
-Run fetch_model_command(CLI::App& app) {
+CommandAction fetch_model_command(CLI::App& app) {
   auto options = std::make_shared<FetchModelOptions>();
   app.add_option("URL", options->url,
                  "the internal server of the host that trains: http://host:port (default: "
                  "recommend.model_from)");
-  app.add_flag("--json", options->json, kAsJson);
+  app.add_flag("--json", options->json, kJsonHelp);
   app.footer(
       "That host has train.publish. What has not changed since the last time is not sent again. What comes "
       "takes the\nplace of recommend.model when it is a model that this version reads; else that stays.");
   return [options](const Target& target) { return run_fetch_model(*options, target); };
 }
 
-Run evaluate_command(CLI::App& app) {
+CommandAction evaluate_command(CLI::App& app) {
   auto options = std::make_shared<EvaluateOptions>();
   app.add_option("--days", options->days, "the last days with interactions")
       ->check(CLI::Range(1, 365))
       ->capture_default_str();
   app.add_option("--model", options->model, "the present model, instead of recommend.model")
       ->type_name("FILE");
-  app.add_flag("--json", options->json, kAsJson);
+  app.add_flag("--json", options->json, kJsonHelp);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   app.footer(
       "For each day a model is trained on the interactions before it, and readers are judged by what they\n"
@@ -126,20 +126,20 @@ Run evaluate_command(CLI::App& app) {
   return [options](const Target& target) { return run_evaluate(*options, target); };
 }
 
-Run explain_command(CLI::App& app) {
+CommandAction explain_command(CLI::App& app) {
   auto options = std::make_shared<ExplainOptions>();
   app.add_option("user", options->user, "the reader")->required()->type_name("USER");
   app.add_option("--limit", options->limit, "items of a page")->check(CLI::Range(1, 100));
   app.add_option("--exclude", options->exclude, "hard, soft or off")
       ->check(CLI::IsMember({"hard", "soft", "off"}));
   app.add_flag("--all", options->all, "every candidate, not the first hundred");
-  app.add_flag("--json", options->json, kAsJson);
+  app.add_flag("--json", options->json, kJsonHelp);
   app.footer("Reads Redis and the model as a worker does at this moment, and writes nothing.");
   return [options](const Target& target) { return run_explain(*options, target); };
 }
 
-Run fill_command(CLI::App& app) {
-  auto options = std::make_shared<FillOptions>();
+CommandAction push_recommendations_command(CLI::App& app) {
+  auto options = std::make_shared<PushRecommendationsOptions>();
   app.add_option("CHANNEL", options->channel, "one of waterfall.channels that is not the follow channel")
       ->required();
   app.add_option("--reader", options->readers, "this reader, active or not; may be repeated")
@@ -157,7 +157,7 @@ Run fill_command(CLI::App& app) {
       "Without --reader and --readers it is for those who opened the channel within fill.active and have\n"
       "seen what they got before. What the seen-filter knows is not pushed, and what is pushed is not shown\n"
       "by the feed for seven days. An interrupted run can be repeated: nothing is pushed twice.");
-  return [options](const Target& target) { return run_fill(*options, target); };
+  return [options](const Target& target) { return run_push_recommendations(*options, target); };
 }
 
 constexpr std::array kContentCommands{
@@ -173,7 +173,7 @@ constexpr std::array kContentCommands{
             "Every candidate of a reader's recommendations, its score's terms, and why it was dropped",
             explain_command},
     Command{"fill", "Push recommendations into a channel's timelines, for the readers who come for them",
-            fill_command},
+            push_recommendations_command},
 };
 
 }  // namespace

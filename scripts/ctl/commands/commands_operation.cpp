@@ -16,7 +16,7 @@
 namespace freshet::ctl {
 namespace {
 
-Run check_command(CLI::App& app) {
+CommandAction check_command(CLI::App& app) {
   auto options = std::make_shared<CheckOptions>();
   app.add_flag("--sweep", options->sweep,
                "remove what is stale: members without counters, tags' members without items, …");
@@ -24,7 +24,7 @@ Run check_command(CLI::App& app) {
   app.add_option("--expect-views", options->expect_views,
                  "what the counted views of all items must add up to");
   app.add_flag("--strict", options->strict, "odd and stale things are violations too");
-  app.add_flag("--json", options->json, kAsJson);
+  app.add_flag("--json", options->json, kJsonHelp);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   app.footer(
       "Exit status 1 when violations remain. Serving goes on meanwhile; do not expect sums while events come "
@@ -32,38 +32,38 @@ Run check_command(CLI::App& app) {
   return [options](const Target& target) { return run_check(*options, target); };
 }
 
-Run rebuild_command(CLI::App& app) {
+CommandAction rebuild_rank_command(CLI::App& app) {
   auto options = std::make_shared<RebuildRankOptions>();
-  app.add_flag("--json", options->json, kAsJson);
+  app.add_flag("--json", options->json, kJsonHelp);
   return [options](const Target& target) { return run_rebuild_rank(*options, target); };
 }
 
-Run reindex_command(CLI::App& app) {
+CommandAction reindex_command(CLI::App& app) {
   auto options = std::make_shared<ReindexOptions>();
-  app.add_flag("--json", options->json, kAsJson);
+  app.add_flag("--json", options->json, kJsonHelp);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   app.footer("Serving goes on, with the old index until the new one takes its place.");
   return [options](const Target& target) { return run_reindex(*options, target); };
 }
 
-Run rebuild_redis_command(CLI::App& app) {
+CommandAction rebuild_redis_command(CLI::App& app) {
   auto options = std::make_shared<RebuildRedisOptions>();
   app.add_flag("--force", options->force, "also when Redis has items: the database's replace them");
-  app.add_flag("--json", options->json, kAsJson);
+  app.add_flag("--json", options->json, kJsonHelp);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   app.footer("Items only: what was counted of them is lost with Redis.");
   return [options](const Target& target) { return run_rebuild_redis(*options, target); };
 }
 
-Run regroup_command(CLI::App& app) {
-  auto options = std::make_shared<RegroupOptions>();
-  app.add_flag("--json", options->json, kAsJson);
+CommandAction repartition_command(CLI::App& app) {
+  auto options = std::make_shared<RepartitionOptions>();
+  app.add_flag("--json", options->json, kJsonHelp);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   app.footer("While no service runs, on whatever host. Interrupted, it is to be run again.");
-  return [options](const Target& target) { return run_regroup(*options, target); };
+  return [options](const Target& target) { return run_repartition(*options, target); };
 }
 
-Run backup_command(CLI::App& app) {
+CommandAction backup_command(CLI::App& app) {
   auto options = std::make_shared<BackupOptions>();
   app.add_option("FOLDER", options->folder,
                  "the backup: made by this, so it must not exist; with --verify, one that does")
@@ -72,7 +72,7 @@ Run backup_command(CLI::App& app) {
                "make none: read all of a backup, and exit 1 unless it is whole and unchanged");
   app.add_flag("--with-config", options->with_config,
                "freshet.toml and conf.d, too; restoring leaves them where they are");
-  app.add_flag("--json", options->json, kAsJson);
+  app.add_flag("--json", options->json, kJsonHelp);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   app.footer(
       "Serving goes on. It is made where the recorder runs, as FOLDER.partial, and moved to its place when "
@@ -86,13 +86,13 @@ Run backup_command(CLI::App& app) {
   return [options](const Target& target) { return run_backup(*options, target); };
 }
 
-Run restore_command(CLI::App& app) {
+CommandAction restore_command(CLI::App& app) {
   auto options = std::make_shared<RestoreOptions>();
   app.add_option("FOLDER", options->folder, "a backup")->required();
   app.add_flag("--replace", options->replace, "delete what Redis and the database hold now");
   app.add_option("--erase", options->erase, "readers who were erased after the backup was made: an id a line")
       ->type_name("FILE");
-  app.add_flag("--json", options->json, kAsJson);
+  app.add_flag("--json", options->json, kJsonHelp);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   app.footer(
       "Stop the service first, on all hosts; it refuses while a recorder runs. Keys get what was left of "
@@ -105,12 +105,12 @@ Run restore_command(CLI::App& app) {
   return [options](const Target& target) { return run_restore(*options, target); };
 }
 
-const char* const kVisitorNames =
+const char* const kVisitorHelp =
     "A visitor is \"u…\" (a user of the site), \"c…\" (a cookie that the service signed) or \"a…\" (an "
     "address, of IPv6\nthe /64, and a User-Agent), as the service counts them. It is remembered for "
     "limits.remember what each added.";
 
-void visitor_options(CLI::App& app, VisitorNames& visitors) {
+void add_visitor_options(CLI::App& app, VisitorSelector& visitors) {
   app.add_option("VISITOR", visitors.names, "as `freshetctl visitors` names them");
   app.add_option("--reader", visitors.readers, "the site's user of this id; may be repeated")
       ->type_name("ID")
@@ -123,33 +123,33 @@ void visitor_options(CLI::App& app, VisitorNames& visitors) {
       ->type_name("NET");
 }
 
-Run visitors_command(CLI::App& app) {
-  auto options = std::make_shared<VisitorsOptions>();
-  visitor_options(app, options->visitors);
+CommandAction top_contributors_command(CLI::App& app) {
+  auto options = std::make_shared<TopContributorsOptions>();
+  add_visitor_options(app, options->visitors);
   app.add_option("--top", options->top, "so many of those who added the most, when none is named")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  app.add_flag("--json", options->json, kAsJson);
-  app.footer(kVisitorNames);
-  return [options](const Target& target) { return run_visitors(*options, target); };
+  app.add_flag("--json", options->json, kJsonHelp);
+  app.footer(kVisitorHelp);
+  return [options](const Target& target) { return run_top_contributors(*options, target); };
 }
 
-Run purge_command(CLI::App& app) {
-  auto options = std::make_shared<PurgeOptions>();
-  visitor_options(app, options->visitors);
+CommandAction revert_visitor_command(CLI::App& app) {
+  auto options = std::make_shared<RevertVisitorOptions>();
+  add_visitor_options(app, options->visitors);
   app.add_flag("-n,--dry-run", options->dry_run, "only show it");
-  app.add_flag("--json", options->json, kAsJson);
-  app.footer(std::string(kVisitorNames) +
+  app.add_flag("--json", options->json, kJsonHelp);
+  app.footer(std::string(kVisitorHelp) +
              "\nPage views, reading time, views and their scores are as if the visitor had never come; "
              "lists show it at once.\nThe count of visitors is an estimate, and so is what is taken from it. "
              "Who comes again counts again, though not\nas a visitor of the same article: to keep somebody "
              "out, name them in clients.deny_file. It cannot be undone.");
-  return [options](const Target& target) { return run_purge(*options, target); };
+  return [options](const Target& target) { return run_revert_visitor(*options, target); };
 }
 
-Run doctor_command(CLI::App& app) {
+CommandAction doctor_command(CLI::App& app) {
   auto options = std::make_shared<DoctorOptions>();
-  app.add_flag("--json", options->json, kAsJson);
+  app.add_flag("--json", options->json, kJsonHelp);
   app.add_option("--user", options->user,
                  "whom the service runs as (default: `user`, else the owner of the database's folder)");
   app.add_option("--nginx", options->nginx, "the nginx whose configuration (-T) is looked at; empty: none")
@@ -164,7 +164,7 @@ Run doctor_command(CLI::App& app) {
   return [options](const Target& target) { return run_doctor(*options, target); };
 }
 
-Run status_command(CLI::App& app) {
+CommandAction status_command(CLI::App& app) {
   auto options = std::make_shared<StatusOptions>();
   app.add_flag("--json", options->json, "the pool's own JSON");
   app.add_option("--socket", options->socket, "the pool's unix socket, for the length of its listen queue");
@@ -177,14 +177,14 @@ constexpr std::array kOperationCommands{
     Command{"check", "Verify what must hold in a running instance's Redis", check_command},
     Command{"backup", "Save everything that is durable, while the service runs", backup_command},
     Command{"restore", "Make a backup the state of a service that does not run", restore_command},
-    Command{"visitors", "Who added how much to the counters", visitors_command},
-    Command{"purge", "Take back what visitors added to the counters", purge_command},
+    Command{"visitors", "Who added how much to the counters", top_contributors_command},
+    Command{"purge", "Take back what visitors added to the counters", revert_visitor_command},
     Command{"rebuild-rank", "Make hot:rank anew from the counters, after a change of half-life or weights",
-            rebuild_command},
+            rebuild_rank_command},
     Command{"rebuild-redis", "Give a Redis that lost its items them back from the database",
             rebuild_redis_command},
     Command{"regroup", "Put the articles of a Redis Cluster into as many groups as redis.groups says",
-            regroup_command},
+            repartition_command},
     Command{"reindex", "Make the search index anew from the database", reindex_command},
 };
 

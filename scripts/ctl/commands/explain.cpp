@@ -20,11 +20,11 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr std::size_t kFirst = 100;  // candidates shown without --all
+constexpr std::size_t kDefaultCandidates = 100;  // candidates shown without --all
 constexpr std::size_t kIdColumn = 24;
-constexpr std::size_t kTitleLetters = 60;
+constexpr std::size_t kMaxTitleCharacters = 60;
 
-Result<recommend::ExclusionMode> exclude_named(const std::string& name) {
+Result<recommend::ExclusionMode> parse_exclude(const std::string& name) {
   if (name == "hard") return recommend::ExclusionMode::kHard;
   if (name == "soft") return recommend::ExclusionMode::kSoft;
   if (name == "off") return recommend::ExclusionMode::kOff;
@@ -53,17 +53,17 @@ class DirectRecall final : public feed::Recall {
 };
 
 // What became of a candidate.
-struct Fate {
-  std::string_view word;  // for programs
+struct CandidateOutcome {
+  std::string_view code;  // for programs
   std::string_view text;
-  std::optional<std::size_t> place;  // on the page, from 0
+  std::optional<std::size_t> position;  // on the page, from 0
 };
 
-std::string cut(std::string_view title) {
-  std::size_t letters = 0;
+std::string truncate_title(std::string_view title) {
+  std::size_t characters = 0;
   for (std::size_t at = 0; at < title.size(); ++at) {
-    const bool begins = (static_cast<unsigned char>(title[at]) & 0xC0) != 0x80;
-    if (begins && ++letters > kTitleLetters) return std::string(title.substr(0, at)) + "…";
+    const bool starts_character = (static_cast<unsigned char>(title[at]) & 0xC0) != 0x80;
+    if (starts_character && ++characters > kMaxTitleCharacters) return std::string(title.substr(0, at)) + "…";
   }
   return std::string(title);
 }
@@ -73,32 +73,32 @@ class Explanation {
   Explanation(const ReaderId& reader, const recommend::RankingTrace& explained)
       : reader_(reader), explained_(explained) {
     for (std::size_t i = 0; i < explained.page.items.size(); ++i)
-      place_.emplace(explained.page.items[i].id.view(), i);
+      page_position_.emplace(explained.page.items[i].id.view(), i);
     std::unordered_set<std::string_view> chosen;
     for (const recommend::SelectionCandidate& each : choices()) chosen.insert(id(each));
     for (std::size_t i = 0; i < explained.page.items.size(); ++i) {
-      if (!chosen.contains(explained.page.items[i].id.view())) filled_up_.push_back(i);
+      if (!chosen.contains(explained.page.items[i].id.view())) from_index_.push_back(i);
     }
     for (std::size_t i = 0; i < choices().size(); ++i) {
-      if (place_.contains(id(choices()[i]))) last_served_ = i;
+      if (page_position_.contains(id(choices()[i]))) lowest_served_ = i;
     }
   }
 
-  void print(std::size_t most) const {
+  void print(std::size_t limit) const {
     print_reader();
     fmt::print("{:<{}} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8} {:>6} {:<8} {:<40} {}\n", "item",
                kIdColumn, "score", "trend", "affinity", "cf", "content", "points", "age h", "factor",
                "source", "what became of it", "title");
-    for (std::size_t i = 0; i < std::min(most, choices().size()); ++i) print_row(i);
-    if (choices().size() > most) fmt::print("… and {} more (--all)\n", choices().size() - most);
-    for (const std::size_t i : filled_up_) {
+    for (std::size_t i = 0; i < std::min(limit, choices().size()); ++i) print_row(i);
+    if (choices().size() > limit) fmt::print("… and {} more (--all)\n", choices().size() - limit);
+    for (const std::size_t i : from_index_) {
       const recommend::Recommendation& each = explained_.page.items[i];
       fmt::print("{:<{}} from the index, served as {}: {}; {}\n", each.id.view(), kIdColumn, i + 1,
-                 readers::reason_text(each.reason), cut(each.card->title));
+                 readers::reason_text(each.reason), truncate_title(each.card->title));
     }
   }
 
-  std::string json(std::size_t most) const {
+  std::string json(std::size_t limit) const {
     std::string out;
     json::Writer writer(out);
     const readers::ReaderState& state = explained_.state;
@@ -112,12 +112,12 @@ class Explanation {
     writer.key("viewed").unsigned_integer(excluded.viewed);
     writer.key("not_interested").unsigned_integer(excluded.not_interested).end_object();
     writer.key("candidates").unsigned_integer(choices().size()).key("items").begin_array();
-    for (std::size_t i = 0; i < std::min(most, choices().size()); ++i) write_row(i, writer);
-    for (const std::size_t i : filled_up_) {
+    for (std::size_t i = 0; i < std::min(limit, choices().size()); ++i) write_row(i, writer);
+    for (const std::size_t i : from_index_) {
       const recommend::Recommendation& each = explained_.page.items[i];
       writer.begin_object().key("id").string(each.id.view()).key("title").string(each.card->title);
       writer.key("source").string("index").key("fate").string("served");
-      write_place(i, writer).end_object();
+      write_position(i, writer).end_object();
     }
     writer.end_array().end_object();
     return out;
@@ -145,22 +145,22 @@ class Explanation {
   void print_row(std::size_t at) const {
     const recommend::SelectionCandidate& choice = choices()[at];
     const recommend::RankedCandidate& each = *choice.ranked;
-    const Fate fate = fate_of(at);
-    std::string text(fate.text);
-    if (fate.place) {
-      text = fmt::format("served as {}: {}", *fate.place + 1,
-                         readers::reason_text(explained_.page.items[*fate.place].reason));
+    const CandidateOutcome outcome = outcome_of(at);
+    std::string text(outcome.text);
+    if (outcome.position) {
+      text = fmt::format("served as {}: {}", *outcome.position + 1,
+                         readers::reason_text(explained_.page.items[*outcome.position].reason));
     }
     fmt::print(
         "{:<{}} {:>12.6g} {:>10.4g} {:>9.4g} {:>9.4g} {:>9.4g} {:>9.4g} {:>8.1f} {:>6.3g} {:<8} {:<40} {}\n",
         id(choice), kIdColumn, choice.score(), each.trend, each.affinity, each.cf, each.content, each.points,
-        each.age_hours, choice.factor, source(choice), text, cut(title(choice)));
+        each.age_hours, choice.factor, source(choice), text, truncate_title(title(choice)));
   }
 
   void write_row(std::size_t at, json::Writer& writer) const {
     const recommend::SelectionCandidate& choice = choices()[at];
     const recommend::RankedCandidate& each = *choice.ranked;
-    const Fate fate = fate_of(at);
+    const CandidateOutcome outcome = outcome_of(at);
     writer.begin_object().key("id").string(id(choice)).key("title").string(title(choice));
     writer.key("score").number(choice.score()).key("trend").number(each.trend);
     writer.key("affinity")
@@ -171,17 +171,17 @@ class Explanation {
         .number(each.content);
     writer.key("points").number(each.points).key("age_hours").number(each.age_hours);
     writer.key("factor").number(choice.factor).key("source").string(source(choice));
-    writer.key("fate").string(fate.word);
-    if (fate.place) write_place(*fate.place, writer);
+    writer.key("fate").string(outcome.code);
+    if (outcome.position) write_position(*outcome.position, writer);
     writer.end_object();
   }
 
-  json::Writer& write_place(std::size_t place, json::Writer& writer) const {
-    writer.key("place").unsigned_integer(place + 1);
-    return writer.key("reason").string(readers::reason_text(explained_.page.items[place].reason));
+  json::Writer& write_position(std::size_t position, json::Writer& writer) const {
+    writer.key("place").unsigned_integer(position + 1);
+    return writer.key("reason").string(readers::reason_text(explained_.page.items[position].reason));
   }
 
-  Fate fate_of(std::size_t at) const {
+  CandidateOutcome outcome_of(std::size_t at) const {
     const recommend::SelectionCandidate& choice = choices()[at];
     switch (choice.eligibility) {
       case recommend::Eligibility::kInteracted:
@@ -193,31 +193,31 @@ class Explanation {
       case recommend::Eligibility::kEligible:
         break;
     }
-    const auto place = place_.find(id(choice));
-    if (place != place_.end()) return {"served", {}, place->second};
+    const auto position = page_position_.find(id(choice));
+    if (position != page_position_.end()) return {"served", {}, position->second};
     if (explained_.not_visible.contains(std::string(id(choice))))
       return {"hidden", "dropped: hidden or not an item", {}};
-    if (at <= last_served_) return {"capped", "dropped: enough of its author or tag", {}};
+    if (at <= lowest_served_) return {"capped", "dropped: enough of its author or tag", {}};
     return {"below", "below the page", {}};
   }
 
   const ReaderId& reader_;
   const recommend::RankingTrace& explained_;
-  std::unordered_map<std::string_view, std::size_t> place_;
-  std::vector<std::size_t> filled_up_;  // what the index filled the page up with stands among no choices
-  std::size_t last_served_ = 0;         // where in the choices the lowest served one stands
+  std::unordered_map<std::string_view, std::size_t> page_position_;
+  std::vector<std::size_t> from_index_;  // what the index filled the page up with stands among no choices
+  std::size_t lowest_served_ = 0;         // where in the choices the lowest served one stands
 };
 
 }  // namespace
 
 Result<int> run_explain(const ExplainOptions& options, const Target& target) {
   FRESHET_TRY(reader, ReaderId::parse(options.user, "user"));
-  FRESHET_TRY(exclude, exclude_named(options.exclude));
-  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(exclude, parse_exclude(options.exclude));
+  FRESHET_TRY(settings, load_settings(target));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   redis::BlockingRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const redis::Keys keys(settings->redis);
-  NoDeferred deferred;
+  NoopWriteQueue deferred;
   DirectRecall recall(*settings);
   readers::RedisReaderStore readers(redis, deferred, *settings, keys, [] { return std::string(); });
   items::RedisItemStore items(redis, *settings, keys);
@@ -230,13 +230,13 @@ Result<int> run_explain(const ExplainOptions& options, const Target& target) {
 
   const recommend::RecommendRequest request{*reader, static_cast<std::size_t>(options.limit), *exclude};
   const auto explained = redis::run_sync(recommendations.explain(request));
-  if (!explained) return tl::unexpected(at_redis(explained.error(), *endpoint));
+  if (!explained) return tl::unexpected(with_redis_address(explained.error(), *endpoint));
   const Explanation explanation(*reader, **explained);
-  const std::size_t most = options.all ? SIZE_MAX : kFirst;
+  const std::size_t limit = options.all ? SIZE_MAX : kDefaultCandidates;
   if (options.json)
-    fmt::print("{}\n", explanation.json(most));
+    fmt::print("{}\n", explanation.json(limit));
   else
-    explanation.print(most);
+    explanation.print(limit);
   return 0;
 }
 

@@ -14,10 +14,10 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr milliseconds kPatience{300'000};
-constexpr std::uint64_t kMostModelBytes = 4ULL << 30;
+constexpr milliseconds kTimeout{300'000};
+constexpr std::uint64_t kMaxModelBytes = 4ULL << 30;
 
-Result<HttpAddress> where_from(const FetchModelOptions& options, const Settings& settings, Target target) {
+Result<HttpAddress> source_address(const FetchModelOptions& options, const Settings& settings, Target target) {
   target.base = options.url.empty() ? settings.recommend.model_source : options.url;
   if (target.base.empty())
     return fail(ErrorCode::kInvalid, "no_url", {},
@@ -28,70 +28,70 @@ Result<HttpAddress> where_from(const FetchModelOptions& options, const Settings&
 }
 
 // Beside the model: the ETag it came with, behind the checksum of the file that it belongs to.
-std::string note_of(const std::string& model) { return model + ".etag"; }
+std::string etag_path(const std::string& model) { return model + ".etag"; }
 
 // Of what is there; empty when it did not come from there, or nobody knows.
-std::string known_etag(const std::string& model) {
-  std::ifstream note(note_of(model));
+std::string stored_etag(const std::string& model) {
+  std::ifstream file(etag_path(model));
   std::string checksum, etag;
-  if (!(note >> checksum) || !std::getline(note >> std::ws, etag)) return {};
-  const auto is = model::read_checksum(model);
-  return is && checksum == fmt::format("{:016x}", *is) ? etag : std::string();
+  if (!(file >> checksum) || !std::getline(file >> std::ws, etag)) return {};
+  const auto actual = model::read_checksum(model);
+  return actual && checksum == fmt::format("{:016x}", *actual) ? etag : std::string();
 }
 
 // Without it the next time brings the same again.
-void remember(const std::string& model, const std::string& etag) {
-  const auto is = model::read_checksum(model);
-  if (etag.empty() || !is) return;
-  std::ofstream(note_of(model), std::ios::trunc) << fmt::format("{:016x} {}\n", *is, etag);
+void store_etag(const std::string& model, const std::string& etag) {
+  const auto actual = model::read_checksum(model);
+  if (etag.empty() || !actual) return;
+  std::ofstream(etag_path(model), std::ios::trunc) << fmt::format("{:016x} {}\n", *actual, etag);
 }
 
-tl::unexpected<Error> refused(const HttpAddress& from, const HttpReply& reply) {
+tl::unexpected<Error> refusal_error(const HttpAddress& from, const HttpReply& reply) {
   const std::string_view why =
       reply.status == 404   ? "it has no model: train.publish there, and freshetctl train"
       : reply.status == 401 ? "it wants signed requests: --key, or identity.internal_keys here"
                             : "";
-  if (!why.empty()) return fail(ErrorCode::kNotFound, "no_model", {}, fmt::format("{}: {}", from.shown, why));
+  if (!why.empty()) return fail(ErrorCode::kNotFound, "no_model", {}, fmt::format("{}: {}", from.display_url, why));
   return fail(ErrorCode::kUnavailable, "no_model", {},
-              fmt::format("{}: GET /api/model was answered {}", from.shown, reply.status));
+              fmt::format("{}: GET /api/model was answered {}", from.display_url, reply.status));
 }
 
 }  // namespace
 
 Result<int> run_fetch_model(const FetchModelOptions& options, const Target& target) {
-  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(settings, load_settings(target));
   const std::string& file = settings->recommend.model;
-  FRESHET_TRY(from, where_from(options, *settings, target));
-  if (auto ok = become_owner_of(file); !ok) return tl::unexpected(ok.error());
+  FRESHET_TRY(from, source_address(options, *settings, target));
+  if (auto ok = switch_to_owner(file); !ok) return tl::unexpected(ok.error());
 
-  BlockingHttp http(*from, kPatience);
+  BlockingHttp http(*from, kTimeout);
   HttpRequest request;
   request.path = "/api/model";
   request.user_agent = "freshetctl";
-  request.if_none_match = known_etag(file);
-  request.most_reply_bytes = kMostModelBytes;
+  request.if_none_match = stored_etag(file);
+  request.max_reply_bytes = kMaxModelBytes;
   FRESHET_TRY(reply, http.exchange(request));
   const bool unchanged = reply->status == 304 && !request.if_none_match.empty();
-  if (!unchanged && reply->status != 200) return refused(*from, *reply);
+  if (!unchanged && reply->status != 200) return refusal_error(*from, *reply);
   if (!unchanged) {
     if (const auto ok = model::replace_model(file, reply->body); !ok)
       return fail(
           ok.error().code, ok.error().reason, {},
-          fmt::format("what {} serves: {}; {} stays as it was", from->shown, ok.error().detail, file));
-    remember(file, reply->etag);
+          fmt::format("what {} serves: {}; {} stays as it was", from->display_url, ok.error().detail, file));
+    store_etag(file, reply->etag);
   }
   FRESHET_TRY(copy, model::copy_model(file));
-  const model::Model& is = *copy->model;
+  const model::Model& fetched = *copy->model;
   if (options.json) {
     report_json([&](json::Writer& out) {
-      out.key("model").string(file).key("changed").boolean(!unchanged).key("items").integer(is.items());
-      out.key("trained_at").string(to_rfc3339(is.trained_at()));
-      out.key("bytes").integer(static_cast<std::int64_t>(is.bytes()));
+      out.key("model").string(file).key("changed").boolean(!unchanged).key("items").integer(fetched.items());
+      out.key("trained_at").string(to_rfc3339(fetched.trained_at()));
+      out.key("bytes").integer(static_cast<std::int64_t>(fetched.bytes()));
     });
     return 0;
   }
   fmt::print("{}: {}{} items, {:.1f} MB, trained {}\n", file, unchanged ? "unchanged, " : "",
-             grouped(is.items()), static_cast<double>(is.bytes()) / 1e6, to_rfc3339(is.trained_at()));
+             format_number(fetched.items()), static_cast<double>(fetched.bytes()) / 1e6, to_rfc3339(fetched.trained_at()));
   return 0;
 }
 

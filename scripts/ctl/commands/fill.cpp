@@ -27,16 +27,16 @@ namespace {
 constexpr std::string_view kInterrupted = "interrupted";  // reason of an Error, within this file
 
 // SIGTERM and SIGINT, held back so that no reader is left half served.
-class Stop {
+class TerminationSignals {
  public:
-  Stop() {
+  TerminationSignals() {
     sigemptyset(&signals_);
     sigaddset(&signals_, SIGTERM);
     sigaddset(&signals_, SIGINT);
   }
-  void hold() { pthread_sigmask(SIG_BLOCK, &signals_, nullptr); }
+  void block() { pthread_sigmask(SIG_BLOCK, &signals_, nullptr); }
   // Whether one came; takes it.
-  bool came(seconds within = seconds{0}) const {
+  bool received(seconds within = seconds{0}) const {
     timespec limit{};
     limit.tv_sec = within.count();
     return sigtimedwait(&signals_, nullptr, &limit) > 0;
@@ -60,36 +60,36 @@ Result<void> check_channel(const std::string& channel, const TimelineSettings& s
 // Under what name the filter knows readers who were erased. Without identity.salt_file each start
 // of the service has a salt of its own, which nobody else can know: such a reader is then known by
 // the id alone.
-Result<std::shared_ptr<http::Identity>> shared_identity(const IdentitySettings& settings) {
+Result<std::shared_ptr<http::Identity>> load_identity(const IdentitySettings& settings) {
   if (settings.salt_file.empty()) return nullptr;
   FRESHET_TRY(salt, read_secret(settings.salt_file));
   FRESHET_TRY(identity, http::Identity::create(http::parse_identity_mode(settings.mode), *salt));
   return std::make_shared<http::Identity>(std::move(*identity));
 }
 
-feed::SeenEpochs::Pseudonym epoch_names(const std::shared_ptr<http::Identity>& identity) {
+feed::SeenEpochs::Pseudonym erasure_namer(const std::shared_ptr<http::Identity>& identity) {
   if (!identity) return {};
   return [identity](const ReaderId& reader) { return identity->erasure_pseudonym(reader); };
 }
 
 // Everything that a worker has for this, on one blocking connection.
-struct Parts {
-  Parts(redis::BlockingRedis& redis, const Settings& settings, const redis::Keys& keys,
+struct PushServices {
+  PushServices(redis::BlockingRedis& redis, const Settings& settings, const redis::Keys& keys,
         const std::shared_ptr<http::Identity>& identity)
-      : readers(redis, nothing, settings, keys, [] { return std::string(); }),
+      : readers(redis, write_queue, settings, keys, [] { return std::string(); }),
         items(redis, settings, keys),
         trend(redis, settings, keys),
         recommender(trend, model, settings),
         cards(items, settings.items_cache_bytes),
         recommendations(readers, recommender, cards, recall, settings),
         filter(feed::make_seen_filter(settings, keys)),
-        seen(redis, *filter, settings, keys, wall_now, epoch_names(identity)),
-        timelines(redis, redis, nothing, cards, settings, keys),
-        fill(recommendations, seen, timelines) {
+        seen(redis, *filter, settings, keys, wall_now, erasure_namer(identity)),
+        timelines(redis, redis, write_queue, cards, settings, keys),
+        pusher(recommendations, seen, timelines) {
     model.open(settings.recommend.model);
   }
-  NoDeferred nothing;
-  NoRecall recall;
+  NoopWriteQueue write_queue;
+  NoopRecall recall;
   readers::RedisReaderStore readers;
   items::RedisItemStore items;
   recommend::TrendSource trend;
@@ -100,50 +100,50 @@ struct Parts {
   std::unique_ptr<feed::SeenFilter> filter;
   feed::RedisFeedStore seen;
   timeline::RedisTimelineStore timelines;
-  timeline::RecommendationPusher fill;
+  timeline::RecommendationPusher pusher;
 };
 
-class FillRun {
+class PushRun {
  public:
-  FillRun(const FillOptions& options, const Settings& settings, Parts& parts)
+  PushRun(const PushRecommendationsOptions& options, const Settings& settings, PushServices& parts)
       : options_(options),
         limit_(static_cast<std::size_t>(options.limit > 0 ? options.limit : settings.fill.max_items)),
-        parts_(parts) {}
+        services_(parts) {}
 
   Result<void> serve(const ReaderId& reader) {
-    if (stop_.came()) return fail(ErrorCode::kConflict, kInterrupted);
-    if (options_.dry_run) return show(reader);
-    FRESHET_TRY(pushed, redis::run_sync(parts_.fill.push(options_.channel, reader, limit_)));
-    count(pushed->pushed, pushed->duplicates);
+    if (signals_.received()) return fail(ErrorCode::kConflict, kInterrupted);
+    if (options_.dry_run) return preview(reader);
+    FRESHET_TRY(pushed, redis::run_sync(services_.pusher.push(options_.channel, reader, limit_)));
+    add_counts(pushed->pushed, pushed->duplicates);
     return {};
   }
-  FillSummary& summary() { return summary_; }
+  PushSummary& summary() { return summary_; }
 
  private:
-  Result<void> show(const ReaderId& reader) {
-    FRESHET_TRY(chosen, redis::run_sync(parts_.fill.select(reader, limit_)));
+  Result<void> preview(const ReaderId& reader) {
+    FRESHET_TRY(chosen, redis::run_sync(services_.pusher.select(reader, limit_)));
     if (!options_.json) {
       fmt::print("{}:", reader.view());
       for (const ItemId& each : *chosen) fmt::print(" {}", each.view());
       fmt::print("\n");
     }
-    count(static_cast<std::int64_t>(chosen->size()), 0);
+    add_counts(static_cast<std::int64_t>(chosen->size()), 0);
     return {};
   }
-  void count(std::int64_t pushed, std::int64_t duplicates) {
+  void add_counts(std::int64_t pushed, std::int64_t duplicates) {
     ++(pushed > 0 ? summary_.served : summary_.nothing_new);
     summary_.pushed += pushed;
     summary_.duplicates += duplicates;
   }
 
-  const FillOptions& options_;
+  const PushRecommendationsOptions& options_;
   const std::size_t limit_;
-  Parts& parts_;
-  const Stop stop_;
-  FillSummary summary_;
+  PushServices& services_;
+  const TerminationSignals signals_;
+  PushSummary summary_;
 };
 
-std::string json_of(const FillOptions& options, const FillSummary& summary) {
+std::string json_of(const PushRecommendationsOptions& options, const PushSummary& summary) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("channel").string(options.channel).key("readers").integer(summary.readers);
@@ -154,64 +154,64 @@ std::string json_of(const FillOptions& options, const FillSummary& summary) {
   return out;
 }
 
-void print(const FillOptions& options, const FillSummary& summary) {
+void print(const PushRecommendationsOptions& options, const PushSummary& summary) {
   if (options.json) {
     fmt::print("{}\n", json_of(options, summary));
     std::fflush(stdout);
     return;
   }
   fmt::print("{}: {} readers, {} served, {} skipped, {} with nothing new; {} items {}", options.channel,
-             grouped(summary.readers), grouped(summary.served), grouped(summary.skipped),
-             grouped(summary.nothing_new), grouped(summary.pushed),
+             format_number(summary.readers), format_number(summary.served), format_number(summary.skipped),
+             format_number(summary.nothing_new), format_number(summary.pushed),
              options.dry_run ? "would be pushed" : "pushed");
-  if (summary.duplicates > 0) fmt::print(", {} were there already", grouped(summary.duplicates));
+  if (summary.duplicates > 0) fmt::print(", {} were there already", format_number(summary.duplicates));
   fmt::print("{}\n", summary.interrupted ? "; interrupted" : "");
   std::fflush(stdout);
 }
 
 }  // namespace
 
-Result<FillSummary> fill_once(const FillOptions& options, const Target& target) {
-  FRESHET_TRY(settings, settings_of(target));
+Result<PushSummary> push_once(const PushRecommendationsOptions& options, const Target& target) {
+  FRESHET_TRY(settings, load_settings(target));
   if (auto ok = check_channel(options.channel, settings->timeline); !ok) return tl::unexpected(ok.error());
-  FRESHET_TRY(given, read_readers(options.readers, options.readers_file));
-  FRESHET_TRY(identity, shared_identity(settings->identity));
+  FRESHET_TRY(named, read_reader_ids(options.readers, options.readers_file));
+  FRESHET_TRY(identity, load_identity(settings->identity));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
 
   redis::BlockingRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const redis::Keys keys(settings->redis);
-  Parts parts(redis, *settings, keys, *identity);
-  FillRun run(options, *settings, parts);
-  Active active;
-  const auto work = [&]() -> Result<void> {
+  PushServices parts(redis, *settings, keys, *identity);
+  PushRun run(options, *settings, parts);
+  ActiveReaders active;
+  const auto serve_all = [&]() -> Result<void> {
     if (auto ok = redis::run_sync(parts.filter->probe(redis)); !ok) return ok;
     const auto serve = [&run](const ReaderId& reader) { return run.serve(reader); };
     if (options.readers.empty() && options.readers_file.empty())
-      return each_active(redis, keys, options.channel, wall_now() - settings->fill.active_within, active, serve);
-    for (const ReaderId& each : *given) {
+      return for_each_active_reader(redis, keys, options.channel, wall_now() - settings->fill.active_within, active, serve);
+    for (const ReaderId& each : *named) {
       if (auto ok = serve(each); !ok) return ok;
     }
     return {};
   };
-  const auto worked = work();
-  FillSummary& summary = run.summary();
-  summary.interrupted = !worked && worked.error().reason == kInterrupted;
-  if (!worked && !summary.interrupted) return tl::unexpected(at_redis(worked.error(), *endpoint));
+  const auto served = serve_all();
+  PushSummary& summary = run.summary();
+  summary.interrupted = !served && served.error().reason == kInterrupted;
+  if (!served && !summary.interrupted) return tl::unexpected(with_redis_address(served.error(), *endpoint));
   summary.skipped = active.skipped;
   summary.readers = summary.served + summary.nothing_new + summary.skipped;
   return summary;
 }
 
-Result<int> run_fill(const FillOptions& options, const Target& target) {
+Result<int> run_push_recommendations(const PushRecommendationsOptions& options, const Target& target) {
   log::open("stderr", "warning");  // that a model was mapped is no news, every so many seconds
-  Stop stop;
-  stop.hold();
-  FRESHET_TRY(summary, fill_once(options, target));
+  TerminationSignals stop;
+  stop.block();
+  FRESHET_TRY(summary, push_once(options, target));
   print(options, *summary);
   if (options.every == 0) return summary->interrupted ? 1 : 0;
   while (!summary || !summary->interrupted) {
-    if (stop.came(seconds{options.every})) return 0;
-    summary = fill_once(options, target);
+    if (stop.received(seconds{options.every})) return 0;
+    summary = push_once(options, target);
     if (!summary)
       fmt::print(stderr, "freshetctl fill: {}\n", summary.error().detail);
     else if (summary->pushed > 0)

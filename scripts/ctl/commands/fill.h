@@ -9,7 +9,7 @@
 
 namespace freshet::ctl {
 
-struct FillOptions {
+struct PushRecommendationsOptions {
   std::string channel;
   std::vector<std::string> readers;  // these, and those of the file, instead of who is active
   std::string readers_file;          // an id a line
@@ -20,7 +20,7 @@ struct FillOptions {
 };
 
 // Whom a run was for. `readers` = served + skipped + nothing_new.
-struct FillSummary {
+struct PushSummary {
   std::int64_t readers = 0;
   std::int64_t served = 0;       // who got something
   std::int64_t skipped = 0;      // who have not seen what they got before
@@ -33,9 +33,9 @@ struct FillSummary {
 // One run. SIGTERM and SIGINT end it between two readers if the caller has them blocked. Errors:
 // Redis'; kInvalid "unknown_channel", "follow_channel", "bad_id"; kNotFound "no_file"; kInvalid
 // "bad_secret".
-Result<FillSummary> fill_once(const FillOptions& options, const Target& target);
+Result<PushSummary> push_once(const PushRecommendationsOptions& options, const Target& target);
 // Runs, once or for ever, and prints. 0, or 1 when a single run was interrupted. With `every` an
 // error of a later run is printed, and the next one tries again.
-Result<int> run_fill(const FillOptions& options, const Target& target);
+Result<int> run_push_recommendations(const PushRecommendationsOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

@@ -22,12 +22,12 @@ struct TimelineState {
 Result<std::vector<TimelineState>> timeline_states(redis::BlockingRedis& redis, const redis::Keys& keys,
                                                    const std::string& channel,
                                                    const std::vector<std::string>& readers) {
-  redis::Pipeline look;
+  redis::Pipeline query;
   for (const std::string& each : readers) {
-    look.add("ZSCORE", keys.active_readers(channel), each);
-    look.add("ZREVRANGE", keys.timeline(channel, each), 0, 0, "WITHSCORES");
+    query.add("ZSCORE", keys.active_readers(channel), each);
+    query.add("ZREVRANGE", keys.timeline(channel, each), 0, 0, "WITHSCORES");
   }
-  FRESHET_TRY(replies, ask(redis, look));
+  FRESHET_TRY(replies, run_pipeline(redis, query));
   std::vector<TimelineState> out;
   for (std::size_t i = 0; i < readers.size(); ++i) {
     const redis::Reply& head = (*replies)[2 * i + 1];
@@ -40,7 +40,7 @@ Result<std::vector<TimelineState>> timeline_states(redis::BlockingRedis& redis, 
 
 }  // namespace
 
-Result<std::vector<ReaderId>> read_readers(const std::vector<std::string>& named, const std::string& file) {
+Result<std::vector<ReaderId>> read_reader_ids(const std::vector<std::string>& named, const std::string& file) {
   std::vector<ReaderId> out;
   if (!file.empty()) {
     FRESHET_TRY(text, read_file(file));
@@ -65,20 +65,20 @@ Result<std::vector<ReaderId>> read_readers(const std::vector<std::string>& named
   return out;
 }
 
-bool is_unread(std::int64_t head, UnixSeconds last_read) {
+bool has_unread(std::int64_t head, UnixSeconds last_read) {
   return head > last_read.time_since_epoch().count() * kUsPerSecond;
 }
 
-Result<void> each_active(redis::BlockingRedis& redis, const redis::Keys& keys, const std::string& channel,
-                         UnixSeconds since, Active& counts,
+Result<void> for_each_active_reader(redis::BlockingRedis& redis, const redis::Keys& keys, const std::string& channel,
+                         UnixSeconds since, ActiveReaders& counts,
                          const std::function<Result<void>(const ReaderId&)>& serve) {
-  const Take take = [&](const std::vector<std::string>& page) -> Result<void> {
-    FRESHET_TRY(found, timeline_states(redis, keys, channel, page));
+  const PageHandler handle_page = [&](const std::vector<std::string>& page) -> Result<void> {
+    FRESHET_TRY(states, timeline_states(redis, keys, channel, page));
     for (std::size_t i = 0; i < page.size(); ++i) {
-      const TimelineState& each = (*found)[i];
+      const TimelineState& each = (*states)[i];
       if (each.last_read < since) continue;
       ++counts.readers;
-      if (is_unread(each.head, each.last_read)) {
+      if (has_unread(each.head, each.last_read)) {
         ++counts.skipped;
       } else if (auto ok = serve(ReaderId::trusted(page[i])); !ok) {
         return ok;
@@ -86,7 +86,7 @@ Result<void> each_active(redis::BlockingRedis& redis, const redis::Keys& keys, c
     }
     return {};
   };
-  return walk(redis, "ZSCAN", keys.active_readers(channel), take);
+  return scan_all(redis, "ZSCAN", keys.active_readers(channel), handle_page);
 }
 
 }  // namespace freshet::ctl

@@ -12,13 +12,13 @@
 namespace freshet::ctl {
 namespace {
 
-tl::unexpected<Error> cannot(const char* what) {
-  return fail(ErrorCode::kInternal, "owner", {}, std::string(what) + ": " + std::strerror(errno));
+tl::unexpected<Error> owner_error(const char* operation) {
+  return fail(ErrorCode::kInternal, "owner", {}, std::string(operation) + ": " + std::strerror(errno));
 }
 
 }  // namespace
 
-Result<void> become_owner_of(const std::string& path) {
+Result<void> switch_to_owner(const std::string& path) {
   if (geteuid() != 0) return {};
   struct stat status {};
   const std::string folder = std::filesystem::path(path).parent_path().string();
@@ -27,9 +27,9 @@ Result<void> become_owner_of(const std::string& path) {
   if (status.st_uid == 0) return {};
   const passwd* user = getpwuid(status.st_uid);
   const int groups = user ? initgroups(user->pw_name, status.st_gid) : setgroups(0, nullptr);
-  if (groups != 0) return cannot("groups");
-  if (setgid(status.st_gid) != 0) return cannot("setgid");
-  if (setuid(status.st_uid) != 0) return cannot("setuid");
+  if (groups != 0) return owner_error("groups");
+  if (setgid(status.st_gid) != 0) return owner_error("setgid");
+  if (setuid(status.st_uid) != 0) return owner_error("setuid");
   return {};
 }
 

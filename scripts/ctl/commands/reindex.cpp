@@ -12,10 +12,10 @@
 
 namespace freshet::ctl {
 
-Result<Reindexed> reindex(const Target& target, bool quiet) {
-  FRESHET_TRY(settings, settings_of(target));
+Result<ReindexResult> reindex(const Target& target, bool quiet) {
+  FRESHET_TRY(settings, load_settings(target));
   const std::string& path = settings->recorder.database;
-  if (auto ok = become_owner_of(path); !ok) return tl::unexpected(ok.error());
+  if (auto ok = switch_to_owner(path); !ok) return tl::unexpected(ok.error());
   // In this order: what the recorder writes from now on it writes into the new index, too.
   FRESHET_TRY(rebuild, search::IndexRebuild::start(settings->search));
   FRESHET_TRY(database, database::Database::open(path, database::Database::Mode::kRead));
@@ -25,19 +25,19 @@ Result<Reindexed> reindex(const Target& target, bool quiet) {
   std::int64_t done = 0;
   const auto read = (*database)->for_each_item([&](const items::Item& item) -> Result<void> {
     if (auto put = (*rebuild)->put(item); !put) return put;
-    line.show({++done, (*database)->item_count(), ProgressLine::Clock::now() - began, {}});
+    line.update({++done, (*database)->item_count(), ProgressLine::Clock::now() - began, {}});
     return {};
   });
   line.clear();
   if (!read) return tl::unexpected(read.error());
   if (auto finished = (*rebuild)->finish(); !finished) return tl::unexpected(finished.error());
-  return Reindexed{static_cast<std::int64_t>((*rebuild)->documents()), done,
+  return ReindexResult{static_cast<std::int64_t>((*rebuild)->documents()), done,
                    ProgressLine::Clock::now() - began};
 }
 
-std::string in_words(const Reindexed& done) {
-  return fmt::format("indexed {} of {} items in {}", grouped(done.indexed), grouped(done.items),
-                     in_words(done.took));
+std::string format_duration(const ReindexResult& result) {
+  return fmt::format("indexed {} of {} items in {}", format_number(result.indexed), format_number(result.items),
+                     format_duration(result.elapsed));
 }
 
 Result<int> run_reindex(const ReindexOptions& options, const Target& target) {
@@ -45,10 +45,10 @@ Result<int> run_reindex(const ReindexOptions& options, const Target& target) {
   if (options.json)
     report_json([&](json::Writer& out) {
       out.key("indexed").integer(done->indexed).key("items").integer(done->items);
-      out.key("seconds").number(in_seconds(done->took));
+      out.key("seconds").number(to_seconds(done->elapsed));
     });
   else
-    fmt::print("{}\n", in_words(*done));
+    fmt::print("{}\n", format_duration(*done));
   return 0;
 }
 

@@ -8,13 +8,13 @@
 
 namespace freshet::ctl {
 
-struct Reindexed {
+struct ReindexResult {
   std::int64_t indexed = 0, items = 0;
-  Nanoseconds took{0};
+  Nanoseconds elapsed{0};
 };
 // Run by root it works as the database's owner. Errors: no database, another writer of the index,
 // the disk.
-Result<Reindexed> reindex(const Target& target, bool quiet);
+Result<ReindexResult> reindex(const Target& target, bool quiet);
 
 struct ReindexOptions {
   bool json = false;
@@ -22,6 +22,6 @@ struct ReindexOptions {
 };
 Result<int> run_reindex(const ReindexOptions& options, const Target& target);
 // "indexed 12 of 12 items in 42 ms"
-std::string in_words(const Reindexed& done);
+std::string format_duration(const ReindexResult& result);
 
 }  // namespace freshet::ctl

@@ -43,16 +43,16 @@ std::string report_body(Route route, const LogEvent& event, std::int64_t publish
   return body;
 }
 
-Outcome outcome_of(int status, std::string body) {
-  if (status == 202) return Outcome::kQueued;
-  if (status >= 400 && status < 500) return Outcome::kRefused;
-  if (status < 200 || status >= 300) return Outcome::kFailed;
+ReportOutcome outcome_of(int status, std::string body) {
+  if (status == 202) return ReportOutcome::kQueued;
+  if (status >= 400 && status < 500) return ReportOutcome::kRefused;
+  if (status < 200 || status >= 300) return ReportOutcome::kFailed;
   json::Document document;
-  if (!document.parse(body)) return Outcome::kFailed;
+  if (!document.parse(body)) return ReportOutcome::kFailed;
   const json::Value counted = document.root()["counted"], dedup = document.root()["dedup"];
-  if (counted.type() == json::Type::kBool && !counted.boolean()) return Outcome::kBot;
-  if (dedup.type() == json::Type::kBool && dedup.boolean()) return Outcome::kDedup;
-  return Outcome::kCounted;
+  if (counted.type() == json::Type::kBool && !counted.boolean()) return ReportOutcome::kBot;
+  if (dedup.type() == json::Type::kBool && dedup.boolean()) return ReportOutcome::kDedup;
+  return ReportOutcome::kCounted;
 }
 
 }  // namespace freshet::ctl

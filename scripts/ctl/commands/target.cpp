@@ -12,7 +12,7 @@
 namespace freshet::ctl {
 namespace {
 
-std::string in_state(const Target& target, const char* name) {
+std::string state_path(const Target& target, const char* name) {
   return (std::filesystem::path(target.state) / name).string();
 }
 
@@ -24,23 +24,23 @@ bool exists(const std::string& path) {
 }
 
 // A Redis that does not answer is the business of who asks it.
-Result<redis::Endpoint> of_our_schema(Result<redis::Endpoint> endpoint, const Settings& settings,
-                                      Groups groups) {
+Result<redis::Endpoint> verify_schema(Result<redis::Endpoint> endpoint, const Settings& settings,
+                                      PartitionCheck partition_check) {
   if (!endpoint) return endpoint;
   redis::BlockingRedis redis(*endpoint, kSchemaTimeout, {});
-  const auto fits = redis::run_sync(redis::check_schema(redis, redis::Keys(settings.redis)));
-  if (!fits && (fits.error().reason == "other_schema" ||
-                (fits.error().reason == "other_groups" && groups == Groups::kAsConfigured)))
-    return tl::unexpected(at_redis(fits.error(), *endpoint));
+  const auto verified = redis::run_sync(redis::check_schema(redis, redis::Keys(settings.redis)));
+  if (!verified && (verified.error().reason == "other_schema" ||
+                (verified.error().reason == "other_groups" && partition_check == PartitionCheck::kAsConfigured)))
+    return tl::unexpected(with_redis_address(verified.error(), *endpoint));
   return endpoint;
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find_first_of("\r\n")); }
 
-Result<HttpAddress> where_is(const Target& target) {
+Result<HttpAddress> base_address(const Target& target) {
   if (!target.base.empty()) return parse_http_url(target.base);
-  if (target.state.empty()) return parse_http_url(kDefaultBase);
-  if (const auto url = read_file(in_state(target, "run/internal.url")))
+  if (target.state.empty()) return parse_http_url(kDefaultBaseUrl);
+  if (const auto url = read_file(state_path(target, "run/internal.url")))
     return parse_http_url(first_line(*url));
   return fail(ErrorCode::kNotFound, "no_instance", {}, "no instance runs in " + target.state);
 }
@@ -49,12 +49,12 @@ Result<HttpAddress> where_is(const Target& target) {
 
 std::string config_path(const Target& target) {
   if (!target.config.empty() || target.state.empty()) return target.config;
-  const std::string path = in_state(target, "etc/freshet.toml");
+  const std::string path = state_path(target, "etc/freshet.toml");
   return exists(path) ? path : std::string();
 }
 
 Result<HttpAddress> http_address(const Target& target) {
-  auto address = where_is(target);
+  auto address = base_address(target);
   if (!address || target.key.empty()) return address;
   const std::size_t colon = target.key.find(':');
   if (colon == std::string::npos) return fail(ErrorCode::kInvalid, "bad_key", {}, "--key takes KID:FILE");
@@ -66,7 +66,7 @@ Result<HttpAddress> http_address(const Target& target) {
   return address;
 }
 
-Result<Settings> settings_of(const Target& target) {
+Result<Settings> load_settings(const Target& target) {
   const std::string path = config_path(target);
   if (path.empty()) return Settings();
   FRESHET_TRY(loaded, load_config(path));
@@ -76,34 +76,34 @@ Result<Settings> settings_of(const Target& target) {
 Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& settings) {
   if (!target.redis.empty()) return redis::parse_url(target.redis);
   if (config_path(target).empty() && !target.state.empty()) {
-    return redis::parse_url("unix://" + in_state(target, "run/redis.sock"));
+    return redis::parse_url("unix://" + state_path(target, "run/redis.sock"));
   }
   const auto secret = [](const std::string& file) {
     return file.empty() ? Result<std::string>("") : read_secret(file);
   };
   FRESHET_TRY(password, secret(settings.redis.password_file));
-  FRESHET_TRY(of_sentinels, secret(settings.redis.sentinel_password_file));
-  return redis::endpoint_of(settings.redis, *password, *of_sentinels);
+  FRESHET_TRY(sentinel_password, secret(settings.redis.sentinel_password_file));
+  return redis::endpoint_of(settings.redis, *password, *sentinel_password);
 }
 
-Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings, Groups groups) {
+Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings, PartitionCheck partition_check) {
   auto endpoint = service_endpoint(target, settings);
   std::string account = target.redis_user;
   // scripts/run gives its own Redis the shipped accounts.
-  if (const std::string file = in_state(target, "etc/redis-operator");
+  if (const std::string file = state_path(target, "etc/redis-operator");
       account.empty() && target.redis.empty() && !target.state.empty() && exists(file))
     account = "freshet-operator:" + file;
-  if (!endpoint || account.empty()) return of_our_schema(std::move(endpoint), settings, groups);
+  if (!endpoint || account.empty()) return verify_schema(std::move(endpoint), settings, partition_check);
   const std::size_t colon = account.find(':');
   if (colon == std::string::npos || colon == 0)
     return fail(ErrorCode::kInvalid, "bad_redis_user", {}, "--redis-user takes NAME:FILE");
   FRESHET_TRY(password, read_secret(account.substr(colon + 1)));
   endpoint->username = account.substr(0, colon);
   endpoint->password = std::move(*password);
-  return of_our_schema(std::move(endpoint), settings, groups);
+  return verify_schema(std::move(endpoint), settings, partition_check);
 }
 
-Error at_redis(Error error, const redis::Endpoint& endpoint) {
+Error with_redis_address(Error error, const redis::Endpoint& endpoint) {
   const std::string why = error.detail.empty() ? std::string(error.reason) : error.detail;
   error.detail = "Redis at " + redis::to_string(endpoint) + ": " + why;
   return error;

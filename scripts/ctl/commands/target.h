@@ -26,21 +26,21 @@ Result<HttpAddress> http_address(const Target& target);
 std::string config_path(const Target& target);
 // The configuration: --config, else DIR/etc/freshet.toml where there is one, else the shipped
 // defaults.
-Result<Settings> settings_of(const Target& target);
+Result<Settings> load_settings(const Target& target);
 // Redis: --redis, else what a configuration that was found says, else DIR/run/redis.sock, else the
 // shipped default. With the service's own account. Errors: kInvalid.
 Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& settings);
 // The same with the account of --redis-user, if any; one that answers has our schema, and articles
 // in as many groups as redis.groups says unless any number will do (kConflict "other_schema",
 // "other_groups").
-enum class Groups : std::uint8_t { kAsConfigured, kAny };
+enum class PartitionCheck : std::uint8_t { kAsConfigured, kAny };
 Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings,
-                                       Groups groups = Groups::kAsConfigured);
+                                       PartitionCheck partition_check = PartitionCheck::kAsConfigured);
 
 // An error of Redis with the address it is about, for people.
-Error at_redis(Error error, const redis::Endpoint& endpoint);
+Error with_redis_address(Error error, const redis::Endpoint& endpoint);
 
-inline constexpr const char* kDefaultBase = "http://127.0.0.1:8081";
+inline constexpr const char* kDefaultBaseUrl = "http://127.0.0.1:8081";
 // How long freshetctl waits for a reply of Redis: it may read much at once, and nobody waits for
 // it.
 inline constexpr milliseconds kRedisTimeout{10000};

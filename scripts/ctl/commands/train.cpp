@@ -13,18 +13,18 @@
 namespace freshet::ctl {
 
 Result<int> run_train(const TrainOptions& options, const Target& target) {
-  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(settings, load_settings(target));
   const std::string& file = options.output.empty() ? settings->recommend.model : options.output;
-  if (auto ok = become_owner_of(settings->recorder.database); !ok) return tl::unexpected(ok.error());
+  if (auto ok = switch_to_owner(settings->recorder.database); !ok) return tl::unexpected(ok.error());
 
   ProgressLine line(stderr, options.quiet);
   const auto began = ProgressLine::Clock::now();
   const auto spent = [&] { return ProgressLine::Clock::now() - began; };
-  line.show({0, 0, spent(), {}}, "  reading " + settings->recorder.database);
+  line.update({0, 0, spent(), {}}, "  reading " + settings->recorder.database);
   FRESHET_TRY(data, training::read_training_data(settings->recorder.database, settings->train, wall_now()));
   const training::Progress show = [&](std::string_view stage, double done) {
     constexpr double kSteps = 100;
-    line.show({static_cast<std::int64_t>(done * kSteps), static_cast<std::int64_t>(kSteps), spent(), {}},
+    line.update({static_cast<std::int64_t>(done * kSteps), static_cast<std::int64_t>(kSteps), spent(), {}},
               "  " + std::string(stage));
   };
   const auto trained =
@@ -46,20 +46,20 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
       return fail(published.error().code, published.error().reason, {},
                   file + " is made, but not published: " + published.error().detail);
   }
-  FRESHET_TRY(written, model::copy_model(file));
+  FRESHET_TRY(copy, model::copy_model(file));
   const auto interactions = static_cast<std::int64_t>(data->events.size());
   if (options.json) {
     report_json([&](json::Writer& out) {
       out.key("model").string(file).key("algorithm").string(trained->algorithm);
-      out.key("items").integer(written->model->items()).key("interactions").integer(interactions);
-      out.key("bytes").integer(static_cast<std::int64_t>(written->model->bytes()));
-      out.key("validation").string(trained->report).key("seconds").number(in_seconds(spent()));
+      out.key("items").integer(copy->model->items()).key("interactions").integer(interactions);
+      out.key("bytes").integer(static_cast<std::int64_t>(copy->model->bytes()));
+      out.key("validation").string(trained->report).key("seconds").number(to_seconds(spent()));
     });
     return 0;
   }
   fmt::print("{}: {} of {} items, {} interactions, {:.1f} MB, in {}\n", file, trained->algorithm,
-             grouped(written->model->items()), grouped(interactions),
-             static_cast<double>(written->model->bytes()) / 1e6, in_words(spent()));
+             format_number(copy->model->items()), format_number(interactions),
+             static_cast<double>(copy->model->bytes()) / 1e6, format_duration(spent()));
   fmt::print("validation: {}\n", trained->report);
   return 0;
 }

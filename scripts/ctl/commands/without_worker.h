@@ -7,7 +7,7 @@
 
 namespace freshet::ctl {
 
-class NoDeferred final : public redis::WriteQueue {
+class NoopWriteQueue final : public redis::WriteQueue {
  public:
   bool post(redis::Pipeline, redis::SpoolRecord) override { return false; }
   Result<void> spool(const redis::SpoolRecord&) override {
@@ -15,7 +15,7 @@ class NoDeferred final : public redis::WriteQueue {
   }
 };
 
-class NoRecall final : public feed::Recall {
+class NoopRecall final : public feed::Recall {
  public:
   Task<Result<feed::RecallResult>> search(feed::RecallQuery) override {
     co_return fail(ErrorCode::kUnavailable, "index_away");

@@ -9,41 +9,41 @@
 
 namespace freshet::ctl {
 
-enum class Grade : std::uint8_t {
+enum class Severity : std::uint8_t {
   kOk,
   kWarning,    // works today; what it costs stands in the finding
   kError,      // does not work, or a promise of the service does not hold
-  kNotLooked,  // could not be seen from here: no verdict
+  kSkipped,  // could not be seen from here: no verdict
 };
 
 struct Diagnosis {
-  Grade grade = Grade::kOk;
+  Severity severity = Severity::kOk;
   std::string_view check;  // a stable word for programs: "redis.persistence"
-  std::string what;
-  std::string cure;  // what to do; empty only for kOk and kNotLooked
+  std::string message;
+  std::string fix;  // what to do; empty only for kOk and kNotLooked
 };
 
 class Diagnoses {
  public:
-  void ok(std::string_view check, std::string what) { add(Grade::kOk, check, std::move(what), {}); }
-  void warn(std::string_view check, std::string what, std::string cure) {
-    add(Grade::kWarning, check, std::move(what), std::move(cure));
+  void ok(std::string_view check, std::string message) { add(Severity::kOk, check, std::move(message), {}); }
+  void warn(std::string_view check, std::string message, std::string fix) {
+    add(Severity::kWarning, check, std::move(message), std::move(fix));
   }
-  void error(std::string_view check, std::string what, std::string cure) {
-    add(Grade::kError, check, std::move(what), std::move(cure));
+  void error(std::string_view check, std::string message, std::string fix) {
+    add(Severity::kError, check, std::move(message), std::move(fix));
   }
-  void not_looked(std::string_view check, std::string why) {
-    add(Grade::kNotLooked, check, std::move(why), {});
+  void skipped(std::string_view check, std::string reason) {
+    add(Severity::kSkipped, check, std::move(reason), {});
   }
 
   const std::vector<Diagnosis>& all() const { return all_; }
-  std::int64_t count(Grade grade) const { return std::ranges::count(all_, grade, &Diagnosis::grade); }
+  std::int64_t count(Severity severity) const { return std::ranges::count(all_, severity, &Diagnosis::severity); }
   std::string text() const;  // "error    redis.eviction: what; cure: …", a line each
   std::string json() const;  // {errors, warnings, findings:[{grade, check, what, cure?}]}
 
  private:
-  void add(Grade grade, std::string_view check, std::string what, std::string cure) {
-    all_.push_back({grade, check, std::move(what), std::move(cure)});
+  void add(Severity severity, std::string_view check, std::string message, std::string fix) {
+    all_.push_back({severity, check, std::move(message), std::move(fix)});
   }
   std::vector<Diagnosis> all_;
 };

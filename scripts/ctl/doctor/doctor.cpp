@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kDefaultConfig = "/etc/freshet/freshet.toml";
 
 // Each line of an error or a warning of the configuration's own check, freshetd -t.
-void add_lines(const std::string& lines, void (*add)(std::string, Diagnoses&), Diagnoses& out) {
+void for_each_line(const std::string& lines, void (*add)(std::string, Diagnoses&), Diagnoses& out) {
   for (std::size_t from = 0; from < lines.size();) {
     const std::size_t end = std::min(lines.find('\n', from), lines.size());
     if (end > from) add(lines.substr(from, end - from), out);
@@ -21,14 +21,14 @@ void add_lines(const std::string& lines, void (*add)(std::string, Diagnoses&), D
   }
 }
 
-void warn_of(std::string line, Diagnoses& out) {
+void add_config_warning(std::string line, Diagnoses& out) {
   const bool backlog = line.find("net.core.somaxconn") != std::string::npos;
   out.warn(backlog ? "config.backlog" : "config", std::move(line),
            backlog ? "sysctl -w net.core.somaxconn=4096, and the same in /etc/sysctl.d/freshet.conf"
                    : "change the directive in that line; freshet.toml explains it");
 }
 
-void error_of(std::string line, Diagnoses& out) {
+void add_config_error(std::string line, Diagnoses& out) {
   out.error("config", std::move(line), "correct that line; freshetd -t checks the file again");
 }
 
@@ -37,64 +37,64 @@ std::optional<Settings> read_config(const Target& target, Diagnoses& out) {
   if (path.empty()) path = kDefaultConfig;
   const auto loaded = load_config(path);
   if (!loaded) {
-    add_lines(loaded.error().detail, error_of, out);
+    for_each_line(loaded.error().detail, add_config_error, out);
     return std::nullopt;
   }
-  for (const std::string& warning : loaded->warnings) add_lines(warning, warn_of, out);
+  for (const std::string& warning : loaded->warnings) for_each_line(warning, add_config_warning, out);
   if (loaded->warnings.empty()) out.ok("config", path);
-  look_at_config(loaded->settings, path, out);
+  check_config(loaded->settings, path, out);
   return loaded->settings;
 }
 
-std::string cure_of(const Error& error) {
+std::string fix_for(const Error& error) {
   if (error.reason == "redis_noauth") return "redis.username and redis.password_file as Redis has them";
   if (error.reason == "bad_secret") return "make redis.password_file readable, or call as root";
   return "systemctl start redis-server, or correct redis.url; its socket must be writable for the service "
          "(group redis)";
 }
 
-void look_at_items(redis::BlockingRedis& redis, const Settings& settings, Diagnoses& out) {
+void check_items(redis::BlockingRedis& redis, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.items";
   if (!settings.recorder.enabled)
-    return out.not_looked(kCheck, "the recorder runs on another host (recorder.enabled)");
+    return out.skipped(kCheck, "the recorder runs on another host (recorder.enabled)");
   const auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
-  if (!database) return out.not_looked(kCheck, database.error().detail);  // files.database tells more
-  const auto facts = ask_items(redis, **database, settings);
-  if (!facts) return out.not_looked(kCheck, facts.error().detail);
-  judge_items(*facts, out);
+  if (!database) return out.skipped(kCheck, database.error().detail);  // files.database tells more
+  const auto facts = collect_item_facts(redis, **database, settings);
+  if (!facts) return out.skipped(kCheck, facts.error().detail);
+  evaluate_items(*facts, out);
 }
 
-void look_at_redis(const Target& target, const Settings& settings, Diagnoses& out) {
+void check_redis_server(const Target& target, const Settings& settings, Diagnoses& out) {
   const auto endpoint = redis_endpoint(target, settings);
-  if (!endpoint) return out.error("redis", endpoint.error().detail, cure_of(endpoint.error()));
+  if (!endpoint) return out.error("redis", endpoint.error().detail, fix_for(endpoint.error()));
   redis::BlockingRedis redis(*endpoint, kRedisTimeout, {});
-  const auto facts = ask_redis(redis, settings);
+  const auto facts = collect_redis_facts(redis, settings);
   if (!facts) {
-    const Error error = at_redis(facts.error(), *endpoint);
-    out.error("redis", error.detail, cure_of(error));
-    return out.not_looked("redis.settings", "Redis does not answer");
+    const Error error = with_redis_address(facts.error(), *endpoint);
+    out.error("redis", error.detail, fix_for(error));
+    return out.skipped("redis.settings", "Redis does not answer");
   }
   out.ok("redis", endpoint->unix_path.empty() ? settings.redis.url : endpoint->unix_path);
-  judge_redis(*facts, settings, out);
+  evaluate_redis(*facts, settings, out);
   if (endpoint->is_cluster()) {
-    if (const auto cluster = ask_cluster(redis, *endpoint, redis::Keys(settings.redis).partition_count()))
-      judge_cluster(*cluster, out);
+    if (const auto cluster = collect_cluster_facts(redis, *endpoint, redis::Keys(settings.redis).partition_count()))
+      evaluate_cluster(*cluster, out);
     else
-      out.not_looked("redis.cluster", cluster.error().detail);
+      out.skipped("redis.cluster", cluster.error().detail);
   }
-  look_at_items(redis, settings, out);
+  check_items(redis, settings, out);
 }
 
 // As the service logs in, whoever asks the rest.
-void look_at_account(const Target& target, const Settings& settings, Diagnoses& out) {
+void check_account(const Target& target, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.account";
   const auto service = service_endpoint(target, settings);
-  if (!service) return out.not_looked(kCheck, service.error().detail);
-  const auto facts = ask_account(*service, settings);
-  if (facts) return judge_account(*facts, out);
+  if (!service) return out.skipped(kCheck, service.error().detail);
+  const auto facts = collect_account_facts(*service, settings);
+  if (facts) return evaluate_account(*facts, out);
   if (facts.error().reason != "redis_noauth" && facts.error().reason != "redis_noperm")
-    return out.not_looked(kCheck, facts.error().detail);
-  out.error(kCheck, "Redis does not let the service in: " + facts.error().detail, cure_of(facts.error()));
+    return out.skipped(kCheck, facts.error().detail);
+  out.error(kCheck, "Redis does not let the service in: " + facts.error().detail, fix_for(facts.error()));
 }
 
 // Who the service runs as.
@@ -102,32 +102,32 @@ std::optional<Account> service_account(const DoctorOptions& options, const Setti
                                        Diagnoses& out) {
   const std::string& name = options.user.empty() ? settings.pool.user : options.user;
   if (!name.empty()) {
-    auto account = account_named(name);
+    auto account = find_account(name);
     if (!account)
       out.error("user", "there is no user " + name, "systemd-sysusers, or adduser --system " + name);
     return account;
   }
   const auto folder = std::filesystem::path(settings.recorder.database).parent_path();
   struct stat owned {};
-  if (stat(folder.c_str(), &owned) == 0) return account_of(owned.st_uid);
-  return account_of(geteuid());
+  if (stat(folder.c_str(), &owned) == 0) return account_by_uid(owned.st_uid);
+  return account_by_uid(geteuid());
 }
 
 // nginx' user, when its configuration could be read.
-std::optional<Account> look_at_nginx(const DoctorOptions& options, const Target& target,
+std::optional<Account> check_nginx(const DoctorOptions& options, const Target& target,
                                      const Settings& settings, Diagnoses& out) {
   if (options.nginx.empty()) {
-    out.not_looked("nginx", "not asked for");
+    out.skipped("nginx", "not asked for");
     return std::nullopt;
   }
   const auto dump = nginx_dump(options.nginx, target.state);
   if (!dump) {
-    out.not_looked("nginx", dump.error().detail);
+    out.skipped("nginx", dump.error().detail);
     return std::nullopt;
   }
-  judge_nginx(*dump, settings, out);
+  evaluate_nginx(*dump, settings, out);
   const auto user = nginx_user(*dump);
-  return user ? account_named(*user) : std::nullopt;
+  return user ? find_account(*user) : std::nullopt;
 }
 
 }  // namespace
@@ -135,21 +135,21 @@ std::optional<Account> look_at_nginx(const DoctorOptions& options, const Target&
 Result<int> run_doctor(const DoctorOptions& options, const Target& target) {
   Diagnoses out;
   if (const auto settings = read_config(target, out)) {
-    look_at_redis(target, *settings, out);
-    look_at_account(target, *settings, out);
+    check_redis_server(target, *settings, out);
+    check_account(target, *settings, out);
     if (const auto service = service_account(options, *settings, out))
-      look_at_files(*settings, *service, wall_now(), out);
-    look_at_backups(options.backups, wall_now(), out);
-    look_at_socket(*settings, look_at_nginx(options, target, *settings, out), out);
-    look_at_status_socket(*settings, out);
+      check_files(*settings, *service, wall_now(), out);
+    check_backups(options.backups, wall_now(), out);
+    check_socket(*settings, check_nginx(options, target, *settings, out), out);
+    check_status_socket(*settings, out);
   }
   if (options.json) {
     fmt::print("{}\n", out.json());
   } else {
-    fmt::print("{}{}, {}\n", out.text(), count_text(out.count(Grade::kError), "error"),
-               count_text(out.count(Grade::kWarning), "warning"));
+    fmt::print("{}{}, {}\n", out.text(), count_text(out.count(Severity::kError), "error"),
+               count_text(out.count(Severity::kWarning), "warning"));
   }
-  return out.count(Grade::kError) > 0 ? 1 : 0;
+  return out.count(Severity::kError) > 0 ? 1 : 0;
 }
 
 }  // namespace freshet::ctl

@@ -34,26 +34,26 @@ struct RedisFacts {
   std::map<std::string, std::string, std::less<>> info;        // INFO's lines
   std::map<std::string, std::string, std::less<>> directives;  // of CONFIG GET
   std::optional<milliseconds> ping;                            // median round trip
-  std::optional<milliseconds> clock_ahead;                     // of ours
+  std::optional<milliseconds> clock_offset;                     // of ours
   std::optional<std::int64_t> stream_length;                   // of all groups' streams
-  std::int64_t fullest_stream = 0;                             // entries in the one that has most
-  std::optional<milliseconds> oldest_entry;  // age of what waits longest in a stream; 0: nothing waits
-  bool has_group = false;                    // a recorder has joined every stream
+  std::int64_t longest_stream = 0;                             // entries in the one that has most
+  std::optional<milliseconds> oldest_entry_age;  // age of what waits longest in a stream; 0: nothing waits
+  bool has_consumer_group = false;                    // a recorder has joined every stream
   std::optional<recorder::LeaseOwner> recorder;  // who records, or did last
-  std::vector<std::string> silent;           // hosts that have not answered the last erasure
+  std::vector<std::string> hosts_pending_erasure;           // hosts that have not answered the last erasure
   std::optional<milliseconds> last_erasure;  // when it was asked for, unix time
-  std::vector<std::string> unlisted;         // articles that nobody vouched for, the most read first
-  std::int64_t unlisted_count = 0;
+  std::vector<std::string> most_read_unverified;         // articles that nobody vouched for, the most read first
+  std::int64_t unverified_count = 0;
 };
 
 // TIME's reply as unix milliseconds.
-std::optional<std::int64_t> time_ms(const redis::Reply& reply);
+std::optional<std::int64_t> parse_time_ms(const redis::Reply& reply);
 // About 26 round trips. Errors: Redis away, or it does not let us in.
-Result<RedisFacts> ask_redis(redis::BlockingRedis& redis, const Settings& settings);
-void judge_redis(const RedisFacts& facts, const Settings& settings, Diagnoses& out);
+Result<RedisFacts> collect_redis_facts(redis::BlockingRedis& redis, const Settings& settings);
+void evaluate_redis(const RedisFacts& facts, const Settings& settings, Diagnoses& out);
 // The parts of these two that are of the stream and who reads it; 2 RTT.
-Result<void> ask_recorder(redis::BlockingRedis& redis, const Settings& settings, RedisFacts& facts);
-void judge_recorder(const RedisFacts& facts, const Settings& settings, Diagnoses& out);
+Result<void> collect_recorder_facts(redis::BlockingRedis& redis, const Settings& settings, RedisFacts& facts);
+void evaluate_recorder(const RedisFacts& facts, const Settings& settings, Diagnoses& out);
 
 // A Redis Cluster.
 struct MasterFacts {
@@ -61,39 +61,39 @@ struct MasterFacts {
   std::string version, maxmemory;
   bool has_replica = false;
   bool full_coverage = false;  // cluster-require-full-coverage
-  std::size_t groups = 0;      // of what articles share (core/redis/groups/groups.h), so many lie there
+  std::size_t partitions = 0;      // of what articles share (core/redis/groups/groups.h), so many lie there
 };
 struct ClusterFacts {
-  std::size_t uncovered = 0;  // slots without a master
+  std::size_t uncovered_slots = 0;  // slots without a master
   std::vector<MasterFacts> masters;
-  std::vector<std::string> silent;  // masters that do not answer us
+  std::vector<std::string> unreachable_masters;  // masters that do not answer us
 };
 // 1 round trip, and one to each master. Errors: as ask_redis().
-Result<ClusterFacts> ask_cluster(redis::BlockingRedis& redis, const redis::Endpoint& endpoint, unsigned groups);
-void judge_cluster(const ClusterFacts& facts, Diagnoses& out);
+Result<ClusterFacts> collect_cluster_facts(redis::BlockingRedis& redis, const redis::Endpoint& endpoint, unsigned partitions);
+void evaluate_cluster(const ClusterFacts& facts, Diagnoses& out);
 
 // Whether Redis has what the database has.
 struct ItemFacts {
   std::int64_t items = 0;       // of the database
   std::int64_t missing = 0;     // of these, in Redis neither known nor just deleted
-  std::int64_t lost_since = 0;  // unix seconds: the recorder noted a loss; 0: none
-  std::string belongs_to;       // whose database Redis belongs to, when it is another; else ""
+  std::int64_t data_lost_at = 0;  // unix seconds: the recorder noted a loss; 0: none
+  std::string other_owner;       // whose database Redis belongs to, when it is another; else ""
 };
 // O(items). Errors: those of both.
-Result<ItemFacts> ask_items(redis::BlockingRedis& redis, database::Database& database, const Settings& settings);
-void judge_items(const ItemFacts& facts, Diagnoses& out);
+Result<ItemFacts> collect_item_facts(redis::BlockingRedis& redis, database::Database& database, const Settings& settings);
+void evaluate_items(const ItemFacts& facts, Diagnoses& out);
 
 // What the service's account may there.
 struct AccountFacts {
   std::string name;
   std::vector<std::string> missing;    // commands and keys that the service needs and the account may not use
-  std::vector<std::string> excessive;  // what it may and the service never does: "FLUSHALL"
+  std::vector<std::string> excess;  // what it may and the service never does: "FLUSHALL"
 };
 
 // `service`: with the name and password that the service itself has. Executes nothing; three round
 // trips. Errors: Redis away, or it does not let the account in.
-Result<AccountFacts> ask_account(const redis::Endpoint& service, const Settings& settings);
-void judge_account(const AccountFacts& facts, Diagnoses& out);
+Result<AccountFacts> collect_account_facts(const redis::Endpoint& service, const Settings& settings);
+void evaluate_account(const AccountFacts& facts, Diagnoses& out);
 
 // --- Files
 
@@ -103,35 +103,35 @@ struct Account {
   std::vector<unsigned> groups;  // all of them
 };
 // nullopt: there is none of that name.
-std::optional<Account> account_named(const std::string& name);
+std::optional<Account> find_account(const std::string& name);
 // The account of a uid; one without a name is called "uid N".
-Account account_of(unsigned uid);
+Account account_by_uid(unsigned uid);
 // By the mode bits of the path and of every folder above it (not by ACLs), as if the account were
 // not root. `wanted`: a sum of R_OK, W_OK, X_OK.
-bool may(const Account& account, const std::filesystem::path& path, int wanted);
+bool has_access(const Account& account, const std::filesystem::path& path, int access_mode);
 
 // Secrets, folders, database, index, model, by their permissions and schema versions. O(bytes of
 // the model).
-void look_at_files(const Settings& settings, const Account& service, UnixSeconds now, Diagnoses& out);
+void check_files(const Settings& settings, const Account& service, UnixSeconds now, Diagnoses& out);
 // Free bytes of a file system that something of ours is on.
-void judge_space(std::string_view what, const std::string& path, std::uint64_t free, std::uint64_t total,
+void evaluate_disk_space(std::string_view label, const std::string& path, std::uint64_t free, std::uint64_t total,
                  Diagnoses& out);
 // The configuration's own file, which may hold a password.
-void look_at_config(const Settings& settings, const std::string& path, Diagnoses& out);
+void check_config(const Settings& settings, const std::string& path, Diagnoses& out);
 // The age of the newest whole backup of those in `folder`. Reads manifests and sizes; the bytes are
 // what `backup --verify` looks at.
-void look_at_backups(const std::string& folder, UnixSeconds now, Diagnoses& out);
+void check_backups(const std::string& folder, UnixSeconds now, Diagnoses& out);
 // `peer`: who connects to it, nginx.
-void look_at_socket(const Settings& settings, const std::optional<Account>& peer, Diagnoses& out);
+void check_socket(const Settings& settings, const std::optional<Account>& peer, Diagnoses& out);
 
 // Asks pm.status_listen as nginx would. Waits a few seconds at most.
-void look_at_status_socket(const Settings& settings, Diagnoses& out);
+void check_status_socket(const Settings& settings, Diagnoses& out);
 
 // --- nginx
 
 // What `nginx -T` prints, or why it does not. `state`: as Target's, whose nginx.conf is then meant.
 Result<std::string> nginx_dump(const std::string& program, const std::string& state);
-void judge_nginx(const std::string& dump, const Settings& settings, Diagnoses& out);
+void evaluate_nginx(const std::string& dump, const Settings& settings, Diagnoses& out);
 // The account its workers run as: the directive `user`. nullopt: as who started it, which nobody
 // says.
 std::optional<std::string> nginx_user(const std::string& dump);

@@ -19,7 +19,7 @@ namespace {
 using redis::Pipeline;
 
 // What the service sends, as systemd/redis-acl.conf allows it; K is a key, C the channel.
-constexpr std::array kNeeded{
+constexpr std::array kRequiredCommands{
     // of the connection, its scripts and the channel
     "PING", "SELECT 0", "ASKING", "CLUSTER SLOTS", "TIME", "ROLE", "DBSIZE", "SCAN 0", "COMMAND INFO get",
     "INFO memory", "SCRIPT LOAD return", "EVALSHA 0000000000000000000000000000000000000000 1 K",
@@ -49,14 +49,14 @@ constexpr std::array kNeeded{
 
 // What no service needs. Each is wrong in its arguments, or harmless: it would do nothing if it
 // were executed.
-constexpr std::array kExcessive{"FLUSHALL x x",        "FLUSHDB x x",
+constexpr std::array kUnneededCommands{"FLUSHALL x x",        "FLUSHDB x x",
                                 "SWAPDB x x",          "REPLICAOF x x",
                                 "KEYS freshet-doctor", "CONFIG SET freshet-doctor x",
                                 "SCRIPT KILL",         "ACL DELUSER freshet-doctor",
                                 "CLIENT KILL x",       "EVAL return 0"};
 constexpr std::string_view kForeignKey = "freshet-doctor:none-of-ours";
 
-void add_line(std::string_view line, const std::string& key, const std::string& channel, Pipeline& to) {
+void append_command(std::string_view line, const std::string& key, const std::string& channel, Pipeline& to) {
   std::istringstream words{std::string(line)};
   std::vector<std::string> parts;
   for (std::string word; words >> word;) parts.push_back(word == "K" ? key : word == "C" ? channel : word);
@@ -73,7 +73,7 @@ std::string name_of(std::string_view line) {
 }
 
 // A key of each pattern as the service would name it.
-std::vector<std::string> our_keys(const Settings& settings) {
+std::vector<std::string> sample_keys(const Settings& settings) {
   std::vector<std::string> out;
   for (const redis::KeyPattern& each : redis::kKeyPatterns) {
     std::string key(each.pattern);
@@ -83,83 +83,83 @@ std::vector<std::string> our_keys(const Settings& settings) {
   return out;
 }
 
-enum class Permission : std::uint8_t { kMay, kNotThisCommand, kNotThisKey };
+enum class Permission : std::uint8_t { kAllowed, kCommandDenied, kKeyDenied };
 
 Permission permission_of(const redis::Reply& reply) {
-  if (!reply.is_error() || !reply.error().starts_with("NOPERM")) return Permission::kMay;
-  return reply.error().find(" to run ") != std::string_view::npos ? Permission::kNotThisCommand
-                                                                  : Permission::kNotThisKey;
+  if (!reply.is_error() || !reply.error().starts_with("NOPERM")) return Permission::kAllowed;
+  return reply.error().find(" to run ") != std::string_view::npos ? Permission::kCommandDenied
+                                                                  : Permission::kKeyDenied;
 }
 
 // Whether a transaction can be begun at all: else what follows MULTI would be executed.
-Result<bool> may_queue(redis::BlockingRedis& redis) {
+Result<bool> can_queue(redis::BlockingRedis& redis) {
   FRESHET_TRY(replies, redis.call(Pipeline().add("MULTI").add("EXEC")));
   return !replies->front().is_error() && !replies->back().is_error();
 }
 
 void read_replies(const redis::Replies& replies, const std::vector<std::string>& keys, AccountFacts& facts) {
   std::size_t at = 1;  // behind MULTI's
-  for (const char* const line : kNeeded) {
-    if (permission_of(replies[at++]) == Permission::kNotThisCommand) facts.missing.push_back(name_of(line));
+  for (const char* const line : kRequiredCommands) {
+    if (permission_of(replies[at++]) == Permission::kCommandDenied) facts.missing.push_back(name_of(line));
   }
   for (const std::string& key : keys) {
-    if (permission_of(replies[at++]) == Permission::kNotThisKey) facts.missing.push_back("the key " + key);
+    if (permission_of(replies[at++]) == Permission::kKeyDenied) facts.missing.push_back("the key " + key);
   }
-  if (permission_of(replies[at++]) == Permission::kNotThisKey)
+  if (permission_of(replies[at++]) == Permission::kKeyDenied)
     facts.missing.emplace_back("the channel hot:epoch");
-  for (const char* const line : kExcessive) {
-    if (permission_of(replies[at++]) == Permission::kMay) facts.excessive.push_back(name_of(line));
+  for (const char* const line : kUnneededCommands) {
+    if (permission_of(replies[at++]) == Permission::kAllowed) facts.excess.push_back(name_of(line));
   }
-  if (permission_of(replies[at]) == Permission::kMay)
-    facts.excessive.emplace_back("keys that are none of ours");
+  if (permission_of(replies[at]) == Permission::kAllowed)
+    facts.excess.emplace_back("keys that are none of ours");
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 8;
+std::string join_names(const std::vector<std::string>& names) {
+  constexpr std::size_t kMaxNames = 8;
   std::string out;
-  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) out += (i > 0 ? ", " : "") + names[i];
-  if (names.size() > kMost) out += fmt::format(" and {} more", names.size() - kMost);
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) out += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > kMaxNames) out += fmt::format(" and {} more", names.size() - kMaxNames);
   return out;
 }
 
 }  // namespace
 
-Result<AccountFacts> ask_account(const redis::Endpoint& service, const Settings& settings) {
+Result<AccountFacts> collect_account_facts(const redis::Endpoint& service, const Settings& settings) {
   AccountFacts facts;
   facts.name = service.username.empty() ? "default" : service.username;
   redis::BlockingRedis redis(service, kRedisTimeout, {});
-  FRESHET_TRY(queues, may_queue(redis));
+  FRESHET_TRY(queues, can_queue(redis));
   if (!*queues) {
     facts.missing = {"MULTI", "EXEC"};
     return facts;
   }
   const redis::Keys keys(settings.redis);
-  const auto patterns = our_keys(settings);
+  const auto patterns = sample_keys(settings);
   Pipeline questions;
   questions.add("MULTI");
-  for (const char* const line : kNeeded) add_line(line, keys.partition(0).stream(), keys.epoch(), questions);
+  for (const char* const line : kRequiredCommands) append_command(line, keys.partition(0).stream(), keys.epoch(), questions);
   for (const std::string& key : patterns) questions.add("EXISTS", key);
   questions.add("PUBLISH", keys.epoch(), "x");
-  for (const char* const line : kExcessive) add_line(line, {}, {}, questions);
+  for (const char* const line : kUnneededCommands) append_command(line, {}, {}, questions);
   questions.add("EXISTS", kForeignKey);
   FRESHET_TRY(replies, redis.call(questions));
   read_replies(*replies, patterns, facts);
   return facts;
 }
 
-void judge_account(const AccountFacts& facts, Diagnoses& out) {
+void evaluate_account(const AccountFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.account";
   if (!facts.missing.empty())
-    out.error(kCheck, fmt::format("the account {} may not: {}", facts.name, joined(facts.missing)),
+    out.error(kCheck, fmt::format("the account {} may not: {}", facts.name, join_names(facts.missing)),
               "take the account's line from this version's redis-acl.conf (with redis.key_prefix before each "
               "pattern), then ACL LOAD or a restart of Redis");
-  if (!facts.excessive.empty())
+  if (!facts.excess.empty())
     out.warn(kCheck,
              fmt::format("the account {} may more than the service needs: {}", facts.name,
-                         joined(facts.excessive)),
+                         join_names(facts.excess)),
              "the account freshet of redis-acl.conf, its name and password in redis.username and "
              "redis.password_file");
-  if (facts.missing.empty() && facts.excessive.empty())
+  if (facts.missing.empty() && facts.excess.empty())
     out.ok(kCheck, fmt::format("the account {} may what the service needs, and no more", facts.name));
 }
 

@@ -18,14 +18,14 @@ using redis::Address;
 using redis::Pipeline;
 using redis::Reply;
 
-constexpr std::size_t kFewMasters = 3;  // of fewer no majority is left to vote when one is lost
+constexpr std::size_t kMinMasters = 3;  // of fewer no majority is left to vote when one is lost
 constexpr milliseconds kTimeout{2000};
 
 // A line of INFO.
-std::string line_of(std::string_view info, std::string_view name) {
-  const std::size_t at = info.find(name);
-  if (at == info.npos) return {};
-  const std::string_view rest = info.substr(at + name.size());
+std::string info_value(std::string_view info, std::string_view name) {
+  const std::size_t start = info.find(name);
+  if (start == info.npos) return {};
+  const std::string_view rest = info.substr(start + name.size());
   return std::string(rest.substr(0, rest.find('\r')));
 }
 
@@ -34,7 +34,7 @@ std::string directive(const Reply& reply) {
   return reply.size() == 2 ? std::string(redis::string_at(reply, 1)) : std::string();
 }
 
-Result<MasterFacts> ask_master(redis::Endpoint endpoint, const Address& address) {
+Result<MasterFacts> collect_master_facts(redis::Endpoint endpoint, const Address& address) {
   endpoint.nodes.clear();
   endpoint.host = address.host;
   endpoint.port = address.port;
@@ -47,81 +47,81 @@ Result<MasterFacts> ask_master(redis::Endpoint endpoint, const Address& address)
   FRESHET_TRY(replies, redis.call(command));
   MasterFacts facts;
   facts.name = to_string(address);
-  facts.version = line_of((*replies)[0].string().value_or(""), "redis_version:");
+  facts.version = info_value((*replies)[0].string().value_or(""), "redis_version:");
   // CLUSTER SLOTS names no replica that has been sent nothing yet.
-  facts.has_replica = line_of((*replies)[1].string().value_or(""), "connected_slaves:") != "0";
+  facts.has_replica = info_value((*replies)[1].string().value_or(""), "connected_slaves:") != "0";
   facts.maxmemory = directive((*replies)[2]);
   facts.full_coverage = directive((*replies)[3]) == "yes";
   return facts;
 }
 
-std::string names(const std::vector<MasterFacts>& masters, bool (*which)(const MasterFacts&)) {
+std::string names_where(const std::vector<MasterFacts>& masters, bool (*predicate)(const MasterFacts&)) {
   std::vector<std::string> out;
   for (const MasterFacts& each : masters)
-    if (which(each)) out.push_back(each.name);
+    if (predicate(each)) out.push_back(each.name);
   return fmt::format("{}", fmt::join(out, ", "));
 }
 
 // Every placement of an article goes to the master that has its group.
-void judge_groups(const std::vector<MasterFacts>& masters, Diagnoses& out) {
+void evaluate_partitions(const std::vector<MasterFacts>& masters, Diagnoses& out) {
   std::size_t all = 0;
-  for (const MasterFacts& each : masters) all += each.groups;
+  for (const MasterFacts& each : masters) all += each.partitions;
   if (all < masters.size()) return;
-  const auto most = std::ranges::max_element(masters, {}, &MasterFacts::groups);
-  if (most->groups <= (all + masters.size() - 1) / masters.size() + 1) return;
+  const auto largest = std::ranges::max_element(masters, {}, &MasterFacts::partitions);
+  if (largest->partitions <= (all + masters.size() - 1) / masters.size() + 1) return;
   out.warn("redis.cluster.groups",
-           fmt::format("{} has {} of the {} groups of articles: it does more than its part", most->name,
-                       most->groups, all),
+           fmt::format("{} has {} of the {} groups of articles: it does more than its part", largest->name,
+                       largest->partitions, all),
            "`redis-cli --cluster rebalance`, so that masters have equal ranges of slots");
 }
 
 }  // namespace
 
-Result<ClusterFacts> ask_cluster(redis::BlockingRedis& redis, const redis::Endpoint& endpoint, unsigned groups) {
+Result<ClusterFacts> collect_cluster_facts(redis::BlockingRedis& redis, const redis::Endpoint& endpoint, unsigned partitions) {
   Pipeline question;
   question.add("CLUSTER", "SLOTS");
   FRESHET_TRY(replies, redis.call(question));
   FRESHET_TRY(map, redis::SlotMap::parse(replies->front(), endpoint.nodes.front()));
   ClusterFacts facts;
-  facts.uncovered = map->uncovered_slots();
+  facts.uncovered_slots = map->uncovered_slots();
   for (const Address& each : map->masters()) {
-    auto master = ask_master(endpoint, each);
+    auto master = collect_master_facts(endpoint, each);
     if (!master) {
-      facts.silent.push_back(to_string(each));
+      facts.unreachable_masters.push_back(to_string(each));
       continue;
     }
-    for (unsigned group = 0; group < groups; ++group) {
-      const Address* const owner = map->owner(redis::slot_of(redis::partition_hash_tag(group, groups)));
-      if (owner != nullptr && *owner == each) ++master->groups;
+    for (unsigned partition = 0; partition < partitions; ++partition) {
+      const Address* const owner = map->owner(redis::slot_of(redis::partition_hash_tag(partition, partitions)));
+      if (owner != nullptr && *owner == each) ++master->partitions;
     }
     facts.masters.push_back(std::move(*master));
   }
   return facts;
 }
 
-void judge_cluster(const ClusterFacts& facts, Diagnoses& out) {
+void evaluate_cluster(const ClusterFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.cluster";
   const auto& masters = facts.masters;
-  if (facts.uncovered > 0)
-    out.error(kCheck, fmt::format("{} of 16,384 slots have no master: their keys are away", facts.uncovered),
+  if (facts.uncovered_slots > 0)
+    out.error(kCheck, fmt::format("{} of 16,384 slots have no master: their keys are away", facts.uncovered_slots),
               "bring the node back that had them, or `redis-cli --cluster fix`");
-  if (!facts.silent.empty())
-    out.error(kCheck, fmt::format("{} does not answer", fmt::join(facts.silent, ", ")),
+  if (!facts.unreachable_masters.empty())
+    out.error(kCheck, fmt::format("{} does not answer", fmt::join(facts.unreachable_masters, ", ")),
               "look at the node, and at what lets us in there: each has its own accounts");
-  if (masters.size() + facts.silent.size() < kFewMasters)
+  if (masters.size() + facts.unreachable_masters.size() < kMinMasters)
     out.warn(kCheck, "fewer than three masters: when one is lost nobody can vote for its replica",
              "three masters or more, on different hosts");
-  if (const auto alone = names(masters, [](const MasterFacts& each) { return !each.has_replica; });
+  if (const auto alone = names_where(masters, [](const MasterFacts& each) { return !each.has_replica; });
       !alone.empty())
     out.warn(kCheck, fmt::format("{} has no replica: what it holds is away when it is", alone),
              "`redis-cli --cluster add-node NODE ANY --cluster-slave`, on another host than its master");
-  if (const auto strict = names(masters, [](const MasterFacts& each) { return each.full_coverage; });
+  if (const auto strict = names_where(masters, [](const MasterFacts& each) { return each.full_coverage; });
       !strict.empty())
     out.warn(kCheck,
              fmt::format("cluster-require-full-coverage is on at {}: one master away stops all the others",
                          strict),
              "`cluster-require-full-coverage no` in redis.conf of every node");
-  if (const auto open = names(masters, [](const MasterFacts& each) { return each.maxmemory == "0"; });
+  if (const auto open = names_where(masters, [](const MasterFacts& each) { return each.maxmemory == "0"; });
       !open.empty())
     out.warn(kCheck, fmt::format("there is no maxmemory at {}", open), "set it in redis.conf of every node");
   std::set<std::string> versions;
@@ -129,8 +129,8 @@ void judge_cluster(const ClusterFacts& facts, Diagnoses& out) {
   if (versions.size() > 1)
     out.warn(kCheck, fmt::format("masters are of several versions: {}", fmt::join(versions, ", ")),
              "upgrade the older ones");
-  judge_groups(masters, out);
-  if (facts.uncovered == 0 && facts.silent.empty())
+  evaluate_partitions(masters, out);
+  if (facts.uncovered_slots == 0 && facts.unreachable_masters.empty())
     out.ok(kCheck, fmt::format("{} masters have all slots", masters.size()));
 }
 

@@ -28,7 +28,7 @@ std::vector<std::string> values_of(const std::string& dump, const std::string& d
   return out;
 }
 
-std::int64_t number_of(const std::string& dump, const std::string& directive, std::int64_t fallback) {
+std::int64_t number_value(const std::string& dump, const std::string& directive, std::int64_t fallback) {
   const auto values = values_of(dump, directive);
   return values.empty() ? fallback : redis::parse<std::int64_t>(values.back()).value_or(fallback);
 }
@@ -45,10 +45,10 @@ std::uint64_t bytes_of(std::string_view text) {
   return number == 0 ? UINT64_MAX : number << shift;
 }
 
-void judge_connections(const std::string& dump, Diagnoses& out) {
+void evaluate_connections(const std::string& dump, Diagnoses& out) {
   constexpr std::string_view kCheck = "nginx.connections";
-  const std::int64_t connections = number_of(dump, "worker_connections", kDefaultConnections);
-  const std::int64_t files = number_of(dump, "worker_rlimit_nofile", kDefaultDescriptors);
+  const std::int64_t connections = number_value(dump, "worker_connections", kDefaultConnections);
+  const std::int64_t files = number_value(dump, "worker_rlimit_nofile", kDefaultDescriptors);
   // A request holds two: the client's and ours.
   if (files < 2 * connections)
     return out.warn(kCheck,
@@ -58,25 +58,25 @@ void judge_connections(const std::string& dump, Diagnoses& out) {
   out.ok(kCheck, fmt::format("worker_connections {}, {} descriptors", connections, files));
 }
 
-void judge_bodies(const std::string& dump, const Settings& settings, Diagnoses& out) {
+void evaluate_body_size(const std::string& dump, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "nginx.body_size";
   std::uint64_t largest = 0;
   for (const std::string& text : values_of(dump, "client_max_body_size"))
     largest = std::max(largest, bytes_of(text));
   if (largest == 0) largest = kDefaultBody;
-  const std::size_t wanted = settings.gateway.max_bulk_body_bytes;
-  if (largest < wanted)
+  const std::size_t required = settings.gateway.max_bulk_body_bytes;
+  if (largest < required)
     return out.warn(
         kCheck,
         fmt::format("the largest client_max_body_size is {} bytes, gateway.max_bulk_body_bytes is {}",
-                    largest, wanted),
-        fmt::format("client_max_body_size {}; in the internal server's bulk location", wanted));
-  out.ok(kCheck, fmt::format("bulk bodies of {} bytes pass", wanted));
+                    largest, required),
+        fmt::format("client_max_body_size {}; in the internal server's bulk location", required));
+  out.ok(kCheck, fmt::format("bulk bodies of {} bytes pass", required));
 }
 
 // The directives of the innermost block around `at`, or of the file of the dump it is in, without
 // those of the blocks in it.
-std::string block_around(std::string_view dump, std::size_t at) {
+std::string enclosing_block(std::string_view dump, std::size_t at) {
   constexpr std::string_view kFile = "# configuration file ";
   std::size_t from = at;
   for (int depth = 0; from > 0 && depth >= 0 && !dump.substr(from).starts_with(kFile); --from)
@@ -92,7 +92,7 @@ std::string block_around(std::string_view dump, std::size_t at) {
 }
 
 // Whether the files that `block` includes set the parameter, by their names.
-bool included(const std::string& dump, const std::string& block, const std::regex& parameter) {
+bool includes_parameter(const std::string& dump, const std::string& block, const std::regex& parameter) {
   for (const std::string& path : values_of(block, "include")) {
     const std::size_t head = dump.find("# configuration file " + path + ":");
     if (head == std::string::npos) continue;
@@ -105,14 +105,14 @@ bool included(const std::string& dump, const std::string& block, const std::rege
 
 // A block with a fastcgi_param of its own has none of those above it, so FRESHET_SITE must stand,
 // or be included, beside each FRESHET_ZONE.
-void judge_site(const std::string& dump, Diagnoses& out) {
+void evaluate_site(const std::string& dump, Diagnoses& out) {
   constexpr std::string_view kCheck = "nginx.site";
   const std::regex zone("\n[ \t]*fastcgi_param[ \t]+FRESHET_ZONE[ \t]+(\\w+)");
   const std::regex site("\n[ \t]*fastcgi_param[ \t]+FRESHET_SITE[ \t]");
   int blocks = 0;
   for (std::sregex_iterator at(dump.begin(), dump.end(), zone), end; at != end; ++at, ++blocks) {
-    const std::string block = block_around(dump, static_cast<std::size_t>(at->position()) + 1);
-    if (std::regex_search("\n" + block, site) || included(dump, block, site)) continue;
+    const std::string block = enclosing_block(dump, static_cast<std::size_t>(at->position()) + 1);
+    if (std::regex_search("\n" + block, site) || includes_parameter(dump, block, site)) continue;
     return out.error(kCheck,
                      fmt::format("a block with FRESHET_ZONE {} does not set FRESHET_SITE: what a browser "
                                  "posts to it is refused (403 origin_not_allowed)",
@@ -123,13 +123,13 @@ void judge_site(const std::string& dump, Diagnoses& out) {
 }
 
 // The block of the upstream that `server` stands in first; empty: none.
-std::string upstream_of(const std::string& dump, const std::string& server) {
+std::string upstream_block(const std::string& dump, const std::string& server) {
   const std::size_t at = dump.find("server " + server);
-  return at == std::string::npos ? std::string() : block_around(dump, at);
+  return at == std::string::npos ? std::string() : enclosing_block(dump, at);
 }
 
 // "5s", "1h", "75": as nginx reads it; nullopt: of several units.
-std::optional<seconds> span_of(const std::string& text) {
+std::optional<seconds> parse_duration(const std::string& text) {
   if (text.ends_with("ms")) return seconds(1);
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const auto number = redis::parse<std::int64_t>(text.substr(0, digits));
@@ -140,27 +140,27 @@ std::optional<seconds> span_of(const std::string& text) {
 }
 
 // Connections that nginx keeps to the pool must end before a worker that drains does.
-void judge_keepalive(const std::string& upstream, const Settings& settings, Diagnoses& out) {
+void evaluate_keepalive(const std::string& upstream, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "nginx.keepalive";
   if (values_of(upstream, "keepalive").empty()) return;
-  const auto value = [&](const char* directive, const char* usual) {
+  const auto value = [&](const char* directive, const char* fallback) {
     const auto values = values_of(upstream, directive);
-    return span_of(values.empty() ? usual : values.back());
+    return parse_duration(values.empty() ? fallback : values.back());
   };
   const auto use = value("keepalive_time", "1h"), idle = value("keepalive_timeout", "60s");
-  if (!use || !idle) return out.not_looked(kCheck, "its times are in several units");
+  if (!use || !idle) return out.skipped(kCheck, "its times are in several units");
   const seconds longest = *use + *idle, limit = settings.pool.process_control_timeout;
-  const std::string what =
+  const std::string message =
       fmt::format("nginx keeps a connection for {} s at most, process_control_timeout is {} s",
                   longest.count(), limit.count());
   if (longest >= limit)
-    return out.warn(kCheck, what + ": a reload can end requests",
+    return out.warn(kCheck, message + ": a reload can end requests",
                     "keepalive_time 5s; keepalive_timeout 5s; in the upstream freshet (freshet-http.conf)");
-  out.ok(kCheck, what);
+  out.ok(kCheck, message);
 }
 
 // What bounds the clients that send slowly, and no limit that they could use up for everybody.
-void judge_queue(const std::string& dump, const Settings& settings, Diagnoses& out) {
+void evaluate_queue(const std::string& dump, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "nginx.queue";
   const auto is_limited = [&](const std::string& zone) {
     return !values_of(dump, "limit_conn[ \t]+" + zone).empty();
@@ -169,27 +169,27 @@ void judge_queue(const std::string& dump, const Settings& settings, Diagnoses& o
     return out.warn(kCheck,
                     "limit_conn freshet_public is shared by all clients: a few slow ones shut out the others",
                     "take freshet-locations.conf and freshet-http.conf as this version ships them");
-  struct Needed {
+  struct RequiredLimit {
     std::string_view zone;
     std::string limit;
   };
   for (const auto& [zone, limit] :
-       {Needed{"public", "freshet_bodies"}, Needed{"public", "freshet_body_networks"},
-        Needed{"internal", "freshet_internal"}}) {
+       {RequiredLimit{"public", "freshet_bodies"}, RequiredLimit{"public", "freshet_body_networks"},
+        RequiredLimit{"internal", "freshet_internal"}}) {
     if (!is_limited(limit) && dump.find("FRESHET_ZONE " + std::string(zone)) != std::string::npos)
       return out.warn(kCheck, fmt::format("limit_conn {} is not set: nothing bounds how many wait", limit),
                       "as in freshet-locations.conf and freshet-internal.conf");
   }
-  std::int64_t most = 0;
+  std::int64_t max_requests = 0;
   for (const std::string& each : values_of(dump, "limit_conn[ \t]+freshet_internal"))
-    most = std::max(most, redis::parse_or_zero<std::int64_t>(each));
-  const std::string what =
-      fmt::format("{} requests may be under way through the internal server, listen.backlog is {}", most,
+    max_requests = std::max(max_requests, redis::parse_or_zero<std::int64_t>(each));
+  const std::string message =
+      fmt::format("{} requests may be under way through the internal server, listen.backlog is {}", max_requests,
                   settings.pool.listen_backlog);
-  if (most > settings.pool.listen_backlog)
-    return out.warn(kCheck, what + ": a full queue is an instant 502",
+  if (max_requests > settings.pool.listen_backlog)
+    return out.warn(kCheck, message + ": a full queue is an instant 502",
                     "lower limit_conn freshet_internal, or raise listen.backlog and net.core.somaxconn");
-  out.ok(kCheck, what);
+  out.ok(kCheck, message);
 }
 
 }  // namespace
@@ -200,23 +200,23 @@ std::optional<std::string> nginx_user(const std::string& dump) {
   return values.front().substr(0, values.front().find_first_of(" \t"));
 }
 
-void judge_nginx(const std::string& dump, const Settings& settings, Diagnoses& out) {
+void evaluate_nginx(const std::string& dump, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "nginx.upstream";
   const std::string& listen = settings.pool.listen;
-  const std::string wanted = listen.starts_with('/') ? "unix:" + listen : listen;
+  const std::string address = listen.starts_with('/') ? "unix:" + listen : listen;
   if (dump.find("FRESHET_ZONE") == std::string::npos)
     return out.error(
         kCheck, "nginx' configuration has no location of Freshet",
         "include /etc/nginx/freshet/freshet-http.conf in http, freshet-locations.conf in your server");
-  if (dump.find(wanted) == std::string::npos)
-    return out.error(kCheck, fmt::format("nginx passes nothing to {}", wanted),
-                     fmt::format("`server {};` in the upstream freshet (freshet-http.conf)", wanted));
-  out.ok(kCheck, "nginx passes requests to " + wanted);
-  judge_connections(dump, out);
-  judge_bodies(dump, settings, out);
-  judge_site(dump, out);
-  judge_keepalive(upstream_of(dump, wanted), settings, out);
-  judge_queue(dump, settings, out);
+  if (dump.find(address) == std::string::npos)
+    return out.error(kCheck, fmt::format("nginx passes nothing to {}", address),
+                     fmt::format("`server {};` in the upstream freshet (freshet-http.conf)", address));
+  out.ok(kCheck, "nginx passes requests to " + address);
+  evaluate_connections(dump, out);
+  evaluate_body_size(dump, settings, out);
+  evaluate_site(dump, out);
+  evaluate_keepalive(upstream_block(dump, address), settings, out);
+  evaluate_queue(dump, settings, out);
 }
 
 Result<std::string> nginx_dump(const std::string& program, const std::string& state) {

@@ -63,7 +63,7 @@ Result<void> time_pings(redis::BlockingRedis& redis, RedisFacts& facts) {
 }
 
 // Of the thousand that a new network read last.
-Result<void> ask_unlisted(redis::BlockingRedis& redis, const Settings& settings, RedisFacts& facts) {
+Result<void> collect_unverified(redis::BlockingRedis& redis, const Settings& settings, RedisFacts& facts) {
   constexpr unsigned kNewest = 1000;
   constexpr std::size_t kShown = 10;
   const redis::Keys keys(settings.redis);
@@ -73,47 +73,47 @@ Result<void> ask_unlisted(redis::BlockingRedis& redis, const Settings& settings,
   for (const redis::PartitionKeys& each : keys.partitions())
     newest.add("ZREVRANGEBYSCORE", each.unverified(), "+inf", now_ms() / 1000, "LIMIT", 0,
                kNewest / keys.partition_count());
-  FRESHET_TRY(found, redis.call(newest));
-  Pipeline look;
+  FRESHET_TRY(newest_ids, redis.call(newest));
+  Pipeline query;
   std::vector<std::string_view> ids;
   for (std::size_t group = 0; group < keys.partition_count(); ++group) {
-    facts.unlisted_count += (*found)[group].integer().value_or(0);
-    const redis::Reply& some = (*found)[keys.partition_count() + group];
-    for (std::size_t i = 0; i < some.size(); ++i) ids.push_back(redis::string_at(some, i));
+    facts.unverified_count += (*newest_ids)[group].integer().value_or(0);
+    const redis::Reply& page = (*newest_ids)[keys.partition_count() + group];
+    for (std::size_t i = 0; i < page.size(); ++i) ids.push_back(redis::string_at(page, i));
   }
-  for (const std::string_view id : ids) hot::append_article_read(look, keys, id);
-  if (look.empty()) return {};
-  FRESHET_TRY(replies, redis.call(look));
-  std::vector<std::pair<std::int64_t, std::string>> read;  // a network counts once, a report or a view
+  for (const std::string_view id : ids) hot::append_article_read(query, keys, id);
+  if (query.empty()) return {};
+  FRESHET_TRY(replies, redis.call(query));
+  std::vector<std::pair<std::int64_t, std::string>> by_networks;  // a network counts once, a report or a view
   for (std::size_t i = 0; i < replies->size(); ++i) {
     const hot::Article article =
         hot::parse_article((*replies)[i], UnixSeconds{seconds{now_ms() / 1000}}, settings);
-    if (!article.listed) read.emplace_back(article.counts.pv + article.views, ids[i]);
+    if (!article.listed) by_networks.emplace_back(article.counts.pv + article.views, ids[i]);
   }
-  std::ranges::stable_sort(read, std::greater(), &std::pair<std::int64_t, std::string>::first);
-  if (read.size() > kShown) read.resize(kShown);
-  for (auto& [networks, id] : read) facts.unlisted.push_back(std::move(id));
+  std::ranges::stable_sort(by_networks, std::greater(), &std::pair<std::int64_t, std::string>::first);
+  if (by_networks.size() > kShown) by_networks.resize(kShown);
+  for (auto& [networks, id] : by_networks) facts.most_read_unverified.push_back(std::move(id));
   return {};
 }
 
-void judge_unlisted(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
+void evaluate_unverified(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "items.unlisted";
   if (settings.items_unknown == "list")
     return out.warn(kCheck, "items.unknown is list: anybody can put any text on a public list",
                     "PUT the articles and set items.unknown = \"count\", if the site can");
-  if (facts.unlisted.empty()) return out.ok(kCheck, "no article is read that nobody vouched for");
+  if (facts.most_read_unverified.empty()) return out.ok(kCheck, "no article is read that nobody vouched for");
   out.warn(
       kCheck,
       fmt::format("{} articles are read and on no list, since nobody vouched for them; the most read: {}",
-                  grouped(facts.unlisted_count), fmt::join(facts.unlisted, ", ")),
+                  format_number(facts.unverified_count), fmt::join(facts.most_read_unverified, ", ")),
       "PUT them (freshetctl import), or report through the internal server; a site that has nothing but "
       "beacons sets items.unknown = \"list\"");
 }
 
-void judge_version(const RedisFacts& facts, Diagnoses& out) {
+void evaluate_version(const RedisFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.version";
   const std::string_view version = value(facts.info, "redis_version");
-  if (version.empty()) return out.not_looked(kCheck, "INFO is not allowed to this user");
+  if (version.empty()) return out.skipped(kCheck, "INFO is not allowed to this user");
   const auto dot = std::min(version.find('.'), version.size() - 1);
   const int major = redis::parse_or_zero<int>(version.substr(0, dot));
   const int minor = redis::parse_or_zero<int>(version.substr(dot + 1, version.find('.', dot + 1) - dot - 1));
@@ -122,7 +122,7 @@ void judge_version(const RedisFacts& facts, Diagnoses& out) {
             "install Redis 6.2 or later");
 }
 
-void judge_role(const RedisFacts& facts, Diagnoses& out) {
+void evaluate_role(const RedisFacts& facts, Diagnoses& out) {
   if (value(facts.info, "role") == "slave")
     out.error("redis.role", "redis.url leads to a replica, which takes no writes",
               "name the master in redis.url");
@@ -130,15 +130,15 @@ void judge_role(const RedisFacts& facts, Diagnoses& out) {
 
 // A failover loses what the old master acknowledged and had not sent to the new one. A master that
 // is cut off goes on acknowledging until it is reached, unless it must have a replica.
-void judge_failover(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
+void evaluate_failover(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.failover";
   if (settings.redis.sentinels.empty()) return;
   if (settings.redis.sentinels.size() < 3)
     out.warn(kCheck, "fewer than three sentinels: when the host of one is lost, no new master can be chosen",
              "name three or more, on different hosts, in redis.sentinels");
-  const std::string_view least = value(facts.directives, "min-replicas-to-write");
-  if (least.empty()) return out.not_looked(kCheck, "CONFIG GET is not allowed to this user");
-  if (least == "0")
+  const std::string_view min_replicas = value(facts.directives, "min-replicas-to-write");
+  if (min_replicas.empty()) return out.skipped(kCheck, "CONFIG GET is not allowed to this user");
+  if (min_replicas == "0")
     return out.warn(
         kCheck,
         "min-replicas-to-write is 0: a master that was voted out, or whose replicas are gone, goes on "
@@ -147,14 +147,14 @@ void judge_failover(const RedisFacts& facts, const Settings& settings, Diagnoses
   out.ok(kCheck, "a master without a replica takes no writes");
 }
 
-void judge_persistence(const RedisFacts& facts, Diagnoses& out) {
+void evaluate_persistence(const RedisFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.persistence";
   std::string_view appendonly = value(facts.directives, "appendonly");
   if (appendonly.empty() && !facts.info.empty())
     appendonly = value(facts.info, "aof_enabled") == "1" ? "yes" : "no";
   const std::string_view fsync = value(facts.directives, "appendfsync");
   if (appendonly.empty())
-    return out.not_looked(kCheck, "neither CONFIG GET nor INFO is allowed to this user");
+    return out.skipped(kCheck, "neither CONFIG GET nor INFO is allowed to this user");
   if (appendonly != "yes")
     return out.error(
         kCheck, "appendonly is off: a crash of Redis loses what was acknowledged",
@@ -175,73 +175,73 @@ void judge_persistence(const RedisFacts& facts, Diagnoses& out) {
   out.ok(kCheck, fmt::format("append-only file, fsync {}", fsync.empty() ? "not shown" : fsync));
 }
 
-void judge_memory(const RedisFacts& facts, Diagnoses& out) {
+void evaluate_memory(const RedisFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.eviction";
   std::string_view policy = value(facts.directives, "maxmemory-policy");
   if (policy.empty()) policy = value(facts.info, "maxmemory_policy");
-  if (policy.empty()) return out.not_looked(kCheck, "neither CONFIG GET nor INFO is allowed to this user");
-  const auto most = redis::parse_or_zero<std::int64_t>(value(facts.info, "maxmemory"));
+  if (policy.empty()) return out.skipped(kCheck, "neither CONFIG GET nor INFO is allowed to this user");
+  const auto limit = redis::parse_or_zero<std::int64_t>(value(facts.info, "maxmemory"));
   const auto used = redis::parse_or_zero<std::int64_t>(value(facts.info, "used_memory"));
-  const std::string cure = "`maxmemory-policy noeviction` in redis.conf, and redis-cli CONFIG SET the same";
+  const std::string fix = "`maxmemory-policy noeviction` in redis.conf, and redis-cli CONFIG SET the same";
   if (policy == "noeviction") {
     out.ok(kCheck, "maxmemory-policy noeviction");
-  } else if (most > 0) {
+  } else if (limit > 0) {
     out.error(kCheck,
-              fmt::format("maxmemory-policy {}: keys go when {} bytes are full", policy, grouped(most)),
-              cure);
+              fmt::format("maxmemory-policy {}: keys go when {} bytes are full", policy, format_number(limit)),
+              fix);
   } else {
-    out.warn(kCheck, fmt::format("maxmemory-policy {}: keys would go once maxmemory is set", policy), cure);
+    out.warn(kCheck, fmt::format("maxmemory-policy {}: keys would go once maxmemory is set", policy), fix);
   }
-  const std::string more = "raise maxmemory, or lower list.max_members and the TTLs";
-  const double share = most > 0 ? static_cast<double>(used) / static_cast<double>(most) : 0;
-  const std::string how = fmt::format("{} of {} bytes are used", grouped(used), grouped(most));
+  const std::string fix_memory = "raise maxmemory, or lower list.max_members and the TTLs";
+  const double share = limit > 0 ? static_cast<double>(used) / static_cast<double>(limit) : 0;
+  const std::string usage = fmt::format("{} of {} bytes are used", format_number(used), format_number(limit));
   if (used == 0)
-    out.not_looked("redis.memory", "INFO is not allowed to this user");
-  else if (most == 0)
+    out.skipped("redis.memory", "INFO is not allowed to this user");
+  else if (limit == 0)
     out.warn("redis.memory",
              "maxmemory is not set: the public's writes go on until the host has no memory left",
              "`maxmemory` in redis.conf, and redis-cli CONFIG SET the same");
   else if (share >= redis::kFullUsage)
-    out.error("redis.memory", how + ": what the public writes waits in the spool", more);
+    out.error("redis.memory", usage + ": what the public writes waits in the spool", fix_memory);
   else if (share >= kMemoryFull)
-    out.warn("redis.memory", how, more);
+    out.warn("redis.memory", usage, fix_memory);
   else
-    out.ok("redis.memory", how);
+    out.ok("redis.memory", usage);
 }
 
-void judge_latency(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
+void evaluate_latency(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.latency";
   if (!facts.ping) return;
-  const std::string what = fmt::format("PING takes {} ms (median), redis.timeout is {} ms",
+  const std::string message = fmt::format("PING takes {} ms (median), redis.timeout is {} ms",
                                        facts.ping->count(), settings.redis.timeout.count());
-  const std::string cure =
+  const std::string fix =
       "look at redis-cli --latency and SLOWLOG GET, at swapping, and at the network between; raising "
       "redis.timeout only hides it";
-  if (*facts.ping * 2 > settings.redis.timeout) return out.error(kCheck, what, cure);
-  if (*facts.ping * 10 > settings.redis.timeout) return out.warn(kCheck, what, cure);
-  out.ok(kCheck, what);
+  if (*facts.ping * 2 > settings.redis.timeout) return out.error(kCheck, message, fix);
+  if (*facts.ping * 10 > settings.redis.timeout) return out.warn(kCheck, message, fix);
+  out.ok(kCheck, message);
 }
 
-void judge_clock(const RedisFacts& facts, Diagnoses& out) {
+void evaluate_clock(const RedisFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.clock";
-  if (!facts.clock_ahead) return;
-  const auto off = std::chrono::abs(*facts.clock_ahead);
-  const std::string what = fmt::format("the clock of Redis' host is {} ms {} ours", off.count(),
-                                       facts.clock_ahead->count() < 0 ? "behind" : "ahead of");
-  const std::string cure = "run an NTP client (systemd-timesyncd, chrony) on both hosts: timedatectl";
-  if (off > kClockError) return out.error(kCheck, what, cure);
-  if (off > kClockWarning) return out.warn(kCheck, what, cure);
-  out.ok(kCheck, what);
+  if (!facts.clock_offset) return;
+  const auto off = std::chrono::abs(*facts.clock_offset);
+  const std::string message = fmt::format("the clock of Redis' host is {} ms {} ours", off.count(),
+                                       facts.clock_offset->count() < 0 ? "behind" : "ahead of");
+  const std::string fix = "run an NTP client (systemd-timesyncd, chrony) on both hosts: timedatectl";
+  if (off > kClockError) return out.error(kCheck, message, fix);
+  if (off > kClockWarning) return out.warn(kCheck, message, fix);
+  out.ok(kCheck, message);
 }
 
 }  // namespace
 
-std::optional<std::int64_t> time_ms(const Reply& reply) {
+std::optional<std::int64_t> parse_time_ms(const Reply& reply) {
   if (reply.size() != 2) return std::nullopt;
   return reply[0].integer().value_or(0) * 1000 + reply[1].integer().value_or(0) / 1000;
 }
 
-Result<RedisFacts> ask_redis(redis::BlockingRedis& redis, const Settings& settings) {
+Result<RedisFacts> collect_redis_facts(redis::BlockingRedis& redis, const Settings& settings) {
   RedisFacts facts;
   if (auto ok = time_pings(redis, facts); !ok) return tl::unexpected(ok.error());
   Pipeline command;
@@ -250,27 +250,27 @@ Result<RedisFacts> ask_redis(redis::BlockingRedis& redis, const Settings& settin
   const std::int64_t before = now_ms();
   FRESHET_TRY(replies, redis.call(command));
   const std::int64_t middle = before + (now_ms() - before) / 2;
-  if (const auto theirs = time_ms((*replies)[0])) facts.clock_ahead = milliseconds(*theirs - middle);
+  if (const auto theirs = parse_time_ms((*replies)[0])) facts.clock_offset = milliseconds(*theirs - middle);
   if (const auto info = (*replies)[1].string()) read_info(*info, facts);
   for (std::size_t i = 0; i < kDirectives.size(); ++i) {
     const Reply& reply = (*replies)[2 + i];
     if (reply.size() == 2) facts.directives.emplace(kDirectives.at(i), reply[1].string().value_or(""));
   }
-  if (auto ok = ask_unlisted(redis, settings, facts); !ok) return tl::unexpected(ok.error());
-  if (auto ok = ask_recorder(redis, settings, facts); !ok) return tl::unexpected(ok.error());
+  if (auto ok = collect_unverified(redis, settings, facts); !ok) return tl::unexpected(ok.error());
+  if (auto ok = collect_recorder_facts(redis, settings, facts); !ok) return tl::unexpected(ok.error());
   return facts;
 }
 
-void judge_redis(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
-  judge_version(facts, out);
-  judge_role(facts, out);
-  judge_failover(facts, settings, out);
-  judge_persistence(facts, out);
-  judge_memory(facts, out);
-  judge_latency(facts, settings, out);
-  judge_clock(facts, out);
-  judge_unlisted(facts, settings, out);
-  judge_recorder(facts, settings, out);
+void evaluate_redis(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
+  evaluate_version(facts, out);
+  evaluate_role(facts, out);
+  evaluate_failover(facts, settings, out);
+  evaluate_persistence(facts, out);
+  evaluate_memory(facts, out);
+  evaluate_latency(facts, settings, out);
+  evaluate_clock(facts, out);
+  evaluate_unverified(facts, settings, out);
+  evaluate_recorder(facts, settings, out);
 }
 
 }  // namespace freshet::ctl

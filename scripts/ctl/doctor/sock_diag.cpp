@@ -33,7 +33,7 @@ class Netlink {
   int fd_;
 };
 
-bool ask(int fd) {
+bool run_pipeline(int fd) {
   struct {
     nlmsghdr header;
     unix_diag_req request;
@@ -51,12 +51,12 @@ bool ask(int fd) {
 std::optional<ListenQueue> queue_of(const nlmsghdr* message, ino_t inode) {
   std::optional<unix_diag_rqlen> lengths;
   bool same = false;
-  auto left = static_cast<int>(message->nlmsg_len) - static_cast<int>(NLMSG_LENGTH(sizeof(unix_diag_msg)));
+  auto remaining = static_cast<int>(message->nlmsg_len) - static_cast<int>(NLMSG_LENGTH(sizeof(unix_diag_msg)));
   const char* begin = reinterpret_cast<const char*>(message) + NLMSG_LENGTH(sizeof(unix_diag_msg));
-  while (left >= static_cast<int>(sizeof(rtattr))) {
+  while (remaining >= static_cast<int>(sizeof(rtattr))) {
     rtattr attribute{};
     std::memcpy(&attribute, begin, sizeof attribute);
-    if (attribute.rta_len < sizeof attribute || attribute.rta_len > left) break;
+    if (attribute.rta_len < sizeof attribute || attribute.rta_len > remaining) break;
     const char* content = begin + RTA_LENGTH(0);
     if (attribute.rta_type == UNIX_DIAG_VFS) {
       unix_diag_vfs vfs{};
@@ -68,7 +68,7 @@ std::optional<ListenQueue> queue_of(const nlmsghdr* message, ino_t inode) {
     }
     const int step = static_cast<int>(RTA_ALIGN(attribute.rta_len));
     begin += step;
-    left -= step;
+    remaining -= step;
   }
   if (!same || !lengths) return std::nullopt;
   return ListenQueue{lengths->udiag_rqueue, lengths->udiag_wqueue};
@@ -81,7 +81,7 @@ Result<ListenQueue> listen_queue(const std::string& path) {
   if (stat(path.c_str(), &file) != 0)
     return fail(ErrorCode::kNotFound, "no_socket", {}, path + ": " + std::strerror(errno));
   const Netlink netlink;
-  if (netlink.fd() < 0 || !ask(netlink.fd())) {
+  if (netlink.fd() < 0 || !run_pipeline(netlink.fd())) {
     return fail(ErrorCode::kUnavailable, "no_sock_diag", {},
                 std::string("sock_diag: ") + std::strerror(errno));
   }
@@ -91,19 +91,19 @@ Result<ListenQueue> listen_queue(const std::string& path) {
     if (got <= 0)
       return fail(ErrorCode::kUnavailable, "no_sock_diag", {},
                   std::string("sock_diag: ") + std::strerror(errno));
-    auto left = static_cast<std::size_t>(got);
+    auto remaining = static_cast<std::size_t>(got);
     const char* at = buffer.data();
-    while (left >= sizeof(nlmsghdr)) {
+    while (remaining >= sizeof(nlmsghdr)) {
       const auto* message = reinterpret_cast<const nlmsghdr*>(at);
-      if (message->nlmsg_len < sizeof(nlmsghdr) || message->nlmsg_len > left) break;
+      if (message->nlmsg_len < sizeof(nlmsghdr) || message->nlmsg_len > remaining) break;
       if (message->nlmsg_type == NLMSG_ERROR)
         return fail(ErrorCode::kUnavailable, "no_sock_diag", {}, "sock_diag refused");
       if (message->nlmsg_type == NLMSG_DONE)
         return fail(ErrorCode::kNotFound, "no_socket", {}, "nobody listens on " + path);
       if (const auto queue = queue_of(message, file.st_ino)) return *queue;
-      const std::size_t step = std::min<std::size_t>(NLMSG_ALIGN(message->nlmsg_len), left);
+      const std::size_t step = std::min<std::size_t>(NLMSG_ALIGN(message->nlmsg_len), remaining);
       at += step;
-      left -= step;
+      remaining -= step;
     }
   }
 }

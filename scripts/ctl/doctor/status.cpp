@@ -18,7 +18,7 @@ namespace {
 
 constexpr milliseconds kStatusTimeout{3000};
 
-std::string socket_of(const StatusOptions& options, const Target& target, const Settings& settings) {
+std::string socket_path(const StatusOptions& options, const Target& target, const Settings& settings) {
   if (!options.socket.empty()) return options.socket;
   if (!target.state.empty())
     return (std::filesystem::absolute(target.state) / "run" / "freshetd.sock").string();
@@ -26,7 +26,7 @@ std::string socket_of(const StatusOptions& options, const Target& target, const 
 }
 
 // The page's object with two members more, null when the kernel does not say.
-std::string with_queue(std::string page, const Result<ListenQueue>& queue) {
+std::string append_listen_queue(std::string page, const Result<ListenQueue>& queue) {
   const auto end = page.rfind('}');
   if (end == std::string::npos) return page;
   const std::string waiting = queue ? std::to_string(queue->waiting) : "null";
@@ -38,7 +38,7 @@ std::string with_queue(std::string page, const Result<ListenQueue>& queue) {
 }  // namespace
 
 Result<int> run_status(const StatusOptions& options, const Target& target) {
-  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(settings, load_settings(target));
   FRESHET_TRY(address, http_address(target));
   BlockingHttp http(*address, kStatusTimeout);
   const std::string path = settings->pool.status_path + (options.json ? "?json" : "");
@@ -46,9 +46,9 @@ Result<int> run_status(const StatusOptions& options, const Target& target) {
   if (!reply) return tl::unexpected(reply.error());
   if (reply->status != 200) {
     return fail(ErrorCode::kUnavailable, "refused", {},
-                fmt::format("{}{} answered {}", address->shown, path, reply->status));
+                fmt::format("{}{} answered {}", address->display_url, path, reply->status));
   }
-  const std::string socket = socket_of(options, target, *settings);
+  const std::string socket = socket_path(options, target, *settings);
   const std::string page = options.json ? reply->body + "\n" : status_text(reply->body, wall_now());
   if (!socket.starts_with('/')) {
     fmt::print("{}", page);
@@ -56,7 +56,7 @@ Result<int> run_status(const StatusOptions& options, const Target& target) {
   }
   const auto queue = listen_queue(socket);
   if (options.json) {
-    fmt::print("{}\n", with_queue(std::move(reply->body), queue));
+    fmt::print("{}\n", append_listen_queue(std::move(reply->body), queue));
     return 0;
   }
   fmt::print("{}", page);
@@ -70,7 +70,7 @@ Result<int> run_status(const StatusOptions& options, const Target& target) {
 }
 
 Result<int> run_rebuild_rank(const RebuildRankOptions& options, const Target& target) {
-  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(settings, load_settings(target));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   redis::BlockingRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const redis::Keys keys(settings->redis);
@@ -78,7 +78,7 @@ Result<int> run_rebuild_rank(const RebuildRankOptions& options, const Target& ta
   const auto rebuilt = redis::run_sync(hot::rebuild_ranks(redis, *settings, keys));
   if (!rebuilt) {
     if (rebuilt.error().reason != "rebuild_running")
-      return tl::unexpected(at_redis(rebuilt.error(), *endpoint));
+      return tl::unexpected(with_redis_address(rebuilt.error(), *endpoint));
     return fail(ErrorCode::kConflict, "rebuild_running", {}, "another rebuild is running");
   }
   const Nanoseconds took = std::chrono::steady_clock::now() - began;
@@ -88,12 +88,12 @@ Result<int> run_rebuild_rank(const RebuildRankOptions& options, const Target& ta
       out.key("items").integer(rebuilt->items).key("ranked").integer(rebuilt->ranked);
       out.key("half_life").integer(e.half_life.count()).key("pv_weight").number(e.pv_weight);
       out.key("uv_weight").number(e.uv_weight).key("dwell_weight").number(e.dwell_weight);
-      out.key("seconds").number(in_seconds(took));
+      out.key("seconds").number(to_seconds(took));
     });
     return 0;
   }
   fmt::print("rebuilt hot:rank in {}: {} items with counters, {} ranked (half-life {} s, weights {} {} {})\n",
-             in_words(took), grouped(rebuilt->items), grouped(rebuilt->ranked), e.half_life.count(),
+             format_duration(took), format_number(rebuilt->items), format_number(rebuilt->ranked), e.half_life.count(),
              e.pv_weight, e.uv_weight, e.dwell_weight);
   return 0;
 }

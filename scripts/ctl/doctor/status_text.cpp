@@ -11,32 +11,32 @@
 namespace freshet::ctl {
 namespace {
 
-enum class Unit : std::uint8_t { kSeconds, kMilliseconds, kMicroseconds, kBytes, kMoment };
+enum class Unit : std::uint8_t { kSeconds, kMilliseconds, kMicroseconds, kBytes, kTimestamp };
 
-struct Named {
+struct NamedUnit {
   std::string_view name;
   Unit unit;
 };
 // Of rows whose names do not say it.
-constexpr std::array kUnits{
-    Named{"start since", Unit::kSeconds},         Named{"memory peak", Unit::kBytes},
-    Named{"model trained at", Unit::kMoment},     Named{"recorder waiting since", Unit::kMoment},
-    Named{"recorder last commit", Unit::kMoment}, Named{"sampled at", Unit::kMoment},
-    Named{"redis lost since", Unit::kMoment},     Named{"last reload", Unit::kMoment}};
-constexpr std::array kEndings{Named{" ms", Unit::kMilliseconds}, Named{" us", Unit::kMicroseconds},
-                              Named{" bytes", Unit::kBytes}};
+constexpr std::array kUnitsByName{
+    NamedUnit{"start since", Unit::kSeconds},         NamedUnit{"memory peak", Unit::kBytes},
+    NamedUnit{"model trained at", Unit::kTimestamp},     NamedUnit{"recorder waiting since", Unit::kTimestamp},
+    NamedUnit{"recorder last commit", Unit::kTimestamp}, NamedUnit{"sampled at", Unit::kTimestamp},
+    NamedUnit{"redis lost since", Unit::kTimestamp},     NamedUnit{"last reload", Unit::kTimestamp}};
+constexpr std::array kUnitsBySuffix{NamedUnit{" ms", Unit::kMilliseconds}, NamedUnit{" us", Unit::kMicroseconds},
+                              NamedUnit{" bytes", Unit::kBytes}};
 
-bool is_fine(Unit unit) { return unit == Unit::kMilliseconds || unit == Unit::kMicroseconds; }
+bool is_subsecond(Unit unit) { return unit == Unit::kMilliseconds || unit == Unit::kMicroseconds; }
 
 std::optional<Unit> unit_of(std::string_view name) {
-  for (const Named& each : kUnits)
+  for (const NamedUnit& each : kUnitsByName)
     if (each.name == name) return each.unit;
-  for (const Named& each : kEndings)
+  for (const NamedUnit& each : kUnitsBySuffix)
     if (name.ends_with(each.name)) return each.unit;
   return std::nullopt;
 }
 
-std::string fine_span(std::chrono::microseconds span) {
+std::string subsecond_text(std::chrono::microseconds span) {
   const double us = static_cast<double>(span.count());
   if (us == 0) return "0 s";
   if (us < 1000) return fmt::format("{} us", span.count());
@@ -45,7 +45,7 @@ std::string fine_span(std::chrono::microseconds span) {
   return span_text(std::chrono::duration_cast<seconds>(span));
 }
 
-std::string moment_text(std::int64_t at, UnixSeconds now) {
+std::string timestamp_text(std::int64_t at, UnixSeconds now) {
   if (at == 0) return "-";
   const UnixSeconds then{seconds(at)};
   return fmt::format("{} ({} ago)", to_rfc3339(then), span_text(std::max(seconds(0), now - then)));
@@ -56,13 +56,13 @@ std::string value_text(std::int64_t value, Unit unit, UnixSeconds now) {
     case Unit::kSeconds:
       return span_text(seconds(value));
     case Unit::kMilliseconds:
-      return fine_span(milliseconds(value));
+      return subsecond_text(milliseconds(value));
     case Unit::kMicroseconds:
-      return fine_span(std::chrono::microseconds(value));
+      return subsecond_text(std::chrono::microseconds(value));
     case Unit::kBytes:
       return size_text(static_cast<std::uint64_t>(value));
-    case Unit::kMoment:
-      return moment_text(value, now);
+    case Unit::kTimestamp:
+      return timestamp_text(value, now);
   }
   return {};
 }
@@ -75,7 +75,7 @@ std::string line_text(std::string_view line, UnixSeconds now) {
   const auto value = redis::parse<std::int64_t>(line.substr(from));
   if (!unit || !value || *value < 0) return std::string(line);
   std::string name(line.substr(0, from));
-  if (is_fine(*unit)) {  // the unit stands behind the value instead
+  if (is_subsecond(*unit)) {  // the unit stands behind the value instead
     name.erase(colon - 3, 3);
     name.append(3, ' ');
   }
@@ -101,8 +101,8 @@ std::string size_text(std::uint64_t bytes) {
   return fmt::format("{:.1f} {}", size, kNames.at(name));
 }
 
-std::string count_text(std::int64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+std::string count_text(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 std::string status_text(std::string_view page, UnixSeconds now) {

@@ -14,7 +14,7 @@ std::string span_text(seconds span);
 // 512 B, 12.3 MiB.
 std::string size_text(std::uint64_t bytes);
 // "1 error", "2 errors".
-std::string count_text(std::int64_t count, std::string_view what);
+std::string count_text(std::int64_t count, std::string_view noun);
 // The text form of /status; lines that it does not know stay as they are.
 std::string status_text(std::string_view page, UnixSeconds now);
 

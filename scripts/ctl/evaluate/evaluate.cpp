@@ -18,30 +18,30 @@ using ModelPtr = std::shared_ptr<const model::Model>;
 using recommend::RankingSettings;
 using training::kOneDay;
 
-constexpr int kLearnAnew = 7;               // days
-constexpr std::size_t kMostMoments = 1000;  // of a day, evenly from its readers
+constexpr int kRetuneDays = 7;               // days
+constexpr std::size_t kMaxCases = 1000;  // of a day, evenly from its readers
 
-RankingSettings trend_alone(RankingSettings settings) {
+RankingSettings trend_only(RankingSettings settings) {
   settings.cf_weight = 0;
   settings.rerank = false;
   settings.discover_every = 0;
   return settings;
 }
 
-class Way {
+class Strategy {
  public:
-  Way(std::string name, const RankingSettings& settings) : name_(std::move(name)), ranking_(settings) {}
+  Strategy(std::string name, const RankingSettings& settings) : name_(std::move(name)), ranking_(settings) {}
 
-  void judge(const std::vector<Moment>& moments, const training::EventReplay& past, const ModelPtr& model) {
+  void evaluate(const std::vector<EvaluationCase>& moments, const training::EventReplay& past, const ModelPtr& model) {
     const training::RerankDatasetSettings as_served;
-    const Shelf shelf(model, past, past.live_items(as_served.trend_items, as_served.newest_items));
-    const std::size_t stride = 1 + moments.size() / kMostMoments;
+    const IndexedCatalogue shelf(model, past, past.live_items(as_served.trend_items, as_served.newest_items));
+    const std::size_t stride = 1 + moments.size() / kMaxCases;
     for (std::size_t i = 0; i < moments.size(); i += stride) {
-      score_.add(best_for(moments[i], past, shelf, ranking_, ranking_.settings().max_profile_events, false),
-                 moments[i].taken);
+      score_.add(top_items(moments[i], past, shelf, ranking_, ranking_.settings().max_profile_events, false),
+                 moments[i].relevant);
     }
   }
-  std::size_t moments() const { return static_cast<std::size_t>(score_.count()); }
+  std::size_t case_count() const { return static_cast<std::size_t>(score_.count()); }
   Quality quality(std::size_t items) const {
     return {name_, score_.ndcg(), score_.recall(), score_.coverage(items)};
   }
@@ -49,7 +49,7 @@ class Way {
  private:
   std::string name_;
   recommend::Ranker ranking_;
-  Score score_;
+  RankingScore score_;
 };
 
 class Evaluation {
@@ -58,90 +58,90 @@ class Evaluation {
              const training::Progress& progress)
       : settings_(settings),
         ranking_(RankingSettings::from(settings)),
-        past_(data),
-        present_(std::move(present)),
+        replay_(data),
+        current_model_(std::move(present)),
         progress_(progress) {}
 
   Result<std::vector<Comparison>> run(int days) {
-    const UnixSeconds from = std::max(past_.first_day() + kOneDay, past_.last_day() - (days - 1) * kOneDay);
-    const auto count = (past_.last_day() - from) / kOneDay + 1;
+    const UnixSeconds from = std::max(replay_.first_day() + kOneDay, replay_.last_day() - (days - 1) * kOneDay);
+    const auto count = (replay_.last_day() - from) / kOneDay + 1;
     for (std::int64_t i = 0; i < count; ++i) {
       stage_ = fmt::format("day {} of {}", i + 1, count);
       progress_(stage_, static_cast<double>(i) / static_cast<double>(count));
-      judge_day(from + i * kOneDay);
+      evaluate_day(from + i * kOneDay);
     }
-    std::vector<Comparison> out{compared(fmt::format("from {}", to_rfc3339(from)), {&trend_, &trained_})};
-    if (present_trend_.moments() > 0) {
-      const auto begin = std::max(from, present_->trained_at());
-      out.push_back(compared(fmt::format("from {}, beside the present model ({} of {})", to_rfc3339(begin),
-                                         present_->algorithm(), to_rfc3339(present_->trained_at())),
-                             {&present_trend_, &present_trained_, &present_way_}));
+    std::vector<Comparison> out{comparison(fmt::format("from {}", to_rfc3339(from)), {&trend_, &trained_})};
+    if (current_trend_.case_count() > 0) {
+      const auto begin = std::max(from, current_model_->trained_at());
+      out.push_back(comparison(fmt::format("from {}, beside the present model ({} of {})", to_rfc3339(begin),
+                                         current_model_->algorithm(), to_rfc3339(current_model_->trained_at())),
+                             {&current_trend_, &current_trained_, &current_strategy_}));
     }
     return out;
   }
 
  private:
-  void judge_day(UnixSeconds day) {
-    past_.advance_to(day);
+  void evaluate_day(UnixSeconds day) {
+    replay_.advance_to(day);
     const UnixSeconds end = day + kOneDay;
-    auto moments = moments_of(past_, end);
+    auto moments = evaluation_cases(replay_, end);
     if (moments.empty()) return;
-    const ModelPtr model = trained_before(day);
-    trend_.judge(moments, past_, nullptr);
-    trained_.judge(moments, past_, model);
-    if (!present_ || present_->trained_at() >= end) return;
-    if (present_->trained_at() > day) {
-      past_.advance_to(present_->trained_at());
-      moments = moments_of(past_, end);
+    const ModelPtr model = model_before(day);
+    trend_.evaluate(moments, replay_, nullptr);
+    trained_.evaluate(moments, replay_, model);
+    if (!current_model_ || current_model_->trained_at() >= end) return;
+    if (current_model_->trained_at() > day) {
+      replay_.advance_to(current_model_->trained_at());
+      moments = evaluation_cases(replay_, end);
     }
-    present_trend_.judge(moments, past_, nullptr);
-    present_trained_.judge(moments, past_, model);
-    present_way_.judge(moments, past_, present_);
+    current_trend_.evaluate(moments, replay_, nullptr);
+    current_trained_.evaluate(moments, replay_, model);
+    current_strategy_.evaluate(moments, replay_, current_model_);
   }
 
   // Null when there is nothing to learn from yet: then the trend is what would be served.
-  ModelPtr trained_before(UnixSeconds day) {
-    const bool anew = !chosen_ || day - learned_at_ >= kLearnAnew * kOneDay;
-    auto trained = anew ? training::train(
-                              past_.known(), settings_.train,
+  ModelPtr model_before(UnixSeconds day) {
+    const bool retune = !parameters_ || day - tuned_at_ >= kRetuneDays * kOneDay;
+    auto trained = retune ? training::train(
+                              replay_.known(), settings_.train,
                               [this](std::string_view what, double done) {
                                 progress_(stage_ + ": " + std::string(what), done);
                               },
                               ranking_)
-                        : training::train_with_parameters(past_.known(), settings_.train, *chosen_);
+                        : training::train_with_parameters(replay_.known(), settings_.train, *parameters_);
     if (!trained) return nullptr;
-    if (anew) {
-      learned_at_ = day;
-      chosen_ = trained->parameters;
+    if (retune) {
+      tuned_at_ = day;
+      parameters_ = trained->parameters;
       reranker_ = trained->reranker;
     }
     trained->reranker = reranker_;
     return training::to_model(std::move(*trained));
   }
 
-  Comparison compared(std::string period, std::initializer_list<const Way*> ways) const {
-    Comparison out{std::move(period), (*ways.begin())->moments(), {}};
-    for (const Way* way : ways) out.rows.push_back(way->quality(past_.existing_items().size()));
+  Comparison comparison(std::string period, std::initializer_list<const Strategy*> strategies) const {
+    Comparison out{std::move(period), (*strategies.begin())->case_count(), {}};
+    for (const Strategy* strategy : strategies) out.rows.push_back(strategy->quality(replay_.existing_items().size()));
     return out;
   }
 
   const Settings& settings_;
   const RankingSettings ranking_;
-  training::EventReplay past_;
-  const ModelPtr present_;
+  training::EventReplay replay_;
+  const ModelPtr current_model_;
   const training::Progress& progress_;
   std::string stage_;
-  std::optional<training::Parameters> chosen_;
+  std::optional<training::Parameters> parameters_;
   std::vector<float> reranker_;
-  UnixSeconds learned_at_;
-  Way trend_{"trend alone", trend_alone(ranking_)}, trained_{"trained before each day", ranking_};
+  UnixSeconds tuned_at_;
+  Strategy trend_{"trend alone", trend_only(ranking_)}, trained_{"trained before each day", ranking_};
   // The same since the present model was trained, beside it.
-  Way present_trend_ = trend_, present_trained_ = trained_, present_way_{"present model", ranking_};
+  Strategy current_trend_ = trend_, current_trained_ = trained_, current_strategy_{"present model", ranking_};
 };
 
 void print_table(const std::vector<Comparison>& comparisons) {
   for (const Comparison& each : comparisons) {
-    fmt::print("{}: {} moments of readers\n", each.period, grouped(static_cast<std::int64_t>(each.moments)));
+    fmt::print("{}: {} moments of readers\n", each.period, format_number(static_cast<std::int64_t>(each.cases)));
     fmt::print("  {:<26}{:>12}{:>12}{:>12}\n", "", "ndcg@20", "recall@20", "coverage@20");
     for (const Quality& row : each.rows)
       fmt::print("  {:<26}{:>12.4f}{:>12.4f}{:>12.4f}\n", row.name, row.ndcg, row.recall, row.coverage);
@@ -154,7 +154,7 @@ void print_json(const std::vector<Comparison>& comparisons) {
   writer.begin_object().key("comparisons").begin_array();
   for (const Comparison& each : comparisons) {
     writer.begin_object().key("period").string(each.period);
-    writer.key("moments").unsigned_integer(each.moments).key("rows").begin_array();
+    writer.key("moments").unsigned_integer(each.cases).key("rows").begin_array();
     for (const Quality& row : each.rows) {
       writer.begin_object().key("name").string(row.name).key("ndcg").number(row.ndcg);
       writer.key("recall").number(row.recall).key("coverage").number(row.coverage).end_object();
@@ -168,18 +168,18 @@ void print_json(const std::vector<Comparison>& comparisons) {
 }  // namespace
 
 Result<std::vector<Comparison>> evaluate_past(const training::TrainingData& data, const Settings& settings,
-                                              int days, std::shared_ptr<const model::Model> present,
+                                              int days, std::shared_ptr<const model::Model> current_model,
                                               const training::Progress& progress) {
   const auto [first, last] = std::minmax_element(data.events.begin(), data.events.end(),
                                                  [](const auto& a, const auto& b) { return a.at < b.at; });
   if (data.events.empty() || training::start_of_day(first->at) == training::start_of_day(last->at))
     return fail(ErrorCode::kInvalid, "no_past", {}, "the database has interactions of fewer than two days");
-  return Evaluation(data, settings, std::move(present), progress).run(days);
+  return Evaluation(data, settings, std::move(current_model), progress).run(days);
 }
 
 Result<int> run_evaluate(const EvaluateOptions& options, const Target& target) {
-  FRESHET_TRY(settings, settings_of(target));
-  if (auto ok = become_owner_of(settings->recorder.database); !ok) return tl::unexpected(ok.error());
+  FRESHET_TRY(settings, load_settings(target));
+  if (auto ok = switch_to_owner(settings->recorder.database); !ok) return tl::unexpected(ok.error());
   FRESHET_TRY(data, training::read_training_data(settings->recorder.database, settings->train, wall_now()));
   const auto copy = model::copy_model(options.model.empty() ? settings->recommend.model : options.model);
   ProgressLine line(stderr, options.quiet);
@@ -187,7 +187,7 @@ Result<int> run_evaluate(const EvaluateOptions& options, const Target& target) {
   const auto compared = evaluate_past(
       *data, *settings, options.days, copy ? copy->model : nullptr, [&](std::string_view what, double done) {
         constexpr std::int64_t kSteps = 1000;
-        line.show({static_cast<std::int64_t>(done * kSteps), kSteps, ProgressLine::Clock::now() - began, {}},
+        line.update({static_cast<std::int64_t>(done * kSteps), kSteps, ProgressLine::Clock::now() - began, {}},
                   "  " + std::string(what));
       });
   line.clear();

@@ -30,7 +30,7 @@ struct Quality {
 // Ways of ranking over the same moments of readers.
 struct Comparison {
   std::string period;
-  std::size_t moments = 0;
+  std::size_t cases = 0;
   std::vector<Quality> rows;
 };
 
@@ -42,7 +42,7 @@ struct Comparison {
 // and begins when that was trained; empty when there is none, or when it was trained after
 // everything. Errors: kInvalid "no_past" (interactions of fewer than two days).
 Result<std::vector<Comparison>> evaluate_past(const training::TrainingData& data, const Settings& settings,
-                                              int days, std::shared_ptr<const model::Model> present,
+                                              int days, std::shared_ptr<const model::Model> current_model,
                                               const training::Progress& progress);
 
 // Prints both. Run by root it works as the owner of the database. Errors: as above, and

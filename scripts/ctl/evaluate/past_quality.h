@@ -15,10 +15,10 @@ namespace freshet::ctl {
 
 // Means over moments of NDCG@20 and recall@20 (relevance is binary), and which items were
 // in a top 20.
-class Score {
+class RankingScore {
  public:
   // `top`: at most 20; `taken` ascending, not empty.
-  void add(std::span<const std::uint32_t> top, std::span<const std::uint32_t> taken);
+  void add(std::span<const std::uint32_t> top, std::span<const std::uint32_t> relevant);
   double count() const { return count_; }
   double ndcg() const { return ndcg_ / std::max(1.0, count_); }
   double recall() const { return recall_ / std::max(1.0, count_); }
@@ -27,32 +27,32 @@ class Score {
 
  private:
   double ndcg_ = 0, recall_ = 0, count_ = 0;
-  std::set<std::uint32_t> shown_;
+  std::set<std::uint32_t> covered_;
 };
 
 // A reader of whom something is known, and what they touch next for the first time. By index
 // into the data.
-struct Moment {
+struct EvaluationCase {
   std::uint32_t reader = 0;
-  std::vector<std::uint32_t> taken;  // ascending, not empty
+  std::vector<std::uint32_t> relevant;  // ascending, not empty
 };
 
 // The moments from past.known().now on and before `until`: one of each reader, by
 // training::first_touches().
-std::vector<Moment> moments_of(const training::EventReplay& past, UnixSeconds until);
+std::vector<EvaluationCase> evaluation_cases(const training::EventReplay& past, UnixSeconds until);
 
 // What can be ranked at past.known().now, with the ways from the data's indexes to the
 // catalogue's and back.
-struct Shelf {
-  Shelf(std::shared_ptr<const model::Model> model, const training::EventReplay& past,
+struct IndexedCatalogue {
+  IndexedCatalogue(std::shared_ptr<const model::Model> model, const training::EventReplay& past,
         std::vector<recommend::LiveItem> live);
   recommend::Catalogue catalogue;
-  std::vector<std::uint32_t> index, back;
+  std::vector<std::uint32_t> to_catalogue, to_data;
 };
 
 // The best 20 for the reader that exist and that they have not touched, best first, by index into
 // the data. `known`: newest events of the reader that the ranking knows. `all`: as Ranking::rank().
-std::vector<std::uint32_t> best_for(const Moment& moment, const training::EventReplay& past, const Shelf& shelf,
-                                    recommend::Ranker& ranking, std::size_t known, bool all);
+std::vector<std::uint32_t> top_items(const EvaluationCase& reader_case, const training::EventReplay& past, const IndexedCatalogue& catalogue,
+                                    recommend::Ranker& ranking, std::size_t max_events, bool all);
 
 }  // namespace freshet::ctl

@@ -9,19 +9,19 @@
 namespace freshet::ctl {
 namespace {
 
-void copy(json::Value value, json::Writer& out) {
+void copy_value(json::Value value, json::Writer& out) {
   switch (value.type()) {
     case json::Type::kObject:
       out.begin_object();
       for (const auto& [name, member] : value.members()) {
         out.key(name);
-        copy(member, out);
+        copy_value(member, out);
       }
       out.end_object();
       break;
     case json::Type::kArray:
       out.begin_array();
-      for (const json::Value& each : value.elements()) copy(each, out);
+      for (const json::Value& each : value.elements()) copy_value(each, out);
       out.end_array();
       break;
     case json::Type::kString:
@@ -45,7 +45,7 @@ void copy(json::Value value, json::Writer& out) {
 
 }  // namespace
 
-Chunks cut_into_chunks(std::string_view ndjson, std::size_t most_lines, std::size_t most_bytes) {
+Chunks split_into_chunks(std::string_view ndjson, std::size_t max_lines, std::size_t max_bytes) {
   Chunks out;
   const std::size_t bytes = ndjson.size();
   for (std::size_t number = 1; !ndjson.empty(); ++number) {
@@ -54,22 +54,22 @@ Chunks cut_into_chunks(std::string_view ndjson, std::size_t most_lines, std::siz
     ndjson.remove_prefix(std::min(end + 1, ndjson.size()));
     if (number == 1 && line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    if (line.size() + 1 > most_bytes) {
+    if (line.size() + 1 > max_bytes) {
       out.too_long.push_back(number);
       continue;
     }
-    if (out.chunks.empty() || out.chunks.back().lines.size() == most_lines ||
-        out.chunks.back().body.size() + line.size() + 1 > most_bytes) {
+    if (out.chunks.empty() || out.chunks.back().lines.size() == max_lines ||
+        out.chunks.back().body.size() + line.size() + 1 > max_bytes) {
       out.chunks.emplace_back();
     }
     out.chunks.back().body.append(line).append("\n");
     out.chunks.back().lines.push_back(number);
-    out.chunks.back().end = bytes - ndjson.size();
+    out.chunks.back().end_offset = bytes - ndjson.size();
   }
   return out;
 }
 
-Result<std::string> shifted_item(std::string_view line, seconds shift) {
+Result<std::string> shift_item(std::string_view line, seconds shift) {
   std::string text(line);
   json::Document document;
   if (auto ok = document.parse(text); !ok) return tl::unexpected(ok.error());
@@ -93,7 +93,7 @@ Result<std::string> shifted_item(std::string_view line, seconds shift) {
       FRESHET_TRY(moved, from_unix((**at + shift).time_since_epoch().count(), name));
       writer.integer(moved->time_since_epoch().count());
     } else {
-      copy(value, writer);
+      copy_value(value, writer);
     }
   }
   writer.end_object();
@@ -107,7 +107,7 @@ Result<void> shift_chunks(std::vector<Chunk>& chunks, seconds shift) {
     std::string_view rest = chunk.body;
     for (const std::size_t number : chunk.lines) {
       const std::size_t end = rest.find('\n');
-      auto item = shifted_item(rest.substr(0, end), shift);
+      auto item = shift_item(rest.substr(0, end), shift);
       if (!item) {
         return fail(ErrorCode::kInvalid, "bad_item", {},
                     fmt::format("line {}: {} {}", number, item.error().member, item.error().detail));

@@ -4,33 +4,33 @@
 
 namespace freshet::ctl {
 
-CsvReader::CsvReader(std::string_view text) : rest_(text) {
-  if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);
+CsvReader::CsvReader(std::string_view text) : remaining_(text) {
+  if (remaining_.starts_with("\xEF\xBB\xBF")) remaining_.remove_prefix(3);
 }
 
 bool CsvReader::skip_line_end() {
-  const std::size_t size = rest_.starts_with("\r\n") ? 2 : rest_.starts_with('\n') ? 1 : 0;
-  rest_.remove_prefix(size);
+  const std::size_t size = remaining_.starts_with("\r\n") ? 2 : remaining_.starts_with('\n') ? 1 : 0;
+  remaining_.remove_prefix(size);
   line_ += size > 0 ? 1 : 0;
   return size > 0;
 }
 
-Result<std::string> CsvReader::quoted() {
+Result<std::string> CsvReader::read_quoted() {
   std::string out;
-  rest_.remove_prefix(1);
+  remaining_.remove_prefix(1);
   while (true) {
-    const std::size_t quote = rest_.find('"');
+    const std::size_t quote = remaining_.find('"');
     if (quote == std::string_view::npos) {
       return fail(ErrorCode::kInvalid, "bad_csv", {},
                   "line " + std::to_string(record_line_) + ": a quoted field has no end");
     }
-    out.append(rest_.substr(0, quote));
+    out.append(remaining_.substr(0, quote));
     line_ += static_cast<std::size_t>(
-        std::count(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(quote), '\n'));
-    rest_.remove_prefix(quote + 1);
-    if (!rest_.starts_with('"')) return out;
+        std::count(remaining_.begin(), remaining_.begin() + static_cast<std::ptrdiff_t>(quote), '\n'));
+    remaining_.remove_prefix(quote + 1);
+    if (!remaining_.starts_with('"')) return out;
     out += '"';
-    rest_.remove_prefix(1);
+    remaining_.remove_prefix(1);
   }
 }
 
@@ -38,16 +38,16 @@ Result<bool> CsvReader::next(std::vector<std::string>& fields) {
   fields.clear();
   while (skip_line_end()) {
   }
-  if (rest_.empty()) return false;
+  if (remaining_.empty()) return false;
   record_line_ = line_;
   while (true) {
-    if (rest_.starts_with('"')) {
-      FRESHET_TRY(field, quoted());
+    if (remaining_.starts_with('"')) {
+      FRESHET_TRY(field, read_quoted());
       fields.push_back(std::move(*field));
     } else {
-      std::size_t end = std::min(rest_.find_first_of(",\n"), rest_.size());
-      std::string_view field = rest_.substr(0, end);
-      if (field.ends_with('\r') && end < rest_.size() && rest_[end] == '\n') {
+      std::size_t end = std::min(remaining_.find_first_of(",\n"), remaining_.size());
+      std::string_view field = remaining_.substr(0, end);
+      if (field.ends_with('\r') && end < remaining_.size() && remaining_[end] == '\n') {
         field.remove_suffix(1);
         --end;
       }
@@ -56,13 +56,13 @@ Result<bool> CsvReader::next(std::vector<std::string>& fields) {
                     "line " + std::to_string(record_line_) + ": a quote inside an unquoted field");
       }
       fields.emplace_back(field);
-      rest_.remove_prefix(end);
+      remaining_.remove_prefix(end);
     }
-    if (rest_.starts_with(',')) {
-      rest_.remove_prefix(1);
+    if (remaining_.starts_with(',')) {
+      remaining_.remove_prefix(1);
       continue;
     }
-    if (rest_.empty() || skip_line_end()) return true;
+    if (remaining_.empty() || skip_line_end()) return true;
     return fail(ErrorCode::kInvalid, "bad_csv", {},
                 "line " + std::to_string(record_line_) + ": text behind a quoted field");
   }

@@ -22,10 +22,10 @@ class CsvReader {
   std::size_t line() const { return record_line_; }
 
  private:
-  Result<std::string> quoted();
+  Result<std::string> read_quoted();
   bool skip_line_end();
 
-  std::string_view rest_;
+  std::string_view remaining_;
   std::size_t line_ = 1;
   std::size_t record_line_ = 0;
 };

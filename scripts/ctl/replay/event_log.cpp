@@ -31,7 +31,7 @@ void sort_by_time(std::vector<LogEvent>& events) {
 
 // Calls `take(object)` for each line that is not empty.
 template <class Take>
-Result<void> each_object(std::string_view ndjson, Take take) {
+Result<void> for_each_object(std::string_view ndjson, Take take) {
   json::Document document;
   std::string text;
   std::size_t line = 0;
@@ -51,7 +51,7 @@ Result<void> each_object(std::string_view ndjson, Take take) {
 
 constexpr std::size_t kMaxText = 4096;
 
-Result<LogEvent> event_of(json::Value object) {
+Result<LogEvent> parse_event(json::Value object) {
   LogEvent event;
   FRESHET_TRY(at, json::optional_time(object, "at"));
   if (!*at) return fail(ErrorCode::kInvalid, "bad_time", "at", "missing");
@@ -95,8 +95,8 @@ void drop_control_characters(std::string& text) {
 
 Result<std::vector<LogEvent>> parse_events(std::string_view ndjson) {
   std::vector<LogEvent> events;
-  auto ok = each_object(ndjson, [&](json::Value object) -> Result<void> {
-    FRESHET_TRY(event, event_of(object));
+  auto ok = for_each_object(ndjson, [&](json::Value object) -> Result<void> {
+    FRESHET_TRY(event, parse_event(object));
     drop_control_characters(event->user_agent);
     events.push_back(std::move(*event));
     return {};
@@ -122,7 +122,7 @@ Result<std::vector<LogEvent>> parse_deskdrop(std::string_view csv) {
   while ((more = reader.next(fields))) {
     if (!*more) {
       sort_by_time(events);
-      dwell_from_next_event(events);
+      derive_dwell(events);
       return events;
     }
     if (fields.size() != width)
@@ -138,7 +138,7 @@ Result<std::vector<LogEvent>> parse_deskdrop(std::string_view csv) {
 
 Result<LogItems> parse_items(std::string_view ndjson) {
   LogItems items;
-  auto ok = each_object(ndjson, [&](json::Value object) -> Result<void> {
+  auto ok = for_each_object(ndjson, [&](json::Value object) -> Result<void> {
     FRESHET_TRY(id, json::id_text(object["id"], "id"));
     FRESHET_TRY(published, json::optional_time(object, "published_at"));
     FRESHET_TRY(title, json::optional_string(object, "title", kMaxText));
@@ -149,7 +149,7 @@ Result<LogItems> parse_items(std::string_view ndjson) {
   return items;
 }
 
-void dwell_from_next_event(std::vector<LogEvent>& events) {
+void derive_dwell(std::vector<LogEvent>& events) {
   std::unordered_map<std::string_view, UnixSeconds> next_of_session;
   for (auto event = events.rbegin(); event != events.rend(); ++event) {
     event->dwell_ms = 0;
@@ -162,7 +162,7 @@ void dwell_from_next_event(std::vector<LogEvent>& events) {
   }
 }
 
-std::vector<LogEvent> select(std::vector<LogEvent> events, const Selection& selection) {
+std::vector<LogEvent> filter_events(std::vector<LogEvent> events, const Selection& selection) {
   std::erase_if(events, [&](const LogEvent& each) {
     const auto& types = selection.types;
     return (selection.from && each.at < *selection.from) ||

@@ -47,14 +47,14 @@ Result<LogItems> parse_items(std::string_view ndjson);
 // Deskdrop has no dwell. What its log does say is when the session did its next thing: that span,
 // at most the cap, is the dwell of each event; the last one of a session has 0. REQUIRES: `events`
 // in order of time.
-void dwell_from_next_event(std::vector<LogEvent>& events);
+void derive_dwell(std::vector<LogEvent>& events);
 
 struct Selection {
   std::optional<UnixSeconds> from, until;                       // from ≤ at < until
   std::vector<std::string> types;                               // empty: all
   std::size_t limit = std::numeric_limits<std::size_t>::max();  // the first so many
 };
-std::vector<LogEvent> select(std::vector<LogEvent> events, const Selection& selection);
+std::vector<LogEvent> filter_events(std::vector<LogEvent> events, const Selection& selection);
 
 struct EventLog {
   std::vector<LogEvent> events;

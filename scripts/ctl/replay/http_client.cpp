@@ -28,13 +28,13 @@ namespace {
 
 constexpr milliseconds kBacklogPause{5};
 
-Result<std::string> bracketless(std::string_view host) {
+Result<std::string> strip_brackets(std::string_view host) {
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   if (host.empty()) return fail(ErrorCode::kInvalid, "bad_url");
   return std::string(host);
 }
 
-std::string host_line(const std::string& host) {
+std::string host_header(const std::string& host) {
   if (host.empty()) return "localhost";
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
@@ -50,7 +50,7 @@ Result<HttpAddress> parse_http_url(std::string_view url) {
                 std::string(url) + " is neither http://host:port nor unix:///path");
   };
   HttpAddress out;
-  out.shown = url;
+  out.display_url = url;
   constexpr std::string_view kUnix = "unix://", kHttp = "http://";
   if (url.starts_with(kUnix)) {
     out.unix_path = url.substr(kUnix.size());
@@ -63,7 +63,7 @@ Result<HttpAddress> parse_http_url(std::string_view url) {
   if (url.find_first_of("/?#@ ") != std::string_view::npos) return bad();
   const std::size_t bracket = url.rfind(']');
   const std::size_t colon = url.find(':', bracket == std::string_view::npos ? 0 : bracket);
-  auto host = bracketless(url.substr(0, colon));
+  auto host = strip_brackets(url.substr(0, colon));
   if (!host) return bad();
   out.host = std::move(*host);
   out.port = colon == std::string_view::npos ? "80" : std::string(url.substr(colon + 1));
@@ -86,7 +86,7 @@ struct HttpConnection::Wire {
   void close();
   // A server may close a kept connection at any time; one that has done so already is not worth a
   // request.
-  bool alive();
+  bool is_alive();
 
   const HttpAddress& address;
   const milliseconds timeout;
@@ -107,7 +107,7 @@ void HttpConnection::Wire::close() {
   buffer.clear();
 }
 
-bool HttpConnection::Wire::alive() {
+bool HttpConnection::Wire::is_alive() {
   if (!stream.socket().is_open()) return false;
   char byte = 0;
   const ssize_t got = recv(stream.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -156,15 +156,15 @@ asio::awaitable<error_code> HttpConnection::Wire::connect() {
 
 asio::awaitable<Result<HttpReply>> HttpConnection::exchange(const HttpRequest& request) {
   Wire& wire = *wire_;
-  if (!wire.alive()) {
+  if (!wire.is_alive()) {
     if (const error_code error = co_await wire.connect()) {
       co_return fail(ErrorCode::kUnavailable, "no_connection", {},
-                     wire.address.shown + ": " + error.message());
+                     wire.address.display_url + ": " + error.message());
     }
   }
   http::request<http::string_body> message(http::string_to_verb(beast_view(request.method)), request.path, 11,
                                            request.body);
-  message.set(http::field::host, host_line(wire.address.host));
+  message.set(http::field::host, host_header(wire.address.host));
   if (!request.user_agent.empty()) message.set(http::field::user_agent, beast_view(request.user_agent));
   if (!request.if_none_match.empty()) message.set(http::field::if_none_match, request.if_none_match);
   if (!request.body.empty()) message.set(http::field::content_type, beast_view(request.content_type));
@@ -178,7 +178,7 @@ asio::awaitable<Result<HttpReply>> HttpConnection::exchange(const HttpRequest& r
 
   error_code error;
   http::response_parser<http::string_body> parser;
-  parser.body_limit(request.most_reply_bytes);
+  parser.body_limit(request.max_reply_bytes);
   wire.stream.expires_after(wire.timeout);
   co_await http::async_write(wire.stream, message, redirect_error(use_awaitable, error));
   if (!error) {
@@ -186,7 +186,7 @@ asio::awaitable<Result<HttpReply>> HttpConnection::exchange(const HttpRequest& r
   }
   if (error) {
     wire.close();
-    co_return fail(ErrorCode::kUnknownOutcome, "no_reply", {}, wire.address.shown + ": " + error.message());
+    co_return fail(ErrorCode::kUnknownOutcome, "no_reply", {}, wire.address.display_url + ": " + error.message());
   }
   if (!parser.get().keep_alive()) wire.close();
   const auto etag = parser.get()[http::field::etag];

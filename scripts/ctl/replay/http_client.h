@@ -19,7 +19,7 @@ namespace freshet::ctl {
 struct HttpAddress {
   std::string unix_path;   // set for a unix socket, else empty
   std::string host, port;  // of TCP
-  std::string shown;       // the URL, for people and error lines
+  std::string display_url;       // the URL, for people and error lines
   // Of identity.internal_keys: requests are signed with it. Empty: they are not.
   std::string key_id, key;
 };
@@ -34,7 +34,7 @@ struct HttpRequest {
   std::string_view content_type = "application/json";
   std::string_view user_agent;
   std::string if_none_match;                   // an ETag; empty: any
-  std::uint64_t most_reply_bytes = 64U << 20;  // a longer body is an error, "no_reply"
+  std::uint64_t max_reply_bytes = 64U << 20;  // a longer body is an error, "no_reply"
 };
 struct HttpReply {
   int status = 0;

@@ -18,24 +18,24 @@ namespace freshet::ctl {
 namespace {
 
 constexpr milliseconds kBulkTimeout{35000};  // the service's own budget for a bulk request is 30 s
-constexpr int kSendTries = 5;
-constexpr milliseconds kSendPause{250};
-constexpr std::int64_t kMostShown = 20;
+constexpr int kMaxAttempts = 5;
+constexpr milliseconds kRetryDelay{250};
+constexpr std::int64_t kMaxShownRejections = 20;
 
 // An import may be repeated: putting an item twice is putting it once.
-Result<HttpReply> post_patiently(BlockingHttp& http, const HttpRequest& request) {
-  milliseconds pause = kSendPause;
-  for (int left = kSendTries - 1;; --left) {
+Result<HttpReply> post_with_retries(BlockingHttp& http, const HttpRequest& request) {
+  milliseconds pause = kRetryDelay;
+  for (int attempts_left = kMaxAttempts - 1;; --attempts_left) {
     auto reply = http.exchange(request);
     const bool busy = reply ? reply->status == 429 || reply->status == 503
                             : reply.error().code == ErrorCode::kUnknownOutcome;
-    if (!busy || left == 0) return reply;
+    if (!busy || attempts_left == 0) return reply;
     std::this_thread::sleep_for(pause);
     pause *= 2;
   }
 }
 
-Result<seconds> shift_for(const ImportOptions& options) {
+Result<seconds> compute_shift(const ImportOptions& options) {
   namespace fs = std::filesystem;
   FRESHET_TRY(speed, parse_speed(options.speed));
   const std::string path = options.events.empty()
@@ -46,9 +46,9 @@ Result<seconds> shift_for(const ImportOptions& options) {
   return shift_to_now(log->events.front().at, log->events.back().at, wall_now(), *speed);
 }
 
-std::int64_t lines_of(const Chunks& cut) {
-  auto total = static_cast<std::int64_t>(cut.too_long.size());
-  for (const Chunk& each : cut.chunks) total += static_cast<std::int64_t>(each.lines.size());
+std::int64_t count_lines(const Chunks& chunks) {
+  auto total = static_cast<std::int64_t>(chunks.too_long.size());
+  for (const Chunk& each : chunks.chunks) total += static_cast<std::int64_t>(each.lines.size());
   return total;
 }
 
@@ -57,18 +57,18 @@ class Importer {
   // `position`: where an earlier run has come to, or the beginning.
   Importer(BlockingHttp& http, ResumeFile notes, ImportPosition position, bool quiet)
       : http_(http),
-        notes_(std::move(notes)),
+        resume_file_(std::move(notes)),
         position_(std::move(position)),
-        before_(position_.accepted + position_.rejected),
-        line_(stderr, quiet) {}
+        done_before_(position_.accepted + position_.rejected),
+        progress_(stderr, quiet) {}
 
   Result<void> send(const Chunk& chunk) {
     HttpRequest request{"POST", "/api/items", chunk.body, "application/x-ndjson",
                         "freshetctl/" FRESHET_VERSION};
-    FRESHET_TRY(reply, post_patiently(http_, request));
+    FRESHET_TRY(reply, post_with_retries(http_, request));
     if (reply->status != 200 && reply->status != 207) {
       return fail(ErrorCode::kUnavailable, "refused", {},
-                  fmt::format("{}/api/items answered {}: {:.300}", http_.address().shown, reply->status,
+                  fmt::format("{}/api/items answered {}: {:.300}", http_.address().display_url, reply->status,
                               reply->body));
     }
     FRESHET_TRY(bulk, parse_bulk_reply(std::move(reply->body)));
@@ -77,76 +77,76 @@ class Importer {
       const bool known = line >= 1 && line <= chunk.lines.size();
       reject(known ? chunk.lines[line - 1] : 0, code);
     }
-    position_.offset = chunk.end;
-    note();
+    position_.offset = chunk.end_offset;
+    save_position();
     return {};
   }
   void reject(std::size_t line, const std::string& code) {
     ++position_.rejected;
-    if (++shown_ > kMostShown) return;
-    line_.clear();
+    if (++rejected_lines_ > kMaxShownRejections) return;
+    progress_.clear();
     fmt::print(stderr, "line {}: {}\n", line, code);
   }
-  void show(std::int64_t total) { line_.show({done(), total, Clock::now() - began_, {}, before_}); }
+  void show_progress(std::int64_t total) { progress_.update({done(), total, Clock::now() - began_, {}, done_before_}); }
   int finish(bool as_json) {
-    line_.clear();
-    notes_.remove();
-    if (shown_ > kMostShown) {
-      fmt::print(stderr, "… and {} more rejected lines\n", grouped(shown_ - kMostShown));
+    progress_.clear();
+    resume_file_.remove();
+    if (rejected_lines_ > kMaxShownRejections) {
+      fmt::print(stderr, "… and {} more rejected lines\n", format_number(rejected_lines_ - kMaxShownRejections));
     }
     const auto took = Clock::now() - began_;
-    const double s = std::max(1e-9, in_seconds(took));
+    const double s = std::max(1e-9, to_seconds(took));
     if (as_json)
       report_json([&](json::Writer& out) {
         out.key("accepted").integer(position_.accepted).key("rejected").integer(position_.rejected);
-        out.key("earlier").integer(before_).key("seconds").number(in_seconds(took));
+        out.key("earlier").integer(done_before_).key("seconds").number(to_seconds(took));
       });
     else
-      fmt::print("imported {} items in {} ({}/s), rejected {}{}\n", grouped(position_.accepted),
-                 in_words(took),
-                 grouped(static_cast<std::int64_t>(static_cast<double>(done() - before_) / s)),
-                 grouped(position_.rejected),
-                 before_ > 0 ? fmt::format(", {} of them by an earlier run", grouped(before_)) : "");
+      fmt::print("imported {} items in {} ({}/s), rejected {}{}\n", format_number(position_.accepted),
+                 format_duration(took),
+                 format_number(static_cast<std::int64_t>(static_cast<double>(done() - done_before_) / s)),
+                 format_number(position_.rejected),
+                 done_before_ > 0 ? fmt::format(", {} of them by an earlier run", format_number(done_before_)) : "");
     return position_.rejected == 0 ? 0 : 1;
   }
-  void clear() { line_.clear(); }
+  void clear_progress() { progress_.clear(); }
 
  private:
   using Clock = std::chrono::steady_clock;
   std::int64_t done() const { return position_.accepted + position_.rejected; }
   // A folder that cannot be written is no reason not to import.
-  void note() {
-    if (!noting_) return;
-    const auto noted = notes_.write(position_);
+  void save_position() {
+    if (!resumable_) return;
+    const auto noted = resume_file_.write(position_);
     if (noted) return;
-    noting_ = false;
-    line_.clear();
+    resumable_ = false;
+    progress_.clear();
     fmt::print(stderr, "cannot be resumed if it is interrupted ({}); --resume names another file\n",
                noted.error().detail);
   }
 
   BlockingHttp& http_;
-  const ResumeFile notes_;
+  const ResumeFile resume_file_;
   ImportPosition position_;
-  const std::int64_t before_;
-  bool noting_ = true;
-  ProgressLine line_;
+  const std::int64_t done_before_;
+  bool resumable_ = true;
+  ProgressLine progress_;
   Clock::time_point began_ = Clock::now();
-  std::int64_t shown_ = 0;  // rejected in this run
+  std::int64_t rejected_lines_ = 0;  // rejected in this run
 };
 
 }  // namespace
 
 Result<BulkReply> parse_bulk_reply(std::string text) {
   json::Document document;
-  const json::Limits limits{8, 16 * kMostChunkLines};
+  const json::Limits limits{8, 16 * kMaxChunkLines};
   if (auto ok = document.parse(text, limits); !ok) return tl::unexpected(ok.error());
   const json::Value root = document.root();
   FRESHET_TRY(accepted,
-              json::required_integer(root, "accepted", 0, static_cast<std::int64_t>(kMostChunkLines)));
+              json::required_integer(root, "accepted", 0, static_cast<std::int64_t>(kMaxChunkLines)));
   BulkReply reply{*accepted, {}};
   for (const json::Value& each : root["rejected"].elements()) {
-    FRESHET_TRY(line, json::required_integer(each, "line", 0, static_cast<std::int64_t>(kMostChunkLines)));
+    FRESHET_TRY(line, json::required_integer(each, "line", 0, static_cast<std::int64_t>(kMaxChunkLines)));
     const json::Value code = each["code"];
     reply.rejected.emplace_back(static_cast<std::size_t>(*line),
                                 code.is_string() ? std::string(code.text()) : "rejected");
@@ -157,7 +157,7 @@ Result<BulkReply> parse_bulk_reply(std::string text) {
 namespace {
 
 // Where an earlier run of the same file into the same service was interrupted, else the beginning.
-ImportPosition start_of(const ResumeFile& notes, const FileIdentity& file, const std::string& target,
+ImportPosition start_position(const ResumeFile& notes, const FileIdentity& file, const std::string& target,
                         bool quiet) {
   const auto noted = notes.read();
   if (!noted) return {file, target, 0, 0, 0, 0};
@@ -167,13 +167,13 @@ ImportPosition start_of(const ResumeFile& notes, const FileIdentity& file, const
   }
   if (!quiet) {
     fmt::print(stderr, "going on after {} items that an earlier run sent\n",
-               grouped(noted->accepted + noted->rejected));
+               format_number(noted->accepted + noted->rejected));
   }
   return *noted;
 }
 
 // A moved time and a longer id may add some bytes to a line.
-constexpr std::size_t kRoomForShift = 64 * kMostChunkLines;
+constexpr std::size_t kShiftReserve = 64 * kMaxChunkLines;
 
 }  // namespace
 
@@ -181,30 +181,30 @@ Result<int> run_import(const ImportOptions& options, const Target& target) {
   FRESHET_TRY(address, http_address(target));
   FRESHET_TRY(identity, identity_of(options.file));
   FRESHET_TRY(text, read_file(options.file));
-  Chunks cut =
-      cut_into_chunks(*text, kMostChunkLines, kMostChunkBytes - (options.shift_to_now ? kRoomForShift : 0));
+  Chunks chunks =
+      split_into_chunks(*text, kMaxChunkLines, kMaxChunkBytes - (options.shift_to_now ? kShiftReserve : 0));
   const ResumeFile notes(options.resume.empty() ? options.file + ".import" : options.resume);
-  ImportPosition position = start_of(notes, *identity, address->shown, options.quiet);
+  ImportPosition position = start_position(notes, *identity, address->display_url, options.quiet);
   if (options.shift_to_now) {
     // The rest of an interrupted import is moved as far as its beginning was.
-    FRESHET_TRY(shift, position.offset > 0 ? Result<seconds>(seconds(position.shift_s)) : shift_for(options));
-    if (auto moved = shift_chunks(cut.chunks, *shift); !moved)
+    FRESHET_TRY(shift, position.offset > 0 ? Result<seconds>(seconds(position.shift_s)) : compute_shift(options));
+    if (auto moved = shift_chunks(chunks.chunks, *shift); !moved)
       return fail(moved.error().code, moved.error().reason, {}, options.file + ": " + moved.error().detail);
     position.shift_s = shift->count();
   }
-  const std::int64_t total = lines_of(cut);
+  const std::int64_t total = count_lines(chunks);
   BlockingHttp http(*address, kBulkTimeout);
   const std::uint64_t done = position.offset;
   Importer importer(http, notes, std::move(position), options.quiet);
   if (done == 0)
-    for (const std::size_t line : cut.too_long) importer.reject(line, "too_large");
-  for (const Chunk& each : cut.chunks) {
-    if (each.end <= done) continue;
+    for (const std::size_t line : chunks.too_long) importer.reject(line, "too_large");
+  for (const Chunk& each : chunks.chunks) {
+    if (each.end_offset <= done) continue;
     if (auto ok = importer.send(each); !ok) {
-      importer.clear();
+      importer.clear_progress();
       return tl::unexpected(ok.error());
     }
-    importer.show(total);
+    importer.show_progress(total);
   }
   return importer.finish(options.json);
 }

@@ -10,37 +10,37 @@
 
 namespace freshet::ctl {
 
-class Latencies {
+class LatencyHistogram {
  public:
   using Microseconds = std::chrono::duration<double, std::micro>;
   void add(std::chrono::nanoseconds span) {
     const double us = std::max(1.0, Microseconds(span).count());
-    const auto bucket = static_cast<std::size_t>(std::log2(us) * kPerDoubling);
+    const auto bucket = static_cast<std::size_t>(std::log2(us) * kBucketsPerOctave);
     ++counts_[std::min(bucket, counts_.size() - 1)];
     ++total_;
-    greatest_ = std::max(greatest_, span);
+    max_ = std::max(max_, span);
   }
   // The latency that `share` of the requests did not exceed, up to the width of a bucket; 0 without
   // any. REQUIRES: 0 < share ≤ 1.
-  Microseconds percentile(double share) const {
-    const auto wanted = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(total_)));
+  Microseconds percentile(double quantile) const {
+    const auto target = static_cast<std::int64_t>(std::ceil(quantile * static_cast<double>(total_)));
     std::int64_t seen = 0;
     for (std::size_t i = 0; i < counts_.size() && total_ > 0; ++i) {
       seen += counts_[i];
-      if (seen >= wanted) {
-        const Microseconds edge(std::exp2(static_cast<double>(i + 1) / kPerDoubling));
-        return std::min(edge, Microseconds(greatest_));
+      if (seen >= target) {
+        const Microseconds edge(std::exp2(static_cast<double>(i + 1) / kBucketsPerOctave));
+        return std::min(edge, Microseconds(max_));
       }
     }
     return Microseconds(0);
   }
-  std::chrono::nanoseconds greatest() const { return greatest_; }
+  std::chrono::nanoseconds max() const { return max_; }
 
  private:
-  static constexpr std::size_t kPerDoubling = 64;
-  std::array<std::int64_t, 31 * kPerDoubling> counts_{};
+  static constexpr std::size_t kBucketsPerOctave = 64;
+  std::array<std::int64_t, 31 * kBucketsPerOctave> counts_{};
   std::int64_t total_ = 0;
-  std::chrono::nanoseconds greatest_{0};
+  std::chrono::nanoseconds max_{0};
 };
 
 }  // namespace freshet::ctl

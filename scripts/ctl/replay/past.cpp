@@ -12,18 +12,18 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr seconds kLongestPause{
+constexpr seconds kMaxRenewalInterval{
     86400};  // the service renews the TTL of counters once a day, not at every event
 
-seconds renewal_pause(seconds ttl) { return std::min(kLongestPause, ttl / 2); }
+seconds renewal_interval(seconds ttl) { return std::min(kMaxRenewalInterval, ttl / 2); }
 
-std::optional<UnixSeconds> known_date(const EventLog& log, const std::string& item) {
+std::optional<UnixSeconds> site_publish_time(const EventLog& log, const std::string& item) {
   const auto found = log.items.find(item);
   if (found == log.items.end()) return std::nullopt;
   return found->second.published;
 }
 
-std::vector<PastScore> best(std::vector<PastScore> all, std::size_t limit) {
+std::vector<PastScore> top_scores(std::vector<PastScore> all, std::size_t limit) {
   std::sort(all.begin(), all.end(), [](const PastScore& a, const PastScore& b) {
     return a.score != b.score ? a.score > b.score : a.item > b.item;
   });
@@ -47,30 +47,30 @@ struct Article {
   double key = 0;                         // as hot:rank holds it: made at the last event
 };
 
-void count(Article& article, const LogEvent& event, const EngagementSettings& settings) {
+void count_visit(Article& article, const LogEvent& event, const EngagementSettings& settings) {
   const std::int64_t dwell = std::min(event.dwell_ms, settings.dwell_cap_ms);
   bool new_session = true;
-  std::int64_t more = dwell;
+  std::int64_t added_dwell = dwell;
   if (settings.session_window.count() > 0) {
     Session& session = article.sessions[event.session.empty() ? event.user : event.session];
     if (event.at < session.until) {
       new_session = false;
-      more = std::max<std::int64_t>(0, dwell - session.dwell_ms);
+      added_dwell = std::max<std::int64_t>(0, dwell - session.dwell_ms);
     }
     session.dwell_ms = new_session ? dwell : std::max(session.dwell_ms, dwell);
     session.until = event.at + settings.session_window;
   }
   if (article.counts.pv == 0 && !new_session) {  // the counters have expired under a session that goes on
     new_session = true;
-    more = dwell;
+    added_dwell = dwell;
   }
-  article.counts.dwell_sum_ms += more;
+  article.counts.dwell_sum_ms += added_dwell;
   article.counts.pv += new_session ? 1 : 0;
   article.counts.dwell_count += new_session ? 1 : 0;
   article.visitors.insert(event.user);
   article.counts.uv = static_cast<std::int64_t>(article.visitors.size());
-  const bool due = article.until - event.at < settings.counter_ttl - renewal_pause(settings.counter_ttl);
-  if (new_session && (article.counts.pv == 1 || due)) article.until = event.at + settings.counter_ttl;
+  const bool renewal_due = article.until - event.at < settings.counter_ttl - renewal_interval(settings.counter_ttl);
+  if (new_session && (article.counts.pv == 1 || renewal_due)) article.until = event.at + settings.counter_ttl;
 }
 
 void expire(Article& article, UnixSeconds now) {
@@ -82,7 +82,7 @@ void expire(Article& article, UnixSeconds now) {
 
 // --- Views
 
-struct Viewed {
+struct ViewedItem {
   std::unordered_map<std::string_view, UnixSeconds> seen_until;  // by reader: the dedup window
   std::int64_t day = -1;
   std::unordered_set<std::string_view> today;
@@ -91,12 +91,12 @@ struct Viewed {
   UnixSeconds date;  // effective publish time at the last view
   std::int64_t pv = 0;
   double total = 0, score = 0;
-  std::int64_t bucket_age = 0;  // which life of its bucket holds it
+  std::int64_t bucket_generation = 0;  // which life of its bucket holds it
 };
 
-struct Hour {
+struct HourBucket {
   UnixSeconds until;
-  std::int64_t age = 0;
+  std::int64_t generation = 0;
 };
 
 std::int64_t days(UnixSeconds at) {
@@ -107,7 +107,7 @@ std::int64_t hours(UnixSeconds at) {
 }
 
 // False for a view that the window swallows.
-bool view(Viewed& item, const LogEvent& event, std::optional<UnixSeconds> known,
+bool count_view(ViewedItem& item, const LogEvent& event, std::optional<UnixSeconds> known,
           const ViewsSettings& settings) {
   if (settings.dedup_window.count() > 0) {
     UnixSeconds& until = item.seen_until[event.user];
@@ -124,26 +124,26 @@ bool view(Viewed& item, const LogEvent& event, std::optional<UnixSeconds> known,
     item.total = 0;
   }
   if (item.first_seen && event.at >= item.first_until) item.first_seen.reset();
-  const bool fresh = !known && !item.first_seen;
-  if (fresh) {
+  const bool is_new = !known && !item.first_seen;
+  if (is_new) {
     item.first_seen = event.at;
     item.first_until = event.at + settings.counter_ttl;
   }
   item.date = known ? *known : *item.first_seen;
-  const double worth = hot::view_increment(first_today, settings);
-  item.score += hot::view_score(worth, item.date, event.at, settings);
-  item.total += worth;
-  if (item.pv++ == 0 || event.at - item.renewed > renewal_pause(settings.counter_ttl)) {
+  const double increment = hot::view_increment(first_today, settings);
+  item.score += hot::view_score(increment, item.date, event.at, settings);
+  item.total += increment;
+  if (item.pv++ == 0 || event.at - item.renewed > renewal_interval(settings.counter_ttl)) {
     item.until = event.at + settings.counter_ttl;
     item.renewed = event.at;
-    if (!fresh) item.first_until = event.at + settings.counter_ttl;
+    if (!is_new) item.first_until = event.at + settings.counter_ttl;
   }
   return true;
 }
 
 }  // namespace
 
-std::vector<PastScore> engagement_at(const EventLog& log, UnixSeconds at, const Settings& settings,
+std::vector<PastScore> engagement_list_at(const EventLog& log, UnixSeconds at, const Settings& settings,
                                      std::size_t limit) {
   const EngagementSettings& engagement = settings.engagement;
   std::unordered_map<std::string, Article> articles;
@@ -151,8 +151,8 @@ std::vector<PastScore> engagement_at(const EventLog& log, UnixSeconds at, const 
     if (event.at > at) break;
     Article& article = articles[event.item];
     expire(article, event.at);
-    count(article, event, engagement);
-    const auto known = known_date(log, event.item);
+    count_visit(article, event, engagement);
+    const auto known = site_publish_time(log, event.item);
     if (!known && !article.first_seen) article.first_seen = event.at;
     const UnixSeconds first = known ? std::min(*known, event.at) : *article.first_seen;
     article.key = hot::rank_key(hot::base_score(article.counts, engagement), first, engagement.half_life);
@@ -165,34 +165,34 @@ std::vector<PastScore> engagement_at(const EventLog& log, UnixSeconds at, const 
       all.push_back({id, score, article.counts.pv, article.counts.uv});
     }
   }
-  return best(std::move(all), limit);
+  return top_scores(std::move(all), limit);
 }
 
-std::vector<PastScore> views_at(const EventLog& log, UnixSeconds at, PastMode mode, const Settings& settings,
+std::vector<PastScore> views_list_at(const EventLog& log, UnixSeconds at, PastMode mode, const Settings& settings,
                                 std::size_t limit) {
-  std::unordered_map<std::string, Viewed> viewed;
-  std::unordered_map<std::int64_t, Hour> buckets;
+  std::unordered_map<std::string, ViewedItem> viewed;
+  std::unordered_map<std::int64_t, HourBucket> buckets;
   for (const LogEvent& event : log.events) {
     if (event.at > at) break;
-    Viewed& item = viewed[event.item];
-    if (!view(item, event, known_date(log, event.item), settings.views)) continue;
-    Hour& bucket = buckets[hours(item.date)];
-    if (event.at >= bucket.until) ++bucket.age;  // it had expired with all its members
+    ViewedItem& item = viewed[event.item];
+    if (!count_view(item, event, site_publish_time(log, event.item), settings.views)) continue;
+    HourBucket& bucket = buckets[hours(item.date)];
+    if (event.at >= bucket.until) ++bucket.generation;  // it had expired with all its members
     bucket.until = event.at + settings.views.counter_ttl;
-    item.bucket_age = bucket.age;
+    item.bucket_generation = bucket.generation;
   }
   std::vector<PastScore> all;
   for (const auto& [id, item] : viewed) {
     const bool alive = at < item.until;
     PastScore past{id, item.score, alive ? item.pv : 0, static_cast<std::int64_t>(item.today.size())};
     if (mode == PastMode::kCurrent) {
-      const Hour& bucket = buckets[hours(item.date)];
-      if (bucket.age != item.bucket_age || at >= bucket.until) continue;
+      const HourBucket& bucket = buckets[hours(item.date)];
+      if (bucket.generation != item.bucket_generation || at >= bucket.until) continue;
       past.score = hot::view_score(item.total, item.date, at, settings.views);
     }
     all.push_back(std::move(past));
   }
-  return best(std::move(all), limit);
+  return top_scores(std::move(all), limit);
 }
 
 }  // namespace freshet::ctl

@@ -23,12 +23,12 @@ struct PastScore {
 // not count. O(events · log).
 
 // One PV per session and window, the session's greatest dwell, exponential decay.
-std::vector<PastScore> engagement_at(const EventLog& log, UnixSeconds at, const Settings& settings,
+std::vector<PastScore> engagement_list_at(const EventLog& log, UnixSeconds at, const Settings& settings,
                                      std::size_t limit);
 
 enum class PastMode { kAccumulate, kCurrent };
 // One view per reader and window, power-law decay at the view (accumulate) or at `at` (current).
-std::vector<PastScore> views_at(const EventLog& log, UnixSeconds at, PastMode mode, const Settings& settings,
+std::vector<PastScore> views_list_at(const EventLog& log, UnixSeconds at, PastMode mode, const Settings& settings,
                                 std::size_t limit);
 
 }  // namespace freshet::ctl

@@ -49,25 +49,25 @@ class Player {
   bool interrupted() const { return interrupted_; }
 
  private:
-  struct Ticket {  // an event to play
+  struct ScheduledEvent {  // an event to play
     const LogEvent* event;
     std::int64_t number;  // in this round, from 0
     std::int64_t round;   // from 1
     Clock::time_point due;
     seconds shift;
   };
-  std::optional<Ticket> take();
-  void begin_round();
-  boost::asio::awaitable<void> connection(boost::asio::steady_timer& timer);
-  boost::asio::awaitable<void> play_one(HttpConnection& http, boost::asio::steady_timer& timer,
-                                        const Ticket& ticket, Route route);
+  std::optional<ScheduledEvent> next_event();
+  void start_round();
+  boost::asio::awaitable<void> run_connection(boost::asio::steady_timer& timer);
+  boost::asio::awaitable<void> send_event(HttpConnection& http, boost::asio::steady_timer& timer,
+                                        const ScheduledEvent& ticket, Route route);
   boost::asio::awaitable<std::optional<Result<HttpReply>>> send(HttpConnection& http,
                                                                 boost::asio::steady_timer& timer,
                                                                 const HttpRequest& request);
-  boost::asio::awaitable<void> wait(boost::asio::steady_timer& timer, Clock::time_point until);
-  boost::asio::awaitable<void> report();
+  boost::asio::awaitable<void> sleep_until(boost::asio::steady_timer& timer, Clock::time_point until);
+  boost::asio::awaitable<void> show_periodically();
   void count(const Result<HttpReply>& reply, Nanoseconds took);
-  void show();
+  void show_progress();
   void stop();
 
   const std::vector<LogEvent>& events_;
@@ -80,14 +80,14 @@ class Player {
   boost::asio::signal_set signals_;
   std::deque<boost::asio::steady_timer> timers_;  // one a connection
   boost::asio::steady_timer report_timer_;
-  ProgressLine line_;
+  ProgressLine progress_;
   ReplayTotals totals_;
   Clock::time_point began_, ended_, round_began_;
   seconds shift_{0};
   std::size_t next_ = 0;
   std::int64_t round_ = 1;
   std::int64_t round_done_ = 0;
-  int open_ = 0;
+  int open_connections_ = 0;
   bool stopping_ = false;
   bool interrupted_ = false;
   Nanoseconds lag_{0};  // how late the event played last was

@@ -23,7 +23,7 @@ Result<std::optional<UnixSeconds>> time_option(const std::string& text) {
   return std::optional<UnixSeconds>(*at);
 }
 
-Result<Selection> selection_of(const ReplayOptions& options) {
+Result<Selection> make_selection(const ReplayOptions& options) {
   FRESHET_TRY(from, time_option(options.from));
   FRESHET_TRY(until, time_option(options.until));
   Selection selection{*from, *until, options.types};
@@ -31,63 +31,63 @@ Result<Selection> selection_of(const ReplayOptions& options) {
   return selection;
 }
 
-std::int64_t of(const ReplayTotals& totals, Outcome outcome) {
+std::int64_t count_of(const ReplayTotals& totals, ReportOutcome outcome) {
   return totals.by_outcome[static_cast<std::size_t>(outcome)];
 }
 
 // "12 (400: 10, 429: 2)"
-std::string by_status(const ReplayTotals& totals, Outcome outcome) {
+std::string status_breakdown(const ReplayTotals& totals, ReportOutcome outcome) {
   std::string parts;
   for (const auto& [status, times] : totals.refusals) {
-    if ((outcome == Outcome::kRefused) != (status >= 400 && status < 500)) continue;
-    parts += fmt::format("{}{}: {}", parts.empty() ? " (" : ", ", status, grouped(times));
+    if ((outcome == ReportOutcome::kRefused) != (status >= 400 && status < 500)) continue;
+    parts += fmt::format("{}{}: {}", parts.empty() ? " (" : ", ", status, format_number(times));
   }
-  return grouped(of(totals, outcome)) + (parts.empty() ? "" : parts + ")");
+  return format_number(count_of(totals, outcome)) + (parts.empty() ? "" : parts + ")");
 }
 
-double in_ms(Latencies::Microseconds span) { return span.count() / 1000; }
+double to_ms(LatencyHistogram::Microseconds span) { return span.count() / 1000; }
 
 void print_totals(const Player& player, const std::vector<LogEvent>& log, const ReplayOptions& options) {
   const ReplayTotals& totals = player.totals();
   const double s = std::max(1e-9, std::chrono::duration<double>(player.elapsed()).count());
-  fmt::print("replayed {} events in {} ({} requests/s), {} to {} at speed {}", grouped(totals.events),
-             in_words(player.elapsed()),
-             grouped(static_cast<std::int64_t>(static_cast<double>(totals.sent) / s)),
+  fmt::print("replayed {} events in {} ({} requests/s), {} to {} at speed {}", format_number(totals.events),
+             format_duration(player.elapsed()),
+             format_number(static_cast<std::int64_t>(static_cast<double>(totals.sent) / s)),
              to_rfc3339(log.front().at), to_rfc3339(log.back().at), options.speed);
   if (options.shift_to_now)
     fmt::print(", moved by {:.1f} days", static_cast<double>(player.shift().count()) / 86400);
   if (options.loop) fmt::print(", {} whole rounds", totals.rounds);
-  fmt::print("\n  requests   {}: counted {}, dedup {}, bots {}, queued {}\n", grouped(totals.sent),
-             grouped(of(totals, Outcome::kCounted)), grouped(of(totals, Outcome::kDedup)),
-             grouped(of(totals, Outcome::kBot)), grouped(of(totals, Outcome::kQueued)));
+  fmt::print("\n  requests   {}: counted {}, dedup {}, bots {}, queued {}\n", format_number(totals.sent),
+             format_number(count_of(totals, ReportOutcome::kCounted)), format_number(count_of(totals, ReportOutcome::kDedup)),
+             format_number(count_of(totals, ReportOutcome::kBot)), format_number(count_of(totals, ReportOutcome::kQueued)));
   fmt::print("  refused    4xx {}; others {}; no reply {}; sent again {}\n",
-             by_status(totals, Outcome::kRefused), by_status(totals, Outcome::kFailed), grouped(totals.lost),
-             grouped(totals.resent));
+             status_breakdown(totals, ReportOutcome::kRefused), status_breakdown(totals, ReportOutcome::kFailed), format_number(totals.lost),
+             format_number(totals.resent));
   fmt::print("  latency    p50 {:.2f} ms, p99 {:.2f} ms, greatest {:.2f} ms\n",
-             in_ms(totals.latencies.percentile(0.5)), in_ms(totals.latencies.percentile(0.99)),
-             in_ms(totals.latencies.greatest()));
+             to_ms(totals.latencies.percentile(0.5)), to_ms(totals.latencies.percentile(0.99)),
+             to_ms(totals.latencies.max()));
 }
 
 void print_json_totals(const Player& player) {
   const ReplayTotals& totals = player.totals();
   report_json([&](json::Writer& out) {
     out.key("events").integer(totals.events).key("requests").integer(totals.sent);
-    out.key("rounds").integer(totals.rounds).key("counted").integer(of(totals, Outcome::kCounted));
-    out.key("dedup").integer(of(totals, Outcome::kDedup)).key("bots").integer(of(totals, Outcome::kBot));
-    out.key("queued").integer(of(totals, Outcome::kQueued)).key("refused");
-    out.integer(of(totals, Outcome::kRefused)).key("failed").integer(of(totals, Outcome::kFailed));
+    out.key("rounds").integer(totals.rounds).key("counted").integer(count_of(totals, ReportOutcome::kCounted));
+    out.key("dedup").integer(count_of(totals, ReportOutcome::kDedup)).key("bots").integer(count_of(totals, ReportOutcome::kBot));
+    out.key("queued").integer(count_of(totals, ReportOutcome::kQueued)).key("refused");
+    out.integer(count_of(totals, ReportOutcome::kRefused)).key("failed").integer(count_of(totals, ReportOutcome::kFailed));
     out.key("lost").integer(totals.lost).key("resent").integer(totals.resent);
-    out.key("p50_ms").number(in_ms(totals.latencies.percentile(0.5)));
-    out.key("p99_ms").number(in_ms(totals.latencies.percentile(0.99)));
-    out.key("seconds").number(in_seconds(player.elapsed()));
+    out.key("p50_ms").number(to_ms(totals.latencies.percentile(0.5)));
+    out.key("p99_ms").number(to_ms(totals.latencies.percentile(0.99)));
+    out.key("seconds").number(to_seconds(player.elapsed()));
     out.key("interrupted").boolean(player.interrupted());
   });
 }
 
-int status_of(const Player& player, const ReplayOptions& options) {
+int exit_status(const Player& player, const ReplayOptions& options) {
   if (player.interrupted()) return 1;
   const ReplayTotals& totals = player.totals();
-  const std::int64_t refused = of(totals, Outcome::kRefused) + of(totals, Outcome::kFailed);
+  const std::int64_t refused = count_of(totals, ReportOutcome::kRefused) + count_of(totals, ReportOutcome::kFailed);
   if (options.strict && refused + totals.lost > 0) return 1;
   return totals.sent > refused ? 0 : 1;
 }
@@ -117,7 +117,7 @@ Result<int> send_all(const EventLog& log, const PublishTimes& published, const R
   else
     print_totals(player, log.events, options);
   if (!played) return tl::unexpected(played.error());
-  return status_of(player, options);
+  return exit_status(player, options);
 }
 
 void print_list(const std::vector<PastScore>& list, const EventLog& log, bool as_json) {
@@ -135,8 +135,8 @@ void print_list(const std::vector<PastScore>& list, const EventLog& log, bool as
       if (!title.empty()) writer.key("title").string(title);
       writer.end_object();
     } else {
-      fmt::print("{:>4}  {:>12.6g}  {:>7}  {:>6}  {}  {}\n", ++place, each.score, grouped(each.pv),
-                 grouped(each.uv), each.item, title);
+      fmt::print("{:>4}  {:>12.6g}  {:>7}  {:>6}  {}  {}\n", ++place, each.score, format_number(each.pv),
+                 format_number(each.uv), each.item, title);
     }
   }
   writer.end_array();
@@ -145,11 +145,11 @@ void print_list(const std::vector<PastScore>& list, const EventLog& log, bool as
 
 Result<int> list_at(const EventLog& log, const ReplayOptions& options, const Target& target) {
   FRESHET_TRY(at, time_option(options.at));
-  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(settings, load_settings(target));
   const std::size_t limit = options.limit > 0 ? static_cast<std::size_t>(options.limit) : kListLength;
   const auto mode = options.mode == "current" ? PastMode::kCurrent : PastMode::kAccumulate;
-  print_list(options.model == "views" ? views_at(log, **at, mode, *settings, limit)
-                                      : engagement_at(log, **at, *settings, limit),
+  print_list(options.model == "views" ? views_list_at(log, **at, mode, *settings, limit)
+                                      : engagement_list_at(log, **at, *settings, limit),
              log, options.json);
   return 0;
 }
@@ -157,12 +157,12 @@ Result<int> list_at(const EventLog& log, const ReplayOptions& options, const Tar
 }  // namespace
 
 Result<int> run_replay(const ReplayOptions& options, const Target& target) {
-  FRESHET_TRY(selection, selection_of(options));
+  FRESHET_TRY(selection, make_selection(options));
   FRESHET_TRY(log, read_log(options.log));
   // Before the selection: an item is as old as the whole log says.
   const auto published = publish_times(*log);
   derive_sessions(log->events);
-  log->events = select(std::move(log->events), *selection);
+  log->events = filter_events(std::move(log->events), *selection);
   if (log->events.empty())
     return fail(ErrorCode::kInvalid, "empty_log", {}, options.log + " has no such events");
   return options.at.empty() ? send_all(*log, published, options, target) : list_at(*log, options, target);

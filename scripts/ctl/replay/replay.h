@@ -29,10 +29,10 @@ std::string report_body(Route route, const LogEvent& event, std::int64_t publish
                         const std::string& event_id);
 
 // What a reply says was done with an event.
-enum class Outcome { kCounted, kDedup, kBot, kQueued, kRefused, kFailed };
+enum class ReportOutcome { kCounted, kDedup, kBot, kQueued, kRefused, kFailed };
 // 202 is queued, 4xx refused, all else but 2xx failed; in a 2xx `counted:false` is a bot,
 // `dedup:true` a view within the window.
-Outcome outcome_of(int status, std::string body);
+ReportOutcome outcome_of(int status, std::string body);
 
 struct ReplayTotals {
   std::int64_t sent = 0;                     // requests that got a reply
@@ -42,7 +42,7 @@ struct ReplayTotals {
   std::int64_t resent = 0;                   // sent again, with the same event id
   std::int64_t events = 0;
   std::int64_t rounds = 0;  // whole passes of the log
-  Latencies latencies;
+  LatencyHistogram latencies;
 };
 
 struct ReplayOptions {

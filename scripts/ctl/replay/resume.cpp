@@ -60,14 +60,14 @@ std::optional<ImportPosition> parse_position(const std::string& text) {
     at = end + 1;
   }
   ImportPosition position;
-  const bool whole =
+  const bool complete =
       read_number(values, "device", position.file.device) &&
       read_number(values, "inode", position.file.inode) && read_number(values, "size", position.file.size) &&
       read_number(values, "modified_ns", position.file.modified_ns) &&
       read_number(values, "shift_s", position.shift_s) && read_number(values, "offset", position.offset) &&
       read_number(values, "accepted", position.accepted) &&
       read_number(values, "rejected", position.rejected) && values.contains("target");
-  if (!whole) return std::nullopt;
+  if (!complete) return std::nullopt;
   position.target = values["target"];
   return position;
 }

@@ -20,7 +20,7 @@ Result<UnixSeconds> parse_time(std::string_view text, UnixSeconds now);
 Result<double> parse_speed(std::string_view text);
 
 // How long a log from `first` to `last` plays. 0 at kMaxSpeed.
-std::chrono::nanoseconds playing_time(UnixSeconds first, UnixSeconds last, double speed);
+std::chrono::nanoseconds playback_time(UnixSeconds first, UnixSeconds last, double speed);
 
 // How far a log is moved so that its end falls on the moment at which the replay ends, `now` +
 // playing time: then every item has its true age when the last event has been played. Before that
@@ -29,6 +29,6 @@ std::chrono::nanoseconds playing_time(UnixSeconds first, UnixSeconds last, doubl
 seconds shift_to_now(UnixSeconds first, UnixSeconds last, UnixSeconds now, double speed);
 
 // When an event is due, counted from the start of the replay. 0 at kMaxSpeed. REQUIRES: at ≥ first.
-std::chrono::nanoseconds due(UnixSeconds first, UnixSeconds at, double speed);
+std::chrono::nanoseconds due_offset(UnixSeconds first, UnixSeconds at, double speed);
 
 }  // namespace freshet::ctl

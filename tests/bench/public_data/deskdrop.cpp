@@ -24,9 +24,9 @@
 namespace freshet::bench {
 namespace {
 
-using ctl::Moment;
-using ctl::Score;
-using ctl::Shelf;
+using ctl::EvaluationCase;
+using ctl::RankingScore;
+using ctl::IndexedCatalogue;
 using recommend::Ranker;
 using recommend::RankingSettings;
 using training::EventReplay;
@@ -112,26 +112,26 @@ class Ways {
     for (const Way& way : ways_) rankings_.emplace_back(way.settings);
   }
 
-  void add(const EventReplay& past, const Shelf& shelf, const Moment& moment) {
+  void add(const EventReplay& past, const IndexedCatalogue& shelf, const EvaluationCase& moment) {
     for (std::size_t way = 0; way < ways_.size(); ++way) {
-      const auto top = ctl::best_for(moment, past, shelf, rankings_[way], ways_[way].profile, true);
-      scores_[way].add(top, moment.taken);
+      const auto top = ctl::top_items(moment, past, shelf, rankings_[way], ways_[way].profile, true);
+      scores_[way].add(top, moment.relevant);
     }
   }
   const std::vector<Way>& ways() const { return ways_; }
-  const Score& score(std::size_t way) const { return scores_[way]; }
+  const RankingScore& score(std::size_t way) const { return scores_[way]; }
 
  private:
   std::vector<Way> ways_;
   std::vector<Ranker> rankings_;
-  std::vector<Score> scores_;
+  std::vector<RankingScore> scores_;
 };
 
 // The same for orders that are everybody's: by a number of each item.
 struct Everybody {
   std::string name;
   double (*value)(const EventReplay& past, std::uint32_t item);
-  Score score;
+  RankingScore score;
 };
 
 double hours_old(const EventReplay& past, std::uint32_t item) {
@@ -150,19 +150,19 @@ std::vector<Everybody> for_everybody() {
   };
 }
 
-void add_everybody(std::vector<Everybody>& all, const EventReplay& past, std::span<const Moment> moments) {
+void add_everybody(std::vector<Everybody>& all, const EventReplay& past, std::span<const EvaluationCase> moments) {
   for (Everybody& each : all) {
     auto order = past.existing_items();
     std::vector<double> values(past.known().items.size(), 0);
     for (const std::uint32_t item : order) values[item] = each.value(past, item);
     std::stable_sort(order.begin(), order.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return values[a] > values[b]; });
-    for (const Moment& moment : moments) {
+    for (const EvaluationCase& moment : moments) {
       std::vector<std::uint32_t> top;
       for (std::size_t i = 0; i < order.size() && top.size() < training::kListLength; ++i) {
         if (!past.has_touched(moment.reader, order[i])) top.push_back(order[i]);
       }
-      each.score.add(top, moment.taken);
+      each.score.add(top, moment.relevant);
     }
   }
 }
@@ -232,15 +232,15 @@ class Prequential {
       past_.advance_to(each.at);
       if (!past_.exists(each.item) || past_.has_touched(each.reader, each.item)) continue;
       if (past_.events_of(each.reader).empty() || ++minutes_ % kMinuteStride != 0) continue;
-      by_the_minute_.add(past_, Shelf(model, past_, past_.live_items()), {each.reader, {each.item}});
+      by_the_minute_.add(past_, IndexedCatalogue(model, past_, past_.live_items()), {each.reader, {each.item}});
     }
   }
 
   void judge(const std::shared_ptr<const model::Model>& model, UnixSeconds day) {
-    const Shelf shelf(model, past_, past_.live_items());
-    const auto moments = ctl::moments_of(past_, day + training::kOneDay);
+    const IndexedCatalogue shelf(model, past_, past_.live_items());
+    const auto moments = ctl::evaluation_cases(past_, day + training::kOneDay);
     add_everybody(everybody_, past_, moments);
-    for (const Moment& moment : moments) {
+    for (const EvaluationCase& moment : moments) {
       daily_.add(past_, shelf, moment);
       const bool known_well = past_.events_of(moment.reader).size() >= 10;
       if (known_well && ++well_known_ % kCurveStride == 0) curve_.add(past_, shelf, moment);
@@ -279,7 +279,7 @@ class Prequential {
 EvaluationReport Prequential::report() const {
   EvaluationReport report("deskdrop: daily prequential, the last 141 days");
   const std::size_t items = past_.known().items.size();
-  const auto add = [&](const std::string& name, const Score& score, bool served) {
+  const auto add = [&](const std::string& name, const RankingScore& score, bool served) {
     const std::string goal = served ? "Q7" : "";
     Metric ndcg{goal, "ndcg@20 " + name, score.ndcg(), "", {}, {}};
     Metric recall{goal, "recall@20 " + name, score.recall(), "", {}, {}};

@@ -18,7 +18,7 @@ Result<EvaluationReport> evaluate(const DataSet& set, const std::string& directo
   return set.evaluate(directory, [&](std::string_view what, double done) {
     constexpr std::int64_t kSteps = 1000;
     const auto spent = ctl::ProgressLine::Clock::now() - began;
-    line.show({static_cast<std::int64_t>(done * kSteps), kSteps, spent, {}}, "  " + std::string(what));
+    line.update({static_cast<std::int64_t>(done * kSteps), kSteps, spent, {}}, "  " + std::string(what));
   });
 }
 
