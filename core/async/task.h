@@ -176,7 +176,7 @@ class AsyncEvent {
     struct Awaiter {
       AsyncEvent& event;
       bool await_ready() const noexcept { return event.value_.has_value(); }
-      void await_suspend(std::coroutine_handle<> caller) noexcept { event.waiting_ = caller; }
+      void await_suspend(std::coroutine_handle<> caller) noexcept { event.waiter_ = caller; }
       T await_resume() {
         T value = std::move(*event.value_);
         event.value_.reset();

@@ -25,7 +25,7 @@ Pipeline unlisted_script_call(const std::string& article, const std::string& eve
                   const std::optional<UnixSeconds>& published_at, const std::optional<UnixSeconds>& at,
                   bool may_create) {
   Pipeline out;
-  out.script(scripts::kUnverified).key(article);
+  out.script(scripts::kUnlisted).key(article);
   if (!event_key.empty()) out.key(event_key);
   out.arg(std::string_view(admission.network).substr(0, kNetworkBytes));
   redis::append_optional_time(out, published_at);
@@ -61,7 +61,7 @@ Task<Result<redis::Reply>> RedisHotStore::run_count_script(const Pipeline& comma
     Pipeline unlisted_call = unlisted_command(event, false);
     FRESHET_CO_TRY(unlisted_replies, co_await redis_.run(unlisted_call));
     if (unlisted_replies->front().text() == redis::word::kCreates) {
-      FRESHET_CO_TRY(allowed, co_await check_unverified_quota(event.item.view(), event.standing));
+      FRESHET_CO_TRY(allowed, co_await check_unverified_quota(event.item.view(), event.admission));
       unlisted_call = unlisted_command(event, true);
       FRESHET_CO_TRY(created, co_await redis_.run(unlisted_call));
       unlisted_replies = std::move(created);

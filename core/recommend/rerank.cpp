@@ -20,7 +20,7 @@ void for_each_parameter(Self& self, const Visit& visit) {
   for (auto& unit : self.hidden) {
     for (auto& one : unit.weights) visit(one);
     visit(unit.bias);
-    visit(unit.out);
+    visit(unit.output_weight);
   }
 }
 

@@ -24,14 +24,14 @@ struct SplitItems {
 };
 
 // Redis did not answer, or would not.
-Task<Result<SplitItems>> split_pushable(TimelineStore& store, items::ItemStore& items,
+Task<Result<SplitItems>> split_pushable(TimelineStore& store, items::ItemStore& item_store,
                                  const std::vector<ItemId>& items) {
   FRESHET_CO_TRY(pushable, co_await store.check_pushable(items));
   SplitItems out;
   std::vector<ItemId> rejected;
   for (std::size_t i = 0; i < items.size(); ++i) ((*pushable)[i] ? out.pushable : rejected).push_back(items[i]);
   if (rejected.empty()) co_return out;
-  FRESHET_CO_TRY(cards, co_await items.cards(rejected));
+  FRESHET_CO_TRY(cards, co_await item_store.cards(rejected));
   for (std::size_t i = 0; i < rejected.size(); ++i) {
     const bool unknown = !(*cards)[i].known && (*cards)[i].visible_from != items::kNever;
     out.refused.push_back({std::move(rejected[i]), unknown ? "unknown_item" : "hidden_item"});
@@ -70,9 +70,9 @@ ServedPage degraded_page(const PageQuery& query) {
   return empty;
 }
 
-Task<Result<PushReport>> push_items(TimelineStore& store, items::ItemStore& items, const PushRequest& push,
+Task<Result<PushReport>> push_items(TimelineStore& store, items::ItemStore& item_store, const PushRequest& push,
                                      const std::function<bool()>& has_time) {
-  FRESHET_CO_TRY(split, co_await split_pushable(store, items, push.items));
+  FRESHET_CO_TRY(split, co_await split_pushable(store, item_store, push.items));
   PushReport out;
   out.refused = std::move(split->refused);
   if (split->pushable.empty()) co_return out;
@@ -97,9 +97,9 @@ Task<Result<PushReport>> push_items(TimelineStore& store, items::ItemStore& item
   co_return out;
 }
 
-Task<Result<PublishResult>> publish_items(TimelineStore& store, items::ItemStore& items, FollowStore& follows,
+Task<Result<PublishResult>> publish_items(TimelineStore& store, items::ItemStore& item_store, FollowStore& follows,
                                       const AuthorId& author, const std::vector<ItemId>& published) {
-  FRESHET_CO_TRY(split, co_await split_pushable(store, items, published));
+  FRESHET_CO_TRY(split, co_await split_pushable(store, item_store, published));
   PublishResult out;
   out.refused = std::move(split->refused);
   if (split->pushable.empty()) co_return out;

@@ -42,16 +42,16 @@ Response AdminPages::metrics() const {
 Response AdminPages::live() const { return text("alive\n"); }
 
 Response AdminPages::ready(const DependencyState& state) const {
-  std::vector<Dependency> missing_dependencies = missing_dependencies(state, board_.redis_sample());
-  const std::string names = join_dependency_names(missing_dependencies);
+  std::vector<Dependency> missing = missing_dependencies(state, board_.redis_sample());
+  const std::string names = join_dependency_names(missing);
   const auto& required = settings_.ready.require;
   const bool is_ready = std::ranges::none_of(
-      missing_dependencies, [&](Dependency each) { return std::ranges::find(required, dependency_name(each)) != required.end(); });
+      missing, [&](Dependency each) { return std::ranges::find(required, dependency_name(each)) != required.end(); });
   if (!is_ready) return not_ready("without " + names);
-  const bool accepts_writes = std::ranges::find(missing_dependencies, Dependency::kWrites) == missing_dependencies.end();
-  std::erase(missing_dependencies, Dependency::kWrites);
+  const bool accepts_writes = std::ranges::find(missing, Dependency::kWrites) == missing.end();
+  std::erase(missing, Dependency::kWrites);
   std::string body = accepts_writes ? "ready\nwrites:true\n" : "ready\nwrites:false\n";
-  if (!missing_dependencies.empty()) body.append("missing:").append(join_dependency_names(missing_dependencies)).append("\n");
+  if (!missing.empty()) body.append("missing:").append(join_dependency_names(missing)).append("\n");
   return text(std::move(body));
 }
 

@@ -18,7 +18,7 @@ RE2::Options options() {
   return options;
 }
 
-Result<void> add_pattern(RE2::PendingDeadline& set, std::string_view pattern) {
+Result<void> add_pattern(RE2::Set& set, std::string_view pattern) {
   std::string error;
   if (set.Add(re2::StringPiece(pattern.data(), pattern.size()), &error) < 0) {
     return fail(ErrorCode::kInvalid, "bad_pattern", {}, std::string(pattern).append(": ").append(error));
@@ -26,15 +26,15 @@ Result<void> add_pattern(RE2::PendingDeadline& set, std::string_view pattern) {
   return {};
 }
 
-bool any_pattern_matches(const RE2::PendingDeadline& set, std::string_view agent) {
+bool any_pattern_matches(const RE2::Set& set, std::string_view agent) {
   return set.Match(re2::StringPiece(agent.data(), agent.size()), nullptr);
 }
 
 }  // namespace
 
 struct BotMatcher::Sets {
-  RE2::PendingDeadline crawlers{options(), RE2::UNANCHORED};
-  RE2::PendingDeadline allowed{options(), RE2::UNANCHORED};
+  RE2::Set crawlers{options(), RE2::UNANCHORED};
+  RE2::Set allowed{options(), RE2::UNANCHORED};
 };
 
 BotMatcher::BotMatcher(std::unique_ptr<Sets> sets) : sets_(std::move(sets)), cache_(kCacheEntries) {}

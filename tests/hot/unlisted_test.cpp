@@ -232,9 +232,9 @@ TEST_CASE_METHOD(UnlistedFixture, "who is beyond his network's visitors counts i
     CHECK(counts.pv == reader + 1);
     CHECK(counts.uv == std::min(reader + 1, 2));
     CHECK(counts.outcome.new_visitor == (reader < 2));
-    hot::ViewEvent view_event = view_event(kId, "f" + to_string(reader));
-    view_event.admission = event.admission;
-    CHECK(view(view_event).first_today == (reader < 2));
+    hot::ViewEvent viewed = view_event(kId, "f" + to_string(reader));
+    viewed.admission = event.admission;
+    CHECK(view(viewed).first_today == (reader < 2));
   }
   CHECK(stats(kId).views_pv == 4);
   CHECK(stats(kId).uv_today == 2);

@@ -427,7 +427,7 @@ TEST_CASE("A worker that stops while Redis is away spools its queue and waits fo
   Writer writer(directory.path());
   REQUIRE(writer.post("first"));
   // Through the spool when the connection was not there yet.
-  const auto taken = [](auto& w) { return w.counters().done + w.counters().replayed; };
+  const auto taken = [](auto& w) { return w.counters().accepted + w.counters().replayed; };
   REQUIRE(eventually([&] { return writer.with(taken) == 1; }));
   const auto before = writer.with([](auto& w) { return w.counters().spooled; });
   memory.away(true);
