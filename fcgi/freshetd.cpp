@@ -4,13 +4,13 @@
 #include <iostream>
 #include <memory>
 
-#include "core/base/limit_table.h"
+#include "core/base/token_bucket_table.h"
 #include "core/base/log.h"
 #include "core/config/config.h"
 #include "fcgi/handlers/routes.h"
-#include "fcgi/model_process.h"
+#include "fcgi/model_publisher_process.h"
 #include "fcgi/options.h"
-#include "fcgi/prepare.h"
+#include "fcgi/startup_files.h"
 #include "fcgi/process/child.h"
 #include "fcgi/process/daemonize.h"
 #include "fcgi/process/master.h"

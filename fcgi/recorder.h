@@ -3,7 +3,7 @@
 
 #include "core/base/recorder_report.h"
 #include "core/config/settings.h"
-#include "fcgi/prepare.h"
+#include "fcgi/startup_files.h"
 
 namespace freshet {
 

@@ -8,7 +8,7 @@
 #include "core/async/timer.h"
 #include "core/base/log.h"
 #include "fcgi/gateway/gateway.h"
-#include "fcgi/handlers/operation.h"
+#include "fcgi/handlers/admin_pages.h"
 #include "fcgi/http/internal_guard.h"
 #include "fcgi/http/problem.h"
 #include "fcgi/http/target.h"

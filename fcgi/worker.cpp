@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "core/async/signals.h"
-#include "core/base/agreed_clock.h"
+#include "core/base/redis_clock.h"
 #include "core/base/heap.h"
 #include "core/base/log.h"
 #include "core/redis/schema.h"
 #include "fcgi/process/child.h"
 #include "fcgi/process/recycle.h"
-#include "fcgi/rank_keeper.h"
-#include "fcgi/sampler.h"
-#include "fcgi/worker_parts.h"
+#include "fcgi/rank_maintenance.h"
+#include "fcgi/redis_sampler.h"
+#include "fcgi/worker_services.h"
 #include "fcgi/worker_report.h"
 
 namespace freshet {

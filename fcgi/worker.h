@@ -2,9 +2,9 @@
 // What it consists of is worker_parts.h.
 #pragma once
 
-#include "core/base/limit_table.h"
-#include "core/model/model_shelf.h"
-#include "fcgi/prepare.h"
+#include "core/base/token_bucket_table.h"
+#include "core/model/model_handoff.h"
+#include "fcgi/startup_files.h"
 #include "fcgi/process/worker_context.h"
 
 namespace freshet {

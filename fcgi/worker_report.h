@@ -5,13 +5,13 @@
 #include <chrono>
 
 #include "core/async/event_loop.h"
-#include "core/hot/added.h"
+#include "core/hot/contributions.h"
 #include "core/hot/hot_lists.h"
-#include "core/hot/placing.h"
+#include "core/hot/rank_updater.h"
 #include "core/items/card_cache.h"
-#include "core/items/shown.h"
-#include "core/model/served_model.h"
-#include "core/readers/interests.h"
+#include "core/items/impression_counter.h"
+#include "core/model/active_model.h"
+#include "core/readers/interest_buffer.h"
 #include "core/redis/background.h"
 #include "core/redis/redis_client.h"
 #include "fcgi/gateway/gateway.h"

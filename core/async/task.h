@@ -16,7 +16,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/async/stage.h"
+#include "core/async/request_trace.h"
 
 namespace freshet {
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <optional>
 
-#include "core/base/agreed_clock.h"
+#include "core/base/redis_clock.h"
 
 namespace freshet {
 namespace {

@@ -13,7 +13,7 @@
 #include <climits>
 #include <cstdlib>
 
-#include "core/base/need.h"
+#include "core/base/dependency.h"
 #include "core/config/access_format.h"
 
 namespace freshet::config {

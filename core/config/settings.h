@@ -71,7 +71,7 @@ struct RedisSettings {
   std::string username, password_file;
   int db = 0;
   std::string key_prefix;
-  int partitions = 16;  // of articles, in a cluster (core/redis/groups/groups.h)
+  int partitions = 16;  // of articles, in a cluster (core/redis/partitions/partitions.h)
   milliseconds timeout{50};
   milliseconds reconnect_min{50};
   milliseconds reconnect_max{2000};
@@ -89,7 +89,7 @@ struct TokenBucket {
   int burst = 0;
 };
 
-// Of requests through the public server, each visitor and each endpoint apart (fcgi/http/limits.h).
+// Of requests through the public server, each visitor and each endpoint apart (fcgi/http/rate_limiter.h).
 struct LimitSettings {
   std::size_t table_bytes = 16UL * 1024 * 1024;
   int network_factor = 20;             // of those who are not signed in; 0: networks are not limited
@@ -299,7 +299,7 @@ struct HttpSettings {
 
 // What /health/ready answers 503 without.
 struct ReadySettings {
-  std::vector<std::string> require{"redis"};  // words of core/base/need.h
+  std::vector<std::string> require{"redis"};  // words of core/base/dependency.h
 };
 
 struct Settings {

@@ -11,7 +11,7 @@
 #include "core/feed/ports.h"
 #include "core/feed/seen_epoch.h"
 #include "core/feed/seen_filter.h"
-#include "core/redis/groups/group_merge.h"
+#include "core/redis/partitions/partitioned_top_n.h"
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
 

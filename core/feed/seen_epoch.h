@@ -1,5 +1,5 @@
 // How the seen-filter forgets a reader: by another name. It cannot give up single impressions, so a
-// reader who was erased (core/recorder/eraser.h) is known to it under their id and the number of
+// reader who was erased (core/recorder/erasure_worker.h) is known to it under their id and the number of
 // erasures, and what stands there under the old name is found by nobody. That number is
 // user:epoch:{hash}; without it a reader is known by the id alone. A day's filter outlives the
 // number no longer than kSeenEpochTtl.

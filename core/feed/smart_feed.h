@@ -22,7 +22,7 @@
 #include <span>
 #include <unordered_set>
 
-#include "core/base/need.h"
+#include "core/base/dependency.h"
 #include "core/config/settings.h"
 #include "core/feed/ports.h"
 #include "core/items/card_cache.h"

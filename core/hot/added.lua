@@ -1,7 +1,7 @@
--- Notes what visitors added to articles' counters (core/hot/added.h). A batch that comes twice, as one without a reply does, is noted once: the last
+-- Notes what visitors added to articles' counters (core/hot/contributions.h). A batch that comes twice, as one without a reply does, is noted once: the last
 -- batches are named in the first visitor's field "batches". A visitor whose key is of another type is passed over.
 --
--- KEYS 1… hot:added:{visitor} of each, by call_of()
+-- KEYS 1… hot:added:{visitor} of each, by slot_or_zero()
 -- ARGV 1 for how many s it is remembered  2 the batch's name, 8 bytes  then for each visitor: the network or ''  events beyond
 --      limits.uv_per_network  how many articles  and for each article: id  page views · 2^42 + ms of dwell  its page views  visitors
 --      views · 2^31 + first views of a day  their score

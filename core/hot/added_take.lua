@@ -1,4 +1,4 @@
--- Sets aside what a visitor added to an item, until it is off the item's counters (core/hot/added.h).
+-- Sets aside what a visitor added to an item, until it is off the item's counters (core/hot/contributions.h).
 --
 -- KEYS 1 hot:added:{visitor}
 -- ARGV 1 id  2…5 fields t u v s of the item as the caller read them, '' for none  6 what is set aside, for field p

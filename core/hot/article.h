@@ -11,7 +11,7 @@
 //   views total score counted views, their undecayed sum, the accumulated score
 //   viewed            unix s: views and total end views.counter_ttl later
 //   purges            names of the last purges that it was changed by (added.cpp)
-//   shown             how often it was on a page of a feed (core/items/shown.h), as long as the
+//   shown             how often it was on a page of a feed (core/items/impression_counter.h), as long as the
 //                     counters of engagement or, before the first of those, as the hash
 //   nets              of an article that strangers alone have read: the first 6 bytes of each
 //                     network's name; a '+' before them: it is vouched for nevertheless

@@ -8,7 +8,7 @@
 
 #include "core/base/hex.h"
 #include "core/base/json.h"
-#include "core/hot/current_top.h"
+#include "core/hot/threshold_top_k.h"
 
 namespace freshet::hot {
 

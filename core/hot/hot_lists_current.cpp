@@ -1,8 +1,8 @@
-// mode = current: the exact bounded top (core/hot/current_top.h) over the store's buckets.
+// mode = current: the exact bounded top (core/hot/threshold_top_k.h) over the store's buckets.
 
 #include <algorithm>
 
-#include "core/hot/current_top.h"
+#include "core/hot/threshold_top_k.h"
 #include "core/hot/hot_lists.h"
 
 namespace freshet::hot {

@@ -2,10 +2,10 @@
 
 #include "core/hot/article.h"
 #include "core/hot/engagement.h"
-#include "core/hot/stored_events.h"
+#include "core/hot/spool_records.h"
 #include "core/hot/views.h"
 #include "core/redis/fields.h"
-#include "core/redis/script_words.h"
+#include "core/redis/script_errors.h"
 #include "core/redis/scripts.h"
 
 namespace freshet::hot {

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "core/config/settings.h"
-#include "core/hot/added.h"
-#include "core/hot/placing.h"
+#include "core/hot/contributions.h"
+#include "core/hot/rank_updater.h"
 #include "core/hot/ports.h"
-#include "core/redis/deferred.h"
+#include "core/redis/write_queue.h"
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
 

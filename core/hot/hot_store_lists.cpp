@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/agreed_clock.h"
+#include "core/base/redis_clock.h"
 #include "core/hot/hot_store.h"
 #include "core/redis/fields.h"
-#include "core/redis/groups/by_group.h"
-#include "core/redis/groups/group_merge.h"
+#include "core/redis/partitions/partitioned_command.h"
+#include "core/redis/partitions/partitioned_top_n.h"
 #include "core/redis/scripts.h"
 
 namespace freshet::hot {

@@ -13,7 +13,7 @@
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
-#include "core/hot/current_top.h"
+#include "core/hot/threshold_top_k.h"
 #include "core/hot/models.h"
 
 namespace freshet::hot {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/hot/placing.h"
+#include "core/hot/rank_updater.h"
 #include "core/redis/fields.h"
 #include "core/redis/schema.h"
 

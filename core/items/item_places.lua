@@ -1,5 +1,5 @@
 -- Puts an item into what lists are made of, or takes it out, as its date, its tags and its being hidden say, but for the places that it gets by
--- what is counted: those the caller gives it (core/hot/placing.h).
+-- what is counted: those the caller gives it (core/hot/rank_updater.h).
 --
 -- KEYS 1 hot:published  2 hot:current:index  3 hot:hidden  4 hot:newest  5 hot:current:{hour} of the old publish time
 --      6… the rank of each model and what is placed in it, as hot:rank and hot:placed, then tag:{tag} of the tags it leaves, then of those it has

@@ -4,11 +4,11 @@
 #include <unordered_map>
 
 #include "core/hot/article.h"
-#include "core/hot/placing.h"
+#include "core/hot/rank_updater.h"
 #include "core/items/card_json.h"
 #include "core/items/item_fields.h"
 #include "core/redis/fields.h"
-#include "core/redis/script_words.h"
+#include "core/redis/script_errors.h"
 #include "core/redis/scripts.h"
 
 namespace freshet::items {

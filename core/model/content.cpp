@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/base/utf8.h"
-#include "core/model/letters.h"
+#include "core/model/unicode_classes.h"
 
 namespace freshet::model {
 namespace {

@@ -7,7 +7,7 @@
 //   op unfollow     reader, author
 //   op fanout       author, items (ids, between them a space), upto (score in
 //   follow:readers:{author} of the last
-//                   who gets them), job: push them to followers (core/recorder/fanout.h)
+//                   who gets them), job: push them to followers (core/recorder/fanout_worker.h)
 //   op erase        reader, job: forget everything about the reader (job: id of job:{id} in Redis)
 // An entry may be applied any number of times.
 #pragma once

@@ -2,7 +2,7 @@
 -- for views, the item stays excluded: ten digits of its SHA-1 join user:earlier (core/base/fingerprint.h), of which the newest so many are kept.
 -- It is rid of what stands there twice, and of the oldest, when a tenth too long. A reader whose keys are of another type is passed over.
 --
--- KEYS 1… user:interactions:{reader} and user:earlier:{reader} of each, in turns, by call_of()
+-- KEYS 1… user:interactions:{reader} and user:earlier:{reader} of each, in turns, by slot_or_zero()
 --      ; or 1 user:not_interested:{reader}  2 user:not_interested:why:{reader}
 -- ARGV 1 most members  2 TTL s  3 most of user:earlier, '': these are dismissals  4 s that may be missing of a TTL before it is renewed, '': the
 --      TTL counts from the newest second (they are brought back), not from now

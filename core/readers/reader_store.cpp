@@ -8,7 +8,7 @@
 
 #include "core/base/fingerprint.h"
 #include "core/readers/reader_replies.h"
-#include "core/readers/stored_events.h"
+#include "core/readers/spool_records.h"
 #include "core/redis/scripts.h"
 
 namespace freshet::readers {

@@ -14,7 +14,7 @@
 
 #include "core/config/settings.h"
 #include "core/readers/ports.h"
-#include "core/redis/deferred.h"
+#include "core/redis/write_queue.h"
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
 

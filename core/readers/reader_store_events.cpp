@@ -6,8 +6,8 @@
 #include "core/readers/reader_entries.h"
 #include "core/readers/reader_replies.h"
 #include "core/readers/reader_store.h"
-#include "core/readers/stored_events.h"
-#include "core/redis/script_words.h"
+#include "core/readers/spool_records.h"
+#include "core/redis/script_errors.h"
 #include "core/redis/scripts.h"
 
 namespace freshet::readers {

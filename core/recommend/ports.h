@@ -12,7 +12,7 @@
 #include "core/base/result.h"
 #include "core/base/time.h"
 #include "core/readers/ports.h"
-#include "core/recommend/suggestions.h"
+#include "core/recommend/candidate_set.h"
 
 namespace freshet::recommend {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/items/card_json.h"
-#include "core/recommend/reasons.h"
+#include "core/recommend/reason_builder.h"
 
 namespace freshet::recommend {
 namespace {

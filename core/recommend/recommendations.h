@@ -13,7 +13,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/base/need.h"
+#include "core/base/dependency.h"
 #include "core/config/settings.h"
 #include "core/feed/ports.h"
 #include "core/items/card_cache.h"

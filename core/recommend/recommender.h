@@ -8,10 +8,10 @@
 
 #include "core/async/task.h"
 #include "core/config/settings.h"
-#include "core/model/served_model.h"
+#include "core/model/active_model.h"
 #include "core/recommend/ports.h"
-#include "core/recommend/ranking.h"
-#include "core/recommend/trend_snapshot.h"
+#include "core/recommend/ranker.h"
+#include "core/recommend/trend_source.h"
 
 namespace freshet::recommend {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/recommend/four.h"
+#include "core/recommend/float4.h"
 
 namespace freshet::recommend {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <utility>
 
-#include "core/recommend/four.h"
-#include "core/recommend/order.h"
+#include "core/recommend/float4.h"
+#include "core/recommend/radix_sorter.h"
 
 namespace freshet::recommend {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/recommend/ranking.h"
+#include "core/recommend/ranker.h"
 
 namespace freshet::recommend {
 

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <utility>
 
-#include "core/base/agreed_clock.h"
+#include "core/base/redis_clock.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 

@@ -27,7 +27,7 @@
 #include "core/base/result.h"
 #include "core/base/time.h"
 #include "core/redis/keys.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 
 namespace freshet::recorder {
 

@@ -15,7 +15,7 @@
 #include "core/base/recorder_report.h"
 #include "core/base/time.h"
 #include "core/config/settings.h"
-#include "core/recorder/eraser.h"
+#include "core/recorder/erasure_worker.h"
 #include "core/recorder/lease.h"
 #include "core/redis/redis_url.h"
 

@@ -7,7 +7,7 @@
 #include "core/base/time.h"
 #include "core/config/settings.h"
 #include "core/database/database.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 
 namespace freshet::recorder {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/items/item_store.h"
-#include "core/recorder/blocking.h"
-#include "core/recorder/group.h"
+#include "core/recorder/redis_timeout.h"
+#include "core/recorder/consumer_groups.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 

@@ -12,7 +12,7 @@
 #include "core/recorder/batch.h"
 #include "core/recorder/lease.h"
 #include "core/redis/keys.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 
 namespace freshet::recorder {
 

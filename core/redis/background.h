@@ -23,7 +23,7 @@
 #include <string>
 
 #include "core/async/timer.h"
-#include "core/redis/deferred.h"
+#include "core/redis/write_queue.h"
 #include "core/redis/redis_client.h"
 #include "core/redis/spool.h"
 

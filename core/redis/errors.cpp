@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "core/redis/script_words.h"
+#include "core/redis/script_errors.h"
 
 namespace freshet::redis {
 namespace {

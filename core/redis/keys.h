@@ -18,8 +18,8 @@
 #include "core/config/settings.h"
 #include "core/hot/ports.h"
 #include "core/readers/ports.h"
-#include "core/redis/groups/group_keys.h"
-#include "core/redis/groups/groups.h"
+#include "core/redis/partitions/partition_keys.h"
+#include "core/redis/partitions/partitions.h"
 
 namespace freshet::redis {
 
@@ -107,7 +107,7 @@ inline constexpr std::array kKeyPatterns{
                Subject::kNone},  // fingerprints; the epoch makes them unreadable
     KeyPattern{"bf:global:*", "MBbloom--", false, Subject::kNone},
     KeyPattern{"recorder:stream", "stream", true,
-               Subject::kNone},  // the recorder's own business, see core/recorder/eraser.h
+               Subject::kNone},  // the recorder's own business, see core/recorder/erasure_worker.h
     KeyPattern{"recorder:fence", "string", true, Subject::kNone},
     KeyPattern{"recorder:lease", "hash", true, Subject::kNone},
     KeyPattern{"recorder:spools", "zset", true, Subject::kNone},
@@ -180,7 +180,7 @@ class Keys {
   std::string item(std::string_view id) const { return item_key("item:", id); }
 
   // --- Of one visitor
-  // Hash: what they added to counters, core/hot/added.h; limits.remember since their last new
+  // Hash: what they added to counters, core/hot/contributions.h; limits.remember since their last new
   // article
   std::string contributions(std::string_view visitor) const { return item_key("hot:added:", visitor); }
 
@@ -278,7 +278,7 @@ class Keys {
   // Hash: which process records, and which database Redis belongs to (core/recorder/lease.h)
   std::string recorder_lease() const { return shared_key("recorder:lease"); }
 
-  // ZSET: host → unix ms at which nothing waited in its spools (core/readers/spool_watch.h)
+  // ZSET: host → unix ms at which nothing waited in its spools (core/readers/spool_registry.h)
   std::string spools_empty_at() const { return prefix_ + "recorder:spools"; }
 
   // Matches hot:article:{id} of every item, for SCAN; and the id in such a name.

@@ -25,7 +25,7 @@
 
 #include "core/async/timer.h"
 #include "core/redis/redis_client.h"
-#include "core/redis/redis_link.h"
+#include "core/redis/async_connection.h"
 #include "core/redis/reply.h"
 
 namespace freshet::redis {

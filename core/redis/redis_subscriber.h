@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "core/async/timer.h"
-#include "core/redis/redis_link.h"
+#include "core/redis/async_connection.h"
 
 namespace freshet::redis {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/log.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 
 namespace freshet::redis {
 namespace {

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/base/agreed_clock.h"
+#include "core/base/redis_clock.h"
 
 namespace freshet::redis {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/search/index_folder.h"
-#include "core/search/index_partitions.h"
+#include "core/search/time_slices.h"
 #include "core/search/search_schema.h"
 
 namespace freshet::search {

@@ -6,7 +6,7 @@
 #include "core/readers/reader_entries.h"
 #include "core/redis/errors.h"
 #include "core/redis/fields.h"
-#include "core/redis/script_words.h"
+#include "core/redis/script_errors.h"
 #include "core/redis/scripts.h"
 
 namespace freshet::timeline {

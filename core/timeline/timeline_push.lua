@@ -1,6 +1,6 @@
 -- Items join the heads of timelines.
 --
--- KEYS 1… wf:{channel}:{reader} of each, by call_of()
+-- KEYS 1… wf:{channel}:{reader} of each, by slot_or_zero()
 -- ARGV 1 TTL s of a new timeline  2 most items of it  3 number of the fan-out, '' for none: a timeline that it reached is left as it is
 --      4… items, the last becomes the newest
 -- Returns {how many are new, summed over the timelines: the others keep their place; how many timelines could not be written; the error of

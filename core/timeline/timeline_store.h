@@ -38,7 +38,7 @@
 
 #include "core/config/settings.h"
 #include "core/items/card_cache.h"
-#include "core/redis/deferred.h"
+#include "core/redis/write_queue.h"
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
 #include "core/timeline/ports.h"

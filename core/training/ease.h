@@ -14,7 +14,7 @@
 
 #include "core/training/columns.h"
 #include "core/training/interactions.h"
-#include "core/training/square.h"
+#include "core/training/square_matrix.h"
 
 namespace freshet::training {
 

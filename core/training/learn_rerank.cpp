@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "core/training/past_days.h"
-#include "core/training/rerank_lessons.h"
+#include "core/training/event_replay.h"
+#include "core/training/rerank_dataset.h"
 
 namespace freshet::training {
 namespace {

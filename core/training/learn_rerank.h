@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "core/recommend/ranking.h"
-#include "core/training/past_days.h"
-#include "core/training/rerank_lessons.h"
+#include "core/recommend/ranker.h"
+#include "core/training/event_replay.h"
+#include "core/training/rerank_dataset.h"
 #include "core/training/training_data.h"
 
 namespace freshet::training {

@@ -6,8 +6,8 @@
 #include "core/training/content_neighbours.h"
 #include "core/training/item_table.h"
 #include "core/training/learn_rerank.h"
-#include "core/training/mixing.h"
-#include "core/training/trained_model.h"
+#include "core/training/blending.h"
+#include "core/training/in_memory_model.h"
 
 namespace freshet::training {
 namespace {

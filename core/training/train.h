@@ -11,7 +11,7 @@
 #include "core/base/result.h"
 #include "core/config/settings.h"
 #include "core/model/model.h"
-#include "core/recommend/ranking.h"
+#include "core/recommend/ranker.h"
 #include "core/training/training_data.h"
 
 namespace freshet::training {

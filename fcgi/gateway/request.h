@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/async/stage.h"
+#include "core/async/request_trace.h"
 
 namespace freshet {
 

@@ -3,7 +3,7 @@
 #include "core/base/json.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_readers.h"
-#include "fcgi/handlers/parse_waterfall.h"
+#include "fcgi/handlers/parse_timeline.h"
 #include "fcgi/handlers/reader_name.h"
 #include "fcgi/handlers/require_reader.h"
 

@@ -7,7 +7,7 @@
 #include "core/base/json.h"
 #include "core/readers/reader_events.h"
 #include "fcgi/handlers/json_reply.h"
-#include "fcgi/handlers/lines.h"
+#include "fcgi/handlers/ndjson.h"
 #include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/parse_readers.h"
 

@@ -4,7 +4,7 @@
 
 #include "core/base/json.h"
 #include "fcgi/handlers/json_reply.h"
-#include "fcgi/handlers/lines.h"
+#include "fcgi/handlers/ndjson.h"
 #include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/parse_hot.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/base/json.h"
-#include "core/base/need.h"
+#include "core/base/dependency.h"
 #include "fcgi/gateway/request.h"
 
 namespace freshet::handlers {

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "core/base/json.h"
-#include "core/config/config_try.h"
+#include "core/config/config_override.h"
 #include "core/hot/preview.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_hot.h"

@@ -9,12 +9,12 @@
 #include "fcgi/handlers/hot.h"
 #include "fcgi/handlers/interactions.h"
 #include "fcgi/handlers/items.h"
-#include "fcgi/handlers/operation.h"
+#include "fcgi/handlers/admin_pages.h"
 #include "fcgi/handlers/preview.h"
 #include "fcgi/handlers/recommendations.h"
 #include "fcgi/handlers/users.h"
 #include "fcgi/handlers/visitor.h"
-#include "fcgi/handlers/waterfall.h"
+#include "fcgi/handlers/timeline.h"
 
 namespace freshet::handlers {
 

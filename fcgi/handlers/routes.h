@@ -8,7 +8,7 @@
 
 #include "core/async/task.h"
 #include "fcgi/handlers/services.h"
-#include "fcgi/http/limits.h"
+#include "fcgi/http/rate_limiter.h"
 #include "fcgi/http/router.h"
 #include "fcgi/http/target.h"
 

@@ -5,19 +5,19 @@
 #include <functional>
 #include <optional>
 
-#include "core/base/need.h"
+#include "core/base/dependency.h"
 #include "core/config/settings.h"
 #include "core/feed/smart_feed.h"
 #include "core/hot/hot_lists.h"
 #include "core/hot/ports.h"
 #include "core/items/ports.h"
 #include "core/readers/ports.h"
-#include "core/readers/users.h"
+#include "core/readers/personal_data.h"
 #include "core/recommend/recommendations.h"
 #include "core/timeline/ports.h"
 #include "fcgi/http/bots.h"
 #include "fcgi/http/identity.h"
-#include "fcgi/http/limits.h"
+#include "fcgi/http/rate_limiter.h"
 #include "fcgi/http/page_token.h"
 #include "fcgi/process/scoreboard.h"
 
@@ -50,7 +50,7 @@ struct Services {
   Scoreboard& board;
   WorkerSlot& slot;
   std::function<bool()> is_redis_ready;
-  // A reader read an item for so long. Behind the reply (core/readers/interests.h).
+  // A reader read an item for so long. Behind the reply (core/readers/interest_buffer.h).
   std::function<void(const ReaderId&, const ItemId&, milliseconds)> record_reading;
   const http::ClientLists* client_lists = nullptr;  // none: nobody is on a list
   http::SignatureKeys* signature_keys = nullptr;      // none: the internal server asks nobody to sign

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/config/config.h"
-#include "fcgi/process/companion.h"
+#include "fcgi/process/helper_process.h"
 #include "fcgi/process/respawn.h"
-#include "fcgi/process/spare.h"
+#include "fcgi/process/spare_servers.h"
 #include "fcgi/process/worker_context.h"
 
 namespace freshet {

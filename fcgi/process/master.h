@@ -29,7 +29,7 @@
 #include <optional>
 #include <string>
 
-#include "fcgi/process/companion.h"
+#include "fcgi/process/helper_process.h"
 #include "fcgi/process/reload.h"
 #include "fcgi/process/scoreboard.h"
 #include "fcgi/process/upgrade.h"

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "fcgi/process/announcer.h"
-#include "fcgi/process/emergency.h"
+#include "fcgi/process/systemd_notifier.h"
+#include "fcgi/process/crash_counter.h"
 #include "fcgi/process/master.h"
 #include "fcgi/process/old_master.h"
 #include "fcgi/process/pid_file.h"
-#include "fcgi/process/scaling.h"
+#include "fcgi/process/pool_scaler.h"
 #include "fcgi/process/signals.h"
 
 namespace freshet {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/histogram.h"
-#include "fcgi/process/slot.h"
+#include "fcgi/process/worker_slot.h"
 
 namespace freshet {
 

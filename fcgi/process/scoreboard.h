@@ -15,11 +15,11 @@
 
 #include <sys/types.h>
 
-#include "core/base/need.h"
+#include "core/base/dependency.h"
 #include "core/base/recorder_report.h"
 #include "core/redis/memory_level.h"
 #include "fcgi/process/pool_history.h"
-#include "fcgi/process/slot.h"
+#include "fcgi/process/worker_slot.h"
 
 namespace freshet {
 
@@ -45,7 +45,7 @@ struct HelperSlot {
   std::atomic<std::uint32_t> respawns{0};
 };
 
-// What only Redis knows, asked by one worker for all (fcgi/sampler.h): its sizes every
+// What only Redis knows, asked by one worker for all (fcgi/redis_sampler.h): its sizes every
 // kSampleIntervalMs, how it is, a loss and its memory, every kHealthIntervalMs.
 inline constexpr std::int64_t kKeyStatsIntervalMs = 10'000;
 inline constexpr std::int64_t kHealthIntervalMs = 1'000;

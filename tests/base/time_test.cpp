@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/base/agreed_clock.h"
+#include "core/base/redis_clock.h"
 
 using namespace freshet;
 

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "core/items/item_store.h"
-#include "core/model/served_model.h"
+#include "core/model/active_model.h"
 #include "core/readers/reader_store.h"
 #include "core/recommend/recommendations.h"
 #include "core/recommend/recommender.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 #include "core/training/train.h"
 #include "tests/bench/replies.h"
 

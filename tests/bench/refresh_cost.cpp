@@ -22,7 +22,7 @@
 #include "core/feed/smart_feed.h"
 #include "core/items/item_store.h"
 #include "core/readers/reader_store.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 #include "core/search/search_index.h"
 #include "tests/bench/replies.h"
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/redis/deferred.h"
+#include "core/redis/write_queue.h"
 #include "core/redis/redis.h"
 
 namespace freshet::bench {

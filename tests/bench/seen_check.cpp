@@ -15,7 +15,7 @@
 #include "core/feed/seen_filter.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 #include "tests/bench/readers.h"
 #include "tests/support/redis_server.h"
 

@@ -12,7 +12,7 @@
 #include "core/redis/fields.h"
 #include "core/redis/redis.h"
 #include "core/redis/scripts.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 #include "tests/support/redis_server.h"
 
 namespace freshet::test {

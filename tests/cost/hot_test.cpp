@@ -1,8 +1,8 @@
 // What counting costs Redis.
-#include "core/base/agreed_clock.h"
+#include "core/base/redis_clock.h"
 #include "core/hot/hot_store.h"
 #include "core/items/item_store.h"
-#include "core/items/shown.h"
+#include "core/items/impression_counter.h"
 #include "tests/cost/cost.h"
 #include "tests/support/store_fixture.h"
 

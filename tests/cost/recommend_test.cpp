@@ -1,11 +1,11 @@
 // What a page of recommendations and a history cost Redis.
 #include "core/items/item_store.h"
-#include "core/readers/interests.h"
+#include "core/readers/interest_buffer.h"
 #include "core/readers/reader_store.h"
 #include "core/recommend/recommendations.h"
 #include "core/recommend/recommender.h"
 #include "tests/cost/cost.h"
-#include "tests/support/deferred.h"
+#include "tests/support/write_queues.h"
 
 using namespace freshet;
 using test::Cost;

@@ -3,7 +3,7 @@
 #include "core/timeline/follow_store.h"
 #include "core/timeline/timeline_store.h"
 #include "tests/cost/cost.h"
-#include "tests/support/deferred.h"
+#include "tests/support/write_queues.h"
 
 using namespace freshet;
 using test::Cost;

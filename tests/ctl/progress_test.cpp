@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "scripts/ctl/check/findings.h"
-#include "scripts/ctl/replay/latencies.h"
+#include "scripts/ctl/replay/latency_histogram.h"
 
 using namespace freshet::ctl;
 using std::chrono::milliseconds;

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/base/fingerprint.h"
-#include "core/recorder/group.h"
+#include "core/recorder/consumer_groups.h"
 #include "core/recorder/restore_readers.h"
 #include "core/recorder/stream.h"
 #include "core/timeline/follow_store.h"

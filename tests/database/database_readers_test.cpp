@@ -8,7 +8,7 @@
 #include "core/training/training_source.h"
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
-#include "tests/support/bytes_of.h"
+#include "tests/support/file_bytes.h"
 
 using namespace freshet;
 using namespace freshet::test;

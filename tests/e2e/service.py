@@ -38,8 +38,8 @@ OF_A_MEMBER = {"ZADD": 2} | dict.fromkeys(("ZSCORE", "ZRANK", "ZREVRANK", "ZREM"
 
 
 def group_tags():
-    """The tags of the groups of a cluster, as core/redis/groups/groups.cpp has them."""
-    with open(os.path.join(ROOT, "core/redis/groups/groups.cpp"), encoding="utf-8") as file:
+    """The tags of the groups of a cluster, as core/redis/partitions/partitions.cpp has them."""
+    with open(os.path.join(ROOT, "core/redis/partitions/partitions.cpp"), encoding="utf-8") as file:
         table = "".join(re.findall(r'^    "(\w+)";?$', file.read(), re.M))
     every = [table[at:at + 3] for at in range(0, len(table), 3)]
     return [every[(2 * group + 1) * len(every) // (2 * GROUPS)] for group in range(GROUPS)]

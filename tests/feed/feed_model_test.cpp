@@ -13,7 +13,7 @@
 #include "core/items/item_store.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 #include "tests/feed/exact_filter.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/stepped_redis.h"

@@ -6,12 +6,12 @@
 #include <thread>
 
 #include "core/base/fingerprint.h"
-#include "core/readers/interests.h"
+#include "core/readers/interest_buffer.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 #include "tests/feed/exact_filter.h"
-#include "tests/support/deferred.h"
+#include "tests/support/write_queues.h"
 #include "tests/support/redis_server.h"
 
 using namespace freshet;

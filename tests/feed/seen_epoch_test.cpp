@@ -6,7 +6,7 @@
 
 #include "core/feed/feed_store.h"
 #include "core/redis/scripts.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 #include "tests/support/redis_server.h"
 
 using namespace freshet;

@@ -5,7 +5,7 @@
 
 #include "core/base/json.h"
 #include "core/base/utf8.h"
-#include "fcgi/handlers/lines.h"
+#include "fcgi/handlers/ndjson.h"
 #include "fcgi/handlers/parse_hot.h"
 #include "fcgi/handlers/parse_readers.h"
 #include "tests/fuzz/fuzz.h"

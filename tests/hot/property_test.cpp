@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "core/hot/current_top.h"
+#include "core/hot/threshold_top_k.h"
 #include "core/hot/engagement.h"
 #include "core/hot/views.h"
 #include "tests/support/store_fixture.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <set>
 
-#include "core/hot/added.h"
+#include "core/hot/contributions.h"
 #include "core/hot/rebuild.h"
 #include "tests/support/store_fixture.h"
 

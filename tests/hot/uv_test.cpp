@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "tests/support/long_form.h"
+#include "tests/support/repeat_count.h"
 #include "tests/support/store_fixture.h"
 
 using namespace freshet;

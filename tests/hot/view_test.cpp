@@ -1,5 +1,5 @@
 // Views as stored: window dedup, the day's first view, accumulated and current scores.
-#include "core/hot/current_top.h"
+#include "core/hot/threshold_top_k.h"
 #include "core/hot/views.h"
 #include "tests/support/store_fixture.h"
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <utility>
 
-#include "core/hot/current_top.h"
+#include "core/hot/threshold_top_k.h"
 #include "tests/support/store_fixture.h"
 
 using namespace freshet;

@@ -17,7 +17,7 @@
 #include <iterator>
 #include <string>
 
-#include "core/base/limit_table.h"
+#include "core/base/token_bucket_table.h"
 #include "core/base/log.h"
 #include "core/config/config.h"
 #include "tests/process/fake_master.h"

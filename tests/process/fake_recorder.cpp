@@ -3,7 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 
-#include "tests/process/diary.h"
+#include "tests/process/event_log.h"
 
 namespace freshet::testing {
 

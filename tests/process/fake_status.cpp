@@ -8,7 +8,7 @@
 
 #include <array>
 
-#include "tests/process/diary.h"
+#include "tests/process/event_log.h"
 
 namespace freshet::testing {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/readers/reader_store.h"
-#include "core/readers/stored_events.h"
+#include "core/readers/spool_records.h"
 #include "tests/support/store_fixture.h"
 
 namespace freshet::test {

@@ -5,7 +5,7 @@
 #include "core/base/fingerprint.h"
 #include "core/base/json.h"
 #include "tests/readers/fixture.h"
-#include "tests/support/long_form.h"
+#include "tests/support/repeat_count.h"
 #include "tests/support/shared_files.h"
 
 using namespace freshet;

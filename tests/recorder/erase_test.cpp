@@ -3,13 +3,13 @@
 #include <iterator>
 
 #include "core/readers/personal_keys.h"
-#include "core/recorder/eraser.h"
+#include "core/recorder/erasure_worker.h"
 #include "core/redis/spool.h"
-#include "core/redis/stored_event.h"
+#include "core/redis/spool_record.h"
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
-#include "tests/support/bytes_of.h"
-#include "tests/support/long_form.h"
+#include "tests/support/file_bytes.h"
+#include "tests/support/repeat_count.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -22,7 +22,7 @@ const std::string kOther = "reader-7-to-forget-not";  // whose name begins likew
 struct Erasing : Fixture {
   Erasing() { std::filesystem::create_directories(settings.spool.path); }
 
-  // Asks as core/readers/users.cpp does.
+  // Asks as core/readers/personal_data.cpp does.
   void ask(const std::string& reader, const std::string& job) {
     command("HSET", keys().job(job), "state", "queued");
     command("XADD", keys().partition_for(reader).stream(), "*", "op", "erase", "reader", reader, "job", job);

@@ -4,9 +4,9 @@
 #include <set>
 #include <thread>
 
-#include "core/recorder/fanout.h"
+#include "core/recorder/fanout_worker.h"
 #include "tests/recorder/fanout_fixture.h"
-#include "tests/support/long_form.h"
+#include "tests/support/repeat_count.h"
 
 using namespace freshet;
 using namespace freshet::test;

@@ -23,12 +23,12 @@
 
 #include "core/database/database.h"
 #include "core/items/item_store.h"
-#include "core/recorder/group.h"
+#include "core/recorder/consumer_groups.h"
 #include "core/recorder/recorder.h"
 #include "core/redis/fields.h"
 #include "core/redis/keys.h"
 #include "core/redis/scripts.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 #include "core/search/search_schema.h"
 #include "tests/support/redis_server.h"
 

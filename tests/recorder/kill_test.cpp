@@ -4,7 +4,7 @@
 
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
-#include "tests/support/long_form.h"
+#include "tests/support/repeat_count.h"
 
 using namespace freshet;
 using namespace freshet::test;

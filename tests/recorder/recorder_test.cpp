@@ -4,7 +4,7 @@
 #include "core/base/json.h"
 #include "core/search/index_folder.h"
 #include "tests/recorder/fixture.h"
-#include "tests/support/long_form.h"
+#include "tests/support/repeat_count.h"
 #include "tests/support/shared_files.h"
 
 using namespace freshet;

@@ -5,12 +5,12 @@
 
 #include "core/feed/feed_store.h"
 #include "core/feed/seen_fingerprints.h"
-#include "core/hot/added.h"
-#include "core/readers/interests.h"
+#include "core/hot/contributions.h"
+#include "core/readers/interest_buffer.h"
 #include "core/readers/reader_store.h"
-#include "core/readers/stored_events.h"
-#include "core/readers/users.h"
-#include "tests/support/long_form.h"
+#include "core/readers/spool_records.h"
+#include "core/readers/personal_data.h"
+#include "tests/support/repeat_count.h"
 #include "tests/timeline/follow_fixture.h"
 
 using namespace freshet;

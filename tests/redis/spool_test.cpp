@@ -9,8 +9,8 @@
 #include <fstream>
 #include <thread>
 
-#include "core/base/agreed_clock.h"
-#include "tests/support/bytes_of.h"
+#include "core/base/redis_clock.h"
+#include "tests/support/file_bytes.h"
 #include "tests/support/unix_socket.h"
 
 using namespace freshet;

@@ -47,7 +47,7 @@ class Layers(unittest.TestCase):
     def test_what_the_table_allows_passes(self):
         self.assert_kept("core/hot/a_store.h", '#include "core/hot/hot_lists.h"')
         self.assert_kept("core/hot/a_store.h", '#include "core/redis/keys.h"')
-        self.assert_kept("core/recommend/ranking.h", '#include "core/hot/views.h"')
+        self.assert_kept("core/recommend/ranker.h", '#include "core/hot/views.h"')
         self.assert_kept("fcgi/handlers/a.h", '#include "core/hot/hot_lists.h"')
         self.assert_kept("fcgi/freshetd.cpp", '#include "core/hot/hot_store.h"')
         self.assert_kept("core/base/json.cpp", "#include <rapidjson/reader.h>")
@@ -62,7 +62,7 @@ class Layers(unittest.TestCase):
 
     def test_rooms_know_each_other_by_the_list_alone(self):
         self.assert_broken("core/hot/a_store.h", '#include "core/feed/feed_store.h"')
-        self.assert_broken("core/recommend/ranking.h", '#include "core/readers/ports.h"')  # a rule, and a use-case's port
+        self.assert_broken("core/recommend/ranker.h", '#include "core/readers/ports.h"')  # a rule, and a use-case's port
 
     def test_a_folder_that_outgrew_its_place_is_named(self):
         files = {f"core/hot/a{i}.lua": "" for i in range(41)}
@@ -114,13 +114,13 @@ class Keys(unittest.TestCase):
         self.assert_broken("core/hot/a.lua", "-- KEYS 1 day:{day}  2 b:{id}:{day}\n", "spans slots")
 
     def test_a_call_of_many_ids_is_of_one_slot_when_its_sender_asks_for_that(self):
-        self.assert_kept("core/hot/a_b.lua", "-- KEYS 1… a:{id} of each, by call_of()\n")
-        files = {"core/redis/keys.h": self.ROWS, "core/hot/a_b.lua": "-- KEYS 1… a:{id} of each, by call_of()\n"}
-        status, said = check("keys", files | {"core/hot/c.cpp": "calls[keys_.call_of(key)];\nout.script(scripts::kAB);\n"})
+        self.assert_kept("core/hot/a_b.lua", "-- KEYS 1… a:{id} of each, by slot_or_zero()\n")
+        files = {"core/redis/keys.h": self.ROWS, "core/hot/a_b.lua": "-- KEYS 1… a:{id} of each, by slot_or_zero()\n"}
+        status, said = check("keys", files | {"core/hot/c.cpp": "calls[keys_.slot_or_zero(key)];\nout.script(scripts::kAB);\n"})
         self.assertEqual(status, 0, said)
         status, said = check("keys", files | {"core/hot/c.cpp": "out.script(scripts::kAB);\n"})
         self.assertEqual(status, 1)
-        self.assertIn("core/hot/c.cpp: sends core/hot/a_b.lua without Keys::call_of()", said)
+        self.assertIn("core/hot/c.cpp: sends core/hot/a_b.lua without Keys::slot_or_zero()", said)
 
     def test_a_head_names_every_key_as_the_table_does(self):
         self.assert_broken("core/hot/a.lua", "-- KEYS 1 c:{id}\n", "no row of kKeyPatterns")

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "core/search/index_folder.h"
-#include "core/search/index_partitions.h"
+#include "core/search/time_slices.h"
 #include "tests/search/corpus.h"
 
 using namespace freshet;

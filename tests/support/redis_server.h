@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 
 namespace freshet::test {
 

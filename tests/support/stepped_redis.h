@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/redis/cluster/slot.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 
 namespace freshet::test {
 

@@ -12,17 +12,17 @@
 #include <thread>
 #include <vector>
 
-#include "core/hot/added.h"
+#include "core/hot/contributions.h"
 #include "core/hot/hot_store.h"
-#include "core/hot/placing.h"
+#include "core/hot/rank_updater.h"
 #include "core/hot/rebuild.h"
-#include "core/hot/stored_events.h"
+#include "core/hot/spool_records.h"
 #include "core/items/item_store.h"
 #include "core/redis/fields.h"
 #include "core/redis/keys.h"
 #include "core/redis/scripts.h"
-#include "core/redis/sync_redis.h"
-#include "tests/support/deferred.h"
+#include "core/redis/blocking_redis.h"
+#include "tests/support/write_queues.h"
 #include "tests/support/redis_server.h"
 
 namespace freshet::test {

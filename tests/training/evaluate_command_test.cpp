@@ -7,7 +7,7 @@
 
 #include "core/database/database.h"
 #include "core/database/database_readers.h"
-#include "core/training/trained_model.h"
+#include "core/training/in_memory_model.h"
 #include "core/training/training_source.h"
 #include "tests/support/unix_socket.h"
 

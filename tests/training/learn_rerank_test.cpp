@@ -9,7 +9,7 @@
 
 #include "core/training/rerank_fit.h"
 #include "core/training/train.h"
-#include "core/training/trained_model.h"
+#include "core/training/in_memory_model.h"
 
 using namespace freshet;
 

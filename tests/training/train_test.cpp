@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/recommend/affinity.h"
+#include "core/recommend/affinity_scorer.h"
 #include "core/training/columns.h"
 #include "core/training/validation.h"
 #include "tests/model/fixture.h"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "core/async/timer.h"
-#include "core/redis/cluster/routing.h"
+#include "core/redis/cluster/cluster_pipeline.h"
 #include "core/redis/redis_connection.h"
 
 namespace freshet::redis {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "core/redis/redis_client.h"
-#include "core/redis/redis_link.h"
+#include "core/redis/async_connection.h"
 
 namespace freshet::redis {
 

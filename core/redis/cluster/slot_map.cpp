@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "core/redis/errors.h"
-#include "core/redis/script_words.h"
+#include "core/redis/script_errors.h"
 
 namespace freshet::redis {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/redis/fields.h"
 #include "core/redis/keys.h"
-#include "scripts/ctl/commands/redis_walk.h"
+#include "scripts/ctl/commands/redis_scan.h"
 
 namespace freshet::ctl {
 

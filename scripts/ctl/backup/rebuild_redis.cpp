@@ -5,14 +5,14 @@
 #include <chrono>
 #include <vector>
 
-#include "core/recorder/group.h"
+#include "core/recorder/consumer_groups.h"
 #include "core/recorder/lease.h"
 #include "core/redis/scripts.h"
 #include "scripts/ctl/check/key_names.h"
 #include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/owner.h"
 #include "scripts/ctl/commands/progress.h"
-#include "scripts/ctl/commands/redis_walk.h"
+#include "scripts/ctl/commands/redis_scan.h"
 
 namespace freshet::ctl {
 namespace {

@@ -1,11 +1,11 @@
 // freshetctl rebuild-redis: a Redis that lost its items gets them back from the database, as the
-// recorder does it by itself (core/recorder/refill.h). Then a loss that was noted
-// (core/recorder/group.h) is over.
+// recorder does it by itself (core/recorder/restore_from_database.h). Then a loss that was noted
+// (core/recorder/consumer_groups.h) is over.
 #pragma once
 
 #include "core/database/database.h"
-#include "core/recorder/refill.h"
-#include "core/redis/sync_redis.h"
+#include "core/recorder/restore_from_database.h"
+#include "core/redis/blocking_redis.h"
 #include "scripts/ctl/commands/target.h"
 
 namespace freshet::ctl {

@@ -7,13 +7,13 @@
 
 #include "core/hot/rebuild.h"
 #include "core/items/item_store.h"
-#include "core/recorder/group.h"
+#include "core/recorder/consumer_groups.h"
 #include "core/recorder/restore_readers.h"
 #include "core/recorder/stream.h"
 #include "core/recorder/write_batch.h"
 #include "core/redis/fields.h"
 #include "scripts/ctl/check/key_names.h"
-#include "scripts/ctl/commands/redis_walk.h"
+#include "scripts/ctl/commands/redis_scan.h"
 
 namespace freshet::ctl {
 

@@ -16,11 +16,11 @@
 #include "fcgi/reader_hashes.h"
 #include "scripts/ctl/backup/backup.h"
 #include "scripts/ctl/backup/backup_folder.h"
-#include "scripts/ctl/backup/erase_again.h"
+#include "scripts/ctl/backup/repeat_erasures.h"
 #include "scripts/ctl/backup/load_redis.h"
 #include "scripts/ctl/backup/reconcile.h"
 #include "scripts/ctl/commands/json_report.h"
-#include "scripts/ctl/commands/redis_walk.h"
+#include "scripts/ctl/commands/redis_scan.h"
 #include "scripts/ctl/commands/reindex.h"
 #include "scripts/ctl/replay/event_log.h"
 

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "core/config/settings.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 #include "scripts/ctl/backup/redis_dump.h"
 #include "scripts/ctl/commands/progress.h"
 

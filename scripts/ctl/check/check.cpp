@@ -12,7 +12,7 @@
 #include "scripts/ctl/check/check_timelines.h"
 #include "scripts/ctl/check/key_names.h"
 #include "scripts/ctl/commands/progress.h"
-#include "scripts/ctl/commands/redis_walk.h"
+#include "scripts/ctl/commands/redis_scan.h"
 
 namespace freshet::ctl {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "core/config/settings.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 #include "scripts/ctl/check/findings.h"
 #include "scripts/ctl/commands/target.h"
 

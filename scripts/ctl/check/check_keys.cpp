@@ -11,7 +11,7 @@
 #include "core/redis/fields.h"
 #include "scripts/ctl/check/key_names.h"
 #include "scripts/ctl/commands/progress.h"
-#include "scripts/ctl/commands/redis_walk.h"
+#include "scripts/ctl/commands/redis_scan.h"
 
 namespace freshet::ctl {
 

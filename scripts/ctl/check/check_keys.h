@@ -8,7 +8,7 @@
 #include "core/config/settings.h"
 #include "core/hot/article.h"
 #include "core/redis/keys.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 #include "scripts/ctl/check/check.h"
 #include "scripts/ctl/check/findings.h"
 

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "core/hot/article.h"
-#include "core/hot/placing.h"
+#include "core/hot/rank_updater.h"
 #include "core/redis/fields.h"
 #include "scripts/ctl/commands/progress.h"
-#include "scripts/ctl/commands/redis_walk.h"
+#include "scripts/ctl/commands/redis_scan.h"
 
 namespace freshet::ctl {
 

@@ -10,7 +10,7 @@
 #include "core/redis/fields.h"
 #include "core/timeline/ports.h"
 #include "scripts/ctl/check/key_names.h"
-#include "scripts/ctl/commands/redis_walk.h"
+#include "scripts/ctl/commands/redis_scan.h"
 
 namespace freshet::ctl {
 

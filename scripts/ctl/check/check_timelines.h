@@ -10,7 +10,7 @@
 
 #include "core/config/settings.h"
 #include "core/redis/keys.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 #include "scripts/ctl/check/check_keys.h"
 #include "scripts/ctl/check/findings.h"
 

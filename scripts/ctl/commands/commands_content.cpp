@@ -6,7 +6,7 @@
 #include "scripts/ctl/commands/commands.h"
 #include "scripts/ctl/commands/explain.h"
 #include "scripts/ctl/commands/fetch_model.h"
-#include "scripts/ctl/commands/fill.h"
+#include "scripts/ctl/commands/push_recommendations.h"
 #include "scripts/ctl/commands/train.h"
 #include "scripts/ctl/evaluate/evaluate.h"
 #include "scripts/ctl/replay/import.h"

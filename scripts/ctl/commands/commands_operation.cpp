@@ -4,10 +4,10 @@
 
 #include "scripts/ctl/backup/backup.h"
 #include "scripts/ctl/backup/rebuild_redis.h"
-#include "scripts/ctl/backup/regroup.h"
+#include "scripts/ctl/backup/repartition.h"
 #include "scripts/ctl/backup/restore.h"
 #include "scripts/ctl/check/check.h"
-#include "scripts/ctl/check/visitors.h"
+#include "scripts/ctl/check/visitor_contributions.h"
 #include "scripts/ctl/commands/commands.h"
 #include "scripts/ctl/commands/reindex.h"
 #include "scripts/ctl/doctor/doctor.h"

@@ -14,8 +14,8 @@
 #include "core/recommend/recommendations.h"
 #include "core/recommend/recommender.h"
 #include "core/redis/scripts.h"
-#include "core/redis/sync_redis.h"
-#include "scripts/ctl/commands/without_worker.h"
+#include "core/redis/blocking_redis.h"
+#include "scripts/ctl/commands/noop_services.h"
 
 namespace freshet::ctl {
 namespace {

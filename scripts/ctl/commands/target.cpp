@@ -5,7 +5,7 @@
 #include "core/base/secret.h"
 #include "core/config/config.h"
 #include "core/redis/schema.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 #include "fcgi/http/signature.h"
 #include "scripts/ctl/replay/event_log.h"
 

@@ -14,7 +14,7 @@
 #include "core/config/settings.h"
 #include "core/database/database.h"
 #include "core/recorder/lease.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 #include "scripts/ctl/commands/target.h"
 #include "scripts/ctl/doctor/diagnoses.h"
 
@@ -61,7 +61,7 @@ struct MasterFacts {
   std::string version, maxmemory;
   bool has_replica = false;
   bool full_coverage = false;  // cluster-require-full-coverage
-  std::size_t partitions = 0;      // of what articles share (core/redis/groups/groups.h), so many lie there
+  std::size_t partitions = 0;      // of what articles share (core/redis/partitions/partitions.h), so many lie there
 };
 struct ClusterFacts {
   std::size_t uncovered_slots = 0;  // slots without a master

@@ -8,7 +8,7 @@
 #include "core/redis/cluster/slot.h"
 #include "core/redis/cluster/slot_map.h"
 #include "core/redis/fields.h"
-#include "core/redis/groups/groups.h"
+#include "core/redis/partitions/partitions.h"
 #include "scripts/ctl/doctor/doctor.h"
 
 namespace freshet::ctl {

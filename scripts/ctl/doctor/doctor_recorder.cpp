@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "core/readers/spool_watch.h"
-#include "core/recorder/group.h"
+#include "core/readers/spool_registry.h"
+#include "core/recorder/consumer_groups.h"
 #include "core/redis/fields.h"
 #include "core/redis/keys.h"
 #include "scripts/ctl/commands/progress.h"

@@ -12,7 +12,7 @@
 
 #include <netdb.h>
 
-#include "core/base/need.h"
+#include "core/base/dependency.h"
 #include "core/redis/fields.h"
 #include "scripts/ctl/doctor/doctor.h"
 

@@ -7,7 +7,7 @@
 #include "core/hot/rebuild.h"
 #include "core/redis/keys.h"
 #include "core/redis/scripts.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 #include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/doctor/sock_diag.h"

@@ -5,11 +5,11 @@
 #include "core/base/json.h"
 #include "core/model/model_copy.h"
 #include "core/training/learn_rerank.h"
-#include "core/training/trained_model.h"
+#include "core/training/in_memory_model.h"
 #include "core/training/training_source.h"
 #include "scripts/ctl/commands/owner.h"
 #include "scripts/ctl/commands/progress.h"
-#include "scripts/ctl/evaluate/past_quality.h"
+#include "scripts/ctl/evaluate/offline_metrics.h"
 
 namespace freshet::ctl {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "core/base/json.h"
 #include "scripts/ctl/commands/json_report.h"
-#include "scripts/ctl/replay/past.h"
+#include "scripts/ctl/replay/past_lists.h"
 #include "scripts/ctl/replay/player.h"
 #include "scripts/ctl/replay/timing.h"
 

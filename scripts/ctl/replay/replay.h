@@ -11,7 +11,7 @@
 #include "core/base/result.h"
 #include "scripts/ctl/commands/target.h"
 #include "scripts/ctl/replay/event_log.h"
-#include "scripts/ctl/replay/latencies.h"
+#include "scripts/ctl/replay/latency_histogram.h"
 
 namespace freshet::ctl {
 

@@ -11,7 +11,7 @@
 
 #include "core/database/database.h"
 #include "core/database/database_readers.h"
-#include "core/recommend/affinity.h"
+#include "core/recommend/affinity_scorer.h"
 #include "core/training/training_source.h"
 #include "core/training/validation.h"
 

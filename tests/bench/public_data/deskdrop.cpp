@@ -16,7 +16,7 @@
 #include "core/training/learn_rerank.h"
 #include "core/training/train.h"
 #include "core/training/validation.h"
-#include "scripts/ctl/evaluate/past_quality.h"
+#include "scripts/ctl/evaluate/offline_metrics.h"
 #include "scripts/ctl/replay/csv.h"
 #include "tests/bench/public_data/data.h"
 #include "tests/bench/public_data/sets.h"

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "core/redis/cluster/cluster_redis.h"
-#include "core/redis/sync_redis.h"
+#include "core/redis/blocking_redis.h"
 #include "tests/support/loop_thread.h"
 #include "tests/support/redis_cluster.h"
 

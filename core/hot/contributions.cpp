@@ -1,0 +1,401 @@
+#include "core/hot/contributions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <string>
+
+#include "core/hot/article.h"
+#include "core/hot/rank_updater.h"
+#include "core/redis/fields.h"
+#include "core/redis/scripts.h"
+
+namespace freshet::hot {
+namespace {
+
+using redis::Pipeline;
+
+constexpr std::size_t kItemsPerBatch = 100;
+constexpr std::size_t kVisitorsPerCall = 64;
+constexpr int kMaxAttempts = 4;
+
+// Of the visitor, as added.lua names them.
+constexpr std::string_view kNetworkField = "network", kUncountedField = "beyond";
+
+constexpr int kPvShift = 42, kViewsShift = 31;
+
+// What is remembered of an item: fields "t:{item}", "u:{item}" and so on; "" where there is none.
+// added.lua says what they hold.
+struct ContributionFields {
+  static constexpr std::array<char, 4> kPrefixes{'t', 'u', 'v', 's'};
+  std::array<std::string_view, 4> values;
+
+  void set(char letter, std::string_view value) {
+    for (std::size_t i = 0; i < kPrefixes.size(); ++i) {
+      if (kPrefixes[i] == letter) values[i] = value;
+    }
+  }
+  bool empty() const { return std::ranges::all_of(values, &std::string_view::empty); }
+  Contribution contribution() const {
+    const auto [packed_reads, extra_uv, packed_views, score] = values;
+    const auto low = [](std::int64_t packed, int shift) { return packed & ((std::int64_t{1} << shift) - 1); };
+    Contribution out;
+    const auto t = redis::parse_or_zero<std::int64_t>(packed_reads), v = redis::parse_or_zero<std::int64_t>(packed_views);
+    out.pv = t >> kPvShift;
+    out.dwell_ms = low(t, kPvShift);
+    out.uv = (out.pv > 0 ? 1 : 0) + redis::parse_or_zero<std::int64_t>(extra_uv);
+    out.views = v >> kViewsShift;
+    out.first_views = low(v, kViewsShift);
+    out.views_score = redis::parse_or_zero<double>(score);
+    return out;
+  }
+};
+
+// What was set aside of an item, in the visitor's field "p:{item}": "NAME,t,u,v,s". The name is the
+// purge's; an article names the last purges that it was changed by.
+constexpr std::size_t kRevertIdSize = 16, kMaxRevertIds = 8;
+
+std::string encode_staged(std::string_view name, const ContributionFields& fields) {
+  std::string out(name);
+  for (const std::string_view value : fields.values) out.append(",").append(value);
+  return out;
+}
+
+ContributionFields decode_staged(std::string_view text) {
+  ContributionFields out;
+  for (std::string_view& value : out.values) {
+    text.remove_prefix(std::min(text.size(), text.find(',')));
+    if (!text.empty()) text.remove_prefix(1);
+    value = text.substr(0, text.find(','));
+  }
+  return out;
+}
+
+bool has_revert_id(std::string_view names, std::string_view name) {
+  for (; !names.empty(); names.remove_prefix(std::min(kRevertIdSize, names.size()))) {
+    if (names.substr(0, kRevertIdSize) == name) return true;
+  }
+  return false;
+}
+
+// Takes back what a visitor added to items. Of each item it is set aside in the visitor's hash,
+// taken off the article's counters, which remember the purge's name, and forgotten once the article
+// is placed anew; so a purge that ended in between is gone on with, and takes nothing twice.
+class ContributionReverter {
+ public:
+  ContributionReverter(redis::Redis& redis, const Settings& settings, const redis::Keys& keys, std::string_view visitor)
+      : redis_(redis), settings_(settings), keys_(keys), visitor_(visitor) {}
+
+  // Appends what was taken back to `done`.
+  Task<Result<void>> run(const std::vector<std::string>& ids, std::vector<ItemContribution>& done) {
+    for (const std::string& id : ids) reverted_[id] = {};
+    std::vector<std::string> remaining = ids;
+    for (int attempt = 0; attempt < kMaxAttempts && !remaining.empty(); ++attempt) {
+      FRESHET_CO_TRY(stage_result, co_await stage(remaining));
+      FRESHET_CO_TRY(conflicts, co_await subtract(stage_result->staged));
+      remaining = std::move(stage_result->remaining);
+      remaining.insert(remaining.end(), conflicts->begin(), conflicts->end());
+    }
+    if (!remaining.empty()) co_return fail(ErrorCode::kConflict, "item_busy", {}, remaining.front());
+    for (const std::string& id : ids) done.push_back({ItemId::trusted(id), reverted_[id]});
+    co_return Result<void>();
+  }
+
+ private:
+  struct StagedContribution {
+    std::string id, text;
+    std::string_view revert_id() const { return std::string_view(text).substr(0, kRevertIdSize); }
+    Contribution contribution() const { return decode_staged(text).contribution(); }
+  };
+  struct StageResult {
+    std::vector<StagedContribution> staged;
+    std::vector<std::string> remaining;  // of which there is more, or which changed in between
+  };
+
+  Task<Result<StageResult>> stage(const std::vector<std::string>& ids) {
+    Pipeline read;
+    for (const std::string& id : ids) {
+      read.command(3 + ContributionFields::kPrefixes.size()).arg("HMGET").arg(keys_.contributions(visitor_));
+      for (const char letter : ContributionFields::kPrefixes) read.arg(std::string(1, letter) + ":" + id);
+      read.arg("p:" + id);
+    }
+    read.add("TIME");
+    FRESHET_CO_TRY(found, co_await redis::run_all(redis_, read));
+    const auto time = redis::parse_time(found->back());
+    if (!time) co_return tl::unexpected(redis::malformed_reply("TIME"));
+    const std::string revert_id = fmt::to_string(time->count());
+    StageResult out;
+    std::vector<StagedContribution> requested;
+    Pipeline write;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const redis::Reply& reply = (*found)[i];
+      ContributionFields fields;
+      for (std::size_t j = 0; j < fields.values.size(); ++j) fields.values[j] = redis::string_at(reply, j);
+      const std::string_view already_staged = redis::string_at(reply, fields.values.size());
+      if (!already_staged.empty()) {
+        out.staged.push_back({ids[i], std::string(already_staged)});
+        if (!fields.empty()) out.remaining.push_back(ids[i]);
+      } else if (!fields.empty()) {
+        requested.push_back({ids[i], encode_staged(revert_id, fields)});
+        write.script(scripts::kAddedTake).key(keys_.contributions(visitor_)).arg(ids[i]);
+        for (const std::string_view value : fields.values) write.arg(value);
+        write.arg(requested.back().text);
+      }
+    }
+    if (write.empty()) co_return out;
+    FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, write));
+    for (std::size_t i = 0; i < requested.size(); ++i) {
+      if ((*replies)[i].integer().value_or(0) == 1)
+        out.staged.push_back(std::move(requested[i]));
+      else
+        out.remaining.push_back(std::move(requested[i].id));
+    }
+    co_return out;
+  }
+
+  // Those whose article was changed between two steps.
+  Task<Result<std::vector<std::string>>> subtract(const std::vector<StagedContribution>& staged) {
+    std::vector<std::string> conflicts;
+    if (staged.empty()) co_return conflicts;
+    Pipeline read;
+    for (const StagedContribution& each : staged) {
+      read.command(2 + kFields.size()).arg("HMGET").arg(keys_.article(each.id));
+      for (const std::string_view field : kFields) read.arg(field);
+    }
+    read.add("TIME");
+    FRESHET_CO_TRY(found, co_await redis::run_all(redis_, read));
+    const UnixSeconds read_at{seconds{redis::to_int(redis::string_at(found->back(), 0))}};
+    Pipeline write;
+    std::vector<bool> subtracted(staged.size(), true);
+    std::vector<std::size_t> requested;
+    for (std::size_t i = 0; i < staged.size(); ++i) {
+      if (append_subtraction(write, staged[i], (*found)[i], read_at)) requested.push_back(i);
+    }
+    if (!write.empty()) {
+      FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, write));
+      for (std::size_t i = 0; i < requested.size(); ++i)
+        subtracted[requested[i]] = (*replies)[i].integer().value_or(0) == 1;
+    }
+    std::vector<const StagedContribution*> done;
+    for (std::size_t i = 0; i < staged.size(); ++i)
+      subtracted[i] ? done.push_back(&staged[i]) : conflicts.push_back(staged[i].id);
+    FRESHET_CO_TRY(updated, co_await update_ranks(done));
+    for (const StagedContribution* each : done) reverted_[each->id] += each->contribution();
+    co_return conflicts;
+  }
+
+  // The article without what was set aside, unless it is so already, or was forgotten: false.
+  bool append_subtraction(Pipeline& out, const StagedContribution& staged, const redis::Reply& reply, UnixSeconds now) const {
+    const auto text = [&](Field field) { return redis::string_at(reply, field); };
+    const auto integer = [&](Field field) { return redis::to_int(text(field)); };
+    const auto number = [&](Field field) { return redis::parse_or_zero<double>(text(field)); };
+    if (text(kVersion).empty() || has_revert_id(text(kPurges), staged.revert_id())) return false;
+    const Contribution contribution = staged.contribution();
+    const auto is_live = [&](Field since, seconds ttl) {
+      return !text(since).empty() && unix_s(now) < integer(since) + ttl.count();
+    };
+    std::vector<std::string_view> deleted_fields;
+    std::vector<std::pair<std::string_view, std::string>> fields;
+    const std::string_view revert_ids = text(kPurges);
+    fields.emplace_back("purges", revert_ids.substr(revert_ids.size() < kRevertIdSize * kMaxRevertIds ? 0 : kRevertIdSize));
+    fields.back().second.append(staged.revert_id());
+    bool delete_hll = false;
+    if (!text(kPv).empty() && is_live(kRenewed, settings_.engagement.counter_ttl)) {
+      const std::int64_t pv = integer(kPv) - contribution.pv;
+      delete_hll = pv <= 0;
+      if (delete_hll)
+        deleted_fields.insert(deleted_fields.end(), {"pv", "uv", "counted", "ms", "renewed", "uv_correction"});
+      else
+        fields.insert(fields.end(),
+                      {{"pv", fmt::to_string(pv)},
+                       {"ms", fmt::to_string(std::max<std::int64_t>(0, integer(kMs) - contribution.dwell_ms))},
+                       {"uv_correction", fmt::to_string(integer(kCorrection) + contribution.uv)}});
+    }
+    if (!text(kViews).empty() && contribution.views > 0 && is_live(kViewed, settings_.views.counter_ttl)) {
+      const std::int64_t views = integer(kViews) - contribution.views;
+      const double total = number(kTotal) - settings_.views.pv_weight * static_cast<double>(contribution.views) -
+                           settings_.views.uv_weight * static_cast<double>(contribution.first_views);
+      const double score = number(kScore) - contribution.views_score;
+      if (views > 0 && total > 0 && score > 0)
+        fields.insert(fields.end(), {{"total", fmt::to_string(total)},
+                                     {"score", fmt::to_string(score)},
+                                     {"views", fmt::to_string(views)}});
+      else
+        deleted_fields.insert(deleted_fields.end(), {"total", "score", "views", "viewed"});
+    }
+    out.script(scripts::kArticleSet).key(keys_.article(staged.id));
+    if (delete_hll) out.key(keys_.uv_hll(staged.id));
+    out.arg(text(kVersion)).arg(deleted_fields.size());
+    for (const std::string_view each : deleted_fields) out.arg(each);
+    for (const auto& [field, value] : fields) out.arg(field).arg(value);
+    return true;
+  }
+
+  // A HyperLogLog forgets nobody: `uv_correction` says by how many its estimate is too high. Who
+  // comes again after a purge is in there, and does not count as a visitor again while it lives. An
+  // item with no page view left loses it, and the others with it.
+  Task<Result<void>> update_ranks(const std::vector<const StagedContribution*>& items) {
+    if (items.empty()) co_return Result<void>();
+    Pipeline read;
+    for (const StagedContribution* each : items) append_article_read(read, keys_, each->id);
+    read.add("TIME");
+    FRESHET_CO_TRY(articles, co_await redis::run_all(redis_, read));
+    const UnixSeconds now{seconds{redis::to_int(redis::string_at(articles->back(), 0))}};
+    RankWrites writes;
+    for (std::size_t i = 0; i < items.size(); ++i)
+      add_rank_writes(writes, items[i]->id, parse_article((*articles)[i], now, settings_), settings_,
+                 items[i]->contribution().views > 0 ? RemovalPolicy::kAll : RemovalPolicy::kComputed);
+    Pipeline write;
+    append_rank_writes(write, writes, now, settings_, keys_);
+    write.barrier();
+    for (const StagedContribution* each : items) write.add("HDEL", keys_.contributions(visitor_), "p:" + each->id);
+    FRESHET_CO_TRY(written, co_await redis::run_all(redis_, write));
+    co_return Result<void>();
+  }
+
+  enum Field : std::uint8_t {
+    kPv,
+    kMs,
+    kRenewed,
+    kCorrection,
+    kVersion,
+    kViews,
+    kTotal,
+    kScore,
+    kViewed,
+    kPurges
+  };
+  static constexpr std::array<std::string_view, 10> kFields{
+      "pv", "ms", "renewed", "uv_correction", "v", "views", "total", "score", "viewed", "purges"};
+
+  redis::Redis& redis_;
+  const Settings& settings_;
+  const redis::Keys& keys_;
+  const std::string_view visitor_;
+  std::map<std::string, Contribution> reverted_;
+};
+
+}  // namespace
+
+Contribution& Contribution::operator+=(const Contribution& other) {
+  pv += other.pv;
+  uv += other.uv;
+  dwell_ms += other.dwell_ms;
+  views += other.views;
+  first_views += other.first_views;
+  views_score += other.views_score;
+  return *this;
+}
+
+ContributionBuffer::ContributionBuffer(redis::WriteQueue& write_queue, const Settings& settings, redis::Keys keys,
+                             BatchIdGenerator new_batch_id, redis::RunAfter after)
+    : write_queue_(write_queue),
+      settings_(settings),
+      keys_(std::move(keys)),
+      new_batch_id_(std::move(new_batch_id)),
+      timer_(std::move(after), kFlushInterval, [this] { flush(); }) {}
+
+void ContributionBuffer::add(const VisitorId& visitor, const EventAdmission& admission, const ItemId& item,
+                        const Contribution& contribution) {
+  const bool is_zero = contribution.pv == 0 && contribution.uv == 0 && contribution.dwell_ms == 0 && contribution.views == 0;
+  if (settings_.limits.contribution_ttl.count() == 0 || visitor.empty() || is_zero) return;
+  VisitorEntry& entry = visitors_[visitor.str()];
+  entry.network = admission.network;
+  if (!admission.counts_as_visitor) ++entry.uncounted_events;
+  const auto [at, is_new] = entry.contributions.try_emplace(item.str(), contribution);
+  is_new ? static_cast<void>(++pending_) : static_cast<void>(at->second += contribution);
+  if (pending_ >= kMaxEntries) return flush();
+  timer_.start();
+}
+
+void ContributionBuffer::append(Pipeline& out, std::span<const VisitorMap::value_type* const> visitors) const {
+  out.script(scripts::kAdded);
+  for (const auto* each : visitors) out.key(keys_.contributions(each->first));
+  out.arg(settings_.limits.contribution_ttl.count()).arg(new_batch_id_().substr(0, 8));
+  for (const auto* each : visitors) {
+    const VisitorEntry& entry = each->second;
+    out.arg(entry.network).arg(entry.uncounted_events).arg(entry.contributions.size());
+    for (const auto& [id, contribution] : entry.contributions) {
+      out.arg(id)
+          .arg((contribution.pv << kPvShift) + contribution.dwell_ms)
+          .arg(contribution.pv)
+          .arg(contribution.uv)
+          .arg((contribution.views << kViewsShift) + contribution.first_views)
+          .arg(contribution.views_score);
+    }
+  }
+}
+
+// Lost when there is no room at all.
+void ContributionBuffer::flush() {
+  std::map<unsigned, std::vector<const VisitorMap::value_type*>> calls;
+  for (const auto& each : visitors_) calls[keys_.slot_or_zero(keys_.contributions(each.first))].push_back(&each);
+  Pipeline out;
+  for (const auto& [call, visitors] : calls) {
+    for (std::size_t from = 0; from < visitors.size(); from += kVisitorsPerCall)
+      append(out, std::span(visitors).subspan(from, std::min(kVisitorsPerCall, visitors.size() - from)));
+  }
+  visitors_.clear();
+  pending_ = 0;
+  if (!out.empty()) write_queue_.post(std::move(out));
+}
+
+std::vector<ItemContribution> parse_contributions(const redis::Reply& hash) {
+  std::map<std::string_view, ContributionFields> items;
+  std::map<std::string_view, Contribution> staged;
+  for (std::size_t i = 0; i + 1 < hash.size(); i += 2) {
+    const std::string_view field = redis::string_at(hash, i), value = redis::string_at(hash, i + 1);
+    if (field.size() <= 2 || field[1] != ':') continue;
+    items[field.substr(2)].set(field[0], value);
+    if (field[0] == 'p') staged[field.substr(2)] = decode_staged(value).contribution();
+  }
+  std::vector<ItemContribution> out;
+  out.reserve(items.size());
+  for (const auto& [id, fields] : items) {
+    out.push_back({ItemId::trusted(std::string(id)), fields.contribution()});
+    out.back().contribution += staged[id];
+  }
+  std::ranges::stable_sort(out, std::greater(),
+                           [](const ItemContribution& each) { return each.contribution.pv + each.contribution.views; });
+  return out;
+}
+
+VisitorOrigin parse_visitor_origin(const redis::Reply& hash) {
+  VisitorOrigin out;
+  for (std::size_t i = 0; i + 1 < hash.size(); i += 2) {
+    const std::string_view field = redis::string_at(hash, i), value = redis::string_at(hash, i + 1);
+    if (field == kNetworkField) out.network = value;
+    if (field == kUncountedField) out.uncounted_events = redis::parse_or_zero<std::int64_t>(value);
+  }
+  return out;
+}
+
+Task<Result<std::vector<ItemContribution>>> read_contributions(redis::Redis& redis, const redis::Keys& keys,
+                                            std::string_view visitor) {
+  Pipeline command;
+  command.add("HGETALL", keys.contributions(visitor));
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis, command));
+  co_return parse_contributions(*reply);
+}
+
+Task<Result<std::vector<ItemContribution>>> revert_contributions(redis::Redis& redis, const Settings& settings,
+                                             const redis::Keys& keys, std::string_view visitor,
+                                             const std::vector<ItemId>& items) {
+  std::vector<ItemContribution> done;
+  ContributionReverter reverter(redis, settings, keys, visitor);
+  for (std::size_t from = 0; from < items.size(); from += kItemsPerBatch) {
+    std::vector<std::string> ids;
+    for (std::size_t i = from; i < std::min(from + kItemsPerBatch, items.size()); ++i)
+      ids.push_back(items[i].str());
+    FRESHET_CO_TRY(ok, co_await reverter.run(ids, done));
+  }
+  Pipeline announce;
+  announce.add("INCR", keys.epoch()).barrier().add("PUBLISH", keys.epoch(), "all");
+  FRESHET_CO_TRY(announced, co_await redis.run(announce));
+  co_return done;
+}
+
+}  // namespace freshet::hot

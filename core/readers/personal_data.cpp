@@ -1,0 +1,232 @@
+#include "core/readers/personal_data.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/database/database.h"
+#include "core/readers/key_descriptions.h"
+#include "core/readers/reader_entries.h"
+#include "core/readers/spool_registry.h"
+#include "core/redis/fields.h"
+#include "core/redis/script_errors.h"
+
+namespace freshet::readers {
+namespace {
+
+using redis::Pipeline;
+
+static_assert(std::all_of(redis::kKeyPatterns.begin(), redis::kKeyPatterns.end(),
+                          [](const redis::KeyPattern& key) {
+                            return key.subject != redis::Subject::kReader || key.type == "string" ||
+                                   key.type == "hash" || key.type == "list" || key.type == "zset";
+                          }),
+              "append_read() reads every key about a reader");
+
+// How the whole of a key is read. Strings, and what keeps itself small, have no bound of their own.
+void append_read(Pipeline& out, std::string_view type, const std::string& key) {
+  if (type == "string")
+    out.add("GET", key);
+  else if (type == "hash")
+    out.add("HGETALL", key);
+  else if (type == "list")
+    out.add("LRANGE", key, 0, kMaxExportedValues - 1);
+  else
+    out.add("ZRANGE", key, 0, kMaxExportedValues - 1, "REV", "WITHSCORES");
+}
+
+struct DatabaseRows {
+  std::string database;  // its identity
+  std::vector<ReaderEvent> interactions;
+  std::vector<DismissalRecord> dismissals;
+  std::vector<Follow> follows;
+};
+
+Result<DatabaseRows> read_database_rows(const std::string& path, const ReaderId& reader, std::int64_t from) {
+  FRESHET_TRY(database, database::Database::open(path, database::Database::Mode::kRead));
+  // One more tells whether there are more.
+  FRESHET_TRY(interactions, (*database)->readers().interactions_of(reader, from, kMaxExportedRows + 1));
+  FRESHET_TRY(dismissals, (*database)->readers().dismissals_of(reader, kMaxExportedRows));
+  FRESHET_TRY(follows, (*database)->readers().follows_of(reader, kMaxExportedRows));
+  return DatabaseRows{(*database)->database_id(), std::move(*interactions), std::move(*dismissals), std::move(*follows)};
+}
+
+// A timeline's own marks say nothing of its reader (core/timeline/parts/timeline.lua).
+bool is_mark(std::string_view member) { return member.starts_with(':'); }
+
+void add_values(const redis::Reply& reply, std::string_view type, std::vector<std::string>& out) {
+  if (const auto text = reply.string()) out.emplace_back(*text);
+  for (std::size_t k = 0; k < reply.size(); ++k) {
+    if (type == "zset" && is_mark(redis::string_at(reply, k))) {
+      ++k;  // and its score
+      continue;
+    }
+    out.emplace_back(redis::string_at(reply, k));
+  }
+}
+
+}  // namespace
+
+PersonalData::PersonalData(redis::Redis& redis, BlockingPool& pool, const Settings& settings, redis::Keys keys,
+             ReaderPseudonyms pseudonyms, std::function<std::string()> new_job_id)
+    : redis_(redis),
+      pool_(pool),
+      recorder_settings_(settings.recorder),
+      spool_settings_(settings.spool),
+      keys_(std::move(keys)),
+      pseudonyms_(std::move(pseudonyms)),
+      new_job_id_(std::move(new_job_id)) {}
+
+// --- export
+
+Task<Result<Export>> PersonalData::collect(const ReaderId& reader, std::int64_t from) {
+  Export out;
+  ReaderNames names;
+  add_reader_names(names, reader, pseudonyms_);
+  std::string cursor = "0";
+  do {
+    FRESHET_CO_TRY(page, co_await scan_personal_keys(redis_, keys_, names, cursor));
+    FRESHET_CO_TRY(keys_read, co_await read_keys(page->keys, out));
+    FRESHET_CO_TRY(members_read, co_await read_members(page->member_sets, names, out));
+    cursor = page->cursor;
+  } while (cursor != "0" && out.keys.size() < kMaxExportedKeys);
+  out.has_more_keys = cursor != "0";
+  // A walk may come by a key twice.
+  std::sort(out.keys.begin(), out.keys.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  const auto same = [](const ExportedKey& a, const ExportedKey& b) { return a.name == b.name; };
+  out.keys.erase(std::unique(out.keys.begin(), out.keys.end(), same), out.keys.end());
+  co_await read_rows(reader, from, out);
+  co_return out;
+}
+
+Task<Result<void>> PersonalData::read_keys(const std::vector<std::string>& keys, Export& out) {
+  if (keys.empty()) co_return Result<void>();
+  Pipeline command;
+  for (const std::string& key : keys) append_read(command, keys_.pattern_of(key)->type, key);
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const redis::Reply& reply = (*replies)[i];
+    const redis::KeyPattern& pattern = *keys_.pattern_of(keys[i]);
+    ExportedKey stored{description_for(pattern), *keys_.strip_prefix(keys[i]), std::string(pattern.type), {}};
+    add_values(reply, stored.type, stored.values);
+    if (!stored.values.empty()) out.keys.push_back(std::move(stored));  // else it expired meanwhile
+  }
+  co_return Result<void>();
+}
+
+Task<Result<void>> PersonalData::read_members(const std::vector<MemberSet>& sets, const ReaderNames& names, Export& out) {
+  if (sets.empty()) co_return Result<void>();
+  Pipeline command;
+  for (const MemberSet& each : sets) {
+    for (const std::string& name : names) command.add(each.is_sorted ? "ZSCORE" : "SISMEMBER", each.key, name);
+  }
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
+  auto reply = replies->begin();
+  for (const MemberSet& each : sets) {
+    ExportedKey stored{
+        description_for(*keys_.pattern_of(each.key)), *keys_.strip_prefix(each.key), each.is_sorted ? "zset" : "set", {}};
+    for (const std::string& name : names) {
+      if (each.is_sorted && !reply->is_nil()) {
+        stored.values.push_back(name);
+        stored.values.emplace_back(reply->string().value_or(""));
+      } else if (!each.is_sorted && reply->integer().value_or(0) == 1) {
+        stored.values.push_back(name);
+      }
+      ++reply;
+    }
+    if (!stored.values.empty()) out.keys.push_back(std::move(stored));
+  }
+  co_return Result<void>();
+}
+
+// What cannot be read is said in the export: the rest of it is worth something without.
+Task<void> PersonalData::read_rows(const ReaderId& reader, std::int64_t from, Export& out) {
+  Pipeline command;
+  command.add("HMGET", keys_.recorder_lease(), "holder", "database");
+  const auto lease = co_await redis::run_one(redis_, command);
+  const std::string holder(lease ? redis::string_at(*lease, 0) : "");
+  const std::string recorder_database(lease ? redis::string_at(*lease, 1) : "");
+  const std::string wrong_host = "ask the host that records" + (holder.empty() ? "" : ": " + holder);
+  if (!recorder_settings_.enabled) {
+    out.rows_missing_reason = wrong_host;
+    co_return;
+  }
+  const std::function<Result<DatabaseRows>(std::size_t)> work =
+      [path = recorder_settings_.database, reader, from](std::size_t) { return read_database_rows(path, reader, from); };
+  auto rows = co_await pool_.run<DatabaseRows>(work);
+  if (!rows) {
+    out.rows_missing_reason = std::string(rows.error().reason);
+    co_return;
+  }
+  if (!recorder_database.empty() && rows->database != recorder_database) {
+    out.rows_missing_reason = wrong_host;
+    co_return;
+  }
+  out.interactions = std::move(rows->interactions);
+  out.dismissals = std::move(rows->dismissals);
+  out.follows = std::move(rows->follows);
+  if (out.interactions.size() > static_cast<std::size_t>(kMaxExportedRows)) {
+    out.interactions.pop_back();
+    out.next_interaction = from + kMaxExportedRows;
+  }
+}
+
+// --- erasure
+
+Task<Result<std::string>> PersonalData::request_erasure(const ReaderId& reader) {
+  const std::string id = new_job_id_(), job = keys_.job(id), spools = keys_.spools_empty_at();
+  Pipeline reads, writes;
+  const std::string stream = keys_.partition_for(reader.view()).stream();
+  reads.add("TIME").add("XLEN", stream).add("ZSCORE", spools, kErasureMember);
+  FRESHET_CO_TRY(read_replies, co_await redis::run_all(redis_, reads));
+  if ((*read_replies)[1].integer().value_or(0) >= keys_.per_partition(recorder_settings_.stream_max_len))
+    co_return redis::stream_full();
+  const std::int64_t now =
+      redis::parse_time((*read_replies)[0]).value_or(std::chrono::microseconds{}) / milliseconds{1};
+  const std::int64_t last = redis::to_int((*read_replies)[2].text()),
+                     ttl = redis::tombstone_ttl(spool_settings_.max_age).count();
+  for (const std::string& name : pseudonyms_.all(reader))
+    writes.add("SET", keys_.tombstone(name), now / 1000, "EX", ttl);
+  // Who was silent since the last erasure for as long as a spool is kept is gone.
+  if (last > 0 && now - last > milliseconds(spool_settings_.max_age).count())
+    writes.add("ZREMRANGEBYSCORE", spools, "-inf", "(" + std::to_string(last));
+  writes.add("ZADD", spools, now, kErasureMember);
+  writes.add("HSET", job, "state", "queued", "done", 0, "total", 0, "failed", 0, "at", now);
+  writes.add("EXPIRE", job, ttl);
+  writes.barrier().add("XADD", stream, "*", "op", kOpErase, "reader", reader.view(), "job", id);
+  FRESHET_CO_TRY(written, co_await redis::run_all(redis_, writes));
+  co_return id;
+}
+
+Task<Result<Job>> PersonalData::job(const EventId& id) {
+  Pipeline command;
+  command.add("HMGET", keys_.job(id.view()), "state", "done", "total", "failed", "at").add("TIME");
+  SpoolRegistry(spool_settings_, keys_).append_read(command);
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
+  const redis::Reply* const reply = replies->data();
+  Job out;
+  out.state = std::string(redis::string_at(*reply, 0));
+  if (out.state.empty()) co_return fail(ErrorCode::kNotFound, "unknown_job", "id");
+  out.done = redis::parse_or_zero<std::int64_t>(redis::string_at(*reply, 1));
+  out.total = redis::parse_or_zero<std::int64_t>(redis::string_at(*reply, 2));
+  out.failed = redis::parse_or_zero<std::int64_t>(redis::string_at(*reply, 3));
+  const milliseconds at(redis::parse_or_zero<std::int64_t>(redis::string_at(*reply, 4)));
+  const seconds now(redis::parse_or_zero<std::int64_t>(redis::string_at((*replies)[1], 0)));
+  // What is older than a spool may be is dropped unread.
+  if (out.state == "done" && at.count() > 0 && now - at <= spool_settings_.max_age)
+    out.pending_hosts = unreported_hosts((*replies)[2], at);
+  if (!out.pending_hosts.empty()) out.state = "waiting";
+  co_return out;
+}
+
+Task<Result<bool>> was_erased(redis::Redis& redis, const std::string& tombstone, milliseconds age) {
+  constexpr seconds kTolerance{120};
+  Pipeline command;
+  command.add("GET", tombstone).add("TIME");
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis, command));
+  const auto erased = redis::parse<std::int64_t>(replies->front().text());
+  if (!erased) co_return false;
+  const auto now = redis::parse_or_zero<std::int64_t>(redis::string_at((*replies)[1], 0));
+  co_return seconds{now} - age <= seconds{*erased} + kTolerance;
+}
+
+}  // namespace freshet::readers

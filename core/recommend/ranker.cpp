@@ -1,0 +1,294 @@
+#include "core/recommend/ranker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/hot/views.h"
+#include "core/recommend/rerank_features.h"
+
+namespace freshet::recommend {
+namespace {
+
+constexpr double kMaxPoints = 1e15;  // beyond this a counter is broken; sums stay exact below
+// A discovery is one only when the list would not have shown it on this page anyway.
+constexpr std::size_t kPageItems = 20;
+// Nobody looks further; the rest of a long list stays as it is.
+constexpr std::size_t kMaxDiscoveries = 16;
+constexpr float kMinWeight = std::numeric_limits<float>::min();  // in the profile, however long ago
+
+// Affinity names its candidates anew so often at most, without what the reader did long ago.
+constexpr int kMaxAffinityRounds = 4;
+
+bool ranks_before(const Catalogue& catalogue, const RankedCandidate& a, const RankedCandidate& b) {
+  if (a.score != b.score) return a.score > b.score;
+  if (a.age_hours != b.age_hours) return a.age_hours < b.age_hours;
+  return catalogue.id(a.item) < catalogue.id(b.item);
+}
+
+}  // namespace
+
+RankingSettings RankingSettings::from(const Settings& settings) {
+  RankingSettings out;
+  out.cf_weight = settings.recommend.cf_weight;
+  out.base_hours = settings.views.base_hours;
+  out.gamma = settings.views.gamma;
+  out.rerank = settings.recommend.rerank;
+  out.discover_every = static_cast<std::size_t>(settings.recommend.discover_every);
+  out.max_profile_events = static_cast<std::size_t>(settings.recommend.profile_events);
+  out.profile_half_life = settings.recommend.profile_half_life;
+  out.weights = settings.interactions;
+  return out;
+}
+
+const std::vector<RankedCandidate>& Ranker::rank(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
+                                         UnixSeconds now, bool include_all, std::span<const std::uint32_t> excluded,
+                                         const ArchivePredicate& is_archived) {
+  profile = profile.first(std::min(profile.size(), settings_.max_profile_events));
+  weigh_profile(catalogue, profile, now);
+  excluded_.clear();
+  for (const std::uint32_t each : excluded) exclude(each);
+  collect_candidates(catalogue, now, include_all, is_archived);
+  fill_affinities(catalogue);
+  score(catalogue, profile, now);
+  sort(catalogue);
+  if (profile.size() >= std::max<std::size_t>(1, settings_.discovery_min_events)) insert_discoveries(now);
+  clear_profile(profile);
+  return ranked_;
+}
+
+// An item counts once, by the event that says most.
+void Ranker::weigh_profile(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
+                            UnixSeconds now) {
+  if (profile_weights_.size() < catalogue.size()) profile_weights_.resize(catalogue.size(), 0.F);
+  profile_items_.clear();
+  for (const ProfileEvent& each : profile) {
+    const auto weight = static_cast<float>(readers::interaction_weight(settings_.weights, each.kind) *
+                                           readers::recency_weight(each.at, now, settings_.profile_half_life));
+    if (profile_weights_[each.item] == 0) profile_items_.push_back({each.item, 0});
+    profile_weights_[each.item] = std::max({profile_weights_[each.item], weight, kMinWeight});
+  }
+  for (ProfileItem& each : profile_items_) each.weight = profile_weights_[each.item];
+  if (catalogue.size() > catalogue.model_items()) {  // items newer than the model are compared by content
+    for (const ProfileItem& each : profile_items_) {
+      for (const model::TermWeight& term : catalogue.terms(each.item)) {
+        if (term.term >= interests_.size()) interests_.resize(term.term + 1, 0.F);
+        if (interests_[term.term] == 0) interest_terms_.push_back(term.term);
+        interests_[term.term] += each.weight * term.weight;
+      }
+    }
+  }
+  std::erase_if(profile_items_, [&](const ProfileItem& each) { return each.item >= catalogue.model_items(); });
+  if (catalogue.model()) affinity_.compute(*catalogue.model(), profile_items_);
+}
+
+void Ranker::clear_profile(std::span<const ProfileEvent> profile) {
+  for (const ProfileEvent& each : profile) profile_weights_[each.item] = 0;
+  for (const std::uint32_t each : excluded_) profile_weights_[each] = 0;
+  for (const RankedCandidate& each : ranked_) is_candidate_[each.item] = 0;
+  for (const std::uint32_t term : interest_terms_) interests_[term] = 0;
+  interest_terms_.clear();
+}
+
+void Ranker::exclude(std::uint32_t item) {
+  excluded_.push_back(item);
+  profile_weights_[item] = std::max(profile_weights_[item], kMinWeight);
+}
+
+void Ranker::fill_trend(const Catalogue& catalogue, UnixSeconds now, RankedCandidate& candidate) const {
+  candidate.points = std::min(kMaxPoints, catalogue.points(candidate.item));
+  candidate.age_hours = hot::hours_since(catalogue.published(candidate.item), now);
+  candidate.trend =
+      (1 + candidate.points) / std::pow(candidate.age_hours + settings_.base_hours, settings_.gamma);
+}
+
+// What is live is the same for all readers of a second.
+void Ranker::fill_live(const Catalogue& catalogue, UnixSeconds now) {
+  if (live_generation_ == catalogue.generation() && live_at_ == now) return;
+  live_.clear();
+  for (const std::uint32_t item : catalogue.live_items()) {
+    RankedCandidate& each = live_.emplace_back();
+    each.item = item;
+    each.source = catalogue.points(item) > 0 ? CandidateSource::kTrend : CandidateSource::kNewest;
+    fill_trend(catalogue, now, each);
+  }
+  live_generation_ = catalogue.generation();
+  live_at_ = now;
+}
+
+void Ranker::collect_candidates(const Catalogue& catalogue, UnixSeconds now, bool include_all,
+                              const ArchivePredicate& is_archived) {
+  fill_live(catalogue, now);
+  ranked_ = live_;
+  if (is_candidate_.size() < catalogue.size()) is_candidate_.resize(catalogue.size(), 0);
+  for (RankedCandidate& each : ranked_) {
+    is_candidate_[each.item] = 1;
+    each.in_profile = profile_weights_[each.item] != 0;
+  }
+  const auto add = [&](std::uint32_t item, CandidateSource source) {
+    if (std::exchange(is_candidate_[item], std::uint8_t{1}) != 0) return;
+    RankedCandidate& candidate = ranked_.emplace_back();
+    candidate.item = item;
+    candidate.source = source;
+    candidate.in_profile = profile_weights_[item] != 0;
+    fill_trend(catalogue, now, candidate);
+  };
+  if (!profile_items_.empty()) {
+    const auto best = top_by_affinity(catalogue, is_archived);
+    for (const std::uint32_t item : best) catalogue.model()->prefetch(item);
+    for (const std::uint32_t item : best) add(item, CandidateSource::kAffinity);
+  }
+  if (include_all || catalogue.live_items().empty()) {
+    for (std::uint32_t item = 0; item < catalogue.size(); ++item)
+      add(item, catalogue.points(item) > 0 ? CandidateSource::kTrend : CandidateSource::kNewest);
+  }
+}
+
+std::vector<std::uint32_t> Ranker::top_by_affinity(const Catalogue& catalogue,
+                                                     const ArchivePredicate& is_archived) {
+  affinity_exclusions_.clear();
+  for (const ProfileItem& each : profile_items_) affinity_exclusions_.push_back(each.item);
+  for (const std::uint32_t each : excluded_) {
+    if (each < catalogue.model_items()) affinity_exclusions_.push_back(each);
+  }
+  auto best = affinity_.top(settings_.affinity_candidates, affinity_exclusions_);
+  for (int round = 0; is_archived && round < kMaxAffinityRounds; ++round) {
+    const std::size_t excluded_before = affinity_exclusions_.size();
+    for (const std::uint32_t item : best) {
+      if (is_candidate_[item] != 0 || !is_archived(item)) continue;
+      exclude(item);
+      affinity_exclusions_.push_back(item);
+    }
+    if (affinity_exclusions_.size() == excluded_before) break;
+    best = affinity_.top(settings_.affinity_candidates, affinity_exclusions_);
+  }
+  return best;
+}
+
+double Ranker::new_item_content(const Catalogue& catalogue, std::uint32_t item) const {
+  double sum = 0;
+  for (const model::TermWeight& term : catalogue.terms(item)) {
+    if (term.term < interests_.size()) sum += static_cast<double>(interests_[term.term] * term.weight);
+  }
+  const auto relation = static_cast<std::size_t>(model::Relation::kContent);
+  return sum * static_cast<double>(catalogue.model() ? catalogue.model()->blend_weights().by_relation[relation] : 0.F);
+}
+
+void Ranker::fill_affinities(const Catalogue& catalogue) {
+  double max_affinity = 0;
+  for (RankedCandidate& each : ranked_) {
+    if (each.item >= catalogue.model_items()) {
+      each.content = new_item_content(catalogue, each.item);
+    } else if (!profile_items_.empty()) {
+      each.cf = static_cast<double>(affinity_.cf(each.item));
+      each.content = static_cast<double>(affinity_.content(each.item));
+    }
+    const double sum = each.cf + each.content;
+    each.affinity = std::isfinite(sum) ? std::max(0.0, sum) : 0;
+    if (!each.in_profile) max_affinity = std::max(max_affinity, each.affinity);
+  }
+  const double scale = max_affinity > 0 ? 1 / max_affinity : 0;
+  for (RankedCandidate& each : ranked_) {
+    each.affinity *= scale;
+    each.cf *= scale;
+    each.content *= scale;
+  }
+}
+
+void Ranker::score(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now) {
+  for (RankedCandidate& each : ranked_) each.score = each.trend * (1 + settings_.cf_weight * each.affinity);
+  if (!settings_.rerank || profile.empty() || ranked_.empty() || !catalogue.model()) return;
+  const auto reranker = Reranker::from_floats(catalogue.model()->reranker());
+  if (!reranker) return;
+  rerank_features(catalogue, profile, ranked_, now, features_);
+  reranker->logits(features_, logits_);
+  const auto max_logit = static_cast<double>(*std::max_element(logits_.begin(), logits_.end()));
+  constexpr double kMinLogOdds = -600;  // exp() of less is 0, and what is 0 has no order
+  for (std::size_t i = 0; i < ranked_.size(); ++i)
+    ranked_[i].score = std::exp(std::max(kMinLogOdds, static_cast<double>(logits_[i]) - max_logit));
+}
+
+// By coarse scores first; those of one coarse score by comparison.
+void Ranker::sort(const Catalogue& catalogue) {
+  keys_.clear();
+  for (const RankedCandidate& each : ranked_) keys_.push_back(coarse_key(each.score));
+  const std::span<std::uint32_t> positions = sorter_.sort_descending(keys_);
+  for (auto first = positions.begin(); first != positions.end();) {
+    const std::uint32_t key = keys_[*first];
+    const auto end =
+        std::find_if(first, positions.end(), [&](std::uint32_t position) { return keys_[position] != key; });
+    if (end - first > 1) {
+      std::sort(first, end,
+                [&](std::uint32_t a, std::uint32_t b) { return ranks_before(catalogue, ranked_[a], ranked_[b]); });
+    }
+    first = end;
+  }
+  scratch_.clear();
+  for (const std::uint32_t position : positions) scratch_.push_back(ranked_[position]);
+  ranked_.swap(scratch_);
+}
+
+// The candidates outside the profile with some affinity, greatest first: as many as could be
+// looked at.
+void Ranker::collect_discoveries() {
+  discoveries_.clear();
+  std::uint32_t unseen_rank = 0;
+  for (std::uint32_t i = 0; i < ranked_.size(); ++i) {
+    if (ranked_[i].in_profile) continue;
+    if (ranked_[i].affinity > 0) discoveries_.push_back({i, unseen_rank, ranked_[i].affinity});
+    ++unseen_rank;
+  }
+  const std::size_t limit =
+      settings_.discovery_pool_size + kMaxDiscoveries * (settings_.discover_every + 1) + kPageItems;
+  const auto ranks_higher = [](const DiscoveryCandidate& a, const DiscoveryCandidate& b) {
+    return a.affinity != b.affinity ? a.affinity > b.affinity : a.position < b.position;
+  };
+  if (limit < discoveries_.size()) {
+    const auto end = discoveries_.begin() + static_cast<std::ptrdiff_t>(limit);
+    std::nth_element(discoveries_.begin(), end, discoveries_.end(), ranks_higher);
+    discoveries_.erase(end, discoveries_.end());
+  }
+  std::sort(discoveries_.begin(), discoveries_.end(), ranks_higher);
+}
+
+// The position of what is to be raised to the place `open`; nothing when all would come
+// soon anyway.
+std::optional<std::uint32_t> Ranker::pick_discovery(std::uint32_t unseen_rank, std::size_t day) {
+  pool_.clear();
+  for (const DiscoveryCandidate& each : discoveries_) {
+    if (each.unseen_rank >= unseen_rank + kPageItems && !ranked_[each.position].discovery) pool_.push_back(each.position);
+    if (pool_.size() == settings_.discovery_pool_size) break;
+  }
+  if (pool_.empty()) return std::nullopt;
+  return pool_[day % pool_.size()];
+}
+
+void Ranker::insert_discoveries(UnixSeconds now) {
+  if (settings_.discover_every < 2 || settings_.discovery_pool_size == 0) return;
+  collect_discoveries();
+  if (discoveries_.empty()) return;
+  const auto day =
+      static_cast<std::size_t>(std::max<std::int64_t>(0, now.time_since_epoch() / seconds{86400}));
+  scratch_.clear();
+  std::size_t placed = 0, raised = 0;  // places so far; those of them for discoveries
+  std::uint32_t unseen_rank = 0;             // the place of each by its score alone
+  for (const RankedCandidate& each : ranked_) {
+    if (!each.in_profile) ++unseen_rank;
+    if (each.discovery) continue;
+    if (!each.in_profile && (placed + 1) % settings_.discover_every == 0 && raised < kMaxDiscoveries) {
+      if (const auto chosen = pick_discovery(unseen_rank - 1, day)) {
+        ranked_[*chosen].discovery = true;
+        scratch_.push_back(ranked_[*chosen]);
+        scratch_.back().score = each.score;
+        ++raised;
+        ++placed;
+      }
+    }
+    scratch_.push_back(each);
+    if (!each.in_profile) ++placed;
+  }
+  ranked_.swap(scratch_);
+}
+
+}  // namespace freshet::recommend

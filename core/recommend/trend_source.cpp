@@ -1,0 +1,149 @@
+#include "core/recommend/trend_source.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_set>
+
+#include "core/hot/article.h"
+#include "core/redis/fields.h"
+#include "core/redis/partitions/partitioned_top_n.h"
+
+namespace freshet::recommend {
+namespace {
+
+using redis::Pipeline;
+
+// Commands a round trip: a fraction of a millisecond of Redis' time, since readers' requests wait
+// behind them.
+constexpr std::size_t kChunkItems = 125;
+// Of a longer text the beginning says what it is about.
+constexpr std::size_t kMaxTextBytes = 16UL * 1024;
+
+UnixSeconds parse_time(std::string_view text) { return UnixSeconds{seconds{redis::to_int(text)}}; }
+
+// Whether its content must be known here, since the model has none.
+bool is_missing(const model::Model* model, std::string_view id) { return model != nullptr && !model->find(id); }
+
+}  // namespace
+
+TrendSource::TrendSource(redis::Redis& redis, const Settings& settings, redis::Keys keys)
+    : redis_(redis), all_settings_(settings), settings_(settings.recommend), keys_(std::move(keys)) {}
+
+Task<Result<std::vector<LiveItem>>> TrendSource::read(std::shared_ptr<const model::Model> model) {
+  FRESHET_CO_TRY(ids, co_await read_heads());
+  FRESHET_CO_TRY(loaded, co_await load_metadata(*ids, model.get()));
+  const UnixSeconds now = wall_now();
+  std::erase_if(*ids, [&](const std::string& id) {
+    const CachedItem& cached = cache_.at(id);
+    return cached.hidden || cached.item.published > now;
+  });
+  const bool none_registered =
+      std::none_of(ids->begin(), ids->end(), [this](const std::string& id) { return cache_.at(id).registered; });
+  if (!none_registered) std::erase_if(*ids, [this](const std::string& id) { return !cache_.at(id).registered; });
+  FRESHET_CO_TRY(item_points, co_await read_points(*ids));
+  std::vector<LiveItem> out;
+  out.reserve(ids->size());
+  for (std::size_t i = 0; i < ids->size(); ++i) {
+    const CachedItem& cached = cache_.at((*ids)[i]);
+    out.push_back(cached.item);
+    out.back().points = (*item_points)[i];
+    if (model && cached.has_content) out.back().terms = model::content_vector(*model, cached.content);
+  }
+  co_return out;
+}
+
+Task<Result<std::vector<std::string>>> TrendSource::read_heads() {
+  using redis::PartitionedTopN, redis::PartitionKeys;
+  std::array lists{
+      PartitionedTopN(keys_, settings_.trend_items, [](const PartitionKeys& partition) { return partition.rank(hot::kViewsModel); }),
+      PartitionedTopN(keys_, settings_.trend_items, [](const PartitionKeys& partition) { return partition.rank(hot::kEngagementModel); }),
+      PartitionedTopN(
+          keys_, settings_.newest_items, [](const PartitionKeys& partition) { return partition.newest(); }, unix_s(wall_now()))};
+  Pipeline command;
+  command.add("GET", keys_.epoch()).barrier();  // what is read is never older than it
+  for (PartitionedTopN& each : lists) each.append(command);
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
+  const std::string epoch(replies->front().text());
+  if (epoch != epoch_) cache_.clear();
+  epoch_ = epoch;
+  const redis::Reply* at = &(*replies)[1];
+  for (PartitionedTopN& each : lists) each.consume(at);
+  FRESHET_CO_TRY(rest, co_await redis::read_remaining(redis_, lists));
+  std::vector<std::string> ids;
+  std::unordered_set<std::string> seen;
+  for (const PartitionedTopN& each : lists) {
+    for (const std::string& id : each.members()) {
+      if (seen.insert(id).second) ids.push_back(id);
+    }
+  }
+  std::erase_if(cache_, [&](const auto& each) { return !seen.contains(each.first); });
+  co_return ids;
+}
+
+bool TrendSource::needs_load(const std::string& id, const model::Model* model, Clock::time_point now) const {
+  const auto cached = cache_.find(id);
+  if (cached == cache_.end() || now - cached->second.read >= settings_.card_ttl) return true;
+  return !cached->second.has_content && is_missing(model, id);
+}
+
+TrendSource::CachedItem TrendSource::parse_item(const std::string& id, const redis::Reply& fields,
+                                         const redis::Reply& first_seen, bool has_content) const {
+  CachedItem item;
+  item.read = Clock::now();
+  item.registered = !redis::string_at(fields, 0).empty();
+  item.hidden = redis::string_at(fields, 4) == "1";
+  item.item.id = id;
+  item.item.title = std::string(redis::string_at(fields, 1));
+  item.item.author = std::string(redis::string_at(fields, 2));
+  for (const std::string_view tag : redis::split_words(redis::string_at(fields, 3)))
+    item.item.tags.emplace_back(tag);
+  item.item.published = parse_time(item.registered ? redis::string_at(fields, 0) : first_seen.text());
+  item.has_content = has_content;
+  if (has_content) {
+    const std::string_view text = redis::string_at(fields, 5).substr(0, kMaxTextBytes);
+    item.content = model::content_terms(item.item.title, text, item.item.tags);
+  }
+  return item;
+}
+
+Task<Result<void>> TrendSource::load_metadata(const std::vector<std::string>& ids, const model::Model* model) {
+  const auto now = Clock::now();
+  std::vector<std::string> to_load;
+  std::copy_if(ids.begin(), ids.end(), std::back_inserter(to_load),
+               [&](const std::string& id) { return needs_load(id, model, now); });
+  for (std::size_t from = 0; from < to_load.size(); from += kChunkItems) {
+    const std::size_t end = std::min(from + kChunkItems, to_load.size());
+    Pipeline command;
+    for (std::size_t i = from; i < end; ++i) {
+      // Without a need for the text a short field stands in its place.
+      const std::string_view text = is_missing(model, to_load[i]) ? "text" : "hidden";
+      command.add("HMGET", keys_.item(to_load[i]), "published_at", "title", "author", "tags", "hidden", text);
+      command.add("HGET", keys_.article(to_load[i]), "first");
+    }
+    FRESHET_CO_TRY(replies, co_await redis_.run(command));
+    for (std::size_t i = from; i < end; ++i) {
+      const std::size_t reply = 2 * (i - from);
+      cache_.insert_or_assign(to_load[i], parse_item(to_load[i], (*replies)[reply], (*replies)[reply + 1],
+                                                   is_missing(model, to_load[i])));
+    }
+  }
+  co_return Result<void>();
+}
+
+Task<Result<std::vector<double>>> TrendSource::read_points(const std::vector<std::string>& ids) {
+  std::vector<double> out;
+  out.reserve(ids.size());
+  for (std::size_t from = 0; from < ids.size(); from += kChunkItems) {
+    const std::size_t end = std::min(from + kChunkItems, ids.size());
+    Pipeline command;
+    for (std::size_t i = from; i < end; ++i) hot::append_article_read(command, keys_, ids[i]);
+    FRESHET_CO_TRY(replies, co_await redis_.run(command));
+    for (const redis::Reply& each : *replies) {
+      const hot::Article article = hot::parse_article(each, wall_now(), all_settings_);
+      out.push_back(std::max(article.views_total, static_cast<double>(article.counts.pv)));
+    }
+  }
+  co_return out;
+}
+
+}  // namespace freshet::recommend

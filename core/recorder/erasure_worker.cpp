@@ -1,0 +1,168 @@
+#include "core/recorder/erasure_worker.h"
+
+#include <algorithm>
+
+#include "core/base/log.h"
+#include "core/recorder/redis_timeout.h"
+#include "core/redis/scripts.h"
+#include "core/redis/spool.h"
+
+namespace freshet::recorder {
+namespace {
+
+bool contains(const std::vector<ErasureJob>& jobs, const ErasureJob& job) {
+  return std::any_of(jobs.begin(), jobs.end(), [&](const ErasureJob& each) { return each.entry == job.entry; });
+}
+
+}  // namespace
+
+ErasureWorker::ErasureWorker(const Settings& settings, redis::Endpoint endpoint, readers::ReaderPseudonyms hashes,
+               milliseconds settle)
+    : redis_(std::move(endpoint), kRedisTimeout, redis::kAllScripts),
+      keys_(settings.redis),
+      hashes_(std::move(hashes)),
+      spool_folder_(settings.spool.path),
+      job_ttl_(redis::tombstone_ttl(settings.spool.max_age)),
+      settle_time_(settle) {}
+
+void ErasureWorker::add(std::vector<ErasureJob> erasures) {
+  for (ErasureJob& each : erasures) {
+    const bool known = std::any_of(pending_.begin(), pending_.end(),
+                                   [&](const PendingJob& other) { return other.erasure.entry == each.entry; });
+    if (!known) pending_.push_back({std::move(each), Clock::now()});
+  }
+}
+
+// --- when
+
+Result<bool> ErasureWorker::check_due(PendingJob& job, Streams& streams, Clock::time_point now) const {
+  if (now < job.since + settle_time_) return false;
+  if (!job.drain_target.empty()) return streams.is_delivered({job.erasure.entry.stream, job.drain_target});
+  job.in_spool = find_in_spools(job);
+  if (job.in_spool) return now >= job.since + kMaxSpoolWait;
+  // Asked after the look: what left a spool before it is in the stream now.
+  FRESHET_TRY(last_ids, streams.last_generated_ids());
+  job.drain_target = std::move((*last_ids)[job.erasure.entry.stream]);
+  return false;
+}
+
+bool ErasureWorker::needs_read() const {
+  return std::any_of(pending_.begin(), pending_.end(),
+                     [](const PendingJob& each) { return !each.drain_target.empty(); });
+}
+
+// A file that cannot be read is taken to mention the reader.
+bool ErasureWorker::find_in_spools(PendingJob& job) const {
+  std::error_code absent;  // no folder, no spool
+  for (const auto& entry : std::filesystem::directory_iterator(spool_folder_, absent)) {
+    if (entry.path().extension() != redis::kSpoolSuffix) continue;
+    const auto found = redis::Spool::mentions(entry.path(), job.erasure.reader.view());
+    if (found && !*found) continue;
+    if (!std::exchange(job.logged, true))
+      log::warning("erasure_waits", {{"job", job.erasure.job_id},
+                                     {"for", entry.path().string()},
+                                     {"why", found ? "it mentions the reader" : found.error().detail}});
+    return true;
+  }
+  return false;
+}
+
+// --- what
+
+Result<std::vector<ErasureJob>> ErasureWorker::run(database::Database& database, Streams& streams,
+                                         const std::atomic<bool>& stop, Clock::time_point now) {
+  std::vector<ErasureJob> erasures;
+  std::vector<ReaderId> readers;
+  for (PendingJob& each : pending_) {
+    FRESHET_TRY(is_due, check_due(each, streams, now));
+    if (!*is_due) continue;
+    erasures.push_back(each.erasure);
+    readers.push_back(each.erasure.reader);
+  }
+  if (erasures.empty()) return erasures;
+  FRESHET_TRY(scan_finished, erase_keys(erasures, stop));
+  if (!*scan_finished) return std::vector<ErasureJob>();
+  if (auto ok = raise_epochs(erasures); !ok) return tl::unexpected(ok.error());
+  if (auto ok = database.begin(); !ok) return tl::unexpected(ok.error());
+  auto rows = database.readers().erase(readers);
+  Result<void> committed = rows ? record_erasures(database, readers) : tl::unexpected(rows.error());
+  if (committed) committed = database.commit();
+  if (!committed) {
+    database.rollback();
+    return tl::unexpected(committed.error());
+  }
+  if (auto ok = database.truncate_wal(); !ok) return tl::unexpected(ok.error());
+  log::notice("readers_erased", {{"jobs", std::to_string(erasures.size())}, {"rows", std::to_string(*rows)}});
+  return erasures;
+}
+
+// One walk for all of them. False: it was stopped.
+Result<bool> ErasureWorker::erase_keys(const std::vector<ErasureJob>& erasures, const std::atomic<bool>& stop) {
+  readers::ReaderNames names;
+  for (const ErasureJob& each : erasures) readers::add_reader_names(names, each.reader, hashes_);
+  redis::Pipeline size;
+  size.add("DBSIZE");
+  FRESHET_TRY(counted, redis_.call_all(size));
+  const auto expected = static_cast<std::size_t>(counted->front().integer().value_or(0));
+  std::size_t scanned = 0;
+  std::string cursor = "0";
+  do {
+    if (stop.load()) return false;
+    redis::Pipeline progress;
+    for (const ErasureJob& each : erasures)
+      append_state(progress, each, "running", scanned, std::max(expected, scanned));
+    if (auto saved = redis_.call_all(progress); !saved) return tl::unexpected(saved.error());
+    FRESHET_TRY(page, redis::run_sync(readers::scan_personal_keys(redis_, keys_, names, cursor)));
+    if (auto ok = redis::run_sync(readers::erase_personal_keys(redis_, names, *page)); !ok)
+      return tl::unexpected(ok.error());
+    scanned += page->scanned;
+    cursor = page->cursor;
+  } while (cursor != "0");
+  scanned_keys_ = scanned;
+  return true;
+}
+
+Result<void> ErasureWorker::raise_epochs(const std::vector<ErasureJob>& erasures) {
+  if (!hashes_.erasure) return {};
+  redis::Pipeline command;
+  for (const ErasureJob& each : erasures) {
+    const std::string key = keys_.seen_epoch(hashes_.erasure(each.reader));
+    command.add("INCR", key).add("EXPIRE", key, redis::kSeenEpochTtl.count());
+  }
+  FRESHET_TRY(replies, redis_.call_all(command));
+  return {};
+}
+
+// For a backup that still has them, and for spools when Redis has lost the tombstones.
+Result<void> ErasureWorker::record_erasures(database::Database& database, const std::vector<ReaderId>& readers) {
+  for (const ReaderId& each : readers) {
+    for (const std::string& name : hashes_.all(each)) {
+      if (auto ok = database.put_erasure(name, wall_now()); !ok) return ok;
+    }
+  }
+  return {};
+}
+
+// --- and that it is done
+
+void ErasureWorker::append_state(redis::Pipeline& out, const ErasureJob& erasure, std::string_view state,
+                          std::size_t done, std::size_t total) const {
+  const std::string key = keys_.job(erasure.job_id);
+  out.add("HSET", key, "state", state, "done", done, "total", total, "failed", state == "failed" ? 1 : 0);
+  out.add("EXPIRE", key, job_ttl_.count());
+}
+
+redis::Pipeline ErasureWorker::completion_commands(const std::vector<ErasureJob>& done) const {
+  redis::Pipeline out;
+  for (const PendingJob& each : pending_) {
+    if (contains(done, each.erasure))
+      append_state(out, each.erasure, each.in_spool ? "failed" : "done", scanned_keys_, scanned_keys_);
+  }
+  return out;
+}
+
+void ErasureWorker::remove_finished(const std::vector<ErasureJob>& done) {
+  std::erase_if(pending_, [&](const PendingJob& each) { return contains(done, each.erasure); });
+}
+
+}  // namespace freshet::recorder

@@ -1,0 +1,35 @@
+#include "fcgi/handlers/ndjson.h"
+
+#include "core/base/json.h"
+
+namespace freshet::handlers {
+
+std::optional<NdjsonLine> NdjsonReader::next() {
+  while (!rest_.empty()) {
+    const std::size_t end = rest_.find('\n');
+    const std::string_view line = rest_.substr(0, end);
+    rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
+    ++number_;
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) return NdjsonLine{number_, std::string(line)};
+  }
+  return std::nullopt;
+}
+
+std::string ndjson_reply(std::size_t accepted, const std::vector<RejectedLine>& rejected, bool queued) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("accepted").unsigned_integer(accepted).key("rejected").begin_array();
+  for (const RejectedLine& line : rejected) {
+    const bool is_internal = line.error.code == ErrorCode::kInternal;  // nothing of which is told
+    writer.begin_object().key("line").unsigned_integer(line.line);
+    writer.key("code").string(is_internal ? "internal" : line.error.reason);
+    if (!is_internal && !line.error.member.empty()) writer.key("member").string(line.error.member);
+    writer.end_object();
+  }
+  writer.end_array();
+  if (queued) writer.key("queued").boolean(true);
+  writer.end_object();
+  return out;
+}
+
+}  // namespace freshet::handlers

@@ -1,0 +1,153 @@
+#include "fcgi/http/rate_limiter.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace freshet::http {
+namespace {
+
+seconds ceil_seconds(std::int64_t us) { return std::chrono::ceil<seconds>(std::chrono::microseconds(us)); }
+
+bool is_tighter(const RateLimitStatus& a, const RateLimitStatus& b) {
+  if (a.granted != b.granted) return !a.granted;
+  return a.remaining < b.remaining;
+}
+
+RateLimitStatus make_status(BucketKind kind, const TokenRate& rate, const TakeResult& take_result) {
+  RateLimitStatus status{take_result.granted,
+                kind,
+                rate.capacity_us / rate.interval_us,
+                0,
+                ceil_seconds(take_result.time_to_full_us),
+                ceil_seconds(take_result.retry_after_us)};
+  if (take_result.granted)
+    status.remaining = std::max<std::int64_t>(0, rate.capacity_us - take_result.time_to_full_us) / rate.interval_us;
+  return status;
+}
+
+std::uint64_t hash_key(std::string_view text, std::uint64_t seed) {
+  return XXH3_64bits_withSeed(text.data(), text.size(), seed);
+}
+
+constexpr double kDaySeconds = 86400;
+
+std::uint64_t hash_key(Quota quota, std::string_view owner, std::string_view article, std::uint64_t seed) {
+  const std::uint64_t owner_hash = hash_key(owner, seed + 1 + static_cast<std::uint64_t>(quota));
+  return hash_key(article, owner_hash);
+}
+
+}  // namespace
+
+std::int64_t monotonic_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void add_rate_limit_headers(Response& response, const RateLimitStatus& status) {
+  response.add_header("RateLimit-Limit", std::to_string(status.limit));
+  response.add_header("RateLimit-Remaining", std::to_string(status.remaining));
+  response.add_header("RateLimit-Reset", std::to_string(status.reset.count()));
+}
+
+RateLimiter::RateLimiter(TokenBucketTable& table, const LimitSettings& settings)
+    : table_(table), settings_(settings), service_key_(hash_key("service", table.seed())) {
+  if (settings.anonymous.rate > 0) service_ = token_rate(settings.anonymous.rate, settings.anonymous.burst);
+}
+
+RateLimitSubject RateLimiter::subject_for(const Request& request, const AuthResult& verified) const {
+  RateLimitSubject subject;
+  subject.signed_in = !verified.reader.empty();
+  std::string visitor_key;
+  if (subject.signed_in) {
+    visitor_key.append("u").append(verified.reader.view());
+  } else if (verified.cookie) {
+    visitor_key = verified.cookie->view();
+  } else {
+    visitor_key.append("a").append(subscriber_prefix(request.remote_addr)).append(1, '\0').append(request.user_agent);
+  }
+  subject.visitor = hash_key(visitor_key, table_.seed());
+  if (!subject.signed_in) subject.network = hash_key("n" + network_prefix(request.remote_addr), table_.seed());
+  return subject;
+}
+
+// From 1, while half of the service's tokens are there, to the network's whole factor when none is.
+double RateLimiter::congestion_cost(std::int64_t now_us) const {
+  if (service_.interval_us == 0) return 1;
+  const double remaining_fraction = 1 - static_cast<double>(table_.time_to_full_us(service_key_, now_us)) /
+                              static_cast<double>(service_.capacity_us);
+  return 1 + (settings_.network_factor - 1) * std::clamp(1 - 2 * remaining_fraction, 0.0, 1.0);
+}
+
+std::optional<RateLimitStatus> RateLimiter::try_consume(const RouteCost& cost, const RateLimitSubject& subject, std::int64_t now_us) {
+  if (cost.endpoint.empty()) return std::nullopt;
+  const TokenBucket& bucket = settings_.*cost.bucket;
+  std::optional<RateLimitStatus> tightest;
+  const auto consume = [&](BucketKind kind, std::uint64_t key, const TokenRate& rate, double tokens) {
+    const auto us = static_cast<std::int64_t>(std::ceil(tokens * static_cast<double>(rate.interval_us)));
+    const RateLimitStatus status = make_status(kind, rate, table_.take(key, rate, now_us, us));
+    if (!tightest || is_tighter(status, *tightest)) tightest = status;
+    return status.granted;
+  };
+  const bool uses_service_bucket = cost.creates_keys && !subject.signed_in && service_.interval_us > 0;
+  if (bucket.rate > 0) {
+    const TokenRate visitor_rate = token_rate(bucket.rate, bucket.burst);
+    if (!consume(BucketKind::kVisitor, hash_key(cost.endpoint, subject.visitor), visitor_rate, 1)) return tightest;
+    if (!subject.signed_in && settings_.network_factor > 0) {
+      const double factor = settings_.network_factor;
+      const TokenRate network_rate = token_rate(bucket.rate * factor, bucket.burst * factor);
+      const double tokens = uses_service_bucket ? congestion_cost(now_us) : 1;
+      if (!consume(BucketKind::kNetwork, hash_key(cost.endpoint, subject.network), network_rate, tokens)) return tightest;
+    }
+  }
+  if (uses_service_bucket) consume(BucketKind::kService, service_key_, service_, 1);
+  return tightest;
+}
+
+std::optional<RateLimitStatus> RateLimiter::charge(const RouteCost& cost, const RateLimitSubject& subject,
+                                        std::chrono::microseconds search_time,
+                                        const std::optional<RateLimitStatus>& before, std::int64_t now_us) {
+  if (cost.endpoint.empty() || search_time <= kSearchTimePerToken) return before;
+  const TokenBucket& bucket = settings_.*cost.bucket;
+  if (bucket.rate <= 0) return before;
+  const double tokens = static_cast<double>((search_time - kSearchTimePerToken).count()) /
+                        static_cast<double>(kSearchTimePerToken.count());
+  std::optional<RateLimitStatus> tightest = before;
+  const auto charge = [&](BucketKind kind, std::uint64_t key, const TokenRate& rate) {
+    const auto us = std::llround(tokens * static_cast<double>(rate.interval_us));
+    const RateLimitStatus status = make_status(kind, rate, {true, 0, table_.charge(key, rate, now_us, us)});
+    if (!tightest || is_tighter(status, *tightest)) tightest = status;
+  };
+  charge(BucketKind::kVisitor, hash_key(cost.endpoint, subject.visitor), token_rate(bucket.rate, bucket.burst));
+  const double factor = settings_.network_factor;
+  if (!subject.signed_in && factor > 0)
+    charge(BucketKind::kNetwork, hash_key(cost.endpoint, subject.network),
+           token_rate(bucket.rate * factor, bucket.burst * factor));
+  return tightest;
+}
+
+// Interval 0: as many as one likes.
+TokenRate RateLimiter::quota_rate(Quota quota) const {
+  int per_day = kUnverifiedArticlesPerDay;
+  if (quota == Quota::kArticleVisitors) per_day = settings_.uv_per_network;
+  if (quota == Quota::kUnattributedReports) per_day = settings_.contribution_after;
+  return per_day > 0 ? token_rate(per_day / kDaySeconds, per_day) : TokenRate{};
+}
+
+bool RateLimiter::has_quota(Quota quota, std::string_view owner, std::string_view article, std::int64_t now_us) const {
+  const TokenRate rate = quota_rate(quota);
+  if (rate.interval_us == 0) return true;
+  const std::int64_t used_us = table_.time_to_full_us(hash_key(quota, owner, article, table_.seed()), now_us);
+  return used_us + rate.interval_us <= rate.capacity_us;
+}
+
+void RateLimiter::consume_quota(Quota quota, std::string_view owner, std::string_view article, std::int64_t now_us) {
+  const TokenRate rate = quota_rate(quota);
+  if (rate.interval_us > 0)
+    table_.charge(hash_key(quota, owner, article, table_.seed()), rate, now_us, rate.interval_us);
+}
+
+}  // namespace freshet::http

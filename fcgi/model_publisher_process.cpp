@@ -1,0 +1,34 @@
+#include "fcgi/model_publisher_process.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <ctime>
+
+#include "core/base/log.h"
+#include "core/model/model_publisher.h"
+
+namespace freshet {
+namespace {
+
+constexpr timespec kPollInterval{0, 500'000'000};
+
+}  // namespace
+
+int run_model_publisher(const Settings& settings, model::ModelHandoff& handoff) {
+  // TERM ends it wherever it is: a copy without a name goes with it. The others are the terminal's,
+  // and the master decides.
+  signal(SIGINT, SIG_IGN);
+  signal(SIGQUIT, SIG_IGN);
+  sigset_t reopen;
+  sigemptyset(&reopen);
+  sigaddset(&reopen, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &reopen, nullptr);
+  model::ModelPublisher publisher(settings.recommend.model, handoff);
+  for (;;) {
+    publisher.poll(model::ModelPublisher::Clock::now());
+    if (sigtimedwait(&reopen, nullptr, &kPollInterval) == SIGUSR1) log::reopen();
+  }
+}
+
+}  // namespace freshet

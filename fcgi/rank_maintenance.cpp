@@ -1,0 +1,49 @@
+#include "fcgi/rank_maintenance.h"
+
+#include <chrono>
+#include <string>
+
+#include "core/base/log.h"
+#include "core/hot/rank_updater.h"
+#include "core/hot/rebuild.h"
+
+namespace freshet {
+
+Task<void> RankMaintenance::run() {
+  const auto current = co_await hot::has_current_params(sources_.redis, sources_.settings, sources_.keys);
+  if (current && !*current) co_await rebuild_ranks();
+  co_await replay_crash_journal();
+  for (;;) {
+    co_await wait_one_second();
+    // A failure is the next second's business.
+    (void)co_await hot::run_rank_maintenance(sources_.bulk, sources_.settings, sources_.keys);
+  }
+}
+
+Task<void> RankMaintenance::wait_one_second() {
+  AsyncEvent<int> elapsed;
+  timer_.after(std::chrono::seconds(1), [&elapsed] { elapsed.fire(0); });
+  co_await elapsed.wait();
+}
+
+// A failure leaves them to the walk.
+Task<void> RankMaintenance::replay_crash_journal() {
+  if (sources_.crash_journal.empty()) co_return;
+  const auto placed =
+      co_await hot::rank_articles(sources_.bulk, sources_.crash_journal, sources_.settings, sources_.keys);
+  if (placed) log::notice("noted_articles_placed", {{"articles", std::to_string(sources_.crash_journal.size())}});
+  sources_.crash_journal.clear();
+}
+
+Task<void> RankMaintenance::rebuild_ranks() {
+  log::notice("rank_rebuild_started");
+  const auto rebuilt = co_await hot::rebuild_ranks(sources_.bulk, sources_.settings, sources_.keys);
+  if (!rebuilt) {
+    log::warning("rank_rebuild_failed", {{"error", rebuilt.error().detail}});
+    co_return;
+  }
+  log::notice("rank_rebuilt",
+              {{"items", std::to_string(rebuilt->items)}, {"ranked", std::to_string(rebuilt->ranked)}});
+}
+
+}  // namespace freshet

@@ -1,0 +1,72 @@
+#include "fcgi/startup_files.h"
+
+#include <sys/random.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "core/base/secret.h"
+#include "fcgi/http/identity.h"
+#include "fcgi/http/signature.h"
+
+namespace freshet {
+
+std::string make_random_salt() {
+  std::string salt(32, '\0');
+  if (getrandom(salt.data(), salt.size(), 0) != static_cast<ssize_t>(salt.size())) std::abort();
+  return salt;
+}
+
+Result<redis::Endpoint> redis_endpoint(const RedisSettings& settings, const StartupFiles& files) {
+  return redis::endpoint_of(settings, files.redis_password, files.sentinel_password);
+}
+
+Result<http::ClientLists> read_client_lists(const ClientSettings& settings) {
+  http::ClientLists lists;
+  for (const auto& [file, into] :
+       {std::pair(&settings.deny_file, &lists.denied), std::pair(&settings.allow_file, &lists.allowed)}) {
+    FRESHET_TRY(read, http::ClientList::read(*file));
+    *into = std::move(*read);
+  }
+  return lists;
+}
+
+Result<StartupFiles> load_startup_files(const Settings& settings, const std::string& random_salt) {
+  StartupFiles files;
+  files.salt = random_salt;
+  const auto read_into = [](const std::string& name, std::string& into) -> Result<void> {
+    if (name.empty()) return {};
+    FRESHET_TRY(secret, read_secret(name));
+    into = std::move(*secret);
+    return {};
+  };
+  if (auto read = read_into(settings.identity.salt_file, files.salt); !read)
+    return tl::unexpected(read.error());
+  if (auto read = read_into(settings.redis.password_file, files.redis_password); !read) {
+    return tl::unexpected(read.error());
+  }
+  if (auto read = read_into(settings.redis.sentinel_password_file, files.sentinel_password); !read) {
+    return tl::unexpected(read.error());
+  }
+  for (const auto& [kid, file] : settings.identity.token_key_files) {
+    if (auto read = read_into(file, files.token_keys[kid]); !read) return tl::unexpected(read.error());
+  }
+  for (const auto& [kid, file] : settings.identity.internal_key_files) {
+    if (auto read = read_into(file, files.internal_keys[kid]); !read) return tl::unexpected(read.error());
+  }
+  // A weak key or a bad kid is found here, before anything is forked.
+  const auto mode = http::parse_identity_mode(settings.identity.mode);
+  if (auto identity = http::Identity::create(mode, files.salt, files.token_keys); !identity) {
+    return tl::unexpected(identity.error());
+  }
+  if (auto signatures = http::SignatureKeys::create(files.internal_keys); !signatures) {
+    return tl::unexpected(signatures.error());
+  }
+  FRESHET_TRY(lists, read_client_lists(settings.clients));
+  files.client_lists = std::make_shared<const http::ClientLists>(std::move(*lists));
+  FRESHET_TRY(bots, http::BotMatcher::create(settings.bots.allow));
+  files.bot_matcher = std::make_shared<http::BotMatcher>(std::move(*bots));
+  return files;
+}
+
+}  // namespace freshet

@@ -1,0 +1,217 @@
+#include "scripts/ctl/backup/repartition.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "core/hot/rebuild.h"
+#include "core/recorder/consumer_groups.h"
+#include "core/recorder/lease.h"
+#include "core/recorder/stream.h"
+#include "core/redis/fields.h"
+#include "core/redis/scripts.h"
+#include "scripts/ctl/check/key_names.h"
+#include "scripts/ctl/commands/json_report.h"
+#include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/commands/redis_scan.h"
+
+namespace freshet::ctl {
+namespace {
+
+using redis::PartitionKeys;
+using redis::Pipeline;
+using Clock = std::chrono::steady_clock;
+
+// Workers take the turn to look after ranks once a second, for redis::kRankTurnTtl.
+constexpr milliseconds kIdlePeriod{1500};
+constexpr milliseconds kTimeout{4000};
+
+// The key of a group that a key of another number of groups is copied into; "" when what it holds
+// is made anew.
+std::string target_key(std::string_view plain, const PartitionKeys& group) {
+  if (plain == "hot:hidden") return group.hidden();
+  if (plain == "hot:newest") return group.newest();
+  if (plain == "hot:unlisted") return group.unverified();
+  if (const auto tag = strip_key_prefix(plain, "tag:")) return group.tagged_items(*tag);
+  return {};
+}
+
+class Repartitioner {
+ public:
+  Repartitioner(redis::BlockingRedis& redis, const Settings& settings,
+          const std::function<Result<void>(std::int64_t)>& pulse)
+      : redis_(redis), settings_(settings), keys_(settings.redis), on_progress_(pulse) {}
+
+  Result<RepartitionResult> run() {
+    if (auto ok = require_empty_streams(); !ok) return tl::unexpected(ok.error());
+    if (auto ok = send(Pipeline().add("SET", keys_.partition_count_key(), redis::kRepartitioning)); !ok)
+      return tl::unexpected(ok.error());
+    if (auto ok = create_streams(); !ok) return tl::unexpected(ok.error());
+    if (auto ok = for_each_old_key([this](const auto& key) { return copy_key(key); }); !ok)
+      return tl::unexpected(ok.error());
+    // Nobody else makes ranks: the lock is of a regrouping that was killed.
+    if (auto ok = send(Pipeline().add("DEL", keys_.rank_rebuild_lock())); !ok) return tl::unexpected(ok.error());
+    FRESHET_TRY(rebuilt, redis::run_sync(hot::rebuild_ranks(redis_, settings_, keys_)));
+    result_.items = rebuilt->items;
+    if (auto ok = for_each_old_key([this](const auto& key) { return remove_key(key); }); !ok)
+      return tl::unexpected(ok.error());
+    Pipeline end;
+    end.add("INCR", keys_.epoch()).add("SET", keys_.partition_count_key(), keys_.partition_count());
+    if (auto ok = send(end); !ok) return tl::unexpected(ok.error());
+    return result_;
+  }
+
+ private:
+  // That nothing waits in streams that go. Also learns the highest id that any stream gave, which
+  // those that are made begin with: ids of a group's stream only grow, however often it came and
+  // went (Database::last_entry()).
+  Result<void> require_empty_streams() {
+    for (unsigned number = 1; number <= redis::kMaxPartitions; number *= 2) {
+      Pipeline query;
+      const redis::Keys old_keys(settings_.redis.key_prefix, redis::Keys::Topology::kCluster, number);
+      for (const PartitionKeys& each : old_keys.partitions())
+        query.add("XINFO", "STREAM", each.stream()).add("XLEN", each.stream());
+      FRESHET_TRY(replies, redis_.call(query));
+      for (std::size_t i = 0; i < replies->size(); i += 2) {
+        const redis::Reply& each = (*replies)[i];
+        if (each.error() == "ERR no such key") continue;
+        if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
+        const std::string last(redis::field_value(each, "last-generated-id"));
+        if (recorder::precedes(highest_id_, last)) highest_id_ = last;
+        if (number == keys_.partition_count() || (*replies)[i + 1].integer() == 0) continue;
+        return fail(
+            ErrorCode::kConflict, "not_recorded", {},
+            fmt::format("entries wait for the recorder in {} groups: set redis.groups to {}, start the "
+                        "service, wait until `freshetctl status` says that none wait, and stop it",
+                        number, number));
+      }
+    }
+    return {};
+  }
+
+  Result<void> create_streams() {
+    if (auto ok = recorder::create_groups(redis_, keys_); !ok) return ok;
+    Pipeline set;
+    for (const PartitionKeys& each : keys_.partitions()) set.add("XSETID", each.stream(), highest_id_);
+    return send(set);
+  }
+
+  // Every key that belongs to a group of another number of groups.
+  Result<void> for_each_old_key(const std::function<Result<void>(const std::string&)>& handle_key) {
+    std::int64_t scanned = 0;
+    return scan_all(redis_, "SCAN", "", [&](const std::vector<std::string>& page) -> Result<void> {
+      scanned += std::ssize(page);
+      if (auto proceed = on_progress_(scanned); !proceed) return proceed;
+      for (const std::string& key : page) {
+        if (!keys_.has_other_partition_count(key)) continue;
+        if (auto ok = handle_key(key); !ok) return ok;
+      }
+      return {};
+    });
+  }
+
+  Result<void> copy_key(const std::string& key) {
+    const std::string plain = *keys_.strip_prefix(key);
+    if (target_key(plain, keys_.partition(0)).empty()) return {};
+    const bool is_set = plain.starts_with("tag:");
+    return scan_all(redis_, is_set ? "SSCAN" : "ZSCAN", key, [&](const std::vector<std::string>& page) {
+      return copy_members(key, plain, is_set, page);
+    });
+  }
+
+  Result<void> copy_members(const std::string& key, const std::string& plain, bool is_set,
+                            const std::vector<std::string>& members) {
+    Pipeline query, put;
+    if (!is_set) {
+      for (const std::string& each : members) query.add("ZSCORE", key, each);
+    }
+    redis::Replies scores;
+    if (!query.empty()) {
+      FRESHET_TRY(answered, redis_.call_all(query));
+      scores = std::move(*answered);
+    }
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const std::string target = target_key(plain, keys_.partition_for(members[i]));
+      if (is_set)
+        put.add("SADD", target, members[i]);
+      else if (!scores[i].is_nil())
+        put.add("ZADD", target, scores[i].text(), members[i]);
+    }
+    return put.empty() ? Result<void>() : send(put);
+  }
+
+  Result<void> remove_key(const std::string& key) {
+    ++result_.removed;
+    return send(Pipeline().add("UNLINK", key));
+  }
+
+  Result<void> send(const Pipeline& pipeline) {
+    FRESHET_TRY(replies, redis_.call_all(pipeline));
+    return {};
+  }
+
+  redis::BlockingRedis& redis_;
+  const Settings& settings_;
+  const redis::Keys keys_;
+  const std::function<Result<void>(std::int64_t)>& on_progress_;
+  std::string highest_id_ = "0-0";  // entry of any stream
+  RepartitionResult result_;
+};
+
+// Somebody whose turn is renewed serves.
+Result<void> require_no_service(redis::BlockingRedis& redis, const redis::Keys& keys) {
+  const auto runs = [](const std::string& who) {
+    return fail(ErrorCode::kConflict, "service_runs", {}, "a service runs" + who + ": stop it first");
+  };
+  FRESHET_TRY(recorder, recorder::read_lease_owner(redis, keys));
+  if (recorder->is_active) return runs(", " + recorder->name + " records");
+  const auto began = Clock::now();
+  for (auto last_seen = began; Clock::now() - last_seen < kIdlePeriod;) {
+    FRESHET_TRY(turn, redis.call_all(Pipeline().add("EXISTS", keys.rank_maintenance_lock())));
+    if (turn->front().integer().value_or(0) == 1) last_seen = Clock::now();
+    if (last_seen - began > kTimeout) return runs("");
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<RepartitionResult> repartition(redis::BlockingRedis& redis, const Settings& settings,
+                          const std::function<Result<void>(std::int64_t)>& on_progress) {
+  return Repartitioner(redis, settings, on_progress).run();
+}
+
+Result<int> run_repartition(const RepartitionOptions& options, const Target& target) {
+  FRESHET_TRY(settings, load_settings(target));
+  if (!settings->redis.is_cluster())
+    return fail(ErrorCode::kInvalid, "no_cluster", {},
+                "redis.url names no Redis Cluster: one Redis has one group");
+  FRESHET_TRY(endpoint, redis_endpoint(target, *settings, PartitionCheck::kAny));
+  redis::BlockingRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
+  const redis::Keys keys(settings->redis);
+  if (auto ok = require_no_service(redis, keys); !ok) return tl::unexpected(with_redis_address(ok.error(), *endpoint));
+  ProgressLine line(stderr, options.quiet);
+  const auto began = ProgressLine::Clock::now();
+  const auto done = repartition(redis, *settings, [&](std::int64_t scanned) {
+    line.update({scanned, 0, ProgressLine::Clock::now() - began, {}});
+    return Result<void>();
+  });
+  line.clear();
+  if (!done) return tl::unexpected(with_redis_address(done.error(), *endpoint));
+  const Nanoseconds took = ProgressLine::Clock::now() - began;
+  if (options.json) {
+    report_json([&](json::Writer& out) {
+      out.key("groups").integer(keys.partition_count()).key("items").integer(done->items);
+      out.key("removed").integer(done->removed).key("seconds").number(to_seconds(took));
+    });
+    return 0;
+  }
+  fmt::print("{} items are in {} groups, {} keys of other groups removed, in {}\n", format_number(done->items),
+             keys.partition_count(), format_number(done->removed), format_duration(took));
+  return 0;
+}
+
+}  // namespace freshet::ctl

@@ -1,0 +1,271 @@
+#include "scripts/ctl/check/visitor_contributions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+#include "core/base/json.h"
+#include "core/base/secret.h"
+#include "core/redis/scripts.h"
+#include "fcgi/http/identity.h"
+#include "scripts/ctl/check/key_names.h"
+#include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/commands/redis_scan.h"
+
+namespace freshet::ctl {
+namespace {
+
+constexpr std::size_t kNameWidth = 25;  // of a visitor; items may be longer
+
+std::string reading_time(std::int64_t dwell_ms) { return format_duration(milliseconds(dwell_ms)); }
+
+void print_header(const char* first) {
+  fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}\n", first, kNameWidth, "articles", "page views",
+             "visitors", "reading", "views");
+}
+
+void print_row(std::string_view name, std::int64_t items, const hot::Contribution& added) {
+  fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}\n", name, kNameWidth, format_number(items),
+             format_number(added.pv), format_number(added.uv), reading_time(added.dwell_ms), format_number(added.views));
+}
+
+// Of visitors, whom more is known of than of articles.
+void print_visitor(const VisitorTotals& visitor) {
+  const hot::Contribution& added = visitor.contribution;
+  fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {:>10}  {}\n", visitor.name, kNameWidth,
+             format_number(visitor.items), format_number(added.pv), format_number(added.uv), reading_time(added.dwell_ms),
+             format_number(added.views), format_number(visitor.origin.uncounted_events),
+             visitor.origin.network.empty() ? "-" : visitor.origin.network);
+}
+
+hot::Contribution sum_contributions(const std::vector<hot::ItemContribution>& items) {
+  hot::Contribution all;
+  for (const hot::ItemContribution& each : items) all += each.contribution;
+  return all;
+}
+
+// What is said of visitors: tables and lines as they come, or one list of JSON at the end:
+// [{visitor, articles, pv, uv, dwell_ms, views, not_remembered_max?, items?: [{id, pv, …}]}].
+class VisitorReport {
+ public:
+  // `not_remembered_max`: reports a day and host that stay when a visitor's are taken back.
+  explicit VisitorReport(bool json, int not_remembered_max = 0)
+      : json_(json), max_unrecorded_(not_remembered_max) {
+    if (json_) writer_.begin_array();
+  }
+  void totals(const std::vector<VisitorTotals>& all) {
+    if (!json_)
+      fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {:>10}  {}\n", "visitor", kNameWidth,
+                 "articles", "page views", "visitors", "reading", "views", "beyond", "network");
+    for (const VisitorTotals& each : all) {
+      if (json_) {
+        begin(each.name, each.items, each.contribution).key("beyond").integer(each.origin.uncounted_events);
+        writer_.key("network").string(each.origin.network).end_object();
+      } else {
+        print_visitor(each);
+      }
+    }
+  }
+  void items(std::string_view visitor, const std::vector<hot::ItemContribution>& items) {
+    if (json_) return write(visitor, items);
+    print_header(std::string(visitor).c_str());
+    for (const hot::ItemContribution& each : items) print_row(each.item.view(), 1, each.contribution);
+    print_row("together", static_cast<std::int64_t>(items.size()), sum_contributions(items));
+  }
+  void reverted(std::string_view visitor, const std::vector<hot::ItemContribution>& items) {
+    if (json_) return write(visitor, items);
+    const hot::Contribution all = sum_contributions(items);
+    fmt::print("{}: taken back from {} articles: {} page views, {} visitors, {} of reading, {} views\n",
+               visitor, format_number(static_cast<std::int64_t>(items.size())), format_number(all.pv), format_number(all.uv),
+               reading_time(all.dwell_ms), format_number(all.views));
+  }
+  // What was added before it was remembered.
+  void note_unrecorded() {
+    if (!json_ && max_unrecorded_ > 0)
+      fmt::print(
+          "up to {} reports of each day, visitor (or network of those who are not signed in) and host "
+          "stay: limits.remember_after\n",
+          max_unrecorded_);
+  }
+  void end() {
+    if (json_) fmt::print("{}\n", (writer_.end_array(), out_));
+  }
+
+ private:
+  json::Writer& begin(std::string_view visitor, std::int64_t articles, const hot::Contribution& added) {
+    writer_.begin_object().key("visitor").string(visitor).key("articles").integer(articles);
+    return write(added);
+  }
+  json::Writer& write(const hot::Contribution& added) {
+    writer_.key("pv").integer(added.pv).key("uv").integer(added.uv);
+    return writer_.key("dwell_ms").integer(added.dwell_ms).key("views").integer(added.views);
+  }
+  void write(std::string_view visitor, const std::vector<hot::ItemContribution>& items) {
+    begin(visitor, static_cast<std::int64_t>(items.size()), sum_contributions(items));
+    if (max_unrecorded_ > 0) writer_.key("not_remembered_max").integer(max_unrecorded_);
+    writer_.key("items").begin_array();
+    for (const hot::ItemContribution& each : items) {
+      writer_.begin_object().key("id").string(each.item.view());
+      write(each.contribution).end_object();
+    }
+    writer_.end_array().end_object();
+  }
+
+  const bool json_;
+  const int max_unrecorded_;
+  std::string out_;
+  json::Writer writer_{out_};
+};
+
+// A connection, and what is needed to ask over it.
+struct Session {
+  Session(Settings loaded_settings, redis::Endpoint redis_endpoint) : settings(std::move(loaded_settings)), endpoint(std::move(redis_endpoint)) {}
+  const Settings settings;
+  const redis::Endpoint endpoint;
+  redis::BlockingRedis redis{endpoint, kRedisTimeout, redis::kAllScripts};
+  const redis::Keys keys{settings.redis};
+};
+
+Result<std::unique_ptr<Session>> open(const Target& target) {
+  FRESHET_TRY(settings, load_settings(target));
+  if (settings->limits.contribution_ttl.count() == 0)
+    return fail(ErrorCode::kInvalid, "not_remembered", {},
+                "limits.remember is 0: it is not remembered what a visitor added");
+  FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
+  return std::make_unique<Session>(std::move(*settings), std::move(*endpoint));
+}
+
+Result<http::Identity> identity_of(const IdentitySettings& settings) {
+  if (settings.salt_file.empty())
+    return fail(ErrorCode::kInvalid, "no_salt", {},
+                "without identity.salt_file nobody can tell what the service calls a reader");
+  FRESHET_TRY(salt, read_secret(settings.salt_file));
+  return http::Identity::create(http::IdentityMode::kOpen, *salt);
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> resolve_visitors(const VisitorSelector& visitors, const Settings& settings) {
+  std::vector<std::string> out;
+  const auto add = [&out](const std::string& name) {
+    if (std::ranges::find(out, name) == out.end()) out.push_back(name);
+  };
+  for (const std::string& name : visitors.names) {
+    FRESHET_TRY(id, VisitorId::parse(name, "visitor"));
+    add(name);
+  }
+  if (visitors.address.empty() != visitors.agent.empty())
+    return fail(ErrorCode::kInvalid, "no_agent", {},
+                "an anonymous visitor is an address and a User-Agent together");
+  if (visitors.readers.empty() && visitors.address.empty()) return out;
+  FRESHET_TRY(identity, identity_of(settings.identity));
+  for (const std::string& reader : visitors.readers) {
+    FRESHET_TRY(id, ReaderId::parse(reader, "reader"));
+    add(identity->visitor_for_reader(*id).str());
+  }
+  if (!visitors.address.empty()) {
+    Request request;
+    request.remote_addr = visitors.address;
+    request.user_agent = visitors.agent;
+    FRESHET_TRY(principal, identity->identify(request, {}, wall_now()));
+    add(principal->stable_visitor.str());
+  }
+  return out;
+}
+
+Result<std::string> resolve_network(const std::string& network, const Settings& settings) {
+  const std::string address = network.substr(0, network.find('/'));
+  if (http::network_prefix(address) == address) return network;  // no address: as it is printed
+  FRESHET_TRY(identity, identity_of(settings.identity));
+  return identity->network_pseudonym(address);
+}
+
+Result<std::vector<VisitorTotals>> top_contributors(redis::BlockingRedis& redis, const Settings& settings, int top,
+                                                const std::string& network) {
+  const auto limit = static_cast<std::size_t>(top);
+  const auto ranks_before = [](const VisitorTotals& a, const VisitorTotals& b) {
+    const std::int64_t total_a = a.contribution.pv + a.contribution.views, total_b = b.contribution.pv + b.contribution.views;
+    return total_a != total_b ? total_a > total_b : a.name < b.name;
+  };
+  const redis::Keys keys(settings.redis);
+  std::vector<VisitorTotals> best;
+  auto scanned = scan_all(redis, "SCAN", "", [&](const std::vector<std::string>& page) -> Result<void> {
+    redis::Pipeline query;
+    std::vector<std::string> names;
+    for (const std::string& key : page) {
+      const auto plain = keys.strip_prefix(key);
+      const auto visitor = plain ? strip_key_prefix(*plain, "hot:added:") : std::nullopt;
+      if (!visitor) continue;
+      names.emplace_back(*visitor);
+      query.add("HGETALL", key);
+    }
+    if (names.empty()) return {};
+    FRESHET_TRY(replies, run_pipeline(redis, query));
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const auto items = hot::parse_contributions((*replies)[i]);
+      auto from = hot::parse_visitor_origin((*replies)[i]);
+      if (!network.empty() && from.network != network) continue;
+      if (items.empty() || std::ranges::find(best, names[i], &VisitorTotals::name) != best.end()) continue;
+      best.push_back({names[i], std::move(from), static_cast<std::int64_t>(items.size()), sum_contributions(items)});
+    }
+    std::ranges::sort(best, ranks_before);
+    if (best.size() > limit) best.resize(limit);
+    return {};
+  });
+  if (!scanned) return tl::unexpected(scanned.error());
+  return best;
+}
+
+Result<int> run_top_contributors(const TopContributorsOptions& options, const Target& target) {
+  FRESHET_TRY(session, open(target));
+  Session& s = **session;
+  FRESHET_TRY(names, resolve_visitors(options.visitors, s.settings));
+  VisitorReport report(options.json);
+  for (const std::string& name : *names) {
+    const auto items = redis::run_sync(hot::read_contributions(s.redis, s.keys, name));
+    if (!items) return tl::unexpected(with_redis_address(items.error(), s.endpoint));
+    report.items(name, *items);
+  }
+  if (names->empty()) {
+    FRESHET_TRY(network, resolve_network(options.visitors.network, s.settings));
+    const auto best = top_contributors(s.redis, s.settings, options.top, *network);
+    if (!best) return tl::unexpected(with_redis_address(best.error(), s.endpoint));
+    report.totals(*best);
+  }
+  report.end();
+  return 0;
+}
+
+Result<int> run_revert_visitor(const RevertVisitorOptions& options, const Target& target) {
+  FRESHET_TRY(session, open(target));
+  Session& s = **session;
+  FRESHET_TRY(names, resolve_visitors(options.visitors, s.settings));
+  if (!options.visitors.network.empty()) {
+    FRESHET_TRY(network, resolve_network(options.visitors.network, s.settings));
+    const auto all = top_contributors(s.redis, s.settings, std::numeric_limits<int>::max(), *network);
+    if (!all) return tl::unexpected(with_redis_address(all.error(), s.endpoint));
+    for (const VisitorTotals& each : *all) names->push_back(each.name);
+  } else if (names->empty())
+    return fail(ErrorCode::kInvalid, "no_visitor", {}, "whose counts? See --help");
+  VisitorReport report(options.json, 2 * s.settings.limits.contribution_after);
+  for (const std::string& name : *names) {
+    const auto items = redis::run_sync(hot::read_contributions(s.redis, s.keys, name));
+    if (!items) return tl::unexpected(with_redis_address(items.error(), s.endpoint));
+    if (options.dry_run) {
+      report.items(name, *items);
+      continue;
+    }
+    std::vector<ItemId> ids;
+    for (const hot::ItemContribution& each : *items) ids.push_back(each.item);
+    const auto reverted = redis::run_sync(hot::revert_contributions(s.redis, s.settings, s.keys, name, ids));
+    if (!reverted) return tl::unexpected(with_redis_address(reverted.error(), s.endpoint));
+    report.reverted(name, *reverted);
+  }
+  report.note_unrecorded();
+  report.end();
+  return 0;
+}
+
+}  // namespace freshet::ctl

@@ -1,0 +1,25 @@
+// What stores and use-cases of a worker are given in a tool, which has no reply to send first and
+// no index.
+#pragma once
+
+#include "core/feed/ports.h"
+#include "core/redis/write_queue.h"
+
+namespace freshet::ctl {
+
+class NoopWriteQueue final : public redis::WriteQueue {
+ public:
+  bool post(redis::Pipeline, redis::SpoolRecord) override { return false; }
+  Result<void> spool(const redis::SpoolRecord&) override {
+    return fail(ErrorCode::kUnavailable, "spool_full");
+  }
+};
+
+class NoopRecall final : public feed::Recall {
+ public:
+  Task<Result<feed::RecallResult>> search(feed::RecallQuery) override {
+    co_return fail(ErrorCode::kUnavailable, "index_away");
+  }
+};
+
+}  // namespace freshet::ctl

@@ -1,0 +1,394 @@
+// What a visitor added, and taking it back.
+#include "core/hot/contributions.h"
+
+#include <random>
+
+#include "tests/support/store_fixture.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+constexpr std::string_view kFraud = "fraud";
+
+struct RevertFixture : Fixture {
+  static hot::TrackEvent report(const std::string& id, const std::string& visitor, std::int64_t dwell_ms,
+                                const std::string& session = {}) {
+    hot::TrackEvent out = Fixture::track_event(id, visitor, dwell_ms, session);
+    out.attributed_to = out.visitor;
+    return out;
+  }
+  static hot::ViewEvent seen(const std::string& id, const std::string& visitor,
+                             const std::string& fingerprint = {}) {
+    hot::ViewEvent out = Fixture::view_event(id, fingerprint.empty() ? visitor : fingerprint);
+    out.attributed_to = VisitorId::trusted(visitor);
+    return out;
+  }
+  std::vector<hot::ItemContribution> contributions(std::string_view visitor = kFraud) {
+    auto out = run_sync(hot::read_contributions(redis, keys(), visitor));
+    REQUIRE(out);
+    return *out;
+  }
+  std::vector<hot::ItemContribution> revert(const std::vector<hot::ItemContribution>& contributions) {
+    std::vector<ItemId> ids;
+    for (const hot::ItemContribution& each : contributions) ids.push_back(each.item);
+    auto out = run_sync(hot::revert_contributions(redis, settings, keys(), kFraud, ids));
+    INFO((out ? "" : out.error().detail));
+    REQUIRE(out);
+    return *out;
+  }
+  std::vector<hot::ItemContribution> revert() { return revert(contributions()); }
+};
+
+// Both as they should be if neither had ever seen the fraud.
+void check_same_stats(RevertFixture& f, const std::string& purged, const std::string& clean) {
+  const hot::ItemStats actual = f.stats(purged), reference = f.stats(clean);
+  INFO(purged);
+  CHECK(actual.pv == reference.pv);
+  CHECK(actual.uv == reference.uv);
+  CHECK(actual.dwell_sum_ms == reference.dwell_sum_ms);
+  CHECK(actual.dwell_count == reference.dwell_count);
+  CHECK(actual.views_pv == reference.views_pv);
+  CHECK(actual.views_total == Approx(reference.views_total));
+  for (const hot::Model& model : hot::kModels) {
+    const auto place = actual.position(model).score, expected = reference.position(model).score;
+    CHECK(place.has_value() == expected.has_value());
+    // Of views: the two were viewed at slightly different ages.
+    if (place && expected)
+      CHECK(*place ==
+            (model.base != nullptr ? Approx(*expected).margin(1e-9) : Approx(*expected).epsilon(1e-3)));
+  }
+  CHECK(f.score(f.keys().partition(0).published(), purged).has_value() ==
+        f.score(f.keys().partition(0).published(), clean).has_value());
+}
+
+// A connection that ends at a step: before the commands are sent, or before their replies come.
+struct FailingRedis final : redis::Redis {
+  FailingRedis(redis::Redis& inner, int steps, bool sent) : inner_(inner), remaining_(steps), sent_(sent) {}
+  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+    if (remaining_-- > 0) {
+      auto replies = co_await inner_.run(pipeline);
+      co_return replies;
+    }
+    if (sent_) co_await inner_.run(pipeline);
+    co_return fail(ErrorCode::kUnknownOutcome, "redis_lost");
+  }
+  bool ready() const override { return true; }
+
+ private:
+  redis::Redis& inner_;
+  int remaining_;
+  const bool sent_;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(RevertFixture, "it is remembered what a visitor added, to each article", "[added]") {
+  track(report("a", "fraud", 1000, "s1"));
+  track(report("a", "fraud", 5000, "s1"));
+  track(report("a", "fraud", 2000, "s1"));  // less than before: it added nothing
+  track(report("a", "fraud", 700, "s2"));
+  track(report("b", "fraud", 0));
+  track(report("a", "somebody", 9000));
+  CHECK(view(seen("b", "fraud")).first_today);
+  CHECK(view(seen("b", "fraud")).dedup);
+  const auto found = contributions();
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].item.view() == "a");
+  CHECK(found[0].contribution.pv == 2);
+  CHECK(found[0].contribution.uv == 1);
+  CHECK(found[0].contribution.dwell_ms == 5700);
+  CHECK(found[0].contribution.views == 0);
+  CHECK(found[1].item.view() == "b");
+  CHECK(found[1].contribution.pv == 1);
+  CHECK(found[1].contribution.dwell_ms == 0);
+  CHECK(found[1].contribution.views == 1);
+  CHECK(found[1].contribution.first_views == 1);
+  CHECK(found[1].contribution.views_score == Approx(*score(keys().partition(0).rank(hot::kViewsModel), "b")));
+  CHECK(contributions("somebody").size() == 1);
+  CHECK(contributions("nobody").empty());
+  CHECK(ttl(keys().contributions("fraud")) > 86400 - 10);
+}
+
+TEST_CASE_METHOD(RevertFixture, "a purge leaves the counters as if the visitor had never come", "[added]") {
+  const unsigned seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 dice(seed);
+  const auto below = [&](int bound) { return std::uniform_int_distribution(0, bound - 1)(dice); };
+  const std::vector<std::string> ids{"a", "b", "c", "d"};
+  const UnixSeconds date = wall_now() - seconds{7200};
+  for (const std::string& id : ids) {
+    put(item(id, date));
+    put(item(id + "-clean", date));
+  }
+  for (int i = 0; i < 400; ++i) {
+    const std::string& id = ids[static_cast<std::size_t>(below(4))];
+    // Nobody but the fraud opens "d".
+    const bool fraud = id == "d" || below(3) == 0;
+    const std::string who = fraud ? "fraud" : "visitor" + std::to_string(below(6));
+    const std::string session = who + "-" + std::to_string(below(5));
+    const std::int64_t dwell = below(180000);
+    if (below(2) == 0) {
+      track(report(id, who, dwell, session));
+      if (!fraud) track(report(id + "-clean", who, dwell, session));
+    } else {
+      view(seen(id, who, session));
+      if (!fraud) view(seen(id + "-clean", who, session));
+    }
+  }
+  const auto planned = contributions();
+  const auto done = revert();
+  REQUIRE(done.size() == planned.size());
+  for (std::size_t i = 0; i < done.size(); ++i) {
+    CHECK(done[i].item == planned[i].item);
+    CHECK(done[i].contribution.pv == planned[i].contribution.pv);
+    CHECK(done[i].contribution.dwell_ms == planned[i].contribution.dwell_ms);
+    CHECK(done[i].contribution.views_score == planned[i].contribution.views_score);
+  }
+  for (const std::string& id : ids) check_same_stats(*this, id, id + "-clean");
+  CHECK(command("HKEYS", keys().contributions("fraud")).size() == 1);  // the names of batches
+  CHECK_FALSE(exists(keys().uv_hll("d")));
+  CHECK(field("d", "pv").empty());
+  CHECK(field("d", "views").empty());
+}
+
+TEST_CASE_METHOD(RevertFixture, "a purge that is repeated takes nothing, nor does one of who added nothing",
+                 "[added]") {
+  for (const char* who : {"fraud", "somebody"}) {
+    track(report("a", who, 1000));
+    view(seen("a", who));
+  }
+  const auto planned = contributions();
+  revert();
+  const hot::ItemStats after = stats("a");
+  CHECK(after.pv == 1);
+  for (const hot::ItemContribution& each : revert(planned)) CHECK(each.contribution.pv + each.contribution.views == 0);
+  CHECK(stats("a").pv == 1);
+  CHECK(stats("a").uv == 1);
+  CHECK(stats("a").views_pv == 1);
+  CHECK(stats("a").dwell_sum_ms == 1000);
+  CHECK(*rank_score("a") == *after.position(hot::kEngagementModel).score);
+  CHECK(revert({}).empty());
+}
+
+TEST_CASE_METHOD(RevertFixture, "a purge that ends at any step is gone on with, and takes nothing twice",
+                 "[added]") {
+  const bool sent = GENERATE(false, true);
+  for (int steps = 0;; ++steps) {
+    CAPTURE(sent, steps);
+    server().flush_all();
+    put(item("a", wall_now() - seconds{3600}));
+    put(item("a-clean", wall_now() - seconds{3600}));
+    for (const char* who : {"fraud", "fraud2", "x", "y"}) {
+      track(report("a", who, 1000, std::string("s") + who));
+      view(seen("a", who));
+      if (std::string_view(who).starts_with("fraud")) continue;
+      track(report("a-clean", who, 1000));
+      view(seen("a-clean", who));
+    }
+    FailingRedis ending(redis, steps, sent);
+    const std::vector<ItemId> which{ItemId::trusted("a")};
+    const bool done = run_sync(hot::revert_contributions(ending, settings, keys(), kFraud, which)).has_value();
+    // Whoever looks finds what is still to be taken back, and others may be purged meanwhile.
+    REQUIRE(run_sync(hot::revert_contributions(redis, settings, keys(), "fraud2", which)));
+    track(report("a", "fraud", 3000, "later"));
+    CHECK(contributions().size() == 1);
+    revert();
+    check_same_stats(*this, "a", "a-clean");
+    CHECK(contributions().empty());
+    CHECK(command("HKEYS", keys().contributions(kFraud)).size() == 1);  // the names of batches
+    if (done) break;
+    REQUIRE(steps < 20);
+  }
+}
+
+TEST_CASE_METHOD(RevertFixture, "two visitors are purged one after the other", "[added]") {
+  for (const char* who : {"fraud", "another", "x", "y"}) track(report("a", who, 1000));
+  revert();
+  CHECK(stats("a").uv == 3);
+  REQUIRE(run_sync(hot::revert_contributions(redis, settings, keys(), "another", {ItemId::trusted("a")})));
+  CHECK(stats("a").uv == 2);
+  CHECK(stats("a").pv == 2);
+}
+
+TEST_CASE_METHOD(RevertFixture, "what is added after a purge counts, and is remembered anew", "[added]") {
+  track(report("a", "somebody", 1000));
+  track(report("a", "fraud", 1000));
+  revert();
+  const auto again = track(report("a", "fraud", 4000));  // the session goes on: only what is more
+  CHECK(again.pv == 1);
+  CHECK(stats("a").dwell_sum_ms == 1000 + 3000);
+  CHECK(track(report("a", "fraud", 50, "another")).pv == 2);
+  // The HyperLogLog knows the visitor still.
+  CHECK(stats("a").uv == 1);
+  const auto found = contributions();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].contribution.pv == 1);
+  CHECK(found[0].contribution.uv == 0);
+  CHECK(found[0].contribution.dwell_ms == 3050);
+}
+
+TEST_CASE_METHOD(RevertFixture, "visitors that were taken back stay so when the item is written or ranked anew",
+                 "[added]") {
+  put(item("a", wall_now() - seconds{3600}));
+  for (const char* who : {"fraud", "x", "y"}) track(report("a", who, 1000));
+  CHECK(stats("a").uv == 3);
+  revert();
+  const double z = *rank_score("a");
+  CHECK(stats("a").uv == 2);
+  put(item("a", wall_now() - seconds{3600}));
+  CHECK(stats("a").uv == 2);
+  CHECK(*rank_score("a") == Approx(z).margin(1e-4));
+  REQUIRE(run_sync(hot::rebuild_ranks(redis, settings, keys())));
+  CHECK(*rank_score("a") == Approx(z).margin(1e-4));
+  CHECK(track(report("a", "z", 1000)).uv == 3);
+  remove("a");
+  put(item("a", wall_now() - seconds{3600}));
+  CHECK(stats("a").uv == 3);
+}
+
+TEST_CASE_METHOD(RevertFixture, "visitors that were taken back are forgotten with the counters", "[added]") {
+  put(item("a", wall_now() - seconds{3600}));
+  track(report("a", "fraud", 1000));
+  track(report("a", "x", 1000));
+  revert();
+  CHECK(field("a", "uv_correction") == "1");
+  command("HSET", keys().article("a"), "renewed", unix_s(now()) - 31 * 86400);
+  CHECK(stats("a").uv == 0);
+  CHECK(track(report("a", "y", 1000)).uv == 1);
+  CHECK(field("a", "uv_correction").empty());
+  CHECK(track(report("a", "z", 1000)).uv == 2);
+}
+
+TEST_CASE_METHOD(RevertFixture, "a hidden item and one whose counters expired are purged without a place in a rank",
+                 "[added]") {
+  put(item("a", wall_now() - seconds{3600}));
+  for (const char* who : {"fraud", "x"}) {
+    track(report("a", who, 1000));
+    view(seen("a", who));
+    track(report("b", who, 1000));
+    view(seen("b", who));
+  }
+  auto hidden = item("a", wall_now() - seconds{3600});
+  hidden.hidden = true;
+  put(hidden);
+  command("HSET", keys().article("b"), "renewed", unix_s(now()) - 31 * 86400);
+  CHECK(revert().size() == 2);
+  CHECK(stats("a").pv == 1);
+  CHECK(stats("a").views_pv == 1);
+  CHECK_FALSE(rank_score("a"));
+  CHECK_FALSE(rank_score("a", hot::kViewsModel));
+  CHECK(stats("b").pv == 0);
+  CHECK_FALSE(rank_score("b"));
+  CHECK(stats("b").views_pv == 1);
+}
+
+TEST_CASE_METHOD(RevertFixture, "an event that comes twice is remembered once, one that waited in a spool too",
+                 "[added]") {
+  auto event = report("a", "fraud", 1000);
+  event.event_id = EventId::trusted("e1");
+  track(event);
+  track(event);
+  auto viewed = seen("a", "fraud");
+  viewed.event_id = EventId::trusted("e2");
+  view(viewed);
+  view(viewed);
+  auto late = report("b", "fraud", 500);
+  auto late_view = seen("b", "fraud");
+  late.event_id = late_view.event_id = EventId::trusted("e3");
+  late.occurred_at = late_view.occurred_at = now() - seconds{60};
+  for (int i = 0; i < 2; ++i) {
+    track(late);
+    view(late_view);
+  }
+  const auto found = contributions();
+  REQUIRE(found.size() == 2);
+  for (const hot::ItemContribution& each : found) {
+    CHECK(each.contribution.pv == 1);
+    CHECK(each.contribution.views == 1);
+  }
+}
+
+TEST_CASE_METHOD(RevertFixture, "what is written twice, as when a reply was lost, is remembered once", "[added]") {
+  write_queue.hold = true;
+  track(report("a", "fraud", 1000));
+  track(report("b", "fraud", 1000));
+  const auto held = write_queue.take_held();
+  write_queue.hold = false;
+  write_queue.run(held);
+  track(report("a", "fraud", 3000));
+  write_queue.run(held);
+  const auto found = contributions();
+  REQUIRE(found.size() == 2);
+  for (const hot::ItemContribution& each : found) {
+    CHECK(each.contribution.pv == 1);
+    CHECK(each.contribution.uv == 1);
+    CHECK(each.contribution.dwell_ms == (each.item.view() == "a" ? 3000 : 1000));
+  }
+  CHECK(command("HSTRLEN", keys().contributions("fraud"), "batches").integer() == 24);
+  for (int i = 0; i < 30; ++i) track(report("c" + std::to_string(i), "fraud", 0));
+  CHECK(command("HSTRLEN", keys().contributions("fraud"), "batches").integer() == 128);
+}
+
+TEST_CASE_METHOD(RevertFixture, "visitors in thousands behind one name are remembered as the estimate counts them",
+                 "[added]") {
+  constexpr int kReal = 3000, kFake = 40000;
+  const auto come = [&](int n, const std::string& prefix, std::string_view counted_as) {
+    for (int i = 0; i < n; ++i) {
+      auto event = report("a", prefix + std::to_string(i), 10);
+      event.attributed_to = VisitorId::trusted(std::string(counted_as));
+      REQUIRE(run_sync(hot->track(event)));
+    }
+    flush_deferred();
+  };
+  come(kReal, "r", "honest");
+  come(kFake, "f", kFraud);
+  CHECK(contributions()[0].contribution.uv == Approx(kFake).epsilon(0.05));
+  revert();
+  CHECK(stats("a").pv == kReal);
+  CHECK(std::abs(stats("a").uv - kReal) < kFake / 20);  // an error of the estimate of all
+}
+
+TEST_CASE_METHOD(RevertFixture, "nothing is remembered when that is switched off, or of nobody", "[added]") {
+  const bool off = GENERATE(true, false);
+  CAPTURE(off);
+  if (off) settings.limits.contribution_ttl = seconds{0};
+  open();
+  track(report("a", "fraud", 1000));
+  view(seen("a", "fraud"));
+  CHECK(contributions().empty() == off);
+  server().flush_all();
+  track(Fixture::track_event("a", "fraud", 1000));
+  view(Fixture::view_event("a", "fraud"));
+  for (const std::string& key : all_keys()) CHECK(key.find("added") == key.npos);
+}
+
+TEST_CASE_METHOD(RevertFixture, "a rank's place and a bucket follow a purge at once, and lists are made anew",
+                 "[added]") {
+  const UnixSeconds date = wall_now() - seconds{3600};
+  put(item("a", date));
+  put(item("b", date));
+  for (int i = 0; i < 5; ++i) {
+    track(report("a", "fraud", 1000, "s" + std::to_string(i)));
+    view(seen("a", "fraud", "f" + std::to_string(i)));
+  }
+  for (const char* id : {"a", "b"}) {
+    for (const char* who : {"x", "y"}) {
+      track(report(id, who, 1000));
+      view(seen(id, who));
+    }
+  }
+  track(report("b", "z", 1000));
+  view(seen("b", "z"));
+  CHECK(ids(engagement_query()) == std::vector<std::string>{"a", "b"});
+  CHECK(ids(accumulate_query()) == std::vector<std::string>{"a", "b"});
+  const auto epoch = text(command("GET", keys().epoch()));
+  revert();
+  CHECK(ids(engagement_query()) == std::vector<std::string>{"b", "a"});
+  CHECK(ids(accumulate_query()) == std::vector<std::string>{"b", "a"});
+  const std::string bucket = keys().partition(0).current_bucket(date.time_since_epoch().count() / 3600);
+  CHECK(*score(bucket, "a") == Approx(stats("a").views_total));
+  CHECK(*score(bucket, "b") > *score(bucket, "a"));
+  CHECK(text(command("GET", keys().epoch())) != epoch);
+}

@@ -1,0 +1,70 @@
+// Stand-ins for the background writer.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/redis/write_queue.h"
+#include "core/redis/fields.h"
+#include "core/redis/blocking_redis.h"
+
+namespace freshet::test {
+
+// Runs what is posted at once, or holds it back; keeps what is spooled until replay() applies it.
+class ImmediateWriteQueue final : public redis::WriteQueue {
+ public:
+  explicit ImmediateWriteQueue(redis::BlockingRedis& redis) : redis_(redis) {}
+  bool post(redis::Pipeline pipeline, redis::SpoolRecord) override {
+    held_.push_back(std::move(pipeline));
+    if (!hold) flush();
+    return true;
+  }
+  Result<void> spool(const redis::SpoolRecord& event) override {
+    spooled.push_back(event);
+    return {};
+  }
+  void flush() {
+    for (const auto& each : held_) run(each);
+    held_.clear();
+  }
+  void replay() {
+    for (const auto& each : spooled) {
+      const Result<void> applied = redis::run_sync(apply(redis::decode_fields(each.bytes())));
+      if (!applied && applied.error().code == ErrorCode::kRateLimited) continue;  // dropped, as in a worker
+      INFO((applied ? "" : applied.error().reason));
+      REQUIRE(applied);
+    }
+  }
+  // What was held back, which is not run then.
+  std::vector<redis::Pipeline> take_held() { return std::exchange(held_, {}); }
+  void run(const std::vector<redis::Pipeline>& some) {
+    for (const auto& each : some) run(each);
+  }
+  bool hold = false;
+  std::vector<redis::SpoolRecord> spooled;
+  std::function<Task<Result<void>>(const std::vector<std::string_view>&)> apply;
+
+ private:
+  void run(const redis::Pipeline& pipeline) {
+    const auto replies = redis_.call(pipeline);
+    REQUIRE(replies);
+    for (const auto& each : *replies) {
+      INFO(each.error());
+      REQUIRE_FALSE(each.is_error());
+    }
+  }
+  redis::BlockingRedis& redis_;
+  std::vector<redis::Pipeline> held_;
+};
+
+// Takes no command, and forgets events.
+class NullWriteQueue final : public redis::WriteQueue {
+ public:
+  bool post(redis::Pipeline, redis::SpoolRecord) override { return false; }
+  Result<void> spool(const redis::SpoolRecord&) override { return {}; }
+};
+
+}  // namespace freshet::test
