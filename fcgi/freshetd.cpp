@@ -51,7 +51,7 @@ TokenBucketTable make_limit_table(std::size_t bytes, Handover* previous) {
   if (previous != nullptr && previous->limits.get() >= 0) {
     auto table = TokenBucketTable::adopt(std::move(previous->limits), bytes);
     if (table) return std::move(*table);
-    log::warning("limits_start_empty", {{"why", table.error().detail}});
+    log::warning("limit_table_reset", {{"why", table.error().detail}});
   }
   return TokenBucketTable(bytes);
 }

@@ -31,7 +31,7 @@ Task<void> RankMaintenance::replay_crash_journal() {
   if (sources_.crash_journal.empty()) co_return;
   const auto placed =
       co_await hot::rank_articles(sources_.bulk, sources_.crash_journal, sources_.settings, sources_.keys);
-  if (placed) log::notice("noted_articles_placed", {{"articles", std::to_string(sources_.crash_journal.size())}});
+  if (placed) log::notice("crash_journal_replayed", {{"articles", std::to_string(sources_.crash_journal.size())}});
   sources_.crash_journal.clear();
 }
 

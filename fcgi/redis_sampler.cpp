@@ -71,7 +71,7 @@ Task<void> RedisSampler::sample_health(milliseconds now) {
   sample_.memory_full.store(level->full != 0, std::memory_order_relaxed);
   if (level->full == previous.full) co_return;
   log::write(level->full != 0 ? log::Level::kError : log::Level::kNotice,
-             level->full != 0 ? "redis_full" : "redis_has_room",
+             level->full != 0 ? "redis_full" : "redis_memory_recovered",
              {{"used", std::to_string(level->used)}, {"maxmemory", std::to_string(level->max)}});
 }
 

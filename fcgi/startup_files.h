@@ -26,7 +26,7 @@ struct StartupFiles {
 
 // Reads the files that `settings` names; a relative name lies in $CREDENTIALS_DIRECTORY (systemd's
 // LoadCredential; not the lists of clients). Without a salt file `random_salt` is used: visitors
-// are then new after a restart of the master. Errors: kInvalid "bad_secret", "weak_key", "bad_kid",
+// are then new after a restart of the master. Errors: kInvalid "bad_secret", "weak_key", "bad_key_id",
 // "bad_pattern" or "bad_clients".
 Result<StartupFiles> load_startup_files(const Settings& settings, const std::string& random_salt);
 

@@ -96,21 +96,21 @@ class WorkerProcess {
   Task<void> verify_redis() {
     const auto schema = co_await redis::check_schema(*services_.redis, services_.keys, redis::SchemaCheck::kInitialize);
     if (!schema && schema.error().code == ErrorCode::kConflict) {
-      const bool groups = schema.error().reason == "other_groups";
-      log::error(groups ? "redis_has_other_groups" : "redis_has_another_schema",
+      const bool groups = schema.error().reason == "partitions_mismatch";
+      log::error(groups ? "redis_partitions_mismatched" : "redis_schema_mismatched",
                  {{"error", schema.error().detail}});
       _exit(kExitUnusable);
     }
     const auto started = co_await redis_sampler_.start();
     if (!started) {
-      log::warning("worker_not_ready", {{"error", std::string(started.error().reason)}});
+      log::warning("worker_start_failed", {{"error", std::string(started.error().reason)}});
       if (services_.redis->ready()) _exit(kExitUnusable);
       co_return;  // Redis went away again: the next connection probes
     }
     const auto probed = co_await services_.seen_filter->probe(*services_.redis);
     if (probed && !draining_) start_accepting();
     if (probed) co_return;
-    log::error("seen_filter_unusable", {{"error", probed.error().detail}});
+    log::error("seen_filter_probe_failed", {{"error", probed.error().detail}});
     // Redis went away again: the next connection probes. Else nothing will help but another
     // configuration.
     if (services_.redis->ready()) _exit(kExitUnusable);
@@ -151,13 +151,13 @@ class WorkerProcess {
   }
 
   void notify_master(char message) {
-    if (write(context_.ready_fd, &message, 1) != 1) log::warning("master_not_told");
+    if (write(context_.ready_fd, &message, 1) != 1) log::warning("master_notify_failed");
   }
 
   // Once: further bytes would change nothing.
   void request_replacement(const char* reason, std::uint64_t value) {
     if (std::exchange(replacement_requested_, true)) return;
-    log::notice("worker_recycles", {{"reason", reason}, {"is", std::to_string(value)}});
+    log::notice("worker_recycled", {{"reason", reason}, {"is", std::to_string(value)}});
     notify_master('X');
   }
 
@@ -192,7 +192,7 @@ class WorkerProcess {
     auto& published = services_.slot.index_documents_plus_one;
     if (documents)
       published.store(*documents + 1, kRelaxed);
-    else if (documents.error().reason == "index_away")
+    else if (documents.error().reason == "index_unavailable")
       published.store(0, kRelaxed);
   }
 

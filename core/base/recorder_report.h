@@ -31,7 +31,7 @@ enum class RecorderPauseReason : std::uint32_t {
 inline constexpr std::array<std::string_view, 3> kRecorderStateNames{"starting", "running", "waiting"};
 inline constexpr std::array<std::string_view, static_cast<std::size_t>(RecorderPauseReason::kCount)>
     kRecorderPauseReasonNames{"",
-                         "redis_away",
+                         "redis_unavailable",
                          "database_locked",
                          "database_read_only",
                          "database_full",
@@ -39,8 +39,8 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(RecorderP
                          "database_error",
                          "index_locked",
                          "index_error",
-                         "other_recorder",
-                         "other_database"};
+                         "lease_held",
+                         "database_mismatch"};
 
 struct RecorderReport {
   std::atomic<RecorderState> state{RecorderState::kStarting};

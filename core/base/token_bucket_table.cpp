@@ -100,7 +100,7 @@ TokenBucketTable::TokenBucketTable(std::size_t bytes)
 
 Result<TokenBucketTable> TokenBucketTable::adopt(Descriptor file, std::size_t bytes) {
   bytes = std::max(bytes, kMinBytes);
-  const auto mismatch = [](const char* reason) { return fail(ErrorCode::kConflict, "other_table", {}, reason); };
+  const auto mismatch = [](const char* reason) { return fail(ErrorCode::kConflict, "limit_table_mismatch", {}, reason); };
   struct stat status {};
   if (fstat(file.get(), &status) != 0 || (fcntl(file.get(), F_GET_SEALS) & F_SEAL_SHRINK) == 0)
     return mismatch("no table");

@@ -48,7 +48,7 @@ class TokenBucketTable {
 
   // Empty, in a file of its own in memory. Throws std::system_error.
   explicit TokenBucketTable(std::size_t bytes);
-  // What another process made and handed over. Error: kConflict "other_table" when it is none, or
+  // What another process made and handed over. Error: kConflict "limit_table_mismatch" when it is none, or
   // of another version or size.
   static Result<TokenBucketTable> adopt(Descriptor file, std::size_t bytes);
   TokenBucketTable(TokenBucketTable&& other) noexcept;

@@ -123,7 +123,7 @@ struct EngagementSettings {
   double dwell_prior_views = 0.0;       // m of (sum + m·prior)/(count + m); 0 is the plain mean
   double dwell_prior_ms = 0.0;
   seconds half_life{86400};
-  seconds session_window{1800};  // pv.window: one PV per session and article; 0 counts every report
+  seconds session_window{1800};  // hot.session_window: one PV per session and article; 0 counts every report
   seconds counter_ttl{30 * 86400};
 };
 
@@ -284,7 +284,7 @@ struct FanoutSettings {
   int outbox_size = 500;      // newest items that are kept of an author
 };
 
-// freshetctl fill: recommendations pushed into a channel.
+// freshetctl push-recommendations: recommendations pushed into a channel.
 struct FillSettings {
   seconds active_within{7 * 86400};  // to readers who opened the channel within this
   int max_items = 10;             // at most, to one reader, each time

@@ -60,8 +60,8 @@ class Recall {
   // of them would give. With a text only items that match it; else every item, those without a
   // match behind the others, newest first. A search that has computed for recall.budget ends with
   // what it has found. No Redis. Blocks a thread of a pool, never the caller. Errors: kUnavailable
-  // "index_away", "recall_busy" (too many wait, or the reader's last text is still searched),
-  // "recall_late" (nothing found until then); kInvalid "bad_query" (member "query").
+  // "index_unavailable", "search_busy" (too many wait, or the reader's last text is still searched),
+  // "search_timeout" (nothing found until then); kInvalid "bad_query" (member "query").
   virtual Task<Result<RecallResult>> search(RecallQuery query) = 0;
 };
 

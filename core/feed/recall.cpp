@@ -21,7 +21,7 @@ constexpr milliseconds kMaxQueueWait{500};
 
 tl::unexpected<Error> index_unavailable(const std::string& why) {
   log::debug("recall_failed", {{"why", why}});
-  return fail(ErrorCode::kUnavailable, "index_away", {}, why);
+  return fail(ErrorCode::kUnavailable, "index_unavailable", {}, why);
 }
 
 Xapian::Stem stemmer_or_none(const std::string& name) {
@@ -65,7 +65,7 @@ Result<RecallResult> BlockingRecall::search(const RecallQuery& query) {
     try {
       return search_once(query, deadline);
     } catch (const search::SearchTimeout& timeout) {
-      return fail(ErrorCode::kUnavailable, "recall_late", {}, timeout.what());
+      return fail(ErrorCode::kUnavailable, "search_timeout", {}, timeout.what());
     } catch (const Xapian::NetworkTimeoutError& error) {
       failure = error.get_description();
       attempt = kAttempts;  // the caller has waited long enough
@@ -98,7 +98,7 @@ Result<RecallResult> BlockingRecall::search_once(const RecallQuery& query,
 PooledRecall::SearchQueue::SearchQueue(const Settings& settings, EventLoop& loop)
     : pool(loop, static_cast<std::size_t>(std::max(settings.recall.threads, 1)),
            kMaxQueuedPerThread * static_cast<std::size_t>(std::max(settings.recall.threads, 1)),
-           "recall_busy") {
+           "search_busy") {
   for (std::size_t i = 0; i < pool.threads(); ++i)
     searchers.push_back(std::make_unique<BlockingRecall>(settings));
 }
@@ -129,7 +129,7 @@ Task<Result<RecallResult>> PooledRecall::search(RecallQuery query) {
   };
   ActiveSearch active(searching_readers_);
   if (!query.text.empty() && !query.reader.empty()) {
-    if (!searching_readers_.insert(query.reader).second) co_return fail(ErrorCode::kUnavailable, "recall_busy");
+    if (!searching_readers_.insert(query.reader).second) co_return fail(ErrorCode::kUnavailable, "search_busy");
     active.reader = query.reader;
   }
   SearchQueue& queue = query.text.empty() ? interest_queue_ : text_queue_;

@@ -27,7 +27,7 @@ class BlockingRecall {
   // As Recall::search(). A database that changed or went away under the search is opened again and
   // the search repeated, a few times.
   Result<RecallResult> search(const RecallQuery& query);
-  // How many documents there are. Errors: kUnavailable "index_away".
+  // How many documents there are. Errors: kUnavailable "index_unavailable".
   Result<std::uint64_t> document_count();
 
  private:
@@ -49,8 +49,8 @@ class BlockingRecall {
 class PooledRecall final : public Recall {
  public:
   PooledRecall(const Settings& settings, EventLoop& loop);
-  // How many documents the index has, on a thread as search(). Errors: kUnavailable "index_away",
-  // "recall_busy".
+  // How many documents the index has, on a thread as search(). Errors: kUnavailable "index_unavailable",
+  // "search_busy".
   Task<Result<std::uint64_t>> document_count();
   Task<Result<RecallResult>> search(RecallQuery query) override;
 

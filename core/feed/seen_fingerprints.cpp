@@ -139,7 +139,7 @@ Result<std::shared_ptr<const SeenView>> SeenFingerprints::parse_view(const redis
     for (std::size_t i = 0; i < reply.size(); ++i, ++day) {
       if (prints.add_shard(redis::string_at(reply, i))) continue;
       const Day shard_day = day_of(now) - days(day);
-      log_once("seen_shard_odd", shard_key(shard_day, feed::shard_of(feed::reader_hash(reader), shard_count(shard_day))),
+      log_once("seen_shard_misaligned", shard_key(shard_day, feed::shard_of(feed::reader_hash(reader), shard_count(shard_day))),
                 "its length is no multiple of three: somebody else wrote into it");
     }
   }

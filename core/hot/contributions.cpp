@@ -99,7 +99,7 @@ class ContributionReverter {
       remaining = std::move(stage_result->remaining);
       remaining.insert(remaining.end(), conflicts->begin(), conflicts->end());
     }
-    if (!remaining.empty()) co_return fail(ErrorCode::kConflict, "item_busy", {}, remaining.front());
+    if (!remaining.empty()) co_return fail(ErrorCode::kConflict, "write_conflict", {}, remaining.front());
     for (const std::string& id : ids) done.push_back({ItemId::trusted(id), reverted_[id]});
     co_return Result<void>();
   }

@@ -1,6 +1,6 @@
 // What one visitor added to the counters of items, and taking it back: for visitors who turn out to
 // be a fraud. Workers sum up what their events added, and once a second note it in
-// hot:added:{visitor}, for limits.remember after the visitor's last new article; with the network
+// hot:added:{visitor}, for limits.contribution_ttl after the visitor's last new article; with the network
 // that its last event came from, and how many did not count as a visitor for limits.uv_per_network.
 #pragma once
 
@@ -40,7 +40,7 @@ class ContributionBuffer {
   static constexpr std::size_t kMaxEntries = 1000;
   using BatchIdGenerator = std::function<std::string()>;  // of which no 8 bytes come twice
 
-  // All must outlive this. Nothing is kept when limits.remember is 0.
+  // All must outlive this. Nothing is kept when limits.contribution_ttl is 0.
   ContributionBuffer(redis::WriteQueue& write_queue, const Settings& settings, redis::Keys keys, BatchIdGenerator new_batch_id,
                 redis::RunAfter after = {});
   // Of nobody (an empty id) and of nothing is nothing kept.
@@ -84,7 +84,7 @@ Task<Result<std::vector<ItemContribution>>> read_contributions(redis::Redis& red
 // Subtracts what the visitor added to these items and places them anew; an item that nobody else
 // opened leaves the ranks. Each item only once: what an error ended is gone on with by the same
 // call again. Lists are built anew from the next request on. What was taken back of each. 6 RTT
-// for every 100 items, and 1. Errors: Redis'; kConflict "item_busy" when an item, or what is
+// for every 100 items, and 1. Errors: Redis'; kConflict "write_conflict" when an item, or what is
 // remembered of it, changes again and again between two round trips.
 Task<Result<std::vector<ItemContribution>>> revert_contributions(redis::Redis& redis, const Settings& settings,
                                              const redis::Keys& keys, std::string_view visitor,

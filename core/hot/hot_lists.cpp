@@ -195,7 +195,7 @@ Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at
     const double score = score_at(*query.model, item.score, at, settings_);
     // Keys made with another half-life, which a reload has just changed: until the rank is rebuilt,
     // what there was before.
-    if (!std::isfinite(score)) co_return fail(ErrorCode::kUnavailable, "rank_changing");
+    if (!std::isfinite(score)) co_return fail(ErrorCode::kUnavailable, "rank_rebuilding");
     entries.push_back({item.item, score, std::move((*cards)[i])});
   }
   co_return render(entries, at);

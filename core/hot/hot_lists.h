@@ -65,7 +65,7 @@ class HotLists {
   using Clock = std::chrono::steady_clock;
   HotLists(HotStore& hot, items::CardCache& cards, const Settings& settings);
 
-  // No round trip while the snapshot is fresh (list.snapshot), or while another request of this
+  // No round trip while the snapshot is fresh (list.worker_ttl), or while another request of this
   // worker refreshes it; else 1 RTT, and for the one process that rebuilds a few more (the walk
   // down the rank, at most 100 items' cards). `query` must live until the task has ended.
   Task<Result<ServedList>> get(const ListQuery& query, Clock::time_point now);

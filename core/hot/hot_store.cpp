@@ -78,7 +78,7 @@ Task<Result<redis::Reply>> RedisHotStore::run_count_script(const Pipeline& comma
 // same moment are not seen.
 Task<Result<void>> RedisHotStore::check_unverified_quota(std::string_view id, const EventAdmission& admission) {
   const auto quota_error = [](const char* scope) {
-    return fail(ErrorCode::kRateLimited, "too_many_unknown", {}, scope);
+    return fail(ErrorCode::kRateLimited, "unverified_quota", {}, scope);
   };
   if (!admission.may_create) co_return quota_error("of this network");
   Pipeline count;

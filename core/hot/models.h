@@ -35,7 +35,7 @@ struct Model {
 inline constexpr auto kEngagementParameters =
     std::to_array<std::string_view>({"hot.pv_weight", "hot.uv_weight", "hot.dwell_weight",
                                      "hot.dwell_prior_views", "hot.dwell_prior", "hot.half_life"});
-inline constexpr auto kViewsParameters = std::to_array<std::string_view>({"views.gamma", "views.base"});
+inline constexpr auto kViewsParameters = std::to_array<std::string_view>({"views.gamma", "views.base_hours"});
 
 inline constexpr std::array kModels{
     Model{.name = "engagement",

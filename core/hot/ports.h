@@ -38,7 +38,7 @@ struct TrackEvent {
   std::optional<UnixSeconds> published_at;  // the client's word, used at first sight of an unknown item only
   EventId event_id;                            // empty: not idempotent
   std::optional<UnixSeconds> occurred_at = {};       // when it happened, in the past; nullopt: now, by Redis' clock
-  // The client's word alone: a session's first report can claim hot.first_dwell, later ones what it
+  // The client's word alone: a session's first report can claim hot.max_initial_dwell, later ones what it
   // claimed and the time since.
   bool untrusted_dwell = false;
   VisitorId attributed_to = {};  // under whom it is remembered what this adds; empty: under nobody
@@ -153,7 +153,7 @@ class HotStore {
   virtual ~HotStore() = default;
   // 1 RTT, one atomic script each, and 2 of an article that nobody vouched for; the article's
   // places in ranks, and what it is remembered that the visitor added, follow behind the reply.
-  // Errors: kNotFound "unknown_item" (items.unknown = reject); kRateLimited "too_many_unknown"
+  // Errors: kNotFound "unknown_item" (items.unknown = reject); kRateLimited "unverified_quota"
   // (Standing::may_begin, or items.unknown_max are there); Redis' own.
   virtual Task<Result<TrackResult>> track(const TrackEvent& event) = 0;
   virtual Task<Result<ViewResult>> view(const ViewEvent& event) = 0;

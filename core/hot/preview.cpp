@@ -56,7 +56,7 @@ Task<Result<ServedList>> preview(HotStore& hot, items::CardCache& cards, const S
   if (query.model->base == nullptr) {
     HotLists lists(hot, cards, trial);
     auto served = co_await lists.build_at(query, now);
-    if (served && served->degraded) co_return fail(ErrorCode::kUnavailable, "redis_away");
+    if (served && served->degraded) co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
     co_return served;
   }
   FRESHET_CO_TRY(ids, co_await top_of_rank(hot, query));

@@ -73,7 +73,7 @@ Task<Result<void>> RedisItemStore::write(std::vector<ItemWrite> writes) {
     writes = std::move(*retry);
   }
   if (!writes.empty())
-    co_return fail(ErrorCode::kConflict, "item_busy", "id", writes.front().item->id.str());
+    co_return fail(ErrorCode::kConflict, "write_conflict", "id", writes.front().item->id.str());
   co_return Result<void>();
 }
 

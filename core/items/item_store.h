@@ -33,7 +33,7 @@ class RedisItemStore final : public ItemStore {
                  StreamPolicy stream_policy = StreamPolicy::kAppend);
 
   // 3 RTT each at most, 4 in a cluster; put_many: for every 500 items. Errors: kConflict
-  // "item_busy" when others keep writing it; kUnavailable "stream_full".
+  // "write_conflict" when others keep writing it; kUnavailable "stream_full".
   Task<Result<void>> put(const Item& item) override;
   Task<Result<void>> put_many(const std::vector<Item>& items) override;
   // Removing what is not there is no error. A late event of a removed item counts, but brings it

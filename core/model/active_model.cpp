@@ -16,7 +16,7 @@ bool ActiveModel::update_from(const ModelHandoff& handoff) {
   if (!found->entry.has_model) return false;
   auto mapped = Model::open_trusted(found->file.get());
   if (!mapped) {
-    log::error("model_not_mapped", {{"detail", mapped.error().detail}});
+    log::error("model_map_failed", {{"detail", mapped.error().detail}});
     return false;
   }
   model_ = std::move(*mapped);
@@ -30,7 +30,7 @@ bool ActiveModel::open(const std::filesystem::path& path) {
     return true;
   }
   if (copy.error().code != ErrorCode::kNotFound)
-    log::warning("model_refused", {{"path", path.string()},
+    log::warning("model_rejected", {{"path", path.string()},
                                    {"why", std::string(copy.error().reason)},
                                    {"detail", copy.error().detail},
                                    {"kept", model_ ? "the one before" : "none"}});

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kChunk = 1 << 20;
 
 tl::unexpected<Error> no_space_error(const std::filesystem::path& path, const char* what) {
-  return fail(ErrorCode::kUnavailable, "model_no_room", {},
+  return fail(ErrorCode::kUnavailable, "model_no_space", {},
               "no copy of " + path.string() + " could be made: " + what + ": " + std::strerror(errno));
 }
 

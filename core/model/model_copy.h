@@ -30,7 +30,7 @@ struct ModelCopy {
 // Copies the file by reading it, then verifies the copy. It lies in the same folder, so that the
 // kernel can write its pages there and drop them; in memory only where the folder takes no unnamed
 // file (read-only, or a filesystem without O_TMPFILE). O(bytes). Errors: those of Model::open(),
-// and kUnavailable "model_no_room", above all when the disk is full.
+// and kUnavailable "model_no_space", above all when the disk is full.
 Result<ModelCopy> copy_model(const std::filesystem::path& path);
 
 }  // namespace freshet::model

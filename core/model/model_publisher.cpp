@@ -40,7 +40,7 @@ void ModelPublisher::hand_off(const FileVersion& original, int file, Clock::time
   const auto done = handoff_.put({.source = original, .path_hash = path_hash_}, file);
   if (done) return;
   retry_at_ = now + kRetryInterval;
-  log::error("model_not_shared", {{"detail", done.error().detail}});
+  log::error("model_publish_failed", {{"detail", done.error().detail}});
 }
 
 void ModelPublisher::copy(Clock::time_point now) {
@@ -56,7 +56,7 @@ void ModelPublisher::copy(Clock::time_point now) {
                                {"bytes", std::to_string(model.bytes())},
                                {"trained", to_rfc3339(model.trained_at())}});
   if (!copy->in_memory_reason.empty())
-    log::warning("model_in_memory", {{"bytes", std::to_string(model.bytes())}, {"why", copy->in_memory_reason}});
+    log::warning("model_kept_in_memory", {{"bytes", std::to_string(model.bytes())}, {"why", copy->in_memory_reason}});
   hand_off(last_seen_, copy->file.get(), now);
 }
 
@@ -64,7 +64,7 @@ void ModelPublisher::log_refusal(const Error& error, bool is_retry, Clock::time_
   if (error.code == ErrorCode::kUnavailable) retry_at_ = now + kRetryInterval;
   if (is_retry && error.reason == logged_reason_) return;
   logged_reason_ = error.reason;
-  log::warning("model_refused", {{"path", path_.string()},
+  log::warning("model_rejected", {{"path", path_.string()},
                                  {"why", std::string(error.reason)},
                                  {"detail", error.detail},
                                  {"kept", has_handed_off() ? "the one before" : "none"}});

@@ -32,7 +32,7 @@ class Recommender {
  public:
   virtual ~Recommender() = default;
   // No round trip while this worker's copy of what is trending and new is younger than twice
-  // recommend.snapshot (it is renewed in the background); else a few. Errors: Redis' own when there
+  // recommend.trend_refresh (it is renewed in the background); else a few. Errors: Redis' own when there
   // has never been a copy; later the last one serves.
   virtual Task<Result<std::shared_ptr<const CandidateSet>>> find_candidates(Profile profile, UnixSeconds now) = 0;
   // The same from the last copy, however old; null when there is none. No round trip.

@@ -177,7 +177,7 @@ EntryBatch parse_batch(const redis::Reply& entries, unsigned stream) {
       auto parsed = parse_entry(entry[1]);
       if (!parsed) {
         ++batch.malformed_count;
-        log::warning("entry_malformed", {{"entry", entry_id.id},
+        log::warning("stream_entry_rejected", {{"entry", entry_id.id},
                                          {"why", std::string(parsed.error().reason)},
                                          {"field", parsed.error().member}});
       } else if (auto* const erasure = std::get_if<ErasureJob>(&*parsed)) {

@@ -59,7 +59,7 @@ bool ErasureWorker::find_in_spools(PendingJob& job) const {
     const auto found = redis::Spool::mentions(entry.path(), job.erasure.reader.view());
     if (found && !*found) continue;
     if (!std::exchange(job.logged, true))
-      log::warning("erasure_waits", {{"job", job.erasure.job_id},
+      log::warning("erasure_postponed", {{"job", job.erasure.job_id},
                                      {"for", entry.path().string()},
                                      {"why", found ? "it mentions the reader" : found.error().detail}});
     return true;

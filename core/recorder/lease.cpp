@@ -90,10 +90,10 @@ Result<void> Lease::acquire(redis::BlockingRedis& redis, const std::string& iden
   const std::int64_t token = reply[0].integer().value_or(0);
   was_refused_ = token < 0;
   if (token < 0)
-    return fail(ErrorCode::kConflict, "other_database", {},
+    return fail(ErrorCode::kConflict, "database_mismatch", {},
                 "Redis belongs to another database, that of " + describe_owner(string_at(reply, 1)));
   if (token == 0)
-    return fail(ErrorCode::kConflict, "other_recorder", {}, describe_owner(string_at(reply, 1)) + ", records");
+    return fail(ErrorCode::kConflict, "lease_held", {}, describe_owner(string_at(reply, 1)) + ", records");
   token_ = static_cast<std::uint64_t>(token);
   last_identity_ = identity;
   return raise_fences(redis);

@@ -42,7 +42,7 @@ class Lease {
   // Takes it, also over from ourselves, from a dead process of this machine, or when it ran out,
   // for the database `identity`; `known`: the highest token that this has. `instead`: the identity
   // of a database whose place it takes; "" none but the one that was ours last. 2 RTT, or 3.
-  // Errors: kConflict "other_recorder" (of the same database), "other_database"; both say who;
+  // Errors: kConflict "lease_held" (of the same database), "database_mismatch"; both say who;
   // kUnavailable "lease_lost": a fence has a higher token, which the next take() begins with.
   Result<void> acquire(redis::BlockingRedis& redis, const std::string& identity, std::uint64_t known_token,
                     const std::string& replaced_identity = {});

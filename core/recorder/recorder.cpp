@@ -43,12 +43,12 @@ constexpr std::array kReasons{ReasonRow{"disk_full", RecorderPauseReason::kDatab
                               ReasonRow{"bad_stemmer", RecorderPauseReason::kIndexError},
                               ReasonRow{"redis", RecorderPauseReason::kRedisUnavailable},
                               ReasonRow{"no_cluster", RecorderPauseReason::kRedisUnavailable},
-                              ReasonRow{"lost_again", RecorderPauseReason::kRedisUnavailable},
-                              ReasonRow{"other_schema", RecorderPauseReason::kRedisUnavailable},
-                              ReasonRow{"other_groups", RecorderPauseReason::kRedisUnavailable},
-                              ReasonRow{"other_recorder", RecorderPauseReason::kLeaseHeld},
+                              ReasonRow{"redis_data_lost_again", RecorderPauseReason::kRedisUnavailable},
+                              ReasonRow{"schema_mismatch", RecorderPauseReason::kRedisUnavailable},
+                              ReasonRow{"partitions_mismatch", RecorderPauseReason::kRedisUnavailable},
+                              ReasonRow{"lease_held", RecorderPauseReason::kLeaseHeld},
                               ReasonRow{"lease_lost", RecorderPauseReason::kLeaseHeld},
-                              ReasonRow{"other_database", RecorderPauseReason::kDatabaseMismatch},
+                              ReasonRow{"database_mismatch", RecorderPauseReason::kDatabaseMismatch},
                               ReasonRow{"", RecorderPauseReason::kDatabaseError}};
 
 RecorderPauseReason reason_of(const Error& error) {
@@ -339,7 +339,7 @@ Result<void> Recorder::Impl::check_consistency() {
   if (items != index->documents()) {
     // An index made from a database that has lost items would lose them too.
     const bool database_lost = items < index->documents();
-    log::warning("index_differs", {{"items", std::to_string(items)},
+    log::warning("index_mismatch_found", {{"items", std::to_string(items)},
                                    {"documents", std::to_string(index->documents())},
                                    {"cure", database_lost ? "freshetctl import" : "freshetctl reindex"}});
   }
@@ -347,7 +347,7 @@ Result<void> Recorder::Impl::check_consistency() {
   for (unsigned each = 0; each < generated->size(); ++each) {
     FRESHET_TRY(last, database->last_entry(streams.keys().partition(each).hash_tag()));
     if (data_loss.empty() && precedes((*generated)[each], *last))
-      log::warning("redis_lost_items", {{"stream", streams.keys().partition(each).stream()},
+      log::warning("redis_items_lost", {{"stream", streams.keys().partition(each).stream()},
                                         {"recorded_up_to", *last},
                                         {"stream_at", (*generated)[each]},
                                         {"cure", "freshetctl rebuild-redis --force"}});
@@ -378,7 +378,7 @@ void Recorder::Impl::on_failed(const Error& error) {
   if (report.state.load() != RecorderState::kPaused) report.paused_since.store(unix_now());
   if (report.state.exchange(RecorderState::kPaused) != RecorderState::kPaused ||
       report.reason.load() != reason)
-    log::warning("recorder_waits", {{"for", std::string(error.reason)}, {"why", error.detail}});
+    log::warning("recorder_paused", {{"for", std::string(error.reason)}, {"why", error.detail}});
   report.reason.store(reason);
   if (reason == RecorderPauseReason::kRedisUnavailable) return;
   if (has_lease)
@@ -393,7 +393,7 @@ void Recorder::Impl::on_recovered() {
   report.reason.store(RecorderPauseReason::kNone);
   report.paused_since.store(0);
   report.state.store(RecorderState::kRunning);
-  log::notice(before == RecorderState::kPaused ? "recorder_resumes" : "recorder_runs",
+  log::notice(before == RecorderState::kPaused ? "recorder_resumed" : "recorder_started",
               {{"items", std::to_string(report.items.load())}});
 }
 

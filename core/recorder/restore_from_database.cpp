@@ -86,7 +86,7 @@ Result<RestoreResult> restore_from_database(redis::BlockingRedis& redis, databas
 Result<void> end_data_loss(redis::BlockingRedis& redis, const redis::Keys& keys, const std::string& loss) {
   FRESHET_TRY(now, recorded_data_loss(redis, keys));
   if (*now == loss) return clear_data_loss(redis, keys);
-  return fail(ErrorCode::kConflict, "lost_again", {},
+  return fail(ErrorCode::kConflict, "redis_data_lost_again", {},
               "Redis lost its items again meanwhile: call this once more");
 }
 

@@ -22,7 +22,7 @@ struct RestoreResult {
 Result<RestoreResult> restore_from_database(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
                         bool overwrite, const std::function<Result<void>(std::int64_t)>& on_progress);
 
-// The loss that was noted (group.h) is over. Errors: kConflict "lost_again", when another was noted
+// The loss that was noted (group.h) is over. Errors: kConflict "redis_data_lost_again", when another was noted
 // meanwhile. 2 RTT.
 Result<void> end_data_loss(redis::BlockingRedis& redis, const redis::Keys& keys, const std::string& loss);
 

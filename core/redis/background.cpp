@@ -53,7 +53,7 @@ Result<void> BackgroundWriter::spool(const SpoolRecord& event) {
 bool BackgroundWriter::try_spool(const SpoolRecord& event) {
   const Result<void> written = append_to_spool(event);
   if (!written) {
-    if (unspooled_events_ == 0) log::error("spool_refuses", {{"error", written.error().detail}});
+    if (unspooled_events_ == 0) log::error("spool_write_failing", {{"error", written.error().detail}});
     ++unspooled_events_;
     last_spool_failure_ = Clock::now();
   } else {
@@ -70,7 +70,7 @@ bool BackgroundWriter::has_spool_recovered() const {
 }
 
 void BackgroundWriter::report_spool_recovery() {
-  log::notice("spool_refused", {{"events", std::to_string(unspooled_events_)}});
+  log::notice("spool_write_recovered", {{"events", std::to_string(unspooled_events_)}});
   unspooled_events_ = 0;
 }
 
@@ -172,7 +172,7 @@ void BackgroundWriter::complete(const QueuedWrite& sent, std::span<const Reply> 
     } else if (is_unavailable(classify(each.error()))) {
       unavailable = true;
     } else {
-      log::warning("background_command_refused", {{"error", std::string(each.error())}});
+      log::warning("background_command_rejected", {{"error", std::string(each.error())}});
       ++counters_.dropped;
     }
   }
@@ -258,7 +258,7 @@ bool BackgroundWriter::complete(Spool& spool, const ReplayBatch& batch, const Ou
     replay_refused_at_ = Clock::now();
     // Not each time: for the last it may be refused for days.
     if (replay_batch_size_ > 1)
-      log::warning("spool_waits",
+      log::warning("spool_replay_postponed",
                    {{"error", std::string(each.error().reason)}, {"detail", each.error().detail}});
     return false;
   }
@@ -268,7 +268,7 @@ bool BackgroundWriter::complete(Spool& spool, const ReplayBatch& batch, const Ou
       continue;
     }
     ++counters_.dropped;
-    log::warning("spooled_event_refused",
+    log::warning("spooled_event_rejected",
                  {{"error", std::string(each.error().reason)}, {"detail", each.error().detail}});
   }
   counters_.dropped += batch.torn;

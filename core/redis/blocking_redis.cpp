@@ -78,7 +78,7 @@ struct BlockingRedis::Cluster {
   // Of one that did nothing: names the node.
   static Error name_node(Error error, const Address& node) {
     if (error.code != ErrorCode::kUnavailable) return error;
-    error.detail = describe_fault(node, error.reason == "redis_away" ? std::string_view() : error.detail);
+    error.detail = describe_fault(node, error.reason == "redis_unavailable" ? std::string_view() : error.detail);
     return error;
   }
 
@@ -98,7 +98,7 @@ struct BlockingRedis::Cluster {
                          : Result<SlotMap>(tl::unexpected(std::move(replies.error())));
       if (node_map)
         maps.push_back(std::move(*node_map));
-      else if (const Error error = name_node(node_map.error(), each); failure || error.reason != "redis_away")
+      else if (const Error error = name_node(node_map.error(), each); failure || error.reason != "redis_unavailable")
         failure = tl::unexpected(error);
     }
     auto majority = SlotMap::majority_map(std::move(maps));
@@ -164,7 +164,7 @@ Result<void> BlockingRedis::connect() {
   if (!context_ || context_->err || redisSetTimeout(context_.get(), timeout) != REDIS_OK) {
     const std::string why = context_ ? context_->errstr : "out of memory";
     context_.reset();
-    return fail(ErrorCode::kUnavailable, "redis_away", {}, why);
+    return fail(ErrorCode::kUnavailable, "redis_unavailable", {}, why);
   }
   auto ok = perform_handshake(use_sentinels);
   if (!ok) context_.reset();
@@ -183,7 +183,7 @@ Result<void> BlockingRedis::perform_handshake(bool must_be_master) {
   hello.add("PING");
   if (must_be_master) hello.add("ROLE");
   const auto replies = exchange(hello);
-  if (!replies) return fail(ErrorCode::kUnavailable, "redis_away", {}, replies.error().detail);
+  if (!replies) return fail(ErrorCode::kUnavailable, "redis_unavailable", {}, replies.error().detail);
   for (const Reply& each : *replies) {
     if (each.is_error()) return tl::unexpected(classify(each.error()));
   }
@@ -197,7 +197,7 @@ Result<Replies> BlockingRedis::exchange(const Pipeline& pipeline) {
   const std::string_view bytes = pipeline.bytes();
   if (redisAppendFormattedCommand(context_.get(), bytes.data(), bytes.size()) != REDIS_OK) {
     context_.reset();
-    return fail(ErrorCode::kUnavailable, "redis_away", {}, "out of memory");
+    return fail(ErrorCode::kUnavailable, "redis_unavailable", {}, "out of memory");
   }
   Replies replies;
   replies.reserve(pipeline.size());

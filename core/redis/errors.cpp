@@ -42,7 +42,7 @@ constexpr std::array kErrors{
     ErrorRow{"MOVED",        Class::kCluster,     Retry::kRedirect,  kUnavailable, "redis_moved"},
     ErrorRow{"ASK",          Class::kCluster,     Retry::kRedirect,  kUnavailable, "redis_moved"},
     // Ours, of a command whose node did not answer while others of its pipeline did.
-    ErrorRow{"AWAY",         Class::kUnavailable,        Retry::kDegrade,   kUnavailable, "redis_away"},
+    ErrorRow{"AWAY",         Class::kUnavailable,        Retry::kDegrade,   kUnavailable, "redis_unavailable"},
     ErrorRow{"LOST",         Class::kLost,        Retry::kDegrade,   ErrorCode::kUnknownOutcome, "redis_lost"},
     ErrorRow{"CROSSSLOT",    Class::kCommand,     Retry::kFail,      kInternal, "redis_error"},
     ErrorRow{"NOSCRIPT",     Class::kScript,      Retry::kRetry,     kUnavailable, "redis_noscript"},

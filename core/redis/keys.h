@@ -180,7 +180,7 @@ class Keys {
   std::string item(std::string_view id) const { return item_key("item:", id); }
 
   // --- Of one visitor
-  // Hash: what they added to counters, core/hot/contributions.h; limits.remember since their last new
+  // Hash: what they added to counters, core/hot/contributions.h; limits.contribution_ttl since their last new
   // article
   std::string contributions(std::string_view visitor) const { return item_key("hot:added:", visitor); }
 

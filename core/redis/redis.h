@@ -18,7 +18,7 @@ using Replies =
 class Redis {
  public:
   virtual ~Redis() = default;
-  // 1 RTT. Errors: kUnavailable, "redis_away" — nothing was sent; kUnknownOutcome, "redis_timeout"
+  // 1 RTT. Errors: kUnavailable, "redis_unavailable" — nothing was sent; kUnknownOutcome, "redis_timeout"
   // or "redis_lost" — sent, but no reply came (the connection is then gone and is being made anew).
   // NOSCRIPT is cured inside, by SCRIPT LOAD and once again. `pipeline` must live until the reply.
   virtual Task<Result<Replies>> run(const Pipeline& pipeline) = 0;

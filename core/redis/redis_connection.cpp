@@ -77,7 +77,7 @@ bool RedisConnection::submit(PendingPipeline& batch) {
     if (redisAsyncFormattedCommand(context(), on_reply, &batch, bytes.data(), bytes.size()) != REDIS_OK) {
       // The context is being freed: it runs no callback for this command, but does for those
       // appended before it.
-      batch.error = Error{ErrorCode::kUnavailable, "redis_away", {}, "connection is closing"};
+      batch.error = Error{ErrorCode::kUnavailable, "redis_unavailable", {}, "connection is closing"};
       if (i == 0) return false;
       break;
     }
@@ -101,7 +101,7 @@ bool RedisConnection::reject_if_unavailable(PendingPipeline& batch, std::size_t 
     reason = "Redis is being tried";
   }
   if (reason != nullptr) {
-    batch.error = Error{ErrorCode::kUnavailable, "redis_away", {}, reason};
+    batch.error = Error{ErrorCode::kUnavailable, "redis_unavailable", {}, reason};
   } else if (commands == 0) {
     batch.error = Error{ErrorCode::kInternal, "redis_empty", {}, "empty pipeline"};
     batch.error_class = ErrorClass::kCommand;

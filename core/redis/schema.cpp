@@ -14,11 +14,11 @@ Task<Result<void>> check_partition_count(Redis& redis, const Keys& keys, SchemaC
   const std::string found(replies->back().text()), ours = std::to_string(keys.partition_count());
   if (found.empty() || found == ours) co_return Result<void>();
   if (found == kRepartitioning)
-    co_return fail(ErrorCode::kConflict, "other_groups", {},
-                   "the articles in Redis are between two numbers of groups: run `freshetctl regroup` again");
-  co_return fail(ErrorCode::kConflict, "other_groups", {},
-                 "the articles in Redis are in " + found + " groups, and redis.groups says " + ours +
-                     ": change it, or stop every service and run `freshetctl regroup`");
+    co_return fail(ErrorCode::kConflict, "partitions_mismatch", {},
+                   "the articles in Redis are between two numbers of groups: run `freshetctl repartition` again");
+  co_return fail(ErrorCode::kConflict, "partitions_mismatch", {},
+                 "the articles in Redis are in " + found + " groups, and redis.partitions says " + ours +
+                     ": change it, or stop every service and run `freshetctl repartition`");
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ Task<Result<void>> check_schema(Redis& redis, const Keys& keys, SchemaCheck mode
     auto groups = co_await check_partition_count(redis, keys, mode);
     co_return groups;
   }
-  co_return fail(ErrorCode::kConflict, "other_schema", {},
+  co_return fail(ErrorCode::kConflict, "schema_mismatch", {},
                  "the data in Redis has schema " + found + ", and this program reads and writes schema " +
                      std::to_string(kSchemaVersion) + " alone: give it an empty Redis or another redis.key_prefix");
 }

@@ -14,7 +14,7 @@ inline constexpr int kSchemaVersion = 2;
 enum class SchemaCheck : std::uint8_t { kCheckOnly, kInitialize };
 
 // 1 RTT, in a cluster 2. An empty Redis has every schema. Errors, with a sentence for people:
-// kConflict "other_schema"; "other_groups", when articles are in another number of groups than
+// kConflict "schema_mismatch"; "partitions_mismatch", when articles are in another number of groups than
 // `keys` has, or that is being changed; Redis' own.
 Task<Result<void>> check_schema(Redis& redis, const Keys& keys, SchemaCheck mode = SchemaCheck::kCheckOnly);
 // Says how many groups there are, unless somebody did. In a cluster alone.

@@ -30,7 +30,7 @@ Pipeline master_query(const Endpoint& endpoint) {
 Result<Address> parse_master_address(const Reply& reply) {
   if (reply.is_error()) return tl::unexpected(classify(reply.error()));
   const auto host = reply[0].string(), port = reply[1].string();
-  if (!host || !port) return fail(ErrorCode::kUnavailable, "redis_no_master", {}, "no master of that name");
+  if (!host || !port) return fail(ErrorCode::kUnavailable, "sentinel_lookup_failed", {}, "no master of that name");
   return parse_address(host->find(':') == std::string_view::npos
                            ? std::string(*host) + ":" + std::string(*port)
                            : "[" + std::string(*host) + "]:" + std::string(*port));
@@ -45,7 +45,7 @@ Endpoint master_endpoint(Endpoint endpoint, const Address& master) {
 }
 
 tl::unexpected<Error> no_master(const Endpoint& endpoint, const std::string& reason) {
-  return fail(ErrorCode::kUnavailable, "redis_no_master", {},
+  return fail(ErrorCode::kUnavailable, "sentinel_lookup_failed", {},
               "no sentinel says where " + endpoint.sentinels.master_name + " is: " + reason);
 }
 
@@ -120,7 +120,7 @@ Task<Result<Endpoint>> SentinelResolver::resolve() {
     co_return master_endpoint(endpoint_, master_);
   }
   auto failed = no_master(endpoint_, why);
-  if (!std::exchange(lookup_failing_, true)) log::warning("redis_no_master", {{"error", failed.value().detail}});
+  if (!std::exchange(lookup_failing_, true)) log::warning("sentinel_lookup_failed", {{"error", failed.value().detail}});
   co_return failed;
 }
 

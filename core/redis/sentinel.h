@@ -16,7 +16,7 @@
 namespace freshet::redis {
 
 // Asks each in turn. Blocks, at most twice `timeout` for each. Errors: kUnavailable,
-// "redis_no_master".
+// "sentinel_lookup_failed".
 Result<Endpoint> find_master(const Endpoint& endpoint, milliseconds timeout);
 
 // Of a worker: keeps a connection to each sentinel. Must outlive the links that use it.
@@ -27,7 +27,7 @@ class SentinelResolver final : public MasterResolver {
   void start();  // does nothing without sentinels
 
   // Where the master is now: what the first sentinel says that answers, beginning with the one that
-  // answered last. 1 RTT each. Errors: kUnavailable, "redis_no_master".
+  // answered last. 1 RTT each. Errors: kUnavailable, "sentinel_lookup_failed".
   Task<Result<Endpoint>> resolve() override;
 
  private:

@@ -135,7 +135,7 @@ void Connection::finish(std::exception_ptr thrown) {
   ++gateway_.counters_.requests;
   Exchange& exchange = *exchange_;
   if (thrown) {
-    log::error("application_threw", {});
+    log::error("application_exception_caught", {});
     exchange.codec.end_request();
     close();
     return;

@@ -45,7 +45,7 @@ void Gateway::listen(int listen_fd) {
   listen_fd_ = listen_fd;
   // A new connection wakes every worker that waits. Were it one alone (EPOLLEXCLUSIVE), a
   // connection would be left lying when that one is killed, stopped or drained before it accepts.
-  if (!loop_.add(listen_fd, EPOLLIN, *this)) log::error("listen_not_watched", {});
+  if (!loop_.add(listen_fd, EPOLLIN, *this)) log::error("listen_watch_failed", {});
 }
 
 void Gateway::on_ready(std::uint32_t /*events*/) {
@@ -141,7 +141,7 @@ void Gateway::on_ended(Exchange& exchange, std::exception_ptr thrown) {
   if (exchange.connection != nullptr) return exchange.connection->finish(thrown);
   // Its client was answered long ago. Its coroutine still stands on the stack.
   --counters_.detached;
-  if (thrown) log::error("application_threw", {});
+  if (thrown) log::error("application_exception_caught", {});
   loop_.destroy_later(std::move(*exchange.position));
   detached_.erase(exchange.position);
   check_drained();

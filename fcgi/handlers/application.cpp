@@ -75,7 +75,7 @@ constexpr std::array kReasonRefusals{
     ReasonRow{"foreign_origin", Refusal::kForeignOrigin},
     ReasonRow{"over_budget", Refusal::kDeadline},
     ReasonRow{"spool_full", Refusal::kSpoolFull},
-    ReasonRow{"too_many_unknown", Refusal::kUnverifiedQuota},
+    ReasonRow{"unverified_quota", Refusal::kUnverifiedQuota},
 };
 
 // Whether a body came so slowly that nothing is left of the request's time.
@@ -131,7 +131,7 @@ Task<void> Application::serve(Request& request, Response& response) {
     exception_text = "not a std::exception";
   }
   if (!exception_text.empty()) {
-    log::error("handler_threw", {{"request", std::string(request.request_id)}, {"what", exception_text}});
+    log::error("handler_exception_caught", {{"request", std::string(request.request_id)}, {"what", exception_text}});
     response = http::problem(Error{ErrorCode::kInternal, "internal", {}, {}});
   }
   if (rate_limit) http::add_rate_limit_headers(response, *rate_limit);
@@ -245,7 +245,7 @@ void Application::render_error(const Request& request, const Error& error, Respo
   }
   // A network has another article that nobody vouched for each quarter of an hour.
   constexpr seconds kUnverifiedRetryAfter{900};
-  response = error.reason == "too_many_unknown" ? http::problem(error, kUnverifiedRetryAfter) : http::problem(error);
+  response = error.reason == "unverified_quota" ? http::problem(error, kUnverifiedRetryAfter) : http::problem(error);
 }
 
 void Application::overloaded(const Request& request, Response& response) {

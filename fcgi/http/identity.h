@@ -70,7 +70,7 @@ struct VisitorCookie {
 class Identity {
  public:
   // `salt` signs cookies and hides ids; changing it makes every visitor new. Errors: kInvalid,
-  // "weak_key" or "bad_kid". `believes_proxy`: X-Forwarded-Proto says whether the client came over
+  // "weak_key" or "bad_key_id". `believes_proxy`: X-Forwarded-Proto says whether the client came over
   // TLS.
   static Result<Identity> create(IdentityMode mode, std::string_view salt,
                                  const std::map<std::string, std::string>& token_secrets = {},

@@ -48,7 +48,7 @@ struct RouteCost {
 enum class Quota : std::uint8_t {
   kUnverifiedArticles,       // articles that nobody vouched for, which come into being by it
   kArticleVisitors,      // visitors of an article: limits.uv_per_network
-  kUnattributedReports,  // reports before what a visitor adds is remembered: limits.remember_after
+  kUnattributedReports,  // reports before what a visitor adds is remembered: limits.contribution_after
 };
 inline constexpr int kUnverifiedArticlesPerDay = 100;
 

@@ -65,7 +65,7 @@ bool is_key_id(std::string_view kid) {
 Result<SignatureKeys> SignatureKeys::create(const std::map<std::string, std::string>& secrets) {
   SignatureKeys signatures;
   for (const auto& [kid, secret] : secrets) {
-    if (!is_key_id(kid)) return fail(ErrorCode::kInvalid, "bad_kid", {}, "a key's name is [A-Za-z0-9_-]+");
+    if (!is_key_id(kid)) return fail(ErrorCode::kInvalid, "bad_key_id", {}, "a key's name is [A-Za-z0-9_-]+");
     FRESHET_TRY(hmac, Hmac::create(secret));
     signatures.keys_.emplace(kid, std::move(*hmac));
   }
@@ -91,7 +91,7 @@ Result<void> SignatureKeys::verify(std::string_view authorization, const SignedR
 
 Result<std::string> SignatureKeys::sign(const std::string& kid, const SignedRequest& request, UnixSeconds now) {
   const auto key = keys_.find(kid);
-  if (key == keys_.end()) return fail(ErrorCode::kInvalid, "bad_kid", {}, "no key " + kid);
+  if (key == keys_.end()) return fail(ErrorCode::kInvalid, "bad_key_id", {}, "no key " + kid);
   const std::string ts = std::to_string(now.time_since_epoch().count());
   std::string out(kSignatureScheme);
   out.append(" kid=").append(kid).append(", ts=").append(ts).append(", sig=");

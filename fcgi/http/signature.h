@@ -40,7 +40,7 @@ class SignatureKeys {
  public:
   static constexpr seconds kMaxClockSkew{300};
 
-  // kid → key; two while keys are rotated. Errors: kInvalid, "weak_key" or "bad_kid".
+  // kid → key; two while keys are rotated. Errors: kInvalid, "weak_key" or "bad_key_id".
   static Result<SignatureKeys> create(const std::map<std::string, std::string>& secrets);
 
   // No keys: everybody may ask.
@@ -50,7 +50,7 @@ class SignatureKeys {
   // genuine one of another time. One SHA-256 of the body and one HMAC.
   Result<void> verify(std::string_view authorization, const SignedRequest& request, UnixSeconds now);
 
-  // The value of Authorization. Error: kInvalid, "bad_kid" for an unknown one.
+  // The value of Authorization. Error: kInvalid, "bad_key_id" for an unknown one.
   Result<std::string> sign(const std::string& kid, const SignedRequest& request, UnixSeconds now);
 
  private:

@@ -65,7 +65,7 @@ std::string percent_encode(std::string_view text) {
 Result<TokenKeys> TokenKeys::create(const std::map<std::string, std::string>& secrets) {
   TokenKeys keys;
   for (const auto& [kid, secret] : secrets) {
-    if (!is_key_id(kid)) return fail(ErrorCode::kInvalid, "bad_kid", {}, "a key's name is [A-Za-z0-9_-]+");
+    if (!is_key_id(kid)) return fail(ErrorCode::kInvalid, "bad_key_id", {}, "a key's name is [A-Za-z0-9_-]+");
     FRESHET_TRY(hmac, Hmac::create(secret));
     keys.keys_.emplace(kid, std::move(*hmac));
   }
@@ -90,7 +90,7 @@ Result<ReaderId> TokenKeys::verify(std::string_view token, UnixSeconds now) {
 
 Result<std::string> TokenKeys::sign(const std::string& kid, const ReaderId& reader, UnixSeconds expires) {
   const auto key = keys_.find(kid);
-  if (key == keys_.end()) return fail(ErrorCode::kInvalid, "bad_kid", {}, "no key " + kid);
+  if (key == keys_.end()) return fail(ErrorCode::kInvalid, "bad_key_id", {}, "no key " + kid);
   std::string token(kVersion);
   token.append(kid).append(".").append(percent_encode(reader.view())).append(".");
   token.append(std::to_string(expires.time_since_epoch().count()));

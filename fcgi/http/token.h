@@ -21,7 +21,7 @@ namespace freshet::http {
 class TokenKeys {
  public:
   // kid → secret. Two while keys are rotated: the old one is believed until it is taken away.
-  // Errors: kInvalid, "weak_key" or "bad_kid".
+  // Errors: kInvalid, "weak_key" or "bad_key_id".
   static Result<TokenKeys> create(const std::map<std::string, std::string>& secrets);
 
   // The reader that the token names. Errors: kUnauthorised, "bad_token" for all that is wrong with
@@ -29,7 +29,7 @@ class TokenKeys {
   // exp. O(bytes) and one HMAC.
   Result<ReaderId> verify(std::string_view token, UnixSeconds now);
 
-  // For tools and tests. Error: kInvalid, "bad_kid" for an unknown one.
+  // For tools and tests. Error: kInvalid, "bad_key_id" for an unknown one.
   Result<std::string> sign(const std::string& kid, const ReaderId& reader, UnixSeconds expires);
 
   bool empty() const { return keys_.empty(); }

@@ -28,7 +28,7 @@ LineFile::~LineFile() {
 
 int LineFile::open_file() const {
   const int fd = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kFileMode);
-  if (fd < 0) log::error("request_log_unusable", {{"file", path_}, {"why", std::strerror(errno)}});
+  if (fd < 0) log::error("request_log_open_failed", {{"file", path_}, {"why", std::strerror(errno)}});
   return fd;
 }
 

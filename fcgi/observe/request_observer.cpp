@@ -93,10 +93,10 @@ void RequestObserver::on_slow(const Request& request, Clock::duration elapsed) {
       {"method", method},     {"route", route},       {"stage", phase}, {"elapsed_ms", elapsed_ms},
       {"redis_ms", in_redis}, {"round_trips", trips}, {"request", id},  {"pid", pid}};
   if (!has_slow_log_) {
-    log::warning("slow_request", fields);
+    log::warning("slow_request_detected", fields);
     return;
   }
-  std::string line = to_rfc3339(wall_now()) + " event=slow_request";
+  std::string line = to_rfc3339(wall_now()) + " event=slow_request_detected";
   log::append_fields(line, fields);
   slow_log_.append(line);
 }

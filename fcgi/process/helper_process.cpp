@@ -35,7 +35,7 @@ void HelperProcess::set_desired(const Settings* settings, SteadyTime now) {
 
 void HelperProcess::tick(SteadyTime now) {
   if (pid_ != 0 && now >= kill_at_) {
-    log::warning("companion_killed", {{"process", role_.name}, {"pid", std::to_string(pid_)}});
+    log::warning("helper_killed", {{"process", role_.name}, {"pid", std::to_string(pid_)}});
     kill(pid_, SIGKILL);
     kill_at_ = SteadyTime::max();
   }
@@ -58,7 +58,7 @@ void HelperProcess::start(SteadyTime now) {
   stop_timeout_ = desired_settings_->pool.process_control_timeout;
   slot_.started_at.store(wall_now().time_since_epoch().count(), kRelaxed);
   slot_.pid.store(pid, kRelaxed);
-  log::notice("companion_started", {{"process", role_.name}, {"pid", std::to_string(pid)}});
+  log::notice("helper_started", {{"process", role_.name}, {"pid", std::to_string(pid)}});
 }
 
 bool HelperProcess::made_progress(SteadyTime now) const {
@@ -67,7 +67,7 @@ bool HelperProcess::made_progress(SteadyTime now) const {
 
 bool HelperProcess::reap(pid_t pid, int status, SteadyTime now) {
   if (pid_ == 0 || pid != pid_) return false;
-  log::write(stop_requested_ ? log::Level::kNotice : log::Level::kWarning, "companion_ended",
+  log::write(stop_requested_ ? log::Level::kNotice : log::Level::kWarning, "helper_exited",
              {{"process", role_.name}, {"pid", std::to_string(pid)}, {"status", exit_text(status)}});
   if (!stop_requested_) {
     slot_.respawns.fetch_add(1, kRelaxed);

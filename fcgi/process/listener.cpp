@@ -150,7 +150,7 @@ SystemdSockets SystemdSockets::from_environment() {
 
 SystemdSockets::~SystemdSockets() {
   for (const int fd : fds_) {
-    log::warning("socket_unused", {{"address", bound_address(fd)}});
+    log::warning("inherited_socket_ignored", {{"address", bound_address(fd)}});
     close(fd);
   }
 }
@@ -182,7 +182,7 @@ Result<Listeners> open_listeners(const PoolSettings& pool, SystemdSockets system
   }
   int fd = systemd_sockets.claim(pool.listen);
   if (fd < 0 && (fd = systemd_sockets.claim_any()) >= 0)
-    log::notice("socket_from_systemd",
+    log::notice("systemd_socket_adopted",
                 {{"note", "not bound to listen.address"}, {"address", bound_address(fd)}});
   FRESHET_TRY(requests, open(fd, request_listen_options(pool)));
   return Listeners{std::move(*requests), std::move(status)};

@@ -264,7 +264,7 @@ void Master::record_crash(SteadyTime now) {
 namespace {
 
 int startup_failure(const Error& error) {
-  log::error("cannot_start", {{"reason", std::string(error.reason)}, {"detail", error.detail}});
+  log::error("startup_failed", {{"reason", std::string(error.reason)}, {"detail", error.detail}});
   return kExitConfig;
 }
 

@@ -45,7 +45,7 @@ void Master::finish_reload(const Generation& previous, SteadyTime now) {
   if (settings.error_log != previous_settings.error_log || settings.log_level != previous_settings.log_level)
     log::open(settings.error_log, settings.log_level);
   if (const auto ok = set_priority(settings.pool); !ok)
-    log::warning("priority_unchanged", {{"detail", ok.error().detail}});
+    log::warning("priority_change_failed", {{"detail", ok.error().detail}});
   if (settings.pool.listen_backlog != previous_settings.pool.listen_backlog) {
     listeners_.requests.set_backlog(settings.pool.listen_backlog);
     if (listeners_.status) listeners_.status->set_backlog(settings.pool.listen_backlog);
@@ -60,7 +60,7 @@ void Master::finish_reload(const Generation& previous, SteadyTime now) {
   update_model_publisher(now);
   last_failure_.clear();
   notifier_.request_ready();
-  log::notice("reload_done", {{"generation", std::to_string(current.number)}});
+  log::notice("reload_completed", {{"generation", std::to_string(current.number)}});
 }
 
 void Master::report_failed_change(const std::string& reason) {
@@ -86,7 +86,7 @@ void Master::announce_status(SteadyTime now) {
 void Master::hand_over(SteadyTime now) {
   // From here on it cannot be taken back: systemd listens to the new one only.
   if (!notifier_.announce_successor(upgrade_.successor_pid(), now)) return;
-  log::notice("upgrade_done", {{"successor", std::to_string(upgrade_.successor_pid())}});
+  log::notice("upgrade_completed", {{"successor", std::to_string(upgrade_.successor_pid())}});
   if (pid_file_) pid_file_->disown();
   listeners_.requests.release_file_ownership();
   if (listeners_.status) listeners_.status->release_file_ownership();
@@ -103,7 +103,7 @@ void Master::read_successor(SteadyTime now) {
   if (signal == SIGUSR1) reopen_logs();
   if (signal == SIGTERM || signal == SIGQUIT) stop(signal, now);
   if (!upgrade_.is_committed() || !upgrade_.has_successor_ended()) return;
-  log::error("successor_ended", {{"pid", std::to_string(upgrade_.successor_pid())}});
+  log::error("successor_exited", {{"pid", std::to_string(upgrade_.successor_pid())}});
   stop(SIGTERM, now);
 }
 
@@ -133,11 +133,11 @@ void Master::take_over(SteadyTime now) {
   notifier_.unmute();
   update_recorder(now);
   status_process_.set_desired(&settings, now);
-  log::notice("took_over", {{"generation", std::to_string(reload_.current().number)}});
+  log::notice("takeover_completed", {{"generation", std::to_string(reload_.current().number)}});
 }
 
 void Master::abort_takeover(const char* reason, SteadyTime now) {
-  log::error("cannot_take_over", {{"detail", reason}});
+  log::error("takeover_failed", {{"detail", reason}});
   exit_status_ = kExitSoftware;
   stop(SIGTERM, now);
 }

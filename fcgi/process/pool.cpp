@@ -22,7 +22,7 @@ constexpr milliseconds kKillDelay =
 void log_death(const WorkerDeath& death) {
   const bool recycled = death.worker.ready && WIFEXITED(death.status) && WEXITSTATUS(death.status) == 0;
   const auto level = death.was_expected() || recycled ? log::Level::kNotice : log::Level::kWarning;
-  log::write(level, "worker_ended",
+  log::write(level, "worker_exited",
              {{"pid", std::to_string(death.worker.pid)},
               {"generation", std::to_string(death.worker.generation)},
               {"status", exit_text(death.status)},
@@ -196,7 +196,7 @@ void Pool::enforce_timeouts(SteadyTime now, SteadyTime awake_since) {
     if (now >= worker.escalate_at) {
       send_stop(worker, worker.stop_signal == SIGQUIT ? SIGTERM : SIGKILL, kKillDelay, now);
     } else if (now >= stuck_deadline(worker, awake_since)) {
-      log::error("worker_stuck", {{"pid", std::to_string(worker.pid)},
+      log::error("worker_stall_detected", {{"pid", std::to_string(worker.pid)},
                                   {"stage", board_.phase_text(board_.slots()[worker.slot])}});
       kill(worker.pid, SIGKILL);
       worker.ready_at = now;  // not again at every look until it is reaped
@@ -217,7 +217,7 @@ void Pool::drain_worker(pid_t pid, Generation& generation, SteadyTime now) {
   Worker* worker = find(pid);
   if (!worker || worker->generation != generation.number) return;
   generation.positions[worker->position].open = false;
-  log::notice("worker_not_needed", {{"pid", std::to_string(pid)}});
+  log::notice("worker_scaled_down", {{"pid", std::to_string(pid)}});
   if (worker->stop_signal == 0) send_stop(*worker, SIGQUIT, worker->stop_timeout, now);
 }
 

@@ -113,7 +113,7 @@ const kFindings = [
   ["warning", "redis.memory", (s) => s["redis max bytes"] === 0 && "maxmemory is not set: writes go on until the host has no memory left",
     "maxmemory in redis.conf, and redis-cli CONFIG SET the same"],
   ["warning", "redis.forecast", (s) => s["redis full in hours"] < 24 && `Redis will be full in ${s["redis full in hours"].toFixed(1)} hours, if it goes on`,
-    "raise maxmemory; freshetctl visitors shows who writes most"],
+    "raise maxmemory; freshetctl top-contributors shows who writes most"],
   ["error", "recorder.alive", (s) => s.recorder !== "running" && `the recorder is ${s.recorder}${s["recorder reason"] ? ": " + s["recorder reason"] : ""}${s["recorder reason"].startsWith("other_") ? ` (${s["recorder holder"]})` : ""}`,
     "journalctl -u freshet; the disk of recorder.database"],
   ["warning", "recorder.stream", (s) => s["recorder lag age ms"] > 60000 && `${s["recorder lag entries"]} entries wait, one since ${inWords(s["recorder lag age ms"] / 1000)}`,

@@ -21,7 +21,7 @@ const kSliders = {
   ],
   views: [
     { name: "views.gamma", title: "Exponent of the age (gamma)", ...linear(3, 0.05) },
-    { name: "views.base", title: "Hours added to the age", ...linear(24, 0.25) },
+    { name: "views.base_hours", title: "Hours added to the age", ...linear(24, 0.25) },
   ],
 };
 const kAbout = {

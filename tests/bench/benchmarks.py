@@ -100,7 +100,7 @@ def ping(session):
 
 
 # What the original does, and no more: no interests by reading, no memory of what a visitor added.
-COUNTING_ONLY = {"feed.interest_min_dwell": '"1h"', "limits.remember": '"0s"'}
+COUNTING_ONLY = {"feed.interest_min_dwell": '"1h"', "limits.contribution_ttl": '"0s"'}
 
 
 def track_contenders(session):

@@ -130,7 +130,7 @@ class Site final : public Answers {
 
 class NoIndex final : public feed::Recall {
   Task<Result<feed::RecallResult>> search(feed::RecallQuery) override {
-    co_return fail(ErrorCode::kUnavailable, "index_away");
+    co_return fail(ErrorCode::kUnavailable, "index_unavailable");
   }
 };
 

@@ -171,7 +171,7 @@ TEST_CASE("errors name file and line, all of them at once", "[config]") {
   CHECK(contains(errors, "freshet.toml:2: pm.max_children -1 is outside 0..1024"));
   CHECK(contains(errors,
                  "freshet.toml:4: redis.timeout \"x\" is not a whole number with a unit of d, h, m, s, ms"));
-  CHECK(contains(errors, "freshet.toml:6: list.floor must be a number"));
+  CHECK(contains(errors, "freshet.toml:6: list.min_score must be a number"));
   CHECK(contains(errors, "freshet.toml:7: list.ttl 0 is outside 1..86400"));
   CHECK(std::count(errors.begin(), errors.end(), '\n') == 3);
 }
@@ -231,11 +231,11 @@ TEST_CASE("what is checked across directives names the line of the one set last"
            "freshet.toml:2: hot.pv_weight and hot.uv_weight cannot both be 0"},
       Case{"hot.half_life = 599", "hot.half_life 599 is outside 600.."},
       Case{"hot.dwell_prior = \"10m\"", "hot.dwell_prior must not be above hot.dwell_cap"},
-      Case{"pv.window = \"20d\"\nhot.counter_ttl = \"10d\"", "freshet.toml:2: pv.window must not be above"},
+      Case{"hot.session_window = \"20d\"\nhot.counter_ttl = \"10d\"", "freshet.toml:2: hot.session_window must not be above"},
       Case{"views.dedup_window = \"20d\"\nviews.counter_ttl = \"10d\"",
            "views.dedup_window must not be above"},
-      Case{"list.slice = \"2m\"", "list.slice must not be above list.ttl"},
-      Case{"list.slice = 500", "list.snapshot must not be above list.slice"},
+      Case{"list.rebuild_interval = \"2m\"", "list.rebuild_interval must not be above list.ttl"},
+      Case{"list.rebuild_interval = 500", "list.worker_ttl must not be above list.rebuild_interval"},
       Case{"identity.mode = \"token\"", "identity.token_keys must name a key"},
       Case{"identity.mode = \"open\"\nlisten = \"*:9000\"", "which is not loopback"},
       Case{"listen = \"nowhere\"", "listen.address must be an absolute path"},
@@ -278,7 +278,7 @@ TEST_CASE("what is checked across directives names the line of the one set last"
 
 TEST_CASE("what runs but was hardly meant is a warning with file and line", "[config]") {
   CHECK(contains(warnings_of("\nviews.gamma = 1.2"), "freshet.toml:2: views.gamma is outside 1.3..1.8"));
-  CHECK(contains(warnings_of("views.base = 4"), "freshet.toml:1: views.base is outside 1..3"));
+  CHECK(contains(warnings_of("views.base_hours = 4"), "freshet.toml:1: views.base_hours is outside 1..3"));
   CHECK(contains(warnings_of("\nenv = { A = \"$FRESHET_NO_SUCH_VARIABLE\" }"),
                  "freshet.toml:2: env takes the value of a variable that the master does not have"));
   CHECK(warnings_of("env = { A = \"$PATH\", B = \"5\" }").empty());
@@ -303,7 +303,7 @@ TEST_CASE("what -tt prints reads back to the same settings", "[config]") {
       "pm.max_children = 7\nredis.key_prefix = \"a\\\"\\\\\\u0001ü\"\nlist.floor = 1e-300\nhot.dwell_prior = "
       "1.5\n"
       "bots.allow = [\"^curl/\", \"a,b\"]\nidentity.token_keys = { \"k 1\" = \"/x\" }\nlisten.mode = 0o600\n"
-      "pv.window = 0\nhot.dwell_weight = 0.1\nrequest_terminate_timeout = 90\n";
+      "hot.session_window = 0\nhot.dwell_weight = 0.1\nrequest_terminate_timeout = 90\n";
   const std::string once = dump_config(settings_of(unusual));
   CHECK(dump_config(settings_of(once)) == once);
   CHECK(contains(once, "pm.max_children = 7\n"));

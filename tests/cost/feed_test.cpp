@@ -30,7 +30,7 @@ class Before final : public redis::Redis {
   explicit Before(redis::Redis& inner) : inner_(inner) {}
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
     if (held && pipeline.at(0).find("APPEND") != std::string_view::npos)
-      co_return fail(ErrorCode::kUnavailable, "redis_away");
+      co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
     auto replies = co_await inner_.run(pipeline);
     co_return replies;
   }

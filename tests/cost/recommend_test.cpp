@@ -14,7 +14,7 @@ namespace {
 
 class NoIndex final : public feed::Recall {
   Task<Result<feed::RecallResult>> search(feed::RecallQuery) override {
-    co_return fail(ErrorCode::kUnavailable, "index_away");
+    co_return fail(ErrorCode::kUnavailable, "index_unavailable");
   }
 };
 

@@ -387,7 +387,7 @@ TEST_CASE("a restore refuses while a recorder has the database open, or another 
     REQUIRE(elsewhere.acquire(to.redis_there, "identity of another database", 7));
   const auto refused = to.restore(from.path("backup"), true);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "service_runs");
+  CHECK(refused.error().reason == "service_running");
   held.reset();
   elsewhere.release(to.redis_there);
   CHECK(to.restore(from.path("backup"), true));
@@ -400,7 +400,7 @@ TEST_CASE("a backup of other key names, or of a later schema, is refused", "[bac
   std::ofstream(to.target.config, std::ios::app) << "redis.key_prefix = \"other:\"\n";
   const auto refused = to.restore(from.path("backup"));
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "other_keys");
+  CHECK(refused.error().reason == "key_mismatch");
 
   SqliteShell(from.path("freshet.db")).run("PRAGMA user_version = 99");
   const auto newer = from.back_up("newer");

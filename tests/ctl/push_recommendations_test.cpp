@@ -1,4 +1,4 @@
-// freshetctl fill against a real Redis: who gets what, in which order, and never again.
+// freshetctl push-recommendations against a real Redis: who gets what, in which order, and never again.
 #include "scripts/ctl/commands/push_recommendations.h"
 
 #include <catch2/catch.hpp>

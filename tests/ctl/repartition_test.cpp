@@ -187,7 +187,7 @@ TEST_CASE_METHOD(RepartitionFixture, "entries that wait for the recorder are not
   const auto refused = ctl::repartition(redis, settings, kContinue);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "not_recorded");
-  for (const char* const word : {"wait for the recorder", "redis.groups to 16", "freshetctl status"})
+  for (const char* const word : {"wait for the recorder", "redis.partitions to 16", "freshetctl status"})
     CHECK(refused.error().detail.find(word) != std::string::npos);
   CHECK(count_old_keys() > 0);
   CHECK_FALSE(exists(keys().partition(0).stream()));
@@ -205,13 +205,13 @@ TEST_CASE_METHOD(RepartitionFixture, "who is set to another number of groups is 
   set_partitions(8);
   const auto other = verify_schema(redis::SchemaCheck::kInitialize);
   REQUIRE_FALSE(other);
-  CHECK(other.error().reason == "other_groups");
-  for (const char* const word : {"16 groups", "redis.groups says 8", "freshetctl regroup"})
+  CHECK(other.error().reason == "partitions_mismatch");
+  for (const char* const word : {"16 groups", "redis.partitions says 8", "freshetctl repartition"})
     CHECK(other.error().detail.find(word) != std::string::npos);
   set_partitions(16);
   CHECK(verify_schema());
   command("SET", keys().partition_count_key(), redis::kRepartitioning);
-  CHECK(verify_schema().error().detail.find("freshetctl regroup") != std::string::npos);
+  CHECK(verify_schema().error().detail.find("freshetctl repartition") != std::string::npos);
   // An empty Redis has any number, until somebody serves. On one server nothing is said.
   server().flush_all();
   set_partitions(8);

@@ -153,7 +153,7 @@ class Instance:
         self._options, self.nginx_edit = options, LETS_GO_SOON
         # Most tests name articles that they never put, and look at what a first report did.
         self._nodes = []
-        self._seen, self._directives = {}, {"items__unknown": '"list"', "limits__remember_after": 0} | directives
+        self._seen, self._directives = {}, {"items__unknown": '"list"', "limits__contribution_after": 0} | directives
         self.expects_refusals = False  # by Redis, of its account
         self.environment = {}  # of its processes, beside this one's
         self.configure()

@@ -329,9 +329,9 @@ def test_made_up_articles_cost_little_and_a_network_makes_few(instance):
     replies = [stranger.track(f"made-{number:05}", 1000, sessionId=f"s{number}") for number in range(110)]
     assert [reply.status for reply in replies] == [200] * 100 + [429] * 10
     assert all(reply.json()["listed"] is False for reply in replies[:100])
-    assert_problem(replies[-1], 429, "too_many_unknown")
-    assert int(replies[-1].headers["Retry-After"]) >= 60 and refused(service, "too_many_unknown") == 10
-    assert_problem(service.public(source="127.61.0.9").view("made-by-view", "f"), 429, "too_many_unknown")
+    assert_problem(replies[-1], 429, "unverified_quota")
+    assert int(replies[-1].headers["Retry-After"]) >= 60 and refused(service, "unverified_quota") == 10
+    assert_problem(service.public(source="127.61.0.9").view("made-by-view", "f"), 429, "unverified_quota")
     assert stranger.track("known", 1).status == 200 and stranger.track("made-00001", 1).status == 200
     assert service.public(source="127.62.0.1").track("made-00100", 1).status == 200
     # Of nine networks: as large as one gets.
@@ -392,7 +392,7 @@ def test_a_network_adds_so_many_visitors_to_an_article_and_who_is_beyond_shows(i
     assert refused(service, "uv_bound") == 8
     assert 'freshet_requests_refused_total{reason="uv_bound"} 8' in service.internal().get("/metrics").body.decode()
     service.await_placed()
-    shown = subprocess.run([os.path.join(BUILD, "scripts/freshetctl"), "visitors", "--json", "--state", service.state],
+    shown = subprocess.run([os.path.join(BUILD, "scripts/freshetctl"), "top-contributors", "--json", "--state", service.state],
                            capture_output=True, text=True, check=True, timeout=240)
     beyond = {(each["network"], each["beyond"]) for each in json.loads(shown.stdout) if each["beyond"]}
     assert len({network for network, _ in beyond}) == 1 and sum(each["beyond"] for each in json.loads(shown.stdout)) == 8

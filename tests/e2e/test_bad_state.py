@@ -112,7 +112,7 @@ def test_a_shard_of_the_filter_that_is_cut_anywhere_loses_no_impression(own_serv
     own_service.await_placed()
     after = refresh(own_service, reader, 4)
     assert len(between) == len(after) == 4 and not set(before) & set(between) and not set(before + between) & set(after)
-    assert "event=seen_shard_odd" in own_service.log()
+    assert "event=seen_shard_misaligned" in own_service.log()
 
 
 def test_data_of_an_older_schema_is_refused_with_a_sentence(own_service, name):

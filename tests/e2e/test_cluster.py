@@ -156,11 +156,11 @@ def test_the_first_node_that_is_named_may_be_away(cluster):
 
 def test_another_number_of_groups_is_told_and_not_taken_while_somebody_serves(cluster):
     assert cluster.redis("GET", "hot:groups") == "16"
-    cluster.configure(redis__groups=8)
+    cluster.configure(redis__partitions=8)
     try:
         status, said = freshetctl(cluster, "check")
-        assert status != 0 and "16 groups" in said and "`freshetctl regroup`" in said, said
-        status, said = freshetctl(cluster, "regroup")
+        assert status != 0 and "16 groups" in said and "`freshetctl repartition`" in said, said
+        status, said = freshetctl(cluster, "repartition")
         assert status != 0 and "a service runs" in said, said
     finally:
         cluster.configure()

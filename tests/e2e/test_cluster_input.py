@@ -81,12 +81,12 @@ def test_a_node_that_is_no_cluster_is_named_by_workers_recorder_and_tools():
         starting.start()
         try:
             sentence = f"{server.host}:{NODE} is no node of a cluster: write redis:// in redis.url, or set cluster-enabled yes there"
-            wait_until(lambda: said(service, "cluster_incomplete", sentence), "the workers' sentence")
-            wait_until(lambda: said(service, "recorder_waits", sentence), "the recorder's sentence")
+            wait_until(lambda: said(service, "cluster_coverage_lost", sentence), "the workers' sentence")
+            wait_until(lambda: said(service, "recorder_paused", sentence), "the recorder's sentence")
             assert sentence in freshetctl(service, "check")
             assert sentence in freshetctl(service, "doctor", "--nginx", "")
             # In turns with another it would fill the log.
-            assert not said(service, "cluster_incomplete", "none of ")
+            assert not said(service, "cluster_coverage_lost", "none of ")
             server.start_as_cluster()
             starting.join(60)
             wait_until(lambda: service.public().track("a", 1, userId="u", sessionId="s").status == 200, "service")
@@ -112,7 +112,7 @@ def test_a_slot_that_nobody_has_at_the_start_is_named_and_its_writes_wait(cluste
         before = cluster.status()["generation"]
         cluster.signal("freshetd", signal.SIGHUP)  # the old workers serve until the new ones have all they need
         sentence = "1 of 16384 slots have no master: start it, or give them to another by redis-cli --cluster fix"
-        wait_until(lambda: said(cluster, "cluster_incomplete", sentence), "the workers' sentence")
+        wait_until(lambda: said(cluster, "cluster_coverage_lost", sentence), "the workers' sentence")
         assert cluster.public().track(article, 1, userId="u", sessionId="s", eventId=name("e")).status == 202
         operator = ("--redis-user", f"freshet-operator:{cluster.state}/etc/redis-operator")
         told = freshetctl(cluster, "doctor", "--nginx", "", account=operator)
@@ -156,9 +156,9 @@ def test_a_node_with_other_passwords_is_named_and_its_writes_wait(cluster, name)
     try:
         sentence = f"the node at {cluster.host}:{victim} refuses us (WRONGPASS"
         cure = "give it the accounts that the others have"
-        wait_until(lambda: said(cluster, "cluster_incomplete", sentence, cure), "the workers' sentence")
+        wait_until(lambda: said(cluster, "cluster_coverage_lost", sentence, cure), "the workers' sentence")
         os.kill(cluster.recorder(), signal.SIGKILL)  # the next one finds the node so when it starts
-        wait_until(lambda: said(cluster, "recorder_waits", sentence, cure), "the recorder's sentence")
+        wait_until(lambda: said(cluster, "recorder_paused", sentence, cure), "the recorder's sentence")
         told = freshetctl(cluster, "check", account=("--redis-user", f"freshet-operator:{cluster.state}/etc/redis-operator"))
         assert sentence in told and cure in told, told
         assert cluster.public().track(article, 1, userId="u", sessionId="s", eventId=name("e")).status == 202

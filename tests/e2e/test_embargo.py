@@ -30,7 +30,7 @@ def surfaces(service, name, tag, shown, timeline):
 
 
 def test_an_item_that_is_dated_ahead_is_nowhere_before_its_date_and_everywhere_within_two_seconds_of_it(instance, name):
-    service = instance("--no-limits", "--no-sample", list__slice='"30s"', **PATIENT)
+    service = instance("--no-limits", "--no-sample", list__rebuild_interval='"30s"', **PATIENT)
     shown, ahead, tag, timeline = name("s"), name("a"), name("t"), name("r")
     date = int(time.time()) + 10
     service.put(ahead, title="apricot early", tags=[tag], published_at=date)

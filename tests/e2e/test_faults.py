@@ -59,7 +59,7 @@ def test_what_killed_workers_counted_and_did_not_place_is_placed_by_their_succes
         if time.monotonic() - began < 1.5:
             break
     wait_until(lambda: own_service.redis("ZSCORE", "hot:rank", article), "the article to be placed")
-    wait_until(lambda: "noted_articles_placed" in own_service.log(), "what it says when Redis has answered")
+    wait_until(lambda: "crash_journal_replayed" in own_service.log(), "what it says when Redis has answered")
 
 
 def test_workers_killed_in_the_middle_of_posts_count_each_event_once(own_service, name):
@@ -124,7 +124,7 @@ def test_a_broken_configuration_leaves_the_old_one_serving(own_service, name):
     readers, work = mixed(own_service, name)
     workers, generation = own_service.workers(), own_service.status()["generation"]
     with Load(own_service.internal, work) as load:
-        for broken in ({"pm__max_children": '"many"'}, {"no__such__name": "1"}, {"redis__timeout": '"3s"'}, {"list__slice": '"'}):
+        for broken in ({"pm__max_children": '"many"'}, {"no__such__name": "1"}, {"redis__timeout": '"3s"'}, {"list__rebuild_interval": '"'}):
             failed = own_service.status()["failed reloads"]
             own_service.configure(**broken)
             own_service.signal("freshetd", signal.SIGHUP)

@@ -1,4 +1,4 @@
-"""freshetctl fill beside the running service: what it pushes is on the reader's pages, and what was shown is not shown again."""
+"""freshetctl push-recommendations beside the running service: what it pushes is on the reader's pages, and what was shown is not shown again."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ def site(instance):
 
 
 def ctl(site, *arguments):
-    done = subprocess.run([CTL, "fill", *arguments, "--state", site.state], capture_output=True, text=True, check=False, timeout=240)
+    done = subprocess.run([CTL, "push-recommendations", *arguments, "--state", site.state], capture_output=True, text=True, check=False, timeout=240)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -95,7 +95,7 @@ def test_a_dry_run_prints_what_would_be_pushed_and_pushes_nothing(site, name):
 def test_every_so_often_it_fills_who_has_come_until_sigterm(site, name):
     put_items(site, name, 12)
     reader = name("ann")
-    with subprocess.Popen([CTL, "fill", "discover", "--every", "1", "--limit", "2", "--state", site.state], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([CTL, "push-recommendations", "discover", "--every", "1", "--limit", "2", "--state", site.state], stdout=subprocess.PIPE, text=True) as process:
         try:
             wait_until(lambda: len(page(site, reader)) == 12, "the channel to be filled", 60)
         finally:
@@ -114,7 +114,7 @@ def test_a_run_that_is_ended_in_the_middle_and_repeated_serves_everybody_once(si
         count = "local out = {} for i, name in ipairs(ARGV) do out[i] = redis.call('ZCOUNT', 'wf:discover:{' .. name .. '}', '(0', '+inf') end return out"
         return [each for first in range(0, len(readers), 500) for each in site.redis("EVAL", count, 0, *readers[first:first + 500])]
 
-    with subprocess.Popen([CTL, "fill", "discover", "--limit", "3", "--state", site.state], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([CTL, "push-recommendations", "discover", "--limit", "3", "--state", site.state], stdout=subprocess.PIPE, text=True) as process:
         wait_until(lambda: sum(held()) > 0, "the first of them")
         process.send_signal(number)
         said = process.communicate(timeout=80)[0]

@@ -35,7 +35,7 @@ def test_a_second_recorder_is_refused_and_says_who_records(instance, name):
     recorded, writers = Recorded(first), Writers(name)
     wait_until(lambda: first.status()["recorder"] == "running", "the recorder")
     second = instance("--no-limits", beside=first, **PATIENT)
-    Recorded(second).wait_until_it("waiting", "other_database")
+    Recorded(second).wait_until_it("waiting", "database_mismatch")
     with Load(first.internal, writers.write, 2) as here, Load(second.internal, writers.write, 2) as there:
         wait_until(lambda: min(len(here.results), len(there.results)) > 100 or here.errors or there.errors, "writes")
     assert not here.errors and not there.errors
@@ -43,7 +43,7 @@ def test_a_second_recorder_is_refused_and_says_who_records(instance, name):
     assert Recorded(second).titles() == {}
     for each in (first, second):
         wait_until(lambda each=each: holder(first) in each.status()["recorder holder"], "who records")
-    assert "event=recorder_waits for=other_database" in second.log() and holder(first) in second.log()
+    assert "event=recorder_paused for=database_mismatch" in second.log() and holder(first) in second.log()
     assert finding(second, "recorder.alive")["grade"] == "ok"
     assert holder(first) in finding(second, "recorder.alive")["what"]
     refused = finding(second, "redis.items")
@@ -90,14 +90,14 @@ def test_a_host_with_an_empty_database_is_given_redis_by_a_command(instance, nam
     before = {item: first.put(item)["title"] for item in (name("before") for _ in range(20))}
     Recorded(first).wait_for(before)
     second = instance("--no-limits", beside=first, **PATIENT)
-    Recorded(second).wait_until_it("waiting", "other_database")
+    Recorded(second).wait_until_it("waiting", "database_mismatch")
     recorder, born = first.recorder(), birth(first.recorder())
     first.configure(recorder__enabled="false")
     first.reload()
     wait_until(lambda: birth(recorder) != born, "the end of the first recorder")
     item = name("after")
     second.put(item)
-    Recorded(second).wait_until_it("waiting", "other_database")
+    Recorded(second).wait_until_it("waiting", "database_mismatch")
     status, said = freshetctl(second, "rebuild-redis", "--force")
     assert status == 0, said
     wait_until(lambda: item in Recorded(second).titles(), "the recorder")
@@ -167,7 +167,7 @@ def test_a_host_without_index_and_model_says_so_and_its_feeds_have_what_redis_ha
     wait_until(lambda: first.status()["index documents"] == len(put), "the index to be seen")
     wait_until(lambda: "missing:model" in lines(ready(first)), "what the first has")
     assert lines(ready(second)) == ["ready", "writes:true", "missing:index,model"]
-    assert 'freshet_missing{what="index"} 1' in second.internal().get("/metrics").body.decode()
+    assert 'freshet_dependency_missing{what="index"} 1' in second.internal().get("/metrics").body.decode()
     assert finding(second, "ready")["grade"] == "warning"
 
     def page(action, limit=5):
@@ -249,7 +249,7 @@ def test_each_tool_works_from_a_host_that_does_not_record_with_the_account_it_ne
         assert second.public().track(each, 20000, userId=reader, sessionId=reader).status == 200
     assert second.internal().get("/api/waterfall/discover", query={"userId": reader}).status == 200
     second.await_placed()
-    for command in (["fill", "discover", "--json"], ["visitors", "--json"], ["rebuild-rank", "--json"], ["explain", reader], ["status"], ["purge", "--reader", reader, "-n", "--json"]):
+    for command in (["push-recommendations", "discover", "--json"], ["top-contributors", "--json"], ["rebuild-rank", "--json"], ["explain", reader], ["status"], ["revert-visitor", "--reader", reader, "-n", "--json"]):
         status, said = tool(second, *command)
         assert status == 0, (command, said)
     assert first.internal().get("/api/waterfall/discover", query={"userId": reader}).json()["items"]

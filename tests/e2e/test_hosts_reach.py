@@ -256,6 +256,6 @@ def test_what_needs_the_database_names_the_host_that_has_it(instance, name):
     os.chown(os.path.join(second.state, "record/freshet.db"), owner.st_uid, owner.st_gid)
     second.configure(recorder__enabled="true")
     second.renew()
-    Recorded(second).wait_until_it("waiting", "other_database")
+    Recorded(second).wait_until_it("waiting", "database_mismatch")
     exported = second.internal().get(f"/api/users/{reader}").json()
     assert exported["database"] is None and holder(first) in exported["no_database"], exported

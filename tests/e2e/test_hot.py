@@ -70,7 +70,7 @@ def test_a_session_window_slides_with_every_report(service, name):
 
 
 def test_without_a_window_each_report_counts(instance, name):
-    service, article = instance("--no-limits", pv__window=0, **PATIENT), name("a")
+    service, article = instance("--no-limits", hot__session_window=0, **PATIENT), name("a")
     for dwell in (4000, 2000):
         reply = service.public().track(article, dwell, userId="u", sessionId="s").json()
     assert (reply["pv"], reply["uv"], reply["avg_dwell_ms"]) == (2, 1, 3000)

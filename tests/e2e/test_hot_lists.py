@@ -301,7 +301,7 @@ def test_a_changed_half_life_rebuilds_the_rank(own_service, name):
     assert own_service.redis("HGET", "hot:rank:meta", "formula").split()[-1] == "43200"
 
 
-TRIED = {"hot.half_life": "2h", "hot.pv_weight": "0.5", "hot.uv_weight": "4", "hot.dwell_weight": "0.01", "views.gamma": "0.4", "views.base": "5"}
+TRIED = {"hot.half_life": "2h", "hot.pv_weight": "0.5", "hot.uv_weight": "4", "hot.dwell_weight": "0.01", "views.gamma": "0.4", "views.base_hours": "5"}
 
 
 def test_a_preview_is_the_list_that_the_settings_give_once_they_are_in_force(own_service, name):

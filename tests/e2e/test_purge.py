@@ -1,4 +1,4 @@
-"""freshetctl visitors and purge: an operator finds who counts too much, and takes it back while others read on."""
+"""freshetctl top-contributors and purge: an operator finds who counts too much, and takes it back while others read on."""
 
 import itertools
 import json
@@ -57,27 +57,27 @@ def test_the_fraud_is_on_top_and_their_counts_go(own_service, name):
     before = service.stats(bad)
     assert (before["pv"], before["uv"], before["views"]["pv"]) == (44, 5, 44)
 
-    table = rows(ctl(service, "visitors", "--top", "3"))
+    table = rows(ctl(service, "top-contributors", "--top", "3"))
     visitor = next(iter(table))
     assert len(table) == 3 and visitor.startswith("c") and table[visitor][:3] == ["1", "40", "1"]
-    shown = rows(ctl(service, "visitors", visitor))
+    shown = rows(ctl(service, "top-contributors", visitor))
     assert shown[bad][:3] == ["1", "40", "1"] and shown[bad][-1] == "40" and shown["together"] == shown[bad]
-    assert rows(ctl(service, "purge", "--dry-run", visitor)) == shown
-    listed = json.loads(ctl(service, "visitors", "--json"))
+    assert rows(ctl(service, "revert-visitor", "--dry-run", visitor)) == shown
+    listed = json.loads(ctl(service, "top-contributors", "--json"))
     assert len(listed) > 3 and (listed[0]["visitor"], listed[0]["articles"], listed[0]["pv"]) == (visitor, 1, 40)
-    [found] = json.loads(ctl(service, "visitors", "--json", visitor))
-    assert json.loads(ctl(service, "purge", "--dry-run", "--json", visitor)) == [found]
+    [found] = json.loads(ctl(service, "top-contributors", "--json", visitor))
+    assert json.loads(ctl(service, "revert-visitor", "--dry-run", "--json", visitor)) == [found]
     assert [(item["id"], item["pv"], item["views"]) for item in found["items"]] == [(bad, 40, 40)]
     assert service.stats(bad)["pv"] == 44
 
-    assert "40 page views, 1 visitors" in ctl(service, "purge", visitor)
+    assert "40 page views, 1 visitors" in ctl(service, "revert-visitor", visitor)
     after = service.stats(bad)
     assert (after["pv"], after["uv"], after["views"]["pv"], after["dwell"]["sum_ms"]) == (4, 4, 4, 80000)
     assert after["avg_dwell_ms"] == 20000
     wait_until(lambda: [item["id"] for item in service.hot(**HOT)] == [good, bad], "the list without the fraud")
     wait_until(lambda: [item["id"] for item in service.hot(model="views")] == [good, bad], "the views without the fraud")
-    assert visitor not in rows(ctl(service, "visitors"))
-    assert "0 page views" in ctl(service, "purge", visitor)
+    assert visitor not in rows(ctl(service, "top-contributors"))
+    assert "0 page views" in ctl(service, "revert-visitor", visitor)
     assert service.stats(bad)["pv"] == 4
     service.check()
 
@@ -88,10 +88,10 @@ def test_users_and_the_anonymous_are_found_by_what_an_operator_knows_of_them(own
     for number in range(3):
         assert service.internal().track(item, 1000, userId="mallory", sessionId=f"s{number}").status == 200
         assert service.public(agent=agent).track(item, 1000, sessionId=f"a{number}", fingerprint=f"f{number}").status == 200
-    assert "3 page views" in ctl(service, "purge", "--reader", "mallory")
-    anonymous = ctl(service, "visitors", "--address", "127.0.0.1", "--agent", agent)
+    assert "3 page views" in ctl(service, "revert-visitor", "--reader", "mallory")
+    anonymous = ctl(service, "top-contributors", "--address", "127.0.0.1", "--agent", agent)
     assert anonymous.startswith("a") and rows(anonymous)[item][1:3] == ["3", "3"]
-    assert "3 page views, 3 visitors" in ctl(service, "purge", "--address", "127.0.0.1", "--agent", agent)
+    assert "3 page views, 3 visitors" in ctl(service, "revert-visitor", "--address", "127.0.0.1", "--agent", agent)
     assert service.redis("HEXISTS", f"hot:article:{{{item}}}", "pv") == 0
     assert item not in [each["id"] for each in service.hot(**HOT)]
     service.check()
@@ -104,20 +104,20 @@ def test_a_network_is_purged_as_one_and_others_stay(own_service, name):
         assert service.public(source=f"127.0.7.{1 + number}", agent=f"{AGENT} {number}").track(item, 1000, sessionId=f"s{number}").status == 200
     for number in range(2):
         assert service.public(source="127.0.8.1", agent=f"{AGENT} {number}").track(item, 1000, sessionId=f"t{number}").status == 200
-    table = rows(ctl(service, "visitors"))
+    table = rows(ctl(service, "top-contributors"))
     networks = [columns[-1] for columns in table.values()]
     assert len(table) == 14 and sorted(networks.count(each) for each in set(networks)) == [2, 12]
     for named in ("127.0.7.0/24", "127.0.7.99", max(networks, key=networks.count)):
-        assert set(rows(ctl(service, "visitors", "--network", named))) == {who for who, columns in table.items() if networks.count(columns[-1]) == 12}
-    ctl(service, "purge", "--network", "127.0.7.0/24")
+        assert set(rows(ctl(service, "top-contributors", "--network", named))) == {who for who, columns in table.items() if networks.count(columns[-1]) == 12}
+    ctl(service, "revert-visitor", "--network", "127.0.7.0/24")
     stats = service.stats(item)
     assert (stats["pv"], stats["uv"], stats["dwell"]["sum_ms"]) == (2, 2, 2000)
-    assert len(rows(ctl(service, "visitors"))) == 2
+    assert len(rows(ctl(service, "top-contributors"))) == 2
     service.check()
 
 
 def test_the_first_reports_of_a_network_are_not_written_down_and_purge_says_how_many_stay(instance, name):
-    service = instance("--no-limits", limits__remember_after=20, **PATIENT)
+    service = instance("--no-limits", limits__contribution_after=20, **PATIENT)
     item, reader = name("i"), name("r")
     service.put(item)
 
@@ -134,10 +134,10 @@ def test_the_first_reports_of_a_network_are_not_written_down_and_purge_says_how_
     for number in range(30):
         assert service.internal().track(item, 1000, userId=reader, sessionId=f"t{number}").status == 200
     assert service.stats(item)["pv"] == 100
-    assert {each["not_remembered_max"] for each in json.loads(ctl(service, "purge", "--network", "127.0.7.0/24", "--dry-run", "--json"))} == {40}
-    assert "up to 40 reports" in ctl(service, "purge", "--network", "127.0.7.0/24")
+    assert {each["not_remembered_max"] for each in json.loads(ctl(service, "revert-visitor", "--network", "127.0.7.0/24", "--dry-run", "--json"))} == {40}
+    assert "up to 40 reports" in ctl(service, "revert-visitor", "--network", "127.0.7.0/24")
     assert service.stats(item)["pv"] == 20 + 30
-    assert "10 page views" in ctl(service, "purge", "--reader", reader)
+    assert "10 page views" in ctl(service, "revert-visitor", "--reader", reader)
     assert service.stats(item)["pv"] == 20 + 20
     service.check()
 
@@ -164,17 +164,17 @@ def test_a_purge_under_load_that_is_killed_and_repeated_leaves_what_the_others_a
             assert client.post("/api/track", {"articleId": item, "dwellMs": 9000, "sessionId": f"x{turn}"}, headers=fraud).status == 200
 
     cheat()
-    visitor = next(iter(rows(ctl(service, "visitors", "--top", "1"))))
+    visitor = next(iter(rows(ctl(service, "top-contributors", "--top", "1"))))
     began = time.monotonic()
-    subprocess.run([CTL, "purge", visitor, "--dry-run", "--state", service.state], capture_output=True, check=True, timeout=240)
+    subprocess.run([CTL, "revert-visitor", visitor, "--dry-run", "--state", service.state], capture_output=True, check=True, timeout=240)
     takes_s, killed, tries = time.monotonic() - began, 0, 0
     with Load(service.internal, read, threads=2) as load:
         wait_until(lambda: len(load.results) > 100, "load")
         while tries < 12 or (killed == 0 and tries < 100):
-            killed += kill_in_the_middle(1.5 * takes_s, "purge", visitor, "--state", service.state)
+            killed += kill_in_the_middle(1.5 * takes_s, "revert-visitor", visitor, "--state", service.state)
             cheat()
             tries += 1
-        ctl(service, "purge", visitor)
+        ctl(service, "revert-visitor", visitor)
     assert load.errors == [] and killed > 0
     for item in items:
         stats = service.stats(item)
@@ -187,22 +187,22 @@ def test_a_purge_under_load_that_is_killed_and_repeated_leaves_what_the_others_a
 
 
 @pytest.mark.parametrize(("command", "says"), [
-    (["purge"], "whose counts"), (["purge", "--address", "127.0.0.1"], "User-Agent"), (["purge", "a b"], "white space"),
-    (["purge", "--reader", "{"], "an id has no"), (["visitors", "--top", "0"], "--top")])
+    (["revert-visitor"], "whose counts"), (["revert-visitor", "--address", "127.0.0.1"], "User-Agent"), (["revert-visitor", "a b"], "white space"),
+    (["revert-visitor", "--reader", "{"], "an id has no"), (["top-contributors", "--top", "0"], "--top")])
 def test_what_cannot_be_meant_is_refused(service, command, says):
     done = subprocess.run([CTL, *command, "--state", service.state], capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode != 0 and says in done.stderr, done
 
 
 def test_what_is_not_remembered_cannot_be_purged_and_says_so(instance, name):
-    service, item = instance("--no-limits", limits__remember='"0s"', **PATIENT), name("i")
+    service, item = instance("--no-limits", limits__contribution_ttl='"0s"', **PATIENT), name("i")
     service.put(item)
     assert service.internal().track(item, 1, userId="u").status == 200
     assert service.redis("KEYS", "hot:added:*") == []
-    for command in ("visitors", "purge"):
-        assert "limits.remember" in ctl(service, command, "--reader", "u", expect=2)
+    for command in ("top-contributors", "revert-visitor"):
+        assert "limits.contribution_ttl" in ctl(service, command, "--reader", "u", expect=2)
 
 
 def test_without_redis_it_says_so(own_service):
     own_service.signal("redis", signal.SIGKILL)
-    assert "redis.sock" in ctl(own_service, "purge", "cAAAAAAAAAAAAAAAAAAAAAA", expect=2)
+    assert "redis.sock" in ctl(own_service, "revert-visitor", "cAAAAAAAAAAAAAAAAAAAAAA", expect=2)

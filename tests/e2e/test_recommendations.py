@@ -351,9 +351,9 @@ def test_a_new_model_is_served_without_a_restart_and_a_broken_one_never(taught, 
         os.replace(path + ".test", path)
 
     for broken in (b"", good[: len(good) // 2], good[:100] + bytes([good[100] ^ 1]) + good[101:], b"no model at all" * 100):
-        before = site.log().count("model_refused")
+        before = site.log().count("model_rejected")
         replace(broken)
-        wait_until(lambda: site.log().count("model_refused") > before, "the file to be refused")
+        wait_until(lambda: site.log().count("model_rejected") > before, "the file to be refused")
         reader = Reader(site, name("u"))
         reader.do("like", garden[0])
         page = reader.ask(7)

@@ -120,7 +120,7 @@ def test_a_write_whose_outcome_redis_did_not_tell_says_so_and_is_counted_as_late
         os.kill(redis, signal.SIGCONT)
     assert_problem(reply, 503)
     after = own_service.status()["refused"]
-    assert (after["deadline"], after["redis_away"]) == (before["deadline"] + 1, before["redis_away"])
+    assert (after["deadline"], after["redis_unavailable"]) == (before["deadline"] + 1, before["redis_unavailable"])
 
 
 def test_flushed_scripts_are_loaded_again_unseen(own_service, name):

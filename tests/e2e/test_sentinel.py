@@ -128,6 +128,6 @@ def test_sentinels_that_do_not_know_the_name_leave_the_service_unready(instance,
     service.configure(**(deployment.directives() | {"redis__sentinel_master": '"others"'}))
     before = service.workers()
     service.signal("freshetd", signal.SIGHUP)
-    wait_until(lambda: "no master of that name" in service.log() or "redis_no_master" in service.log(), "the reason in the log", 60)
+    wait_until(lambda: "no master of that name" in service.log() or "sentinel_lookup_failed" in service.log(), "the reason in the log", 60)
     assert service.internal().get("/ping").status == 200  # the old generation serves
     assert set(before) & set(service.workers())

@@ -390,7 +390,7 @@ def test_a_slow_request_is_logged_once_while_it_runs_with_what_it_is_at(slow_red
     service.public().track(article, 10, userId=name("u"))
     line, *others = lines()
     assert line["request"] not in [each["request"] for each in others]
-    assert line["event"] == "slow_request" and line["route"] == "POST /api/track" and line["stage"] == "redis track"
+    assert line["event"] == "slow_request_detected" and line["route"] == "POST /api/track" and line["stage"] == "redis track"
     assert float(line["elapsed_ms"]) >= 200 and line["round_trips"] == "1" and float(line["redis_ms"]) == 0
     assert re.fullmatch(REQUEST_ID, line["request"]) and int(line["pid"]) in service.workers()
     assert service.status()["slow requests"] >= 1

@@ -115,7 +115,7 @@ def test_another_binary_keeps_the_counts_of_limits(upgradable, name):
         old = service.upgrade()
         wait_until(lambda old=old: birth(old) is None, "the old master to go", 30)
     assert track(3) == [200, 429, 429]
-    assert "limits_start_empty" not in service.log()
+    assert "limit_table_reset" not in service.log()
 
 
 def test_a_binary_that_cannot_serve_leaves_the_old_one_serving(upgradable, name):

@@ -21,7 +21,7 @@ def test_workers_that_had_enough_are_replaced_without_a_failed_get(instance, nam
     first = living(pool)
     # A worker looks at its memory every ten seconds; who asks meanwhile need not be many.
     with Load(pool.internal, read_items(titles), threads=6 if reason == "requests" else 1) as load:
-        wait_until(lambda: load.errors or (pool.log().count(f"event=worker_recycles reason={reason}") > 2 and first - living(pool)),
+        wait_until(lambda: load.errors or (pool.log().count(f"event=worker_recycled reason={reason}") > 2 and first - living(pool)),
                    "other workers", 90)
         more(load)
     assert load.errors == []
@@ -51,8 +51,8 @@ def test_workers_run_where_and_how_the_configuration_says(instance):
     master = pool.pid("freshetd")
     assert stat(master)[16] == str(priority) and os.readlink(f"/proc/{master}/cwd") != "/usr"
     client = pool.internal()
-    wait_until(lambda: client.get("/ping").status == 200 and "worker_recycles" in pool.log(), "a line from a worker")
-    assert next(line for line in pool.log().splitlines() if "worker_recycles" in line).split()[0].endswith("+05:45")
+    wait_until(lambda: client.get("/ping").status == 200 and "worker_recycled" in pool.log(), "a line from a worker")
+    assert next(line for line in pool.log().splitlines() if "worker_recycled" in line).split()[0].endswith("+05:45")
     assert "FRESHET_NO_SUCH_VARIABLE" not in pool.log() and "env takes the value of a variable" in pool.log()
 
 

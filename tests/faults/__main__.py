@@ -6,7 +6,7 @@ import random
 import sys
 import time
 
-from faults import attacks, clients, disk, hostile, hosts, lifecycle, redis_away, soak, strangers, workers  # noqa: F401 (each registers its faults)
+from faults import attacks, clients, disk, hostile, hosts, lifecycle, redis_unavailable, soak, strangers, workers  # noqa: F401 (each registers its faults)
 from faults.scenario import FAULTS, carry_out
 from faults.table import cores, markdown, render
 

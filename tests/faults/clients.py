@@ -110,7 +110,7 @@ SLOW, HONEST, NEIGHBOUR = [f"127.66.0.{number}" for number in range(2, 14)], "12
 def slow_clients(run):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
-    with run.instance(patient=True, limits=True, hot__first_dwell='"24h"') as service:
+    with run.instance(patient=True, limits=True, hot__max_initial_dwell='"24h"') as service:
         readers, target = run.readers(service), big_list(service)
         workers = set(service.workers())
         # Sixteen requests a second of one address, of which no route gets more than its limit for as long as this takes.

@@ -302,9 +302,9 @@ def recorders_host_lost(run, where):
     second.configure(recorder__enabled="true", recorder__database=f'"{volume}/freshet.db"', search__index=f'"{volume}/index"')
     asked = time.monotonic()
     second.signal("freshetd", signal.SIGHUP)
-    wait_until(lambda: "event=recorder_waits for=other_recorder" in second.log(), "the refusal")
+    wait_until(lambda: "event=recorder_paused for=lease_held" in second.log(), "the refusal")
     run.at_most("the second recorder refused after", time.monotonic() - asked, 1, "s")
-    Recorded(second).wait_until_it("waiting", "other_recorder")
+    Recorded(second).wait_until_it("waiting", "lease_held")
     stop = threading.Event()
 
     def write():

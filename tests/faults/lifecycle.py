@@ -12,7 +12,7 @@ from faults.scenario import fault, percentile
 from faults.supervisor import Supervisor
 from faults.workers import cut_off
 
-BROKEN = ({"pm__max_children": '"many"'}, {"no__such__name": "1"}, {"list__slice": '"'}, {"redis__timeout": '"3s"'})
+BROKEN = ({"pm__max_children": '"many"'}, {"no__such__name": "1"}, {"list__rebuild_interval": '"'}, {"redis__timeout": '"3s"'})
 
 
 @fault("F4", "kill -9 the master; systemd's part is played by tests/faults/supervisor.py", "back ≤ 1 s")

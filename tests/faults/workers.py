@@ -117,7 +117,7 @@ def crashing_before_ready(run):
         while time.monotonic() < since + seconds:
             answered += _ready(service)
             time.sleep(0.05)
-        forks = len(re.findall(r"event=worker_ended .* ready=no", service.log()))
+        forks = len(re.findall(r"event=worker_exited .* ready=no", service.log()))
         run.figure(f"{forks} forks in {seconds} s")
         run.none("forks over 20 a minute", max(0, forks - FORKS_A_MINUTE))
         assert forks >= 4, "no worker crashed before it was ready"

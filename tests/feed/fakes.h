@@ -40,7 +40,7 @@ class FakeRecall final : public feed::Recall {
 
   Task<Result<feed::RecallResult>> search(feed::RecallQuery query) override {
     queries.push_back(query);
-    if (unavailable) co_return fail(ErrorCode::kUnavailable, "index_away");
+    if (unavailable) co_return fail(ErrorCode::kUnavailable, "index_unavailable");
     feed::RecallResult out;
     for (std::size_t i = 0; i < std::min(query.size, index.size()); ++i)
       out.candidates.push_back(
@@ -61,7 +61,7 @@ class FakeItems final : public FakeItemStore {
 
   Task<Result<std::vector<items::ItemCard>>> cards(const std::vector<ItemId>& ids) override {
     ++reads;
-    if (unavailable) co_return fail(ErrorCode::kUnavailable, "redis_away");
+    if (unavailable) co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
     co_return all(ids);
   }
   std::vector<items::ItemCard> all(const std::vector<ItemId>& ids) const {
@@ -197,7 +197,7 @@ class FakeFeedStore final : public feed::FeedStore {
   std::shared_ptr<const feed::SeenView> view() const {
     return has_no_view ? nullptr : std::make_shared<FakeSeenView>(seen_items);
   }
-  static tl::unexpected<Error> unavailable_error() { return fail(ErrorCode::kUnavailable, "redis_away"); }
+  static tl::unexpected<Error> unavailable_error() { return fail(ErrorCode::kUnavailable, "redis_unavailable"); }
   feed::Page pop(const feed::FeedRequest& request, std::vector<ItemId> items) {
     while (items.size() < request.limit && !buffer.empty()) {
       if (delivered.insert(buffer.front()).second) items.push_back(buffer.front());

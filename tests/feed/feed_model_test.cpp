@@ -40,7 +40,7 @@ class SteppedRedis final : public redis::Redis {
     auto turn = turns_.next_step();
     co_await turn;
     const Fault now = dead ? Fault::kUnavailable : next_fault();
-    if (now == Fault::kUnavailable) co_return fail(ErrorCode::kUnavailable, "redis_away");
+    if (now == Fault::kUnavailable) co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
     auto replies = inner_.call(pipeline);
     if (now == Fault::kReplyLost) co_return fail(ErrorCode::kUnknownOutcome, "redis_timeout");
     co_return replies;
@@ -61,7 +61,7 @@ class ModelIndex final : public feed::Recall {
   Task<Result<feed::RecallResult>> search(feed::RecallQuery query) override {
     auto turn = turns_.next_step();
     co_await turn;
-    if (is_unavailable()) co_return fail(ErrorCode::kUnavailable, "index_away");
+    if (is_unavailable()) co_return fail(ErrorCode::kUnavailable, "index_unavailable");
     feed::RecallResult out;
     for (const auto& [at, item] : visible) {
       if (out.candidates.size() == query.size) break;

@@ -144,7 +144,7 @@ TEST_CASE_METHOD(Fixture, "a search that looks for phrases nearly everywhere end
     feed::BlockingRecall recall(settings);
     const auto began = search::thread_cpu_time();
     const auto found = recall.search({"\"b a\"", {}, kNow, 500});
-    if (!found) CHECK(found.error().reason == "recall_late");
+    if (!found) CHECK(found.error().reason == "search_timeout");
     return std::pair(search::thread_cpu_time() - began, found.has_value());
   };
   settings.recall.budget = milliseconds(60000);
@@ -171,9 +171,9 @@ TEST_CASE_METHOD(Fixture, "what was found before the budget was used up is given
     CHECK_FALSE(part->exhausted);
     CHECK(part->candidates.size() < items.size());
   } else {
-    CHECK(part.error().reason == "recall_late");
+    CHECK(part.error().reason == "search_timeout");
   }
-  CHECK((part || part.error().reason == "recall_late"));
+  CHECK((part || part.error().reason == "search_timeout"));
 }
 
 TEST_CASE_METHOD(Fixture, "no naughty string is an error or finds what does not have it", "[search]") {
@@ -228,7 +228,7 @@ TEST_CASE_METHOD(Fixture, "an absent index is away, an empty one empty", "[searc
   const auto nothing = recall.search({"whale", {}, kNow, 10});
   REQUIRE_FALSE(nothing.has_value());
   CHECK(nothing.error().code == ErrorCode::kUnavailable);
-  CHECK(nothing.error().reason == "index_away");
+  CHECK(nothing.error().reason == "index_unavailable");
   opened(settings);
   const feed::RecallResult recalled = run_search(recall, {"whale", {}, kNow, 10});
   CHECK(recalled.candidates.empty());
@@ -338,7 +338,7 @@ TEST_CASE_METHOD(Fixture, "a match whose values are gone fails its search and no
       CHECK(eventually([&] { return !recall.search({text, {}, kNow, 10}); }));
       const auto none = recall.search({text, {}, kNow, 10});
       REQUIRE_FALSE(none);
-      CHECK(none.error().reason == "index_away");
+      CHECK(none.error().reason == "index_unavailable");
     }
   }
 }

@@ -73,7 +73,7 @@ def test_a_service_that_runs_tells_no_secret(service):
     replies = [json.dumps(service.ask("GET", uri)[1], default=repr) for uri in ("/status", "/status?full", "/status?json", "/metrics", "/health/ready")]
     os.kill(service.master(), signal.SIGHUP)
     wait_until(lambda: any(line.startswith("RELOADING=1") for line in service.notify.lines), "the reload")
-    wait_until(lambda: "reload_done" in service.log(), "the new generation", 60)
+    wait_until(lambda: "reload_completed" in service.log(), "the new generation", 60)
     # Wrong from now on: every error that there is about it.
     service.redis("config", "set", "requirepass", "another")
     service.redis_password = "another"

@@ -19,7 +19,7 @@ TEST_CASE("An event that Redis takes is counted, not spooled", "[counting]") {
 TEST_CASE("An event that was certainly not applied waits in the spool", "[counting]") {
   FakeHotStore store;
   store.failing = true;
-  store.error = Error{ErrorCode::kUnavailable, "redis_away", {}, {}};
+  store.error = Error{ErrorCode::kUnavailable, "redis_unavailable", {}, {}};
   CHECK(run_ready(hot::track(store, {}))->queued);
   CHECK(run_ready(hot::view(store, {}))->queued);
   CHECK(store.spooled == 2);

@@ -31,7 +31,7 @@ struct DwellFixture : Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(DwellFixture, "a session's first report claims hot.first_dwell at most", "[dwell]") {
+TEST_CASE_METHOD(DwellFixture, "a session's first report claims hot.max_initial_dwell at most", "[dwell]") {
   CHECK(report_dwell(kCap) == kMaxInitialDwell);
   CHECK(report_dwell(29'000, "s2") == kMaxInitialDwell + 29'000);
   settings.engagement.max_initial_dwell_ms = 0;

@@ -26,7 +26,7 @@ struct Fixture {
   void set_cached_list(std::string json) { hot.cached = {CachedList::Freshness::kFresh, std::move(json), 0, "1"}; }
   void make_redis_unavailable() {
     hot.failing = true;
-    hot.error = Error{ErrorCode::kUnavailable, "redis_away", {}, {}};
+    hot.error = Error{ErrorCode::kUnavailable, "redis_unavailable", {}, {}};
   }
 };
 

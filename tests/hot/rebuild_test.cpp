@@ -98,7 +98,7 @@ TEST_CASE_METHOD(RebuildFixture, "data of another schema is told from ours and f
   by_event ? f.traffic(1) : static_cast<void>(f.has_current_params());
   CHECK(fits());
   f.command("HSET", f.keys().rank_meta(), "schema", redis::kSchemaVersion + 1);
-  CHECK(fits().error().reason == "other_schema");
+  CHECK(fits().error().reason == "schema_mismatch");
   f.command("HDEL", f.keys().rank_meta(), "schema");
   REQUIRE_FALSE(fits());
   CHECK(fits().error().detail.find("schema 1") != std::string::npos);

@@ -60,7 +60,7 @@ TEST_CASE("a body of the wrong type is 415, in the document too", "[problem]") {
 }
 
 TEST_CASE("503 and 429 say when to come back, 401 how to identify", "[problem]") {
-  CHECK(has_line(problem({ErrorCode::kUnavailable, "redis_away", {}, {}}), "Retry-After: 1"));
+  CHECK(has_line(problem({ErrorCode::kUnavailable, "redis_unavailable", {}, {}}), "Retry-After: 1"));
   CHECK(has_line(problem({ErrorCode::kUnknownOutcome, "redis_timeout", {}, {}}), "Retry-After: 1"));
   CHECK(has_line(problem({ErrorCode::kRateLimited, "rate_limited", {}, {}}, seconds{30}), "Retry-After: 30"));
   CHECK(has_line(problem({ErrorCode::kUnavailable, "busy", {}, {}}, seconds{0}), "Retry-After: 1"));
@@ -108,7 +108,7 @@ TEST_CASE("the reasons are in order, each once", "[problem]") {
 TEST_CASE("every reason that the code gives a client is in the table", "[problem]") {
   const std::regex given(
       R"re((?:ErrorCode::k(?:Invalid|Unauthorised|Forbidden|NotFound|Conflict|TooLarge), |invalid\()"([a-z_]+)")re");
-  const std::set<std::string> at_start{"weak_key", "bad_kid", "bad_pattern", "bad_clients"};
+  const std::set<std::string> at_start{"weak_key", "bad_key_id", "bad_pattern", "bad_clients"};
   const std::filesystem::path root(FRESHET_SOURCE_DIR);
   std::vector<std::filesystem::path> files{root / "core/base/ids.cpp", root / "core/base/json.cpp",
                                            root / "core/base/json_members.cpp", root / "core/base/time.cpp"};

@@ -70,8 +70,8 @@ TEST_CASE("a key that was taken away signs no more", "[signature]") {
   auto rotated = SignatureKeys::create({{"k2", "fedcba9876543210"}});
   REQUIRE(rotated);
   CHECK(verify_reason(*rotated, made) == "bad_signature");
-  CHECK(rotated->sign("k1", kRequest, kNow).error().reason == "bad_kid");
-  CHECK(SignatureKeys::create({{"a b", "0123456789abcdef"}}).error().reason == "bad_kid");
+  CHECK(rotated->sign("k1", kRequest, kNow).error().reason == "bad_key_id");
+  CHECK(SignatureKeys::create({{"a b", "0123456789abcdef"}}).error().reason == "bad_key_id");
   CHECK(SignatureKeys::create({{"k", "short"}}).error().reason == "weak_key");
   CHECK(SignatureKeys::create({}).value().empty());
 }

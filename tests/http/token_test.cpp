@@ -133,6 +133,6 @@ TEST_CASE("every id survives being signed and verified, dots and all", "[token]"
 
 TEST_CASE("weak keys and names that a token cannot carry are refused", "[token]") {
   CHECK(TokenKeys::create({{"k", "short"}}).error().reason == "weak_key");
-  CHECK(TokenKeys::create({{"a.b", "0123456789abcdef"}}).error().reason == "bad_kid");
-  CHECK(TokenKeys::create({{"", "0123456789abcdef"}}).error().reason == "bad_kid");
+  CHECK(TokenKeys::create({{"a.b", "0123456789abcdef"}}).error().reason == "bad_key_id");
+  CHECK(TokenKeys::create({{"", "0123456789abcdef"}}).error().reason == "bad_key_id");
 }

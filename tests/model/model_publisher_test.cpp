@@ -212,7 +212,7 @@ TEST_CASE_METHOD(Site, "a full disk keeps the model before, and is tried again",
     const Room room(read_file_version(path).bytes - 1);
     const auto copy = copy_model(path);
     REQUIRE_FALSE(copy);
-    CHECK(copy.error().reason == "model_no_room");
+    CHECK(copy.error().reason == "model_no_space");
     CHECK_FALSE(look());
   }
   CHECK_FALSE(look());  // not at each look

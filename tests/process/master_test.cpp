@@ -343,7 +343,7 @@ TEST_CASE("a worker whose loop no longer turns is killed and replaced", "[proces
   client.send_only('h');
   CHECK(eventually([&] { return !is_alive(stuck) && master.has_ready_workers(1); }));
   CHECK(master.request().pid != stuck);
-  CHECK(contains(master.log(), "worker_stuck"));
+  CHECK(contains(master.log(), "worker_stall_detected"));
 }
 
 TEST_CASE("idle workers that turn are left alone by the watchdog, and systemd's is fed", "[process]") {

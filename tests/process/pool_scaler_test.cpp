@@ -79,7 +79,7 @@ TEST_CASE("a dynamic pool grows while none is idle, up to pm.max_children, and s
   CHECK(master.board().pool().respawns == 0);
   end(busy);
   CHECK(eventually([&] { return master.has_ready_workers(2); }));
-  CHECK(contains(master.log(), "worker_not_needed"));
+  CHECK(contains(master.log(), "worker_scaled_down"));
   CHECK(master.board().pool().max_active == 6);
   CHECK_FALSE(contains(master.log(), "signal"));  // all of them ended by themselves
 }
@@ -142,7 +142,7 @@ TEST_CASE("an ondemand worker with a request inside does not end, however long t
     REQUIRE(is_alive(busy.pid()));
     poll(nullptr, 0, 20);
   }
-  CHECK_FALSE(contains(master.log(), "worker_not_needed"));
+  CHECK_FALSE(contains(master.log(), "worker_scaled_down"));
 }
 
 TEST_CASE("an ondemand pool forks for a connection that finds none idle, up to pm.max_children",

@@ -162,7 +162,7 @@ TEST_CASE("a recorder that ignores its TERM is killed after process_control_time
   CHECK(master.exit_status() == 0);
   CHECK_FALSE(is_alive(pid));
   CHECK(count_events(master, "end") == 0);
-  CHECK(master.log().find("companion_killed") != std::string::npos);
+  CHECK(master.log().find("helper_killed") != std::string::npos);
 }
 
 TEST_CASE("without its master the recorder ends", "[process]") {

@@ -11,7 +11,7 @@ namespace {
 
 const ReaderId kReader = ReaderId::trusted("r");
 const ItemId kItem = ItemId::trusted("i");
-const Error kAway{ErrorCode::kUnavailable, "redis_away", {}, {}};
+const Error kAway{ErrorCode::kUnavailable, "redis_unavailable", {}, {}};
 const Error kUnknown{ErrorCode::kUnknownOutcome, "redis_timeout", {}, {}};
 const Error kFull{ErrorCode::kUnavailable, "stream_full", {}, {}};
 const Error kNoItem{ErrorCode::kNotFound, "unknown_item", "topicId", {}};

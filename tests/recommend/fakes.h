@@ -75,7 +75,7 @@ class FakeRecommender final : public recommend::Recommender {
                                                                       UnixSeconds) override {
     profile = std::move(requested.events);
     dismissed = std::move(requested.dismissed);
-    if (is_unavailable) co_return fail(ErrorCode::kUnavailable, "redis_away");
+    if (is_unavailable) co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
     co_return std::shared_ptr<const recommend::CandidateSet>(next);
   }
   std::shared_ptr<const recommend::CandidateSet> find_stale_candidates(const recommend::Profile&,
@@ -98,7 +98,7 @@ class FakeReaders final : public readers::ReaderStore {
 
   Task<Result<readers::ReaderState>> read(const ReaderId&) override {
     ++reads;
-    if (is_unavailable) co_return fail(ErrorCode::kUnavailable, "redis_away");
+    if (is_unavailable) co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
     co_return state;
   }
   Task<Result<void>> record_view(const readers::View&) override { co_return unused(); }

@@ -124,11 +124,11 @@ TEST_CASE_METHOD(Leased, "who records and who is refused is told with host and p
   recorder::Lease other(keys());
   const auto refused = other.acquire(redis, "another", 0);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "other_database");
+  CHECK(refused.error().reason == "database_mismatch");
   CHECK(refused.error().detail.find(holder->name) != std::string::npos);
   const auto waits = recorder::Lease(keys()).acquire(redis, holder->database, 0);
   REQUIRE_FALSE(waits);
-  CHECK(waits.error().reason == "other_recorder");
+  CHECK(waits.error().reason == "lease_held");
   CHECK(waits.error().detail.find(holder->name) != std::string::npos);
   stop();
   CHECK_FALSE(recorder::read_lease_owner(redis, keys())->is_active);

@@ -138,7 +138,7 @@ TEST_CASE("the service's account may send every command that our sources send", 
     const auto reply = redis::BlockingRedis(server.endpoint(), milliseconds(5000), {}).call(question);
     return reply && reply->front()[0].size() > 0;
   };
-  sent.insert("zscan");  // freshetctl fill asks who is active
+  sent.insert("zscan");  // freshetctl push-recommendations asks who is active
   std::erase_if(sent, [&](const std::string& word) { return elsewhere.contains(word) || !is_command(word); });
   CHECK(sent.size() > 60);
   const auto all = accounts();

@@ -376,8 +376,8 @@ TEST_CASE("A spool that cannot be written says so once, and what it refused once
   for (int i = 0; i < 300; ++i) CHECK_FALSE(writer.post("key"));
   const std::string begun = lines();
   CHECK(std::ranges::count(begun, '\n') == 1);
-  CHECK(begun.find("level=error event=spool_refuses") == 0);
-  const std::string over = begun + "level=notice event=spool_refused events=300\n";
+  CHECK(begun.find("level=error event=spool_write_failing") == 0);
+  const std::string over = begun + "level=notice event=spool_write_recovered events=300\n";
   SECTION("it can be written again") {
     std::filesystem::remove(in_the_way);
     CHECK(eventually([&] { return writer.post("key") && lines() == over; }));

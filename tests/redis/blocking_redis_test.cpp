@@ -59,7 +59,7 @@ TEST_CASE("a server that went away is found again, and counters survive its rest
   const auto still = run_sync(hot.track(Fixture::track_event("a", "w", 1000)));
   REQUIRE_FALSE(still);
   CHECK(still.error().code == ErrorCode::kUnavailable);
-  CHECK(still.error().reason == "redis_away");
+  CHECK(still.error().reason == "redis_unavailable");
   own.start();
   const auto back = run_sync(hot.track(Fixture::track_event("a", "w", 1000)));
   REQUIRE(back);

@@ -126,7 +126,7 @@ TEST_CASE("A command before the connection is ready fails at once: nothing was s
   const auto reply = value(fixture.echo("a"));
   REQUIRE_FALSE(reply);
   CHECK(reply.error().code == ErrorCode::kUnavailable);
-  CHECK(reply.error().reason == "redis_away");
+  CHECK(reply.error().reason == "redis_unavailable");
 }
 
 TEST_CASE("A hand-shake that is never answered has a deadline too, and is tried again", "[redis]") {
@@ -423,7 +423,7 @@ TEST_CASE("A Redis that answers PING and no command costs one request a deadline
     REQUIRE_FALSE(got);
     ++reasons[got.error().reason];
   }
-  CHECK(reasons["redis_away"] >= 19);
+  CHECK(reasons["redis_unavailable"] >= 19);
   hang = false;
   const auto healthy = [&] {
     return fixture.thread().run_on_loop(

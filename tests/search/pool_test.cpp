@@ -199,7 +199,7 @@ TEST_CASE("whoever types has one search at a time, and those who do not type nev
   auto slow = ask("\"b a\"", "ann", long_one);
   const Result<feed::RecallResult> second = ask("whale", "ann", again).get();
   REQUIRE_FALSE(second.has_value());
-  CHECK(second.error().reason == "recall_busy");
+  CHECK(second.error().reason == "search_busy");
   CHECK(ask("", "ann", newest).get().value().candidates.size() == 10);
   CHECK(slow.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);  // it still searches
   const Result<feed::RecallResult> found = slow.get();

@@ -147,7 +147,7 @@ TEST_CASE_METHOD(Fixture, "a shard that dies is an error, and its return is noti
   servers[1].reset();
   const auto failed = recall.search({"whale", {}, kNow, 10});
   REQUIRE_FALSE(failed.has_value());
-  CHECK(failed.error().reason == "index_away");
+  CHECK(failed.error().reason == "index_unavailable");
   serve(1);
   CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
 }

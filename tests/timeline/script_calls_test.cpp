@@ -34,7 +34,7 @@ struct RecordingDeferred final : redis::WriteQueue {
 struct RecordingRedis final : redis::Redis {
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
     commands.append(pipeline);
-    co_return fail(ErrorCode::kUnavailable, "redis_away");
+    co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
   }
   bool ready() const override { return true; }
   redis::Pipeline commands;

@@ -11,7 +11,7 @@ using namespace freshet::test;
 
 namespace {
 
-const Error kAway{ErrorCode::kUnavailable, "redis_away", {}, {}};
+const Error kAway{ErrorCode::kUnavailable, "redis_unavailable", {}, {}};
 const Error kUnknown{ErrorCode::kUnknownOutcome, "redis_timeout", {}, {}};
 const Error kBroken{ErrorCode::kInternal, "redis_reply", {}, {}};
 const auto kAlways = [] { return true; };
@@ -235,7 +235,7 @@ TEST_CASE("a timeline that cannot be written stands in nobody's way, and its err
   store.error = kAway;
   const auto away = run_ready(timeline::push_items(store, items, push, kAlways));
   REQUIRE_FALSE(away);
-  CHECK((away.error().reason == "redis_away" && store.pushes.size() == 3));
+  CHECK((away.error().reason == "redis_unavailable" && store.pushes.size() == 3));
 }
 
 TEST_CASE("what an author publishes goes out without the items that cannot be pushed", "[waterfall]") {

@@ -21,7 +21,7 @@ std::string replace_scan_cursor(std::string_view resp, std::string_view cursor) 
   return std::string(head) + bulk(cursor) + std::string(rest.substr(end));
 }
 
-Error unavailable(std::string detail) { return Error{ErrorCode::kUnavailable, "redis_away", {}, std::move(detail)}; }
+Error unavailable(std::string detail) { return Error{ErrorCode::kUnavailable, "redis_unavailable", {}, std::move(detail)}; }
 
 }  // namespace
 

@@ -132,7 +132,7 @@ Task<Result<Endpoint>> ClusterRedis::resolve() {
     const Node& next = nodes_[++subscriber_cursor_ % nodes_.size()];
     if (next.connection->ready()) co_return endpoint_for(next.address);
   }
-  co_return fail(ErrorCode::kUnavailable, "redis_away", {}, "no node of the cluster answers");
+  co_return fail(ErrorCode::kUnavailable, "redis_unavailable", {}, "no node of the cluster answers");
 }
 
 Address ClusterRedis::any_master() const {
@@ -255,9 +255,9 @@ void ClusterRedis::log_problem(const std::string& problem) {
   if (problem == logged_problem_) return;
   logged_problem_ = problem;
   if (problem.empty())
-    log::notice("cluster_whole");
+    log::notice("cluster_coverage_restored");
   else
-    log::warning("cluster_incomplete", {{"error", problem}});
+    log::warning("cluster_coverage_lost", {{"error", problem}});
 }
 
 }  // namespace freshet::redis

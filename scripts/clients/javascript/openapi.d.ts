@@ -519,7 +519,7 @@ export interface components {
          * @description The reason of a problem: those of the service, in alphabetical order.
          * @enum {unknown}
          */
-        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_query" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "item_busy" | "method_not_allowed" | "no_model" | "no_route" | "not_found" | "not_ready" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "too_many_unknown" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_outcome";
+        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_query" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "write_conflict" | "method_not_allowed" | "no_model" | "no_route" | "not_found" | "not_ready" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "unverified_quota" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_outcome";
         /** @description RFC 9457. `code` is for programs and stable. Replies of nginx itself have the type about:blank. */
         Problem: {
             /** Format: uri-reference */
@@ -1558,7 +1558,7 @@ export interface operations {
                 "hot.dwell_prior_views"?: number;
                 /** @description A number: ms. */
                 "hot.dwell_prior"?: string;
-                /** @description With model=views, as views.base. */
+                /** @description With model=views, as views.base_hours. */
                 "views.gamma"?: number;
                 /** @description Hours. */
                 "views.base"?: number;
@@ -3578,10 +3578,10 @@ export interface operations {
                      *         "rate_limited": 0,
                      *         "network_limited": 0,
                      *         "service_limited": 0,
-                     *         "too_many_unknown": 0,
+                     *         "unverified_quota": 0,
                      *         "uv_bound": 0,
                      *         "over_limit": 0,
-                     *         "redis_away": 0,
+                     *         "redis_unavailable": 0,
                      *         "spool_full": 0,
                      *         "deadline": 0,
                      *         "protocol": 0,

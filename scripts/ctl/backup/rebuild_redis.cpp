@@ -45,10 +45,10 @@ Result<std::string> other_owner(redis::BlockingRedis& redis, const database::Dat
   if (recorder->database.empty() || recorder->database == database.database_id()) return std::string();
   const std::string other = "another database, that of " + recorder->name;
   if (!force)
-    return fail(ErrorCode::kConflict, "other_database", {},
+    return fail(ErrorCode::kConflict, "database_mismatch", {},
                 "Redis belongs to " + other + "; --force gives it to this one");
   if (recorder->is_active)
-    return fail(ErrorCode::kConflict, "other_recorder", {}, "Redis belongs to " + other + ", which records");
+    return fail(ErrorCode::kConflict, "lease_held", {}, "Redis belongs to " + other + ", which records");
   return recorder->database;
 }
 

@@ -20,8 +20,8 @@ struct RebuildRedisOptions {
 
 // Unless forced, an item that Redis has (again) is left alone, and so is one that was deleted
 // meanwhile: writes go on. Errors: kConflict "has_items" (Redis has some, no loss was noted and
-// nothing was forced), "other_database" (likewise), "other_recorder" (which records into that),
-// "lost_again" (meanwhile); Redis' and the database's.
+// nothing was forced), "database_mismatch" (likewise), "lease_held" (which records into that),
+// "redis_data_lost_again" (meanwhile); Redis' and the database's.
 Result<recorder::RestoreResult> rebuild_redis(redis::BlockingRedis& redis, database::Database& database,
                                          const Settings& settings, const RebuildRedisOptions& options);
 

@@ -83,7 +83,7 @@ class Repartitioner {
         if (number == keys_.partition_count() || (*replies)[i + 1].integer() == 0) continue;
         return fail(
             ErrorCode::kConflict, "not_recorded", {},
-            fmt::format("entries wait for the recorder in {} groups: set redis.groups to {}, start the "
+            fmt::format("entries wait for the recorder in {} groups: set redis.partitions to {}, start the "
                         "service, wait until `freshetctl status` says that none wait, and stop it",
                         number, number));
       }
@@ -163,7 +163,7 @@ class Repartitioner {
 // Somebody whose turn is renewed serves.
 Result<void> require_no_service(redis::BlockingRedis& redis, const redis::Keys& keys) {
   const auto runs = [](const std::string& who) {
-    return fail(ErrorCode::kConflict, "service_runs", {}, "a service runs" + who + ": stop it first");
+    return fail(ErrorCode::kConflict, "service_running", {}, "a service runs" + who + ": stop it first");
   };
   FRESHET_TRY(recorder, recorder::read_lease_owner(redis, keys));
   if (recorder->is_active) return runs(", " + recorder->name + " records");

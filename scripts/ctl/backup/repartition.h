@@ -1,5 +1,5 @@
-// freshetctl regroup: what articles share, from one number of groups (core/redis/partitions/partitions.h)
-// into that of redis.groups.
+// freshetctl repartition: what articles share, from one number of groups (core/redis/partitions/partitions.h)
+// into that of redis.partitions.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct RepartitionResult {
 Result<RepartitionResult> repartition(redis::BlockingRedis& redis, const Settings& settings,
                           const std::function<Result<void>(std::int64_t)>& on_progress);
 
-// Errors: also kConflict "service_runs"; kInvalid "no_cluster".
+// Errors: also kConflict "service_running"; kInvalid "no_cluster".
 Result<int> run_repartition(const RepartitionOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

@@ -86,7 +86,7 @@ class Restorer {
     FRESHET_TRY(manifest, verify_backup(options_.folder));
     manifest_ = std::move(*manifest);
     if (manifest_.key_prefix == settings_.redis.key_prefix) return {};
-    return fail(ErrorCode::kConflict, "other_keys", {},
+    return fail(ErrorCode::kConflict, "key_mismatch", {},
                 fmt::format("the backup was made with redis.key_prefix = \"{}\"", manifest_.key_prefix));
   }
 
@@ -95,7 +95,7 @@ class Restorer {
     if (!recorder) return tl::unexpected(with_redis_address(recorder.error(), endpoint_));
     previous_owner_ = recorder->database;
     if (!database::database_in_use(database_path())) return {};
-    return fail(ErrorCode::kConflict, "service_runs", {}, "the service runs: stop it first");
+    return fail(ErrorCode::kConflict, "service_running", {}, "the service runs: stop it first");
   }
 
   Result<void> require_empty() {
@@ -156,8 +156,8 @@ class Restorer {
   // Redis belongs to the restored database from now on. No recorder of whatever host comes between.
   Result<void> acquire_lease() {
     if (const auto acquired = lease_.acquire(redis_, backup_identity_, backup_token_, previous_owner_); !acquired) {
-      if (acquired.error().reason != "other_recorder") return tl::unexpected(with_redis_address(acquired.error(), endpoint_));
-      return fail(ErrorCode::kConflict, "service_runs", {},
+      if (acquired.error().reason != "lease_held") return tl::unexpected(with_redis_address(acquired.error(), endpoint_));
+      return fail(ErrorCode::kConflict, "service_running", {},
                   "the service runs: stop it first (" + acquired.error().detail + ")");
     }
     lease_keeper_.emplace(lease_, endpoint_);

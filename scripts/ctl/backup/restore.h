@@ -19,8 +19,8 @@ struct RestoreOptions {
   bool quiet = false;
 };
 
-// Errors, before anything is changed: what verify_backup() says; kConflict "service_runs",
-// "has_data" (without --replace), "other_keys" (the backup's key_prefix differs); kUnavailable
+// Errors, before anything is changed: what verify_backup() says; kConflict "service_running",
+// "has_data" (without --replace), "key_mismatch" (the backup's key_prefix differs); kUnavailable
 // "database_newer". Later ones: the disk's and Redis'. Run by root, files belong to the folder's
 // owner.
 Result<int> run_restore(const RestoreOptions& options, const Target& target);

@@ -86,7 +86,7 @@ class VisitorReport {
     if (!json_ && max_unrecorded_ > 0)
       fmt::print(
           "up to {} reports of each day, visitor (or network of those who are not signed in) and host "
-          "stay: limits.remember_after\n",
+          "stay: limits.contribution_after\n",
           max_unrecorded_);
   }
   void end() {
@@ -131,8 +131,8 @@ struct Session {
 Result<std::unique_ptr<Session>> open(const Target& target) {
   FRESHET_TRY(settings, load_settings(target));
   if (settings->limits.contribution_ttl.count() == 0)
-    return fail(ErrorCode::kInvalid, "not_remembered", {},
-                "limits.remember is 0: it is not remembered what a visitor added");
+    return fail(ErrorCode::kInvalid, "contributions_disabled", {},
+                "limits.contribution_ttl is 0: it is not remembered what a visitor added");
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   return std::make_unique<Session>(std::move(*settings), std::move(*endpoint));
 }

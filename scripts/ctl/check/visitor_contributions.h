@@ -1,4 +1,4 @@
-// freshetctl visitors and freshetctl purge: who adds how much to the counters, and taking it back
+// freshetctl top-contributors and freshetctl revert-visitor: who adds how much to the counters, and taking it back
 // (core/hot/contributions.h).
 #pragma once
 
@@ -13,7 +13,7 @@ namespace freshet::ctl {
 
 // Visitors by the names that the service counts them under (fcgi/http/identity.h).
 struct VisitorSelector {
-  std::vector<std::string> names;    // as `freshetctl visitors` prints them
+  std::vector<std::string> names;    // as `freshetctl top-contributors` prints them
   std::vector<std::string> readers;  // ids of the site's users
   // Who is known by neither a user's id nor a cookie; one needs the other.
   std::string address, agent;
@@ -49,7 +49,7 @@ Result<std::vector<VisitorTotals>> top_contributors(redis::BlockingRedis& redis,
 // As hot:added:{visitor} names it. Errors: kInvalid "no_salt", "bad_secret".
 Result<std::string> resolve_network(const std::string& network, const Settings& settings);
 
-// Errors: Redis'; kInvalid "not_remembered" when limits.remember is 0.
+// Errors: Redis'; kInvalid "contributions_disabled" when limits.contribution_ttl is 0.
 Result<int> run_top_contributors(const TopContributorsOptions& options, const Target& target);
 // 0 also when there was nothing to take back. Interrupted, it can be repeated.
 Result<int> run_revert_visitor(const RevertVisitorOptions& options, const Target& target);

@@ -172,7 +172,7 @@ constexpr std::array kContentCommands{
     Command{"explain",
             "Every candidate of a reader's recommendations, its score's terms, and why it was dropped",
             explain_command},
-    Command{"fill", "Push recommendations into a channel's timelines, for the readers who come for them",
+    Command{"push-recommendations", "Push recommendations into a channel's timelines, for the readers who come for them",
             push_recommendations_command},
 };
 

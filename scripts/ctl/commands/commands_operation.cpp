@@ -108,10 +108,10 @@ CommandAction restore_command(CLI::App& app) {
 const char* const kVisitorHelp =
     "A visitor is \"u…\" (a user of the site), \"c…\" (a cookie that the service signed) or \"a…\" (an "
     "address, of IPv6\nthe /64, and a User-Agent), as the service counts them. It is remembered for "
-    "limits.remember what each added.";
+    "limits.contribution_ttl what each added.";
 
 void add_visitor_options(CLI::App& app, VisitorSelector& visitors) {
-  app.add_option("VISITOR", visitors.names, "as `freshetctl visitors` names them");
+  app.add_option("VISITOR", visitors.names, "as `freshetctl top-contributors` names them");
   app.add_option("--reader", visitors.readers, "the site's user of this id; may be repeated")
       ->type_name("ID")
       ->allow_extra_args(false);
@@ -119,7 +119,7 @@ void add_visitor_options(CLI::App& app, VisitorSelector& visitors) {
       ->type_name("IP");
   app.add_option("--agent", visitors.agent, "… with this User-Agent")->type_name("TEXT");
   app.add_option("--network", visitors.network,
-                 "all who came from this network last: 192.0.2.0/24, or as `freshetctl visitors` prints it")
+                 "all who came from this network last: 192.0.2.0/24, or as `freshetctl top-contributors` prints it")
       ->type_name("NET");
 }
 
@@ -177,13 +177,13 @@ constexpr std::array kOperationCommands{
     Command{"check", "Verify what must hold in a running instance's Redis", check_command},
     Command{"backup", "Save everything that is durable, while the service runs", backup_command},
     Command{"restore", "Make a backup the state of a service that does not run", restore_command},
-    Command{"visitors", "Who added how much to the counters", top_contributors_command},
-    Command{"purge", "Take back what visitors added to the counters", revert_visitor_command},
+    Command{"top-contributors", "Who added how much to the counters", top_contributors_command},
+    Command{"revert-visitor", "Take back what visitors added to the counters", revert_visitor_command},
     Command{"rebuild-rank", "Make hot:rank anew from the counters, after a change of half-life or weights",
             rebuild_rank_command},
     Command{"rebuild-redis", "Give a Redis that lost its items them back from the database",
             rebuild_redis_command},
-    Command{"regroup", "Put the articles of a Redis Cluster into as many groups as redis.groups says",
+    Command{"repartition", "Put the articles of a Redis Cluster into as many groups as redis.partitions says",
             repartition_command},
     Command{"reindex", "Make the search index anew from the database", reindex_command},
 };

@@ -18,7 +18,7 @@ class NoopWriteQueue final : public redis::WriteQueue {
 class NoopRecall final : public feed::Recall {
  public:
   Task<Result<feed::RecallResult>> search(feed::RecallQuery) override {
-    co_return fail(ErrorCode::kUnavailable, "index_away");
+    co_return fail(ErrorCode::kUnavailable, "index_unavailable");
   }
 };
 

@@ -213,7 +213,7 @@ Result<int> run_push_recommendations(const PushRecommendationsOptions& options, 
     if (stop.received(seconds{options.every})) return 0;
     summary = push_once(options, target);
     if (!summary)
-      fmt::print(stderr, "freshetctl fill: {}\n", summary.error().detail);
+      fmt::print(stderr, "freshetctl push-recommendations: {}\n", summary.error().detail);
     else if (summary->pushed > 0)
       print(options, *summary);
   }

@@ -1,4 +1,4 @@
-// freshetctl fill CHANNEL: pushes recommendations into a channel's timelines, for the readers who
+// freshetctl push-recommendations CHANNEL: pushes recommendations into a channel's timelines, for the readers who
 // come for them (core/timeline/recommendation_pusher.h). A timer runs it.
 #pragma once
 

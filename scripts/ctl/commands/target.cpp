@@ -29,8 +29,8 @@ Result<redis::Endpoint> verify_schema(Result<redis::Endpoint> endpoint, const Se
   if (!endpoint) return endpoint;
   redis::BlockingRedis redis(*endpoint, kSchemaTimeout, {});
   const auto verified = redis::run_sync(redis::check_schema(redis, redis::Keys(settings.redis)));
-  if (!verified && (verified.error().reason == "other_schema" ||
-                (verified.error().reason == "other_groups" && partition_check == PartitionCheck::kAsConfigured)))
+  if (!verified && (verified.error().reason == "schema_mismatch" ||
+                (verified.error().reason == "partitions_mismatch" && partition_check == PartitionCheck::kAsConfigured)))
     return tl::unexpected(with_redis_address(verified.error(), *endpoint));
   return endpoint;
 }

@@ -31,8 +31,8 @@ Result<Settings> load_settings(const Target& target);
 // shipped default. With the service's own account. Errors: kInvalid.
 Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& settings);
 // The same with the account of --redis-user, if any; one that answers has our schema, and articles
-// in as many groups as redis.groups says unless any number will do (kConflict "other_schema",
-// "other_groups").
+// in as many groups as redis.partitions says unless any number will do (kConflict "schema_mismatch",
+// "partitions_mismatch").
 enum class PartitionCheck : std::uint8_t { kAsConfigured, kAny };
 Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings,
                                        PartitionCheck partition_check = PartitionCheck::kAsConfigured);

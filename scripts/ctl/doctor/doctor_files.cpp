@@ -199,7 +199,7 @@ void check_model(const Settings& settings, const Account& service, UnixSeconds n
   const auto copy = model::copy_model(path);
   if (!copy && copy.error().reason == "model_absent")
     return out.warn(kCheck, path + " is not there: recommendations come from what is trending alone", train);
-  if (!copy && copy.error().reason == "model_no_room") return out.skipped(kCheck, copy.error().detail);
+  if (!copy && copy.error().reason == "model_no_space") return out.skipped(kCheck, copy.error().detail);
   if (!copy)
     return out.error(kCheck, fmt::format("{}: {}: {}", path, copy.error().reason, copy.error().detail),
                      command);

@@ -23,7 +23,7 @@ constexpr int kPings = 20;
 constexpr std::array kDirectives{"appendonly", "appendfsync", "maxmemory-policy", "maxmemory",
                                  "min-replicas-to-write"};
 constexpr milliseconds kClockWarning{1000}, kClockError{5000};
-constexpr double kMemoryFull = 0.8;  // as the alert FreshetRedisFills
+constexpr double kMemoryFull = 0.8;  // as the alert FreshetRedisFilling
 
 std::string_view value(const std::map<std::string, std::string, std::less<>>& from, std::string_view name) {
   const auto found = from.find(name);

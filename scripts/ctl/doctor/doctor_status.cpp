@@ -101,7 +101,7 @@ ProbeResult probe_tcp(const std::string& listen, StatusRequest& request) {
 // What /status says of Redis' memory: when it will be full at the pace of the last hour or two.
 void evaluate_forecast(std::string_view status, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.forecast", kRow = "\"redis full in hours\":";
-  constexpr double kSoon = 24;  // as the alert FreshetRedisFills
+  constexpr double kSoon = 24;  // as the alert FreshetRedisFilling
   const std::size_t row = status.find(kRow);
   if (row == status.npos) return;
   const std::string_view number =
@@ -109,7 +109,7 @@ void evaluate_forecast(std::string_view status, Diagnoses& out) {
   const double hours = redis::parse_or_zero<double>(number);
   const std::string forecast = fmt::format("Redis will be full in {:.1f} hours, if it goes on", hours);
   if (hours >= kSoon) return out.ok(kCheck, forecast);
-  out.warn(kCheck, forecast, "raise maxmemory; freshetctl visitors shows who writes most");
+  out.warn(kCheck, forecast, "raise maxmemory; freshetctl top-contributors shows who writes most");
 }
 
 // What it says that no worker has.

@@ -95,7 +95,7 @@ struct Trial {
 
 Result<Replies> answer(Cluster& cluster, const Trial& trial, const ClusterPipeline::NodeBatch& part) {
   const std::size_t node = node_of(part.node);
-  if (cluster.happens(25)) return fail(ErrorCode::kUnavailable, "redis_away", {}, "down");
+  if (cluster.happens(25)) return fail(ErrorCode::kUnavailable, "redis_unavailable", {}, "down");
   const bool lost = cluster.happens(25);
   Replies out;
   bool asked = false;
@@ -273,11 +273,11 @@ TEST_CASE("While one node is away the others' commands have their replies", "[cl
   Replies one;
   one.push_back(number(7));
   routing.record_replies(parts[0], std::move(one));
-  routing.record_replies(parts[1], fail(ErrorCode::kUnavailable, "redis_away", {}, "not connected"));
+  routing.record_replies(parts[1], fail(ErrorCode::kUnavailable, "redis_unavailable", {}, "not connected"));
   const auto replies = std::move(routing).result();
   REQUIRE(replies);
   CHECK(*(*replies)[0].integer() == 7);
-  CHECK(classify((*replies)[1].error()).reason == "redis_away");
+  CHECK(classify((*replies)[1].error()).reason == "redis_unavailable");
 }
 
 TEST_CASE("A walk over the keys goes from master to master, by its cursor", "[cluster]") {
@@ -322,7 +322,7 @@ TEST_CASE("DBSIZE and INFO are of every master: the sum, and what the fullest sa
     for (const ClusterPipeline::NodeBatch& each : parts) {
       const std::size_t node = node_of(each.node);
       if (node == 2 && !third_answers) {
-        routing.record_replies(each, fail(ErrorCode::kUnavailable, "redis_away", {}, "down"));
+        routing.record_replies(each, fail(ErrorCode::kUnavailable, "redis_unavailable", {}, "down"));
         continue;
       }
       Replies said;
@@ -357,7 +357,7 @@ TEST_CASE("When no node answered the pipeline has failed as on one Redis", "[clu
   ClusterPipeline routing(pipeline);
   const auto parts = routing.next_batches(map_by({0, 0, 1, 1}), kNodes[0]);  // nobody has the last
   REQUIRE(parts.size() == 2);
-  routing.record_replies(parts[0], fail(ErrorCode::kUnavailable, "redis_away", {}, "not connected"));
+  routing.record_replies(parts[0], fail(ErrorCode::kUnavailable, "redis_unavailable", {}, "not connected"));
   routing.record_replies(parts[1], fail(ErrorCode::kUnknownOutcome, "redis_timeout", {}, "late"));
   const auto replies = std::move(routing).result();
   REQUIRE_FALSE(replies);

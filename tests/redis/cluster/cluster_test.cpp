@@ -259,7 +259,7 @@ TEST_CASE("Who blocks is told what is wrong with a node, and uses the others", "
   nobody.nodes = {{"127.0.0.1", 1}};
   const auto refused = BlockingRedis(nobody, 5s, kScripts).call_all(ping);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "redis_away");
+  CHECK(refused.error().reason == "redis_unavailable");
   CHECK(refused.error().detail ==
         "the node at 127.0.0.1:1 does not answer: start it, or correct who may connect to it");
 }

@@ -313,7 +313,7 @@ TEST_CASE("What one node does not answer waits in the spool, and the other's is 
   std::vector<std::string> applied;
   BackgroundOptions options{.spool_directory = directory.path(), .scan_interval = 10ms};
   options.apply = [&](const auto& fields) -> Task<Result<void>> {
-    if (silent) co_return fail(ErrorCode::kUnavailable, "redis_away");
+    if (silent) co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
     applied.emplace_back(fields[0]);
     co_return Result<void>();
   };
