@@ -7,12 +7,12 @@ namespace freshet {
 BlockingPool::BlockingPool(EventLoop& loop, std::size_t threads, std::size_t max_queued,
                            std::string_view busy_reason)
     : loop_(loop), max_queued_(max_queued), busy_reason_(busy_reason) {
-  sigset_t all, before;
+  sigset_t all, previous;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_sigmask(SIG_SETMASK, &all, &previous);
   threads_.reserve(threads);
   for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { run_jobs(i); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_sigmask(SIG_SETMASK, &previous, nullptr);
 }
 
 bool BlockingPool::submit(std::shared_ptr<Job> job) {
@@ -33,7 +33,7 @@ void BlockingPool::run_jobs(std::size_t thread) {
     std::shared_ptr<Job> job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();
-    if (Clock::now() < job->expires) job->run(thread);
+    if (Clock::now() < job->deadline) job->run(thread);
     post_result(std::move(job));
   }
 }

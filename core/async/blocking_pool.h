@@ -1,9 +1,8 @@
-// A worker's threads for calls that block, so that its loop does not.
+// Thread pool for blocking calls, so that they do not block the worker's loop.
 //
-// Work runs on a thread of the pool; the coroutine that waits for it goes on where it was, on the
-// loop's thread: the border is crossed by one post to the loop. Threads start with every signal
-// blocked, since the worker's are read by its loop. Made after the fork; destroyed before the loop,
-// on its thread.
+// Work runs on a pool thread; its result is posted to the loop, which resumes the waiting coroutine
+// on the loop's thread. The threads block all signals, since the loop receives the worker's
+// signals. Create after fork(); destroy on the loop's thread, before the loop.
 #pragma once
 
 #include <chrono>
@@ -27,23 +26,23 @@ namespace freshet {
 
 class BlockingPool {
  public:
-  // `max_waiting` calls may wait for a thread; one more fails at once with kUnavailable, reason
-  // `busy` (a literal).
+  // At most `max_queued` calls wait for a thread; further calls fail at once with kUnavailable and
+  // `busy_reason`, which must be a string literal.
   BlockingPool(EventLoop& loop, std::size_t threads, std::size_t max_queued, std::string_view busy_reason);
   BlockingPool(const BlockingPool&) = delete;
   BlockingPool& operator=(const BlockingPool&) = delete;
   ~BlockingPool() { stop(); }
 
   using Clock = std::chrono::steady_clock;
-  // Runs `work(index of the thread)`, which does not throw. A task that is destroyed while it waits
-  // does not stop the work, whose result is dropped. What no thread has begun at `expires` fails
-  // with kUnavailable `busy` when its turn comes.
+  // Runs `work(thread index)`, which must not throw. Destroying the waiting task does not stop the
+  // work, but discards its result. A call that no thread has started by its deadline fails with
+  // kUnavailable and `busy_reason` when it leaves the queue.
   template <class T>
   Task<Result<T>> run(std::function<Result<T>(std::size_t)> work,
-                      Clock::time_point expires = Clock::time_point::max());
+                      Clock::time_point deadline = Clock::time_point::max());
 
-  // Waits for work that has begun; what has not fails with kUnavailable `busy`, on the loop, if it
-  // still runs. Later calls fail too.
+  // Waits for running work. Queued work, and any later call, fails with kUnavailable and
+  // `busy_reason`; queued calls are completed on the loop, if it still runs.
   void stop();
   std::size_t threads() const { return threads_.size(); }
 
@@ -52,18 +51,18 @@ class BlockingPool {
     virtual ~Job() = default;
     virtual void run(std::size_t thread) = 0;
     virtual void finish() = 0;  // on the loop's thread
-    Clock::time_point expires;
+    Clock::time_point deadline;
   };
   template <class T>
   struct Call final : Job {
     std::function<Result<T>(std::size_t)> work;
     std::optional<Result<T>> result;
-    std::string_view busy;
-    AsyncEvent<Result<T>>* waiting = nullptr;  // null when nobody waits any more; the loop's thread only
+    std::string_view busy_reason;
+    AsyncEvent<Result<T>>* waiter = nullptr;  // null if the waiting task is gone; loop's thread only
     void run(std::size_t thread) override { result.emplace(work(thread)); }
     void finish() override {
-      if (waiting == nullptr) return;
-      waiting->fire(result ? *std::move(result) : Result<T>(fail(ErrorCode::kUnavailable, busy)));
+      if (waiter == nullptr) return;
+      waiter->fire(result ? *std::move(result) : Result<T>(fail(ErrorCode::kUnavailable, busy_reason)));
     }
   };
   bool submit(std::shared_ptr<Job> job);
@@ -81,19 +80,19 @@ class BlockingPool {
 };
 
 template <class T>
-Task<Result<T>> BlockingPool::run(std::function<Result<T>(std::size_t)> work, Clock::time_point expires) {
-  // Lives in this coroutine's frame: forgets the call when the frame is destroyed.
+Task<Result<T>> BlockingPool::run(std::function<Result<T>(std::size_t)> work, Clock::time_point deadline) {
+  // Part of this coroutine's frame: detaches from the call when the frame is destroyed.
   struct Waiter {
     AsyncEvent<Result<T>> event;
     std::shared_ptr<Call<T>> call;
-    ~Waiter() { call->waiting = nullptr; }
+    ~Waiter() { call->waiter = nullptr; }
   };
   Waiter waiter;
   waiter.call = std::make_shared<Call<T>>();
   waiter.call->work = std::move(work);
-  waiter.call->busy = busy_reason_;
-  waiter.call->expires = expires;
-  waiter.call->waiting = &waiter.event;
+  waiter.call->busy_reason = busy_reason_;
+  waiter.call->deadline = deadline;
+  waiter.call->waiter = &waiter.event;
   if (!submit(waiter.call)) co_return fail(ErrorCode::kUnavailable, busy_reason_);
   Result<T> result = co_await waiter.event.wait();
   co_return result;

@@ -73,7 +73,7 @@ void EventLoop::stop() {
 
 void EventLoop::wake_up() {
   const std::uint64_t one = 1;
-  // A full counter has rung already.
+  // If the counter is full, the loop is already being woken up.
   (void)!write(wakeup_fd_, &one, sizeof one);
 }
 
@@ -82,11 +82,12 @@ std::optional<EventLoop::Clock::time_point> EventLoop::next_timer_due() const {
   return *timer_deadlines_.begin();
 }
 
-// Rounded up: a turn that comes early would find nothing to do.
+// Rounded up, so that the loop does not wake up just before a timer is due.
 int EventLoop::epoll_timeout_ms() const {
   if (end_actions_requested_ || stopped_) return 0;
   if (timer_deadlines_.empty()) return -1;
-  const auto remaining = std::chrono::ceil<std::chrono::milliseconds>(*timer_deadlines_.begin() - Clock::now()).count();
+  const auto remaining =
+      std::chrono::ceil<std::chrono::milliseconds>(*timer_deadlines_.begin() - Clock::now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(remaining, 0, kMaxWaitMs));
 }
 
@@ -95,7 +96,7 @@ void EventLoop::run_end_actions() {
   for (std::size_t i = 0; i < end_actions_.size(); ++i) {
     if (end_actions_[i]) end_actions_[i]();
   }
-  // Destructors may dispose of more.
+  // Destructors may add more.
   while (!to_destroy_.empty()) {
     auto batch = std::move(to_destroy_);
     to_destroy_.clear();
@@ -124,7 +125,8 @@ void EventLoop::run_iteration() {
     }
   }
   if (poll_asio) io_.poll();
-  while (end_actions_requested_) run_end_actions();  // an action may resume coroutines that ask again
+  // An action may resume coroutines that request another round.
+  while (end_actions_requested_) run_end_actions();
   in_iteration_ = false;
 }
 

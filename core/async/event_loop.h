@@ -1,12 +1,12 @@
-// The worker's loop: an epoll set of its own beside a Boost.Asio io_context.
+// The worker's event loop: its own epoll set next to a Boost.Asio io_context.
 //
-// A turn is one epoll_wait: it takes what is ready, gives it to the watchers, polls Asio when a
-// Timer's time has come or something was posted, then runs the end-of-turn actions (this is where
-// the Redis commands of the whole turn leave in one write). Connections are registered once,
-// edge-triggered, and stay: Asio's own descriptors would cost two more system calls a turn.
+// One iteration is one epoll_wait(): it calls the handlers of ready descriptors, polls Asio if a
+// Timer is due or something was posted, and then runs the end-of-iteration actions (one of them
+// writes all Redis commands of the iteration at once). Connections are registered once,
+// edge-triggered; Asio's descriptors would cost two more system calls per iteration.
 //
-// Fork rule: made after the fork, in the worker; a child that closes an inherited epoll set or
-// io_context would take events from its parent.
+// Create after fork(), in the worker: a child that closes an inherited epoll set or io_context
+// would take events from its parent.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@
 
 namespace freshet {
 
-// Something registered with the loop. on_ready() gets epoll's event bits.
+// A handler for a file descriptor. on_ready() gets epoll's event bits.
 class FdHandler {
  public:
   virtual void on_ready(std::uint32_t events) = 0;
@@ -43,15 +43,15 @@ class EventLoop {
   EventLoop& operator=(const EventLoop&) = delete;
   ~EventLoop();
 
-  // Registers, changes or removes `fd`. `events` are epoll bits (EPOLLIN | EPOLLET …). False with
-  // errno on failure.
+  // Registers, changes or removes `fd`. `events` are epoll bits (EPOLLIN | EPOLLET …). Returns
+  // false and sets errno on failure.
   bool add(int fd, std::uint32_t events, FdHandler& handler);
   bool modify(int fd, std::uint32_t events, FdHandler& handler);
-  // After this no event of this turn that is still undelivered reaches `watcher`; it may be
-  // destroyed after the turn (see dispose()).
+  // `handler` gets no further events, not even those of this iteration. It may be destroyed after
+  // the iteration (destroy_later()).
   void remove(int fd, FdHandler& handler);
 
-  // Destroys `object` when the current turn has ended, so that nobody on the stack still stands in
+  // Destroys `object` at the end of the current iteration, so that code on the stack may still use
   // it.
   template <class T>
   void destroy_later(std::unique_ptr<T> object) {
@@ -59,24 +59,25 @@ class EventLoop {
     request_iteration_end_actions();
   }
 
-  // `action` runs at the end of each turn in which request_end_of_turn() was called, in the order
-  // added. Returns what forget_action() takes.
+  // Runs `action` at the end of each iteration in which request_iteration_end_actions() was called.
+  // Actions run in the order added. Returns the id for remove_iteration_end_action().
   std::size_t add_iteration_end_action(std::function<void()> action);
   void remove_iteration_end_action(std::size_t id) { end_actions_[id] = nullptr; }
-  // Asks for the end-of-turn actions, of the next turn if none is under way.
+  // Requests the end-of-iteration actions, for the next iteration if none is running.
   void request_iteration_end_actions() { end_actions_requested_ = true; }
 
-  // Calls `f` on the loop's thread in a later turn. From any thread.
+  // Calls `f` on the loop's thread in a later iteration. Thread-safe.
   void post(std::function<void()> f);
-  // When the first Timer's time comes; empty when none is set.
+  // When the first Timer is due; nullopt if none is set.
   std::optional<Clock::time_point> next_timer_due() const;
 
-  // When the current or last turn learnt what is ready: what it found last has waited since then.
+  // When epoll_wait() last returned: what this iteration found had been ready since then at the
+  // latest.
   Clock::time_point iteration_start() const { return iteration_start_; }
 
-  // Runs until stop(), one turn at least. Calls `each_turn` after every turn.
+  // Runs until stop(), for at least one iteration. Calls `on_iteration` after each.
   void run(const std::function<void()>& on_iteration = {});
-  // From any thread.
+  // Thread-safe.
   void stop();
 
  private:
@@ -89,9 +90,9 @@ class EventLoop {
 
   boost::asio::io_context io_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_guard_{io_.get_executor()};
-  std::multiset<Clock::time_point> timer_deadlines_;  // of the Timers that are set
+  std::multiset<Clock::time_point> timer_deadlines_;  // deadlines of all set timers
   int epoll_fd_;
-  int wakeup_fd_;  // an eventfd: something was posted
+  int wakeup_fd_;  // eventfd: something was posted
   std::atomic<bool> stopped_{false};
   std::vector<std::function<void()>> end_actions_;
   std::vector<std::shared_ptr<void>> to_destroy_;

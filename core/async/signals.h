@@ -1,4 +1,4 @@
-// Signals as events of the loop.
+// Delivers signals through the event loop.
 #pragma once
 
 #include <functional>
@@ -8,16 +8,16 @@
 
 namespace freshet {
 
-// From its construction on, the signals are blocked in this thread (and in those that it starts)
-// and come to `on_signal`, on the loop, one call for those of a number that came before the loop
-// looked; also one that the process ignores.
+// Blocks the signals in this thread (and those it starts later) and calls `on_signal` on the loop.
+// Several signals of one number that arrive before the loop reads them give one call. Signals that
+// the process ignores are delivered too.
 class Signals final : private FdHandler {
  public:
   // Throws std::system_error.
   Signals(EventLoop& loop, std::initializer_list<int> numbers, std::function<void(int)> on_signal);
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
-  // They stay blocked.
+  // Leaves the signals blocked.
   ~Signals();
 
  private:

@@ -1,11 +1,10 @@
-// Task<T>: a lazily started coroutine awaited by exactly one other, and spawn(), which starts one
-// that nobody awaits.
+// Task<T>: a lazily started coroutine that exactly one other coroutine awaits. spawn() starts a
+// Task that no coroutine awaits.
 //
-// A small type of ours behind one name instead of asio::awaitable: symmetric transfer, no executor,
-// frames from a per-thread free list (measured with the prototype: 0.4–1 µs a request less).
-// Single-threaded: a Task is resumed on the thread of the loop that started it. Tasks never throw
-// across their boundary: an escaping exception ends the process, except under spawn(), whose
-// `on_exception` sees it.
+// Smaller than asio::awaitable: symmetric transfer, no executor, frames from a per-thread free list
+// (0.4–1 µs less per request in the prototype). Single-threaded: resume a Task only on the thread
+// of the loop that started it. An exception is rethrown in the awaiting coroutine; spawn() passes
+// it to `done`.
 #pragma once
 
 #include <array>
@@ -22,7 +21,7 @@ namespace freshet {
 
 namespace detail {
 
-// Free lists of coroutine frames by size class (64 bytes); frames above 4 KiB come from the heap.
+// Free lists of coroutine frames by size class (64 bytes). Frames above 4 KiB come from the heap.
 class FrameCache {
  public:
   static void* allocate(std::size_t bytes) {
@@ -69,7 +68,8 @@ struct PooledFrame {
 struct TaskPromiseBase : PooledFrame {
   std::coroutine_handle<> continuation;
   std::exception_ptr exception;
-  RequestTrace* stage = nullptr;  // of the request it works for: handed down from whoever awaits it
+  // the trace of the request it works for; inherited from the awaiting coroutine
+  RequestTrace* trace = nullptr;
 
   struct FinalAwaiter {
     bool await_ready() noexcept { return false; }
@@ -123,11 +123,12 @@ class [[nodiscard]] Task {
   template <class Promise>
   std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> caller) noexcept {
     handle_.promise().continuation = caller;
-    if (RequestTrace* trace = trace_of(caller)) handle_.promise().stage = trace;
+    if (RequestTrace* trace = trace_of(caller)) handle_.promise().trace = trace;
     return handle_;
   }
-  // Before it is started: what it and all that it awaits do is noted there. `stage` outlives it.
-  void set_trace(RequestTrace& trace) { handle_.promise().stage = &trace; }
+  // Call before starting the task: it and everything it awaits report to `trace`, which must
+  // outlive it.
+  void set_trace(RequestTrace& trace) { handle_.promise().trace = &trace; }
   T await_resume() { return handle_.promise().take(); }
 
  private:
@@ -147,8 +148,8 @@ struct Detached {
 };
 }  // namespace detail
 
-// Starts `task` now, runs it to its first suspension, and lets it finish by itself; then calls
-// `done(exception_ptr)` (null when it did not throw).
+// Starts `task` and runs it to its first suspension. When it has finished, calls
+// `done(exception_ptr)`, with null if it did not throw.
 template <class Done>
 void spawn(Task<void> task, Done done) {
   [](Task<void> inner, Done finished) -> detail::Detached {
@@ -162,14 +163,14 @@ void spawn(Task<void> task, Done done) {
   }(std::move(task), std::move(done));
 }
 
-// Suspends one coroutine until fire() is called with the value; fire() resumes it at once, on the
-// caller's stack. Fires at most once per wait.
+// Suspends one coroutine until fire() is called with a value. fire() resumes it immediately, on the
+// caller's stack. Fire at most once per wait.
 template <class T>
 class AsyncEvent {
  public:
   void fire(T value) {
     value_.emplace(std::move(value));
-    if (auto waiting = std::exchange(waiter_, {})) waiting.resume();
+    if (auto waiter = std::exchange(waiter_, {})) waiter.resume();
   }
   bool has_waiter() const { return static_cast<bool>(waiter_); }
   auto wait() {

@@ -1,5 +1,5 @@
-// A timer of the loop that forgets its function when it is destroyed, set anew or cancelled. Asio's
-// own still calls one whose time had come, without an error, when it only waited for its turn.
+// A timer of the event loop whose callback never runs after the timer was canceled, set again or
+// destroyed. Asio's timer still calls it, without an error, if it had expired and was only queued.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -11,7 +11,7 @@
 
 namespace freshet {
 
-// Of the loop's thread, as all of it.
+// Loop's thread only.
 class Timer {
  public:
   using Clock = EventLoop::Clock;
@@ -21,18 +21,18 @@ class Timer {
   Timer& operator=(const Timer&) = delete;
   ~Timer() { cancel(); }
 
-  // Calls `f`, once, in the turn after `when`.
+  // Calls `f` once, in an iteration after `when`. Replaces an earlier call.
   template <class F>
   void at(Clock::time_point when, F f) {
     cancel();
     timer_.expires_at(when);
     pending_ = std::make_shared<PendingDeadline>(loop_, when);
-    timer_.async_wait(
-        [this, set = std::weak_ptr<PendingDeadline>(pending_), f = std::move(f)](boost::system::error_code) mutable {
-          if (set.expired()) return;
-          pending_.reset();
-          f();
-        });
+    timer_.async_wait([this, armed = std::weak_ptr<PendingDeadline>(pending_),
+                       f = std::move(f)](boost::system::error_code) mutable {
+      if (armed.expired()) return;
+      pending_.reset();
+      f();
+    });
   }
   template <class F>
   void after(Clock::duration span, F f) {
@@ -45,9 +45,10 @@ class Timer {
   }
 
  private:
-  // That the loop is to wake at a time, as long as it lives.
+  // While it exists, the loop wakes up at this time.
   struct PendingDeadline {
-    PendingDeadline(EventLoop& loop, Clock::time_point when) : event_loop(loop), position(loop.timer_deadlines_.insert(when)) {}
+    PendingDeadline(EventLoop& loop, Clock::time_point when)
+        : event_loop(loop), position(loop.timer_deadlines_.insert(when)) {}
     PendingDeadline(const PendingDeadline&) = delete;
     PendingDeadline& operator=(const PendingDeadline&) = delete;
     ~PendingDeadline() { event_loop.timer_deadlines_.erase(position); }

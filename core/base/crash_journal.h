@@ -1,5 +1,5 @@
-// Ids that a process noted within the last while, in memory that others can read when it was
-// killed.
+// A journal of recently used ids in shared memory, which other processes can read after its writer
+// was killed.
 #pragma once
 
 #include <array>
@@ -15,30 +15,31 @@
 
 namespace freshet {
 
-// In shared memory; one writer at a time, through an IdNoter. Two halves take turns.
+// Lives in shared memory. One writer at a time, through a CrashJournalWriter, which alternates
+// between two halves.
 class CrashJournal {
  public:
-  static constexpr std::size_t kBytes = 16'384;  // of a half: ids and a byte for each
+  static constexpr std::size_t kBytes = 16'384;  // per half: ids, with a length byte each
 
-  // What is noted, and notes nothing any more. For another process once the writer is gone: of
-  // several one gets it. An id may come twice.
+  // Returns the ids and clears the journal. Call from another process after the writer has ended;
+  // if several call it, exactly one gets each id. May return an id twice.
   std::vector<std::string> drain();
 
  private:
   friend class CrashJournalWriter;
-  std::array<std::atomic<std::uint32_t>, 2> used_{};  // of each half
-  std::array<std::array<char, kBytes>, 2> ids_{};     // per id its length, then it
+  std::array<std::atomic<std::uint32_t>, 2> used_{};  // bytes used of each half
+  std::array<std::array<char, kBytes>, 2> ids_{};     // per id: its length, then its bytes
 };
 
 class CrashJournalWriter {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Null: nothing is noted. An id stays noted for `span`, and for twice that at most.
-  CrashJournalWriter(CrashJournal* journal, Clock::duration retention) : journal_(journal), retention_(retention) {}
-  // An id that finds no room is left out. At most 255 bytes. No system call.
+  // A null journal records nothing. An id is kept for at least `retention` and at most twice that.
+  CrashJournalWriter(CrashJournal* journal, Clock::duration retention)
+      : journal_(journal), retention_(retention) {}
+  // Drops the id if it is longer than 255 bytes or the half is full. Makes no system call.
   void add(std::string_view id, Clock::time_point now);
-  // Notes nothing any more.
   void clear();
 
  private:
@@ -50,7 +51,7 @@ class CrashJournalWriter {
   const Clock::duration retention_;
   std::size_t half_ = 0;
   Clock::time_point switched_at_{};
-  std::unordered_set<std::string, Hash, std::equal_to<>> recorded_;  // in this half
+  std::unordered_set<std::string, Hash, std::equal_to<>> recorded_;  // ids in the current half
 };
 
 }  // namespace freshet

@@ -1,4 +1,4 @@
-// What the service can be without and still answer, less well.
+// Dependencies that the service can lose and still answer, with degraded results.
 #pragma once
 
 #include <array>
@@ -11,17 +11,19 @@ namespace freshet {
 
 enum class Dependency : std::uint8_t {
   kRedis,
-  kItems,   // Redis lost its items, and nobody has brought them back
+  kItems,   // Redis lost its items and they are not restored yet
   kIndex,   // the search index
-  kModel,   // of recommendations
-  kWrites,  // room in Redis for what the public writes
+  kModel,   // the recommendation model
+  kWrites,  // free memory in Redis for writes from the public server
 };
 inline constexpr std::size_t kDependencyCount = 5;
 
-// The word in ready.require, on /health/ready and /status, in /metrics, and beside `degraded`.
-inline constexpr std::array<std::string_view, kDependencyCount> kDependencyNames{"redis", "items", "index", "model",
-                                                                 "writes"};
-constexpr std::string_view dependency_name(Dependency dependency) { return kDependencyNames[static_cast<std::size_t>(dependency)]; }
+// Used in ready.require, on /health/ready and /status, in /metrics, and in `degraded`.
+inline constexpr std::array<std::string_view, kDependencyCount> kDependencyNames{"redis", "items", "index",
+                                                                                 "model", "writes"};
+constexpr std::string_view dependency_name(Dependency dependency) {
+  return kDependencyNames[static_cast<std::size_t>(dependency)];
+}
 
 // "index,model"
 inline std::string join_dependency_names(const std::vector<Dependency>& dependencies) {

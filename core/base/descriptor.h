@@ -1,4 +1,4 @@
-// An open file descriptor, closed at the end of its owner.
+// Owns a file descriptor and closes it in its destructor.
 #pragma once
 
 #include <unistd.h>
@@ -17,7 +17,7 @@ class Descriptor {
   }
   ~Descriptor() { reset(); }
 
-  int get() const { return fd_; }  // −1: none
+  int get() const { return fd_; }  // -1: none
   explicit operator bool() const { return fd_ >= 0; }
   int release() { return std::exchange(fd_, -1); }
   void reset(int fd = -1) {

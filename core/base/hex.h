@@ -1,4 +1,4 @@
-// Bytes as hexadecimal digits, two each.
+// Hexadecimal encoding.
 #pragma once
 
 #include <span>

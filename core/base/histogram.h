@@ -1,5 +1,5 @@
-// Durations counted by fixed bounds, for one process; what is shared between processes is the same
-// array in atomics (fcgi/process/scoreboard.h).
+// Histogram of durations with fixed bounds, for one process. The version shared between processes
+// is the same array of atomics (fcgi/process/scoreboard.h).
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace freshet {
 
-// Upper bounds in microseconds, inclusive; what is longer falls into one more bucket. From a reply
-// out of memory (20 µs) to a bulk write's budget.
+// Upper bounds in microseconds, inclusive; longer durations go into one more bucket. They range
+// from a reply out of memory (20 µs) to the budget of a bulk write.
 inline constexpr std::array<std::int64_t, 17> kDurationBounds{
     50,     100,     250,     500,     1'000,     2'500,     5'000,      10'000,    25'000,
     50'000, 100'000, 250'000, 500'000, 1'000'000, 2'500'000, 10'000'000, 30'000'000};

@@ -1,6 +1,6 @@
 // Identifiers of items (articles, topics) and readers (users, agents, customers, visitors), as
 // API.md defines them: 1–128 bytes of valid UTF-8 without control characters, Unicode white space,
-// characters without width, bidirectional controls, ':', '{' or '}'. Compared by bytes.
+// zero-width characters, bidirectional controls, ':', '{' or '}'. Compared bytewise.
 #pragma once
 
 #include <compare>
@@ -14,7 +14,7 @@ namespace freshet {
 
 inline constexpr std::size_t kMaxIdBytes = 128;
 
-// Ok iff `text` is an id. The error is kInvalid, reason "bad_id", with `member` as given.
+// Error: kInvalid "bad_id", with `member` as given.
 Result<void> check_id(std::string_view text, std::string_view member);
 
 template <class Tag>
@@ -26,7 +26,7 @@ class Id {
     if (auto ok = check_id(text, member); !ok) return tl::unexpected(ok.error());
     return Id(std::string(text));
   }
-  // For values that were validated when they were stored (what Redis gives back).
+  // For values that were validated before they were stored, such as those read from Redis.
   static Id trusted(std::string text) { return Id(std::move(text)); }
 
   const std::string& str() const { return text_; }
@@ -40,12 +40,12 @@ class Id {
 };
 
 using ItemId = Id<struct ItemTag>;
-using ReaderId = Id<struct ReaderTag>;    // users, agents, customers: one namespace
-using VisitorId = Id<struct VisitorTag>;  // what UV and dedup count; see fcgi/http/identity.h
+using ReaderId = Id<struct ReaderTag>;    // users, agents and customers share one namespace
+using VisitorId = Id<struct VisitorTag>;  // counted by UV and deduplication; see fcgi/http/identity.h
 using SessionId = Id<struct SessionTag>;
 using EventId = Id<struct EventTag>;
-using AuthorId = Id<struct AuthorTag>;  // who can be followed
-using TagName = Id<struct TagTag>;      // a column of the site
+using AuthorId = Id<struct AuthorTag>;  // an author that readers can follow
+using TagName = Id<struct TagTag>;      // a column (section) of the site
 
 }  // namespace freshet
 

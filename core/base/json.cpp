@@ -16,24 +16,24 @@ using rapidjson::SizeType;
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// Numbers come as text, since RapidJSON's own conversion is off by a unit in the last place unless
-// told otherwise, and std::from_chars is exact and fast. Literals and containers are plain.
+// Numbers are passed as text, because RapidJSON's default conversion can be off by one unit in the
+// last place; std::from_chars is exact and fast.
 constexpr unsigned kFlags =
     rapidjson::kParseInsituFlag | rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag;
 
-constexpr std::size_t kInitialCapacity = 24;  // of what pages report
+constexpr std::size_t kInitialCapacity = 24;  // enough for the bodies that pages send
 
 tl::unexpected<Error> bad_json(std::string detail) {
   return fail(ErrorCode::kInvalid, "bad_json", {}, std::move(detail));
 }
 
-// Takes RapidJSON's events into the flat array. Each event returns false to stop, with problem_
-// set.
+// Turns RapidJSON's SAX events into the flat array. An event returns false to stop parsing, with
+// error_ set.
 class Builder {
  public:
   Builder(std::vector<Node>& nodes, const Limits& limits) : nodes_(nodes), limits_(limits) {}
 
-  // The names are RapidJSON's.
+  // RapidJSON requires these names.
   // NOLINTBEGIN(readability-identifier-naming)
   bool Null() { return add(Type::kNull) != nullptr; }
   bool Bool(bool value) {
@@ -49,8 +49,8 @@ class Builder {
   bool EndObject(SizeType) { return close(); }
   bool EndArray(SizeType) { return close(); }
 
-  // Never called: kParseNumbersAsStringsFlag sends every number to RawNumber. The reader needs them
-  // to compile.
+  // Never called, since kParseNumbersAsStringsFlag sends every number to RawNumber, but RapidJSON
+  // needs them to compile.
   bool Int(int) { return false; }
   bool Uint(unsigned) { return false; }
   bool Int64(std::int64_t) { return false; }
@@ -99,15 +99,14 @@ class Builder {
         return true;
       }
     }
-    // Out of range is too large for a double or so small that it would silently become 0.
+    // Out of range means too large for a double, or so small that it would silently become 0.
     if (std::from_chars(text.data(), end, node->real).ec != std::errc()) {
       return reject("a number is out of range");
     }
     return true;
   }
 
-  // An open container's `end` holds its parent until close() sets it, so that the way up needs no
-  // stack.
+  // While a container is open, its `end` holds its parent's index, which saves a stack.
   bool open(Type type) {
     if (depth_ >= limits_.max_depth) return reject("nested too deeply");
     Node* node = add(type);
@@ -128,7 +127,7 @@ class Builder {
 
   std::vector<Node>& nodes_;
   const Limits& limits_;
-  std::uint32_t innermost_ = 0;  // the open container; meaningless while depth_ is 0
+  std::uint32_t innermost_ = 0;  // the innermost open container; meaningless while depth_ is 0
   std::size_t depth_ = 0;
   std::string_view error_;
 };
@@ -139,11 +138,11 @@ Result<void> Document::parse(std::string& text, const Limits& limits) {
   nodes_.clear();
   nodes_.reserve(kInitialCapacity);
   if (text.starts_with(kByteOrderMark)) return bad_json("begins with a byte order mark");
-  // RapidJSON would take a NUL for the end of the text.
+  // RapidJSON would treat a NUL as the end of the text.
   if (text.find('\0') != std::string::npos) return bad_json("contains a NUL byte");
 
-  // The reader's own stack: a byte a level and a count a container. It grows on the heap beyond
-  // this.
+  // RapidJSON's own stack: one byte per level and one count per container. Grows on the heap if
+  // this is too small.
   alignas(std::max_align_t) std::array<char, 2048> memory;
   rapidjson::MemoryPoolAllocator<> allocator(memory.data(), memory.size());
   rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>, rapidjson::MemoryPoolAllocator<>> reader(
@@ -153,7 +152,7 @@ Result<void> Document::parse(std::string& text, const Limits& limits) {
   const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, builder);
   if (result.IsError()) {
     nodes_.clear();
-    std::string detail(builder.error().empty() ? "not JSON" : builder.error());
+    std::string detail(builder.error().empty() ? "invalid JSON" : builder.error());
     return bad_json(detail + " at byte " + std::to_string(result.Offset()));
   }
   return {};
@@ -199,7 +198,8 @@ std::optional<double> Value::number() const {
 std::vector<Value> Value::elements() const {
   std::vector<Value> result;
   if (!is_array()) return result;
-  for (std::uint32_t at = index_ + 1; at < nodes_[index_].end; at = nodes_[at].end) result.emplace_back(nodes_, at);
+  for (std::uint32_t at = index_ + 1; at < nodes_[index_].end; at = nodes_[at].end)
+    result.emplace_back(nodes_, at);
   return result;
 }
 

@@ -1,4 +1,4 @@
-// The typed members: each kind of value with the one error that names the member.
+// Typed access to members. Each error names the member.
 #include "core/base/json.h"
 
 namespace freshet::json {

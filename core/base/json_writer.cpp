@@ -9,8 +9,7 @@
 namespace freshet::json {
 namespace {
 
-// What stands for a byte that may not stand for itself inside a JSON string; 0 where it may, 'u'
-// for \u00XX.
+// The escape character of each byte in a JSON string: 0 for none, 'u' for \u00XX.
 constexpr std::array<char, 256> kEscapes = [] {
   std::array<char, 256> table{};
   for (std::size_t c = 0; c < 0x20; ++c) table[c] = 'u';
@@ -27,7 +26,7 @@ constexpr std::array<char, 256> kEscapes = [] {
 constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
 
 void append_escaped(std::string& out, std::string_view text) {
-  std::size_t run_begin = 0;  // where the run of bytes that need no escape began
+  std::size_t run_begin = 0;  // start of the pending run of unescaped bytes
   for (std::size_t at = 0; at < text.size(); ++at) {
     const auto byte = static_cast<unsigned char>(text[at]);
     const char escape = kEscapes[byte];
@@ -124,7 +123,7 @@ Writer& Writer::unsigned_integer(std::uint64_t value) {
 Writer& Writer::number(double value) {
   write_separator();
   append_number(out_, value);
-  // "-0" would read back as the integer 0, without its sign.
+  // "-0" would parse as the integer 0 and lose its sign.
   if (value == 0 && std::signbit(value)) out_.append(".0");
   return *this;
 }

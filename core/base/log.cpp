@@ -25,7 +25,7 @@ struct LevelRow {
   Level level;
   std::string_view name;
   spdlog::level::level_enum threshold;
-  std::string_view syslog_prefix;  // syslog's priority, as journald reads it at the head of a line
+  std::string_view syslog_prefix;  // priority prefix that journald reads at the start of a line
 };
 
 constexpr std::array kLevels{
@@ -37,19 +37,20 @@ constexpr std::array kLevels{
 
 const LevelRow& level_row(Level level) { return kLevels[static_cast<std::size_t>(level)]; }
 
-// The one piece of state of a process that everything shares: where its lines go.
+// The log's target. Global state of the process.
 struct Destination {
-  std::mutex mutex;  // one thread may reopen while another writes
+  std::mutex mutex;  // reopen() may run while another thread writes
   std::string target = "stderr";
   bool is_journald = false;
   std::shared_ptr<spdlog::logger> logger;
   std::optional<OutputMode> redirect_mode;
-  // What stderr was before it was redirected; the real one until then.
+  // The original stderr, duplicated before it is redirected.
   int stderr_fd = STDERR_FILENO;
   FILE* stderr_file = stderr;
 };
 
-// True iff this is journald's stream: it stamps lines itself and reads a priority in front of each.
+// Returns whether `fd` is journald's stream. journald adds the time itself and reads a priority
+// prefix.
 bool is_journald_stream(int fd) {
   const char* const stream = std::getenv("JOURNAL_STREAM");
   struct stat status {};
@@ -67,7 +68,7 @@ int open_or_throw(const char* path, int flags) {
   return fd;
 }
 
-// Points stdout and stderr to where they shall lead.
+// Points stdout and stderr at the redirect target.
 void apply_redirect(const Destination& dest) {
   if (!dest.redirect_mode) return;
   const bool discard = *dest.redirect_mode == OutputMode::kDiscard;
@@ -79,7 +80,7 @@ void apply_redirect(const Destination& dest) {
   ::close(fd);
 }
 
-// Throws when the file cannot be opened.
+// Throws if the file cannot be opened.
 void open_sink(Destination& dest, spdlog::level::level_enum threshold) {
   spdlog::sink_ptr sink;
   if (dest.target == "stderr") {
@@ -92,7 +93,7 @@ void open_sink(Destination& dest, spdlog::level::level_enum threshold) {
   dest.is_journald = dest.target == "stderr" && is_journald_stream(dest.stderr_fd);
   logger->set_pattern(dest.is_journald ? "%v" : "%Y-%m-%dT%H:%M:%S.%e%z %v");
   logger->set_level(threshold);
-  // Several processes append to one file: a line leaves in one write, and nothing is buffered
+  // Several processes append to one file, so each line is one write, and nothing stays buffered
   // across a fork.
   logger->flush_on(spdlog::level::trace);
   apply_redirect(dest);
@@ -101,7 +102,7 @@ void open_sink(Destination& dest, spdlog::level::level_enum threshold) {
 
 Destination& destination() {
   static Destination& instance = *[] {
-    auto* first = new Destination;  // never destroyed: the last line may come late
+    auto* first = new Destination;  // never destroyed: lines may be written during exit
     open_sink(*first, spdlog::level::info);
     return first;
   }();
@@ -132,7 +133,8 @@ void redirect(OutputMode mode) {
     destination().stderr_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     destination().stderr_file = fdopen(destination().stderr_fd, "a");
     if (!destination().stderr_file) throw std::system_error(errno, std::generic_category(), "stderr");
-    setvbuf(destination().stderr_file, nullptr, _IONBF, 0);  // as stderr: a line in one write
+    // Unbuffered like stderr, so that a line is one write.
+    setvbuf(destination().stderr_file, nullptr, _IONBF, 0);
   }
   destination().redirect_mode = mode;
   open_sink(destination(), destination().logger->level());
@@ -143,17 +145,17 @@ void reopen() {
     const std::lock_guard lock(destination().mutex);
     open_sink(destination(), destination().logger->level());
   } catch (const std::exception& failure) {
-    // The old file is still open: better a line in a moved file than none.
+    // The old file is still open; a line in a rotated file is better than none.
     error("log_reopen_failed", {{"file", destination().target}, {"why", failure.what()}});
   }
 }
 
 void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
-  const auto [logger, journal] = current_logger();
+  const auto [logger, is_journald] = current_logger();
   const LevelRow& severity = level_row(level);
   if (!logger->should_log(severity.threshold)) return;
   std::string line;
-  if (journal) line.append(severity.syslog_prefix);
+  if (is_journald) line.append(severity.syslog_prefix);
   line.append("level=").append(severity.name).append(" event=");
   append_value(line, event);
   append_fields(line, fields);

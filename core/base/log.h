@@ -1,5 +1,5 @@
-// Log lines: key=value on stderr (journald reads them), through spdlog. Control characters in
-// values are escaped. Threads may write while one opens or reopens.
+// Logging: key=value lines on stderr (for journald) or in a file, through spdlog. Control
+// characters in values are escaped. Thread-safe, including open() and reopen().
 #pragma once
 
 #include <initializer_list>
@@ -12,20 +12,21 @@ namespace freshet::log {
 enum class Level { kDebug, kNotice, kWarning, kError };
 using Field = std::pair<std::string_view, std::string>;
 
-// `target` is "stderr" or a file's path; `level` one of debug, notice, warning, error. Called once,
-// in every process. Throws std::exception when the file cannot be opened. Before it, lines go to
-// stderr at "notice".
+// `target` is "stderr" or a file's path; `level` is debug, notice, warning or error. Call once in
+// each process; until then lines go to stderr at level notice. Throws std::exception if the file
+// cannot be opened.
 void open(const std::string& target, std::string_view level);
-// Opens the file again after it was moved away (USR1). Goes on with the old one when that fails.
+// Reopens the file after log rotation (USR1). Keeps the old one if that fails.
 void reopen();
-// Where stdout and stderr of this process lead from now on. Lines go on to where open() said, also
-// when that is stderr. Call after open(), once. Throws std::exception when it cannot be done.
+// Redirects stdout and stderr of this process. Log lines still go to the target of open(), even if
+// that is stderr. Call at most once, after open(). Throws std::exception on failure.
 enum class OutputMode {
-  kToLog,   // to where lines go, beside them, also after reopen()
-  kDiscard,  // nowhere
+  kToLog,    // to the log target, as they are; follows reopen()
+  kDiscard,  // to /dev/null
 };
 void redirect(OutputMode mode);
-// One line, in one write: "level=notice event=started pid=12 why=\"two words\"". Never throws.
+// Writes one line with one write(2): "level=notice event=started pid=12 why=\"two words\"". Never
+// throws.
 void write(Level level, std::string_view event, std::initializer_list<Field> fields = {});
 
 inline void debug(std::string_view e, std::initializer_list<Field> f = {}) { write(Level::kDebug, e, f); }

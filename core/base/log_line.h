@@ -1,4 +1,4 @@
-// How a line of a log says what it says: event=started pid=12 why="two words". Pure.
+// Formats log lines: event=started pid=12 why="two words". No I/O.
 #pragma once
 
 #include <initializer_list>
@@ -8,10 +8,10 @@
 
 namespace freshet::log {
 
-// Appends " name=value" for each (the first without the space when `line` is empty). A value stands
-// bare when it is one word; otherwise in quotes, with \" \\ \n and \xNN for control characters.
+// Appends " name=value" for each field (without the space if `line` is empty). A value with spaces
+// or special characters is quoted, with \" \\ \n and \xNN escapes.
 void append_fields(std::string& line, std::initializer_list<std::pair<std::string_view, std::string>> fields);
-// The value alone.
+// Appends the value alone.
 void append_value(std::string& line, std::string_view value);
 
 }  // namespace freshet::log

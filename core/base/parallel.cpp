@@ -8,7 +8,7 @@
 namespace freshet {
 
 void parallel_for(std::size_t count, std::size_t chunk_size,
-               const std::function<void(std::size_t, std::size_t)>& body) {
+                  const std::function<void(std::size_t, std::size_t)>& body) {
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (;;) {

@@ -1,6 +1,6 @@
-// What the recorder says of itself, in memory that all processes share (fcgi/process/scoreboard.h):
-// written by the recorder alone, with relaxed atomics, so a reader may see a moment's skew and
-// never a torn number. It outlives the process; counters go on from where the one before left them.
+// The recorder's state and counters, in memory shared by all processes (fcgi/process/scoreboard.h).
+// Only the recorder writes, with relaxed atomics: a reader may see values of slightly different
+// moments, but no torn number. Outlives the process; the next recorder continues the counters.
 #pragma once
 
 #include <array>
@@ -12,46 +12,46 @@ namespace freshet {
 
 enum class RecorderState : std::uint32_t { kStarting, kRunning, kPaused };
 
-// Why it waits. Each has a row in kRecorderReasonNames.
+// Why recording is paused. Each has a row in kRecorderPauseReasonNames.
 enum class RecorderPauseReason : std::uint32_t {
   kNone,
   kRedisUnavailable,
   kDatabaseLocked,
   kDatabaseReadOnly,
   kDatabaseFull,
-  kDatabaseNewer,  // a later version of Freshet wrote it
+  kDatabaseNewer,  // written by a later version of Freshet
   kDatabaseError,
   kIndexLocked,
   kIndexError,
-  kLeaseHeld,  // another process records
-  kDatabaseMismatch,  // Redis belongs to another database than ours
+  kLeaseHeld,         // another process holds the lease
+  kDatabaseMismatch,  // Redis belongs to another database
   kCount
 };
 
 inline constexpr std::array<std::string_view, 3> kRecorderStateNames{"starting", "running", "waiting"};
 inline constexpr std::array<std::string_view, static_cast<std::size_t>(RecorderPauseReason::kCount)>
     kRecorderPauseReasonNames{"",
-                         "redis_unavailable",
-                         "database_locked",
-                         "database_read_only",
-                         "database_full",
-                         "database_newer",
-                         "database_error",
-                         "index_locked",
-                         "index_error",
-                         "lease_held",
-                         "database_mismatch"};
+                              "redis_unavailable",
+                              "database_locked",
+                              "database_read_only",
+                              "database_full",
+                              "database_newer",
+                              "database_error",
+                              "index_locked",
+                              "index_error",
+                              "lease_held",
+                              "database_mismatch"};
 
 struct RecorderReport {
   std::atomic<RecorderState> state{RecorderState::kStarting};
   std::atomic<RecorderPauseReason> reason{RecorderPauseReason::kNone};
-  std::atomic<std::int64_t> paused_since{0};  // unix seconds; 0: it does not wait
-  std::atomic<std::uint64_t> entries{0};       // of the stream, committed and acknowledged
-  std::atomic<std::uint64_t> malformed{0};     // of these; left out, with a line in the log
-  std::atomic<std::int64_t> items{0};          // in the database
-  std::atomic<std::int64_t> last_commit{0};    // unix seconds; 0: none yet
-  std::atomic<std::uint64_t> lag_entries{0};   // in the stream, not yet acknowledged
-  std::atomic<std::int64_t> lag_age_ms{0};     // of the oldest of these
+  std::atomic<std::int64_t> paused_since{0};  // Unix seconds; 0: not paused
+  std::atomic<std::uint64_t> entries{0};      // stream entries committed and acknowledged
+  std::atomic<std::uint64_t> malformed{0};    // entries skipped with a log line; included in `entries`
+  std::atomic<std::int64_t> items{0};         // in the database
+  std::atomic<std::int64_t> last_commit{0};   // Unix seconds; 0: none yet
+  std::atomic<std::uint64_t> lag_entries{0};  // in the stream, not yet acknowledged
+  std::atomic<std::int64_t> lag_age_ms{0};    // age of the oldest of these
 };
 
 }  // namespace freshet

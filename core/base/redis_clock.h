@@ -1,6 +1,6 @@
-// The time that all hosts agree on. Whoever hears it from Redis says so here; from then on
-// wall_now() goes by it and by CLOCK_BOOTTIME. So it is the same on every host, and does not move
-// when somebody sets this host's clock. Of one process; any thread.
+// Redis' clock, as this process knows it. Code that reads the time from Redis reports it here; from
+// then on wall_now() is CLOCK_BOOTTIME plus an offset. So all hosts agree on the time, and setting
+// a host's clock does not move it. Per process; thread-safe.
 #pragma once
 
 #include <chrono>
@@ -10,15 +10,16 @@
 
 namespace freshet {
 
-// CLOCK_BOOTTIME.
 std::chrono::microseconds since_boot();
-// It was `now` (Unix time) at some moment between `asked_at` (of since_boot()) and this one. What
-// is agreed on moves only as far as that proves it wrong: a slow reply moves nothing.
+// Records that Redis' clock read `now` (Unix time) at some moment between `sent_at` (a value of
+// since_boot()) and this call. The offset changes only as far as this contradicts it, so a slow
+// reply changes nothing.
 void update_redis_clock(std::chrono::microseconds now, std::chrono::microseconds sent_at);
-// Unix time less CLOCK_BOOTTIME, the same for all processes of a machine. nullopt: nobody said yet.
+// Unix time minus CLOCK_BOOTTIME; the same for all processes of a machine. nullopt until it is
+// known.
 std::optional<std::chrono::microseconds> redis_clock_offset();
 void set_redis_clock_offset(std::chrono::microseconds offset);
-// As wall_now(): by the host's own clock until it is agreed on.
+// wall_now() in milliseconds. Falls back to the host's clock until the offset is known.
 milliseconds wall_ms();
 
 }  // namespace freshet

@@ -1,5 +1,5 @@
-// What every fallible operation returns: Result<T>, a value or an Error. Exceptions are for
-// start-up only.
+// Result<T>, returned by every fallible operation: a value or an Error. Exceptions are used only at
+// start-up.
 #pragma once
 
 #include <string>
@@ -9,35 +9,36 @@
 
 namespace freshet {
 
-// The few kinds of failure the service knows; fcgi/http/problem.cpp maps each to one HTTP status.
+// The kinds of failure; fcgi/http/problem.cpp maps each to an HTTP status.
 enum class ErrorCode {
-  kInvalid,         // 400: the request is wrong; Error::member names the part
-  kUnauthorised,    // 401: who is asking could not be established
-  kForbidden,       // 403: established, but not allowed
+  kInvalid,         // 400: malformed request; Error::member names the part at fault
+  kUnauthorised,    // 401: the caller could not be authenticated
+  kForbidden,       // 403: authenticated, but not allowed
   kNotFound,        // 404
   kConflict,        // 409
   kTooLarge,        // 413
   kRateLimited,     // 429
-  kUnavailable,     // 503: a dependency is away or slow; nothing was changed
-  kUnknownOutcome,  // 503: a write was sent but no reply came in time; it may have happened
-  kInternal,        // 500: our fault
+  kUnavailable,     // 503: a dependency is unavailable or slow; nothing was changed
+  kUnknownOutcome,  // 503: a write was sent but no reply arrived in time; it may have been applied
+  kInternal,        // 500: a bug
 };
 
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string_view
-      reason;  // stable word for programs, a string literal: "bad_id", "unknown_item", "redis_timeout"
-  std::string member;  // the request member at fault, empty when none
-  std::string detail;  // for people; served for kInvalid..kTooLarge, only logged for the rest
+      reason;  // stable code for programs, a string literal: "bad_id", "unknown_item", "redis_timeout"
+  std::string member;  // the request member at fault; empty if none
+  std::string detail;  // for humans; sent for kInvalid..kTooLarge, otherwise only logged
 };
 
-// A dependency is away or slow, whether or not what was asked of it happened.
+// A dependency is unavailable or slow. The operation may have been applied (kUnknownOutcome).
 inline bool is_unavailable(const Error& error) {
   return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kUnknownOutcome;
 }
 
-// Whether what failed with this may be kept and applied later. `idempotent`: applied twice it
-// counts once. What the recorder's stream has no room for must be refused: a spool goes there too.
+// Returns whether an operation that failed with this error may be spooled and applied later.
+// `idempotent`: applying it twice counts once. "stream_full" must be refused, since a spooled write
+// ends up in the same stream.
 inline bool can_spool(const Error& error, bool idempotent) {
   if (error.code == ErrorCode::kUnavailable) return error.reason != "stream_full";
   return error.code == ErrorCode::kUnknownOutcome && idempotent;
@@ -53,9 +54,9 @@ inline tl::unexpected<Error> fail(ErrorCode code, std::string_view reason, std::
 
 }  // namespace freshet
 
-// FRESHET_TRY(name, expression): declares `name`, the Result of the expression, and returns its
-// error if it has one. Two statements, so it stands in braces, and `name` is used as `*name`.
-// FRESHET_CO_TRY: the same in a coroutine.
+// FRESHET_TRY(name, expression) declares `name` as the expression's Result and returns its error if
+// it has one; use the value as `*name`. It expands to two statements, so put it inside braces.
+// FRESHET_CO_TRY does the same in a coroutine.
 #define FRESHET_TRY(name, ...) \
   auto name = __VA_ARGS__;     \
   if (!name) return tl::unexpected(std::move(name).error())

@@ -1,4 +1,4 @@
-// Keys and passwords that lie in files.
+// Keys and passwords stored in files.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace freshet {
 
-// The file's content without the newline that editors leave at its end. A relative name is looked
-// for in systemd's $CREDENTIALS_DIRECTORY, where there is one. Errors: kInvalid "bad_secret", with
-// the path in the detail: it cannot be read, or is empty.
+// Returns the file's content without trailing newlines. A relative name is resolved in systemd's
+// $CREDENTIALS_DIRECTORY if that is set. Error: kInvalid "bad_secret", with the path in the detail,
+// if the file is unreadable or empty.
 Result<std::string> read_secret(const std::string& name);
 
 }  // namespace freshet

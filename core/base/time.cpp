@@ -17,7 +17,7 @@ tl::unexpected<Error> bad_time(std::string_view member, std::string detail) {
   return fail(ErrorCode::kInvalid, "bad_time", std::string(member), std::move(detail));
 }
 
-// Reads fixed-width fields from the left; any mismatch makes ok() false for good.
+// Reads fixed-width fields from the left. After a mismatch ok() stays false.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : rest_(text) {}
@@ -56,7 +56,7 @@ class Scanner {
   bool ok_ = true;
 };
 
-// "Z" or "+hh:mm", as seconds east of UTC.
+// Parses "Z" or "+hh:mm". Returns seconds east of UTC.
 seconds read_offset(Scanner& in) {
   if (in.accept('Z') || in.accept('z')) return seconds{0};
   const bool west = in.accept('-');
@@ -88,7 +88,7 @@ std::optional<UnixSeconds> read_rfc3339(std::string_view text) {
   const std::chrono::year_month_day date{std::chrono::year{year},
                                          std::chrono::month{static_cast<unsigned>(month)},
                                          std::chrono::day{static_cast<unsigned>(day)}};
-  // 60 is a leap second, which unix time has no number for: it becomes the second after it.
+  // A leap second (60) has no Unix time of its own and maps to the following second.
   if (!in.at_end() || !date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
   return std::chrono::sys_days{date} + std::chrono::hours{hour} + std::chrono::minutes{minute} +
          seconds{second} - offset;
@@ -152,7 +152,8 @@ std::chrono::microseconds since_boot() {
 
 void update_redis_clock(std::chrono::microseconds now, std::chrono::microseconds sent_at) {
   const auto min_offset = now - since_boot(), max_offset = now - sent_at;
-  set_redis_clock_offset(std::clamp(redis_clock_offset().value_or(min_offset), min_offset, std::max(min_offset, max_offset)));
+  set_redis_clock_offset(
+      std::clamp(redis_clock_offset().value_or(min_offset), min_offset, std::max(min_offset, max_offset)));
 }
 
 std::optional<std::chrono::microseconds> redis_clock_offset() {
@@ -166,7 +167,8 @@ void set_redis_clock_offset(std::chrono::microseconds offset) {
 }
 
 milliseconds wall_ms() {
-  if (const auto offset = redis_clock_offset()) return std::chrono::floor<milliseconds>(since_boot() + *offset);
+  if (const auto offset = redis_clock_offset())
+    return std::chrono::floor<milliseconds>(since_boot() + *offset);
   return std::chrono::floor<milliseconds>(std::chrono::system_clock::now().time_since_epoch());
 }
 

@@ -1,4 +1,5 @@
-// Times on the wire: in, RFC 3339 with an offset or integer unix seconds; out, unix seconds.
+// Times in requests and replies. Accepted: RFC 3339 with an offset, or integer Unix seconds.
+// Written: Unix seconds.
 #pragma once
 
 #include <chrono>
@@ -13,21 +14,21 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using UnixSeconds = std::chrono::sys_seconds;
 
-// The range accepted anywhere: 1970-01-01T00:00:00Z up to and including 9999-12-31T23:59:59Z.
+// The accepted range is 1970-01-01T00:00:00Z to 9999-12-31T23:59:59Z, inclusive.
 inline constexpr std::int64_t kMaxUnixSeconds = 253402300799;
 inline constexpr std::int64_t kHourSeconds = 3600;
 
-// Parses RFC 3339 ("2026-03-06T12:00:00Z", fractions truncated, offset required). Error: kInvalid,
-// "bad_time".
+// Parses RFC 3339 ("2026-03-06T12:00:00Z"). The offset is required; fractions are truncated. Error:
+// kInvalid "bad_time".
 Result<UnixSeconds> parse_rfc3339(std::string_view text, std::string_view member);
-// Integer unix seconds in range. Error: kInvalid, "bad_time".
+// Error: kInvalid "bad_time" if out of range.
 Result<UnixSeconds> from_unix(std::int64_t value, std::string_view member);
 inline std::int64_t unix_s(UnixSeconds at) { return at.time_since_epoch().count(); }
 std::string to_rfc3339(UnixSeconds at);
-// "20260306", the UTC day that UV sets and daily filters are keyed by.
+// "20260306": the UTC day, as used in the keys of UV sets and daily filters.
 std::string utc_day(UnixSeconds at);
-// Now by Redis' clock, as far as this process has heard of it (agreed_clock.h); until then, and in
-// tools, by this host's.
+// The current time by Redis' clock, once this process knows it (redis_clock.h); until then, and in
+// command-line tools, by the host's clock.
 UnixSeconds wall_now();
 
 }  // namespace freshet

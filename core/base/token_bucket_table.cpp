@@ -27,50 +27,49 @@ constexpr std::uint64_t kMagic = 0x7374696d696c7266;  // "frlimits"
 constexpr std::uint64_t kVersion = 1;
 constexpr std::size_t kSetBytes = 64;
 
-constexpr int kMomentBits = 44;
-constexpr std::uint64_t kMomentMask = (std::uint64_t{1} << kMomentBits) - 1;
-// The longest that filling a bucket takes, with its debt. A moment that seems to be farther off was
-// long ago.
+constexpr int kTimeBits = 44;
+constexpr std::uint64_t kTimeMask = (std::uint64_t{1} << kTimeBits) - 1;
+// The longest time to full, including debt. A time that appears to be further ahead is in the past.
 constexpr std::int64_t kMaxTimeToFull = std::int64_t{1} << 39;
 constexpr std::int64_t kMaxCapacity = kMaxTimeToFull / 2;
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 std::uint64_t tag_of(std::uint64_t key) {
-  const std::uint64_t tag = key << kMomentBits;
-  return tag == 0 ? std::uint64_t{1} << kMomentBits : tag;
+  const std::uint64_t tag = key << kTimeBits;
+  return tag == 0 ? std::uint64_t{1} << kTimeBits : tag;
 }
 
-bool has_tag(std::uint64_t word, std::uint64_t tag) { return (word & ~kMomentMask) == tag; }
+bool has_tag(std::uint64_t word, std::uint64_t tag) { return (word & ~kTimeMask) == tag; }
 
 std::uint64_t make_word(std::uint64_t tag, std::int64_t full_at_us) {
-  return tag | (static_cast<std::uint64_t>(full_at_us) & kMomentMask);
+  return tag | (static_cast<std::uint64_t>(full_at_us) & kTimeMask);
 }
 
-// Until the moment, negative when it has passed.
+// Time until the bucket is full; negative if it already is.
 std::int64_t time_until_full(std::uint64_t word, std::int64_t now_us) {
-  const std::uint64_t ahead = (word - static_cast<std::uint64_t>(now_us)) & kMomentMask;
+  const std::uint64_t ahead = (word - static_cast<std::uint64_t>(now_us)) & kTimeMask;
   const auto signed_ahead = static_cast<std::int64_t>(ahead);
-  return signed_ahead <= kMaxTimeToFull ? signed_ahead : signed_ahead - (std::int64_t{1} << kMomentBits);
+  return signed_ahead <= kMaxTimeToFull ? signed_ahead : signed_ahead - (std::int64_t{1} << kTimeBits);
 }
 
-// By which the fullest is found: nobody's first.
+// Buckets with the lowest key are evicted first: unused ones, then the fullest.
 std::int64_t eviction_key(std::uint64_t word, std::int64_t now_us) {
   return word == 0 ? INT64_MIN : time_until_full(word, now_us);
 }
 
 void* map(int file, std::size_t bytes) {
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "limit table");
+  if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "token bucket table");
   return at;
 }
 
 int create_sealed_file(std::size_t bytes) {
   Descriptor file(memfd_create("freshet-limits", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  // Sealed: memory that somebody cut off would end whoever touches it.
+  // Sealed, so that no process can shrink the file and crash the others with SIGBUS.
   if (file.get() < 0 || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
       fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-    throw std::system_error(errno, std::generic_category(), "limit table");
+    throw std::system_error(errno, std::generic_category(), "token bucket table");
   return file.release();
 }
 
@@ -91,25 +90,28 @@ TokenBucketTable::TokenBucketTable(Descriptor file, std::size_t bytes)
 }
 
 TokenBucketTable::TokenBucketTable(std::size_t bytes)
-    : TokenBucketTable(Descriptor(create_sealed_file(std::max(bytes, kMinBytes))), std::max(bytes, kMinBytes)) {
+    : TokenBucketTable(Descriptor(create_sealed_file(std::max(bytes, kMinBytes))),
+                       std::max(bytes, kMinBytes)) {
   std::uint64_t seed = 0;
   if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
-    throw std::system_error(errno, std::generic_category(), "limit table");
+    throw std::system_error(errno, std::generic_category(), "token bucket table");
   header() = Header{kMagic, kVersion, bytes_, seed, {}};
 }
 
 Result<TokenBucketTable> TokenBucketTable::adopt(Descriptor file, std::size_t bytes) {
   bytes = std::max(bytes, kMinBytes);
-  const auto mismatch = [](const char* reason) { return fail(ErrorCode::kConflict, "limit_table_mismatch", {}, reason); };
+  const auto mismatch = [](const char* reason) {
+    return fail(ErrorCode::kConflict, "limit_table_mismatch", {}, reason);
+  };
   struct stat status {};
   if (fstat(file.get(), &status) != 0 || (fcntl(file.get(), F_GET_SEALS) & F_SEAL_SHRINK) == 0)
-    return mismatch("no table");
-  if (static_cast<std::size_t>(status.st_size) != bytes) return mismatch("of another size");
+    return mismatch("not a token bucket table");
+  if (static_cast<std::size_t>(status.st_size) != bytes) return mismatch("different size");
   TokenBucketTable table(std::move(file), bytes);
   const Header& head = table.header();
-  if (head.magic != kMagic) return mismatch("no table");
-  if (head.version != kVersion) return mismatch("of another version");
-  if (head.bytes != bytes) return mismatch("of another size");
+  if (head.magic != kMagic) return mismatch("not a token bucket table");
+  if (head.version != kVersion) return mismatch("different version");
+  if (head.bytes != bytes) return mismatch("different size");
   return table;
 }
 
@@ -127,15 +129,16 @@ TokenBucketTable::Header& TokenBucketTable::header() const { return *static_cast
 
 std::uint64_t TokenBucketTable::seed() const { return header().seed; }
 
-// By the key's high bits; the tag is of its low ones.
+// Selected by the key's high bits; the tag uses the low ones.
 std::span<TokenBucketTable::Word, 8> TokenBucketTable::set_for(std::uint64_t key) const {
   const std::size_t set = ((key >> 32U) * sets_) >> 32U;
   auto* const first = static_cast<std::byte*>(memory_) + sizeof(Header) + set * kSetBytes;
   return std::span<Word, 8>(reinterpret_cast<Word*>(first), 8);
 }
 
-template <class Next>
-void TokenBucketTable::update(std::uint64_t key, std::int64_t now_us, std::int64_t max_us, const Next& new_time_to_full) {
+template <class NewTimeToFull>
+void TokenBucketTable::update(std::uint64_t key, std::int64_t now_us, std::int64_t max_us,
+                              const NewTimeToFull& new_time_to_full) {
   const std::uint64_t tag = tag_of(key);
   const auto set = set_for(key);
   for (;;) {
@@ -149,13 +152,17 @@ void TokenBucketTable::update(std::uint64_t key, std::int64_t now_us, std::int64
       expected = word;
       if (matches_key) break;
     }
-    const std::int64_t current = has_tag(expected, tag) ? std::max<std::int64_t>(0, time_until_full(expected, now_us)) : 0;
+    const std::int64_t current =
+        has_tag(expected, tag) ? std::max<std::int64_t>(0, time_until_full(expected, now_us)) : 0;
     const std::int64_t updated = new_time_to_full(std::min(current, max_us));
-    if (updated == current || slot->compare_exchange_weak(expected, make_word(tag, now_us + updated), kRelaxed)) return;
+    if (updated == current ||
+        slot->compare_exchange_weak(expected, make_word(tag, now_us + updated), kRelaxed))
+      return;
   }
 }
 
-TakeResult TokenBucketTable::take(std::uint64_t key, const TokenRate& rate, std::int64_t now_us, std::int64_t cost_us) {
+TakeResult TokenBucketTable::take(std::uint64_t key, const TokenRate& rate, std::int64_t now_us,
+                                  std::int64_t cost_us) {
   const std::int64_t cost = std::min(cost_us, rate.capacity_us);
   TakeResult result;
   update(key, now_us, 2 * rate.capacity_us, [&](std::int64_t current) {
@@ -167,10 +174,11 @@ TakeResult TokenBucketTable::take(std::uint64_t key, const TokenRate& rate, std:
 }
 
 std::int64_t TokenBucketTable::charge(std::uint64_t key, const TokenRate& rate, std::int64_t now_us,
-                                std::int64_t cost_us) {
+                                      std::int64_t cost_us) {
   const std::int64_t max_us = 2 * rate.capacity_us;
   std::int64_t time_to_full = 0;
-  update(key, now_us, max_us, [&](std::int64_t current) { return time_to_full = std::min(current + cost_us, max_us); });
+  update(key, now_us, max_us,
+         [&](std::int64_t current) { return time_to_full = std::min(current + cost_us, max_us); });
   return time_to_full;
 }
 

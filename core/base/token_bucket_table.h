@@ -1,19 +1,20 @@
-// Token buckets in memory that processes share: a fixed number of them, of a host's workers. A
-// bucket is 8 bytes, by the generic cell rate algorithm (ITU-T I.371, annex A): the moment at which
-// it will be full, and a tag of whose it is. A bucket that nobody has is full, so nothing is lost
-// when a full one goes.
+// A fixed-size hash table of token buckets in memory shared by a host's workers. A bucket takes 8
+// bytes and uses the generic cell rate algorithm (ITU-T I.371, annex A): it stores when the bucket
+// will be full, and a tag of its key. An absent bucket counts as full, so evicting a full one loses
+// nothing.
 //
-// Eight buckets are a set, and a cache line. A key whose set is taken gets the place of the fullest
-// one there. Lock-free: a change is one compare-and-swap of one word, and whoever dies leaves
-// nothing half done. A bucket that is in the table never gives more than its rate and burst,
-// whoever takes from it at once.
+// Eight buckets form a set, which is one cache line. A new key in a full set evicts the fullest
+// bucket. Lock-free: an update is one compare-and-swap of one word, so a process that dies leaves
+// nothing half done. While a bucket stays in the table it never grants more than its rate and
+// burst, however many processes take from it at once.
 //
-//   64 bytes   magic, version, size, seed; then sets of 8 words:
-//   word       44 bits of the moment in µs (they come round in 203 days), 20 bits of tag; 0:
-//   nobody's
+//   64 bytes  header: magic, version, size, seed
+//   then sets of 8 words; each word:
+//     44 bits  when the bucket is full, in µs (wraps around after 203 days)
+//     20 bits  tag; a word of 0 is unused
 //
-// One take() is 25–45 ns while the caches have the bucket, and what a miss of cache and TLB costs
-// beyond: below 1 µs among a million buckets, on a loaded virtual machine (test_base "[.bench]").
+// One take() costs 25–45 ns with the bucket in cache, plus cache and TLB misses: below 1 µs among a
+// million buckets on a loaded virtual machine (test_base "[.bench]").
 #pragma once
 
 #include <atomic>
@@ -26,51 +27,50 @@
 
 namespace freshet {
 
-// A token each `interval_us`, and the time that it takes to fill the bucket from empty: burst ·
-// interval.
+// interval_us: time per token. capacity_us: time to fill an empty bucket, burst × interval.
 struct TokenRate {
   std::int64_t interval_us = 0;
   std::int64_t capacity_us = 0;
 };
-// `per_second` > 0 and `burst` ≥ 1. Rounded so that no more is given; a bucket fills in 76 hours at
-// most.
+// REQUIRES: per_second > 0, burst ≥ 1. Rounds so that never more is granted; a bucket takes at most
+// 76 hours to fill.
 TokenRate token_rate(double per_second, double burst);
 
 struct TakeResult {
   bool granted = false;
-  std::int64_t retry_after_us = 0;  // not granted: until it would be
-  std::int64_t time_to_full_us = 0;  // until the bucket is full
+  std::int64_t retry_after_us = 0;   // if not granted: time until it would be
+  std::int64_t time_to_full_us = 0;  // time until the bucket is full
 };
 
 class TokenBucketTable {
  public:
   static constexpr std::size_t kMinBytes = 4096;
 
-  // Empty, in a file of its own in memory. Throws std::system_error.
+  // Creates an empty table in a memfd. Throws std::system_error.
   explicit TokenBucketTable(std::size_t bytes);
-  // What another process made and handed over. Error: kConflict "limit_table_mismatch" when it is none, or
-  // of another version or size.
+  // Maps a table that another process created and passed on. Error: kConflict "other_table" if it
+  // is not a table, or has another version or size.
   static Result<TokenBucketTable> adopt(Descriptor file, std::size_t bytes);
   TokenBucketTable(TokenBucketTable&& other) noexcept;
   TokenBucketTable& operator=(TokenBucketTable&&) = delete;
   ~TokenBucketTable();
 
-  // To hand it on. Closed at the execution of another program.
+  // To pass to another process. Close-on-exec.
   int fd() const { return file_.get(); }
-  // Random; the same for all who share the table. Keys are hashed with it, so that nobody can aim
-  // at a set.
+  // Random, and the same for all processes that share the table. Hash keys with it, so that clients
+  // cannot choose keys that collide in one set.
   std::uint64_t seed() const;
 
-  // `key`: a hash, all of whose bits count. `now_us`: CLOCK_MONOTONIC. Takes `cost_us` worth of
-  // tokens if they are there; no cost is more than the whole bucket.
+  // Takes `cost_us` worth of tokens if they are available; a cost above the capacity counts as the
+  // capacity. `key` is a hash that uses all bits; `now_us` is CLOCK_MONOTONIC.
   TakeResult take(std::uint64_t key, const TokenRate& rate, std::int64_t now_us, std::int64_t cost_us);
   TakeResult take(std::uint64_t key, const TokenRate& rate, std::int64_t now_us) {
     return take(key, rate, now_us, rate.interval_us);
   }
-  // Takes it whether it is there or not: the bucket owes at most what it holds when it is full. Its
-  // fill_us.
+  // Takes the cost even if it is not available; the debt is at most one capacity. Returns the time
+  // until the bucket is full.
   std::int64_t charge(std::uint64_t key, const TokenRate& rate, std::int64_t now_us, std::int64_t cost_us);
-  // Until the bucket is full. Takes nothing.
+  // Time until the bucket is full, without taking anything.
   std::int64_t time_to_full_us(std::uint64_t key, std::int64_t now_us) const;
 
  private:
@@ -81,10 +81,11 @@ class TokenBucketTable {
   TokenBucketTable(Descriptor file, std::size_t bytes);
   Header& header() const;
   std::span<Word, 8> set_for(std::uint64_t key) const;
-  // next(fill): the bucket's fill_us from now on. `most_us`: no fill is more, as one could be that
-  // other settings left.
-  template <class Next>
-  void update(std::uint64_t key, std::int64_t now_us, std::int64_t max_us, const Next& new_time_to_full);
+  // Calls new_time_to_full(current) until its result is stored. `max_us` caps the current value,
+  // which other settings may have left higher.
+  template <class NewTimeToFull>
+  void update(std::uint64_t key, std::int64_t now_us, std::int64_t max_us,
+              const NewTimeToFull& new_time_to_full);
 
   Descriptor file_;
   std::size_t bytes_;

@@ -8,8 +8,8 @@ namespace {
 
 unsigned byte_at(std::string_view bytes, std::size_t at) { return static_cast<unsigned char>(bytes[at]); }
 
-// Length of a sequence by its first byte, and the bounds of its second: only the second byte's
-// range differs between lead bytes, which is what keeps overlong forms and surrogates out.
+// A sequence's length and the range of its second byte, determined by the lead byte. The second
+// byte's range is what excludes overlong forms and surrogates.
 struct LeadByte {
   std::size_t length;
   unsigned second_min, second_max;

@@ -11,7 +11,7 @@ enum class BraceArgument { kNone, kOneOf, kName, kTime };
 struct FormatSpecifier {
   char letter;
   BraceArgument braces;
-  std::string_view options;  // of kOneOf, each between spaces; without braces the first holds
+  std::string_view options;  // for kOneOf: the allowed values, each between spaces; the first is the default
 };
 constexpr std::array kSpecifiers{
     FormatSpecifier{'C', BraceArgument::kOneOf, " total user system "},
@@ -36,20 +36,20 @@ constexpr std::array kSpecifiers{
     FormatSpecifier{'x', BraceArgument::kOneOf, " redis_ms round_trips route request_id zone "},
 };
 constexpr std::string_view kTimeFormat = "%d/%b/%Y:%H:%M:%S %z";
-// Secrets are not logged, whatever a format asks for.
+// Never logged, whatever the format asks for.
 constexpr std::array<std::string_view, 2> kSecrets{"HTTP_COOKIE", "HTTP_AUTHORIZATION"};
 
-tl::unexpected<Error> wrong(std::string detail) {
+tl::unexpected<Error> invalid_format(std::string detail) {
   return fail(ErrorCode::kInvalid, "bad_access_format", "access.format", std::move(detail));
 }
 
-// Takes "{…}" off `rest`; empty when it does not begin with a brace. The braces of a time may hold
-// "%{…}" no more.
+// Removes a leading "{…}" from `rest` and returns its content; empty if there is none. The format
+// of a time may not contain "%{…}".
 Result<std::string> parse_braces(std::string_view& rest) {
   if (!rest.starts_with('{')) return std::string();
   const auto end = rest.find('}');
-  if (end == std::string_view::npos) return wrong("a '{' without its '}'");
-  if (end == 1) return wrong("nothing stands in '{}'");
+  if (end == std::string_view::npos) return invalid_format("'{' without a matching '}'");
+  if (end == 1) return invalid_format("'{}' is empty");
   std::string argument(rest.substr(1, end - 1));
   rest.remove_prefix(end + 1);
   return argument;
@@ -58,17 +58,20 @@ Result<std::string> parse_braces(std::string_view& rest) {
 Result<AccessFormatPart> make_part(char symbol, std::string argument) {
   const std::string quoted = std::string("'%") + symbol + "'";
   const auto row = std::ranges::find(kSpecifiers, symbol, &FormatSpecifier::letter);
-  if (row == kSpecifiers.end()) return wrong(quoted + " is none of PHP-FPM's letters");
-  if (row->braces == BraceArgument::kNone && !argument.empty()) return wrong(quoted + " takes nothing in braces");
-  if (row->braces == BraceArgument::kName && argument.empty()) return wrong(quoted + " needs a name in braces");
+  if (row == kSpecifiers.end()) return invalid_format(quoted + " is not a format specifier");
+  if (row->braces == BraceArgument::kNone && !argument.empty())
+    return invalid_format(quoted + " takes no argument in braces");
+  if (row->braces == BraceArgument::kName && argument.empty())
+    return invalid_format(quoted + " requires a name in braces");
   if (row->braces == BraceArgument::kTime && argument.empty()) argument = kTimeFormat;
   if (row->braces == BraceArgument::kOneOf) {
-    if (argument.empty() && symbol == 'x') return wrong("'%x' needs a name in braces");
+    if (argument.empty() && symbol == 'x') return invalid_format("'%x' requires a name in braces");
     if (argument.empty()) argument = row->options.substr(1, row->options.find(' ', 1) - 1);
     if (row->options.find(" " + argument + " ") == std::string_view::npos)
-      return wrong(quoted + " does not know {" + argument + "}");
+      return invalid_format(quoted + " has no option {" + argument + "}");
   }
-  if (symbol == 'e' && std::ranges::count(kSecrets, argument) != 0) return wrong(argument + " is a secret");
+  if (symbol == 'e' && std::ranges::count(kSecrets, argument) != 0)
+    return invalid_format(argument + " is a secret and cannot be logged");
   return AccessFormatPart{symbol, std::move(argument)};
 }
 
@@ -88,11 +91,11 @@ Result<std::vector<AccessFormatPart>> parse_access_format(std::string_view forma
     if (format.empty()) break;
     format.remove_prefix(1);
     FRESHET_TRY(argument, parse_braces(format));
-    if (format.empty()) return wrong("a '%' at the end");
+    if (format.empty()) return invalid_format("'%' at the end");
     const char symbol = format.front();
     format.remove_prefix(1);
     if (symbol == '%') {
-      if (!argument->empty()) return wrong("'%%' takes nothing in braces");
+      if (!argument->empty()) return invalid_format("'%%' takes no argument in braces");
       append_text("%");
       continue;
     }

@@ -1,7 +1,8 @@
-// access.format: PHP-FPM's letters (its fpm_log.c and the comments of its www.conf), parsed and
-// checked. What they are filled with is the business of fcgi/observe/access_line.h.
+// access.format: parses and checks PHP-FPM's format specifiers (its fpm_log.c and the comments of
+// its www.conf). fcgi/observe/access_line.h fills them in.
 //
-//   %% %C %d %e %f %l %m %M %n %o %p %P %q %Q %r %R %s %t %T %u as there, and %{…}x, which is ours
+//   as in PHP-FPM: %% %C %d %e %f %l %m %M %n %o %p %P %q %Q %r %R %s %t %T %u
+//   added:         %{…}x
 #pragma once
 
 #include <string>
@@ -13,11 +14,11 @@
 namespace freshet {
 
 struct AccessFormatPart {
-  char specifier = 0;   // 0: the text as it is
-  std::string text;  // of a letter: what stood in its braces
+  char specifier = 0;  // 0: literal text
+  std::string text;    // literal text, or the specifier's {argument}
 };
 
-// Error: kInvalid, "bad_access_format", with a detail that names what is wrong.
+// Error: kInvalid "bad_access_format", with the reason in the detail.
 Result<std::vector<AccessFormatPart>> parse_access_format(std::string_view format);
 
 }  // namespace freshet

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/config/aliases.h"
 #include "core/config/config_check.h"
 #include "core/config/config_directives.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Edits that make `b` of `a`; a transposition is one. O(|a|·|b|).
+// Edits that turn `a` into `b`; a transposition counts as one. O(|a|·|b|).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
@@ -33,7 +34,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string_view last_component(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
-// The directive somebody who wrote `name` most likely meant; empty when nothing is near.
+// The directive that `name` is most likely a misspelling of; empty if none is close.
 std::string_view nearest_directive(std::string_view name) {
   std::string_view best;
   std::size_t best_distance = std::max<std::size_t>(2, name.size() / 4) + 1;
@@ -54,8 +55,7 @@ int read_somaxconn() {
   return value;
 }
 
-// Reads files one after the other into one Settings and collects everything that is wrong with
-// them.
+// Reads several files into one Settings and collects all errors.
 class ConfigReader {
  public:
   void read_file(const fs::path& path);
@@ -78,7 +78,7 @@ class ConfigReader {
   void resolve_files(const fs::path& folder);
 
   std::string file_;
-  std::map<std::string, SourceLocation, std::less<>> locations_;  // directive → where it was set last
+  std::map<std::string, SourceLocation, std::less<>> locations_;  // directive → where it was last set
 };
 
 void ConfigReader::read_file(const fs::path& path) {
@@ -101,7 +101,7 @@ void ConfigReader::read_file(const fs::path& path) {
   }
 }
 
-// Where a directive that takes a table has its values; null for all others.
+// The field of a directive that takes a table; null for others.
 std::map<std::string, std::string>* map_field(const config::Directive& row, Settings& settings) {
   const auto field = row.field(settings);
   const auto* const map = std::get_if<std::map<std::string, std::string>*>(&field);
@@ -119,7 +119,7 @@ void ConfigReader::read_table(const toml::table& table, const std::string& prefi
   }
 }
 
-// "identity.token_keys.k1" as one quoted key.
+// Handles quoted keys such as "identity.token_keys.k1".
 bool ConfigReader::read_map_entry(const std::string& name, const toml::node& node) {
   if (!node.is_string()) return false;
   for (const auto& row : config::directives()) {
@@ -140,11 +140,12 @@ void ConfigReader::read_value(const std::string& name, const toml::node& node) {
     return;
   }
   const std::string canonical_name(row->name);
+  if (find_alias(name)) warnings.push_back(place.text() + ": " + name + " is now called " + canonical_name);
   const auto previous = locations_.find(canonical_name);
   if (previous != locations_.end() && previous->second.file == file_) {
     const auto [first, second] = std::minmax(previous->second.line, place.line);
-    errors.push_back(SourceLocation{file_, second}.text() + ": " + canonical_name + " is set twice, first in line " +
-                     std::to_string(first));
+    errors.push_back(SourceLocation{file_, second}.text() + ": " + canonical_name +
+                     " is set twice, first on line " + std::to_string(first));
     return;
   }
   locations_[canonical_name] = place;
@@ -159,9 +160,9 @@ void ConfigReader::report_unknown(const std::string& name, const SourceLocation&
   errors.push_back(std::move(text));
 }
 
-// A secret that is named without a folder: a credential of that name, or the copy of a file in
-// secrets/ (the units' LoadCredential=secrets:…); without systemd that file, or one beside the
-// configuration.
+// Resolves the name of a secret file given without a folder. Under systemd it is a credential of
+// that name, or secrets_NAME (from the units' LoadCredential=secrets:…). Otherwise it is a file
+// next to the configuration, or in its secrets/ folder.
 fs::path find_secret(const std::string& name, const fs::path& folder) {
   const char* credentials = std::getenv("CREDENTIALS_DIRECTORY");
   const fs::path preferred = credentials ? fs::path(credentials) / name : folder / name;
@@ -186,7 +187,7 @@ void ConfigReader::resolve_files(const fs::path& folder) {
 }
 
 void ConfigReader::finish(const fs::path& main_file) {
-  if (!errors.empty()) return;  // half-read settings would only add errors that are none
+  if (!errors.empty()) return;  // checks on half-read settings would report false errors
   resolve_files(fs::absolute(main_file).parent_path());
   for (const auto& finding : config::check_settings(settings, read_somaxconn())) {
     SourceLocation place{main_file.string(), 1};
@@ -209,7 +210,7 @@ std::vector<fs::path> conf_d_files(const fs::path& main_file) {
   return files;
 }
 
-// redis://user:password@host: the password does not belong on a terminal.
+// Hides the password of redis://user:password@host.
 std::string redact_password(std::string url) {
   const auto scheme = url.find("://");
   const auto at = url.rfind('@');

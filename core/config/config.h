@@ -1,7 +1,7 @@
-// The configuration file: TOML with PHP-FPM's directive names. Each directive is one row of a table
-// in config.cpp: name, meaning, type, range, where it goes in Settings. An unknown directive, a
+// The configuration file: TOML with PHP-FPM's directive names. config_directives.cpp has one row
+// per directive: name, description, type, range and field in Settings. An unknown directive, a
 // wrong type or a value out of range is an error that names file and line. Nested tables and dotted
-// keys are the same thing: `pm.max_children = 2` and `[pm]` / `max_children = 2`.
+// keys are equivalent: `pm.max_children = 2` and `[pm]` / `max_children = 2`.
 #pragma once
 
 #include <string>
@@ -18,14 +18,14 @@ struct LoadedConfig {
   std::vector<std::string> warnings;  // each "file:line: text"
 };
 
-// Reads `path` and the conf.d/*.toml beside it (in name order, later wins). Errors: kInvalid,
-// "bad_config", detail "file:line: what is wrong" (one line each, all of them).
+// Reads `path`, then conf.d/*.toml next to it in name order; later values win. Error: kInvalid
+// "bad_config", with all errors in the detail, one "file:line: text" per line.
 Result<LoadedConfig> load_config(const std::string& path);
 
-// Names of all directives, for `-tt` and for the test that the shipped file explains each.
+// Names of all directives, in the order of the shipped file.
 std::vector<std::string_view> directive_names();
 
-// Every directive with its value in force, one `name = value` a line (`-tt`).
+// All directives with their current values, one `name = value` per line (`-tt`).
 std::string dump_config(const Settings& settings);
 
 }  // namespace freshet

@@ -41,8 +41,8 @@ bool is_ip(const std::string& text) {
          inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;
 }
 
-// "192.0.2.1:26379" or "[2001:db8::1]:26379"; no name, which a worker would have to look up on its
-// loop.
+// "192.0.2.1:26379" or "[2001:db8::1]:26379". Rejects names, which a worker would have to look up
+// on its loop.
 bool is_numeric_address(const std::string& text) {
   if (!is_listen_address(text) || is_unix_path(text)) return false;
   const std::string host(host_of(text));
@@ -50,7 +50,7 @@ bool is_numeric_address(const std::string& text) {
   return host.find(':') == std::string::npos && is_ip(host);
 }
 
-// Of redis.url: a name that has to be looked up at every new connection.
+// Returns whether redis.url contains a name that must be looked up for each new connection.
 bool has_host_name(const std::string& url) {
   constexpr std::string_view kTcp = "redis://";
   if (!url.starts_with(kTcp)) return false;
@@ -86,8 +86,8 @@ bool has_duplicate(std::vector<std::string> names) {
   return std::ranges::adjacent_find(names) != names.end();
 }
 
-// Nothing is said of credentials where their folder is shut: systemd 252 shuts it to the commands
-// of ExecReload.
+// Returns false for a credential if the credentials folder itself is inaccessible: systemd 252
+// hides it from ExecReload commands.
 bool is_unreadable(const std::string& path) {
   if (path.empty() || access(path.c_str(), R_OK) == 0) return false;
   const char* credentials = std::getenv("CREDENTIALS_DIRECTORY");
@@ -98,7 +98,7 @@ bool has_user(const std::string& name) { return name.empty() || getpwnam(name.c_
 bool has_group(const std::string& name) { return name.empty() || getgrnam(name.c_str()); }
 
 bool is_dynamic(const S& s) { return s.pool.pm_mode == "dynamic"; }
-// Their number when it is one a core is known where they start only (spare_limits() cuts there).
+// INT_MAX for "one per core", which is resolved only at start-up (spare_limits() applies it there).
 int max_children(const S& s) { return s.pool.max_children == 0 ? INT_MAX : s.pool.max_children; }
 int max_spare_servers(const S& s) {
   return s.pool.max_spare_servers == 0 ? max_children(s) : s.pool.max_spare_servers;
@@ -121,14 +121,18 @@ bool uses_relative_path(const S& s) {
   return std::ranges::any_of(files, [](const auto& file) { return !file.empty() && !file.starts_with('/'); });
 }
 
-bool is_dependency_name(const std::string& word) { return std::ranges::find(kDependencyNames, word) != kDependencyNames.end(); }
+bool is_dependency_name(const std::string& word) {
+  return std::ranges::find(kDependencyNames, word) != kDependencyNames.end();
+}
 
-bool is_variable_name(const std::string& name) { return !name.empty() && name.find('=') == std::string::npos; }
+bool is_variable_name(const std::string& name) {
+  return !name.empty() && name.find('=') == std::string::npos;
+}
 bool uses_unset_variable(const std::pair<const std::string, std::string>& variable) {
   return variable.second.starts_with('$') && !std::getenv(variable.second.c_str() + 1);
 }
 
-constexpr int kReservedDescriptors = 64;  // Redis, epoll, timers, log, spool
+constexpr int kReservedDescriptors = 64;  // for Redis, epoll, timers, log and spool
 
 struct Check {
   bool is_error;
@@ -145,37 +149,37 @@ constexpr std::array kChecks{
           [](const S& s) { return !s.pool.status_listen.empty() && !is_listen_address(s.pool.status_listen); },
           "must be an absolute path of at most 107 bytes, host:port, or empty"},
     Check{true, {"pm.status_listen", "listen.address"}, [](const S& s) { return s.pool.status_listen == s.pool.listen; },
-          "must be another address than listen.address"},
+          "must differ from listen.address"},
     Check{true, {"listen.owner"}, [](const S& s) { return !has_user(s.pool.listen_owner); }, "names an unknown user"},
     Check{true, {"listen.group"}, [](const S& s) { return !has_group(s.pool.listen_group); }, "names an unknown group"},
     Check{true, {"user"}, [](const S& s) { return !has_user(s.pool.user); }, "names an unknown user"},
     Check{true, {"group"}, [](const S& s) { return !has_group(s.pool.group); }, "names an unknown group"},
     Check{true, {"listen.allowed_clients"},
-          [](const S& s) { return !std::ranges::all_of(s.pool.listen_allowed_clients, is_ip); }, "takes numeric addresses"},
+          [](const S& s) { return !std::ranges::all_of(s.pool.listen_allowed_clients, is_ip); }, "must contain IP addresses only"},
     Check{false, {"listen.allowed_clients", "listen.address"},
           [](const S& s) { return !s.pool.listen_allowed_clients.empty() && is_unix_path(s.pool.listen); },
-          "has no effect on a unix socket: listen.mode says who may connect"},
+          "has no effect on a unix socket; use listen.mode to restrict access"},
     Check{true, {"pm.status_path"}, [](const S& s) { return !is_uri_path(s.pool.status_path); }, "must begin with /"},
     Check{true, {"ping.path"}, [](const S& s) { return !is_uri_path(s.pool.ping_path); }, "must begin with /"},
     Check{true, {"ping.path", "pm.status_path"},
           [](const S& s) { return !s.pool.ping_path.empty() && s.pool.ping_path == s.pool.status_path; },
           "and pm.status_path must differ"},
     Check{true, {"ready.require"}, [](const S& s) { return !std::ranges::all_of(s.ready.require, is_dependency_name); },
-          "takes redis, items, index, model and writes"},
+          "accepts redis, items, index, model and writes"},
     Check{true, {"access.format"}, [](const S& s) { return !is_access_format(s.request_log.access_format); },
-          "takes PHP-FPM's letters and %{redis_ms}x, %{round_trips}x, %{route}x, %{request_id}x, %{zone}x: see freshet.toml(5)"},
+          "accepts PHP-FPM's specifiers and %{redis_ms}x, %{round_trips}x, %{route}x, %{request_id}x, %{zone}x: see freshet.toml(5)"},
     Check{false, {"request_slowlog_timeout", "gateway.request_budget"},
           [](const S& s) { return s.request_log.slow_timeout.count() != 0 && s.request_log.slow_timeout > s.gateway.bulk_budget; },
-          "is above gateway.bulk_budget too: no request that is answered in time is slow"},
+          "exceeds gateway.bulk_budget, so no request can be logged as slow"},
     Check{true, {"rlimit_files", "pm.max_in_flight"},
           [](const S& s) { return s.pool.rlimit_files != 0 && s.pool.rlimit_files < s.pool.max_in_flight + kReservedDescriptors; },
           "must be 0 or at least pm.max_in_flight + 64"},
     Check{true, {"pm.min_spare_servers", "pm.max_children"},
           [](const S& s) { return is_dynamic(s) && s.pool.min_spare_servers > max_children(s); },
-          "must not be above pm.max_children"},
+          "must not exceed pm.max_children"},
     Check{true, {"pm.max_spare_servers", "pm.max_children"},
           [](const S& s) { return is_dynamic(s) && s.pool.max_spare_servers > max_children(s); },
-          "must not be above pm.max_children"},
+          "must not exceed pm.max_children"},
     Check{true, {"pm.max_spare_servers", "pm.min_spare_servers"},
           [](const S& s) { return is_dynamic(s) && max_spare_servers(s) < s.pool.min_spare_servers; },
           "must be 0 or at least pm.min_spare_servers"},
@@ -184,71 +188,71 @@ constexpr std::array kChecks{
             return is_dynamic(s) && s.pool.start_servers != 0 &&
                    (s.pool.start_servers < s.pool.min_spare_servers || s.pool.start_servers > max_spare_servers(s));
           },
-          "must be 0 or within pm.min_spare_servers and pm.max_spare_servers"},
+          "must be 0 or between pm.min_spare_servers and pm.max_spare_servers"},
     Check{true, {"chdir"}, [](const S& s) { return !s.pool.chdir.empty() && !is_folder(s.pool.chdir); },
-          "must be the absolute path of a folder"},
+          "must be the absolute path of an existing folder"},
     Check{true, {"chdir"}, [](const S& s) { return !s.pool.chdir.empty() && uses_relative_path(s); },
-          "needs every file to be named by an absolute path: workers would look for it elsewhere than the master"},
+          "requires absolute paths for all files, since relative paths would mean different files for the master and its workers"},
     Check{true, {"env"},
           [](const S& s) { return std::ranges::any_of(s.pool.env, [](const auto& one) { return !is_variable_name(one.first); }); },
-          "takes names without = in them"},
+          "must contain names without ="},
     Check{false, {"env"}, [](const S& s) { return std::ranges::any_of(s.pool.env, uses_unset_variable); },
-          "takes the value of a variable that the master does not have: it will be empty"},
+          "refers to a variable that is not set for the master; it will be empty"},
 
     Check{true, {"redis.timeout", "gateway.request_budget"},
           [](const S& s) { return s.redis.timeout >= s.gateway.request_budget; },
-          "must be below gateway.request_budget, or a slow Redis could not be answered for in time"},
+          "must be below gateway.request_budget, to leave time for a reply when Redis is slow"},
     Check{true, {"gateway.request_budget", "request_terminate_timeout"},
           [](const S& s) {
             return s.pool.request_terminate_timeout.count() != 0 && s.gateway.request_budget >= s.pool.request_terminate_timeout;
           },
-          "must be below request_terminate_timeout, which kills the worker"},
+          "must be below request_terminate_timeout, after which the worker is killed"},
     Check{true, {"gateway.request_budget", "gateway.bulk_budget"},
           [](const S& s) { return s.gateway.request_budget > s.gateway.bulk_budget; },
-          "must not be above gateway.bulk_budget"},
+          "must not exceed gateway.bulk_budget"},
     Check{true, {"gateway.max_body_bytes", "gateway.max_bulk_body_bytes"},
           [](const S& s) { return s.gateway.max_body_bytes > s.gateway.max_bulk_body_bytes; },
-          "must not be above gateway.max_bulk_body_bytes"},
+          "must not exceed gateway.max_bulk_body_bytes"},
     Check{true, {"redis.reconnect_min", "redis.reconnect_max"},
-          [](const S& s) { return s.redis.reconnect_min > s.redis.reconnect_max; }, "must not be above redis.reconnect_max"},
+          [](const S& s) { return s.redis.reconnect_min > s.redis.reconnect_max; }, "must not exceed redis.reconnect_max"},
     Check{true, {"redis.key_prefix"}, [](const S& s) { return s.redis.key_prefix.find_first_of("{}") != std::string::npos; },
-          "takes no braces: they would hide those around ids, by which a Redis Cluster finds a key's slot"},
+          "must not contain braces: Redis Cluster would take them for the hash tag that determines a key's slot"},
     Check{true, {"redis.partitions"}, [](const S& s) { return (s.redis.partitions & (s.redis.partitions - 1)) != 0; },
-          "is a power of two: 1, 2, 4, 8, 16, 32 or 64"},
+          "must be a power of two: 1, 2, 4, 8, 16, 32 or 64"},
     Check{false, {"redis.url"}, [](const S& s) { return has_host_name(s.redis.url); },
-          "names a host: a worker stands still while it is looked up, at each new connection; better give its address"},
+          "contains a host name, whose lookup blocks a worker at each new connection; use an IP address"},
     Check{true, {"redis.sentinels"},
           [](const S& s) { return !std::ranges::all_of(s.redis.sentinels, is_numeric_address); },
-          "takes numeric addresses with a port, \"192.0.2.1:26379\""},
+          "must contain IP addresses with a port, such as \"192.0.2.1:26379\""},
     Check{true, {"redis.sentinel_master", "redis.sentinels"},
           [](const S& s) { return s.redis.sentinel_master.empty() != s.redis.sentinels.empty(); },
-          "and redis.sentinels need each other"},
+          "and redis.sentinels must be set together"},
     Check{false, {"redis.sentinel_password_file"}, [](const S& s) { return is_unreadable(s.redis.sentinel_password_file); },
           "cannot be read"},
     Check{true, {"redis.breaker_open", "redis.reconnect_max"},
-          [](const S& s) { return s.redis.breaker_open > s.redis.reconnect_max; }, "must not be above redis.reconnect_max"},
+          [](const S& s) { return s.redis.breaker_open > s.redis.reconnect_max; }, "must not exceed redis.reconnect_max"},
 
     Check{true, {"hot.pv_weight", "hot.uv_weight"},
           [](const S& s) { return s.engagement.pv_weight + s.engagement.uv_weight <= 0; },
-          "and hot.uv_weight cannot both be 0: an article without dwell time would have no score"},
+          "and hot.uv_weight cannot both be 0, since articles without dwell time would have no score"},
     Check{true, {"hot.dwell_prior", "hot.dwell_cap"},
           [](const S& s) { return s.engagement.dwell_prior_ms > static_cast<double>(s.engagement.dwell_cap_ms); },
-          "must not be above hot.dwell_cap"},
+          "must not exceed hot.dwell_cap"},
     Check{true, {"hot.session_window", "hot.counter_ttl"},
           [](const S& s) { return s.engagement.session_window > s.engagement.counter_ttl; },
-          "must not be above hot.counter_ttl"},
+          "must not exceed hot.counter_ttl"},
     Check{true, {"views.pv_weight"}, [](const S& s) { return s.views.pv_weight + s.views.uv_weight <= 0; },
           "and views.uv_weight cannot both be 0"},
     Check{true, {"views.dedup_window", "views.counter_ttl"},
-          [](const S& s) { return s.views.dedup_window > s.views.counter_ttl; }, "must not be above views.counter_ttl"},
+          [](const S& s) { return s.views.dedup_window > s.views.counter_ttl; }, "must not exceed views.counter_ttl"},
     Check{false, {"views.gamma"}, [](const S& s) { return s.views.gamma < 1.3 || s.views.gamma > 1.8; },
-          "is outside 1.3..1.8, where the list is neither frozen nor restless"},
+          "is outside 1.3..1.8: the list will change too slowly or too quickly"},
     Check{false, {"views.base_hours"}, [](const S& s) { return s.views.base_hours < 1 || s.views.base_hours > 3; },
-          "is outside 1..3 hours: the first minutes of an article weigh too much or too little"},
+          "is outside 1..3 hours: the first minutes of an article will have too much or too little weight"},
     Check{true, {"list.rebuild_interval", "list.ttl"}, [](const S& s) { return s.list.rebuild_interval > s.list.ttl; },
-          "must not be above list.ttl"},
+          "must not exceed list.ttl"},
     Check{true, {"list.worker_ttl", "list.rebuild_interval"}, [](const S& s) { return s.list.worker_ttl > s.list.rebuild_interval; },
-          "must not be above list.rebuild_interval"},
+          "must not exceed list.rebuild_interval"},
 
     Check{true, {"interactions.post_weight", "interactions.view_weight"},
           [](const S& s) {
@@ -265,7 +269,7 @@ constexpr std::array kChecks{
 
     Check{true, {"waterfall.channels"},
           [](const S& s) { return !std::ranges::all_of(s.timeline.channels, is_channel_name) || has_duplicate(s.timeline.channels); },
-          "takes distinct names of 1 to 32 letters a-z, digits, - and _"},
+          "must contain distinct names of 1 to 32 characters: a-z, 0-9, - and _"},
     Check{true, {"waterfall.follow_channel", "waterfall.channels"},
           [](const S& s) {
             return !s.timeline.follow_channel.empty() && std::ranges::count(s.timeline.channels, s.timeline.follow_channel) == 0;
@@ -273,20 +277,20 @@ constexpr std::array kChecks{
           "must be one of waterfall.channels"},
     Check{false, {"waterfall.ttl", "hot.counter_ttl"},
           [](const S& s) { return s.timeline.ttl > s.engagement.counter_ttl; },
-          "is above hot.counter_ttl: an item that was deleted long ago may show in a timeline, without its title"},
+          "exceeds hot.counter_ttl: an item that was deleted long ago may appear in a timeline, without its title"},
     Check{false, {"fanout.outbox", "waterfall.max_items"},
           [](const S& s) { return s.fanout.outbox_size < s.timeline.max_items; },
-          "is below waterfall.max_items: unfollowing may leave an author's older items in a timeline"},
+          "is below waterfall.max_items: unfollowing an author may leave older items in a timeline"},
 
     Check{true, {"identity.token_keys", "identity.mode"},
           [](const S& s) { return s.identity.mode == "token" && s.identity.token_key_files.empty(); },
-          "must name a key when identity.mode is token"},
+          "must contain a key if identity.mode is token"},
     Check{true, {"identity.mode", "listen.address"},
           [](const S& s) { return s.identity.mode == "open" && is_public_address(s.pool.listen) && !s.identity.open_public; },
-          "open believes whoever can reach listen.address, which is not loopback; identity.open_public = true allows it"},
+          "open trusts every client of listen.address, which is not loopback; set identity.open_public = true to allow it"},
     Check{false, {"identity.mode", "listen.address"},
           [](const S& s) { return s.identity.mode == "open" && (is_public_address(s.pool.listen) || !s.identity.open_public); },
-          "open believes the ids in every request: for loopback and trials only"},
+          "open trusts the ids in every request; use it only on loopback or for trials"},
     Check{false, {"redis.password_file"}, [](const S& s) { return is_unreadable(s.redis.password_file); }, "cannot be read"},
     Check{false, {"identity.salt_file"}, [](const S& s) { return is_unreadable(s.identity.salt_file); }, "cannot be read"},
     Check{false, {"identity.token_keys"},
@@ -295,9 +299,9 @@ constexpr std::array kChecks{
           },
           "names a file that cannot be read"},
     Check{true, {"http.internal_hosts"}, [](const S& s) { return !std::ranges::all_of(s.http.internal_hosts, is_host_name); },
-          "takes names without scheme and port, as feed.internal"},
+          "must contain names without scheme and port, such as feed.internal"},
     Check{true, {"http.cors_origins"}, [](const S& s) { return !std::ranges::all_of(s.http.cors_origins, is_origin); },
-          "takes origins as \"https://www.example.org\", without a path"},
+          "must contain origins without a path, such as \"https://www.example.org\""},
 };
 // clang-format on
 
@@ -321,7 +325,7 @@ std::vector<Finding> check_settings(const Settings& settings, int somaxconn) {
     findings.push_back({false,
                         {"listen.backlog"},
                         "listen.backlog " + std::to_string(settings.pool.listen_backlog) +
-                            " is cut to net.core.somaxconn = " + std::to_string(somaxconn)});
+                            " is limited by net.core.somaxconn = " + std::to_string(somaxconn)});
   return findings;
 }
 

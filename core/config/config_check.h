@@ -1,4 +1,4 @@
-// Checks across directives: sums and orders that no single range can say.
+// Checks that involve several directives, or more than a range.
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@ namespace freshet::config {
 
 struct Finding {
   bool is_error = true;
-  // The directives at fault; the file and line of the one set last is what the message names.
+  // The directives at fault. The message names the file and line of the one set last.
   std::vector<std::string_view> names;
   std::string text;
 };
 
-// `somaxconn` is the kernel's bound on listen.backlog, 0 when unknown. Opens no file except to see
-// that the named ones can be read.
+// `somaxconn` is the kernel's limit on listen.backlog; 0: unknown. Checks that named files are
+// readable but does not read them.
 std::vector<Finding> check_settings(const Settings& settings, int somaxconn);
 
-// True iff `address` is a TCP address (host:port) that machines other than this one can reach.
-// "*:9000" is.
+// Returns whether other machines can reach the TCP address `address` (host:port). "*:9000" counts
+// as reachable.
 bool is_public_address(std::string_view address);
 
 }  // namespace freshet::config

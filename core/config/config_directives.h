@@ -1,5 +1,5 @@
-// The table of directives and the two conversions it needs: a TOML value into a field of Settings,
-// and back. Used by config.cpp only.
+// The table of directives, and conversions between TOML values and fields of Settings. Used in
+// core/config only.
 #pragma once
 
 #include <toml++/toml.h>
@@ -17,20 +17,21 @@
 
 namespace freshet::config {
 
-// Where a directive's value lives; the alternative says which TOML types it takes.
+// A pointer to the directive's field in Settings. Its type determines which TOML types are
+// accepted.
 using Field = std::variant<std::string*, bool*, int*, std::int64_t*, std::size_t*, double*, seconds*,
                            milliseconds*, std::vector<std::string>*, std::map<std::string, std::string>*>;
 
-// What an integer without a suffix means, and which suffixes a string may carry.
+// The unit of an integer, and the suffixes that a string may use.
 enum class Unit : std::uint8_t {
   kNone,
   kBytes,         // 16384, "16K", "8M", "1G"
-  kMilliseconds,  // 50, "50ms", "10s", "3m", "24h", "30d"; also of fields of the type milliseconds
-  kSeconds,       // the same suffixes; fields of the type seconds
-  kMode,          // 0o660 or "0660": a file's permission bits
+  kMilliseconds,  // 50, "50ms", "10s", "3m", "24h", "30d"; implied by fields of type milliseconds
+  kSeconds,       // the same suffixes; fields of type seconds
+  kMode,          // permission bits: 0o660 or "0660"
 };
 
-// Inclusive bounds of numbers, in the field's unit.
+// Inclusive bounds of a number, in the field's unit.
 struct Range {
   double low = 0;
   double high = 0;
@@ -45,19 +46,18 @@ struct Directive {
   std::string_view choices{};  // "a|b|c": the only strings allowed
 };
 
-// Every directive, in the order of the shipped file.
+// All directives, in the order of the shipped file.
 std::span<const Directive> directives();
 
-// The row of that name, or nullptr. `pm` and `listen` are other names of `pm.mode` and
-// `listen.address`. O(directives).
+// The directive with that name or former name (aliases.h), or nullptr. `pm` and `listen` are
+// accepted for `pm.mode` and `listen.address`. O(directives).
 const Directive* find_directive(std::string_view name);
 
-// Sets the directive's field from `node`. The error says what is wrong, without name, file and
-// line.
+// Sets the directive's field from `node`. The error has no name, file or line.
 tl::expected<void, std::string> assign(const Directive& directive, const toml::node& node,
                                        Settings& settings);
 
-// The value in force, as TOML that assign() reads back to the same value.
+// The current value as TOML that assign() reads back to the same value.
 std::string format(const Directive& directive, const Settings& settings);
 
 }  // namespace freshet::config

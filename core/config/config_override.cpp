@@ -32,7 +32,7 @@ double directive_value(std::string_view name, const Settings& settings) {
       return static_cast<double>(*field);
     return 0.0;
   };
-  // The accessor gives out a mutable field; nothing is written here.
+  // field() returns a mutable pointer; nothing is written through it here.
   return std::visit(number, config::find_directive(name)->field(const_cast<Settings&>(settings)));
 }
 

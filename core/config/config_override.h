@@ -1,4 +1,4 @@
-// One directive by its name: set to a value that came from elsewhere than a file, and read.
+// Sets and reads single directives by name, for values that do not come from a file.
 #pragma once
 
 #include <string_view>
@@ -8,12 +8,12 @@
 
 namespace freshet {
 
-// `value` as a person writes it in the file, without quotes: "1.5", "6h". Bounds and units are the
-// directive's. Errors: kInvalid "bad_parameter", `name`. REQUIRES: `name` is a directive that is a
-// number or a time.
+// Sets a directive to `value`, written as in the file but without quotes: "1.5", "6h". The
+// directive's unit and range apply. Error: kInvalid "bad_parameter" for the member `name`.
+// REQUIRES: `name` is a directive that takes a number or a time.
 Result<void> override_directive(std::string_view name, std::string_view value, Settings& settings);
 
-// Its value in the unit of its field, times as a count. REQUIRES: as above.
+// The directive's current value in the unit of its field; times as a count. REQUIRES: as above.
 double directive_value(std::string_view name, const Settings& settings);
 
 }  // namespace freshet

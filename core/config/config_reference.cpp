@@ -23,7 +23,7 @@ constexpr std::array kMilliseconds{Suffix{"d", 86400e3}, Suffix{"h", 3600e3}, Su
                                    Suffix{"s", 1000}, Suffix{"ms", 1}};
 constexpr std::array kBytes{Suffix{"G", 1 << 30}, Suffix{"M", 1 << 20}, Suffix{"K", 1 << 10}};
 
-// Whole numbers in full, up to the 15 digits that a double holds.
+// Prints whole numbers without an exponent, up to the 15 digits that a double holds exactly.
 std::string number_text(double value) {
   std::array<char, 32> text{};
   const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
@@ -32,7 +32,7 @@ std::string number_text(double value) {
   return {text.begin(), end};
 }
 
-// With the largest suffix that divides it.
+// Uses the largest suffix that divides the value.
 std::string format_with_suffix(double value, std::span<const Suffix> suffixes) {
   for (const Suffix& suffix : suffixes)
     if (value != 0 && std::fmod(value, suffix.factor) == 0)
@@ -61,7 +61,7 @@ std::string choices_text(std::string_view text) {
   return out + "\"";
 }
 
-// The unit decides first, since an integer may hold a time or a size.
+// The unit decides first, because an integer field may hold a time or a size.
 template <typename T>
 std::string describe_values(const Directive& row) {
   if (!row.choices.empty()) return choices_text(row.choices);
@@ -84,9 +84,10 @@ std::vector<DirectiveReference> directive_references() {
   Settings defaults;
   std::vector<DirectiveReference> out;
   for (const Directive& row : config::directives())
-    out.push_back({row.name, row.description, config::format(row, defaults),
-                   std::visit([&](auto* field) { return describe_values<std::remove_pointer_t<decltype(field)>>(row); },
-                              row.field(defaults))});
+    out.push_back(
+        {row.name, row.description, config::format(row, defaults),
+         std::visit([&](auto* field) { return describe_values<std::remove_pointer_t<decltype(field)>>(row); },
+                    row.field(defaults))});
   return out;
 }
 

@@ -1,4 +1,4 @@
-// TOML values to fields of Settings and back.
+// Conversions between TOML values and fields of Settings.
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -16,7 +16,7 @@ struct Suffix {
   std::string_view text;
   std::int64_t factor;
 };
-// The largest first: format() takes the first that divides.
+// Largest first: formatting uses the first that divides the value.
 constexpr std::array kTimeSuffixes{Suffix{"d", 86400000}, Suffix{"h", 3600000}, Suffix{"m", 60000},
                                    Suffix{"s", 1000}, Suffix{"ms", 1}};
 constexpr std::array kByteSuffixes{Suffix{"G", 1 << 30}, Suffix{"M", 1 << 20}, Suffix{"K", 1 << 10},
@@ -43,8 +43,9 @@ std::string quote(std::string_view text) {
   return out + "\"";
 }
 
-// "<digits><suffix>" in the smallest unit of the table.
-tl::expected<std::int64_t, std::string> parse_with_suffix(std::string_view text, std::span<const Suffix> suffixes) {
+// Parses "<digits><suffix>" into the unit of factor 1.
+tl::expected<std::int64_t, std::string> parse_with_suffix(std::string_view text,
+                                                          std::span<const Suffix> suffixes) {
   std::int64_t count = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   const std::string_view suffix(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
@@ -57,7 +58,7 @@ tl::expected<std::int64_t, std::string> parse_with_suffix(std::string_view text,
   std::string allowed;
   for (const Suffix& row : suffixes)
     if (!row.text.empty()) allowed += (allowed.empty() ? "" : ", ") + std::string(row.text);
-  return Failure("\"" + std::string(text) + "\" is not a whole number with a unit of " + allowed);
+  return Failure("\"" + std::string(text) + "\" is not an integer with one of the units " + allowed);
 }
 
 tl::expected<std::int64_t, std::string> to_integer(const toml::node& node, Unit unit) {
@@ -72,7 +73,7 @@ tl::expected<std::int64_t, std::string> to_integer(const toml::node& node, Unit 
       int mode = 0;
       const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
       if (error != std::errc() || rest != text.data() + text.size())
-        return Failure("must be octal digits, as \"0660\"");
+        return Failure("must be octal digits, such as \"0660\"");
       return mode;
     }
     case Unit::kSeconds:
@@ -103,7 +104,7 @@ AssignResult assign_integer(const Directive& row, const toml::node& node, Unit u
   return {};
 }
 
-// One overload for each alternative of Field.
+// One overload per alternative of Field.
 struct Assign {
   const Directive& row;
   const toml::node& node;
@@ -111,7 +112,7 @@ struct Assign {
   AssignResult operator()(std::string* field) const {
     const auto* text = node.as_string();
     if (!text) return Failure("must be a string");
-    if (text->get().find('\0') != std::string::npos) return Failure("must not hold a NUL");
+    if (text->get().find('\0') != std::string::npos) return Failure("must not contain a NUL");
     const std::string padded = "|" + std::string(row.choices) + "|";
     if (!row.choices.empty() && (text->get().find('|') != std::string::npos ||
                                  padded.find("|" + text->get() + "|") == std::string::npos))
@@ -235,7 +236,7 @@ tl::expected<void, std::string> assign(const Directive& directive, const toml::n
 }
 
 std::string format(const Directive& directive, const Settings& settings) {
-  // The accessors give out mutable fields; nothing is written here.
+  // field() returns a mutable pointer; nothing is written through it here.
   return std::visit(
       [&](auto* field) {
         return Format{directive}(static_cast<const std::remove_pointer_t<decltype(field)>*>(field));

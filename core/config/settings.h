@@ -1,6 +1,6 @@
-// Everything the configuration file can say, parsed and checked. config.h reads it; the shipped
-// systemd/freshet.toml explains every directive. Defaults here are the shipped defaults. Units are
-// in the types or the names.
+// All settings of the configuration file, parsed and checked. config.h reads them;
+// systemd/freshet.toml documents every directive. The defaults here are the shipped defaults. Units
+// are part of the type or the name.
 #pragma once
 
 #include <algorithm>
@@ -14,86 +14,91 @@
 namespace freshet {
 
 struct PoolSettings {
-  std::string listen = "/run/freshet/freshetd.sock";  // a unix socket's path, or host:port
+  std::string listen = "/run/freshet/freshetd.sock";  // unix socket path, or host:port
   int listen_backlog = 4096;
   std::string listen_owner, listen_group;
   int listen_mode = 0660;
   std::vector<std::string> listen_allowed_clients;  // TCP only
-  std::string pm_mode = "static";                        // static | dynamic | ondemand
-  int max_children = 0;                             // 0: one worker a core, at least two
-  int start_servers = 0;             // dynamic; 0: halfway between the spare limits, as PHP-FPM
-  int min_spare_servers = 1;         // dynamic: idle workers kept at least
-  int max_spare_servers = 0;         // dynamic: and at most; 0: pm.max_children
-  seconds process_idle_timeout{10};  // ondemand: an idle worker ends after this
-  int max_in_flight = 1024;          // requests inside one worker; more get 503
-  int max_requests = 0;              // recycle a worker after so many, ±10 %; 0: never
-  std::size_t max_rss = 0;           // recycle a worker whose resident memory exceeds this, ±10 %; 0: never
+  std::string pm_mode = "static";                   // static | dynamic | ondemand
+  int max_children = 0;                             // 0: one worker per core, at least two
+  int start_servers = 0;             // dynamic; 0: halfway between the spare limits, as in PHP-FPM
+  int min_spare_servers = 1;         // dynamic: minimum of idle workers
+  int max_spare_servers = 0;         // dynamic: maximum of idle workers; 0: pm.max_children
+  seconds process_idle_timeout{10};  // ondemand: an idle worker exits after this
+  int max_in_flight = 1024;          // requests in progress per worker; further ones get 503
+  int max_requests = 0;              // replace a worker after this many, ±10%; 0: never
+  std::size_t max_rss = 0;           // replace a worker whose resident memory exceeds this, ±10%; 0: never
   std::string status_path = "/status";
-  std::string status_listen = "/run/freshet/status.sock";  // of the process that answers status and metrics
+  // Socket of the process that serves status and metrics.
+  std::string status_listen = "/run/freshet/status.sock";
   std::string ping_path = "/ping";
   std::string ping_response = "pong";
   seconds process_control_timeout{30};
-  seconds request_terminate_timeout{10};  // the watchdog: a loop that has not turned for so long is killed
-  int emergency_restart_threshold = 0;    // workers that died by a signal within the interval; 0: off
+  seconds request_terminate_timeout{10};  // watchdog: kill a worker whose loop is stuck for this long
+  // Worker crashes within the interval that trigger a restart of all workers; 0: off.
+  int emergency_restart_threshold = 0;
   seconds emergency_restart_interval{60};
   std::string user, group;
-  std::string chdir;  // of the workers; empty: stays
+  std::string chdir;  // working directory of workers; empty: unchanged
   int rlimit_files = 0;
-  std::int64_t rlimit_core = -1;           // bytes; -1: as inherited
-  int process_priority = 0;                // nice value of master and workers; 0: as inherited
-  std::map<std::string, std::string> env;  // of the workers; "$NAME" takes the master's value
-  bool catch_workers_output = true;        // stdout and stderr of workers into error_log
+  std::int64_t rlimit_core = -1;           // bytes; -1: inherited
+  int process_priority = 0;                // nice value of master and workers; 0: inherited
+  std::map<std::string, std::string> env;  // environment of workers; "$NAME" copies the master's variable
+  bool catch_workers_output = true;        // send stdout and stderr of workers to error_log
 };
 
-// What is written about requests, beside the counters.
+// Logging of requests.
 struct RequestLogSettings {
-  // request_slowlog_timeout: a request that takes longer is logged with its stage; 0: none
+  // request_slowlog_timeout: log requests slower than this, with their phase; 0: none
   milliseconds slow_timeout{0};
-  std::string slowlog;                                    // a file; empty: error_log
-  std::string access_log;                                 // a file; empty: none
-  std::string access_format = "%R - %u %t \"%m %r\" %s";  // PHP-FPM's letters
+  std::string slowlog;                                    // file; empty: error_log
+  std::string access_log;                                 // file; empty: none
+  std::string access_format = "%R - %u %t \"%m %r\" %s";  // PHP-FPM's format specifiers
 };
 
 struct GatewaySettings {
-  milliseconds read_timeout{5000};   // a request that has begun must be whole after this
-  milliseconds write_timeout{5000};  // a reply that is not taken in this time closes the connection
+  milliseconds read_timeout{5000};   // from a request's first byte until it is complete
+  milliseconds write_timeout{5000};  // to send a reply, before the connection is closed
   std::size_t max_params_bytes = 32UL * 1024;
   std::size_t max_body_bytes = 16UL * 1024;
   std::size_t max_bulk_body_bytes = 8UL * 1024 * 1024;
-  milliseconds request_budget{200};  // of a request; then a page as without Redis, or 503
-  milliseconds bulk_budget{30000};   // for a bulk write, looked at between two batches; then 503
+  milliseconds request_budget{200};  // per request; then the fallback page without Redis, or 503
+  milliseconds bulk_budget{30000};   // per bulk write, checked between two batches; then 503
 };
 
 struct RedisSettings {
-  // unix://PATH[?db=N], redis://[user:password@]host:port[/db],
-  // redis+cluster://[user:password@]host:port[,host:port…]
+  // One of:
+  //   unix://PATH[?db=N]
+  //   redis://[user:password@]host:port[/db]
+  //   redis+cluster://[user:password@]host:port[,host:port…]
   std::string url = "unix:///run/redis/redis-server.sock";
   std::string username, password_file;
   int db = 0;
   std::string key_prefix;
-  int partitions = 16;  // of articles, in a cluster (core/redis/partitions/partitions.h)
+  int partitions = 16;  // partitions of shared article data in a cluster (core/redis/partitions/partitions.h)
   milliseconds timeout{50};
   milliseconds reconnect_min{50};
   milliseconds reconnect_max{2000};
-  int breaker_failures = 3;            // in a row, until the breaker opens
-  milliseconds breaker_open{100};      // first time it stays open, doubling up to reconnect_max
+  int breaker_failures = 3;            // consecutive failures that open the breaker
+  milliseconds breaker_open{100};      // first open time, doubling up to reconnect_max
   std::vector<std::string> sentinels;  // host:port; empty: redis.url is the server
-  std::string sentinel_master;         // the name they know it by
+  std::string sentinel_master;         // the master's name at the sentinels
   std::string sentinel_username, sentinel_password_file;
   bool is_cluster() const { return url.starts_with("redis+cluster://"); }
 };
 
-// A token bucket per visitor: `rate` tokens a second, at most `burst`. Rate 0: no limit.
+// `rate` tokens per second, at most `burst` at once. Rate 0: no limit.
 struct TokenBucket {
   double rate = 0;
   int burst = 0;
 };
 
-// Of requests through the public server, each visitor and each endpoint apart (fcgi/http/rate_limiter.h).
+// Limits of the public server, per visitor and endpoint (fcgi/http/rate_limiter.h).
 struct LimitSettings {
   std::size_t table_bytes = 16UL * 1024 * 1024;
-  int network_factor = 20;             // of those who are not signed in; 0: networks are not limited
-  TokenBucket anonymous{2000, 10000};  // of all that is anonymous and makes keys
+  // A network of anonymous readers gets this many times a visitor's limit; 0: no network limit.
+  int network_factor = 20;
+  TokenBucket anonymous{2000, 10000};  // all anonymous requests that create keys, together
   TokenBucket hot{5, 60};              // GET /api/hot?at=
   TokenBucket track{10, 200};
   TokenBucket views{10, 200};
@@ -102,28 +107,32 @@ struct LimitSettings {
   TokenBucket feed{5, 60};
   TokenBucket recommendations{5, 60};
   TokenBucket timeline{10, 100};
-  seconds contribution_ttl{86400};   // what a visitor added to counters, so that it can be taken back; 0: not at all
-  int contribution_after = 20;   // reports a day of a reader, or of a network of those who are not signed in
-  int uv_per_network = 500;  // visitors that such a network adds to an article in a day; 0: any number
+  // How long visitors' contributions are kept for reverting; 0: not recorded.
+  seconds contribution_ttl{86400};
+  // Recording starts at this report of the day, per signed-in reader or per network of anonymous
+  // readers.
+  int contribution_after = 20;
+  // Visitors that a network of anonymous readers adds to an article per day; 0: no limit.
+  int uv_per_network = 500;
 };
 
-// Who is served at all: files with an address, a network or agent:REGEX a line.
+// Client lists: files with one address, network or agent:REGEX per line.
 struct ClientSettings {
   std::string deny_file;   // answered 403
-  std::string allow_file;  // never denied, never limited, never taken for a crawler
+  std::string allow_file;  // never denied, limited or treated as a crawler
 };
 
 // score = base · 2^(−age/half_life), base = w_pv·pv + w_uv·uv + w_dwell·mean dwell (ms).
 struct EngagementSettings {
   double pv_weight = 1.0;
   double uv_weight = 3.0;
-  double dwell_weight = 0.002;          // points per millisecond of mean dwell
-  std::int64_t dwell_cap_ms = 180000;   // of one report
-  std::int64_t max_initial_dwell_ms = 30000;  // of a session's first report through the public server
-  double dwell_prior_views = 0.0;       // m of (sum + m·prior)/(count + m); 0 is the plain mean
+  double dwell_weight = 0.002;                // points per millisecond of mean dwell time
+  std::int64_t dwell_cap_ms = 180000;         // per report
+  std::int64_t max_initial_dwell_ms = 30000;  // per first report of a session through the public server
+  double dwell_prior_views = 0.0;             // m in (sum + m·prior)/(count + m); 0: plain mean
   double dwell_prior_ms = 0.0;
   seconds half_life{86400};
-  seconds session_window{1800};  // hot.session_window: one PV per session and article; 0 counts every report
+  seconds session_window{1800};  // one PV per session and article; 0 counts every report
   seconds counter_ttl{30 * 86400};
 };
 
@@ -139,49 +148,51 @@ struct ViewsSettings {
 };
 
 struct ListSettings {
-  milliseconds rebuild_interval{30000};  // a list is rebuilt at most once in this time (2 s in the demo)
-  seconds ttl{60};            // of the cached list in Redis
+  milliseconds rebuild_interval{30000};  // minimum time between rebuilds of a list (the demo uses 2 s)
+  seconds ttl{60};                       // lifetime of the cached list in Redis
   seconds stale_while_revalidate{60};
-  milliseconds worker_ttl{1000};         // a worker answers from its own copy for so long
-  std::int64_t max_members = 1000000;  // of each rank
-  double min_score = 1e-9;                 // a member whose score fell below is dropped from hot:rank
+  milliseconds worker_ttl{1000};       // how long a worker serves its own copy
+  std::int64_t max_members = 1000000;  // per rank
+  double min_score = 1e-9;             // members with a lower score leave hot:rank
 };
 
 struct IdentitySettings {
   std::string mode = "header";  // header | token | open
   bool open_public = false;
-  std::string salt_file;  // HMAC key of anonymous visitors and of the visitor cookie
-  std::map<std::string, std::string> token_key_files;  // kid → file
-  // kid → file: keys of the internal server; empty: none asked
+  std::string salt_file;  // HMAC key of anonymous visitor ids and the visitor cookie
+  std::map<std::string, std::string> token_key_files;  // key id → file
+  // Key id → file: keys that sign requests to the internal server. Empty: unsigned requests are
+  // accepted.
   std::map<std::string, std::string> internal_key_files;
 };
 
 struct BotSettings {
   bool enabled = true;
-  std::vector<std::string> allow;  // patterns (RE2) of agents that count although the list knows them
+  // RE2 patterns of user agents that count although the crawler list matches them.
+  std::vector<std::string> allow;
 };
 
 struct SpoolSettings {
   std::string path = "/var/lib/freshet/spool";
-  std::size_t max_bytes = 64UL * 1024 * 1024;  // of each worker's file
+  std::size_t max_bytes = 64UL * 1024 * 1024;  // per worker
   seconds max_age{7 * 86400};                  // older events are dropped
-  std::size_t max_queued_commands = 10000;          // the background writer's queue
+  std::size_t max_queued_commands = 10000;     // commands held by the background writer
 };
 
-// What keeps items durable: one process of the deployment reads the stream and writes SQLite and
-// the search index.
+// Durable storage: one process of the deployment reads the streams and writes SQLite and the search
+// index.
 struct RecorderSettings {
-  bool enabled = true;  // false on every host but one
+  bool enabled = true;  // true on exactly one host
   std::string database = "/var/lib/freshet/freshet.db";
-  std::string rebuild = "auto";           // auto: a Redis that lost its items gets them back | manual
-  int batch_size = 500;                        // stream entries a transaction
-  std::int64_t stream_max_len = 1000000;  // entries that may wait; beyond it writes are answered 503
+  std::string rebuild = "auto";           // auto: restore a Redis that lost its items | manual
+  int batch_size = 500;                   // stream entries per transaction
+  std::int64_t stream_max_len = 1000000;  // entries waiting for the recorder; beyond this, writes get 503
 };
 
-// Where recall searches.
+// The search index that recall uses.
 struct SearchSettings {
-  std::string index = "/var/lib/freshet/index";  // folder of the local index, which the recorder writes
-  // host:port of xapian-tcpsrv servers, searched as one; empty: the local index
+  std::string index = "/var/lib/freshet/index";  // folder of the local index, written by the recorder
+  // host:port of xapian-tcpsrv servers, searched as one index. Empty: the local index.
   std::vector<std::string> shards;
   std::string stemmer = "none";  // Xapian's name of a language, or none
 };
@@ -189,37 +200,37 @@ struct SearchSettings {
 // score = BM25 · gauss(age): 1 up to decay_offset, `decay` at decay_offset + decay_scale.
 struct RecallSettings {
   int size = 500;            // candidates of the first step
-  int max_depth = 8000;      // of the last; each step is twice the one before
-  milliseconds budget{100};  // no further step after this; CPU of one search
-  int threads = 1;           // of each worker, for texts, and as many for all else
+  int max_depth = 8000;      // candidates of the last step; each step doubles the previous one
+  milliseconds budget{100};  // no further step after this; also the CPU time limit of one search
+  int threads = 1;           // per worker, for text queries; as many again for all others
   seconds decay_offset{3600};
   seconds decay_scale{7 * 86400};
   double decay = 0.5;
 };
 
-// The filter of what a reader has been shown in the last seven days.
+// Filter of items that a reader was shown in the last seven days.
 struct SeenSettings {
   std::string filter = "fingerprints";         // fingerprints | redisbloom
-  double false_positive_rate = 0.01;           // of all days together
-  std::int64_t impressions_per_day = 1000000;  // of all readers together
+  double false_positive_rate = 0.01;           // over all days together
+  std::int64_t impressions_per_day = 1000000;  // over all readers together
 };
 
 struct FeedSettings {
   seconds buffer_ttl{1800};
-  seconds replay_window{60};  // a page can be asked for again so long
-  int max_pending = 2000;     // impressions of a reader that are not yet in the filter; beyond it 503
+  seconds replay_window{60};               // how long a page can be requested again
+  int max_pending = 2000;                  // a reader's impressions not yet in the filter; beyond this, 503
   milliseconds interest_min_dwell{10000};  // reading an item this long counts as interest
 };
 
-// What a reader looked at lately.
+// Items that a reader viewed recently.
 struct HistorySettings {
-  int size = 10;            // distinct topics (and as many replies) kept of a reader, 1..128
+  int size = 10;            // topics kept per reader, and as many replies; 1..128
   seconds ttl{7 * 86400};   // since the last view
-  bool from_track = false;  // what a known reader reports to track and views is a topic viewed, too
+  bool from_track = false;  // track and views of a known reader also count as viewed topics
 };
 
-// What a reader did with an item, and what each kind is worth as a sign of interest. A weight of a
-// post or reply is above that of a view.
+// Interactions of readers with items, and their weights as signals of interest. Posts and replies
+// must weigh more than views.
 struct InteractionSettings {
   double post_weight = 5;
   double reply_weight = 4;
@@ -227,79 +238,81 @@ struct InteractionSettings {
   double share_weight = 3;
   double like_weight = 2;
   double view_weight = 1;
-  int max_kept = 500;        // of a reader in Redis, the newest; all of them are in SQLite
-  int max_excluded = 20000;  // items kept out of a reader's recommendations, those beyond max_kept included
-  seconds ttl{180 * 86400};  // since the last one
+  int max_kept = 500;        // newest per reader in Redis; SQLite keeps all
+  int max_excluded = 20000;  // items excluded from a reader's recommendations, including the max_kept newest
+  seconds ttl{180 * 86400};  // since the last interaction
   int max_archived() const { return std::max(0, max_excluded - max_kept); }
 };
 
-// "Not interested".
+// Items that readers marked "not interested".
 struct FeedbackSettings {
-  seconds ttl{90 * 86400};     // an item stays excluded so long
-  int max_items = 1000;             // kept of a reader, the newest
-  double author_factor = 0.7;  // factor on other items of its author
-  double tag_factor = 0.85;    // and on items that share a tag with it
+  seconds ttl{90 * 86400};     // how long a dismissed item stays excluded
+  int max_items = 1000;        // newest dismissals kept per reader
+  double author_factor = 0.7;  // applied to other items of the author
+  double tag_factor = 0.85;    // applied to items that share a tag
 };
 
 // score = trend · (1 + cf_weight · affinity), or the learned re-ranker.
 struct RecommendSettings {
-  std::string model = "/var/lib/freshet/freshet.model";  // what `freshetctl train` writes
-  std::string model_source;  // the internal server that `freshetctl fetch-model` asks for it; empty: none
+  std::string model = "/var/lib/freshet/freshet.model";  // written by `freshetctl train`
+  std::string model_source;  // internal server that `freshetctl fetch-model` downloads from; empty: none
   double cf_weight = 2;
-  bool rerank = true;                     // use the model's re-ranker when it has one
+  bool rerank = true;                     // use the model's re-ranker if it has one
   int discover_every = 6;                 // every Nth slot is a discovery; 0: none
-  int profile_events = 200;                      // the newest events of a reader that count
-  seconds profile_half_life{30 * 86400};  // an event is worth half after this
-  int max_per_author = 3;                     // of one author among the items of a reply; 0: any number
-  int max_per_tag = 8;                        // of one tag
-  seconds soft_half_life{86400};          // exclude=soft: a viewed item has half of its score back after this
-  milliseconds trend_refresh{500};             // a worker's copy of what is trending and new is renewed after this
-  int trend_items = 200;                        // items of each rank in that copy
+  int profile_events = 200;               // newest events of a reader that form the profile
+  seconds profile_half_life{30 * 86400};  // age at which an event counts half
+  int max_per_author = 3;                 // items of one author in a reply; 0: no limit
+  int max_per_tag = 8;                    // items of one tag in a reply; 0: no limit
+  seconds soft_half_life{86400};    // exclude=soft: time after which a viewed item has half its score again
+  milliseconds trend_refresh{500};  // refresh interval of a worker's copy of trending and new items
+  int trend_items = 200;            // items of each rank in that copy
   int newest_items = 200;
-  seconds card_ttl{60};  // what is known of an item of that copy is read again after this
+  seconds card_ttl{60};  // age at which item metadata in that copy is read again
 };
 
 struct TrainSettings {
-  std::string publish_folder;             // folder for a copy of each new model, which nginx serves; empty: none
-  std::string algorithm = "auto";  // auto (by validation) | ease | rp3beta
-  int neighbours = 300;            // of an item in the model, by co-interaction
+  std::string publish_folder;      // folder for a copy of each new model, served by nginx; empty: none
+  std::string algorithm = "auto";  // auto (chosen by validation) | ease | rp3beta
+  int neighbours = 300;            // related items per item in the model, by co-interaction
   int content_neighbours = 40;     // by content
-  int ease_max_items = 8000;       // beyond this EASE is not tried: its cost grows with the cube
-  int max_per_reader = 5000;       // newest interactions of a reader that count
+  int ease_max_items = 8000;       // EASE is not tried with more items: its cost grows with the cube
+  int max_per_reader = 5000;       // newest interactions of a reader that are used
 };
 
-// Timelines: one for each channel and reader.
+// Timelines: one per channel and reader.
 struct TimelineSettings {
-  std::vector<std::string> channels{"follow", "discover"};  // each 1..32 of a-z 0-9 - _
-  std::string follow_channel = "follow";  // the one that what authors publish goes to; empty: none
-  int max_items = 500;                    // of a timeline, the newest
-  seconds ttl{30 * 86400};                // of a timeline: since it was created or read
-  int max_follows = 5000;                 // authors a reader can follow
-  int backfill = 20;                      // newest items of an author that a new follower gets
+  std::vector<std::string> channels{"follow", "discover"};  // names of 1..32 characters of a-z 0-9 - _
+  // The channel that receives what followed authors publish; empty: none.
+  std::string follow_channel = "follow";
+  int max_items = 500;      // newest items kept per timeline
+  seconds ttl{30 * 86400};  // since a timeline was created or read
+  int max_follows = 5000;   // authors a reader can follow
+  int backfill = 20;        // newest items of an author that a new follower receives
 };
 
-// What an author publishes: pushed to each follower, or pulled by their readers.
+// Publishing by authors: pushed to each follower, or pulled by readers.
 struct FanoutSettings {
-  int max_push_followers = 10000;  // an author with more followers is pulled
-  int outbox_size = 500;      // newest items that are kept of an author
+  int max_push_followers = 10000;  // authors with more followers are pulled
+  int outbox_size = 500;           // newest items kept per author
 };
 
-// freshetctl push-recommendations: recommendations pushed into a channel.
+// `freshetctl push-recommendations`: adds recommendations to a channel.
 struct FillSettings {
-  seconds active_within{7 * 86400};  // to readers who opened the channel within this
-  int max_items = 10;             // at most, to one reader, each time
+  seconds active_within{7 * 86400};  // only readers who opened the channel within this time
+  int max_items = 10;                // per reader and run
 };
 
 struct HttpSettings {
-  // "https://www.example.org": allowed to call the public routes from a page; empty: none
+  // Origins such as "https://www.example.org" that may call the public routes from a page. Empty:
+  // none.
   std::vector<std::string> cors_origins;
-  std::vector<std::string> internal_hosts{"localhost"};  // names of the internal server, without port
-  std::string scheme_header = "none";                    // in which a TLS-terminating proxy names the scheme
+  std::vector<std::string> internal_hosts{"localhost"};  // host names of the internal server, without port
+  std::string scheme_header = "none";  // header in which a TLS-terminating proxy passes the scheme
 };
 
-// What /health/ready answers 503 without.
 struct ReadySettings {
-  std::vector<std::string> require{"redis"};  // words of core/base/dependency.h
+  // Names of dependencies (core/base/dependency.h) without which /health/ready returns 503.
+  std::vector<std::string> require{"redis"};
 };
 
 struct Settings {
@@ -333,9 +346,9 @@ struct Settings {
   TimelineSettings timeline;
   FanoutSettings fanout;
   FillSettings fill;
-  std::string items_unknown = "count";  // count: only what somebody vouched for is listed | list | reject
-  std::int64_t items_unknown_max = 100'000;   // articles that nobody vouched for
-  std::int64_t items_cache_bytes = 16 << 20;  // of what a worker keeps of items; 0: nothing
+  std::string items_unknown = "count";        // count: list verified articles only | list | reject
+  std::int64_t items_unknown_max = 100'000;   // limit on unverified articles
+  std::int64_t items_cache_bytes = 16 << 20;  // per-worker cache of items; 0: none
 };
 
 }  // namespace freshet

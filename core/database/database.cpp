@@ -45,18 +45,20 @@ constexpr std::array<std::string_view, kStatementCount> kSql{
     "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
     "SELECT value FROM meta WHERE name = ?1",
     "SELECT name, value FROM meta WHERE name >= ?1 AND name < ?2"};
-constexpr std::string_view kLastEntryKey = "last_entry";  // of a group of a cluster: with ':' and its tag
+// The key of a cluster's partition has ':' and its tag appended.
+constexpr std::string_view kLastEntryKey = "last_entry";
 constexpr std::string_view kLastEntryKeyEnd = "last_entry;";
 constexpr std::string_view kDatabaseIdKey = "identity";
 constexpr std::string_view kFencingTokenKey = "token";
-constexpr std::string_view kErasurePrefix = "erased:";     // before a reader's name; the value: unix seconds
-constexpr std::string_view kErasurePrefixEnd = "erased;";  // ';' follows ':'
+// Prefix of a reader's hash; the value is in Unix seconds.
+constexpr std::string_view kErasurePrefix = "erased:";
+constexpr std::string_view kErasurePrefixEnd = "erased;";  // ';' follows ':' in ASCII
 
 std::string last_entry_key(std::string_view stream) {
   return std::string(kLastEntryKey).append(stream.empty() ? "" : ":").append(stream);
 }
 
-// Which file stands at a path.
+// Identifies the file at a path.
 struct FileIdentity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -78,7 +80,7 @@ struct Database::Impl {
 
   std::string wal_path() const { return path + "-wal"; }
   Result<void> put_tags(std::int64_t key, const items::Item& item);
-  Result<items::Item> current_item();  // of kAll
+  Result<items::Item> current_item();  // the row that kAll is at
   Result<std::string> meta(std::string_view name);
   Result<void> put_meta(std::string_view name, std::string_view value);
   Result<void> load_or_create_id(bool may_write);
@@ -87,17 +89,19 @@ struct Database::Impl {
   std::optional<SqliteConnection> db;
   std::array<PreparedStatement, kStatementCount> queries;
   std::optional<ReaderRows> readers;
-  FileIdentity wal_identity;            // of the write-ahead log
-  std::int64_t item_count = 0;  // as of the last commit
-  std::int64_t items_added = 0;  // since
+  FileIdentity wal_identity;     // the write-ahead log's file
+  std::int64_t item_count = 0;   // as of the last commit
+  std::int64_t items_added = 0;  // since the last commit; may be negative
   std::string database_id;
-  std::uint64_t fencing_token = 0;  // of write_as()
+  std::uint64_t fencing_token = 0;  // set by set_fencing_token()
 };
 
-// Closing folds the log into the database and removes it, unless the database is no longer at its
-// path: then the log stays, and SQLite would replay it into whatever is put there next.
+// Closing checkpoints and removes the write-ahead log, unless the database is no longer at its
+// path. In that case SQLite leaves the log behind and would replay it into the file that is put
+// there next, so it is deleted here.
 Database::Impl::~Impl() {
-  const bool orphaned_wal = db->file_moved() && wal_identity != FileIdentity{} && file_identity(wal_path()) == wal_identity;
+  const bool orphaned_wal =
+      db->file_moved() && wal_identity != FileIdentity{} && file_identity(wal_path()) == wal_identity;
   queries = {};
   readers.reset();
   db.reset();
@@ -112,10 +116,10 @@ Database::~Database() = default;
 Result<std::unique_ptr<Database>> Database::open(const std::string& path, Mode mode) {
   const int flags = mode == Mode::kWrite ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
   FRESHET_TRY(db, SqliteConnection::open(path, flags | SQLITE_OPEN_NOMUTEX));
-  // Before anything is read: that would make a -shm file with the permissions which the file has
-  // now, and with it the database would stay read-only when they are given back.
+  // Check before reading: a read would create a -shm file with the file's current permissions, and
+  // the database would stay read-only after they are fixed.
   if (mode == Mode::kWrite && db->is_read_only())
-    return fail(ErrorCode::kUnavailable, "database_readonly", {}, "the file cannot be written");
+    return fail(ErrorCode::kUnavailable, "database_readonly", {}, "the file is not writable");
   auto state = std::make_unique<Impl>(path, std::move(*db));
   if (auto ok = prepare_file(*state->db, mode == Mode::kWrite); !ok) return tl::unexpected(ok.error());
   for (std::size_t i = 0; i < kStatementCount; ++i) {
@@ -131,7 +135,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, Mode m
   return std::unique_ptr<Database>(new Database(std::move(state)));
 }
 
-// --- Whose it is
+// --- Identity and fencing
 
 Result<void> Database::Impl::load_or_create_id(bool may_write) {
   FRESHET_TRY(stored, meta(kDatabaseIdKey));
@@ -139,7 +143,7 @@ Result<void> Database::Impl::load_or_create_id(bool may_write) {
   if (!database_id.empty() || !may_write) return {};
   std::array<unsigned char, 16> random{};
   if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
-    return fail(ErrorCode::kInternal, "database_error", {}, "no random bytes");
+    return fail(ErrorCode::kInternal, "database_error", {}, "cannot get random bytes");
   database_id = hex(random);
   return put_meta(kDatabaseIdKey, database_id);
 }
@@ -154,7 +158,7 @@ Result<std::uint64_t> Database::stored_fencing_token() {
 Result<void> Database::verify_fencing_token() {
   FRESHET_TRY(stored, stored_fencing_token());
   if (*stored == impl_->fencing_token) return {};
-  return fail(ErrorCode::kUnavailable, "lease_lost", {}, "another recorder writes the database");
+  return fail(ErrorCode::kUnavailable, "lease_lost", {}, "another recorder is writing the database");
 }
 
 Result<void> Database::set_fencing_token(std::uint64_t token) {
@@ -189,14 +193,15 @@ Result<void> Database::commit() {
 
 void Database::rollback() {
   impl_->items_added = 0;
-  // Some errors have rolled back already; any other failure shows in the next begin().
+  // Some errors have rolled back already. Any other failure shows in the next begin().
   if (impl_->db->in_transaction()) (void)impl_->db->execute("ROLLBACK");
 }
 
-// Its answer is a row: 1 when somebody still reads what the log holds.
+// The pragma returns 1 if another connection still reads from the log.
 Result<void> Database::truncate_wal() {
   FRESHET_TRY(busy, impl_->db->integer("PRAGMA wal_checkpoint(TRUNCATE)"));
-  if (*busy != 0) return fail(ErrorCode::kUnavailable, "database_locked", {}, "somebody reads the log");
+  if (*busy != 0)
+    return fail(ErrorCode::kUnavailable, "database_locked", {}, "another connection is reading the log");
   return {};
 }
 

@@ -1,11 +1,10 @@
-// Items and what readers did, in SQLite: what survives the loss of Redis, and what the search index
-// and the model are made from. One process writes it, the recorder; others may read meanwhile
-// (freshetctl, exports).
+// Items and readers' data in SQLite: the durable copy that survives a loss of Redis, and the source
+// of the search index and the model. Only the recorder writes it; other processes (freshetctl,
+// exports) may read at the same time.
 //
-// WAL with synchronous = FULL: what commit() returned Ok for survives kill -9 and, as far as the
-// disk keeps what it says it has synced, a power cut; the entries it came from leave the stream
-// after it. Deleted values are overwritten (secure_delete). The schema's version stands in
-// user_version.
+// WAL mode with synchronous = FULL: after commit() returns Ok the data survives kill -9 and,
+// provided the disk honors fsync, a power loss. Stream entries are acknowledged only afterwards.
+// Deleted values are overwritten (secure_delete). user_version holds the schema version.
 #pragma once
 
 #include <cstdint>
@@ -23,52 +22,53 @@
 
 namespace freshet::database {
 
-// Blocking; one thread; not carried over a fork. Errors of every method: kUnavailable "disk_full",
-// "database_readonly", "database_locked" (after waiting a moment), "database_io",
+// Blocking; single-threaded; do not use across a fork. Errors of every method: kUnavailable
+// "disk_full", "database_readonly", "database_locked" (after a short wait), "database_io",
 // "database_corrupt", "database_absent" (cannot be opened), "database_newer" (written by a later
-// version of Freshet); kInternal "database_error". After an error: rollback(), then the batch can
-// be tried again.
+// version of Freshet); kInternal "database_error". After an error, call rollback(); the batch can
+// then be retried.
 class Database {
  public:
   enum class Mode : std::uint8_t {
-    kWrite,  // created when absent, migrated when older
-    kRead    // must exist and be of this version
+    kWrite,  // created if absent, migrated if older
+    kRead    // must exist and have the current schema version
   };
   static Result<std::unique_ptr<Database>> open(const std::string& path, Mode mode);
   ~Database();
 
-  // Random, made with the file; a copy has the same. "": a version that knew none wrote it, and it
-  // was opened to be read.
+  // Random id assigned when the file was created; copies share it. Empty if an older version wrote
+  // the file and it was opened for reading.
   const std::string& database_id() const;
   Result<std::uint64_t> stored_fencing_token();  // 0: none
-  // Notes that the owner of this token writes from now on, through this object. Errors: also
-  // kUnavailable "lease_lost" when a higher one was noted.
+  // Stores a fencing token and writes under it from now on. Errors: also kUnavailable "lease_lost"
+  // if a higher token is stored.
   Result<void> set_fencing_token(std::uint64_t token);
-  // Errors: kUnavailable "lease_lost" when another token than ours was noted since. After a write
-  // to something else that has a lock of its own it tells whether that came too late.
+  // Error: kUnavailable "lease_lost" if another token than ours is stored. Call after writing to a
+  // store with its own lock, to detect that the write came too late.
   Result<void> verify_fencing_token();
 
-  // What is written between the two is there afterwards as a whole or not at all. begin() has the
-  // errors of expect_ours(), too, once there was a write_as().
+  // A transaction. After set_fencing_token(), begin() also has the errors of
+  // verify_fencing_token().
   Result<void> begin();
   Result<void> commit();
-  void rollback();  // harmless when nothing was begun
-  // Moves what the write-ahead log holds into the database and empties the log's file. Outside of
-  // transactions. Errors: kUnavailable "database_locked" when another process still reads an older
-  // state.
+  void rollback();  // no-op outside a transaction
+  // Checkpoints the write-ahead log into the database and truncates it. Call outside a transaction.
+  // Errors: kUnavailable "database_locked" if another process is still reading an older snapshot.
   Result<void> truncate_wal();
 
-  // Adds or replaces, by id. O(log items).
+  // Inserts or replaces by id. O(log items).
   Result<void> put_item(const items::Item& item);
-  // Removing what is not there is no error.
+  // Ok if there is no such item.
   Result<void> remove_item(const ItemId& id);
-  // The id of the last entry of a stream whose change is in here; "" at first. `stream`:
-  // GroupKeys::word() of its group.
+  // The id of the last committed entry of a stream; "" if none. `stream`: PartitionKeys::word() of
+  // the stream's partition.
   Result<void> put_last_entry(std::string_view stream, std::string_view entry);
   Result<std::string> last_entry(std::string_view stream);
-  Result<bool> has_recorded_entries();  // an entry of any stream, whatever the number of groups was
-  // That a reader was erased, under a salted hash of the id, never the id (ReaderHashes::epoch):
-  // for a backup from before that to be restored without them. Kept as long as the database.
+  // Returns whether an entry of any stream was ever committed, under any setting of
+  // redis.partitions.
+  Result<bool> has_recorded_entries();
+  // Records that a reader was erased, so that restoring an older backup omits them. `reader` is a
+  // salted hash (ReaderHashes::epoch), never the id. Kept for the life of the database.
   Result<void> put_erasure(std::string_view reader, UnixSeconds at);
   struct Erasure {
     std::string reader;
@@ -76,19 +76,20 @@ class Database {
   };
   Result<std::vector<Erasure>> erasures_since(UnixSeconds since);  // O(erasures)
 
-  // Interactions and dismissals; lives as long as this.
+  // Interactions, dismissals and follows. Valid as long as this object.
   ReaderRows& readers();
 
-  // Every item, hidden ones too, ordered by id, as of the call: writers are not held up. Stops at
-  // the first error that `each` returns, and returns it.
+  // Calls `each` for every item, hidden ones included, ordered by id, in one snapshot. Does not
+  // block writers. Stops at the first error of `each` and returns it.
   Result<void> for_each_item(const std::function<Result<void>(const items::Item&)>& each);
-  // Likewise every id, without the rest of the item.
+  // The same for ids only.
   Result<void> for_each_id(const std::function<Result<void>(std::string_view)>& each);
-  std::int64_t item_count() const;          // items, as of open() or this object's last commit()
-  Result<std::int64_t> count_visible();  // those that are not hidden; O(items)
+  std::int64_t item_count() const;       // items, as of open() or this object's last commit()
+  Result<std::int64_t> count_visible();  // items that are not hidden; O(items)
 
-  // True when the file at the path is no longer the one that is open: deleted, or another was put
-  // there. What is written then is lost; close (destroy) this and open anew. One or two stat(2).
+  // Returns whether the file at the path is no longer the open one, because it was deleted or
+  // replaced. Further writes would be lost: destroy this object and open the path again. One or two
+  // stat(2) calls.
   bool was_replaced() const;
 
  private:

@@ -17,7 +17,7 @@ tl::unexpected<Error> corrupt(std::string what) {
   return fail(ErrorCode::kUnavailable, "database_corrupt", {}, std::move(what));
 }
 
-// VACUUM INTO leaves that to us.
+// VACUUM INTO does not sync the file.
 Result<void> sync_file(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const bool synced = fd >= 0 && fsync(fd) == 0;
@@ -27,7 +27,7 @@ Result<void> sync_file(const std::string& path) {
   return fail(ErrorCode::kUnavailable, "database_io", {}, path + ": " + std::strerror(error));
 }
 
-// A file name as SQLite's URIs want it. Immutable: no lock, no -wal and no -shm beside the file.
+// An SQLite URI for the file. Immutable: no locks, and no -wal or -shm file next to it.
 std::string immutable_uri(const std::string& path) {
   std::string out = "file:";
   for (const char c : path) {
@@ -51,7 +51,7 @@ Result<void> check_integrity(SqliteConnection& db) {
 
 Result<void> copy_database(const std::string& from, const std::string& to) {
   FRESHET_TRY(db, SqliteConnection::open(from, SQLITE_OPEN_READONLY));
-  // A commit under way holds readers up for a moment only.
+  // Readers wait only while a commit finishes.
   if (auto ok = db->execute("PRAGMA busy_timeout = 10000"); !ok) return ok;
   FRESHET_TRY(copy, db->prepare("VACUUM INTO ?"));
   copy->bind(1, std::string_view(to));
@@ -72,8 +72,8 @@ Result<DatabaseSummary> verify_database(const std::string& path) {
   return summary;
 }
 
-// A connection to a database with a write-ahead log keeps a shared lock as long as it lives, so
-// that the exclusive one can be had only by who is alone.
+// A connection to a WAL database holds a shared lock for as long as it lives, so an exclusive lock
+// fails if there is another connection.
 bool database_in_use(const std::string& path) {
   auto db = SqliteConnection::open(path, SQLITE_OPEN_READWRITE);
   if (!db) return false;

@@ -55,23 +55,24 @@ constexpr std::array<std::string_view, kStatementCount> kSql{
     "SELECT readers.id, author, at FROM readers CROSS JOIN follows ON reader = readers.key"
     " WHERE readers.id = ?1 ORDER BY at, author LIMIT ?2"};
 
-// The pages of the old table and index are freed, and by that overwritten. Keys stay. The new index
-// is filled when the table is full, in its own order.
+// Rewrites the readers table, keeping its keys. Dropping the old table and index frees, and so
+// overwrites, their pages. The new index is built after the table is filled, in index order.
 constexpr const char* kRewriteReaders = R"sql(
-CREATE TABLE readers_anew (
+CREATE TABLE readers_new (
   key INTEGER PRIMARY KEY,
   id TEXT NOT NULL
 ) STRICT;
-INSERT INTO readers_anew (key, id) SELECT key, id FROM readers ORDER BY key;
+INSERT INTO readers_new (key, id) SELECT key, id FROM readers ORDER BY key;
 DROP TABLE readers;
-ALTER TABLE readers_anew RENAME TO readers;
+ALTER TABLE readers_new RENAME TO readers;
 CREATE UNIQUE INDEX readers_by_id ON readers (id);
 )sql";
 
 UnixSeconds at_second(std::int64_t second) { return UnixSeconds{seconds{second}}; }
 
-// Steps through the rows of `query`; done with it afterwards, whatever happens.
-Result<void> for_each_row(PreparedStatement& query, const std::function<Result<void>(const PreparedStatement&)>& each) {
+// Calls `each` for every row and resets the statement afterwards, also after an error.
+Result<void> for_each_row(PreparedStatement& query,
+                          const std::function<Result<void>(const PreparedStatement&)>& each) {
   Result<void> outcome;
   while (outcome) {
     const auto has_row = query.step();
@@ -86,8 +87,9 @@ Result<void> for_each_row(PreparedStatement& query, const std::function<Result<v
 Result<void> read_interactions(PreparedStatement& query, const ReaderRows::EachInteraction& each) {
   readers::ReaderEvent event;
   return for_each_row(query, [&](const PreparedStatement& row) -> Result<void> {
-    const auto kind = row.text(2).size() == 1 ? readers::interaction_from_letter(row.text(2)[0]) : std::nullopt;
-    if (!kind) return {};  // of a later version
+    const auto kind =
+        row.text(2).size() == 1 ? readers::interaction_from_letter(row.text(2)[0]) : std::nullopt;
+    if (!kind) return {};  // written by a later version
     if (event.reader.view() != row.text(0)) event.reader = ReaderId::trusted(std::string(row.text(0)));
     event.item = ItemId::trusted(std::string(row.text(1)));
     event.kind = *kind;
@@ -118,7 +120,7 @@ Result<void> read_follows(PreparedStatement& query, const ReaderRows::EachFollow
 
 struct ReaderRows::Impl {
   explicit Impl(SqliteConnection& connection) : db(connection) {}
-  // 0: unknown, and not to be added.
+  // 0 if the reader is unknown and `add` is false.
   Result<std::int64_t> reader_key(const ReaderId& reader, bool add);
 
   SqliteConnection& db;
@@ -218,7 +220,8 @@ Result<void> ReaderRows::for_each_follow(const EachFollow& each) {
 }
 
 Result<std::vector<readers::ReaderEvent>> ReaderRows::interactions_of(const ReaderId& reader,
-                                                                      std::int64_t offset, std::int64_t limit) {
+                                                                      std::int64_t offset,
+                                                                      std::int64_t limit) {
   std::vector<readers::ReaderEvent> out;
   PreparedStatement& query = impl_->queries[kInteractionsOf];
   query.bind(1, reader.view()).bind(2, limit).bind(3, offset);
@@ -231,7 +234,7 @@ Result<std::vector<readers::ReaderEvent>> ReaderRows::interactions_of(const Read
 }
 
 Result<std::vector<readers::DismissalRecord>> ReaderRows::dismissals_of(const ReaderId& reader,
-                                                                    std::int64_t limit) {
+                                                                        std::int64_t limit) {
   std::vector<readers::DismissalRecord> out;
   PreparedStatement& query = impl_->queries[kDismissalsOf];
   query.bind(1, reader.view()).bind(2, limit);

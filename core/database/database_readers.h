@@ -1,12 +1,11 @@
-// What readers did and do not want, and whom they follow, in SQLite: all of it, where Redis keeps
-// the newest. Part of a Database (database.h), whose transactions, threads and errors are its own
-// too.
+// Readers' interactions, dismissals and follows in SQLite: the complete record, of which Redis
+// holds the newest part. Part of a Database (database.h), and shares its transactions, threading
+// rules and errors.
 //
-// Erasing. secure_delete overwrites rows that are deleted and pages that are freed, but not the
-// copies which SQLite leaves in the unused part of a page when it moves rows to a neighbour
-// (measured: 2 of 200 readers could still be read in the file). So a reader's id stands in one
-// small table, and erasing writes that table anew, without it; rows of the others name readers by
-// number.
+// Erasure: secure_delete overwrites deleted rows and freed pages, but not the copies that SQLite
+// leaves in the unused part of a page when it moves rows to a neighboring page (measured: 2 of 200
+// erased readers were still in the file). Therefore a reader's id is stored only in one small
+// table, which is rewritten on erasure; other tables refer to readers by number.
 #pragma once
 
 #include <cstdint>
@@ -24,35 +23,36 @@ class SqliteConnection;
 
 class ReaderRows {
  public:
-  // `db` must outlive this and be of this version.
+  // `db` must outlive this object and have the current schema version.
   static Result<ReaderRows> create(SqliteConnection& db);
   ReaderRows(ReaderRows&&) noexcept;
   ReaderRows& operator=(ReaderRows&&) noexcept;
   ~ReaderRows();
 
-  // Writing the same again changes nothing. O(log rows).
+  // Idempotent. O(log rows).
   Result<void> put_interaction(const readers::ReaderEvent& event);
-  // Adds or replaces, by reader and item. A later one that is there already stays.
+  // Inserts or replaces by reader and item. Keeps a stored dismissal that is newer.
   Result<void> put_dismissal(const readers::Dismissal& dismissal, UnixSeconds at);
-  // Unless the dismissal is later than `at`.
+  // Keeps a dismissal that is newer than `at`.
   Result<void> remove_dismissal(const ReaderId& reader, const ItemId& item, UnixSeconds at);
-  // Adds or replaces, by reader and author.
+  // Inserts or replaces by reader and author.
   Result<void> put_follow(const readers::Follow& follow);
   Result<void> remove_follow(const ReaderId& reader, const AuthorId& author);
-  // Everything about them; unknown ones are no error. Returns the rows removed. After the commit
-  // and Database::truncate_log() no byte of the ids is left in the database's files. O(their rows +
-  // all readers): about a second for a million.
+  // Deletes all data of the readers and returns the number of rows; ids without data are ignored.
+  // After commit and Database::truncate_wal() the database's files contain no byte of the ids.
+  // O(their rows + all readers): about a second for a million readers.
   Result<std::int64_t> erase(const std::vector<ReaderId>& readers);
 
-  // Reader by reader; of each, interactions come oldest first. As of the call; stops at the first
-  // error that `each` returns, and returns it.
+  // Calls `each` reader by reader; interactions of a reader come oldest first. One snapshot. Stops
+  // at the first error of `each` and returns it.
   using EachInteraction = std::function<Result<void>(const readers::ReaderEvent&)>;
   Result<void> for_each_interaction(const EachInteraction& each);
   using EachDismissal = std::function<Result<void>(const readers::DismissalRecord&)>;
   Result<void> for_each_dismissal(const EachDismissal& each);
   using EachFollow = std::function<Result<void>(const readers::Follow&)>;
   Result<void> for_each_follow(const EachFollow& each);
-  // Of one reader, oldest first: at most `most`, from the number `from` on. O(from + most).
+  // Rows of one reader, oldest first: at most `limit`, starting at index `offset`.
+  // O(offset + limit).
   Result<std::vector<readers::ReaderEvent>> interactions_of(const ReaderId& reader, std::int64_t offset,
                                                             std::int64_t limit);
   Result<std::vector<readers::DismissalRecord>> dismissals_of(const ReaderId& reader, std::int64_t limit);

@@ -6,8 +6,8 @@
 namespace freshet::database {
 namespace {
 
-// Step i leads from version i to i + 1; user_version counts those taken. A new version is a new
-// step: those that are released never change.
+// Step i migrates version i to i + 1; user_version counts the completed steps. To change the
+// schema, append a step: released ones never change.
 constexpr std::array kMigrations{
     // 1: items
     R"sql(
@@ -34,8 +34,8 @@ CREATE TABLE meta (
   value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 )sql",
-    // 2: readers. A reader's id stands in `readers` alone, for database_readers.h
-    // to erase. Items may be unknown, so they are named, not referred to.
+    // 2: readers. Only `readers` contains a reader's id, so that database_readers.h can erase it.
+    // Items may be unknown, so there is no foreign key to them.
     R"sql(
 CREATE TABLE readers (
   key INTEGER PRIMARY KEY,
@@ -57,7 +57,7 @@ CREATE TABLE dismissals (
   PRIMARY KEY (reader, item)
 ) STRICT, WITHOUT ROWID;
 )sql",
-    // 3: whom readers follow. What authors publish is not kept.
+    // 3: follows. What authors publish is not stored.
     R"sql(
 CREATE TABLE follows (
   reader INTEGER NOT NULL,  -- readers.key
@@ -68,9 +68,8 @@ CREATE TABLE follows (
 )sql"};
 constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 
-// The busy timeout is short, since whoever waits for a lock does not see that it shall stop; the
-// recorder tries again anyway. The journal is cut back to its limit after a long reader has let it
-// grow.
+// A short busy timeout, because a process that waits for a lock cannot be stopped; the recorder
+// retries anyway. The size limit truncates the log after a long-running reader has let it grow.
 constexpr const char* kPragmas = R"sql(
 PRAGMA busy_timeout = 250;
 PRAGMA foreign_keys = ON;
@@ -95,18 +94,19 @@ Result<void> check_version(std::int64_t version) {
   if (version <= kVersion) return {};
   return fail(ErrorCode::kUnavailable, "database_newer", {},
               "schema version " + std::to_string(version) +
-                  ", written by a later version of Freshet; this one knows versions up to " +
+                  ", written by a later version of Freshet; this one supports versions up to " +
                   std::to_string(kVersion));
 }
 
-// WAL stands in the file; a new file gets it before it gets tables.
+// The WAL mode is stored in the file; a new file gets it before its tables.
 Result<void> prepare_file(SqliteConnection& db, bool may_write) {
   if (auto ok = db.execute(kPragmas); !ok) return ok;
   FRESHET_TRY(version, db.integer("PRAGMA user_version"));
   if (auto ok = check_version(*version); !ok) return ok;
   if (!may_write) {
     if (*version == kVersion) return {};
-    return fail(ErrorCode::kUnavailable, "database_absent", {}, "not yet written by this version's recorder");
+    return fail(ErrorCode::kUnavailable, "database_absent", {},
+                "not yet migrated by this version's recorder");
   }
   if (auto ok = db.execute("PRAGMA journal_mode = WAL"); !ok) return ok;
   return migrate(db, *version);

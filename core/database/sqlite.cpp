@@ -12,7 +12,7 @@ struct ErrorMapping {
   std::string_view reason;
 };
 
-// Whatever is not here is our own mistake: kInternal.
+// Codes that are missing here are bugs: kInternal.
 constexpr std::array kErrorMap{
     ErrorMapping{SQLITE_FULL, ErrorCode::kUnavailable, "disk_full"},
     ErrorMapping{SQLITE_READONLY, ErrorCode::kUnavailable, "database_readonly"},
@@ -27,8 +27,8 @@ constexpr std::array kErrorMap{
     ErrorMapping{SQLITE_CANTOPEN, ErrorCode::kUnavailable, "database_absent"},
 };
 
-// What the system said last about one of the connection's files. sqlite3_system_errno() does not
-// know it for what failed in COMMIT.
+// The last errno of one of the connection's files. sqlite3_system_errno() does not report failures
+// in COMMIT.
 int last_errno(sqlite3* db, int file_operation) {
   sqlite3_file* file = nullptr;
   int out = 0;
@@ -39,12 +39,13 @@ int last_errno(sqlite3* db, int file_operation) {
   return out;
 }
 
-// SQLite says SQLITE_FULL for ENOSPC in a write, and SQLITE_IOERR or SQLITE_CANTOPEN for its like.
+// The primary result code. A full disk is reported as SQLITE_FULL only for writes; other calls
+// return SQLITE_IOERR or SQLITE_CANTOPEN, which are mapped here.
 int primary_code(sqlite3* db, int code) {
   const int primary = code & 0xFF;
   if (db == nullptr || (primary != SQLITE_IOERR && primary != SQLITE_CANTOPEN)) return primary;
   for (const int last_error : {sqlite3_system_errno(db), last_errno(db, SQLITE_FCNTL_FILE_POINTER),
-                         last_errno(db, SQLITE_FCNTL_JOURNAL_POINTER)}) {
+                               last_errno(db, SQLITE_FCNTL_JOURNAL_POINTER)}) {
     if (last_error == ENOSPC || last_error == EDQUOT || last_error == EFBIG) return SQLITE_FULL;
     if (last_error == EROFS) return SQLITE_READONLY;
   }
@@ -74,7 +75,7 @@ Result<PreparedStatement> PreparedStatement::prepare(sqlite3* db, std::string_vi
 }
 
 PreparedStatement& PreparedStatement::bind(int index, std::string_view text) {
-  // A null pointer would be NULL, not "".
+  // A null pointer would bind NULL instead of "".
   const char* const bytes = text.data() != nullptr ? text.data() : "";
   const int code =
       sqlite3_bind_text64(statement_.get(), index, bytes, text.size(), SQLITE_STATIC, SQLITE_UTF8);
@@ -121,9 +122,13 @@ std::string_view PreparedStatement::text(int column) const {
              : std::string_view(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
 }
 
-std::int64_t PreparedStatement::integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
+std::int64_t PreparedStatement::integer(int column) const {
+  return sqlite3_column_int64(statement_.get(), column);
+}
 
-bool PreparedStatement::is_null(int column) const { return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
+bool PreparedStatement::is_null(int column) const {
+  return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
+}
 
 void PreparedStatement::reset() {
   sqlite3_reset(statement_.get());
@@ -136,7 +141,7 @@ void PreparedStatement::reset() {
 Result<SqliteConnection> SqliteConnection::open(const std::string& path, int flags) {
   sqlite3* raw = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &raw, flags, nullptr);
-  SqliteConnection db(raw);  // to be closed also when it could not be opened
+  SqliteConnection db(raw);  // also closes a connection that failed to open
   if (code != SQLITE_OK) return tl::unexpected(sqlite_error(raw, code));
   sqlite3_extended_result_codes(raw, 1);
   return db;

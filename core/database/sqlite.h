@@ -1,5 +1,5 @@
-// SQLite's C interface in RAII: a connection, its prepared statements, and what its result codes
-// mean. Only the files of the database use it.
+// RAII wrappers of SQLite's C interface: connections, prepared statements and error mapping. Used
+// in core/database only.
 #pragma once
 
 #include <sqlite3.h>
@@ -14,26 +14,26 @@
 
 namespace freshet::database {
 
-// The Error of the last call on `db`, which returned `code`; database.h lists the reasons.
+// The Error for `code`, returned by the last call on `db`. database.h lists the reasons.
 Error sqlite_error(sqlite3* db, int code);
 
-// A prepared statement, kept for many runs. Parameters count from 1, columns from 0; text is bytes
-// with a length, so NULs pass.
+// A reusable prepared statement. Parameters count from 1, columns from 0. Text is bound with its
+// length and may contain NULs.
 class PreparedStatement {
  public:
   PreparedStatement() = default;
   static Result<PreparedStatement> prepare(sqlite3* db, std::string_view sql);
 
-  // What is bound must live until done().
+  // Bound text must live until reset().
   PreparedStatement& bind(int index, std::string_view text);
   PreparedStatement& bind(int index, std::int64_t value);
   PreparedStatement& bind(int index, std::optional<std::int64_t> value);
   Result<bool> step();                      // true: a row; false: finished
-  Result<void> run();                       // all of it, rows ignored; done() included
-  std::string_view text(int column) const;  // valid until the next step() or done()
+  Result<void> run();                       // runs to completion, ignoring rows, and resets
+  std::string_view text(int column) const;  // valid until the next step() or reset()
   std::int64_t integer(int column) const;
   bool is_null(int column) const;
-  void reset();  // ready for other values; frees the locks it holds
+  void reset();  // clears bindings and releases locks
 
  private:
   struct Finalizer {
@@ -41,24 +41,26 @@ class PreparedStatement {
   };
   explicit PreparedStatement(sqlite3_stmt* statement) : statement_(statement) {}
   std::unique_ptr<sqlite3_stmt, Finalizer> statement_;
-  int bind_error_ = SQLITE_OK;  // the first bind that failed
+  int bind_error_ = SQLITE_OK;  // the first bind error
 };
 
 class SqliteConnection {
  public:
-  // `flags` as sqlite3_open_v2 takes them.
+  // `flags` of sqlite3_open_v2.
   static Result<SqliteConnection> open(const std::string& path, int flags);
 
   Result<void> execute(const char* sql);          // any number of statements, without parameters
-  Result<std::int64_t> integer(const char* sql);  // the first column of the first row
-  Result<PreparedStatement> prepare(std::string_view sql) { return PreparedStatement::prepare(db_.get(), sql); }
+  Result<std::int64_t> integer(const char* sql);  // the first column of the first row; 0 if there is none
+  Result<PreparedStatement> prepare(std::string_view sql) {
+    return PreparedStatement::prepare(db_.get(), sql);
+  }
   bool in_transaction() const { return sqlite3_get_autocommit(db_.get()) == 0; }
-  // Opened for reading alone, also because the file allows no more.
+  // Opened read-only, or the file allows no more.
   bool is_read_only() const { return sqlite3_db_readonly(db_.get(), "main") == 1; }
-  // True when the file at the path is another than the one opened, or none.
+  // Returns whether the file at the path was deleted or replaced since it was opened.
   bool file_moved() const;
   std::int64_t last_insert_rowid() const { return sqlite3_last_insert_rowid(db_.get()); }
-  int changes() const { return sqlite3_changes(db_.get()); }  // rows, of the statement run last
+  int changes() const { return sqlite3_changes(db_.get()); }  // rows changed by the last statement
 
  private:
   struct Closer {

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A pipe whose reading end is watched.
+// A pipe whose read end is registered with the loop.
 class Pipe final : public FdHandler {
  public:
   Pipe(EventLoop& loop, std::uint32_t events, std::function<void()> ready)
@@ -32,12 +32,12 @@ class Pipe final : public FdHandler {
   Pipe(const Pipe&) = delete;
   Pipe& operator=(const Pipe&) = delete;
   ~Pipe() {
-    forget();
+    unregister();
     close(ends_[0]);
     close(ends_[1]);
   }
   void fill() { REQUIRE(write(ends_[1], "x", 1) == 1); }
-  void forget() { loop_.remove(ends_[0], *this); }
+  void unregister() { loop_.remove(ends_[0], *this); }
   void on_ready(std::uint32_t) override { ready_(); }
 
  private:
@@ -48,7 +48,7 @@ class Pipe final : public FdHandler {
 
 }  // namespace
 
-TEST_CASE("Timers fire in the order of their times, once", "[loop]") {
+TEST_CASE("Timers fire once, in the order of their times", "[loop]") {
   EventLoop loop;
   std::string fired;
   Timer late(loop), early(loop);
@@ -63,28 +63,28 @@ TEST_CASE("Timers fire in the order of their times, once", "[loop]") {
 }
 
 TEST_CASE(
-    "A timer forgets what it was to do when it is cancelled, set anew or destroyed, also in the turn "
-    "in which both were due",
+    "A timer's callback never runs after it was canceled, set again or destroyed, even if both "
+    "timers were due in the same iteration",
     "[loop]") {
   EventLoop loop;
   std::string fired;
   const auto when = EventLoop::Clock::now();
-  Timer first(loop), cancelled(loop), anew(loop), end(loop);
-  auto gone = std::make_unique<Timer>(loop);
+  Timer first(loop), cancelled(loop), rearmed(loop), end(loop);
+  auto destroyed = std::make_unique<Timer>(loop);
   first.at(when, [&] {
     cancelled.cancel();
-    anew.after(1ms, [&] { fired += 'a'; });
-    gone.reset();
+    rearmed.after(1ms, [&] { fired += 'a'; });
+    destroyed.reset();
   });
   cancelled.at(when, [&] { fired += 'c'; });
-  anew.at(when, [&] { fired += 'w'; });
-  gone->at(when, [&] { fired += 'g'; });
+  rearmed.at(when, [&] { fired += 'w'; });
+  destroyed->at(when, [&] { fired += 'g'; });
   end.after(20ms, [&] { loop.stop(); });
   loop.run();
   CHECK(fired == "a");
 }
 
-TEST_CASE("A timer may be set again by its own function", "[loop]") {
+TEST_CASE("A timer can be set again by its own callback", "[loop]") {
   EventLoop loop;
   Timer timer(loop);
   int fired = 0;
@@ -97,7 +97,7 @@ TEST_CASE("A timer may be set again by its own function", "[loop]") {
   CHECK(fired == 3);
 }
 
-TEST_CASE("What another thread posts wakes a loop that waits for nothing, on the loop's thread", "[loop]") {
+TEST_CASE("A callback posted by another thread wakes an idle loop and runs on the loop's thread", "[loop]") {
   EventLoop loop;
   std::thread::id where;
   std::thread other([&] {
@@ -111,7 +111,7 @@ TEST_CASE("What another thread posts wakes a loop that waits for nothing, on the
   CHECK(where == std::this_thread::get_id());
 }
 
-TEST_CASE("Another thread stops a loop that waits for nothing", "[loop]") {
+TEST_CASE("Another thread can stop an idle loop", "[loop]") {
   EventLoop loop;
   int turns = 0;
   std::thread other([&] { loop.stop(); });
@@ -120,41 +120,41 @@ TEST_CASE("Another thread stops a loop that waits for nothing", "[loop]") {
   CHECK(turns > 0);
 }
 
-TEST_CASE("Timers and signals have their turn while a descriptor is ready in every one", "[loop]") {
+TEST_CASE("Timers and signals are served while a descriptor is always ready", "[loop]") {
   EventLoop loop;
   Pipe busy(loop, EPOLLIN, [] {});  // level-triggered, never read
   busy.fill();
-  std::string came;
+  std::string received;
   Signals signals(loop, {SIGUSR1, SIGUSR2}, [&](int signal) {
-    came += signal == SIGUSR1 ? '1' : '2';
+    received += signal == SIGUSR1 ? '1' : '2';
     if (signal == SIGUSR2) loop.stop();
   });
   Timer timer(loop);
   timer.after(1ms, [&] {
-    came += 't';
+    received += 't';
     raise(SIGUSR1);
   });
   Timer later(loop);
   later.after(5ms, [&] { raise(SIGUSR2); });
   loop.run();
-  CHECK(came == "t12");
+  CHECK(received == "t12");
 }
 
-TEST_CASE("A signal that the process ignores comes all the same", "[loop]") {
+TEST_CASE("A signal that the process ignores is delivered", "[loop]") {
   std::signal(SIGUSR1, SIG_IGN);
   EventLoop loop;
-  int came = 0;
+  int received = 0;
   Signals signals(loop, {SIGUSR1}, [&](int signal) {
-    came = signal;
+    received = signal;
     loop.stop();
   });
   raise(SIGUSR1);
   loop.run();
   std::signal(SIGUSR1, SIG_DFL);
-  CHECK(came == SIGUSR1);
+  CHECK(received == SIGUSR1);
 }
 
-TEST_CASE("The actions at the end of a turn run once a turn in which they were asked for", "[loop]") {
+TEST_CASE("End-of-iteration actions run once in each iteration that requests them", "[loop]") {
   EventLoop loop;
   int actions = 0, turns = 0;
   loop.add_iteration_end_action([&] { ++actions; });
@@ -170,15 +170,15 @@ TEST_CASE("The actions at the end of a turn run once a turn in which they were a
   CHECK(turns >= 2);
 }
 
-TEST_CASE("What is disposed of is destroyed when the turn ends, and what was removed hears no more",
+TEST_CASE("destroy_later destroys at the end of the iteration, and a removed handler gets no more events",
           "[loop]") {
   EventLoop loop;
   std::optional<Pipe> first, second;
-  int heard = 0;
+  int calls = 0;
   const auto ready = [&] {
-    ++heard;
-    first->forget();
-    second->forget();
+    ++calls;
+    first->unregister();
+    second->unregister();
     loop.stop();
   };
   first.emplace(loop, EPOLLIN, ready);
@@ -190,6 +190,6 @@ TEST_CASE("What is disposed of is destroyed when the turn ends, and what was rem
   loop.destroy_later(std::make_unique<std::shared_ptr<int>>(std::move(object)));
   CHECK_FALSE(seen.expired());
   loop.run();
-  CHECK(heard == 1);
+  CHECK(calls == 1);
   CHECK(seen.expired());
 }

@@ -31,31 +31,31 @@ Task<void> outer(AsyncEvent<int>& gate, int& result) {
 
 }  // namespace
 
-TEST_CASE("A stage follows its request through the coroutines that work for it", "[stage]") {
+TEST_CASE("A trace follows its request through its coroutines", "[trace]") {
   std::array<AsyncEvent<int>, 2> gates;
-  std::array<RequestTrace, 2> stages;
+  std::array<RequestTrace, 2> traces;
   std::array<int, 2> results{};
-  std::atomic<PackedPhase> shown{0};
+  std::atomic<PackedPhase> published{0};
   for (std::size_t i = 0; i < 2; ++i) {
-    stages[i].route = static_cast<std::uint16_t>(7 + i);
-    stages[i].published_phase = &shown;
+    traces[i].route = static_cast<std::uint16_t>(7 + i);
+    traces[i].published_phase = &published;
     Task<void> task = outer(gates[i], results[i]);
-    task.set_trace(stages[i]);
+    task.set_trace(traces[i]);
     spawn(std::move(task), [](std::exception_ptr) {});
   }
-  CHECK(shown == pack_phase(RequestPhase::kRank, 8));
-  gates[0].fire(1);  // the other one is not touched, and the worker shows who runs
-  CHECK(stages[0].phase == RequestPhase::kRender);
-  CHECK(stages[1].phase == RequestPhase::kRank);
-  CHECK(shown == pack_phase(RequestPhase::kRender, 7));
+  CHECK(published == pack_phase(RequestPhase::kRank, 8));
+  gates[0].fire(1);  // does not affect the other request; the worker publishes the one that runs
+  CHECK(traces[0].phase == RequestPhase::kRender);
+  CHECK(traces[1].phase == RequestPhase::kRank);
+  CHECK(published == pack_phase(RequestPhase::kRender, 7));
   gates[1].fire(2);
-  CHECK(stages[1].phase == RequestPhase::kRender);
+  CHECK(traces[1].phase == RequestPhase::kRender);
   CHECK(results == std::array{1, 2});
-  CHECK(phase_of(shown) == RequestPhase::kRender);
-  CHECK(route_of(shown) == 8);
+  CHECK(phase_of(published) == RequestPhase::kRender);
+  CHECK(route_of(published) == 8);
 }
 
-TEST_CASE("Work for no request notes nothing", "[stage]") {
+TEST_CASE("Coroutines that belong to no request have no trace", "[trace]") {
   AsyncEvent<int> gate;
   int result = 0;
   spawn(outer(gate, result), [](std::exception_ptr) {});
@@ -63,16 +63,16 @@ TEST_CASE("Work for no request notes nothing", "[stage]") {
   CHECK(result == 5);
 }
 
-TEST_CASE("A stage knows the commands it waits for, their number and how long they took", "[stage]") {
+TEST_CASE("A trace records the awaited commands, the round trips and their duration", "[trace]") {
   TemporaryDirectory directory;
-  std::atomic<bool> asked{false};
-  std::promise<void> answer;
-  auto may_answer = answer.get_future().share();
+  std::atomic<bool> requested{false};
+  std::promise<void> allow_reply;
+  auto reply_allowed = allow_reply.get_future().share();
   FakeRedis server((directory.path() / "r").string(),
                    [&](const FakeRedis::Command& command, int) -> std::string {
                      if (command[0] != "EVALSHA") return "+PONG\r\n";
-                     asked = true;
-                     may_answer.wait();
+                     requested = true;
+                     reply_allowed.wait();
                      return ":1\r\n";
                    });
   LoopThread thread;
@@ -86,37 +86,37 @@ TEST_CASE("A stage knows the commands it waits for, their number and how long th
   });
   while (!thread.run_on_loop([&] { return connection->ready(); })) std::this_thread::yield();
 
-  RequestTrace stage;
+  RequestTrace trace;
   redis::Pipeline pipeline;
   pipeline.script(kScripts[0]).key("hot:pv:{a}");
   std::atomic<bool> done{false};
   thread.run_on_loop([&] {
-    auto ask = [](redis::RedisConnection& redis, const redis::Pipeline& commands) -> Task<void> {
+    auto run_commands = [](redis::RedisConnection& redis, const redis::Pipeline& commands) -> Task<void> {
       auto replies = co_await redis.run(commands);
       CHECK(replies.has_value());
     };
-    Task<void> task = ask(*connection, pipeline);
-    task.set_trace(stage);
+    Task<void> task = run_commands(*connection, pipeline);
+    task.set_trace(trace);
     spawn(std::move(task), [&](std::exception_ptr) { done = true; });
   });
-  while (!asked) std::this_thread::yield();
+  while (!requested) std::this_thread::yield();
   CHECK(thread.run_on_loop([&] {
-    return stage.awaited_commands == nullptr ? "" : command_name(*stage.awaited_commands, kScripts);
+    return trace.awaited_commands == nullptr ? "" : command_name(*trace.awaited_commands, kScripts);
   }) == "track");
-  CHECK(thread.run_on_loop([&] { return stage.phase; }) == RequestPhase::kRedis);
-  answer.set_value();
+  CHECK(thread.run_on_loop([&] { return trace.phase; }) == RequestPhase::kRedis);
+  allow_reply.set_value();
   while (!done) std::this_thread::yield();
-  CHECK(stage.awaited_commands == nullptr);
-  CHECK(stage.round_trips == 1);
-  CHECK(stage.redis_time > 0us);
-  CHECK(stage.phase == RequestPhase::kRender);
+  CHECK(trace.awaited_commands == nullptr);
+  CHECK(trace.round_trips == 1);
+  CHECK(trace.redis_time > 0us);
+  CHECK(trace.phase == RequestPhase::kRender);
   CHECK(thread.run_on_loop([&] { return connection->counters().latency.sum_us; }) >=
-        static_cast<std::uint64_t>(stage.redis_time.count()));
+        static_cast<std::uint64_t>(trace.redis_time.count()));
   thread.run_on_loop([&] { connection.reset(); });
   thread.stop();
 }
 
-TEST_CASE("A command's name has none of its arguments", "[stage]") {
+TEST_CASE("A command's name contains none of its arguments", "[trace]") {
   redis::Pipeline pipeline;
   CHECK(command_name(pipeline, kScripts).empty());
   pipeline.add("HMGET", "user:secret", "a", "b");
@@ -132,7 +132,7 @@ TEST_CASE("A command's name has none of its arguments", "[stage]") {
   CHECK(command_name(pipeline, kScripts).empty());
 }
 
-TEST_CASE("A duration falls into the bucket whose bound it does not exceed", "[histogram]") {
+TEST_CASE("A duration falls into the bucket of the smallest bound that is not below it", "[histogram]") {
   Histogram histogram;
   for (const std::int64_t bound : kDurationBounds) histogram.add(std::chrono::microseconds(bound));
   for (std::size_t i = 0; i < kDurationBounds.size(); ++i) CHECK(histogram.counts[i] == 1);

@@ -30,7 +30,7 @@ Task<int> thrower() {
 
 }  // namespace
 
-TEST_CASE("A task hands its value to the one that awaits it", "[task]") {
+TEST_CASE("A task returns its value to the awaiting coroutine", "[task]") {
   int got = 0;
   std::string text;
   spawn(
@@ -43,13 +43,13 @@ TEST_CASE("A task hands its value to the one that awaits it", "[task]") {
   CHECK(text == "a longer text than fits the small buffer");
 }
 
-TEST_CASE("A chain of a thousand tasks runs down and back", "[task]") {
+TEST_CASE("A chain of a thousand tasks completes", "[task]") {
   int got = 0;
   spawn([](int& n) -> Task<void> { n = co_await depth(1000); }(got), [](std::exception_ptr) {});
   CHECK(got == 1000);
 }
 
-TEST_CASE("An exception travels to the awaiting task and out of spawn", "[task]") {
+TEST_CASE("An exception propagates to the awaiting task and to spawn's callback", "[task]") {
   bool caught_inside = false;
   spawn(
       [](bool& caught) -> Task<void> {
@@ -64,7 +64,7 @@ TEST_CASE("An exception travels to the awaiting task and out of spawn", "[task]"
   CHECK(caught_inside);
 }
 
-TEST_CASE("An event resumes its waiter with the value, fired before or after the wait", "[task]") {
+TEST_CASE("An event resumes its waiter with the value, whether fired before or after the wait", "[task]") {
   AsyncEvent<int> event;
   int got = 0;
   const auto waiter = [](AsyncEvent<int>& e, int& n) -> Task<void> { n = co_await e.wait(); };

@@ -13,7 +13,7 @@ using freshet::ItemId;
 
 namespace {
 
-void refused(const std::string& text) {
+void check_rejected(const std::string& text) {
   INFO("id of " << text.size() << " bytes: " << text.substr(0, 40));
   const auto result = check_id(text, "articleId");
   REQUIRE_FALSE(result);
@@ -22,7 +22,7 @@ void refused(const std::string& text) {
   CHECK(result.error().member == "articleId");
 }
 
-void accepted(const std::string& text) {
+void check_accepted(const std::string& text) {
   INFO("id: " << text);
   CHECK(check_id(text, "articleId"));
 }
@@ -45,66 +45,66 @@ std::string encode(char32_t c) {
 }  // namespace
 
 TEST_CASE("an id has 1 to 128 bytes", "[ids]") {
-  refused("");
-  accepted("a");
-  accepted(std::string(128, 'a'));
-  refused(std::string(129, 'a'));
-  accepted(std::string(126, 'a') + "é");
-  refused(std::string(127, 'a') + "é");
+  check_rejected("");
+  check_accepted("a");
+  check_accepted(std::string(128, 'a'));
+  check_rejected(std::string(129, 'a'));
+  check_accepted(std::string(126, 'a') + "é");
+  check_rejected(std::string(127, 'a') + "é");
 }
 
-TEST_CASE("ids are kept as they are, whatever script they are in", "[ids]") {
+TEST_CASE("ids are kept unchanged, whatever script they use", "[ids]") {
   for (const char* text : {"42", "-7", "é", "文章", "🙂", "a/b", "a?b=c", "%s%n", "<script>", "..", "[a-z]",
                            "*", "HLL", "List", "lists"}) {
-    accepted(text);
+    check_accepted(text);
     CHECK(ItemId::parse(text, "id")->str() == text);
   }
 }
 
-TEST_CASE("colons and braces are refused, so no two keys made of ids can be the same", "[ids]") {
-  for (const char* text : {":", "{", "}", "a:b", "a{b}", "hot:rank"}) refused(text);
+TEST_CASE("colons and braces are rejected, so keys built from different ids cannot collide", "[ids]") {
+  for (const char* text : {":", "{", "}", "a:b", "a{b}", "hot:rank"}) check_rejected(text);
 }
 
-TEST_CASE("every control character is refused, C1 and DEL too", "[ids]") {
-  for (char32_t c = 0; c < 0x20; ++c) refused("a" + encode(c) + "b");
-  for (char32_t c = 0x7F; c <= 0x9F; ++c) refused("a" + encode(c) + "b");
-  refused(std::string("a\0b", 3));
-  refused(std::string(1, '\0'));
+TEST_CASE("control characters are rejected, including C1 and DEL", "[ids]") {
+  for (char32_t c = 0; c < 0x20; ++c) check_rejected("a" + encode(c) + "b");
+  for (char32_t c = 0x7F; c <= 0x9F; ++c) check_rejected("a" + encode(c) + "b");
+  check_rejected(std::string("a\0b", 3));
+  check_rejected(std::string(1, '\0'));
 }
 
-TEST_CASE("every character with the property White_Space is refused, and no other", "[ids]") {
+TEST_CASE("every character with the property White_Space is rejected, and no other", "[ids]") {
   for (const char32_t c :
        std::initializer_list<char32_t>{0x09,   0x0A,   0x0B,   0x0C,   0x0D,   0x20,   0x85,   0xA0,   0x1680,
                                        0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006, 0x2007, 0x2008,
                                        0x2009, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000}) {
-    refused(encode(c) + "x");
-    refused("x" + encode(c));
+    check_rejected(encode(c) + "x");
+    check_rejected("x" + encode(c));
   }
 }
 
-TEST_CASE("what is not seen, or turns around what is seen, is refused", "[ids]") {
+TEST_CASE("invisible characters and bidirectional controls are rejected", "[ids]") {
   for (const char32_t c : std::initializer_list<char32_t>{
            0xAD,   0x61C,  0x180E, 0x200B, 0x200C, 0x200D, 0x200E, 0x200F, 0x202A, 0x202B, 0x202C,
            0x202D, 0x202E, 0x2060, 0x2061, 0x2064, 0x2066, 0x2067, 0x2068, 0x2069, 0x206F, 0xFEFF}) {
-    refused(encode(c) + "x");
-    refused("x" + encode(c) + "y");
-    refused("x" + encode(c));
+    check_rejected(encode(c) + "x");
+    check_rejected("x" + encode(c) + "y");
+    check_rejected("x" + encode(c));
   }
   for (const char32_t c :
        std::initializer_list<char32_t>{0xAE, 0x61B, 0x2010, 0x2027, 0x2070, 0xFEFE, 0x1F600})
-    accepted("x" + encode(c));
+    check_accepted("x" + encode(c));
 }
 
-TEST_CASE("ids that are not well-formed UTF-8 are refused", "[ids]") {
+TEST_CASE("ids that are not well-formed UTF-8 are rejected", "[ids]") {
   for (const char* text :
        {"\x80", "\xC0\x80", "\xC1\xBF", "\xC3", "\xC3(", "\xE0\x80\x80", "\xE2\x82", "\xED\xA0\x80",
         "\xED\xBF\xBF", "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF"}) {
-    refused(text);
-    refused(std::string("ok") + text);
+    check_rejected(text);
+    check_rejected(std::string("ok") + text);
   }
 }
 
-TEST_CASE("UTF-8 is valid exactly when it encodes scalar values in their shortest form", "[ids][utf8]") {
+TEST_CASE("UTF-8 is valid exactly if it encodes scalar values in their shortest form", "[ids][utf8]") {
   for (char32_t c = 0; c <= 0x10FFFF; ++c) {
     const std::string bytes = encode(c);
     const bool scalar = c < 0xD800 || c > 0xDFFF;
@@ -115,7 +115,7 @@ TEST_CASE("UTF-8 is valid exactly when it encodes scalar values in their shortes
   }
 }
 
-TEST_CASE("what check_id accepts has none of what it must not have", "[ids]") {
+TEST_CASE("check_id accepts no forbidden character", "[ids]") {
   CHECK(rc::check("accepted bytes", [](const std::string& text) {
     if (!check_id(text, "id")) return;
     RC_ASSERT(!text.empty() && text.size() <= freshet::kMaxIdBytes);

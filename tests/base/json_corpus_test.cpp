@@ -1,5 +1,5 @@
-// The guards against what others collected: JSONTestSuite, the naughty strings, the project's
-// hostile inputs.
+// Tests the parser's guards with collected inputs: JSONTestSuite, the Big List of Naughty Strings
+// and the project's hostile inputs.
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -20,8 +20,8 @@ bool accepts(std::string text) {
   return document.parse(text).has_value();
 }
 
-// What stands in hostile.json under `name`, as its strings.
-std::vector<std::string> hostile(const std::string& name) {
+// The strings stored in hostile.json under `name`.
+std::vector<std::string> hostile_inputs(const std::string& name) {
   std::vector<std::string> result;
   const auto path = shared_path("corpora/hostile/hostile.json");
   if (!path) return result;
@@ -35,7 +35,7 @@ std::vector<std::string> hostile(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("JSONTestSuite: every y_ file is accepted and rewritten to the same", "[json][corpus]") {
+TEST_CASE("JSONTestSuite: every y_ file is accepted and rewriting is idempotent", "[json][corpus]") {
   const auto folder = shared_path("corpora/JSONTestSuite/test_parsing");
   if (!folder) return;
   std::size_t count = 0;
@@ -57,7 +57,7 @@ TEST_CASE("JSONTestSuite: every y_ file is accepted and rewritten to the same", 
   CHECK(count == 95);
 }
 
-TEST_CASE("JSONTestSuite: every n_ file is refused", "[json][corpus]") {
+TEST_CASE("JSONTestSuite: every n_ file is rejected", "[json][corpus]") {
   const auto folder = shared_path("corpora/JSONTestSuite/test_parsing");
   if (!folder) return;
   std::size_t count = 0;
@@ -70,7 +70,7 @@ TEST_CASE("JSONTestSuite: every n_ file is refused", "[json][corpus]") {
   CHECK(count == 188);
 }
 
-TEST_CASE("JSONTestSuite: of the i_ files only integers beyond 64 bits are accepted, as doubles",
+TEST_CASE("JSONTestSuite: the only i_ files accepted are integers beyond 64 bits, as doubles",
           "[json][corpus]") {
   const auto folder = shared_path("corpora/JSONTestSuite/test_parsing");
   if (!folder) return;
@@ -90,7 +90,7 @@ TEST_CASE("JSONTestSuite: no test_transform file crashes the parser", "[json][co
   for (const auto& file : files) accepts(read_file(file));
 }
 
-TEST_CASE("naughty strings go through writer and document byte for byte", "[json][corpus]") {
+TEST_CASE("naughty strings survive writing and parsing byte for byte", "[json][corpus]") {
   const auto path = shared_path("corpora/BLNS/blns.json");
   if (!path) return;
   std::string text = read_file(*path);
@@ -109,11 +109,11 @@ TEST_CASE("naughty strings go through writer and document byte for byte", "[json
   }
 }
 
-TEST_CASE("hostile ids are refused, or kept byte for byte", "[json][corpus]") {
+TEST_CASE("hostile ids are rejected, or kept byte for byte", "[json][corpus]") {
   const std::set<std::string> good{
       "../../etc/passwd", "%s%n", "é",   "0",    "1e3", "0x10", "undefined", "*", "[a-z]",
       "<script>",         "a;b",  "a/b", "a?b=c"};
-  for (const auto& id : hostile("ids")) {
+  for (const auto& id : hostile_inputs("ids")) {
     INFO(id.substr(0, 60));
     std::string out;
     json::Writer(out).begin_object().key("articleId").string(id).end_object();
@@ -129,8 +129,8 @@ TEST_CASE("hostile ids are refused, or kept byte for byte", "[json][corpus]") {
   }
 }
 
-TEST_CASE("of the hostile numbers only integers within the bounds pass for a dwell time", "[json][corpus]") {
-  for (const auto& number : hostile("numbers_raw")) {
+TEST_CASE("hostile numbers are rejected as a dwell time", "[json][corpus]") {
+  for (const auto& number : hostile_inputs("numbers_raw")) {
     INFO(number.substr(0, 60));
     std::string text = "{\"dwellMs\":" + number + "}";
     json::Document document;
@@ -141,10 +141,11 @@ TEST_CASE("of the hostile numbers only integers within the bounds pass for a dwe
   }
 }
 
-TEST_CASE("hostile times are refused, but for 1970 and null", "[json][corpus]") {
+TEST_CASE("hostile times are rejected, except 1970 and null", "[json][corpus]") {
   const std::set<std::string> good{"0", "null",
-                                   "\"2099-01-01T00:00:00Z\""};  // the future is for handlers to judge
-  for (const auto& time : hostile("timestamps_raw")) {
+                                   // Dates in the future are the handlers' responsibility.
+                                   "\"2099-01-01T00:00:00Z\""};
+  for (const auto& time : hostile_inputs("timestamps_raw")) {
     INFO(time);
     std::string text = "{\"publishedAt\":" + time + "}";
     json::Document document;
@@ -153,8 +154,8 @@ TEST_CASE("hostile times are refused, but for 1970 and null", "[json][corpus]") 
   }
 }
 
-TEST_CASE("hostile bodies give an error, or an object without an article", "[json][corpus]") {
-  for (const auto& body : hostile("bodies_raw")) {
+TEST_CASE("hostile bodies give an error or an object without an article id", "[json][corpus]") {
+  for (const auto& body : hostile_inputs("bodies_raw")) {
     INFO(body.substr(0, 60));
     std::string text = body;
     json::Document document;

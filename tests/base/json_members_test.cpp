@@ -14,7 +14,7 @@ struct Body {
 };
 
 template <class T>
-void names_member(const Result<T>& result, std::string_view reason, const std::string& member) {
+void check_error(const Result<T>& result, std::string_view reason, const std::string& member) {
   REQUIRE_FALSE(result);
   CHECK(result.error().code == ErrorCode::kInvalid);
   CHECK(result.error().reason == reason);
@@ -32,22 +32,22 @@ TEST_CASE("12 and \"12\" are the same id", "[json][members]") {
   CHECK(json::required_id<ItemId>(body.root(), "d")->str() == "18446744073709551615");
 }
 
-TEST_CASE("what is neither a string nor an integer is no id", "[json][members]") {
+TEST_CASE("a value that is neither a string nor an integer is not an id", "[json][members]") {
   const Body body(
       R"({"a":1.0,"b":1e3,"c":true,"d":null,"e":{"$gt":""},"f":["x"],"g":18446744073709551616,"h":""})");
   for (const std::string member : {"a", "b", "c", "d", "e", "f", "g", "h", "absent"}) {
     INFO(member);
-    names_member(json::required_id<ItemId>(body.root(), member), "bad_id", member);
+    check_error(json::required_id<ItemId>(body.root(), member), "bad_id", member);
   }
 }
 
-TEST_CASE("an optional id that is absent or null is empty, and any other must be one", "[json][members]") {
+TEST_CASE("an optional id is empty if absent or null, and is otherwise validated", "[json][members]") {
   const Body body(R"({"a":null,"b":"x","c":"","d":false})");
   CHECK(json::optional_id<ItemId>(body.root(), "absent")->empty());
   CHECK(json::optional_id<ItemId>(body.root(), "a")->empty());
   CHECK(json::optional_id<ItemId>(body.root(), "b")->str() == "x");
-  names_member(json::optional_id<ItemId>(body.root(), "c"), "bad_id", "c");
-  names_member(json::optional_id<ItemId>(body.root(), "d"), "bad_id", "d");
+  check_error(json::optional_id<ItemId>(body.root(), "c"), "bad_id", "c");
+  check_error(json::optional_id<ItemId>(body.root(), "d"), "bad_id", "d");
 }
 
 TEST_CASE("times are RFC 3339 strings or integers", "[json][members]") {
@@ -59,63 +59,63 @@ TEST_CASE("times are RFC 3339 strings or integers", "[json][members]") {
   CHECK_FALSE(json::optional_time(body.root(), "absent")->has_value());
   for (const std::string member : {"d", "e", "f", "g", "h", "i", "j"}) {
     INFO(member);
-    names_member(json::optional_time(body.root(), member), "bad_time", member);
+    check_error(json::optional_time(body.root(), member), "bad_time", member);
   }
 }
 
-TEST_CASE("integers are integers within their bounds", "[json][members]") {
+TEST_CASE("integers must be integral and in range", "[json][members]") {
   const Body body(
       R"({"a":0,"b":100,"c":101,"d":-1,"e":1.0,"f":"20","g":null,"h":18446744073709551615,"i":true})");
   CHECK(json::required_integer(body.root(), "a", 0, 100) == 0);
   CHECK(json::required_integer(body.root(), "b", 0, 100) == 100);
   for (const std::string member : {"c", "d", "e", "f", "g", "h", "i", "absent"}) {
     INFO(member);
-    names_member(json::required_integer(body.root(), member, 0, 100), "bad_number", member);
+    check_error(json::required_integer(body.root(), member, 0, 100), "bad_number", member);
   }
   CHECK_FALSE(json::optional_integer(body.root(), "g", 0, 100)->has_value());
   CHECK_FALSE(json::optional_integer(body.root(), "absent", 0, 100)->has_value());
   CHECK(json::optional_integer(body.root(), "b", 0, 100).value() == std::optional<std::int64_t>(100));
-  names_member(json::optional_integer(body.root(), "c", 0, 100), "bad_number", "c");
+  check_error(json::optional_integer(body.root(), "c", 0, 100), "bad_number", "c");
 }
 
-TEST_CASE("a required member that is absent or null is said to be missing", "[json][members]") {
+TEST_CASE("a required member that is absent or null is reported as missing", "[json][members]") {
   const Body body(R"({"null":null})");
   for (const std::string member : {"null", "absent"}) {
     INFO(member);
-    const auto missing = [&](const auto& result, std::string_view reason) {
-      names_member(result, reason, member);
+    const auto check_missing = [&](const auto& result, std::string_view reason) {
+      check_error(result, reason, member);
       CHECK(result.error().detail == "is missing");
     };
-    missing(json::required_id<ItemId>(body.root(), member), "bad_id");
-    missing(json::required_integer(body.root(), member, 0, 1), "bad_number");
-    missing(json::required_string(body.root(), member, 1), "bad_string");
+    check_missing(json::required_id<ItemId>(body.root(), member), "bad_id");
+    check_missing(json::required_integer(body.root(), member, 0, 1), "bad_number");
+    check_missing(json::required_string(body.root(), member, 1), "bad_string");
   }
 }
 
-TEST_CASE("booleans are true or false, strings are strings of bounded length", "[json][members]") {
+TEST_CASE("booleans must be true or false, and strings and lists have maximum lengths", "[json][members]") {
   const Body body(
       R"({"t":true,"f":false,"n":null,"one":1,"s":"true","long":"éé","list":["a","b"],"mixed":["a",1]})");
   CHECK(json::optional_boolean(body.root(), "t", false) == true);
   CHECK(json::optional_boolean(body.root(), "f", true) == false);
   CHECK(json::optional_boolean(body.root(), "n", true) == true);
   CHECK(json::optional_boolean(body.root(), "absent", true) == true);
-  names_member(json::optional_boolean(body.root(), "one", false), "bad_boolean", "one");
-  names_member(json::optional_boolean(body.root(), "s", false), "bad_boolean", "s");
+  check_error(json::optional_boolean(body.root(), "one", false), "bad_boolean", "one");
+  check_error(json::optional_boolean(body.root(), "s", false), "bad_boolean", "s");
   CHECK(json::optional_string(body.root(), "s", 4).value() == std::optional<std::string>("true"));
   CHECK_FALSE(json::optional_string(body.root(), "n", 4)->has_value());
   CHECK(json::required_string(body.root(), "long", 4) == std::string("éé"));
-  names_member(json::required_string(body.root(), "long", 3), "bad_string", "long");
-  names_member(json::optional_string(body.root(), "one", 4), "bad_string", "one");
-  names_member(json::required_string(body.root(), "absent", 4), "bad_string", "absent");
+  check_error(json::required_string(body.root(), "long", 3), "bad_string", "long");
+  check_error(json::optional_string(body.root(), "one", 4), "bad_string", "one");
+  check_error(json::required_string(body.root(), "absent", 4), "bad_string", "absent");
   CHECK(json::optional_strings(body.root(), "list", 2, 1).value() == std::vector<std::string>{"a", "b"});
   CHECK(json::optional_strings(body.root(), "absent", 2, 1)->empty());
-  names_member(json::optional_strings(body.root(), "list", 1, 1), "bad_list", "list");
-  names_member(json::optional_strings(body.root(), "s", 1, 1), "bad_list", "s");
-  names_member(json::optional_strings(body.root(), "mixed", 2, 1), "bad_string", "mixed");
+  check_error(json::optional_strings(body.root(), "list", 1, 1), "bad_list", "list");
+  check_error(json::optional_strings(body.root(), "s", 1, 1), "bad_list", "s");
+  check_error(json::optional_strings(body.root(), "mixed", 2, 1), "bad_string", "mixed");
 }
 
-TEST_CASE("a body is an object", "[json][members]") {
+TEST_CASE("a body must be an object", "[json][members]") {
   CHECK(json::root_object(Body("{}").document));
   for (const char* text : {"[]", "\"x\"", "1", "null"})
-    names_member(json::root_object(Body(text).document), "bad_body", "");
+    check_error(json::root_object(Body(text).document), "bad_body", "");
 }

@@ -16,7 +16,7 @@ using json::Writer;
 
 namespace {
 
-// A document together with the text it points into.
+// A document together with the text that it points into.
 struct Parsed {
   std::string text;
   Document document;
@@ -29,7 +29,7 @@ struct Parsed {
   Value root() const { return document.root(); }
 };
 
-void refused(const std::string& text) {
+void check_rejected(const std::string& text) {
   INFO(text.substr(0, 80));
   const Parsed parsed(text);
   REQUIRE_FALSE(parsed.result);
@@ -38,24 +38,24 @@ void refused(const std::string& text) {
   CHECK(parsed.root().is_missing());
 }
 
-std::string written(Value value) {
+std::string serialize(Value value) {
   std::string out;
   Writer(out).value(value);
   return out;
 }
 
-std::string rewritten(const std::string& text) {
+std::string reserialize(const std::string& text) {
   INFO(text);
   const Parsed parsed(text);
   REQUIRE(parsed.result);
-  return written(parsed.root());
+  return serialize(parsed.root());
 }
 
 std::string nested(std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
 
 }  // namespace
 
-TEST_CASE("a text is read as the values it says", "[json]") {
+TEST_CASE("every type of value is parsed", "[json]") {
   const Parsed parsed(
       R"( {"s":"a\u00e9\n","i":-3,"d":1.5,"t":true,"n":null,"a":[1,[2],{"x":3}],"o":{"p":{}}} )");
   REQUIRE(parsed.result);
@@ -74,7 +74,7 @@ TEST_CASE("a text is read as the values it says", "[json]") {
   CHECK(root.members()[6].first == "o");
 }
 
-TEST_CASE("what is not there is missing, however one asks", "[json]") {
+TEST_CASE("absent members and wrong types give missing values", "[json]") {
   const Parsed parsed(R"({"a":[1],"s":"x"})");
   CHECK(parsed.root()["b"].is_missing());
   CHECK(parsed.root()["b"]["c"].is_missing());
@@ -85,7 +85,7 @@ TEST_CASE("what is not there is missing, however one asks", "[json]") {
   CHECK(Document().root().is_missing());
 }
 
-TEST_CASE("a name inside a value is not taken for a member", "[json]") {
+TEST_CASE("a name inside a nested value is not a member of the outer object", "[json]") {
   const Parsed parsed(R"({"a":{"id":"inner"},"b":["id","id"],"c":"id"})");
   CHECK(parsed.root()["id"].is_missing());
 }
@@ -94,73 +94,73 @@ TEST_CASE("the last of duplicate members wins", "[json]") {
   CHECK(Parsed(R"({"a":1,"a":[2,3],"a":4})").root()["a"].integer() == 4);
 }
 
-TEST_CASE("a NUL byte anywhere is refused", "[json]") {
-  refused(std::string("{\"articleId\":\"a\"}\0", 18));
-  refused(std::string("{\"articleId\":\"a\"}\0{}", 20));
-  refused(std::string("\0{}", 3));
-  refused(std::string("[\"a\0b\"]", 7));
-  refused(std::string("[1\0]", 4));
+TEST_CASE("a NUL byte anywhere is rejected", "[json]") {
+  check_rejected(std::string("{\"articleId\":\"a\"}\0", 18));
+  check_rejected(std::string("{\"articleId\":\"a\"}\0{}", 20));
+  check_rejected(std::string("\0{}", 3));
+  check_rejected(std::string("[\"a\0b\"]", 7));
+  check_rejected(std::string("[1\0]", 4));
 }
 
-TEST_CASE("an escaped NUL is a character like others", "[json]") {
+TEST_CASE("an escaped NUL is an ordinary character", "[json]") {
   const Parsed parsed(R"({"a\u0000b":"c\u0000d"})");
   REQUIRE(parsed.result);
   CHECK(parsed.root()[std::string_view("a\0b", 3)].text() == std::string_view("c\0d", 3));
-  CHECK(written(parsed.root()) == R"({"a\u0000b":"c\u0000d"})");
+  CHECK(serialize(parsed.root()) == R"({"a\u0000b":"c\u0000d"})");
 }
 
-TEST_CASE("a byte order mark is refused", "[json]") {
-  refused("\xEF\xBB\xBF{}");
+TEST_CASE("a byte order mark is rejected", "[json]") {
+  check_rejected("\xEF\xBB\xBF{}");
   CHECK(Parsed("\xEF\xBB\xBF{}").result.error().detail == "begins with a byte order mark");
-  refused("\xFE\xFF{}");
-  refused("\xFF\xFE{}");
+  check_rejected("\xFE\xFF{}");
+  check_rejected("\xFF\xFE{}");
 }
 
-TEST_CASE("bytes behind the text are refused, white space is not", "[json]") {
+TEST_CASE("trailing bytes are rejected, trailing white space is not", "[json]") {
   for (const char* text : {"{}x", "{}{}", "{} ,", "[]]", "1 2", "\"a\"\"b\"", "{}//", "{}/**/", "nullx"})
-    refused(text);
+    check_rejected(text);
   CHECK(Parsed("{} \r\n\t").result);
 }
 
-TEST_CASE("nothing but JSON is JSON", "[json]") {
+TEST_CASE("invalid JSON is rejected", "[json]") {
   for (const char* text : {"",           " ",           "{",          "[",          "\"",    "{\"a\"}",
                            "{a:1}",      "{'a':1}",     "[1,]",       "{\"a\":1,}", "[,1]",  "[NaN]",
                            "[Infinity]", "[-Infinity]", "NaN",        "[+1]",       "[01]",  "[-]",
                            "[.5]",       "[1.]",        "[1e]",       "[0x10]",     "TRUE",  "undefined",
                            "[\"\\x\"]",  "[\"\\u12\"]", "[\"a\nb\"]", "[\"\t\"]",   "/**/{}"})
-    refused(text);
+    check_rejected(text);
 }
 
-TEST_CASE("lone surrogates are refused, high and low, in values and names", "[json]") {
+TEST_CASE("lone surrogates are rejected, high and low, in values and names", "[json]") {
   for (const char* text : {R"(["\ud800"])", R"(["\udc00"])", R"(["\ud800\ud800"])", R"(["\udc00\ud800"])",
                            R"(["\ud800x"])", R"(["\ud800\u0041"])", R"({"\udc00":1})", R"({"\ud83d":1})",
                            "[\"\xED\xA0\x80\"]", "[\"\xED\xB0\x80\"]"})
-    refused(text);
+    check_rejected(text);
   CHECK(Parsed(R"(["\ud83d\ude42"])").root().elements()[0].text() == "🙂");
 }
 
-TEST_CASE("strings and names that are not UTF-8 are refused", "[json]") {
+TEST_CASE("strings and names that are not UTF-8 are rejected", "[json]") {
   for (const char* bytes :
        {"\x80", "\xC0\x80", "\xC3", "\xE0\x80\x80", "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xFF"}) {
-    refused("[\"" + std::string(bytes) + "\"]");
-    refused("{\"" + std::string(bytes) + "\":1}");
-    refused("[\"12345678" + std::string(bytes) + "12345678\"]");
+    check_rejected("[\"" + std::string(bytes) + "\"]");
+    check_rejected("{\"" + std::string(bytes) + "\":1}");
+    check_rejected("[\"12345678" + std::string(bytes) + "12345678\"]");
   }
 }
 
-TEST_CASE("bytes around an escape do not join into one character", "[json]") {
-  refused("[\"\xC3\\u00a9\"]");
-  refused("[\"\xC3\\n\xA9\"]");
+TEST_CASE("bytes around an escape do not combine into one character", "[json]") {
+  check_rejected("[\"\xC3\\u00a9\"]");
+  check_rejected("[\"\xC3\\n\xA9\"]");
 }
 
-TEST_CASE("nesting is bounded, and a million brackets crash nothing", "[json]") {
+TEST_CASE("nesting is bounded, and a million brackets do not crash the parser", "[json]") {
   CHECK(Parsed(nested(16)).result);
-  refused(nested(17));
-  refused(nested(1000000));
-  refused(std::string(1000000, '['));
+  check_rejected(nested(17));
+  check_rejected(nested(1000000));
+  check_rejected(std::string(1000000, '['));
   std::string objects;
   for (int i = 0; i < 100000; ++i) objects += "{\"a\":";
-  refused(objects);
+  check_rejected(objects);
   CHECK(Parsed(nested(100), {.max_depth = 100, .max_nodes = 4096}).result);
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("siblings do not count as depth", "[json]") {
   CHECK_FALSE(Parsed("[" + nested(15) + "," + nested(16) + "]").result);
 }
 
-TEST_CASE("the number of values is bounded, names included", "[json]") {
+TEST_CASE("the number of values is bounded, including names", "[json]") {
   const json::Limits five{.max_depth = 16, .max_nodes = 5};
   CHECK(Parsed("[1,2,3,4]", five).result);
   CHECK_FALSE(Parsed("[1,2,3,4,5]", five).result);
@@ -206,17 +206,17 @@ TEST_CASE("1.0 and 1e3 are numbers but not integers", "[json]") {
   }
 }
 
-TEST_CASE("numbers that a double cannot hold are refused", "[json]") {
+TEST_CASE("numbers out of a double's range are rejected", "[json]") {
   for (const char* text :
        {"1e400", "-1e400", "1e309", "1e99999999999", "1e-400", "-1e-400", "1e-99999999999"})
-    refused(text);
-  refused(std::string(400, '1'));
+    check_rejected(text);
+  check_rejected(std::string(400, '1'));
   CHECK(Parsed("1.7976931348623157e308").root().number() == std::numeric_limits<double>::max());
   CHECK(Parsed("5e-324").root().number() == std::numeric_limits<double>::denorm_min());
   CHECK(Parsed("0e-400").root().number() == 0.0);
 }
 
-TEST_CASE("a document may be used again, and forgets what it held", "[json]") {
+TEST_CASE("a document can be reused, and drops its previous content", "[json]") {
   Document document;
   std::string first = R"({"a":"first","b":1})";
   std::string second = R"({"a":"second"})";
@@ -229,7 +229,7 @@ TEST_CASE("a document may be used again, and forgets what it held", "[json]") {
   CHECK(document.root().is_missing());
 }
 
-TEST_CASE("the writer puts commas where they belong", "[json]") {
+TEST_CASE("the writer separates members and elements with commas", "[json]") {
   std::string out;
   Writer writer(out);
   writer.begin_object()
@@ -246,22 +246,22 @@ TEST_CASE("the writer puts commas where they belong", "[json]") {
   CHECK(out == R"({"a":-1,"b":["x",null,true,{},[]],"c":18446744073709551615,"d":{"e":1},"f":0.5})");
 }
 
-TEST_CASE("what is rewritten is what was read", "[json]") {
+TEST_CASE("rewriting a parsed text reproduces it", "[json]") {
   for (const char* text :
        {R"({})", R"([])", R"(["\"\\\b\f\n\r\t\u0001\u001f/"])", R"({"a":{"b":[{"c":null}]},"d":false})",
         R"([1.5,-2,18446744073709551615])", R"("x")", "7"})
-    CHECK(rewritten(text) == text);
-  CHECK(rewritten(R"(["\/\u0041\u00e9"])") == "[\"/Aé\"]");
+    CHECK(reserialize(text) == text);
+  CHECK(reserialize(R"(["\/\u0041\u00e9"])") == "[\"/Aé\"]");
 }
 
-TEST_CASE("bytes that are not UTF-8 are written as U+FFFD, so what is written is JSON", "[json]") {
+TEST_CASE("invalid UTF-8 is written as U+FFFD, so that the output is valid JSON", "[json]") {
   std::string out;
   Writer(out).string("a\xFFz\xC3");
   CHECK(out == "\"a\xEF\xBF\xBDz\xEF\xBF\xBD\"");
   CHECK(Parsed(out).result);
 }
 
-TEST_CASE("every finite double is written in a form that reads back the same", "[json]") {
+TEST_CASE("every finite double is written so that it parses to the same value", "[json]") {
   CHECK(rc::check("doubles", [](std::uint64_t bits) {
     double value = 0;
     std::memcpy(&value, &bits, sizeof value);
@@ -279,12 +279,12 @@ TEST_CASE("every finite double is written in a form that reads back the same", "
 }
 
 TEST_CASE("a negative zero keeps its sign", "[json]") {
-  CHECK(rewritten("-0.0") == "-0.0");
-  CHECK(rewritten("-0.0e+28") == "-0.0");
+  CHECK(reserialize("-0.0") == "-0.0");
+  CHECK(reserialize("-0.0e+28") == "-0.0");
   CHECK(std::signbit(*Parsed("-0.0").root().number()));
 }
 
-TEST_CASE("every string of valid UTF-8 goes through writer and document unchanged", "[json]") {
+TEST_CASE("every valid UTF-8 string survives writing and parsing", "[json]") {
   CHECK(rc::check("strings", [] {
     const auto text = *rc::gen::oneOf(
         rc::gen::arbitrary<std::string>(), rc::gen::container<std::string>(rc::gen::inRange<char>(0, 127)),
@@ -306,15 +306,15 @@ TEST_CASE("every string of valid UTF-8 goes through writer and document unchange
   }));
 }
 
-TEST_CASE("no bytes crash the parser, and what it takes is rewritten to the same", "[json]") {
+TEST_CASE("random bytes do not crash the parser, and rewriting is idempotent", "[json]") {
   CHECK(rc::check("soup", [] {
     const auto text = *rc::gen::container<std::string>(
         rc::gen::elementOf(std::string("{}[]\",:\\u0dD8e.-+19nulltrefs \xC3\xA9\xED")));
     const Parsed first(text);
     if (!first.result) return;
-    const std::string once = written(first.root());
+    const std::string once = serialize(first.root());
     const Parsed second(once);
     RC_ASSERT(static_cast<bool>(second.result));
-    RC_ASSERT(written(second.root()) == once);
+    RC_ASSERT(serialize(second.root()) == once);
   }));
 }

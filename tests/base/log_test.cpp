@@ -11,7 +11,7 @@
 
 using freshet::test::LogFile;
 
-TEST_CASE("a log line is key=value, values quoted when they are more than a word", "[log]") {
+TEST_CASE("a log line is key=value, with quotes around values that are not a single word", "[log]") {
   const LogFile file("notice");
   freshet::log::notice(
       "started",
@@ -20,7 +20,7 @@ TEST_CASE("a log line is key=value, values quoted when they are more than a word
         "level=notice event=started pid=12 path=/run/a.sock why=\"two words\" empty=\"\" eq=\"a=b\"\n");
 }
 
-TEST_CASE("a value cannot forge a line, a field or a terminal's control sequence", "[log]") {
+TEST_CASE("a value cannot forge a line, a field or a terminal control sequence", "[log]") {
   const LogFile file("notice");
   freshet::log::warning("agent", {{"ua", "x\nlevel=error event=forged"},
                                   {"esc", "\x1b[31m\"\\\x7f"},
@@ -34,13 +34,13 @@ TEST_CASE("a value cannot forge a line, a field or a terminal's control sequence
         "c1=\"a\\xc2\\x9b\" nul=\"a\\x00b\" bad=\"\\xff\" ls=\"a\\xe2\\x80\\xa8z\" text=文é\n");
 }
 
-TEST_CASE("braces and per cent signs in a value are text", "[log]") {
+TEST_CASE("braces and percent signs in a value are not interpreted", "[log]") {
   const LogFile file("notice");
   freshet::log::error("x", {{"v", "{}%s%n%v{0}"}});
   CHECK(LogFile::lines(file.path()) == "level=error event=x v={}%s%n%v{0}\n");
 }
 
-TEST_CASE("lines under the level are not written", "[log]") {
+TEST_CASE("lines below the level are not written", "[log]") {
   const LogFile file("warning");
   freshet::log::debug("a");
   freshet::log::notice("b");
@@ -49,7 +49,7 @@ TEST_CASE("lines under the level are not written", "[log]") {
   CHECK(LogFile::lines(file.path()) == "level=warning event=c\nlevel=error event=d\n");
 }
 
-TEST_CASE("reopening goes on in a new file of the same name, at the same level", "[log]") {
+TEST_CASE("reopening continues in a new file of the same name, at the same level", "[log]") {
   const LogFile file("debug");
   freshet::log::debug("before");
   std::filesystem::rename(file.path(), file.rotated_path());

@@ -36,11 +36,11 @@ TEST_CASE("fractions of a second are truncated", "[time]") {
   CHECK(unix_of("2026-03-06T12:00:00.1+00:00") == 1772798400);
 }
 
-TEST_CASE("a leap second is the second after it", "[time]") {
+TEST_CASE("a leap second maps to the following second", "[time]") {
   CHECK(unix_of("2016-12-31T23:59:60Z") == unix_of("2017-01-01T00:00:00Z"));
 }
 
-TEST_CASE("what is not RFC 3339 with an offset is refused, naming the member", "[time]") {
+TEST_CASE("strings that are not RFC 3339 with an offset are rejected, naming the member", "[time]") {
   for (const char* text : {"",
                            "2026-01-01",
                            "2026-01-01T00:00:00",
@@ -76,7 +76,7 @@ TEST_CASE("what is not RFC 3339 with an offset is refused, naming the member", "
   }
 }
 
-TEST_CASE("times before 1970 and after 9999 are refused, also when only the offset makes them so", "[time]") {
+TEST_CASE("times before 1970 and after 9999 are rejected, even if only the offset makes them so", "[time]") {
   CHECK_FALSE(parse_rfc3339("1969-12-31T23:59:59Z", "at"));
   CHECK_FALSE(parse_rfc3339("1970-01-01T00:00:00+00:01", "at"));
   CHECK_FALSE(parse_rfc3339("9999-12-31T23:59:59-00:01", "at"));
@@ -88,7 +88,7 @@ TEST_CASE("times before 1970 and after 9999 are refused, also when only the offs
   CHECK(from_unix(-1, "at").error().reason == "bad_time");
 }
 
-TEST_CASE("the day is UTC's", "[time]") {
+TEST_CASE("a day is a UTC day", "[time]") {
   CHECK(utc_day(UnixSeconds{seconds{1772798400}}) == "20260306");
   CHECK(utc_day(*parse_rfc3339("2026-03-06T23:59:59Z", "at")) == "20260306");
   CHECK(utc_day(*parse_rfc3339("2026-03-07T00:00:00Z", "at")) == "20260307");
@@ -97,7 +97,7 @@ TEST_CASE("the day is UTC's", "[time]") {
   CHECK(utc_day(UnixSeconds{seconds{kMaxUnixSeconds}}) == "99991231");
 }
 
-TEST_CASE("every time in range survives being written and read", "[time]") {
+TEST_CASE("every time in range survives formatting and parsing", "[time]") {
   CHECK(rc::check("round trip", [] {
     const UnixSeconds at{seconds{*rc::gen::inRange<std::int64_t>(0, kMaxUnixSeconds + 1)}};
     RC_ASSERT(parse_rfc3339(to_rfc3339(at), "at").value() == at);
@@ -106,18 +106,21 @@ TEST_CASE("every time in range survives being written and read", "[time]") {
   }));
 }
 
-TEST_CASE("The agreed time moves only as far as a reply proves it wrong", "[time]") {
+TEST_CASE("The clock offset changes only as far as a reply contradicts it", "[time]") {
   REQUIRE_FALSE(redis_clock_offset());
   const std::chrono::seconds at(1'000'000'000), slow(3), hour(3600);
   update_redis_clock(at, since_boot());
   const auto agreed = *redis_clock_offset();
-  update_redis_clock(at, since_boot() - slow);  // it was `at` anywhere within three seconds: now may be three more
+  // The reading may be up to three seconds old, so this is consistent.
+  update_redis_clock(at, since_boot() - slow);
   CHECK(*redis_clock_offset() == agreed);
   update_redis_clock(at + 2 * slow, since_boot() - slow);
   const auto ahead = *redis_clock_offset();
   CHECK((ahead > agreed + slow && ahead <= agreed + 2 * slow));
-  update_redis_clock(at - hour, since_boot() - slow);  // as far as the reply's latest, not its earliest
+  // Adjusts to the latest time that the reply allows, not to the earliest.
+  update_redis_clock(at - hour, since_boot() - slow);
   CHECK((*redis_clock_offset() > agreed - hour && *redis_clock_offset() <= agreed - hour + slow));
-  const auto now = std::chrono::system_clock::now().time_since_epoch();  // for the tests behind this one
+  // Restores the real time for later tests.
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
   set_redis_clock_offset(std::chrono::duration_cast<std::chrono::microseconds>(now) - since_boot());
 }

@@ -22,21 +22,21 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000;
 constexpr std::size_t kBytes = 1 << 20;
 
-// A key that falls into set `set` of the smallest table, with this tag.
+// A key with this tag that falls into set `set` of a table of the smallest size.
 std::uint64_t key_in_set(std::uint64_t set, std::uint64_t tag) {
   const std::uint64_t sets = TokenBucketTable::kMinBytes / 64 - 1;
   return (((set << 32U) / sets + 1) << 32U) | tag;
 }
 
-// Asks each `step_us` from `from` to `to`; how often it was granted.
-int granted(TokenBucketTable& table, std::uint64_t key, const TokenRate& rate, std::int64_t from, std::int64_t to,
-            std::int64_t step_us) {
+// Takes a token every `step_us` from `from` to `to`. Returns how many were granted.
+int count_granted(TokenBucketTable& table, std::uint64_t key, const TokenRate& rate, std::int64_t from,
+                  std::int64_t to, std::int64_t step_us) {
   int count = 0;
   for (std::int64_t now = from; now < to; now += step_us) count += table.take(key, rate, now).granted ? 1 : 0;
   return count;
 }
 
-TEST_CASE("a bucket gives its burst at once and its rate afterwards, to the token", "[limits]") {
+TEST_CASE("a bucket grants its burst at once and its rate afterwards, exactly", "[limits]") {
   TokenBucketTable table(kBytes);
   const TokenRate rate = token_rate(10, 20);
   std::int64_t now = 7 * kSecond;
@@ -47,31 +47,31 @@ TEST_CASE("a bucket gives its burst at once and its rate afterwards, to the toke
   CHECK(refused.time_to_full_us == 2 * kSecond);
   CHECK_FALSE(table.take(1, rate, now + 99'999).granted);
   CHECK(table.take(1, rate, now + 100'000).granted);
-  CHECK(table.take(2, rate, now).granted);  // of another, which is full
+  CHECK(table.take(2, rate, now).granted);  // another bucket, which is full
   now += kSecond;
-  CHECK(granted(table, 1, rate, now, now + 100 * kSecond, 1'000) == 9 + 999);
+  CHECK(count_granted(table, 1, rate, now, now + 100 * kSecond, 1'000) == 9 + 999);
 }
 
-TEST_CASE("a bucket is never fuller than its burst, however long nobody takes", "[limits]") {
+TEST_CASE("a bucket never holds more than its burst, however long it is unused", "[limits]") {
   TokenBucketTable table(kBytes);
   const TokenRate rate = token_rate(5, 3);
-  CHECK(granted(table, 9, rate, 0, 1000, 1) == 3);
+  CHECK(count_granted(table, 9, rate, 0, 1000, 1) == 3);
   const std::int64_t year = 366LL * 86400 * kSecond;
-  CHECK(granted(table, 9, rate, year, year + 1000, 1) == 3);
+  CHECK(count_granted(table, 9, rate, year, year + 1000, 1) == 3);
 }
 
-TEST_CASE("odd rates are rounded so that no more is given", "[limits]") {
+TEST_CASE("rates that do not divide a second are rounded down", "[limits]") {
   for (const double per_second : {0.0003, 0.7, 3.0, 7.0, 999.0, 30'000.0, 1e6}) {
     TokenBucketTable table(kBytes);
     const TokenRate rate = token_rate(per_second, 4);
     const auto span = static_cast<std::int64_t>(1000 * 1e6 / per_second);
-    const int given = granted(table, 5, rate, 0, span, std::max<std::int64_t>(1, rate.interval_us / 3));
+    const int given = count_granted(table, 5, rate, 0, span, std::max<std::int64_t>(1, rate.interval_us / 3));
     CHECK(given <= 4 + 1000);
     CHECK(given >= (per_second > 500'000 ? 1000 : 960));
   }
 }
 
-TEST_CASE("a cost of several tokens takes them, and one beyond the burst takes the whole bucket",
+TEST_CASE("a cost of several tokens takes them, and a cost above the burst takes the whole bucket",
           "[limits]") {
   TokenBucketTable table(kBytes);
   const TokenRate rate = token_rate(10, 10);
@@ -85,11 +85,11 @@ TEST_CASE("a cost of several tokens takes them, and one beyond the burst takes t
   CHECK_FALSE(table.take(2, rate, 0).granted);
 }
 
-TEST_CASE("a charge is taken where there is nothing, and no more than one whole bucket is owed", "[limits]") {
+TEST_CASE("a charge succeeds without tokens, up to a debt of one burst", "[limits]") {
   TokenBucketTable table(kBytes);
   const TokenRate rate = token_rate(10, 10);
   table.charge(1, rate, 0, 5 * rate.interval_us);
-  CHECK(granted(table, 1, rate, 0, 100, 1) == 5);
+  CHECK(count_granted(table, 1, rate, 0, 100, 1) == 5);
   table.charge(1, rate, 0, 5 * rate.interval_us);
   CHECK(table.take(1, rate, 0).retry_after_us == 6 * rate.interval_us);
   table.charge(1, rate, 0, 1000 * rate.interval_us);
@@ -97,19 +97,19 @@ TEST_CASE("a charge is taken where there is nothing, and no more than one whole 
   CHECK(table.time_to_full_us(1, 0) == 20 * rate.interval_us);
 }
 
-TEST_CASE("a bucket that other settings left owes no more than by those of now", "[limits]") {
+TEST_CASE("debt left by other settings is limited to that of the current ones", "[limits]") {
   TokenBucketTable table(kBytes);
   const TokenRate slow = token_rate(0.001, 100);
-  CHECK(granted(table, 1, slow, 0, 1000, 1) == 100);
+  CHECK(count_granted(table, 1, slow, 0, 1000, 1) == 100);
   const TokenRate fast = token_rate(10, 10);
   CHECK(table.take(1, fast, 1000).retry_after_us <= 11 * fast.interval_us);
   CHECK(table.take(1, fast, 1000 + 11 * fast.interval_us).granted);
 }
 
-TEST_CASE("the fullest bucket of a set gives way, and the others keep their counts", "[limits]") {
+TEST_CASE("a new key evicts the fullest bucket of its set, and the others keep their state", "[limits]") {
   TokenBucketTable table(TokenBucketTable::kMinBytes);
   const TokenRate rate = token_rate(10, 100);
-  // The n-th has given n tokens; the last is another's of the same set.
+  // The n-th key has taken 10·n tokens; the last one falls into the same set.
   for (std::uint64_t n = 1; n <= 8; ++n)
     for (std::uint64_t i = 0; i < 10 * n; ++i) REQUIRE(table.take(key_in_set(3, n), rate, 0).granted);
   REQUIRE(table.take(key_in_set(3, 9), rate, 0).granted);
@@ -119,46 +119,46 @@ TEST_CASE("the fullest bucket of a set gives way, and the others keep their coun
   CHECK(table.time_to_full_us(key_in_set(3, 9), 0) == rate.interval_us);
 }
 
-TEST_CASE("a crowd of newcomers does not give back the tokens of whoever asks most", "[limits]") {
+TEST_CASE("many new keys cannot evict the bucket of the heaviest user", "[limits]") {
   TokenBucketTable table(TokenBucketTable::kMinBytes);
   const TokenRate rate = token_rate(10, 100);
   const std::uint64_t greedy = 0x123456789abcdef0;
-  REQUIRE(granted(table, greedy, rate, 0, 1000, 1) == 100);
+  REQUIRE(count_granted(table, greedy, rate, 0, 1000, 1) == 100);
   std::mt19937_64 random(1);
   for (int i = 0; i < 100'000; ++i) table.take(random(), rate, 1000);
   CHECK_FALSE(table.take(greedy, rate, 1000).granted);
 }
 
-TEST_CASE("threads and processes that take at once get a bucket's tokens and not one more", "[limits]") {
+TEST_CASE("concurrent threads and processes get exactly a bucket's tokens", "[limits]") {
   constexpr int kKeys = 20;
   constexpr int kThreads = 3;
   constexpr int kBurst = 500;
   TokenBucketTable table(TokenBucketTable::kMinBytes);
   const TokenRate rate = token_rate(0.01, kBurst);
   struct Counts {
-    std::array<std::atomic<int>, kKeys> of;
+    std::array<std::atomic<int>, kKeys> per_key;
   };
   auto* const counts =
       new (mmap(nullptr, sizeof(Counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Counts{};
-  const auto ask = [&] {
+  const auto take_all = [&] {
     for (int i = 0; i < kBurst; ++i)
       for (int key = 0; key < kKeys; ++key)
         if (table.take(0x9e3779b97f4a7c15 * static_cast<std::uint64_t>(key + 1), rate, 0).granted)
-          counts->of[static_cast<std::size_t>(key)].fetch_add(1);
+          counts->per_key[static_cast<std::size_t>(key)].fetch_add(1);
   };
   const pid_t child = fork();
   std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) threads.emplace_back(ask);
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back(take_all);
   for (std::thread& each : threads) each.join();
   if (child == 0) _exit(0);
   int status = -1;
   REQUIRE(waitpid(child, &status, 0) == child);
   REQUIRE(status == 0);
-  for (const std::atomic<int>& count : counts->of) CHECK(count == kBurst);
+  for (const std::atomic<int>& count : counts->per_key) CHECK(count == kBurst);
   munmap(counts, sizeof(Counts));
 }
 
-// What a signal's handler needs, which can be given nothing.
+// For the signal handler, which takes no arguments.
 struct Interruption {
   TokenBucketTable* table = nullptr;
   TokenRate rate;
@@ -166,10 +166,9 @@ struct Interruption {
 };
 Interruption interruption;
 
-// Threads on two cores meet too seldom within the nanoseconds of a take to prove anything; a
-// timer's signal comes in the middle of one nearly every time, however many cores there are and
-// however busy they are.
-TEST_CASE("no take is lost that comes in the middle of another", "[limits]") {
+// Threads on two cores rarely overlap within the nanoseconds of a take(). A timer signal interrupts
+// one nearly every time, whatever the number of cores and the load.
+TEST_CASE("a take that interrupts another is not lost", "[limits]") {
   constexpr int kTimes = 2000;
   TokenBucketTable table(TokenBucketTable::kMinBytes);
   interruption.table = &table;
@@ -190,10 +189,10 @@ TEST_CASE("no take is lost that comes in the middle of another", "[limits]") {
   CHECK(table.time_to_full_us(1, 0) == own + interruption.times.load());
 }
 
-TEST_CASE("who adopts a table goes on with its counts", "[limits]") {
+TEST_CASE("an adopted table keeps its state", "[limits]") {
   TokenBucketTable table(kBytes);
   const TokenRate rate = token_rate(1, 5);
-  REQUIRE(granted(table, 77, rate, 0, 100, 1) == 5);
+  REQUIRE(count_granted(table, 77, rate, 0, 100, 1) == 5);
   auto adopted = TokenBucketTable::adopt(Descriptor(dup(table.fd())), kBytes);
   REQUIRE(adopted);
   CHECK(adopted->seed() == table.seed());
@@ -202,29 +201,29 @@ TEST_CASE("who adopts a table goes on with its counts", "[limits]") {
   CHECK_FALSE(table.take(77, rate, kSecond).granted);
 }
 
-TEST_CASE("what is no table, or another version's or size's, is not adopted", "[limits]") {
-  const auto why = [](int file, std::size_t bytes) -> std::string {
+TEST_CASE("a file that is not a table, or has another version or size, is not adopted", "[limits]") {
+  const auto adopt_error = [](int file, std::size_t bytes) -> std::string {
     const auto adopted = TokenBucketTable::adopt(Descriptor(dup(file)), bytes);
     return adopted ? "adopted" : adopted.error().detail;
   };
   const TokenBucketTable table(kBytes);
-  CHECK(why(table.fd(), kBytes) == "adopted");
-  CHECK(why(table.fd(), 2 * kBytes) == "of another size");
-  const auto spoil = [&](off_t at, std::uint64_t value) {
+  CHECK(adopt_error(table.fd(), kBytes) == "adopted");
+  CHECK(adopt_error(table.fd(), 2 * kBytes) == "different size");
+  const auto error_with = [&](off_t at, std::uint64_t value) {
     std::uint64_t before = 0;
     REQUIRE(pread(table.fd(), &before, sizeof before, at) == sizeof before);
     REQUIRE(pwrite(table.fd(), &value, sizeof value, at) == sizeof value);
-    const std::string said = why(table.fd(), kBytes);
+    const std::string error = adopt_error(table.fd(), kBytes);
     REQUIRE(pwrite(table.fd(), &before, sizeof before, at) == sizeof before);
-    return said;
+    return error;
   };
-  CHECK(spoil(0, 1) == "no table");
-  CHECK(spoil(8, 99) == "of another version");
-  CHECK(spoil(16, 99) == "of another size");
+  CHECK(error_with(0, 1) == "not a token bucket table");
+  CHECK(error_with(8, 99) == "different version");
+  CHECK(error_with(16, 99) == "different size");
   const Descriptor file(memfd_create("unsealed", MFD_CLOEXEC));
   REQUIRE(ftruncate(file.get(), kBytes) == 0);
-  CHECK(why(file.get(), kBytes) == "no table");
-  CHECK(why(-1, kBytes) == "no table");
+  CHECK(adopt_error(file.get(), kBytes) == "not a token bucket table");
+  CHECK(adopt_error(-1, kBytes) == "not a token bucket table");
 }
 
 TEST_CASE("a take costs tens of nanoseconds", "[.bench]") {
@@ -233,14 +232,14 @@ TEST_CASE("a take costs tens of nanoseconds", "[.bench]") {
   constexpr std::size_t kTimes = 4'000'000;
   for (const std::uint64_t keys : {1ULL, 1000ULL, 1'000'000ULL}) {
     std::mt19937_64 random(2);
-    std::vector<std::uint64_t> of(kTimes);
-    for (auto& key : of) key = 0x9e3779b97f4a7c15 * (1 + random() % keys);
+    std::vector<std::uint64_t> sequence(kTimes);
+    for (auto& key : sequence) key = 0x9e3779b97f4a7c15 * (1 + random() % keys);
     const auto begin = std::chrono::steady_clock::now();
     std::int64_t granted = 0;
     for (std::size_t i = 0; i < kTimes; ++i)
-      granted += table.take(of[i], rate, static_cast<std::int64_t>(i)).granted ? 1 : 0;
-    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
-    WARN(keys << " buckets: " << took.count() / kTimes << " ns a take, " << granted << " granted");
+      granted += table.take(sequence[i], rate, static_cast<std::int64_t>(i)).granted ? 1 : 0;
+    const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - begin;
+    WARN(keys << " buckets: " << elapsed.count() / kTimes << " ns a take, " << granted << " granted");
   }
 }
 

@@ -10,12 +10,14 @@
 #include <regex>
 #include <sstream>
 
+#include "core/config/aliases.h"
+
 namespace freshet {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A folder that goes away with the test.
+// A temporary folder.
 class Folder {
  public:
   Folder() {
@@ -47,7 +49,7 @@ Settings settings_of(const std::string& text) {
   return loaded->settings;
 }
 
-// The errors without their folder: "freshet.toml:3: …", one a line.
+// The errors without their folder: "freshet.toml:3: …", one per line.
 std::string errors_of(const std::string& text) {
   const auto loaded = load(text);
   if (loaded) return "none";
@@ -74,15 +76,17 @@ std::string shipped_file() {
   return text.str();
 }
 
-// The shipped file with every directive switched on: "#name = value" becomes "name = value"; prose
+// The shipped file with every directive uncommented: "#name = value" becomes "name = value". Prose
 // begins with "# ".
-std::string switched_on() { return std::regex_replace(shipped_file(), std::regex("(^|\n)#([a-z])"), "$1$2"); }
+std::string uncommented_file() {
+  return std::regex_replace(shipped_file(), std::regex("(^|\n)#([a-z])"), "$1$2");
+}
 
 TEST_CASE("an empty file gives the defaults of Settings", "[config]") {
   CHECK(dump_config(settings_of("")) == dump_config(Settings()));
 }
 
-TEST_CASE("every directive is in the shipped file, once", "[config]") {
+TEST_CASE("every directive is in the shipped file exactly once", "[config]") {
   const std::string text = shipped_file();
   for (const auto name : directive_names()) {
     const std::regex line("(^|\n)#?" + std::regex_replace(std::string(name), std::regex("\\."), "\\.") +
@@ -92,22 +96,22 @@ TEST_CASE("every directive is in the shipped file, once", "[config]") {
   }
 }
 
-TEST_CASE("the shipped file says nothing that is no directive, and its values are the defaults", "[config]") {
+TEST_CASE("the shipped file contains only directives, with their default values", "[config]") {
   REQUIRE_FALSE(shipped_file().empty());
   CHECK(dump_config(settings_of(shipped_file())) == dump_config(Settings()));
-  CHECK(dump_config(settings_of(switched_on())) == dump_config(Settings()));
+  CHECK(dump_config(settings_of(uncommented_file())) == dump_config(Settings()));
   const auto lines = [](const std::string& t) { return std::count(t.begin(), t.end(), '\n'); };
   CHECK(static_cast<std::size_t>(lines(dump_config(Settings()))) == directive_names().size());
 }
 
-TEST_CASE("every directive of the shipped file is explained in the lines above it", "[config]") {
+TEST_CASE("every directive of the shipped file has a comment above it", "[config]") {
   std::istringstream lines(shipped_file());
   std::string line;
   bool explained = false;
   while (std::getline(lines, line)) {
     if (line.empty()) explained = false;
     if (line.starts_with("# ") && !line.starts_with("# ---")) explained = true;
-    // The two groups of weights are explained by their headings.
+    // The headings explain the two groups of weights.
     const bool weight = contains(line, "_weight");
     if (std::regex_search(line, std::regex("^#[a-z]"))) CHECK((explained || weight));
   }
@@ -146,7 +150,7 @@ TEST_CASE("durations are integers in the documented unit or strings with a suffi
     CHECK(contains(errors_of(std::string("redis.timeout = ") + bad), "freshet.toml:1: redis.timeout "));
 }
 
-TEST_CASE("sizes take K, M and G, and modes are octal", "[config]") {
+TEST_CASE("sizes accept K, M and G, and modes are octal", "[config]") {
   CHECK(settings_of("gateway.max_body_bytes = \"32K\"").gateway.max_body_bytes == 32768);
   CHECK(settings_of("spool.max_bytes = \"1G\"").spool.max_bytes == std::size_t{1} << 30);
   CHECK(settings_of("listen.mode = 0o600").pool.listen_mode == 0600);
@@ -155,7 +159,7 @@ TEST_CASE("sizes take K, M and G, and modes are octal", "[config]") {
   CHECK(contains(errors_of("listen.mode = \"0888\""), "octal"));
 }
 
-TEST_CASE("a directive that takes names and values is written as a table in every way TOML has", "[config]") {
+TEST_CASE("a directive that takes a table accepts every TOML syntax for tables", "[config]") {
   for (const char* text :
        {"env = { A = \"1\", B_C = \"\" }", "[env]\nA = \"1\"\nB_C = \"\"", "env.A = \"1\"\nenv.B_C = \"\""}) {
     CAPTURE(text);
@@ -165,25 +169,25 @@ TEST_CASE("a directive that takes names and values is written as a table in ever
   CHECK(contains(errors_of("env.A = 1"), "env must be a table of strings"));
 }
 
-TEST_CASE("errors name file and line, all of them at once", "[config]") {
+TEST_CASE("all errors are reported at once, each with file and line", "[config]") {
   const std::string errors =
       errors_of("\npm.max_children = -1\n[redis]\ntimeout = \"x\"\n[list]\nfloor = \"no\"\nttl = 0\n");
   CHECK(contains(errors, "freshet.toml:2: pm.max_children -1 is outside 0..1024"));
-  CHECK(contains(errors,
-                 "freshet.toml:4: redis.timeout \"x\" is not a whole number with a unit of d, h, m, s, ms"));
+  CHECK(contains(
+      errors, "freshet.toml:4: redis.timeout \"x\" is not an integer with one of the units d, h, m, s, ms"));
   CHECK(contains(errors, "freshet.toml:6: list.min_score must be a number"));
   CHECK(contains(errors, "freshet.toml:7: list.ttl 0 is outside 1..86400"));
   CHECK(std::count(errors.begin(), errors.end(), '\n') == 3);
 }
 
-TEST_CASE("a file that is no TOML is an error with its line", "[config]") {
+TEST_CASE("a file that is not TOML is an error with its line", "[config]") {
   CHECK(contains(errors_of("user = \"a\"\ngroup ="), "freshet.toml:2: "));
   CHECK(contains(load_config("/no/freshet.toml").error().detail,
                  "/no/freshet.toml:1: cannot be read: No such"));
   CHECK(contains(load_config("/tmp").error().detail, "/tmp:1: cannot be read"));
 }
 
-TEST_CASE("an unknown directive comes with the nearest known one", "[config]") {
+TEST_CASE("an error for an unknown directive suggests the nearest known one", "[config]") {
   CHECK(contains(errors_of("\npm.max_childern = 2"),
                  "freshet.toml:2: unknown directive \"pm.max_childern\"; did you mean \"pm.max_children\"?"));
   CHECK(contains(errors_of("max_children = 2"), "did you mean \"pm.max_children\"?"));
@@ -191,12 +195,12 @@ TEST_CASE("an unknown directive comes with the nearest known one", "[config]") {
   CHECK_FALSE(contains(errors_of("completely.something.else = 2"), "did you mean"));
 }
 
-TEST_CASE("a directive set twice in one file is an error, whatever the spelling", "[config]") {
+TEST_CASE("setting a directive twice in one file is an error, whatever the spelling", "[config]") {
   CHECK(contains(errors_of("\"pm.max_children\" = 3\n[pm]\nmax_children = 4"),
-                 "freshet.toml:3: pm.max_children is set twice, first in line 1"));
+                 "freshet.toml:3: pm.max_children is set twice, first on line 1"));
 }
 
-TEST_CASE("files in conf.d are read in name order and the later wins", "[config]") {
+TEST_CASE("files in conf.d are read in name order and the last value wins", "[config]") {
   const Folder folder;
   const std::string path = folder.write("freshet.toml", "pm.max_children = 1\nlog_level = \"error\"");
   folder.write("conf.d/20.toml", "pm.max_children = 3");
@@ -211,7 +215,7 @@ TEST_CASE("files in conf.d are read in name order and the later wins", "[config]
   CHECK(contains(load_config(path).error().detail, "conf.d/10.toml:2: unknown directive"));
 }
 
-TEST_CASE("what is checked across directives names the line of the one set last", "[config]") {
+TEST_CASE("a check across directives names the line of the one set last", "[config]") {
   struct Case {
     const char* text;
     const char* error;
@@ -222,51 +226,50 @@ TEST_CASE("what is checked across directives names the line of the one set last"
       Case{"redis.timeout = 40\ngateway.request_budget = 40", "freshet.toml:2: redis.timeout must be below"},
       Case{"gateway.request_budget = \"10s\"",
            "freshet.toml:1: gateway.request_budget must be below request_terminate_timeout"},
-      Case{"gateway.bulk_budget = \"100ms\"", "must not be above gateway.bulk_budget"},
-      Case{"gateway.max_body_bytes = \"9M\"", "gateway.max_body_bytes must not be above"},
-      Case{"redis.reconnect_min = \"3s\"", "redis.reconnect_min must not be above"},
-      Case{"redis.key_prefix = \"{site}:\"", "redis.key_prefix takes no braces"},
+      Case{"gateway.bulk_budget = \"100ms\"", "must not exceed gateway.bulk_budget"},
+      Case{"gateway.max_body_bytes = \"9M\"", "gateway.max_body_bytes must not exceed"},
+      Case{"redis.reconnect_min = \"3s\"", "redis.reconnect_min must not exceed"},
+      Case{"redis.key_prefix = \"{site}:\"", "redis.key_prefix must not contain braces"},
       Case{"rlimit_files = 1024", "rlimit_files must be 0 or at least pm.max_in_flight + 64"},
       Case{"hot.pv_weight = 0\nhot.uv_weight = 0.0",
            "freshet.toml:2: hot.pv_weight and hot.uv_weight cannot both be 0"},
       Case{"hot.half_life = 599", "hot.half_life 599 is outside 600.."},
-      Case{"hot.dwell_prior = \"10m\"", "hot.dwell_prior must not be above hot.dwell_cap"},
-      Case{"hot.session_window = \"20d\"\nhot.counter_ttl = \"10d\"", "freshet.toml:2: hot.session_window must not be above"},
-      Case{"views.dedup_window = \"20d\"\nviews.counter_ttl = \"10d\"",
-           "views.dedup_window must not be above"},
-      Case{"list.rebuild_interval = \"2m\"", "list.rebuild_interval must not be above list.ttl"},
-      Case{"list.rebuild_interval = 500", "list.worker_ttl must not be above list.rebuild_interval"},
-      Case{"identity.mode = \"token\"", "identity.token_keys must name a key"},
+      Case{"hot.dwell_prior = \"10m\"", "hot.dwell_prior must not exceed hot.dwell_cap"},
+      Case{"hot.session_window = \"20d\"\nhot.counter_ttl = \"10d\"",
+           "freshet.toml:2: hot.session_window must not exceed"},
+      Case{"views.dedup_window = \"20d\"\nviews.counter_ttl = \"10d\"", "views.dedup_window must not exceed"},
+      Case{"list.rebuild_interval = \"2m\"", "list.rebuild_interval must not exceed list.ttl"},
+      Case{"list.rebuild_interval = 500", "list.worker_ttl must not exceed list.rebuild_interval"},
+      Case{"identity.mode = \"token\"", "identity.token_keys must contain a key"},
       Case{"identity.mode = \"open\"\nlisten = \"*:9000\"", "which is not loopback"},
       Case{"listen = \"nowhere\"", "listen.address must be an absolute path"},
       Case{"listen = \"localhost:70000\"", "listen.address must be an absolute path"},
       Case{"ready.require = [\"redis\", \"recorder\"]",
-           "ready.require takes redis, items, index, model and writes"},
+           "ready.require accepts redis, items, index, model and writes"},
       Case{"pm.status_listen = \"status\"", "pm.status_listen must be an absolute path"},
-      Case{"listen = \"/tmp/x\"\npm.status_listen = \"/tmp/x\"",
-           "must be another address than listen.address"},
-      Case{"listen.allowed_clients = [\"example.org\"]", "listen.allowed_clients takes numeric addresses"},
+      Case{"listen = \"/tmp/x\"\npm.status_listen = \"/tmp/x\"", "must differ from listen.address"},
+      Case{"listen.allowed_clients = [\"example.org\"]", "listen.allowed_clients must contain IP addresses"},
       Case{"user = \"no-such-user\"", "user names an unknown user"},
       Case{"ping.path = \"/status\"", "ping.path and pm.status_path must differ"},
       Case{"ping.path = \"status\"", "ping.path must begin with /"},
-      Case{"http.internal_hosts = [\"feed.internal:8081\"]", "http.internal_hosts takes names"},
-      Case{"http.cors_origins = [\"https://example.org/\"]", "http.cors_origins takes origins"},
+      Case{"http.internal_hosts = [\"feed.internal:8081\"]", "http.internal_hosts must contain names"},
+      Case{"http.cors_origins = [\"https://example.org/\"]", "http.cors_origins must contain origins"},
       Case{"pm.mode = \"fast\"", "\"fast\" is not one of static|dynamic|ondemand"},
       Case{"pm.mode = \"dynamic\"\npm.max_children = 2\npm.min_spare_servers = 3",
-           "freshet.toml:3: pm.min_spare_servers must not be above pm.max_children"},
+           "freshet.toml:3: pm.min_spare_servers must not exceed pm.max_children"},
       Case{"pm.mode = \"dynamic\"\npm.max_children = 2\npm.max_spare_servers = 3",
-           "freshet.toml:3: pm.max_spare_servers must not be above pm.max_children"},
+           "freshet.toml:3: pm.max_spare_servers must not exceed pm.max_children"},
       Case{"pm.mode = \"dynamic\"\npm.min_spare_servers = 3\npm.max_spare_servers = 2",
            "freshet.toml:3: pm.max_spare_servers must be 0 or at least pm.min_spare_servers"},
       Case{"pm.mode = \"dynamic\"\npm.start_servers = 1\npm.min_spare_servers = 2",
-           "freshet.toml:2: pm.start_servers must be 0 or within"},
+           "freshet.toml:2: pm.start_servers must be 0 or between"},
       Case{"pm.mode = \"dynamic\"\npm.max_children = 4\npm.start_servers = 5",
-           "pm.start_servers must be 0 or within"},
-      Case{"chdir = \"/no-such-folder\"", "chdir must be the absolute path of a folder"},
-      Case{"chdir = \"..\"", "chdir must be the absolute path of a folder"},
+           "pm.start_servers must be 0 or between"},
+      Case{"chdir = \"/no-such-folder\"", "chdir must be the absolute path of an existing folder"},
+      Case{"chdir = \"..\"", "chdir must be the absolute path of an existing folder"},
       Case{"chdir = \"/\"\nspool.path = \"spool\"",
-           "freshet.toml:1: chdir needs every file to be named by an absolute path"},
-      Case{"env = { \"A=B\" = \"1\" }", "env takes names without ="},
+           "freshet.toml:1: chdir requires absolute paths for all files"},
+      Case{"env = { \"A=B\" = \"1\" }", "env must contain names without ="},
       Case{"views.gamma = nan", "views.gamma must be finite"},
       Case{"bots.allow = [1]", "bots.allow must be an array of strings"},
       Case{"identity.token_keys = { k1 = 1 }", "identity.token_keys must be a table of strings"},
@@ -276,17 +279,17 @@ TEST_CASE("what is checked across directives names the line of the one set last"
   CHECK(contains(errors, error));
 }
 
-TEST_CASE("what runs but was hardly meant is a warning with file and line", "[config]") {
+TEST_CASE("suspicious but valid settings give a warning with file and line", "[config]") {
   CHECK(contains(warnings_of("\nviews.gamma = 1.2"), "freshet.toml:2: views.gamma is outside 1.3..1.8"));
   CHECK(contains(warnings_of("views.base_hours = 4"), "freshet.toml:1: views.base_hours is outside 1..3"));
   CHECK(contains(warnings_of("\nenv = { A = \"$FRESHET_NO_SUCH_VARIABLE\" }"),
-                 "freshet.toml:2: env takes the value of a variable that the master does not have"));
+                 "freshet.toml:2: env refers to a variable that is not set for the master"));
   CHECK(warnings_of("env = { A = \"$PATH\", B = \"5\" }").empty());
   for (const char* mode : {"static", "dynamic", "ondemand"})
     CHECK(warnings_of("pm.mode = \"" + std::string(mode) + "\"\npm.max_spare_servers = 2").empty());
   CHECK(contains(
       warnings_of("identity.mode = \"open\"\nidentity.open_public = true\nlisten = \"0.0.0.0:9000\""),
-      "freshet.toml:3: identity.mode open believes"));
+      "freshet.toml:3: identity.mode open trusts"));
   CHECK(
       contains(warnings_of("identity.salt_file = \"/dev/null/none\""), "identity.salt_file cannot be read"));
   CHECK(contains(warnings_of("listen.allowed_clients = [\"127.0.0.1\"]"), "has no effect on a unix socket"));
@@ -294,11 +297,33 @@ TEST_CASE("what runs but was hardly meant is a warning with file and line", "[co
   std::ifstream("/proc/sys/net/core/somaxconn") >> somaxconn;
   if (somaxconn > 0 && somaxconn < 65535)
     CHECK(contains(warnings_of("listen.backlog = 65535"),
-                   "freshet.toml:1: listen.backlog 65535 is cut to net.core.somaxconn"));
+                   "freshet.toml:1: listen.backlog 65535 is limited by net.core.somaxconn"));
   CHECK_FALSE(contains(warnings_of("views.gamma = 1.4"), "views.gamma"));
 }
 
-TEST_CASE("what -tt prints reads back to the same settings", "[config]") {
+TEST_CASE("every former name of a directive works and gives one warning that names the current one",
+          "[config]") {
+  int aliases = 0;
+  for (const NameAlias& alias : kNameAliases) {
+    if (alias.name.find('.') == std::string_view::npos) continue;  // a command
+    ++aliases;
+    const std::string defaults = "\n" + dump_config(Settings{}),
+                      name = "\n" + std::string(alias.name) + " = ";
+    REQUIRE(contains(defaults, name));
+    const std::string value = defaults.substr(defaults.find(name) + name.size());
+    const auto loaded = load(std::string(alias.former_name) + " = " + value.substr(0, value.find('\n')));
+    REQUIRE(loaded.has_value());
+    REQUIRE(loaded->warnings.size() == 1);
+    CHECK(contains(loaded->warnings.front(), "freshet.toml:1: " + std::string(alias.former_name) +
+                                                 " is now called " + std::string(alias.name)));
+  }
+  CHECK(aliases == 11);
+  CHECK(settings_of("[pv]\nwindow = \"7m\"").engagement.session_window == seconds{420});
+  CHECK(contains(errors_of("views.base = 1\nviews.base_hours = 2"),
+                 "freshet.toml:2: views.base_hours is set twice"));
+}
+
+TEST_CASE("the output of -tt reads back to the same settings", "[config]") {
   const char* unusual =
       "pm.max_children = 7\nredis.key_prefix = \"a\\\"\\\\\\u0001ü\"\nlist.floor = 1e-300\nhot.dwell_prior = "
       "1.5\n"
@@ -311,13 +336,13 @@ TEST_CASE("what -tt prints reads back to the same settings", "[config]") {
   CHECK(contains(once, "hot.half_life = \"1d\"\n"));
 }
 
-TEST_CASE("what -tt prints hides the password in the address of Redis", "[config]") {
+TEST_CASE("the output of -tt hides the password in redis.url", "[config]") {
   const std::string dump = dump_config(settings_of("redis.url = \"redis://app:secret@[::1]:6379/0\""));
   CHECK_FALSE(contains(dump, "secret"));
   CHECK(contains(dump, "redis://app:***@[::1]:6379/0"));
 }
 
-TEST_CASE("secret files named without a folder are systemd credentials, else beside the configuration",
+TEST_CASE("a secret file given without a folder is a systemd credential, or next to the configuration",
           "[config]") {
   const Folder folder;
   const std::string path = folder.write("freshet.toml", "redis.password_file = \"redis-password\"");
@@ -329,12 +354,12 @@ TEST_CASE("secret files named without a folder are systemd credentials, else bes
   CHECK(loaded->settings.redis.password_file == "/run/credentials/freshet.service/redis-password");
 }
 
-TEST_CASE("a secret may lie in the folder secrets, of which a service of systemd's has copies", "[config]") {
+TEST_CASE("a secret can be in the folder secrets, whose files systemd copies for the service", "[config]") {
   const Folder folder;
   const std::string path = folder.write("freshet.toml", "identity.salt_file = \"salt\"");
-  const std::string kept = folder.write("secrets/salt", "x");
-  CHECK(load_config(path)->settings.identity.salt_file == kept);
-  const std::string copy = folder.write("secrets_salt", "x");  // as LoadCredential=secrets:FOLDER names it
+  const std::string stored = folder.write("secrets/salt", "x");
+  CHECK(load_config(path)->settings.identity.salt_file == stored);
+  const std::string copy = folder.write("secrets_salt", "x");  // named as LoadCredential=secrets:FOLDER does
   setenv("CREDENTIALS_DIRECTORY", fs::path(path).parent_path().c_str(), 1);
   const auto loaded = load_config(path);
   const std::string own = folder.write("salt", "x");
@@ -344,7 +369,7 @@ TEST_CASE("a secret may lie in the folder secrets, of which a service of systemd
   CHECK(with_own->settings.identity.salt_file == own);
 }
 
-TEST_CASE("a credential that is not there is told of, unless nobody may look", "[config]") {
+TEST_CASE("a missing credential gives a warning, unless the credentials folder is inaccessible", "[config]") {
   const Folder folder;
   const std::string path = folder.write("freshet.toml", "identity.salt_file = \"salt\"");
   const auto warned = [&](const std::string& credentials) {
@@ -357,7 +382,7 @@ TEST_CASE("a credential that is not there is told of, unless nobody may look", "
   CHECK_FALSE(warned("/dev/null/none"));
 }
 
-TEST_CASE("every secret is looked for among the credentials, and lists of clients beside the configuration",
+TEST_CASE("every secret is resolved among the credentials, and client lists next to the configuration",
           "[config]") {
   const Folder folder;
   const std::string list = folder.write("deny", "192.0.2.1");

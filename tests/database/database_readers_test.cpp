@@ -1,5 +1,4 @@
-// What readers did, in SQLite: kept once, carried over from older files, and forgotten to the last
-// byte.
+// Readers' data in SQLite: idempotent writes, migration of older files, and complete erasure.
 #include "core/database/database_readers.h"
 
 #include <iterator>
@@ -16,7 +15,7 @@ using database::Database;
 
 namespace {
 
-// The first version's tables, as released.
+// The first version's schema, as released.
 constexpr const char* kVersion1 = R"sql(
 PRAGMA journal_mode = WAL;
 CREATE TABLE items (
@@ -48,7 +47,7 @@ INSERT INTO item_tags VALUES (1, 0, 'swift');
 INSERT INTO meta VALUES ('last_entry', '17-4');
 )sql";
 
-// What the second version added to them.
+// The second version's additions.
 constexpr const char* kVersion2 = R"sql(
 CREATE TABLE readers (
   key INTEGER PRIMARY KEY,
@@ -75,17 +74,17 @@ INSERT INTO interactions VALUES (1, 5, 'old', 'l');
 INSERT INTO dismissals VALUES (1, 'old', 6, 'dull');
 )sql";
 
-readers::Follow followed(const std::string& reader, const std::string& author, std::int64_t at) {
+readers::Follow follow(const std::string& reader, const std::string& author, std::int64_t at) {
   return {ReaderId::trusted(reader), AuthorId::trusted(author), UnixSeconds{seconds{at}}};
 }
 
-readers::ReaderEvent did(const std::string& reader, const std::string& item, std::int64_t at,
-                         readers::Interaction kind = readers::Interaction::kLike) {
+readers::ReaderEvent interaction(const std::string& reader, const std::string& item, std::int64_t at,
+                                 readers::Interaction kind = readers::Interaction::kLike) {
   return {ReaderId::trusted(reader), ItemId::trusted(item), kind, UnixSeconds{seconds{at}}, {}};
 }
 
-readers::Dismissal unwanted(const std::string& reader, const std::string& item,
-                            const std::string& reason = "") {
+readers::Dismissal dismissal(const std::string& reader, const std::string& item,
+                             const std::string& reason = "") {
   return {ReaderId::trusted(reader), ItemId::trusted(item), reason, {}};
 }
 
@@ -120,7 +119,7 @@ struct Readers {
       for (const auto& each : events) REQUIRE(rows().put_interaction(each));
     });
   }
-  // "reader item letter at", in the order they come.
+  // "reader item letter at", in the order returned.
   std::vector<std::string> interactions() {
     std::vector<std::string> out;
     REQUIRE(rows().for_each_interaction([&](const readers::ReaderEvent& each) {
@@ -175,7 +174,7 @@ struct Readers {
     REQUIRE(database->truncate_wal());
     return removed;
   }
-  bool files_hold(const std::string& bytes) const {
+  bool files_contain(const std::string& bytes) const {
     for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
       if (file_bytes(entry.path()).find(bytes) != std::string::npos) return true;
     }
@@ -193,8 +192,7 @@ struct Readers {
 
 }  // namespace
 
-TEST_CASE_METHOD(Readers, "a file of the first version is carried over in place, with all that is in it",
-                 "[database]") {
+TEST_CASE_METHOD(Readers, "a file of the first version is migrated in place, with its data", "[database]") {
   SqliteShell(path).run(kVersion1);
   const auto refused = Database::open(path, Database::Mode::kRead);
   REQUIRE(!refused);
@@ -207,7 +205,7 @@ TEST_CASE_METHOD(Readers, "a file of the first version is carried over in place,
     CHECK(each.tags.size() == 1);
     return Result<void>();
   }));
-  add({did("r", "old", 5)});
+  add({interaction("r", "old", 5)});
   database.reset();
   open(Database::Mode::kRead);
   CHECK(interactions() == std::vector<std::string>{"r old l 5"});
@@ -215,14 +213,14 @@ TEST_CASE_METHOD(Readers, "a file of the first version is carried over in place,
   CHECK(SqliteShell(path).run("PRAGMA integrity_check") == "ok");
 }
 
-TEST_CASE_METHOD(Readers, "a file of the second version gets its follows, and keeps what readers did",
+TEST_CASE_METHOD(Readers, "a file of the second version gains the follows table and keeps its data",
                  "[database]") {
   SqliteShell(path).run(kVersion1);
   SqliteShell(path).run(kVersion2);
   open();
   CHECK(interactions() == std::vector<std::string>{"ann old l 5"});
   CHECK(dismissals() == std::vector<std::string>{"ann old 6 dull"});
-  write([&] { REQUIRE(rows().put_follow(followed("ann", "bob", 7))); });
+  write([&] { REQUIRE(rows().put_follow(follow("ann", "bob", 7))); });
   database.reset();
   open(Database::Mode::kRead);
   CHECK(follows() == std::vector<std::string>{"ann bob 7"});
@@ -230,67 +228,69 @@ TEST_CASE_METHOD(Readers, "a file of the second version gets its follows, and ke
   CHECK(SqliteShell(path).run("PRAGMA integrity_check") == "ok");
 }
 
-TEST_CASE_METHOD(Readers, "a follow is there once, at its newest time, until it ends or its reader is erased",
+TEST_CASE_METHOD(Readers,
+                 "a follow is stored once, with its latest time, until it ends or its reader is erased",
                  "[database]") {
   open();
   write([&] {
-    REQUIRE(rows().put_follow(followed("reader-one", "bob", 7)));
-    REQUIRE(rows().put_follow(followed("reader-one", "bob", 9)));
-    REQUIRE(rows().put_follow(followed("reader-one", "eve", 8)));
-    REQUIRE(rows().put_follow(followed("reader-two", "bob", 5)));
-    REQUIRE(rows().put_follow(followed("reader-two", "eve", 6)));
+    REQUIRE(rows().put_follow(follow("reader-one", "bob", 7)));
+    REQUIRE(rows().put_follow(follow("reader-one", "bob", 9)));
+    REQUIRE(rows().put_follow(follow("reader-one", "eve", 8)));
+    REQUIRE(rows().put_follow(follow("reader-two", "bob", 5)));
+    REQUIRE(rows().put_follow(follow("reader-two", "eve", 6)));
     REQUIRE(rows().remove_follow(ReaderId::trusted("reader-two"), AuthorId::trusted("bob")));
-    REQUIRE(rows().remove_follow(ReaderId::trusted("nobody"), AuthorId::trusted("bob")));
+    REQUIRE(rows().remove_follow(ReaderId::trusted("unknown"), AuthorId::trusted("bob")));
   });
   CHECK(follows() == std::vector<std::string>{"reader-one bob 9", "reader-one eve 8", "reader-two eve 6"});
-  const auto of_one = rows().follows_of(ReaderId::trusted("reader-one"), 1);
-  REQUIRE(of_one);
-  REQUIRE(of_one->size() == 1);
-  CHECK(of_one->front().author.view() == "eve");  // the oldest
+  const auto oldest_follow = rows().follows_of(ReaderId::trusted("reader-one"), 1);
+  REQUIRE(oldest_follow);
+  REQUIRE(oldest_follow->size() == 1);
+  CHECK(oldest_follow->front().author.view() == "eve");  // the oldest
   CHECK(erase({"reader-one"}) == 3);
   CHECK(follows() == std::vector<std::string>{"reader-two eve 6"});
-  CHECK(!files_hold("reader-one"));
+  CHECK(!files_contain("reader-one"));
 }
 
-TEST_CASE_METHOD(Readers, "an interaction written again is there once; another time or kind is another",
+TEST_CASE_METHOD(Readers, "writing an interaction again changes nothing; another time or kind adds a row",
                  "[database]") {
   open();
   for (int again = 0; again < 3; ++again) {
-    add({did("b", "x", 20), did("a", "x", 7), did("b", "x", 10, readers::Interaction::kPost),
-         did("b", "x", 10), did("b", "y", 15)});
+    add({interaction("b", "x", 20), interaction("a", "x", 7),
+         interaction("b", "x", 10, readers::Interaction::kPost), interaction("b", "x", 10),
+         interaction("b", "y", 15)});
   }
   CHECK(*rows().count_interactions() == 5);
   CHECK(interactions() ==
         std::vector<std::string>{"b x l 10", "b x p 10", "b y l 15", "b x l 20", "a x l 7"});
   CHECK(interactions("a") == std::vector<std::string>{"a x l 7"});
   CHECK(interactions("b", 1, 2) == std::vector<std::string>{"b x p 10", "b y l 15"});
-  CHECK(interactions("nobody").empty());
+  CHECK(interactions("unknown").empty());
 }
 
-TEST_CASE_METHOD(Readers, "a dismissal is the newest of its reader and item until it is undone",
+TEST_CASE_METHOD(Readers, "the newest dismissal of a reader and item is kept until it is undone",
                  "[database]") {
   open();
   const auto at = [](std::int64_t second) { return UnixSeconds{seconds{second}}; };
   write([&] {
-    REQUIRE(rows().put_dismissal(unwanted("a", "x", "boring"), at(10)));
-    REQUIRE(rows().put_dismissal(unwanted("a", "x", "too long"), at(20)));
-    REQUIRE(rows().put_dismissal(unwanted("a", "x", "an old one again"), at(15)));
-    REQUIRE(rows().put_dismissal(unwanted("a", "y"), at(5)));
-    REQUIRE(rows().put_dismissal(unwanted("b", "x"), at(5)));
+    REQUIRE(rows().put_dismissal(dismissal("a", "x", "boring"), at(10)));
+    REQUIRE(rows().put_dismissal(dismissal("a", "x", "too long"), at(20)));
+    REQUIRE(rows().put_dismissal(dismissal("a", "x", "an old one again"), at(15)));
+    REQUIRE(rows().put_dismissal(dismissal("a", "y"), at(5)));
+    REQUIRE(rows().put_dismissal(dismissal("b", "x"), at(5)));
   });
   CHECK(dismissals() == std::vector<std::string>{"a x 20 too long", "a y 5 ", "b x 5 "});
   write([&] {
     REQUIRE(rows().remove_dismissal(ReaderId::trusted("a"), ItemId::trusted("x"), at(20)));
-    REQUIRE(rows().remove_dismissal(ReaderId::trusted("a"), ItemId::trusted("y"), at(4)));  // it came late
+    // Older than the dismissal.
+    REQUIRE(rows().remove_dismissal(ReaderId::trusted("a"), ItemId::trusted("y"), at(4)));
     REQUIRE(rows().remove_dismissal(ReaderId::trusted("a"), ItemId::trusted("nothing"), at(20)));
-    REQUIRE(rows().remove_dismissal(ReaderId::trusted("nobody"), ItemId::trusted("x"), at(20)));
+    REQUIRE(rows().remove_dismissal(ReaderId::trusted("unknown"), ItemId::trusted("x"), at(20)));
   });
   CHECK(dismissals("a") == std::vector<std::string>{"a y 5 "});
   CHECK(dismissals("b") == std::vector<std::string>{"b x 5 "});
 }
 
-TEST_CASE_METHOD(Readers,
-                 "of readers who were erased no byte is left in any file, and nobody else loses a row",
+TEST_CASE_METHOD(Readers, "erasing readers leaves no byte of their ids in any file, and keeps all other rows",
                  "[database]") {
   open();
   std::mt19937 random(20260306);
@@ -298,20 +298,20 @@ TEST_CASE_METHOD(Readers,
   std::vector<std::string> names;
   for (int i = 0; i < 3000; ++i)
     names.push_back("reader-" + std::to_string(below(1000000000)) + "-" + std::to_string(i));
-  // Rows come in no order and others leave in between, so that pages split and merge.
+  // Rows are added in random order with deletions in between, so that pages split and merge.
   for (int round = 0; round < 60; ++round) {
     std::vector<readers::ReaderEvent> events;
     for (int i = 0; i < 400; ++i)
-      events.push_back(did(names[static_cast<std::size_t>(below(3000))], "item" + std::to_string(below(5000)),
-                           below(1000000000)));
+      events.push_back(interaction(names[static_cast<std::size_t>(below(3000))],
+                                   "item" + std::to_string(below(5000)), below(1000000000)));
     add(events);
     write([&] {
-      REQUIRE(rows().put_dismissal(unwanted(names[static_cast<std::size_t>(below(3000))], "item",
-                                            std::string(static_cast<std::size_t>(below(200)), 'w')),
+      REQUIRE(rows().put_dismissal(dismissal(names[static_cast<std::size_t>(below(3000))], "item",
+                                             std::string(static_cast<std::size_t>(below(200)), 'w')),
                                    UnixSeconds{}));
     });
   }
-  REQUIRE(files_hold(names[0]));
+  REQUIRE(files_contain(names[0]));
   std::vector<std::string> expected = interactions();
   std::shuffle(names.begin(), names.end(), random);
   for (std::size_t i = 0; i < 100; ++i) {
@@ -319,24 +319,23 @@ TEST_CASE_METHOD(Readers,
     for (const std::size_t gone : {2 * i, 2 * i + 1}) {
       std::erase_if(expected, [&](const std::string& row) { return row.starts_with(names[gone] + " "); });
       INFO(names[gone] << " after " << i);
-      REQUIRE(!files_hold(names[gone]));
+      REQUIRE(!files_contain(names[gone]));
     }
   }
   CHECK(interactions() == expected);
-  CHECK(erase({names[0], "nobody"}) == 0);
+  CHECK(erase({names[0], "unknown"}) == 0);
   CHECK(SqliteShell(path).run("PRAGMA integrity_check") == "ok");
-  add({did(names[0], "item", 1)});
+  add({interaction(names[0], "item", 1)});
   CHECK(interactions(names[0]).size() == 1);
 }
 
-TEST_CASE_METHOD(Readers, "the log is not emptied under somebody who reads it, and that is said",
-                 "[database]") {
+TEST_CASE_METHOD(Readers, "the log cannot be truncated while another connection reads it", "[database]") {
   open();
-  add({did("a", "x", 1)});
+  add({interaction("a", "x", 1)});
   SqliteShell other(path);
   other.run("BEGIN");
   other.run("SELECT count(*) FROM interactions");
-  add({did("b", "x", 1)});
+  add({interaction("b", "x", 1)});
   const auto refused = database->truncate_wal();
   REQUIRE(!refused);
   CHECK(refused.error().reason == "database_locked");
@@ -345,7 +344,7 @@ TEST_CASE_METHOD(Readers, "the log is not emptied under somebody who reads it, a
   CHECK(std::filesystem::file_size(path + "-wal") == 0);
 }
 
-TEST_CASE_METHOD(Readers, "training gets every item and each reader's newest interactions in order of time",
+TEST_CASE_METHOD(Readers, "training reads every item, and each reader's newest interactions in time order",
                  "[database]") {
   open();
   write([&] {
@@ -359,11 +358,12 @@ TEST_CASE_METHOD(Readers, "training gets every item and each reader's newest int
     REQUIRE(database->put_item(item));
   });
   std::vector<readers::ReaderEvent> events;
-  for (int i = 0; i < 10; ++i) events.push_back(did("many", "b", 100 + i, readers::Interaction::kView));
-  events.push_back(did("many", "never put", 1000));
-  events.push_back(did("one", "a", 3, readers::Interaction::kPost));
-  events.push_back(did("nothing known", "never put", 3));
-  events.push_back(did("last", "b", 4));
+  for (int i = 0; i < 10; ++i)
+    events.push_back(interaction("many", "b", 100 + i, readers::Interaction::kView));
+  events.push_back(interaction("many", "never put", 1000));
+  events.push_back(interaction("one", "a", 3, readers::Interaction::kPost));
+  events.push_back(interaction("nothing known", "never put", 3));
+  events.push_back(interaction("last", "b", 4));
   add(events);
   const int most = GENERATE(1, 3, 4, 7, 10, 11, 5000);
   const auto data = training(most);
@@ -402,8 +402,8 @@ TEST_CASE_METHOD(Readers, "reading 800,000 interactions for training", "[.measur
   });
   std::vector<readers::ReaderEvent> events;
   for (int i = 0; i < 800000; ++i)
-    events.push_back(did("reader-" + std::to_string(below(50000)), "item-" + std::to_string(below(20000)),
-                         below(1000000)));
+    events.push_back(interaction("reader-" + std::to_string(below(50000)),
+                                 "item-" + std::to_string(below(20000)), below(1000000)));
   using Clock = std::chrono::steady_clock;
   const auto spent = [](Clock::time_point since) {
     return std::chrono::duration<double, std::milli>(Clock::now() - since).count();

@@ -1,4 +1,4 @@
-// The items in SQLite, without a recorder.
+// Items in SQLite, without a recorder.
 #include "core/database/database.h"
 
 #include <fstream>
@@ -36,31 +36,31 @@ struct File {
   }
 };
 
-items::Item named(const std::string& id) { return Fixture::item(id, "Title of " + id); }
+items::Item make_item(const std::string& id) { return Fixture::item(id, "Title of " + id); }
 
 }  // namespace
 
-TEST_CASE_METHOD(File, "a transaction is there as a whole or not at all", "[database]") {
+TEST_CASE_METHOD(File, "a transaction is applied completely or not at all", "[database]") {
   auto writer = open();
   auto reader = open(Database::Mode::kRead);
   REQUIRE(writer->begin());
-  REQUIRE(writer->put_item(named("a")));
-  REQUIRE(writer->put_item(named("b")));
+  REQUIRE(writer->put_item(make_item("a")));
+  REQUIRE(writer->put_item(make_item("b")));
   CHECK(ids(*reader).empty());
   CHECK(writer->item_count() == 0);
   writer->rollback();
   CHECK(ids(*writer).empty());
   REQUIRE(writer->begin());
-  REQUIRE(writer->put_item(named("b")));
-  REQUIRE(writer->put_item(named("a")));
+  REQUIRE(writer->put_item(make_item("b")));
+  REQUIRE(writer->put_item(make_item("a")));
   REQUIRE(writer->commit());
   CHECK(ids(*reader) == std::vector<std::string>{"a", "b"});
   CHECK(writer->item_count() == 2);
 }
 
-TEST_CASE_METHOD(File, "an item written twice is there once, with what it was last", "[database]") {
+TEST_CASE_METHOD(File, "writing an item again replaces it", "[database]") {
   auto database = open();
-  auto item = named("a");
+  auto item = make_item("a");
   item.tags = {TagName::trusted("z"), TagName::trusted("b")};
   put(*database, item);
   item.tags = {TagName::trusted("b"), TagName::trusted("c"), TagName::trusted("a")};
@@ -76,29 +76,29 @@ TEST_CASE_METHOD(File, "an item written twice is there once, with what it was la
   REQUIRE(database->begin());
   REQUIRE(database->remove_item(item.id));
   REQUIRE(database->remove_item(item.id));
-  REQUIRE(database->remove_item(ItemId::trusted("nobody")));
+  REQUIRE(database->remove_item(ItemId::trusted("unknown")));
   REQUIRE(database->commit());
   CHECK(database->item_count() == 0);
   CHECK(shell.run("SELECT count(*) FROM item_tags") == "0");
 }
 
-TEST_CASE_METHOD(File, "hidden items are among all, and not among those shown", "[database]") {
+TEST_CASE_METHOD(File, "iteration includes hidden items, the visible count does not", "[database]") {
   auto database = open();
-  auto dark = named("dark");
-  dark.hidden = true;
-  put(*database, dark);
-  put(*database, named("lit"));
+  auto hidden = make_item("hidden");
+  hidden.hidden = true;
+  put(*database, hidden);
+  put(*database, make_item("visible"));
   CHECK(ids(*database).size() == 2);
   CHECK(database->count_visible().value_or(0) == 1);
 }
 
-TEST_CASE_METHOD(File, "a reader sees one moment and holds up no writer", "[database]") {
+TEST_CASE_METHOD(File, "a reader sees one snapshot and does not block a writer", "[database]") {
   auto writer = open();
-  for (const char* id : {"a", "b", "c"}) put(*writer, named(id));
+  for (const char* id : {"a", "b", "c"}) put(*writer, make_item(id));
   auto reader = open(Database::Mode::kRead);
   std::vector<std::string> seen;
   REQUIRE(reader->for_each_item([&](const items::Item& each) {
-    if (seen.empty()) put(*writer, named("d"));
+    if (seen.empty()) put(*writer, make_item("d"));
     seen.push_back(each.id.str());
     return Result<void>();
   }));
@@ -106,9 +106,9 @@ TEST_CASE_METHOD(File, "a reader sees one moment and holds up no writer", "[data
   CHECK(ids(*reader).size() == 4);
 }
 
-TEST_CASE_METHOD(File, "reading stops at the first error, and can begin again", "[database]") {
+TEST_CASE_METHOD(File, "iteration stops at the first error, and can be repeated", "[database]") {
   auto database = open();
-  for (const char* id : {"a", "b", "c"}) put(*database, named(id));
+  for (const char* id : {"a", "b", "c"}) put(*database, make_item(id));
   int seen = 0;
   const auto outcome = database->for_each_item([&](const items::Item&) -> Result<void> {
     if (++seen == 2) return fail(ErrorCode::kConflict, "enough");
@@ -118,11 +118,11 @@ TEST_CASE_METHOD(File, "reading stops at the first error, and can begin again", 
   CHECK(outcome.error().reason == "enough");
   CHECK(seen == 2);
   CHECK(ids(*database).size() == 3);
-  put(*database, named("d"));
+  put(*database, make_item("d"));
   CHECK(ids(*database).size() == 4);
 }
 
-TEST_CASE_METHOD(File, "the last entry is remembered with what it brought", "[database]") {
+TEST_CASE_METHOD(File, "the last entry is committed with its transaction", "[database]") {
   auto database = open();
   CHECK(database->last_entry("").value_or("?").empty());
   REQUIRE(database->begin());
@@ -134,12 +134,12 @@ TEST_CASE_METHOD(File, "the last entry is remembered with what it brought", "[da
   CHECK(open()->last_entry("").value_or("?") == "5-1");
 }
 
-TEST_CASE_METHOD(File, "what is not ours to read is refused, and left as it is", "[database]") {
-  SECTION("no file, for a reader") {
+TEST_CASE_METHOD(File, "a file that cannot be used is rejected and left unchanged", "[database]") {
+  SECTION("no file, opened for reading") {
     CHECK(Database::open(path, Database::Mode::kRead).error().reason == "database_absent");
     CHECK_FALSE(std::filesystem::exists(path));
   }
-  SECTION("an empty file, for a reader") {
+  SECTION("an empty file, opened for reading") {
     std::ofstream(path).close();
     CHECK(Database::open(path, Database::Mode::kRead).error().reason == "database_absent");
   }
@@ -148,13 +148,13 @@ TEST_CASE_METHOD(File, "what is not ours to read is refused, and left as it is",
         Database::open((folder.path() / "no" / "items.db").string(), Database::Mode::kWrite).error().reason ==
         "database_absent");
   }
-  SECTION("another kind of file") {
+  SECTION("another type of file") {
     std::ofstream(path) << std::string(8192, 'x');
     for (const auto mode : {Database::Mode::kRead, Database::Mode::kWrite})
       CHECK(Database::open(path, mode).error().reason == "database_corrupt");
     CHECK(std::filesystem::file_size(path) == 8192);
   }
-  SECTION("a later version's schema") {
+  SECTION("a later schema version") {
     open();
     SqliteShell(path).run("PRAGMA user_version = 1000");
     for (const auto mode : {Database::Mode::kRead, Database::Mode::kWrite})
@@ -163,18 +163,18 @@ TEST_CASE_METHOD(File, "what is not ours to read is refused, and left as it is",
   }
 }
 
-TEST_CASE_METHOD(File, "a file without a schema gets the whole schema at once", "[database]") {
+TEST_CASE_METHOD(File, "an empty file gets the whole schema", "[database]") {
   std::ofstream(path).close();
-  put(*open(), named("a"));
+  put(*open(), make_item("a"));
   SqliteShell shell(path);
   CHECK(shell.run("PRAGMA user_version") == "3");
   CHECK(shell.run("PRAGMA journal_mode") == "wal");
   CHECK(shell.run("PRAGMA integrity_check") == "ok");
 }
 
-TEST_CASE_METHOD(File, "a deleted or replaced file is noticed", "[database]") {
+TEST_CASE_METHOD(File, "a deleted or replaced file is detected", "[database]") {
   auto database = open();
-  put(*database, named("a"));
+  put(*database, make_item("a"));
   CHECK_FALSE(database->was_replaced());
   SECTION("deleted") { std::filesystem::remove(path); }
   SECTION("replaced") {
@@ -187,34 +187,34 @@ TEST_CASE_METHOD(File, "a deleted or replaced file is noticed", "[database]") {
 
 TEST_CASE_METHOD(File, "the log of a replaced database is not replayed into the new one", "[database]") {
   auto database = open();
-  put(*database, named("a"));
+  put(*database, make_item("a"));
   SqliteShell(path).run("VACUUM INTO '" + path + ".copy'");
-  for (const char* id : {"b", "c", "d"}) put(*database, named(id));
+  for (const char* id : {"b", "c", "d"}) put(*database, make_item(id));
   std::filesystem::rename(path + ".copy", path);
   database.reset();
   CHECK(ids(*open()) == std::vector<std::string>{"a"});
   CHECK(SqliteShell(path).run("PRAGMA integrity_check") == "ok");
 }
 
-TEST_CASE_METHOD(File, "what is deleted is overwritten in the file", "[database]") {
+TEST_CASE_METHOD(File, "deleted data is overwritten in the file", "[database]") {
   auto database = open();
-  auto item = named("a");
+  auto item = make_item("a");
   item.text = "a-secret-that-must-go";
   put(*database, item);
   REQUIRE(database->begin());
   REQUIRE(database->remove_item(item.id));
   REQUIRE(database->commit());
-  database.reset();  // folds the log into the file
+  database.reset();  // checkpoints the log into the file
   std::ifstream in(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};
   CHECK(bytes.size() > 4096);
   CHECK(bytes.find(item.text) == std::string::npos);
 }
 
-TEST_CASE_METHOD(File, "who wrote before another noted its token writes no more", "[database]") {
+TEST_CASE_METHOD(File, "a connection cannot write after another one stored a higher token", "[database]") {
   auto first = open(), second = open();
   REQUIRE(first->set_fencing_token(1));
-  put(*first, named("a"));
+  put(*first, make_item("a"));
   REQUIRE(second->set_fencing_token(2));
   CHECK(second->stored_fencing_token() == 2);
   for (int again = 0; again < 2; ++again) {
@@ -224,13 +224,14 @@ TEST_CASE_METHOD(File, "who wrote before another noted its token writes no more"
     CHECK(first->verify_fencing_token().error().reason == "lease_lost");
     CHECK(first->set_fencing_token(1).error().reason == "lease_lost");
   }
-  put(*second, named("b"));
+  put(*second, make_item("b"));
   CHECK(ids(*second) == std::vector<std::string>{"a", "b"});
   REQUIRE(first->set_fencing_token(3));
   CHECK_FALSE(second->verify_fencing_token());
 }
 
-TEST_CASE_METHOD(File, "a database has an identity, which its copies share and no other has", "[database]") {
+TEST_CASE_METHOD(File, "a database has an identity that its copies share and no other database has",
+                 "[database]") {
   const std::string identity = open()->database_id();
   CHECK(identity.size() == 32);
   CHECK(open()->database_id() == identity);

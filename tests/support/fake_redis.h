@@ -1,6 +1,6 @@
-// A Redis server that answers what the test says, byte by byte when it likes, or not at all: for
-// the faults a real server will not produce on command. One thread; any number of connections,
-// served one at a time in the order of their commands.
+// A scripted Redis server that can send partial replies or none, for faults that a real server
+// cannot produce on demand. One thread; serves any number of connections one at a time, in the
+// order of their commands.
 #pragma once
 
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@
 
 namespace freshet::test {
 
-// Listens on 127.0.0.1, on a port that the kernel chose.
+// Listens on 127.0.0.1 and a port chosen by the kernel.
 inline int listen_loopback(int& port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   sockaddr_in address{};
@@ -29,7 +29,8 @@ inline int listen_loopback(int& port) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
   auto* const address_ptr = reinterpret_cast<sockaddr*>(&address);
-  if (fd < 0 || bind(fd, address_ptr, size) != 0 || listen(fd, 1024) != 0 || getsockname(fd, address_ptr, &size) != 0)
+  if (fd < 0 || bind(fd, address_ptr, size) != 0 || listen(fd, 1024) != 0 ||
+      getsockname(fd, address_ptr, &size) != 0)
     throw std::runtime_error("cannot listen on loopback");
   port = ntohs(address.sin_port);
   return fd;
@@ -38,12 +39,12 @@ inline int listen_loopback(int& port) {
 class FakeRedis {
  public:
   using Command = std::vector<std::string>;
-  // What to send for a command on the n-th connection (from 0). nullopt: close the connection
-  // without an answer.
+  // Returns the reply to a command on the n-th connection (from 0); an empty one sends nothing.
+  // nullopt closes the connection.
   using Answer = std::function<std::optional<std::string>(const Command& command, int connection)>;
 
   FakeRedis(const std::string& path, Answer answer) : FakeRedis(listen_unix(path), std::move(answer)) {}
-  // Owns `listen_fd`.
+  // Takes ownership of `listen_fd`.
   FakeRedis(int listen_fd, Answer answer)
       : answer_(std::move(answer)), listen_fd_(listen_fd), thread_([this] { serve(); }) {}
   ~FakeRedis() {
@@ -52,7 +53,7 @@ class FakeRedis {
     for (auto& [fd, peer] : peers_) ::close(fd);
     ::close(listen_fd_);
   }
-  int reads() const { return reads_; }  // how many times bytes were received
+  int reads() const { return reads_; }  // how often bytes were received
   int connections() const { return connections_; }
 
  private:

@@ -1,5 +1,5 @@
-// FastCGI records by hand, as nginx sends them, and the reading of replies: for tests and fuzzers
-// that speak to the gateway directly.
+// Builds FastCGI records as nginx sends them and parses replies, for tests and fuzzers that talk to
+// the gateway directly.
 #pragma once
 
 #include <algorithm>
@@ -63,7 +63,7 @@ inline std::string name_value(std::string_view name, std::string_view value) {
   return bytes.append(name).append(value);
 }
 
-// A stream cut into records of at most `chunk` bytes, with the empty record that ends it.
+// Splits a stream into records of at most `chunk` bytes and adds the empty record that ends it.
 inline std::string stream(std::uint8_t type, std::string_view bytes, std::size_t chunk = 32768) {
   std::string out;
   for (std::size_t at = 0; at < bytes.size(); at += chunk) out += record(type, bytes.substr(at, chunk));
@@ -77,7 +77,8 @@ inline std::string fcgi_request(const Params& params, std::string_view body = {}
   return begin_request(keep) + stream(kParams, encoded) + stream(kStdin, body, chunk);
 }
 
-inline std::string post_request(std::string_view uri, std::string_view body, Params extra = {}, bool keep = true) {
+inline std::string post_request(std::string_view uri, std::string_view body, Params extra = {},
+                                bool keep = true) {
   Params params{{"REQUEST_METHOD", "POST"},
                 {"REQUEST_URI", std::string(uri)},
                 {"CONTENT_TYPE", "application/json"},
@@ -91,8 +92,8 @@ inline std::string get_request(std::string_view uri, bool keep = true) {
                       {}, keep);
 }
 
-// The first whole reply in `bytes`: its STDOUT, and how many bytes it took; 0 when none is whole
-// yet.
+// The first complete reply in `bytes`: its STDOUT, and the number of bytes it took; 0 if none is
+// complete yet.
 struct Reply {
   std::string out;
   std::size_t bytes = 0;

@@ -1,5 +1,5 @@
-// A file's content in one read: a stream's iterators take a second for a megabyte where memory is
-// watched.
+// Reads a file with a single read: stream iterators take a second per megabyte under the
+// sanitizers.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace freshet::test {
 
-// Empty when it is not there.
+// Empty if the file does not exist.
 inline std::string file_bytes(const std::filesystem::path& path) {
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);

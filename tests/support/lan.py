@@ -1,7 +1,9 @@
-"""Machines of a test's own: network namespaces on switches, with cables that can be cut. Needs root, and a kernel that allows it.
+"""Simulated machines for tests: network namespaces connected by switches, with cables that can be cut. Needs root and a
+kernel that allows it.
 
-Each has its own loopback, and by machine-id and name it is another machine to whoever asks. Nothing of it is in the network of the host that it
-runs on: the switches are in a namespace, too. What a killed test left is ended by whoever makes the next one.
+Each machine has its own loopback interface, machine id and host name, so programs see a separate machine. Nothing is
+added to the host's own network: the switches are in a namespace, too. Leftovers of a killed test are removed when the
+next one creates a Lan.
 """
 
 import contextlib
@@ -12,27 +14,27 @@ import subprocess
 
 from waiting import wait_until
 
-PREFIX = "freshet-lan-"  # then the pid of who made it, and the machine
+PREFIX = "freshet-lan-"  # followed by the creator's pid and the machine's name
 FOLDER = "/run/netns"
-# Another machine's: only one that has the same identity may conclude from a pid.
+# Differs per machine: a pid is meaningful only on the machine with the same identity.
 IDENTITY = "/etc/machine-id" if os.path.exists("/etc/machine-id") else "/proc/sys/kernel/random/boot_id"
 _libc = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 
 
-def why_not():
-    """What this process lacks for machines of its own; None: nothing. CI must have it."""
-    why = None
+def missing_requirement():
+    """Returns missing this process cannot create machines, or None. CI must be able to."""
+    missing = None
     if os.geteuid() != 0:
-        why = "needs root"
+        missing = "needs root"
     else:
         probe = subprocess.run(["unshare", "--net", "--mount", "--uts", "ip", "link", "add", "probe", "type", "bridge"], capture_output=True, text=True,
                                check=False)
         if probe.returncode != 0:
-            why = f"no network of its own can be made here: {probe.stderr.strip()}"
-    # As whoever is not root CI itself has decided.
-    assert why in (None, "needs root") or os.environ.get("CI") != "true", why
-    return why
+            missing = f"cannot create network namespaces: {probe.stderr.strip()}"
+    # CI itself decides to run tests without root.
+    assert missing in (None, "needs root") or os.environ.get("CI") != "true", missing
+    return missing
 
 
 def _ip(*words):
@@ -41,8 +43,8 @@ def _ip(*words):
     return done.stdout
 
 
-def _end(space):
-    """Ends the processes in a namespace, and takes its name: the kernel does the rest."""
+def _remove(space):
+    """Kills the processes in a namespace and deletes its name; the kernel removes the rest."""
     for pid in _pids(space):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -54,15 +56,15 @@ def _pids(space):
 
 
 def remove_orphans():
-    """Of tests that were killed."""
+    """Removes the namespaces of tests that were killed."""
     for space in os.listdir(FOLDER) if os.path.isdir(FOLDER) else ():
         if space.startswith(PREFIX) and not os.path.exists(f"/proc/{space[len(PREFIX):].split('-')[0]}"):
-            with contextlib.suppress(AssertionError):  # somebody else removed it meanwhile
-                _end(space)
+            with contextlib.suppress(AssertionError):  # another process removed it concurrently
+                _remove(space)
 
 
 class Machine:
-    """space: of its network. addresses: switch → its address there."""
+    """space: its network namespace. addresses: switch → the machine's address on it."""
 
     def __init__(self, name, space, addresses, folder):
         self.name, self.space, self.addresses = name, space, addresses
@@ -70,8 +72,8 @@ class Machine:
         with open(self._identity, "w", encoding="ascii") as file:
             file.write(os.urandom(16).hex() + "\n")
 
-    def inside(self):
-        """Before a command that is to run there."""
+    def command_prefix(self):
+        """Prefix of a command that runs it on this machine."""
         return ["nsenter", f"--net={FOLDER}/{self.space}", "unshare", "--mount", "--uts", "sh", "-c",
                 'mount --bind "$1" "$2" && hostname "$3" && shift 3 && exec "$@"', "sh", self._identity, IDENTITY, self.name]
 
@@ -80,7 +82,7 @@ class Machine:
 
 
 class Lan:
-    """machines: name → the switches that it is on (names of a few letters). folder: where their identities lie. Ends with close()."""
+    """machines: name → its switches (short names). folder: for the machines' identity files. Call close() at the end."""
 
     _count = 0
 
@@ -124,7 +126,7 @@ class Lan:
         return f"{name}-{switch}"
 
     def cut(self, name, *switches):
-        """From now on nothing comes through its cable, neither way, and nobody is told."""
+        """Drops all traffic of the cables in both directions, without notifying either end."""
         for switch in switches:
             _ip("-n", self._switches, "link", "set", self._port(name, switch), "nomaster")
 
@@ -133,8 +135,10 @@ class Lan:
             _ip("-n", self._switches, "link", "set", self._port(name, switch), "master", switch)
 
     @contextlib.contextmanager
-    def here(self, name):
-        """This thread, and those and what it starts, are on that machine's network meanwhile."""
+    def on_machine(self, name):
+        """Moves this thread, and the threads and processes it starts, to the machine's network for the duration of the
+        block.
+        """
         with open("/proc/thread-self/ns/net", "rb") as before, open(f"{FOLDER}/{self.machines[name].space}", "rb") as there:
             _enter(there)
             try:
@@ -143,15 +147,15 @@ class Lan:
                 _enter(before)
 
     def close(self):
-        """Ends what runs there."""
+        """Ends everything that runs on the machines and removes them."""
         for space in reversed(self._spaces):
             pids = _pids(space)
-            _end(space)
-            wait_until(lambda pids=pids: not any(_lives(pid) for pid in pids), f"the end of what ran in {space}")
+            _remove(space)
+            wait_until(lambda pids=pids: not any(_is_running(pid) for pid in pids), f"the processes in {space} to end")
         self._spaces.clear()
 
 
-def _lives(pid):
+def _is_running(pid):
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"

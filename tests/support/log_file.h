@@ -1,4 +1,4 @@
-// A log file of one test; lines go back to stderr when it ends.
+// A temporary log file for one test. Logging returns to stderr when it is destroyed.
 #pragma once
 
 #include <unistd.h>
@@ -29,7 +29,7 @@ class LogFile {
   std::filesystem::path path() const { return path_; }
   std::filesystem::path rotated_path() const { return path_.string() + ".1"; }
 
-  // The lines of a file, without the time in front.
+  // The lines of a file, without their timestamps.
   static std::string lines(const std::filesystem::path& path) {
     std::ifstream in(path);
     std::string result, line;

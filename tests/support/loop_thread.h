@@ -1,5 +1,5 @@
-// An EventLoop on a thread of its own, so that a test can be the blocking peer. What belongs to the
-// loop is touched through on_loop().
+// Runs an EventLoop on its own thread, so that the test can be the blocking peer. Access the loop's
+// objects only through run_on_loop().
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class LoopThread {
   ~LoopThread() { stop(); }
 
   EventLoop& loop() { return loop_; }
-  // Runs `work` on the loop's thread and gives back what it returns.
+  // Runs `work` on the loop's thread and returns its result.
   template <class Work>
   auto run_on_loop(Work work) {
     std::packaged_task<decltype(work())()> task(std::move(work));
@@ -28,7 +28,7 @@ class LoopThread {
     loop_.post([&task] { task(); });
     return result.get();
   }
-  // After this the test's thread may touch everything.
+  // Afterwards the test's thread may access everything.
   void stop() {
     loop_.stop();
     if (thread_.joinable()) thread_.join();

@@ -1,19 +1,21 @@
-"""Addresses of the loopback network, each for one instance at a time: with one of its own everybody can have the same ports."""
+"""Loopback addresses, each for one instance at a time, so that every instance can use the same ports."""
 
 import random
 import socket
 
-PUBLIC, INTERNAL = 18080, 18081  # below the range that the kernel gives out
-CLAIM = 18079                    # whoever is bound to it has the address; nobody listens there
+PUBLIC, INTERNAL = 18080, 18081  # below the kernel's ephemeral port range
+CLAIM = 18079  # binding it claims an address; nothing listens on it
 
-_dice = random.SystemRandom()  # a test's seed would send all of them to the same addresses first
+_random = random.SystemRandom()  # not seeded: a test's seed would make all of them try the same addresses first
 
 
-def bound(host, port, again=False):
-    """A socket with this address, or None when somebody has it. again: also when connections to it have just ended."""
+def try_bind(host, port, reuse=False):
+    """Returns a socket bound to this address, or None if it is in use. again: also if its connections have only just been
+    closed.
+    """
     out = socket.socket()
     try:
-        out.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(again))
+        out.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(reuse))
         out.bind((host, port))
         return out
     except OSError:
@@ -22,19 +24,19 @@ def bound(host, port, again=False):
 
 
 class Loopback:
-    """An address that nobody else claims until close() or the end of this process, and where no orphan of another run listens."""
+    """An address that is reserved until close() or the end of this process, and on which no orphan of another run listens."""
 
     def __init__(self, ports=(PUBLIC, INTERNAL)):
         for _ in range(1000):
-            self.host = f"127.{_dice.randrange(1, 255)}.{_dice.randrange(256)}.{_dice.randrange(1, 255)}"
-            self._claim = bound(self.host, CLAIM)
+            self.host = f"127.{_random.randrange(1, 255)}.{_random.randrange(256)}.{_random.randrange(1, 255)}"
+            self._claim = try_bind(self.host, CLAIM)
             if self._claim and all(self._is_free(port) for port in ports):
                 return
             self.close()
         raise AssertionError(f"no loopback address has the ports {ports} free")
 
     def _is_free(self, port):
-        probe = bound(self.host, port, again=True)
+        probe = try_bind(self.host, port, reuse=True)
         if probe:
             probe.close()
         return probe is not None

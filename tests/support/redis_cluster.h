@@ -1,6 +1,6 @@
-// A Redis Cluster of its own on loopback: each node at an address that nobody else has, ended by
-// its pid. Each node also listens on a unix socket (redis_server.h), by which a test speaks to it
-// alone.
+// A private Redis Cluster on loopback. Each node has an address of its own and also listens on a
+// unix socket (redis_server.h), through which a test can talk to that node alone. Nodes are ended
+// by pid.
 #pragma once
 
 #include <arpa/inet.h>
@@ -16,8 +16,8 @@
 
 namespace freshet::test {
 
-// 127.a.b.c for c = 1, 2, …: as many as are asked for, on which nobody listens at these ports,
-// until this ends. Whoever is bound to kClaim has an address, as in loopback.py.
+// Reserves `count` loopback addresses 127.a.b.1, 127.a.b.2, … with free Redis ports, until
+// destroyed. Binding kClaimPort claims an address, as in loopback.py.
 class LoopbackAddresses {
  public:
   static constexpr int kClaimPort = 18079, kRedisPort = 16379, kBusPort = kRedisPort + 10000;
@@ -25,7 +25,7 @@ class LoopbackAddresses {
   explicit LoopbackAddresses(int count) {
     std::random_device random;
     for (int tries = 0; tries < 1000 && !claim_network(random, count); ++tries) release();
-    if (hosts_.empty()) throw std::runtime_error("no loopback addresses are free");
+    if (hosts_.empty()) throw std::runtime_error("no free loopback addresses");
   }
   ~LoopbackAddresses() { release(); }
   LoopbackAddresses(const LoopbackAddresses&) = delete;
@@ -70,8 +70,8 @@ class LoopbackAddresses {
 
 class RedisCluster {
  public:
-  // The first `masters` have all slots, in equal parts; each further node is a replica of one.
-  // Whole when this returns; throws when it does not get there.
+  // The first `masters` nodes share the slots equally; each further node is a replica of one of
+  // them. Returns when the cluster has converged; throws if it does not.
   explicit RedisCluster(int masters = 3, int replicas = 0) : addresses_(masters + replicas) {
     for (const std::string& host : addresses_.hosts()) {
       nodes_.push_back(std::make_unique<RedisServer>(std::vector<std::string>{
@@ -83,7 +83,7 @@ class RedisCluster {
       call(0, {"CLUSTER", "MEET", host(i), std::to_string(LoopbackAddresses::kRedisPort)});
     for (int i = 0; i < masters; ++i)
       call(i, {"CLUSTER", "ADDSLOTSRANGE", std::to_string(redis::kSlots * i / masters),
-              std::to_string(redis::kSlots * (i + 1) / masters - 1)});
+               std::to_string(redis::kSlots * (i + 1) / masters - 1)});
     for (int i = masters; i < masters + replicas; ++i) {
       wait_until([&] { return text(call(i, {"CLUSTER", "REPLICATE", id(i % masters)})) == "OK"; });
     }
@@ -92,7 +92,7 @@ class RedisCluster {
 
   std::string host(int node) const { return addresses_.hosts()[static_cast<std::size_t>(node)]; }
   redis::Address address(int node) const { return {host(node), LoopbackAddresses::kRedisPort}; }
-  // Of the whole: its first node is named.
+  // The cluster's endpoint, given by its first node.
   redis::Endpoint endpoint() const {
     redis::Endpoint out;
     out.nodes = {address(0)};
@@ -102,7 +102,7 @@ class RedisCluster {
   RedisServer& node(int index) { return *nodes_[static_cast<std::size_t>(index)]; }
   std::string id(int node) { return text(call(node, {"CLUSTER", "MYID"})); }
 
-  // Of one node, whichever keys it has.
+  // Sends a command to one node, whichever keys it serves.
   redis::Reply call(int node, const std::vector<std::string>& words) {
     redis::Pipeline pipeline;
     pipeline.command(words.size());
@@ -114,8 +114,8 @@ class RedisCluster {
   }
   static std::string text(const redis::Reply& reply) { return std::string(reply.text()); }
 
-  // Gives a slot to another master as redis-cli --cluster reshard does; `between` runs after each
-  // of its steps.
+  // Moves a slot to another master as redis-cli --cluster reshard does. Calls `after_step` after
+  // each step.
   void move_slot(
       std::uint16_t slot, int from, int to, const std::function<void()>& after_step = [] {}) {
     const std::string number = std::to_string(slot);
@@ -125,7 +125,9 @@ class RedisCluster {
     while (true) {
       const redis::Reply keys = call(from, {"CLUSTER", "GETKEYSINSLOT", number, "1"});
       if (keys.size() == 0) break;
-      call_or_throw({"MIGRATE", host(to), std::to_string(LoopbackAddresses::kRedisPort), text(keys[0]), "0", "5000"}, from);
+      call_or_throw(
+          {"MIGRATE", host(to), std::to_string(LoopbackAddresses::kRedisPort), text(keys[0]), "0", "5000"},
+          from);
       after_step();
     }
     for (const int each : {to, from}) call_or_throw({"CLUSTER", "SETSLOT", number, "NODE", id(to)}, each);
@@ -138,7 +140,7 @@ class RedisCluster {
       if (condition()) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    throw std::runtime_error("the cluster did not get there");
+    throw std::runtime_error("the cluster did not converge in time");
   }
 
  private:

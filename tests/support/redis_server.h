@@ -1,4 +1,4 @@
-// A private redis-server on a unix socket in a temporary directory, ended by its pid.
+// A private redis-server on a unix socket in a temporary directory. Ended by pid.
 #pragma once
 
 #include <signal.h>
@@ -21,8 +21,8 @@ namespace freshet::test {
 
 class RedisServer {
  public:
-  // `options` go to redis-server's command line: {"--appendonly", "yes"}. Ready when this returns;
-  // throws when it does not come up.
+  // `options` are appended to redis-server's command line, such as {"--appendonly", "yes"}. Returns
+  // when the server is ready; throws if it does not start.
   explicit RedisServer(std::vector<std::string> options = {}) : options_(std::move(options)) {
     std::string pattern = (std::filesystem::temp_directory_path() / "freshet-redis-XXXXXX").string();
     if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary directory");
@@ -47,7 +47,7 @@ class RedisServer {
     return out;
   }
 
-  // Again, with the same directory, after stop() or kill().
+  // Restarts the server in the same directory after stop() or kill().
   void start() {
     std::vector<std::string> command{"redis-server",
                                      "--port",
@@ -66,7 +66,7 @@ class RedisServer {
     argv.push_back(nullptr);
     pid_ = fork();
     if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that crashes leaves no server behind
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // the server ends with a test that crashes
       execvp(argv[0], argv.data());
       _exit(127);
     }
@@ -79,7 +79,7 @@ class RedisServer {
       if (reply && !reply->front().is_error()) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
-    throw std::runtime_error("redis-server did not come up in " + directory_.string());
+    throw std::runtime_error("redis-server did not start in " + directory_.string());
   }
   void stop() { terminate(SIGTERM); }
   void kill() { terminate(SIGKILL); }

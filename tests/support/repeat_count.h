@@ -1,11 +1,12 @@
-// What a test repeats: few times with every change, often in the night (./scripts/test --long).
+// Number of repetitions of a randomized test: few for each change, many in the nightly run
+// (./scripts/test --long).
 #pragma once
 
 #include <cstdlib>
 
 namespace freshet::test {
 
-// Of a case tagged [long].
+// For test cases tagged [long].
 inline int repeat_count(int quick, int thorough) { return std::getenv("FRESHET_LONG") ? thorough : quick; }
 
 }  // namespace freshet::test

@@ -1,5 +1,5 @@
-// Test material that lies outside the repository: the folder $FRESHET_SHARED, by default ../shared
-// beside the source tree. Tests that need it say so when it is missing, and pass.
+// Test data outside the repository, in the folder $FRESHET_SHARED (by default ../shared next to the
+// source tree). Tests whose data is missing report that and pass.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,13 @@
 
 namespace freshet::test {
 
-// The path of `relative` inside the folder; nullopt, and a line "SKIPPED: …", when it is not there.
+// The path of `relative` in that folder; nullopt, with a line "SKIPPED: …", if it does not exist.
 inline std::optional<std::filesystem::path> shared_path(const std::string& relative) {
   const char* const override_folder = std::getenv("FRESHET_SHARED");
-  const std::filesystem::path path = std::filesystem::path(override_folder ? override_folder : FRESHET_SHARED_DEFAULT) / relative;
+  const std::filesystem::path path =
+      std::filesystem::path(override_folder ? override_folder : FRESHET_SHARED_DEFAULT) / relative;
   if (std::filesystem::exists(path)) return path;
-  std::fprintf(stderr, "SKIPPED: %s is not there (set FRESHET_SHARED)\n", path.c_str());
+  std::fprintf(stderr, "SKIPPED: %s does not exist (set FRESHET_SHARED)\n", path.c_str());
   return std::nullopt;
 }
 
@@ -28,7 +29,7 @@ inline std::string read_file(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Files of a folder, in name order.
+// Regular files of a folder, sorted by name.
 inline std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

@@ -1,5 +1,5 @@
-// Coroutines over a real Redis, one round trip at a time, in an order drawn from a seed: between
-// any two steps of one, another's may come.
+// Interleaves coroutines over a real Redis: each round trip is one step, and the next step is
+// chosen by a seeded random generator.
 #pragma once
 
 #include <algorithm>
@@ -10,25 +10,25 @@
 #include <random>
 #include <vector>
 
-#include "core/redis/cluster/slot.h"
 #include "core/redis/blocking_redis.h"
+#include "core/redis/cluster/slot.h"
 
 namespace freshet::test {
 
-// Coroutines that wait for their next step. The one who runs next is drawn.
+// Coroutines that wait for their next step. The one to resume is chosen at random.
 class StepScheduler {
  public:
   explicit StepScheduler(std::mt19937& random) : random_(random) {}
   auto next_step() {
     struct Awaiter {
-      StepScheduler& turns;
+      StepScheduler& scheduler;
       bool await_ready() const noexcept { return false; }
-      void await_suspend(std::coroutine_handle<> caller) { turns.waiting_.push_back(caller); }
+      void await_suspend(std::coroutine_handle<> caller) { scheduler.waiting_.push_back(caller); }
       void await_resume() const noexcept {}
     };
     return Awaiter{*this};
   }
-  // False when nobody waits.
+  // Returns false if none is waiting.
   bool run_step() {
     if (waiting_.empty()) return false;
     const std::size_t at = random_() % waiting_.size();
@@ -43,13 +43,13 @@ class StepScheduler {
   std::vector<std::coroutine_handle<>> waiting_;
 };
 
-// The order in which a cluster may run a pipeline's commands: as a node each had a slot, and as if
-// some that have several keys were refused at first, because their slot is being moved.
+// An order in which a cluster may run a pipeline's commands: as if each slot were on its own node,
+// and some scripts were redirected at first because their slot is being moved.
 struct ClusterOrder {
   std::mt19937& random;
-  bool keeps_barriers = true;  // Pipeline::then(); false: a mistake that a test is to notice
+  bool keeps_barriers = true;  // respects Pipeline::barrier(); false: a fault that the test must detect
 
-  // What leaves together, in its order, one trip after the other.
+  // Groups the commands into round trips. Returns their indices, in order.
   std::vector<std::vector<std::size_t>> split_round_trips(const redis::Pipeline& pipeline) const {
     std::vector<std::vector<std::size_t>> out;
     std::vector<std::size_t> ends{pipeline.size()};
@@ -82,13 +82,13 @@ struct ClusterOrder {
   }
 };
 
-// A Redis whose round trips take a turn each. Right behind each, before anybody else's, `watch`
-// runs, and `seen` gets its replies.
+// A Redis client whose round trips take one step each. Directly after each, before any other
+// client's, it runs `probe` and passes its replies to `on_probe`.
 class SteppedRedis final : public redis::Redis {
  public:
-  SteppedRedis(redis::BlockingRedis& inner, StepScheduler& turns, const redis::Pipeline& watch,
-               std::function<void(const redis::Reply* first)> seen, const ClusterOrder* order = nullptr)
-      : inner_(inner), scheduler_(turns), probe_(watch), on_probe_(std::move(seen)), order_(order) {}
+  SteppedRedis(redis::BlockingRedis& inner, StepScheduler& scheduler, const redis::Pipeline& probe,
+               std::function<void(const redis::Reply* first)> on_probe, const ClusterOrder* order = nullptr)
+      : inner_(inner), scheduler_(scheduler), probe_(probe), on_probe_(std::move(on_probe)), order_(order) {}
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
     std::vector<std::vector<std::size_t>> trips(1);
     if (order_ != nullptr) {
@@ -99,8 +99,8 @@ class SteppedRedis final : public redis::Redis {
     }
     redis::Replies out(pipeline.size());
     for (const auto& trip : trips) {
-      auto turn = scheduler_.next_step();
-      co_await turn;
+      auto step = scheduler_.next_step();
+      co_await step;
       redis::Pipeline both;
       for (const std::size_t i : trip) both.raw(pipeline.at(i));
       both.append(probe_);

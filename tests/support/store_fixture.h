@@ -1,5 +1,4 @@
-// The vocabulary of the store's tests: a private Redis, the stores on it, and a few words to speak
-// to them.
+// Fixture of the stores' tests: a private Redis, the stores on it, and short helper functions.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -18,24 +17,24 @@
 #include "core/hot/rebuild.h"
 #include "core/hot/spool_records.h"
 #include "core/items/item_store.h"
+#include "core/redis/blocking_redis.h"
 #include "core/redis/fields.h"
 #include "core/redis/keys.h"
 #include "core/redis/scripts.h"
-#include "core/redis/blocking_redis.h"
-#include "tests/support/write_queues.h"
 #include "tests/support/redis_server.h"
+#include "tests/support/write_queues.h"
 
 namespace freshet::test {
 
 using redis::run_sync;
 
-// What a store of events needs behind its replies.
+// The deferred writers that an event store needs.
 struct DeferredWork {
   DeferredWork(redis::WriteQueue& deferred, const Settings& settings, const redis::Keys& keys)
       : rank_updater(deferred, settings, keys),
         contributions(deferred, settings, keys, [this] { return std::to_string(10'000'000 + ++batches); }),
         writers{deferred, rank_updater, contributions} {}
-  // What a worker does a moment after its events.
+  // Writes what a worker would write shortly after its events.
   void flush() {
     rank_updater.flush();
     contributions.flush();
@@ -46,7 +45,7 @@ struct DeferredWork {
   hot::RedisHotStore::DeferredWriters writers;
 };
 
-// One server for a whole test program; each Fixture begins with an empty database.
+// One server for the whole test program; each Fixture starts with an empty database.
 inline RedisServer& server() {
   static RedisServer one;
   return one;
@@ -57,7 +56,7 @@ struct Fixture {
   redis::BlockingRedis redis{server().endpoint(), milliseconds(10000), redis::kAllScripts};
   ImmediateWriteQueue write_queue{redis};
   int events = 0;
-  unsigned partitions = 1;  // open() makes the stores for so many
+  unsigned partitions = 1;  // applied by open()
   std::unique_ptr<DeferredWork> deferred;
   std::unique_ptr<hot::RedisHotStore> hot;
   std::unique_ptr<items::RedisItemStore> items;
@@ -67,21 +66,23 @@ struct Fixture {
     open();
     write_queue.apply = [this](const auto& fields) { return freshet::hot::apply_spool_record(*hot, fields); };
   }
-  // Again after `settings` were changed.
+  // Recreates the stores, after `settings` or `partitions` were changed.
   void open() {
     deferred = std::make_unique<DeferredWork>(write_queue, settings, keys());
     hot = std::make_unique<hot::RedisHotStore>(redis, deferred->writers, settings, keys(),
                                                [this] { return "made-" + std::to_string(++events); });
     items = std::make_unique<items::RedisItemStore>(redis, settings, keys());
   }
-  // Of more than one group names are those of a cluster; the server is one all the same.
+  // With several partitions the key names are those of a cluster, although the server is a single
+  // one.
   redis::Keys keys() const {
-    const auto topology = partitions == 1 ? redis::Keys::Topology::kStandalone : redis::Keys::Topology::kCluster;
+    const auto topology =
+        partitions == 1 ? redis::Keys::Topology::kStandalone : redis::Keys::Topology::kCluster;
     return redis::Keys(settings.redis.key_prefix, topology, partitions);
   }
 
   static hot::TrackEvent track_event(const std::string& id, const std::string& visitor, std::int64_t dwell_ms,
-                                const std::string& session = {}) {
+                                     const std::string& session = {}) {
     hot::TrackEvent out;
     out.item = ItemId::trusted(id);
     out.visitor = VisitorId::trusted(visitor);
@@ -95,7 +96,7 @@ struct Fixture {
     out.fingerprint = fingerprint;
     return out;
   }
-  // Each of the two below does it.
+  // track() and view() call it.
   void flush_deferred() { deferred->flush(); }
   hot::TrackResult track(const hot::TrackEvent& event) {
     auto out = run_sync(hot->track(event));
@@ -161,7 +162,7 @@ struct Fixture {
   std::optional<double> rank_score(const std::string& id, const hot::Model& model = hot::kEngagementModel) {
     return stats(id).position(model).score;
   }
-  // The whole of a query's rank, page by page.
+  // All members of a query's rank, read page by page.
   std::vector<hot::ScoredItem> scan_rank(const hot::ListQuery& query, std::int64_t page_size = 100) {
     std::vector<hot::ScoredItem> out;
     std::optional<hot::RankCursor> from = hot::RankCursor();

@@ -1,4 +1,4 @@
-// Blocking unix-socket ends for tests: a listening socket in a directory of its own, and clients
+// Blocking unix-socket helpers for tests: a temporary directory, a listening socket, and clients
 // with a deadline on every wait.
 #pragma once
 
@@ -71,7 +71,7 @@ class UnixClient {
   void close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
-  // Everything, or false when the peer has gone.
+  // Sends everything. Returns false if the peer has closed the connection.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t got = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -80,7 +80,7 @@ class UnixClient {
     }
     return true;
   }
-  // Appends what comes. False at the end of the stream or when nothing came in time.
+  // Appends received bytes. Returns false at end of stream or on timeout.
   bool receive(std::string& into, std::chrono::milliseconds wait = std::chrono::seconds(10)) {
     pollfd ready{fd_, POLLIN, 0};
     if (poll(&ready, 1, static_cast<int>(wait.count())) <= 0) return false;
@@ -90,7 +90,7 @@ class UnixClient {
     into.append(buffer, static_cast<std::size_t>(got));
     return true;
   }
-  // True iff the peer closes the connection within `wait`, whatever it sends before.
+  // Returns whether the peer closes the connection within `wait`. Discards what it sends before.
   bool is_closed_by_peer(std::chrono::milliseconds wait = std::chrono::seconds(10)) {
     const auto deadline = std::chrono::steady_clock::now() + wait;
     char buffer[65536];

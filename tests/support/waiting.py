@@ -1,26 +1,27 @@
-"""Awaiting a condition."""
+"""Waiting for a condition."""
 
 import os
 import shutil
 import time
 
-SHORTEST_S, LONGEST_S = 0.01, 0.05  # between two looks, many of which start a program; the longer it takes, the fewer
+# Pause between two checks, many of which start a program. It grows with the waiting time.
+MIN_PAUSE_S, MAX_PAUSE_S = 0.01, 0.05
 
 
 def wait_until(condition, what, limit_s=60.0):
-    """Returns the first true value of `condition`; an AssertionError names `what` when there is none within `limit_s`."""
-    deadline, pause = time.monotonic() + limit_s, SHORTEST_S
+    """Returns the first true value of `condition`. Raises an AssertionError that names `what` after `limit_s` seconds."""
+    deadline, pause = time.monotonic() + limit_s, MIN_PAUSE_S
     while not (value := condition()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {limit_s:g} s in vain for {what}")
+            raise AssertionError(f"timed out after {limit_s:g} s waiting for {what}")
         time.sleep(pause)
-        pause = min(1.1 * pause, LONGEST_S)
+        pause = min(1.1 * pause, MAX_PAUSE_S)
     return value
 
 
 def remove_tree(folder):
-    """A folder in which the child of a server that was killed may still write a file, or remove one."""
-    def gone():
+    """Removes a folder in which a killed server's child may still create or delete a file."""
+    def is_gone():
         shutil.rmtree(folder, ignore_errors=True)
         return not os.path.exists(folder)
-    wait_until(gone, f"an end of {folder}")
+    wait_until(is_gone, f"the removal of {folder}")

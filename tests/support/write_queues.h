@@ -1,4 +1,4 @@
-// Stand-ins for the background writer.
+// Test doubles of the background writer's queue.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -7,13 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "core/redis/write_queue.h"
-#include "core/redis/fields.h"
 #include "core/redis/blocking_redis.h"
+#include "core/redis/fields.h"
+#include "core/redis/write_queue.h"
 
 namespace freshet::test {
 
-// Runs what is posted at once, or holds it back; keeps what is spooled until replay() applies it.
+// Runs posted commands at once, or holds them back. Keeps spooled events until replay() applies
+// them.
 class ImmediateWriteQueue final : public redis::WriteQueue {
  public:
   explicit ImmediateWriteQueue(redis::BlockingRedis& redis) : redis_(redis) {}
@@ -38,7 +39,7 @@ class ImmediateWriteQueue final : public redis::WriteQueue {
       REQUIRE(applied);
     }
   }
-  // What was held back, which is not run then.
+  // Returns the held commands without running them.
   std::vector<redis::Pipeline> take_held() { return std::exchange(held_, {}); }
   void run(const std::vector<redis::Pipeline>& some) {
     for (const auto& each : some) run(each);
@@ -60,7 +61,7 @@ class ImmediateWriteQueue final : public redis::WriteQueue {
   std::vector<redis::Pipeline> held_;
 };
 
-// Takes no command, and forgets events.
+// Accepts no commands and discards events.
 class NullWriteQueue final : public redis::WriteQueue {
  public:
   bool post(redis::Pipeline, redis::SpoolRecord) override { return false; }
