@@ -1,13 +1,13 @@
-// write_pages TEMPLATE: the template on stdout, with its marker lines replaced by what the
-// programs' own tables say, so that no page or completion can fall behind them:
+// write_pages TEMPLATE: prints the template with its marker lines replaced by data from the
+// programs' own tables, so that pages and completions cannot become outdated:
 //   @DIRECTIVES@  each directive of freshet.toml, as man(7)
 //   @SERVICE@     freshetd's options, as man(7)
 //   @FLAGS@       the same for scripts/completion/freshetd, as shell
-//   @OPTIONS@     freshetctl's options that any command takes, as man(7)
+//   @OPTIONS@     freshetctl's global options, as man(7)
 //   @COMMANDS@    each command of freshetctl with its options, as man(7)
 //   @METRICS@     each metric of /metrics, as man(7)
 //   @WORDS@       the commands for scripts/completion/freshetctl, as shell
-// and @VERSION@, anywhere, by the version.
+// @VERSION@ is replaced anywhere in a line.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -29,7 +29,7 @@ namespace {
 
 // --- man(7)
 
-// A character beyond ASCII, decoded from UTF-8, as roff's name of it; `at` moves to its last byte.
+// Converts the UTF-8 character at `at` to a roff escape. Moves `at` to its last byte.
 std::string roff_escape(std::string_view text, std::size_t& at) {
   const auto first = static_cast<unsigned char>(text[at]);
   const int continuation_bytes = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
@@ -41,8 +41,7 @@ std::string roff_escape(std::string_view text, std::size_t& at) {
   return name.data();
 }
 
-// Text for a line of its own or a part of one: no character has a meaning to roff, hyphens can be
-// copied as such.
+// Escapes text for roff: no character is special, and hyphens can be copied as such.
 std::string roff(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -56,7 +55,7 @@ std::string roff(std::string_view text) {
     else if (static_cast<unsigned char>(c) >= 0x80)
       out += roff_escape(text, i);
     else if (c == '\n') {
-      out += "\n.br\n";  // help texts break their lines where they mean to
+      out += "\n.br\n";  // line breaks of help texts are intended
       while (i + 1 < text.size() && text[i + 1] == ' ') ++i;
     } else
       out += c;
@@ -67,7 +66,7 @@ std::string roff(std::string_view text) {
 std::string bold(std::string_view text) { return "\\fB" + roff(text) + "\\fR"; }
 std::string italic(std::string_view text) { return "\\fI" + roff(text) + "\\fR"; }
 
-// The table of TOML that a directive belongs to.
+// The TOML table of a directive.
 std::string_view table_of(std::string_view name) {
   const std::size_t dot = name.find('.');
   return dot == std::string_view::npos ? "At the top level" : name.substr(0, dot);
@@ -84,7 +83,7 @@ void write_directives(std::ostream& out, const CLI::App&) {
     for (const DirectiveReference& row : rows) {
       if (table_of(row.name) != table) continue;
       out << ".TP\n" << bold(row.name) << " = " << roff(row.default_value) << '\n';
-      out << roff(row.description) << ".\n.br\nTakes " << roff(row.accepted_values) << ".\n";
+      out << roff(row.description) << ".\n.br\nValue: " << roff(row.accepted_values) << ".\n";
     }
   }
 }
@@ -100,19 +99,19 @@ void write_metrics(std::ostream& out, const CLI::App&) {
         << ")\n";
     out << roff(metric.help) << '\n';
     if (!metric.labels.empty()) out << ".br\nLabels: " << roff(metric.labels) << ".\n";
-    if (!metric.alert.empty()) out << ".br\nWatched by: " << roff(metric.alert) << ".\n";
+    if (!metric.alert.empty()) out << ".br\nAlert: " << roff(metric.alert) << ".\n";
   }
 }
 
-// What CLI11 appends to a type for its checks: "{a,b}", "INT in [1 - 100]", "POSITIVE"; empty when
-// there is none.
+// The constraint that CLI11 appends to an option's type: "{a,b}", "INT in [1 - 100]", "POSITIVE".
+// Empty if there is none.
 std::string type_constraint(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t colon = type.find(':');
   return colon == std::string::npos ? "" : type.substr(colon + 1);
 }
 
-// The values that the option's type lists, with a space between them; empty when it lists none.
+// The values that the option's type lists, separated by spaces; empty if it lists none.
 std::string listed_values(const CLI::Option& option) {
   std::string words = type_constraint(option);
   if (words.empty() || words.front() != '{') return {};
@@ -136,7 +135,7 @@ void write_option(std::ostream& out, const CLI::Option& option) {
   if (const std::string values = listed_values(option); !values.empty())
     out << "; one of: " << roff(values);
   else if (const std::size_t at = check.find(" in ["); at != std::string::npos)
-    out << "; in " << roff(check.substr(at + 4));
+    out << "; range " << roff(check.substr(at + 4));
   if (!option.get_default_str().empty()) out << " (default " << roff(option.get_default_str()) << ')';
   out << ".\n";
 }
@@ -159,7 +158,7 @@ void write_commands(std::ostream& out, const CLI::App& app) {
 
 // --- Completion
 
-// " --long -s" of an option; nothing of a positional one.
+// The option's names as " --long -s"; empty if it is positional.
 std::string option_names(const CLI::Option& option) {
   std::string names;
   for (const std::string& name : option.get_lnames()) names += " --" + name;
@@ -173,8 +172,9 @@ void write_flags(std::ostream& out, const CLI::App& app) {
   out << "'\n";
 }
 
-// The options of a command ("" for those of all), as rows of two case statements: what may follow
-// the command, and what may follow an option ("?" for anything, such as a file).
+// Writes the options of a command ("" for the global ones) as cases of two case statements: the
+// words that may follow the command, and those that may follow an option ("?" for anything, such as
+// a file).
 void write_rows(std::ostream& words, std::ostream& values, const std::string& command, const CLI::App& app) {
   std::string all;
   for (const CLI::Option* option : app.get_options()) {
