@@ -14,8 +14,9 @@ extern "C" {
 namespace freshet::redis {
 
 void MasterResolver::notify_listeners() {
-  const std::vector<AsyncConnection*> links(listeners_.begin(), listeners_.end());  // whom it wakes may make and end links
-  for (AsyncConnection* each : links) {
+  // A copy, because coroutines resumed below may create and destroy connections.
+  const std::vector<AsyncConnection*> listeners(listeners_.begin(), listeners_.end());
+  for (AsyncConnection* each : listeners) {
     if (listeners_.contains(each)) each->on_master_changed();
   }
 }
@@ -73,8 +74,8 @@ void AsyncConnection::connect_failed(FailureKind kind) {
 
 void AsyncConnection::open(const Endpoint& endpoint) {
   redisAsyncContext* new_context = endpoint.unix_path.empty()
-                                 ? redisAsyncConnect(endpoint.host.c_str(), endpoint.port)
-                                 : redisAsyncConnectUnix(endpoint.unix_path.c_str());
+                                       ? redisAsyncConnect(endpoint.host.c_str(), endpoint.port)
+                                       : redisAsyncConnectUnix(endpoint.unix_path.c_str());
   if (!new_context || new_context->err != 0) {
     if (new_context) redisAsyncFree(new_context);
     return connect_failed(FailureKind::kRefused);
@@ -85,25 +86,27 @@ void AsyncConnection::open(const Endpoint& endpoint) {
   reconnect_planned_ = false;
   abort_requested_ = false;
   failure_ = FailureKind::kRefused;
-  wants_write_ = true;  // connected (or refused) is told by EPOLLOUT
+  wants_write_ = true;  // hiredis reports success or failure of the connect on EPOLLOUT
   new_context->data = this;
   new_context->ev.data = this;
   new_context->ev.addRead = [](void*) {};
   new_context->ev.delRead = [](void*) {};
   new_context->ev.addWrite = [](void* self) {
-    auto* link = static_cast<AsyncConnection*>(self);
-    if (link->in_hiredis_) {
-      link->set_write_interest(true);  // a write that did not take everything
+    auto* connection = static_cast<AsyncConnection*>(self);
+    if (connection->in_hiredis_) {
+      connection->set_write_interest(true);  // a partial write
     } else {
-      link->request_flush();
+      connection->request_flush();
     }
   };
-  new_context->ev.delWrite = [](void* self) { static_cast<AsyncConnection*>(self)->set_write_interest(false); };
+  new_context->ev.delWrite = [](void* self) {
+    static_cast<AsyncConnection*>(self)->set_write_interest(false);
+  };
   new_context->ev.cleanup = [](void* self) {
-    auto* link = static_cast<AsyncConnection*>(self);
-    link->loop_.remove(link->context_->c.fd, *link);
-    link->context_ = nullptr;
-    link->flush_requested_ = false;
+    auto* connection = static_cast<AsyncConnection*>(self);
+    connection->loop_.remove(connection->context_->c.fd, *connection);
+    connection->context_ = nullptr;
+    connection->flush_requested_ = false;
   };
   redisAsyncSetConnectCallback(new_context, [](const redisAsyncContext*, int) {});
   redisAsyncSetDisconnectCallback(new_context, [](const redisAsyncContext*, int) {});
@@ -143,7 +146,7 @@ void AsyncConnection::request_flush() {
 void AsyncConnection::flush() {
   if (!flush_requested_ || !context_) return;
   flush_requested_ = false;
-  if (!connected()) return;  // EPOLLOUT will come and write it
+  if (!connected()) return;  // written on EPOLLOUT once connected
   in_hiredis_ = true;
   redisAsyncHandleWrite(context_);
   in_hiredis_ = false;
@@ -182,7 +185,7 @@ void AsyncConnection::abort(FailureKind kind) {
   finish_io();
 }
 
-// A link is closed exactly when hiredis (by itself or by tear_down) ran the cleanup hook.
+// The connection is closed exactly when the cleanup hook has run, be it by hiredis or by abort().
 void AsyncConnection::finish_io() {
   if (context_ && abort_requested_) {
     abort_requested_ = false;

@@ -1,20 +1,19 @@
-// One hiredis asynchronous context on the EventLoop: connecting, epoll registration, tearing down,
-// connecting again with back-off. RedisConnection (commands) and RedisSubscriber (messages) are
-// built on it.
+// One hiredis asynchronous context on the EventLoop: connect, epoll registration, teardown,
+// reconnect with backoff. RedisConnection (commands) and RedisSubscriber (messages) derive from it.
 //
-// The rules of hiredis 0.14 that this file keeps, each learnt the hard way:
-//  - A context that had an error, or a deadline, is destroyed and never used again; redisReconnect
-//  is never called (it forgets timeouts,
-//    and a late reply would answer the next command).
-//  - redisAsyncFree outside a callback runs the pending callbacks with a null reply; inside one it
-//  is deferred. So it is only called outside.
-//  - hiredis closes its descriptor itself: it leaves epoll in the cleanup hook, before that.
-//  - HandleRead and HandleWrite are never called from a callback.
-//  - The disconnect callback fires only after a successful connect, so nothing depends on it; the
-//  cleanup hook always runs.
+// Rules for hiredis 0.14 that this file must follow:
+// - Destroy a context after an error or a deadline and never use it again. Never call
+//   redisReconnect: it forgets timeouts, and a late reply would answer the next command.
+// - redisAsyncFree runs the pending callbacks with a null reply outside a callback, but is deferred
+//   inside one. Call it only outside.
+// - hiredis closes its descriptor itself. Remove it from epoll in the cleanup hook, which runs
+//   before that.
+// - Never call HandleRead or HandleWrite from a callback.
+// - The disconnect callback fires only after a successful connect, so do not rely on it. The
+//   cleanup hook always runs.
 //
-// When it is tried again is the breaker's decision (breaker.h). Where Redis is, with sentinels, is
-// asked again before each attempt (sentinel.h), as is which node of a cluster to listen to.
+// The breaker (breaker.h) decides when to try again. With sentinels the master is resolved before
+// each attempt (sentinel.h), as is the node of a cluster to subscribe to.
 #pragma once
 
 #include <chrono>
@@ -37,47 +36,48 @@ class MasterResolver;
 
 struct ConnectionOptions {
   Endpoint endpoint;
-  milliseconds timeout{50};  // of one command, of the hand-shake, and of connecting
+  milliseconds timeout{50};  // of one command, of the handshake, and of connecting
   BreakerOptions breaker;
-  milliseconds retry_within{100};  // no second try of a pipeline begins later than this after the first
-  MasterResolver* resolver = nullptr;        // says where to connect to; null: to the endpoint
+  milliseconds retry_within{100};      // a pipeline is not retried later than this after its first attempt
+  MasterResolver* resolver = nullptr;  // resolves where to connect; null: to the endpoint
 };
 
-// Must outlive the loop's run.
+// Must outlive the loop's run().
 class AsyncConnection : public FdHandler {
  public:
-  // Does not connect yet.
   AsyncConnection(EventLoop& loop, ConnectionOptions options);
   AsyncConnection(const AsyncConnection&) = delete;
   AsyncConnection& operator=(const AsyncConnection&) = delete;
-  virtual ~AsyncConnection();  // derived destructors call shut_down() first
+  virtual ~AsyncConnection();  // derived destructors must call shut_down() first
 
-  void connect();  // now; later attempts follow by themselves
+  void connect();  // connects now; reconnects automatically later
   const Breaker& breaker() const { return breaker_; }
-  // What is connected, or about to be, is to a server that is none of ours any more.
+  // The current or pending connection is to a server that is no longer the master: reconnects.
   void on_master_changed();
 
  protected:
-  // The context exists and takes commands, which leave once the socket is connected.
+  // The context exists and accepts commands, which are sent once the socket is connected.
   virtual void on_open() = 0;
   // The context is gone and every callback has run (with a null reply).
   virtual void on_closed() = 0;
-  // hiredis has returned: callbacks of this read or write have run, and commands may be appended
-  // again.
+  // hiredis has returned: the callbacks of this read or write have run, and commands may be
+  // appended again.
   virtual void on_io_done() = 0;
 
-  // An attempt ended before established().
+  // A connection attempt ended before mark_established().
   virtual void on_connect_failed() {}
 
   void shut_down();  // closes for good; pending callbacks run with a null reply
-  // Outside callbacks only; on_closed() follows before it returns. `how` is for the breaker.
+  // Closes the context; on_closed() is called before it returns. Must not be called from callbacks.
+  // `kind` is passed to the breaker.
   void abort(FailureKind kind = FailureKind::kRefused);
-  void request_abort() { abort_requested_ = true; }  // from a callback: torn down when hiredis has returned
-  // As tear_down(), for another connection at once: no failure. REQUIRES: connected.
+  // As abort(), for callbacks: takes effect when hiredis has returned.
+  void request_abort() { abort_requested_ = true; }
+  // As abort(), but connects again at once and is not counted as a failure. REQUIRES: connected.
   void reconnect();
-  void read_now();                           // takes what the socket has; outside callbacks only
-  void request_flush();                         // commands were appended: they leave at the end of the turn
-  void mark_established();                        // the hand-shake was answered well
+  void read_now();          // reads what the socket has; not from callbacks
+  void request_flush();     // commands were appended: sends them at the end of the loop iteration
+  void mark_established();  // the handshake succeeded
   void record_success() { breaker_.record_success(); }  // a command was answered
   bool connected() const;
   redisAsyncContext* context() { return context_; }
@@ -101,28 +101,29 @@ class AsyncConnection : public FdHandler {
   std::size_t flush_action_ = 0;
   redisAsyncContext* context_ = nullptr;
   Breaker breaker_;
-  std::shared_ptr<char> alive_ = std::make_shared<char>();  // for a question that outlives this
-  FailureKind failure_ = FailureKind::kRefused;                         // it ended
+  // Lets resolve_and_open() detect that this was destroyed.
+  std::shared_ptr<char> alive_ = std::make_shared<char>();
+  FailureKind failure_ = FailureKind::kRefused;  // why the connection ended
   bool established_ = false;
-  bool reconnect_planned_ = false;  // its end is no failure
-  bool resolving_ = false;   // where the master is
+  bool reconnect_planned_ = false;  // the connection is closed on purpose, not by a failure
+  bool resolving_ = false;
   bool flush_requested_ = false;
-  bool wants_write_ = false;  // epoll is watching for EPOLLOUT
-  bool in_hiredis_ = false;       // inside a hiredis call
+  bool wants_write_ = false;
+  bool in_hiredis_ = false;
   bool abort_requested_ = false;
-  bool open_ = false;  // on_open() was called and on_closed() was not yet
+  bool open_ = false;  // between on_open() and on_closed()
   bool stopping_ = false;
 };
 
-// Says where to connect to when this may change. Outlives the links that use it.
+// Resolves where to connect if that may change. Must outlive the connections that use it.
 class MasterResolver {
  public:
   virtual ~MasterResolver() = default;
-  // Errors: kUnavailable: nobody knows.
+  // Errors: kUnavailable if the address is unknown.
   virtual Task<Result<Endpoint>> resolve() = 0;
-  // `link` is told when the answer has changed, until forget().
-  void add_listener(AsyncConnection& link) { listeners_.insert(&link); }
-  void remove_listener(AsyncConnection& link) { listeners_.erase(&link); }
+  // `connection` is notified when the result of resolve() has changed, until remove_listener().
+  void add_listener(AsyncConnection& connection) { listeners_.insert(&connection); }
+  void remove_listener(AsyncConnection& connection) { listeners_.erase(&connection); }
 
  protected:
   void notify_listeners();

@@ -13,7 +13,7 @@ struct BackgroundWriter::SpooledEvent {
   milliseconds age;
 };
 
-// What is taken of a spool at once.
+// Entries of a spool that are applied together.
 struct BackgroundWriter::ReplayBatch {
   std::vector<SpooledEvent> events;
   std::size_t torn = 0;
@@ -47,7 +47,7 @@ bool BackgroundWriter::post(Pipeline commands, SpoolRecord event) {
 
 Result<void> BackgroundWriter::spool(const SpoolRecord& event) {
   if (try_spool(event)) return {};
-  return fail(ErrorCode::kUnavailable, "spool_full", {}, "the spool has no room");
+  return fail(ErrorCode::kUnavailable, "spool_full", {}, "the spool is full");
 }
 
 bool BackgroundWriter::try_spool(const SpoolRecord& event) {
@@ -63,8 +63,8 @@ bool BackgroundWriter::try_spool(const SpoolRecord& event) {
   return written.has_value();
 }
 
-// A disk that is nearly full takes some and refuses others: the end is believed after a while
-// without refusals.
+// A nearly full disk accepts some appends and refuses others, so the failure is considered over
+// only after scan_interval without one.
 bool BackgroundWriter::has_spool_recovered() const {
   return unspooled_events_ > 0 && Clock::now() - last_spool_failure_ >= options_.scan_interval;
 }
@@ -76,12 +76,12 @@ void BackgroundWriter::report_spool_recovery() {
 
 Result<void> BackgroundWriter::append_to_spool(const SpoolRecord& event) {
   if (!spool_) {
-    std::error_code ignored;  // open() reports what is wrong
+    std::error_code ignored;  // open() reports the error
     std::filesystem::create_directories(options_.spool_directory, ignored);
     const auto path = options_.spool_directory / (std::to_string(getpid()) + std::string(kSpoolSuffix));
     auto opened = Spool::open(path, options_.spool_bytes);
-    // Another worker may be looking into the file at this very moment, as it does with those of
-    // dead processes.
+    // Another worker may have the file open, as workers do while looking for spools of dead
+    // processes: retry once.
     if (!opened && opened.error().code == ErrorCode::kConflict)
       opened = Spool::open(path, options_.spool_bytes);
     if (!opened) return tl::unexpected(opened.error());
@@ -89,7 +89,7 @@ Result<void> BackgroundWriter::append_to_spool(const SpoolRecord& event) {
   }
   if (!spool_->append(event.bytes()))
     return fail(ErrorCode::kUnavailable, "spool_full", {},
-                spool_->path().string() + ": the disk is full, or spool.max_bytes reached");
+                spool_->path().string() + ": the disk is full or spool.max_bytes is reached");
   ++counters_.spooled;
   return {};
 }
@@ -105,7 +105,7 @@ milliseconds BackgroundWriter::oldest_age() const {
   return oldest;
 }
 
-// --- the pump: one batch at a time, queue before spool
+// --- pump: one batch at a time, the queue before the spools
 
 void BackgroundWriter::wake() {
   if (pumping_ || !redis_->ready()) return;
@@ -116,7 +116,7 @@ void BackgroundWriter::wake() {
   });
 }
 
-// GCC 12 miscompiles co_await inside a condition: every await stands in a statement of its own.
+// GCC 12 miscompiles co_await inside conditions, so each await is a statement of its own.
 Task<void> BackgroundWriter::pump() {
   bool keep_going = true;
   while (keep_going && redis_->ready()) {
@@ -157,7 +157,7 @@ Task<bool> BackgroundWriter::send_queue() {
   for (const QueuedWrite& each : sent) {
     if (replies)
       complete(each, std::span(*replies).subspan(at, each.commands.size()));
-    else  // nothing is known of it: it is repeated from the spool
+    else  // outcome unknown: repeat it from the spool
       spool_or_drop(each.event);
     at += each.commands.size();
   }
@@ -221,7 +221,7 @@ Task<void> BackgroundWriter::apply_one(const std::vector<std::string_view>& fiel
   outcome = co_await options_.apply(fields);
 }
 
-// All at once: their commands leave in one write, in the order of the events.
+// Applies all concurrently: their commands leave in one write, in the order of the events.
 Task<BackgroundWriter::Outcomes> BackgroundWriter::apply_all(const std::vector<SpooledEvent>& events) {
   Outcomes outcomes(events.size());
   std::vector<std::vector<std::string_view>> fields;
@@ -251,12 +251,12 @@ Task<bool> BackgroundWriter::replay(Spool& spool) {
   co_return false;
 }
 
-// False: later, all of it; repeating is harmless.
+// Returns false if the whole batch must be applied again later, which is harmless.
 bool BackgroundWriter::complete(Spool& spool, const ReplayBatch& batch, const Outcomes& outcomes) {
   for (const Result<void>& each : outcomes) {
     if (each || !is_unavailable(each.error())) continue;
     replay_refused_at_ = Clock::now();
-    // Not each time: for the last it may be refused for days.
+    // Do not log every attempt: the last event of a bisection may be refused for days.
     if (replay_batch_size_ > 1)
       log::warning("spool_replay_postponed",
                    {{"error", std::string(each.error().reason)}, {"detail", each.error().detail}});
@@ -276,8 +276,6 @@ bool BackgroundWriter::complete(Spool& spool, const ReplayBatch& batch, const Ou
   return true;
 }
 
-// --- spools of dead processes
-
 void BackgroundWriter::schedule_scan() {
   scan_timer_.after(options_.scan_interval, [this] {
     if (!orphan_) adopt_orphan();
@@ -292,7 +290,7 @@ void BackgroundWriter::adopt_orphan() {
   for (const auto& entry : std::filesystem::directory_iterator(options_.spool_directory, error)) {
     if (entry.path().extension() != kSpoolSuffix || (spool_ && entry.path() == spool_->path())) continue;
     auto opened = Spool::open(entry.path(), options_.spool_bytes);
-    if (!opened) continue;  // its owner lives, or another worker was first
+    if (!opened) continue;  // its owner is alive, or another worker was first
     if ((*opened)->empty()) {
       (*opened)->unlink();
       continue;
@@ -303,8 +301,6 @@ void BackgroundWriter::adopt_orphan() {
     return;
   }
 }
-
-// --- stopping
 
 void BackgroundWriter::drain(std::chrono::steady_clock::time_point deadline, std::function<void()> done) {
   on_drained_ = std::move(done);

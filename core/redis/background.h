@@ -1,16 +1,16 @@
-// The background writer: commands a reply need not wait for, over a connection of their own, and
-// the spool of events that wait for Redis.
+// Background writer: sends commands that can wait over a connection of its own, and keeps events in
+// a spool file while Redis is unavailable.
 //
-// post() puts a pipeline into a bounded queue; a pump sends what is there, up to 500 commands at a
-// time. When Redis is away, or the queue is full, the pipeline's event goes to the spool file; of a
-// cluster of which one node is away, the event of each pipeline that had a command for it. When
-// Redis answers again the events of the spool are applied, also of the one that a dead worker left
-// behind, as if they came from readers now: `apply` of BackgroundOptions does it.
+// post() appends a pipeline to a bounded queue. A pump drains the queue, up to 500 commands per
+// batch. When Redis is unavailable or the queue is full, the pipeline's event is written to the
+// spool instead. In a cluster with one node down, only events whose pipeline had a command for that
+// node are spooled. When Redis answers again, spooled events are replayed through
+// BackgroundOptions::apply, including those in spools left by dead workers.
 //
-// Everything given to it must be harmless when repeated: of a portion of events in which one must
-// wait, all are applied again. A portion is halved each time this happens and doubled when it does
-// not, so an event that Redis refuses for as long as its cause lasts (NOPERM) is alone in the end,
-// and those behind it wait and are not repeated until nobody remembers their event ids.
+// Everything posted must be idempotent: if one event of a replay batch cannot be applied yet, the
+// whole batch is applied again. The batch size is halved after such a failure and doubled after a
+// success. An event that Redis keeps refusing (NOPERM) thus ends up in a batch of its own; the
+// events behind it wait, instead of being repeated until their event ids have expired.
 #pragma once
 
 #include <cstdint>
@@ -23,63 +23,65 @@
 #include <string>
 
 #include "core/async/timer.h"
-#include "core/redis/write_queue.h"
 #include "core/redis/redis_client.h"
 #include "core/redis/spool.h"
+#include "core/redis/write_queue.h"
 
 namespace freshet::redis {
 
 struct BackgroundOptions {
   std::filesystem::path spool_directory;
-  std::size_t spool_bytes = 64 << 20;  // of this process' file
+  std::size_t spool_bytes = 64 << 20;  // size limit of this process's spool file
   std::size_t queue_commands = 10000;
-  milliseconds scan_interval{2000};  // how often spools of dead processes are looked for
-  // Whether spools are to wait although Redis answers: it has no room for them. Empty: never.
+  milliseconds scan_interval{2000};  // how often to look for spools of dead processes
+  // Returns true to pause replay although Redis answers, because it is short of memory. Empty:
+  // never.
   std::function<bool()> pause_replay = {};
-  // Applies the event of these fields (stored_event.h). is_away() of its error: again, later; any
-  // other error: dropped and logged. The fields live until it is done.
+  // Applies the event with these fields (spool_record.h). If is_away() holds for the error, the
+  // event is retried later; after any other error it is dropped and logged. The fields stay valid
+  // until the task completes.
   std::function<Task<Result<void>>(const std::vector<std::string_view>& fields)> apply = {};
-  // An event that is older is dropped. 0: none is.
+  // Older events are dropped. 0: no limit.
   milliseconds max_age{0};
-  // Whether the event of these fields, of so long ago, is to be dropped. Errors: as apply's.
+  // Returns true if the event, spooled `age` ago, must be dropped because its reader was erased
+  // since. Errors are handled as those of apply.
   std::function<Task<Result<bool>>(const std::vector<std::string_view>& fields, milliseconds age)> is_erased =
       {};
 };
 
 struct BackgroundCounters {
-  std::uint64_t accepted = 0;  // commands Redis took
-  // Events refused for good, torn, or lost since queue and spool were full; commands refused for
-  // good.
+  std::uint64_t accepted = 0;  // commands accepted by Redis
+  // Events refused for good, corrupt, or lost because queue and spool were full; commands refused
+  // for good.
   std::uint64_t dropped = 0;
-  std::uint64_t spooled = 0;   // events written to the spool
-  std::uint64_t replayed = 0;  // events of a spool that were applied
+  std::uint64_t spooled = 0;
+  std::uint64_t replayed = 0;  // spooled events that were applied
 };
 
 class BackgroundWriter final : public WriteQueue {
  public:
-  // `redis` is not connected yet; nobody else uses it.
+  // `redis` must not be connected yet and must not be used by anything else.
   BackgroundWriter(EventLoop& loop, std::unique_ptr<RedisClient> redis, BackgroundOptions options);
-  ~BackgroundWriter() override { redis_->close(); }  // what was under way goes to the spool
+  ~BackgroundWriter() override { redis_->close(); }  // commands in flight go to the spool
 
   void start();
   bool post(Pipeline commands, SpoolRecord event = {}) override;
   Result<void> spool(const SpoolRecord& event) override;
 
-  // Sends what is queued; what cannot be sent before `deadline`, or at all since Redis is away,
-  // goes to the spool. Then calls `done`. For a worker that stops.
+  // Sends what is queued. Spools whatever cannot be sent before `deadline`, or at once if Redis is
+  // unavailable, then calls `done`. Called when a worker shuts down.
   void drain(std::chrono::steady_clock::time_point deadline, std::function<void()> done);
 
   const BackgroundCounters& counters() const { return counters_; }
   std::size_t queued() const { return queued_commands_; }
   std::uint64_t spool_bytes() const { return spool_ ? spool_->bytes() : 0; }
-  // How long the oldest command or event waits that Redis has not taken yet: exact for the queue;
-  // of the spool (and a dead process' that is being replayed) the time since it was last empty. 0
-  // when nothing waits.
+  // Age of the oldest command or event that Redis has not accepted yet; 0 if there is none. Exact
+  // for the queue. For a spool (this process's or an adopted one) the time since it was last empty.
   milliseconds oldest_age() const;
 
  private:
   static constexpr std::size_t kBatchCommands = 500;
-  static constexpr std::size_t kMaxReplayBatch = 100;  // events at once: 2 ms of Redis
+  static constexpr std::size_t kMaxReplayBatch = 100;  // blocks Redis for about 2 ms
   using Outcomes = std::vector<Result<void>>;
 
   void wake();
@@ -120,16 +122,16 @@ class BackgroundWriter final : public WriteQueue {
     Clock::time_point enqueued_at;
   };
   std::deque<QueuedWrite> queue_;
-  std::optional<Clock::time_point> sending_since_;  // the oldest of the batch that is under way
+  std::optional<Clock::time_point> sending_since_;  // enqueue time of the oldest write in flight
   std::size_t queued_commands_ = 0;
-  std::unique_ptr<Spool> spool_;                // this process' own, made when first needed
-  std::unique_ptr<Spool> orphan_;               // a dead process', being replayed
-  std::size_t replay_batch_size_ = kMaxReplayBatch;  // of a spool, applied at once; from 1
+  std::unique_ptr<Spool> spool_;                     // this process's spool, created on first use
+  std::unique_ptr<Spool> orphan_;                    // spool of a dead process that is being replayed
+  std::size_t replay_batch_size_ = kMaxReplayBatch;  // 1..kMaxReplayBatch
   std::function<void()> on_drained_;
   BackgroundCounters counters_;
-  Clock::time_point replay_refused_at_{};  // when Redis last took back a replay: it is left alone for a scan_interval
-  // Events that found no room in the spool since the log last said that it refuses; 0: it takes
-  // them.
+  // Last time Redis refused a write or a replay for now; replay pauses for scan_interval.
+  Clock::time_point replay_refused_at_{};
+  // Events that could not be spooled since the failure was last logged; 0 while the spool works.
   std::size_t unspooled_events_ = 0;
   Clock::time_point last_spool_failure_{};
   bool pumping_ = false;

@@ -29,9 +29,8 @@ bool timed_out(const redisContext& context) {
   return context.err == REDIS_ERR_IO && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-// hiredis writes with write(2): a server that has closed the connection would end the process by
-// SIGPIPE. Held back from this thread for as long as this lives, and taken off the queue if one
-// came.
+// hiredis uses write(2), so a server that closed the connection would kill the process with
+// SIGPIPE. Blocks the signal for this thread while it lives and discards one that was raised.
 class SigpipeBlocker {
  public:
   SigpipeBlocker() {
@@ -57,8 +56,8 @@ class SigpipeBlocker {
 
 }  // namespace
 
-// The nodes, each with a SyncRedis of its own, and the map of slots, asked for anew when a node
-// refused a command or was not there.
+// A BlockingRedis per node, and the slot map, which is fetched again after a node refused a command
+// or was unreachable.
 struct BlockingRedis::Cluster {
   Cluster(const Endpoint& cluster_endpoint, milliseconds call_timeout, std::span<const Script> all_scripts)
       : endpoint(cluster_endpoint), timeout(call_timeout), scripts(all_scripts) {}
@@ -75,14 +74,15 @@ struct BlockingRedis::Cluster {
     return *nodes.back().second;
   }
 
-  // Of one that did nothing: names the node.
+  // Adds the node to an error that left the command unsent.
   static Error name_node(Error error, const Address& node) {
     if (error.code != ErrorCode::kUnavailable) return error;
-    error.detail = describe_fault(node, error.reason == "redis_unavailable" ? std::string_view() : error.detail);
+    error.detail =
+        describe_fault(node, error.reason == "redis_unavailable" ? std::string_view() : error.detail);
     return error;
   }
 
-  // Errors: when no node has a map, what the last said, if any did.
+  // Errors if no node has a map: the last one other than "redis_unavailable".
   Result<void> refresh_map() {
     std::vector<Address> queried = map.masters();
     for (const Address& each : endpoint.nodes) {
@@ -95,10 +95,11 @@ struct BlockingRedis::Cluster {
     for (const Address& each : queried) {
       auto replies = node_for(each).call(command);
       auto node_map = replies ? SlotMap::parse(replies->front(), each)
-                         : Result<SlotMap>(tl::unexpected(std::move(replies.error())));
+                              : Result<SlotMap>(tl::unexpected(std::move(replies.error())));
       if (node_map)
         maps.push_back(std::move(*node_map));
-      else if (const Error error = name_node(node_map.error(), each); failure || error.reason != "redis_unavailable")
+      else if (const Error error = name_node(node_map.error(), each);
+               failure || error.reason != "redis_unavailable")
         failure = tl::unexpected(error);
     }
     auto majority = SlotMap::majority_map(std::move(maps));
@@ -121,8 +122,8 @@ struct BlockingRedis::Cluster {
       const auto batches = cluster_pipeline.next_batches(map, fallback_node);
       for (const ClusterPipeline::NodeBatch& each : batches) {
         auto replies = node_for(each.node).call(each.commands());
-        cluster_pipeline.record_replies(each,
-                     replies ? std::move(replies) : tl::unexpected(name_node(replies.error(), each.node)));
+        cluster_pipeline.record_replies(
+            each, replies ? std::move(replies) : tl::unexpected(name_node(replies.error(), each.node)));
       }
       is_map_stale |= cluster_pipeline.is_map_stale();
       if (batches.empty() || Clock::now() > deadline) break;
@@ -133,7 +134,8 @@ struct BlockingRedis::Cluster {
     return std::move(cluster_pipeline).result();
   }
 
-  static constexpr milliseconds kInitialRetryDelay{2}, kMaxRetryDelay{50};  // while keys are being moved
+  // Between attempts while keys migrate.
+  static constexpr milliseconds kInitialRetryDelay{2}, kMaxRetryDelay{50};
   const Endpoint endpoint;
   const milliseconds timeout;
   const std::span<const Script> scripts;
@@ -159,8 +161,9 @@ Result<void> BlockingRedis::connect() {
   if (use_sentinels) endpoint = find_master(endpoint_, timeout_);
   if (!endpoint) return tl::unexpected(endpoint.error());
   const timeval timeout = to_timeval(timeout_);
-  context_.reset(endpoint->unix_path.empty() ? redisConnectWithTimeout(endpoint->host.c_str(), endpoint->port, timeout)
-                                       : redisConnectUnixWithTimeout(endpoint->unix_path.c_str(), timeout));
+  context_.reset(endpoint->unix_path.empty()
+                     ? redisConnectWithTimeout(endpoint->host.c_str(), endpoint->port, timeout)
+                     : redisConnectUnixWithTimeout(endpoint->unix_path.c_str(), timeout));
   if (!context_ || context_->err || redisSetTimeout(context_.get(), timeout) != REDIS_OK) {
     const std::string why = context_ ? context_->errstr : "out of memory";
     context_.reset();
@@ -189,7 +192,7 @@ Result<void> BlockingRedis::perform_handshake(bool must_be_master) {
   }
   if (must_be_master && replies->back()[0].text() != "master")
     return fail(ErrorCode::kUnavailable, "redis_readonly", {},
-                "the server that the sentinels name is no master");
+                "the server that the sentinels report is not a master");
   return {};
 }
 
@@ -225,7 +228,9 @@ Result<void> BlockingRedis::load_scripts() {
   return {};
 }
 
-Result<Replies> BlockingRedis::call_all(const Pipeline& pipeline) { return run_sync(run_all(*this, pipeline)); }
+Result<Replies> BlockingRedis::call_all(const Pipeline& pipeline) {
+  return run_sync(run_all(*this, pipeline));
+}
 
 Result<Replies> BlockingRedis::call_each(const Pipeline& pipeline) {
   auto replies = call(pipeline);
@@ -259,12 +264,12 @@ Result<Replies> BlockingRedis::call_standalone(const Pipeline& pipeline) {
     reconnect |= row->retry == RetryPolicy::kReconnect;
     if (row->error_class == ErrorClass::kScript) missing_scripts.push_back(i);
   }
-  if (reconnect) context_.reset();  // the next call makes another
+  if (reconnect) context_.reset();  // the next call reconnects
   if (reconnect) return replies;
   if (missing_scripts.empty()) return replies;
   if (auto ok = load_scripts(); !ok) return tl::unexpected(ok.error());
   for (const std::size_t i : missing_scripts) {
-    // Once more, each alone: what was sent beside it has been done already.
+    // Retry each one alone: the rest of the pipeline has already run.
     const std::string_view command = pipeline.at(i);
     void* raw = nullptr;
     if (redisAppendFormattedCommand(context_.get(), command.data(), command.size()) != REDIS_OK ||

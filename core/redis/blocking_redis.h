@@ -1,5 +1,5 @@
-// The blocking Redis, for freshetctl, the recorder and tests: the same interface as
-// RedisConnection, or as ClusterRedis where the endpoint is a cluster, but run() never suspends.
+// Blocking Redis client for freshetctl, the recorder and tests. Same interface as RedisConnection,
+// or as ClusterRedis for a cluster, but run() never suspends.
 #pragma once
 
 #include <exception>
@@ -16,25 +16,26 @@ struct redisContext;
 
 namespace freshet::redis {
 
-// Connects when first needed. Any error or timeout destroys the connection; the next run() makes a
-// new one, so no reply can reach the wrong command. Not thread-safe; made after fork.
+// Connects on first use. An error or timeout closes the connection and the next run() makes a new
+// one, so a reply cannot reach the wrong command. Not thread-safe; must be created after fork.
 class BlockingRedis final : public Redis {
  public:
   // `scripts` are loaded when a command finds its script missing; they must outlive this. `timeout`
-  // bounds connecting and each wait for bytes. With sentinels each connection asks them first, and
-  // is made only to a server that calls itself master. Of a cluster the nodes of a pipeline are
-  // asked one after the other, and no command is sent again later than `timeout` after the first.
+  // applies to connecting and to each wait for data. With sentinels each connection asks them first
+  // and accepts only a server that reports the role master. In a cluster, the nodes of a pipeline
+  // are used one after the other, and no command is retried later than `timeout` after the call.
   BlockingRedis(Endpoint endpoint, milliseconds timeout, std::span<const Script> scripts);
   ~BlockingRedis() override;
 
   Task<Result<Replies>> run(const Pipeline& pipeline) override;
   bool ready() const override { return context_ != nullptr || cluster_ != nullptr; }
-  // run() for callers that are no coroutines. Blocks.
+  // run() without a coroutine. Blocks.
   Result<Replies> call(const Pipeline& pipeline);
-  // call() of commands none of which may be refused: else the first refusal, as classify() has it.
+  // call() for commands that must all succeed: the first error reply is returned, mapped by
+  // classify().
   Result<Replies> call_all(const Pipeline& pipeline);
-  // call() of commands that may be refused one by one (a key of another type), which is left to the
-  // caller; a server that refuses all of them (LOADING, NOAUTH, …) is an error.
+  // call() for commands that may fail one by one (such as a key of another type); the caller checks
+  // each reply. An error only if the server refuses all of them (LOADING, NOAUTH, …).
   Result<Replies> call_each(const Pipeline& pipeline);
 
  private:
@@ -51,12 +52,12 @@ class BlockingRedis final : public Redis {
   const Endpoint endpoint_;
   const milliseconds timeout_;
   const std::span<const Script> scripts_;
-  std::unique_ptr<redisContext, Closer> context_;  // null with a cluster
-  std::unique_ptr<Cluster> cluster_;               // null without
+  std::unique_ptr<redisContext, Closer> context_;  // null in cluster mode
+  std::unique_ptr<Cluster> cluster_;               // null unless in cluster mode
 };
 
-// The result of a task that never suspends, as all are that only use a SyncRedis. REQUIRES: it does
-// not suspend.
+// Returns the result of a task that never suspends, as those that only use a BlockingRedis.
+// REQUIRES: it does not suspend.
 template <class T>
 T run_sync(Task<T> task) {
   std::optional<T> result;

@@ -1,6 +1,5 @@
-// Commands on their way to Redis, already in RESP. Arguments are written with their lengths, never
-// formatted into text, so no argument can become syntax. The same bytes go to the wire, into the
-// background queue and into the spool.
+// Commands for Redis, encoded as RESP. Arguments are written with their lengths, never formatted
+// into text, so no argument can be taken for protocol.
 #pragma once
 
 #include <array>
@@ -14,18 +13,18 @@
 
 namespace freshet::redis {
 
-// A Lua script embedded at build from core/ROOM/NAME.lua.
+// A Lua script of core/MODULE/NAME.lua, embedded at build time.
 struct Script {
   std::string_view name;
   std::string_view source;
-  std::string_view sha1;  // 40 hexadecimal digits of the source's SHA-1
+  std::string_view sha1;  // SHA-1 of the source, 40 hexadecimal digits
 };
 
-// One or more commands that leave together and whose replies come back together, in order.
+// One or more commands that are sent together and answered together, in order.
 class Pipeline {
  public:
-  // Starts a command of exactly `arguments` arguments, the command's name included; follow with as
-  // many arg() calls.
+  // Starts a command of exactly `arguments` arguments including its name; follow with as many arg()
+  // calls.
   Pipeline& command(std::size_t arguments) {
     if (bytes_.capacity() < kTypicalBytes) bytes_.reserve(kTypicalBytes);
     in_script_ = false;
@@ -44,20 +43,21 @@ class Pipeline {
     const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
     return arg(std::string_view(text.data(), static_cast<std::size_t>(end - text.data())));
   }
-  // The shortest form that reads back as the same double.
+  // Writes the shortest text that reads back as the same double.
   Pipeline& arg(std::floating_point auto value) {
     std::array<char, 32> text;
     const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
     return arg(std::string_view(text.data(), static_cast<std::size_t>(end - text.data())));
   }
-  // A whole command in one call: add("ZADD", key, score, member).
+  // Adds a complete command: add("ZADD", key, score, member).
   template <class... Args>
   Pipeline& add(const Args&... args) {
     command(sizeof...(args));
     (arg(args), ...);
     return *this;
   }
-  // EVALSHA; follow with its keys by key(), then its arguments by arg(). Both are counted here.
+  // Adds EVALSHA; follow with key() for each key, then arg() for each argument. Both are counted
+  // here.
   Pipeline& script(const Script& script) {
     command(3).arg("EVALSHA").arg(script.sha1).arg(0);
     in_script_ = true;
@@ -66,31 +66,31 @@ class Pipeline {
     return *this;
   }
   Pipeline& key(std::string_view name) {
-    // "$1\r\n9\r\n": the length of the number stands before it.
+    // "$1\r\n9\r\n": the length of the number precedes it.
     if (increment(key_count_at_)) ++bytes_[key_count_at_ - 3];
     return arg(name);
   }
-  // A command that is in RESP already: what at() of another pipeline or the spool gives.
+  // Adds a command that is already encoded, such as at() of another pipeline.
   Pipeline& raw(std::string_view resp) {
     in_script_ = false;
     starts_.push_back(bytes_.size());
     bytes_.append(resp);
     return *this;
   }
-  // The commands of another pipeline, with its barriers.
+  // Appends the commands and barriers of another pipeline.
   Pipeline& append(const Pipeline& other) {
     for (const std::size_t each : other.barriers_) barriers_.push_back(starts_.size() + each);
     for (std::size_t i = 0; i < other.size(); ++i) raw(other.at(i));
     return *this;
   }
-  // A barrier: what follows must not run before what came so far, and is not sent before that has
-  // its replies. Costs a round trip in a cluster, whose nodes keep no order among each other;
-  // nothing on one Redis, which runs a pipeline in order.
+  // Commands after the barrier are not sent until all commands before it have their replies. Costs
+  // a round trip in a cluster, whose nodes keep no order between each other; free on a single
+  // Redis, which runs a pipeline in order.
   Pipeline& barrier() {
     barriers_.push_back(starts_.size());
     return *this;
   }
-  // How many commands come before each barrier.
+  // The number of commands before each barrier.
   std::span<const std::size_t> barriers() const { return barriers_; }
   std::size_t size() const { return starts_.size(); }
   bool empty() const { return starts_.empty(); }
@@ -108,7 +108,7 @@ class Pipeline {
   }
 
  private:
-  static constexpr std::size_t kTypicalBytes = 512;  // of a script with its keys and arguments
+  static constexpr std::size_t kTypicalBytes = 512;  // of a script call with its keys and arguments
 
   void append_header(char type, std::size_t value) {
     std::array<char, 24> text;
@@ -118,7 +118,7 @@ class Pipeline {
     *end++ = '\n';
     bytes_.append(text.data(), static_cast<std::size_t>(end - text.data()));
   }
-  // Adds 1 to the decimal number at `at`. True when it became a digit longer.
+  // Increments the decimal number at `at`. Returns true if it grew by a digit.
   bool increment(std::size_t at) {
     std::size_t digit = bytes_.find('\r', at);
     while (digit > at && bytes_[digit - 1] == '9') bytes_[--digit] = '0';
@@ -132,8 +132,8 @@ class Pipeline {
 
   std::string bytes_;
   std::vector<std::size_t> starts_, barriers_;
-  bool in_script_ = false;                        // a script's arguments follow
-  std::size_t argument_count_at_ = 0, key_count_at_ = 0;  // of the script: where its numbers stand in bytes_
+  bool in_script_ = false;                                // arg() adds to the current script call
+  std::size_t argument_count_at_ = 0, key_count_at_ = 0;  // offsets in bytes_ of the script call's two counts
 };
 
 }  // namespace freshet::redis

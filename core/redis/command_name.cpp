@@ -6,7 +6,7 @@
 namespace freshet::redis {
 namespace {
 
-// Takes "$LENGTH\r\nVALUE\r\n" off `resp`; empty when that is not what stands there.
+// Consumes "$LENGTH\r\nVALUE\r\n" from the front of `resp`. Empty if it does not start with that.
 std::string_view consume_argument(std::string_view& resp) {
   std::size_t length = 0;
   const auto line = resp.find("\r\n");

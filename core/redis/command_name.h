@@ -1,4 +1,4 @@
-// What a pipeline is called in logs.
+// Names of pipelines for logs.
 #pragma once
 
 #include <span>
@@ -8,9 +8,9 @@
 
 namespace freshet::redis {
 
-// The first command's name, or for EVALSHA the name of the script when it is one of these
-// ("track"); "+N" when N more follow: "HMGET +3". Never an argument or a key: they may name
-// readers.
+// The first command's name; for EVALSHA the script's name ("track") if it is one of `scripts`.
+// Followed by "+N" if N more commands follow: "HMGET +3". Never contains a key or an argument,
+// because these may identify readers.
 std::string command_name(const Pipeline& pipeline, std::span<const Script> scripts);
 
 }  // namespace freshet::redis

@@ -22,7 +22,7 @@ constexpr ErrorCode kInternal = ErrorCode::kInternal;
 constexpr std::array kErrors{
     ErrorRow{"OOM",          Class::kMemory,      Retry::kDegrade,   kUnavailable, "redis_oom"},
     ErrorRow{"READONLY",     Class::kReadOnly,    Retry::kReconnect, kUnavailable, "redis_readonly"},
-    // A replica that became one in the middle of a blocking command.
+    // Sent to clients of a blocking command when their server becomes a replica.
     ErrorRow{"UNBLOCKED",    Class::kReadOnly,    Retry::kReconnect, kUnavailable, "redis_readonly"},
     ErrorRow{"LOADING",      Class::kLoading,     Retry::kDegrade,   kUnavailable, "redis_loading"},
     ErrorRow{"BUSY",         Class::kBusy,        Retry::kDegrade,   kUnavailable, "redis_busy"},
@@ -41,7 +41,7 @@ constexpr std::array kErrors{
     ErrorRow{"TRYAGAIN",     Class::kCluster,     Retry::kRedirect,  kUnavailable, "redis_tryagain"},
     ErrorRow{"MOVED",        Class::kCluster,     Retry::kRedirect,  kUnavailable, "redis_moved"},
     ErrorRow{"ASK",          Class::kCluster,     Retry::kRedirect,  kUnavailable, "redis_moved"},
-    // Ours, of a command whose node did not answer while others of its pipeline did.
+    // Our own, for commands of a node that did not answer while others did.
     ErrorRow{"AWAY",         Class::kUnavailable,        Retry::kDegrade,   kUnavailable, "redis_unavailable"},
     ErrorRow{"LOST",         Class::kLost,        Retry::kDegrade,   ErrorCode::kUnknownOutcome, "redis_lost"},
     ErrorRow{"CROSSSLOT",    Class::kCommand,     Retry::kFail,      kInternal, "redis_error"},
@@ -52,7 +52,7 @@ constexpr std::array kErrors{
 };
 // clang-format on
 
-// Whether `line` begins with `prefix` and no word is cut.
+// Returns true if `line` begins with `prefix` at a word boundary.
 bool starts_with_words(std::string_view line, std::string_view prefix) {
   return line.starts_with(prefix) && (line.size() == prefix.size() || line[prefix.size()] == ' ');
 }
@@ -64,16 +64,16 @@ std::string_view error_class_name(ErrorClass error_class) {
 }
 
 const ErrorRow* find_error(std::string_view error_line) {
-  const auto row =
-      std::ranges::find_if(kErrors, [&](const ErrorRow& each) { return starts_with_words(error_line, each.prefix); });
+  const auto row = std::ranges::find_if(
+      kErrors, [&](const ErrorRow& each) { return starts_with_words(error_line, each.prefix); });
   return row == kErrors.end() ? nullptr : &*row;
 }
 
 Error classify(std::string_view error_line) {
   if (const ErrorRow* row = find_error(error_line))
     return Error{row->code, row->reason, {}, std::string(error_line)};
-  const auto script_error =
-      std::ranges::find_if(kScriptErrors, [&](const ScriptError& each) { return has_code(error_line, each.prefix); });
+  const auto script_error = std::ranges::find_if(
+      kScriptErrors, [&](const ScriptError& each) { return has_code(error_line, each.prefix); });
   if (script_error != kScriptErrors.end())
     return Error{script_error->code, script_error->reason, {}, std::string(after_code(error_line))};
   return Error{ErrorCode::kInternal, "redis_error", {}, std::string(error_line)};

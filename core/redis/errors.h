@@ -1,5 +1,5 @@
-// What a failure of Redis means: one table, for whatever looks at an error reply, repeats a command
-// or counts failures.
+// Classifies Redis failures: the one table for everything that reads error replies, retries
+// commands or counts failures.
 #pragma once
 
 #include <array>
@@ -11,71 +11,72 @@
 
 namespace freshet::redis {
 
-// Failures as they are counted; error_class_name() has the names.
+// Failure classes for counters; error_class_name() has their names.
 enum class ErrorClass : std::uint8_t {
-  kUnavailable,         // not sent: no connection, or the breaker is open
-  kConnect,      // a connection that was not made, or was refused at its hand-shake
-  kTimeout,      // sent, no reply within the deadline
-  kLost,         // sent, the connection ended before the reply
+  kUnavailable,  // not sent: no connection, or the breaker is open
+  kConnect,      // connect failed, or the handshake was refused
+  kTimeout,      // sent, no reply before the deadline
+  kLost,         // sent, connection lost before the reply
   kMemory,       // OOM
-  kReadOnly,     // a replica was asked to write
-  kLoading,      // it reads its file
-  kBusy,         // a script has run for longer than busy-reply-threshold
-  kPersistence,  // MISCONF: it cannot save
-  kAuth,         // who we are is not known, or the password is wrong
-  kPermission,   // the ACL user may not
+  kReadOnly,     // write to a replica
+  kLoading,      // Redis is loading its dataset
+  kBusy,         // a script exceeds busy-reply-threshold
+  kPersistence,  // MISCONF: Redis cannot save
+  kAuth,         // unknown user or wrong password
+  kPermission,   // denied by the ACL
   kReplicas,     // fewer replicas than min-replicas-to-write
   kMasterDown,   // a replica without its master
   kClients,      // maxclients
-  kCluster,      // another node has the slot, or the cluster is down
-  kScript,       // scripts were flushed; cured inside
-  kCommand,      // our mistake: a wrong command, a key of another type, a script that failed
+  kCluster,      // the slot is on another node, or the cluster is down
+  kScript,       // scripts were flushed; they are reloaded and the command is retried
+  kCommand,      // our bug: wrong command, wrong key type, failing script
   kCount
 };
 inline constexpr std::size_t kErrorClasses = static_cast<std::size_t>(ErrorClass::kCount);
 // "away", "timeout", "readonly", …: as in /status and /metrics.
 std::string_view error_class_name(ErrorClass error_class);
 
-// Whether a command is sent again after an error reply. No other command of its pipeline is, but
-// for those with such a reply of their own.
+// Policy for sending a command again after an error reply. Other commands of its pipeline are not
+// sent again, unless they got such a reply themselves.
 enum class RetryPolicy : std::uint8_t {
-  // The command did nothing: sent once more, on the same connection.
+  // The command had no effect: retry once on the same connection.
   kRetry,
-  // The command did nothing, and this server is not, or no longer, ours: sent once more on a new
-  // connection, for which the sentinels are asked again.
+  // The command had no effect and this server is not the master (any more): retry once on a new
+  // connection, asking the sentinels again.
   kReconnect,
-  // The command did nothing, and another node of the cluster has its slot, or will soon: sent again
-  // there by whoever knows the nodes (cluster/); without a cluster as kDegrade.
+  // The command had no effect, because another node of the cluster serves its slot or soon will:
+  // retried there by the cluster clients (cluster/). Without a cluster as kDegrade.
   kRedirect,
-  // Not sent again: only time helps. The error is kUnavailable, so reads serve what they have and
-  // writes go to the spool.
+  // Do not retry; only time helps. The error is kUnavailable, so reads are served without Redis and
+  // writes are spooled.
   kDegrade,
-  // Not sent again: nothing helps.
+  // Do not retry; it would fail again.
   kFail,
-  // The transaction was dropped: no command of its pipeline is sent again.
+  // The transaction was discarded: retry no command of its pipeline.
   kFailAll,
 };
 
 struct ErrorRow {
-  std::string_view prefix;  // of Redis' error line: whole words; the first row that fits
+  // Matches whole words at the start of the error line; the first matching row wins.
+  std::string_view prefix;
   ErrorClass error_class;
   RetryPolicy retry;
   ErrorCode code;
-  std::string_view reason;  // Error::reason
+  std::string_view reason;
 };
 
-// The row of an error line; nullptr when its first word is none of Redis' own, as those that our
-// scripts answer.
+// The row for an error line. nullptr if its first word is not one of Redis, as in errors of our
+// scripts.
 const ErrorRow* find_error(std::string_view error_line);
 
-// What the error line means for the request: by the row above, else by that of kScriptWords
-// (script_words.h); kInternal "redis_error" when there is none.
+// Maps an error line to the request's error: by the table above, then by kScriptErrors
+// (script_errors.h), else kInternal "redis_error".
 Error classify(std::string_view error_line);
 
-// As many entries as may wait for the recorder.
+// The stream holds as many unread entries as allowed.
 inline tl::unexpected<Error> stream_full() { return fail(ErrorCode::kUnavailable, "stream_full"); }
 
-// Failures since the start, by class.
+// Failures since start, by class.
 class ErrorCounts {
  public:
   void add(ErrorClass error_class) { ++counts_[static_cast<std::size_t>(error_class)]; }

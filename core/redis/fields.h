@@ -1,4 +1,4 @@
-// Small readings of what scripts return: numbers and words in one string, and lists of strings.
+// Helpers for parsing replies: numbers and words packed into one string, and lists of strings.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace freshet::redis {
 
-// The parts between single blanks: "a b c". Views into `text`.
+// Splits at single spaces: "a b c". The results are views into `text`.
 inline std::vector<std::string_view> split_words(std::string_view text) {
   std::vector<std::string_view> out;
   for (std::size_t from = 0; from < text.size();) {
@@ -27,7 +27,7 @@ inline std::vector<std::string_view> split_words(std::string_view text) {
   return out;
 }
 
-// The number that is the whole of `text`, or nullopt.
+// nullopt unless all of `text` is a number.
 template <class T>
 std::optional<T> parse(std::string_view text) {
   T value{};
@@ -36,21 +36,22 @@ std::optional<T> parse(std::string_view text) {
   return value;
 }
 
-// As parse(), 0 when it is none.
+// Like parse(), but 0 on failure.
 template <class T>
 T parse_or_zero(std::string_view text) {
   return parse<T>(text).value_or(T{});
 }
 
-// A counter or a %.17g number that stands for an integer.
+// A counter, or an integer written by "%.17g". 0 on failure.
 inline std::int64_t to_int(std::string_view text) {
   return static_cast<std::int64_t>(parse_or_zero<double>(text));
 }
 
-// The text of an element, "" for nil or what is none. Valid while the reply lives.
+// Element `index` as text; "" if it is nil or missing. Valid while the reply lives.
 inline std::string_view string_at(const Reply& reply, std::size_t index) { return reply[index].text(); }
 
-// The text behind `name` in names and values by turns, "" for none. Valid while the reply lives.
+// The value that follows `name` in a flat list of names and values; "" if there is none. Valid
+// while the reply lives.
 inline std::string_view field_value(const Reply& pairs, std::string_view name) {
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
     if (string_at(pairs, i) == name) return string_at(pairs, i + 1);
@@ -58,21 +59,21 @@ inline std::string_view field_value(const Reply& pairs, std::string_view name) {
   return {};
 }
 
-// What TIME answered; nullopt: something else.
+// Parses the reply to TIME. nullopt if it is malformed.
 inline std::optional<std::chrono::microseconds> parse_time(const Reply& reply) {
   const auto s = parse<std::int64_t>(string_at(reply, 0)), us = parse<std::int64_t>(string_at(reply, 1));
   if (!s || !us) return std::nullopt;
   return seconds(*s) + std::chrono::microseconds(*us);
 }
 
-// An argument that may be left out: unix seconds, or "".
+// Appends an optional argument: unix seconds, or "".
 inline void append_optional_time(Pipeline& pipeline, const std::optional<UnixSeconds>& at) {
   at ? pipeline.arg(unix_s(*at)) : pipeline.arg("");
 }
 
-// A script answered what it never answers.
+// Error for a reply that `script` should never give.
 inline Error malformed_reply(std::string_view script) {
-  return {ErrorCode::kInternal, "redis_type", {}, "unexpected reply of " + std::string(script)};
+  return {ErrorCode::kInternal, "redis_type", {}, "unexpected reply from " + std::string(script)};
 }
 
 }  // namespace freshet::redis

@@ -17,7 +17,7 @@ std::string join(std::initializer_list<std::string_view> parts) {
   return out;
 }
 
-// "" for the seed's own list, else ":views:current:86400:swift".
+// "" for the default list, else such as ":views:current:86400:swift".
 std::string list_suffix(const hot::ListQuery& query) {
   if (query == hot::ListQuery{}) return {};
   const bool current = query.mode == hot::ViewsMode::kCurrent;
@@ -27,7 +27,7 @@ std::string list_suffix(const hot::ListQuery& query) {
 
 bool in_braces(std::string_view part) { return part.starts_with('{') && part.ends_with('}'); }
 
-// "*" stands for one part between colons: ids contain none.
+// "*" matches one segment; ids contain no colon.
 bool matches(std::string_view pattern, std::string_view key) {
   while (true) {
     const std::size_t p = pattern.find(':'), k = key.find(':');
@@ -41,7 +41,9 @@ bool matches(std::string_view pattern, std::string_view key) {
 
 }  // namespace
 
-std::string Keys::item_key(std::string_view head, std::string_view id) const { return item_key(head, id, {}); }
+std::string Keys::item_key(std::string_view head, std::string_view id) const {
+  return item_key(head, id, {});
+}
 
 std::string Keys::item_key(std::string_view head, std::string_view id, std::string_view tail) const {
   const std::string_view colon = tail.empty() ? "" : ":";
@@ -52,7 +54,9 @@ std::string Keys::shared_key(std::string_view head, std::string_view tail) const
   return join({prefix_, head, tail, shared_suffix_});
 }
 
-unsigned Keys::slot_or_zero(std::string_view key) const { return topology_ == Topology::kCluster ? slot_of(key) : 0; }
+unsigned Keys::slot_or_zero(std::string_view key) const {
+  return topology_ == Topology::kCluster ? slot_of(key) : 0;
+}
 
 std::string Keys::session(std::string_view id, std::string_view session) const {
   return item_key("hot:session:", id, session);
@@ -70,7 +74,9 @@ std::string Keys::uv_day(std::string_view id, UnixSeconds day) const {
   return item_key("hot:uv:", id, utc_day(day));
 }
 
-std::string Keys::list(const hot::ListQuery& query) const { return shared_hot_key(":list" + list_suffix(query)); }
+std::string Keys::list(const hot::ListQuery& query) const {
+  return shared_hot_key(":list" + list_suffix(query));
+}
 std::string Keys::list_meta(const hot::ListQuery& query) const {
   return shared_hot_key(":list:meta" + list_suffix(query));
 }
@@ -85,7 +91,7 @@ std::string Keys::seen_day(std::string_view day) const { return join({prefix_, "
 
 std::string Keys::article_pattern() const {
   std::string out;
-  // A prefix is text, a SCAN pattern a glob.
+  // The prefix is literal, but SCAN takes a glob pattern.
   for (const char c : prefix_) {
     if (std::string_view("*?[]\\^").find(c) != std::string_view::npos) out += '\\';
     out += c;
@@ -98,12 +104,13 @@ std::string Keys::id_of_article(std::string_view key) const {
   return std::string(key_segment(key.substr(prefix_.size()), kPart));
 }
 
-// What stands in braces behind the name of what articles share; "" when it is an id.
+// The hash tag at the end of a name that articles share; "" if the braces hold an id.
 std::string_view Keys::hash_tag_of(std::string_view name) const {
   const std::size_t open = name.rfind(":{");
   if (topology_ != Topology::kCluster || open == name.npos || !name.ends_with('}')) return {};
   const std::string_view tag = name.substr(open + 2, name.size() - open - 3);
-  if (":{" + std::string(tag) + "}" != shared_suffix_ && partition_of_hash_tag(tag).partition_count == 0) return {};
+  if (":{" + std::string(tag) + "}" != shared_suffix_ && partition_of_hash_tag(tag).partition_count == 0)
+    return {};
   const auto has_id = [&](const KeyPattern& row) {
     return row.pattern.find('{') != row.pattern.npos && matches(row.pattern, name);
   };
@@ -124,9 +131,12 @@ std::vector<PartitionKeys> Keys::partitions() const {
 }
 
 PartitionKeys Keys::partition_in_key(std::string_view key) const {
-  const TaggedPartition found =
-      key.starts_with(prefix_) ? partition_of_hash_tag(hash_tag_of(key.substr(prefix_.size()))) : TaggedPartition();
-  return found.partition_count == 0 ? partition(0) : PartitionKeys(prefix_, partition_hash_tag(found.partition, found.partition_count));
+  const TaggedPartition found = key.starts_with(prefix_)
+                                    ? partition_of_hash_tag(hash_tag_of(key.substr(prefix_.size())))
+                                    : TaggedPartition();
+  return found.partition_count == 0
+             ? partition(0)
+             : PartitionKeys(prefix_, partition_hash_tag(found.partition, found.partition_count));
 }
 
 bool Keys::has_other_partition_count(std::string_view key) const {
@@ -157,7 +167,7 @@ std::string_view key_segment(std::string_view key, std::size_t index) {
 const KeyPattern* Keys::pattern_of(std::string_view key) const {
   const auto name = strip_prefix(key);
   if (!name) return nullptr;
-  // Exact names come before those with a part that varies: hot:current:index is no hour.
+  // Literal patterns take precedence: hot:current:index is not the bucket of an hour.
   for (const bool literal : {true, false}) {
     for (const KeyPattern& each : kKeyPatterns) {
       if ((each.pattern.find('*') == std::string_view::npos) == literal && matches(each.pattern, *name))

@@ -1,7 +1,6 @@
-// Every name in Redis that is ours, with its type and how long it lives. No other file builds a
-// name.
+// All Redis keys: their names, types and TTLs. No other file builds a key name.
 //
-// Names cannot collide: ids contain no ':' and no braces, and "hll" and "list" are not ids
+// Names cannot collide: ids contain no ':' and no braces, and "hll" and "list" are not valid ids
 // (core/base/ids.h).
 #pragma once
 
@@ -23,40 +22,43 @@
 
 namespace freshet::redis {
 
-inline constexpr seconds kEventTtl{
-    86400};  // how long an event id is remembered; track.lua and view.lua say it too
-inline constexpr milliseconds kListLockTtl{1000};  // a builder that takes longer loses its turn
+// How long an event id is remembered; track.lua and view.lua hard-code it.
+inline constexpr seconds kEventTtl{86400};
+inline constexpr milliseconds kListLockTtl{1000};  // a slower builder loses the lock
 inline constexpr seconds kRebuildLockTtl{60};      // renewed with every batch
 inline constexpr milliseconds kRankMaintenanceLockTtl{900};
-inline constexpr seconds kPendingTtl{8 * 86400};    // as long as a day's seen-filter lives
-inline constexpr seconds kSeenEpochTtl{9 * 86400};  // beyond the oldest day of the seen-filter
+inline constexpr seconds kPendingTtl{8 * 86400};    // as long as a day of the seen filter lives
+inline constexpr seconds kSeenEpochTtl{9 * 86400};  // longer than the oldest day of the seen filter
 inline constexpr seconds kJobTtl{86400};            // after its last change
-// Longer than any spool may hold what the reader did before.
+// Longer than any spool may hold events from before the erasure.
 inline constexpr seconds tombstone_ttl(seconds max_age) { return max_age + seconds(86400); }
-inline constexpr std::string_view kRepartitioning = "0";  // in the place of a number of groups
-inline constexpr int kMaxActiveReaders = 1'000'000;         // readers of a channel
+// Stored in place of the partition count during a repartition.
+inline constexpr std::string_view kRepartitioning = "0";
+inline constexpr int kMaxActiveReaders = 1'000'000;  // per channel
 
 enum class Subject : std::uint8_t {
-  kNone,   // no reader can be told from it, or only by a salted hash that stays (user:epoch, user:erased)
-  kReader,   // one part of the name says whose it is: the id, the visitor, or what a client made of the id
-  kMembers,  // a set or ZSET of such names
+  kNone,  // identifies no reader, or only by a salted hash that is kept (user:epoch, user:erased)
+  // One segment of the name identifies the reader: the id, the visitor, or an id that a client
+  // derived from it.
+  kReader,
+  kMembers,  // a set or ZSET whose members are such names
 };
 
-// The one table of names. `freshetctl check`, backup, and what exports and erases readers go by it.
+// The table of all keys. Used by `freshetctl check`, backup, export and erasure.
 struct KeyPattern {
-  std::string_view pattern;  // without the prefix; "*" for each part that varies, "{*}" in braces
-  std::string_view type;     // as TYPE answers
-  bool permanent;            // true: has no TTL
+  std::string_view pattern;  // without the prefix; "*" for each variable segment, "{*}" if it is in braces
+  std::string_view type;     // as TYPE replies
+  bool permanent;            // no TTL
   Subject subject;
-  std::size_t segment = 0;  // kReader: which part between colons, from 0
+  std::size_t segment = 0;  // kReader: the segment that identifies the reader, counted from 0
 };
 inline constexpr std::array kKeyPatterns{
-    KeyPattern{"hot:article:{*}", "hash", true, Subject::kNone},    // with a TTL when it was never put
-    KeyPattern{"hot:uv:hll:{*}", "string", false, Subject::kNone},  // registers of hashes
+    KeyPattern{"hot:article:{*}", "hash", true, Subject::kNone},    // has a TTL if the item was never put
+    KeyPattern{"hot:uv:hll:{*}", "string", false, Subject::kNone},  // HyperLogLog registers
     KeyPattern{"hot:session:{*}:*", "string", false, Subject::kReader, 3},
     KeyPattern{"hot:event:{*}:*", "string", false, Subject::kReader,
-               3},  // a client may use its reader's id as an event's
-    KeyPattern{"hot:dedup:{*}:*", "string", false, Subject::kReader, 3},  // likewise as a fingerprint
+               3},  // a client may use its reader's id as the event id
+    KeyPattern{"hot:dedup:{*}:*", "string", false, Subject::kReader, 3},  // likewise as the fingerprint
     KeyPattern{"hot:uv:{*}:*", "set", false, Subject::kMembers},
     KeyPattern{"hot:view:event:{*}:*", "string", false, Subject::kReader, 4},
     KeyPattern{"hot:added:{*}", "hash", false, Subject::kReader, 2},
@@ -97,17 +99,17 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"active:*", "zset", true, Subject::kMembers},
     KeyPattern{"follow:authors:{*}", "zset", true, Subject::kReader, 2},
     KeyPattern{"follow:readers:{*}", "zset", true,
-               Subject::kMembers},  // the author in its name is what the site calls them
+               Subject::kMembers},  // the author in the name is the site's id for them
     KeyPattern{"follow:outbox:{*}", "zset", true, Subject::kNone},
     KeyPattern{"follow:pull:{*}", "zset", true, Subject::kNone},
     KeyPattern{"follow:pulled", "zset", true, Subject::kNone},
     KeyPattern{"job:*", "hash", false, Subject::kNone},
     KeyPattern{"job:*:*", "string", false, Subject::kNone},
     KeyPattern{"bf:global:*:*", "string", false,
-               Subject::kNone},  // fingerprints; the epoch makes them unreadable
+               Subject::kNone},  // fingerprints; unreadable once the reader's epoch changes
     KeyPattern{"bf:global:*", "MBbloom--", false, Subject::kNone},
     KeyPattern{"recorder:stream", "stream", true,
-               Subject::kNone},  // the recorder's own business, see core/recorder/erasure_worker.h
+               Subject::kNone},  // internal to the recorder, see core/recorder/erasure_worker.h
     KeyPattern{"recorder:fence", "string", true, Subject::kNone},
     KeyPattern{"recorder:lease", "hash", true, Subject::kNone},
     KeyPattern{"recorder:spools", "zset", true, Subject::kNone},
@@ -119,17 +121,19 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"hot:list:lock:*:*:*:*", "string", false, Subject::kNone},
 };
 
-// Whether a score of hot:hidden is that of an item which is only dated ahead.
+// Returns true if a score of hot:hidden is that of an item that is only future-dated.
 inline bool is_embargo(double until) { return until != std::floor(until); }
 
 class Keys {
  public:
   enum class Topology : std::uint8_t { kStandalone, kCluster };
-  // `prefix` comes before every name (redis.key_prefix). In a cluster there are `groups` of
-  // articles (groups.h), and what all of them share has kShared behind its name; on one Redis there
-  // is one group.
+  // `prefix` precedes every name (redis.key_prefix). In a cluster the keys that articles share are
+  // split into `partition_count` partitions (partitions.h); those that cannot be split have
+  // kSharedHashTag appended. A single Redis has one partition.
   explicit Keys(std::string prefix, Topology topology = Topology::kStandalone, unsigned partition_count = 16)
-      : prefix_(std::move(prefix)), shared_suffix_(topology == Topology::kCluster ? kSharedHashTag : ""), topology_(topology) {
+      : prefix_(std::move(prefix)),
+        shared_suffix_(topology == Topology::kCluster ? kSharedHashTag : ""),
+        topology_(topology) {
     if (topology == Topology::kCluster) partition_count_ = partition_count;
   }
   explicit Keys(const RedisSettings& settings)
@@ -139,155 +143,169 @@ class Keys {
   bool in_cluster() const { return topology_ == Topology::kCluster; }
   unsigned partition_count() const { return partition_count_; }
   unsigned partition_of(std::string_view id) const { return redis::partition_of(id, partition_count_); }
-  // A group's part of what is bounded for all, rounded up.
-  std::int64_t per_partition(std::int64_t total) const { return (total + partition_count_ - 1) / partition_count_; }
-  // Of one group, and of the one that an article is in. Must not outlive this.
+  // A partition's part of a limit that applies to all articles together, rounded up.
+  std::int64_t per_partition(std::int64_t total) const {
+    return (total + partition_count_ - 1) / partition_count_;
+  }
+  // Keys of one partition, and of the partition that an article is in. Must not outlive this.
   PartitionKeys partition(unsigned number) const {
-    return {prefix_, topology_ == Topology::kCluster ? partition_hash_tag(number, partition_count_) : std::string_view()};
+    return {prefix_, topology_ == Topology::kCluster ? partition_hash_tag(number, partition_count_)
+                                                     : std::string_view()};
   }
   PartitionKeys partition_for(std::string_view id) const { return partition(partition_of(id)); }
   std::vector<PartitionKeys> partitions() const;
-  // That which a key found in Redis belongs to; of other keys any.
+  // The partition that a key found in Redis belongs to; any partition for keys that belong to none.
   PartitionKeys partition_in_key(std::string_view key) const;
-  // Whether a key found in Redis belongs to a group of another number of groups.
+  // Returns true if a key found in Redis belongs to a partition under another partition count.
   bool has_other_partition_count(std::string_view key) const;
-  // What a row of kKeyPatterns without a part that varies may be called here.
+  // All keys that a row of kKeyPatterns without variable segments stands for.
   std::vector<std::string> names_of(const KeyPattern& row) const;
 
-  // Keys of different ids may share a script's call when this is the same for them: always on one
-  // Redis; in a cluster, in which it is their slot, rarely.
+  // The key's slot in a cluster, 0 on a single Redis. Keys of different ids may be passed to one
+  // script call only if this is equal for them.
   unsigned slot_or_zero(std::string_view key) const;
 
-  // --- Of one item
-  // Hash: its counters, and what counting needs of the item itself (core/hot/article.h). That of an
-  // item that was put is permanent, and its counters end with their TTL by what `renewed` and
-  // `viewed` say; that of another has the TTL (engagement.counter_ttl, views.counter_ttl: the later
-  // end; an hour while nobody vouched for it), and that of a removed item engagement's.
+  // --- Keys of one item
+  // Hash: counters, and what counting needs to know of the item (core/hot/article.h). Permanent for
+  // an item that was put; its counters then expire by `renewed` and `viewed`. Otherwise it has a
+  // TTL: of an unverified article an hour, of a removed item engagement.counter_ttl, of any other
+  // the later of engagement.counter_ttl and views.counter_ttl.
   std::string article(std::string_view id) const { return item_key("hot:article:", id); }
-  // HyperLogLog; engagement.counter_ttl since the last PV, renewed once a day
+  // HyperLogLog; expires engagement.counter_ttl after the last PV, renewed once a day
   std::string uv_hll(std::string_view id) const { return item_key("hot:uv:hll:", id); }
-  // String, ms; session window
+  // String: "dwell begin", both ms (core/hot/track.lua); hot.session_window after the last report
   std::string session(std::string_view id, std::string_view session) const;
-  // String, the reply; kEventTtl
+  // String: the reply; kEventTtl
   std::string track_event(std::string_view id, std::string_view event) const;
   // String; views.dedup_window
   std::string dedup(std::string_view id, std::string_view fingerprint) const;
   // Set; views.uv_ttl
   std::string uv_day(std::string_view id, UnixSeconds day) const;
-  // String, the reply; kEventTtl
+  // String: the reply; kEventTtl
   std::string view_event(std::string_view id, std::string_view event) const;
-  // Hash; permanent, or engagement.counter_ttl when the item was removed
+  // Hash; permanent, or engagement.counter_ttl once the item is removed
   std::string item(std::string_view id) const { return item_key("item:", id); }
 
-  // --- Of one visitor
-  // Hash: what they added to counters, core/hot/contributions.h; limits.contribution_ttl since their last new
-  // article
+  // --- Keys of one visitor
+  // Hash: the visitor's contributions to counters (core/hot/contributions.h); expires
+  // limits.contribution_ttl after the last new article
   std::string contributions(std::string_view visitor) const { return item_key("hot:added:", visitor); }
 
-  // --- Of all items, whichever group they are in
-  // Hash, permanent: the schema of all keys (`schema`), and how far the rank keeper's walk is
-  // (`cursor`); on one Redis it is GroupKeys::meta() as well
+  // --- Keys shared by all items
+  // Hash, permanent: the schema version of all keys (`schema`) and the position of the rank
+  // maintenance scan (`cursor`). On a single Redis the same key as PartitionKeys::meta().
   std::string rank_meta() const { return shared_hot_key(":rank:meta"); }
   // String; kRebuildLockTtl
   std::string rank_rebuild_lock() const { return shared_hot_key(":rank:lock"); }
-  // String: somebody's turn to look after ranks; kRankTurnTtl
+  // String: taken by the worker that runs the next rank maintenance; kRankMaintenanceLockTtl
   std::string rank_maintenance_lock() const { return shared_hot_key(":rank:turn"); }
-  // String, and the channel it is published on; permanent
+  // String, and the channel on which it is published; permanent
   std::string epoch() const { return shared_hot_key(":epoch"); }
-  // String, permanent, of a cluster: how many groups there are; kRegrouping while they are changed
+  // String, permanent, in a cluster only: the partition count; kRepartitioning while it is being
+  // changed
   std::string partition_count_key() const { return shared_hot_key(":groups"); }
-  // String, unix ms: Redis lost its items then, and nobody has brought them back (recorder/group.h)
+  // String: unix ms at which Redis was found to have lost its items; deleted once they are restored
+  // (core/recorder/consumer_groups.h)
   std::string data_lost_at() const { return shared_hot_key(":lost"); }
-  // String JSON; list.ttl
+  // String: JSON; list.ttl
   std::string list(const hot::ListQuery& query) const;
   // Hash; list.ttl
   std::string list_meta(const hot::ListQuery& query) const;
   // String; kListLockTtl
   std::string list_lock(const hot::ListQuery& query) const;
 
-  // --- Of one reader's feed
-  // List of lines of item ids, a page's with blanks between: the buffer; feed.buffer_ttl
+  // --- Keys of one reader's feed
+  // List: the feed buffer. Each element holds the item ids of one page, separated by spaces;
+  // feed.buffer_ttl
   std::string feed_cache(std::string_view reader) const { return item_key("feed:cache:", reader); }
-  // Hash: what the buffer is of, and the last pages (core/feed/parts/feed_state.lua);
-  // feed.buffer_ttl, kPendingTtl while one is not acknowledged
+  // Hash: the state of the buffer and the last pages (core/feed/parts/feed_state.lua);
+  // feed.buffer_ttl, kPendingTtl while a page is not acknowledged
   std::string feed_state(std::string_view reader) const { return item_key("feed:state:", reader); }
 
-  // --- Of one reader
-  // List of item ids, newest first; history.ttl since the last view
+  // --- Keys of one reader
+  // List of item ids, newest first; expires history.ttl after the last view
   std::string view_history(readers::ViewKind kind, std::string_view reader) const {
     return item_key(kind == readers::ViewKind::kTopic ? "user:views:topic:" : "user:views:reply:", reader);
   }
-  // Hash: "t:{item}" of a topic, "r:{item}" of a reply → unix s; as the lists
+  // Hash: "t:{item}" for a topic, "r:{item}" for a reply → unix s; TTL as for the lists
   std::string view_times(std::string_view reader) const { return item_key("user:views:at:", reader); }
-  // ZSET: "{letter}:{item}" (readers::kInteractionKinds) → unix s; interactions.ttl since the last,
-  // a day of it less at most
+  // ZSET: "{letter}:{item}" (readers::kInteractionKinds) → unix s; expires interactions.ttl after
+  // the last one, up to a day earlier
   std::string interactions(std::string_view reader) const { return item_key("user:interactions:", reader); }
-  // String: fingerprints of the items of older ones, oldest first
-  // (core/readers/reader_put.lua); likewise
-  std::string archived_interactions(std::string_view reader) const { return item_key("user:earlier:", reader); }
-  // ZSET: item → unix s; feedback.ttl since the last
+  // String: item fingerprints of the interactions that no longer fit in the ZSET, oldest first
+  // (core/readers/reader_put.lua); same TTL
+  std::string archived_interactions(std::string_view reader) const {
+    return item_key("user:earlier:", reader);
+  }
+  // ZSET: item → unix s; expires feedback.ttl after the last one
   std::string not_interested(std::string_view reader) const {
     return item_key("user:not_interested:", reader);
   }
-  // Hash: item → reason, where one was given; likewise
+  // Hash: item → reason, where one was given; same TTL
   std::string not_interested_reasons(std::string_view reader) const {
     return item_key("user:not_interested:why:", reader);
   }
-  // ZSET: event id → unix s when it was applied; kEventTtl since the last
+  // ZSET: event id → unix s at which it was applied; expires kEventTtl after the last one
   std::string reader_event_ids(std::string_view reader) const { return item_key("user:events:", reader); }
-  // `hashed`: a salted hash of the reader's id, never the id: it outlives the reader's erasure.
-  // String: how often the reader was erased; kSeenEpochTtl since it was last used
+  // `reader_hash`: a salted hash of the reader's id, never the id itself, because the key outlives
+  // the erasure.
+  // String: how often the reader was erased; expires kSeenEpochTtl after its last use
   std::string seen_epoch(std::string_view reader_hash) const { return item_key("user:epoch:", reader_hash); }
-  // String, unix s: the reader was erased then; tombstone_ttl()
+  // String: unix s of the reader's erasure; tombstone_ttl()
   std::string tombstone(std::string_view reader_hash) const { return item_key("user:erased:", reader_hash); }
 
-  // --- Timelines. Scores are unix µs, raised to be strictly increasing within a key; a member
-  // whose name begins with ':' is no id but a mark of the key itself, and its score is negative
+  // --- Timelines. Scores are unix µs, raised so that they strictly increase within a key. A member
+  // that begins with ':' is not an id but a marker of the key itself, with a negative score
   // (core/timeline/parts/timeline.lua).
-  // ZSET: item → score; waterfall.ttl since it was created or read, an eighth of it less at most
+  // ZSET: item → score; expires waterfall.ttl after it was created or read, up to an eighth of it
+  // earlier
   std::string timeline(std::string_view channel, std::string_view reader) const {
     return item_key("wf:" + std::string(channel) + ":", reader);
   }
-  // ZSET: reader → unix s when they last opened the channel, up to an hour ago; the newest
-  // kMostActive
-  std::string active_readers(std::string_view channel) const { return prefix_ + "active:" + std::string(channel); }
-  // ZSET: author → score in follow:pull:{author} up to which the reader's timeline has everything
+  // ZSET: reader → unix s at which they last opened the channel, up to an hour late; the newest
+  // kMaxActiveReaders
+  std::string active_readers(std::string_view channel) const {
+    return prefix_ + "active:" + std::string(channel);
+  }
+  // ZSET: author → score in follow:pull:{author} up to which the reader's timeline is complete
   std::string followed_authors(std::string_view reader) const { return item_key("follow:authors:", reader); }
   // ZSET: follower → score, in the order in which they followed; permanent
   std::string followers(std::string_view author) const { return item_key("follow:readers:", author); }
   // ZSET: item → score; the newest fanout.outbox
   std::string outbox(std::string_view author) const { return item_key("follow:outbox:", author); }
-  // ZSET: what of it is not pushed; likewise
+  // ZSET: items of the outbox that are not pushed to followers; same limit
   std::string pull_outbox(std::string_view author) const { return item_key("follow:pull:", author); }
-  // ZSET: author → highest score of their follow:pull; those who have one
+  // ZSET: author → highest score of their follow:pull, for authors that have one
   std::string pull_authors() const { return prefix_ + "follow:pulled"; }
 
-  // Hash: state, done, total, failed; kJobTtl. Of an erasure also `at`, unix ms; tombstone_ttl()
+  // Hash: state, done, total, failed; kJobTtl. For an erasure also `at`, unix ms; tombstone_ttl()
   std::string job(std::string_view id) const { return prefix_ + "job:" + std::string(id); }
-  // String, the reply to the push of this id; kEventTtl
+  // String: the reply to the push with this event id; kEventTtl
   std::string push_event(std::string_view channel, std::string_view event) const {
     return prefix_ + "job:" + std::string(channel) + ":" + std::string(event);
   }
 
-  // --- The seen-filter: one filter a UTC day ("20260306"), cut into shards; gone eight days after
-  // it began. String, bits
+  // --- Seen filter: one filter per UTC day ("20260306"), split into shards; expires eight days
+  // after the day began.
+  // String: bits
   std::string seen_shard(std::string_view day, std::string_view shard) const;
-  // redisbloom's filter
+  // MBbloom--: the day's filter of RedisBloom
   std::string seen_day(std::string_view day) const;
 
-  // Hash: which process records, and which database Redis belongs to (core/recorder/lease.h)
+  // Hash: the process that holds the recorder lease and the database that Redis belongs to
+  // (core/recorder/lease.h)
   std::string recorder_lease() const { return shared_key("recorder:lease"); }
 
-  // ZSET: host → unix ms at which nothing waited in its spools (core/readers/spool_registry.h)
+  // ZSET: host → unix ms at which its spools were last empty (core/readers/spool_registry.h)
   std::string spools_empty_at() const { return prefix_ + "recorder:spools"; }
 
-  // Matches hot:article:{id} of every item, for SCAN; and the id in such a name.
+  // SCAN pattern of hot:article:{id} for all items, and the id in such a name.
   std::string article_pattern() const;
   std::string id_of_article(std::string_view key) const;
-  // A key found in Redis without the prefix, and in a cluster without kShared or a group's tag,
-  // whatever the number of groups; nullopt when it does not begin with the prefix: somebody else's.
+  // Strips the prefix, and in a cluster kSharedHashTag or a partition's hash tag under any
+  // partition count. nullopt if the key does not begin with the prefix and is thus not ours.
   std::optional<std::string> strip_prefix(std::string_view key) const;
-  // The row of kKeyPatterns that a key found in Redis belongs to; nullptr: none of ours.
+  // The row of kKeyPatterns for a key found in Redis; nullptr if there is none.
   const KeyPattern* pattern_of(std::string_view key) const;
 
  private:
@@ -306,8 +324,8 @@ class Keys {
   unsigned partition_count_ = 1;
 };
 
-// The part of a plain name that is number `part` between colons, counted from 0, without braces; ""
-// when there are fewer.
+// Segment `index` (from 0, separated by colons) of a key without prefix, with braces removed; "" if
+// there are fewer.
 std::string_view key_segment(std::string_view key, std::size_t index);
 
 }  // namespace freshet::redis

@@ -6,9 +6,10 @@
 namespace freshet::redis {
 namespace {
 
-// The number of the line "name:number".
+// The number in the line "name:number".
 std::optional<std::int64_t> info_integer(std::string_view info, std::string_view name) {
-  for (std::size_t position = info.find(name); position != info.npos; position = info.find(name, position + 1)) {
+  for (std::size_t position = info.find(name); position != info.npos;
+       position = info.find(name, position + 1)) {
     const std::size_t colon = position + name.size();
     if ((position > 0 && info[position - 1] != '\n') || colon >= info.size() || info[colon] != ':') continue;
     std::int64_t number = 0;
@@ -25,7 +26,8 @@ double memory_usage(std::string_view info) {
   return used && max && *max > 0 ? static_cast<double>(*used) / static_cast<double>(*max) : 0;
 }
 
-std::optional<MemoryLevel> update_memory_level(std::string_view info, const MemoryLevel& before, milliseconds now) {
+std::optional<MemoryLevel> update_memory_level(std::string_view info, const MemoryLevel& before,
+                                               milliseconds now) {
   const auto used = info_integer(info, "used_memory"), max = info_integer(info, "maxmemory");
   if (!used || !max) return std::nullopt;
   MemoryLevel level = before;

@@ -1,5 +1,6 @@
-// How full Redis is, and how soon it will be. At kFull of maxmemory public writes stop, so that
-// what the site itself sends (hiding, erasing, items) still has room; below kRoom they go on.
+// Memory usage of Redis and a forecast of when it is full. From kFullUsage of maxmemory on, public
+// writes are rejected, so that the site's own requests (hiding, erasing, items) still have memory.
+// They are accepted again below kResumeUsage.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +15,26 @@ inline constexpr double kFullUsage = 0.90, kResumeUsage = 0.85;
 inline constexpr milliseconds kGrowthWindow{3'600'000}, kMinGrowthWindow{600'000};
 
 struct MemoryLevel {
-  std::int64_t used = 0, max = 0;  // bytes; most 0: there is no maxmemory
-  std::int64_t full = 0;            // 1: public writes wait
-  std::int64_t at_ms = 0;           // when that was seen; 0: never yet
-  // Growth is measured since `then`, which is one to two kGrowthSpan ago, or the first look.
+  std::int64_t used = 0, max = 0;  // bytes; max 0: no maxmemory
+  std::int64_t full = 0;           // 1: public writes are rejected
+  std::int64_t at_ms = 0;          // time of the measurement; 0: none yet
+  // Growth is measured from `baseline`: the first sample, or one taken one to two kGrowthWindow
+  // ago.
   struct Sample {
     std::int64_t at_ms = 0, used = 0;
   };
   Sample baseline, next_baseline;
 };
 
-// Which part of maxmemory is used, by INFO memory; 0: it does not say so, or there is none.
+// Used fraction of maxmemory according to INFO memory; 0 if INFO does not report it or there
+// is no maxmemory.
 double memory_usage(std::string_view info);
-// What INFO memory says, at `now`, after `before`. nullopt: it says nothing.
-std::optional<MemoryLevel> update_memory_level(std::string_view info, const MemoryLevel& before, milliseconds now);
+// Applies the output of INFO memory at `now` to `before`. nullopt if it lacks the fields.
+std::optional<MemoryLevel> update_memory_level(std::string_view info, const MemoryLevel& before,
+                                               milliseconds now);
 
-// Until kFull is reached if it goes on as since `then`; 0: it is. nullopt: no maxmemory, no growth,
-// or `then` is not kShortest ago.
+// Hours until kFullUsage at the growth rate since `baseline`; 0 if it is reached. nullopt without
+// maxmemory, without growth, or if `baseline` is younger than kMinGrowthWindow.
 std::optional<double> hours_until_full(const MemoryLevel& level);
 
 }  // namespace freshet::redis

@@ -1,6 +1,6 @@
-// What use-cases and stores need of Redis: send a pipeline, await its replies. RedisConnection
-// (redis_connection.h) is the real one, on the worker's loop; SyncRedis (sync_redis.h) the blocking
-// one for freshetctl and tests.
+// Interface to Redis for use cases and stores: send a pipeline, await its replies. Implemented by
+// RedisConnection (redis_connection.h) and ClusterRedis (cluster/cluster_redis.h) on a worker's
+// loop, and by BlockingRedis (blocking_redis.h) for freshetctl and tests.
 #pragma once
 
 #include <vector>
@@ -12,23 +12,24 @@
 
 namespace freshet::redis {
 
-using Replies =
-    std::vector<Reply>;  // one a command, in order; a command the server refused is a Reply with is_error()
+// One reply per command, in order. is_error() is true for a command that Redis refused.
+using Replies = std::vector<Reply>;
 
 class Redis {
  public:
   virtual ~Redis() = default;
-  // 1 RTT. Errors: kUnavailable, "redis_unavailable" — nothing was sent; kUnknownOutcome, "redis_timeout"
-  // or "redis_lost" — sent, but no reply came (the connection is then gone and is being made anew).
-  // NOSCRIPT is cured inside, by SCRIPT LOAD and once again. `pipeline` must live until the reply.
+  // 1 RTT. Errors: kUnavailable "redis_unavailable": nothing was sent; kUnknownOutcome
+  // "redis_timeout" or "redis_lost": sent, but no reply came (the connection is then closed and a
+  // new one made). NOSCRIPT is handled here: the scripts are loaded and the command is sent again.
+  // `pipeline` must live until the reply.
   virtual Task<Result<Replies>> run(const Pipeline& pipeline) = 0;
   // False while disconnected: run() would fail at once.
   virtual bool ready() const = 0;
 };
 
-// run() for one command: its reply, or the error the server answered (through classify()).
+// run() for one command: its reply, or its error reply mapped by classify().
 Task<Result<Reply>> run_one(Redis& redis, const Pipeline& pipeline);
-// run() of commands none of which may be refused: else the first refusal, likewise.
+// run() for commands that must all succeed: the first error reply, mapped likewise, is an error.
 Task<Result<Replies>> run_all(Redis& redis, const Pipeline& pipeline);
 
 }  // namespace freshet::redis

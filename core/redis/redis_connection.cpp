@@ -42,13 +42,12 @@ void RedisConnection::set_ready(bool ready) {
   for (const auto& each : std::exchange(ready_waiters_, {})) each->fire(true);
 }
 
-// --- sending
-
 bool RedisConnection::PendingPipeline::await_ready() { return !connection.submit(*this); }
 
 Result<Replies> RedisConnection::PendingPipeline::await_resume() {
   if (waiter) {
-    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(connection.replies_read_at_ - sent_at);
+    const auto waited =
+        std::chrono::duration_cast<std::chrono::microseconds>(connection.replies_read_at_ - sent_at);
     if (!error) connection.counters_.latency.add(waited);
     if (trace != nullptr) trace->end_redis_wait(waited);
   }
@@ -62,86 +61,87 @@ Result<Replies> RedisConnection::PendingPipeline::await_resume() {
   return std::move(replies);
 }
 
-// True iff replies (or a failure) will come through the loop; false: the batch already has its
-// error.
-bool RedisConnection::submit(PendingPipeline& batch) {
-  const std::size_t commands = batch.pipeline.size();
-  if (reject_if_unavailable(batch, commands)) return false;
-  batch.replies.reserve(commands);
+// Returns true if replies or a failure will arrive through the event loop, false if
+// `pending` already has its error.
+bool RedisConnection::submit(PendingPipeline& pending) {
+  const std::size_t commands = pending.pipeline.size();
+  if (reject_if_unavailable(pending, commands)) return false;
+  pending.replies.reserve(commands);
   for (std::size_t i = 0; i < commands; ++i) {
-    const std::string_view bytes = batch.pipeline.at(i);
+    const std::string_view bytes = pending.pipeline.at(i);
     const auto on_reply = [](redisAsyncContext*, void* reply, void* self) {
       auto* owner = static_cast<PendingPipeline*>(self);
       owner->connection.receive_reply(*owner, reply);
     };
-    if (redisAsyncFormattedCommand(context(), on_reply, &batch, bytes.data(), bytes.size()) != REDIS_OK) {
-      // The context is being freed: it runs no callback for this command, but does for those
-      // appended before it.
-      batch.error = Error{ErrorCode::kUnavailable, "redis_unavailable", {}, "connection is closing"};
+    if (redisAsyncFormattedCommand(context(), on_reply, &pending, bytes.data(), bytes.size()) != REDIS_OK) {
+      // The context is being freed. It will not run the callback of this command, but does run
+      // those of the commands before it.
+      pending.error = Error{ErrorCode::kUnavailable, "redis_unavailable", {}, "the connection is closing"};
       if (i == 0) return false;
       break;
     }
-    ++batch.pending_replies;
+    ++pending.pending_replies;
   }
   counters_.commands += commands;
   ++counters_.round_trips;
-  batch.sent_at = Clock::now();
-  batch.deadline = batch.sent_at + options().timeout;
-  pending_.push_back(&batch);
+  pending.sent_at = Clock::now();
+  pending.deadline = pending.sent_at + options().timeout;
+  pending_.push_back(&pending);
   arm_deadline();
   request_flush();
   return true;
 }
 
-bool RedisConnection::reject_if_unavailable(PendingPipeline& batch, std::size_t commands) {
+bool RedisConnection::reject_if_unavailable(PendingPipeline& pending, std::size_t commands) {
   const char* reason = nullptr;
-  if (!context() || !(ready_ || batch.handshake)) {
+  if (!context() || !(ready_ || pending.handshake)) {
     reason = "not connected";
-  } else if (!batch.handshake && !breaker().allows(pending_.size())) {
-    reason = "Redis is being tried";
+  } else if (!pending.handshake && !breaker().allows(pending_.size())) {
+    reason = "Redis is being probed after a failure";
   }
   if (reason != nullptr) {
-    batch.error = Error{ErrorCode::kUnavailable, "redis_unavailable", {}, reason};
+    pending.error = Error{ErrorCode::kUnavailable, "redis_unavailable", {}, reason};
   } else if (commands == 0) {
-    batch.error = Error{ErrorCode::kInternal, "redis_empty", {}, "empty pipeline"};
-    batch.error_class = ErrorClass::kCommand;
+    pending.error = Error{ErrorCode::kInternal, "redis_empty", {}, "empty pipeline"};
+    pending.error_class = ErrorClass::kCommand;
   }
-  return batch.error.has_value();
+  return pending.error.has_value();
 }
 
-void RedisConnection::receive_reply(PendingPipeline& batch, void* reply) {
+void RedisConnection::receive_reply(PendingPipeline& pending, void* reply) {
   if (reply != nullptr) {
     auto* const raw = static_cast<redisReply*>(reply);
-    assembly_.detach(raw);  // hiredis would free it when this callback returns
-    batch.replies.push_back(Reply::from_tree(raw));
-  } else if (!batch.error) {
-    batch.error =
+    assembly_.detach(raw);  // keeps hiredis from freeing it after this callback
+    pending.replies.push_back(Reply::from_tree(raw));
+  } else if (!pending.error) {
+    pending.error =
         Error{ErrorCode::kUnknownOutcome, "redis_lost", {}, "the connection was lost before the reply"};
-    batch.error_class = ErrorClass::kLost;
+    pending.error_class = ErrorClass::kLost;
   }
-  if (--batch.pending_replies > 0) return;
-  if (!batch.error && !batch.handshake) record_success();
-  // Replies come in order, so this is the front one.
-  if (!pending_.empty() && pending_.front() == &batch) {
+  if (--pending.pending_replies > 0) return;
+  if (!pending.error && !pending.handshake) record_success();
+  // Replies come in order, so this is the front.
+  if (!pending_.empty() && pending_.front() == &pending) {
     pending_.pop_front();
   } else {
-    std::erase(pending_, &batch);
+    std::erase(pending_, &pending);
   }
-  completed_.push_back(&batch);
+  completed_.push_back(&pending);
 }
 
 void RedisConnection::on_io_done() {
   if (!completed_.empty()) replies_read_at_ = Clock::now();
-  // Resuming may append commands (fine: hiredis has returned), and, through them, end here again.
+  // Resuming may append commands, which is safe because hiredis has returned, and may thus reenter
+  // this function.
   while (!completed_.empty()) {
     auto ready = std::move(completed_);
     completed_.clear();
-    for (PendingPipeline* batch : ready) batch->waiter.resume();
+    for (PendingPipeline* pending : ready) pending->waiter.resume();
   }
   finish_reconnect();
 }
 
-// --- the second try
+// --- retry
 
 Task<Result<Replies>> RedisConnection::run(const Pipeline& pipeline) {
   const auto deadline = Clock::now() + options().retry_within;
@@ -160,7 +160,7 @@ Task<Result<Replies>> RedisConnection::run(const Pipeline& pipeline) {
   for (const std::size_t i : retries.commands) retry.raw(pipeline.at(i));
   Result<Replies> retry_replies = co_await PendingPipeline{*this, retry};
   if (!retry_replies) co_return tl::unexpected(retry_replies.error());
-  collect_retries(*retry_replies);  // counts
+  collect_retries(*retry_replies);  // only for its counters
   for (std::size_t k = 0; k < retries.commands.size(); ++k)
     (*replies)[retries.commands[k]] = std::move((*retry_replies)[loads + k]);
   co_return replies;
@@ -182,12 +182,13 @@ RedisConnection::Retries RedisConnection::collect_retries(const Replies& replies
   return out;
 }
 
-// True when another connection is being made. Not more often than the longest wait of the breaker:
-// a server that is the right one and refuses all the same shall not lose its readers by it.
+// Returns true if a new connection is being made. Limited to once per longest delay of the breaker:
+// the right server that keeps refusing must not be disconnected from all its users over and over.
 bool RedisConnection::begin_reconnect() {
   if (!ready_) return true;
   const auto now = Clock::now();
-  if (reconnected_at_ != Clock::time_point{} && now - reconnected_at_ < options().breaker.max_delay) return false;
+  if (reconnected_at_ != Clock::time_point{} && now - reconnected_at_ < options().breaker.max_delay)
+    return false;
   reconnected_at_ = now;
   reconnecting_ = true;
   set_ready(false);
@@ -206,7 +207,7 @@ Task<bool> RedisConnection::wait_until_ready(Clock::time_point deadline) {
   const auto event = std::make_shared<AsyncEvent<bool>>();
   ready_waiters_.push_back(event);
   Timer timer(loop());
-  // Both may have been on their way when the other came first.
+  // Both this timer and the ready event may fire in the same iteration.
   timer.at(deadline, [event] {
     if (event->has_waiter()) event->fire(false);
   });
@@ -214,8 +215,6 @@ Task<bool> RedisConnection::wait_until_ready(Clock::time_point deadline) {
   if (!ready) std::erase(ready_waiters_, event);
   co_return ready;
 }
-
-// --- connecting
 
 void RedisConnection::on_open() {
   assembly_.attach(*context()->c.reader);
@@ -237,7 +236,8 @@ Task<void> RedisConnection::perform_handshake(std::uint64_t generation) {
   const std::size_t role = hello.size();
   if (options().resolver != nullptr) hello.add("ROLE");
   for (const Script& script : scripts_) hello.add("SCRIPT", "LOAD", script.source);
-  const Result<Replies> replies = co_await PendingPipeline{.connection = *this, .pipeline = hello, .handshake = true};
+  const Result<Replies> replies =
+      co_await PendingPipeline{.connection = *this, .pipeline = hello, .handshake = true};
   if (generation != generation_) co_return;
   if (!replies) co_return;  // the context is already gone
   handshake_error_.clear();
@@ -248,10 +248,10 @@ Task<void> RedisConnection::perform_handshake(std::uint64_t generation) {
     break;
   }
   if (handshake_error_.empty() && options().resolver != nullptr && (*replies)[role][0].text() != "master")
-    handshake_error_ = "it is no master";
+    handshake_error_ = "the server is not a master";
   if (!handshake_error_.empty()) {
     log::warning("redis_handshake_failed", {{"error", handshake_error_}});
-    abort();  // hiredis has returned (coroutines are resumed only then)
+    abort();  // allowed here: coroutines are resumed only after hiredis has returned
     co_return;
   }
   mark_established();
@@ -264,8 +264,6 @@ void RedisConnection::on_closed() {
   set_ready(false);
 }
 
-// --- deadlines
-
 void RedisConnection::arm_deadline() {
   if (timer_armed_ || pending_.empty()) return;
   timer_armed_ = true;
@@ -276,16 +274,17 @@ void RedisConnection::arm_deadline() {
 }
 
 void RedisConnection::check_deadline() {
-  // It may be us who were late, with the replies waiting in the socket: read before judging. One
-  // read takes 16 KiB, so go on while it helps.
+  // The delay may be ours, with the replies waiting in the socket: read first. One read takes up to
+  // 16 KiB, so repeat while replies come.
   while (!pending_.empty() && Clock::now() >= pending_.front()->deadline) {
     const std::size_t before = pending_.size();
     read_now();
     if (pending_.size() < before) continue;
-    for (PendingPipeline* batch : pending_) {
-      if (!batch->error) {
-        batch->error = Error{ErrorCode::kUnknownOutcome, "redis_timeout", {}, "no reply within the deadline"};
-        batch->error_class = ErrorClass::kTimeout;
+    for (PendingPipeline* pending : pending_) {
+      if (!pending->error) {
+        pending->error =
+            Error{ErrorCode::kUnknownOutcome, "redis_timeout", {}, "no reply within the deadline"};
+        pending->error_class = ErrorClass::kTimeout;
       }
     }
     ++counters_.timeouts;

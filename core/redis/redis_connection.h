@@ -1,17 +1,17 @@
-// A worker's asynchronous connection to Redis: `co_await redis.run(pipeline)`.
+// A worker's asynchronous Redis connection: `co_await redis.run(pipeline)`.
 //
-// All commands appended in one turn of the loop leave in one write and come back in few reads, so
-// the round trips of many requests share their system calls. Every pipeline has a deadline (one
-// timer over a FIFO: the timeout is the same for all, so the oldest expires first). Any error or
-// deadline destroys the context and fails all that was pending; nothing is ever read from it again,
-// so no reply can reach the wrong request. A new connection is used only after PING answered and
-// the scripts are loaded (and, found by sentinels, after it called itself master).
+// Commands appended in one iteration of the event loop leave in one write and are answered in few
+// reads, so many requests share the system calls of a round trip. Every pipeline has a deadline;
+// since the timeout is the same for all, one timer over a FIFO suffices. An error or a missed
+// deadline destroys the hiredis context and fails everything pending. Nothing is ever read from it
+// again, so a reply cannot reach the wrong request. A new connection is used once it has answered
+// PING and loaded the scripts (and, if found through sentinels, reported the role master).
 //
-// What Redis refuses is looked up in the table of errors.h. A pipeline has at most two tries, and
-// the second holds only the commands that were refused and did nothing; what was sent and got no
-// reply is never repeated here, since nobody here knows whether it may be.
+// Error replies are looked up in the table of errors.h. A pipeline is sent at most twice; the
+// second time only with the commands that were refused without effect. What was sent without
+// getting a reply is never repeated here, because it may have taken effect.
 //
-// A coroutine is resumed only after hiredis has returned, never inside its callbacks.
+// Coroutines are resumed after hiredis has returned, never inside its callbacks.
 #pragma once
 
 #include <coroutine>
@@ -24,16 +24,16 @@
 #include <vector>
 
 #include "core/async/timer.h"
-#include "core/redis/redis_client.h"
 #include "core/redis/async_connection.h"
+#include "core/redis/redis_client.h"
 #include "core/redis/reply.h"
 
 namespace freshet::redis {
 
 class RedisConnection final : public AsyncConnection, public RedisClient {
  public:
-  // `scripts` are loaded at every hand-shake and must outlive this, as must `counters`, in which
-  // several may count together; null: its own.
+  // `scripts` are loaded at every handshake and must outlive this, as must `counters`, which
+  // several connections may share. null: own counters.
   RedisConnection(EventLoop& loop, ConnectionOptions options, std::span<const Script> scripts,
                   ConnectionCounters* counters = nullptr);
   ~RedisConnection() override;
@@ -42,32 +42,32 @@ class RedisConnection final : public AsyncConnection, public RedisClient {
 
   Task<Result<Replies>> run(const Pipeline& pipeline) override;
   bool ready() const override { return ready_; }
-  // True after each hand-shake.
+  // Calls `listener` with true after each handshake.
   void on_ready_changed(std::function<void(bool)> listener) override { listener_ = std::move(listener); }
   const ConnectionCounters& counters() const override { return counters_; }
   BreakerState breaker_state() const override { return breaker().state(); }
   MasterResolver* resolver() override { return options().resolver; }
   std::size_t in_flight() const { return pending_.size(); }
-  // What the server said to the last hand-shake when it let us not in; "" else.
+  // The error reply to the last handshake; "" if it succeeded.
   const std::string& handshake_error() const { return handshake_error_; }
-  // False when it is not ready by then.
+  // Waits until the connection is ready. Returns false at the deadline.
   Task<bool> wait_until_ready(std::chrono::steady_clock::time_point deadline);
 
  private:
-  // One pipeline on its way. Lives in the awaiting coroutine's frame, which is never destroyed
-  // before its replies came.
+  // A pipeline in flight. Lives in the awaiting coroutine's frame, which is never destroyed before
+  // the replies have come.
   struct PendingPipeline {
     RedisConnection& connection;
     const Pipeline& pipeline;
     bool handshake = false;
     Replies replies{};
     std::optional<Error> error{};
-    ErrorClass error_class = ErrorClass::kUnavailable;  // when there is an error
+    ErrorClass error_class = ErrorClass::kUnavailable;  // valid if `error` is set
     std::size_t pending_replies = 0;
     std::chrono::steady_clock::time_point sent_at{};
     std::chrono::steady_clock::time_point deadline{};
     std::coroutine_handle<> waiter{};
-    RequestTrace* trace = nullptr;  // of the request that waits
+    RequestTrace* trace = nullptr;  // of the waiting request
 
     bool await_ready();
     template <class Promise>
@@ -83,11 +83,10 @@ class RedisConnection final : public AsyncConnection, public RedisClient {
   void on_closed() override;
   void on_io_done() override;
   void on_connect_failed() override { counters_.errors_by_class.add(ErrorClass::kConnect); }
-  bool submit(PendingPipeline& batch);
-  bool reject_if_unavailable(PendingPipeline& batch, std::size_t commands);
-  void receive_reply(PendingPipeline& batch, void* reply);
-  // Of a reply to run(): the commands that did nothing and may be sent once more, and what must
-  // come before.
+  bool submit(PendingPipeline& pending);
+  bool reject_if_unavailable(PendingPipeline& pending, std::size_t commands);
+  void receive_reply(PendingPipeline& pending, void* reply);
+  // The commands of a run() that had no effect and may be sent again, and what must be done first.
   struct Retries {
     std::vector<std::size_t> commands;
     bool reconnect = false;
@@ -102,20 +101,21 @@ class RedisConnection final : public AsyncConnection, public RedisClient {
   void set_ready(bool ready);
 
   std::span<const Script> scripts_;
-  ReplyAssembly assembly_;  // of the context's reader
+  ReplyAssembly assembly_;  // belongs to the context's reader
   Timer deadline_timer_;
-  std::deque<PendingPipeline*> pending_;     // sent, replies to come: in the order of their deadlines
-  std::vector<PendingPipeline*> completed_;  // to be resumed when hiredis has returned
+  std::deque<PendingPipeline*> pending_;     // sent and not answered, in the order of their deadlines
+  std::vector<PendingPipeline*> completed_;  // to be resumed once hiredis has returned
   std::chrono::steady_clock::time_point replies_read_at_{};  // when hiredis last returned with replies
   std::function<void(bool)> listener_;
   std::string handshake_error_;
   ConnectionCounters own_counters_;
   ConnectionCounters& counters_;
-  std::uint64_t generation_ = 0;  // of the context: a hand-shake of an older one means nothing
-  std::chrono::steady_clock::time_point reconnected_at_{};      // because of what Redis answered
-  std::vector<std::shared_ptr<AsyncEvent<bool>>> ready_waiters_;  // those who wait for the next hand-shake
+  std::uint64_t generation_ = 0;  // of the context; the handshake of an older one is ignored
+  std::chrono::steady_clock::time_point reconnected_at_{};  // last reconnect caused by an error reply
+  // Coroutines that wait for the next handshake.
+  std::vector<std::shared_ptr<AsyncEvent<bool>>> ready_waiters_;
   bool ready_ = false;
-  bool reconnecting_ = false;  // no more is sent; another connection when what is pending has its replies
+  bool reconnecting_ = false;  // nothing is sent until pending replies have come and a new connection is made
   bool timer_armed_ = false;
 };
 

@@ -14,7 +14,8 @@ constexpr milliseconds kHeartbeatInterval{1000};
 
 }  // namespace
 
-RedisSubscriber::RedisSubscriber(EventLoop& loop, ConnectionOptions options, std::string channel, SubscriberCallbacks callbacks)
+RedisSubscriber::RedisSubscriber(EventLoop& loop, ConnectionOptions options, std::string channel,
+                                 SubscriberCallbacks callbacks)
     : AsyncConnection(loop, std::move(options)),
       channel_(std::move(channel)),
       callbacks_(std::move(callbacks)),
@@ -27,8 +28,8 @@ RedisSubscriber::~RedisSubscriber() {
 
 void RedisSubscriber::on_open() {
   const Endpoint& endpoint = options().endpoint;
-  // Pub/Sub ignores the database; AUTH must come first. A refused AUTH makes SUBSCRIBE an error,
-  // which take() sees.
+  // Pub/Sub ignores the database. AUTH must come first; if it is refused, SUBSCRIBE fails and
+  // handle_reply() sees that.
   Pipeline hello;
   if (!endpoint.password.empty()) {
     if (endpoint.username.empty()) {
@@ -56,13 +57,12 @@ void RedisSubscriber::subscribe() {
   request_flush();
 }
 
-// A connection that only listens would never notice that nobody speaks any more. Subscribing again
-// is a question that is answered and changes nothing (hiredis keeps each PING's callback for ever
-// in this mode).
+// A connection that only listens would never notice a dead peer. SUBSCRIBE again as a heartbeat: it
+// is answered and changes nothing. (hiredis keeps the callback of each PING for ever in this mode.)
 void RedisSubscriber::schedule_heartbeat() {
   heartbeat_timer_.after(kHeartbeatInterval, [this] {
     if (!context()) return;
-    read_now();  // it may be us who were late
+    read_now();  // the delay may be ours
     if (!context()) return;
     if (!received_) return abort(FailureKind::kTimeout);
     received_ = false;

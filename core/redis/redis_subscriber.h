@@ -1,5 +1,5 @@
-// Listens to one Pub/Sub channel, and asks each second whether it is still heard. Messages are lost
-// while disconnected.
+// Subscribes to one Pub/Sub channel and checks every second that the connection is alive. Messages
+// published while disconnected are lost.
 #pragma once
 
 #include <chrono>
@@ -14,14 +14,15 @@ namespace freshet::redis {
 
 struct SubscriberCallbacks {
   std::function<void(std::string_view)> on_message;
-  std::function<void()> on_subscribed;  // connected, again: messages may have been missed
-  // Every message that was published up to then has come.
+  std::function<void()> on_subscribed;  // subscribed, possibly again: messages may have been missed
+  // All messages published up to this time have been received.
   std::function<void(std::chrono::steady_clock::time_point)> on_heartbeat;
 };
 
 class RedisSubscriber final : public AsyncConnection {
  public:
-  RedisSubscriber(EventLoop& loop, ConnectionOptions options, std::string channel, SubscriberCallbacks callbacks);
+  RedisSubscriber(EventLoop& loop, ConnectionOptions options, std::string channel,
+                  SubscriberCallbacks callbacks);
   ~RedisSubscriber() override;
 
  private:
@@ -35,10 +36,10 @@ class RedisSubscriber final : public AsyncConnection {
   std::string channel_;
   const SubscriberCallbacks callbacks_;
   Timer heartbeat_timer_;
-  bool received_ = false;                           // something, since the last beat
-  bool subscribed_ = false;                      // on this connection
-  bool heartbeat_pending_ = false;                          // a beat is not answered
-  std::chrono::steady_clock::time_point heartbeat_sent_at_;  // it, or the one before
+  bool received_ = false;    // anything, since the last heartbeat
+  bool subscribed_ = false;  // on this connection
+  bool heartbeat_pending_ = false;
+  std::chrono::steady_clock::time_point heartbeat_sent_at_;  // the pending heartbeat, or the last one
 };
 
 }  // namespace freshet::redis

@@ -22,7 +22,8 @@ Result<Endpoint> parse_unix(std::string_view url, std::string_view rest) {
   Endpoint endpoint;
   const std::size_t query = rest.find('?');
   endpoint.unix_path = rest.substr(0, query);
-  if (endpoint.unix_path.empty() || endpoint.unix_path[0] != '/') return invalid_url(url, "needs an absolute path");
+  if (endpoint.unix_path.empty() || endpoint.unix_path[0] != '/')
+    return invalid_url(url, "needs an absolute path");
   if (query == std::string_view::npos) return endpoint;
   const std::string_view parameter = rest.substr(query + 1);
   if (!parameter.starts_with("db=") || !parse_int_in_range(parameter.substr(3), 0, 1023, endpoint.db))
@@ -30,7 +31,7 @@ Result<Endpoint> parse_unix(std::string_view url, std::string_view rest) {
   return endpoint;
 }
 
-// Takes user:password@ from the front of `rest`, if it is there. False: it is something else.
+// Consumes user:password@ from the front of `rest`, if present. Returns false if it is malformed.
 bool consume_credentials(std::string_view& rest, Endpoint& endpoint) {
   const std::size_t at = rest.rfind('@');
   if (at == std::string_view::npos) return true;
@@ -42,16 +43,17 @@ bool consume_credentials(std::string_view& rest, Endpoint& endpoint) {
   endpoint.password = credentials.substr(colon + 1);
   return true;
 }
-constexpr const char* kBadCredentials = "credentials are user:password";
+constexpr const char* kBadCredentials = "credentials must be user:password";
 
 Result<Endpoint> parse_cluster(std::string_view url, std::string_view rest) {
   Endpoint endpoint;
   if (!consume_credentials(rest, endpoint)) return invalid_url(url, kBadCredentials);
-  if (rest.find('/') != std::string_view::npos) return invalid_url(url, "a cluster has one database: no /db");
+  if (rest.find('/') != std::string_view::npos)
+    return invalid_url(url, "a cluster has only one database: remove /db");
   while (true) {
     const std::size_t comma = rest.find(',');
     const auto node = parse_address(rest.substr(0, comma));
-    if (!node) return invalid_url(url, "needs the addresses of nodes, as 192.0.2.1:6379,192.0.2.2:6379");
+    if (!node) return invalid_url(url, "needs the addresses of nodes, such as 192.0.2.1:6379,192.0.2.2:6379");
     endpoint.nodes.push_back(*node);
     if (comma == std::string_view::npos) return endpoint;
     rest.remove_prefix(comma + 1);
@@ -63,11 +65,12 @@ Result<Endpoint> parse_tcp(std::string_view url, std::string_view rest) {
   if (!consume_credentials(rest, endpoint)) return invalid_url(url, kBadCredentials);
   if (const std::size_t slash = rest.find('/'); slash != std::string_view::npos) {
     const std::string_view db = rest.substr(slash + 1);
-    if (!db.empty() && !parse_int_in_range(db, 0, 1023, endpoint.db)) return invalid_url(url, "the database is 0..1023");
+    if (!db.empty() && !parse_int_in_range(db, 0, 1023, endpoint.db))
+      return invalid_url(url, "the database must be 0..1023");
     rest = rest.substr(0, slash);
   }
   std::string_view host = rest;
-  if (rest.starts_with('[')) {  // IPv6
+  if (rest.starts_with('[')) {
     const std::size_t close = rest.find(']');
     if (close == std::string_view::npos) return invalid_url(url, "unclosed [");
     host = rest.substr(1, close - 1);
@@ -79,7 +82,7 @@ Result<Endpoint> parse_tcp(std::string_view url, std::string_view rest) {
   if (host.empty()) return invalid_url(url, "needs a host");
   endpoint.host = host;
   if (!rest.empty() && (rest[0] != ':' || !parse_int_in_range(rest.substr(1), 1, 65535, endpoint.port)))
-    return invalid_url(url, "the port is 1..65535");
+    return invalid_url(url, "the port must be 1..65535");
   return endpoint;
 }
 
@@ -92,13 +95,13 @@ Result<Endpoint> parse_url(std::string_view url) {
   if (url.starts_with(kUnix)) return parse_unix(url, url.substr(kUnix.size()));
   if (url.starts_with(kTcp)) return parse_tcp(url, url.substr(kTcp.size()));
   if (url.starts_with(kCluster)) return parse_cluster(url, url.substr(kCluster.size()));
-  return invalid_url(url, "starts with unix://, redis:// or redis+cluster://");
+  return invalid_url(url, "must start with unix://, redis:// or redis+cluster://");
 }
 
 Result<Address> parse_address(std::string_view text) {
   const auto invalid = [&] {
     return fail(ErrorCode::kInvalid, "bad_address", {},
-                std::string(text) + ": needs a numeric address and a port, as 192.0.2.1:26379");
+                std::string(text) + ": needs a numeric address and a port, such as 192.0.2.1:26379");
   };
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return invalid();
@@ -121,9 +124,10 @@ Result<Endpoint> endpoint_of(const RedisSettings& settings, const std::string& p
   if (endpoint->username.empty()) endpoint->username = settings.username;
   if (endpoint->password.empty()) endpoint->password = password;
   if (endpoint->is_cluster() && endpoint->db != 0)
-    return invalid_url("redis.db", "a cluster has one database: leave it 0, or give redis.key_prefix");
+    return invalid_url(
+        "redis.db", "a cluster has only database 0: leave it 0; to share the cluster, set redis.key_prefix");
   if (endpoint->is_cluster() && !settings.sentinels.empty())
-    return invalid_url("redis.sentinels", "a cluster finds its masters by itself: leave it empty");
+    return invalid_url("redis.sentinels", "not used with a cluster: leave it empty");
   for (const std::string& each : settings.sentinels) {
     FRESHET_TRY(address, parse_address(each));
     endpoint->sentinels.addresses.push_back(*address);
@@ -141,7 +145,8 @@ std::string to_string(const Address& address) {
 
 std::string to_string(const Endpoint& endpoint) {
   const auto list = [](std::string out, const std::vector<Address>& addresses) {
-    for (const Address& each : addresses) out.append(out.ends_with(" of") ? " " : ", ").append(to_string(each));
+    for (const Address& each : addresses)
+      out.append(out.ends_with(" of") ? " " : ", ").append(to_string(each));
     return out;
   };
   if (endpoint.is_cluster()) return list("the cluster of", endpoint.nodes);

@@ -17,10 +17,10 @@ extern "C" {
 namespace freshet::redis {
 
 struct ReplyTree {
-  redisReply reply;  // first: hiredis knows the tree by it
+  redisReply reply;  // must be first: hiredis knows the tree by this address
   ReplyAssembly* owner;
-  void* blocks;  // further memory, each piece beginning with the next one's address
-  char* next_free;    // of the piece in use
+  void* blocks;     // further blocks, linked through their first bytes
+  char* next_free;  // in the current block
   std::size_t free_bytes;
 };
 
@@ -37,7 +37,8 @@ bool is_text(const redisReply* raw) {
 }
 
 constexpr std::size_t kAlign = alignof(std::max_align_t);
-constexpr std::size_t kBytesPerElement = 64 + sizeof(redisReply);  // a short string with its text, and room
+// A short string with its text, and some slack.
+constexpr std::size_t kBytesPerElement = 64 + sizeof(redisReply);
 constexpr std::size_t kMaxPreallocated = 64UL * 1024;
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
@@ -100,7 +101,7 @@ Reply Reply::from_error(std::string_view line) {
   if (reader != nullptr && redisReaderFeed(reader, resp.data(), resp.size()) == REDIS_OK)
     redisReaderGetReply(reader, &out);
   redisReaderFree(reader);
-  if (out == nullptr) std::abort();  // no memory
+  if (out == nullptr) std::abort();  // out of memory
   return Reply(static_cast<redisReply*>(out));
 }
 
@@ -155,15 +156,14 @@ Reply Reply::operator[](std::size_t index) const {
   return Reply(raw_->element[index], Owner::kNone);
 }
 
-// --- how replies are made
-
-// hiredis' table. Null: there was no memory, and hiredis gives the connection up.
+// Callbacks for hiredis. Null means out of memory; hiredis then fails the connection.
 struct TreeFunctions {
   static ReplyAssembly& assembly(const redisReadTask* task) {
     return *static_cast<ReplyAssembly*>(task->privdata);
   }
-  // A place for the task's reply, and `bytes` more of its tree.
-  static redisReply* make_reply(const redisReadTask* task, std::size_t bytes, std::size_t preallocated, void*& memory) {
+  // Allocates the task's reply and `bytes` more in its tree.
+  static redisReply* make_reply(const redisReadTask* task, std::size_t bytes, std::size_t preallocated,
+                                void*& memory) {
     ReplyTree*& tree = assembly(task).current_;
     redisReply* reply = nullptr;
     if (task->parent == nullptr) {
@@ -196,8 +196,8 @@ struct TreeFunctions {
   static void* array(const redisReadTask* task, int elements) {
     const auto count = static_cast<std::size_t>(std::max(0, elements));
     void* memory = nullptr;
-    redisReply* const reply =
-        make_reply(task, count * sizeof(redisReply*), std::min(kMaxPreallocated, count * kBytesPerElement), memory);
+    redisReply* const reply = make_reply(task, count * sizeof(redisReply*),
+                                         std::min(kMaxPreallocated, count * kBytesPerElement), memory);
     if (reply == nullptr) return nullptr;
     reply->element = static_cast<redisReply**>(memory);
     std::fill_n(reply->element, count, nullptr);
@@ -213,10 +213,10 @@ struct TreeFunctions {
   static void* nil(const redisReadTask* task) {
     void* memory = nullptr;
     redisReply* const reply = make_reply(task, 0, 0, memory);
-    if (reply != nullptr) reply->type = REDIS_REPLY_NIL;  // the task's is that of what is not there
+    if (reply != nullptr) reply->type = REDIS_REPLY_NIL;  // the task has the type of the missing value
     return reply;
   }
-  // Of whole replies, and of one that was not finished.
+  // Called for complete replies and for unfinished ones.
   static void free_unless_detached(void* reply) {
     if (reply == nullptr) return;
     auto* const tree = reinterpret_cast<ReplyTree*>(reply);

@@ -14,11 +14,12 @@ Task<Result<void>> check_partition_count(Redis& redis, const Keys& keys, SchemaC
   const std::string found(replies->back().text()), ours = std::to_string(keys.partition_count());
   if (found.empty() || found == ours) co_return Result<void>();
   if (found == kRepartitioning)
-    co_return fail(ErrorCode::kConflict, "partitions_mismatch", {},
-                   "the articles in Redis are between two numbers of groups: run `freshetctl repartition` again");
+    co_return fail(
+        ErrorCode::kConflict, "partitions_mismatch", {},
+        "a repartition of the articles in Redis was interrupted: run `freshetctl repartition` again");
   co_return fail(ErrorCode::kConflict, "partitions_mismatch", {},
-                 "the articles in Redis are in " + found + " groups, and redis.partitions says " + ours +
-                     ": change it, or stop every service and run `freshetctl repartition`");
+                 "the articles in Redis are in " + found + " partitions, but redis.partitions is " + ours +
+                     ": correct it, or stop all services and run `freshetctl repartition`");
 }
 
 }  // namespace
@@ -27,7 +28,7 @@ void append_partition_count(Pipeline& out, const Keys& keys) {
   if (keys.in_cluster()) out.add("SET", keys.partition_count_key(), keys.partition_count(), "NX");
 }
 
-// Whoever writes the first place writes both; the first schema had no number.
+// `formula` and `schema` are written together; schema 1 had no version field.
 Task<Result<void>> check_schema(Redis& redis, const Keys& keys, SchemaCheck mode) {
   Pipeline query;
   for (const PartitionKeys& each : keys.partitions()) query.add("HMGET", each.meta(), "formula", "schema");
@@ -36,7 +37,8 @@ Task<Result<void>> check_schema(Redis& redis, const Keys& keys, SchemaCheck mode
   for (const Reply& meta : *replies) {
     const std::string version(string_at(meta, 1));
     const std::string partition_version = version.empty() && !string_at(meta, 0).empty() ? "1" : version;
-    if (!partition_version.empty() && partition_version != std::to_string(kSchemaVersion)) found = partition_version;
+    if (!partition_version.empty() && partition_version != std::to_string(kSchemaVersion))
+      found = partition_version;
   }
   if (found.empty() && !keys.in_cluster()) co_return Result<void>();
   if (found.empty()) {
@@ -44,8 +46,8 @@ Task<Result<void>> check_schema(Redis& redis, const Keys& keys, SchemaCheck mode
     co_return groups;
   }
   co_return fail(ErrorCode::kConflict, "schema_mismatch", {},
-                 "the data in Redis has schema " + found + ", and this program reads and writes schema " +
-                     std::to_string(kSchemaVersion) + " alone: give it an empty Redis or another redis.key_prefix");
+                 "the data in Redis has schema " + found + ", but this program supports only schema " +
+                     std::to_string(kSchemaVersion) + ": use an empty Redis or another redis.key_prefix");
 }
 
 }  // namespace freshet::redis

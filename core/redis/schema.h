@@ -1,4 +1,4 @@
-// The schema of what stands in Redis: names of keys, and what is in them (keys.h).
+// Schema version of the data in Redis: key names and contents (keys.h).
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,15 @@ namespace freshet::redis {
 
 inline constexpr int kSchemaVersion = 2;
 
-// Who asks: the one that serves says in an empty cluster how many groups there are from now on.
+// kInitialize: a service, which records the partition count in an empty cluster.
 enum class SchemaCheck : std::uint8_t { kCheckOnly, kInitialize };
 
-// 1 RTT, in a cluster 2. An empty Redis has every schema. Errors, with a sentence for people:
-// kConflict "schema_mismatch"; "partitions_mismatch", when articles are in another number of groups than
-// `keys` has, or that is being changed; Redis' own.
+// Checks that the data in Redis matches this program. 1 RTT, in a cluster 2. An empty Redis matches
+// any schema. Errors, with a detail for the administrator: kConflict "schema_mismatch"; kConflict
+// "partitions_mismatch" if the partition count differs from that of `keys` or is being changed;
+// errors of Redis.
 Task<Result<void>> check_schema(Redis& redis, const Keys& keys, SchemaCheck mode = SchemaCheck::kCheckOnly);
-// Says how many groups there are, unless somebody did. In a cluster alone.
+// Records the partition count unless it is recorded already. Only in a cluster.
 void append_partition_count(Pipeline& out, const Keys& keys);
 
 }  // namespace freshet::redis

@@ -1,7 +1,7 @@
-// The words by which our scripts say why they did not do what they were asked: the first word of an
-// error reply, or a whole status. Nothing was written then. One table says what each means for the
-// request; classify() (errors.h) looks into it after Redis' own words. A test holds it to what the
-// scripts answer.
+// Codes by which our scripts refuse a call: the first word of an error reply, or a whole status. A
+// script that answers with one has written nothing. One table maps them to request errors;
+// classify() (errors.h) consults it after Redis' own codes. A test compares the table with the
+// scripts.
 #pragma once
 
 #include <array>
@@ -11,49 +11,51 @@
 
 namespace freshet::redis {
 
-namespace word {
+namespace script_code {
 
-// The counters' day is another by Redis' clock; the day follows, in days since 1970.
+// The day of the counters differs from Redis' clock; followed by the day, in days since 1970.
 inline constexpr std::string_view kDayChanged = "DAY";
-// A status: the item is not as the caller read it. To be read and tried again.
+// A status: the item has changed since it was read. Read it and retry.
 inline constexpr std::string_view kRetry = "RETRY";
-// Nobody vouched for the article, so unlisted.lua counts it; statuses: somebody did, and it is the
-// first time that it would.
+// The article is unverified, so unlisted.lua must count it. Its statuses: kVerified: it has been
+// verified meanwhile; kCreates: the event would create it, which the call did not allow.
 inline constexpr std::string_view kUnverified = "UNLISTED";
 inline constexpr std::string_view kVerified = "LISTED";
 inline constexpr std::string_view kCreates = "BEGINS";
 
-}  // namespace word
+}  // namespace script_code
 
 struct ScriptError {
   std::string_view prefix;
-  ErrorCode code;           // of an error reply; what follows the word is Error::detail
+  ErrorCode code;           // of an error reply; the rest of the line becomes Error::detail
   std::string_view reason;  // Error::reason
 };
 
 inline constexpr std::array kScriptErrors{
-    ScriptError{word::kDayChanged, ErrorCode::kInternal, "redis_error"},    // the store tries again with that day
-    ScriptError{word::kRetry, ErrorCode::kInternal, "redis_error"},  // never an error
-    // Another recorder has taken the lease since.
+    // The store retries with that day.
+    ScriptError{script_code::kDayChanged, ErrorCode::kInternal, "redis_error"},
+    ScriptError{script_code::kRetry, ErrorCode::kInternal, "redis_error"},  // never an error
+    // Another recorder holds the lease now.
     ScriptError{"FENCED", ErrorCode::kUnavailable, "lease_lost"},
-    // The stream has no consumer group, or the recorder's lease is gone: it was flushed. As Redis
-    // itself says it.
+    // The stream has no consumer group, or the recorder's lease is gone: Redis was flushed. Redis'
+    // own code.
     ScriptError{"NOGROUP", ErrorCode::kUnavailable, "redis_no_group"},
-    // The reader has as many impressions that wait to be recorded as may be.
+    // The reader has too many impressions that are waiting to be recorded.
     ScriptError{"TOO_MANY_PENDING", ErrorCode::kUnavailable, "too_many_pending"},
-    ScriptError{word::kUnverified, ErrorCode::kUnavailable, "unavailable"},  // the store asks unlisted.lua
-    ScriptError{word::kVerified, ErrorCode::kInternal, "redis_error"},       // never an error
-    ScriptError{word::kCreates, ErrorCode::kInternal, "redis_error"},       // likewise
-    // No such item, where only known ones are taken.
+    // The store calls unlisted.lua.
+    ScriptError{script_code::kUnverified, ErrorCode::kUnavailable, "unavailable"},
+    ScriptError{script_code::kVerified, ErrorCode::kInternal, "redis_error"},  // never an error
+    ScriptError{script_code::kCreates, ErrorCode::kInternal, "redis_error"},   // never an error
+    // The item is unknown and the call accepts only known ones.
     ScriptError{"UNKNOWN_ITEM", ErrorCode::kNotFound, "unknown_item"},
 };
 
-// Whether the first word of the reply's line is this one.
-inline bool has_code(std::string_view line, std::string_view word) {
-  return line.substr(0, line.find(' ')) == word;
+// Returns true if the first word of `line` is `code`.
+inline bool has_code(std::string_view line, std::string_view code) {
+  return line.substr(0, line.find(' ')) == code;
 }
 
-// What follows the first word of a line.
+// The rest of a line after its first word.
 inline std::string_view after_code(std::string_view line) {
   const std::size_t space = line.find(' ');
   return space == std::string_view::npos ? std::string_view() : line.substr(space + 1);

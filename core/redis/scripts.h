@@ -1,5 +1,5 @@
-// Every room's Lua scripts, embedded at build: kTrack is track.lua, and so on; kAllScripts is what
-// a connection loads when it opens.
+// The Lua scripts of all modules, embedded at build time: kTrack is track.lua, and so on.
+// Connections load kAllScripts in their handshake.
 #pragma once
 
 #include <span>

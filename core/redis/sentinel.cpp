@@ -26,11 +26,14 @@ Pipeline master_query(const Endpoint& endpoint) {
   return out;
 }
 
-// The address in the answer. A name instead of one (announce-hostnames) would have to be looked up.
+// Address in the reply. Host names (announce-hostnames) are not supported, as they would have to be
+// resolved.
 Result<Address> parse_master_address(const Reply& reply) {
   if (reply.is_error()) return tl::unexpected(classify(reply.error()));
   const auto host = reply[0].string(), port = reply[1].string();
-  if (!host || !port) return fail(ErrorCode::kUnavailable, "sentinel_lookup_failed", {}, "no master of that name");
+  if (!host || !port)
+    return fail(ErrorCode::kUnavailable, "sentinel_lookup_failed", {},
+                "the sentinel does not know this master");
   return parse_address(host->find(':') == std::string_view::npos
                            ? std::string(*host) + ":" + std::string(*port)
                            : "[" + std::string(*host) + "]:" + std::string(*port));
@@ -46,13 +49,13 @@ Endpoint master_endpoint(Endpoint endpoint, const Address& master) {
 
 tl::unexpected<Error> no_master(const Endpoint& endpoint, const std::string& reason) {
   return fail(ErrorCode::kUnavailable, "sentinel_lookup_failed", {},
-              "no sentinel says where " + endpoint.sentinels.master_name + " is: " + reason);
+              "cannot resolve the master " + endpoint.sentinels.master_name + ": " + reason);
 }
 
 }  // namespace
 
 Result<Endpoint> find_master(const Endpoint& endpoint, milliseconds timeout) {
-  std::string why = "there are none";
+  std::string why = "no sentinels are configured";
   for (const Address& each : endpoint.sentinels.addresses) {
     BlockingRedis sentinel(sentinel_endpoint(endpoint, each), timeout, {});
     const auto replies = sentinel.call(master_query(endpoint));
@@ -89,19 +92,19 @@ void SentinelResolver::schedule_poll() {
 
 Task<void> SentinelResolver::poll() {
   const auto found = co_await resolve();
-  (void)found;  // take() has told of a change
+  (void)found;  // update_master() has notified the listeners
 }
 
 void SentinelResolver::update_master(const Address& master) {
   if (master == master_) return;
   const bool moved = master_.port != 0;
   master_ = master;
-  log::notice("redis_master", {{"address", master_.host + ":" + std::to_string(master_.port)}});
+  log::notice("sentinel_master_found", {{"address", master_.host + ":" + std::to_string(master_.port)}});
   if (moved) notify_listeners();
 }
 
 Task<Result<Endpoint>> SentinelResolver::resolve() {
-  std::string why = "none answers";
+  std::string why = "no sentinel answers";
   const Pipeline query = master_query(endpoint_);
   for (std::size_t i = 0; i < sentinels_.size(); ++i) {
     const std::size_t index = (last_responder_ + i) % sentinels_.size();
@@ -120,7 +123,8 @@ Task<Result<Endpoint>> SentinelResolver::resolve() {
     co_return master_endpoint(endpoint_, master_);
   }
   auto failed = no_master(endpoint_, why);
-  if (!std::exchange(lookup_failing_, true)) log::warning("sentinel_lookup_failed", {{"error", failed.value().detail}});
+  if (!std::exchange(lookup_failing_, true))
+    log::warning("sentinel_lookup_failed", {{"error", failed.value().detail}});
   co_return failed;
 }
 

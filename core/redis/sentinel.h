@@ -1,10 +1,10 @@
-// Where the master is, by its name, from sentinels (https://redis.io/docs/management/sentinel/).
+// Resolves the current master through Redis Sentinel (https://redis.io/docs/management/sentinel/).
 //
-// They are asked again at every new connection, so a failover is followed when the old master is
-// lost and when it refuses a write. They are also asked every second: when they name another
-// master, each connection to the old one ends at once, with all that waits for its reply, so that
-// nothing is taken for done that the old one does when it comes back from the dead. What is
-// connected to must call itself master (ROLE).
+// The sentinels are asked before every connection attempt, so a failover is followed when the old
+// master is lost or refuses a write. They are also polled every second: when they name another
+// master, every connection to the old one is closed at once and its pending pipelines fail, so that
+// writes acknowledged by a demoted master are not mistaken for durable ones. A server must report
+// the role master (ROLE) before it is used.
 #pragma once
 
 #include <memory>
@@ -15,19 +15,20 @@
 
 namespace freshet::redis {
 
-// Asks each in turn. Blocks, at most twice `timeout` for each. Errors: kUnavailable,
-// "sentinel_lookup_failed".
+// Asks one sentinel after the other. Blocks for at most twice `timeout` per sentinel. Errors:
+// kUnavailable, "sentinel_lookup_failed".
 Result<Endpoint> find_master(const Endpoint& endpoint, milliseconds timeout);
 
-// Of a worker: keeps a connection to each sentinel. Must outlive the links that use it.
+// Keeps a worker's connections to the sentinels. Must outlive the connections that use it.
 class SentinelResolver final : public MasterResolver {
  public:
-  // `options`: of a connection to a sentinel; its endpoint says which, and who we are.
+  // `options`: for the connections to the sentinels; its endpoint has their addresses and
+  // credentials.
   SentinelResolver(EventLoop& loop, const ConnectionOptions& options);
-  void start();  // does nothing without sentinels
+  void start();  // no effect without sentinels
 
-  // Where the master is now: what the first sentinel says that answers, beginning with the one that
-  // answered last. 1 RTT each. Errors: kUnavailable, "sentinel_lookup_failed".
+  // The current master according to the first sentinel that answers, starting with the last one
+  // that did. 1 RTT each. Errors: kUnavailable, "sentinel_lookup_failed".
   Task<Result<Endpoint>> resolve() override;
 
  private:
@@ -40,7 +41,7 @@ class SentinelResolver final : public MasterResolver {
   Timer timer_;
   std::size_t last_responder_ = 0;
   Address master_;
-  bool lookup_failing_ = false;  // the last question had no answer, and the log says so
+  bool lookup_failing_ = false;  // the last lookup failed, which has been logged
 };
 
 }  // namespace freshet::redis

@@ -23,13 +23,15 @@ constexpr std::uint64_t kGrowthStep = 1 << 20;
 
 struct EntryHeader {
   std::uint64_t size;
-  std::uint64_t checksum;  // XXH3 of the payload and at_ms
-  std::int64_t appended_at_ms;      // unix time of the append
+  std::uint64_t checksum;       // XXH3 of the payload, seeded with appended_at_ms
+  std::int64_t appended_at_ms;  // unix time
 };
 
 std::int64_t unix_ms() { return wall_ms().count(); }
 
-milliseconds elapsed_since(std::int64_t ms) { return milliseconds(std::max<std::int64_t>(0, unix_ms() - ms)); }
+milliseconds elapsed_since(std::int64_t ms) {
+  return milliseconds(std::max<std::int64_t>(0, unix_ms() - ms));
+}
 
 std::uint64_t padded(std::uint64_t size) { return (size + 7) & ~std::uint64_t{7}; }
 
@@ -37,7 +39,7 @@ std::uint64_t checksum(std::string_view payload, std::int64_t appended_at_ms) {
   return XXH3_64bits_withSeed(payload.data(), payload.size(), static_cast<XXH64_hash_t>(appended_at_ms));
 }
 
-// Whether `name` stands in `text` between line ends, as a field does.
+// Returns true if `text` contains `name` as a whole field, between line ends.
 bool contains_field(std::string_view text, std::string_view name) {
   for (std::size_t at = text.find(name, 1); at < text.size() - name.size(); at = text.find(name, at + 1)) {
     if (text[at - 1] == '\n' && text[at + name.size()] == '\r') return true;
@@ -54,9 +56,9 @@ tl::unexpected<Error> io_error(const std::filesystem::path& path, const char* wh
 
 struct Spool::Header {
   std::uint64_t magic;
-  std::uint64_t begin;  // offsets in the file
+  std::uint64_t begin;  // file offsets
   std::uint64_t end;
-  std::int64_t nonempty_since_ms;  // unix time of the first append after it was empty; 0: not known
+  std::int64_t nonempty_since_ms;  // unix time of the first append after it was empty; 0: unknown
 };
 
 Result<std::unique_ptr<Spool>> Spool::open(const std::filesystem::path& path, std::size_t max_bytes) {
@@ -71,7 +73,7 @@ Result<std::unique_ptr<Spool>> Spool::open(const std::filesystem::path& path, st
   }
   struct stat status {};
   if (fstat(fd, &status) != 0) return fail_open(io_error(path, "fstat"));
-  // Whoever had the lock before us deleted it: what we wrote would be seen by nobody.
+  // The previous owner deleted the file; no process would ever find what we write.
   if (status.st_nlink == 0) return fail_open(fail(ErrorCode::kConflict, "spool_locked", {}, path.string()));
   const bool fresh = status.st_size == 0;
   if (fresh) {
@@ -82,7 +84,7 @@ Result<std::unique_ptr<Spool>> Spool::open(const std::filesystem::path& path, st
   } else if (static_cast<std::uint64_t>(status.st_size) < kHeaderBytes) {
     return fail_open(fail(ErrorCode::kInvalid, "spool_format", {}, path.string()));
   }
-  // An adopted file may have been made under a larger limit.
+  // An adopted file may have been made with a larger limit.
   const std::size_t mapped = std::max<std::size_t>(
       kHeaderBytes + max_bytes, fresh ? kHeaderBytes : static_cast<std::size_t>(status.st_size));
   void* memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -94,7 +96,7 @@ Result<std::unique_ptr<Spool>> Spool::open(const std::filesystem::path& path, st
       std::max(header.begin, header.end) > spool->allocated_bytes_) {
     return fail(ErrorCode::kInvalid, "spool_format", {}, path.string());
   }
-  // What a process left that was killed while it popped or appended.
+  // Finish what a process killed in pop_to() or append() left.
   if (header.begin >= header.end)
     spool->rewind();
   else
@@ -102,14 +104,14 @@ Result<std::unique_ptr<Spool>> Spool::open(const std::filesystem::path& path, st
   return spool;
 }
 
-// The whole file is looked at, whatever the header says: its owner may be about to change it.
+// Searches the whole file regardless of the header, which the owner may be about to change.
 Result<bool> Spool::mentions(const std::filesystem::path& path, std::string_view name) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) {
     if (errno == ENOENT) return false;
     return io_error(path, "open");
   }
-  // Pieces overlap by the name and what stands on either side of it.
+  // Chunks overlap by the name and one byte on either side.
   const std::uint64_t overlap = name.size() + 2;
   std::string chunk(kGrowthStep, '\0');
   bool found = false;
@@ -130,14 +132,18 @@ bool Spool::any_pending(const std::filesystem::path& folder) {
     if (entry.path().extension() != kSpoolSuffix) continue;
     const auto bytes = entry.file_size(error);
     if (!error && bytes > kHeaderBytes) return true;
-    if (error == std::errc::no_such_file_or_directory) error.clear();  // just now deleted: empty
+    if (error == std::errc::no_such_file_or_directory) error.clear();  // deleted just now, so it was empty
     if (error) return true;
   }
   return error && error != std::errc::no_such_file_or_directory;
 }
 
 Spool::Spool(std::filesystem::path path, int fd, std::size_t max_bytes, void* memory)
-    : path_(std::move(path)), fd_(fd), mapped_bytes_(max_bytes), mapping_(memory), allocated_bytes_(kHeaderBytes) {
+    : path_(std::move(path)),
+      fd_(fd),
+      mapped_bytes_(max_bytes),
+      mapping_(memory),
+      allocated_bytes_(kHeaderBytes) {
   struct stat status {};
   if (fstat(fd_, &status) == 0) allocated_bytes_ = static_cast<std::uint64_t>(status.st_size);
 }
@@ -152,7 +158,8 @@ Spool::Header& Spool::header() const { return *static_cast<Header*>(mapping_); }
 bool Spool::reserve(std::uint64_t end) {
   if (end > mapped_bytes_) return false;
   if (end <= allocated_bytes_) return true;
-  const std::uint64_t new_size = std::min<std::uint64_t>(mapped_bytes_, (end + kGrowthStep - 1) / kGrowthStep * kGrowthStep);
+  const std::uint64_t new_size =
+      std::min<std::uint64_t>(mapped_bytes_, (end + kGrowthStep - 1) / kGrowthStep * kGrowthStep);
   if (posix_fallocate(fd_, 0, static_cast<off_t>(new_size)) != 0) return false;
   allocated_bytes_ = new_size;
   return true;
@@ -168,7 +175,7 @@ bool Spool::append(std::string_view payload) {
   std::memcpy(destination, &record, sizeof record);
   std::memcpy(destination + sizeof record, payload.data(), payload.size());
   if (empty()) header().nonempty_since_ms = unix_ms();
-  // The end moves last: a process killed before this has written nothing that counts.
+  // Publish the end last: if the process is killed before, the append has not happened.
   __atomic_store_n(&header().end, end, __ATOMIC_RELEASE);
   return true;
 }
@@ -202,18 +209,18 @@ std::optional<Spool::Entry> Spool::at(std::uint64_t position) {
   if (const std::uint64_t next = valid_end(position); next != 0)
     return Entry{false, {source + sizeof record, record.size}, next, elapsed_since(record.appended_at_ms)};
   damaged_ = true;
-  // Its size may be as wrong as the rest: it is believed when it leads to a record that is whole.
+  // The size may be wrong too; trust it only if it leads to a valid entry.
   if (record.size < end - position) {
     const std::uint64_t next = position + sizeof record + padded(record.size);
     if (valid_end(next) != 0) return Entry{true, {}, next, {}};
   }
   header().end = position;
-  scrub(position, end);  // else when it is opened next
+  scrub(position, end);  // if killed before, when it is opened next
   return std::nullopt;
 }
 
-// What is popped leaves the file: it may name readers. A process killed after `begin` moved leaves
-// that to whoever opens the file next.
+// Erases popped entries from the file, because they may name readers. If the process is killed
+// after `begin` has moved, the next open() does it.
 void Spool::pop_to(std::uint64_t position) {
   Header& h = header();
   const std::uint64_t from = h.begin;
@@ -224,7 +231,7 @@ void Spool::pop_to(std::uint64_t position) {
     scrub(from, h.begin);
 }
 
-// At every moment `begin` is `end` or lies behind it, which both mean empty.
+// At every moment begin >= end, which means empty.
 void Spool::rewind() {
   Header& h = header();
   __atomic_store_n(&h.end, kHeaderBytes, __ATOMIC_RELEASE);
@@ -232,7 +239,7 @@ void Spool::rewind() {
   if (!truncate(kHeaderBytes)) scrub(kHeaderBytes, allocated_bytes_);
 }
 
-// REQUIRES: the bytes are allocated, so writing them needs no space.
+// REQUIRES: the bytes are allocated, so that writing them cannot fail.
 void Spool::scrub(std::uint64_t from, std::uint64_t to) {
   if (to > from) std::memset(static_cast<char*>(mapping_) + from, 0, to - from);
 }

@@ -1,5 +1,5 @@
-// An event as it waits in a spool: its kind, then its fields, as text. It says what happened, not
-// what to do about it, so whoever replays it, a later version too, does all that follows from it.
+// Encoding of an event in a spool: its kind, then its fields, as text. It describes what happened,
+// not the commands that follow from it, so a later version can replay it as well.
 #pragma once
 
 #include <concepts>
@@ -16,13 +16,13 @@ namespace freshet::redis {
 
 class SpoolRecord {
  public:
-  SpoolRecord() = default;  // none
+  SpoolRecord() = default;  // empty
   explicit SpoolRecord(std::string_view kind) { add(kind); }
 
   SpoolRecord& add(std::string_view field);
   SpoolRecord& add(std::integral auto field) { return add(std::string_view(std::to_string(field))); }
   SpoolRecord& add(UnixSeconds time) { return add(unix_s(time)); }
-  SpoolRecord& add(const std::optional<UnixSeconds>& time) {  // "": none
+  SpoolRecord& add(const std::optional<UnixSeconds>& time) {  // "" for nullopt
     return time ? add(*time) : add(std::string_view());
   }
 
@@ -33,10 +33,10 @@ class SpoolRecord {
   std::string bytes_;  // each field as "<bytes>\r\n<field>\r\n"
 };
 
-// The error of fields that are no event of the room that was asked: kInvalid "spool_format".
+// Error for fields that are not an event of the module: kInvalid "spool_format".
 inline tl::unexpected<Error> malformed_event() { return fail(ErrorCode::kInvalid, "spool_format"); }
 
-// The kind and fields of what bytes() gave, in order. Empty when it is none, as after damage.
+// The kind and fields encoded in bytes(), in order. Empty if `encoded` is malformed.
 std::vector<std::string_view> decode_fields(std::string_view encoded);
 
 }  // namespace freshet::redis

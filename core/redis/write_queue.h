@@ -1,4 +1,5 @@
-// What a reply need not wait for. BackgroundWriter (background.h) is the real one.
+// Interface for writes that a response need not wait for. Implemented by BackgroundWriter
+// (background.h).
 #pragma once
 
 #include <functional>
@@ -14,27 +15,27 @@ namespace freshet::redis {
 class WriteQueue {
  public:
   virtual ~WriteQueue() = default;
-  // Sends `commands` behind the reply, on another connection. When its queue is full or Redis is
-  // away `event` goes to the spool in their place; without one they are lost. Both must be harmless
-  // when repeated. False: neither queue nor spool took it.
+  // Queues `commands` for asynchronous sending on another connection. If the queue is full or Redis
+  // is unavailable, spools `event` instead; without an event the commands are lost. Both must be
+  // idempotent. Returns false if neither queue nor spool accepted it.
   virtual bool post(Pipeline commands, SpoolRecord event = {}) = 0;
-  // Puts `event` into the spool, which survives the death of this process; it is applied when Redis
-  // answers again, perhaps twice. Errors: kUnavailable "spool_full".
+  // Writes `event` to the spool, which survives this process. The event is applied when Redis
+  // answers again, possibly twice. Errors: kUnavailable "spool_full".
   virtual Result<void> spool(const SpoolRecord& event) = 0;
 };
 
-// Calls a function after a time, once.
+// Calls a function once, after a delay.
 using RunAfter = std::function<void(milliseconds, std::function<void()>)>;
 
-// When what is coalesced is written: `span` after the first of it.
+// Flush timer of a write buffer: calls `flush` once, `delay` after start().
 class FlushTimer {
  public:
-  // Without `after` nothing is ever called: whoever coalesces flushes.
+  // Without `run_after` it never fires; the owner flushes the buffer itself.
   FlushTimer(RunAfter run_after, milliseconds delay, std::function<void()> flush)
       : run_after_(std::move(run_after)), delay_(delay), flush_(std::move(flush)) {}
   FlushTimer(const FlushTimer&) = delete;
   FlushTimer& operator=(const FlushTimer&) = delete;
-  // While it runs already nothing changes.
+  // No effect while the timer is running.
   void start() {
     if (running_ || !run_after_) return;
     running_ = true;

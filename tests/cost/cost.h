@@ -1,6 +1,6 @@
-// What a request costs Redis, counted and not timed: commands, round trips, bytes of the
-// append-only file. Counts have no noise, so they are pinned: who adds a command changes a number
-// in one row here, and says why.
+// Measures what a request costs Redis in counts, not in time: commands, round trips, bytes of the
+// append-only file. Counts have no noise, so tests pin them: a change that adds a command has to
+// change a number here and say why.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -9,26 +9,26 @@
 #include <map>
 #include <string>
 
+#include "core/redis/blocking_redis.h"
 #include "core/redis/fields.h"
 #include "core/redis/redis.h"
 #include "core/redis/scripts.h"
-#include "core/redis/blocking_redis.h"
 #include "tests/support/redis_server.h"
 
 namespace freshet::test {
 
 struct Cost {
-  std::map<std::string, std::int64_t> calls;  // of each command that Redis executed, "get" → 2
-  std::int64_t round_trips = 0;               // run() of costs().redis
-  std::int64_t aof_bytes = 0;                 // that the append-only file grew by
+  std::map<std::string, std::int64_t> calls;  // executed commands by name: "get" → 2
+  std::int64_t round_trips = 0;               // run() calls of CostMeter::redis
+  std::int64_t aof_bytes = 0;                 // growth of the append-only file
 
-  // Commands that Redis executed, inside of scripts too; of a script only what it called.
+  // Executed commands, including those that scripts call but not the script calls themselves.
   std::int64_t commands() const {
     std::int64_t out = 0;
     for (const auto& [name, count] : calls) out += name == "evalsha" ? 0 : count;
     return out;
   }
-  // "get 2, hget 1": for INFO(), so that a failure says what was added.
+  // For INFO(): "get 2, hget 1".
   std::string text() const {
     std::string out;
     for (const auto& [name, count] : calls)
@@ -37,7 +37,7 @@ struct Cost {
   }
 };
 
-// A Redis on which every run() is counted.
+// Counts run() calls.
 class CountingRedis final : public redis::Redis {
  public:
   explicit CountingRedis(redis::BlockingRedis& inner) : inner_(inner) {}
@@ -53,7 +53,7 @@ class CountingRedis final : public redis::Redis {
   redis::BlockingRedis& inner_;
 };
 
-// A private server with an append-only file, and what it has executed.
+// A private server with an append-only file, and the cost of the commands that it executes.
 class CostMeter {
  public:
   CostMeter() { flush(); }
@@ -63,8 +63,8 @@ class CostMeter {
     for (const redis::Script& each : redis::kAllScripts) load.add("SCRIPT", "LOAD", each.source);
     REQUIRE(direct.call_all(load));
   }
-  // What `work` makes Redis do over `redis`, and over `direct` in writes behind the reply. Keys
-  // that expire meanwhile count as commands of their own: let nothing expire.
+  // The cost of `work` over `redis`, including asynchronous writes over `direct`. Expiring keys
+  // count as commands, so no key must expire meanwhile.
   Cost measure(const std::function<void()>& work) {
     redis::Pipeline persistence_query, reset;
     persistence_query.add("INFO", "persistence");
@@ -82,7 +82,7 @@ class CostMeter {
       const std::string_view line = std::string_view(lines).substr(at + 8, lines.find('\r', at) - at - 8);
       const std::size_t colon = line.find(":calls=");
       const std::string name(line.substr(0, colon));
-      if (name == "info" || name == "config|resetstat") continue;  // ours
+      if (name == "info" || name == "config|resetstat") continue;  // sent by this class
       const std::string_view count = line.substr(colon + 7);
       out.calls[name] = redis::parse_or_zero<std::int64_t>(count.substr(0, count.find(',')));
     }
@@ -103,12 +103,12 @@ class CostMeter {
     const std::string_view rest = std::string_view(lines).substr(at + name.size());
     return redis::parse_or_zero<std::int64_t>(rest.substr(0, rest.find('\r')));
   }
-  // Written before each reply, and never behind a slow disk.
+  // The file is written before each reply, but never waits for the disk.
   RedisServer server_{{"--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0"}};
 
  public:
   redis::BlockingRedis direct{server_.endpoint(), milliseconds(10000), redis::kAllScripts};
-  CountingRedis redis{direct};  // what is measured goes here
+  CountingRedis redis{direct};  // for the measured code
 };
 
 }  // namespace freshet::test

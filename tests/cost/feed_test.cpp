@@ -1,4 +1,4 @@
-// What the feed costs Redis.
+// Redis cost of the feed.
 #include <array>
 
 #include "core/feed/feed_store.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kItems = 600;
 
-// The index: all items, newest first.
+// An index that returns all items, newest first.
 class Index final : public feed::Recall {
  public:
   Task<Result<feed::RecallResult>> search(feed::RecallQuery query) override {
@@ -24,24 +24,24 @@ class Index final : public feed::Recall {
   }
 };
 
-// Redis without what follows behind the reply, when that is held back.
-class Before final : public redis::Redis {
+// Rejects the asynchronous writes of impressions while `held`.
+class WriteBlockingRedis final : public redis::Redis {
  public:
-  explicit Before(redis::Redis& inner) : inner_(inner) {}
+  explicit WriteBlockingRedis(redis::Redis& inner) : inner_(inner) {}
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
-    if (held && pipeline.at(0).find("APPEND") != std::string_view::npos)
+    if (block_writes && pipeline.at(0).find("APPEND") != std::string_view::npos)
       co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
     auto replies = co_await inner_.run(pipeline);
     co_return replies;
   }
   bool ready() const override { return true; }
-  bool held = false;
+  bool block_writes = false;
 
  private:
   redis::Redis& inner_;
 };
 
-// A worker whose cards are warm, and a reader with interests.
+// A worker with a warm item cache, and a reader with interests.
 struct Site {
   Site() {
     cards.heartbeat(items::CardCache::Clock::time_point::max());
@@ -56,25 +56,26 @@ struct Site {
     redis::Pipeline interest;
     interest.add("ZADD", keys.interactions(reader.view()), 1, "v:item-599");
     REQUIRE(costs.direct.call_all(interest));
-    ask(ReaderId::trusted("somebody"), feed::FeedAction::kRefresh, 100);
-    for (int page = 0; page < 5; ++page) ask(ReaderId::trusted("somebody"), feed::FeedAction::kLoadMore, 100);
-    ask(reader, feed::FeedAction::kRefresh);
-    ask(reader, feed::FeedAction::kLoadMore);
+    request_page(ReaderId::trusted("other"), feed::FeedAction::kRefresh, 100);
+    for (int page = 0; page < 5; ++page)
+      request_page(ReaderId::trusted("other"), feed::FeedAction::kLoadMore, 100);
+    request_page(reader, feed::FeedAction::kRefresh);
+    request_page(reader, feed::FeedAction::kLoadMore);
   }
-  void ask(const ReaderId& who, feed::FeedAction action, std::size_t limit = 20) {
-    const feed::FeedRequest asked{who, "r." + std::to_string(++requests), {}, limit, action};
+  void request_page(const ReaderId& reader_id, feed::FeedAction action, std::size_t limit = 20) {
+    const feed::FeedRequest request{reader_id, "r." + std::to_string(++requests), {}, limit, action};
     if (action == feed::FeedAction::kPeek) {
-      REQUIRE(redis::run_sync(feed.peek(asked)));
+      REQUIRE(redis::run_sync(feed.peek(request)));
       return;
     }
-    const auto page = redis::run_sync(feed.page(asked));
+    const auto page = redis::run_sync(feed.page(request));
     REQUIRE(page);
     REQUIRE(page->items.size() == limit);
   }
   Cost cost(feed::FeedAction action, bool with_writes) {
-    before.held = !with_writes;
-    Cost out = costs.measure([&] { ask(reader, action); });
-    before.held = false;
+    write_blocker.block_writes = !with_writes;
+    Cost out = costs.measure([&] { request_page(reader, action); });
+    write_blocker.block_writes = false;
     return out;
   }
 
@@ -82,26 +83,30 @@ struct Site {
   Settings settings;
   const redis::Keys keys{""};
   const ReaderId reader = ReaderId::trusted("reader");
-  Before before{costs.redis};
+  WriteBlockingRedis write_blocker{costs.redis};
   Index index;
   items::RedisItemStore items{costs.redis, settings, keys};
   items::CardCache cards{items, settings.items_cache_bytes};
   std::unique_ptr<feed::SeenFilter> filter = feed::make_seen_filter(settings, keys);
   UnixSeconds now = wall_now();
-  feed::RedisFeedStore store{
-      before, *filter, settings, keys, [this] { return now; }, [](const ReaderId& who) { return who.str(); }};
+  feed::RedisFeedStore store{write_blocker,
+                             *filter,
+                             settings,
+                             keys,
+                             [this] { return now; },
+                             [](const ReaderId& reader_id) { return reader_id.str(); }};
   feed::SmartFeed feed{store, index, cards, settings};
   int requests = 0;
 };
 
 }  // namespace
 
-TEST_CASE("what a page of the feed costs Redis", "[cost]") {
+TEST_CASE("Redis cost of a page of the feed", "[cost]") {
   struct Row {
     const char* name;
     feed::FeedAction action;
-    bool with_writes;  // what follows behind the reply too
-    int later_s;       // than the row before
+    bool with_writes;  // include asynchronous writes
+    int later_s;       // seconds after the row before
     std::int64_t commands, round_trips, aof_bytes;
   };
   const std::array rows{

@@ -1,8 +1,8 @@
-// What counting costs Redis.
+// Redis cost of counting.
 #include "core/base/redis_clock.h"
 #include "core/hot/hot_store.h"
-#include "core/items/item_store.h"
 #include "core/items/impression_counter.h"
+#include "core/items/item_store.h"
 #include "tests/cost/cost.h"
 #include "tests/support/store_fixture.h"
 
@@ -11,9 +11,9 @@ using test::Cost;
 
 namespace {
 
-// A worker, and an article that was put and is read by others.
-struct Counting {
-  Counting() {
+// A worker, and a published article with views.
+struct CountingFixture {
+  CountingFixture() {
     items::Item item;
     item.id = ItemId::trusted("a");
     item.published_at = UnixSeconds{seconds{1700000000}};
@@ -35,19 +35,20 @@ struct Counting {
     seen.event_id = EventId::trusted(event);
     REQUIRE(redis::run_sync(hot.view(seen)));
   }
-  void settle() { behind.flush(); }
-  Cost of(const std::function<void()>& work) { return costs.measure(work); }
+  void settle() { deferred_work.flush(); }
+  Cost measure(const std::function<void()>& work) { return costs.measure(work); }
 
   test::CostMeter costs;
   Settings settings;
   redis::Keys keys{""};
-  test::ImmediateWriteQueue later{costs.direct};
-  test::DeferredWork behind{later, settings, keys};
-  hot::RedisHotStore hot{costs.redis, behind.writers, settings, keys, [] { return std::string("e"); }};
+  test::ImmediateWriteQueue write_queue{costs.direct};
+  test::DeferredWork deferred_work{write_queue, settings, keys};
+  hot::RedisHotStore hot{costs.redis, deferred_work.writers, settings, keys, [] { return std::string("e"); }};
   items::RedisItemStore items{costs.redis, settings, keys};
 };
 
-void expect(const Cost& cost, std::int64_t commands, std::int64_t aof_bytes, std::int64_t round_trips = 1) {
+void check_cost(const Cost& cost, std::int64_t commands, std::int64_t aof_bytes,
+                std::int64_t round_trips = 1) {
   INFO(cost.text());
   CHECK(cost.commands() == commands);
   CHECK(cost.round_trips == round_trips);
@@ -56,70 +57,70 @@ void expect(const Cost& cost, std::int64_t commands, std::int64_t aof_bytes, std
 
 }  // namespace
 
-TEST_CASE_METHOD(Counting, "a report", "[cost]") {
+TEST_CASE_METHOD(CountingFixture, "Redis cost of a report", "[cost]") {
   SECTION("the first of a session") {
-    expect(of([&] { track("w", 1000); }), 6, 420);  // PFCOUNT is not among them each time
+    check_cost(measure([&] { track("w", 1000); }), 6, 420);  // PFCOUNT is not called every time
   }
-  SECTION("of a visitor who is known, in another session") {
+  SECTION("a known visitor in another session") {
     auto again = test::Fixture::track_event("a", "v1", 1000, "another");
-    expect(of([&] { REQUIRE(redis::run_sync(hot.track(again))); }), 5, 360);
+    check_cost(measure([&] { REQUIRE(redis::run_sync(hot.track(again))); }), 5, 360);
   }
-  SECTION("repeated, with more dwell") {
-    expect(of([&] { track("v1", 5000); }), 6, 420);
+  SECTION("repeated with more dwell") {
+    check_cost(measure([&] { track("v1", 5000); }), 6, 420);
   }
-  SECTION("repeated, with nothing new") {
-    expect(of([&] { track("v1", 1000); }), 5, 240);
+  SECTION("repeated unchanged") {
+    check_cost(measure([&] { track("v1", 1000); }), 5, 240);
   }
   SECTION("with an event id") {
-    expect(of([&] { track("w", 1000, "e1"); }), 8, 600);
+    check_cost(measure([&] { track("w", 1000, "e1"); }), 8, 600);
   }
-  SECTION("of an article that nobody knew") {
-    expect(of([&] { track("w", 1000, {}, "new"); }), 9, 590);
+  SECTION("an unknown article") {
+    check_cost(measure([&] { track("w", 1000, {}, "new"); }), 9, 590);
   }
 }
 
-TEST_CASE_METHOD(Counting, "a view", "[cost]") {
-  SECTION("of the day's visitor") {
-    expect(of([&] { view("w"); }), 6, 420);
+TEST_CASE_METHOD(CountingFixture, "Redis cost of a view", "[cost]") {
+  SECTION("the first of a visitor on that day") {
+    check_cost(measure([&] { view("w"); }), 6, 420);
   }
-  SECTION("within the window") {
-    expect(of([&] { view("v1"); }), 3, 0);
+  SECTION("within the dedup window") {
+    check_cost(measure([&] { view("v1"); }), 3, 0);
   }
   SECTION("with an event id") {
-    expect(of([&] { view("w", "e1"); }), 8, 600);
+    check_cost(measure([&] { view("w", "e1"); }), 8, 600);
   }
 }
 
-TEST_CASE_METHOD(Counting, "what follows behind the replies", "[cost]") {
+TEST_CASE_METHOD(CountingFixture, "Redis cost of the asynchronous writes after reports", "[cost]") {
   for (int i = 0; i < 100; ++i) {
     track("w", 1000, {}, "b" + std::to_string(i));
     track("x", 1000, {}, "b" + std::to_string(i));
   }
   settle();
   for (int i = 0; i < 100; ++i) track("w", 2000, {}, "b" + std::to_string(i));
-  // A hundred articles in their places: six commands; and what one visitor added to them.
-  const Cost cost = of([&] { behind.rank_updater.flush(); });
+  // Ranking a hundred articles takes six commands; then the visitor's contributions to them.
+  const Cost cost = measure([&] { deferred_work.rank_updater.flush(); });
   INFO(cost.text());
   CHECK(cost.commands() == 6);
   CHECK(cost.aof_bytes < 100 * 80);
-  const Cost added = of([&] { behind.contributions.flush(); });
-  INFO(added.text());
-  CHECK(added.commands() == 102);
-  // And what twenty items on a page of a feed add.
-  items::ImpressionCounter shown(later, keys);
+  const Cost contributions_cost = measure([&] { deferred_work.contributions.flush(); });
+  INFO(contributions_cost.text());
+  CHECK(contributions_cost.commands() == 102);
+  // Impressions of twenty items on a page of a feed.
+  items::ImpressionCounter shown(write_queue, keys);
   std::vector<ItemId> page;
   for (int i = 0; i < 20; ++i) page.push_back(ItemId::trusted("b" + std::to_string(i)));
   shown.add(page);
-  const Cost first_page = of([&] { shown.flush(); });
+  const Cost first_page = measure([&] { shown.flush(); });
   INFO(first_page.text());
   CHECK(first_page.commands() == 2 * 20);
   shown.add(page);
-  const Cost of_page = of([&] { shown.flush(); });
-  INFO(of_page.text());
-  CHECK(of_page.commands() == 20);
+  const Cost second_page = measure([&] { shown.flush(); });
+  INFO(second_page.text());
+  CHECK(second_page.commands() == 20);
 }
 
-TEST_CASE_METHOD(Counting, "a list", "[cost]") {
+TEST_CASE_METHOD(CountingFixture, "Redis cost of a list", "[cost]") {
   hot::ListQuery query, tagged;
   tagged.tag = TagName::trusted("news");
   const auto read = [&] {
@@ -128,27 +129,32 @@ TEST_CASE_METHOD(Counting, "a list", "[cost]") {
     return *list;
   };
   auto list = read();
-  SECTION("built in this slice, or to be built") {
-    expect(of([&] { read(); }), 6, 0, 2);  // somebody else builds
+  SECTION("built in this time slice, or to be built") {
+    check_cost(measure([&] { read(); }), 6, 0, 2);  // another process is building it
     list.json = "[]";
     list.built_ms = wall_ms().count();
     hot.store_list(query, list);
-    const Cost fresh = of([&] { list = read(); });
-    if (list.freshness == hot::CachedList::Freshness::kFresh) expect(fresh, 5, 0);  // else the slice has just ended
+    const Cost fresh = measure([&] { list = read(); });
+    // If not fresh, the time slice has just ended.
+    if (list.freshness == hot::CachedList::Freshness::kFresh) check_cost(fresh, 5, 0);
   }
-  SECTION("a page of a rank, which is read twice: members, dates") {
-    expect(of([&] { REQUIRE(redis::run_sync(hot.rank_page(query, {}, 100))->items.size() == 1); }), 2, 0, 2);
+  SECTION("a page of a rank is two reads: members and dates") {
+    check_cost(measure([&] { REQUIRE(redis::run_sync(hot.rank_page(query, {}, 100))->items.size() == 1); }),
+               2, 0, 2);
   }
-  SECTION("a page of a small tag: how many, which, their places, their dates and tags") {
+  SECTION(
+      "a page of a small tag is five commands in four round trips: count, members, ranks, dates and tags") {
     items::Item item;
     item.id = ItemId::trusted("a");
     item.published_at = UnixSeconds{seconds{1700000000}};
     item.tags = {tagged.tag};
     REQUIRE(redis::run_sync(items.put(item)));
-    expect(of([&] { REQUIRE(redis::run_sync(hot.rank_page(tagged, {}, 100))->items.size() == 1); }), 5, 0, 4);
+    check_cost(measure([&] { REQUIRE(redis::run_sync(hot.rank_page(tagged, {}, 100))->items.size() == 1); }),
+               5, 0, 4);
   }
-  SECTION("heads of buckets: members and what the index says, dates") {
+  SECTION("heads of buckets are two reads: members with the index, and dates") {
     const std::int64_t hour = 1700000000 / kHourSeconds;
-    expect(of([&] { REQUIRE(redis::run_sync(hot.bucket_heads({{hour}}, 0, 25))->size() == 1); }), 3, 0, 2);
+    check_cost(measure([&] { REQUIRE(redis::run_sync(hot.bucket_heads({{hour}}, 0, 25))->size() == 1); }), 3,
+               0, 2);
   }
 }

@@ -1,4 +1,4 @@
-// What a page of recommendations and a history cost Redis.
+// Redis cost of a page of recommendations and of a history.
 #include "core/items/item_store.h"
 #include "core/readers/interest_buffer.h"
 #include "core/readers/reader_store.h"
@@ -18,7 +18,8 @@ class NoIndex final : public feed::Recall {
   }
 };
 
-// A reader with a hundred interactions and a full history, and a worker that has read what is new.
+// A reader with a hundred interactions and a full history, and a worker that has loaded the newest
+// items.
 struct Site {
   Site() {
     settings.recommend.trend_refresh = milliseconds(3'600'000);
@@ -31,12 +32,12 @@ struct Site {
       REQUIRE(redis::run_sync(items.put(item)));
       if (i < 20) REQUIRE(redis::run_sync(readers.record_view({reader, item.id, readers::ViewKind::kTopic})));
       if (i < 100)
-        REQUIRE(
-            redis::run_sync(readers.record_interactions({{reader, item.id, readers::Interaction::kLike, wall_now(), {}}})));
+        REQUIRE(redis::run_sync(
+            readers.record_interactions({{reader, item.id, readers::Interaction::kLike, wall_now(), {}}})));
     }
-    ask();
+    request_page();
   }
-  void ask() {
+  void request_page() {
     const auto page = redis::run_sync(recommendations.page({reader}));
     REQUIRE(page);
     REQUIRE(page->items.size() == 20);
@@ -47,9 +48,10 @@ struct Site {
   Settings settings;
   const redis::Keys keys{""};
   const ReaderId reader = ReaderId::trusted("ann");
-  test::NullWriteQueue behind;
+  test::NullWriteQueue write_queue;
   items::RedisItemStore items{costs.redis, settings, keys};
-  readers::RedisReaderStore readers{costs.redis, behind, settings, keys, [] { return std::string("e"); }};
+  readers::RedisReaderStore readers{costs.redis, write_queue, settings, keys,
+                                    [] { return std::string("e"); }};
   recommend::TrendSource trend{costs.redis, settings, keys};
   model::ActiveModel model;
   NoIndex index;
@@ -60,8 +62,9 @@ struct Site {
 
 }  // namespace
 
-TEST_CASE_METHOD(Site, "a page of recommendations with known titles is six reads in one trip", "[cost]") {
-  const Cost cost = costs.measure([&] { ask(); });
+TEST_CASE_METHOD(Site, "a page of recommendations with cached titles is six reads in one round trip",
+                 "[cost]") {
+  const Cost cost = costs.measure([&] { request_page(); });
   INFO(cost.text());
   CHECK(cost.commands() == 6);
   CHECK(cost.calls.count("evalsha") == 0);
@@ -69,7 +72,7 @@ TEST_CASE_METHOD(Site, "a page of recommendations with known titles is six reads
   CHECK(cost.aof_bytes == 0);
 }
 
-TEST_CASE_METHOD(Site, "a history is two reads in one trip", "[cost]") {
+TEST_CASE_METHOD(Site, "a history is two reads in one round trip", "[cost]") {
   const Cost cost = costs.measure([&] {
     const auto views = redis::run_sync(readers.views(reader, readers::ViewKind::kTopic));
     REQUIRE(views);
@@ -80,7 +83,7 @@ TEST_CASE_METHOD(Site, "a history is two reads in one trip", "[cost]") {
   CHECK(cost.round_trips == 1);
 }
 
-TEST_CASE_METHOD(Site, "a view of a topic, new, again, and with an event id", "[cost]") {
+TEST_CASE_METHOD(Site, "Redis cost of a topic view: new, repeated, and with an event id", "[cost]") {
   struct Row {
     const char* what;
     const char* item;
@@ -100,27 +103,28 @@ TEST_CASE_METHOD(Site, "a view of a topic, new, again, and with an event id", "[
   }
 }
 
-TEST_CASE_METHOD(Site, "items that readers read for a while, of new readers, and again on the same day",
-                 "[cost]") {
+TEST_CASE_METHOD(
+    Site, "Redis cost of interests from dwell: new readers, further items, the same item on the same day",
+    "[cost]") {
   test::ImmediateWriteQueue now{costs.direct};
   readers::InterestBuffer interests{now, settings, keys};
-  // An item each: time; of each reader the item and how long its key lives, which begins with it.
-  const auto note = [&](const char* id) {
+  // TIME once per item; per reader the item and, with the first one, the key's TTL.
+  const auto record = [&](const char* id) {
     return costs.measure([&] {
       for (int i = 0; i < 50; ++i)
         interests.add(ReaderId::trusted("r" + std::to_string(i)), ItemId::trusted(id),
-                       settings.feed.interest_min_dwell);
+                      settings.feed.interest_min_dwell);
       interests.flush();
     });
   };
-  const Cost first = note("item-1");
+  const Cost first = record("item-1");
   INFO(first.text());
   CHECK(first.commands() == 1 + 3 * 50);
-  // And from then on whether there are too many, of items that are new.
-  const Cost second = note("item-2");
+  // From then on, a new item also checks for overflow.
+  const Cost second = record("item-2");
   INFO(second.text());
   CHECK(second.commands() == 1 + 3 * 50);
-  const Cost again = note("item-2");
+  const Cost again = record("item-2");
   INFO(again.text());
   CHECK(again.commands() == 1 + 2 * 50);
   CHECK(second.aof_bytes < first.aof_bytes * 2 / 3);

@@ -1,4 +1,4 @@
-// What timelines cost Redis.
+// Redis cost of timelines.
 #include "core/items/item_store.h"
 #include "core/timeline/follow_store.h"
 #include "core/timeline/timeline_store.h"
@@ -11,12 +11,12 @@ using timeline::Direction;
 
 namespace {
 
-// A worker whose cards are warm, and readers with full timelines, read a moment ago.
+// A worker with a warm item cache, and readers with full, recently read timelines.
 struct Site {
   static constexpr int kItems = 600;
   Site() {
     cards.heartbeat(items::CardCache::Clock::time_point::max());
-    settings.fanout.max_push_followers = 0;  // who has a follower is pulled
+    settings.fanout.max_push_followers = 0;  // authors with a follower are pulled
     std::vector<items::Item> all(kItems);
     for (int i = 0; i < kItems; ++i) {
       items::Item& each = all[static_cast<std::size_t>(i)];
@@ -26,28 +26,28 @@ struct Site {
     }
     REQUIRE(redis::run_sync(items.put_many(all)));
   }
-  void make() {
-    timelines.emplace(costs.redis, costs.redis, later, cards, settings, keys);
+  void create_timelines() {
+    timelines.emplace(costs.redis, costs.redis, write_queue, cards, settings, keys);
     follows.emplace(costs.redis, settings, keys, [] { return "job"; });
     for (const char* channel : {"discover", "follow"}) {
-      std::vector<ItemId> some;
-      for (int i = 0; i < 500; ++i) some.push_back(item(i));
-      push(channel, some);
-      nothing_joined(channel);
+      std::vector<ItemId> ids;
+      for (int i = 0; i < 500; ++i) ids.push_back(item(i));
+      push(channel, ids);
+      mark_up_to_date(channel);
       page(channel, Direction::kFirst);
     }
   }
-  // Since the page before.
-  void nothing_joined(const std::string& channel) {
+  // Sets the reader's marker so that the next page finds no entries that joined.
+  void mark_up_to_date(const std::string& channel) {
     redis::Pipeline mark;
     mark.add("ZADD", keys.timeline(channel, "r0"), -1, ":");
     REQUIRE(costs.direct.call_all(mark));
   }
   static ItemId item(int number) { return ItemId::trusted("item-" + std::to_string(number)); }
-  void push(const std::string& channel, std::vector<ItemId> what, int count = 1) {
-    timeline::PushRequest one{channel, std::move(what), {}};
-    for (int i = 0; i < count; ++i) one.readers.push_back(ReaderId::trusted("r" + std::to_string(i)));
-    REQUIRE(redis::run_sync(timelines->push(one)));
+  void push(const std::string& channel, std::vector<ItemId> items_to_push, int count = 1) {
+    timeline::PushRequest request{channel, std::move(items_to_push), {}};
+    for (int i = 0; i < count; ++i) request.readers.push_back(ReaderId::trusted("r" + std::to_string(i)));
+    REQUIRE(redis::run_sync(timelines->push(request)));
   }
   timeline::TimelinePage page(const std::string& channel, Direction direction, std::int64_t score = 0) {
     auto out = redis::run_sync(timelines->read({channel, ReaderId::trusted("r0"), direction, score, 20}));
@@ -59,7 +59,7 @@ struct Site {
   test::CostMeter costs;
   Settings settings;
   redis::Keys keys{""};
-  test::ImmediateWriteQueue later{costs.direct};  // another row's
+  test::ImmediateWriteQueue write_queue{costs.direct};  // asynchronous writes are measured elsewhere
   items::RedisItemStore items{costs.redis, settings, keys};
   items::CardCache cards{items, settings.items_cache_bytes};
   std::optional<timeline::RedisTimelineStore> timelines;
@@ -74,12 +74,13 @@ void check(const Cost& cost, std::int64_t commands, std::int64_t round_trips) {
 
 }  // namespace
 
-TEST_CASE("a page of a timeline is a range, the marks, a count and the reader's interests", "[cost]") {
+TEST_CASE("a page of a timeline reads a range, the markers, a count and the reader's interests", "[cost]") {
   Site site;
-  site.make();
+  site.create_timelines();
   const auto first = site.page("discover", Direction::kFirst);
   check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 3, 1);
-  const auto below = site.page("discover", Direction::kOlder, first.oldest_score);  // its cards are warm now
+  // Warms the item cache for this page.
+  const auto below = site.page("discover", Direction::kOlder, first.oldest_score);
   check(site.costs.measure([&] { site.page("discover", Direction::kOlder, first.oldest_score); }), 4, 1);
   check(site.costs.measure([&] { site.page("discover", Direction::kNewer, below.oldest_score); }), 4, 1);
   site.cards.invalidate_all();
@@ -88,9 +89,9 @@ TEST_CASE("a page of a timeline is a range, the marks, a count and the reader's 
   CHECK(idle.aof_bytes == 0);
 }
 
-TEST_CASE("that a timeline is read is noted once an hour, in four commands behind the reply", "[cost]") {
+TEST_CASE("reading a timeline is recorded once an hour, in four asynchronous commands", "[cost]") {
   Site site;
-  site.make();
+  site.create_timelines();
   redis::Pipeline old;
   old.add("ZADD", site.keys.timeline("discover", "r0"), -1, ":::");
   REQUIRE(site.costs.direct.call_all(old));
@@ -98,29 +99,29 @@ TEST_CASE("that a timeline is read is noted once an hour, in four commands behin
   check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 3, 1);
 }
 
-TEST_CASE("in the channel of follows a page asks for the marks of who is pulled as well", "[cost]") {
+TEST_CASE("a page of the follow channel also reads the markers of pulled authors", "[cost]") {
   Site site;
-  site.make();
+  site.create_timelines();
   const ReaderId reader = ReaderId::trusted("r0");
   const AuthorId author = AuthorId::trusted("ann");
   check(site.costs.measure([&] { site.page("follow", Direction::kFirst); }), 2, 1);
   REQUIRE(redis::run_sync(site.follows->follow(reader, author)));
   REQUIRE(redis::run_sync(site.follows->publish(author, {Site::item(550)})));
-  site.timelines.emplace(site.costs.redis, site.costs.redis, site.later, site.cards, site.settings, site.keys,
-                         milliseconds(3'600'000));
+  site.timelines.emplace(site.costs.redis, site.costs.redis, site.write_queue, site.cards, site.settings,
+                         site.keys, milliseconds(3'600'000));
   const std::vector<ItemId> published(1, Site::item(550));
   REQUIRE(redis::run_sync(site.cards.get(published)));
-  // Who is pulled; marks and page; the outbox; the mark as it was, time, a push, the mark, and
-  // marks and page again; that it was read.
-  check(site.costs.measure([&] { site.page("follow", Direction::kFirst); }), 1 + 3 + 1 + (1 + 1 + 2 + 1 + 3) + 4,
-        4);
-  site.nothing_joined("follow");
+  // The pulled authors; markers and page; the outbox; the marker, TIME, a push, the marker, and
+  // markers and page again; recording that it was read.
+  check(site.costs.measure([&] { site.page("follow", Direction::kFirst); }),
+        1 + 3 + 1 + (1 + 1 + 2 + 1 + 3) + 4, 4);
+  site.mark_up_to_date("follow");
   check(site.costs.measure([&] { site.page("follow", Direction::kFirst); }), 3, 1);
 }
 
-TEST_CASE("a push of one item is three commands a reader, and fewer when nothing is to be cut", "[cost]") {
+TEST_CASE("a push of one item is at most three commands per reader", "[cost]") {
   Site site;
-  site.make();
+  site.create_timelines();
   constexpr int kReaders = 50;
   for (int i = 0; i < 16; ++i) site.push("discover", {Site::item(500 + i)}, kReaders);
   std::int64_t commands = 0;
@@ -129,7 +130,7 @@ TEST_CASE("a push of one item is three commands a reader, and fewer when nothing
     CHECK(cost.round_trips == 1);
     commands += cost.commands();
   }
-  // A look and a write each; each eighth time a look for what to cut. Reader r0's timeline is full,
-  // so what is looked for there is also cut. TIME once a push.
+  // A read and a write per reader, and every eighth time a read to trim. The timeline of r0 is
+  // full, so it is also trimmed. TIME once per push.
   CHECK(commands == 8 + kReaders * (8 * 2 + 1) + 1);
 }

@@ -1,5 +1,4 @@
-// What the fuzz targets share: a claim that ends the run when it is wrong, and bytes taken from the
-// input.
+// Shared by the fuzz targets: an assertion that ends the run, and values consumed from the input.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +13,7 @@ inline void require(bool condition) {
   if (!condition) std::abort();
 }
 
-// Takes the input from its beginning; what is not there any more is 0 or empty.
+// Consumes the input from the front. Past the end it yields zeros and empty strings.
 class Input {
  public:
   Input(const std::uint8_t* bytes, std::size_t size) : rest_(reinterpret_cast<const char*>(bytes), size) {}

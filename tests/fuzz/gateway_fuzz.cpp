@@ -1,5 +1,5 @@
-// libFuzzer: no bytes on a FastCGI connection crash the framing or libfcgi behind it, framing does
-// not depend on how bytes are cut, and what is decoded is answered.
+// libFuzzer: no bytes on a FastCGI connection crash the framing or libfcgi, framing does not depend
+// on how the bytes are split, and every decoded request can be answered.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -17,11 +17,11 @@ using gateway::Codec;
 using gateway::Framer;
 using gateway::FrameState;
 
-// The first byte says how the rest is cut.
+// `piece`: bytes per read.
 FrameState frame_in_pieces(std::string_view bytes, std::size_t piece) {
   Framer framer{gateway::FrameLimits{}};
-  FrameState state = FrameState::kMore;
-  for (std::size_t have = piece; state == FrameState::kMore; have += piece) {
+  FrameState state = FrameState::kIncomplete;
+  for (std::size_t have = piece; state == FrameState::kIncomplete; have += piece) {
     state = framer.advance(bytes.substr(0, std::min(have, bytes.size())));
     if (have >= bytes.size()) break;
   }
@@ -36,8 +36,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   Framer framer{gateway::FrameLimits{}};
   const FrameState state = framer.advance(bytes);
-  require((frame_in_pieces(bytes, piece) == FrameState::kMore) == (state == FrameState::kMore));
-  if (state != FrameState::kWhole) return 0;
+  require((frame_in_pieces(bytes, piece) == FrameState::kIncomplete) == (state == FrameState::kIncomplete));
+  if (state != FrameState::kComplete) return 0;
   static Codec codec;
   Request request;
   std::string wire;

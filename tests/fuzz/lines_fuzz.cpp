@@ -1,5 +1,5 @@
-// libFuzzer: no body of lines (NDJSON) crashes what reads items and interactions, each line is told
-// of once, and what is taken keeps its bounds.
+// libFuzzer: no NDJSON body crashes the parsers of items and interactions, each line is reported
+// once, and accepted items are within bounds.
 #include <set>
 #include <string>
 
@@ -20,13 +20,14 @@ const UnixSeconds kNow{seconds{1'700'000'000}};
 void check(const items::Item& item) {
   require(ItemId::parse(item.id.view(), "id").has_value());
   for (const std::string* text : {&item.title, &item.text, &item.url, &item.author})
-    require(utf8::valid(*text));
+    require(utf8::is_valid(*text));
   require(std::set(item.tags.begin(), item.tags.end()).size() == item.tags.size());
   require(!item.update_time || *item.update_time <= kNow);
-  // As browsers read a URL: without blanks before it, and without tabs and line ends.
+  // Reads the URL as browsers do: without leading spaces, tabs and line ends.
   std::string read;
   for (const char c : item.url) {
-    const bool is_excluded_from_backup = c == '\t' || c == '\n' || c == '\r' || (read.empty() && c > '\0' && c <= ' ');
+    const bool is_excluded_from_backup =
+        c == '\t' || c == '\n' || c == '\r' || (read.empty() && c > '\0' && c <= ' ');
     if (!is_excluded_from_backup) read += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
   }
   require(!read.starts_with("javascript:") && !read.starts_with("data:"));

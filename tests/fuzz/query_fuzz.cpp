@@ -1,4 +1,4 @@
-// libFuzzer: whatever a reader types is a query, and one that costs no more than its bounds say.
+// libFuzzer: any text becomes a query whose cost is within bounds.
 #include <string>
 
 #include "core/feed/recall_query.h"
@@ -10,11 +10,11 @@ using namespace freshet;
 using fuzz::require;
 using Xapian::Query;
 
-struct Counted {
+struct QuerySize {
   std::size_t words = 0, phrases = 0;
 };
 
-void count(const Query& query, Counted& out) {
+void count(const Query& query, QuerySize& out) {
   const bool phrase = query.get_type() == Query::OP_PHRASE || query.get_type() == Query::OP_NEAR;
   if (query.get_type() == Query::LEAF_TERM) ++out.words;
   if (phrase) {
@@ -33,10 +33,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     const auto query = feed::text_query(text, stemmer);
     require(query.has_value() == (text.size() <= feed::kMaxQueryBytes));
     if (!query || query->empty()) continue;
-    Counted counted;
-    count(*query, counted);
-    require(counted.phrases <= feed::kMaxPhrases);
-    require(counted.words <= 2 * feed::kMaxQueryWords);  // a letter of a script without spaces is half a word
+    QuerySize query_size;
+    count(*query, query_size);
+    require(query_size.phrases <= feed::kMaxPhrases);
+    // A character of a script without spaces counts as half a word.
+    require(query_size.words <= 2 * feed::kMaxQueryWords);
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// libFuzzer: whatever a spool's file holds, whoever adopts it reads to an end, what nobody touched
-// is read as it was written, and what is appended behind all that is left is read back.
+// libFuzzer: reading an adopted spool file ends whatever it holds, an unchanged file is read as it
+// was written, and an event appended to what is left is read back.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -17,15 +17,15 @@ using fuzz::Input;
 using fuzz::require;
 using redis::Spool;
 
-constexpr std::size_t kMost = 1 << 16;
+constexpr std::size_t kMaxBytes = 1 << 16;
 
-// In memory, so that thousands a second can be made.
+// On tmpfs, so that thousands of files can be created per second.
 const std::filesystem::path& file() {
   static const std::filesystem::path path = "/dev/shm/freshet-spool-fuzz-" + std::to_string(getpid());
   return path;
 }
 
-void put(std::uint64_t at, std::string_view bytes) {
+void overwrite(std::uint64_t at, std::string_view bytes) {
   const int fd = open(file().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   require(fd >= 0 && pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at)) >= 0);
   close(fd);
@@ -40,7 +40,7 @@ std::vector<std::string> fill(Spool& spool, Input& input) {
   return payloads;
 }
 
-// Ends however wrong the file is, and looks at every byte that it was given.
+// Terminates however damaged the file is, and touches every byte that it returns.
 std::vector<std::string> read(Spool& spool) {
   std::vector<std::string> payloads;
   for (auto position = spool.begin(); const auto record = spool.at(position);) {
@@ -57,26 +57,26 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   Input input(bytes, size);
   struct File {
     ~File() { std::filesystem::remove(file()); }
-  } const removed_at_the_end;
+  } const remover;
   std::vector<std::string> written;
   if (input.number<std::uint8_t>() % 4 != 0) {
-    auto spool = Spool::open(file(), kMost);
+    auto spool = Spool::open(file(), kMaxBytes);
     require(spool.has_value());
     written = fill(**spool, input);
   }
   const bool untouched = input.empty() && !written.empty();
-  // Pieces of the file are overwritten: of its head, and of the records.
+  // Overwrites parts of the header and of the entries.
   for (int turns = 0; turns < 8 && !input.empty(); ++turns) {
     const std::uint64_t at = input.number<std::uint8_t>() % 2 == 0 ? 0 : 4096;
     const std::uint64_t offset = input.number<std::uint16_t>() % 512;
-    put(at + offset, input.text(input.number<std::uint8_t>() % 32));
+    overwrite(at + offset, input.text(input.number<std::uint8_t>() % 32));
   }
   require(Spool::mentions(file(), "x").has_value());
-  auto opened = Spool::open(file(), kMost);
+  auto opened = Spool::open(file(), kMaxBytes);
   if (!opened) return 0;
   Spool& spool = **opened;
   const auto found = read(spool);
-  if (untouched) require(found == written && !spool.damaged());
+  if (untouched) require(found == written && !spool.is_damaged());
   if (spool.append("appended")) {
     const auto with_more = read(spool);
     require(with_more.size() == found.size() + 1 && with_more.back() == "appended");

@@ -1,4 +1,4 @@
-// libFuzzer: no request target crashes the parser and the router, and what they give out is decoded
+// libFuzzer: no request target crashes the parser or the router, and parameters are decoded exactly
 // once.
 #include <array>
 #include <string>
@@ -13,7 +13,7 @@ using namespace freshet;
 using fuzz::require;
 using http::Route;
 
-// Every shape of path that the table of the service has.
+// All shapes of paths in the service's route table.
 constexpr std::array kRoutes{
     Route{Method::kGet, "/api/hot", Zone::kPublic, 0, 0},
     Route{Method::kGet, "/api/items/{id}", Zone::kInternal, 0, 1},

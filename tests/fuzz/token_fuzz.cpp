@@ -1,5 +1,5 @@
-// libFuzzer: no token, page token, cookie or Authorization header crashes what verifies it, and
-// none is believed that was not signed here: what was signed and then changed is refused.
+// libFuzzer: no token, page token, cookie or Authorization header crashes its verification, and
+// none is accepted unless it was signed here: modified ones are refused.
 #include <string>
 
 #include "fcgi/http/identity.h"
@@ -16,12 +16,12 @@ using fuzz::require;
 constexpr std::string_view kSalt = "0123456789abcdef0123456789abcdef";
 const UnixSeconds kNow{seconds{1'700'000'000}};
 
-// A piece of `genuine` replaced by bytes of the input.
-std::string changed(std::string genuine, Input& input) {
+// Replaces a part of `genuine` with bytes of the input.
+std::string modified(std::string genuine, Input& input) {
   const std::size_t at = input.number<std::uint8_t>() % (genuine.size() + 1);
   const std::size_t cut = input.number<std::uint8_t>() % 8;
-  const std::string_view put = input.text(input.number<std::uint8_t>() % 8);
-  return genuine.replace(at, cut, put);
+  const std::string_view replacement = input.text(input.number<std::uint8_t>() % 8);
+  return genuine.replace(at, cut, replacement);
 }
 
 std::optional<VisitorId> cookie_of(http::Identity& identity, std::string_view header) {
@@ -43,33 +43,33 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
       *http::Identity::create(http::IdentityMode::kToken, kSalt, {{"k1", std::string(kSalt)}});
   Input input(bytes, size);
   const auto reader = ReaderId::parse(input.text(input.number<std::uint8_t>() % 24), "userId");
-  const auto who = reader && !reader->empty() ? *reader : ReaderId::trusted("ann");
+  const auto reader_id = reader && !reader->empty() ? *reader : ReaderId::trusted("ann");
 
-  const std::string token = *keys.sign("k1", who, kNow + seconds{60});
-  require(keys.verify(token, kNow) == who);
+  const std::string token = *keys.sign("k1", reader_id, kNow + seconds{60});
+  require(keys.verify(token, kNow) == reader_id);
   require(!keys.verify(token, kNow + seconds{60}));
-  const std::string other = changed(token, input);
+  const std::string other = modified(token, input);
   require(other == token || !keys.verify(other, kNow));
 
   const http::FeedPageId page{input.number<std::uint32_t>(), input.number<std::uint16_t>()};
-  const std::string seal = pages.sign(who, page);
-  const auto told = pages.verify(who, seal);
-  require(told && told->generation == page.generation && told->sequence == page.sequence);
-  const std::string other_seal = changed(seal, input);
-  require(other_seal == seal || !pages.verify(who, other_seal));
-  require(!pages.verify(ReaderId::trusted("somebody else"), seal));
+  const std::string page_token = pages.sign(reader_id, page);
+  const auto verified = pages.verify(reader_id, page_token);
+  require(verified && verified->generation == page.generation && verified->sequence == page.sequence);
+  const std::string other_page_token = modified(page_token, input);
+  require(other_page_token == page_token || !pages.verify(reader_id, other_page_token));
+  require(!pages.verify(ReaderId::trusted("another reader"), page_token));
 
   std::array<unsigned char, 16> random{};
   random[0] = input.number<std::uint8_t>();
-  const auto visitor = identity.new_visitor(random, false);
+  const auto visitor = identity.issue_visitor_cookie(random, false);
   const std::string cookie = visitor.set_cookie.substr(0, visitor.set_cookie.find(';'));
   require(cookie_of(identity, cookie) == visitor.visitor);
-  const auto known = cookie_of(identity, changed(cookie, input));
+  const auto known = cookie_of(identity, modified(cookie, input));
   require(!known || *known == visitor.visitor);
 
   const std::string_view text = input.rest();
   require(!keys.verify(text, kNow));
-  require(!pages.verify(who, text));
+  require(!pages.verify(reader_id, text));
   require(!cookie_of(identity, text));
   const std::string_view value = http::cookie_value(text, "freshet_visitor");
   require(value.empty() || text.find(value) != text.npos);

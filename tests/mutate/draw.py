@@ -1,13 +1,14 @@
-"""Small changes to a source, one line each, that leave it alive as a text of its language; and which of them a seed draws."""
+"""Generates small, one-line changes that keep a source syntactically valid, and selects some of them by a seed."""
 
 import random
 import re
 from collections import namedtuple
 
-# In file `path`, line `line` (from 1) reads `old` and is to read `new`; a line that is deleted becomes an empty one. `how` says what was done.
+# Line `line` (from 1) of file `path` changes from `old` to `new`; a deleted line becomes empty. `how`: the kind of
+# change.
 Mutation = namedtuple("Mutation", "path line how old new")
 
-# kind: which files. The kinds take turns, the longer ones more often.
+# kind: which files. Kinds alternate; the larger ones come up more often.
 KINDS = {
     "lua": re.compile(r"core/\w+/(?:parts/)?\w+\.lua"),
     "handlers": re.compile(r"fcgi/handlers/\w+\.cpp"),
@@ -31,8 +32,8 @@ def kind_of(path):
     return next((kind for kind, files in KINDS.items() if files.fullmatch(path)), None)
 
 
-def bare(line, kind):
-    """The line, as long as it was, with blanks for comments and for what strings hold."""
+def code_only(line, kind):
+    """The line with comments and string contents replaced by spaces, at the same length."""
 
     def blank(match):
         text = match[0]
@@ -42,7 +43,7 @@ def bare(line, kind):
 
 
 def swaps(line, code, pattern, other):
-    """The line with one match of `pattern` in its code replaced by other(match), once for each match."""
+    """Yields the line with one match of `pattern` in its code replaced by other(match), for each match."""
     for match in re.finditer(pattern, code):
         new = other(match)
         if new is not None:
@@ -66,16 +67,16 @@ def doubled(match):
 
 
 def negated(line, code, before, after, opposite):
-    """`if` and what it looks at, negated. Not what only asks whether a result is there: every request would notice."""
+    """Negates an `if` condition, except for plain checks of whether a result exists, which every request would notice."""
     match = re.match(rf"(\s*(?:\}} )?(?:else ?)?if {before})(.+?)({after}.*)$", code)
     if match and match[2].count("(") == match[2].count(")") and not re.fullmatch(r"!?\w+|.*[;{].*|.* = .*", match[2]):
         start, end = match.span(2)
         yield line[:start] + opposite % line[start:end] + line[end:]
 
 
-def lua(line, code, whole):
+def lua(line, code, is_complete):
     statement = re.match(r"\s*(?:(?:redis\.)?p?call\(|[a-z_]\w*\(|[a-z_][\w.\[\]]*(?:, [a-z_][\w.\[\]]*)* = |if .* end$)", code)
-    if whole and statement and not re.match(r"\s*(?:local|function|for|return) ", code) and not code.rstrip().endswith(("{", "function()", "=")):
+    if is_complete and statement and not re.match(r"\s*(?:local|function|for|return) ", code) and not code.rstrip().endswith(("{", "function()", "=")):
         yield "dropped EXPIRE" if "EXPIRE" in line else "deleted", [""]
     yield "flipped", swaps(line, code, r" (==|~=|<=|>=|<|>) ", flipped("lua"))
     yield "negated", negated(line, code, "", " then", "not (%s)")
@@ -87,12 +88,12 @@ def lua(line, code, whole):
     yield "dropped", swaps(line, line, r", '(?:NX|GT)'(?=[,)])", lambda match: "")
 
 
-def handlers(line, code, whole):
+def handlers(line, code, is_complete):
     if code.startswith("#"):
         return
-    if whole and re.fullmatch(r"\s*(?:[\w.:>\[\]-]+\(.*\)|[\w.>\[\]-]+ [|+-]?= .*|if \(.*\) .*|\+\+\w+|writer\b.*\));\s*", code):
+    if is_complete and re.fullmatch(r"\s*(?:[\w.:>\[\]-]+\(.*\)|[\w.>\[\]-]+ [|+-]?= .*|if \(.*\) .*|\+\+\w+|writer\b.*\));\s*", code):
         yield "deleted", [""]
-    if whole and re.fullmatch(r"\s*(?:\w+)?\{.*\},\s*", code):
+    if is_complete and re.fullmatch(r"\s*(?:\w+)?\{.*\},\s*", code):
         yield "deleted", [""]
     yield "flipped", swaps(line, code, r" (==|!=|<=|>=|<|>) ", flipped("handlers"))
     yield "negated", negated(line, code, r"\(", r"\) (?:\{|\w)", "!(%s)")
@@ -104,11 +105,11 @@ def handlers(line, code, whole):
     yield "swapped", swaps(line, code, r"Zone::k(Public|Internal)\b", lambda match: "Zone::kInternal" if match[1] == "Public" else "Zone::kPublic")
 
 
-def nginx(line, code, whole):
+def nginx(line, code, is_complete):
     name = re.match(r"\s*(\S*)", code)[1]
     if name.startswith("listen") or not re.search(r"[;{]\s*$", code.rstrip()):
         return
-    if whole and code.rstrip().endswith(";"):
+    if is_complete and code.rstrip().endswith(";"):
         yield "deleted", [""]
     if "status" not in name and name not in ("error_page", "return"):
         yield "changed", swaps(line, code, r"(?<=[ =])\d+(?=(?:[kmgs]|ms|r/[sm])?[;\s])", doubled)
@@ -117,12 +118,12 @@ def nginx(line, code, whole):
     if name not in ("location", "map", "upstream", "server", "limit_conn_zone", "limit_req_zone", "limit_conn", "log_format", "fastcgi_param"):
         yield "dropped", swaps(line, code, r"(?<=\S) [\w./=]+(?= [^;{]*;| *;)", lambda match: "" if len(code.split()) > 2 else None)
     else:
-        # nginx leaves an HTTP_ parameter out when it is empty, also without being told.
+        # nginx omits an empty HTTP_ parameter even without if_not_empty.
         yield "dropped", swaps(line, code, r" (?:nodelay|if_not_empty)(?=;)", lambda match: None if " HTTP_" in code else "")
 
 
-def systemd(line, code, whole):
-    if not whole or ("=" not in code and not code.startswith("user ")) or code.startswith(("Description=", "Documentation=")):
+def systemd(line, code, is_complete):
+    if not is_complete or ("=" not in code and not code.startswith("user ")) or code.startswith(("Description=", "Documentation=")):
         return
     if not code.startswith("user "):
         yield "deleted", [""]
@@ -136,48 +137,49 @@ OPERATORS = {"lua": lua, "handlers": handlers, "nginx": nginx, "systemd": system
 
 
 def mutations(path, text):
-    """Every mutation of the file, in order: [(line, [Mutation])], lines without any left out."""
+    """All mutations of the file, in order: [(line, [Mutation])], without lines that have none."""
     kind = kind_of(path)
     lines = text.split("\n")
-    codes = [bare(line, kind) for line in lines]
-    depth, out, before = 0, [], ""
+    codes = [code_only(line, kind) for line in lines]
+    depth, out, previous = 0, [], ""
     for number, (line, code) in enumerate(zip(lines, codes), 1):
         opened, closed = (sum(code.count(each) for each in word) for word in ("([", ")]"))
-        # A statement, directive or row of its own: not within brackets, and neither begins nor ends in the middle of something.
-        whole = depth == 0 and opened == closed and code.count("{") == code.count("}")
+        # True for a complete statement, directive or row outside brackets.
+        is_complete = depth == 0 and opened == closed and code.count("{") == code.count("}")
         if kind in ("nginx", "handlers"):
-            whole = whole and (not before or before[-1] in ";{}:,")
+            is_complete = is_complete and (not previous or previous[-1] in ";{}:,")
         depth += opened - closed
         found = []
-        for how, news in OPERATORS[kind](line, code, whole) if code.strip() else ():
-            found += [Mutation(path, number, how, line, new) for new in news if new != line]
+        for how, replacements in OPERATORS[kind](line, code, is_complete) if code.strip() else ():
+            found += [Mutation(path, number, how, line, new) for new in replacements if new != line]
         if found:
             out.append((number, found))
-        before = code.rstrip() or before
+        previous = code.rstrip() or previous
     return out
 
 
 def draw(seed, count, sources):
-    """`count` mutations of sources {path: text}: the same for the same seed and texts, and the first of them whatever the count. Kinds
-    without a file are passed over; at most one mutation a line."""
-    waiting = {}
+    """Selects `count` mutations from sources {path: text}. The same seed and texts give the same sequence whatever the
+    count. Kinds without files are skipped; at most one mutation per line.
+    """
+    pending = {}
     for kind in KINDS:
         sites = [found for path in sorted(sources) if kind_of(path) == kind for _, found in mutations(path, sources[path])]
         generator = random.Random(f"{seed} {kind}")
         generator.shuffle(sites)
-        waiting[kind] = [generator.choice([one for one in found if one.how == how])
+        pending[kind] = [generator.choice([one for one in found if one.how == how])
                          for found in sites for how in [generator.choice(sorted({one.how for one in found}))]]
-    drawn = []
-    while len(drawn) < count and any(waiting.values()):
+    selected = []
+    while len(selected) < count and any(pending.values()):
         for kind in TURNS:
-            if waiting[kind] and len(drawn) < count:
-                drawn.append(waiting[kind].pop(0))
-    return drawn
+            if pending[kind] and len(selected) < count:
+                selected.append(pending[kind].pop(0))
+    return selected
 
 
 def applied(mutation, text):
-    """The file's text with the mutation."""
+    """The file's text with the mutation applied."""
     lines = text.split("\n")
-    assert lines[mutation.line - 1] == mutation.old, f"{mutation.path}:{mutation.line} reads otherwise"
+    assert lines[mutation.line - 1] == mutation.old, f"{mutation.path}:{mutation.line} has changed"
     lines[mutation.line - 1] = mutation.new
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""A copy of the checkout with a build tree of its own, and processes in it, of which none outlives the caller."""
+"""A copy of the checkout with its own build tree, and processes that run in it and never outlive the caller."""
 
 import contextlib
 import ctypes
@@ -18,13 +18,13 @@ class Timeout(Exception):
 
 
 def sources(root):
-    """{path below the root: path} of every file that git knows or would add."""
+    """{path relative to root: absolute path} of every file that git tracks or would add."""
     listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=root, capture_output=True, check=True).stdout
     return {path: os.path.join(root, path) for path in sorted(set(listed.decode().split("\0")) - {""}) if os.path.isfile(os.path.join(root, path))}
 
 
 def adopt_orphans():
-    """What descends from this process becomes its child when its parent ends, so that end_children() finds it."""
+    """Makes orphaned descendants children of this process, so that end_children() finds them."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -38,7 +38,7 @@ def _children():
 
 
 def end_children():
-    """Ends everything that this process, or what it started, has started."""
+    """Kills all descendants of this process."""
     while pids := _children():
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
@@ -48,7 +48,7 @@ def end_children():
 
 
 class Tree:
-    """`directory` is made, or brought up to date: so what was built there before need not be built again."""
+    """Creates `directory` or updates it, reusing what was built there before."""
 
     def __init__(self, directory, checkout):
         self.root = os.path.join(directory, "tree")
@@ -89,12 +89,14 @@ class Tree:
         with open(os.path.join(self.root, path), "w", encoding="utf-8") as file:
             file.write(text)
 
-    def forget(self, log):
+    def delete_log(self, log):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self.log, log))
 
     def run(self, log, limit_s, *command):
-        """The command's exit status; what it says goes to the log. Raises Timeout after `limit_s`. Nothing of it is left."""
+        """The command's exit status; its output is appended to the log. Raises Timeout after `limit_s`. Leaves no process
+        behind.
+        """
         with open(os.path.join(self.log, log), "a", encoding="utf-8") as file:
             file.write(f"$ {' '.join(command)}\n")
             file.flush()
@@ -113,28 +115,28 @@ class Tree:
         return self.run("configure", limit_s, "cmake", "--preset", "release", "-DBUILD_TESTING=ON") == 0
 
     def tests(self, select):
-        """{name: what to build for it} of the tests that ctest selects."""
-        said = subprocess.run(["ctest", "--test-dir", self.build, "--show-only=json-v1", *select], cwd=self.root, capture_output=True, text=True,
+        """{name: targets to build for it} of the tests that ctest selects."""
+        listing = subprocess.run(["ctest", "--test-dir", self.build, "--show-only=json-v1", *select], cwd=self.root, capture_output=True, text=True,
                               check=True).stdout
         programs = subprocess.run(["ninja", "-C", self.build, "-t", "targets", "all"], capture_output=True, text=True, check=True).stdout
         programs = {line.partition(":")[0] for line in programs.splitlines() if line.endswith(": phony")}
         out = {}
-        for test in json.loads(said)["tests"]:
+        for test in json.loads(listing)["tests"]:
             labels = next((each["value"] for each in test.get("properties", ()) if each["name"] == "LABELS"), [])
             if test["name"] in programs:
                 out[test["name"]] = [test["name"]]
             elif test["name"] in ("test_package", "test_install", "test_documents"):
                 out[test["name"]] = ["all"]
             else:
-                alone = "unit" in labels or test["name"].startswith("test_nginx_")
-                out[test["name"]] = [] if alone else ["freshetd", "freshetctl"]
+                self_contained = "unit" in labels or test["name"].startswith("test_nginx_")
+                out[test["name"]] = [] if self_contained else ["freshetd", "freshetctl"]
         return out
 
     def compile(self, log, limit_s, targets):
         return self.run(log, limit_s, "cmake", "--build", self.build, "-j", str(os.cpu_count()), "--target", *sorted(set(targets))) == 0
 
     def test(self, log, limit_s, select):
-        """The tests that failed, twice: one is enough. `select`: options of ctest."""
+        """Names of tests that failed twice; one is enough. `select`: ctest options."""
         failed = os.path.join(self.build, "Testing/Temporary/LastTestsFailed.log")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(failed)

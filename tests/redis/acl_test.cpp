@@ -1,4 +1,4 @@
-// The shipped accounts of Redis (systemd/redis-acl.conf): enough for the service, and no more.
+// The shipped Redis accounts (systemd/redis-acl.conf) allow what the service needs and no more.
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -19,9 +19,9 @@ using namespace freshet::test;
 namespace {
 
 const std::filesystem::path kSources = FRESHET_SOURCE_DIR;
-const std::filesystem::path kFile = kSources / "systemd" / "redis-acl.conf";
+const std::filesystem::path kAclFile = kSources / "systemd" / "redis-acl.conf";
 
-std::string text_of(const std::filesystem::path& path) {
+std::string read_file(const std::filesystem::path& path) {
   std::ostringstream out;
   out << std::ifstream(path).rdbuf();
   return out.str();
@@ -29,12 +29,12 @@ std::string text_of(const std::filesystem::path& path) {
 
 struct Account {
   std::vector<std::string> keys;   // patterns
-  std::set<std::string> commands;  // as they stand behind +
+  std::set<std::string> commands;  // as written after "+"
 };
 
 std::map<std::string, Account> accounts() {
   std::map<std::string, Account> out;
-  std::istringstream lines(text_of(kFile));
+  std::istringstream lines(read_file(kAclFile));
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("user ")) continue;
     std::istringstream words(line);
@@ -53,8 +53,8 @@ bool covers(const std::string& pattern, const std::string& key) {
   return fnmatch(pattern.c_str(), key.c_str(), FNM_NOESCAPE) == 0;
 }
 
-// A key of each pattern.
-std::set<std::string> keys_of_ours() {
+// One key for each pattern.
+std::set<std::string> our_keys() {
   std::set<std::string> out;
   for (const redis::KeyPattern& each : redis::kKeyPatterns) {
     const std::string key = std::regex_replace(std::string(each.pattern), std::regex("\\*"), "x");
@@ -63,13 +63,12 @@ std::set<std::string> keys_of_ours() {
   return out;
 }
 
-// The commands that are named where `pattern` finds them in the files of `folder`, in small
-// letters.
+// Collects the command names that `pattern` matches in the files of `folder`, in lower case.
 void collect(const std::filesystem::path& folder, const std::string& extension, const std::regex& pattern,
              std::set<std::string>& into) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (entry.path().extension() != extension) continue;
-    const std::string text = text_of(entry.path());
+    const std::string text = read_file(entry.path());
     for (std::sregex_iterator at(text.begin(), text.end(), pattern), end; at != end; ++at) {
       std::string name = (*at)[1].str();
       std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -84,7 +83,7 @@ bool allows(const Account& account, const std::string& command) {
   });
 }
 
-// What the server says when it is asked whether `account` might: "OK", or why not.
+// The server's reply to ACL DRYRUN for `account`: "OK", or the reason for the denial.
 std::string dry_run(redis::BlockingRedis& redis, const std::string& account, const std::string& line) {
   std::istringstream words(line);
   std::vector<std::string> parts{"ACL", "DRYRUN", account};
@@ -99,19 +98,19 @@ std::string dry_run(redis::BlockingRedis& redis, const std::string& account, con
 
 }  // namespace
 
-TEST_CASE("both accounts may use every key of ours, and no pattern of theirs is without one", "[acl]") {
+TEST_CASE("both accounts may access all our keys, and none of their key patterns is unused", "[acl]") {
   const auto all = accounts();
   REQUIRE(all.size() == 2);
   for (const auto& [name, account] : all) {
     INFO(name);
-    for (const std::string& key : keys_of_ours()) {
+    for (const std::string& key : our_keys()) {
       INFO(key);
       CHECK(std::any_of(account.keys.begin(), account.keys.end(),
                         [&](const std::string& pattern) { return covers(pattern, key); }));
     }
     for (const std::string& pattern : account.keys) {
       INFO(pattern);
-      const auto keys = keys_of_ours();
+      const auto keys = our_keys();
       CHECK(std::any_of(keys.begin(), keys.end(),
                         [&](const std::string& key) { return covers(pattern, key); }));
       CHECK(pattern != "*");
@@ -120,10 +119,10 @@ TEST_CASE("both accounts may use every key of ours, and no pattern of theirs is 
 }
 
 TEST_CASE("the service's account may send every command that our sources send", "[acl]") {
-  // Of a module, or of sentinels, or before there is an account.
-  const std::set<std::string> elsewhere{"auth", "sentinel", "bf.insert", "bf.mexists", "bf.info"};
+  // Commands of a module, of sentinels, or sent before authentication.
+  const std::set<std::string> exempt{"auth", "sentinel", "bf.insert", "bf.mexists", "bf.info"};
   std::set<std::string> sent;
-  // A script may choose between two commands, so each word that Redis knows as one counts.
+  // A script may choose between commands, so every literal that Redis knows as a command counts.
   const std::regex in_cpp(R"re((?:\.(?:add|arg)\(|[?:])\s*"([A-Z.]+)")re"),
       in_lua(R"re(['"]([A-Z.]{2,})['"])re");
   for (const char* const folder : {"core", "fcgi"}) {
@@ -138,8 +137,8 @@ TEST_CASE("the service's account may send every command that our sources send", 
     const auto reply = redis::BlockingRedis(server.endpoint(), milliseconds(5000), {}).call(question);
     return reply && reply->front()[0].size() > 0;
   };
-  sent.insert("zscan");  // freshetctl push-recommendations asks who is active
-  std::erase_if(sent, [&](const std::string& word) { return elsewhere.contains(word) || !is_command(word); });
+  sent.insert("zscan");  // sent by freshetctl push-recommendations
+  std::erase_if(sent, [&](const std::string& word) { return exempt.contains(word) || !is_command(word); });
   CHECK(sent.size() > 60);
   const auto all = accounts();
   for (const std::string& command : sent) {
@@ -147,17 +146,17 @@ TEST_CASE("the service's account may send every command that our sources send", 
     CHECK(allows(all.at("freshet"), command));
     CHECK(allows(all.at("freshet-operator"), command));
   }
-  std::set<std::string> asked;
-  collect(kSources / "scripts" / "ctl", ".cpp", in_cpp, asked);
-  for (const std::string& command : asked) {
-    if (elsewhere.contains(command) || !is_command(command)) continue;
+  std::set<std::string> operator_commands;
+  collect(kSources / "scripts" / "ctl", ".cpp", in_cpp, operator_commands);
+  for (const std::string& command : operator_commands) {
+    if (exempt.contains(command) || !is_command(command)) continue;
     INFO(command);
     CHECK(allows(all.at("freshet-operator"), command));
   }
 }
 
-TEST_CASE("Redis takes the shipped accounts, and they may do nothing that is dangerous", "[acl]") {
-  RedisServer server({"--include", kFile.string()});
+TEST_CASE("Redis accepts the shipped accounts, and they are denied every dangerous command", "[acl]") {
+  RedisServer server({"--include", kAclFile.string()});
   redis::BlockingRedis redis(server.endpoint(), milliseconds(5000), {});
   const std::vector<std::string> dangerous{"FLUSHALL",
                                            "FLUSHDB",
@@ -199,8 +198,8 @@ TEST_CASE("Redis takes the shipped accounts, and they may do nothing that is dan
   }
 }
 
-TEST_CASE("nobody can log in to a shipped account before it has a password", "[acl]") {
-  RedisServer server({"--include", kFile.string()});
+TEST_CASE("a shipped account without a password cannot log in", "[acl]") {
+  RedisServer server({"--include", kAclFile.string()});
   redis::Endpoint endpoint = server.endpoint();
   for (const std::string account : {"freshet", "freshet-operator"}) {
     endpoint.username = account;

@@ -15,11 +15,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr BreakerOptions kOptions{.failure_threshold = 3, .open_delay = 100ms, .closed_delay = 50ms, .max_delay = 2000ms};
+constexpr BreakerOptions kOptions{
+    .failure_threshold = 3, .open_delay = 100ms, .closed_delay = 50ms, .max_delay = 2000ms};
 
 }  // namespace
 
-TEST_CASE("One slow reply costs no wait and opens nothing", "[breaker]") {
+TEST_CASE("One slow reply causes no delay and does not open the breaker", "[breaker]") {
   Breaker breaker(kOptions);
   CHECK(breaker.record_failure(FailureKind::kTimeout, 0) == 0ms);
   CHECK(breaker.state() == BreakerState::kClosed);
@@ -27,7 +28,7 @@ TEST_CASE("One slow reply costs no wait and opens nothing", "[breaker]") {
   CHECK(breaker.record_failure(FailureKind::kTimeout, 0) == 0ms);
 }
 
-TEST_CASE("As many failures in a row as configured open the breaker, for twice as long each time",
+TEST_CASE("The breaker opens after the configured number of failures, for twice as long each time",
           "[breaker]") {
   Breaker breaker(kOptions);
   breaker.record_failure(FailureKind::kTimeout, 0);
@@ -40,7 +41,7 @@ TEST_CASE("As many failures in a row as configured open the breaker, for twice a
   }
 }
 
-TEST_CASE("A Redis that answers PING and nothing else is left alone longer and longer", "[breaker]") {
+TEST_CASE("A Redis that answers nothing but PING is tried less and less often", "[breaker]") {
   Breaker breaker(kOptions);
   for (int i = 0; i < 2; ++i) breaker.record_failure(FailureKind::kTimeout, 0);
   for (const milliseconds wait : {100ms, 200ms, 400ms}) {
@@ -56,13 +57,13 @@ TEST_CASE("A Redis that answers PING and nothing else is left alone longer and l
   CHECK(breaker.record_failure(FailureKind::kTimeout, 0) == 0ms);
 }
 
-TEST_CASE("What is refused at once is asked again within half a second", "[breaker]") {
+TEST_CASE("A refused connection is retried within half a second", "[breaker]") {
   Breaker breaker(kOptions);
   for (int i = 0; i < 40; ++i) CHECK(breaker.record_failure(FailureKind::kRefused, 0) <= 500ms);
   CHECK(breaker.record_failure(FailureKind::kTimeout, 0) == 2000ms);
 }
 
-TEST_CASE("No wait is ever above the longest, nor shorter than three quarters of its length", "[breaker]") {
+TEST_CASE("No delay exceeds the maximum, and jitter shortens it by at most a quarter", "[breaker]") {
   CHECK(rc::check("bounds", [](std::vector<bool> silent) {
     Breaker plain(kOptions), hasty(kOptions);
     for (const bool each : silent) {
@@ -75,14 +76,14 @@ TEST_CASE("No wait is ever above the longest, nor shorter than three quarters of
   }));
 }
 
-TEST_CASE("Every class of errors has a name of its own", "[errors]") {
+TEST_CASE("Every error class has a name of its own", "[errors]") {
   std::set<std::string_view> names;
   for (std::size_t i = 0; i < kErrorClasses; ++i) names.insert(error_class_name(static_cast<ErrorClass>(i)));
   CHECK(names.size() == kErrorClasses);
   CHECK_FALSE(names.contains(""));
 }
 
-TEST_CASE("Each error line of Redis has its meaning, and how it is retried", "[errors]") {
+TEST_CASE("Each error line of Redis maps to its class, retry policy and reason", "[errors]") {
   struct Row {
     const char* line;
     ErrorClass error_class;
@@ -132,13 +133,13 @@ TEST_CASE("Each error line of Redis has its meaning, and how it is retried", "[e
     const Error error = classify(each.line);
     CHECK(error.reason == each.reason);
     CHECK(error.detail == each.line);
-    // Whatever is degraded or tried again must not be an error of ours.
+    // An error that is retried or degraded must not count as ours.
     const bool ours = each.retry == RetryPolicy::kFail || each.retry == RetryPolicy::kFailAll;
     CHECK((error.code == ErrorCode::kInternal) == ours);
   }
 }
 
-TEST_CASE("A word of our scripts is counted nowhere, and means what their table says", "[errors]") {
+TEST_CASE("An error of our scripts is not counted and maps to what kScriptErrors says", "[errors]") {
   CHECK(find_error("TOO_MANY_PENDING") == nullptr);
   CHECK(find_error("OOMPH") == nullptr);
   CHECK(find_error("") == nullptr);

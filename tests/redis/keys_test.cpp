@@ -1,4 +1,4 @@
-// No two names collide, whatever the ids are.
+// Key names never collide, whatever the ids are.
 #include "core/redis/keys.h"
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ namespace {
 
 const UnixSeconds kDay{seconds{1772755200}};  // 2026-03-06
 
-// Ids that look like parts of our own names. Those that are no ids by ids.h are left out below.
+// Ids that look like segments of our key names. Invalid ids are skipped below.
 const std::vector<std::string> kHostile{"hll",        "list",
                                         "20260306",   "rank",
                                         "meta",       "lock",
@@ -41,7 +41,7 @@ const std::vector<std::string> kHostile{"hll",        "list",
                                         "a.b",        "a|b",
                                         "accumulate", "engagement"};
 
-// Every name about one pair of words, with what it is the name of.
+// Every key name for a pair of ids, and what it stands for.
 std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std::string& a,
                                                        const std::string& b) {
   const std::string pair = a + "\n" + b;
@@ -93,7 +93,7 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {g.published(), "published"},
       {g.hidden(), "hidden"},
       {k.epoch(), "epoch"},
-      {k.partition_count_key(), "group count"},
+      {k.partition_count_key(), "partition count"},
       {k.data_lost_at(), "lost"},
       {g.current_bucket_index(), "index"},
       {g.current_bucket(493000), "current 493000"},
@@ -127,7 +127,7 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
 
 }  // namespace
 
-TEST_CASE("no two names collide, pairwise over hostile ids", "[keys]") {
+TEST_CASE("no two key names collide, for all pairs of hostile ids", "[keys]") {
   const Keys keys("p:");
   std::map<std::string, std::string> meanings;
   for (const auto& a : kHostile) {
@@ -143,7 +143,7 @@ TEST_CASE("no two names collide, pairwise over hostile ids", "[keys]") {
   CHECK(meanings.size() > 5000);
 }
 
-TEST_CASE("every name has a row in the table, and every row a name", "[keys]") {
+TEST_CASE("every key name has a row in the table, and every row has a name", "[keys]") {
   const Keys keys("");
   std::set<const redis::KeyPattern*> used;
   for (const auto& [name, meaning] : names(keys, "abc", "def")) {
@@ -166,35 +166,35 @@ TEST_CASE("every name has a row in the table, and every row a name", "[keys]") {
   CHECK_FALSE(keys.pattern_of("hot:current:493000")->permanent);
 }
 
-TEST_CASE("in a cluster what scripts touch together is in one slot, and every name has its row", "[keys]") {
+TEST_CASE("in a cluster keys that scripts use together share a slot, and every name has its row", "[keys]") {
   const Keys keys("p:", Keys::Topology::kCluster), plain("p:");
   std::map<std::string, const redis::KeyPattern*> rows;
   for (const auto& [name, meaning] : names(plain, "abc", "def")) rows[meaning] = plain.pattern_of(name);
   const redis::PartitionKeys last = keys.partition(15);
-  const unsigned all = keys.slot_or_zero(keys.epoch()), group = keys.slot_or_zero(last.hidden());
-  // scripts/check-keys goes by this.
-  const std::set<std::string_view> of_all{"hot:rank:lock", "hot:rank:turn", "hot:epoch",
-                                          "hot:groups",    "hot:lost",      "recorder:lease"};
-  const std::set<std::string_view> of_a_group{"recorder:stream", "recorder:fence"};
+  const unsigned all = keys.slot_or_zero(keys.epoch()), partition = keys.slot_or_zero(last.hidden());
+  // scripts/check-keys relies on this.
+  const std::set<std::string_view> shared_patterns{"hot:rank:lock", "hot:rank:turn", "hot:epoch",
+                                                   "hot:groups",    "hot:lost",      "recorder:lease"};
+  const std::set<std::string_view> partition_patterns{"recorder:stream", "recorder:fence"};
   for (const auto& [name, meaning] : names(keys, "abc", "def")) {
     INFO(name);
     CHECK(keys.pattern_of(name) == rows[meaning]);
     const std::string_view pattern = rows[meaning]->pattern;
     const bool braces = pattern.find('{') != pattern.npos;
     const bool shared =
-        of_all.contains(pattern) || pattern.starts_with("hot:list") || name == keys.rank_meta();
-    const bool grouped =
+        shared_patterns.contains(pattern) || pattern.starts_with("hot:list") || name == keys.rank_meta();
+    const bool partitioned =
         (!shared && !braces && (pattern.starts_with("hot:") || pattern.starts_with("tag:"))) ||
-        of_a_group.contains(pattern);
+        partition_patterns.contains(pattern);
     CHECK((keys.slot_or_zero(name) == all) == shared);
-    CHECK((keys.slot_or_zero(name) == group) == grouped);
+    CHECK((keys.slot_or_zero(name) == partition) == partitioned);
   }
   CHECK(keys.partition(0).staging_rank(hot::kEngagementModel) == "p:hot:rank:next:{ms3}");
   CHECK(keys.partition(1).tagged_items("swift") == "p:tag:swift:{mws}");
   CHECK(keys.list({}) == "p:hot:list:{all}");
 }
 
-TEST_CASE("an id that is the word of all articles, or a group's tag, is an id", "[keys]") {
+TEST_CASE("an id equal to the shared hash tag or a partition's hash tag is treated as an id", "[keys]") {
   const Keys keys("p:", Keys::Topology::kCluster);
   for (const std::string id : {"all", "ms3"}) {
     CHECK(keys.strip_prefix(keys.article(id)) == "hot:article:{" + id + "}");
@@ -205,33 +205,35 @@ TEST_CASE("an id that is the word of all articles, or a group's tag, is an id", 
   CHECK(keys.strip_prefix(keys.partition(0).tagged_items("a")) == "tag:a");
 }
 
-TEST_CASE("groups lie evenly among masters with equal parts of the slots", "[keys]") {
-  const unsigned groups = 16;
+TEST_CASE("partitions are spread evenly over masters with equal slot ranges", "[keys]") {
+  const unsigned partitions = 16;
   for (unsigned masters = 3; masters <= 16; ++masters) {
     INFO(masters);
-    std::map<unsigned, unsigned> of_master;
-    for (unsigned g = 0; g < groups; ++g) {
-      const unsigned slot = redis::slot_of("hot:rank:{" + std::string(redis::partition_hash_tag(g, groups)) + "}");
-      ++of_master[slot * masters / redis::kSlots];
+    std::map<unsigned, unsigned> partitions_by_master;
+    for (unsigned g = 0; g < partitions; ++g) {
+      const unsigned slot =
+          redis::slot_of("hot:rank:{" + std::string(redis::partition_hash_tag(g, partitions)) + "}");
+      ++partitions_by_master[slot * masters / redis::kSlots];
     }
-    CHECK(of_master.size() == masters);
-    for (const auto& [master, count] : of_master) CHECK(count <= (groups + masters - 1) / masters + 1);
+    CHECK(partitions_by_master.size() == masters);
+    for (const auto& [master, count] : partitions_by_master)
+      CHECK(count <= (partitions + masters - 1) / masters + 1);
   }
 }
 
-TEST_CASE("a group's tag is in the middle of its part of the slots, and of no other number of groups",
+TEST_CASE("a partition's hash tag is in the middle of its slot range and unique across partition counts",
           "[keys]") {
   std::set<std::string_view> tags;
   std::size_t all = 0;
-  for (unsigned groups = 1; groups <= redis::kMaxPartitions; groups *= 2) {
-    REQUIRE(redis::is_valid_partition_count(groups));
-    for (unsigned g = 0; g < groups; ++g, ++all) {
-      const std::string_view tag = redis::partition_hash_tag(g, groups);
+  for (unsigned partitions = 1; partitions <= redis::kMaxPartitions; partitions *= 2) {
+    REQUIRE(redis::is_valid_partition_count(partitions));
+    for (unsigned g = 0; g < partitions; ++g, ++all) {
+      const std::string_view tag = redis::partition_hash_tag(g, partitions);
       tags.insert(tag);
-      const int middle = static_cast<int>((2 * g + 1) * (redis::kSlots / 2) / groups);
+      const int middle = static_cast<int>((2 * g + 1) * (redis::kSlots / 2) / partitions);
       CHECK(std::abs(static_cast<int>(redis::slot_of(tag)) - middle) <= 1);
       CHECK(redis::partition_of_hash_tag(tag).partition == g);
-      CHECK(redis::partition_of_hash_tag(tag).partition_count == groups);
+      CHECK(redis::partition_of_hash_tag(tag).partition_count == partitions);
     }
   }
   CHECK(tags.size() == all);
@@ -239,19 +241,19 @@ TEST_CASE("a group's tag is in the middle of its part of the slots, and of no ot
   for (const int none : {0, 3, 12, 128}) CHECK_FALSE(redis::is_valid_partition_count(none));
 }
 
-TEST_CASE("articles are spread over groups, each in the one whose slots it hashes into", "[keys]") {
-  std::map<unsigned, int> of_group;
+TEST_CASE("articles are spread over the partitions by their hash slot", "[keys]") {
+  std::map<unsigned, int> articles_by_partition;
   for (int i = 0; i < 16000; ++i) {
     const std::string id = "article-" + std::to_string(i);
-    const unsigned group = redis::partition_of(id, 16);
-    CHECK(group == redis::slot_of("item:{" + id + "}") / 1024);
-    ++of_group[group];
+    const unsigned partition = redis::partition_of(id, 16);
+    CHECK(partition == redis::slot_of("item:{" + id + "}") / 1024);
+    ++articles_by_partition[partition];
   }
-  CHECK(of_group.size() == 16);
-  for (const auto& [group, count] : of_group) CHECK(count < 1500);
+  CHECK(articles_by_partition.size() == 16);
+  for (const auto& [partition, count] : articles_by_partition) CHECK(count < 1500);
 }
 
-TEST_CASE("names keep their words, and the id stands in braces", "[keys]") {
+TEST_CASE("key names are stable, and the id is in braces", "[keys]") {
   const Keys keys("");
   CHECK(keys.article("7") == "hot:article:{7}");
   CHECK(keys.uv_hll("7") == "hot:uv:hll:{7}");

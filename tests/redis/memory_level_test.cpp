@@ -9,21 +9,21 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::string info(std::int64_t used, std::int64_t most) {
+std::string info(std::int64_t used, std::int64_t max) {
   return "# Memory\r\nused_memory:" + std::to_string(used) +
-         "\r\nused_memory_human:1M\r\nused_memory_peak:99\r\nmaxmemory:" + std::to_string(most) +
+         "\r\nused_memory_human:1M\r\nused_memory_peak:99\r\nmaxmemory:" + std::to_string(max) +
          "\r\nmaxmemory_policy:noeviction\r\n";
 }
 
-MemoryLevel after(const MemoryLevel& before, std::int64_t used, std::int64_t most, milliseconds now = 1s) {
-  const auto level = update_memory_level(info(used, most), before, now);
+MemoryLevel after(const MemoryLevel& before, std::int64_t used, std::int64_t max, milliseconds now = 1s) {
+  const auto level = update_memory_level(info(used, max), before, now);
   REQUIRE(level);
   return *level;
 }
 
 }  // namespace
 
-TEST_CASE("Redis is full from 90 % on, and has room again below 85 %", "[memory]") {
+TEST_CASE("Redis counts as full from 90 % of maxmemory until it is below 85 %", "[memory]") {
   MemoryLevel level = after({}, 899, 1000);
   CHECK((level.full == 0 && level.used == 899 && level.max == 1000));
   level = after(level, 900, 1000);
@@ -35,23 +35,23 @@ TEST_CASE("Redis is full from 90 % on, and has room again below 85 %", "[memory]
   CHECK(after(level, 899, 1000).full == 0);
 }
 
-TEST_CASE("a Redis without maxmemory is never full, and one that says nothing gives no level", "[memory]") {
+TEST_CASE("a Redis without maxmemory is never full, and INFO without the fields gives no level", "[memory]") {
   CHECK(after({}, 1 << 30, 0).full == 0);
   CHECK_FALSE(hours_until_full(after({}, 1 << 30, 0)));
   CHECK_FALSE(update_memory_level("", {}, 1s));
   CHECK_FALSE(update_memory_level("# Memory\r\nused_memory_human:1M\r\nmaxmemory:5\r\n", {}, 1s));
 }
 
-TEST_CASE("the forecast is what is left by how it grew in the last hour or two", "[memory]") {
+TEST_CASE("the forecast is based on the growth of the last one to two hours", "[memory]") {
   MemoryLevel level = after({}, 100, 1000, 1s);
   level = after(level, 105, 1000, 300s);
-  CHECK_FALSE(hours_until_full(level));  // too soon
+  CHECK_FALSE(hours_until_full(level));  // too early
   level = after(level, 200, 1000, 1801s);
-  CHECK(hours_until_full(level).value_or(0) == Approx(3.5));  // 700 to go, 100 in half an hour
+  CHECK(hours_until_full(level).value_or(0) == Approx(3.5));  // 700 to go at 100 per half hour
   for (int hour = 1; hour <= 5; ++hour) level = after(level, 200 + hour, 1000, 1801s + hour * 3600s);
-  // What came before is forgotten: one an hour.
+  // Earlier growth is forgotten: now one per hour.
   CHECK(hours_until_full(level).value_or(0) == Approx(695));
   level = after(level, 205, 1000, 6h);
   CHECK(hours_until_full(after(level, 950, 1000, 6h + 1s)).value_or(-1) == 0);
-  CHECK_FALSE(hours_until_full(after(level, 50, 1000, 6h + 1s)));  // it shrinks
+  CHECK_FALSE(hours_until_full(after(level, 50, 1000, 6h + 1s)));  // usage shrinks
 }

@@ -22,8 +22,8 @@ std::string bulk(std::string_view text) {
   return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
 }
 
-// Answers PING and SCRIPT LOAD as a server does; ECHO echoes.
-std::string polite(const FakeRedis::Command& command) {
+// Answers PING, SCRIPT LOAD and ECHO as a server does.
+std::string default_reply(const FakeRedis::Command& command) {
   if (command[0] == "PING") return "+PONG\r\n";
   if (command[0] == "ECHO") return bulk(command[1]);
   if (command[0] == "SCRIPT") return bulk(kScripts[0].sha1);
@@ -57,7 +57,7 @@ class Fixture {
     }
     return false;
   }
-  // Starts ECHO `text` on the loop, without waiting for it.
+  // Starts ECHO `text` on the loop without waiting for the reply.
   std::future<Result<std::string>> echo(std::string text) {
     auto result = std::make_shared<std::promise<Result<std::string>>>();
     auto future = result->get_future();
@@ -97,7 +97,7 @@ Result<std::string> value(std::future<Result<std::string>> future) {
 }  // namespace
 
 TEST_CASE("Each awaiting coroutine gets the reply to its own command", "[redis]") {
-  Fixture fixture([](const auto& command, int) { return polite(command); });
+  Fixture fixture([](const auto& command, int) { return default_reply(command); });
   REQUIRE(fixture.wait_ready());
   std::vector<std::future<Result<std::string>>> replies;
   for (int i = 0; i < 1000; ++i) replies.push_back(fixture.echo(std::to_string(i)));
@@ -105,8 +105,8 @@ TEST_CASE("Each awaiting coroutine gets the reply to its own command", "[redis]"
     CHECK(value(std::move(replies[static_cast<std::size_t>(i)])) == std::to_string(i));
 }
 
-TEST_CASE("The commands of one turn of the loop leave in one write", "[redis]") {
-  Fixture fixture([](const auto& command, int) { return polite(command); }, 2s);
+TEST_CASE("The commands of one loop iteration leave in one write", "[redis]") {
+  Fixture fixture([](const auto& command, int) { return default_reply(command); }, 2s);
   REQUIRE(fixture.wait_ready());
   const int before = fixture.server().reads();
   std::vector<std::future<Result<std::string>>> replies;
@@ -121,7 +121,7 @@ TEST_CASE("The commands of one turn of the loop leave in one write", "[redis]") 
   CHECK(fixture.server().reads() == before + 1);
 }
 
-TEST_CASE("A command before the connection is ready fails at once: nothing was sent", "[redis]") {
+TEST_CASE("A command before the connection is ready fails at once without being sent", "[redis]") {
   Fixture fixture([](const auto&, int) { return std::string(); });
   const auto reply = value(fixture.echo("a"));
   REQUIRE_FALSE(reply);
@@ -129,33 +129,33 @@ TEST_CASE("A command before the connection is ready fails at once: nothing was s
   CHECK(reply.error().reason == "redis_unavailable");
 }
 
-TEST_CASE("A hand-shake that is never answered has a deadline too, and is tried again", "[redis]") {
-  Fixture fixture(
-      [](const auto& command, int connection) { return connection < 2 ? std::string() : polite(command); },
-      20ms);
+TEST_CASE("A handshake that is not answered times out and is retried", "[redis]") {
+  Fixture fixture([](const auto& command,
+                     int connection) { return connection < 2 ? std::string() : default_reply(command); },
+                  20ms);
   CHECK(fixture.wait_ready());
-  CHECK(fixture.server().connections() >= 3);  // more where this process itself is late
+  CHECK(fixture.server().connections() >= 3);  // more if this process itself is slow
 }
 
-TEST_CASE("A hand-shake answered by an error is not readiness", "[redis]") {
+TEST_CASE("A handshake answered with an error does not make the connection ready", "[redis]") {
   Fixture fixture([](const auto& command, int connection) {
     return connection < 2 && command[0] == "PING" ? "-LOADING Redis is loading the dataset in memory\r\n"
-                                                  : polite(command);
+                                                  : default_reply(command);
   });
   CHECK(fixture.wait_ready());
   CHECK(fixture.server().connections() == 3);
 }
 
-TEST_CASE("A deadline fails all that was pending, and a late reply reaches nobody", "[redis]") {
+TEST_CASE("A deadline fails everything pending, and late replies are discarded", "[redis]") {
   std::atomic<bool> hang{true};
-  std::string owed;  // the server's thread only
+  std::string owed;  // used by the server's thread only
   Fixture fixture(
       [&](const auto& command, int connection) -> std::optional<std::string> {
         if (command[0] == "ECHO" && connection == 0 && hang) {
           owed += bulk(command[1]);
           return std::string();
         }
-        return polite(command);
+        return default_reply(command);
       },
       200ms);
   REQUIRE(fixture.wait_ready());
@@ -169,19 +169,19 @@ TEST_CASE("A deadline fails all that was pending, and a late reply reaches nobod
   }
   hang = false;
   REQUIRE(fixture.wait_ready());
-  CHECK(fixture.server().connections() >= 2);  // the old context is gone for good
+  CHECK(fixture.server().connections() >= 2);  // the old context is not used again
   CHECK(value(fixture.echo("third")) == "third");
   CHECK(fixture.thread().run_on_loop([&] { return fixture.connection().counters().timeouts; }) >= 1);
 }
 
-TEST_CASE("A connection lost in mid-reply fails what was pending as unknown, then works anew", "[redis]") {
+TEST_CASE("A connection lost in mid-reply fails pending commands as unknown and is replaced", "[redis]") {
   std::atomic<int> lost{0};
   Fixture fixture([&](const auto& command, int connection) -> std::optional<std::string> {
     if (command[0] == "ECHO" && connection == 0) {
       if (lost++ == 0) return "$100\r\nonly a part of it";
       return std::nullopt;
     }
-    return polite(command);
+    return default_reply(command);
   });
   REQUIRE(fixture.wait_ready());
   auto a = fixture.echo("a");
@@ -195,9 +195,10 @@ TEST_CASE("A connection lost in mid-reply fails what was pending as unknown, the
   CHECK(value(fixture.echo("c")) == "c");
 }
 
-TEST_CASE("Bytes that are not Redis' protocol end the connection, not the worker", "[redis]") {
+TEST_CASE("Bytes that are not RESP end the connection, not the worker", "[redis]") {
   Fixture fixture([&](const auto& command, int connection) {
-    return command[0] == "ECHO" && connection == 0 ? "HTTP/1.1 400 Bad Request\r\n\r\n" : polite(command);
+    return command[0] == "ECHO" && connection == 0 ? "HTTP/1.1 400 Bad Request\r\n\r\n"
+                                                   : default_reply(command);
   });
   REQUIRE(fixture.wait_ready());
   CHECK_FALSE(value(fixture.echo("a")));
@@ -205,19 +206,19 @@ TEST_CASE("Bytes that are not Redis' protocol end the connection, not the worker
   CHECK(value(fixture.echo("b")) == "b");
 }
 
-TEST_CASE("NOSCRIPT is cured by loading the scripts and sending only that command again", "[redis]") {
+TEST_CASE("NOSCRIPT loads the scripts and repeats only that command", "[redis]") {
   std::atomic<int> loads{0};
   std::atomic<int> echoes{0};
   Fixture fixture([&](const FakeRedis::Command& command, int) -> std::string {
     if (command[0] == "SCRIPT") ++loads;
     if (command[0] == "ECHO") ++echoes;
     if (command[0] == "EVALSHA") return loads < 2 ? "-NOSCRIPT No matching script.\r\n" : ":7\r\n";
-    return polite(command);
+    return default_reply(command);
   });
   REQUIRE(fixture.wait_ready());
   std::promise<std::pair<std::int64_t, std::string>> result;
   Pipeline pipeline;
-  pipeline.script(kScripts[0]).add("ECHO", "beside");
+  pipeline.script(kScripts[0]).add("ECHO", "other");
   fixture.thread().run_on_loop([&] {
     spawn(
         [](RedisConnection& connection, const Pipeline& commands, auto& done) -> Task<void> {
@@ -228,13 +229,13 @@ TEST_CASE("NOSCRIPT is cured by loading the scripts and sending only that comman
   });
   auto got = result.get_future();
   REQUIRE(got.wait_for(10s) == std::future_status::ready);
-  CHECK(got.get() == std::pair<std::int64_t, std::string>(7, "beside"));
+  CHECK(got.get() == std::pair<std::int64_t, std::string>(7, "other"));
   CHECK(loads == 2);
   CHECK(echoes == 1);
 }
 
-TEST_CASE("Arguments go by length: no byte in them can become protocol", "[redis]") {
-  Fixture fixture([](const auto& command, int) { return polite(command); });
+TEST_CASE("Arguments are length-prefixed, so none of their bytes can become protocol", "[redis]") {
+  Fixture fixture([](const auto& command, int) { return default_reply(command); });
   REQUIRE(fixture.wait_ready());
   for (const std::string& text : {std::string("a\r\n*1\r\n$8\r\nFLUSHALL\r\n"), std::string("\0\0", 2),
                                   std::string(), std::string("%s%n%b"), std::string(100000, '\xff')}) {
@@ -242,9 +243,9 @@ TEST_CASE("Arguments go by length: no byte in them can become protocol", "[redis
   }
 }
 
-TEST_CASE("A reply of another type is an error, not a guess", "[redis]") {
+TEST_CASE("A reply of an unexpected type is an error", "[redis]") {
   Fixture fixture([](const auto& command, int) {
-    return command[0] == "ECHO" ? std::string(":5\r\n") : polite(command);
+    return command[0] == "ECHO" ? std::string(":5\r\n") : default_reply(command);
   });
   REQUIRE(fixture.wait_ready());
   std::promise<Result<std::string>> result;
@@ -265,14 +266,15 @@ TEST_CASE("A reply of another type is an error, not a guess", "[redis]") {
 
 namespace {
 
-// What a fixture's connection has counted.
+// Failures of this class that the connection has counted.
 std::uint64_t counted(Fixture& fixture, ErrorClass error_class) {
-  return fixture.thread().run_on_loop([&] { return fixture.connection().counters().errors_by_class[error_class]; });
+  return fixture.thread().run_on_loop(
+      [&] { return fixture.connection().counters().errors_by_class[error_class]; });
 }
 
 }  // namespace
 
-TEST_CASE("A refusal is counted by its class and given to the caller", "[redis]") {
+TEST_CASE("A refusal is counted by class and returned to the caller", "[redis]") {
   const std::vector<std::pair<std::string, ErrorClass>> refusals{
       {"OOM command not allowed when used memory > 'maxmemory'.", ErrorClass::kMemory},
       {"LOADING Redis is loading the dataset in memory", ErrorClass::kLoading},
@@ -281,36 +283,36 @@ TEST_CASE("A refusal is counted by its class and given to the caller", "[redis]"
       {"NOPERM this user has no permissions", ErrorClass::kPermission},
       {"NOREPLICAS Not enough good replicas to write.", ErrorClass::kReplicas}};
   std::atomic<int> echoes{0};
-  std::atomic<std::size_t> which{0};
+  std::atomic<std::size_t> index{0};
   Fixture fixture([&](const FakeRedis::Command& command, int) {
-    if (command[0] != "ECHO") return polite(command);
+    if (command[0] != "ECHO") return default_reply(command);
     ++echoes;
-    return "-" + refusals[which].first + "\r\n";
+    return "-" + refusals[index].first + "\r\n";
   });
   REQUIRE(fixture.wait_ready());
-  for (; which < refusals.size(); ++which) {
-    INFO(refusals[which].first);
+  for (; index < refusals.size(); ++index) {
+    INFO(refusals[index].first);
     echoes = 0;
     const auto reply = value(fixture.echo("a"));
     REQUIRE_FALSE(reply);
     CHECK(reply.error().code == ErrorCode::kUnavailable);
-    CHECK(counted(fixture, refusals[which].second) == 1);
-    CHECK(echoes == 1);  // waiting cures it, asking again does not
+    CHECK(counted(fixture, refusals[index].second) == 1);
+    CHECK(echoes == 1);  // only time helps, so it is not retried
   }
   CHECK(fixture.server().connections() == 1);
 }
 
-TEST_CASE("What a replica refuses is sent once more to the master that follows", "[redis]") {
-  for (const std::string word : {"READONLY", "NOAUTH", "MASTERDOWN"}) {
+TEST_CASE("A command refused by a replica is sent once more to the new master", "[redis]") {
+  for (const std::string code : {"READONLY", "NOAUTH", "MASTERDOWN"}) {
     std::atomic<int> refused{0}, done{0};
     Fixture fixture(
         [&](const FakeRedis::Command& command, int connection) {
           if (command[0] != "ECHO" || connection > 0) {
             if (command[0] == "ECHO") ++done;
-            return polite(command);
+            return default_reply(command);
           }
           ++refused;
-          return "-" + word + " of this kind\r\n";
+          return "-" + code + " of this kind\r\n";
         },
         2s);
     REQUIRE(fixture.wait_ready());
@@ -321,11 +323,11 @@ TEST_CASE("What a replica refuses is sent once more to the master that follows",
   }
 }
 
-TEST_CASE("A server that refuses for good is asked twice and keeps its readers", "[redis]") {
+TEST_CASE("A server that keeps refusing is tried twice and stays connected", "[redis]") {
   std::atomic<int> echoes{0};
   Fixture fixture(
       [&](const FakeRedis::Command& command, int) {
-        if (command[0] != "ECHO") return polite(command);
+        if (command[0] != "ECHO") return default_reply(command);
         ++echoes;
         return std::string("-READONLY You can't write against a read only replica.\r\n");
       },
@@ -338,7 +340,7 @@ TEST_CASE("A server that refuses for good is asked twice and keeps its readers",
   CHECK(counted(fixture, ErrorClass::kReadOnly) == 2);
 }
 
-TEST_CASE("A new connection after a refusal waits for the replies of others", "[redis]") {
+TEST_CASE("A reconnect after a refusal waits for the other pending replies", "[redis]") {
   std::atomic<bool> answer{false};
   Fixture fixture(
       [&](const FakeRedis::Command& command, int connection) {
@@ -347,25 +349,26 @@ TEST_CASE("A new connection after a refusal waits for the replies of others", "[
         }
         if (command[0] == "ECHO" && command[1] == "write" && connection == 0)
           return std::string("-READONLY You can't write against a read only replica.\r\n");
-        return polite(command);
+        return default_reply(command);
       },
       5s);
   REQUIRE(fixture.wait_ready());
-  const auto of_write = std::make_shared<std::promise<Result<std::string>>>();
-  const auto of_slow = std::make_shared<std::promise<Result<std::string>>>();
-  auto write = of_write->get_future(), slow = of_slow->get_future();
-  fixture.thread().run_on_loop([&] {  // in one turn, or the second would find the connection closed to it
-    fixture.start_echo("write", of_write);
-    fixture.start_echo("slow", of_slow);
+  const auto write_promise = std::make_shared<std::promise<Result<std::string>>>();
+  const auto slow_promise = std::make_shared<std::promise<Result<std::string>>>();
+  auto write = write_promise->get_future(), slow = slow_promise->get_future();
+  // In one iteration, or the second would be refused by the closing connection.
+  fixture.thread().run_on_loop([&] {
+    fixture.start_echo("write", write_promise);
+    fixture.start_echo("slow", slow_promise);
   });
   REQUIRE(fixture.wait_ready(false));
   answer = true;
   CHECK(value(std::move(slow)) == "slow");
   const auto second = value(std::move(write));
-  if (second) CHECK(*second == "write");  // or its budget was spent meanwhile
+  if (second) CHECK(*second == "write");  // or the retry budget was spent meanwhile
 }
 
-TEST_CASE("Nothing of a dropped transaction is sent again by itself", "[redis]") {
+TEST_CASE("No command of a discarded transaction is sent again automatically", "[redis]") {
   std::atomic<int> sets{0};
   Fixture fixture(
       [&](const FakeRedis::Command& command, int) -> std::string {
@@ -375,7 +378,7 @@ TEST_CASE("Nothing of a dropped transaction is sent again by itself", "[redis]")
           return "-READONLY You can't write against a read only replica.\r\n";
         }
         if (command[0] == "EXEC") return "-EXECABORT Transaction discarded because of previous errors.\r\n";
-        return polite(command);
+        return default_reply(command);
       },
       2s);
   REQUIRE(fixture.wait_ready());
@@ -394,10 +397,11 @@ TEST_CASE("Nothing of a dropped transaction is sent again by itself", "[redis]")
   CHECK(sets == 1);
 }
 
-TEST_CASE("A Redis that answers PING and no command costs one request a deadline, not each", "[redis]") {
+TEST_CASE("A Redis that answers PING and nothing else costs a deadline to one request, not to each",
+          "[redis]") {
   std::atomic<bool> hang{true};
   Fixture fixture([&](const FakeRedis::Command& command,
-                      int) { return command[0] == "ECHO" && hang ? std::string() : polite(command); },
+                      int) { return command[0] == "ECHO" && hang ? std::string() : default_reply(command); },
                   30ms);
   const auto opened = [&] {
     return fixture.thread().run_on_loop(
@@ -408,7 +412,7 @@ TEST_CASE("A Redis that answers PING and no command costs one request a deadline
     value(fixture.echo("x"));
     REQUIRE(fixture.wait_ready());
   }
-  // Of what comes while one is out, all is refused before it is sent.
+  // While one pipeline is in flight, all others are refused without being sent.
   std::vector<std::future<Result<std::string>>> replies;
   fixture.thread().run_on_loop([&] {
     for (int i = 0; i < 20; ++i) {
@@ -436,10 +440,10 @@ TEST_CASE("A Redis that answers PING and no command costs one request a deadline
   CHECK(value(fixture.echo("a")) == "a");
 }
 
-TEST_CASE("Connections that are not made are counted", "[redis]") {
+TEST_CASE("Failed connection attempts are counted", "[redis]") {
   Fixture fixture([](const auto& command, int connection) {
     return connection < 2 && command[0] == "PING" ? "-LOADING Redis is loading the dataset in memory\r\n"
-                                                  : polite(command);
+                                                  : default_reply(command);
   });
   REQUIRE(fixture.wait_ready());
   CHECK(counted(fixture, ErrorClass::kConnect) == 2);

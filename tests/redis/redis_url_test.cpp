@@ -26,7 +26,7 @@ TEST_CASE("A Redis URL names a unix socket or a host", "[redis]") {
   CHECK(parse_url("redis://localhost")->port == 6379);
 }
 
-TEST_CASE("A Redis URL that means nothing is refused", "[redis]") {
+TEST_CASE("An invalid Redis URL is refused", "[redis]") {
   for (const char* url : {"", "/run/redis.sock", "unix://", "unix://relative", "unix:///a?db=x",
                           "unix:///a?x=1", "redis://", "redis://h:0", "redis://h:99999", "redis://h:1x",
                           "redis://h/x", "redis://password@h", "redis://[::1", "rediss://h"}) {
@@ -37,7 +37,7 @@ TEST_CASE("A Redis URL that means nothing is refused", "[redis]") {
   }
 }
 
-TEST_CASE("A cluster's URL names some of its nodes by their addresses", "[redis]") {
+TEST_CASE("A cluster's URL lists addresses of some of its nodes", "[redis]") {
   const auto parsed = parse_url("redis+cluster://app:s:cret@192.0.2.7:6380,[2001:db8::1]:7000");
   REQUIRE(parsed);
   REQUIRE(parsed->is_cluster());
@@ -48,21 +48,22 @@ TEST_CASE("A cluster's URL names some of its nodes by their addresses", "[redis]
   CHECK_FALSE(parse_url("redis://192.0.2.7:6380")->is_cluster());
 }
 
-TEST_CASE("What a cluster cannot have is refused with what to write instead", "[redis]") {
+TEST_CASE("Settings that a cluster does not support are refused with advice", "[redis]") {
   const auto why = [](const char* url) { return parse_url(url).error().detail; };
-  CHECK_THAT(why("redis+cluster://"), Catch::Contains("needs the addresses of nodes, as 192.0.2.1:6379,"));
+  CHECK_THAT(why("redis+cluster://"),
+             Catch::Contains("needs the addresses of nodes, such as 192.0.2.1:6379,"));
   CHECK_THAT(why("redis+cluster://192.0.2.1:1,"), Catch::Contains("needs the addresses"));
   CHECK_THAT(why("redis+cluster://one.example:6379"), Catch::Contains("needs the addresses"));
-  CHECK_THAT(why("redis+cluster://192.0.2.1:6379/2"), Catch::Contains("no /db"));
+  CHECK_THAT(why("redis+cluster://192.0.2.1:6379/2"), Catch::Contains("remove /db"));
   CHECK_THAT(why("redis+cluster://secret@192.0.2.1:6379"), Catch::Contains("user:password"));
   freshet::RedisSettings settings;
   settings.url = "redis+cluster://192.0.2.1:6379";
   settings.db = 2;
-  CHECK_THAT(endpoint_of(settings, "", "").error().detail, Catch::Contains("redis.db: a cluster has one"));
+  CHECK_THAT(endpoint_of(settings, "", "").error().detail, Catch::Contains("redis.db: a cluster has only"));
   settings.db = 0;
   settings.sentinels = {"192.0.2.1:26379"};
   CHECK_THAT(endpoint_of(settings, "", "").error().detail,
-             Catch::Contains("redis.sentinels: a cluster finds"));
+             Catch::Contains("redis.sentinels: not used with a cluster"));
   settings.sentinels.clear();
   REQUIRE(endpoint_of(settings, "word", ""));
   CHECK(endpoint_of(settings, "word", "")->password == "word");

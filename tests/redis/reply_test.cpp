@@ -14,7 +14,7 @@ using namespace freshet::redis;
 
 namespace {
 
-// Some reply of the protocol, arrays in arrays among them.
+// An arbitrary reply, including nested arrays.
 std::string any_reply(int depth) {
   const int kind = *rc::gen::inRange(0, depth > 0 ? 8 : 6);
   const auto text = *rc::gen::container<std::string>(rc::gen::arbitrary<char>());
@@ -31,7 +31,7 @@ std::string any_reply(int depth) {
       return "-WRONGTYPE of a key\r\n";
     case 5:
       return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
-    case 6:  // longer than what a tree has in one piece
+    case 6:  // longer than one block of a tree
       return "$20000\r\n" + std::string(20000, 'x') + "\r\n";
     default:
       break;
@@ -65,7 +65,7 @@ struct Reader {
 
 }  // namespace
 
-TEST_CASE("a tree holds what hiredis' own reply holds, however the bytes come", "[reply]") {
+TEST_CASE("a tree holds the same as hiredis' own reply, however the bytes arrive", "[reply]") {
   CHECK(rc::check([] {
     const std::string bytes = any_reply(2);
     const Reader usual;
@@ -86,7 +86,7 @@ TEST_CASE("a tree holds what hiredis' own reply holds, however the bytes come", 
   }));
 }
 
-TEST_CASE("a reader frees the reply that nobody took, and no other", "[reply]") {
+TEST_CASE("a reader frees a reply unless it was detached", "[reply]") {
   ReplyAssembly assembly;
   const Reader trees;
   assembly.attach(*trees.reader);

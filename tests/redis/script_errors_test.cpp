@@ -10,8 +10,8 @@
 namespace freshet::redis {
 namespace {
 
-// The words that the scripts answer, as errors and as statuses.
-std::set<std::string> answered() {
+// The codes that the scripts return, as errors and as statuses.
+std::set<std::string> returned_codes() {
   const std::regex said("(?:error_reply\\((?:format\\()?|return )'([A-Z_]+)[ ']");
   std::set<std::string> words;
   for (const redis::Script& script : redis::kAllScripts) {
@@ -22,13 +22,13 @@ std::set<std::string> answered() {
   return words;
 }
 
-TEST_CASE("the words that the scripts answer and those that the stores know are the same", "[store]") {
+TEST_CASE("kScriptErrors lists exactly the codes that the scripts return", "[store]") {
   std::set<std::string> known;
   for (const redis::ScriptError& each : redis::kScriptErrors) known.emplace(each.prefix);
-  CHECK(answered() == known);
+  CHECK(returned_codes() == known);
 }
 
-TEST_CASE("every error of a script begins with a literal word that the test above can see", "[store]") {
+TEST_CASE("every error of a script begins with a literal code that the test above finds", "[store]") {
   const std::regex any("error_reply"), seen("error_reply\\((?:format\\()?'[A-Z_]+ ");
   const auto count = [](const std::string& text, const std::regex& what) {
     return std::distance(std::sregex_iterator(text.begin(), text.end(), what), std::sregex_iterator());
@@ -40,12 +40,12 @@ TEST_CASE("every error of a script begins with a literal word that the test abov
   }
 }
 
-TEST_CASE("a word is the whole first word of a line, and what follows it is apart", "[store]") {
-  CHECK(redis::has_code("UNLISTED nobody vouched", redis::word::kUnverified));
-  CHECK(redis::has_code("RETRY", redis::word::kRetry));
-  CHECK_FALSE(redis::has_code("UNLISTEDER than that", redis::word::kUnverified));
-  CHECK_FALSE(redis::has_code("the UNLISTED", redis::word::kUnverified));
-  CHECK_FALSE(redis::has_code("", redis::word::kRetry));
+TEST_CASE("a code matches only the whole first word of a line, and the rest is its detail", "[store]") {
+  CHECK(redis::has_code("UNLISTED not verified", redis::script_code::kUnverified));
+  CHECK(redis::has_code("RETRY", redis::script_code::kRetry));
+  CHECK_FALSE(redis::has_code("UNLISTED_X not a code", redis::script_code::kUnverified));
+  CHECK_FALSE(redis::has_code("the UNLISTED", redis::script_code::kUnverified));
+  CHECK_FALSE(redis::has_code("", redis::script_code::kRetry));
   CHECK(redis::after_code("DAY 20518") == "20518");
   CHECK(redis::after_code("DAY").empty());
 }

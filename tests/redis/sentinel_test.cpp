@@ -8,7 +8,7 @@
 using namespace freshet;
 using namespace std::chrono_literals;
 
-TEST_CASE("Without sentinels nobody is asked where the master is", "[sentinel]") {
+TEST_CASE("Without sentinels the resolver schedules no lookup", "[sentinel]") {
   EventLoop loop;
   redis::SentinelResolver finder(loop, {});
   finder.start();

@@ -31,7 +31,7 @@ std::vector<std::string> contents(Spool& spool) {
 
 }  // namespace
 
-TEST_CASE("What was spooled is there for the next process, in order", "[spool]") {
+TEST_CASE("Spooled events are read by the next process in order", "[spool]") {
   TemporaryDirectory directory;
   const auto path = directory.path() / "a.spool";
   const pid_t child = fork();
@@ -51,7 +51,7 @@ TEST_CASE("What was spooled is there for the next process, in order", "[spool]")
   CHECK(all.back() == "record 999");
 }
 
-TEST_CASE("A folder of spools says whether anything waits in one", "[spool]") {
+TEST_CASE("any_pending() reports whether a spool in the folder has events", "[spool]") {
   TemporaryDirectory directory;
   CHECK_FALSE(Spool::any_pending(directory.path() / "none"));
   CHECK_FALSE(Spool::any_pending(directory.path()));
@@ -63,7 +63,7 @@ TEST_CASE("A folder of spools says whether anything waits in one", "[spool]") {
   CHECK_FALSE(Spool::any_pending(directory.path()));
 }
 
-TEST_CASE("The age of an event goes by the clock that is agreed on", "[spool]") {
+TEST_CASE("The age of an event is measured by the Redis clock", "[spool]") {
   TemporaryDirectory directory;
   const auto before = redis_clock_offset();
   auto spool = Spool::open(directory.path() / "a.spool", 1 << 20);
@@ -74,10 +74,10 @@ TEST_CASE("The age of an event goes by the clock that is agreed on", "[spool]") 
   CHECK((age >= std::chrono::minutes(5) && age < std::chrono::minutes(6)));
   CHECK((wall_now() >= UnixSeconds(std::chrono::hours(24 * 365 * 10)) &&
          wall_now() < UnixSeconds(std::chrono::hours(24 * 365 * 10 + 1))));
-  REQUIRE_FALSE(before);  // and forgotten again, for the tests behind this one
+  REQUIRE_FALSE(before);  // and reset, for the tests after this one
   update_redis_clock(std::chrono::duration_cast<std::chrono::microseconds>(
-               std::chrono::system_clock::now().time_since_epoch()),
-           since_boot());
+                         std::chrono::system_clock::now().time_since_epoch()),
+                     since_boot());
 }
 
 TEST_CASE("A spool belongs to one process at a time", "[spool]") {
@@ -92,40 +92,40 @@ TEST_CASE("A spool belongs to one process at a time", "[spool]") {
   CHECK(Spool::open(path, 1 << 20));
 }
 
-TEST_CASE("A spool that was deleted while it was being opened is not taken", "[spool]") {
+TEST_CASE("A spool that is deleted while being opened is not returned", "[spool]") {
   TemporaryDirectory directory;
   const auto path = directory.path() / "a.spool";
-  std::atomic<bool> over = false;
-  // As workers do that find an empty one which a dead process left.
+  std::atomic<bool> stop = false;
+  // As workers do with the empty spool of a dead process.
   std::thread others([&] {
-    while (!over) {
+    while (!stop) {
       if (auto spool = Spool::open(path, 4096)) (*spool)->unlink();
     }
   });
-  int lost = 0;
+  int deleted_opens = 0;
   for (int opened = 0; opened < 3000;) {
     auto spool = Spool::open(path, 4096);
     if (!spool) continue;
     ++opened;
-    lost += std::filesystem::exists(path) ? 0 : 1;
+    deleted_opens += std::filesystem::exists(path) ? 0 : 1;
   }
-  over = true;
+  stop = true;
   others.join();
-  CHECK(lost == 0);
+  CHECK(deleted_opens == 0);
 }
 
-TEST_CASE("A full spool refuses and keeps what it has", "[spool]") {
+TEST_CASE("A full spool refuses further events and keeps those it has", "[spool]") {
   TemporaryDirectory directory;
   auto spool = Spool::open(directory.path() / "a.spool", 10000);
   REQUIRE(spool);
-  int taken = 0;
-  while ((*spool)->append(std::string(100, 'x'))) ++taken;
-  CHECK(taken > 50);
-  CHECK(taken <= 100);
-  CHECK(contents(**spool).size() == static_cast<std::size_t>(taken));
+  int accepted = 0;
+  while ((*spool)->append(std::string(100, 'x'))) ++accepted;
+  CHECK(accepted > 50);
+  CHECK(accepted <= 100);
+  CHECK(contents(**spool).size() == static_cast<std::size_t>(accepted));
 }
 
-TEST_CASE("An emptied spool starts over, so it never fills up by use alone", "[spool]") {
+TEST_CASE("An emptied spool starts over, so it does not fill up through use", "[spool]") {
   TemporaryDirectory directory;
   auto spool = Spool::open(directory.path() / "a.spool", 10000);
   REQUIRE(spool);
@@ -136,7 +136,7 @@ TEST_CASE("An emptied spool starts over, so it never fills up by use alone", "[s
   CHECK((*spool)->empty());
 }
 
-TEST_CASE("A torn record ends the file and what stood before it is kept", "[spool]") {
+TEST_CASE("A torn last entry ends the file, and the entries before it are kept", "[spool]") {
   TemporaryDirectory directory;
   const auto path = directory.path() / "a.spool";
   {
@@ -153,7 +153,7 @@ TEST_CASE("A torn record ends the file and what stood before it is kept", "[spoo
   CHECK((*spool)->is_damaged());
 }
 
-TEST_CASE("A torn record before whole ones is told, and they are kept", "[spool]") {
+TEST_CASE("A torn entry followed by valid ones is reported, and those are kept", "[spool]") {
   TemporaryDirectory directory;
   const auto path = directory.path() / "a.spool";
   {
@@ -176,7 +176,7 @@ TEST_CASE("A torn record before whole ones is told, and they are kept", "[spool]
   CHECK(third->payload == "third");
 }
 
-TEST_CASE("A file that is not a spool is left alone", "[spool]") {
+TEST_CASE("A file that is not a spool is left untouched", "[spool]") {
   TemporaryDirectory directory;
   const auto path = directory.path() / "a.spool";
   std::ofstream(path) << std::string(5000, 'z');
@@ -186,7 +186,7 @@ TEST_CASE("A file that is not a spool is left alone", "[spool]") {
   CHECK(std::filesystem::file_size(path) == 5000);
 }
 
-TEST_CASE("Any appends and pops behave as a queue", "[spool]") {
+TEST_CASE("Any sequence of appends and pops behaves like a queue", "[spool]") {
   REQUIRE(rc::check("queue", [] {
     TemporaryDirectory directory;
     const auto path = directory.path() / "a.spool";
@@ -217,14 +217,14 @@ TEST_CASE("Any appends and pops behave as a queue", "[spool]") {
 
 namespace {
 
-// Whether any byte sequence `text` is left in the file.
+// Returns true if `text` occurs anywhere in the file.
 bool file_holds(const std::filesystem::path& path, const std::string& text) {
   return file_bytes(path).find(text) != std::string::npos;
 }
 
 }  // namespace
 
-TEST_CASE("What is popped is no longer in the file, while others still wait and when none does", "[spool]") {
+TEST_CASE("Popped entries are erased from the file, whether or not others are left", "[spool]") {
   TemporaryDirectory directory;
   const auto path = directory.path() / "a.spool";
   auto spool = Spool::open(path, 1 << 20);
@@ -242,8 +242,7 @@ TEST_CASE("What is popped is no longer in the file, while others still wait and 
   CHECK(contents(**spool) == std::vector<std::string>{"again"});
 }
 
-TEST_CASE("What a process left that was killed while it popped or appended goes when the file is opened",
-          "[spool]") {
+TEST_CASE("Remains of a process killed while popping or appending are erased on the next open", "[spool]") {
   TemporaryDirectory directory;
   const auto path = directory.path() / "a.spool";
   std::uint64_t second = 0, end = 0;
@@ -258,7 +257,7 @@ TEST_CASE("What a process left that was killed while it popped or appended goes 
     file.seekp(8 * field);
     file.write(reinterpret_cast<const char*>(&value), sizeof value);
   };
-  SECTION("begin had moved, the bytes before it were still there; the end had not moved yet") {
+  SECTION("begin had moved but the bytes before it remained, and the end had not moved") {
     header(1, second);
     header(2, end);
     auto spool = Spool::open(path, 1 << 20);
@@ -268,7 +267,7 @@ TEST_CASE("What a process left that was killed while it popped or appended goes 
     CHECK(!file_holds(path, "popped"));
     CHECK(!file_holds(path, "torn"));
   }
-  SECTION("the last was popped and the end stood at the beginning already") {
+  SECTION("the last entry was popped and only the end had been reset") {
     header(1, end);
     header(2, 4096);
     auto spool = Spool::open(path, 1 << 20);
@@ -280,8 +279,7 @@ TEST_CASE("What a process left that was killed while it popped or appended goes 
   }
 }
 
-TEST_CASE("A spool tells whether it mentions a name, also of another process and across its pieces",
-          "[spool]") {
+TEST_CASE("mentions() finds a name in any process's spool, also across chunk boundaries", "[spool]") {
   TemporaryDirectory directory;
   const auto path = directory.path() / "a.spool";
   CHECK(!*Spool::mentions(path, "anna"));

@@ -13,7 +13,7 @@ std::string bulk(std::string_view text) {
   return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
 }
 
-// A SCAN with another cursor, which is its second word.
+// Replaces the cursor of a SCAN, its second argument.
 std::string replace_scan_cursor(std::string_view resp, std::string_view cursor) {
   const std::string_view head = resp.substr(0, resp.find("SCAN\r\n") + 6);
   const std::string_view rest = resp.substr(head.size());  // $1 0 …
@@ -21,11 +21,15 @@ std::string replace_scan_cursor(std::string_view resp, std::string_view cursor) 
   return std::string(head) + bulk(cursor) + std::string(rest.substr(end));
 }
 
-Error unavailable(std::string detail) { return Error{ErrorCode::kUnavailable, "redis_unavailable", {}, std::move(detail)}; }
+Error unavailable(std::string detail) {
+  return Error{ErrorCode::kUnavailable, "redis_unavailable", {}, std::move(detail)};
+}
 
 }  // namespace
 
-ClusterPipeline::ClusterPipeline(const Pipeline& pipeline) : pipeline_(pipeline), replies_(pipeline.size()) { split(); }
+ClusterPipeline::ClusterPipeline(const Pipeline& pipeline) : pipeline_(pipeline), replies_(pipeline.size()) {
+  split();
+}
 
 void ClusterPipeline::split() {
   const auto barriers = pipeline_.barriers();
@@ -39,13 +43,14 @@ void ClusterPipeline::split() {
     if (!inside) unit.scan = parse_scan_cursor(pipeline_.at(i));
     const std::string_view name = name_of_command(pipeline_.at(i));
     if (!inside) unit.broadcast = name == "DBSIZE" || name == "INFO";
-    // Up to EXEC all that comes belongs to it; one without end goes as it is.
+    // Everything up to EXEC belongs to the transaction; one without EXEC extends to the end.
     if (name == "MULTI" && !inside) unit.count = pipeline_.size() - i;
     if (inside && (name == "EXEC" || name == "DISCARD")) unit.count = i + 1 - unit.first;
   }
 }
 
-ClusterPipeline::NodeBatch& ClusterPipeline::batch_for(std::vector<NodeBatch>& batches, const Address& node, bool asking) const {
+ClusterPipeline::NodeBatch& ClusterPipeline::batch_for(std::vector<NodeBatch>& batches, const Address& node,
+                                                       bool asking) const {
   const auto found = std::ranges::find_if(
       batches, [&](const NodeBatch& each) { return each.node == node && each.asking == asking; });
   if (found != batches.end()) return *found;
@@ -56,27 +61,28 @@ ClusterPipeline::NodeBatch& ClusterPipeline::batch_for(std::vector<NodeBatch>& b
   return batches.back();
 }
 
-std::vector<ClusterPipeline::NodeBatch> ClusterPipeline::next_batches(const SlotMap& map, const Address& fallback_node) {
+std::vector<ClusterPipeline::NodeBatch> ClusterPipeline::next_batches(const SlotMap& map,
+                                                                      const Address& fallback_node) {
   is_map_stale_ = needs_delay_ = false;
   master_count_ = map.masters().size();
   std::vector<NodeBatch> batches;
   std::size_t section = 0;
-  bool unanswered = false;  // before the section
+  bool unanswered = false;  // of an earlier section
   for (std::size_t i = 0; i < units_.size(); ++i) {
     Unit& unit = units_[i];
     if (unit.section != section) {
-      if (!batches.empty()) break;  // the barrier
+      if (!batches.empty()) break;  // barrier
       section = unit.section;
       unanswered = std::any_of(units_.begin(), units_.begin() + static_cast<std::ptrdiff_t>(i),
                                [](const Unit& each) { return !each.answered || each.refused; });
     }
     if (unit.finished) continue;
     if (unanswered) {
-      fail_unit(unit, unavailable("what had to come before it has no reply"));
+      fail_unit(unit, unavailable("a command before its barrier has no reply"));
       continue;
     }
     if (unit.scan && master_count_ > 0 && unit.scan->master >= master_count_) {
-      fail_unit(unit, unavailable("the cluster has fewer masters than when the walk over its keys began"));
+      fail_unit(unit, unavailable("the cluster has fewer masters than when this SCAN began"));
       continue;
     }
     if (unit.broadcast && master_count_ > 0) {
@@ -94,8 +100,8 @@ std::vector<ClusterPipeline::NodeBatch> ClusterPipeline::next_batches(const Slot
     if (node == nullptr || node->port == 0) {
       is_map_stale_ = true;
       fail_unit(unit, unavailable(unit.slot ? "slot " + std::to_string(*unit.slot) +
-                                         " has no master: start it, or redis-cli --cluster fix"
-                                   : "no node of the cluster is known"));
+                                                  " has no master: start it, or run redis-cli --cluster fix"
+                                            : "no node of the cluster is known"));
       continue;
     }
     batch_for(batches, *node, unit.asking).units.push_back(i);
@@ -110,10 +116,12 @@ std::vector<ClusterPipeline::NodeBatch> ClusterPipeline::next_batches(const Slot
     for (const std::size_t i : batch.units) {
       if (batch.asking) batch.own_commands.add("ASKING");
       if (units_[i].scan) {
-        batch.own_commands.raw(replace_scan_cursor(pipeline_.at(units_[i].first), units_[i].scan->node_cursor));
+        batch.own_commands.raw(
+            replace_scan_cursor(pipeline_.at(units_[i].first), units_[i].scan->node_cursor));
         continue;
       }
-      for (std::size_t k = 0; k < units_[i].count; ++k) batch.own_commands.raw(pipeline_.at(units_[i].first + k));
+      for (std::size_t k = 0; k < units_[i].count; ++k)
+        batch.own_commands.raw(pipeline_.at(units_[i].first + k));
     }
   }
   return batches;
@@ -142,7 +150,7 @@ Reply ClusterPipeline::rewrite_scan_cursor(const ScanCursor& scan, const Reply& 
 std::optional<Refusal> ClusterPipeline::refusal_for(const Unit& unit, const Address& sender) const {
   const std::string_view last = replies_[unit.first + unit.count - 1].error();
   auto refusal = parse_refusal(last, sender);
-  // A transaction is dropped as a whole for what one of its commands was answered.
+  // A transaction is discarded because of the error of one of its commands.
   for (std::size_t k = 0; !refusal && has_code(last, "EXECABORT") && k < unit.count; ++k)
     refusal = parse_refusal(replies_[unit.first + k].error(), sender);
   return refusal;
@@ -183,7 +191,7 @@ void ClusterPipeline::merge_broadcast_reply(Unit& unit, Reply reply) {
   Reply& merged = replies_[unit.first];
   const bool first = !unit.answered || reply.is_error();
   if (unit.finished || merged.is_error()) {
-    // One of them could not say it.
+    // One master failed; keep its error.
   } else if (const auto sum = merged.integer(); !first && sum && reply.integer()) {
     merged = Reply::from_resp(":" + std::to_string(*sum + *reply.integer()) + "\r\n");
   } else if (first || memory_usage(reply.text()) > memory_usage(merged.text())) {
@@ -195,9 +203,9 @@ void ClusterPipeline::merge_broadcast_reply(Unit& unit, Reply reply) {
 
 Result<Replies> ClusterPipeline::result() && {
   if (error_ && std::ranges::none_of(units_, &Unit::answered)) return tl::unexpected(std::move(*error_));
-  // What a barrier held back until there was no time.
+  // Units behind a barrier that were not reached in time.
   for (Unit& unit : units_) {
-    if (!unit.answered && !unit.finished) fail_unit(unit, unavailable("no time was left for it"));
+    if (!unit.answered && !unit.finished) fail_unit(unit, unavailable("not sent within the retry budget"));
   }
   return std::move(replies_);
 }

@@ -1,17 +1,17 @@
-// How one pipeline gets through a cluster: which node gets which commands next, and what becomes of
+// Routes one pipeline through a cluster: which node gets which commands next, and what happens to
 // those that a node refused. Pure: no I/O, no clock; ClusterRedis (cluster_redis.h) sends.
 //
-// The pipeline is split by node and its replies are merged in order. A transaction (MULTI … EXEC)
-// goes as one. A node runs its commands in their order, unless one was refused and is sent again;
-// nodes have no order among each other. Behind a barrier (Pipeline::then()) nothing is sent before
-// all in front of it has its replies, and nothing at all when a node gave none.
+// The pipeline is split by node and the replies are merged in order. A transaction (MULTI … EXEC)
+// stays together. A node runs its commands in order, unless one was refused and is sent again;
+// there is no order between nodes. Nothing behind a barrier (Pipeline::barrier()) is sent until
+// everything before it has its reply, and nothing at all if a node gave none.
 //
-// SCAN goes to one master after the other, and its cursor says to which (slot.h); a key whose slot
-// moves meanwhile may be missed or come twice. DBSIZE and INFO go to every master: the reply is the
-// sum, and what the fullest says of itself.
+// SCAN goes to one master after the other; its cursor holds the current one (slot.h). Keys of a
+// slot that migrates meanwhile may be missed or returned twice. DBSIZE and INFO go to every master:
+// the result is the sum of the integers, or the text of the master with the highest memory usage.
 //
-// A command that a node refused did nothing, so it goes where the node says, kMostSends times at
-// most. One that has no reply may have happened and is never sent again.
+// A refused command had no effect, so it is sent to the node that the refusal names, at most
+// kMaxSends times. A command without a reply may have taken effect and is never sent again.
 #pragma once
 
 #include <cstdint>
@@ -25,50 +25,50 @@ namespace freshet::redis {
 
 class ClusterPipeline {
  public:
-  static constexpr int kMaxSends = 5;  // of a command: moved, asked for, moved again while it is
+  static constexpr int kMaxSends = 5;  // per command: MOVED, ASK, and MOVED again during a migration
 
-  // `pipeline` outlives it.
+  // `pipeline` must outlive this.
   explicit ClusterPipeline(const Pipeline& pipeline);
 
-  // What one node gets.
+  // The commands for one node.
   struct NodeBatch {
     Address node;
     const Pipeline& commands() const { return full_pipeline != nullptr ? *full_pipeline : own_commands; }
-    const Pipeline* full_pipeline = nullptr;  // all of the pipeline, or:
+    const Pipeline* full_pipeline = nullptr;  // the whole pipeline if it all goes to one node, else null
     Pipeline own_commands;
-    std::vector<std::size_t> units;  // of Routing
-    bool asking = false;             // each unit comes behind ASKING
+    std::vector<std::size_t> units;  // indexes into units_
+    bool asking = false;             // each unit is preceded by ASKING
   };
-  // All that may be sent now: a part for each node, and one more for what it is asked. `any` gets
-  // what has no key. Empty: nothing is left to be done. REQUIRES: take() was called for every part
-  // of before.
+  // Returns everything that can be sent now: one batch per node, and one more per node for commands
+  // after ASKING. `fallback_node` gets commands without a key. Empty when done. REQUIRES:
+  // record_replies() was called for every batch returned before.
   std::vector<NodeBatch> next_batches(const SlotMap& map, const Address& fallback_node);
   void record_replies(const NodeBatch& batch, Result<Replies> replies);
 
-  // A node refused, or was not there: the map may be old.
+  // A node refused a command or was unreachable, so the map may be outdated.
   bool is_map_stale() const { return is_map_stale_; }
-  // Some of what next() sends was refused until keys have been moved: it is better sent a little
-  // later.
+  // A command was refused because its slot is migrating (TRYAGAIN): wait a little before the next
+  // batches.
   bool needs_delay() const { return needs_delay_; }
 
-  // A reply for each command, in order. Those whose node gave none have an error of ours, AWAY
-  // (nothing was sent) or LOST; when none has a reply, it is the error of the first, a LOST one
-  // rather.
+  // One reply per command, in order. Commands of a node that did not reply get an error reply of
+  // our own: AWAY (not sent) or LOST (sent, outcome unknown). If no command has a reply, returns
+  // the first error, preferring a LOST one.
   Result<Replies> result() &&;
 
  private:
-  // A command, or a transaction.
+  // A command or a transaction.
   struct Unit {
     std::size_t first = 0, count = 1;
     std::optional<std::uint16_t> slot;
     std::optional<ScanCursor> scan;
-    bool broadcast = false;         // master
-    std::size_t pending_replies = 0;       // of_every: masters that have not answered yet
-    std::size_t section = 0;       // how many barriers come before it
-    std::optional<Address> redirect;  // by the node that refused it
-    bool asking = false;           // it is to be asked there
-    bool finished = false;          // nothing more is done about it
-    bool answered = false;         // by a node, if only by a refusal
+    bool broadcast = false;           // sent to every master
+    std::size_t pending_replies = 0;  // broadcast: masters that have not answered yet
+    std::size_t section = 0;          // number of barriers before it
+    std::optional<Address> redirect;  // the node that the last refusal named
+    bool asking = false;              // send ASKING first
+    bool finished = false;
+    bool answered = false;  // a node replied, possibly with a refusal
     bool refused = false;
     int sends = 0;
   };
@@ -82,8 +82,8 @@ class ClusterPipeline {
   const Pipeline& pipeline_;
   std::vector<Unit> units_;
   Replies replies_;
-  std::optional<Error> error_;  // of a unit without reply
-  std::size_t master_count_ = 0;     // when it was sent
+  std::optional<Error> error_;    // of a unit without a reply
+  std::size_t master_count_ = 0;  // when the batches were made
   bool is_map_stale_ = false;
   bool needs_delay_ = false;
 };

@@ -10,8 +10,8 @@
 namespace freshet::redis {
 namespace {
 
-constexpr milliseconds kMinMapRefreshInterval{20};                     // the map is asked for, whatever is refused
-constexpr milliseconds kInitialRetryDelay{2}, kMaxRetryDelay{50};  // while keys are being moved
+constexpr milliseconds kMinMapRefreshInterval{20};  // limits map refreshes that refusals trigger
+constexpr milliseconds kInitialRetryDelay{2}, kMaxRetryDelay{50};  // between attempts while keys migrate
 
 }  // namespace
 
@@ -34,7 +34,7 @@ void ClusterRedis::close() {
   listener_ = nullptr;
   tick_timer_.cancel();
   for (const auto& each : std::exchange(sleepers_, {})) each->fire(false);
-  // Whom this wakes finds every node closed.
+  // Coroutines that this resumes find every node closed.
   for (const Node& each : nodes_) each.connection->close();
   for (const auto& each : retired_connections_) each->close();
 }
@@ -47,8 +47,6 @@ BreakerState ClusterRedis::breaker_state() const {
   }
   return worst;
 }
-
-// --- commands
 
 Task<Result<Replies>> ClusterRedis::run(const Pipeline& pipeline) {
   if (pipeline.empty()) co_return fail(ErrorCode::kInternal, "redis_empty", {}, "empty pipeline");
@@ -68,7 +66,8 @@ Task<Result<Replies>> ClusterRedis::run(const Pipeline& pipeline) {
   co_return std::move(cluster_pipeline).result();
 }
 
-Task<void> ClusterRedis::send(ClusterPipeline& cluster_pipeline, std::vector<ClusterPipeline::NodeBatch>& batches, Clock::time_point deadline) {
+Task<void> ClusterRedis::send(ClusterPipeline& cluster_pipeline,
+                              std::vector<ClusterPipeline::NodeBatch>& batches, Clock::time_point deadline) {
   AsyncEvent<bool> all_done;
   std::size_t remaining = batches.size() - 1;
   for (std::size_t i = 0; i + 1 < batches.size(); ++i) {
@@ -80,9 +79,10 @@ Task<void> ClusterRedis::send(ClusterPipeline& cluster_pipeline, std::vector<Clu
   if (remaining > 0) co_await all_done.wait();
 }
 
-Task<void> ClusterRedis::send_one(ClusterPipeline& cluster_pipeline, const ClusterPipeline::NodeBatch& batch, Clock::time_point deadline) {
-  const Node node = node_for(batch.node);  // a copy: it may be retired meanwhile
-  // One that a refusal just named is still shaking hands.
+Task<void> ClusterRedis::send_one(ClusterPipeline& cluster_pipeline, const ClusterPipeline::NodeBatch& batch,
+                                  Clock::time_point deadline) {
+  const Node node = node_for(batch.node);  // a copy: the node may be retired meanwhile
+  // A node that a refusal has just named may still be in its handshake.
   if (!node.connection->ready() && Clock::now() - node.created_at < options_.timeout)
     co_await node.connection->wait_until_ready(std::min(deadline, node.created_at + options_.timeout));
   Result<Replies> replies = co_await node.connection->run(batch.commands());
@@ -99,8 +99,6 @@ Task<void> ClusterRedis::sleep(Clock::duration span) {
   co_await event->wait();
   std::erase(sleepers_, event);
 }
-
-// --- nodes
 
 ClusterRedis::Node& ClusterRedis::node_for(const Address& address) {
   const auto found = std::ranges::find(nodes_, address, &Node::address);
@@ -156,10 +154,11 @@ void ClusterRedis::update_ready() {
   if (std::exchange(ready_, ready) != ready && listener_) listener_(ready);
 }
 
-// --- the map
+// --- slot map
 
 void ClusterRedis::tick() {
-  std::erase_if(retired_connections_, [](const auto& each) { return each.use_count() == 1 && each->in_flight() == 0; });
+  std::erase_if(retired_connections_,
+                [](const auto& each) { return each.use_count() == 1 && each->in_flight() == 0; });
   request_map_refresh();
   tick_timer_.after(map_refresh_interval_, [this] {
     log_problem(describe_problem());
@@ -190,7 +189,7 @@ Task<void> ClusterRedis::refresh_map() {
     if (next.connection->ready()) queried.push_back(next);
   }
   ++map_query_cursor_;
-  // All are lost: whoever was named first may know others.
+  // All nodes are lost: start again from the configured ones.
   if (queried.empty()) {
     for (const Address& each : options_.endpoint.nodes) node_for(each);
   }
@@ -210,7 +209,8 @@ Task<void> ClusterRedis::refresh_map() {
 
 void ClusterRedis::adopt_map(SlotMap map) {
   if (map == map_) return;
-  const bool masters_changed = !map_.masters().empty() && !std::ranges::is_permutation(map.masters(), map_.masters());
+  const bool masters_changed =
+      !map_.masters().empty() && !std::ranges::is_permutation(map.masters(), map_.masters());
   map_ = std::move(map);
   for (const Address& each : map_.masters()) node_for(each);
   retire_removed_nodes();
@@ -231,18 +231,18 @@ void ClusterRedis::retire_removed_nodes() {
   std::erase_if(nodes_, [&](const Node& each) { return !is_master(each); });
 }
 
-// "" when nothing is.
+// "" if there is none.
 std::string ClusterRedis::describe_problem() const {
   if (map_.masters().empty()) {
     if (!not_clustered_error_.empty()) return not_clustered_error_;
     for (const Node& each : nodes_)
-      if (!each.connection->handshake_error().empty()) return describe_fault(each.address, each.connection->handshake_error());
-    return "none of " + to_string(options_.endpoint) +
-           " answers as a node of it: start one, or correct redis.url";
+      if (!each.connection->handshake_error().empty())
+        return describe_fault(each.address, each.connection->handshake_error());
+    return to_string(options_.endpoint) + " does not answer: start its nodes, or correct redis.url";
   }
   if (map_.uncovered_slots() > 0)
     return std::to_string(map_.uncovered_slots()) + " of " + std::to_string(kSlots) +
-           " slots have no master: start it, or give them to another by redis-cli --cluster fix";
+           " slots have no master: start it, or reassign them with redis-cli --cluster fix";
   for (const Address& each : map_.masters()) {
     const auto found = std::ranges::find(nodes_, each, &Node::address);
     if (found == nodes_.end() || !found->connection->ready())

@@ -19,11 +19,10 @@ constexpr std::array<std::uint16_t, 256> crc_table() {
 }
 constexpr auto kCrc = crc_table();
 
-// The arguments of a command in RESP, one after the other.
+// Iterates over the arguments of a RESP command.
 class Arguments {
  public:
   explicit Arguments(std::string_view resp) : rest_(resp) { remaining_ = read_length('*'); }
-  // nullopt behind the last.
   std::optional<std::string_view> next() {
     if (remaining_ == 0) return std::nullopt;
     --remaining_;
@@ -54,13 +53,13 @@ class Arguments {
   std::size_t remaining_ = 0;
 };
 
-// Where a command's first key is.
+// Position of a command's first key.
 enum class KeyPosition : std::uint8_t {
   kNone,
-  kAfterSubcommand,        // behind a subcommand
-  kAfterKeyCount,   // behind the argument that says how many there are
-  kAfterScriptAndCount,   // likewise, behind the script
-  kAfterStreams,  // behind the word STREAMS
+  kAfterSubcommand,      // follows the subcommand
+  kAfterKeyCount,        // follows numkeys
+  kAfterScriptAndCount,  // follows the script and numkeys
+  kAfterStreams,         // follows STREAMS
 };
 struct CommandRow {
   std::string_view name;

@@ -1,4 +1,4 @@
-// Which slot of a Redis Cluster a key is in, and which key a command is sent by.
+// Hash slots of Redis Cluster: the slot of a key, and the key that routes a command.
 #pragma once
 
 #include <cstdint>
@@ -9,26 +9,27 @@ namespace freshet::redis {
 
 inline constexpr std::uint16_t kSlots = 16384;
 
-// Redis' rule: CRC16 (XMODEM) of what stands in the first braces, or of the whole key where they
-// are missing or empty. O(length).
+// CRC16 (XMODEM) of the hash tag (the text in the first pair of braces), or of the whole key if
+// there is no tag or it is empty. O(length).
 std::uint16_t slot_of(std::string_view key);
 
-// The slot of the first key of a command in RESP; nullopt when it has none and any node may answer
-// (PING, PUBLISH, SCAN, a script without keys). Whether its other keys are in the same slot is the
-// server's business. Knows the commands that we send; of others the first argument counts as a key.
+// Slot of a RESP command's first key. nullopt if it has no key and any node may answer (PING,
+// PUBLISH, SCAN, a script without keys). Does not check that the other keys are in the same slot;
+// the server does. Knows the commands that we send; for any other command the first argument is
+// taken as the key.
 std::optional<std::uint16_t> slot_of_command(std::string_view resp);
 
-// The command's name as it was written: "EVALSHA"; "" when `resp` is no command.
+// The command's name as written, such as "EVALSHA"; "" if `resp` is not a command.
 std::string_view name_of_command(std::string_view resp);
 
-// Where a walk over the keys of all masters stands: which of them is walked (as SlotMap has them),
-// and its own cursor. As text "1.42", which is what SCAN gives and takes of a cluster; "0" begins,
-// and ends.
+// Position of a SCAN over all masters: the index of the current master (in the order of
+// SlotMap::masters) and that node's own cursor. Its text form, "1.42", is what SCAN returns and
+// takes in a cluster; "0" starts and ends.
 struct ScanCursor {
   std::size_t master = 0;
   std::string_view node_cursor = "0";
 };
-// Of a SCAN; nullopt: `resp` is none.
+// nullopt if `resp` is not a SCAN.
 std::optional<ScanCursor> parse_scan_cursor(std::string_view resp);
 
 }  // namespace freshet::redis

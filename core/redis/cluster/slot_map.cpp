@@ -13,9 +13,10 @@ bool is_numeric_address(std::string_view host) {
   return parse_address(to_string(Address{std::string(host), 1})).has_value();
 }
 
-// Of an entry [host, port, id, [name, value, …]]: its address. A node that goes by its name has its
-// address among the rest. Without a host it is where we asked, whatever address it has itself: by
-// cluster-preferred-endpoint-type unknown-endpoint, so that clients may come through tunnels.
+// Address of a node entry [host, port, id, [name, value, …]]. A node announced by host name has its
+// address in the metadata. An entry without a host is reached at the address that we used, whatever
+// address it reports (cluster-preferred-endpoint-type unknown-endpoint, for clients that connect
+// through tunnels).
 Result<Address> parse_node_address(const Reply& node, const Address& queried_node) {
   const auto port = node[1].integer();
   if (!port) return tl::unexpected(port.error());
@@ -28,8 +29,8 @@ Result<Address> parse_node_address(const Reply& node, const Address& queried_nod
   if (out.host == "?") out.host = queried_node.host;
   if (!is_numeric_address(out.host))
     return fail(ErrorCode::kInvalid, "no_cluster", {},
-                to_string(queried_node) + " names a node of the cluster " + out.host +
-                    ", which a worker would have to look up: set cluster-preferred-endpoint-type ip there");
+                to_string(queried_node) + " announces a node by its host name (" + out.host +
+                    "): set cluster-preferred-endpoint-type ip there");
   return out;
 }
 
@@ -37,17 +38,16 @@ Result<Address> parse_node_address(const Reply& node, const Address& queried_nod
 
 Result<SlotMap> SlotMap::parse(const Reply& slots, const Address& queried_node) {
   if (slots.is_error() && slots.error().find("cluster support disabled") != std::string_view::npos)
-    return fail(
-        ErrorCode::kInvalid, "no_cluster", {},
-        to_string(queried_node) +
-            " is no node of a cluster: write redis:// in redis.url, or set cluster-enabled yes there");
+    return fail(ErrorCode::kInvalid, "no_cluster", {},
+                to_string(queried_node) +
+                    " is not a cluster node: use redis:// in redis.url, or set cluster-enabled yes there");
   if (slots.is_error()) return tl::unexpected(classify(slots.error()));
   SlotMap out;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const Reply range = slots[i];
     const auto first = range[0].integer(), last = range[1].integer();
     if (!first || !last || *first < 0 || *last < *first || *last >= kSlots)
-      return fail(ErrorCode::kInternal, "redis_type", {}, "CLUSTER SLOTS answered no range of slots");
+      return fail(ErrorCode::kInternal, "redis_type", {}, "CLUSTER SLOTS returned an invalid slot range");
     FRESHET_TRY(master, parse_node_address(range[2], queried_node));
     std::fill(out.owners_.begin() + *first, out.owners_.begin() + *last + 1, out.index_of(*master));
   }
@@ -73,12 +73,12 @@ std::size_t SlotMap::uncovered_slots() const {
 
 std::string describe_fault(const Address& node, std::string_view error_line) {
   if (error_line.empty())
-    return "the node at " + to_string(node) + " does not answer: start it, or correct who may connect to it";
+    return "the node at " + to_string(node) + " does not answer: start it, or allow connections to it";
   const ErrorRow* row = find_error(error_line);
-  const bool is_auth_error = row != nullptr &&
-                       (row->error_class == ErrorClass::kAuth || row->error_class == ErrorClass::kPermission);
-  return "the node at " + to_string(node) + " refuses us (" + std::string(error_line) +
-         "): " + (is_auth_error ? "give it the accounts that the others have" : "look into its log");
+  const bool is_auth_error = row != nullptr && (row->error_class == ErrorClass::kAuth ||
+                                                row->error_class == ErrorClass::kPermission);
+  return "the node at " + to_string(node) + " refuses the connection (" + std::string(error_line) +
+         "): " + (is_auth_error ? "give it the same accounts as the other nodes" : "see its log");
 }
 
 std::optional<Refusal> parse_refusal(std::string_view line, const Address& sender) {

@@ -1,5 +1,5 @@
-// Which master of a Redis Cluster has which slot, as one of its nodes sees it; and what a node says
-// of a slot that it does not have.
+// Slot map of a Redis Cluster as seen by one node, and the errors by which a node redirects
+// commands for slots that it does not serve.
 #pragma once
 
 #include <array>
@@ -18,23 +18,23 @@ namespace freshet::redis {
 
 class SlotMap {
  public:
-  // No slot has a master.
+  // An empty map: no slot has a master.
   SlotMap() { owners_.fill(kNoOwner); }
-  // The answer to CLUSTER SLOTS of the node at `asked`, which stands where a node has no address of
-  // its own. Errors: kInvalid "no_cluster", with a sentence that names the cure; what classify()
-  // (errors.h) says.
+  // Parses the reply to CLUSTER SLOTS of `queried_node`, whose host is used for entries without
+  // one. Errors: kInvalid "no_cluster", with a detail that says how to fix it; errors of classify()
+  // (errors.h).
   static Result<SlotMap> parse(const Reply& slots, const Address& queried_node);
 
-  // nullptr: nobody.
+  // nullptr if the slot is not covered.
   const Address* owner(std::uint16_t slot) const {
     return owners_[slot] == kNoOwner ? nullptr : &masters_[owners_[slot]];
   }
-  // Those that have slots, in the order of their first.
+  // Masters that serve slots, ordered by their first slot.
   const std::vector<Address>& masters() const { return masters_; }
-  std::size_t uncovered_slots() const;  // slots that nobody has
+  std::size_t uncovered_slots() const;
   bool operator==(const SlotMap&) const = default;
-  // What most nodes say, of several the first: a master that was cut off from the rest goes on
-  // believing what it knew. nullopt: none says anything.
+  // The most frequent map, the first one on a tie: a master cut off from the rest keeps an outdated
+  // view. nullopt if `maps` is empty.
   static std::optional<SlotMap> majority_map(std::vector<SlotMap> maps);
 
  private:
@@ -45,21 +45,21 @@ class SlotMap {
   std::array<std::uint16_t, kSlots> owners_;
 };
 
-// What is wrong with a node, as a sentence that names it and the cure. `refused`: what it said to
-// the hand-shake; "": it does not answer.
+// Describes what is wrong with a node and how to fix it. `error_line`: the node's error reply to
+// the handshake; "" if it does not answer.
 std::string describe_fault(const Address& node, std::string_view error_line);
 
-// Why a command did nothing, although it may elsewhere or later.
+// Why a node did not run a command that may succeed elsewhere or later.
 struct Refusal {
   enum class Kind : std::uint8_t {
-    kMoved,  // another node has the slot
-    kAsk,    // another node has this key already, while its slot is being moved there
-    kTryAgain,  // of several keys some have been moved: once all are
+    kMoved,     // the slot is served by another node
+    kAsk,       // the slot is migrating and the key has already moved
+    kTryAgain,  // the slot is migrating and only some of the keys have moved
   };
   Kind kind;
-  Address target;  // of kMoved and kAsk
+  Address target;  // set for kMoved and kAsk
 };
-// nullopt: the line says something else.
+// nullopt if the line is not a refusal. `sender` replaces a missing host.
 std::optional<Refusal> parse_refusal(std::string_view error_line, const Address& sender);
 
 }  // namespace freshet::redis

@@ -1,6 +1,6 @@
-// Names of what the articles of one group share (groups.h). On one Redis, which has one group, they
-// are plain; in a cluster the group's tag stands in braces behind each, so that a script may touch
-// several of them.
+// Names of the keys shared by the articles of one partition (partitions.h). On a single Redis,
+// which has one partition, the names are plain. In a cluster the partition's hash tag is appended,
+// so that a script may use several of them.
 #pragma once
 
 #include <string>
@@ -10,48 +10,50 @@
 
 namespace freshet::redis {
 
-// All are permanent, each capped by the group's part of list.max_members or by the number of items.
-// The recorder's two are of readers and authors as well, by their own ids.
+// All are permanent. Each is capped by the partition's part of list.max_members or by the number of
+// items. The recorder's two also hold entries of readers and authors, by their own ids.
 class PartitionKeys {
  public:
-  // `tag`: "" on one Redis. Both must outlive this.
+  // `tag`: the hash tag, "" on a single Redis. Both must outlive this.
   PartitionKeys(std::string_view prefix, std::string_view tag) : prefix_(prefix), hash_tag_(tag) {}
 
-  // ZSET of places (core/hot/models.h)
+  // ZSET of rank keys (core/hot/models.h)
   std::string rank(const hot::Model& model) const { return name(model.rank); }
-  // ZSET while rebuilding
+  // ZSET during a rebuild
   std::string staging_rank(const hot::Model& model) const { return name(model.rank, ":next"); }
-  // Hash: the parameters that the group's ranks were made with (`formula`; while they are made
-  // anew, also `next`)
+  // Hash: the parameters that the partition's ranks were computed with (`formula`; during a rebuild
+  // also `next`)
   std::string meta() const { return name("hot:rank:meta"); }
-  // Hash: member of a rank → version of the counters that its place was made from
+  // Hash: rank member → version of the counters that its rank key was computed from
   std::string rank_versions(const hot::Model& model) const { return name(model.rank_versions); }
-  // Hash while rebuilding
-  std::string staging_rank_versions(const hot::Model& model) const { return name(model.rank_versions, ":next"); }
-  // Set of ids that were not placed, because ranks had other parameters, and are to be
+  // Hash during a rebuild
+  std::string staging_rank_versions(const hot::Model& model) const {
+    return name(model.rank_versions, ":next");
+  }
+  // Set of ids to be ranked later, because the ranks had other parameters when they were counted
   std::string unranked() const { return name("hot:unplaced"); }
-  // ZSET of publish times
+  // ZSET by publish time
   std::string published() const { return name("hot:published"); }
-  // ZSET of what must not be shown → unix s at which that ends: +inf of a hidden item; of a deleted
-  // one when it is forgotten; of one that is dated ahead half a second before its date (of all
-  // times whole seconds are compared), and it alone stands in ranks, hot:published, hot:newest and
-  // tags as well.
+  // ZSET of items that must not be shown → unix s until which they are hidden. +inf: hidden; of a
+  // deleted item the time at which it is forgotten; of a future-dated item half a second before its
+  // date (all times compared with it are whole seconds). Only future-dated items are also in ranks,
+  // hot:published, hot:newest and tags.
   std::string hidden() const { return name("hot:hidden"); }
-  // ZSET by date: the 1,000 newest items that were put and are not hidden, and all that are dated
-  // ahead
+  // ZSET by date: the 1,000 newest published items that are not hidden, and all future-dated ones
   std::string newest() const { return name("hot:newest"); }
-  // ZSET: article that nobody vouched for → unix s at which its hash ends; the group's part of
+  // ZSET: unverified article → unix s at which its hash expires; the partition's part of
   // items.unknown_max
   std::string unverified() const { return name("hot:unlisted"); }
-  // ZSET hour → best total
+  // ZSET: hour → highest total in its bucket
   std::string current_bucket_index() const { return name("hot:current:index"); }
-  // ZSET; views.counter_ttl since its last view
+  // ZSET: the views of one hour; expires views.counter_ttl after its last view
   std::string current_bucket(std::int64_t hour) const { return name("hot:current:", std::to_string(hour)); }
-  // Stream for the recorder (core/recorder/stream.h); the group's part of stream.max_len
+  // Stream for the recorder (core/recorder/stream.h); capped by the partition's part of
+  // stream.max_len
   std::string stream() const { return name("recorder:stream"); }
-  // String: the token of the recorder that alone may acknowledge in the stream
+  // String: the fencing token of the only recorder that may acknowledge entries of the stream
   std::string fence() const { return name("recorder:fence"); }
-  // What stands in the braces; "" on one Redis
+  // The text in the braces; "" on a single Redis
   std::string_view hash_tag() const { return hash_tag_; }
   // Set of item ids
   std::string tagged_items(std::string_view tag) const { return name("tag:", tag); }

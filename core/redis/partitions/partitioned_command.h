@@ -1,5 +1,5 @@
-// A command about many articles, whose keys are cut into groups: as many commands as there are
-// groups with some of them, and what each article's own reply is.
+// A command on many articles whose keys are partitioned: one command per partition that holds some
+// of the articles, and access to each article's part of the replies.
 #pragma once
 
 #include <string_view>
@@ -14,7 +14,7 @@ namespace freshet::redis {
 
 class PartitionedCommand {
  public:
-  // `ids` outlive this.
+  // `ids` must outlive this.
   PartitionedCommand(const Keys& keys, std::vector<std::string_view> ids)
       : keys_(keys), ids_by_partition_(keys.partition_count()), reply_positions_(ids.size()) {
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -24,12 +24,14 @@ class PartitionedCommand {
     }
     std::size_t commands = 0;
     std::vector<std::size_t> reply_index(ids_by_partition_.size());
-    for (std::size_t g = 0; g < ids_by_partition_.size(); ++g) reply_index[g] = ids_by_partition_[g].empty() ? 0 : commands++;
+    for (std::size_t g = 0; g < ids_by_partition_.size(); ++g)
+      reply_index[g] = ids_by_partition_[g].empty() ? 0 : commands++;
     for (auto& [reply, at] : reply_positions_) reply = reply_index[reply];
     command_count_ = commands;
   }
 
-  // ZMSCORE, SMISMEMBER, ZREM and their like, of the key that `name` gives of a group.
+  // Appends a command such as ZMSCORE, SMISMEMBER or ZREM on the key that `key_name` returns for
+  // each partition.
   template <class Name>
   void append(Pipeline& out, std::string_view command, const Name& key_name) const {
     for (unsigned g = 0; g < ids_by_partition_.size(); ++g) {
@@ -38,9 +40,9 @@ class PartitionedCommand {
       for (const std::string_view each : ids_by_partition_[g]) out.arg(each);
     }
   }
-  // How many commands each append() is.
+  // The number of commands that each append() adds.
   std::size_t command_count() const { return command_count_; }
-  // What was answered of ids[i]. `replies`: the first of an append().
+  // The reply for ids[i]. `replies` points to the first reply of an append().
   std::string_view text(const Reply* replies, std::size_t i) const {
     return string_at(replies[reply_positions_[i].first], reply_positions_[i].second);
   }
@@ -50,8 +52,9 @@ class PartitionedCommand {
 
  private:
   const Keys& keys_;
-  std::vector<std::vector<std::string_view>> ids_by_partition_;      // of each group
-  std::vector<std::pair<std::size_t, std::size_t>> reply_positions_;  // of each id: which reply, and where in it
+  std::vector<std::vector<std::string_view>> ids_by_partition_;
+  // For each id: the reply and the element in it.
+  std::vector<std::pair<std::size_t, std::size_t>> reply_positions_;
   std::size_t command_count_ = 0;
 };
 

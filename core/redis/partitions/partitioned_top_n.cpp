@@ -10,11 +10,10 @@ namespace freshet::redis {
 std::vector<ScoredMember> parse_scored_members(const Reply& members, std::int64_t offset) {
   std::vector<ScoredMember> out;
   for (std::size_t i = 0; i + 1 < members.size(); i += 2)
-    out.push_back({std::string(string_at(members, i)), parse_or_zero<double>(string_at(members, i + 1)), offset++});
+    out.push_back(
+        {std::string(string_at(members, i)), parse_or_zero<double>(string_at(members, i + 1)), offset++});
   return out;
 }
-
-// --- GroupMerge
 
 KWayMerge::KWayMerge(const std::vector<std::int64_t>& offsets) : inputs_(offsets.size()) {
   for (std::size_t i = 0; i < offsets.size(); ++i) inputs_[i].read_count = offsets[i];
@@ -28,7 +27,8 @@ std::vector<unsigned> KWayMerge::inputs_to_read() const {
   return out;
 }
 
-void KWayMerge::add(unsigned input_index, std::vector<ScoredMember> members, std::int64_t members_read, bool at_end) {
+void KWayMerge::add(unsigned input_index, std::vector<ScoredMember> members, std::int64_t members_read,
+                    bool at_end) {
   Input& input = inputs_[input_index];
   for (ScoredMember& each : members) input.buffered.push_back(std::move(each));
   input.read_count += members_read;
@@ -54,13 +54,13 @@ bool KWayMerge::is_exhausted() const {
 
 std::vector<std::int64_t> KWayMerge::consumed() const {
   std::vector<std::int64_t> out;
-  for (const Input& each : inputs_) out.push_back(each.buffered.empty() ? each.read_count : each.buffered.front().offset);
+  for (const Input& each : inputs_)
+    out.push_back(each.buffered.empty() ? each.read_count : each.buffered.front().offset);
   return out;
 }
 
-// --- GroupHeads
-
-PartitionedTopN::PartitionedTopN(const Keys& keys, std::int64_t count, KeyName key_name, std::optional<std::int64_t> max_score)
+PartitionedTopN::PartitionedTopN(const Keys& keys, std::int64_t count, KeyName key_name,
+                                 std::optional<std::int64_t> max_score)
     : keys_(keys),
       count_(count),
       key_name_(key_name),
@@ -99,7 +99,7 @@ void PartitionedTopN::consume(const Reply*& reply) {
   while (std::ssize(members_) < count_) {
     auto next = merge_.pop();
     if (!next) break;
-    // The ZSET may move between two reads.
+    // The ZSET may change between two reads.
     if (std::ranges::find(members_, next->member) == members_.end())
       members_.push_back(std::move(next->member));
   }

@@ -1,6 +1,5 @@
-// The best of a ZSET that is cut into groups, exactly, though little more of each is read than it
-// gives: a group is asked for more only while what it was not asked for could still be among the
-// best.
+// Exact top N of a ZSET that is split into partitions, reading little more of each partition than
+// its share. A partition is read again only while an unread member could still be among the top N.
 #pragma once
 
 #include <cstdint>
@@ -20,33 +19,34 @@ namespace freshet::redis {
 struct ScoredMember {
   std::string member;
   double score = 0;
-  std::int64_t offset = 0;  // how many of its group stand before it
+  std::int64_t offset = 0;  // number of members before it in its partition
 };
-// Highest first; equals as ZREVRANGE has them.
+// Highest score first; ties in the order of ZREVRANGE.
 inline bool ranks_before(const ScoredMember& a, const ScoredMember& b) {
   return a.score != b.score ? a.score > b.score : a.member > b.member;
 }
-// Of the reply to ZREVRANGE … WITHSCORES from `at` on.
+// Parses the reply to ZREVRANGE … WITHSCORES whose first member is at `offset`.
 std::vector<ScoredMember> parse_scored_members(const Reply& members, std::int64_t offset);
 
-// Pure. Each group gives its members highest first; take() gives those of all likewise.
+// Merges sorted inputs, one per partition. Each gives its members highest first; pop() returns
+// those of all in the same order. Pure.
 class KWayMerge {
  public:
-  // `from`: how many of each group are left out; its size is the number of groups.
+  // `offsets`: the number of members to skip in each input; one element per input.
   explicit KWayMerge(const std::vector<std::int64_t>& offsets);
 
-  // Groups that must give more before take() gives the next; none: it does, or all are at their
-  // end.
+  // Inputs that must be read before pop() can return the next member. Empty if it can, or if all
+  // are exhausted.
   std::vector<unsigned> inputs_to_read() const;
-  // How many of the group were read.
+  // The number of members read from the input.
   std::int64_t read_count(unsigned input) const { return inputs_[input].read_count; }
-  // The next `read` members of the group, of which `kept` shall be given; at_end: there are no
-  // others.
+  // Adds the next members of an input: `members_read` were read, of which `members` passed the
+  // caller's filters. at_end: there are no more.
   void add(unsigned input_index, std::vector<ScoredMember> members, std::int64_t members_read, bool at_end);
-  // The next; nullopt while waits_for() names groups, or when nothing is left.
+  // nullopt while inputs_to_read() is not empty, or at the end.
   std::optional<ScoredMember> pop();
   bool is_exhausted() const;
-  // How many of each group came before what take() gives next.
+  // For each input, the number of members before the next one that pop() returns.
   std::vector<std::int64_t> consumed() const;
 
  private:
@@ -58,28 +58,30 @@ class KWayMerge {
   std::vector<Input> inputs_;
 };
 
-// How many members are read of each of `groups` for `count` of all: its share, and some, since
-// shares are not equal.
+// How many members to read of each partition for the top `count` of all: an equal share plus a
+// margin, since shares differ.
 constexpr std::int64_t read_size(std::int64_t count, unsigned partitions) {
   constexpr std::int64_t kSpare = 14;
   return partitions == 1 ? count : count / partitions + kSpare;
 }
 
-// The first `count` members of a ZSET of each group, highest first. On one Redis one command, which
-// asks for no scores.
+// Top `count` members of a partitioned ZSET, highest first. On a single Redis this is one command
+// without WITHSCORES.
 class PartitionedTopN {
  public:
-  // Which ZSET. `from`: of no higher score. `keys` outlives this.
-  using KeyName = std::string (*)(const PartitionKeys& of);
-  PartitionedTopN(const Keys& keys, std::int64_t count, KeyName key_name, std::optional<std::int64_t> max_score = {});
+  // Returns the ZSET's key. `max_score`: skip members with a higher score. `keys` must outlive
+  // this.
+  using KeyName = std::string (*)(const PartitionKeys& keys);
+  PartitionedTopN(const Keys& keys, std::int64_t count, KeyName key_name,
+                  std::optional<std::int64_t> max_score = {});
 
-  // What is to be asked next: nothing when all is known.
+  // Appends the commands to send next; none once the result is complete.
   void append(Pipeline& out);
-  // The replies, of which the first is at `at`; moves it behind the last.
+  // Consumes the replies to append(), starting at `reply`, and advances `reply` past them.
   void consume(const Reply*& reply);
-  // append() has more to ask, which is seldom, and never on one Redis.
+  // More must be read, which is rare and never happens on a single Redis.
   bool needs_more() const { return !to_read_.empty(); }
-  // REQUIRES: not is_short().
+  // REQUIRES: !needs_more().
   const std::vector<std::string>& members() const { return members_; }
 
  private:
@@ -88,11 +90,11 @@ class PartitionedTopN {
   const KeyName key_name_;
   const std::optional<std::int64_t> max_score_;
   KWayMerge merge_;
-  std::vector<unsigned> to_read_;  // groups that append() asks
+  std::vector<unsigned> to_read_;  // partitions that the next append() reads
   std::vector<std::string> members_;
 };
 
-// Asks for what lists are short of. No round trip when none is, else one or two.
+// Reads until every list is complete. No round trip if all are, else usually one or two.
 Task<Result<void>> read_remaining(Redis& redis, std::span<PartitionedTopN> lists);
 
 }  // namespace freshet::redis

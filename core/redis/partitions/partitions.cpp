@@ -7,7 +7,7 @@
 namespace freshet::redis {
 namespace {
 
-// Row i is in slot 128 · i, give or take one: the first word of three letters or digits that is.
+// Row i hashes to slot 128 · i ± 1; it is the first text of three letters or digits that does.
 constexpr unsigned kTags = 2 * kMaxPartitions;
 constexpr std::size_t kTagBytes = 3;
 constexpr std::string_view kTagTable =
@@ -21,7 +21,7 @@ static_assert(kTagTable.size() == kTags * kTagBytes);
 
 unsigned partition_of(std::string_view id, unsigned partitions) { return slot_of(id) * partitions / kSlots; }
 
-// (g + 1/2) / G of the table: an odd multiple of kMostGroups / G, by which G is told from others.
+// Row (p + 1/2) / P of the table: an odd multiple of kMaxPartitions / P, which identifies P.
 std::string_view partition_hash_tag(unsigned partition, unsigned partitions) {
   return kTagTable.substr((2 * partition + 1) * (kMaxPartitions / partitions) * kTagBytes, kTagBytes);
 }

@@ -1,9 +1,11 @@
-// Articles in groups: on a Redis Cluster what all articles share is cut into as many parts, each in
-// a slot of its own, so that no master carries it all. One Redis has one group.
+// Partitions: in a Redis Cluster the keys that all articles share are split into partitions, each
+// in a slot of its own, so that the load is spread over the masters. A single Redis has one
+// partition.
 //
-// The parts lie evenly in the 16,384 slots: that of group g of G in slot (g + 1/2) · 16384/G. An
-// article is in the group whose part of the slots it hashes into, so where masters have equal
-// ranges its own keys are mostly on the master that has its group, and fall with it.
+// Partitions are spaced evenly over the 16,384 slots: partition p of P is in slot (p + 1/2) ·
+// 16384/P. An article belongs to the partition whose range of slots it hashes into. Where masters
+// have equal ranges, its own keys are thus mostly on the master of its partition, and become
+// unavailable together with it.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +15,21 @@ namespace freshet::redis {
 
 inline constexpr unsigned kMaxPartitions = 64;
 
-// Powers of two up to kMostGroups: two different numbers of groups have no tag in common.
+// Powers of two up to kMaxPartitions. Different partition counts have no hash tag in common.
 constexpr bool is_valid_partition_count(std::int64_t partitions) {
   return partitions >= 1 && partitions <= kMaxPartitions && (partitions & (partitions - 1)) == 0;
 }
 
-// Which group an article is in, 0..groups − 1; the same for ever. REQUIRES: is_group_count(groups).
+// The partition of an article, 0..partitions − 1. Must never change. REQUIRES:
+// is_valid_partition_count(partitions).
 unsigned partition_of(std::string_view id, unsigned partitions);
 
-// What stands in the braces of a group's names. REQUIRES: is_group_count(groups), group < groups.
+// The hash tag of a partition's keys. REQUIRES: is_valid_partition_count(partitions), partition <
+// partitions.
 std::string_view partition_hash_tag(unsigned partition, unsigned partitions);
 
-// The other way: which group of how many has this tag. groups 0: none has.
+// The inverse: the partition with this hash tag, and of how many. partition_count 0: not a
+// partition's tag.
 struct TaggedPartition {
   unsigned partition = 0, partition_count = 0;
 };

@@ -1,5 +1,4 @@
-// A cluster's client against nodes that answer what a test says: what real ones do rarely, or never
-// on command.
+// ClusterRedis against scripted nodes: what real nodes rarely do, or never on demand.
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -23,17 +22,17 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::array kScripts{Script{"one", "return 1", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"}};
-const std::string kLow = "{fHh}", kHigh = "{apX}";  // slots 0 and 16383
-const std::string kSilence = "silence";             // an Answer: nothing is sent
+const std::string kLow = "{fHh}", kHigh = "{apX}";  // hash to slots 0 and 16383
+const std::string kSilence = "silence";             // an Answer: send nothing
 
 std::string bulk(std::string_view text) {
   return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
 }
 
-// Two masters: the first has the lower half of the slots.
+// Two masters; the first serves the lower half of the slots.
 class Nodes {
  public:
-  // Empty: as a polite node would.
+  // An empty result means the default reply.
   using Answer = std::function<std::optional<std::string>(const FakeRedis::Command&)>;
 
   explicit Nodes(Answer first, Answer second = {}, milliseconds timeout = 10s, milliseconds budget = 10s)
@@ -53,7 +52,7 @@ class Nodes {
   }
   void connect() {
     thread_.run_on_loop([&] {
-      client_ = std::make_unique<ClusterRedis>(thread_.loop(), options_, kScripts, renew_every);
+      client_ = std::make_unique<ClusterRedis>(thread_.loop(), options_, kScripts, map_refresh_interval);
       client_->connect();
     });
   }
@@ -66,12 +65,12 @@ class Nodes {
     while (!ready() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1ms);
     REQUIRE(ready());
   }
-  // The first texts of the replies, errors and all.
+  // The first text of each reply, including errors.
   Result<std::vector<std::string>> run(Pipeline pipeline) {
     auto promise = std::make_shared<std::promise<Result<std::vector<std::string>>>>();
     auto future = promise->get_future();
-    const auto kept = std::make_shared<Pipeline>(std::move(pipeline));
-    thread_.run_on_loop([&] { spawn(run_it(kept, promise), [](std::exception_ptr) {}); });
+    const auto shared_pipeline = std::make_shared<Pipeline>(std::move(pipeline));
+    thread_.run_on_loop([&] { spawn(run_async(shared_pipeline, promise), [](std::exception_ptr) {}); });
     REQUIRE(future.wait_for(20s) == std::future_status::ready);
     return future.get();
   }
@@ -81,7 +80,7 @@ class Nodes {
     return run(std::move(pipeline));
   }
   std::string at(std::size_t node) const { return "127.0.0.1:" + std::to_string(ports_[node]); }
-  // How often this command came.
+  // How often the node received this command.
   int count(std::size_t node, const std::string& name) {
     const std::lock_guard lock(mutex_);
     return static_cast<int>(std::ranges::count(received_[node], name));
@@ -94,7 +93,7 @@ class Nodes {
   LoopThread& thread() { return thread_; }
   ClusterRedis& client() { return *client_; }
   std::atomic<int> owner_of_all{-1};  // -1: each has its half
-  milliseconds renew_every{1000};
+  milliseconds map_refresh_interval{1000};
 
   std::string slots() const {
     const auto range = [&](int first, int last, std::size_t node) {
@@ -113,9 +112,9 @@ class Nodes {
       received_[node].push_back(command[0]);
     }
     if (answers_[node]) {
-      const auto said = answers_[node](command);
-      if (said == kSilence) return std::string();
-      if (!said || !said->empty()) return said;
+      const auto scripted = answers_[node](command);
+      if (scripted == kSilence) return std::string();
+      if (!scripted || !scripted->empty()) return scripted;
     }
     if (command[0] == "PING") return "+PONG\r\n";
     if (command[0] == "SCRIPT") return bulk(kScripts[0].sha1);
@@ -123,8 +122,8 @@ class Nodes {
     if (command[0] == "ASKING") return "+OK\r\n";
     return bulk(command[1] + " of " + std::to_string(node));
   }
-  Task<void> run_it(std::shared_ptr<Pipeline> pipeline,
-                    std::shared_ptr<std::promise<Result<std::vector<std::string>>>> promise) {
+  Task<void> run_async(std::shared_ptr<Pipeline> pipeline,
+                       std::shared_ptr<std::promise<Result<std::vector<std::string>>>> promise) {
     const auto replies = co_await client_->run(*pipeline);
     if (!replies) {
       promise->set_value(tl::unexpected(replies.error()));
@@ -159,8 +158,7 @@ bool eventually(Predicate predicate) {
 
 }  // namespace
 
-TEST_CASE("A pipeline over two nodes has its replies in order, and scripts were loaded on both",
-          "[cluster]") {
+TEST_CASE("A pipeline over two nodes is answered in order, and both nodes have the scripts", "[cluster]") {
   Nodes nodes({});
   nodes.await_ready();
   Pipeline pipeline;
@@ -170,23 +168,23 @@ TEST_CASE("A pipeline over two nodes has its replies in order, and scripts were 
   CHECK(nodes.count(1, "SCRIPT") > 0);
 }
 
-TEST_CASE("MOVED is followed, and the map is asked for again at once", "[cluster]") {
+TEST_CASE("MOVED is followed and triggers a map refresh", "[cluster]") {
   std::atomic<Nodes*> self{nullptr};
   Nodes nodes([&](const auto& command) {
     return command[0] == "GET" ? "-MOVED 0 " + self.load()->at(1) + "\r\n" : std::string();
   });
   self = &nodes;
-  nodes.renew_every = 1h;
+  nodes.map_refresh_interval = 1h;
   nodes.await_ready();
-  const auto asked = [&] { return nodes.count(0, "CLUSTER") + nodes.count(1, "CLUSTER"); };
-  const int before = asked();
+  const auto map_requests = [&] { return nodes.count(0, "CLUSTER") + nodes.count(1, "CLUSTER"); };
+  const int before = map_requests();
   const auto deadline = std::chrono::steady_clock::now() + 20s;
-  while (asked() == before && std::chrono::steady_clock::now() < deadline)
+  while (map_requests() == before && std::chrono::steady_clock::now() < deadline)
     CHECK(nodes.get(kLow) == Texts{kLow + " of 1"});
-  CHECK(asked() > before);
+  CHECK(map_requests() > before);
 }
 
-TEST_CASE("ASK asks the other node, by ASKING on the same connection right before", "[cluster]") {
+TEST_CASE("ASK sends ASKING and the command to the other node on one connection", "[cluster]") {
   std::atomic<Nodes*> self{nullptr};
   std::atomic<bool> asking{false};
   Nodes nodes(
@@ -205,7 +203,7 @@ TEST_CASE("ASK asks the other node, by ASKING on the same connection right befor
   CHECK(nodes.count(1, "GET") == 1);
 }
 
-TEST_CASE("TRYAGAIN is tried again, a little later each time", "[cluster]") {
+TEST_CASE("TRYAGAIN is retried with growing delays", "[cluster]") {
   std::atomic<int> refusals{4};
   Nodes nodes([&](const auto& command) {
     return command[0] == "GET" && refusals-- > 0 ? std::string("-TRYAGAIN Multiple keys request\r\n")
@@ -216,21 +214,21 @@ TEST_CASE("TRYAGAIN is tried again, a little later each time", "[cluster]") {
   CHECK(nodes.count(0, "GET") == 5);
 }
 
-TEST_CASE("TRYAGAIN for longer than the request may take is its answer", "[cluster]") {
+TEST_CASE("TRYAGAIN is returned once the retry budget is spent", "[cluster]") {
   Nodes nodes(
       [](const auto& command) {
         return command[0] == "GET" ? std::string("-TRYAGAIN Multiple keys request\r\n") : std::string();
       },
       {}, 10s, 40ms);
   nodes.await_ready();
-  const auto said = nodes.get(kLow);
-  REQUIRE(said);
-  CHECK(classify(said->front()).reason == "redis_tryagain");
+  const auto reply = nodes.get(kLow);
+  REQUIRE(reply);
+  CHECK(classify(reply->front()).reason == "redis_tryagain");
   CHECK(nodes.count(0, "GET") > 1);
-  CHECK(nodes.count(0, "GET") < 8);  // it waits twice as long each time
+  CHECK(nodes.count(0, "GET") < 8);  // the delay doubles each time
 }
 
-TEST_CASE("CLUSTERDOWN of one node is its own business", "[cluster]") {
+TEST_CASE("CLUSTERDOWN of one node does not affect the others", "[cluster]") {
   Nodes nodes([](const auto& command) {
     return command[0] == "GET" ? std::string("-CLUSTERDOWN The cluster is down\r\n") : std::string();
   });
@@ -241,9 +239,9 @@ TEST_CASE("CLUSTERDOWN of one node is its own business", "[cluster]") {
   CHECK(nodes.count(0, "GET") == 1);
 }
 
-TEST_CASE("A reply that is torn may have been done: it is never sent again, and the other node's stands",
+TEST_CASE("A command whose reply is cut off is not sent again, and the other node's reply is kept",
           "[cluster]") {
-  // Part of a reply, and then the end.
+  // Part of a reply, then the connection ends.
   std::atomic<bool> torn{false};
   Nodes nodes([&](const auto& command) -> std::optional<std::string> {
     if (torn) return std::nullopt;
@@ -254,38 +252,38 @@ TEST_CASE("A reply that is torn may have been done: it is never sent again, and 
   nodes.await_ready();
   Pipeline pipeline;
   pipeline.add("GET", kLow).add("GET", kHigh).add("GET", kLow);
-  const auto said = nodes.run(std::move(pipeline));
-  REQUIRE(said);
-  CHECK(classify((*said)[0]).code == ErrorCode::kUnknownOutcome);
-  CHECK((*said)[1] == kHigh + " of 1");
-  CHECK(classify((*said)[2]).code == ErrorCode::kUnknownOutcome);
+  const auto replies = nodes.run(std::move(pipeline));
+  REQUIRE(replies);
+  CHECK(classify((*replies)[0]).code == ErrorCode::kUnknownOutcome);
+  CHECK((*replies)[1] == kHigh + " of 1");
+  CHECK(classify((*replies)[2]).code == ErrorCode::kUnknownOutcome);
   CHECK(nodes.count(0, "GET") <= 2);
 }
 
-TEST_CASE("A node that is silent costs a deadline, and holds up nobody at the others", "[cluster]") {
+TEST_CASE("A silent node costs its commands a deadline and does not delay the others", "[cluster]") {
   std::atomic<bool> silent{false};
   Nodes nodes([&](const auto&) { return silent ? kSilence : std::string(); }, {}, 200ms);
   nodes.await_ready();
   silent = true;
   CHECK(nodes.get(kHigh) == Texts{kHigh + " of 1"});
-  const auto late = nodes.get(kLow);
-  REQUIRE_FALSE(late);
-  CHECK(is_unavailable(late.error()));
+  const auto timed_out = nodes.get(kLow);
+  REQUIRE_FALSE(timed_out);
+  CHECK(is_unavailable(timed_out.error()));
   CHECK(nodes.get(kHigh) == Texts{kHigh + " of 1"});
   CHECK(nodes.ready());
 }
 
-TEST_CASE("Of the nodes that are named one that answers is enough", "[cluster]") {
+TEST_CASE("One reachable node of redis.url is enough", "[cluster]") {
   Nodes nodes({});
-  int nobody = 0;
-  ::close(listen_loopback(nobody));
+  int closed_port = 0;
+  ::close(listen_loopback(closed_port));
   nodes.options().endpoint.nodes.insert(nodes.options().endpoint.nodes.begin(),
-                                        {{"127.0.0.1", nobody}, {"127.0.0.1", nobody}});
+                                        {{"127.0.0.1", closed_port}, {"127.0.0.1", closed_port}});
   nodes.await_ready();
   CHECK(nodes.get(kHigh) == Texts{kHigh + " of 1"});
 }
 
-TEST_CASE("What a command must not pass waits for its replies", "[cluster]") {
+TEST_CASE("Commands after a barrier wait for the replies before it", "[cluster]") {
   std::atomic<int> first{0};
   std::atomic<bool> passed{false};
   Nodes nodes(
@@ -304,7 +302,8 @@ TEST_CASE("What a command must not pass waits for its replies", "[cluster]") {
   CHECK_FALSE(passed);
 }
 
-TEST_CASE("What one node does not answer waits in the spool, and the other's is done", "[cluster]") {
+TEST_CASE("Events for a node that does not answer are spooled, and the other node's commands succeed",
+          "[cluster]") {
   std::atomic<bool> silent{true};
   Nodes nodes([&](const auto& command) { return command[0] == "SET" && silent ? kSilence : std::string(); },
               {}, 200ms);
@@ -330,7 +329,7 @@ TEST_CASE("What one node does not answer waits in the spool, and the other's is 
     for (const std::string& each : keys) pipeline.add("SET", each, 1);
     return writer->post(std::move(pipeline), SpoolRecord(event));
   };
-  // Until it is ready all goes to the spool.
+  // Before the client is ready everything is spooled.
   REQUIRE(eventually([&] {
     return on_loop([&] {
       const auto spooled = writer->counters().spooled;
@@ -340,7 +339,7 @@ TEST_CASE("What one node does not answer waits in the spool, and the other's is 
   REQUIRE(eventually([&] { return on_loop([&] { return writer->counters().accepted == 1; }); }));
   const auto before = on_loop([&] { return writer->counters().spooled; });
   on_loop([&] {
-    post({kLow, kHigh}, "both");  // it is sent at once, the others when it is answered
+    post({kLow, kHigh}, "both");  // sent at once; the other two follow when it is answered
     post({kLow}, "low");
     post({kHigh}, "high");
   });
@@ -359,22 +358,23 @@ TEST_CASE("What one node does not answer waits in the spool, and the other's is 
 
 namespace {
 
-// Counts what it hears.
-struct Ear {
-  explicit Ear(Nodes& nodes) : nodes_(nodes) {
+// Counts messages and subscriptions.
+struct CountingSubscriber {
+  explicit CountingSubscriber(Nodes& nodes) : nodes_(nodes) {
     nodes.thread().run_on_loop([&] {
       ConnectionOptions options = nodes.options();
       options.resolver = nodes.client().resolver();
-      subscriber_ = std::make_unique<RedisSubscriber>(
-          nodes.thread().loop(), options, "news",
-          SubscriberCallbacks{[this](std::string_view) { ++messages; }, [this] { ++anew; }, [](auto) {}});
+      subscriber_ =
+          std::make_unique<RedisSubscriber>(nodes.thread().loop(), options, "news",
+                                            SubscriberCallbacks{[this](std::string_view) { ++messages; },
+                                                                [this] { ++subscriptions; }, [](auto) {}});
       subscriber_->connect();
     });
   }
-  ~Ear() {
+  ~CountingSubscriber() {
     nodes_.thread().run_on_loop([&] { subscriber_.reset(); });
   }
-  std::atomic<int> messages{0}, anew{0};
+  std::atomic<int> messages{0}, subscriptions{0};
 
  private:
   Nodes& nodes_;
@@ -386,39 +386,39 @@ const std::string kMessage = "*3\r\n" + bulk("message") + bulk("news") + bulk("t
 
 }  // namespace
 
-TEST_CASE("Who listens hears any node, and another when that one is silent", "[cluster]") {
+TEST_CASE("A subscriber moves to another node when its node is silent", "[cluster]") {
   std::atomic<int> first{-1};
-  const auto node = [&](int which) {
-    return [&first, which](const FakeRedis::Command& command) {
-      int nobody = -1;
+  const auto node = [&](int index) {
+    return [&first, index](const FakeRedis::Command& command) {
+      int expected = -1;
       if (command[0] != "SUBSCRIBE") return std::string();
-      if (first.compare_exchange_strong(nobody, which) || nobody == which) return kSilence;
+      if (first.compare_exchange_strong(expected, index) || expected == index) return kSilence;
       return kSubscribed + kMessage;
     };
   };
   Nodes nodes(node(0), node(1));
   nodes.await_ready();
-  const Ear ear(nodes);
-  CHECK(eventually([&] { return ear.messages > 0; }));
+  const CountingSubscriber subscriber(nodes);
+  CHECK(eventually([&] { return subscriber.messages > 0; }));
   CHECK(first >= 0);
 }
 
-TEST_CASE("Who listens to a node that leaves the cluster goes to another", "[cluster]") {
-  std::atomic<int> heard_by{-1};
-  const auto node = [&](int which) {
-    return [&heard_by, which](const FakeRedis::Command& command) {
+TEST_CASE("A subscriber moves to another node when its node leaves the cluster", "[cluster]") {
+  std::atomic<int> subscribed_node{-1};
+  const auto node = [&](int index) {
+    return [&subscribed_node, index](const FakeRedis::Command& command) {
       if (command[0] != "SUBSCRIBE") return std::string();
-      heard_by = which;
+      subscribed_node = index;
       return kSubscribed;
     };
   };
   Nodes nodes(node(0), node(1));
-  nodes.renew_every = 10ms;
+  nodes.map_refresh_interval = 10ms;
   nodes.await_ready();
-  const Ear ear(nodes);
-  REQUIRE(eventually([&] { return ear.anew == 1; }));
-  const int left = heard_by, other = 1 - left;
+  const CountingSubscriber subscriber(nodes);
+  REQUIRE(eventually([&] { return subscriber.subscriptions == 1; }));
+  const int left = subscribed_node, other = 1 - left;
   nodes.owner_of_all = other;
-  CHECK(eventually([&] { return heard_by == other; }));
-  CHECK(eventually([&] { return ear.anew == 2; }));
+  CHECK(eventually([&] { return subscribed_node == other; }));
+  CHECK(eventually([&] { return subscriber.subscriptions == 2; }));
 }

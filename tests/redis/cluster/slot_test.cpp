@@ -17,10 +17,10 @@ std::optional<std::uint16_t> slot_when_sent(const Args&... args) {
 
 }  // namespace
 
-// As CLUSTER KEYSLOT answers.
-TEST_CASE("A key's slot is that of the words in its first braces, else of all of it", "[cluster]") {
+// Expected values are those of CLUSTER KEYSLOT.
+TEST_CASE("The slot of a key is that of its hash tag, or of the whole key without one", "[cluster]") {
   CHECK(slot_of("") == 0);
-  CHECK(slot_of("123456789") == 0x31C3);  // of the CRC16 in Redis' specification, below 16384
+  CHECK(slot_of("123456789") == 0x31C3);  // the example in Redis' specification, below 16384
   CHECK(slot_of("foo") == 12182);
   CHECK(slot_of("bar") == 5061);
   CHECK(slot_of("hot:article:{foo}") == slot_of("foo"));
@@ -31,7 +31,7 @@ TEST_CASE("A key's slot is that of the words in its first braces, else of all of
   CHECK(slot_of("{foo") != slot_of("foo"));
 }
 
-TEST_CASE("A command is sent by its first key, wherever that stands", "[cluster]") {
+TEST_CASE("A command is routed by its first key, wherever that is", "[cluster]") {
   const auto foo = std::optional(slot_of("foo"));
   CHECK(slot_when_sent("GET", "foo") == foo);
   CHECK(slot_when_sent("SET", "{foo}x", "v", "EX", 10) == foo);
@@ -44,7 +44,7 @@ TEST_CASE("A command is sent by its first key, wherever that stands", "[cluster]
   CHECK(slot_when_sent("XREADGROUP", "GROUP", "g", "c", "COUNT", 10, "STREAMS", "foo", ">") == foo);
 }
 
-TEST_CASE("A command without a key may go anywhere", "[cluster]") {
+TEST_CASE("A command without a key may be sent to any node", "[cluster]") {
   CHECK_FALSE(slot_when_sent("PING"));
   CHECK_FALSE(slot_when_sent("PUBLISH", "channel", "message"));
   CHECK_FALSE(slot_when_sent("SCAN", 0, "MATCH", "hot:*"));
