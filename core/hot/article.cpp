@@ -71,7 +71,8 @@ std::optional<double> rank_score(const Article& article, const Model& model, con
   if (!is_rankable(article)) return std::nullopt;
   if (model.base == nullptr) return article.views_score;
   if (article.counts.pv <= 0) return std::nullopt;
-  const double key = rank_key(model.base(article.counts, settings), article.decay_start, model.half_life(settings));
+  const double key =
+      rank_key(model.base(article.counts, settings), article.decay_start, model.half_life(settings));
   return std::isfinite(key) ? std::optional(key) : std::nullopt;
 }
 

@@ -22,20 +22,20 @@ constexpr std::size_t kItemsPerBatch = 100;
 constexpr std::size_t kVisitorsPerCall = 64;
 constexpr int kMaxAttempts = 4;
 
-// Of the visitor, as added.lua names them.
+// Fields of the visitor, named as in the Lua scripts.
 constexpr std::string_view kNetworkField = "network", kUncountedField = "beyond";
 
 constexpr int kPvShift = 42, kViewsShift = 31;
 
-// What is remembered of an item: fields "t:{item}", "u:{item}" and so on; "" where there is none.
-// added.lua says what they hold.
+// Recorded contribution to one item: the values of the fields "t:{item}", "u:{item}", "v:{item}"
+// and "s:{item}", whose format is in the header comment of the script; "" for a missing field.
 struct ContributionFields {
   static constexpr std::array<char, 4> kPrefixes{'t', 'u', 'v', 's'};
   std::array<std::string_view, 4> values;
 
-  void set(char letter, std::string_view value) {
+  void set(char prefix, std::string_view value) {
     for (std::size_t i = 0; i < kPrefixes.size(); ++i) {
-      if (kPrefixes[i] == letter) values[i] = value;
+      if (kPrefixes[i] == prefix) values[i] = value;
     }
   }
   bool empty() const { return std::ranges::all_of(values, &std::string_view::empty); }
@@ -43,7 +43,8 @@ struct ContributionFields {
     const auto [packed_reads, extra_uv, packed_views, score] = values;
     const auto low = [](std::int64_t packed, int shift) { return packed & ((std::int64_t{1} << shift) - 1); };
     Contribution out;
-    const auto t = redis::parse_or_zero<std::int64_t>(packed_reads), v = redis::parse_or_zero<std::int64_t>(packed_views);
+    const auto t = redis::parse_or_zero<std::int64_t>(packed_reads),
+               v = redis::parse_or_zero<std::int64_t>(packed_views);
     out.pv = t >> kPvShift;
     out.dwell_ms = low(t, kPvShift);
     out.uv = (out.pv > 0 ? 1 : 0) + redis::parse_or_zero<std::int64_t>(extra_uv);
@@ -54,12 +55,12 @@ struct ContributionFields {
   }
 };
 
-// What was set aside of an item, in the visitor's field "p:{item}": "NAME,t,u,v,s". The name is the
-// purge's; an article names the last purges that it was changed by.
+// A staged contribution is stored in the visitor's field "p:{item}" as "ID,t,u,v,s". ID identifies
+// the revert; an article stores the ids of the last reverts applied to it.
 constexpr std::size_t kRevertIdSize = 16, kMaxRevertIds = 8;
 
-std::string encode_staged(std::string_view name, const ContributionFields& fields) {
-  std::string out(name);
+std::string encode_staged(std::string_view revert_id, const ContributionFields& fields) {
+  std::string out(revert_id);
   for (const std::string_view value : fields.values) out.append(",").append(value);
   return out;
 }
@@ -74,22 +75,24 @@ ContributionFields decode_staged(std::string_view text) {
   return out;
 }
 
-bool has_revert_id(std::string_view names, std::string_view name) {
-  for (; !names.empty(); names.remove_prefix(std::min(kRevertIdSize, names.size()))) {
-    if (names.substr(0, kRevertIdSize) == name) return true;
+bool has_revert_id(std::string_view revert_ids, std::string_view revert_id) {
+  for (; !revert_ids.empty(); revert_ids.remove_prefix(std::min(kRevertIdSize, revert_ids.size()))) {
+    if (revert_ids.substr(0, kRevertIdSize) == revert_id) return true;
   }
   return false;
 }
 
-// Takes back what a visitor added to items. Of each item it is set aside in the visitor's hash,
-// taken off the article's counters, which remember the purge's name, and forgotten once the article
-// is placed anew; so a purge that ended in between is gone on with, and takes nothing twice.
+// Reverts a visitor's contributions to items. Each contribution is staged in the visitor's hash,
+// subtracted from the article's counters together with a record of the revert's id, and deleted
+// once the article's ranks are updated. An interrupted revert can therefore be resumed, and
+// subtracts nothing twice.
 class ContributionReverter {
  public:
-  ContributionReverter(redis::Redis& redis, const Settings& settings, const redis::Keys& keys, std::string_view visitor)
+  ContributionReverter(redis::Redis& redis, const Settings& settings, const redis::Keys& keys,
+                       std::string_view visitor)
       : redis_(redis), settings_(settings), keys_(keys), visitor_(visitor) {}
 
-  // Appends what was taken back to `done`.
+  // Appends what was reverted to `done`.
   Task<Result<void>> run(const std::vector<std::string>& ids, std::vector<ItemContribution>& done) {
     for (const std::string& id : ids) reverted_[id] = {};
     std::vector<std::string> remaining = ids;
@@ -112,14 +115,14 @@ class ContributionReverter {
   };
   struct StageResult {
     std::vector<StagedContribution> staged;
-    std::vector<std::string> remaining;  // of which there is more, or which changed in between
+    std::vector<std::string> remaining;  // more was recorded meanwhile, or the fields changed
   };
 
   Task<Result<StageResult>> stage(const std::vector<std::string>& ids) {
     Pipeline read;
     for (const std::string& id : ids) {
       read.command(3 + ContributionFields::kPrefixes.size()).arg("HMGET").arg(keys_.contributions(visitor_));
-      for (const char letter : ContributionFields::kPrefixes) read.arg(std::string(1, letter) + ":" + id);
+      for (const char prefix : ContributionFields::kPrefixes) read.arg(std::string(1, prefix) + ":" + id);
       read.arg("p:" + id);
     }
     read.add("TIME");
@@ -140,7 +143,7 @@ class ContributionReverter {
         if (!fields.empty()) out.remaining.push_back(ids[i]);
       } else if (!fields.empty()) {
         requested.push_back({ids[i], encode_staged(revert_id, fields)});
-        write.script(scripts::kAddedTake).key(keys_.contributions(visitor_)).arg(ids[i]);
+        write.script(scripts::kContributionStage).key(keys_.contributions(visitor_)).arg(ids[i]);
         for (const std::string_view value : fields.values) write.arg(value);
         write.arg(requested.back().text);
       }
@@ -156,7 +159,7 @@ class ContributionReverter {
     co_return out;
   }
 
-  // Those whose article was changed between two steps.
+  // Returns the ids of articles that changed between the read and the write.
   Task<Result<std::vector<std::string>>> subtract(const std::vector<StagedContribution>& staged) {
     std::vector<std::string> conflicts;
     if (staged.empty()) co_return conflicts;
@@ -187,8 +190,10 @@ class ContributionReverter {
     co_return conflicts;
   }
 
-  // The article without what was set aside, unless it is so already, or was forgotten: false.
-  bool append_subtraction(Pipeline& out, const StagedContribution& staged, const redis::Reply& reply, UnixSeconds now) const {
+  // Appends a write of the article without the staged contribution. Returns false if it is
+  // subtracted already or the article is gone.
+  bool append_subtraction(Pipeline& out, const StagedContribution& staged, const redis::Reply& reply,
+                          UnixSeconds now) const {
     const auto text = [&](Field field) { return redis::string_at(reply, field); };
     const auto integer = [&](Field field) { return redis::to_int(text(field)); };
     const auto number = [&](Field field) { return redis::parse_or_zero<double>(text(field)); };
@@ -200,23 +205,27 @@ class ContributionReverter {
     std::vector<std::string_view> deleted_fields;
     std::vector<std::pair<std::string_view, std::string>> fields;
     const std::string_view revert_ids = text(kPurges);
-    fields.emplace_back("purges", revert_ids.substr(revert_ids.size() < kRevertIdSize * kMaxRevertIds ? 0 : kRevertIdSize));
+    fields.emplace_back(
+        "purges", revert_ids.substr(revert_ids.size() < kRevertIdSize * kMaxRevertIds ? 0 : kRevertIdSize));
     fields.back().second.append(staged.revert_id());
     bool delete_hll = false;
     if (!text(kPv).empty() && is_live(kRenewed, settings_.engagement.counter_ttl)) {
       const std::int64_t pv = integer(kPv) - contribution.pv;
       delete_hll = pv <= 0;
       if (delete_hll)
-        deleted_fields.insert(deleted_fields.end(), {"pv", "uv", "counted", "ms", "renewed", "uv_correction"});
+        deleted_fields.insert(deleted_fields.end(),
+                              {"pv", "uv", "counted", "ms", "renewed", "uv_correction"});
       else
-        fields.insert(fields.end(),
-                      {{"pv", fmt::to_string(pv)},
-                       {"ms", fmt::to_string(std::max<std::int64_t>(0, integer(kMs) - contribution.dwell_ms))},
-                       {"uv_correction", fmt::to_string(integer(kCorrection) + contribution.uv)}});
+        fields.insert(
+            fields.end(),
+            {{"pv", fmt::to_string(pv)},
+             {"ms", fmt::to_string(std::max<std::int64_t>(0, integer(kMs) - contribution.dwell_ms))},
+             {"uv_correction", fmt::to_string(integer(kCorrection) + contribution.uv)}});
     }
     if (!text(kViews).empty() && contribution.views > 0 && is_live(kViewed, settings_.views.counter_ttl)) {
       const std::int64_t views = integer(kViews) - contribution.views;
-      const double total = number(kTotal) - settings_.views.pv_weight * static_cast<double>(contribution.views) -
+      const double total = number(kTotal) -
+                           settings_.views.pv_weight * static_cast<double>(contribution.views) -
                            settings_.views.uv_weight * static_cast<double>(contribution.first_views);
       const double score = number(kScore) - contribution.views_score;
       if (views > 0 && total > 0 && score > 0)
@@ -234,9 +243,9 @@ class ContributionReverter {
     return true;
   }
 
-  // A HyperLogLog forgets nobody: `uv_correction` says by how many its estimate is too high. Who
-  // comes again after a purge is in there, and does not count as a visitor again while it lives. An
-  // item with no page view left loses it, and the others with it.
+  // A HyperLogLog cannot remove members: `uv_correction` is the excess of its estimate. A reverted
+  // visitor who comes back is still a member and is not counted again while it lives. An item
+  // without page views loses the HyperLogLog and with it all members.
   Task<Result<void>> update_ranks(const std::vector<const StagedContribution*>& items) {
     if (items.empty()) co_return Result<void>();
     Pipeline read;
@@ -247,11 +256,12 @@ class ContributionReverter {
     RankWrites writes;
     for (std::size_t i = 0; i < items.size(); ++i)
       add_rank_writes(writes, items[i]->id, parse_article((*articles)[i], now, settings_), settings_,
-                 items[i]->contribution().views > 0 ? RemovalPolicy::kAll : RemovalPolicy::kComputed);
+                      items[i]->contribution().views > 0 ? RemovalPolicy::kAll : RemovalPolicy::kComputed);
     Pipeline write;
     append_rank_writes(write, writes, now, settings_, keys_);
     write.barrier();
-    for (const StagedContribution* each : items) write.add("HDEL", keys_.contributions(visitor_), "p:" + each->id);
+    for (const StagedContribution* each : items)
+      write.add("HDEL", keys_.contributions(visitor_), "p:" + each->id);
     FRESHET_CO_TRY(written, co_await redis::run_all(redis_, write));
     co_return Result<void>();
   }
@@ -290,8 +300,8 @@ Contribution& Contribution::operator+=(const Contribution& other) {
   return *this;
 }
 
-ContributionBuffer::ContributionBuffer(redis::WriteQueue& write_queue, const Settings& settings, redis::Keys keys,
-                             BatchIdGenerator new_batch_id, redis::RunAfter after)
+ContributionBuffer::ContributionBuffer(redis::WriteQueue& write_queue, const Settings& settings,
+                                       redis::Keys keys, BatchIdGenerator new_batch_id, redis::RunAfter after)
     : write_queue_(write_queue),
       settings_(settings),
       keys_(std::move(keys)),
@@ -299,8 +309,9 @@ ContributionBuffer::ContributionBuffer(redis::WriteQueue& write_queue, const Set
       timer_(std::move(after), kFlushInterval, [this] { flush(); }) {}
 
 void ContributionBuffer::add(const VisitorId& visitor, const EventAdmission& admission, const ItemId& item,
-                        const Contribution& contribution) {
-  const bool is_zero = contribution.pv == 0 && contribution.uv == 0 && contribution.dwell_ms == 0 && contribution.views == 0;
+                             const Contribution& contribution) {
+  const bool is_zero =
+      contribution.pv == 0 && contribution.uv == 0 && contribution.dwell_ms == 0 && contribution.views == 0;
   if (settings_.limits.contribution_ttl.count() == 0 || visitor.empty() || is_zero) return;
   VisitorEntry& entry = visitors_[visitor.str()];
   entry.network = admission.network;
@@ -311,8 +322,9 @@ void ContributionBuffer::add(const VisitorId& visitor, const EventAdmission& adm
   timer_.start();
 }
 
-void ContributionBuffer::append(Pipeline& out, std::span<const VisitorMap::value_type* const> visitors) const {
-  out.script(scripts::kAdded);
+void ContributionBuffer::append(Pipeline& out,
+                                std::span<const VisitorMap::value_type* const> visitors) const {
+  out.script(scripts::kContributions);
   for (const auto* each : visitors) out.key(keys_.contributions(each->first));
   out.arg(settings_.limits.contribution_ttl.count()).arg(new_batch_id_().substr(0, 8));
   for (const auto* each : visitors) {
@@ -329,10 +341,11 @@ void ContributionBuffer::append(Pipeline& out, std::span<const VisitorMap::value
   }
 }
 
-// Lost when there is no room at all.
+// Contributions are lost if neither the queue nor the spool takes them.
 void ContributionBuffer::flush() {
   std::map<unsigned, std::vector<const VisitorMap::value_type*>> calls;
-  for (const auto& each : visitors_) calls[keys_.slot_or_zero(keys_.contributions(each.first))].push_back(&each);
+  for (const auto& each : visitors_)
+    calls[keys_.slot_or_zero(keys_.contributions(each.first))].push_back(&each);
   Pipeline out;
   for (const auto& [call, visitors] : calls) {
     for (std::size_t from = 0; from < visitors.size(); from += kVisitorsPerCall)
@@ -358,8 +371,9 @@ std::vector<ItemContribution> parse_contributions(const redis::Reply& hash) {
     out.push_back({ItemId::trusted(std::string(id)), fields.contribution()});
     out.back().contribution += staged[id];
   }
-  std::ranges::stable_sort(out, std::greater(),
-                           [](const ItemContribution& each) { return each.contribution.pv + each.contribution.views; });
+  std::ranges::stable_sort(out, std::greater(), [](const ItemContribution& each) {
+    return each.contribution.pv + each.contribution.views;
+  });
   return out;
 }
 
@@ -374,16 +388,18 @@ VisitorOrigin parse_visitor_origin(const redis::Reply& hash) {
 }
 
 Task<Result<std::vector<ItemContribution>>> read_contributions(redis::Redis& redis, const redis::Keys& keys,
-                                            std::string_view visitor) {
+                                                               std::string_view visitor) {
   Pipeline command;
   command.add("HGETALL", keys.contributions(visitor));
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis, command));
   co_return parse_contributions(*reply);
 }
 
-Task<Result<std::vector<ItemContribution>>> revert_contributions(redis::Redis& redis, const Settings& settings,
-                                             const redis::Keys& keys, std::string_view visitor,
-                                             const std::vector<ItemId>& items) {
+Task<Result<std::vector<ItemContribution>>> revert_contributions(redis::Redis& redis,
+                                                                 const Settings& settings,
+                                                                 const redis::Keys& keys,
+                                                                 std::string_view visitor,
+                                                                 const std::vector<ItemId>& items) {
   std::vector<ItemContribution> done;
   ContributionReverter reverter(redis, settings, keys, visitor);
   for (std::size_t from = 0; from < items.size(); from += kItemsPerBatch) {

@@ -1,4 +1,5 @@
-// Counting what readers do: engagement (`track`) and views (`views`), also while Redis is away.
+// Counts readers' events, reports of reading (`track`) and views (`view`), also while Redis is
+// unavailable.
 #pragma once
 
 #include "core/hot/ports.h"
@@ -7,15 +8,16 @@ namespace freshet::hot {
 
 template <class Outcome>
 struct CountResult {
-  bool queued = false;  // Redis could not take it; it waits in the spool and counts once, later
-  Outcome result{};    // when not queued
+  bool queued = false;  // spooled because Redis could not take it; counted once, later
+  Outcome result{};     // valid unless queued
 };
 
-// An event that was certainly not applied goes to the spool. One whose fate is unknown (sent, no
-// reply) goes there only when it carries an event id, which makes the repetition harmless;
-// otherwise the client is told (kUnknownOutcome). `later`: it goes there at once. Errors: as
-// HotStore, and kUnavailable "spool_full". 1 RTT.
-Task<Result<CountResult<TrackResult>>> track(HotStore& store, const TrackEvent& event, bool must_spool = false);
+// Counts the event, or spools it when Redis certainly did not apply it. An event with an unknown
+// outcome (sent, no reply) is spooled only if it has an event id, which makes the retry idempotent;
+// otherwise the error kUnknownOutcome is returned. `must_spool`: spool without trying Redis.
+// Errors: HotStore's, and kUnavailable "spool_full". 1 RTT.
+Task<Result<CountResult<TrackResult>>> track(HotStore& store, const TrackEvent& event,
+                                             bool must_spool = false);
 Task<Result<CountResult<ViewResult>>> view(HotStore& store, const ViewEvent& event, bool must_spool = false);
 
 }  // namespace freshet::hot

@@ -1,9 +1,10 @@
-// Engagement: base = w_pv·pv + w_uv·uv + w_dwell·mean dwell, halved by every half-life
-// of age.
+// Engagement model: base = w_pv·pv + w_uv·uv + w_dwell·mean dwell, halved with every half-life of
+// age.
 //
-// A score falls as time passes, so a stored one is stale at once. What is stored instead is
-// rank_key(), which orders exactly as the scores do at every later moment, because log2 of score =
-// log2(base) − (now − first)/half_life, and only the part without `now` differs between articles.
+// Scores fall as time passes, so a stored score would be stale at once. Ranks store rank_key()
+// instead, which orders articles exactly as their scores do at any later time: log2(score) =
+// log2(base) − (now − decay_start)/half_life, and only the part without `now` differs between
+// articles.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,9 @@ struct EngagementCounts {
   std::int64_t dwell_count = 0;
 };
 
-// Mean dwell in ms, pulled towards `prior_ms` as if `prior_views` more readers had stayed that
-// long, so that one long view does not beat many readers: (sum + m·prior)/(count + m). m = 0 is the
-// plain mean, 0 without any.
+// Mean dwell in ms, shrunk towards `prior_ms` as if `prior_views` additional readers had stayed
+// that long, so that one long view does not outweigh many readers: (sum + m·prior)/(count + m). m =
+// 0 gives the plain mean (0 without readers).
 inline double shrunk_mean_dwell(const EngagementCounts& counts, double prior_views, double prior_ms) {
   const double weight = static_cast<double>(counts.dwell_count) + prior_views;
   if (weight <= 0.0) return 0.0;
@@ -30,7 +31,7 @@ inline double shrunk_mean_dwell(const EngagementCounts& counts, double prior_vie
 }
 inline double plain_mean_dwell(const EngagementCounts& counts) { return shrunk_mean_dwell(counts, 0.0, 0.0); }
 
-// Points before decay. ≥ 0 for counts and weights ≥ 0.
+// Score before decay, in points. ≥ 0 for counts and weights ≥ 0.
 inline double base_score(const EngagementCounts& counts, const EngagementSettings& settings) {
   return settings.pv_weight * static_cast<double>(counts.pv) +
          settings.uv_weight * static_cast<double>(counts.uv) +
@@ -38,16 +39,15 @@ inline double base_score(const EngagementCounts& counts, const EngagementSetting
              shrunk_mean_dwell(counts, settings.dwell_prior_views, settings.dwell_prior_ms);
 }
 
-// 2^(−age/half_life), in (0, 1]: an age below 0 (clocks disagree) counts as 0. REQUIRES:
-// half_life > 0.
+// 2^(−age/half_life), in (0, 1]. A negative age (clock skew) counts as 0. REQUIRES: half_life > 0.
 double decay(seconds age, seconds half_life);
 
-// The same order for ever, without `now`: log2(base) + first/half_life. Stored in hot:rank.
-// −infinity for base 0, which has no place in a rank. Its last bit is worth 2.5e-12 of the score
-// with a half-life of a day and 1e-10 with one of half an hour.
+// Time-independent sort key: log2(base) + decay_start/half_life. Stored in hot:rank. −infinity for
+// a base of 0, which is never stored. The last bit is worth 2.5e-12 of the score with a half-life
+// of a day and 1e-10 with half an hour.
 double rank_key(double base, UnixSeconds decay_start, seconds half_life);
 
-// The score that a rank key stands for at `now`: 2^(key − now/half_life).
+// Score of a rank key at `now`: 2^(key − now/half_life).
 double score_at(double key, UnixSeconds now, seconds half_life);
 
 }  // namespace freshet::hot

@@ -14,13 +14,13 @@ namespace freshet::hot {
 
 namespace {
 
-// Tags come from requests, so the number of snapshots must have an end.
+// Tags come from requests, so the number of snapshots must be bounded.
 constexpr std::size_t kMaxSnapshots = 256;
 
 }  // namespace
 
-// While one lives its snapshot is being refreshed; at the end, however it came, those who waited go
-// on.
+// Marks a snapshot as being refreshed during its lifetime, and wakes the waiting requests however
+// it ends.
 class HotLists::RefreshGuard {
  public:
   explicit RefreshGuard(Snapshot& snapshot) : snapshot_(snapshot) { snapshot_.refreshing = true; }
@@ -36,7 +36,8 @@ class HotLists::RefreshGuard {
 };
 
 HotList::HotList(std::string json) : json_(std::move(json)), hash_(XXH3_64bits(json_.data(), json_.size())) {
-  // "[" element ",\n" element … "]": a newline inside a string would be escaped.
+  // One element per line: "[" element ",\n" element … "]". A newline inside a string would be
+  // escaped.
   std::size_t from = 0;
   for (std::size_t at = json_.find(",\n"); at != std::string::npos; at = json_.find(",\n", from)) {
     ends_.push_back(at);
@@ -122,11 +123,12 @@ Task<Result<ServedList>> HotLists::refresh(const ListQuery& query, Clock::time_p
   auto cached = co_await hot_.cached_list(query);
   if (!cached) co_return serve_stale(query, cached.error());
   if (cached->freshness != CachedList::Freshness::kMustBuild && !cached->json.empty()) {
-    co_return ServedList{store_snapshot(query, std::move(cached->json), now, cached->expires_in, generation), false};
+    co_return ServedList{store_snapshot(query, std::move(cached->json), now, cached->expires_in, generation),
+                         false};
   }
   auto built = co_await build(query, wall_now());
   if (!built) co_return serve_stale(query, built.error());
-  // The tag of a request may be any word: an empty list of one is not worth a key.
+  // Requests may name any tag: an empty list of one is not worth a key.
   const bool worth_keeping = built->size() > 2 || query.tag.empty();
   if (cached->freshness == CachedList::Freshness::kMustBuild && worth_keeping) {
     cached->json = *built;
@@ -143,13 +145,16 @@ Result<ServedList> HotLists::serve_stale(const ListQuery& query, const Error& er
   return ServedList{std::make_shared<const HotList>("[]"), true};
 }
 
-std::shared_ptr<const HotList> HotLists::store_snapshot(const ListQuery& query, std::string json, Clock::time_point now,
-                                              std::optional<milliseconds> expires_in, std::uint64_t generation) {
+std::shared_ptr<const HotList> HotLists::store_snapshot(const ListQuery& query, std::string json,
+                                                        Clock::time_point now,
+                                                        std::optional<milliseconds> expires_in,
+                                                        std::uint64_t generation) {
   auto list = std::make_shared<const HotList>(std::move(json));
   Snapshot& snapshot = snapshots_[query];
   snapshot.list = list;
   snapshot.taken_at = now;
-  snapshot.fresh_until = now + std::min(settings_.list.worker_ttl, expires_in.value_or(settings_.list.worker_ttl));
+  snapshot.fresh_until =
+      now + std::min(settings_.list.worker_ttl, expires_in.value_or(settings_.list.worker_ttl));
   snapshot.usable = generation == generation_;
   return list;
 }
@@ -178,7 +183,7 @@ Task<Result<ServedList>> HotLists::build_at(const ListQuery& query, UnixSeconds 
   co_return ServedList{std::make_shared<const HotList>(std::move(*built)), false};
 }
 
-// --- building: gather → load → score → cut
+// --- building: rank → load cards → render
 
 Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at) {
   const bool is_current = query.mode == ViewsMode::kCurrent;
@@ -193,8 +198,8 @@ Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at
   for (std::size_t i = 0; i < scored->size(); ++i) {
     const ScoredItem& item = (*scored)[i];
     const double score = score_at(*query.model, item.score, at, settings_);
-    // Keys made with another half-life, which a reload has just changed: until the rank is rebuilt,
-    // what there was before.
+    // The keys were made with another half-life, which a reload has just changed. Serve the old
+    // list until the ranks are rebuilt.
     if (!std::isfinite(score)) co_return fail(ErrorCode::kUnavailable, "rank_rebuilding");
     entries.push_back({item.item, score, std::move((*cards)[i])});
   }

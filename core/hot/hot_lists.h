@@ -1,10 +1,11 @@
-// Hot lists as readers get them: from this worker's snapshot, else from the list cached in Redis,
-// else built from the ranks.
+// Serves hot lists from this worker's snapshot, else from the list cached in Redis, else built from
+// the ranks.
 //
-// One process rebuilds a list, at most once in a time slice (the store's lock); the others serve
-// what there is. A snapshot is a copy of the list of Redis, never a list of this worker's own, so
-// workers do not disagree for longer than a snapshot lives. When an item is hidden every worker is
-// told (drop()) and no list that may show it is served any more, unless Redis is away.
+// One process rebuilds a list, at most once per list.rebuild_interval (the store's lock); the
+// others serve the old list meanwhile. A snapshot is always a copy of the list in Redis, never
+// built for this worker alone, so workers disagree for at most a snapshot's lifetime. When an item
+// is hidden, every worker is told (invalidate()), and a list that may contain it is no longer
+// served unless Redis is unavailable.
 #pragma once
 
 #include <chrono>
@@ -21,43 +22,43 @@
 
 namespace freshet::hot {
 
-inline constexpr std::size_t kMaxListSize = 100;  // a list holds so many; a request's limit cuts it
+inline constexpr std::size_t kMaxListSize = 100;  // elements of a stored list; a request's limit truncates it
 
-// One list, rendered. Immutable, shared by the replies that are being sent.
+// A rendered list. Immutable; shared by the responses being sent.
 class HotList {
  public:
-  // `json` is an array with one element a line, as render() writes it.
+  // `json`: an array with one element per line, as render() writes it.
   explicit HotList(std::string json);
   // The first `limit` elements as a JSON array.
   std::string first(std::size_t limit) const;
   std::size_t size() const { return ends_.size(); }
-  // Changes whenever the content does. Quoted, with the limit in it: an HTTP entity tag.
+  // HTTP entity tag, quoted: a hash of the content and the limit.
   std::string etag(std::size_t limit) const;
 
  private:
   std::string json_;
-  std::vector<std::size_t> ends_;  // one past each element
+  std::vector<std::size_t> ends_;  // offset of the end of each element
   std::uint64_t hash_;
 };
 
 struct ListCounters {
-  std::uint64_t hits = 0;    // answered from the snapshot
-  std::uint64_t misses = 0;  // asked of Redis, or waited for another request that did
+  std::uint64_t hits = 0;    // served from the snapshot
+  std::uint64_t misses = 0;  // read from Redis, or waited for another request that did
 };
 
 struct ServedList {
   std::shared_ptr<const HotList> list;
-  bool degraded = false;  // Redis is away: the last snapshot, or an empty list
+  bool degraded = false;  // Redis is unavailable: the last snapshot, or an empty list
 };
 
 struct ListEntry {
   ItemId item;
   double score = 0;
-  items::SharedCard card;  // null: nothing is known
+  items::SharedCard card;  // null: the item is unknown
 };
-// [{"id","score","title"?,"url"?,"author"?,"tags"?,"published_at"?,"age"?}, …], one element a line.
-// The age is that of the last whole minute before `at`, or 0: with seconds, or a minute of each
-// item's own, it would make another list of it every time, and another ETag.
+// [{"id","score","title"?,"url"?,"author"?,"tags"?,"published_at"?,"age"?}, …], one element per
+// line. The age is that at the last full minute before `at`, at least 0: ages in seconds would
+// change the list and its ETag with every request.
 std::string render(const std::vector<ListEntry>& items, UnixSeconds at);
 
 class HotLists {
@@ -65,19 +66,19 @@ class HotLists {
   using Clock = std::chrono::steady_clock;
   HotLists(HotStore& hot, items::CardCache& cards, const Settings& settings);
 
-  // No round trip while the snapshot is fresh (list.worker_ttl), or while another request of this
-  // worker refreshes it; else 1 RTT, and for the one process that rebuilds a few more (the walk
-  // down the rank, at most 100 items' cards). `query` must live until the task has ended.
+  // No round trip while the snapshot is fresh (list.worker_ttl) or another request of this worker
+  // is refreshing it; otherwise 1 RTT, and a few more for the one process that rebuilds (rank
+  // pages, at most 100 cards). `query` must outlive the task.
   Task<Result<ServedList>> get(const ListQuery& query, Clock::time_point now);
-  // How a list of a model with a base will stand at `at` if nobody comes. Never cached. At least 2
-  // RTT.
+  // Builds the list as it will be at `at` if no further events arrive; for models with a base score
+  // and mode = current. Never cached. At least 2 RTT.
   Task<Result<ServedList>> build_at(const ListQuery& query, UnixSeconds at);
-  // The last copy, for a request that has no time left: degraded. Null when there is none, or one
-  // that may show what was hidden meanwhile.
+  // The last snapshot, for a request that is out of time; serve it as degraded. Null if there is
+  // none or if it may contain an item that has been hidden.
   std::shared_ptr<const HotList> stale_copy(const ListQuery& query) const;
   const ListCounters& counters() const { return counters_; }
-  // An item was hidden, deleted or re-dated somewhere: `lost` false. Messages may have been missed:
-  // `lost` true.
+  // Call when an item was hidden, deleted or re-dated, or with `messages_lost` when invalidation
+  // messages may have been missed.
   void invalidate(bool messages_lost);
 
  private:
@@ -85,9 +86,9 @@ class HotLists {
     std::shared_ptr<const HotList> list;
     Clock::time_point taken_at;
     Clock::time_point fresh_until;  // fresh before it
-    bool usable = true;       // false: may show a hidden item; only for when Redis is away
+    bool usable = true;  // false: may contain a hidden item; served only while Redis is unavailable
     bool refreshing = false;
-    std::vector<AsyncEvent<int>*> waiters;  // requests that found nothing to serve while somebody was refreshing
+    std::vector<AsyncEvent<int>*> waiters;  // requests without a list to serve, waiting for the refresh
   };
   class RefreshGuard;
 
@@ -95,8 +96,9 @@ class HotLists {
   Task<Result<std::string>> build(const ListQuery& query, UnixSeconds at);
   Task<Result<std::vector<ScoredItem>>> scan_rank(const ListQuery& query);
   Task<Result<std::vector<ScoredItem>>> scan_buckets(const ListQuery& query, UnixSeconds now);
-  std::shared_ptr<const HotList> store_snapshot(const ListQuery& query, std::string json, Clock::time_point now,
-                                      std::optional<milliseconds> expires_in, std::uint64_t generation);
+  std::shared_ptr<const HotList> store_snapshot(const ListQuery& query, std::string json,
+                                                Clock::time_point now, std::optional<milliseconds> expires_in,
+                                                std::uint64_t generation);
   Result<ServedList> serve_stale(const ListQuery& query, const Error& error) const;
   void evict_snapshot();
 
@@ -105,7 +107,7 @@ class HotLists {
   const Settings& settings_;
   std::map<ListQuery, Snapshot> snapshots_;
   ListCounters counters_;
-  std::uint64_t generation_ = 0;  // of drops: what was read before one is not kept as usable
+  std::uint64_t generation_ = 0;  // counts invalidations: a list read before one is not stored as usable
 };
 
 }  // namespace freshet::hot

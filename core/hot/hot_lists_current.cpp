@@ -1,15 +1,15 @@
-// mode = current: the exact bounded top (core/hot/threshold_top_k.h) over the store's buckets.
+// mode = current: the exact top k (core/hot/threshold_top_k.h) over the store's buckets.
 
 #include <algorithm>
 
-#include "core/hot/threshold_top_k.h"
 #include "core/hot/hot_lists.h"
+#include "core/hot/threshold_top_k.h"
 
 namespace freshet::hot {
 
 namespace {
 
-// The tag lives in the item store, not in the buckets.
+// Tags are stored with the items, not in the buckets.
 Task<Result<void>> mark_eligible(items::CardCache& cards, const TagName& tag,
                                  std::vector<CurrentMember>& members) {
   if (tag.empty() || members.empty()) co_return Result<void>();

@@ -15,15 +15,15 @@ using redis::Pipeline;
 
 constexpr std::int64_t kDaySeconds = 86400;
 
-// Where the scripts answer whether it is hidden, unlisted.lua says this.
+// unlisted.lua returns this where the other scripts return whether the article is hidden.
 constexpr std::string_view kUnlistedFlag = "2";
 constexpr std::size_t kNetworkBytes = 6;
-constexpr seconds kUnlistedTtl{3600};  // as unlisted.lua has it
+constexpr seconds kUnlistedTtl{3600};  // as in unlisted.lua
 
-// The part of both commands that the model does not matter to.
-Pipeline unlisted_script_call(const std::string& article, const std::string& event_key, const EventAdmission& admission,
-                  const std::optional<UnixSeconds>& published_at, const std::optional<UnixSeconds>& at,
-                  bool may_create) {
+// The part of the unlisted.lua call that reports and views share.
+Pipeline unlisted_script_call(const std::string& article, const std::string& event_key,
+                              const EventAdmission& admission, const std::optional<UnixSeconds>& published_at,
+                              const std::optional<UnixSeconds>& at, bool may_create) {
   Pipeline out;
   out.script(scripts::kUnlisted).key(article);
   if (!event_key.empty()) out.key(event_key);
@@ -36,15 +36,15 @@ Pipeline unlisted_script_call(const std::string& article, const std::string& eve
 
 }  // namespace
 
-RedisHotStore::RedisHotStore(redis::Redis& redis, DeferredWriters writers, const Settings& settings, redis::Keys keys,
-                             EventIdGenerator new_event_id)
+RedisHotStore::RedisHotStore(redis::Redis& redis, DeferredWriters writers, const Settings& settings,
+                             redis::Keys keys, EventIdGenerator new_event_id)
     : redis_(redis),
       writers_(writers),
       settings_(settings),
       keys_(std::move(keys)),
       new_event_id_(std::move(new_event_id)) {}
 
-// The scripts' word for what becomes of unknown articles.
+// How the scripts treat unknown articles (see track.lua).
 int RedisHotStore::unknown_item_policy(const EventAdmission& admission) const {
   if (settings_.items_unknown == "reject") return 1;
   return settings_.items_unknown == "count" && !admission.network.empty() ? 2 : 0;
@@ -52,50 +52,55 @@ int RedisHotStore::unknown_item_policy(const EventAdmission& admission) const {
 
 template <class Event>
 Task<Result<redis::Reply>> RedisHotStore::run_count_script(const Pipeline& command, const Event& event) {
-  // Between the two somebody may vouch for it, or it may end.
-  constexpr int kMaxAttempts = 3;
+  // The article may become listed or expire between the calls; retry.
+  constexpr int kMaxRetries = 3;
   for (int attempt = 0;; ++attempt) {
     FRESHET_CO_TRY(replies, co_await redis_.run(command));
-    const bool is_unlisted = redis::has_code(replies->front().error(), redis::word::kUnverified);
+    const bool is_unlisted = redis::has_code(replies->front().error(), redis::script_code::kUnverified);
     if (!replies->front().is_error() || !is_unlisted) co_return std::move(replies->front());
     Pipeline unlisted_call = unlisted_command(event, false);
     FRESHET_CO_TRY(unlisted_replies, co_await redis_.run(unlisted_call));
-    if (unlisted_replies->front().text() == redis::word::kCreates) {
+    if (unlisted_replies->front().text() == redis::script_code::kCreates) {
       FRESHET_CO_TRY(allowed, co_await check_unverified_quota(event.item.view(), event.admission));
       unlisted_call = unlisted_command(event, true);
       FRESHET_CO_TRY(created, co_await redis_.run(unlisted_call));
       unlisted_replies = std::move(created);
     }
-    if (unlisted_replies->front().text() != redis::word::kVerified) {
+    if (unlisted_replies->front().text() != redis::script_code::kVerified) {
       update_unverified_index(event.item.view(), unlisted_replies->front().text());
       co_return std::move(unlisted_replies->front());
     }
-    if (attempt == kMaxAttempts) co_return fail(ErrorCode::kUnavailable, "unavailable");
+    if (attempt == kMaxRetries) co_return fail(ErrorCode::kUnavailable, "unavailable");
   }
 }
 
-// Whether one more article may begin that nobody vouched for, by its group's part. Those of the
-// same moment are not seen.
-Task<Result<void>> RedisHotStore::check_unverified_quota(std::string_view id, const EventAdmission& admission) {
-  const auto quota_error = [](const char* scope) {
-    return fail(ErrorCode::kRateLimited, "unverified_quota", {}, scope);
+// Checks the partition's quota of unverified articles. Concurrent creations are not seen, so the
+// quota may be exceeded slightly.
+Task<Result<void>> RedisHotStore::check_unverified_quota(std::string_view id,
+                                                         const EventAdmission& admission) {
+  const auto quota_error = [](const char* detail) {
+    return fail(ErrorCode::kRateLimited, "unverified_quota", {}, detail);
   };
-  if (!admission.may_create) co_return quota_error("of this network");
+  if (!admission.may_create) co_return quota_error("this network has created too many unverified articles");
   Pipeline count;
   const std::string unlisted = keys_.partition_for(id).unverified();
   count.add("ZREMRANGEBYSCORE", unlisted, "-inf", unix_s(wall_now()));
   count.add("ZCARD", unlisted);
   FRESHET_CO_TRY(counts, co_await redis::run_all(redis_, count));
   const std::int64_t limit = settings_.items_unknown_max / keys_.partition_count();
-  if (counts->back().integer().value_or(0) >= limit) co_return quota_error("of all");
+  if (counts->back().integer().value_or(0) >= limit)
+    co_return quota_error("too many unverified articles exist");
   co_return Result<void>();
 }
 
-// `counted`: what unlisted.lua says of the event.
+// `reply`: the reply of unlisted.lua.
 void RedisHotStore::update_unverified_index(std::string_view id, std::string_view reply) {
   const auto fields = redis::split_words(reply);
-  constexpr std::size_t kHiddenField = 5, kViewIsNewField = 7, kReportIsNewField = 8, kReportFieldCount = 12;  // places of its words
-  if (fields.size() <= kViewIsNewField || fields[fields.size() == kReportFieldCount ? kReportIsNewField : kViewIsNewField] != "1") return;
+  // Indices into the reply.
+  constexpr std::size_t kHiddenField = 5, kViewIsNewField = 7, kReportIsNewField = 8, kReportFieldCount = 12;
+  if (fields.size() <= kViewIsNewField ||
+      fields[fields.size() == kReportFieldCount ? kReportIsNewField : kViewIsNewField] != "1")
+    return;
   const std::string unlisted = keys_.partition_for(id).unverified();
   Pipeline update;
   if (fields[kHiddenField] == kUnlistedFlag)
@@ -110,10 +115,12 @@ void RedisHotStore::update_unverified_index(std::string_view id, std::string_vie
 Pipeline RedisHotStore::unlisted_command(const TrackEvent& event, bool may_create) const {
   const std::string_view id = event.item.view();
   const EngagementSettings& engagement = settings_.engagement;
-  const std::string key = event.event_id.empty() ? std::string() : keys_.track_event(id, event.event_id.view());
+  const std::string key =
+      event.event_id.empty() ? std::string() : keys_.track_event(id, event.event_id.view());
   const std::int64_t dwell_ms =
       event.untrusted_dwell ? std::min(event.dwell_ms, engagement.max_initial_dwell_ms) : event.dwell_ms;
-  Pipeline out = unlisted_script_call(keys_.article(id), key, event.admission, event.published_at, event.occurred_at, may_create);
+  Pipeline out = unlisted_script_call(keys_.article(id), key, event.admission, event.published_at,
+                                      event.occurred_at, may_create);
   out.arg(engagement.counter_ttl.count()).arg(dwell_ms).arg(0).arg(0);
   return out;
 }
@@ -128,7 +135,8 @@ Pipeline RedisHotStore::track_command(const TrackEvent& event) const {
       .key(keys_.session(id, event.session.view()));
   if (!event.event_id.empty()) out.key(keys_.track_event(id, event.event_id.view()));
   out.arg(event.admission.counts_as_visitor ? event.visitor.view() : "");
-  out.arg(std::min(event.dwell_ms, engagement.dwell_cap_ms));  // a spool's may be of a higher cap
+  // An event from the spool may predate a lower cap.
+  out.arg(std::min(event.dwell_ms, engagement.dwell_cap_ms));
   redis::append_optional_time(out, event.published_at);
   redis::append_optional_time(out, event.occurred_at);
   out.arg(engagement.session_window.count())
@@ -162,7 +170,7 @@ Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
   }
   if (article.listed) {
     writers_.contributions.add(event.attributed_to, event.admission, event.item,
-                              {.pv = number(8), .uv = number(9), .dwell_ms = number(10)});
+                               {.pv = number(8), .uv = number(9), .dwell_ms = number(10)});
   }
   const double score =
       base_score(article.counts, engagement) * decay(now - article.decay_start, engagement.half_life);
@@ -181,14 +189,16 @@ Result<void> RedisHotStore::spool_track(const TrackEvent& event) {
 
 // --- views
 
-// Its network's first view, which is the only one that counts, adds to the score what its own date
-// makes of it.
+// Only the first view from each network counts. Its share of the score is computed from the
+// client's publish time.
 Pipeline RedisHotStore::unlisted_command(const ViewEvent& event, bool may_create) const {
   const std::string_view id = event.item.view();
-  const std::string key = event.event_id.empty() ? std::string() : keys_.view_event(id, event.event_id.view());
+  const std::string key =
+      event.event_id.empty() ? std::string() : keys_.view_event(id, event.event_id.view());
   const UnixSeconds now = event.occurred_at.value_or(wall_now());
   const double total = view_increment(true, settings_.views);
-  Pipeline out = unlisted_script_call(keys_.article(id), key, event.admission, event.published_at, event.occurred_at, may_create);
+  Pipeline out = unlisted_script_call(keys_.article(id), key, event.admission, event.published_at,
+                                      event.occurred_at, may_create);
   out.arg(settings_.views.counter_ttl.count())
       .arg("")
       .arg(total)
@@ -230,7 +240,7 @@ Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
     FRESHET_CO_TRY(reply, co_await run_count_script(command, event));
     if (reply->is_error()) {
       const std::string_view line = reply->error();
-      const auto redis_day = redis::has_code(line, redis::word::kDayChanged)
+      const auto redis_day = redis::has_code(line, redis::script_code::kDayChanged)
                                  ? redis::parse<std::int64_t>(redis::after_code(line))
                                  : std::nullopt;
       if (!redis_day || attempt > 0) co_return tl::unexpected(redis::classify(line));
@@ -248,18 +258,19 @@ Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
     const double increment = number(1);
     if (listed && !hidden) {
       writers_.rank_updater.add(kViewsModel,
-                          {.id = event.item.str(),
-                           .score = number(3),
-                           .published = UnixSeconds{seconds{redis::to_int(fields[4])}},
-                           .version = redis::parse_or_zero<std::int64_t>(fields[6]),
-                           .views_total = number(2)},
-                          {});
+                                {.id = event.item.str(),
+                                 .score = number(3),
+                                 .published = UnixSeconds{seconds{redis::to_int(fields[4])}},
+                                 .version = redis::parse_or_zero<std::int64_t>(fields[6]),
+                                 .views_total = number(2)},
+                                {});
     }
     if (listed && is_new) {
       writers_.contributions.add(event.attributed_to, event.admission, event.item,
-                                {.views = 1, .first_views = first_today ? 1 : 0, .views_score = increment});
+                                 {.views = 1, .first_views = first_today ? 1 : 0, .views_score = increment});
     }
-    co_return ViewResult{false, first_today, increment, EventOutcome{listed, created, listed && is_new && first_today}};
+    co_return ViewResult{false, first_today, increment,
+                         EventOutcome{listed, created, listed && is_new && first_today}};
   }
 }
 
@@ -277,8 +288,7 @@ Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector
   std::vector<ItemStats> out;
   if (items.empty()) co_return out;
   const UnixSeconds day{seconds{today() * kDaySeconds}};
-  // Of an item.
-  const std::size_t commands = 2 + (ranks == Ranks::kInclude ? 2 * kModels.size() : 0);
+  const std::size_t commands_per_item = 2 + (ranks == Ranks::kInclude ? 2 * kModels.size() : 0);
   Pipeline command;
   command.add("TIME");
   for (const ItemId& item : items) {
@@ -292,7 +302,7 @@ Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector
   }
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   const UnixSeconds now{seconds{redis::to_int(redis::string_at(replies->front(), 0))}};
-  for (std::size_t i = 1; i < replies->size(); i += commands) {
+  for (std::size_t i = 1; i < replies->size(); i += commands_per_item) {
     const redis::Reply* at = &(*replies)[i];
     const Article article = parse_article(at[0], now, settings_);
     out.push_back({.known = article.has_counters(),
@@ -322,9 +332,10 @@ Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector
   co_return out;
 }
 
-// To each rank, which is one in the article's own group, how many of the others stand above it.
+// Each rank so far is relative to the article's own partition: adds the number of higher-ranked
+// articles in the other partitions.
 Task<Result<void>> RedisHotStore::add_partition_ranks(const std::vector<ItemId>& items,
-                                                   std::vector<ItemStats>& stats) {
+                                                      std::vector<ItemStats>& stats) {
   Pipeline query;
   const auto for_each_other_partition = [&](const auto& visit) {
     for (std::size_t i = 0; i < items.size(); ++i) {
@@ -332,13 +343,15 @@ Task<Result<void>> RedisHotStore::add_partition_ranks(const std::vector<ItemId>&
         RankPosition& position = stats[i].positions.at(index_of(model));
         if (!position.score || !position.rank) continue;
         for (unsigned g = 0; g < keys_.partition_count(); ++g) {
-          if (g != keys_.partition_of(items[i].view())) visit(items[i], position, keys_.partition(g).rank(model));
+          if (g != keys_.partition_of(items[i].view()))
+            visit(items[i], position, keys_.partition(g).rank(model));
         }
       }
     }
   };
   for_each_other_partition([&](const ItemId&, const RankPosition& position, const std::string& rank) {
-    query.add("ZCOUNT", rank, *position.score, "+inf").add("ZRANGEBYSCORE", rank, *position.score, *position.score);
+    query.add("ZCOUNT", rank, *position.score, "+inf")
+        .add("ZRANGEBYSCORE", rank, *position.score, *position.score);
   });
   if (query.empty()) co_return Result<void>();
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, query));

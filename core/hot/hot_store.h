@@ -1,5 +1,5 @@
-// HotStore on Redis: counters, ranks and cached lists of hot articles. An event is one script, and
-// what it promises stands at its head; lists are plain reads.
+// HotStore on Redis: counters, ranks and cached lists. Counting an event is one script, whose
+// contract is in its header comment; lists are plain reads.
 #pragma once
 
 #include <functional>
@@ -7,20 +7,20 @@
 
 #include "core/config/settings.h"
 #include "core/hot/contributions.h"
-#include "core/hot/rank_updater.h"
 #include "core/hot/ports.h"
-#include "core/redis/write_queue.h"
+#include "core/hot/rank_updater.h"
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
+#include "core/redis/write_queue.h"
 
 namespace freshet::hot {
 
 class RedisHotStore final : public HotStore {
  public:
   using EventIdGenerator =
-      std::function<std::string()>;  // an id that nobody else makes: 128 random bits, for instance
+      std::function<std::string()>;  // returns globally unique ids, for example 128 random bits
 
-  // What follows behind a reply: of the worker, whose stores share it. All must outlive the store.
+  // Asynchronous writers of this worker, shared by its stores. All must outlive the store.
   struct DeferredWriters {
     redis::WriteQueue& write_queue;
     RankUpdater& rank_updater;
@@ -30,11 +30,9 @@ class RedisHotStore final : public HotStore {
                 EventIdGenerator new_event_id);
 
   Task<Result<TrackResult>> track(const TrackEvent& event) override;
-  // A second round trip in the minute around midnight UTC when this host's clock and Redis'
-  // disagree about the day.
+  // One more RTT around midnight UTC if this host's clock and Redis' disagree about the day.
   Task<Result<ViewResult>> view(const ViewEvent& event) override;
-  // An event without an id gets one, so that a replay counts once. It counts with the time it has
-  // now.
+  // An event without an id gets one, so that a replay counts it once. It keeps the current time.
   Result<void> spool_track(const TrackEvent& event) override;
   Result<void> spool_view(const ViewEvent& event) override;
   Task<Result<CachedList>> cached_list(const ListQuery& query) override;
@@ -53,8 +51,8 @@ class RedisHotStore final : public HotStore {
   Task<Result<void>> check_unverified_quota(std::string_view id, const EventAdmission& admission);
   Task<Result<void>> add_partition_ranks(const std::vector<ItemId>& items, std::vector<ItemStats>& stats);
   void update_unverified_index(std::string_view id, std::string_view reply);
-  // The reply to `count`, or to the event's unlisted_command when nobody vouched for the article: a
-  // round trip more, three when that begins to be counted.
+  // Runs `command`, or the event's unlisted_command() if the article is unlisted. The latter takes
+  // one more RTT, or three more when it creates the article.
   template <class Event>
   Task<Result<redis::Reply>> run_count_script(const redis::Pipeline& command, const Event& event);
   int unknown_item_policy(const EventAdmission& admission) const;
@@ -65,12 +63,12 @@ class RedisHotStore final : public HotStore {
   const Settings& settings_;
   const redis::Keys keys_;
   const EventIdGenerator new_event_id_;
-  std::int64_t day_offset_ = 0;  // Redis' UTC day minus ours, when they were last found to differ
+  std::int64_t day_offset_ = 0;  // Redis' UTC day minus ours, as of the last mismatch
 };
 
-// A script: drops those of `members` that are dated into another hour from the bucket of this one,
-// and sets what the index says of it. Harmless when repeated.
+// Appends a script that removes those of `members` from the hour's bucket that are dated into
+// another hour, and corrects the bucket's bound in the index. Idempotent.
 void append_bucket_repair(redis::Pipeline& out, const redis::PartitionKeys& keys, std::int64_t hour,
-                        const std::vector<std::string_view>& members = {});
+                          const std::vector<std::string_view>& members = {});
 
 }  // namespace freshet::hot

@@ -1,4 +1,4 @@
-// What lists are made of: plain reads, by wall_now(), which is Redis' clock.
+// Plain reads that lists are built from. They use wall_now(), which follows Redis' clock.
 
 #include <algorithm>
 #include <cmath>
@@ -15,9 +15,10 @@ namespace {
 
 using redis::Pipeline;
 
-constexpr std::int64_t kMaxMembersRead = 2000;  // of a rank, for one page
-constexpr std::int64_t kInitialChunk = 200;  // of them, where a filter leaves some out; then twice as many
-constexpr std::int64_t kMaxSmallSet = 1000;  // so many of a tag or a window are read instead of walking down the rank
+constexpr std::int64_t kMaxMembersRead = 2000;  // from a rank, per page
+constexpr std::int64_t kInitialChunk = 200;     // first read with filters; doubled with each further one
+// A tag or window of at most this many articles is read instead of scanning the rank.
+constexpr std::int64_t kMaxSmallSet = 1000;
 
 std::string exclusive_min(std::int64_t score) { return "(" + std::to_string(score); }
 
@@ -28,7 +29,7 @@ redis::PartitionedCommand by_partition(const redis::Keys& keys, const std::vecto
   return {keys, std::move(ids)};
 }
 
-// What a page's filters leave of members: one trip.
+// Filters rank members by window and tag. One round trip.
 class RankFilter {
  public:
   RankFilter(redis::Redis& redis, const redis::Keys& keys, const ListQuery& query)
@@ -38,11 +39,12 @@ class RankFilter {
 
   bool is_active() const { return from_ || !tag_.empty(); }
 
-  // The ids of a tag or a window that holds few; nullopt: they all hold many.
+  // The ids of the tag or the window if either is small; nullopt otherwise.
   Task<Result<std::optional<std::vector<ScoredItem>>>> small_candidate_set() const {
     Pipeline count, list;
     const auto append_tag = [&](Pipeline& out, const char* command) {
-      for (const redis::PartitionKeys& each : keys_.partitions()) out.add(command, each.tagged_items(tag_.view()));
+      for (const redis::PartitionKeys& each : keys_.partitions())
+        out.add(command, each.tagged_items(tag_.view()));
     };
     const auto append_window = [&](Pipeline& out, const char* command) {
       for (const redis::PartitionKeys& each : keys_.partitions())
@@ -72,20 +74,25 @@ class RankFilter {
     co_return out;
   }
 
-  // Of each member whether it stays. One without a date is dated neither ahead nor within a window.
+  // For each member whether it matches. A member without a known date counts as published, but
+  // matches no window.
   Task<Result<std::vector<bool>>> matches(const std::vector<ScoredItem>& members) const {
     std::vector<bool> out(members.size(), true);
     if (members.empty()) co_return out;
     const redis::PartitionedCommand partitioned = by_partition(keys_, members);
     Pipeline query;
-    partitioned.append(query, "ZMSCORE", [](const redis::PartitionKeys& partition) { return partition.published(); });
-    const auto tag = [this](const redis::PartitionKeys& partition) { return partition.tagged_items(tag_.view()); };
+    partitioned.append(query, "ZMSCORE",
+                       [](const redis::PartitionKeys& partition) { return partition.published(); });
+    const auto tag = [this](const redis::PartitionKeys& partition) {
+      return partition.tagged_items(tag_.view());
+    };
     if (!tag_.empty()) partitioned.append(query, "SMISMEMBER", tag);
     FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, query));
     for (std::size_t i = 0; i < members.size(); ++i) {
       const auto date = redis::parse<double>(partitioned.text(replies->data(), i));
       out[i] = date ? *date <= to_double(now_) && (!from_ || *date >= to_double(*from_)) : !from_;
-      if (!tag_.empty()) out[i] = out[i] && partitioned.is_one(replies->data() + partitioned.command_count(), i);
+      if (!tag_.empty())
+        out[i] = out[i] && partitioned.is_one(replies->data() + partitioned.command_count(), i);
     }
     co_return out;
   }
@@ -100,20 +107,21 @@ class RankFilter {
   std::optional<UnixSeconds> from_;
 };
 
-// Highest first; equals as ZREVRANGE has them.
+// Highest first; ties as in ZREVRANGE.
 bool ranks_before(const ScoredItem& a, const ScoredItem& b) {
   return a.score != b.score ? a.score > b.score : a.item > b.item;
 }
 
-// A page of those among `some` that the rank has and the filter keeps.
+// A page of those candidates that are in the rank and match the filter.
 Task<Result<RankPage>> page_of_candidates(redis::Redis& redis, const redis::Keys& keys, const Model& model,
-                               const RankFilter& filter, std::vector<ScoredItem> candidates, std::int64_t offset,
-                               std::int64_t count) {
+                                          const RankFilter& filter, std::vector<ScoredItem> candidates,
+                                          std::int64_t offset, std::int64_t count) {
   RankPage page;
   if (candidates.empty()) co_return page;
   const redis::PartitionedCommand partitioned = by_partition(keys, candidates);
   Pipeline scores;
-  partitioned.append(scores, "ZMSCORE", [&](const redis::PartitionKeys& partition) { return partition.rank(model); });
+  partitioned.append(scores, "ZMSCORE",
+                     [&](const redis::PartitionKeys& partition) { return partition.rank(model); });
   FRESHET_CO_TRY(rank_scores, co_await redis::run_all(redis, scores));
   FRESHET_CO_TRY(matching, co_await filter.matches(candidates));
   std::vector<ScoredItem> found;
@@ -129,10 +137,11 @@ Task<Result<RankPage>> page_of_candidates(redis::Redis& redis, const redis::Keys
   co_return page;
 }
 
-// Reads up to `chunk` members of each group that the merge waits for, and gives it those that the
-// filter keeps. Returns how many were read of the group that gave most.
+// Reads up to `chunk` members from each partition that the merge is waiting for, and gives it those
+// that match the filter. Returns the largest number of members read from one partition.
 Task<Result<std::int64_t>> read_next_chunk(redis::Redis& redis, const redis::Keys& keys, const Model& model,
-                                     const RankFilter& filter, redis::KWayMerge& merge, std::int64_t chunk) {
+                                           const RankFilter& filter, redis::KWayMerge& merge,
+                                           std::int64_t chunk) {
   const std::vector<unsigned> partitions = merge.inputs_to_read();
   Pipeline range;
   for (const unsigned each : partitions) {
@@ -162,8 +171,11 @@ Task<Result<std::int64_t>> read_next_chunk(redis::Redis& redis, const redis::Key
 }  // namespace
 
 void append_bucket_repair(Pipeline& out, const redis::PartitionKeys& keys, std::int64_t hour,
-                        const std::vector<std::string_view>& members) {
-  out.script(scripts::kBucketTidy).key(keys.current_bucket_index()).key(keys.current_bucket(hour)).key(keys.published());
+                          const std::vector<std::string_view>& members) {
+  out.script(scripts::kBucketRepair)
+      .key(keys.current_bucket_index())
+      .key(keys.current_bucket(hour))
+      .key(keys.published());
   out.arg(hour);
   for (const std::string_view each : members) out.arg(each);
 }
@@ -172,7 +184,8 @@ void append_bucket_repair(Pipeline& out, const redis::PartitionKeys& keys, std::
 
 Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
   const std::int64_t now = wall_ms().count(), interval = settings_.list.rebuild_interval.count();
-  // The list is at least as new as what is read of it first, and the epoch at least as new as both.
+  // Order matters: the list must be at least as new as its metadata, and the epoch at least as new
+  // as both.
   Pipeline read;
   read.add("HMGET", keys_.list_meta(query), "built_ms", "epoch").barrier();
   read.add("GET", keys_.list(query)).barrier();
@@ -221,7 +234,8 @@ void RedisHotStore::store_list(const ListQuery& query, const CachedList& built) 
       .arg(built.built_ms)
       .arg(built.epoch)
       .arg(settings_.list.ttl.count());
-  writers_.write_queue.post(std::move(out));  // lost: the lock runs out and somebody builds again
+  // If lost, the lock expires and another process rebuilds the list.
+  writers_.write_queue.post(std::move(out));
 }
 
 // --- ranks
@@ -232,7 +246,8 @@ Task<Result<RankPage>> RedisHotStore::rank_page(const ListQuery& query, RankCurs
     FRESHET_CO_TRY(small_set, co_await filter.small_candidate_set());
     const std::int64_t offset = from.empty() ? 0 : from.front();
     if (*small_set)
-      co_return co_await page_of_candidates(redis_, keys_, *query.model, filter, std::move(**small_set), offset, count);
+      co_return co_await page_of_candidates(redis_, keys_, *query.model, filter, std::move(**small_set),
+                                            offset, count);
   }
   from.resize(keys_.partition_count());
   redis::KWayMerge merge(from);
@@ -246,7 +261,8 @@ Task<Result<RankPage>> RedisHotStore::rank_page(const ListQuery& query, RankCurs
     }
     if (merge.is_exhausted()) co_return page;
     if (std::ssize(page.items) == count || read_budget == 0) break;
-    const std::int64_t per_partition = std::min(redis::read_size(chunk, keys_.partition_count()), read_budget);
+    const std::int64_t per_partition =
+        std::min(redis::read_size(chunk, keys_.partition_count()), read_budget);
     FRESHET_CO_TRY(read, co_await read_next_chunk(redis_, keys_, *query.model, filter, merge, per_partition));
     read_budget -= *read;
   }
@@ -287,7 +303,9 @@ Task<Result<std::vector<BucketMember>>> RedisHotStore::bucket_heads(const std::v
     }
     for (unsigned g = 0; g < keys_.partition_count(); ++g) {
       if (buckets_by_partition[g].empty()) continue;
-      read.command(2 + buckets_by_partition[g].size()).arg("ZMSCORE").arg(keys_.partition(g).current_bucket_index());
+      read.command(2 + buckets_by_partition[g].size())
+          .arg("ZMSCORE")
+          .arg(keys_.partition(g).current_bucket_index());
       for (const std::size_t k : buckets_by_partition[g]) read.arg(buckets[k].hour);
     }
     FRESHET_CO_TRY(heads, co_await redis::run_all(redis_, read));
@@ -296,16 +314,18 @@ Task<Result<std::vector<BucketMember>>> RedisHotStore::bucket_heads(const std::v
       for (redis::ScoredMember& each : redis::parse_scored_members((*heads)[k], 0))
         all.push_back({ItemId::trusted(std::move(each.member)), each.score});
     }
-    std::vector<std::string_view> bounds(buckets.size());  // what the index says
+    std::vector<std::string_view> bounds(buckets.size());  // as stored in the index
     std::size_t reply = buckets.size();
     for (const auto& indices : buckets_by_partition) {
-      for (std::size_t i = 0; i < indices.size(); ++i) bounds[indices[i]] = redis::string_at((*heads)[reply], i);
+      for (std::size_t i = 0; i < indices.size(); ++i)
+        bounds[indices[i]] = redis::string_at((*heads)[reply], i);
       if (!indices.empty()) ++reply;
     }
     const redis::PartitionedCommand partitioned = by_partition(keys_, all);
     redis::Replies published;
     if (!all.empty()) {
-      partitioned.append(dates, "ZMSCORE", [](const redis::PartitionKeys& partition) { return partition.published(); });
+      partitioned.append(dates, "ZMSCORE",
+                         [](const redis::PartitionKeys& partition) { return partition.published(); });
       FRESHET_CO_TRY(found, co_await redis::run_all(redis_, dates));
       published = std::move(*found);
     }
@@ -316,7 +336,7 @@ Task<Result<std::vector<BucketMember>>> RedisHotStore::bucket_heads(const std::v
       std::vector<std::string_view> misplaced;
       for (const std::size_t end = at + head.size() / 2; at < end; ++at) {
         const auto text = partitioned.text(published.data(), at);
-        // Beyond the cap of hot:published it has no date there.
+        // hot:published is capped: an article beyond the cap has no date there.
         const std::int64_t date = text.empty() ? hour * kHourSeconds : redis::to_int(text);
         if (std::floor(static_cast<double>(date) / kHourSeconds) == static_cast<double>(hour))
           out.push_back({all[at].item, all[at].score, UnixSeconds{seconds{date}}, partition});

@@ -1,5 +1,4 @@
-// Why an article stands where it stands: every term of both scores, such that the terms give the
-// served score.
+// Explains an article's scores: the terms of both models, which add up to the served score.
 #pragma once
 
 #include <optional>
@@ -9,7 +8,7 @@
 
 namespace freshet::hot {
 
-// Of a model with a base.
+// For models with a base score.
 struct ScoreTerms {
   double age_seconds = 0;
   double base = 0;  // points
@@ -20,18 +19,18 @@ ScoreTerms score_terms(const Model& model, const ItemStats& stats, const Setting
 
 struct EngagementTerms {
   double avg_dwell_ms = 0;
-  double from_pv = 0, from_uv = 0, from_dwell = 0;  // points: their sum is the base
+  double from_pv = 0, from_uv = 0, from_dwell = 0;  // in points; their sum is the base score
 };
 EngagementTerms engagement_terms(const ItemStats& stats, const EngagementSettings& settings);
 
-// Page views for each time it was on a page of a feed; nullopt when it was on none. Page views that
-// came from elsewhere count too, so it may be above 1.
+// Page views per feed impression; nullopt without impressions. May exceed 1, since page views from
+// elsewhere count too.
 std::optional<double> click_through_rate(const ItemStats& stats);
 
 struct ViewsTerms {
   double hours = 0;
   double divisor = 0;  // (hours + base)^gamma
-  double current = 0;  // total / divisor: mode = current
+  double current = 0;  // total / divisor: the score in mode = current
 };
 ViewsTerms views_terms(const ItemStats& stats, const ViewsSettings& settings);
 

@@ -1,9 +1,9 @@
-// The models of hot lists, a row each: lists, places in ranks, rebuilds, previews, statistics and
-// checks go by it.
+// Table of ranking models. Lists, rank updates, rebuilds, previews, statistics and consistency
+// checks are driven by it.
 //
-// A model with a base ranks by what reports counted (track.lua), and decays exponentially: what its
-// rank holds is the key of core/hot/engagement.h. `views` has none: Redis adds up its scores, each
-// view decayed as it came (view.lua), and mode = current computes what it shows from the sums.
+// A model with a base score ranks by counters (track.lua) with exponential decay; its rank holds
+// the keys of core/hot/engagement.h. `views` has none: Redis adds up its scores, each view decayed
+// when it was counted (view.lua), and mode = current computes scores from the undecayed sums.
 #pragma once
 
 #include <array>
@@ -18,16 +18,16 @@
 namespace freshet::hot {
 
 struct Model {
-  // Of the HTTP interface, and in the keys of its lists.
+  // Name in the HTTP interface and in the keys of the model's lists.
   std::string_view name;
-  // Keys: the ZSET article → place, and the hash article → version of the counters that its place
-  // follows from. While they are made anew there are both with ":next" behind them.
+  // Redis keys: the ZSET article → score, and the hash article → version of the counters that the
+  // score was computed from. A rebuild writes to both with ":next" appended.
   std::string_view rank, rank_versions;
-  int default_limit;  // entries of a list when a request says nothing
-  // Directives that a preview takes. Of a model with a base all that its places follow from: ranks
-  // are made anew when one was changed.
+  int default_limit;  // list length if the request has no limit
+  // Directives that a preview accepts. For a model with a base score, all directives its ranks
+  // depend on: ranks are rebuilt when one of them changes.
   std::span<const std::string_view> parameters;
-  // Points before decay; nullptr: see above. Pure.
+  // Score before decay, in points; nullptr: scores are accumulated (see above). Pure.
   double (*base)(const EngagementCounts& counts, const Settings& settings) = nullptr;
   seconds (*half_life)(const Settings& settings) = nullptr;
 };
@@ -59,12 +59,12 @@ constexpr std::size_t index_of(const Model& model) {
   return static_cast<std::size_t>(&model - kModels.data());
 }
 
-// What a place is worth at `at`, as lists show it.
+// Converts a score stored in the rank to the score that lists show at `at`.
 inline double score_at(const Model& model, double stored_score, UnixSeconds at, const Settings& settings) {
   return model.base != nullptr ? score_at(stored_score, at, model.half_life(settings)) : stored_score;
 }
 
-// Whoever stands below leaves the rank.
+// Articles with a lower stored score are removed from the rank.
 inline double min_rank_score(const Model& model, UnixSeconds now, const Settings& settings) {
   return model.base != nullptr ? rank_key(settings.list.min_score, now, model.half_life(settings))
                                : -std::numeric_limits<double>::infinity();

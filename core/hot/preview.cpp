@@ -10,11 +10,11 @@ namespace freshet::hot {
 namespace {
 
 constexpr std::int64_t kPreviewPage = 500;
-constexpr std::size_t kStatsBatchSize = 100;  // about 2 ms of Redis, which others wait for
+constexpr std::size_t kStatsBatchSize = 100;  // about 2 ms of Redis, which blocks other clients
 
 Task<Result<std::vector<ItemId>>> top_of_rank(HotStore& hot, const ListQuery& query) {
   std::vector<ItemId> ids;
-  std::set<std::string, std::less<>> seen;  // the rank may move between two pages
+  std::set<std::string, std::less<>> seen;  // the rank may change between two pages
   std::optional<RankCursor> from = RankCursor();
   while (from && ids.size() < kMaxPreviewCandidates) {
     FRESHET_CO_TRY(page, co_await hot.rank_page(query, std::move(*from), kPreviewPage));
@@ -26,13 +26,13 @@ Task<Result<std::vector<ItemId>>> top_of_rank(HotStore& hot, const ListQuery& qu
   co_return ids;
 }
 
-// Highest first; equals as ZREVRANGE has them.
+// Highest first; ties as in ZREVRANGE.
 bool entry_ranks_before(const ListEntry& a, const ListEntry& b) {
   return a.score != b.score ? a.score > b.score : a.item.view() > b.item.view();
 }
 
 Task<Result<std::vector<ListEntry>>> rescore(HotStore& hot, const std::vector<ItemId>& ids,
-                                                 const Model& model, const Settings& trial) {
+                                             const Model& model, const Settings& trial) {
   std::vector<ListEntry> entries;
   for (std::size_t from = 0; from < ids.size(); from += kStatsBatchSize) {
     const std::vector<ItemId> batch(

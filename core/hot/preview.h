@@ -1,5 +1,5 @@
-// A hot list as other settings would order it: computed from today's counters, and nothing is
-// written, cached or counted.
+// Previews a hot list under other settings, from the current counters. Writes, caches and counts
+// nothing.
 #pragma once
 
 #include "core/config/settings.h"
@@ -8,13 +8,14 @@
 
 namespace freshet::hot {
 
-inline constexpr std::size_t kMaxPreviewCandidates = 10'000;  // so many of today's highest are scored anew
+// Only the top of the current rank is scored again.
+inline constexpr std::size_t kMaxPreviewCandidates = 10'000;
 
-// Of a model with a base: the list that `tried` would give, of the kPreviewed highest of today's; a
-// round trip for each 500 and each 100 of them. Views: mode = current only, exactly what `tried`
-// would give, at the cost of building it (what accumulate added was decayed when it came, so no
-// setting changes it). `hot`, `items`, `tried` and `query` must live until the task has ended.
-// Redis away: kUnavailable.
+// For a model with a base score: the list under `trial`, computed from the kMaxPreviewCandidates
+// highest of the current rank; 1 RTT per 500 and 1 RTT per 100 of them. For views only with mode =
+// current: exact, at the cost of building the list (accumulated scores were decayed when they were
+// counted, so no setting changes them). All references must outlive the task. Errors: kUnavailable
+// if Redis is unavailable.
 Task<Result<ServedList>> preview(HotStore& hot, items::CardCache& cards, const Settings& trial,
                                  const ListQuery& query, UnixSeconds now);
 

@@ -16,7 +16,8 @@ namespace {
 using redis::Pipeline;
 
 constexpr std::size_t kArticlesPerBatch = 500;
-// Places of a call, of which one takes Redis 2 to 3 µs: others are served between two calls.
+// Writes per script call. One takes Redis 2 to 3 µs, and other clients are served between two
+// calls.
 constexpr std::size_t kWritesPerCall = 256;
 
 std::int64_t hour_of(UnixSeconds published) { return unix_s(published) / kHourSeconds; }
@@ -25,18 +26,19 @@ void optional_number(Pipeline& out, const std::optional<double>& value) {
   value ? out.arg(*value) : out.arg("");
 }
 
-// Of one group.
-void append_script_call(const Model& model, Pipeline& out, std::span<const RankWrite* const> writes, UnixSeconds now,
-               const Settings& settings, const redis::PartitionKeys& keys, std::int64_t max_members, RankTarget target) {
+// Writes of one partition.
+void append_script_call(const Model& model, Pipeline& out, std::span<const RankWrite* const> writes,
+                        UnixSeconds now, const Settings& settings, const redis::PartitionKeys& keys,
+                        std::int64_t max_members, RankTarget target) {
   const bool computed = model.base != nullptr, staging = computed && target == RankTarget::kStaging;
-  out.script(scripts::kPlace)
+  out.script(scripts::kRankUpdate)
       .key(staging ? keys.staging_rank(model) : keys.rank(model))
       .key(staging ? keys.staging_rank_versions(model) : keys.rank_versions(model))
       .key(keys.published())
       .key(keys.hidden())
       .key(keys.meta())
       .key(keys.unranked());
-  std::map<std::int64_t, std::size_t> buckets;  // hour → which key, from 1
+  std::map<std::int64_t, std::size_t> buckets;  // hour → index of its key in KEYS, from 1
   if (!computed) {
     out.key(keys.current_bucket_index());
     for (const RankWrite* each : writes) {
@@ -79,7 +81,8 @@ std::string params_fingerprint(const Settings& settings) {
   return out;
 }
 
-RankWrite rank_write_for(const Model& model, std::string id, const Article& article, const Settings& settings) {
+RankWrite rank_write_for(const Model& model, std::string id, const Article& article,
+                         const Settings& settings) {
   return {std::move(id),
           rank_score(article, model, settings),
           article.published.value_or(article.decay_start),
@@ -89,10 +92,11 @@ RankWrite rank_write_for(const Model& model, std::string id, const Article& arti
 }
 
 void add_rank_writes(RankWrites& to, const std::string& id, const Article& article, const Settings& settings,
-                RemovalPolicy removal) {
+                     RemovalPolicy removal) {
   for (const Model& model : kModels) {
     RankWrite write = rank_write_for(model, id, article, settings);
-    if (write.score || removal == RemovalPolicy::kAll || (removal == RemovalPolicy::kComputed && model.base != nullptr))
+    if (write.score || removal == RemovalPolicy::kAll ||
+        (removal == RemovalPolicy::kComputed && model.base != nullptr))
       to.at(index_of(model)).push_back(std::move(write));
   }
 }
@@ -102,16 +106,18 @@ std::int64_t max_rank_members(const Settings& settings, const redis::Keys& keys)
   return std::min(settings.list.max_members, settings.list.max_members / keys.partition_count() + kSpare);
 }
 
-std::size_t append_rank_writes(Pipeline& out, const RankWrites& writes, UnixSeconds now, const Settings& settings,
-                          const redis::Keys& keys, RankTarget target) {
+std::size_t append_rank_writes(Pipeline& out, const RankWrites& writes, UnixSeconds now,
+                               const Settings& settings, const redis::Keys& keys, RankTarget target) {
   std::size_t first_model_calls = 0;
   for (const Model& model : kModels) {
     std::vector<std::vector<const RankWrite*>> by_partition(keys.partition_count());
-    for (const RankWrite& each : writes.at(index_of(model))) by_partition[keys.partition_of(each.id)].push_back(&each);
+    for (const RankWrite& each : writes.at(index_of(model)))
+      by_partition[keys.partition_of(each.id)].push_back(&each);
     for (unsigned g = 0; g < keys.partition_count(); ++g) {
       for (std::span<const RankWrite* const> remaining = by_partition[g]; !remaining.empty();) {
         const auto batch = remaining.first(std::min(remaining.size(), kWritesPerCall));
-        append_script_call(model, out, batch, now, settings, keys.partition(g), max_rank_members(settings, keys), target);
+        append_script_call(model, out, batch, now, settings, keys.partition(g),
+                           max_rank_members(settings, keys), target);
         if (index_of(model) == 0) ++first_model_calls;
         remaining = remaining.subspan(batch.size());
       }
@@ -121,7 +127,8 @@ std::size_t append_rank_writes(Pipeline& out, const RankWrites& writes, UnixSeco
 }
 
 Task<Result<std::int64_t>> rank_articles(redis::Redis& redis, std::span<const std::string> ids,
-                                          const Settings& settings, const redis::Keys& keys, RankTarget target) {
+                                         const Settings& settings, const redis::Keys& keys,
+                                         RankTarget target) {
   std::int64_t ranked = 0;
   for (std::size_t from = 0; from < ids.size(); from += kArticlesPerBatch) {
     const auto batch = ids.subspan(from, std::min(kArticlesPerBatch, ids.size() - from));
@@ -145,8 +152,8 @@ Task<Result<std::int64_t>> rank_articles(redis::Redis& redis, std::span<const st
   co_return ranked;
 }
 
-RankUpdater::RankUpdater(redis::WriteQueue& write_queue, const Settings& settings, redis::Keys keys, redis::RunAfter after,
-                 CrashJournal* journal)
+RankUpdater::RankUpdater(redis::WriteQueue& write_queue, const Settings& settings, redis::Keys keys,
+                         redis::RunAfter after, CrashJournal* journal)
     : write_queue_(write_queue),
       settings_(settings),
       keys_(std::move(keys)),
@@ -162,7 +169,8 @@ void RankUpdater::add(const Model& model, RankWrite write, UnixSeconds now) {
   timer_.start();
 }
 
-// Lost when there is no room at all: the article's next event places it, or the rank keeper.
+// If neither queue nor spool takes the writes they are lost; the article's next event or rank
+// maintenance repeats them.
 void RankUpdater::flush() {
   RankWrites writes;
   for (std::size_t i = 0; i < writes.size(); ++i) {

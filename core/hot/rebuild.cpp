@@ -16,18 +16,18 @@ using redis::Pipeline;
 constexpr std::int64_t kScanCount = 500;  // 0.2 ms of Redis
 constexpr std::size_t kUnrankedBatchSize = 500;
 
-// hot:rank:meta says by which parameters ranks were made, of each group its own.
+// Fields of hot:rank:meta. Each partition has its own `formula` and `next`.
 constexpr std::string_view kFormula = "formula", kNext = "next", kCursor = "cursor";
 
-constexpr std::int64_t kSliceCount = 600;           // of all keys: one a second
-constexpr std::int64_t kMaxSliceKeys = 20'000;  // in pages: nobody waits for all of it
-constexpr std::int64_t kMinSliceKeys = 1'000;  // of a small site
+constexpr std::int64_t kSliceCount = 600;       // one slice of the key space per second
+constexpr std::int64_t kMaxSliceKeys = 20'000;  // keys; read in pages so that nothing waits for a whole slice
+constexpr std::int64_t kMinSliceKeys = 1'000;   // keys; for small sites
 
 void append_meta(Pipeline& out, const Settings& settings, const redis::PartitionKeys& keys) {
   out.add("HSET", keys.meta(), kFormula, params_fingerprint(settings), "schema", redis::kSchemaVersion);
 }
 
-// Models whose ranks are made of counters.
+// Models whose ranks are computed from counters.
 std::vector<const Model*> computed_models() {
   std::vector<const Model*> out;
   for (const Model& model : kModels) {
@@ -36,26 +36,28 @@ std::vector<const Model*> computed_models() {
   return out;
 }
 
-// The ids in a page of SCAN.
+// The ids in a SCAN page.
 std::vector<std::string> article_ids(const redis::Reply& page, const redis::Keys& keys) {
   const redis::Reply names = page[1];
   std::vector<std::string> ids;
-  for (std::size_t i = 0; i < names.size(); ++i) ids.push_back(keys.id_of_article(redis::string_at(names, i)));
+  for (std::size_t i = 0; i < names.size(); ++i)
+    ids.push_back(keys.id_of_article(redis::string_at(names, i)));
   return ids;
 }
 
-// Whether `replies` to HGET formula of every group are these parameters.
+// True if the replies to HGET formula of all partitions are these parameters.
 bool all_current(const redis::Replies& replies, const redis::Keys& keys, std::string_view formula) {
   const auto is_current = [&](const redis::Reply& each) { return each.text() == formula; };
   return std::all_of(replies.begin(), replies.begin() + keys.partition_count(), is_current);
 }
 
-// Until nothing is left of hot:unplaced, or ranks have other parameters.
+// Ranks articles until hot:unplaced is empty, or the stored ranks have other parameters.
 Task<Result<void>> drain_unranked(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
   for (bool more = true; more;) {
     Pipeline read;
     for (const redis::PartitionKeys& each : keys.partitions()) read.add("HGET", each.meta(), kFormula);
-    for (const redis::PartitionKeys& each : keys.partitions()) read.add("SPOP", each.unranked(), kUnrankedBatchSize);
+    for (const redis::PartitionKeys& each : keys.partitions())
+      read.add("SPOP", each.unranked(), kUnrankedBatchSize);
     FRESHET_CO_TRY(replies, co_await redis::run_all(redis, read));
     more = false;
     std::vector<std::string> ids;
@@ -81,7 +83,7 @@ class RankRebuild {
       for (const Model* model : computed_models())
         begin.add("DEL", each.staging_rank(*model), each.staging_rank_versions(*model));
     }
-    begin.barrier();  // from the next on places are put there
+    begin.barrier();  // the staging ranks must be empty before events are ranked there
     for (const redis::PartitionKeys& each : keys_.partitions())
       begin.add("HSET", each.meta(), kNext, params_fingerprint(settings_));
     FRESHET_CO_TRY(started, co_await redis::run_all(redis_, begin));
@@ -92,7 +94,7 @@ class RankRebuild {
   }
 
  private:
-  // Every article, into hot:rank:next and the like.
+  // Ranks every article in the staging ranks.
   Task<Result<RebuildResult>> scan_articles() {
     RebuildResult done;
     std::string cursor = "0";
@@ -111,8 +113,9 @@ class RankRebuild {
     co_return done;
   }
 
-  // The parameters and the ranks of a group change places in one transaction. A list built between
-  // those of two groups is of both: the epoch behind them ends it.
+  // A partition's parameters and ranks are swapped in one transaction. A list built between the
+  // swaps of two partitions mixes old and new ranks; incrementing the epoch afterwards invalidates
+  // it.
   Task<Result<void>> swap() {
     Pipeline exists;
     for (const redis::PartitionKeys& each : keys_.partitions()) {
@@ -147,7 +150,8 @@ class RankRebuild {
 
 }  // namespace
 
-Task<Result<bool>> has_current_params(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
+Task<Result<bool>> has_current_params(redis::Redis& redis, const Settings& settings,
+                                      const redis::Keys& keys) {
   Pipeline read;
   for (const redis::PartitionKeys& each : keys.partitions()) read.add("HGET", each.meta(), kFormula);
   for (const redis::PartitionKeys& each : keys.partitions()) {
@@ -169,7 +173,8 @@ Task<Result<bool>> has_current_params(redis::Redis& redis, const Settings& setti
   co_return true;
 }
 
-Task<Result<RebuildResult>> rebuild_ranks(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
+Task<Result<RebuildResult>> rebuild_ranks(redis::Redis& redis, const Settings& settings,
+                                          const redis::Keys& keys) {
   Pipeline lock;
   lock.add("SET", keys.rank_rebuild_lock(), 1, "NX", "EX", redis::kRebuildLockTtl.count());
   FRESHET_CO_TRY(locked, co_await redis::run_one(redis, lock));
@@ -181,7 +186,8 @@ Task<Result<RebuildResult>> rebuild_ranks(redis::Redis& redis, const Settings& s
   co_return done;
 }
 
-Task<Result<void>> run_rank_maintenance(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
+Task<Result<void>> run_rank_maintenance(redis::Redis& redis, const Settings& settings,
+                                        const redis::Keys& keys) {
   Pipeline read;
   read.add("SET", keys.rank_maintenance_lock(), 1, "NX", "PX", redis::kRankMaintenanceLockTtl.count())
       .add("HGET", keys.rank_meta(), kCursor)
@@ -197,7 +203,8 @@ Task<Result<void>> run_rank_maintenance(redis::Redis& redis, const Settings& set
   std::string cursor((*replies)[1].text());
   if (cursor.empty()) cursor = "0";
   const std::int64_t slice = (*replies)[2].integer().value_or(0) / kSliceCount;
-  for (auto remaining = std::clamp(slice, kMinSliceKeys, kMaxSliceKeys); remaining > 0; remaining -= kScanCount) {
+  for (auto remaining = std::clamp(slice, kMinSliceKeys, kMaxSliceKeys); remaining > 0;
+       remaining -= kScanCount) {
     Pipeline scan;
     scan.add("SCAN", cursor, "MATCH", keys.article_pattern(), "COUNT", kScanCount);
     FRESHET_CO_TRY(page, co_await redis::run_one(redis, scan));

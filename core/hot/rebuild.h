@@ -1,7 +1,7 @@
-// Ranks anew from the counters, and kept in step with them: those of models with a base. Rank keys
-// made with one half-life or set of weights do not compare with those of another, so a change of
-// any parameter, or another model, needs new ranks; hot:rank:meta says what the stored ones were
-// made with.
+// Rebuilds the ranks of computed models from the counters, and repairs them continuously.
+//
+// Rank keys of different half-lives or weights cannot be compared, so a change of any parameter, or
+// a new model, requires new ranks. hot:rank:meta records the parameters of the stored ones.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,27 @@
 
 namespace freshet::hot {
 
-// True when the ranks were made with these parameters. Where there is none it takes them. 2 RTT.
+// True if the stored ranks have these parameters. If none are stored, stores the current ones. 2
+// RTT.
 Task<Result<bool>> has_current_params(redis::Redis& redis, const Settings& settings, const redis::Keys& keys);
 
 struct RebuildResult {
-  std::int64_t items = 0;   // with counters, or put
-  std::int64_t ranked = 0;  // of them in hot:rank afterwards, which is engagement's
+  std::int64_t items = 0;   // articles with counters, or PUT
+  std::int64_t ranked = 0;  // those in hot:rank (the engagement model)
 };
 
-// Fills hot:rank:next, and the like of other models, from every article's counters, renames all to
-// hot:rank and the like, then places once more what was counted meanwhile, by whatever formula: it
-// stands in hot:unplaced. Serving goes on. May be repeated at any time; a crash in the middle
-// leaves the old or the new ranks. One at a time: kConflict "rebuild_running". O(keys), in
-// pipelines of ≤ 500 commands.
-Task<Result<RebuildResult>> rebuild_ranks(redis::Redis& redis, const Settings& settings, const redis::Keys& keys);
+// Fills hot:rank:next (and likewise for other models) from every article's counters, renames it to
+// hot:rank, then ranks again the articles in hot:unplaced, which were counted meanwhile. Lists are
+// served throughout. May be repeated at any time; after a crash either the old or the new ranks are
+// in place. Errors: kConflict "rebuild_running" if another one is running. O(keys), in pipelines of
+// at most 500 commands.
+Task<Result<RebuildResult>> rebuild_ranks(redis::Redis& redis, const Settings& settings,
+                                          const redis::Keys& keys);
 
-// What a worker that died left unplaced: places what stands in hot:unplaced, and the next 1/600 of
-// all articles. Called by every worker once a second, of which one does it; none while ranks have
-// other parameters. 1 RTT, or 5 and, for each page of 500 keys, 1 to 3.
-Task<Result<void>> run_rank_maintenance(redis::Redis& redis, const Settings& settings, const redis::Keys& keys);
+// Repairs what a killed worker did not write: ranks the articles in hot:unplaced and the next 1/600
+// of all articles. Every worker calls it once a second; one of them does the work. Does nothing
+// while the stored ranks have other parameters. 1 RTT, or 5 plus 1 to 3 per page of 500 keys.
+Task<Result<void>> run_rank_maintenance(redis::Redis& redis, const Settings& settings,
+                                        const redis::Keys& keys);
 
 }  // namespace freshet::hot

@@ -5,7 +5,7 @@
 namespace freshet::hot {
 namespace {
 
-// The first field of each, and how many there are.
+// First field of a record, and its number of fields.
 constexpr std::string_view kTrack = "track", kView = "view";
 constexpr std::size_t kTrackFields = 13, kViewFields = 10;
 
@@ -31,7 +31,10 @@ Id parse_id(std::string_view text) {
 redis::SpoolRecord to_spool_record(const TrackEvent& event) {
   redis::SpoolRecord out(kTrack);
   out.add(event.item.view()).add(event.visitor.view()).add(event.session.view()).add(event.dwell_ms);
-  out.add(event.published_at).add(event.event_id.view()).add(event.occurred_at).add(event.untrusted_dwell ? 1 : 0);
+  out.add(event.published_at)
+      .add(event.event_id.view())
+      .add(event.occurred_at)
+      .add(event.untrusted_dwell ? 1 : 0);
   out.add(event.attributed_to.view());
   add(out, event.admission);
   return out;

@@ -1,4 +1,5 @@
-// Events of this room as they wait in a spool while Redis is away (core/redis/spool_record.h).
+// Spool format of the events of this module (core/redis/spool_record.h), used while Redis is
+// unavailable.
 #pragma once
 
 #include <string_view>
@@ -13,12 +14,12 @@ namespace freshet::hot {
 redis::SpoolRecord to_spool_record(const TrackEvent& event);
 redis::SpoolRecord to_spool_record(const ViewEvent& event);
 
-// Whether fields_of() an event are of this room.
+// True if the fields of a spool record (redis::fields_of()) are an event of this module.
 bool is_hot_event(const std::vector<std::string_view>& fields);
-// Whose visitor's event it is; "" when nobody's. REQUIRES: is_ours(fields).
+// The visitor that the event is attributed to; "" if there is none. REQUIRES: is_hot_event(fields).
 std::string_view spooled_visitor(const std::vector<std::string_view>& fields);
-// Counts it, as its time says. 1 RTT. REQUIRES: is_ours(fields). Errors: the store's; kInvalid
-// "spool_format".
+// Counts the event with its own time. 1 RTT. REQUIRES: is_hot_event(fields). Errors: the store's;
+// kInvalid "spool_format".
 Task<Result<void>> apply_spool_record(HotStore& store, const std::vector<std::string_view>& fields);
 
 }  // namespace freshet::hot

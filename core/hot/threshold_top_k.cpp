@@ -9,12 +9,11 @@ namespace freshet::hot {
 namespace {
 
 constexpr std::int64_t kHour = 3600;
-// One read asks buckets of so many hours at once: a round trip costs more than some members too
-// many.
+// Buckets of this many hours are read at once: a round trip costs more than a few unneeded members.
 constexpr std::size_t kHoursPerRead = 16;
 constexpr std::int64_t kMinHeads = 4;
 constexpr std::int64_t kMaxHeads = 25;
-// pow() may be off by a bit or two; a bound must not be.
+// pow() may be off by a bit or two, and the bound must not be too low.
 constexpr double kRoundingMargin = 1.0 + 1e-12;
 
 std::int64_t hour_of(UnixSeconds at) {
@@ -29,7 +28,7 @@ bool is_hotter(const CurrentScore& a, const CurrentScore& b) {
 }  // namespace
 
 ThresholdTopK::ThresholdTopK(const std::vector<BucketUpperBound>& buckets, std::size_t k, UnixSeconds now,
-                       const ViewsSettings& settings, std::optional<UnixSeconds> published_from)
+                             const ViewsSettings& settings, std::optional<UnixSeconds> published_from)
     : k_(k), now_(now), settings_(settings), published_from_(published_from) {
   for (const BucketUpperBound& each : buckets) {
     if (published_from && each.name.hour < hour_of(*published_from)) continue;
@@ -86,14 +85,13 @@ void ThresholdTopK::add_members(const Read& read, const std::vector<CurrentMembe
     const BucketName name{hour_of(each.published), each.partition};
     const auto bucket = buckets_.find(name);
     if (bucket == buckets_.end()) continue;
-    // The first member of an answer that reaches this far sets the bound; the least of them is what
-    // remains.
+    // The first member of this reply sets the bucket's bound, and the least one lowers it.
     bucket->second.max_unread_total =
         received[name]++ == 0 ? each.total : std::min(bucket->second.max_unread_total, each.total);
     ++members_read_;
     if (!each.eligible || (published_from_ && each.published < *published_from_)) continue;
     candidates_[each.item.str()] = {each.item, view_score(each.total, each.published, now_, settings_),
-                               each.published};
+                                    each.published};
   }
   for (const BucketName& name : read.buckets) {
     const auto bucket = buckets_.find(name);

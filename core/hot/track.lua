@@ -1,50 +1,57 @@
--- A report of reading, counted: PV once per session and window, UV, the session's greatest dwell.
+-- Counts a report of reading: PV once per session and window, UV, and the session's longest dwell
+-- time.
 --
 -- KEYS 1 hot:article:{id}  2 hot:uv:hll:{id}  3 hot:session:{id}:{session}  [4 hot:event:{id}:{event}]
--- ARGV 1 visitor, '': none more  2 dwell ms  3 client's publish time or ''  4 time of the event or '' (now)  5 session window s, 0: every report counts
---      6 counter TTL s  7 of unknown articles 0: taken, 1: refused, 2: taken when somebody vouched for them
+-- ARGV 1 visitor, '': not counted in UV  2 dwell ms  3 client's publish time or ''
+--      4 time of the event or '' (now)  5 session window s, 0: every report counts  6 counter TTL s
+--      7 unknown articles 0: accept, 1: reject, 2: accept if listed
 --      8 '' or the most ms that a session's first report can claim
--- Returns 'pv uv ms first published hidden v now' and what this added, 'pv uv ms': all whole numbers; first is the publish time that decay counts
--- from, now the time this counted with. A repeated event id answers as before, and added nothing: its key holds that.
--- Errors: UNKNOWN_ITEM, UNLISTED (unlisted.lua counts it). Both before the first write: Lua has no rollback.
+-- Returns 'pv uv ms first published hidden v now' and what this report added, 'pv uv ms'; all are
+-- integers. first: start of the decay; now: the time that the event was counted with. A repeated
+-- event id returns the first reply (stored in its key) with nothing added.
+-- Errors: UNKNOWN_ITEM, UNLISTED (call unlisted.lua). Both before the first write, since Lua has no
+-- rollback.
 --
--- A session's key holds 'dwell begin': its greatest dwell, and the ms at which it would have begun if its first report told the truth. A client whose
--- word needs a proof (ARGV 8) can claim that much at first, later no more than the time since `begin` and 5 s: reports travel at different speeds.
+-- A session's key holds 'dwell begin': its longest dwell time, and the ms at which it began
+-- according to its first report. An untrusted client (ARGV 8) can claim that much at first, and
+-- later at most the time since `begin` plus 5 s, because reports travel at different speeds.
 --
--- Each register that changes adds to `uv` the 1/P visitors that one stands for: P = sum of 2^-k exp(-x 2^(1-k)), x = uv / 16384, and 1/P is
--- 1.3863 x + exp(-0.77 x) within 2.1 per cent; in whole visitors, since Redis writes a fraction with 17 digits. PFCOUNT is asked above 100 only,
--- after each half a per cent; `counted` is what it last said.
--- This is the hottest script: a command costs 1 to 2 µs, a number 0.1.
+-- Each register that changes adds to `uv` the 1/P visitors that one stands for: P = sum of 2^-k
+-- exp(-x 2^(1-k)), x = uv / 16384, and 1/P is 1.3863 x + exp(-0.77 x) within 2.1 per cent; rounded
+-- to whole visitors, since Redis writes a fraction with 17 digits. PFCOUNT is called only above
+-- 100, after each half a per cent; `counted` is its last result.
+-- This is the hottest script: a command costs 1 to 2 µs, an arithmetic operation 0.1.
 --@include version
 local dwell, window, ttl, event = ARGV[2] + 0, ARGV[5], ARGV[6] + 0, KEYS[4]
 if event then
-  local said = call('GET', event)
-  if said then return said end
+  local earlier_reply = call('GET', event)
+  if earlier_reply then return earlier_reply end
 end
 local time = call('TIME')
 local clock = time[1] + 0
 local now = clock
 if ARGV[4] ~= '' then now = min(ARGV[4] + 0, clock) end
-local had = call('HMGET', KEYS[1], 'pv', 'uv', 'counted', 'ms', 'renewed', 'first', 'date', 'hidden', 'early', 'v', 'uv_correction', 'nets')
-local date = had[7] and had[7] + 0
-if not date and ARGV[7] == '1' then return redis.error_reply('UNKNOWN_ITEM no such item') end
-local nets = had[12]
-if ARGV[7] == '2' and not date and had[8] ~= '1' and (not had[10] or nets and nets:sub(1, 1) ~= '+') then
-  return redis.error_reply('UNLISTED nobody vouched for it')
+local fields = call('HMGET', KEYS[1], 'pv', 'uv', 'counted', 'ms', 'renewed', 'first', 'date', 'hidden', 'early', 'v', 'uv_correction', 'nets')
+local date = fields[7] and fields[7] + 0
+if not date and ARGV[7] == '1' then return redis.error_reply('UNKNOWN_ITEM unknown item') end
+local nets = fields[12]
+if ARGV[7] == '2' and not date and fields[8] ~= '1' and (not fields[10] or nets and nets:sub(1, 1) ~= '+') then
+  return redis.error_reply('UNLISTED the article is unverified')
 end
 
--- From here on everything is valid. An item's hash outlives its counters, which end with their TTL all the same.
+-- All arguments are valid from here on. The hash of a PUT item outlives its counters, which expire
+-- after their TTL nevertheless.
 local pv, uv, counted, ms, correction, live = 0, 0, 100, 0, 0, false
-if had[1] then
-  live = clock < (had[5] or 0) + ttl
+if fields[1] then
+  live = clock < (fields[5] or 0) + ttl
   if live then
-    pv, uv, counted, ms, correction = had[1] + 0, had[2] + 0, (had[3] or counted) + 0, had[4] + 0, (had[11] or 0) + 0
+    pv, uv, counted, ms, correction = fields[1] + 0, fields[2] + 0, (fields[3] or counted) + 0, fields[4] + 0, (fields[11] or 0) + 0
   else
     call('DEL', KEYS[2])
     call('HDEL', KEYS[1], 'uv_correction', 'shown')
   end
 end
-if nets then  -- it is listed from now on: each network was a visitor
+if nets then  -- the article is listed from now on: each network counts as a visitor
   if nets:sub(1, 1) == '+' then nets = nets:sub(2) end
   for at = 1, 6 * uv, 6 do call('PFADD', KEYS[2], nets:sub(at, at + 5)) end
   call('HDEL', KEYS[1], 'nets')
@@ -52,28 +59,28 @@ if nets then  -- it is listed from now on: each network was a visitor
   if not date then call('EXPIRE', KEYS[1], ttl, 'GT') end
 end
 
--- The session's key keeps its greatest dwell; each report renews its window.
-local counts, more, most = true, dwell, ARGV[8] ~= '' and ARGV[8] + 0
-if most and dwell > most then more = most end
+-- The session's key holds its longest dwell time; each report renews its window.
+local counts, added_ms, max_claim = true, dwell, ARGV[8] ~= '' and ARGV[8] + 0
+if max_claim and dwell > max_claim then added_ms = max_claim end
 if window ~= '0' then
   local at_ms = now * 1000
-  local before = call('SET', KEYS[3], format('%d %d', more, at_ms - more), 'NX', 'GET', 'EX', window)
+  local before = call('SET', KEYS[3], format('%d %d', added_ms, at_ms - added_ms), 'NX', 'GET', 'EX', window)
   if before then
-    local greatest, begin = before:match('^(%d+) (%d+)$')
-    greatest, begin = greatest + 0, begin + 0
-    if ARGV[4] ~= '' then begin = min(begin, at_ms - more) end  -- it may have been the first, and waited in a spool
-    if most then dwell = max(0, min(dwell, at_ms - begin + 5000)) end
-    local greater = max(dwell, greatest)
-    call('SET', KEYS[3], greater .. ' ' .. begin, 'EX', window)
-    more = dwell
-    if live then counts, more = false, greater - greatest end  -- else the counters have gone meanwhile
+    local longest, begin = before:match('^(%d+) (%d+)$')
+    longest, begin = longest + 0, begin + 0
+    if ARGV[4] ~= '' then begin = min(begin, at_ms - added_ms) end  -- a spooled report may be the session's first
+    if max_claim then dwell = max(0, min(dwell, at_ms - begin + 5000)) end
+    local new_longest = max(dwell, longest)
+    call('SET', KEYS[3], new_longest .. ' ' .. begin, 'EX', window)
+    added_ms = dwell
+    if live then counts, added_ms = false, new_longest - longest end  -- else the counters have expired meanwhile
   end
 end
-ms = ms + more
+ms = ms + added_ms
 if counts then pv = pv + 1 end
 local uv_before = uv
-local changed = ARGV[1] ~= '' and call('PFADD', KEYS[2], ARGV[1]) == 1
-if changed then
+local register_changed = ARGV[1] ~= '' and call('PFADD', KEYS[2], ARGV[1]) == 1
+if register_changed then
   if uv >= 1.005 * counted then
     uv = call('PFCOUNT', KEYS[2])
     counted = uv
@@ -83,40 +90,42 @@ if changed then
   end
 end
 
--- The item store's date wins; the client's counts at first sight of an unknown item only. A date ahead of now counts as now; `early` remembers
--- that now, so that the rank key can be told apart from the date.
-local published = date or had[6] and had[6] + 0
-local begins = not published
-if begins then published = min(tonumber(ARGV[3]) or now, now) end
-local ahead = published > clock
-local first = ahead and clock or published
-local v = had[10] or 0
-if counts or changed or more > 0 or ahead then
+-- The item store's date takes precedence; the client's is used only for an unknown item without
+-- events. A date in the future counts as now; `early` stores that time, so that the start of the
+-- decay can be told from the date.
+local published = date or fields[6] and fields[6] + 0
+local is_first_event = not published
+if is_first_event then published = min(tonumber(ARGV[3]) or now, now) end
+local in_future = published > clock
+local first = in_future and clock or published
+local v = fields[10] or 0
+if counts or register_changed or added_ms > 0 or in_future then
   v = version_after(v, time)
-  if had[3] or counted ~= 100 then
+  if fields[3] or counted ~= 100 then
     call('HSET', KEYS[1], 'pv', pv, 'uv', uv, 'counted', counted, 'ms', ms, 'v', v)
   else
     call('HSET', KEYS[1], 'pv', pv, 'uv', uv, 'ms', ms, 'v', v)
   end
 end
-if ahead then
+if in_future then
   call('HSET', KEYS[1], 'early', first)
-elseif had[9] then
+elseif fields[9] then
   call('HDEL', KEYS[1], 'early')
 end
-if begins then call('HSET', KEYS[1], 'first', first) end
--- Once a day is enough. The hash of an item that was put has no TTL; that of another lives as long as any of its counters.
-if counts and not (live and clock - had[5] <= min(86400, ttl / 2)) then
+if is_first_event then call('HSET', KEYS[1], 'first', first) end
+-- Renewing once a day is enough. The hash of a PUT item has no TTL; any other hash lives as long as
+-- the longest-lived of its counters.
+if counts and not (live and clock - fields[5] <= min(86400, ttl / 2)) then
   call('HSET', KEYS[1], 'renewed', clock)
   call('EXPIRE', KEYS[2], ttl)
   if not date then
-    if had[10] then call('EXPIRE', KEYS[1], ttl, 'GT') else call('EXPIRE', KEYS[1], ttl) end
+    if fields[10] then call('EXPIRE', KEYS[1], ttl, 'GT') else call('EXPIRE', KEYS[1], ttl) end
   end
-elseif changed and uv_before == 0 then
-  call('EXPIRE', KEYS[2], ttl)  -- nobody before was to count as a visitor
+elseif register_changed and uv_before == 0 then
+  call('EXPIRE', KEYS[2], ttl)  -- the first event that counts as a visitor
 end
 
-local reply = format('%d %d %d %d %d %d %s %d %d %d %d', pv, max(0, uv - correction), ms, first, published, had[8] or 0, v, now,
-  counts and 1 or 0, uv - uv_before, more)
+local reply = format('%d %d %d %d %d %d %s %d %d %d %d', pv, max(0, uv - correction), ms, first, published, fields[8] or 0, v, now,
+  counts and 1 or 0, uv - uv_before, added_ms)
 if event then call('SET', event, reply:gsub('%S+ %S+ %S+$', '0 0 0'), 'EX', 86400) end
 return reply

@@ -1,8 +1,8 @@
-// Views: an increment of 1 per view and 2 more for the day's first one of a visitor,
-// divided by (hours + 2)^1.5.
+// Views model: each view adds 1, and a visitor's first view of the day 2 more, divided by (hours +
+// 2)^1.5 (default weights).
 //
-// `accumulate` adds increments that were divided when they came; `current` divides the whole sum by
-// the age at reading.
+// `accumulate` divides each increment when it is counted; `current` divides the whole sum by the
+// article's age when it is read.
 #pragma once
 
 #include "core/base/time.h"
@@ -10,17 +10,17 @@
 
 namespace freshet::hot {
 
-// What a view is worth before the division: pv_w + uv_w·is_uv.
+// Increment of a view before the division: pv_weight + uv_weight·first_today.
 double view_increment(bool first_today, const ViewsSettings& settings);
 
-// Hours since publication, ≥ 0: a date ahead of `now` counts as now.
+// Hours since publication, ≥ 0: a date in the future counts as now.
 double hours_since(UnixSeconds published, UnixSeconds now);
 
-// The divisor: (hours + base)^gamma. Grows with `hours`. REQUIRES: hours ≥ 0.
+// The divisor: (hours + base)^gamma. Increases with `hours`. REQUIRES: hours ≥ 0.
 double power_law(double hours, const ViewsSettings& settings);
 
-// total / (hours since publication + base)^gamma: one view's part of `accumulate`, or all views' in
-// `current`.
+// total / (hours since publication + base)^gamma: one view's share in `accumulate`, or that of all
+// views in `current`.
 double view_score(double total, UnixSeconds published, UnixSeconds now, const ViewsSettings& settings);
 
 }  // namespace freshet::hot

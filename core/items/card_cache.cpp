@@ -6,11 +6,11 @@
 namespace freshet::items {
 namespace {
 
-// Of the list's node, the index' and the shared card, with what malloc adds to each.
+// The list node, the index node and the shared card, including malloc overhead.
 constexpr std::size_t kFixedBytes = 340;
 
 std::size_t heap_bytes(const std::string& text) {
-  constexpr std::size_t kInlineCapacity = 15;  // std::string has so many itself
+  constexpr std::size_t kInlineCapacity = 15;  // capacity of std::string's inline buffer
   return text.size() > kInlineCapacity ? text.capacity() + 16 : 0;
 }
 
@@ -68,7 +68,7 @@ void CardCache::insert(const std::vector<ItemId>& items, std::vector<ItemCard> c
     insert(items[i], std::make_shared<const ItemCard>(std::move(cards[i])), as_of, now);
 }
 
-// --- announcements
+// --- invalidation
 
 CardCache::Revision& CardCache::last_invalidation(const ItemId& item) {
   return invalidated_[std::hash<ItemId>()(item) % invalidated_.size()];
@@ -87,7 +87,7 @@ void CardCache::invalidate_all() {
   counters_.bytes = 0;
 }
 
-// --- what is kept
+// --- storage
 
 SharedCard CardCache::find(const ItemId& item, Clock::time_point now) {
   const auto found = by_item_.find(item.view());

@@ -1,14 +1,14 @@
-// What is shown of items, in a worker's memory: one for lists, feed, recommendations and timelines,
-// so that a page of well-known items needs no round trip for them. The least recently used leave
-// when it is full.
+// Per-worker cache of item cards (what pages show of an item), shared by lists, feed,
+// recommendations and timelines, so that a page of popular items needs no round trip for them.
+// Evicts the least recently used cards when full.
 //
-// A change of an item is announced by id on the channel hot:epoch, and its card is forgotten. What
-// is known of the channel says how far a card is believed: what was announced up to heard() has
-// come, so a card that was read within kGap, or any when heard() is within kGap, is at most kGap
-// behind. All others are read again. A card that was read while its item changed is not kept.
+// A change of an item is published by id on the channel hot:epoch, which invalidates its card. All
+// messages up to the last heartbeat() have arrived, so a card is at most kMaxStaleness old if
+// either the card was read or the heartbeat was received within that time; otherwise the card is
+// read again. A card that was read while its item changed is not stored.
 //
-// Who is dated ahead, hidden or deleted has a card too: ItemCard::dark() is asked when it is shown.
-// So has what was never put, until its put announces it.
+// Embargoed, hidden and deleted items have cards too: check ItemCard::is_hidden_at() before showing
+// one. So have unknown items; their first PUT invalidates the card.
 #pragma once
 
 #include <array>
@@ -32,33 +32,34 @@ namespace freshet::items {
 using SharedCard = std::shared_ptr<const ItemCard>;
 
 struct CardCounters {
-  std::uint64_t hits = 0, misses = 0;  // cards from memory; cards read from Redis
-  std::uint64_t bytes = 0;             // of what is kept
+  std::uint64_t hits = 0, misses = 0;  // cards served from memory; cards read from Redis
+  std::uint64_t bytes = 0;             // memory used
 };
 
 class CardCache {
  public:
   using Clock = std::chrono::steady_clock;
-  using Revision = std::uint64_t;  // announcements so far
+  using Revision = std::uint64_t;  // number of invalidations so far
   static constexpr milliseconds kMaxStaleness{2000};
 
-  // `store` must outlive this. `bytes` bounds what is kept; 0: nothing is.
+  // `store` must outlive this. `bytes`: memory limit; 0: caches nothing.
   CardCache(ItemStore& store, std::int64_t bytes, std::function<Clock::time_point()> now = Clock::now);
 
-  // The card of each, in order, never null. No round trip when it has all, else 1. `items` must
-  // live until it is done. Errors: the store's.
+  // The card of each item, in order; never null. No round trip if all are cached, else 1. `items`
+  // must outlive the task. Errors: the store's.
   Task<Result<std::vector<SharedCard>>> get(const std::vector<ItemId>& items);
 
-  // For who reads cards among other things: those of the first `most` that are not here; and, when
-  // they have come, the cards of `items` as read after changes() was `as_of`.
+  // For callers that read cards in the same pipeline as other data: missing() returns those of the
+  // first `limit` items that must be read, and insert() stores the cards of `items`, which were
+  // read after revision() was `as_of`.
   std::vector<ItemId> missing(const std::vector<ItemId>& items, std::size_t limit) const;
   void insert(const std::vector<ItemId>& items, std::vector<ItemCard> cards, Revision as_of);
   Revision revision() const { return revision_; }
 
-  // Every announcement up to then has come.
+  // All invalidations published up to then have arrived.
   void heartbeat(Clock::time_point time) { last_heartbeat_ = time; }
   void invalidate(const ItemId& item);
-  void invalidate_all();  // announcements may have been missed
+  void invalidate_all();  // messages may have been missed
 
   const CardCounters& counters() const { return counters_; }
 
@@ -69,7 +70,7 @@ class CardCache {
     Clock::time_point read_at;
     std::size_t bytes;
   };
-  using LruList = std::list<Entry>;  // the latest first
+  using LruList = std::list<Entry>;  // most recently used first
   bool is_fresh(const Entry& entry, Clock::time_point now) const {
     return now - last_heartbeat_ <= kMaxStaleness || now - entry.read_at <= kMaxStaleness;
   }
@@ -82,15 +83,16 @@ class CardCache {
   const std::size_t max_bytes_;
   const std::function<Clock::time_point()> now_;
   LruList lru_;
-  std::unordered_map<std::string_view, LruList::iterator> by_item_;  // names stand in uses_
+  std::unordered_map<std::string_view, LruList::iterator> by_item_;  // keys point into lru_
   Clock::time_point last_heartbeat_{};
   Revision revision_ = 0, all_invalidated_ = 0;
-  std::array<Revision, 1024> invalidated_{};  // the last of the items that share a place
+  std::array<Revision, 1024> invalidated_{};  // last invalidation of the items that share a slot
   CardCounters counters_;
 };
 
-// What is said on hot:epoch: "card ID": what is shown of the item is other now; "list ID": and
-// lists with it may be wrong; "all": of any item, and any list. nullopt: nothing of ours.
+// Parses a message of the channel hot:epoch: "card ID": what is shown of the item has changed;
+// "list ID": and lists that contain it are outdated; "all": all items and all lists. nullopt: some
+// other message.
 struct Invalidation {
   std::optional<ItemId> item;  // nullopt: all
   bool lists = true;

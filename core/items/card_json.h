@@ -1,4 +1,4 @@
-// What pages show of an item, as members of a JSON object that has been begun.
+// JSON members that pages show of an item, for an object that has been begun.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace freshet::items {
 
-// title, update_time, url, author and tags of a card that is known.
+// title, update_time, url, author and tags of a known card.
 std::string to_json(const ItemCard& card);
 
-// id, and what the item store knows.
+// Writes the id, and the other members if the item is known.
 inline void write_card(json::Writer& writer, const ItemId& id, const ItemCard& card) {
   writer.key("id").string(id.view());
   if (!card.json.empty()) writer.raw(card.json);

@@ -11,7 +11,9 @@
 namespace freshet::items {
 
 ImpressionCounter::ImpressionCounter(redis::WriteQueue& write_queue, redis::Keys keys, redis::RunAfter after)
-    : write_queue_(write_queue), keys_(std::move(keys)), timer_(std::move(after), kFlushInterval, [this] { flush(); }) {}
+    : write_queue_(write_queue),
+      keys_(std::move(keys)),
+      timer_(std::move(after), kFlushInterval, [this] { flush(); }) {}
 
 void ImpressionCounter::add(std::span<const ItemId> items) {
   for (const ItemId& item : items) ++counts_[item];
@@ -32,7 +34,7 @@ void ImpressionCounter::flush() {
   for (const auto& [call, counts] : calls) {
     for (auto from = counts.begin(); from != counts.end();) {
       const auto to = from + std::min<std::ptrdiff_t>(counts.end() - from, kItemsPerCall);
-      out.script(scripts::kShown);
+      out.script(scripts::kImpressions);
       for (auto at = from; at != to; ++at) out.key(at->first);
       for (auto at = from; at != to; ++at) out.arg(at->second);
       from = to;

@@ -1,5 +1,5 @@
-// How often items were shown: the field `shown` of hot:article:{id}. Summed up in the worker and
-// written behind the pages.
+// Counts feed impressions of items: the field `shown` of hot:article:{id}. Summed up per worker and
+// written asynchronously.
 #pragma once
 
 #include <cstdint>
@@ -8,26 +8,26 @@
 #include <unordered_map>
 
 #include "core/base/ids.h"
-#include "core/redis/write_queue.h"
 #include "core/redis/keys.h"
+#include "core/redis/write_queue.h"
 
 namespace freshet::items {
 
 class ImpressionCounter {
  public:
   static constexpr milliseconds kFlushInterval{1000};
-  static constexpr std::size_t kMaxItems = 8192;   // items
-  static constexpr std::size_t kItemsPerCall = 250;  // of a command
+  static constexpr std::size_t kMaxItems = 8192;     // items
+  static constexpr std::size_t kItemsPerCall = 250;  // per command
 
-  // `deferred` must outlive this.
+  // `write_queue` must outlive this.
   ImpressionCounter(redis::WriteQueue& write_queue, redis::Keys keys, redis::RunAfter after = {});
-  // Once more of each. No round trip; written kEvery after the first that waits, or when kMost
-  // items wait: one command for each kAtOnce, one inner one for each item. Lost with the process,
-  // or when Redis is away.
+  // Counts one impression of each item. No round trip; flushed kFlushInterval after the first
+  // pending impression or at kMaxItems items: one script call per kItemsPerCall, with one HINCRBY
+  // per item. Pending impressions are lost with the process, or while Redis is unavailable.
   void add(std::span<const ItemId> items);
   void flush();
   std::size_t pending() const { return counts_.size(); }  // items
-  std::uint64_t total() const { return total_; }          // ever added, repetitions counted
+  std::uint64_t total() const { return total_; }          // since start, including repeated items
 
  private:
   redis::WriteQueue& write_queue_;

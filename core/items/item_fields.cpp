@@ -13,7 +13,7 @@ std::optional<UnixSeconds> parse_time(std::string_view text) {
   return UnixSeconds{seconds{*value}};
 }
 
-// A tag is an id and has no blanks.
+// Tags are ids, so they contain no spaces.
 std::string join_tags(const std::vector<TagName>& tags) {
   std::string out;
   for (const TagName& tag : tags) {

@@ -1,9 +1,9 @@
-// An item as names and values, as it stands in its hash (item:{id}) and in its entry of the
-// recorder's stream.
+// An item as names and values, as stored in its hash (item:{id}) and in its entry of the recorder's
+// stream.
 //
-// An entry of the stream is `op`, `id` and, for put, the fields of the item:
-//   op put      this is what the item is now
-//   op delete   it is gone
+// A stream entry is `op`, `id` and, for put, the item's fields:
+//   op put      the item's new state
+//   op delete   the item was removed
 #pragma once
 
 #include <array>
@@ -22,11 +22,12 @@ inline constexpr std::string_view kOpDelete = "delete";
 
 inline constexpr std::array<std::string_view, 8> kItemFields{
     "published_at", "title", "text", "author", "url", "tags", "update_time", "hidden"};
-using ItemValues = std::array<std::string_view, kItemFields.size()>;  // in that order; "" for what is absent
+// In the order of kItemFields; "" if absent.
+using ItemValues = std::array<std::string_view, kItemFields.size()>;
 
-// What is empty is left out, except title and tags.
+// Omits empty values, except title and tags.
 std::vector<std::pair<std::string_view, std::string>> to_fields(const Item& item);
-// nullopt when there is no publish time: the item was never put, or was deleted.
+// nullopt without a publish time: the item was never PUT, or was deleted.
 std::optional<Item> parse_item(const ItemId& id, const ItemValues& values);
 
 }  // namespace freshet::items

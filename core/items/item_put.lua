@@ -1,19 +1,22 @@
--- Writes or removes an item, behind its places (item_places.lua).
+-- Writes or removes an item, after its indexes were updated (item_index.lua).
 --
 -- KEYS 1 item:{id}  2 hot:article:{id}
--- ARGV 1 how often it was written (`rev`) as the caller read it, '': never  2 its publish time likewise (the item's, else that of its first event)
---      3 1: remove  4 1: hidden  5 publish time  6 for how many s it is remembered that an item was removed  7… the item's fields and values
--- Returns the time, unix s; 'RETRY' when the item is not as the caller read it (nothing is written).
+-- ARGV 1 the item's revision (`rev`) as the caller read it, '': none
+--      2 its publish time as read (the item's, else that of its first event)  3 1: remove
+--      4 1: hidden  5 publish time  6 for how many s a removed item stays known as removed
+--      7… the item's fields and values
+-- Returns the time, unix s; 'RETRY' if the item has changed since the caller read it (nothing is
+-- written).
 --@include version
 local item, article, rev = KEYS[1], KEYS[2], ARGV[1]
-local had = call('HMGET', article, 'date', 'first', 'v')
-if (call('HGET', item, 'rev') or '') ~= rev or (had[1] or had[2] or '') ~= ARGV[2] then return 'RETRY' end
+local fields = call('HMGET', article, 'date', 'first', 'v')
+if (call('HGET', item, 'rev') or '') ~= rev or (fields[1] or fields[2] or '') ~= ARGV[2] then return 'RETRY' end
 local ttl, time = ARGV[6], call('TIME')
-local clock, v = time[1], version_after(had[3], time)
+local clock, v = time[1], version_after(fields[3], time)
 call('DEL', item)
 call('HSET', item, 'rev', (tonumber(rev) or 0) + 1)
 if ARGV[3] == '1' then
-  -- A late report of a reader must not bring it back as an unknown item.
+  -- A late event must not bring the item back as an unknown one.
   call('HSET', item, 'hidden', 1, 'deleted', 1)
   call('EXPIRE', item, ttl)
   call('HSET', article, 'hidden', 1, 'v', v)

@@ -17,10 +17,10 @@ namespace {
 using redis::Pipeline;
 
 constexpr std::size_t kBatchSize = 500;
-// Two writers of one item meet rarely; whoever loses so often is told.
+// Writers of one item rarely conflict; one that loses this often returns an error.
 constexpr int kMaxAttempts = 4;
 
-// What pages show of an item: lists the first five.
+// Fields that pages show; lists show the first kListFieldCount.
 constexpr std::array<std::string_view, 8> kCardFields{"published_at", "title",       "url",    "author",
                                                       "tags",         "update_time", "hidden", "deleted"};
 constexpr std::size_t kListFieldCount = 5, kTags = 4, kHidden = 6, kDeleted = 7;
@@ -29,11 +29,14 @@ std::int64_t hour_of(std::string_view date) { return redis::to_int(date) / kHour
 
 }  // namespace
 
-RedisItemStore::RedisItemStore(redis::Redis& redis, const Settings& settings, redis::Keys keys, StreamPolicy stream_policy)
+RedisItemStore::RedisItemStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
+                               StreamPolicy stream_policy)
     : redis_(redis),
       settings_(settings),
       keys_(std::move(keys)),
-      stream_max_(stream_policy == StreamPolicy::kAppend ? keys_.per_partition(settings.recorder.stream_max_len) : kNoStream) {}
+      stream_max_(stream_policy == StreamPolicy::kAppend
+                      ? keys_.per_partition(settings.recorder.stream_max_len)
+                      : kNoStream) {}
 
 Task<Result<void>> RedisItemStore::put(const Item& item) {
   std::vector<ItemWrite> one;
@@ -44,7 +47,7 @@ Task<Result<void>> RedisItemStore::put(const Item& item) {
 Task<Result<void>> RedisItemStore::put_many(const std::vector<Item>& items) {
   for (std::size_t from = 0; from < items.size(); from += kBatchSize) {
     const std::size_t end = std::min(from + kBatchSize, items.size());
-    // Of an item that comes more than once only the last: the others would be in its way.
+    // If an item occurs more than once, write only the last: the others would conflict with it.
     std::unordered_map<std::string_view, std::size_t> last;
     for (std::size_t i = from; i < end; ++i) last[items[i].id.view()] = i;
     std::vector<ItemWrite> batch;
@@ -64,7 +67,7 @@ Task<Result<void>> RedisItemStore::remove(const ItemId& id) {
   co_return co_await write(std::move(one));
 }
 
-// --- read, write, and again whatever changed in between
+// --- writing: read, write, and retry what changed in between
 
 Task<Result<void>> RedisItemStore::write(std::vector<ItemWrite> writes) {
   for (int attempt = 0; attempt < kMaxAttempts && !writes.empty(); ++attempt) {
@@ -94,7 +97,8 @@ Task<Result<void>> RedisItemStore::read_current(std::vector<ItemWrite>& writes) 
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   std::erase(additions, 0);
   for (std::size_t i = 0; i < streams && stream_max_ != kNoStream; ++i) {
-    // An empty stream of many takes any batch: else one that is uneven would never be taken.
+    // With several streams, an empty one accepts a batch of any size; otherwise an unevenly
+    // distributed batch would never be accepted.
     const std::int64_t waiting = (*replies)[i].integer().value_or(0);
     if (waiting + additions[i] > stream_max_ && (waiting > 0 || keys_.partition_count() == 1))
       co_return redis::stream_full();
@@ -117,7 +121,8 @@ Task<Result<void>> RedisItemStore::read_current(std::vector<ItemWrite>& writes) 
   co_return Result<void>();
 }
 
-Task<Result<std::vector<RedisItemStore::ItemWrite>>> RedisItemStore::write_once(std::vector<ItemWrite>& writes) {
+Task<Result<std::vector<RedisItemStore::ItemWrite>>> RedisItemStore::write_once(
+    std::vector<ItemWrite>& writes) {
   Pipeline command;
   for (const ItemWrite& each : writes) append_index_update(command, each);
   if (stream_max_ != kNoStream) {
@@ -131,17 +136,19 @@ Task<Result<std::vector<RedisItemStore::ItemWrite>>> RedisItemStore::write_once(
   const redis::Reply* put_reply = &(*replies)[replies->size() - 2 * writes.size()];
   std::vector<ItemWrite> retry;
   for (const ItemWrite& each : writes) {
-    if ((put_reply++)->text() == redis::word::kRetry)
+    if ((put_reply++)->text() == redis::script_code::kRetry)
       retry.push_back(ItemWrite{each.item, each.remove, {}, {}, {}, {}});
   }
   co_return retry;
 }
 
-// `replies`: of each change that of item_places.lua; those of the entries; of each that of
-// item_put.lua, then its article.
-Task<Result<void>> RedisItemStore::finish(const std::vector<ItemWrite>& writes, const redis::Replies& replies) {
+// `replies`: for each write that of item_index.lua; those of the stream entries; for each write
+// that of item_put.lua, then its article.
+Task<Result<void>> RedisItemStore::finish(const std::vector<ItemWrite>& writes,
+                                          const redis::Replies& replies) {
   constexpr std::int64_t kListsOutdated = 2, kRanked = 1;
-  const redis::Reply *index_replies = replies.data(), *put_replies = &replies[replies.size() - 2 * writes.size()];
+  const redis::Reply *index_replies = replies.data(),
+                     *put_replies = &replies[replies.size() - 2 * writes.size()];
   const redis::Reply* article_replies = put_replies + writes.size();
   UnixSeconds now;
   hot::RankWrites rank_writes;
@@ -151,12 +158,14 @@ Task<Result<void>> RedisItemStore::finish(const std::vector<ItemWrite>& writes, 
     if (!time) continue;
     now = UnixSeconds{seconds{*time}};
     const std::string id = writes[i].item->id.str();
-    hot::add_rank_writes(rank_writes, id, hot::parse_article(article_replies[i], now, settings_), settings_, hot::RemovalPolicy::kNone);
-    // Lists that show it, or showed it a moment ago, are wrong now; what workers know of it is
+    hot::add_rank_writes(rank_writes, id, hot::parse_article(article_replies[i], now, settings_), settings_,
+                         hot::RemovalPolicy::kNone);
+    // Lists that show the item are outdated now, and so are the workers' cards
     // (core/items/card_cache.h).
     const std::int64_t index_result = index_replies[i].integer().value_or(0);
     const VisibleChange change = visible_change(writes[i]);
-    if (index_result == kListsOutdated || visibility_changed(writes[i]) || (index_result == kRanked && change == VisibleChange::kListRow))
+    if (index_result == kListsOutdated || visibility_changed(writes[i]) ||
+        (index_result == kRanked && change == VisibleChange::kListRow))
       command.add("INCR", keys_.epoch()).add("PUBLISH", keys_.epoch(), "list " + id);
     else if (change != VisibleChange::kNone)
       command.add("PUBLISH", keys_.epoch(), "card " + id);
@@ -167,8 +176,8 @@ Task<Result<void>> RedisItemStore::finish(const std::vector<ItemWrite>& writes, 
   co_return Result<void>();
 }
 
-// Lists must show it no more, or again: what item_places.lua said may have reached nobody, and is
-// not said twice.
+// The item became hidden or visible. Needed in addition to the reply of item_index.lua: if that
+// reply was lost, a retry does not return it again.
 bool RedisItemStore::visibility_changed(const ItemWrite& item_write) {
   return (item_write.old_fields[kHidden] == "1") != (item_write.remove || item_write.item->hidden);
 }
@@ -185,19 +194,21 @@ RedisItemStore::VisibleChange RedisItemStore::visible_change(const ItemWrite& it
   }
   const auto [before, differs] = std::ranges::mismatch(item_write.old_fields, now);
   if (differs == now.end()) return VisibleChange::kNone;
-  return differs - now.begin() < std::ptrdiff_t{kListFieldCount} ? VisibleChange::kListRow : VisibleChange::kCard;
+  return differs - now.begin() < std::ptrdiff_t{kListFieldCount} ? VisibleChange::kListRow
+                                                                 : VisibleChange::kCard;
 }
 
 void RedisItemStore::append_index_update(Pipeline& out, const ItemWrite& item_write) const {
   const Item& item = *item_write.item;
   const redis::PartitionKeys partition = keys_.partition_for(item.id.view());
-  out.script(scripts::kItemPlaces)
+  out.script(scripts::kItemIndex)
       .key(partition.published())
       .key(partition.current_bucket_index())
       .key(partition.hidden())
       .key(partition.newest())
       .key(partition.current_bucket(hour_of(item_write.old_date)));
-  for (const hot::Model& model : hot::kModels) out.key(partition.rank(model)).key(partition.rank_versions(model));
+  for (const hot::Model& model : hot::kModels)
+    out.key(partition.rank(model)).key(partition.rank_versions(model));
   for (const std::string_view tag : item_write.removed_tags) out.key(partition.tagged_items(tag));
   for (const TagName& tag : item.tags) out.key(partition.tagged_items(tag.view()));
   const std::int64_t date = unix_s(item.published_at);
@@ -276,7 +287,8 @@ ItemCard parse_card(const redis::Reply& fields) {
   card.title = std::string(redis::string_at(fields, 1));
   card.url = std::string(redis::string_at(fields, 2));
   card.author = std::string(redis::string_at(fields, 3));
-  for (const std::string_view tag : redis::split_words(redis::string_at(fields, 4))) card.tags.emplace_back(tag);
+  for (const std::string_view tag : redis::split_words(redis::string_at(fields, 4)))
+    card.tags.emplace_back(tag);
   const std::string_view updated = redis::string_at(fields, 5);
   card.update_time = redis::to_int(updated.empty() ? redis::string_at(fields, 0) : updated);
   card.json = to_json(card);

@@ -1,12 +1,16 @@
-// ItemStore on Redis: what the site says of its items, and all that follows from it. A write reads
-// the item first (its old tags and date name the keys it must leave). Then come, each behind the
-// one before: what lists are made of (item_places.lua) with the entry for the recorder
-// (item_fields.h says how it looks); the item and its article, by a script that does nothing when
-// the item was written meanwhile; the places that its counters say, and the word to workers and
-// lists that it changed. Who lost to another begins anew, so the last entry of an item is what its
-// hash says. After a crash between two steps the same write does the rest; until then `freshetctl
-// check` finds half of it. When a group's part of stream.max_len waits for the recorder, nothing
-// that would add to it is written.
+// ItemStore on Redis: the site's items and everything derived from them.
+//
+// A write takes three steps:
+// 1. Read the item: its old tags and date determine the keys to remove it from.
+// 2. Update the indexes that lists are built from (item_index.lua) and append the recorder's stream
+//    entry (item_fields.h), then write the item and its article by a script that does nothing if
+//    the item was written meanwhile.
+// 3. Update ranks, and publish the change to workers and lists.
+//
+// A writer that lost the race starts over, so an item's last stream entry always matches its hash.
+// After a crash between two steps, repeating the write completes it; until then `freshetctl check`
+// reports the item. While a partition's share of stream.max_len is waiting for the recorder, writes
+// that would add to it are rejected.
 #pragma once
 
 #include <array>
@@ -26,31 +30,31 @@ class RedisItemStore final : public ItemStore {
  public:
   enum class StreamPolicy : std::uint8_t {
     kAppend,
-    kSkip  // for items that come from where the recorder keeps them
+    kSkip  // for items that come from the recorder's database
   };
   // Both must outlive this.
   RedisItemStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
                  StreamPolicy stream_policy = StreamPolicy::kAppend);
 
-  // 3 RTT each at most, 4 in a cluster; put_many: for every 500 items. Errors: kConflict
-  // "write_conflict" when others keep writing it; kUnavailable "stream_full".
+  // At most 3 RTT each, 4 in a cluster; put_many: per 500 items. Errors: kConflict "write_conflict"
+  // if others keep writing the item; kUnavailable "stream_full".
   Task<Result<void>> put(const Item& item) override;
   Task<Result<void>> put_many(const std::vector<Item>& items) override;
-  // Removing what is not there is no error. A late event of a removed item counts, but brings it
-  // into no list for the TTL of counters.
+  // Removing an unknown item is not an error. Late events of a removed item are counted, but do not
+  // bring it back to lists during the counter TTL.
   Task<Result<void>> remove(const ItemId& id) override;
   Task<Result<Item>> get(const ItemId& id) override;                                   // 1 RTT
   Task<Result<std::vector<ItemCard>>> cards(const std::vector<ItemId>& ids) override;  // 1 RTT
 
  private:
-  using CardFields = std::array<std::string, 8>;  // of kCardFields
+  using CardFields = std::array<std::string, 8>;  // values of kCardFields
   enum class VisibleChange : std::uint8_t { kNone, kCard, kListRow };
-  struct ItemWrite {  // an item to write, and what it was
+  struct ItemWrite {  // an item to write, and its current state in Redis
     const Item* item;
     bool remove;
     std::string rev, old_date;
-    CardFields old_fields;                       // what pages show of it
-    std::vector<std::string_view> removed_tags;  // tags it leaves; views into `old`
+    CardFields old_fields;                       // the fields that pages show
+    std::vector<std::string_view> removed_tags;  // views into `old_fields`
   };
   Task<Result<void>> write(std::vector<ItemWrite> writes);
   Task<Result<void>> finish(const std::vector<ItemWrite>& writes, const redis::Replies& replies);
@@ -66,13 +70,15 @@ class RedisItemStore final : public ItemStore {
   const Settings& settings_;
   const redis::Keys keys_;
   static constexpr std::int64_t kNoStream = -1;
-  const std::int64_t stream_max_;  // of one stream
+  const std::int64_t stream_max_;  // per stream
 };
 
-// One command, and its reply as an item; nullopt when it was never put, or was deleted.
+// Appends one HMGET; parse_item() reads its reply: nullopt if the item was never PUT, or was
+// deleted.
 void append_item_read(redis::Pipeline& out, const redis::Keys& keys, const ItemId& id);
 std::optional<Item> parse_item(const ItemId& id, const redis::Reply& fields);
-// One command, and its reply as a card: for stores that read cards among other things.
+// Appends one HMGET; parse_card() reads its reply. For stores that read cards in a pipeline with
+// other data.
 void append_card_read(redis::Pipeline& out, const redis::Keys& keys, const ItemId& id);
 ItemCard parse_card(const redis::Reply& fields);
 

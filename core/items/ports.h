@@ -1,5 +1,4 @@
-// An item (an article, topic or post of the site), what is shown of it, and the store of items as a
-// port.
+// Items (the site's articles, topics or posts), their cards, and the item store's port.
 #pragma once
 
 #include <cstdint>
@@ -25,28 +24,28 @@ struct Item {
 
 inline constexpr UnixSeconds kNever = UnixSeconds::max();
 
-struct ItemCard {  // what a list shows of an item; empty fields when the store does not know it
+struct ItemCard {  // The part of an item that pages show; empty fields if the item is unknown.
   std::string title, url, author;
   std::vector<std::string> tags;
-  std::int64_t update_time = 0;  // unix seconds; of publication when it was never updated
-  std::string json;  // what pages show of it, made once: json_of() of all that; empty of an unknown one
+  std::int64_t update_time = 0;  // unix s; the publish time if the item was never updated
+  std::string json;              // to_json() of the fields above, rendered once; empty if the item is unknown
   bool known = false, deleted = false;
-  UnixSeconds visible_from;  // its date, which may be ahead; kNever: hidden or deleted
-  bool is_hidden_at(UnixSeconds now) const { return visible_from > now; }  // not to be shown to anybody
+  UnixSeconds visible_from;  // publish time, possibly in the future; kNever: hidden or deleted
+  bool is_hidden_at(UnixSeconds now) const { return visible_from > now; }
 };
 
 class ItemStore {
  public:
   virtual ~ItemStore() = default;
-  // 3 RTT each (put_many: for every 500 items): what it was, what lists are made of, the item.
-  // Writing an item re-keys its ranks when published_at, hidden or tags changed, and tells every
-  // worker to drop its lists when one could show it wrongly.
+  // 3 RTT each (put_many: per 500 items): read the item, update the indexes, write the item.
+  // Updates the item's ranks if published_at, hidden or tags changed, and tells all workers to
+  // invalidate their lists if one could show it wrongly.
   virtual Task<Result<void>> put(const Item& item) = 0;
   virtual Task<Result<void>> put_many(const std::vector<Item>& items) = 0;
   virtual Task<Result<void>> remove(const ItemId& id) = 0;
   // Errors: kNotFound "unknown_item".
   virtual Task<Result<Item>> get(const ItemId& id) = 0;
-  // 1 RTT: what lists and pages show of each, in order.
+  // Cards of the items, in order. 1 RTT.
   virtual Task<Result<std::vector<ItemCard>>> cards(const std::vector<ItemId>& ids) = 0;
 };
 

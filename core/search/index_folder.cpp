@@ -38,7 +38,7 @@ std::optional<TimeSlice> parse_folder_name(std::string_view name) {
   std::int64_t begin = 0, end = 0;
   std::uint64_t serial = 0;
   const bool is_valid = consume_number(name, begin) && consume(name, '-') && consume_number(name, end) &&
-                     consume(name, '.') && consume_number(name, serial) && name.empty();
+                        consume(name, '.') && consume_number(name, serial) && name.empty();
   if (!is_valid) return std::nullopt;
   return TimeSlice{UnixSeconds{seconds{begin}}, UnixSeconds{seconds{end}}, serial};
 }
@@ -76,7 +76,7 @@ std::optional<std::vector<TimeSlice>> IndexFolder::slices() const {
   std::ifstream in(stub_file());
   if (!in) {
     if (errno == ENOENT) return std::nullopt;
-    fail_with_errno(stub_file());  // an index that cannot be read is not an absent one
+    fail_with_errno(stub_file());  // an unreadable index is not a missing one
   }
   std::vector<TimeSlice> found;
   for (std::string line; std::getline(in, line);) {
@@ -92,7 +92,7 @@ std::optional<std::vector<TimeSlice>> IndexFolder::slices() const {
 }
 
 void IndexFolder::publish(const std::vector<TimeSlice>& slices) const {
-  std::string text = "# Freshet's search index; the partitions by time of publication\n";
+  std::string text = "# Freshet search index: time slices by publish time\n";
   for (const TimeSlice& each : slices) text += std::string(kStubPrefix) + each.folder_name() + "\n";
   const std::filesystem::path temporary = stub_file().concat(".new");
   write_durably(temporary, text);
@@ -122,8 +122,8 @@ std::uint64_t IndexFolder::next_serial() const {
 
 namespace {
 
-// Locks of an open file description, not of the process: two objects of one process exclude each
-// other too.
+// Locks belong to the open file description, not to the process: two objects of one process also
+// exclude each other.
 struct flock lock_request(IndexLock::Scope scope, short type) {
   struct flock range {};
   range.l_type = type;
@@ -150,7 +150,7 @@ bool IndexLock::try_lock(Scope scope) {
 void IndexLock::lock(Scope scope) {
   struct flock range = lock_request(scope, F_WRLCK);
   while (::fcntl(fd_, F_OFD_SETLKW, &range) != 0) {
-    if (errno != EINTR) fail_with_errno("lock of the search index");
+    if (errno != EINTR) fail_with_errno("search index lock");
   }
 }
 

@@ -1,10 +1,9 @@
-// The index's folder: which partitions there are, and who may write.
+// The folder of the search index: its time slices, and who may write.
 //
-//   XAPIANDB               names the partitions; a Xapian stub file, replaced by rename
-//   {from}-{before}.{n}/   a Xapian database with the items published in [from, before), unix
-//   seconds; n is
-//                          new for every folder that is made
-//   lock                   empty; see IndexLock
+//   XAPIANDB             lists the slices; a Xapian stub file, replaced by rename
+//   {begin}-{end}.{n}/   a Xapian database of the items published in [begin, end), unix s; n is
+//                        new for every folder
+//   lock                 empty; see IndexLock
 #pragma once
 
 #include <cstdint>
@@ -17,10 +16,9 @@
 
 namespace freshet::search {
 
-// Partitions begin and end at multiples of this, counted from 1970, unless a neighbour leaves less
-// room.
+// Slices begin and end at multiples of this since 1970, unless a neighbor leaves less space.
 inline constexpr seconds kSliceSpan{7 * 86400};
-UnixSeconds slice_start(UnixSeconds at);  // the last of these multiples that is not after `at`
+UnixSeconds slice_start(UnixSeconds at);  // the last such multiple that is not after `at`
 
 struct TimeSlice {
   UnixSeconds begin, end;
@@ -30,7 +28,7 @@ struct TimeSlice {
   bool operator==(const TimeSlice&) const = default;
 };
 
-// Throws std::system_error or std::filesystem::filesystem_error where it cannot read or write.
+// Throws std::system_error or std::filesystem::filesystem_error on I/O errors.
 class IndexFolder {
  public:
   explicit IndexFolder(std::filesystem::path path) : path_(std::move(path)) {}
@@ -39,25 +37,26 @@ class IndexFolder {
   std::filesystem::path lock_file() const { return path_ / "lock"; }
   std::filesystem::path stub_file() const { return path_ / "XAPIANDB"; }
   std::string path_of(const TimeSlice& slice) const { return path_ / slice.folder_name(); }
-  // Oldest first, without overlaps. nullopt when there is no index.
+  // Oldest first, without overlaps. nullopt if there is no index.
   std::optional<std::vector<TimeSlice>> slices() const;
-  // Replaces the list, durably. Readers see the old list or the new.
+  // Replaces the list durably. Readers see either the old or the new list.
   void publish(const std::vector<TimeSlice>& slices) const;
-  // Removes the folders of partitions that are not in `keep`.
+  // Removes the folders of slices that are not in `keep`.
   void remove_except(const std::vector<TimeSlice>& keep) const;
-  // Greater than that of any folder.
+  // Greater than the serial of any folder.
   std::uint64_t next_serial() const;
 
  private:
   std::filesystem::path path_;
 };
 
-// Advisory locks on bytes of the folder's lock file; the kernel releases them with the process.
+// Advisory locks on bytes of the folder's lock file; the kernel releases them when the process
+// exits.
 class IndexLock {
  public:
   enum class Scope : std::uint8_t {
-    kWriter,   // held by a SearchIndex as long as it lives
-    kRebuild,  // held by an IndexRebuild as long as it lives
+    kWriter,   // held during the lifetime of a SearchIndex
+    kRebuild,  // held during the lifetime of an IndexRebuild
     kBatch,    // held from a writer's first change to its commit, and by an IndexRebuild
   };
   explicit IndexLock(const std::filesystem::path& file);  // throws std::system_error

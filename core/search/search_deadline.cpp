@@ -9,8 +9,9 @@ namespace {
 
 constexpr unsigned kStepsPerCheck = 64;
 
-// Matches every document, and looks at the clock now and then. Xapian intersects the rarest first,
-// so it is asked last, of what all others have; phrases are checked behind the intersection.
+// Matches every document and checks the deadline now and then. Xapian intersects the rarest term
+// first, so this source is consulted last, for documents that match all other terms; phrases are
+// checked after the intersection.
 class DeadlineSource final : public Xapian::PostingSource {
  public:
   explicit DeadlineSource(const SearchDeadline& deadline) : deadline_(deadline) {}

@@ -1,4 +1,4 @@
-// How long one search may compute: Xapian has no such bound that holds while it looks for phrases.
+// CPU limit of one search. Xapian's own time limit is not checked during phrase matching.
 #pragma once
 
 #include <xapian.h>
@@ -11,21 +11,21 @@ namespace freshet::search {
 
 class SearchTimeout : public std::exception {
  public:
-  const char* what() const noexcept override { return "a search computed for too long"; }
+  const char* what() const noexcept override { return "the search exceeded its CPU limit"; }
 };
 
-// Of this thread since it was started. 0.3 µs.
+// CPU time of this thread since its start. Costs 0.3 µs.
 std::chrono::microseconds thread_cpu_time();
 
 class SearchDeadline {
  public:
-  // `limit` of this thread's CPU time from now on; 0: none.
+  // `limit`: CPU time of this thread from now on; 0: unlimited.
   explicit SearchDeadline(std::chrono::microseconds limit);
-  // Throws SearchTimeUp.
+  // Throws SearchTimeout.
   void check() const;
-  // `query` with every candidate's way to the phrase check leading past this deadline (a
-  // MatchDecider sees only what passed that check). Adds no weight. Local databases only; this must
-  // outlive the search.
+  // Returns `query` with every candidate passing a deadline check before the phrase check (a
+  // MatchDecider only sees documents that passed it). Adds no weight. Local databases only; this
+  // must outlive the search.
   Xapian::Query guard(const Xapian::Query& query) const;
 
  private:

@@ -8,22 +8,22 @@
 #include <vector>
 
 #include "core/search/index_folder.h"
-#include "core/search/time_slices.h"
 #include "core/search/search_schema.h"
+#include "core/search/time_slices.h"
 
 namespace freshet::search {
 namespace {
 
 using Scope = IndexLock::Scope;
 
-// A rebuild writes to disk after so many items, so that they do not all wait in memory.
+// A rebuild commits after this many items to bound its memory.
 constexpr std::uint64_t kRebuildBatch = 10000;
 
 tl::unexpected<Error> index_locked(std::string why) {
   return fail(ErrorCode::kUnavailable, "index_locked", {}, std::move(why));
 }
 
-// Runs `work`; what it throws becomes an Error.
+// Runs `work` and converts exceptions to an Error.
 template <class Work>
 auto catch_errors(Work work) -> decltype(work()) {
   try {
@@ -48,7 +48,7 @@ struct SearchIndex::Impl {
   IndexFolder folder;
   IndexLock lock;
   Xapian::Stem stemmer;
-  std::vector<TimeSlice> published;  // as the stub file has them
+  std::vector<TimeSlice> published;  // as listed in the stub file
   std::optional<TimeSlices> slices;
   bool in_batch = false;
   std::uint64_t documents = 0;
@@ -70,11 +70,11 @@ struct SearchIndex::Impl {
   Result<void> change(Change work);
 };
 
-// Takes the batch's lock and looks whether a rebuild has replaced the index meanwhile.
+// Takes the batch lock, and reopens the index if a rebuild has replaced it.
 Result<void> SearchIndex::Impl::begin_batch() {
   if (in_batch) return {};
   if (lock.is_held_elsewhere(Scope::kRebuild)) return index_locked("the index is being rebuilt");
-  if (!lock.try_lock(Scope::kBatch)) return index_locked("another process writes");
+  if (!lock.try_lock(Scope::kBatch)) return index_locked("another process is writing to the index");
   in_batch = true;
   const std::vector<TimeSlice> current = folder.slices().value_or(std::vector<TimeSlice>());
   if (slices && current == published) return {};
@@ -90,7 +90,7 @@ void SearchIndex::Impl::publish() {
   const std::vector<TimeSlice> current = slices->slices();
   if (current == published) return;
   folder.publish(current);
-  // Those that were just replaced stay until the next time: a reader may be about to open them.
+  // Keep the slices just replaced until the next call: a reader may be about to open them.
   std::vector<TimeSlice> keep = current;
   keep.insert(keep.end(), published.begin(), published.end());
   folder.remove_except(keep);
@@ -100,7 +100,7 @@ void SearchIndex::Impl::publish() {
 template <class Change>
 Result<void> SearchIndex::Impl::change(Change work) {
   Result<void> done = catch_errors([&]() -> Result<void> {
-    if (auto begun = begin_batch(); !begun) return begun;
+    if (auto started = begin_batch(); !started) return started;
     work();
     return {};
   });
@@ -116,7 +116,7 @@ Result<std::unique_ptr<SearchIndex>> SearchIndex::open(const SearchSettings& set
   return catch_errors([&]() -> Result<std::unique_ptr<SearchIndex>> {
     auto impl = std::make_unique<Impl>(create_folder(settings), *stemmer);
     if (!impl->lock.try_lock(Scope::kWriter)) return index_locked("another process has the index open");
-    if (auto begun = impl->begin_batch(); !begun) return tl::unexpected(begun.error());
+    if (auto started = impl->begin_batch(); !started) return tl::unexpected(started.error());
     if (!impl->folder.slices()) impl->folder.publish({});
     impl->end_batch();
     return std::unique_ptr<SearchIndex>(new SearchIndex(std::move(impl)));
@@ -125,9 +125,8 @@ Result<std::unique_ptr<SearchIndex>> SearchIndex::open(const SearchSettings& set
 
 Result<void> SearchIndex::put(const items::Item& item) {
   if (item.hidden) return remove(item.id);
-  return impl_->change([&] {
-    impl_->slices->put(make_document(item, impl_->stemmer), id_term(item.id), item.published_at);
-  });
+  return impl_->change(
+      [&] { impl_->slices->put(make_document(item, impl_->stemmer), id_term(item.id), item.published_at); });
 }
 
 Result<void> SearchIndex::remove(const ItemId& id) {
@@ -137,9 +136,9 @@ Result<void> SearchIndex::remove(const ItemId& id) {
 Result<void> SearchIndex::commit() {
   if (!impl_->in_batch) return {};
   Result<void> done = impl_->change([&] {
-    impl_->publish();  // partitions made by this batch, so that what moves there is found at once
+    impl_->publish();  // new slices of this batch, so that items moving there are found at once
     impl_->slices->commit();
-    impl_->publish();  // partitions that it merged
+    impl_->publish();  // slices that commit() merged
     impl_->documents = impl_->slices->documents();
   });
   if (done) impl_->end_batch();
@@ -169,7 +168,7 @@ IndexRebuild::IndexRebuild(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) 
 IndexRebuild::~IndexRebuild() {
   if (impl_->finished) return;
   impl_->slices.discard();
-  static_cast<void>(catch_errors([&]() -> Result<void> {  // what remains, the next writer removes
+  static_cast<void>(catch_errors([&]() -> Result<void> {  // the next writer removes what remains
     if (const auto old = impl_->folder.slices()) impl_->folder.remove_except(*old);
     return {};
   }));
@@ -179,8 +178,9 @@ Result<std::unique_ptr<IndexRebuild>> IndexRebuild::start(const SearchSettings& 
   FRESHET_TRY(stemmer, make_stemmer(settings.stemmer));
   return catch_errors([&]() -> Result<std::unique_ptr<IndexRebuild>> {
     auto impl = std::make_unique<Impl>(create_folder(settings), *stemmer);
-    // Announced first: a writer that goes on from batch to batch would not let us in otherwise.
-    if (!impl->lock.try_lock(Scope::kRebuild)) return index_locked("another rebuild is under way");
+    // Take the rebuild lock first: otherwise a writer with back-to-back batches would starve the
+    // rebuild.
+    if (!impl->lock.try_lock(Scope::kRebuild)) return index_locked("another rebuild is running");
     impl->lock.lock(Scope::kBatch);
     return std::unique_ptr<IndexRebuild>(new IndexRebuild(std::move(impl)));
   });

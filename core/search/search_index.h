@@ -1,13 +1,13 @@
-// The search index on disk: its only writer, and what builds it anew.
+// The search index on disk: its writer and its rebuild.
 //
-// The index is a folder of Xapian databases, partitioned by time of publication, and a stub file
-// XAPIANDB that names them, so that any Xapian tool opens the folder as one database. Xapian skips
-// a database whose dates lie outside a range at once, while term statistics stay those of the
-// whole; recall lives on that.
+// The index is a folder of Xapian databases partitioned by publish time, and a stub file XAPIANDB
+// that lists them, so that any Xapian tool opens the folder as one database. Xapian skips a
+// database whose dates lie outside a range, while term statistics are those of the whole index;
+// recall depends on that.
 //
-// Every partition commits by itself. Killed in between, an item that was about to move may be in
-// two partitions or in none until the batch is repeated; every operation may be repeated. Blocking;
-// one thread.
+// Every slice commits separately. After a crash in between, an item that was moving may be in two
+// slices or in none until the batch is repeated; every operation may be repeated. Blocking;
+// single-threaded.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@
 
 namespace freshet::search {
 
-// One writer at a time (of all processes). Errors of every method: kUnavailable "index_locked"
-// (another writer, or a rebuild is under way: wait and try again) and "index_io" (disk full,
-// unreadable …). After an error: rollback(), then the batch can be tried again on the same object.
+// One writer at a time across all processes. Errors of every method: kUnavailable "index_locked"
+// (another writer or a rebuild is running: retry later) and "index_io" (disk full, unreadable …).
+// After an error call rollback(); the batch can then be retried on the same object.
 class SearchIndex {
  public:
-  // Creates the index when it is absent.
+  // Creates the index if it does not exist.
   static Result<std::unique_ptr<SearchIndex>> open(const SearchSettings& settings);
   ~SearchIndex();
 
-  // Adds or replaces; a hidden item is removed. Effective with commit().
+  // Adds or replaces an item; removes it if it is hidden. Takes effect with commit().
   Result<void> put(const items::Item& item);
   Result<void> remove(const ItemId& id);
-  // Durable and visible to readers when it returns. Without a change since the last: nothing.
+  // Changes are durable and visible to readers when this returns. Does nothing without changes.
   Result<void> commit();
   void rollback();
   std::uint64_t documents() const;  // as of the last commit
@@ -43,21 +43,21 @@ class SearchIndex {
   std::unique_ptr<Impl> impl_;
 };
 
-// Builds a whole new index beside the old one, which is searched meanwhile, and swaps it in by a
-// rename; readers notice by themselves. A SearchIndex of another process may stay open: its next
-// put() or remove() answers "index_locked" until this object is gone, and then works on the new
-// index. So: start(), read every row of the database, put() each, finish(). Destroyed before
-// finish(): the old index stays.
+// Builds a new index next to the live one, which stays searchable, and swaps it in by a rename;
+// readers notice the swap themselves. A SearchIndex of another process may stay open: its put() and
+// remove() return "index_locked" until this object is destroyed, and then write to the new index.
+// Usage: start(), read every row of the database, put() each, finish(). If destroyed before
+// finish(), the old index stays.
 class IndexRebuild {
  public:
-  // Waits for the batch that a writer has under way. Errors: kUnavailable "index_locked" (another
-  // rebuild), "index_io".
+  // Waits for a writer's current batch. Errors: kUnavailable "index_locked" (another rebuild),
+  // "index_io".
   static Result<std::unique_ptr<IndexRebuild>> start(const SearchSettings& settings);
   ~IndexRebuild();
 
-  Result<void> put(const items::Item& item);  // hidden items are left out
+  Result<void> put(const items::Item& item);  // ignores hidden items
   Result<void> finish();
-  std::uint64_t documents() const;  // put so far, without the hidden
+  std::uint64_t documents() const;  // put so far
 
  private:
   struct Impl;

@@ -6,9 +6,9 @@ namespace freshet::search {
 namespace {
 
 constexpr Xapian::termcount kTitleWeight = 3;
-constexpr std::size_t kMaxTermBytes = 245;  // Xapian refuses longer terms
+constexpr std::size_t kMaxTermBytes = 245;  // Xapian's limit
 constexpr std::size_t kTimeBytes = 8;
-constexpr std::uint64_t kSignBit = 1ULL << 63;  // flipped, so that negative times come first
+constexpr std::uint64_t kSignBit = 1ULL << 63;  // flipped, so that negative times sort first
 
 std::string published_value(UnixSeconds at) {
   return Xapian::sortable_serialise(static_cast<double>(at.time_since_epoch().count()));
@@ -37,7 +37,7 @@ Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stem
   words.set_document(document);
   words.index_text(item.title, kTitleWeight);
   words.index_text_without_positions(item.title, 1, std::string(1, kTitlePrefix));
-  words.increase_termpos();  // no phrase reaches from the title into the text
+  words.increase_termpos();  // keeps phrases from spanning title and text
   words.index_text(item.text);
   document.add_boolean_term(id_term(item.id));
   for (const TagName& tag : item.tags) add_exact(document, kTagPrefix, tag.str());

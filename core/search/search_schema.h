@@ -1,13 +1,13 @@
-// What a document of the search index is made of. The writer and recall both go by this file.
+// Terms and values of a document of the search index. Used by the writer and by recall.
 //
-//   Q{id}        the item, once in the index                  boolean
+//   Q{id}        the item, unique in the index                boolean
 //   {word}       title (three times) and text                 with positions
-//   S{word}      title                                        what interests are made of
-//   K{tag}       tags, case as given
-//   A{author}    author, case as given
-//   Z…           stems of the words, when there is a stemmer
-//   value 0      published_at, sortable_serialise()           ranges of time
-//   value 1      published_at and id, see order_key()         order among equals
+//   S{word}      title                                        source of reader interests
+//   K{tag}       tags, case preserved
+//   A{author}    author, case preserved
+//   Z…           stems of the words, if a stemmer is configured
+//   value 0      published_at, sortable_serialise()           time ranges
+//   value 1      published_at and id, see order_key()         order of ties
 #pragma once
 
 #include <xapian.h>
@@ -27,26 +27,26 @@ inline constexpr Xapian::valueno kOrderSlot = 1;
 inline constexpr char kTitlePrefix = 'S';
 inline constexpr char kTagPrefix = 'K';
 
-// Errors: kInternal "bad_stemmer": Xapian knows no such language.
+// Errors: kInternal "bad_stemmer" if Xapian does not know the language.
 Result<Xapian::Stem> make_stemmer(const std::string& name);
 
 std::string id_term(const ItemId& item);
 // The document of `item`, with its id as data.
 Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stemmer);
 
-// Its bytes order as (published, id) do, so that Xapian breaks ties as recall does, and an MSet
-// brings both along without a read of the document.
+// A key whose bytes sort like (published, id), so that Xapian breaks ties as recall does and an
+// MSet returns both without reading the document.
 std::string order_key(UnixSeconds published, const ItemId& item);
 struct OrderKey {
   UnixSeconds published;
   std::string_view item;
 };
-// Whether it is long enough for one.
+// True if it is long enough to be an order key.
 bool is_order_key(std::string_view key);
-// REQUIRES: is_order_key(). What it points to lies in `key`.
+// REQUIRES: is_order_key(). The result points into `key`.
 OrderKey parse_order_key(std::string_view key);
 
-// Matches items with from ≤ published < before; has no weight under OP_FILTER.
+// Matches items with from ≤ published < before; without weight under OP_FILTER.
 Xapian::Query published_within(UnixSeconds from, UnixSeconds before);
 
 }  // namespace freshet::search

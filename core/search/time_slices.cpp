@@ -34,9 +34,9 @@ Xapian::WritableDatabase& TimeSlices::writer(OpenSlice& open) {
 
 TimeSlices::OpenSlice& TimeSlices::slice_for(UnixSeconds published) {
   const auto successor = std::find_if(open_slices_.begin(), open_slices_.end(),
-                                 [&](const OpenSlice& each) { return published < each.slice.end; });
+                                      [&](const OpenSlice& each) { return published < each.slice.end; });
   if (successor != open_slices_.end() && successor->slice.contains(published)) return *successor;
-  // A week of its own, as far as its neighbours leave room.
+  // A slice of its own week, as far as the neighbors leave space.
   TimeSlice slice{slice_start(published), slice_start(published) + kSliceSpan, folder_.next_serial()};
   if (successor != open_slices_.end()) slice.end = std::min(slice.end, successor->slice.begin);
   if (successor != open_slices_.begin()) slice.begin = std::max(slice.begin, std::prev(successor)->slice.end);
@@ -45,8 +45,7 @@ TimeSlices::OpenSlice& TimeSlices::slice_for(UnixSeconds published) {
   return opened;
 }
 
-void TimeSlices::put(const Xapian::Document& document, const std::string& id_term,
-                          UnixSeconds published) {
+void TimeSlices::put(const Xapian::Document& document, const std::string& id_term, UnixSeconds published) {
   OpenSlice& target = slice_for(published);
   for (OpenSlice& each : open_slices_) {
     if (&each != &target && each.contains(id_term)) writer(each).delete_document(id_term);
@@ -81,10 +80,10 @@ void TimeSlices::merge_with_next(std::size_t index) {
   OpenSlice& older = open_slices_[index];
   OpenSlice& younger = open_slices_[index + 1];
   const TimeSlice merged{older.slice.begin, younger.slice.end, folder_.next_serial()};
-  Xapian::Database both;
-  both.add_database(Xapian::Database(folder_.path_of(older.slice)));
-  both.add_database(Xapian::Database(folder_.path_of(younger.slice)));
-  both.compact(folder_.path_of(merged));
+  Xapian::Database combined;
+  combined.add_database(Xapian::Database(folder_.path_of(older.slice)));
+  combined.add_database(Xapian::Database(folder_.path_of(younger.slice)));
+  combined.compact(folder_.path_of(merged));
   older = {merged, Xapian::Database(folder_.path_of(merged)), std::nullopt};
   open_slices_.erase(open_slices_.begin() + static_cast<std::ptrdiff_t>(index) + 1);
 }
@@ -93,7 +92,7 @@ void TimeSlices::discard() noexcept {
   for (OpenSlice& each : open_slices_) {
     if (!each.in_transaction) continue;
     try {
-      each.writer->cancel_transaction();  // else its destructor would commit
+      each.writer->cancel_transaction();  // otherwise its destructor would commit
     } catch (...) {  // NOLINT(bugprone-empty-catch): what was not committed is lost either way
     }
   }

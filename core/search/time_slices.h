@@ -1,11 +1,11 @@
-// The partitions of an index that is being written: which one an item belongs to, and keeping them
-// few.
+// The time slices of an index being written: assigns items to slices, and keeps the number of
+// slices small.
 //
-// Each search pays for each partition (0.04 ms with 13 terms: the statistics of every term are
-// summed over all of them), and gains from the small ones at the young end, where nearly all of it
-// happens. So an item of a week that has none gets a partition of that week, and when there are
-// more than kMaxPartitions the two neighbours with the fewest documents become one, the youngest
-// excepted. Measured with tests/bench/recall_bench.cpp over 100,000 items of 100 days.
+// Every search costs time per slice (0.04 ms with 13 terms: statistics of every term are summed
+// over all slices), but gains from small recent ones, where nearly all results come from. An item
+// of a week without a slice therefore gets a new slice of that week; when there are more than
+// kMaxSlices, the two neighbors with the fewest documents are merged, except the most recent ones.
+// Measured with tests/bench/recall_bench.cpp over 100,000 items of 100 days.
 #pragma once
 
 #include <xapian.h>
@@ -20,24 +20,24 @@
 namespace freshet::search {
 
 inline constexpr std::size_t kMaxSlices = 5;
-inline constexpr std::size_t kUnmergedSlices = 4;  // are never merged
+inline constexpr std::size_t kUnmergedSlices = 4;  // the most recent slices, which are never merged
 
-// Changes wait in memory until commit(). Every method throws Xapian::Error and std::exception;
-// after that the object is of no use but for discard().
+// Changes are buffered in memory until commit(). Every method throws Xapian::Error and
+// std::exception; after that only discard() may be called.
 class TimeSlices {
  public:
-  // What is written goes to `folder`; `partitions` are those to go on with.
+  // Writes to `folder`; continues with `slices`.
   TimeSlices(IndexFolder folder, const std::vector<TimeSlice>& slices);
   ~TimeSlices() { discard(); }
   TimeSlices(const TimeSlices&) = delete;
   TimeSlices& operator=(const TimeSlices&) = delete;
 
-  // Replaces the document with `id_term`, wherever it is.
+  // Replaces the document with `id_term` in whichever slice it is.
   void put(const Xapian::Document& document, const std::string& id_term, UnixSeconds published);
   void remove(const std::string& id_term);
-  // One partition after the other, the youngest first; then merges.
+  // Commits one slice after the other, the most recent first; then merges.
   void commit();
-  // Drops what was not committed.
+  // Discards uncommitted changes.
   void discard() noexcept;
 
   std::vector<TimeSlice> slices() const;
@@ -46,9 +46,9 @@ class TimeSlices {
  private:
   struct OpenSlice {
     TimeSlice slice;
-    Xapian::Database reader;  // until there is a writer
+    Xapian::Database reader;  // unused once there is a writer
     std::optional<Xapian::WritableDatabase> writer;
-    bool in_transaction = false;  // a transaction is open
+    bool in_transaction = false;
     bool contains(const std::string& id_term) const;
     std::uint64_t documents() const;
   };

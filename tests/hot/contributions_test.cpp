@@ -1,4 +1,4 @@
-// What a visitor added, and taking it back.
+// Recording visitors' contributions, and reverting them.
 #include "core/hot/contributions.h"
 
 #include <random>
@@ -41,7 +41,7 @@ struct RevertFixture : Fixture {
   std::vector<hot::ItemContribution> revert() { return revert(contributions()); }
 };
 
-// Both as they should be if neither had ever seen the fraud.
+// Both items must have the same statistics, as if the fraud had never visited `purged`.
 void check_same_stats(RevertFixture& f, const std::string& purged, const std::string& clean) {
   const hot::ItemStats actual = f.stats(purged), reference = f.stats(clean);
   INFO(purged);
@@ -52,18 +52,19 @@ void check_same_stats(RevertFixture& f, const std::string& purged, const std::st
   CHECK(actual.views_pv == reference.views_pv);
   CHECK(actual.views_total == Approx(reference.views_total));
   for (const hot::Model& model : hot::kModels) {
-    const auto place = actual.position(model).score, expected = reference.position(model).score;
-    CHECK(place.has_value() == expected.has_value());
-    // Of views: the two were viewed at slightly different ages.
-    if (place && expected)
-      CHECK(*place ==
+    const auto actual_score = actual.position(model).score, expected = reference.position(model).score;
+    CHECK(actual_score.has_value() == expected.has_value());
+    // For views: the two items were viewed at slightly different ages.
+    if (actual_score && expected)
+      CHECK(*actual_score ==
             (model.base != nullptr ? Approx(*expected).margin(1e-9) : Approx(*expected).epsilon(1e-3)));
   }
   CHECK(f.score(f.keys().partition(0).published(), purged).has_value() ==
         f.score(f.keys().partition(0).published(), clean).has_value());
 }
 
-// A connection that ends at a step: before the commands are sent, or before their replies come.
+// A connection that is lost at a given step: before the commands are sent, or before their replies
+// arrive.
 struct FailingRedis final : redis::Redis {
   FailingRedis(redis::Redis& inner, int steps, bool sent) : inner_(inner), remaining_(steps), sent_(sent) {}
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
@@ -84,13 +85,14 @@ struct FailingRedis final : redis::Redis {
 
 }  // namespace
 
-TEST_CASE_METHOD(RevertFixture, "it is remembered what a visitor added, to each article", "[added]") {
+TEST_CASE_METHOD(RevertFixture, "contributions of a visitor are recorded for each article",
+                 "[contributions]") {
   track(report("a", "fraud", 1000, "s1"));
   track(report("a", "fraud", 5000, "s1"));
-  track(report("a", "fraud", 2000, "s1"));  // less than before: it added nothing
+  track(report("a", "fraud", 2000, "s1"));  // less than before: adds nothing
   track(report("a", "fraud", 700, "s2"));
   track(report("b", "fraud", 0));
-  track(report("a", "somebody", 9000));
+  track(report("a", "reader", 9000));
   CHECK(view(seen("b", "fraud")).first_today);
   CHECK(view(seen("b", "fraud")).dedup);
   const auto found = contributions();
@@ -106,16 +108,17 @@ TEST_CASE_METHOD(RevertFixture, "it is remembered what a visitor added, to each 
   CHECK(found[1].contribution.views == 1);
   CHECK(found[1].contribution.first_views == 1);
   CHECK(found[1].contribution.views_score == Approx(*score(keys().partition(0).rank(hot::kViewsModel), "b")));
-  CHECK(contributions("somebody").size() == 1);
-  CHECK(contributions("nobody").empty());
+  CHECK(contributions("reader").size() == 1);
+  CHECK(contributions("unknown").empty());
   CHECK(ttl(keys().contributions("fraud")) > 86400 - 10);
 }
 
-TEST_CASE_METHOD(RevertFixture, "a purge leaves the counters as if the visitor had never come", "[added]") {
+TEST_CASE_METHOD(RevertFixture, "a revert leaves the counters as if the visitor had never come",
+                 "[contributions]") {
   const unsigned seed = std::random_device{}();
   INFO("seed " << seed);
-  std::mt19937 dice(seed);
-  const auto below = [&](int bound) { return std::uniform_int_distribution(0, bound - 1)(dice); };
+  std::mt19937 rng(seed);
+  const auto below = [&](int bound) { return std::uniform_int_distribution(0, bound - 1)(rng); };
   const std::vector<std::string> ids{"a", "b", "c", "d"};
   const UnixSeconds date = wall_now() - seconds{7200};
   for (const std::string& id : ids) {
@@ -124,17 +127,17 @@ TEST_CASE_METHOD(RevertFixture, "a purge leaves the counters as if the visitor h
   }
   for (int i = 0; i < 400; ++i) {
     const std::string& id = ids[static_cast<std::size_t>(below(4))];
-    // Nobody but the fraud opens "d".
+    // Only the fraud opens "d".
     const bool fraud = id == "d" || below(3) == 0;
-    const std::string who = fraud ? "fraud" : "visitor" + std::to_string(below(6));
-    const std::string session = who + "-" + std::to_string(below(5));
+    const std::string visitor = fraud ? "fraud" : "visitor" + std::to_string(below(6));
+    const std::string session = visitor + "-" + std::to_string(below(5));
     const std::int64_t dwell = below(180000);
     if (below(2) == 0) {
-      track(report(id, who, dwell, session));
-      if (!fraud) track(report(id + "-clean", who, dwell, session));
+      track(report(id, visitor, dwell, session));
+      if (!fraud) track(report(id + "-clean", visitor, dwell, session));
     } else {
-      view(seen(id, who, session));
-      if (!fraud) view(seen(id + "-clean", who, session));
+      view(seen(id, visitor, session));
+      if (!fraud) view(seen(id + "-clean", visitor, session));
     }
   }
   const auto planned = contributions();
@@ -147,23 +150,25 @@ TEST_CASE_METHOD(RevertFixture, "a purge leaves the counters as if the visitor h
     CHECK(done[i].contribution.views_score == planned[i].contribution.views_score);
   }
   for (const std::string& id : ids) check_same_stats(*this, id, id + "-clean");
-  CHECK(command("HKEYS", keys().contributions("fraud")).size() == 1);  // the names of batches
+  CHECK(command("HKEYS", keys().contributions("fraud")).size() == 1);  // only the batch names
   CHECK_FALSE(exists(keys().uv_hll("d")));
   CHECK(field("d", "pv").empty());
   CHECK(field("d", "views").empty());
 }
 
-TEST_CASE_METHOD(RevertFixture, "a purge that is repeated takes nothing, nor does one of who added nothing",
-                 "[added]") {
-  for (const char* who : {"fraud", "somebody"}) {
-    track(report("a", who, 1000));
-    view(seen("a", who));
+TEST_CASE_METHOD(RevertFixture,
+                 "a repeated revert, or one of a visitor without contributions, changes nothing",
+                 "[contributions]") {
+  for (const char* visitor : {"fraud", "reader"}) {
+    track(report("a", visitor, 1000));
+    view(seen("a", visitor));
   }
   const auto planned = contributions();
   revert();
   const hot::ItemStats after = stats("a");
   CHECK(after.pv == 1);
-  for (const hot::ItemContribution& each : revert(planned)) CHECK(each.contribution.pv + each.contribution.views == 0);
+  for (const hot::ItemContribution& each : revert(planned))
+    CHECK(each.contribution.pv + each.contribution.views == 0);
   CHECK(stats("a").pv == 1);
   CHECK(stats("a").uv == 1);
   CHECK(stats("a").views_pv == 1);
@@ -172,39 +177,40 @@ TEST_CASE_METHOD(RevertFixture, "a purge that is repeated takes nothing, nor doe
   CHECK(revert({}).empty());
 }
 
-TEST_CASE_METHOD(RevertFixture, "a purge that ends at any step is gone on with, and takes nothing twice",
-                 "[added]") {
+TEST_CASE_METHOD(RevertFixture, "a revert interrupted at any step can be resumed and subtracts nothing twice",
+                 "[contributions]") {
   const bool sent = GENERATE(false, true);
   for (int steps = 0;; ++steps) {
     CAPTURE(sent, steps);
     server().flush_all();
     put(item("a", wall_now() - seconds{3600}));
     put(item("a-clean", wall_now() - seconds{3600}));
-    for (const char* who : {"fraud", "fraud2", "x", "y"}) {
-      track(report("a", who, 1000, std::string("s") + who));
-      view(seen("a", who));
-      if (std::string_view(who).starts_with("fraud")) continue;
-      track(report("a-clean", who, 1000));
-      view(seen("a-clean", who));
+    for (const char* visitor : {"fraud", "fraud2", "x", "y"}) {
+      track(report("a", visitor, 1000, std::string("s") + visitor));
+      view(seen("a", visitor));
+      if (std::string_view(visitor).starts_with("fraud")) continue;
+      track(report("a-clean", visitor, 1000));
+      view(seen("a-clean", visitor));
     }
-    FailingRedis ending(redis, steps, sent);
-    const std::vector<ItemId> which{ItemId::trusted("a")};
-    const bool done = run_sync(hot::revert_contributions(ending, settings, keys(), kFraud, which)).has_value();
-    // Whoever looks finds what is still to be taken back, and others may be purged meanwhile.
-    REQUIRE(run_sync(hot::revert_contributions(redis, settings, keys(), "fraud2", which)));
+    FailingRedis failing(redis, steps, sent);
+    const std::vector<ItemId> targets{ItemId::trusted("a")};
+    const bool done =
+        run_sync(hot::revert_contributions(failing, settings, keys(), kFraud, targets)).has_value();
+    // Readers still see the pending revert, and other visitors can be reverted meanwhile.
+    REQUIRE(run_sync(hot::revert_contributions(redis, settings, keys(), "fraud2", targets)));
     track(report("a", "fraud", 3000, "later"));
     CHECK(contributions().size() == 1);
     revert();
     check_same_stats(*this, "a", "a-clean");
     CHECK(contributions().empty());
-    CHECK(command("HKEYS", keys().contributions(kFraud)).size() == 1);  // the names of batches
+    CHECK(command("HKEYS", keys().contributions(kFraud)).size() == 1);  // only the batch names
     if (done) break;
     REQUIRE(steps < 20);
   }
 }
 
-TEST_CASE_METHOD(RevertFixture, "two visitors are purged one after the other", "[added]") {
-  for (const char* who : {"fraud", "another", "x", "y"}) track(report("a", who, 1000));
+TEST_CASE_METHOD(RevertFixture, "two visitors can be reverted one after the other", "[contributions]") {
+  for (const char* visitor : {"fraud", "another", "x", "y"}) track(report("a", visitor, 1000));
   revert();
   CHECK(stats("a").uv == 3);
   REQUIRE(run_sync(hot::revert_contributions(redis, settings, keys(), "another", {ItemId::trusted("a")})));
@@ -212,15 +218,16 @@ TEST_CASE_METHOD(RevertFixture, "two visitors are purged one after the other", "
   CHECK(stats("a").pv == 2);
 }
 
-TEST_CASE_METHOD(RevertFixture, "what is added after a purge counts, and is remembered anew", "[added]") {
-  track(report("a", "somebody", 1000));
+TEST_CASE_METHOD(RevertFixture, "contributions after a revert are counted and recorded again",
+                 "[contributions]") {
+  track(report("a", "reader", 1000));
   track(report("a", "fraud", 1000));
   revert();
-  const auto again = track(report("a", "fraud", 4000));  // the session goes on: only what is more
+  const auto again = track(report("a", "fraud", 4000));  // the session continues: only the increase counts
   CHECK(again.pv == 1);
   CHECK(stats("a").dwell_sum_ms == 1000 + 3000);
   CHECK(track(report("a", "fraud", 50, "another")).pv == 2);
-  // The HyperLogLog knows the visitor still.
+  // The HyperLogLog still contains the visitor.
   CHECK(stats("a").uv == 1);
   const auto found = contributions();
   REQUIRE(found.size() == 1);
@@ -229,10 +236,11 @@ TEST_CASE_METHOD(RevertFixture, "what is added after a purge counts, and is reme
   CHECK(found[0].contribution.dwell_ms == 3050);
 }
 
-TEST_CASE_METHOD(RevertFixture, "visitors that were taken back stay so when the item is written or ranked anew",
-                 "[added]") {
+TEST_CASE_METHOD(RevertFixture,
+                 "reverted visitors stay reverted when the item is written or ranks are rebuilt",
+                 "[contributions]") {
   put(item("a", wall_now() - seconds{3600}));
-  for (const char* who : {"fraud", "x", "y"}) track(report("a", who, 1000));
+  for (const char* visitor : {"fraud", "x", "y"}) track(report("a", visitor, 1000));
   CHECK(stats("a").uv == 3);
   revert();
   const double z = *rank_score("a");
@@ -248,7 +256,7 @@ TEST_CASE_METHOD(RevertFixture, "visitors that were taken back stay so when the 
   CHECK(stats("a").uv == 3);
 }
 
-TEST_CASE_METHOD(RevertFixture, "visitors that were taken back are forgotten with the counters", "[added]") {
+TEST_CASE_METHOD(RevertFixture, "the visitor correction expires with the counters", "[contributions]") {
   put(item("a", wall_now() - seconds{3600}));
   track(report("a", "fraud", 1000));
   track(report("a", "x", 1000));
@@ -261,14 +269,15 @@ TEST_CASE_METHOD(RevertFixture, "visitors that were taken back are forgotten wit
   CHECK(track(report("a", "z", 1000)).uv == 2);
 }
 
-TEST_CASE_METHOD(RevertFixture, "a hidden item and one whose counters expired are purged without a place in a rank",
-                 "[added]") {
+TEST_CASE_METHOD(RevertFixture,
+                 "reverting a hidden item or one with expired counters does not add it to a rank",
+                 "[contributions]") {
   put(item("a", wall_now() - seconds{3600}));
-  for (const char* who : {"fraud", "x"}) {
-    track(report("a", who, 1000));
-    view(seen("a", who));
-    track(report("b", who, 1000));
-    view(seen("b", who));
+  for (const char* visitor : {"fraud", "x"}) {
+    track(report("a", visitor, 1000));
+    view(seen("a", visitor));
+    track(report("b", visitor, 1000));
+    view(seen("b", visitor));
   }
   auto hidden = item("a", wall_now() - seconds{3600});
   hidden.hidden = true;
@@ -284,8 +293,8 @@ TEST_CASE_METHOD(RevertFixture, "a hidden item and one whose counters expired ar
   CHECK(stats("b").views_pv == 1);
 }
 
-TEST_CASE_METHOD(RevertFixture, "an event that comes twice is remembered once, one that waited in a spool too",
-                 "[added]") {
+TEST_CASE_METHOD(RevertFixture, "a repeated event is recorded once, also if it came from the spool",
+                 "[contributions]") {
   auto event = report("a", "fraud", 1000);
   event.event_id = EventId::trusted("e1");
   track(event);
@@ -310,7 +319,8 @@ TEST_CASE_METHOD(RevertFixture, "an event that comes twice is remembered once, o
   }
 }
 
-TEST_CASE_METHOD(RevertFixture, "what is written twice, as when a reply was lost, is remembered once", "[added]") {
+TEST_CASE_METHOD(RevertFixture, "a batch written twice, as after a lost reply, is recorded once",
+                 "[contributions]") {
   write_queue.hold = true;
   track(report("a", "fraud", 1000));
   track(report("b", "fraud", 1000));
@@ -331,10 +341,11 @@ TEST_CASE_METHOD(RevertFixture, "what is written twice, as when a reply was lost
   CHECK(command("HSTRLEN", keys().contributions("fraud"), "batches").integer() == 128);
 }
 
-TEST_CASE_METHOD(RevertFixture, "visitors in thousands behind one name are remembered as the estimate counts them",
-                 "[added]") {
+TEST_CASE_METHOD(RevertFixture,
+                 "thousands of visitors behind one id are recorded as the estimate counts them",
+                 "[contributions]") {
   constexpr int kReal = 3000, kFake = 40000;
-  const auto come = [&](int n, const std::string& prefix, std::string_view counted_as) {
+  const auto send_reports = [&](int n, const std::string& prefix, std::string_view counted_as) {
     for (int i = 0; i < n; ++i) {
       auto event = report("a", prefix + std::to_string(i), 10);
       event.attributed_to = VisitorId::trusted(std::string(counted_as));
@@ -342,30 +353,32 @@ TEST_CASE_METHOD(RevertFixture, "visitors in thousands behind one name are remem
     }
     flush_deferred();
   };
-  come(kReal, "r", "honest");
-  come(kFake, "f", kFraud);
+  send_reports(kReal, "r", "honest");
+  send_reports(kFake, "f", kFraud);
   CHECK(contributions()[0].contribution.uv == Approx(kFake).epsilon(0.05));
   revert();
   CHECK(stats("a").pv == kReal);
-  CHECK(std::abs(stats("a").uv - kReal) < kFake / 20);  // an error of the estimate of all
+  CHECK(std::abs(stats("a").uv - kReal) < kFake / 20);  // within the estimate's error for all visitors
 }
 
-TEST_CASE_METHOD(RevertFixture, "nothing is remembered when that is switched off, or of nobody", "[added]") {
-  const bool off = GENERATE(true, false);
-  CAPTURE(off);
-  if (off) settings.limits.contribution_ttl = seconds{0};
+TEST_CASE_METHOD(RevertFixture,
+                 "nothing is recorded when contributions are disabled or the visitor id is empty",
+                 "[contributions]") {
+  const bool disabled = GENERATE(true, false);
+  CAPTURE(disabled);
+  if (disabled) settings.limits.contribution_ttl = seconds{0};
   open();
   track(report("a", "fraud", 1000));
   view(seen("a", "fraud"));
-  CHECK(contributions().empty() == off);
+  CHECK(contributions().empty() == disabled);
   server().flush_all();
   track(Fixture::track_event("a", "fraud", 1000));
   view(Fixture::view_event("a", "fraud"));
   for (const std::string& key : all_keys()) CHECK(key.find("added") == key.npos);
 }
 
-TEST_CASE_METHOD(RevertFixture, "a rank's place and a bucket follow a purge at once, and lists are made anew",
-                 "[added]") {
+TEST_CASE_METHOD(RevertFixture, "a revert updates ranks and buckets at once and invalidates lists",
+                 "[contributions]") {
   const UnixSeconds date = wall_now() - seconds{3600};
   put(item("a", date));
   put(item("b", date));
@@ -374,9 +387,9 @@ TEST_CASE_METHOD(RevertFixture, "a rank's place and a bucket follow a purge at o
     view(seen("a", "fraud", "f" + std::to_string(i)));
   }
   for (const char* id : {"a", "b"}) {
-    for (const char* who : {"x", "y"}) {
-      track(report(id, who, 1000));
-      view(seen(id, who));
+    for (const char* visitor : {"x", "y"}) {
+      track(report(id, visitor, 1000));
+      view(seen(id, visitor));
     }
   }
   track(report("b", "z", 1000));

@@ -1,4 +1,4 @@
-// What a client alone says about dwell: a session can claim no more than it can have lasted.
+// Untrusted dwell times: a session can claim no more than it can have lasted.
 #include <rapidcheck.h>
 
 #include "tests/support/store_fixture.h"
@@ -19,7 +19,7 @@ struct DwellFixture : Fixture {
     track(one);
     return stats("a").dwell_sum_ms;
   }
-  // As if the session's reports so far had come `s` seconds earlier.
+  // As if the session's reports so far had arrived `s` seconds earlier.
   void advance(std::int64_t s, const std::string& session = "s") {
     const std::string key = keys().session("a", session);
     const std::string value = text(command("GET", key));
@@ -31,7 +31,7 @@ struct DwellFixture : Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(DwellFixture, "a session's first report claims hot.max_initial_dwell at most", "[dwell]") {
+TEST_CASE_METHOD(DwellFixture, "a session's first report claims at most hot.max_initial_dwell", "[dwell]") {
   CHECK(report_dwell(kCap) == kMaxInitialDwell);
   CHECK(report_dwell(29'000, "s2") == kMaxInitialDwell + 29'000);
   settings.engagement.max_initial_dwell_ms = 0;
@@ -39,11 +39,12 @@ TEST_CASE_METHOD(DwellFixture, "a session's first report claims hot.max_initial_
   CHECK(report_dwell(kCap, "s3") == kMaxInitialDwell + 29'000);
 }
 
-TEST_CASE_METHOD(DwellFixture, "a further report claims the first one's and the time since", "[dwell]") {
+TEST_CASE_METHOD(DwellFixture, "later reports claim at most the first claim plus the elapsed time",
+                 "[dwell]") {
   CHECK(report_dwell(5'000) == 5'000);
   const std::int64_t at_once = report_dwell(kCap);
   CHECK(at_once >= 5'000 + kSlack);
-  CHECK(at_once <= 5'000 + kSlack + 2'000);  // Redis' seconds, and a busy host
+  CHECK(at_once <= 5'000 + kSlack + 2'000);  // Redis' resolution of a second, and a busy host
   advance(60);
   CHECK(report_dwell(40'000) == 40'000);
   const std::int64_t then = report_dwell(kCap);
@@ -53,7 +54,7 @@ TEST_CASE_METHOD(DwellFixture, "a further report claims the first one's and the 
   CHECK(report_dwell(kCap) == kCap);
 }
 
-TEST_CASE_METHOD(DwellFixture, "the reports of freshet.js are counted as they are", "[dwell]") {
+TEST_CASE_METHOD(DwellFixture, "reports sent by freshet.js are counted in full", "[dwell]") {
   std::int64_t shown = 5;
   CHECK(report_dwell(shown * 1000) == shown * 1000);
   for (int i = 0; i < 10; ++i) {
@@ -64,7 +65,8 @@ TEST_CASE_METHOD(DwellFixture, "the reports of freshet.js are counted as they ar
   CHECK(stats("a").pv == 1);
 }
 
-TEST_CASE_METHOD(DwellFixture, "what the site's own server says is not cut, and its sessions go on for others",
+TEST_CASE_METHOD(DwellFixture,
+                 "trusted reports are not limited, and their sessions continue for untrusted clients",
                  "[dwell]") {
   CHECK(report_dwell(kCap, "s", false) == kCap);
   CHECK(report_dwell(2'000, "s2", false) == kCap + 2'000);
@@ -73,14 +75,14 @@ TEST_CASE_METHOD(DwellFixture, "what the site's own server says is not cut, and 
   CHECK(cut <= 2'000 + kSlack + 5'000);
 }
 
-TEST_CASE_METHOD(DwellFixture, "without a window each report is a first one", "[dwell]") {
+TEST_CASE_METHOD(DwellFixture, "without a session window each report counts as a first one", "[dwell]") {
   settings.engagement.session_window = seconds{0};
   open();
   CHECK(report_dwell(kCap) == kMaxInitialDwell);
   CHECK(report_dwell(kCap) == 2 * kMaxInitialDwell);
 }
 
-TEST_CASE_METHOD(DwellFixture, "a report that is repeated is answered as before and claims nothing more",
+TEST_CASE_METHOD(DwellFixture, "a repeated report returns the first reply and claims nothing more",
                  "[dwell]") {
   auto one = track_event("a", "v", kCap, "s");
   one.untrusted_dwell = true;
@@ -92,7 +94,7 @@ TEST_CASE_METHOD(DwellFixture, "a report that is repeated is answered as before 
   CHECK(stats("a").dwell_sum_ms == kMaxInitialDwell);
 }
 
-TEST_CASE_METHOD(DwellFixture, "a report that waited in a spool counts with the time it had", "[dwell]") {
+TEST_CASE_METHOD(DwellFixture, "a spooled report counts with its own time", "[dwell]") {
   const auto spooled = [&](std::int64_t dwell_ms, std::int64_t s_ago) {
     auto one = track_event("a", "v", dwell_ms, "s");
     one.untrusted_dwell = true;
@@ -101,11 +103,11 @@ TEST_CASE_METHOD(DwellFixture, "a report that waited in a spool counts with the 
     track(one);
     return stats("a").dwell_sum_ms;
   };
-  // In order: 5 s, a minute later 65 s.
+  // In order: 5 s, and 65 s a minute later.
   CHECK(spooled(5'000, 100) == 5'000);
   CHECK(spooled(65'000, 40) == 65'000);
-  // What comes live meanwhile is cut as by a session that begins; the late ones say how long it was
-  // really.
+  // A live report in between is limited like that of a new session; the late ones extend the
+  // session's start into the past.
   server().flush_all();
   CHECK(report_dwell(120'000) == kMaxInitialDwell);
   CHECK(spooled(20'000, 130) == kMaxInitialDwell);
@@ -113,7 +115,7 @@ TEST_CASE_METHOD(DwellFixture, "a report that waited in a spool counts with the 
 }
 
 TEST_CASE_METHOD(DwellFixture,
-                 "no session claims more than its first report may and the time since, whatever is reported",
+                 "no session claims more than its first claim plus the elapsed time, whatever it reports",
                  "[dwell]") {
   CHECK(rc::check("bounded", [this] {
     server().flush_all();
@@ -129,10 +131,9 @@ TEST_CASE_METHOD(DwellFixture,
         RC_ASSERT(sum == first);
       }
       const std::int64_t bound = first + passed + kSlack;
-      RC_ASSERT(sum >= greatest);                        // never lower
-      RC_ASSERT(sum <= std::max(bound + 3'000, first));  // seconds are whole, and the host may be busy
-      if (i > 0)
-        RC_ASSERT(sum >= std::min({dwell, bound - 1'000, kCap}));  // and what can be true is believed
+      RC_ASSERT(sum >= greatest);                        // never decreases
+      RC_ASSERT(sum <= std::max(bound + 3'000, first));  // whole seconds, and the host may be busy
+      if (i > 0) RC_ASSERT(sum >= std::min({dwell, bound - 1'000, kCap}));  // plausible claims are accepted
       greatest = sum;
       const auto s = *rc::gen::inRange<std::int64_t>(0, 40);
       advance(s);

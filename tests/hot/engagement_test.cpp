@@ -52,11 +52,11 @@ TEST_CASE("a half-life halves the score and two quarter it", "[rank]") {
   CHECK(100 * hot::decay(seconds{172800}, kDefaults.half_life) == 25.0);
 }
 
-TEST_CASE("a first-seen time in the future does not multiply the score", "[rank]") {
+TEST_CASE("a first-seen time in the future does not raise the score above its base", "[rank]") {
   CHECK(100 * hot::decay(seconds{-365 * 86400}, kDefaults.half_life) == 100.0);
 }
 
-TEST_CASE("one long view does not beat ninety readers once dwell is shrunk", "[rank]") {
+TEST_CASE("one long view does not outweigh ninety readers with a dwell prior", "[rank]") {
   const hot::EngagementCounts one{1, 1, 180000, 1}, ninety{90, 90, 0, 90};
   CHECK(hot::base_score(one, kDefaults) >
         hot::base_score(ninety, kDefaults));  // with the plain mean: 364 against 360
@@ -66,7 +66,7 @@ TEST_CASE("one long view does not beat ninety readers once dwell is shrunk", "[r
   CHECK(hot::shrunk_mean_dwell({0, 0, 180000, 1}, 9, 10000) == Approx(27000.0));
 }
 
-TEST_CASE("rank keys order articles as their decayed scores do, at any later moment", "[rank]") {
+TEST_CASE("rank keys order articles as their decayed scores do at any later time", "[rank]") {
   CHECK(rc::check("order", [](const Article& a, const Article& b) {
     const UnixSeconds now =
         std::max(a.first, b.first) + seconds{*rc::gen::inRange<std::int64_t>(0, 31536000)};
@@ -75,7 +75,7 @@ TEST_CASE("rank keys order articles as their decayed scores do, at any later mom
   }));
 }
 
-TEST_CASE("a rank key gives back the decayed score within 1e-9", "[rank]") {
+TEST_CASE("a rank key converts back to the decayed score within 1e-9", "[rank]") {
   CHECK(rc::check("value", [](const Article& a) {
     const UnixSeconds now = a.first + seconds{*rc::gen::inRange<std::int64_t>(0, 31536000)};
     const double from_key = hot::score_at(key(a), now, kDefaults.half_life);
@@ -85,7 +85,7 @@ TEST_CASE("a rank key gives back the decayed score within 1e-9", "[rank]") {
   }));
 }
 
-TEST_CASE("the key of a score is where that score would stand now", "[rank]") {
+TEST_CASE("the key of a score converts back to that score", "[rank]") {
   const UnixSeconds now{seconds{1770000000}};
   CHECK(hot::score_at(hot::rank_key(1e-9, now, kDefaults.half_life), now, kDefaults.half_life) ==
         Approx(1e-9).epsilon(1e-9));

@@ -1,4 +1,4 @@
-// Fakes of the ports: they answer what the test says and count what they were asked.
+// Fakes of the storage ports: return what the test sets and count calls.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,14 @@ namespace freshet::test {
 
 class FakeHotStore final : public hot::HotStore {
  public:
-  Error error{};  // answered by everything while `failing`
+  Error error{};  // returned by all methods while `failing`
   bool failing = false;
   bool spool_full = false;
-  hot::CachedList cached;  // what Redis has
+  hot::CachedList cached;  // the list cached in Redis
   std::vector<hot::ScoredItem> rank;
-  std::vector<hot::BucketMember> members;  // of mode = current
+  std::vector<hot::BucketMember> members;  // for mode = current
   int cached_reads = 0, pages = 0, stored = 0, spooled = 0;
-  std::vector<std::coroutine_handle<>> held;  // callers of cached_list() while `hold`
+  std::vector<std::coroutine_handle<>> held;  // suspended callers of cached_list() while `hold`
   bool hold = false;
 
   Task<Result<hot::TrackResult>> track(const hot::TrackEvent&) override {
@@ -51,7 +51,7 @@ class FakeHotStore final : public hot::HotStore {
     ++pages;
     co_return hot::RankPage{rank, std::nullopt};
   }
-  // Each member is its hour's only one.
+  // Each member is the only one of its hour.
   Task<Result<std::vector<hot::BucketUpperBound>>> buckets() override {
     std::vector<hot::BucketUpperBound> out;
     for (const hot::BucketMember& each : members) out.push_back({{hour_of(each)}, each.total});
@@ -103,7 +103,7 @@ class FakeItemStore : public items::ItemStore {
   }
 };
 
-// Runs a task that does not have to wait.
+// Runs a task that never suspends, and returns its result.
 template <class T>
 T run_ready(Task<T> task) {
   std::optional<T> result;

@@ -23,7 +23,9 @@ struct Fixture {
   Result<hot::ServedList> get(milliseconds after = milliseconds(0)) {
     return run_ready(lists.get({}, start + after));
   }
-  void set_cached_list(std::string json) { hot.cached = {CachedList::Freshness::kFresh, std::move(json), 0, "1"}; }
+  void set_cached_list(std::string json) {
+    hot.cached = {CachedList::Freshness::kFresh, std::move(json), 0, "1"};
+  }
   void make_redis_unavailable() {
     hot.failing = true;
     hot.error = Error{ErrorCode::kUnavailable, "redis_unavailable", {}, {}};
@@ -34,7 +36,7 @@ constexpr const char* kTwoItems = "[{\"id\":\"a\",\"score\":2},\n{\"id\":\"b\",\
 
 }  // namespace
 
-TEST_CASE("A list is cut to its limit without being parsed", "[lists]") {
+TEST_CASE("A list is truncated to its limit without being parsed", "[lists]") {
   const hot::HotList list(kTwoItems);
   CHECK(list.size() == 2);
   CHECK(list.first(1) == "[{\"id\":\"a\",\"score\":2}]");
@@ -46,7 +48,7 @@ TEST_CASE("A list is cut to its limit without being parsed", "[lists]") {
   CHECK(list.etag(1) != hot::HotList("[{\"id\":\"a\",\"score\":3},\n{}]").etag(1));
 }
 
-TEST_CASE("What is rendered is JSON and cut between elements, whatever a title holds", "[lists]") {
+TEST_CASE("A rendered list is JSON and truncated between elements, whatever a title contains", "[lists]") {
   items::ItemCard card;
   card.known = true;
   card.title = "a \"title\",\nwith ]},\n{ everything";
@@ -62,10 +64,10 @@ TEST_CASE("What is rendered is JSON and cut between elements, whatever a title h
   REQUIRE(document.parse(first));
   CHECK(document.root().elements()[0]["title"].text() == card.title);
   CHECK(list.first(1).find("\"published_at\":1700000000,\"age\":100}") != std::string::npos);
-  CHECK(json.find("published_at", first.size()) == std::string::npos);  // nobody knows when y was published
+  CHECK(json.find("published_at", first.size()) == std::string::npos);  // y has no known publish time
 }
 
-TEST_CASE("Ages move once a minute, all at once, and none is negative", "[lists]") {
+TEST_CASE("All ages change once a minute, together, and none is negative", "[lists]") {
   std::vector<hot::ListEntry> items;
   for (const std::int64_t published : {1699999979, 1700000000, 1700000039, 1700000041}) {
     items::ItemCard card;
@@ -82,12 +84,12 @@ TEST_CASE("Ages move once a minute, all at once, and none is negative", "[lists]
     for (const json::Value item : document.root().elements()) found.push_back(item["age"].integer().value());
     return found;
   };
-  CHECK(ages(1700000040) == std::vector<std::int64_t>{61, 40, 1, 0});  // a whole minute
+  CHECK(ages(1700000040) == std::vector<std::int64_t>{61, 40, 1, 0});  // a full minute
   CHECK(at(1700000040) == at(1700000099));
   CHECK(ages(1700000100) == std::vector<std::int64_t>{121, 100, 61, 59});
 }
 
-TEST_CASE("While its snapshot is fresh a worker asks nobody", "[lists]") {
+TEST_CASE("A worker sends no request to Redis while its snapshot is fresh", "[lists]") {
   Fixture f;
   f.set_cached_list(kTwoItems);
   CHECK(f.get()->list->size() == 2);
@@ -97,7 +99,7 @@ TEST_CASE("While its snapshot is fresh a worker asks nobody", "[lists]") {
   CHECK(f.hot.cached_reads == 2);
 }
 
-TEST_CASE("A snapshot is fresh no longer than until an item comes to its date", "[lists]") {
+TEST_CASE("A snapshot expires when an embargoed item is due", "[lists]") {
   Fixture f;
   f.set_cached_list(kTwoItems);
   f.hot.cached.expires_in = milliseconds(400);
@@ -113,7 +115,7 @@ TEST_CASE("A snapshot is fresh no longer than until an item comes to its date", 
   CHECK(f.hot.cached_reads == 3);
 }
 
-TEST_CASE("The current list is without what is dated ahead", "[lists]") {
+TEST_CASE("The current list leaves out embargoed items", "[lists]") {
   Fixture f;
   f.hot.cached = {CachedList::Freshness::kMustBuild, "", 0, "1"};
   f.hot.members = {{ItemId::trusted("ahead"), 9, wall_now() + seconds{3600}},
@@ -125,7 +127,7 @@ TEST_CASE("The current list is without what is dated ahead", "[lists]") {
   CHECK(served->list->first(1).find("\"now\"") != std::string::npos);
 }
 
-TEST_CASE("The process that holds the lock builds the list and shares it; others do not store theirs",
+TEST_CASE("The process that holds the lock builds and stores the list; others do not store theirs",
           "[lists]") {
   Fixture f;
   f.hot.rank = {{ItemId::trusted("a"), 3.0}};
@@ -139,7 +141,7 @@ TEST_CASE("The process that holds the lock builds the list and shares it; others
   CHECK(other.hot.stored == 0);
 }
 
-TEST_CASE("After an item was hidden the old snapshot is not served, unless Redis is away", "[lists]") {
+TEST_CASE("After an item was hidden, the old snapshot is served only while Redis is unavailable", "[lists]") {
   Fixture f;
   f.set_cached_list(kTwoItems);
   f.get();
@@ -154,7 +156,7 @@ TEST_CASE("After an item was hidden the old snapshot is not served, unless Redis
   CHECK(served->list->size() == 1);
 }
 
-TEST_CASE("Without Redis and without a snapshot the list is empty and says so", "[lists]") {
+TEST_CASE("Without Redis and without a snapshot the list is empty and degraded", "[lists]") {
   Fixture f;
   f.make_redis_unavailable();
   const auto served = f.get();
@@ -163,7 +165,7 @@ TEST_CASE("Without Redis and without a snapshot the list is empty and says so", 
   CHECK(served->list->first(10) == "[]");
 }
 
-TEST_CASE("Many requests that find nothing to serve share one refresh", "[lists]") {
+TEST_CASE("Concurrent requests without a snapshot share one refresh", "[lists]") {
   Fixture f;
   f.set_cached_list(kTwoItems);
   f.hot.hold = true;

@@ -1,4 +1,4 @@
-// Cached lists and walks down the ranks.
+// Cached lists and rank scans.
 #include <algorithm>
 #include <random>
 
@@ -12,7 +12,7 @@ namespace {
 
 struct ListFixture : Fixture {
   ListFixture() {
-    settings.list.rebuild_interval = std::chrono::hours{1};  // no test begins in one and ends in the next
+    settings.list.rebuild_interval = std::chrono::hours{1};  // no test spans two intervals
     open();
   }
   hot::CachedList cached(const hot::ListQuery& query = {}) {
@@ -24,7 +24,7 @@ struct ListFixture : Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(ListFixture, "one process builds, the others wait with what there is", "[lists]") {
+TEST_CASE_METHOD(ListFixture, "one process builds the list, and the others serve what is stored", "[lists]") {
   auto mine = cached();
   CHECK(mine.freshness == State::kMustBuild);
   CHECK(mine.json.empty());
@@ -37,7 +37,7 @@ TEST_CASE_METHOD(ListFixture, "one process builds, the others wait with what the
   CHECK(ttl("hot:list") > 55);
 }
 
-TEST_CASE_METHOD(ListFixture, "in the next slice one process rebuilds and the others serve the old list",
+TEST_CASE_METHOD(ListFixture, "in the next interval one process rebuilds and the others serve the old list",
                  "[lists]") {
   settings.list.rebuild_interval = milliseconds{1};
   open();
@@ -45,7 +45,7 @@ TEST_CASE_METHOD(ListFixture, "in the next slice one process rebuilds and the ot
   first.json = "[1]";
   hot->store_list({}, first);
   auto second = cached();
-  while (second.freshness == State::kFresh) second = cached();  // the same millisecond
+  while (second.freshness == State::kFresh) second = cached();  // still the same millisecond
   CHECK(second.freshness == State::kMustBuild);
   CHECK(second.json == "[1]");
   const auto other = cached();
@@ -68,7 +68,7 @@ TEST_CASE_METHOD(ListFixture, "a list built before an item was hidden is never s
   CHECK(after.json.empty());
 }
 
-TEST_CASE_METHOD(ListFixture, "a list whose building began before an item was hidden is not stored",
+TEST_CASE_METHOD(ListFixture, "a list is not stored if an item was hidden while it was being built",
                  "[lists]") {
   put(item("a", now()));
   auto built = cached();
@@ -81,7 +81,7 @@ TEST_CASE_METHOD(ListFixture, "a list whose building began before an item was hi
   CHECK(cached().freshness == State::kMustBuild);
 }
 
-TEST_CASE_METHOD(ListFixture, "a list is good until an item comes to its date, and says when that is",
+TEST_CASE_METHOD(ListFixture, "a list is valid until an embargoed item is due, and says for how long",
                  "[lists]") {
   CHECK_FALSE(cached().expires_in);
   command("DEL", keys().list_lock({}));
@@ -101,14 +101,15 @@ TEST_CASE_METHOD(ListFixture, "a list is good until an item comes to its date, a
   CHECK(after.json.empty());
   CHECK(*after.expires_in > milliseconds{3590'000});
   built.json = "[1]";
-  hot->store_list({}, built);  // by who began before
+  hot->store_list({}, built);  // built before the date
   CHECK(cached().json.empty());
 }
 
-TEST_CASE_METHOD(ListFixture, "a builder that comes too late neither stores nor frees another's lock",
+TEST_CASE_METHOD(ListFixture,
+                 "a builder that is too late neither stores its list nor releases another's lock",
                  "[lists]") {
   auto slow = cached();
-  command("DEL", keys().list_lock({}));  // its lock ran out
+  command("DEL", keys().list_lock({}));  // its lock expired
   auto quick = cached();
   while (quick.built_ms == slow.built_ms) {
     command("DEL", keys().list_lock({}));
@@ -124,14 +125,14 @@ TEST_CASE_METHOD(ListFixture, "a builder that comes too late neither stores nor 
   CHECK(cached().json == "[\"quick\"]");
 }
 
-TEST_CASE_METHOD(ListFixture, "the lock of a builder that died runs out", "[lists]") {
+TEST_CASE_METHOD(ListFixture, "the lock of a killed builder expires", "[lists]") {
   cached();
-  const auto left = command("PTTL", keys().list_lock({})).integer().value_or(0);
-  CHECK(left > 0);
-  CHECK(left <= 1000);
+  const auto ttl_ms = command("PTTL", keys().list_lock({})).integer().value_or(0);
+  CHECK(ttl_ms > 0);
+  CHECK(ttl_ms <= 1000);
 }
 
-TEST_CASE_METHOD(ListFixture, "each query has a list of its own", "[lists]") {
+TEST_CASE_METHOD(ListFixture, "each query has its own list", "[lists]") {
   std::set<std::string> names;
   std::vector<hot::ListQuery> queries{{}, engagement_query()};
   auto current = accumulate_query();
@@ -147,7 +148,7 @@ TEST_CASE_METHOD(ListFixture, "each query has a list of its own", "[lists]") {
   CHECK(names.size() == queries.size());
 }
 
-TEST_CASE_METHOD(ListFixture, "pages of a rank follow each other without gap or repetition", "[lists]") {
+TEST_CASE_METHOD(ListFixture, "pages of a rank follow each other without gaps or repetitions", "[lists]") {
   for (int i = 0; i < 57; ++i)
     command("ZADD", keys().partition(0).rank(hot::kViewsModel), i, "a" + std::to_string(i));
   for (const std::int64_t size : {1, 7, 57, 58, 100}) {
@@ -157,7 +158,8 @@ TEST_CASE_METHOD(ListFixture, "pages of a rank follow each other without gap or 
   }
 }
 
-TEST_CASE_METHOD(ListFixture, "windows and tags keep exactly what brute force keeps, few or many",
+TEST_CASE_METHOD(ListFixture,
+                 "windows and tags match exactly what brute force matches, in small and large sets",
                  "[lists]") {
   std::mt19937 random(3);
   const auto today = now();
@@ -167,14 +169,14 @@ TEST_CASE_METHOD(ListFixture, "windows and tags keep exactly what brute force ke
     std::int64_t age;
     bool tagged;
   };
-  for (const int n : {30, 3000}) {  // listed from the smaller set, and walked
+  for (const int n : {30, 3000}) {  // read from the smaller set, and by a rank scan
     server().flush_all();
     std::vector<Article> articles;
     redis::Pipeline fill;
     for (int i = 0; i < n; ++i) {
       Article a{"a" + std::to_string(i), std::uniform_real_distribution<>(0, 100)(random),
                 std::uniform_int_distribution<std::int64_t>(10, 200000)(random), random() % 2 == 0};
-      if (i % 4 == 0) a.age = -60 - a.age;  // dated ahead
+      if (i % 4 == 0) a.age = -60 - a.age;  // in the future
       fill.add("ZADD", keys().partition(0).rank(hot::kEngagementModel), a.score, a.id);
       fill.add("ZADD", keys().partition(0).published(), (today - seconds{a.age}).time_since_epoch().count(),
                a.id);
@@ -186,29 +188,31 @@ TEST_CASE_METHOD(ListFixture, "windows and tags keep exactly what brute force ke
               [](const auto& a, const auto& b) { return a.score > b.score; });
     for (const std::int64_t window : {0, 86400}) {
       for (const bool tag : {false, true}) {
-        std::vector<std::string> want;
+        std::vector<std::string> expected;
         for (const auto& a : articles) {
-          if (a.age < 0 || (window > 0 && std::abs(a.age - window) < 60)) continue;  // ahead, or on the edge
-          if ((window == 0 || a.age < window) && (!tag || a.tagged)) want.push_back(a.id);
+          // In the future, or on the edge.
+          if (a.age < 0 || (window > 0 && std::abs(a.age - window) < 60)) continue;
+          if ((window == 0 || a.age < window) && (!tag || a.tagged)) expected.push_back(a.id);
         }
-        std::vector<std::string> got;
+        std::vector<std::string> actual;
         for (const auto& each : scan_rank(engagement_query(seconds{window}, tag ? "t" : ""), 100)) {
           const auto age = std::find_if(articles.begin(), articles.end(), [&](const auto& a) {
                              return a.id == each.item.str();
                            })->age;
-          if (window == 0 || std::abs(age - window) >= 60) got.push_back(each.item.str());
+          if (window == 0 || std::abs(age - window) >= 60) actual.push_back(each.item.str());
         }
-        CHECK(got == want);
+        CHECK(actual == expected);
       }
     }
   }
 }
 
-TEST_CASE_METHOD(ListFixture, "a page reads a bounded number of members however rare the tag", "[lists]") {
+TEST_CASE_METHOD(ListFixture, "a page reads a bounded number of members, however rare the tag", "[lists]") {
   redis::Pipeline fill;
   for (int i = 0; i < 5000; ++i)
     fill.add("ZADD", keys().partition(0).rank(hot::kEngagementModel), i, "a" + std::to_string(i));
-  for (int i = 0; i < 1500; ++i) fill.add("SADD", keys().partition(0).tagged_items("t"), "a" + std::to_string(i));
+  for (int i = 0; i < 1500; ++i)
+    fill.add("SADD", keys().partition(0).tagged_items("t"), "a" + std::to_string(i));
   REQUIRE(redis.call(fill));
   const auto page = run_sync(hot->rank_page(engagement_query(seconds{0}, "t"), {}, 100));
   REQUIRE(page);

@@ -1,4 +1,5 @@
-// Laws of groups: sixteen of them give what one does, and what brute force does, whatever is asked.
+// Invariant of partitions: sixteen partitions return the same results as one, and as brute force,
+// for every query.
 #include <algorithm>
 #include <random>
 
@@ -16,7 +17,7 @@ using namespace freshet::test;
 
 namespace {
 
-// The same articles under one prefix in one group, and under another in sixteen.
+// The same articles under two key prefixes, one with one partition and one with sixteen.
 class PartitionPair {
  public:
   PartitionPair() {
@@ -37,7 +38,7 @@ class PartitionPair {
   }
   int random_int(int low, int high) { return std::uniform_int_distribution(low, high)(random_); }
 
-  // Few dates and few counts, so that many have equal scores.
+  // Few dates and few counts, so that many scores are equal.
   void fill(int articles) {
     for (int i = 0; i < articles; ++i) {
       const std::string id = "art-" + std::to_string(i);
@@ -49,31 +50,32 @@ class PartitionPair {
       if (random_int(0, 9) == 0) item.published_at = now_ + seconds(86400);
       item.hidden = random_int(0, 9) == 0;
       const int readers = random_int(0, 2), viewers = random_int(0, 2);
-      for_both([&](Fixture& of) {
-        of.put(item);
-        for (int r = 0; r < readers; ++r) of.track(Fixture::track_event(id, "v" + std::to_string(r), 1000));
+      for_both([&](Fixture& fixture) {
+        fixture.put(item);
+        for (int r = 0; r < readers; ++r)
+          fixture.track(Fixture::track_event(id, "v" + std::to_string(r), 1000));
         for (int v = 0; v < viewers; ++v) {
           auto seen = Fixture::view_event(id, "f" + std::to_string(v));
           seen.occurred_at = now_ - seconds(60);
-          of.view(seen);
+          fixture.view(seen);
         }
       });
     }
   }
 
-  std::string list(Fixture& of, const hot::ListQuery& query, std::size_t limit) {
-    items::CardCache cards(*of.items, 1 << 24);
-    hot::HotLists lists(*of.hot, cards, of.settings);
+  std::string list(Fixture& fixture, const hot::ListQuery& query, std::size_t limit) {
+    items::CardCache cards(*fixture.items, 1 << 24);
+    hot::HotLists lists(*fixture.hot, cards, fixture.settings);
     auto served = run_sync(lists.build_at(query, now_));
     REQUIRE(served);
     return served->list->first(limit);
   }
-  // Ids: scores are of the moment.
-  std::vector<std::string> preview_ids(Fixture& of, const hot::ListQuery& query) {
-    items::CardCache cards(*of.items, 1 << 24);
-    Settings tried = of.settings;
-    tried.engagement.uv_weight = 7;
-    auto served = run_sync(hot::preview(*of.hot, cards, tried, query, now_));
+  // Only the ids: the scores depend on the current time.
+  std::vector<std::string> preview_ids(Fixture& fixture, const hot::ListQuery& query) {
+    items::CardCache cards(*fixture.items, 1 << 24);
+    Settings trial = fixture.settings;
+    trial.engagement.uv_weight = 7;
+    auto served = run_sync(hot::preview(*fixture.hot, cards, trial, query, now_));
     REQUIRE(served);
     std::vector<std::string> out;
     const std::string json = served->list->first(100);
@@ -81,7 +83,7 @@ class PartitionPair {
       out.push_back(json.substr(at, json.find(',', at) - at));
     return out;
   }
-  // Every article with a place in the model's rank that the query's filters leave, highest first.
+  // Every article in the model's rank that matches the query's filters, highest first.
   std::vector<hot::ScoredItem> brute_force(const hot::ListQuery& query) {
     std::vector<hot::ScoredItem> out;
     for (const std::string& id : ids_) {
@@ -134,45 +136,49 @@ std::vector<hot::ListQuery> all_queries() {
   return out;
 }
 
-std::vector<std::string> top_members(Fixture& of, std::int64_t count, redis::PartitionedTopN::KeyName name,
-                               std::optional<std::int64_t> from = {}) {
-  const redis::Keys keys = of.keys();
+std::vector<std::string> top_members(Fixture& fixture, std::int64_t count,
+                                     redis::PartitionedTopN::KeyName name,
+                                     std::optional<std::int64_t> from = {}) {
+  const redis::Keys keys = fixture.keys();
   std::array lists{redis::PartitionedTopN(keys, count, name, from)};
-  REQUIRE(run_sync(redis::read_remaining(of.redis, lists)));
+  REQUIRE(run_sync(redis::read_remaining(fixture.redis, lists)));
   return lists.front().members();
 }
 
 }  // namespace
 
-TEST_CASE_METHOD(PartitionPair, "sixteen groups give the lists that one gives, and brute force",
-                 "[groups][property]") {
+TEST_CASE_METHOD(PartitionPair,
+                 "sixteen partitions return the lists that one returns, and that brute force returns",
+                 "[partitions][property]") {
   fill(300);
   for (const bool rebuilt : {false, true}) {
     if (rebuilt) {
-      for_both([](Fixture& of) { of.settings.engagement.pv_weight = 2; });
+      for_both([](Fixture& fixture) { fixture.settings.engagement.pv_weight = 2; });
       reopen();
-      for_both([](Fixture& of) { REQUIRE(run_sync(hot::rebuild_ranks(of.redis, of.settings, of.keys()))); });
+      for_both([](Fixture& fixture) {
+        REQUIRE(run_sync(hot::rebuild_ranks(fixture.redis, fixture.settings, fixture.keys())));
+      });
     }
     for (const hot::ListQuery& query : all_queries()) {
       INFO(query.model->name << " " << static_cast<int>(query.mode) << " " << query.window.count() << " "
                              << query.tag.view());
       for (const std::size_t limit : {1U, 7U, 20U, 100U})
         REQUIRE(list(many_, query, limit) == list(one_, query, limit));
-      const auto truth = brute_force(query);
-      if (query.tag.empty() && query.window.count() == 0) CHECK(truth.size() > 100);
+      const auto expected = brute_force(query);
+      if (query.tag.empty() && query.window.count() == 0) CHECK(expected.size() > 100);
       if (query.mode == hot::ViewsMode::kAccumulate) {
         const auto served = many_.scan_rank(query, 37);
-        REQUIRE(served.size() == truth.size());
-        for (std::size_t i = 0; i < truth.size(); ++i) {
-          REQUIRE(served[i].item == truth[i].item);
-          REQUIRE(served[i].score == truth[i].score);
+        REQUIRE(served.size() == expected.size());
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          REQUIRE(served[i].item == expected[i].item);
+          REQUIRE(served[i].score == expected[i].score);
         }
         if (query.model->base != nullptr) REQUIRE(preview_ids(many_, query) == preview_ids(one_, query));
       } else {
         const std::string json = list(many_, query, 100);
         std::size_t at = 0;
-        for (std::size_t i = 0; i < std::min<std::size_t>(100, truth.size()); ++i) {
-          at = json.find("\"id\":\"" + truth[i].item.str() + "\"", at);
+        for (std::size_t i = 0; i < std::min<std::size_t>(100, expected.size()); ++i) {
+          at = json.find("\"id\":\"" + expected[i].item.str() + "\"", at);
           REQUIRE(at != json.npos);
         }
       }
@@ -185,37 +191,43 @@ TEST_CASE_METHOD(PartitionPair, "sixteen groups give the lists that one gives, a
       }
     }
     for (const std::int64_t count : {1, 20, 100, 250}) {
-      const auto views = [](const redis::PartitionKeys& of) { return of.rank(hot::kViewsModel); };
-      const auto newest = [](const redis::PartitionKeys& of) { return of.newest(); };
+      const auto views = [](const redis::PartitionKeys& partition) {
+        return partition.rank(hot::kViewsModel);
+      };
+      const auto newest = [](const redis::PartitionKeys& partition) { return partition.newest(); };
       REQUIRE(top_members(many_, count, views) == top_members(one_, count, views));
       REQUIRE(top_members(many_, count, newest) == top_members(one_, count, newest));
-      REQUIRE(top_members(many_, count, newest, unix_s(now_)) == top_members(one_, count, newest, unix_s(now_)));
+      REQUIRE(top_members(many_, count, newest, unix_s(now_)) ==
+              top_members(one_, count, newest, unix_s(now_)));
     }
   }
 }
 
-TEST_CASE_METHOD(PartitionPair, "a group that has nearly all of the best gives them all", "[groups]") {
+TEST_CASE_METHOD(PartitionPair, "a partition that holds nearly all of the top articles returns them all",
+                 "[partitions]") {
   const redis::Keys keys = many_.keys();
   redis::Pipeline fill;
-  std::vector<std::pair<double, std::string>> truth;
+  std::vector<std::pair<double, std::string>> expected;
   for (int i = 0; i < 4000; ++i) {
     const std::string id = "art-" + std::to_string(i);
     const bool high = keys.partition_of(id) == 5;
-    const double score = (high ? 1000 : 0) + i % 50;  // many are equal
+    const double score = (high ? 1000 : 0) + i % 50;  // many ties
     fill.add("ZADD", keys.partition_for(id).rank(hot::kEngagementModel), score, id);
     if (i % 2 == 0) fill.add("SADD", keys.partition_for(id).tagged_items("t"), id);
-    truth.emplace_back(score, id);
+    expected.emplace_back(score, id);
   }
   REQUIRE(many_.redis.call(fill));
-  std::ranges::sort(truth, std::greater());
-  const auto rank = [](const redis::PartitionKeys& of) { return of.rank(hot::kEngagementModel); };
+  std::ranges::sort(expected, std::greater());
+  const auto rank = [](const redis::PartitionKeys& partition) {
+    return partition.rank(hot::kEngagementModel);
+  };
   const auto best = top_members(many_, 300, rank);
   REQUIRE(best.size() == 300);
-  for (std::size_t i = 0; i < best.size(); ++i) REQUIRE(best[i] == truth[i].second);
+  for (std::size_t i = 0; i < best.size(); ++i) REQUIRE(best[i] == expected[i].second);
   for (const std::int64_t page : {10, 100, 500}) {
     const auto all = many_.scan_rank(engagement_query(), page);
-    REQUIRE(all.size() == truth.size());
-    for (std::size_t i = 0; i < all.size(); ++i) REQUIRE(all[i].item.view() == truth[i].second);
+    REQUIRE(all.size() == expected.size());
+    for (std::size_t i = 0; i < all.size(); ++i) REQUIRE(all[i].item.view() == expected[i].second);
     const auto tagged = many_.scan_rank(engagement_query(seconds{0}, "t"), page);
     CHECK(tagged.size() == 2000);
     CHECK(std::ranges::is_sorted(tagged, [](const auto& a, const auto& b) {
@@ -224,7 +236,7 @@ TEST_CASE_METHOD(PartitionPair, "a group that has nearly all of the best gives t
   }
 }
 
-TEST_CASE_METHOD(PartitionPair, "what articles share is in the group of each", "[groups]") {
+TEST_CASE_METHOD(PartitionPair, "every shared key is in the partition of its articles", "[partitions]") {
   fill(60);
   REQUIRE(run_sync(hot::run_rank_maintenance(many_.redis, many_.settings, many_.keys())));
   const redis::Keys keys = many_.keys();
@@ -237,12 +249,12 @@ TEST_CASE_METHOD(PartitionPair, "what articles share is in the group of each", "
     if (row->pattern.find('{') != row->pattern.npos || *keys.strip_prefix(key) == row->pattern) continue;
     tags.insert(key.substr(key.rfind(':')));
   }
-  for (const redis::PartitionKeys& group : keys.partitions()) {
-    for (const std::string& key : {group.rank(hot::kEngagementModel), group.rank(hot::kViewsModel),
-                                   group.published(), group.hidden(), group.newest()}) {
+  for (const redis::PartitionKeys& partition : keys.partitions()) {
+    for (const std::string& key : {partition.rank(hot::kEngagementModel), partition.rank(hot::kViewsModel),
+                                   partition.published(), partition.hidden(), partition.newest()}) {
       const auto members = many_.command("ZRANGE", key, 0, -1);
       for (std::size_t i = 0; i < members.size(); ++i)
-        CHECK(keys.partition_for(redis::string_at(members, i)).hidden() == group.hidden());
+        CHECK(keys.partition_for(redis::string_at(members, i)).hidden() == partition.hidden());
     }
   }
   CHECK(tags.size() > 10);

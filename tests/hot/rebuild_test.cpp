@@ -1,4 +1,4 @@
-// hot:rank anew from the counters.
+// Rebuilding hot:rank from the counters.
 #include "core/hot/engagement.h"
 #include "core/redis/schema.h"
 #include "tests/support/store_fixture.h"
@@ -32,12 +32,13 @@ struct RebuildFixture : Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(RebuildFixture, "a rebuilt rank is the one that counting made", "[rebuild]") {
+TEST_CASE_METHOD(RebuildFixture, "a rebuilt rank equals the one built by counting", "[rebuild]") {
   auto& f = *this;
   f.traffic(40);
   const auto before = f.ranks();
   REQUIRE(before.size() == 40);
-  f.command("DEL", f.keys().partition(0).rank(hot::kEngagementModel), f.keys().partition(0).rank_versions(hot::kEngagementModel));
+  f.command("DEL", f.keys().partition(0).rank(hot::kEngagementModel),
+            f.keys().partition(0).rank_versions(hot::kEngagementModel));
   const auto done = f.rebuild();
   CHECK(done.items == 40);
   CHECK(done.ranked == 40);
@@ -48,10 +49,9 @@ TEST_CASE_METHOD(RebuildFixture, "a rebuilt rank is the one that counting made",
   CHECK_FALSE(f.exists(f.keys().rank_rebuild_lock()));
 }
 
-TEST_CASE_METHOD(RebuildFixture, "another half-life is noticed, and rebuilding makes the rank its own",
-                 "[rebuild]") {
+TEST_CASE_METHOD(RebuildFixture, "a changed half-life is detected, and a rebuild applies it", "[rebuild]") {
   auto& f = *this;
-  CHECK(f.has_current_params());  // an empty rank takes the parameters
+  CHECK(f.has_current_params());  // an empty rank adopts the parameters
   f.traffic(20);
   CHECK(f.has_current_params());
   f.settings.engagement.half_life = seconds{7200};
@@ -68,8 +68,8 @@ TEST_CASE_METHOD(RebuildFixture, "another half-life is noticed, and rebuilding m
   }
 }
 
-TEST_CASE_METHOD(RebuildFixture, "each parameter is told from the others, as in ranks of earlier versions",
-                 "[rebuild]") {
+TEST_CASE_METHOD(RebuildFixture,
+                 "the fingerprint contains every parameter, in the format of earlier versions", "[rebuild]") {
   CHECK(hot::params_fingerprint(settings) == "1 3 0.002 0 0 86400");
   settings.engagement.dwell_prior_views = 5;
   settings.engagement.dwell_prior_ms = 30000;
@@ -90,7 +90,7 @@ TEST_CASE_METHOD(RebuildFixture, "hidden items and items without counters are no
   CHECK(f.ranks().size() == 2);
 }
 
-TEST_CASE_METHOD(RebuildFixture, "data of another schema is told from ours and from none", "[rebuild]") {
+TEST_CASE_METHOD(RebuildFixture, "data of another schema version is rejected", "[rebuild]") {
   auto& f = *this;
   const auto fits = [&] { return run_sync(redis::check_schema(f.redis, f.keys())); };
   CHECK(fits());
@@ -104,7 +104,7 @@ TEST_CASE_METHOD(RebuildFixture, "data of another schema is told from ours and f
   CHECK(fits().error().detail.find("schema 1") != std::string::npos);
 }
 
-TEST_CASE_METHOD(RebuildFixture, "two rebuilds do not run at once", "[rebuild]") {
+TEST_CASE_METHOD(RebuildFixture, "two rebuilds cannot run at the same time", "[rebuild]") {
   auto& f = *this;
   f.command("SET", f.keys().rank_rebuild_lock(), 1, "EX", 60);
   const auto refused = run_sync(hot::rebuild_ranks(f.redis, f.settings, f.keys()));
@@ -112,7 +112,7 @@ TEST_CASE_METHOD(RebuildFixture, "two rebuilds do not run at once", "[rebuild]")
   CHECK(refused.error().reason == "rebuild_running");
 }
 
-TEST_CASE_METHOD(Fixture, "a prefix with glob characters finds its own items only", "[rebuild]") {
+TEST_CASE_METHOD(Fixture, "a prefix with glob characters matches only its own items", "[rebuild]") {
   settings.redis.key_prefix = "site[1]*:";
   open();
   track(track_event("a", "v", 0));

@@ -17,7 +17,7 @@ const UnixSeconds kNow{seconds{1770000000}};
 
 std::int64_t hour_of(UnixSeconds at) { return at.time_since_epoch().count() / 3600; }
 
-// What Redis holds: each bucket by total, highest first, and a bound that may be too high but never
+// Simulates Redis: each bucket by total, highest first, with a bound that may be too high but never
 // too low.
 struct FakeBuckets {
   std::map<std::int64_t, std::vector<CurrentMember>> buckets;
@@ -31,20 +31,20 @@ struct FakeBuckets {
       bounds.push_back({{hour}, members.front().total * slack});
     }
   }
-  std::vector<CurrentMember> read(const hot::ThresholdTopK::Read& wanted) const {
+  std::vector<CurrentMember> read(const hot::ThresholdTopK::Read& request) const {
     std::vector<CurrentMember> out;
-    for (const auto& [hour, group] : wanted.buckets) {
+    for (const auto& [hour, partition] : request.buckets) {
       const auto& members = buckets.at(hour);
-      for (auto i = wanted.offset; i < wanted.offset + wanted.count && i < std::ssize(members); ++i)
+      for (auto i = request.offset; i < request.offset + request.count && i < std::ssize(members); ++i)
         out.push_back(members[static_cast<std::size_t>(i)]);
     }
     return out;
   }
 };
 
-std::vector<hot::CurrentScore> run(const FakeBuckets& shelf, hot::ThresholdTopK& merge) {
-  while (const auto wanted = merge.next_read()) merge.add_members(*wanted, shelf.read(*wanted));
-  return merge.top();
+std::vector<hot::CurrentScore> run(const FakeBuckets& fake, hot::ThresholdTopK& top_k) {
+  while (const auto read = top_k.next_read()) top_k.add_members(*read, fake.read(*read));
+  return top_k.top();
 }
 
 std::vector<CurrentMember> random_members(std::mt19937& random, int n, int max_total, std::int64_t span_s) {
@@ -63,7 +63,8 @@ std::vector<hot::CurrentScore> brute_force(const std::vector<CurrentMember>& mem
   std::vector<hot::CurrentScore> out;
   for (const auto& each : members)
     if (each.eligible && (!from || each.published >= *from))
-      out.push_back({each.item, hot::view_score(each.total, each.published, kNow, kDefaults), each.published});
+      out.push_back(
+          {each.item, hot::view_score(each.total, each.published, kNow, kDefaults), each.published});
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
     return a.score != b.score ? a.score > b.score : a.item > b.item;
   });
@@ -73,53 +74,53 @@ std::vector<hot::CurrentScore> brute_force(const std::vector<CurrentMember>& mem
 
 }  // namespace
 
-TEST_CASE("the bounded merge equals brute force in thousands of random cases", "[rank]") {
+TEST_CASE("the threshold algorithm equals brute force in thousands of random cases", "[rank]") {
   std::mt19937 random(20260306);
   for (int round = 0; round < 4000; ++round) {
     const int n = std::uniform_int_distribution(0, 300)(random);
-    // Few totals in few hours give many ties; long spans give many buckets.
+    // Few totals in few hours produce many ties; long spans produce many buckets.
     const int max_total = round % 3 == 0 ? 3 : 1000;
     const std::int64_t span = round % 2 == 0 ? 20 * 3600 : 60 * 86400;
     const auto all = random_members(random, n, max_total, span);
     const auto k = static_cast<std::size_t>(std::uniform_int_distribution(1, 100)(random));
     std::optional<UnixSeconds> from;
     if (round % 4 == 1) from = kNow - seconds{std::uniform_int_distribution<std::int64_t>(0, span)(random)};
-    const FakeBuckets shelf(all, round % 5 == 0 ? 3.0 : 1.0);
-    hot::ThresholdTopK merge(shelf.bounds, k, kNow, kDefaults, from);
-    const auto got = run(shelf, merge);
-    const auto want = brute_force(all, k, from);
-    REQUIRE(got.size() == want.size());
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      REQUIRE(got[i].item == want[i].item);
-      REQUIRE(got[i].score == want[i].score);
+    const FakeBuckets fake(all, round % 5 == 0 ? 3.0 : 1.0);
+    hot::ThresholdTopK top_k(fake.bounds, k, kNow, kDefaults, from);
+    const auto actual = run(fake, top_k);
+    const auto expected = brute_force(all, k, from);
+    REQUIRE(actual.size() == expected.size());
+    for (std::size_t i = 0; i < actual.size(); ++i) {
+      REQUIRE(actual[i].item == expected[i].item);
+      REQUIRE(actual[i].score == expected[i].score);
     }
   }
 }
 
-TEST_CASE("a top twenty of twenty thousand articles reads a small part of them", "[rank]") {
+TEST_CASE("the top twenty of twenty thousand articles needs few reads", "[rank]") {
   std::mt19937 random(7);
   std::vector<CurrentMember> all;
   std::lognormal_distribution<double> popularity(2.0, 1.5);
   for (int i = 0; i < 20000; ++i)
     all.push_back({ItemId::trusted(std::to_string(i)), popularity(random),
                    kNow - seconds{std::uniform_int_distribution<std::int64_t>(0, 30 * 86400)(random)}});
-  const FakeBuckets shelf(all, 1.0);
-  hot::ThresholdTopK merge(shelf.bounds, 20, kNow, kDefaults);
-  const auto got = run(shelf, merge);
-  REQUIRE(got.size() == 20);
-  CHECK(got.front().item == brute_force(all, 1, std::nullopt).front().item);
-  CHECK(merge.members_read() < 500);
+  const FakeBuckets fake(all, 1.0);
+  hot::ThresholdTopK top_k(fake.bounds, 20, kNow, kDefaults);
+  const auto actual = run(fake, top_k);
+  REQUIRE(actual.size() == 20);
+  CHECK(actual.front().item == brute_force(all, 1, std::nullopt).front().item);
+  CHECK(top_k.members_read() < 500);
 }
 
-TEST_CASE("equal scores come with the greater id first, as ZREVRANGE has them", "[rank]") {
+TEST_CASE("ties are broken by the greater id first, like ZREVRANGE", "[rank]") {
   const std::vector<CurrentMember> all{{ItemId::trusted("a"), 3, kNow}, {ItemId::trusted("b"), 3, kNow}};
-  const FakeBuckets shelf(all, 1.0);
-  hot::ThresholdTopK merge(shelf.bounds, 1, kNow, kDefaults);
-  CHECK(run(shelf, merge).front().item.str() == "b");
+  const FakeBuckets fake(all, 1.0);
+  hot::ThresholdTopK top_k(fake.bounds, 1, kNow, kDefaults);
+  CHECK(run(fake, top_k).front().item.str() == "b");
 }
 
-TEST_CASE("no buckets make an empty list", "[rank]") {
-  hot::ThresholdTopK merge({}, 20, kNow, kDefaults);
-  CHECK_FALSE(merge.next_read());
-  CHECK(merge.top().empty());
+TEST_CASE("no buckets give an empty list", "[rank]") {
+  hot::ThresholdTopK top_k({}, 20, kNow, kDefaults);
+  CHECK_FALSE(top_k.next_read());
+  CHECK(top_k.top().empty());
 }

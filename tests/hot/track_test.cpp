@@ -1,4 +1,4 @@
-// Engagement as stored: what one report changes, and what it must never change.
+// Engagement counters in Redis: what a report changes, and what it must never change.
 #include <cmath>
 
 #include "core/hot/engagement.h"
@@ -9,8 +9,7 @@ using namespace freshet::test;
 
 namespace {
 
-// track.lua with any text where the store would put numbers, as a broken client of the script
-// would.
+// Calls track.lua with arbitrary text in place of numbers, like a broken client of the script.
 redis::Reply raw_track(Fixture& f, const std::string& id, const std::string& dwell,
                        const std::string& at = "", const std::string& ttl = "2592000") {
   const auto keys = f.keys();
@@ -32,7 +31,7 @@ TEST_CASE_METHOD(Fixture, "the first report counts one view, one visitor and its
   CHECK(counts.score == Approx(1 + 3 + 10).epsilon(1e-4));
 }
 
-TEST_CASE_METHOD(Fixture, "the script says what the article has now, and what this report added", "[track]") {
+TEST_CASE_METHOD(Fixture, "the script returns the article's counters and what the report added", "[track]") {
   const std::string reply = text(raw_track(*this, "a", "3333"));
   const auto parts = redis::split_words(reply);
   REQUIRE(parts.size() == 11);
@@ -47,8 +46,7 @@ TEST_CASE_METHOD(Fixture, "the script says what the article has now, and what th
   CHECK(text(raw_track(*this, "a", "4000")).ends_with(" 0 0 0"));
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "every writer of an article makes its version greater, also when the clock went back",
+TEST_CASE_METHOD(Fixture, "every write increases the article's version, even if the clock went back",
                  "[track]") {
   std::int64_t last = 0;
   const auto grows = [&] {
@@ -75,7 +73,7 @@ TEST_CASE_METHOD(Fixture,
   grows();
 }
 
-TEST_CASE_METHOD(Fixture, "a heartbeat counts no view and never lowers the session's dwell", "[track]") {
+TEST_CASE_METHOD(Fixture, "a heartbeat counts no view and never lowers the session's dwell time", "[track]") {
   track(track_event("a", "v", 10000));
   auto counts = track(track_event("a", "v", 30000));
   CHECK(counts.pv == 1);
@@ -95,8 +93,7 @@ TEST_CASE_METHOD(Fixture, "two sessions of one visitor are two views and one vis
   CHECK(counts.avg_dwell_ms == 2000);
 }
 
-TEST_CASE_METHOD(Fixture, "a session is renewed by each report and counts again once its window has passed",
-                 "[track]") {
+TEST_CASE_METHOD(Fixture, "each report renews its session, which counts again after the window", "[track]") {
   const auto session = keys().session("a", "v");
   track(track_event("a", "v", 1000));
   command("EXPIRE", session, 100);
@@ -117,17 +114,17 @@ TEST_CASE_METHOD(Fixture, "a window of zero counts every report", "[track]") {
   CHECK_FALSE(exists(keys().session("a", "v")));
 }
 
-TEST_CASE_METHOD(Fixture, "an argument that is no number leaves nothing behind", "[track]") {
+TEST_CASE_METHOD(Fixture, "an argument that is not a number leaves no keys behind", "[track]") {
   for (const char* const dwell : {"", "abc", "1,5"}) CHECK(raw_track(*this, "a", dwell).is_error());
   CHECK(raw_track(*this, "a", "1", "", "soon").is_error());
   CHECK(all_keys().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a dwell from a spool, of a higher cap, counts as the cap", "[track]") {
+TEST_CASE_METHOD(Fixture, "a spooled dwell time above the cap counts as the cap", "[track]") {
   CHECK(track(track_event("a", "v", 180'001)).avg_dwell_ms == 180'000);
 }
 
-TEST_CASE_METHOD(Fixture, "an event id counts once and answers the same bytes again", "[track]") {
+TEST_CASE_METHOD(Fixture, "an event id counts once and returns the first reply again", "[track]") {
   auto event = track_event("a", "v1", 1000);
   event.event_id = EventId::trusted("e1");
   const auto first = track(event);
@@ -141,7 +138,7 @@ TEST_CASE_METHOD(Fixture, "an event id counts once and answers the same bytes ag
   CHECK(ttl(keys().track_event("a", "e1")) > 86000);
 }
 
-TEST_CASE_METHOD(Fixture, "an event kept for later counts once however often it is replayed", "[track]") {
+TEST_CASE_METHOD(Fixture, "a spooled event counts once however often it is replayed", "[track]") {
   REQUIRE(hot->spool_track(track_event("a", "v", 2000)));
   CHECK(all_keys().empty());
   write_queue.replay();
@@ -150,8 +147,7 @@ TEST_CASE_METHOD(Fixture, "an event kept for later counts once however often it 
   CHECK(stats("a").dwell_sum_ms == 2000);
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "a replayed event counts with its own time, and never with one ahead of Redis' clock",
+TEST_CASE_METHOD(Fixture, "a replayed event counts with its own time, but never with a time in the future",
                  "[track]") {
   const auto before = now() - seconds{7200};
   raw_track(*this, "old", "0", std::to_string(before.time_since_epoch().count()));
@@ -160,8 +156,9 @@ TEST_CASE_METHOD(Fixture,
   CHECK(redis::to_int(field("ahead", "first")) <= now().time_since_epoch().count());
 }
 
-TEST_CASE_METHOD(Fixture, "with items.unknown = reject an unknown item is an error and leaves nothing",
-                 "[track]") {
+TEST_CASE_METHOD(
+    Fixture, "with items.unknown = reject an event of an unknown item is an error and leaves no keys behind",
+    "[track]") {
   settings.items_unknown = "reject";
   open();
   const auto refused = run_sync(hot->track(track_event("a", "v", 1000)));
@@ -176,23 +173,24 @@ TEST_CASE_METHOD(Fixture, "with items.unknown = reject an unknown item is an err
   CHECK(track(track_event("a", "v", 1000)).pv == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "the client's publish time counts at first sight of an unknown item only",
+TEST_CASE_METHOD(Fixture, "the client's publish time is used only for the first event of an unknown item",
                  "[track]") {
   auto event = track_event("a", "v", 0);
   event.published_at = now() - seconds{86400};
-  CHECK(track(event).score == Approx(2).epsilon(1e-4));  // 4 points, a half-life old
+  CHECK(track(event).score == Approx(2).epsilon(1e-4));  // 4 points, one half-life old
   event.published_at = now();
   CHECK(track(event).score == Approx(2).epsilon(1e-4));
 }
 
-TEST_CASE_METHOD(Fixture, "a publish time that a view brought first counts for reports too", "[track]") {
+TEST_CASE_METHOD(Fixture, "a publish time first given by a view also counts for reports", "[track]") {
   auto event = view_event("a", "f");
   event.published_at = now() - seconds{86400};
   view(event);
-  CHECK(track(track_event("a", "v", 0)).score == Approx(2).epsilon(1e-4));  // 4 points, a half-life old
+  CHECK(track(track_event("a", "v", 0)).score == Approx(2).epsilon(1e-4));  // 4 points, one half-life old
 }
 
-TEST_CASE_METHOD(Fixture, "a publish time a year ahead does not multiply the score", "[track]") {
+TEST_CASE_METHOD(Fixture, "a publish time a year in the future does not raise the score above its base",
+                 "[track]") {
   auto event = track_event("client", "v", 0);
   event.published_at = now() + seconds{365 * 86400};
   CHECK(track(event).score == 4);
@@ -201,13 +199,13 @@ TEST_CASE_METHOD(Fixture, "a publish time a year ahead does not multiply the sco
   for (const std::string id : {"client", "store"}) {
     const auto terms = stats(id);
     REQUIRE(terms.position(hot::kEngagementModel).score);
-    CHECK(hot::score_at(*terms.position(hot::kEngagementModel).score, terms.now, settings.engagement.half_life) <=
-          4.0001);
+    CHECK(hot::score_at(*terms.position(hot::kEngagementModel).score, terms.now,
+                        settings.engagement.half_life) <= 4.0001);
     CHECK(terms.decay_start <= terms.now);
   }
 }
 
-TEST_CASE_METHOD(Fixture, "the item store's date wins over the client's and over the first sight",
+TEST_CASE_METHOD(Fixture, "the item store's date takes precedence over the client's and over the first event",
                  "[track]") {
   track(track_event("a", "v", 0));
   put(item("a", now() - seconds{172800}));
@@ -217,7 +215,8 @@ TEST_CASE_METHOD(Fixture, "the item store's date wins over the client's and over
   CHECK(field("a", "first").empty());
 }
 
-TEST_CASE_METHOD(Fixture, "counters live thirty days from the last view, renewed once a day", "[track]") {
+TEST_CASE_METHOD(Fixture, "counters expire thirty days after the last view and are renewed once a day",
+                 "[track]") {
   track(track_event("a", "v", 0));
   const std::vector<std::string> counters{keys().article("a"), keys().uv_hll("a")};
   for (const auto& key : counters) CHECK(ttl(key) > 2591990);
@@ -230,11 +229,10 @@ TEST_CASE_METHOD(Fixture, "counters live thirty days from the last view, renewed
   CHECK(run_sync(items->get(ItemId::trusted("a"))).error().reason == "unknown_item");
 }
 
-TEST_CASE_METHOD(Fixture, "an article that was put keeps its date when its counters have expired",
-                 "[track]") {
+TEST_CASE_METHOD(Fixture, "a PUT article keeps its date when its counters have expired", "[track]") {
   const auto date = now() - seconds{3 * 86400};
   put(item("a", date));
-  for (const char* who : {"v1", "v2", "v3"}) track(track_event("a", who, 1000));
+  for (const char* visitor : {"v1", "v2", "v3"}) track(track_event("a", visitor, 1000));
   CHECK(ttl(keys().article("a")) == -1);
   CHECK(ttl(keys().uv_hll("a")) > 0);
   command("HSET", keys().article("a"), "renewed", unix_s(now()) - 30 * 86400, "uv_correction", 1);
@@ -260,7 +258,7 @@ TEST_CASE_METHOD(Fixture, "the hash of an unknown article lives as long as any o
   CHECK(ttl(keys().article("a")) > 0);
 }
 
-TEST_CASE_METHOD(Fixture, "a silent article falls below a fresher one without being touched", "[track]") {
+TEST_CASE_METHOD(Fixture, "an article without new events falls below a fresher one", "[track]") {
   auto old = track_event("old", "v", 180000);
   old.published_at = now() - seconds{10 * 86400};
   track(old);
@@ -268,7 +266,7 @@ TEST_CASE_METHOD(Fixture, "a silent article falls below a fresher one without be
   CHECK(ids(engagement_query()) == std::vector<std::string>{"fresh", "old"});
 }
 
-TEST_CASE_METHOD(Fixture, "a member whose score fell under the floor leaves with the next new one",
+TEST_CASE_METHOD(Fixture, "a member whose score fell below the minimum is removed with the next new member",
                  "[track]") {
   auto dead = track_event("dead", "v", 0);
   dead.published_at = now() - seconds{60 * 86400};
@@ -279,7 +277,7 @@ TEST_CASE_METHOD(Fixture, "a member whose score fell under the floor leaves with
   CHECK(ids(engagement_query()) == std::vector<std::string>{"living"});
 }
 
-TEST_CASE_METHOD(Fixture, "the rank never holds more than list.max_members", "[track]") {
+TEST_CASE_METHOD(Fixture, "the rank never exceeds list.max_members", "[track]") {
   settings.list.max_members = 5;
   open();
   for (int i = 0; i < 20; ++i) {
@@ -292,7 +290,8 @@ TEST_CASE_METHOD(Fixture, "the rank never holds more than list.max_members", "[t
   CHECK(ids(engagement_query()) == std::vector<std::string>{"a19", "a18", "a17", "a16", "a15"});
 }
 
-TEST_CASE_METHOD(Fixture, "counters that expired while the member stayed start over from the item's date",
+TEST_CASE_METHOD(Fixture,
+                 "counters that expired while the article was ranked start over from the item's date",
                  "[track]") {
   put(item("a", now() - seconds{40 * 86400}));
   track(track_event("a", "v", 0));
@@ -313,27 +312,27 @@ TEST_CASE_METHOD(Fixture, "a session that outlives its counters counts as a new 
   CHECK(ttl(keys().uv_hll("a")) > 0);
 }
 
-TEST_CASE_METHOD(Fixture, "weights of zero give no place in the rank and no infinite number", "[track]") {
+TEST_CASE_METHOD(Fixture, "weights of zero give no rank score and no infinite number", "[track]") {
   settings.engagement.pv_weight = settings.engagement.uv_weight = 0;
   open();
   CHECK(track(track_event("a", "v", 0)).score == 0);
   CHECK_FALSE(exists(keys().partition(0).rank(hot::kEngagementModel)));
 }
 
-TEST_CASE_METHOD(Fixture, "an event replayed from before the article's date does not multiply the score",
+TEST_CASE_METHOD(Fixture,
+                 "an event replayed from before the article's date does not raise the score above its base",
                  "[track]") {
   track(track_event("a", "v", 0));
-  const auto place = *rank_score("a");
+  const auto before = *rank_score("a");
   auto late = track_event("a", "w", 0);
   late.occurred_at = now() - seconds{10 * 86400};
   const auto counts = track(late);
   CHECK(counts.pv == 2);
   CHECK(counts.score == 8);
-  CHECK(*rank_score("a") == Approx(place + 1));
+  CHECK(*rank_score("a") == Approx(before + 1));
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "an item ahead of its date is ranked by its last event, in stats and in a rebuilt rank too",
+TEST_CASE_METHOD(Fixture, "an embargoed item is ranked by its last event, in stats and in a rebuilt rank too",
                  "[track]") {
   const auto half_life = settings.engagement.half_life;
   track(track_event("a", "v", 0));
@@ -344,7 +343,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(stats("a").decay_start == last_event);
   REQUIRE(run_sync(hot::rebuild_ranks(redis, settings, keys())));
   CHECK(*rank_score("a") == Approx(hot::rank_key(4, last_event, half_life)).epsilon(1e-14));
-  // Its date has come: the date counts again.
+  // Once the date has passed, it counts again.
   const auto date = now() - seconds{50};
   command("HSET", keys().article("a"), "date", date.time_since_epoch().count());
   track(track_event("a", "w", 0));

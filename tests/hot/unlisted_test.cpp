@@ -1,5 +1,5 @@
-// Articles that nobody vouched for (items.unknown = count): what strangers add to them, what that
-// costs, and how they come onto lists.
+// Unverified articles (items.unknown = count): what anonymous clients can add to them, how much
+// memory they use, and how they get listed.
 #include <cmath>
 #include <set>
 
@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kId = "ten-bytes!";
 
 struct UnlistedFixture : Fixture {
-  // Of the network of this number.
+  // An admission from network number `network`.
   static hot::EventAdmission admission_from(int network) {
     return {.network = std::string(1, static_cast<char>('a' + network)) + "-network-and-more"};
   }
@@ -40,8 +40,7 @@ struct UnlistedFixture : Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(UnlistedFixture,
-                 "an article that nobody vouched for counts each network once, and the tenth lists it",
+TEST_CASE_METHOD(UnlistedFixture, "an unverified article counts each network once, and the tenth lists it",
                  "[unlisted]") {
   for (int network = 0; network < 9; ++network) {
     for (int again = 0; again < 3; ++again) {
@@ -65,7 +64,7 @@ TEST_CASE_METHOD(UnlistedFixture,
   CHECK(stats(kId).listed);
   CHECK(ttl(keys().article(kId)) > 2591990);
   CHECK(command("ZCARD", keys().partition(0).unverified()).integer() == 0);
-  // From now on as any other: by visitor and session.
+  // From now on it counts by visitor and session, like any other.
   for (int reader = 0; reader < 3; ++reader) {
     for (int again = 0; again < 2; ++again) {
       hot::TrackEvent event = track_event(kId, "new" + to_string(reader), 1000);
@@ -79,7 +78,8 @@ TEST_CASE_METHOD(UnlistedFixture,
 }
 
 TEST_CASE_METHOD(UnlistedFixture,
-                 "it costs at most 600 bytes, in one hash that lives an hour from the last new network",
+                 "an unverified article uses at most 600 bytes, in one hash that expires an hour after the "
+                 "last new network",
                  "[unlisted]") {
   for (int network = 0; network < 9; ++network) {
     command("EXPIRE", keys().article(kId), 100);
@@ -95,7 +95,7 @@ TEST_CASE_METHOD(UnlistedFixture,
   CHECK(std::set<std::string>(keys_now.begin(), keys_now.end()) ==
         std::set<std::string>{keys().article(kId), keys().partition(0).unverified()});
   const std::int64_t one = memory_usage(keys().article(kId));
-  // What each more adds to the list of them.
+  // Memory that each further article adds to the index.
   for (int i = 0; i < 1000; ++i) track_from(0, "made-up-" + to_string(10 + i % 90) + to_string(i));
   const std::int64_t of_list = memory_usage(keys().partition(0).unverified()) / 1001;
   INFO(one << " + " << of_list);
@@ -103,7 +103,7 @@ TEST_CASE_METHOD(UnlistedFixture,
   CHECK(one > 100);
 }
 
-TEST_CASE_METHOD(UnlistedFixture, "a PUT vouches for it, and what was counted stays", "[unlisted]") {
+TEST_CASE_METHOD(UnlistedFixture, "a PUT verifies the article, and its counters stay", "[unlisted]") {
   for (int network = 0; network < 4; ++network) track_from(network);
   put(item(kId, now()));
   CHECK(ids(engagement_query()) == std::vector<std::string>{kId});
@@ -123,7 +123,8 @@ TEST_CASE_METHOD(UnlistedFixture, "a PUT vouches for it, and what was counted st
   CHECK(ttl(keys().article(kId)) > 0);
 }
 
-TEST_CASE_METHOD(UnlistedFixture, "a report of the site's own vouches for it, and a view likewise", "[unlisted]") {
+TEST_CASE_METHOD(UnlistedFixture, "a report or a view through the internal server verifies the article",
+                 "[unlisted]") {
   for (const char* id : {"tracked", "viewed"}) {
     for (int network = 0; network < 3; ++network) track_from(network, id);
   }
@@ -133,7 +134,7 @@ TEST_CASE_METHOD(UnlistedFixture, "a report of the site's own vouches for it, an
   for (const char* id : {"tracked", "viewed"}) CHECK(ttl(keys().article(id)) > 2591990);
   CHECK(track_from(5, "viewed").uv == 4);
   CHECK(ids(engagement_query()).size() == 2);
-  // And one that nobody else has read before.
+  // Also one without earlier readers.
   track(track_event("first", "v", 0));
   CHECK(track_from(5, "first").outcome.listed);
 }
@@ -151,11 +152,12 @@ TEST_CASE_METHOD(UnlistedFixture, "views are counted by network until the tenth,
   CHECK(ids(accumulate_query()) == std::vector<std::string>{kId});
   CHECK(score(keys().partition(0).rank(hot::kViewsModel), kId) == Approx(30 / std::pow(2, 1.5)));
   CHECK(stats(kId).views_total == 30);
-  // Of these networks none has reported reading it.
+  // None of these networks has sent a report.
   CHECK(track(track_event(kId, "v", 0)).uv == 1);
 }
 
-TEST_CASE_METHOD(UnlistedFixture, "who may begin no other may read those that are there", "[unlisted]") {
+TEST_CASE_METHOD(UnlistedFixture, "a network that may not create articles may still read existing ones",
+                 "[unlisted]") {
   track_from(0, "there");
   hot::TrackEvent event = report_from(1, "another");
   event.admission.may_create = false;
@@ -171,7 +173,7 @@ TEST_CASE_METHOD(UnlistedFixture, "who may begin no other may read those that ar
   CHECK(track(event).pv == 1);
 }
 
-TEST_CASE_METHOD(UnlistedFixture, "at most items.unknown_max exist, and those that are over make room",
+TEST_CASE_METHOD(UnlistedFixture, "at most items.unknown_max exist, and expired ones free their quota",
                  "[unlisted]") {
   settings.items_unknown_max = 5;
   open();
@@ -187,7 +189,7 @@ TEST_CASE_METHOD(UnlistedFixture, "at most items.unknown_max exist, and those th
   CHECK(track_from(0, "sixth").outcome.created);
 }
 
-TEST_CASE_METHOD(UnlistedFixture, "a repeated event answers as before", "[unlisted]") {
+TEST_CASE_METHOD(UnlistedFixture, "a repeated event returns the first reply", "[unlisted]") {
   hot::TrackEvent event = report_from(0);
   event.event_id = EventId::trusted("e");
   hot::ViewEvent seen_once = view_from(1);
@@ -203,7 +205,7 @@ TEST_CASE_METHOD(UnlistedFixture, "a repeated event answers as before", "[unlist
   CHECK(stats(kId).views_pv == 1);
 }
 
-TEST_CASE_METHOD(UnlistedFixture, "what waited in a spool counts by network, too", "[unlisted]") {
+TEST_CASE_METHOD(UnlistedFixture, "spooled events count by network, too", "[unlisted]") {
   for (int i = 0; i < 3; ++i) REQUIRE(hot->spool_track(report_from(i % 2)));
   REQUIRE(hot->spool_view(view_from(2)));
   write_queue.replay();
@@ -212,7 +214,8 @@ TEST_CASE_METHOD(UnlistedFixture, "what waited in a spool counts by network, too
   CHECK_FALSE(stats(kId).listed);
 }
 
-TEST_CASE_METHOD(UnlistedFixture, "with items.unknown = list a stranger's word is enough", "[unlisted]") {
+TEST_CASE_METHOD(UnlistedFixture, "with items.unknown = list an anonymous event lists the article",
+                 "[unlisted]") {
   settings.items_unknown = "list";
   open();
   CHECK(track_from(0).outcome.listed);
@@ -221,7 +224,8 @@ TEST_CASE_METHOD(UnlistedFixture, "with items.unknown = list a stranger's word i
   CHECK(exists(keys().uv_hll(kId)));
 }
 
-TEST_CASE_METHOD(UnlistedFixture, "who is beyond his network's visitors counts in all but these", "[unlisted]") {
+TEST_CASE_METHOD(UnlistedFixture,
+                 "an event beyond limits.uv_per_network counts in everything except visitors", "[unlisted]") {
   put(item(kId, now()));
   for (int reader = 0; reader < 4; ++reader) {
     hot::TrackEvent event = track_event(kId, "v" + to_string(reader), 1000);

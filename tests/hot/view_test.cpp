@@ -1,4 +1,4 @@
-// Views as stored: window dedup, the day's first view, accumulated and current scores.
+// View counters in Redis: window dedup, the day's first view, accumulated and current scores.
 #include "core/hot/threshold_top_k.h"
 #include "core/hot/views.h"
 #include "tests/support/store_fixture.h"
@@ -6,7 +6,7 @@
 using namespace freshet;
 using namespace freshet::test;
 
-TEST_CASE_METHOD(Fixture, "the first view of the day counts three and the next fingerprint's too", "[view]") {
+TEST_CASE_METHOD(Fixture, "the first view of the day counts three, for each fingerprint", "[view]") {
   auto event = view_event("a", "f1");
   event.published_at = now();
   const auto first = view(event);
@@ -19,7 +19,7 @@ TEST_CASE_METHOD(Fixture, "the first view of the day counts three and the next f
   CHECK(stats("a").uv_today == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "a second view within the window is dedup and changes nothing", "[view]") {
+TEST_CASE_METHOD(Fixture, "a second view within the window is a duplicate and changes nothing", "[view]") {
   view(view_event("a", "f"));
   const auto before = stats("a");
   const auto again = view(view_event("a", "f"));
@@ -38,7 +38,8 @@ TEST_CASE_METHOD(Fixture, "after the window the same fingerprint counts one, not
   CHECK(stats("a").views_total == 4);
 }
 
-TEST_CASE_METHOD(Fixture, "dedup lives ten minutes and the day's visitors three days from its first",
+TEST_CASE_METHOD(Fixture,
+                 "a dedup key expires after ten minutes and the day's visitors three days after the first",
                  "[view]") {
   view(view_event("a", "f"));
   CHECK(ttl(keys().dedup("a", "f")) > 590);
@@ -50,7 +51,8 @@ TEST_CASE_METHOD(Fixture, "dedup lives ten minutes and the day's visitors three 
   CHECK(ttl(day) <= 1000);
 }
 
-TEST_CASE_METHOD(Fixture, "an article's views live thirty days from the last one, renewed once a day",
+TEST_CASE_METHOD(Fixture,
+                 "an article's views expire thirty days after the last one and are renewed once a day",
                  "[view]") {
   view(view_event("a", "f"));
   const std::string key = keys().article("a");
@@ -64,7 +66,7 @@ TEST_CASE_METHOD(Fixture, "an article's views live thirty days from the last one
   CHECK(ttl(key) > 2591990);
 }
 
-TEST_CASE_METHOD(Fixture, "the day is Redis' day in UTC: a host whose date is off counts under the right key",
+TEST_CASE_METHOD(Fixture, "the day is Redis' UTC day: a host with a wrong date counts under the right key",
                  "[view]") {
   const auto k = keys();
   redis::Pipeline wrong;
@@ -81,7 +83,7 @@ TEST_CASE_METHOD(Fixture, "the day is Redis' day in UTC: a host whose date is of
   CHECK(all_keys().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a view's event id answers the first outcome again, not dedup", "[view]") {
+TEST_CASE_METHOD(Fixture, "a repeated event id returns the first outcome, not dedup", "[view]") {
   auto event = view_event("a", "f");
   event.event_id = EventId::trusted("e");
   const auto first = view(event);
@@ -91,7 +93,7 @@ TEST_CASE_METHOD(Fixture, "a view's event id answers the first outcome again, no
   CHECK(stats("a").views_pv == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "an event id that was answered dedup stays dedup after the window", "[view]") {
+TEST_CASE_METHOD(Fixture, "an event id that was a duplicate stays one after the window", "[view]") {
   view(view_event("a", "f"));
   auto event = view_event("a", "f");
   event.event_id = EventId::trusted("e");
@@ -110,7 +112,7 @@ TEST_CASE_METHOD(Fixture, "one event id used for a report and a view of an artic
   CHECK(view(looking).first_today);
 }
 
-TEST_CASE_METHOD(Fixture, "a view kept for later counts once however often it is replayed", "[view]") {
+TEST_CASE_METHOD(Fixture, "a spooled view counts once however often it is replayed", "[view]") {
   REQUIRE(hot->spool_view(view_event("a", "f")));
   write_queue.replay();
   write_queue.replay();
@@ -124,7 +126,7 @@ TEST_CASE_METHOD(Fixture, "a forged publish time of a known item changes nothing
   CHECK(view(event).score_inc == Approx(3 / std::pow(74.0, 1.5)).epsilon(1e-4));
 }
 
-TEST_CASE_METHOD(Fixture, "a publish time ahead of now counts as now", "[view]") {
+TEST_CASE_METHOD(Fixture, "a publish time in the future counts as now", "[view]") {
   auto event = view_event("a", "f");
   event.published_at = now() + seconds{86400 * 300};
   CHECK(view(event).score_inc == Approx(3 / std::pow(2.0, 1.5)).epsilon(1e-3));
@@ -132,7 +134,7 @@ TEST_CASE_METHOD(Fixture, "a publish time ahead of now counts as now", "[view]")
   CHECK(view(view_event("b", "f")).score_inc == Approx(3 / std::pow(2.0, 1.5)).epsilon(1e-9));
 }
 
-TEST_CASE_METHOD(Fixture, "weights, base and exponent are those that are configured", "[view]") {
+TEST_CASE_METHOD(Fixture, "configured weights, base and exponent are used", "[view]") {
   settings.views.pv_weight = 2;
   settings.views.uv_weight = 5;
   settings.views.base_hours = 3;
@@ -145,14 +147,14 @@ TEST_CASE_METHOD(Fixture, "weights, base and exponent are those that are configu
   CHECK(stats("a").views_total == 9);
 }
 
-TEST_CASE_METHOD(Fixture, "hot:score is the sum of what each view added", "[view]") {
+TEST_CASE_METHOD(Fixture, "hot:score is the sum of the views' increments", "[view]") {
   put(item("a", now() - seconds{5 * 3600}));
   double sum = 0;
   for (int i = 0; i < 50; ++i) sum += view(view_event("a", "f" + std::to_string(i))).score_inc;
   CHECK(score(keys().partition(0).rank(hot::kViewsModel), "a").value_or(0) == Approx(sum).epsilon(1e-12));
 }
 
-TEST_CASE_METHOD(Fixture, "an item's accumulated score goes on after the counters expired", "[view]") {
+TEST_CASE_METHOD(Fixture, "an item's accumulated score continues after its counters expired", "[view]") {
   put(item("a", now()));
   view(view_event("a", "f"));
   view(view_event("a", "h"));
@@ -165,10 +167,10 @@ TEST_CASE_METHOD(Fixture, "an item's accumulated score goes on after the counter
   const auto heads = run_sync(hot->bucket_heads({{now().time_since_epoch().count() / 3600}}, 0, 10));
   REQUIRE(heads);
   REQUIRE(heads->size() == 1);
-  CHECK(heads->front().total == 3);  // the old total does not hide that the sum began anew
+  CHECK(heads->front().total == 3);  // the old total does not hide that the sum started over
 }
 
-TEST_CASE_METHOD(Fixture, "a view that is placed late does not undo a later one", "[view]") {
+TEST_CASE_METHOD(Fixture, "a view that is ranked late does not undo a later one", "[view]") {
   write_queue.hold = true;
   put(item("a", now() - seconds{7200}));
   view(view_event("a", "f1"));
@@ -184,19 +186,20 @@ TEST_CASE_METHOD(Fixture, "a view that is placed late does not undo a later one"
   CHECK(score(keys().partition(0).rank(hot::kViewsModel), "a") == rank_score("a", hot::kViewsModel));
 }
 
-TEST_CASE_METHOD(Fixture, "the index forgets buckets that are gone and bounds that are too high", "[view]") {
+TEST_CASE_METHOD(Fixture, "the index drops buckets that are gone and corrects bounds that are too high",
+                 "[view]") {
   command("ZADD", keys().partition(0).current_bucket_index(), 50, 1000, 9, 2000);
   command("ZADD", keys().partition(0).current_bucket(1000), 7, "a");
   command("ZADD", keys().partition(0).published(), 1000 * 3600, "a");
   REQUIRE(run_sync(hot->bucket_heads({{1000}, {2000}}, 0, 5)));
-  const auto left = run_sync(hot->buckets());
-  REQUIRE(left);
-  REQUIRE(left->size() == 1);
-  CHECK(left->front().name.hour == 1000);
-  CHECK(left->front().max_total == 7);
+  const auto remaining = run_sync(hot->buckets());
+  REQUIRE(remaining);
+  REQUIRE(remaining->size() == 1);
+  CHECK(remaining->front().name.hour == 1000);
+  CHECK(remaining->front().max_total == 7);
 }
 
-TEST_CASE_METHOD(Fixture, "a bucket's bound is the greatest total in it, not the last", "[view]") {
+TEST_CASE_METHOD(Fixture, "a bucket's bound is its greatest total, not the last", "[view]") {
   for (const std::string id : {"a", "b"}) put(item(id, now() - seconds{86400}));
   view(view_event("a", "f1"));
   view(view_event("a", "f2"));
@@ -207,7 +210,7 @@ TEST_CASE_METHOD(Fixture, "a bucket's bound is the greatest total in it, not the
   CHECK(bounds->front().max_total == 6);
 }
 
-TEST_CASE_METHOD(Fixture, "a member left in the bucket of another hour is dropped, not served", "[view]") {
+TEST_CASE_METHOD(Fixture, "a member left in the bucket of another hour is removed, not served", "[view]") {
   command("ZADD", keys().partition(0).current_bucket(1000), 7, "a", 5, "b");
   command("ZADD", keys().partition(0).published(), 1000 * 3600, "b", 2000 * 3600, "a");
   const auto heads = run_sync(hot->bucket_heads({{1000}}, 0, 5));
@@ -219,10 +222,11 @@ TEST_CASE_METHOD(Fixture, "a member left in the bucket of another hour is droppe
 
 namespace {
 
-// Does something once, when the dates of members have been read.
+// Calls `work` once, after the members' dates have been read.
 class InterruptingRedis final : public redis::Redis {
  public:
-  InterruptingRedis(redis::Redis& inner, std::function<void()> work) : inner_(inner), work_(std::move(work)) {}
+  InterruptingRedis(redis::Redis& inner, std::function<void()> work)
+      : inner_(inner), work_(std::move(work)) {}
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
     auto replies = co_await inner_.run(pipeline);
     if (pipeline.at(0).find("hot:published") != std::string_view::npos && work_)
@@ -238,13 +242,13 @@ class InterruptingRedis final : public redis::Redis {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "what comes into a bucket while it is tidied up stays, and is within its bound",
+TEST_CASE_METHOD(Fixture, "a member added to a bucket during its repair stays, and is within the bound",
                  "[view]") {
   command("ZADD", keys().partition(0).current_bucket_index(), 50, 1000);
   command("ZADD", keys().partition(0).current_bucket(1000), 7, "a", 5, "b");
   command("ZADD", keys().partition(0).published(), 1000 * 3600, "b", 2000 * 3600, "a");
   InterruptingRedis slow(redis, [&] {
-    command("ZADD", keys().partition(0).published(), 1000 * 3600, "a", 1000 * 3600, "c");  // dated back
+    command("ZADD", keys().partition(0).published(), 1000 * 3600, "a", 1000 * 3600, "c");  // re-dated back
     command("ZADD", keys().partition(0).current_bucket(1000), 9, "c");
     command("ZADD", keys().partition(0).current_bucket_index(), "GT", 9, 1000);
   });

@@ -6,8 +6,8 @@
 #include "tests/hot/fakes.h"
 
 using namespace freshet;
-using items::parse_invalidation;
 using items::CardCache;
+using items::parse_invalidation;
 using test::run_ready;
 
 namespace {
@@ -16,10 +16,10 @@ constexpr std::int64_t kCacheBytes = 1 << 20;
 
 ItemId item(int number) { return ItemId::trusted("i" + std::to_string(number)); }
 
-// Titles are "0", "1", … by the number of the read.
+// Titles are the number of the read: "0", "1", …
 struct CountingItemStore final : test::FakeItemStore {
   int reads = 0;
-  std::size_t cards_read = 0;  // cards
+  std::size_t cards_read = 0;  // total
   std::function<void()> on_read = [] {};
   Task<Result<std::vector<items::ItemCard>>> cards(const std::vector<ItemId>& ids) override {
     std::vector<items::ItemCard> out(ids.size());
@@ -45,7 +45,7 @@ struct Worker {
 
 }  // namespace
 
-TEST_CASE("cards are read once, those that are missing together", "[cards]") {
+TEST_CASE("cards are read once, and missing ones in one read", "[cards]") {
   Worker worker;
   worker.cards.heartbeat(worker.clock);
   CHECK(worker.title(1) == "0");
@@ -57,7 +57,7 @@ TEST_CASE("cards are read once, those that are missing together", "[cards]") {
   CHECK(worker.cards.missing({item(3), item(4), item(5)}, 2) == std::vector<ItemId>{item(4)});
 }
 
-TEST_CASE("pages show a card by its JSON, which its bytes count", "[cards]") {
+TEST_CASE("cards are rendered as JSON, which counts towards the cache's size", "[cards]") {
   items::ItemCard card;
   std::string out;
   json::Writer writer(out);
@@ -87,7 +87,7 @@ TEST_CASE("pages show a card by its JSON, which its bytes count", "[cards]") {
   CHECK(worker.cards.counters().bytes >= before + 100);
 }
 
-TEST_CASE("a card is forgotten when its item is announced, and only that", "[cards]") {
+TEST_CASE("invalidating an item evicts only its card", "[cards]") {
   Worker worker;
   worker.cards.heartbeat(worker.clock);
   worker.title(1);
@@ -98,7 +98,7 @@ TEST_CASE("a card is forgotten when its item is announced, and only that", "[car
   CHECK((worker.title(1) == "3" && worker.title(2) == "4"));
 }
 
-TEST_CASE("a card that was read while its item changed is not kept", "[cards]") {
+TEST_CASE("a card read while its item changed is not stored", "[cards]") {
   Worker worker;
   worker.cards.heartbeat(worker.clock);
   const bool all = GENERATE(false, true);
@@ -109,7 +109,7 @@ TEST_CASE("a card that was read while its item changed is not kept", "[cards]") 
   CHECK(worker.title(1) == "1");
 }
 
-TEST_CASE("cards that came with something else are kept, unless their items changed since", "[cards]") {
+TEST_CASE("inserted cards are stored unless their items changed since", "[cards]") {
   Worker worker;
   worker.cards.heartbeat(worker.clock);
   items::ItemCard card;
@@ -120,7 +120,7 @@ TEST_CASE("cards that came with something else are kept, unless their items chan
   CHECK((worker.title(1) == "0" && worker.title(2) == "came"));
 }
 
-TEST_CASE("while announcements are not heard a card is believed for two seconds", "[cards]") {
+TEST_CASE("without heartbeats a card is fresh for two seconds", "[cards]") {
   Worker worker;
   worker.cards.heartbeat(worker.clock);
   worker.title(1);
@@ -130,15 +130,15 @@ TEST_CASE("while announcements are not heard a card is believed for two seconds"
   CHECK(worker.title(1) == "0");
   worker.advance(milliseconds(1));
   CHECK(worker.title(1) == "2");  // read again
-  CHECK(worker.title(2) == "1");  // read within the gap
+  CHECK(worker.title(2) == "1");  // read within kMaxStaleness
   worker.advance(milliseconds(2000));
   CHECK(worker.cards.missing({item(1), item(2)}, 2) == std::vector<ItemId>{item(2)});
   worker.advance(milliseconds(86400000));
-  worker.cards.heartbeat(worker.clock);  // it was only late: whatever was announced has come
+  worker.cards.heartbeat(worker.clock);  // the heartbeat was only late: every message up to it has arrived
   CHECK(worker.title(1) == "2");
 }
 
-TEST_CASE("cards keep to their bytes, and the least recently used leave", "[cards]") {
+TEST_CASE("the cache stays within its size and evicts the least recently used cards", "[cards]") {
   Worker worker;
   worker.cards.heartbeat(worker.clock);
   for (int i = 0; i < 10000; ++i) {
@@ -154,9 +154,9 @@ TEST_CASE("cards keep to their bytes, and the least recently used leave", "[card
   CHECK((none.counters().bytes == 0 && none.missing({item(1)}, 1).size() == 1));
 }
 
-TEST_CASE("an announcement names an item, or all; anything else is none", "[cards]") {
+TEST_CASE("an invalidation names an item, or all; other messages are ignored", "[cards]") {
   const auto card = parse_invalidation("card a b");
-  CHECK_FALSE(card);  // no id has a space
+  CHECK_FALSE(card);  // ids contain no spaces
   const auto one = parse_invalidation("card a");
   REQUIRE(one);
   CHECK((one->item == ItemId::trusted("a") && !one->lists));

@@ -31,8 +31,9 @@ struct ItemFixture : Fixture {
     return out;
   }
   bool listed_anywhere(const std::string& id) {
-    for (const auto& list : {ids(engagement_query()), ids(accumulate_query()), current_ids(),
-                             ids(engagement_query(seconds{86400})), ids(accumulate_query(seconds{0}, "news"))}) {
+    for (const auto& list :
+         {ids(engagement_query()), ids(accumulate_query()), current_ids(),
+          ids(engagement_query(seconds{86400})), ids(accumulate_query(seconds{0}, "news"))}) {
       if (std::find(list.begin(), list.end(), id) != list.end()) return true;
     }
     return false;
@@ -55,7 +56,7 @@ struct RankedItemFixture : ItemFixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(ItemFixture, "an item comes back byte for byte", "[items]") {
+TEST_CASE_METHOD(ItemFixture, "an item is returned byte for byte", "[items]") {
   auto one = item("a", now());
   one.text = std::string("body\r\n\0with NUL", 15);
   one.author = "作者";
@@ -73,14 +74,14 @@ TEST_CASE_METHOD(ItemFixture, "an item comes back byte for byte", "[items]") {
   CHECK(got->published_at == one.published_at);
   CHECK(got->update_time == one.update_time);
   CHECK_FALSE(got->hidden);
-  const auto cards = run_sync(items->cards({ItemId::trusted("nobody"), one.id}));
+  const auto cards = run_sync(items->cards({ItemId::trusted("unknown"), one.id}));
   REQUIRE(cards);
   CHECK_FALSE((*cards)[0].known);
   CHECK((*cards)[1].title == one.title);
   CHECK((*cards)[1].tags == std::vector<std::string>{"swift", "软件"});
 }
 
-TEST_CASE_METHOD(ItemFixture, "an item that was never put or was removed is unknown", "[items]") {
+TEST_CASE_METHOD(ItemFixture, "an item that was never PUT, or was removed, is unknown", "[items]") {
   CHECK(run_sync(items->get(ItemId::trusted("a"))).error().reason == "unknown_item");
   put(item("a", now()));
   remove("a");
@@ -92,7 +93,8 @@ TEST_CASE_METHOD(ItemFixture, "an item that was never put or was removed is unkn
   CHECK(ttl(keys().item("a")) == -1);
 }
 
-TEST_CASE_METHOD(RankedItemFixture, "a hidden item leaves every list at once and keeps counting", "[items]") {
+TEST_CASE_METHOD(RankedItemFixture, "a hidden item leaves every list at once and is still counted",
+                 "[items]") {
   auto& f = *this;
   f.put(f.news("a", f.now() - seconds{3600}));
   f.read_and_view("a", "v1");
@@ -108,7 +110,8 @@ TEST_CASE_METHOD(RankedItemFixture, "a hidden item leaves every list at once and
   CHECK(f.stats("a").views_total == 6);
 }
 
-TEST_CASE_METHOD(RankedItemFixture, "an item shown again comes back with all that was counted meanwhile", "[items]") {
+TEST_CASE_METHOD(RankedItemFixture, "an item that is unhidden comes back with everything counted meanwhile",
+                 "[items]") {
   auto& f = *this;
   const auto date = f.now() - seconds{3600};
   f.put(f.news("a", date));
@@ -116,7 +119,7 @@ TEST_CASE_METHOD(RankedItemFixture, "an item shown again comes back with all tha
   f.put(f.news("a", date, true));
   f.read_and_view("a", "v2");
   f.put(f.news("a", date));
-  // The same history without hiding gives the same places.
+  // The same events without hiding give the same scores.
   f.put(f.news("b", date));
   f.read_and_view("b", "v1");
   f.read_and_view("b", "v2");
@@ -131,8 +134,8 @@ TEST_CASE_METHOD(RankedItemFixture, "an item shown again comes back with all tha
   CHECK(f.ids(accumulate_query(seconds{0}, "news")).size() == 2);
 }
 
-TEST_CASE_METHOD(RankedItemFixture, "a deleted item leaves every list, and a late report does not bring it back",
-                 "[items]") {
+TEST_CASE_METHOD(RankedItemFixture,
+                 "a deleted item leaves every list, and a late report does not bring it back", "[items]") {
   auto& f = *this;
   f.put(f.news("a", f.now()));
   f.read_and_view("a", "v1");
@@ -147,7 +150,8 @@ TEST_CASE_METHOD(RankedItemFixture, "an hour whose last item is deleted, hidden 
                  "[items]") {
   auto& f = *this;
   const auto hours = [&] {
-    return static_cast<int>(f.command("ZCARD", f.keys().partition(0).current_bucket_index()).integer().value_or(-1));
+    return static_cast<int>(
+        f.command("ZCARD", f.keys().partition(0).current_bucket_index()).integer().value_or(-1));
   };
   const auto date = f.now() - seconds{40 * 86400};
   for (const char* id : {"a", "b"}) {
@@ -168,14 +172,16 @@ TEST_CASE_METHOD(RankedItemFixture, "an hour whose last item is deleted, hidden 
   CHECK(hours() == 0);
 }
 
-TEST_CASE_METHOD(RankedItemFixture, "an unknown item that was counted can be removed from every list", "[items]") {
+TEST_CASE_METHOD(RankedItemFixture, "an unknown item with counters can be removed from every list",
+                 "[items]") {
   auto& f = *this;
   f.read_and_view("a", "v1");
   f.remove("a");
   CHECK_FALSE(f.listed_anywhere("a"));
 }
 
-TEST_CASE_METHOD(RankedItemFixture, "a changed publish time re-keys the ranks and moves the bucket", "[items]") {
+TEST_CASE_METHOD(RankedItemFixture,
+                 "a changed publish time updates the ranks and moves the item to another bucket", "[items]") {
   auto& f = *this;
   f.read_and_view("a", "v1");
   const auto fresh = *f.score(f.keys().partition(0).rank(hot::kEngagementModel), "a");
@@ -191,8 +197,8 @@ TEST_CASE_METHOD(RankedItemFixture, "a changed publish time re-keys the ranks an
   CHECK(f.ids(engagement_query(seconds{7 * 86400})).size() == 1);
 }
 
-TEST_CASE_METHOD(RankedItemFixture, "the newest items stand by date, at most a thousand of those that are shown",
-                 "[items]") {
+TEST_CASE_METHOD(RankedItemFixture,
+                 "the newest items are sorted by date, at most a thousand of the visible ones", "[items]") {
   const auto newest = [&] { return this->newest_ids(); };
   this->put(this->news("old", this->now() - seconds{500}));
   this->put(this->news("young", this->now() - seconds{5}));
@@ -212,12 +218,12 @@ TEST_CASE_METHOD(RankedItemFixture, "the newest items stand by date, at most a t
   for (int i = 0; i < 1005; ++i)
     many.push_back(this->news("n" + std::to_string(i), this->now() - seconds{i + 60}));
   REQUIRE(run_sync(this->items->put_many(many)));
-  CHECK(newest().size() == 1001);  // what is dated ahead is one more
+  CHECK(newest().size() == 1001);  // plus the embargoed item
   CHECK(newest().front() == "later");
   CHECK(newest().back() == "n999");
 }
 
-TEST_CASE_METHOD(RankedItemFixture, "an item leaves the tags it lost and joins those it got", "[items]") {
+TEST_CASE_METHOD(RankedItemFixture, "an item leaves the tags it lost and joins the new ones", "[items]") {
   auto& f = *this;
   f.put(f.news("a", f.now()));
   f.read_and_view("a", "v1");
@@ -230,7 +236,7 @@ TEST_CASE_METHOD(RankedItemFixture, "an item leaves the tags it lost and joins t
   CHECK(f.ids(accumulate_query(seconds{0}, "local")).size() == 1);
 }
 
-TEST_CASE_METHOD(RankedItemFixture, "a view that is placed after its item was hidden or re-dated changes nothing",
+TEST_CASE_METHOD(RankedItemFixture, "a view ranked after its item was hidden or re-dated changes nothing",
                  "[items]") {
   auto& f = *this;
   const auto date = f.now() - seconds{3600};
@@ -251,7 +257,7 @@ TEST_CASE_METHOD(RankedItemFixture, "a view that is placed after its item was hi
   CHECK(run_sync(f.hot->bucket_heads({{date.time_since_epoch().count() / 3600}}, 0, 10))->empty());
 }
 
-TEST_CASE_METHOD(RankedItemFixture, "the epoch moves when a list could be wrong, and only then", "[items]") {
+TEST_CASE_METHOD(RankedItemFixture, "the epoch changes only when a list may be outdated", "[items]") {
   auto& f = *this;
   f.put(f.news("a", f.now()));
   CHECK(f.epoch() == 0);  // in no list yet
@@ -276,11 +282,10 @@ TEST_CASE_METHOD(RankedItemFixture, "the epoch moves when a list could be wrong,
 
 namespace {
 
-// Does something else once, between the first round trip (what was the item?) and the second (write
-// it).
-class Interrupted final : public redis::Redis {
+// Calls `between` once, between the first round trip (read the item) and the second (write it).
+class InterruptedRedis final : public redis::Redis {
  public:
-  Interrupted(redis::Redis& inner, std::function<void()> between)
+  InterruptedRedis(redis::Redis& inner, std::function<void()> between)
       : inner_(inner), between_(std::move(between)) {}
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
     auto replies = co_await inner_.run(pipeline);
@@ -296,17 +301,17 @@ class Interrupted final : public redis::Redis {
 
 }  // namespace
 
-TEST_CASE_METHOD(ItemFixture, "an item changed by another writer in between is read again and loses no tag",
+TEST_CASE_METHOD(ItemFixture, "an item changed by another writer meanwhile is read again and loses no tag",
                  "[items]") {
   auto second = item("a", now() - seconds{86400});
   second.tags = {TagName::trusted("sport")};
-  Interrupted slow(redis, [&] { put(news("a", now())); });
+  InterruptedRedis slow(redis, [&] { put(news("a", now())); });
   items::RedisItemStore late(slow, settings, keys());
   REQUIRE(run_sync(late.put(second)));
   CHECK(command("SCARD", keys().partition(0).tagged_items("news")).integer().value_or(9) == 0);
   CHECK(command("SCARD", keys().partition(0).tagged_items("sport")).integer().value_or(9) == 1);
   CHECK(run_sync(items->get(ItemId::trusted("a")))->published_at == second.published_at);
-  // The last entry is the item as it stays, behind one of the attempt that found it changed.
+  // The last entry is the final item; an attempt that found it changed left one before.
   CHECK(command("XLEN", keys().partition(0).stream()).integer().value_or(0) == 3);
   const auto last = command("XREVRANGE", keys().partition(0).stream(), "+", "-", "COUNT", 1);
   std::map<std::string, std::string> fields;
@@ -315,7 +320,7 @@ TEST_CASE_METHOD(ItemFixture, "an item changed by another writer in between is r
   CHECK(fields["published_at"] == std::to_string(unix_s(second.published_at)));
 }
 
-TEST_CASE_METHOD(ItemFixture, "of an item that comes many times in one call the last is kept", "[items]") {
+TEST_CASE_METHOD(ItemFixture, "if an item occurs several times in one call the last is stored", "[items]") {
   std::vector<items::Item> many;
   for (int i = 0; i < 20; ++i) {
     many.push_back(item("a", now() - seconds{i}));
@@ -327,7 +332,7 @@ TEST_CASE_METHOD(ItemFixture, "of an item that comes many times in one call the 
   CHECK(command("SCARD", keys().partition(0).tagged_items("tag18")).integer().value_or(9) == 0);
 }
 
-TEST_CASE_METHOD(ItemFixture, "a thousand and more items are put in one call", "[items]") {
+TEST_CASE_METHOD(ItemFixture, "more than a thousand items can be put in one call", "[items]") {
   std::vector<items::Item> many;
   for (int i = 0; i < 1203; ++i) many.push_back(news("n" + std::to_string(i), now()));
   REQUIRE(run_sync(items->put_many(many)));
@@ -335,7 +340,7 @@ TEST_CASE_METHOD(ItemFixture, "a thousand and more items are put in one call", "
   CHECK(run_sync(items->get(ItemId::trusted("n1202"))));
 }
 
-// --- The recorder's stream
+// --- the recorder's stream
 
 namespace {
 
@@ -364,7 +369,7 @@ struct StreamFixture : RankedItemFixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(StreamFixture, "every write of an item is in the stream, with all that the item has",
+TEST_CASE_METHOD(StreamFixture, "every write of an item is in the stream with all fields of the item",
                  "[items][stream]") {
   auto one = news("a", now());
   one.text = std::string("body\r\n\0with NUL", 15);
@@ -392,7 +397,7 @@ TEST_CASE_METHOD(StreamFixture, "every write of an item is in the stream, with a
   CHECK(all[2] == Entry{{"op", "delete"}, {"id", "a"}});
 }
 
-TEST_CASE_METHOD(StreamFixture, "when the stream is full a write is refused and changes nothing",
+TEST_CASE_METHOD(StreamFixture, "when the stream is full a write is rejected and changes nothing",
                  "[items][stream]") {
   auto& f = *this;
   f.put(f.news("a", f.now()));
@@ -420,7 +425,7 @@ TEST_CASE_METHOD(StreamFixture, "when the stream is full a write is refused and 
   CHECK(run_sync(f.items->get(ItemId::trusted("a")))->title == "Another");
 }
 
-TEST_CASE_METHOD(StreamFixture, "items that the recorder has already are put without the stream",
+TEST_CASE_METHOD(StreamFixture, "items restored from the recorder's database are written without the stream",
                  "[items][stream]") {
   auto& f = *this;
   f.settings.recorder.stream_max_len = 1;
@@ -432,12 +437,14 @@ TEST_CASE_METHOD(StreamFixture, "items that the recorder has already are put wit
   CHECK(run_sync(f.items->get(ItemId::trusted("a"))));
 }
 
-TEST_CASE_METHOD(RankedItemFixture, "an item is in no list before its date, and in every one from then on", "[items]") {
+TEST_CASE_METHOD(RankedItemFixture, "an item is in no list before its date, and in every list from then on",
+                 "[items]") {
   auto& f = *this;
   const auto lists = [&](const std::string& id) {
     int in = 0;
-    for (const auto& list : {f.ids(engagement_query()), f.ids(accumulate_query()), f.ids(engagement_query(seconds{86400})),
-                             f.ids(accumulate_query(seconds{86400})), f.ids(accumulate_query(seconds{0}, "news"))})
+    for (const auto& list :
+         {f.ids(engagement_query()), f.ids(accumulate_query()), f.ids(engagement_query(seconds{86400})),
+          f.ids(accumulate_query(seconds{86400})), f.ids(accumulate_query(seconds{0}, "news"))})
       in += std::find(list.begin(), list.end(), id) != list.end() ? 1 : 0;
     return in;
   };
@@ -446,7 +453,7 @@ TEST_CASE_METHOD(RankedItemFixture, "an item is in no list before its date, and 
   const auto date = f.now() + seconds{2};
   f.put(f.news("a", date));
   f.read_and_view("a", "v");
-  f.put(f.news("a", date));  // again, with what was counted
+  f.put(f.news("a", date));  // again, now with counters
   CHECK(lists("a") == 0);
   CHECK(lists("shown") == 5);
   CHECK(run_sync(f.items->cards({ItemId::trusted("a")}))->front().is_hidden_at(f.now()));
@@ -456,7 +463,7 @@ TEST_CASE_METHOD(RankedItemFixture, "an item is in no list before its date, and 
 }
 
 TEST_CASE_METHOD(ItemFixture,
-                 "whoever has lists hears when an item is dated ahead, and when it is dated back",
+                 "the epoch changes when an item is dated into the future, and when it is dated back",
                  "[items]") {
   put(item("a", now() - seconds{60}));
   const auto before = epoch();
@@ -469,7 +476,7 @@ TEST_CASE_METHOD(ItemFixture,
   CHECK_FALSE(score(keys().partition(0).hidden(), "a"));
 }
 
-TEST_CASE_METHOD(ItemFixture, "items that are dated ahead do not crowd out the newest", "[items]") {
+TEST_CASE_METHOD(ItemFixture, "embargoed items do not displace the newest", "[items]") {
   for (int i = 0; i < 3; ++i) put(item("now" + std::to_string(i), now()));
   redis::Pipeline many;
   for (int i = 0; i < 1200; ++i)

@@ -1,5 +1,4 @@
-// What the tests of recall share: random items, an index of them, and the answer by scoring every
-// one.
+// Shared by the recall tests: random items, an index of them, and a brute-force search.
 #pragma once
 
 #include <stdlib.h>
@@ -23,11 +22,11 @@ namespace freshet::test {
 inline constexpr seconds kDay{86400};
 inline const UnixSeconds kNow{seconds{1770000000}};
 
-// Removed with the object.
+// Removed by the destructor.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    // In memory where there is such a place: a commit waits for the disk, and there are thousands.
+    // In memory if possible: there are thousands of commits, which would wait for the disk.
     std::string name = std::filesystem::exists("/dev/shm") ? "/dev/shm" : "/tmp";
     name += "/freshet_search.XXXXXX";
     REQUIRE(mkdtemp(name.data()) != nullptr);
@@ -57,7 +56,7 @@ inline void require_ok(const Result<void>& result) {
   REQUIRE(result.has_value());
 }
 
-inline std::unique_ptr<search::SearchIndex> opened(const Settings& settings) {
+inline std::unique_ptr<search::SearchIndex> open_index(const Settings& settings) {
   auto index = search::SearchIndex::open(settings.search);
   INFO((index ? std::string() : index.error().detail));
   REQUIRE(index.has_value());
@@ -65,7 +64,7 @@ inline std::unique_ptr<search::SearchIndex> opened(const Settings& settings) {
 }
 
 inline void write_index(const Settings& settings, const std::vector<items::Item>& items) {
-  const auto index = opened(settings);
+  const auto index = open_index(settings);
   for (const items::Item& each : items) require_ok(index->put(each));
   require_ok(index->commit());
 }
@@ -83,14 +82,14 @@ inline std::vector<std::string> ids(const feed::RecallResult& recalled) {
   return all;
 }
 
-// Ids of what `text` finds, best first; by a searcher that has seen nothing before.
+// Ids that match `text`, best first; with a new searcher without caches.
 inline std::vector<std::string> search_ids(const Settings& settings, const std::string& text) {
   feed::BlockingRecall recall(settings);
   return ids(run_search(recall, {text, {}, kNow, 100}));
 }
 
-// Items about few words, so that many match and many tie; dates from clustered to scattered, some
-// equal, some in the future.
+// Items with a small vocabulary, so that there are many matches and ties; dates from clustered to
+// scattered, some equal, some in the future.
 class RandomItems {
  public:
   explicit RandomItems(std::uint64_t seed) : random_(seed) {
@@ -115,7 +114,7 @@ class RandomItems {
   }
   items::Item next() {
     items::Item out = item("item" + std::to_string(next_number_++), words(1 + below(4)), date(),
-                            {"tag" + std::to_string(below(7))});
+                           {"tag" + std::to_string(below(7))});
     if (below(3) > 0) out.text = words(below(max_text_words_));
     return out;
   }
@@ -126,12 +125,12 @@ class RandomItems {
   std::size_t next_number_ = 0;
 };
 
-// Every item that `query` may return, without what is dated ahead, by score, date and id, each
-// descending: the plain definition. Reads the weight of every match of the whole database, without
-// ranges, cutoffs or partitions' order.
+// All items that may match `query`, without embargoed ones, by score, date and id, each descending.
+// The reference definition: weighs every match of the whole database, without ranges, cutoffs or an
+// order of slices.
 inline std::vector<feed::Candidate> brute_force_search(const Xapian::Database& database,
-                                                          const Xapian::Query& terms, bool matches_only,
-                                                          const feed::GaussDecay& decay, UnixSeconds now) {
+                                                       const Xapian::Query& terms, bool matches_only,
+                                                       const feed::GaussDecay& decay, UnixSeconds now) {
   std::vector<feed::Candidate> all;
   std::vector<bool> matched(database.get_lastdocid() + 1);
   const auto add = [&](Xapian::docid document, double weight) {

@@ -1,4 +1,4 @@
-// The writer of the index: what it keeps, where, and what it survives.
+// The index writer: what it stores and where, and which failures it survives.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ struct Fixture {
   std::vector<search::TimeSlice> partitions() const {
     return search::IndexFolder(settings.search.index).slices().value();
   }
-  // Id → date of every document, read past recall; fails when an id is there twice.
+  // Id → date of every document, read directly; fails if an id occurs twice.
   std::map<std::string, std::int64_t> contents() const {
     std::map<std::string, std::int64_t> all;
     const Xapian::Database database(settings.search.index);
@@ -37,7 +37,7 @@ struct Fixture {
   }
 };
 
-// Runs `work` in a child of its own, which does not come back from it.
+// Runs `work` in a child process, which exits afterwards.
 template <class Work>
 pid_t fork_child(Work work) {
   const pid_t child = fork();
@@ -57,8 +57,8 @@ int wait_for_exit(pid_t child) {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "an item is found by its words once it is committed, and not before", "[search]") {
-  const auto index = opened(settings);
+TEST_CASE_METHOD(Fixture, "an item is found by its words once committed, and not before", "[search]") {
+  const auto index = open_index(settings);
   require_ok(index->put(item("a", "Blue whales")));
   CHECK(search_ids(settings, "whales").empty());
   require_ok(index->commit());
@@ -71,8 +71,7 @@ TEST_CASE_METHOD(Fixture, "an item is found by its words once it is committed, a
   CHECK(index->documents() == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "a hidden item leaves the index and comes back when it is shown again",
-                 "[search]") {
+TEST_CASE_METHOD(Fixture, "a hidden item leaves the index and returns when it is unhidden", "[search]") {
   items::Item whale = item("a", "whale");
   write_index(settings, {whale, item("b", "whale")});
   whale.hidden = true;
@@ -83,9 +82,9 @@ TEST_CASE_METHOD(Fixture, "a hidden item leaves the index and comes back when it
   CHECK(search_ids(settings, "whale").size() == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "a removed item is gone, and removing it again is no error", "[search]") {
+TEST_CASE_METHOD(Fixture, "a removed item is gone, and removing it again is not an error", "[search]") {
   write_index(settings, {item("a", "whale")});
-  const auto index = opened(settings);
+  const auto index = open_index(settings);
   for (int i = 0; i < 2; ++i) {
     require_ok(index->remove(ItemId::trusted("a")));
     require_ok(index->commit());
@@ -93,8 +92,8 @@ TEST_CASE_METHOD(Fixture, "a removed item is gone, and removing it again is no e
   }
 }
 
-TEST_CASE_METHOD(Fixture, "an item whose date changes moves to another partition and stays one", "[search]") {
-  const auto index = opened(settings);
+TEST_CASE_METHOD(Fixture, "an item whose date changes moves to another slice and stays unique", "[search]") {
+  const auto index = open_index(settings);
   require_ok(index->put(item("other", "whale", kNow - 70 * kDay)));
   for (const int days : {0, 70, 3, 400, 0, 8}) {
     require_ok(index->put(item("a", "whale", kNow - days * kDay)));
@@ -109,10 +108,9 @@ TEST_CASE_METHOD(Fixture, "an item whose date changes moves to another partition
   CHECK(contents().size() == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "partitions do not overlap and stay few, however the dates are scattered",
-                 "[search]") {
+TEST_CASE_METHOD(Fixture, "slices do not overlap and stay few, however the dates are scattered", "[search]") {
   RandomItems random(1);
-  const auto index = opened(settings);
+  const auto index = open_index(settings);
   std::map<std::string, std::int64_t> expected;
   for (int batch = 0; batch < 30; ++batch) {
     for (int i = 0; i < 20; ++i) {
@@ -131,10 +129,11 @@ TEST_CASE_METHOD(Fixture, "partitions do not overlap and stay few, however the d
   CHECK(index->documents() == expected.size());
 }
 
-TEST_CASE_METHOD(Fixture, "rolled back changes are gone, also when the writer goes on or away", "[search]") {
+TEST_CASE_METHOD(Fixture, "rolled back changes are gone, whether the writer continues or closes",
+                 "[search]") {
   write_index(settings, {item("a", "whale")});
   {
-    const auto index = opened(settings);
+    const auto index = open_index(settings);
     require_ok(index->put(item("b", "whale", kNow - 100 * kDay)));
     require_ok(index->remove(ItemId::trusted("a")));
     index->rollback();
@@ -146,8 +145,8 @@ TEST_CASE_METHOD(Fixture, "rolled back changes are gone, also when the writer go
   CHECK(search_ids(settings, "whale").size() == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "there is one writer at a time", "[search]") {
-  auto first = opened(settings);
+TEST_CASE_METHOD(Fixture, "only one writer can be open", "[search]") {
+  auto first = open_index(settings);
   const auto second = search::SearchIndex::open(settings.search);
   REQUIRE_FALSE(second.has_value());
   CHECK(second.error().code == ErrorCode::kUnavailable);
@@ -156,7 +155,7 @@ TEST_CASE_METHOD(Fixture, "there is one writer at a time", "[search]") {
   CHECK(search::SearchIndex::open(settings.search).has_value());
 }
 
-TEST_CASE_METHOD(Fixture, "a writer killed anywhere leaves an index that the repeated batch makes whole",
+TEST_CASE_METHOD(Fixture, "after a writer was killed at any time, repeating the batch completes the index",
                  "[search]") {
   RandomItems random(2);
   write_index(settings, {item("first", "whale")});
@@ -164,7 +163,7 @@ TEST_CASE_METHOD(Fixture, "a writer killed anywhere leaves an index that the rep
     std::vector<items::Item> batch;
     for (int i = 0; i < 40; ++i) {
       items::Item any = random.next();
-      any.id = ItemId::trusted("item" + std::to_string(random.below(200)));  // many move
+      any.id = ItemId::trusted("item" + std::to_string(random.below(200)));  // many items move
       batch.push_back(any);
     }
     const pid_t child = fork_child([&] {
@@ -174,7 +173,7 @@ TEST_CASE_METHOD(Fixture, "a writer killed anywhere leaves an index that the rep
         static_cast<void>((*index)->commit());
       }
     });
-    usleep(static_cast<useconds_t>(kill_after_us));  // the moment is random; that is the point
+    usleep(static_cast<useconds_t>(kill_after_us));  // deliberately at a random moment
     ::kill(child, SIGKILL);
     CHECK(WIFSIGNALED(wait_for_exit(child)));
     write_index(settings, batch);
@@ -186,7 +185,7 @@ TEST_CASE_METHOD(Fixture, "a writer killed anywhere leaves an index that the rep
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a full disk is an error, and the same writer goes on when there is room",
+TEST_CASE_METHOD(Fixture, "a full disk is an error, and the same writer continues once there is space",
                  "[search]") {
   write_index(settings, {item("a", "whale")});
   const pid_t child = fork_child([&] {
@@ -215,18 +214,18 @@ TEST_CASE_METHOD(Fixture, "a full disk is an error, and the same writer goes on 
   CHECK(search_ids(settings, "whale").size() == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "ids of 128 bytes and tags of any letters are kept apart", "[search]") {
+TEST_CASE_METHOD(Fixture, "ids of 128 bytes and tags with any letters are kept distinct", "[search]") {
   const std::string long_id(128, 'x'), other = std::string(127, 'x') + "y";
   write_index(settings, {item(long_id, "whale", kNow, {"Meer", "meer"}),
-                   item(other, "whale", kNow, {std::string(128, 'T')})});
+                         item(other, "whale", kNow, {std::string(128, 'T')})});
   CHECK(contents().size() == 2);
-  const auto index = opened(settings);
+  const auto index = open_index(settings);
   require_ok(index->remove(ItemId::trusted(other)));
   require_ok(index->commit());
   CHECK(contents().count(long_id) == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "an index that cannot be read is not replaced by an empty one", "[search]") {
+TEST_CASE_METHOD(Fixture, "an unreadable index is not replaced by an empty one", "[search]") {
   write_index(settings, {item("a", "whale")});
   std::filesystem::remove(std::filesystem::path(settings.search.index) / "XAPIANDB");
   std::filesystem::create_directory(std::filesystem::path(settings.search.index) / "XAPIANDB");

@@ -1,4 +1,4 @@
-// The threads that block for the worker's loop, and recall on them.
+// The blocking thread pool of the worker's event loop, and recall that uses it.
 #include "core/async/blocking_pool.h"
 
 #include <atomic>
@@ -19,7 +19,7 @@ Task<void> deliver(Task<Result<int>> task, std::promise<Result<int>>& answer) {
   answer.set_value(std::move(result));
 }
 
-// Starts `work` on the loop's thread; the future has its result.
+// Starts `work` from the loop's thread; the future receives its result.
 std::future<Result<int>> start(LoopThread& thread, BlockingPool& pool, std::promise<Result<int>>& answer,
                                std::function<Result<int>(std::size_t)> work) {
   thread.run_on_loop([&] {
@@ -42,7 +42,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "work runs off the loop's thread and its coroutine goes on there", "[pool]") {
+TEST_CASE_METHOD(Fixture, "work runs off the loop's thread and its coroutine resumes on it", "[pool]") {
   make_pool(1, 4);
   const auto loop_thread = thread.run_on_loop([] { return std::this_thread::get_id(); });
   std::thread::id worked;
@@ -65,15 +65,15 @@ TEST_CASE_METHOD(Fixture, "work runs off the loop's thread and its coroutine goe
   CHECK(worked != loop_thread);
 }
 
-TEST_CASE_METHOD(Fixture, "calls beyond the queue fail at once", "[pool]") {
+TEST_CASE_METHOD(Fixture, "calls beyond the queue limit fail at once", "[pool]") {
   make_pool(1, 1);
-  std::promise<void> begun;
+  std::promise<void> started;
   auto first = start(thread, *pool, answers[0], [&](std::size_t) -> Result<int> {
-    begun.set_value();
+    started.set_value();
     opened.wait();
     return 1;
   });
-  begun.get_future().wait();
+  started.get_future().wait();
   auto second = start(thread, *pool, answers[1], [](std::size_t) -> Result<int> { return 2; });
   const auto third = start(thread, *pool, answers[2], [](std::size_t) -> Result<int> { return 3; }).get();
   REQUIRE_FALSE(third.has_value());
@@ -83,15 +83,15 @@ TEST_CASE_METHOD(Fixture, "calls beyond the queue fail at once", "[pool]") {
   CHECK(second.get().value() == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "what has waited for too long is not begun", "[pool]") {
+TEST_CASE_METHOD(Fixture, "work that has waited too long is not started", "[pool]") {
   make_pool(1, 4);
-  std::promise<void> begun;
+  std::promise<void> started;
   auto first = start(thread, *pool, answers[0], [&](std::size_t) -> Result<int> {
-    begun.set_value();
+    started.set_value();
     opened.wait();
     return 1;
   });
-  begun.get_future().wait();
+  started.get_future().wait();
   std::atomic<bool> ran{false};
   thread.run_on_loop([&] {
     auto late = pool->run<int>(
@@ -111,15 +111,15 @@ TEST_CASE_METHOD(Fixture, "what has waited for too long is not begun", "[pool]")
   CHECK_FALSE(ran);
 }
 
-TEST_CASE_METHOD(Fixture, "a stop waits for what has begun and fails what has not", "[pool]") {
+TEST_CASE_METHOD(Fixture, "stopping waits for running work and fails queued work", "[pool]") {
   make_pool(1, 4);
-  std::promise<void> begun;
+  std::promise<void> started;
   auto first = start(thread, *pool, answers[0], [&](std::size_t) -> Result<int> {
-    begun.set_value();
+    started.set_value();
     opened.wait();
     return 1;
   });
-  begun.get_future().wait();
+  started.get_future().wait();
   std::atomic<bool> ran{false};
   auto second = start(thread, *pool, answers[1], [&](std::size_t) -> Result<int> {
     ran = true;
@@ -133,30 +133,30 @@ TEST_CASE_METHOD(Fixture, "a stop waits for what has begun and fails what has no
   opener.join();
   CHECK(first.get().value() == 1);
   const Result<int> last = second.get();
-  CHECK(last.has_value() == ran);  // the thread may have been quick enough to take it before the stop
+  CHECK(last.has_value() == ran);  // the thread may have started it before the stop
   CHECK_FALSE(
       start(thread, *pool, answers[2], [](std::size_t) -> Result<int> { return 3; }).get().has_value());
 }
 
-TEST_CASE_METHOD(Fixture, "a pool may go away with work in flight, and its answer come after that",
+TEST_CASE_METHOD(Fixture, "a pool may be destroyed with work in flight, and the result arrives afterwards",
                  "[pool]") {
   make_pool(2, 8);
-  std::promise<void> begun;
+  std::promise<void> started;
   auto answer = start(thread, *pool, answers[0], [&](std::size_t) -> Result<int> {
-    begun.set_value();
+    started.set_value();
     opened.wait();
     return 1;
   });
-  begun.get_future().wait();
-  thread.stop();  // this thread's from now on
+  started.get_future().wait();
+  thread.stop();  // the loop now belongs to this thread
   gate.set_value();
   pool.reset();
-  thread.loop().run();  // a turn: it is stopped
+  thread.loop().run();  // one iteration, since it is stopped
   REQUIRE(answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready);
   CHECK(answer.get().value() == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "threads of the pool take no signal", "[pool]") {
+TEST_CASE_METHOD(Fixture, "pool threads block signals", "[pool]") {
   make_pool(1, 4);
   const auto mask = start(thread, *pool, answers[0], [](std::size_t) -> Result<int> {
                       sigset_t blocked;
@@ -166,7 +166,8 @@ TEST_CASE_METHOD(Fixture, "threads of the pool take no signal", "[pool]") {
   CHECK(mask.value() == 2);
 }
 
-TEST_CASE("whoever types has one search at a time, and those who do not type never wait for it", "[search]") {
+TEST_CASE("a reader has at most one text search at a time, and other searches never wait for it",
+          "[search]") {
   const TemporaryFolder folder;
   Settings settings;
   settings.search.index = folder / "index";
@@ -180,15 +181,17 @@ TEST_CASE("whoever types has one search at a time, and those who do not type nev
   }
   write_index(settings, items);
   LoopThread thread;
-  auto recall = thread.run_on_loop([&] { return std::make_unique<feed::PooledRecall>(settings, thread.loop()); });
+  auto recall =
+      thread.run_on_loop([&] { return std::make_unique<feed::PooledRecall>(settings, thread.loop()); });
   const auto cost = std::make_shared<std::chrono::microseconds>();
-  const auto ask = [&](const std::string& words, const std::string& reader,
-                       std::promise<Result<feed::RecallResult>>& to) {
+  const auto search_for = [&](const std::string& words, const std::string& reader,
+                              std::promise<Result<feed::RecallResult>>& to) {
     thread.run_on_loop([&] {
       spawn(
-          [](Task<Result<feed::RecallResult>> task, std::promise<Result<feed::RecallResult>>& its) -> Task<void> {
+          [](Task<Result<feed::RecallResult>> task,
+             std::promise<Result<feed::RecallResult>>& promise) -> Task<void> {
             auto result = co_await task;
-            its.set_value(std::move(result));
+            promise.set_value(std::move(result));
           }(recall->search({words, {}, kNow, 10, ReaderId::trusted(reader), cost}), to),
           [](const std::exception_ptr&) {});
       return 0;
@@ -196,33 +199,35 @@ TEST_CASE("whoever types has one search at a time, and those who do not type nev
     return to.get_future();
   };
   std::promise<Result<feed::RecallResult>> long_one, again, newest, after;
-  auto slow = ask("\"b a\"", "ann", long_one);
-  const Result<feed::RecallResult> second = ask("whale", "ann", again).get();
+  auto slow = search_for("\"b a\"", "ann", long_one);
+  const Result<feed::RecallResult> second = search_for("whale", "ann", again).get();
   REQUIRE_FALSE(second.has_value());
   CHECK(second.error().reason == "search_busy");
-  CHECK(ask("", "ann", newest).get().value().candidates.size() == 10);
-  CHECK(slow.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);  // it still searches
+  CHECK(search_for("", "ann", newest).get().value().candidates.size() == 10);
+  CHECK(slow.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);  // still searching
   const Result<feed::RecallResult> found = slow.get();
   REQUIRE(found.has_value());
   CHECK(*cost > std::chrono::milliseconds(1));
-  CHECK(ask("whale", "ann", after).get().has_value());
+  CHECK(search_for("whale", "ann", after).get().has_value());
   thread.run_on_loop([&] {
     recall.reset();
     return 0;
   });
 }
 
-TEST_CASE("pooled recall finds what was written", "[search]") {
+TEST_CASE("pooled recall finds indexed items", "[search]") {
   const TemporaryFolder folder;
   Settings settings;
   settings.search.index = folder / "index";
   write_index(settings, {item("a", "whale")});
   LoopThread thread;
-  auto recall = thread.run_on_loop([&] { return std::make_unique<feed::PooledRecall>(settings, thread.loop()); });
+  auto recall =
+      thread.run_on_loop([&] { return std::make_unique<feed::PooledRecall>(settings, thread.loop()); });
   std::promise<Result<feed::RecallResult>> answer;
   thread.run_on_loop([&] {
     spawn(
-        [](Task<Result<feed::RecallResult>> task, std::promise<Result<feed::RecallResult>>& to) -> Task<void> {
+        [](Task<Result<feed::RecallResult>> task,
+           std::promise<Result<feed::RecallResult>>& to) -> Task<void> {
           auto result = co_await task;
           to.set_value(std::move(result));
         }(recall->search({"whale", {}, kNow, 10}), answer),

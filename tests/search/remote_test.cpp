@@ -37,12 +37,13 @@ bool accepts_connections(const std::string& host, int port) {
   return connected;
 }
 
-// A loopback address with two ports, kPort and the next, that nobody else claims while this lives.
+// A loopback address with two ports, kPort and the next, that no other process claims during this
+// object's lifetime.
 class Loopback {
  public:
   Loopback() {
-    std::random_device dice;
-    const auto number = [&] { return std::to_string(1 + dice() % 254); };
+    std::random_device rng;
+    const auto number = [&] { return std::to_string(1 + rng() % 254); };
     do {
       if (claim_fd_ >= 0) close(claim_fd_);
       host = "127." + number() + "." + number() + "." + number();
@@ -62,7 +63,7 @@ class Loopback {
   int claim_fd_ = -1;
 };
 
-// One xapian-tcpsrv, with its per-connection children in a group of their own.
+// One xapian-tcpsrv and its per-connection children, in a process group of their own.
 class Server {
  public:
   Server(const std::string& index, const std::string& host, int port) {
@@ -70,7 +71,7 @@ class Server {
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
       setpgid(0, 0);
-      dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);  // it reports each connection that ends
+      dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);  // it logs each connection that ends
       const std::string number = std::to_string(port);
       execlp("xapian-tcpsrv", "xapian-tcpsrv", "--quiet", "--interface", host.c_str(), "--port",
              number.c_str(), index.c_str(), nullptr);
@@ -93,7 +94,7 @@ class Server {
   pid_t pid_ = -1;
 };
 
-// A local index with every item, and two with a half each, served remotely.
+// A local index with all items, and two with half of them each, served remotely.
 struct Fixture {
   TemporaryFolder folder;
   Settings whole, halves[2], shards;
@@ -110,7 +111,8 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "two shard servers give what one local index of the same items gives", "[search]") {
+TEST_CASE_METHOD(Fixture, "two shard servers return what one local index of the same items returns",
+                 "[search]") {
   RandomItems random(11);
   std::vector<items::Item> all, half[2];
   for (int i = 0; i < 2000; ++i) {
@@ -132,13 +134,13 @@ TEST_CASE_METHOD(Fixture, "two shard servers give what one local index of the sa
     CHECK(got.exhausted == expected.exhausted);
     for (std::size_t i = 0; i < got.candidates.size(); ++i) {
       REQUIRE(got.candidates[i].score == Approx(expected.candidates[i].score).epsilon(1e-9));
-      const bool twin = got.candidates[i].score > 0;  // a last bit may decide between equals
-      if (!twin) REQUIRE(got.candidates[i].item == expected.candidates[i].item);
+      const bool may_be_tie = got.candidates[i].score > 0;  // rounding may decide between ties
+      if (!may_be_tie) REQUIRE(got.candidates[i].item == expected.candidates[i].item);
     }
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a shard that dies is an error, and its return is noticed", "[search]") {
+TEST_CASE_METHOD(Fixture, "a shard that dies is an error, and its return is detected", "[search]") {
   write_index(halves[0], {item("a", "whale")});
   write_index(halves[1], {item("b", "whale")});
   for (int i = 0; i < 2; ++i) serve(i);
@@ -152,7 +154,7 @@ TEST_CASE_METHOD(Fixture, "a shard that dies is an error, and its return is noti
   CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "a shard that hangs is an error too, not a wait for ever", "[search]") {
+TEST_CASE_METHOD(Fixture, "a shard that hangs is an error and does not block forever", "[search]") {
   write_index(halves[0], {item("a", "whale")});
   write_index(halves[1], {item("b", "whale")});
   for (int i = 0; i < 2; ++i) serve(i);
@@ -163,8 +165,7 @@ TEST_CASE_METHOD(Fixture, "a shard that hangs is an error too, not a wait for ev
   CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "items written behind a shard server are found, in old partitions and new",
-                 "[search]") {
+TEST_CASE_METHOD(Fixture, "items written on a shard server are found, in old and new slices", "[search]") {
   write_index(halves[0], {item("a", "whale")});
   write_index(halves[1], {item("b", "whale")});
   for (int i = 0; i < 2; ++i) serve(i);

@@ -1,0 +1,79 @@
+-- Writes articles' scores to the rank of a model (core/hot/models.h), unless a later version has
+-- been written; for views also their totals to the buckets of mode = current.
+--
+-- KEYS 1 hot:rank or hot:score
+--      2 hot:placed or hot:placed:views, of the same rank (or both of :next, during a rebuild)
+--      3 hot:published  4 hot:hidden  5 hot:rank:meta  6 hot:unplaced  [7 hot:current:index
+--      8… hot:current:{hour}]
+-- ARGV 1 the parameters that ranks depend on, '': scores are accumulated  2 schema
+--      3 'formula', or 'next' for a rank being rebuilt  4 minimum score
+--      5 maximum number of members  6 TTL of a bucket s  then for each article: id
+--      score, '' for none  publish time or '' without counters  version
+--      with KEYS 7 also total or ''  index of its bucket's key  the hour
+-- Returns the number of articles ranked; 0 if the ranks have other parameters. In that case, and
+-- during a rebuild, the ids go to hot:unplaced, where processes with the ranks' parameters find
+-- them.
+local index = KEYS[7]
+local args_per_article = index and 7 or 4
+local n = (#ARGV - 6) / args_per_article
+local ids = {}
+for i = 1, n do ids[i] = ARGV[args_per_article * (i - 1) + 7] end
+if ARGV[1] ~= '' then
+  local meta = call('HMGET', KEYS[5], 'formula', 'next')
+  if not meta[1] and ARGV[3] == 'formula' then
+    call('HSET', KEYS[5], 'formula', ARGV[1], 'schema', ARGV[2])
+    meta[1] = ARGV[1]
+  end
+  local formula = meta[ARGV[3] == 'next' and 2 or 1]
+  if ARGV[3] == 'formula' and (meta[2] or formula ~= ARGV[1]) then call('SADD', KEYS[6], unpack(ids)) end
+  if formula ~= ARGV[1] then return 0 end
+end
+
+local now = call('TIME')[1] + 0
+local hidden_until, versions = call('ZMSCORE', KEYS[4], unpack(ids)), call('HMGET', KEYS[2], unpack(ids))
+local score_args, version_args, date_args, unranked, uncounted = {}, {}, {}, {}, {}
+for i, id in ipairs(ids) do
+  local at = args_per_article * (i - 1) + 7
+  local score, date, v, bucket = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], index and KEYS[ARGV[at + 5] + 0]
+  local until_s = tonumber(hidden_until[i] or nil)
+  local hidden = until_s and until_s > now and until_s == floor(until_s)  -- not one that is only embargoed
+  if not hidden and not (versions[i] and versions[i] + 0 >= v + 0) then
+    if score == '' then
+      unranked[#unranked + 1] = id
+      if date == '' then uncounted[#uncounted + 1] = id end
+      if bucket then call('ZREM', bucket, id) end
+    else
+      score_args[#score_args + 1], score_args[#score_args + 2] = score, id
+      version_args[#version_args + 1], version_args[#version_args + 2] = id, v
+      date_args[#date_args + 1], date_args[#date_args + 2] = date, id
+      if bucket and ARGV[at + 4] ~= '' then
+        call('ZADD', bucket, ARGV[at + 4], id)
+        call('EXPIRE', bucket, ARGV[6])
+        call('ZADD', index, 'GT', ARGV[at + 4], ARGV[at + 6])
+      end
+    end
+  end
+end
+local function remove_members(members)
+  if #members == 0 then return end
+  call('ZREM', KEYS[1], unpack(members))
+  call('HDEL', KEYS[2], unpack(members))
+end
+remove_members(unranked)
+if #uncounted > 0 then call('ZREM', KEYS[3], unpack(uncounted)) end
+if #score_args == 0 then return 0 end
+call('HSET', KEYS[2], unpack(version_args))
+-- Trim only when the rank has grown: first members whose score fell below the minimum, then the
+-- lowest beyond the cap.
+if call('ZADD', KEYS[1], unpack(score_args)) > 0 then
+  local max_members = ARGV[5] + 0
+  call('ZADD', KEYS[3], unpack(date_args))
+  call('ZREMRANGEBYRANK', KEYS[3], 0, -max_members - 1)
+  if ARGV[4] ~= '-inf' then remove_members(call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. ARGV[4], 'LIMIT', 0, 1000)) end
+  local excess = call('ZCARD', KEYS[1]) - max_members
+  while excess > 0 do
+    remove_members(call('ZRANGE', KEYS[1], 0, min(excess, 1000) - 1))
+    excess = excess - 1000
+  end
+end
+return #score_args / 2
