@@ -16,11 +16,12 @@ double GaussDecay::at(seconds age) const {
 }
 
 seconds GaussDecay::age_below(double factor) const {
-  // Where at() has become 0: exp(−746) is less than half of the least double.
+  // at() underflows to 0 here: exp(−746) is less than half of the smallest positive double.
   constexpr double kUnderflowExponent = 746.0;
-  const double exponent = factor > 0 ? std::clamp(-std::log(factor), 0.0, kUnderflowExponent) : kUnderflowExponent;
+  const double exponent =
+      factor > 0 ? std::clamp(-std::log(factor), 0.0, kUnderflowExponent) : kUnderflowExponent;
   const double age = offset_s_ + std::sqrt(exponent * two_sigma_squared_);
-  // A second for the rounding up, and one in 10¹² for what log() and sqrt() may be off by.
+  // One second for rounding up, plus one part in 10¹² for the error of log() and sqrt().
   return seconds{static_cast<std::int64_t>(std::ceil(age * (1 + 1e-12))) + 1};
 }
 

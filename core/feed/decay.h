@@ -2,7 +2,7 @@
 //
 //   decay(age) = exp(−max(0, age − offset)² / (2σ²)),   σ² = −scale² / (2·ln(decay))
 //
-// so it is 1 up to `offset`, and `decay` at offset + scale.
+// It is 1 up to `offset` and equals `decay` at offset + scale.
 #pragma once
 
 #include "core/base/time.h"
@@ -17,12 +17,12 @@ class GaussDecay {
   explicit GaussDecay(const RecallSettings& settings)
       : GaussDecay(settings.decay_offset, settings.decay_scale, settings.decay) {}
 
-  // In [0, 1], never rising with age; 0 when it is too small for a double. A negative age (a date
+  // Factor in [0, 1]; never increases with age. 0 if the result underflows. A negative age (a date
   // in the future) counts as 0.
   double at(seconds age) const;
   double between(UnixSeconds published, UnixSeconds now) const { return at(now - published); }
-  // An age from which on the factor is below `factor`: at most some seconds more than the least
-  // one. REQUIRES: factor ≥ 0. Factors of 1 and more: the first age of the slope.
+  // An age from which on the factor is below `factor`, at most a few seconds above the smallest
+  // such age. REQUIRES: factor ≥ 0. For factors of 1 and more: the age at which the decay begins.
   seconds age_below(double factor) const;
 
  private:

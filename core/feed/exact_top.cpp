@@ -13,18 +13,18 @@
 namespace freshet::feed {
 namespace {
 
-// A bound may be off by a bit or two, since Xapian adds the weights of terms in one order here and
-// in another there; it errs on the side of reading more.
+// Relative tolerance of bounds. Xapian adds the weights of terms in varying order, so the last bits
+// of a sum may differ. The tolerance errs on the side of reading more.
 constexpr double kBoundTolerance = 1.0 - 1e-9;
-// A range with more matches than this many times those wanted is read in steps.
+// A range with more matches than this multiple of the wanted count is read in several steps.
 constexpr std::size_t kFirstStepFactor = 3;
-// The first range is meant to hold this many times the items wanted, of which a part will match.
+// The first range should hold this many times the wanted items, since only some will match.
 constexpr double kFirstRangeFactor = 8.0;
 
 std::int64_t to_unix(UnixSeconds at) { return at.time_since_epoch().count(); }
 UnixSeconds from_unix(std::int64_t second) { return UnixSeconds{seconds{second}}; }
 
-// Two commits in mid-search can take a match's values away, which Xapian does not always notice.
+// Two commits during a search can remove a match's values, which Xapian does not always notice.
 std::string order_key_of(const Xapian::MSetIterator& match) {
   std::string key = match.get_sort_key();
   if (!search::is_order_key(key)) throw Xapian::DatabaseModifiedError("a match has no order key");
@@ -53,7 +53,7 @@ RecallResult ExactTop::search() {
   if (database_.get_doccount() == 0) return {{}, true};
   oldest_ = published_bound(database_.get_value_lower_bound(search::kPublishedSlot));
   newest_ = published_bound(database_.get_value_upper_bound(search::kPublishedSlot));
-  if (newest_ > now_) {  // what is dated ahead is left out
+  if (newest_ > now_) {  // items dated in the future are excluded
     search_end_ = now_ + 1;
     newest_ = now_;
     if (oldest_ > now_) return {{}, true};
@@ -61,17 +61,16 @@ RecallResult ExactTop::search() {
   bool complete = true;
   try {
     if (!query_.terms.empty()) collect_scored();
-    // A match whose score is 0 is no better than an item without one: it stands where its date
-    // says.
+    // A match whose score is 0 ranks like an item without a match, by date.
     std::erase_if(hits_, [](const Hit& each) { return each.score == 0; });
     if (!is_full() && !(query_.matches_only && query_.terms.empty())) append_unscored();
   } catch (const search::SearchTimeout&) {
     if (hits_.empty() && unscored_.empty()) throw;
     complete = false;
   }
-  RecallResult recalled = build_result();
-  recalled.exhausted = recalled.exhausted && complete;
-  return recalled;
+  RecallResult result = build_result();
+  result.exhausted = result.exhausted && complete;
+  return result;
 }
 
 Xapian::Query ExactTop::restrict_to_range(const Xapian::Query& query, const Range& range) const {
@@ -80,7 +79,7 @@ Xapian::Query ExactTop::restrict_to_range(const Xapian::Query& query, const Rang
   return deadline_ != nullptr ? deadline_->guard(dated) : dated;
 }
 
-// The decay of the youngest item published before `before`.
+// Decay of the newest item published before `end`.
 double ExactTop::max_decay_before(std::int64_t end) const {
   return end > now_ ? 1.0 : decay_.at(seconds{now_ - end + 1});
 }
@@ -102,9 +101,9 @@ void ExactTop::collect_scored() {
   }
 }
 
-// The start of the range, moved down to where a partition is likely to begin when that is not far:
-// a partition that lies in a range as a whole is searched without a look at each date, and not
-// again for the next range.
+// Moves the start of the range down to a likely time slice boundary if that is not far. A slice
+// that lies entirely in one range is searched without checking each date, and is not searched again
+// for the next range.
 std::int64_t ExactTop::aligned_begin(const Range& range) const {
   const std::int64_t start = to_unix(search::slice_start(from_unix(range.begin)));
   return range.begin - start <= std::min(range.end, now_) - range.begin ? start : range.begin;
@@ -117,13 +116,14 @@ std::int64_t ExactTop::first_range_width() const {
   return width < static_cast<double>(slope) ? static_cast<std::int64_t>(width) + 1 : slope;
 }
 
-// Where the range after `done` begins.
+// Start of the range that follows `searched`.
 std::int64_t ExactTop::next_range_begin(const Range& searched) const {
-  if (is_full()) {  // all that is left; a further range would cost more than its better cutoff saves
+  if (is_full()) {  // the whole remainder: another range would cost more than its tighter cutoff saves
     const double useful = nth_score_ * kBoundTolerance / highest_weight_;
     return std::min(now_ - decay_.age_below(useful).count(), searched.begin - 1);
   }
-  // Not enough yet: as far again as all ranges so far, or further if that has not been rich.
+  // Not enough hits yet: extend by as much as all ranges so far, or further if they had few
+  // matches.
   const double covered = static_cast<double>(std::max<std::int64_t>(now_ - searched.begin, 1));
   const double matched = std::max(static_cast<double>(hits_.size()), 1.0);
   const double missing = 1.5 * (static_cast<double>(wanted_) - matched) / matched * covered;
@@ -140,24 +140,26 @@ void ExactTop::search_range(const Range& range) {
   for (std::size_t step = kFirstStepFactor * wanted_;; step *= 4) {
     const double cutoff = is_full() ? nth_score_ * kBoundTolerance / youngest : 0;
     enquire.set_cutoff(0, cutoff);
-    // From the first again, not from where the last step ended: weights that differ in their last
-    // bits stand in another order each time, and one between two steps would be missed.
+    // Start from the first match again, not from where the last step ended: weights that differ
+    // only in their last bits are ordered differently each time, and a match between two steps
+    // would be missed.
     const Xapian::MSet matches = enquire.get_mset(0, static_cast<Xapian::doccount>(step));
     hits_ = hits_before;
     highest_weight_ = std::max(highest_weight_, matches.get_max_possible());
     const double lowest_weight = add_hits(matches);
-    if (matches.size() < step || (is_full() && lowest_weight * youngest < nth_score_ * kBoundTolerance)) return;
+    if (matches.size() < step || (is_full() && lowest_weight * youngest < nth_score_ * kBoundTolerance))
+      return;
   }
 }
 
-// Adds to the hits; the lowest weight among them.
+// Adds matches to hits_. Returns the lowest weight among them.
 double ExactTop::add_hits(const Xapian::MSet& matches) {
   double lowest_weight = 0;
   for (auto each = matches.begin(); each != matches.end(); ++each) {
     lowest_weight = each.get_weight();
     Hit hit{0, order_key_of(each)};
     hit.score = lowest_weight * decay_.at(seconds{std::max<std::int64_t>(
-                           0, now_ - to_unix(search::parse_order_key(hit.key).published))});
+                                    0, now_ - to_unix(search::parse_order_key(hit.key).published))});
     if (!is_full() || hit.score >= nth_score_ * kBoundTolerance) hits_.push_back(std::move(hit));
   }
   if (is_full()) {
@@ -169,7 +171,7 @@ double ExactTop::add_hits(const Xapian::MSet& matches) {
   return lowest_weight;
 }
 
-// With what scores nothing, newest first; the hits have all that scores.
+// Appends items without a score, newest first. All items with a score are in hits_.
 void ExactTop::append_unscored() {
   std::unordered_set<std::string> known;
   for (const Hit& each : hits_) known.emplace(search::parse_order_key(each.key).item);
@@ -198,7 +200,7 @@ void ExactTop::append_unscored() {
   *newest_cache_ = std::move(found);
 }
 
-// The newest `wanted` of `items`, without those `known`.
+// The newest `wanted` of `items`, skipping those in `known`.
 void ExactTop::find_newest(const Xapian::Query& items, std::size_t wanted,
                            std::unordered_set<std::string> known, std::vector<Candidate>& out) {
   Xapian::Enquire enquire(database_);
@@ -223,21 +225,21 @@ void ExactTop::find_newest(const Xapian::Query& items, std::size_t wanted,
 }
 
 RecallResult ExactTop::build_result() {
-  RecallResult recalled;
-  recalled.exhausted = hits_.size() + unscored_.size() <= size_;
+  RecallResult result;
+  result.exhausted = hits_.size() + unscored_.size() <= size_;
   std::sort(hits_.begin(), hits_.end(), [](const Hit& a, const Hit& b) { return b < a; });
   if (hits_.size() > size_) hits_.resize(size_);
-  recalled.candidates.reserve(hits_.size() + unscored_.size());
-  // An item that is just moving from one partition to another may be in both.
+  result.candidates.reserve(hits_.size() + unscored_.size());
+  // An item that is being moved between time slices may be in both.
   std::unordered_set<std::string_view> added;
   for (const Hit& each : hits_) {
     const search::OrderKey key = search::parse_order_key(each.key);
     if (!added.insert(key.item).second) continue;
-    recalled.candidates.push_back({ItemId::trusted(std::string(key.item)), each.score, key.published});
+    result.candidates.push_back({ItemId::trusted(std::string(key.item)), each.score, key.published});
   }
-  unscored_.resize(std::min(unscored_.size(), size_ - recalled.candidates.size()));
-  std::move(unscored_.begin(), unscored_.end(), std::back_inserter(recalled.candidates));
-  return recalled;
+  unscored_.resize(std::min(unscored_.size(), size_ - result.candidates.size()));
+  std::move(unscored_.begin(), unscored_.end(), std::back_inserter(result.candidates));
+  return result;
 }
 
 }  // namespace freshet::feed

@@ -1,18 +1,17 @@
-// The exact best of BM25 × decay, reading only some of the matches.
+// Exact top-k by BM25 × decay that reads only some of the matches.
 //
-// No inverted index is ordered by a product that changes with every second. But weights and decays
-// can be bounded apart. Items are searched in ranges of time, the youngest first, over the whole
-// database, so that a weight means the same in every range. Let T be the score of the N-th best so
-// far:
+// No inverted index can be ordered by a product that changes every second, but weight and decay can
+// be bounded separately. Items are searched in ranges of publish time, newest range first, always
+// over the whole database so that a weight means the same in every range. Let T be the k-th best
+// score so far:
 //
-//   - in a range, an item whose weight is below T / (decay of the range's youngest moment) cannot
-//   be among
-//     the best; Xapian takes that as a cutoff and skips most postings without weighing them;
-//   - when (highest weight the query can give) × (decay of what is left) is below T, nothing older
-//   can be.
+//   - In a range, an item whose weight is below T / (decay of the range's newest moment) cannot be
+//     in the result. Xapian takes that as a cutoff and skips most postings without weighing them.
+//   - Once (highest weight the query can give) × (decay of what remains) is below T, no older item
+//     can be in the result.
 //
-// What scores nothing, or so little that it is 0, follows newest first. Compared with scoring
-// everything by tests/feed/exactness_test.cpp.
+// Items whose score is 0 or underflows to 0 follow, newest first. tests/feed/exactness_test.cpp
+// compares the results with those of scoring every item.
 #pragma once
 
 #include <xapian.h>
@@ -32,16 +31,16 @@ namespace freshet::feed {
 
 struct MatchQuery {
   Xapian::Query terms;        // weighted; may be empty
-  bool matches_only = false;  // else all other items follow
+  bool matches_only = false;  // false: all other items follow the matches
 };
 
-// The newest of all items: the same for every reader as long as the index is.
+// Cache of the newest items of the index. The same for all readers until the index changes.
 struct NewestItems {
-  static constexpr std::size_t kMaxItems = 2048;  // of more none are kept
+  static constexpr std::size_t kMaxItems = 2048;  // longer lists are not cached
 
-  std::vector<Candidate> items;  // newest first, each once
-  bool complete = false;              // there are no more
-  bool has_future_items = false;            // something is dated after `at`, when they were the newest
+  std::vector<Candidate> items;   // newest first, without duplicates
+  bool complete = false;          // the index has no further items
+  bool has_future_items = false;  // some items were dated after `as_of`
   UnixSeconds as_of{};
   bool is_valid_for(UnixSeconds now, std::size_t count) const {
     return (complete || items.size() >= count) && (now == as_of || (now > as_of && !has_future_items));
@@ -51,12 +50,13 @@ struct NewestItems {
 // One search of one database. Throws Xapian::Error.
 class ExactTop {
  public:
-  // `deadline`: null for none; it outlives this, as `newest` does: read and written, for searches
-  // of the same database that has not changed in between; null: nothing is kept.
+  // `deadline` may be null (no limit). `newest` may be null (no caching); it is read and updated,
+  // and may be shared by searches of the same database as long as that does not change. Both must
+  // outlive this.
   ExactTop(const Xapian::Database& database, MatchQuery query, const GaussDecay& decay, UnixSeconds now,
            std::size_t size, const search::SearchDeadline* deadline = nullptr, NewestItems* newest = nullptr);
-  // Call once. When the time is up: what was found until then, of which the ranges that were
-  // searched whole are exact; throws SearchTimeUp when that is nothing.
+  // Call once. On timeout returns what was found so far, in which the fully searched ranges are
+  // exact; throws SearchTimeout if nothing was found.
   RecallResult search();
 
  private:
@@ -67,7 +67,7 @@ class ExactTop {
       return score != other.score ? score < other.score : key < other.key;
     }
   };
-  struct Range {  // of publication
+  struct Range {  // publish time, [begin, end)
     std::int64_t begin = std::numeric_limits<std::int64_t>::min();
     std::int64_t end = std::numeric_limits<std::int64_t>::max();
   };
@@ -85,20 +85,21 @@ class ExactTop {
   double max_decay_before(std::int64_t end) const;
   bool is_full() const { return hits_.size() >= wanted_; }
   RecallResult build_result();
-  // With items published in the range, and under the deadline.
+  // Restricts a query to items published in the range, and applies the deadline.
   Xapian::Query restrict_to_range(const Xapian::Query& query, const Range& range) const;
 
   const Xapian::Database& database_;
   MatchQuery query_;
   const GaussDecay& decay_;
   std::int64_t now_;
-  std::size_t size_, wanted_;                                    // one more is looked for: is there more?
-  std::int64_t oldest_ = 0, newest_ = 0;                         // of what is not dated ahead
-  std::int64_t search_end_ = std::numeric_limits<std::int64_t>::max();  // before which that lies
-  double highest_weight_ = 0;                                    // that the terms can give any item
-  double nth_score_ = 0;                                         // of hits_ when they are full
+  std::size_t size_, wanted_;             // wanted_ is size_ + 1, to learn whether there are more
+  std::int64_t oldest_ = 0, newest_ = 0;  // of the items that are not dated in the future
+  // Search ends here: items from this second on are dated in the future.
+  std::int64_t search_end_ = std::numeric_limits<std::int64_t>::max();
+  double highest_weight_ = 0;  // upper bound of the weight of any item
+  double nth_score_ = 0;       // lowest of hits_; set once hits_ is full
   std::vector<Hit> hits_;
-  std::vector<Candidate> unscored_;  // what follows the hits
+  std::vector<Candidate> unscored_;  // items without a score, newest first, that follow the hits
   NewestItems* newest_cache_;
   const search::SearchDeadline* deadline_;
 };

@@ -1,38 +1,39 @@
--- The seen-filter has what was handed out.
+-- Acknowledges deliveries whose impressions are in the seen filter.
 --
 -- KEYS 1 feed:state:{reader}
--- ARGV 1 TTL s when nothing waits any more  2 number of a handout and 3 items, '=' when all of the page was shown, else what was; further pairs
---      likewise. What was not shown is forgotten and may come again. What was only by who asked for the page again is not recorded: the page waits with it.
--- Returns how many pages were acknowledged.
+-- ARGV 1 TTL s once nothing is unacknowledged  2 number of a delivery and 3 its items: '=' if the whole page was shown, else those that were; further
+--      pairs likewise. Items that were not shown are released and may be delivered again. Items shown only in a replay are not recorded yet, so the page
+--      stays unacknowledged with these.
+-- Returns the number of pages that were acknowledged.
 --@include clock
-local was = call('HMGET', KEYS[1], '0', '1', '2', '3', 'late')
-local changes, pages, late = {}, 0, was[5] or ''
+local fields = call('HMGET', KEYS[1], '0', '1', '2', '3', 'late')
+local changes, pages, late = {}, 0, fields[5] or ''
 local now = now_ms()
--- The page as it is from now on, nil when it is another one.
-local function settle(page, seq, shown)
-  local request, numbers, items = page:match('^0(=%S* ' .. seq .. ' )%d+( %d+ %d+ %d %d)(.*)$')
-  if not request then return nil end
-  local again = ''
+-- The page after its acknowledgement; nil if it is not this delivery.
+local function acknowledge(page, seq, shown)
+  local key, numbers, items = page:match('^0(=%S* ' .. seq .. ' )%d+( %d+ %d+ %d %d)(.*)$')
+  if not key then return nil end
+  local replayed = ''
   if shown ~= '=' then
     for id in items:gmatch(' :(%S+)') do
-      if not string.find(shown .. ' ', ' ' .. id .. ' ', 1, true) then again = again .. ' :' .. id end
+      if not string.find(shown .. ' ', ' ' .. id .. ' ', 1, true) then replayed = replayed .. ' :' .. id end
     end
-    items = shown .. again
+    items = shown .. replayed
   end
-  if again == '' then pages = pages + 1 end
-  return (again == '' and '1' or '0') .. request .. now .. numbers .. items
+  if replayed == '' then pages = pages + 1 end
+  return (replayed == '' and '1' or '0') .. key .. now .. numbers .. items
 end
 for i = 2, #ARGV, 2 do
   local seq, shown = ARGV[i], ARGV[i + 1]
   local slot = seq % 4 + 1
-  local page = settle(was[slot] or '', seq, shown)
+  local page = acknowledge(fields[slot] or '', seq, shown)
   if page then
-    was[slot] = page
+    fields[slot] = page
     changes[#changes + 1], changes[#changes + 2] = slot - 1, page
   elseif late ~= '' then
     local rest = ''
     for line in late:gmatch('[^\n]+') do
-      line = settle(line, seq, shown) or line
+      line = acknowledge(line, seq, shown) or line
       if line:byte() ~= 49 then rest = rest .. line .. '\n' end
     end
     if rest ~= late then
@@ -44,7 +45,7 @@ end
 if #changes == 0 then return 0 end
 call('HSET', KEYS[1], unpack(changes))
 for slot = 1, 4 do
-  if was[slot] and was[slot]:byte() == 48 then return pages end
+  if fields[slot] and fields[slot]:byte() == 48 then return pages end
 end
 if late == '' then call('EXPIRE', KEYS[1], ARGV[1]) end
 return pages

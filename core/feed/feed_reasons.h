@@ -1,6 +1,6 @@
-// Why an item is in a feed. The first that is true of: it has the words searched for; by an author
-// the reader liked; new in a tag they liked; like something they did; trending; new; or simply
-// more.
+// Why an item is in a feed. The first reason that applies: matches the searched words; by an author
+// the reader liked; new in a tag they liked; similar to something they interacted with; trending;
+// new; or none of these ("more").
 #pragma once
 
 #include <unordered_set>
@@ -14,8 +14,8 @@ namespace freshet::feed {
 
 class FeedReasons {
  public:
-  // `cards`: of `interests`, in order. What is hidden or not known is not named. All arguments must
-  // outlive this.
+  // `cards` holds the cards of `interests`, in the same order. Hidden and unknown items are never
+  // named in a reason. All arguments must outlive this.
   FeedReasons(const std::vector<Interest>& interests, const std::vector<items::SharedCard>& cards,
               const std::unordered_set<ItemId>& trending, UnixSeconds now);
   readers::Reason reason(const ItemId& item, const items::ItemCard& card) const;

@@ -17,10 +17,11 @@ namespace {
 
 using redis::Pipeline;
 
-// A page that is not acknowledged so long after it was handed out will not be by who did it: its
-// impressions are sent again.
+// A page that is not acknowledged after this time was lost by the worker that delivered it; its
+// impressions are recorded again.
 constexpr std::int64_t kAckTimeoutMs = 5000;
-// What is acknowledged is kept aside so long.
+// Acknowledged pages are excluded from refreshes for this long; after that the filter alone
+// decides.
 constexpr std::int64_t kAckRetentionMs = 60000;
 
 std::string query_digest(const std::string& query) {
@@ -31,7 +32,7 @@ std::string query_digest(const std::string& query) {
   return {text.data(), end};
 }
 
-// Of elements that are lines of ids, or one id each.
+// Each element is one id, or a line of ids separated by spaces.
 std::vector<ItemId> ids_of(const redis::Reply& reply) {
   std::vector<ItemId> out;
   out.reserve(reply.size());
@@ -42,8 +43,8 @@ std::vector<ItemId> ids_of(const redis::Reply& reply) {
   return out;
 }
 
-// Lines of a buffer, each of a page's items: an element for each item would be most of what a
-// refresh costs Redis.
+// Packs ids into lines of at least a page each. With one list element per item, pushing would
+// dominate the cost of a refresh in Redis.
 std::vector<std::string> buffer_lines(const std::vector<ItemId>& items, std::size_t page_size) {
   const std::size_t items_per_line = std::max(page_size, items.size() / kMaxBufferLines + 1);
   std::vector<std::string> out;
@@ -58,11 +59,11 @@ std::vector<std::string> buffer_lines(const std::vector<ItemId>& items, std::siz
   return out;
 }
 
-// A page as feed_state.lua describes it.
+// A page in the format of feed_state.lua.
 struct StoredPage {
   bool acknowledged = false;
-  std::string_view idempotency_key;  // empty of older pages than the last four: they are not shown again
-  std::int64_t time_ms = 0;  // when it was handed out, then acknowledged
+  std::string_view idempotency_key;  // empty for pages older than the last four, which are not replayed
+  std::int64_t time_ms = 0;          // when it was delivered; once acknowledged, when that happened
   Page page;
 };
 
@@ -84,28 +85,29 @@ std::optional<StoredPage> parse_page(std::string_view text) {
   return out;
 }
 
-// The clock's reply, in ms.
+// Reply of TIME in milliseconds.
 std::int64_t clock_ms(const redis::Reply& time) {
   return redis::to_int(redis::string_at(time, 0)) * 1000 + redis::to_int(redis::string_at(time, 1)) / 1000;
 }
 
 std::int64_t age_ms(const StoredPage& page, std::int64_t now_ms) { return now_ms - page.time_ms; }
 
-// The page, when it has waited for so long that nobody will acknowledge it any more.
-void add_if_unacknowledged(StoredPage page, std::int64_t now_ms, UnixSeconds now, std::vector<UnacknowledgedDelivery>& out) {
+// Adds the page to `out` if it has waited longer than kAckTimeoutMs for its acknowledgement.
+void add_if_unacknowledged(StoredPage page, std::int64_t now_ms, UnixSeconds now,
+                           std::vector<UnacknowledgedDelivery>& out) {
   const std::int64_t age = age_ms(page, now_ms);
   if (page.acknowledged || age <= kAckTimeoutMs) return;
   out.push_back({{page.page.delivery_seq, std::move(page.page.items)}, now - seconds{age / 1000}, false});
 }
 
-// The reply of feed_take.lua and feed_swap.lua.
+// Parses the reply of feed_next.lua and feed_swap.lua.
 Result<PageResult> parse_page_result(const redis::Reply& reply, UnixSeconds now) {
   if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
   const std::string_view status = redis::string_at(reply, 0);
   PageResult result;
   if (status == "empty") return result;
   auto page = parse_page(redis::string_at(reply, 1));
-  if (!page) return tl::unexpected(redis::malformed_reply("feed_take"));
+  if (!page) return tl::unexpected(redis::malformed_reply("feed_next"));
   const std::int64_t now_ms = page->time_ms;
   result.status = PageResult::Status::kPage;
   result.page = std::move(page->page);
@@ -119,14 +121,14 @@ Result<PageResult> parse_page_result(const redis::Reply& reply, UnixSeconds now)
   return result;
 }
 
-// The fields of a feed's hash that open() reads.
+// Positions of the fields that load_state() reads from a feed's hash; 0 to 3 are pages.
 enum StateField : std::uint8_t { kHead = 4, kExternalImpressions = 5, kLate = 6 };
 
 void append_state_read(Pipeline& out, std::string_view key) {
   out.add("HMGET", key, "0", "1", "2", "3", "head", "noted", "late");
 }
 
-// All pages that the hash has.
+// All pages in the hash.
 std::vector<StoredPage> parse_pages(const redis::Reply& state) {
   std::vector<StoredPage> out;
   for (std::size_t slot = 0; slot < kHead; ++slot) {
@@ -160,9 +162,10 @@ RedisFeedStore::RedisFeedStore(redis::Redis& redis, SeenFilter& filter, const Se
 
 Task<Result<FeedState>> RedisFeedStore::load_state(const FeedRequest& request, bool peek) {
   const UnixSeconds now = clock_();
-  FRESHET_CO_TRY(learned, co_await filter_.load_day(redis_, now));
+  FRESHET_CO_TRY(loaded, co_await filter_.load_day(redis_, now));
   const std::string_view reader = request.reader.view();
-  // The pages before the filter: what is acknowledged there is found here.
+  // Read the pages before the filter: if a page is already acknowledged, the filter read after it
+  // has its impressions.
   Pipeline command;
   append_state_read(command, keys_.feed_state(reader));
   command.add("TIME");
@@ -193,7 +196,8 @@ Task<Result<FeedState>> RedisFeedStore::load_state(const FeedRequest& request, b
   FeedState out;
   out.interests = parse_interests((*replies)[2], interaction_settings_);
   for (StoredPage& each : parse_pages(state)) {
-    const bool is_same_request = !request.idempotency_key.empty() && each.idempotency_key == request.idempotency_key;
+    const bool is_same_request =
+        !request.idempotency_key.empty() && each.idempotency_key == request.idempotency_key;
     if (is_same_request && age_ms(each, now_ms) <= milliseconds(feed_settings_.replay_window).count()) {
       out.is_replay = true;
       co_return out;
@@ -207,7 +211,8 @@ Task<Result<FeedState>> RedisFeedStore::load_state(const FeedRequest& request, b
     out.generation = redis::parse_or_zero<std::int64_t>(head[0]);
     out.delivery_seq = redis::parse_or_zero<std::int64_t>(head[2]);
   }
-  out.external_impressions = redis::parse_or_zero<std::int64_t>(redis::string_at(state, kExternalImpressions));
+  out.external_impressions =
+      redis::parse_or_zero<std::int64_t>(redis::string_at(state, kExternalImpressions));
   out.hot_items = hot_items_;
   if (peek) out.buffered_items = ids_of((*replies)[buffer_index]);
   FRESHET_CO_TRY(view, co_await resolve_seen_view(*replies, seen_index, request.reader, filter_id, now));
@@ -221,10 +226,10 @@ Task<Result<FeedState>> RedisFeedStore::load_state(const FeedRequest& request, b
 }
 
 Task<Result<std::shared_ptr<const SeenView>>> RedisFeedStore::resolve_seen_view(const redis::Replies& replies,
-                                                                      std::size_t first_reply,
-                                                                      const ReaderId& reader,
-                                                                      const ReaderId& filter_id,
-                                                                      UnixSeconds now) {
+                                                                                std::size_t first_reply,
+                                                                                const ReaderId& reader,
+                                                                                const ReaderId& filter_id,
+                                                                                UnixSeconds now) {
   Pipeline reread_command;
   const std::size_t epochs = epochs_.append_read(reread_command, reader);
   if (epochs > 0) {
@@ -232,16 +237,18 @@ Task<Result<std::shared_ptr<const SeenView>>> RedisFeedStore::resolve_seen_view(
     if (auto ok = epochs_.update(replies[first_reply], reader); !ok) co_return tl::unexpected(ok.error());
   }
   const ReaderId current_filter_id = epochs_.filter_id(reader);
-  if (current_filter_id == filter_id) co_return filter_.parse_view(replies, first_reply + epochs, filter_id, now);
+  if (current_filter_id == filter_id)
+    co_return filter_.parse_view(replies, first_reply + epochs, filter_id, now);
   reread_command.clear();
-  if (filter_.append_read(reread_command, current_filter_id, now) == 0) co_return std::shared_ptr<const SeenView>();
+  if (filter_.append_read(reread_command, current_filter_id, now) == 0)
+    co_return std::shared_ptr<const SeenView>();
   FRESHET_CO_TRY(reread_replies, co_await redis_.run(reread_command));
   co_return filter_.parse_view(*reread_replies, 0, current_filter_id, now);
 }
 
 Task<Result<std::vector<bool>>> RedisFeedStore::check_seen(const ReaderId& reader,
-                                                     const std::shared_ptr<const SeenView>& view,
-                                                     const std::vector<ItemId>& items) {
+                                                           const std::shared_ptr<const SeenView>& view,
+                                                           const std::vector<ItemId>& items) {
   const ReaderId filter_id = epochs_.filter_id(reader);
   auto checked = co_await filter_.check(redis_, filter_id, view, items, clock_());
   co_return checked;
@@ -253,25 +260,27 @@ Task<Result<SeenStatus>> RedisFeedStore::seen_status() {
 }
 
 Task<Result<std::vector<ItemId>>> RedisFeedStore::newest_items(std::size_t limit) {
-  std::array lists{redis::PartitionedTopN(keys_, static_cast<std::int64_t>(limit),
-                                     [](const redis::PartitionKeys& partition) { return partition.newest(); })};
+  std::array lists{
+      redis::PartitionedTopN(keys_, static_cast<std::int64_t>(limit),
+                             [](const redis::PartitionKeys& partition) { return partition.newest(); })};
   FRESHET_CO_TRY(rest, co_await redis::read_remaining(redis_, lists));
   std::vector<ItemId> out;
   for (const std::string& id : lists.front().members()) out.push_back(ItemId::trusted(id));
   co_return out;
 }
 
-// The hottest to be asked for; nullopt when this second's are known.
+// Read command for the hottest items; nullopt if they are cached for this second.
 std::optional<redis::PartitionedTopN> RedisFeedStore::hot_items_read(UnixSeconds now) const {
   if (hot_items_read_at_ == now) return std::nullopt;
-  return redis::PartitionedTopN(keys_, kMaxHotItems,
-                           [](const redis::PartitionKeys& partition) { return partition.rank(hot::kEngagementModel); });
+  return redis::PartitionedTopN(keys_, kMaxHotItems, [](const redis::PartitionKeys& partition) {
+    return partition.rank(hot::kEngagementModel);
+  });
 }
 
-// --- handing out
+// --- delivering pages
 
 void RedisFeedStore::append_delivery(Pipeline& out, const redis::Script& script, const FeedRequest& request,
-                                 const Page* partial) const {
+                                     const Page* partial) const {
   const std::string_view reader = request.reader.view();
   out.script(script).key(keys_.feed_cache(reader)).key(keys_.feed_state(reader));
   out.arg(request.limit - std::min(partial ? partial->items.size() : 0, request.limit))
@@ -287,7 +296,10 @@ void RedisFeedStore::append_delivery(Pipeline& out, const redis::Script& script,
 Task<Result<SwapResult>> RedisFeedStore::swap_buffer(const FeedRequest& request, const BufferSwap& swap) {
   Pipeline command;
   append_delivery(command, scripts::kFeedSwap, request, nullptr);
-  command.arg(swap.generation).arg(swap.delivery_seq).arg(swap.external_impressions).arg(swap.exhausted ? 1 : 0);
+  command.arg(swap.generation)
+      .arg(swap.delivery_seq)
+      .arg(swap.external_impressions)
+      .arg(swap.exhausted ? 1 : 0);
   command.arg(swap.candidates.size());
   for (const std::string& line : buffer_lines(swap.candidates, request.limit)) command.arg(line);
   for (const ItemId& item : swap.card_ids) items::append_card_read(command, keys_, item);
@@ -313,7 +325,7 @@ Task<Result<PageResult>> RedisFeedStore::refill_page(const FeedRequest& request,
 
 Task<Result<PageResult>> RedisFeedStore::deliver_page(const FeedRequest& request, const Page* partial) {
   Pipeline command;
-  append_delivery(command, scripts::kFeedTake, request, partial);
+  append_delivery(command, scripts::kFeedNext, request, partial);
   command.arg(partial ? std::to_string(partial->generation) + " " + std::to_string(partial->sequence) : "");
   if (partial) {
     for (const ItemId& item : partial->items) command.arg(item.view());
@@ -329,7 +341,7 @@ Task<Result<PageResult>> RedisFeedStore::deliver_page(const FeedRequest& request
     if (auto ok = epochs_.update((*replies)[2], request.reader); !ok) co_return tl::unexpected(ok.error());
   }
   if (!result->has_external_impressions) co_return result;
-  FRESHET_CO_TRY(learned, co_await filter_.load_day(redis_, now));
+  FRESHET_CO_TRY(loaded, co_await filter_.load_day(redis_, now));
   Pipeline read;
   const ReaderId filter_id = epochs_.filter_id(request.reader);
   if (filter_.append_read(read, filter_id, now) == 0) co_return result;
@@ -340,15 +352,17 @@ Task<Result<PageResult>> RedisFeedStore::deliver_page(const FeedRequest& request
 }
 
 Task<Result<std::vector<ItemId>>> RedisFeedStore::replay_page(const FeedRequest& request,
-                                                             const std::vector<ItemId>& items) {
+                                                              const std::vector<ItemId>& items) {
   Pipeline command;
-  command.script(scripts::kFeedAgain).key(keys_.feed_state(request.reader.view())).arg(request.idempotency_key);
+  command.script(scripts::kFeedReplay)
+      .key(keys_.feed_state(request.reader.view()))
+      .arg(request.idempotency_key);
   for (const ItemId& item : items) command.arg(item.view());
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
   co_return ids_of(*reply);
 }
 
-// --- behind the reply
+// --- recording impressions
 
 Task<Result<void>> RedisFeedStore::record(ReaderId reader, Impressions impressions) {
   const std::vector<ItemId>& items = impressions.items;
@@ -358,7 +372,7 @@ Task<Result<void>> RedisFeedStore::record(ReaderId reader, Impressions impressio
   }
   Pipeline out;
   if (impressions.deliveries.empty()) {
-    out.script(scripts::kFeedNote).key(keys_.feed_state(reader.view()));
+    out.script(scripts::kFeedExternal).key(keys_.feed_state(reader.view()));
   } else {
     out.script(scripts::kFeedAck).key(keys_.feed_state(reader.view())).arg(acknowledged_ttl().count());
     for (const Delivery& each : impressions.deliveries) {

@@ -8,7 +8,7 @@
 namespace freshet::feed {
 namespace {
 
-constexpr std::size_t kMost = 20;  // recall looks at no more
+constexpr std::size_t kMaxInterests = 20;  // recall uses no more
 
 }  // namespace
 
@@ -23,7 +23,7 @@ std::vector<Interest> parse_interests(const redis::Reply& members, const Interac
     if (known != out.end()) {
       if (weight > known->weight) known->interaction = member->kind;
       known->weight = std::max(known->weight, weight);
-    } else if (out.size() < kMost) {
+    } else if (out.size() < kMaxInterests) {
       out.push_back({ItemId::trusted(std::string(member->item)), weight, member->kind});
     }
   }

@@ -9,8 +9,9 @@
 
 namespace freshet::feed {
 
-// The items of these interactions, newest first, each once at its newest place, worth as much as
-// the strongest thing the reader did with it. What weighs nothing is no interest. At most 20.
+// The items of these interactions, newest first and without duplicates. An item's weight is that of
+// the reader's strongest interaction with it; interactions without a weight are skipped. At most
+// 20.
 std::vector<Interest> parse_interests(const redis::Reply& members, const InteractionSettings& settings);
 
 }  // namespace freshet::feed

@@ -11,23 +11,22 @@
 namespace freshet::feed {
 namespace {
 
-// Twice for a writer that commits in mid-search, once more for a rebuild that comes then.
-constexpr int kAttempts = 4;
-// Searches that may wait for a thread; each takes some milliseconds.
+// Two retries for a writer that commits during the search, and one for a rebuild at that time.
+constexpr int kMaxAttempts = 4;
+// Queue limit per thread. A search takes a few milliseconds.
 constexpr std::size_t kMaxQueuedPerThread = 64;
-// How long: the reader gets what was buffered before, which is better than a page that comes too
-// late.
+// After this time the reader gets the old buffer, which is better than a page that comes too late.
 constexpr milliseconds kMaxQueueWait{500};
 
-tl::unexpected<Error> index_unavailable(const std::string& why) {
-  log::debug("recall_failed", {{"why", why}});
-  return fail(ErrorCode::kUnavailable, "index_unavailable", {}, why);
+tl::unexpected<Error> index_unavailable(const std::string& cause) {
+  log::debug("recall_failed", {{"error", cause}});
+  return fail(ErrorCode::kUnavailable, "index_unavailable", {}, cause);
 }
 
 Xapian::Stem stemmer_or_none(const std::string& name) {
   auto stemmer = search::make_stemmer(name);
   if (stemmer) return *stemmer;
-  log::warning("bad_stemmer", {{"name", name}});
+  log::warning("stemmer_rejected", {{"name", name}});
   return {};
 }
 
@@ -61,14 +60,14 @@ Result<RecallResult> BlockingRecall::search(const RecallQuery& query) {
     }
   } const meter{query.cost};
   const search::SearchDeadline deadline(cpu_budget_);
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     try {
       return search_once(query, deadline);
     } catch (const search::SearchTimeout& timeout) {
       return fail(ErrorCode::kUnavailable, "search_timeout", {}, timeout.what());
     } catch (const Xapian::NetworkTimeoutError& error) {
       failure = error.get_description();
-      attempt = kAttempts;  // the caller has waited long enough
+      attempt = kMaxAttempts;  // already waited long enough; do not retry
     } catch (const Xapian::Error& error) {
       failure = error.get_description();
     } catch (const std::exception& error) {
@@ -80,7 +79,7 @@ Result<RecallResult> BlockingRecall::search(const RecallQuery& query) {
 }
 
 Result<RecallResult> BlockingRecall::search_once(const RecallQuery& query,
-                                             const search::SearchDeadline& deadline) {
+                                                 const search::SearchDeadline& deadline) {
   MatchQuery match;
   if (!query.text.empty()) {
     FRESHET_TRY(terms, text_query(query.text, stemmer_));
@@ -110,13 +109,15 @@ Task<Result<std::uint64_t>> PooledRecall::document_count() {
   std::function<Result<std::uint64_t>(std::size_t)> work = [this](std::size_t thread) {
     return interest_queue_.searchers[thread]->document_count();
   };
-  auto pending = interest_queue_.pool.run<std::uint64_t>(std::move(work), BlockingPool::Clock::now() + kMaxQueueWait);
+  auto pending =
+      interest_queue_.pool.run<std::uint64_t>(std::move(work), BlockingPool::Clock::now() + kMaxQueueWait);
   auto count = co_await pending;
   co_return count;
 }
 
 Task<Result<RecallResult>> PooledRecall::search(RecallQuery query) {
-  // Whoever types has one search at a time; forgotten with this coroutine's frame.
+  // Marks the reader as searching until the coroutine frame is destroyed: one text search at a
+  // time.
   struct ActiveSearch {
     std::unordered_set<ReaderId>& readers;
     ReaderId reader;
@@ -129,11 +130,13 @@ Task<Result<RecallResult>> PooledRecall::search(RecallQuery query) {
   };
   ActiveSearch active(searching_readers_);
   if (!query.text.empty() && !query.reader.empty()) {
-    if (!searching_readers_.insert(query.reader).second) co_return fail(ErrorCode::kUnavailable, "search_busy");
+    if (!searching_readers_.insert(query.reader).second)
+      co_return fail(ErrorCode::kUnavailable, "search_busy");
     active.reader = query.reader;
   }
   SearchQueue& queue = query.text.empty() ? interest_queue_ : text_queue_;
-  std::function<Result<RecallResult>(std::size_t)> work = [&queue, query = std::move(query)](std::size_t thread) {
+  std::function<Result<RecallResult>(std::size_t)> work = [&queue,
+                                                           query = std::move(query)](std::size_t thread) {
     return queue.searchers[thread]->search(query);
   };
   auto pending = queue.pool.run<RecallResult>(std::move(work), BlockingPool::Clock::now() + kMaxQueueWait);

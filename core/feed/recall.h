@@ -1,4 +1,4 @@
-// Recall from the search index: blocking, and as the port that a worker uses.
+// Recall from the search index: a blocking searcher, and the Recall port on a thread pool.
 #pragma once
 
 #include <chrono>
@@ -19,15 +19,15 @@
 
 namespace freshet::feed {
 
-// One thread's searcher. Blocks.
+// Searcher of one thread. Blocks.
 class BlockingRecall {
  public:
-  // Opens nothing yet. An unknown stemmer counts as none.
+  // The index is opened on first use. An unknown stemmer is logged and ignored.
   explicit BlockingRecall(const Settings& settings);
-  // As Recall::search(). A database that changed or went away under the search is opened again and
-  // the search repeated, a few times.
+  // See Recall::search(). If the database changes or becomes unavailable during the search, reopens
+  // it and retries a few times.
   Result<RecallResult> search(const RecallQuery& query);
-  // How many documents there are. Errors: kUnavailable "index_unavailable".
+  // Number of documents in the index. Errors: kUnavailable "index_unavailable".
   Result<std::uint64_t> document_count();
 
  private:
@@ -38,29 +38,29 @@ class BlockingRecall {
   std::unique_ptr<SearchSource> source_;
   InterestTerms interests_;
   NewestItems newest_;
-  std::uint64_t newest_version_ = 0;  // the source's version
-  // Of CPU; 0: a remote shard bounds a search by its socket's timeout.
+  std::uint64_t newest_version_ = 0;  // SearchSource::version() that newest_ belongs to
+  // CPU time; 0 with remote shards, whose searches are bounded by the socket timeout.
   std::chrono::microseconds cpu_budget_;
 };
 
-// The port, on threads of the worker: recall.threads for what readers type, and as many for all
-// else, which therefore never waits for a text. A search that has waited for half a second is not
-// begun. Made after the fork; destroyed before the loop.
+// Recall on the worker's threads: recall.threads for text searches and as many for everything else,
+// which therefore never waits for a text search. A search that has been queued for half a second is
+// dropped. Create after the fork; destroy before the event loop.
 class PooledRecall final : public Recall {
  public:
   PooledRecall(const Settings& settings, EventLoop& loop);
-  // How many documents the index has, on a thread as search(). Errors: kUnavailable "index_unavailable",
-  // "search_busy".
+  // Number of documents in the index, read on a pool thread. Errors: kUnavailable
+  // "index_unavailable", "search_busy".
   Task<Result<std::uint64_t>> document_count();
   Task<Result<RecallResult>> search(RecallQuery query) override;
 
  private:
   struct SearchQueue {
     SearchQueue(const Settings& settings, EventLoop& loop);
-    std::vector<std::unique_ptr<BlockingRecall>> searchers;  // one a thread
+    std::vector<std::unique_ptr<BlockingRecall>> searchers;  // one per thread
     BlockingPool pool;                                       // destroyed first
   };
-  std::unordered_set<ReaderId> searching_readers_;  // whose text is searched for
+  std::unordered_set<ReaderId> searching_readers_;  // readers with a text search in progress
   SearchQueue interest_queue_, text_queue_;
 };
 

@@ -11,18 +11,18 @@
 namespace freshet::feed {
 namespace {
 
-// A tag is a choice of the site's editors and says more than one word of a title.
+// Tags are chosen by the site's editors and say more than a single title word.
 constexpr double kTagBoost = 2.0;
 constexpr std::chrono::seconds kCacheTtl{30};
-constexpr std::size_t kMaxCachedEntries = 20000;  // of each kind
+constexpr std::size_t kMaxCachedEntries = 20000;  // each: items, terms
 constexpr std::size_t kMaxTermsPerItem = 64;
 
-// Title words are found anywhere in an item; tags as tags.
+// Title words may match anywhere in an item; tags match only tags.
 std::string search_term(const std::string& term) {
   return term[0] == search::kTitlePrefix ? term.substr(1) : term;
 }
 
-// The query within the bounds above.
+// Applies the limits kMaxQueryWords, kMaxPhrases and kMaxPhraseWords to a parsed query.
 class QueryLimiter {
  public:
   Xapian::Query operator()(const Xapian::Query& query) {
@@ -36,7 +36,7 @@ class QueryLimiter {
     std::vector<Query> limited;
     for (std::size_t i = 0; i < max_parts; ++i) {
       Query part = (*this)(query.get_subquery(i));
-      // Without what is wanted there is nothing to leave out, or to prefer.
+      // If the required side is empty, nothing is left to exclude from or to prefer.
       if (part.empty() && i == 0 && (type == Query::OP_AND_NOT || type == Query::OP_AND_MAYBE)) return part;
       if (!part.empty()) limited.push_back(std::move(part));
     }
@@ -48,8 +48,8 @@ class QueryLimiter {
   }
 
  private:
-  // A letter of a script without spaces, which comes with its neighbours as words of two, is half a
-  // word.
+  // A single character of a script without spaces counts as half a word, since Xapian adds it as
+  // n-grams together with its neighbors.
   Xapian::Query limit_term(const Xapian::Query& term) {
     const std::string name = *term.get_terms_begin();
     const auto first = static_cast<unsigned char>(name.empty() ? 0 : name[0]);
@@ -83,8 +83,9 @@ Result<Xapian::Query> text_query(const std::string& text, const Xapian::Stem& st
     }
   };
   auto query = parsed(text, Parser::FLAG_CJK_NGRAM | Parser::FLAG_PHRASE | Parser::FLAG_LOVEHATE);
-  // Without operators there is no syntax to break; but Xapian 1.4 also refuses words of a script
-  // without spaces that stand in turns with others, as in 手机 a 价格 b. Each alone it takes.
+  // Without operators there should be no syntax errors, but Xapian 1.4 also rejects texts that
+  // alternate between scripts with and without spaces, such as 手机 a 价格 b. It accepts each word by
+  // itself.
   if (!query) query = parsed(text, Parser::FLAG_CJK_NGRAM);
   if (!query) {
     std::vector<Xapian::Query> word_queries;
@@ -105,11 +106,12 @@ void InterestTerms::clear_cache() {
 }
 
 const std::vector<std::string>& InterestTerms::item_terms(const Xapian::Database& database,
-                                                        const ItemId& item) {
+                                                          const ItemId& item) {
   static const std::vector<std::string> none;
   if (const auto known = terms_.find(item); known != terms_.end()) return known->second;
   const auto found = database.postlist_begin(search::id_term(item));
-  if (found == database.postlist_end(search::id_term(item))) return none;  // the next commit may have it
+  // Not cached: the next commit may add it.
+  if (found == database.postlist_end(search::id_term(item))) return none;
   std::vector<std::string>& terms = terms_[item];
   for (const char prefix : {search::kTagPrefix, search::kTitlePrefix}) {
     auto term = database.termlist_begin(*found);
@@ -131,7 +133,8 @@ double InterestTerms::idf(const Xapian::Database& database, const std::string& t
   return entry->second;
 }
 
-Xapian::Query InterestTerms::build_query(const Xapian::Database& database, const std::vector<Interest>& interests) {
+Xapian::Query InterestTerms::build_query(const Xapian::Database& database,
+                                         const std::vector<Interest>& interests) {
   const Clock::time_point now = Clock::now();
   if (now >= cache_expires_at_ || terms_.size() > kMaxCachedEntries || idf_.size() > kMaxCachedEntries) {
     clear_cache();

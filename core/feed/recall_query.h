@@ -1,5 +1,4 @@
-// What recall looks for: a reader's words, or the like of items that they engaged with, as a Xapian
-// query.
+// Builds recall's Xapian queries, from a reader's text or from the items they interacted with.
 #pragma once
 
 #include <xapian.h>
@@ -14,27 +13,28 @@
 
 namespace freshet::feed {
 
-// Longer texts are refused: each word is a term of the search.
+// Longer texts are rejected, since each word is a term of the search.
 inline constexpr std::size_t kMaxQueryBytes = 512;
-// What counts of a shorter one: so many words, so many phrases, and so many words of each. A phrase
-// is looked for in every item that has its words, which for frequent ones is most of the index.
+// Limits within an accepted text: words, phrases, and words per phrase; the rest is ignored. A
+// phrase is checked in every item that contains all its words, which for frequent words is most of
+// the index.
 inline constexpr std::size_t kMaxQueryWords = 32, kMaxPhrases = 2, kMaxPhraseWords = 6;
 
-// Words are alternatives; "a phrase", +must and -not mean what they usually mean, all else is plain
-// text. What does not parse is plain text too. Words joined by a point or a hyphen are a phrase; of
-// a further one all words must be there, in any order. Empty when there is no word in it. Errors:
-// kInvalid "bad_query", member "query": longer than kMaxQueryBytes.
+// Words are alternatives. "a phrase", +must and -not have their usual meaning; everything else,
+// including invalid syntax, is plain text. Words joined by a dot or a hyphen are a phrase; beyond
+// kMaxPhrases all words of a phrase must match, in any order. Empty if the text contains no words.
+// Errors: kInvalid "bad_query" (member "query") if longer than kMaxQueryBytes.
 Result<Xapian::Query> text_query(const std::string& text, const Xapian::Stem& stemmer);
 
-// Makes queries of interests: the tags and title words of the items, each worth (sum of the weights
-// of its items) × idf, the best kTerms of them. Remembers the items it has read for some seconds.
+// Builds queries from interests: the best kMaxTerms of the items' tags and title words, ranked by
+// (sum of the weights of the items that have it) × idf. Caches the terms of items for kCacheTtl.
 // One per thread.
 class InterestTerms {
  public:
   static constexpr std::size_t kMaxTerms = 13;
-  static constexpr std::size_t kMaxInterests = 32;  // the first, which are the newest
+  static constexpr std::size_t kMaxInterests = 32;  // only the first are used, which are the newest
 
-  // Empty when the index knows none of the items. Throws Xapian::Error.
+  // Empty if the index has none of the items. Throws Xapian::Error.
   Xapian::Query build_query(const Xapian::Database& database, const std::vector<Interest>& interests);
   void clear_cache();
 

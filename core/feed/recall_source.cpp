@@ -19,23 +19,23 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A commit leaves a handle whole that is one behind, and the next may take from it what it reads;
-// the recorder pauses for a quarter of a second between them (recorder::kIndexPause). So each
-// search begins with the newest commit. reopen() reads a file of each partition (0.06 ms of six),
-// so first is asked whether there is anything new: a commit puts another file in the place of a
-// partition's (kVersionFile), and two within one tick of the kernel's clock would have to reuse an
-// inode to be missed.
+// A handle survives one later commit; a second may remove data that it still reads. The recorder
+// pauses for a quarter of a second between commits (recorder::kIndexCommitInterval), so it is
+// enough that each search starts from the newest commit. reopen() reads a file of each time slice
+// (0.06 ms for six), so a check for changes comes first: a commit replaces each changed slice's
+// kVersionFile. A change is missed only if two commits within one tick of the kernel clock reuse an
+// inode.
 //
-// A remote handle is made anew instead, since the server's side of a connection never learns of
-// partitions that came later: 1 ms, once a second of each thread. Ten times as often it was what
-// the slowest of a hundred searches waited for.
+// A remote handle is replaced instead, since the server side of a connection never learns of slices
+// created later: 1 ms, once a second per thread. At ten times that rate it dominated the latency of
+// the slowest 1 % of searches.
 constexpr milliseconds kRemoteRefreshInterval{1000};
 constexpr useconds_t kConnectTimeoutMs = 500;
 constexpr useconds_t kReplyTimeoutMs = 2000;
 
-constexpr std::string_view kVersionFile = "iamglass";  // of Xapian's backend
+constexpr std::string_view kVersionFile = "iamglass";  // written by Xapian's glass backend
 
-// Which file a name stands for, and when it was written.
+// Inode and change time of the file at a path.
 struct FileStamp {
   explicit FileStamp(const std::string& path) {
     struct stat found {};
@@ -44,7 +44,7 @@ struct FileStamp {
     second = found.st_ctim.tv_sec;
     nanosecond = found.st_ctim.tv_nsec;
   }
-  ino_t inode = 0;  // 0: there is none
+  ino_t inode = 0;  // 0: no such file
   std::int64_t second = 0, nanosecond = 0;
   bool operator==(const FileStamp&) const = default;
 };
@@ -55,7 +55,7 @@ class LocalIndex final : public SearchSource {
 
   Xapian::Database& database() override {
     if (database_ && is_unchanged()) return *database_;
-    const FileStamp stub_stamp(folder_.stub_file());  // before it is read
+    const FileStamp stub_stamp(folder_.stub_file());  // taken before the file is read
     std::vector<search::TimeSlice> slices = list_slices();
     std::vector<WatchedFile> watched_files{{folder_.stub_file(), stub_stamp}};
     for (const search::TimeSlice& each : slices) watched_files.emplace_back(version_file_of(each));
@@ -92,8 +92,7 @@ class LocalIndex final : public SearchSource {
     database_.reset();
     ++version_;
     Xapian::Database all;
-    for (const search::TimeSlice& each : slices)
-      all.add_database(Xapian::Database(folder_.path_of(each)));
+    for (const search::TimeSlice& each : slices) all.add_database(Xapian::Database(folder_.path_of(each)));
     database_ = all;
     open_slices_ = std::move(slices);
   }
@@ -101,7 +100,8 @@ class LocalIndex final : public SearchSource {
   search::IndexFolder folder_;
   std::optional<Xapian::Database> database_;
   std::vector<search::TimeSlice> open_slices_;
-  std::vector<WatchedFile> watched_files_;  // the list, then the partitions' files, before they were read
+  // The stub file, then a file of each slice; stamps taken before they were read.
+  std::vector<WatchedFile> watched_files_;
 };
 
 class RemoteShards final : public SearchSource {

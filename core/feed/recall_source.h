@@ -1,5 +1,5 @@
-// What recall searches: the local index, or the shards that xapian-tcpsrv serves; either is one
-// Xapian::Database.
+// The database that recall searches: the local index, or the shards served by xapian-tcpsrv,
+// combined into one Xapian::Database.
 #pragma once
 
 #include <xapian.h>
@@ -11,23 +11,23 @@
 
 namespace freshet::feed {
 
-// One thread's handle. Opens on first use, which is after the fork.
+// One thread's database handle. Opened on first use, after the fork.
 class SearchSource {
  public:
   virtual ~SearchSource() = default;
-  // As of the last commit (remote: at most 1 s older), and the same until the next call. Throws
-  // Xapian::Error or std::exception; then discard().
+  // The database as of the last commit (remote: at most 1 s older). Stays valid and unchanged until
+  // the next call. Throws Xapian::Error or std::exception; call discard() then.
   virtual Xapian::Database& database() = 0;
-  // Another number when current() may hold other documents than it did at the last call. > 0.
+  // Changes whenever database() may return other documents than at its last call. Above 0.
   std::uint64_t version() const { return version_; }
-  // Forgets the handle; the next current() opens anew.
+  // Closes the handle; the next database() opens a new one.
   virtual void discard() = 0;
 
  protected:
   std::uint64_t version_ = 0;
 };
 
-// The shards of `settings`, or its local index when it names none.
+// Uses the shards in `settings`, or the local index if there are none.
 std::unique_ptr<SearchSource> make_search_source(const SearchSettings& settings);
 
 }  // namespace freshet::feed

@@ -1,8 +1,8 @@
-// How the seen-filter forgets a reader: by another name. It cannot give up single impressions, so a
-// reader who was erased (core/recorder/erasure_worker.h) is known to it under their id and the number of
-// erasures, and what stands there under the old name is found by nobody. That number is
-// user:epoch:{hash}; without it a reader is known by the id alone. A day's filter outlives the
-// number no longer than kSeenEpochTtl.
+// Makes the seen filter forget a reader by renaming them. Single impressions cannot be removed from
+// the filter, so an erased reader (core/recorder/erasure_worker.h) is known to it by their id plus
+// the number of erasures, their epoch; impressions under the old name are never looked up again.
+// The epoch is stored in user:epoch:{hash}; without one a reader is known by their id alone.
+// kSeenEpochTtl is longer than a day's filter lives.
 #pragma once
 
 #include <cstdint>
@@ -18,27 +18,28 @@
 
 namespace freshet::feed {
 
-// One process' knowledge: of readers with a number, as it was read last. An entry too old costs a
-// round trip.
+// Cache of one process: readers with an epoch, as last read. A stale entry costs one round trip.
 class SeenEpochs {
  public:
-  // `name`: of the reader in the key's name. Empty: nobody is ever forgotten, and nothing is read.
+  // Returns the pseudonym that the reader's key is named by. Empty: epochs are neither read nor
+  // used.
   using Pseudonym = std::function<std::string(const ReaderId&)>;
-  SeenEpochs(redis::Keys keys, Pseudonym pseudonym) : keys_(std::move(keys)), pseudonym_(std::move(pseudonym)) {}
+  SeenEpochs(redis::Keys keys, Pseudonym pseudonym)
+      : keys_(std::move(keys)), pseudonym_(std::move(pseudonym)) {}
 
-  // Appends the command that reads the number and renews its TTL; returns how many replies it
-  // takes, 1 or 0.
+  // Appends the command that reads the epoch and renews its TTL. Returns the number of replies: 1,
+  // or 0 without a pseudonym.
   std::size_t append_read(redis::Pipeline& out, const ReaderId& reader) const;
   Result<void> update(const redis::Reply& reply, const ReaderId& reader);
-  // By what the filter knows the reader: an id that is nobody else's, since ids contain no ':'.
+  // The id under which the filter knows the reader. Unique, since ids contain no ':'.
   ReaderId filter_id(const ReaderId& reader) const;
 
  private:
-  static constexpr std::size_t kMaxReaders = 10000;  // readers erased within nine days who are back
+  static constexpr std::size_t kMaxReaders = 10000;  // readers who were erased within nine days and came back
 
   const redis::Keys keys_;
   const Pseudonym pseudonym_;
-  std::unordered_map<ReaderId, std::int64_t> epochs_;  // above 0
+  std::unordered_map<ReaderId, std::int64_t> epochs_;  // readers with an epoch above 0
 };
 
 }  // namespace freshet::feed

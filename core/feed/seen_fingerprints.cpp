@@ -12,8 +12,9 @@ namespace {
 using std::chrono::days;
 using std::chrono::sys_days;
 
-constexpr std::int64_t kSampledShards = 32;        // shards of each day that status() looks at
-constexpr std::size_t kMaxTrackedShards = 100000;  // shards of a day that a process remembers; then it starts anew
+constexpr std::int64_t kSampledShards = 32;  // shards per day that status() reads
+// Shards per day that a process remembers; the set is cleared when it is full.
+constexpr std::size_t kMaxTrackedShards = 100000;
 constexpr std::size_t kMaxLoggedKeys = 1000;
 
 sys_days day_of(UnixSeconds at) { return std::chrono::floor<days>(at); }
@@ -31,7 +32,7 @@ class FingerprintView final : public SeenView {
   FingerprintSet fingerprints_;
 };
 
-// One day from the lengths of a sample of its shards.
+// Estimates one day from the lengths of a sample of its shards.
 SeenDay estimate_day(sys_days day, std::int64_t shards, const std::vector<std::int64_t>& lengths) {
   double bytes = 0, impressions = 0, hits = 0;
   for (const std::int64_t length : lengths) {
@@ -55,7 +56,7 @@ SeenDay estimate_day(sys_days day, std::int64_t shards, const std::vector<std::i
 SeenFingerprints::SeenFingerprints(const SeenSettings& settings, redis::Keys keys)
     : default_shards_(feed::shard_count_for(settings.impressions_per_day)), keys_(std::move(keys)) {}
 
-// --- how days are cut
+// --- layout of days
 
 std::int64_t SeenFingerprints::shard_count(Day day) const {
   const auto found = days_.find(day);
@@ -66,14 +67,17 @@ SeenFingerprints::DayState& SeenFingerprints::day_state(Day day) {
   return days_.try_emplace(day, DayState{default_shards_, {}, {}}).first->second;
 }
 
-std::string SeenFingerprints::shard_count_key(Day day) const { return keys_.seen_shard(utc_day(day), "shards"); }
+std::string SeenFingerprints::shard_count_key(Day day) const {
+  return keys_.seen_shard(utc_day(day), "shards");
+}
 
 std::string SeenFingerprints::shard_key(Day day, std::int64_t shard) const {
   return keys_.seen_shard(utc_day(day), "{" + std::to_string(shard) + "}");
 }
 
 void SeenFingerprints::append_shard_count(redis::Pipeline& out, Day day) const {
-  out.add("SET", shard_count_key(day), default_shards_, "NX", "EXAT", feed::filter_expires_at(day).time_since_epoch().count());
+  out.add("SET", shard_count_key(day), default_shards_, "NX", "EXAT",
+          feed::filter_expires_at(day).time_since_epoch().count());
 }
 
 Task<Result<void>> SeenFingerprints::probe(redis::Redis& redis) {
@@ -100,7 +104,7 @@ Task<Result<void>> SeenFingerprints::load_day(redis::Redis& redis, UnixSeconds n
   const redis::Reply& count = replies->back();
   if (count.is_error()) co_return tl::unexpected(redis::classify(count.error()));
   const auto shards = redis::parse_or_zero<std::int64_t>(count.text());
-  // It is not there when the day is over.
+  // The key is missing if the day has expired.
   days_.try_emplace(day, DayState{shards > 0 ? shards : default_shards_, {}, {}});
   days_.erase(days_.begin(), days_.lower_bound(day - days(kSeenDays)));
   co_return Result<void>();
@@ -108,8 +112,8 @@ Task<Result<void>> SeenFingerprints::load_day(redis::Redis& redis, UnixSeconds n
 
 // --- reading
 
-// One MGET for each run of days that are cut alike, newest first: nearly always one. Its keys lie
-// in one slot: what stands in braces is the shard's number.
+// One MGET for each run of days with the same number of shards, newest first; nearly always one.
+// Its keys share a cluster slot, since the hash tag is the shard's number.
 std::size_t SeenFingerprints::append_read(redis::Pipeline& out, const ReaderId& reader,
                                           UnixSeconds now) const {
   const std::uint64_t hash = feed::reader_hash(reader);
@@ -126,24 +130,26 @@ std::size_t SeenFingerprints::append_read(redis::Pipeline& out, const ReaderId& 
 }
 
 Result<std::shared_ptr<const SeenView>> SeenFingerprints::parse_view(const redis::Replies& replies,
-                                                               std::size_t first_reply, const ReaderId& reader,
-                                                               UnixSeconds now) {
-  FingerprintSet prints;
+                                                                     std::size_t first_reply,
+                                                                     const ReaderId& reader,
+                                                                     UnixSeconds now) {
+  FingerprintSet fingerprints;
   for (std::size_t day = 0; day < std::size_t{kSeenDays}; ++first_reply) {
     if (first_reply >= replies.size())
-      return fail(ErrorCode::kInternal, "redis_type", {}, "seen-filter: replies are missing");
+      return fail(ErrorCode::kInternal, "redis_type", {}, "seen filter: replies are missing");
     const redis::Reply& reply = replies[first_reply];
     if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
     if (reply.size() == 0 || reply.size() > std::size_t{kSeenDays} - day)
-      return fail(ErrorCode::kInternal, "redis_type", {}, "seen-filter: not the reply of MGET");
+      return fail(ErrorCode::kInternal, "redis_type", {}, "seen filter: unexpected reply to MGET");
     for (std::size_t i = 0; i < reply.size(); ++i, ++day) {
-      if (prints.add_shard(redis::string_at(reply, i))) continue;
+      if (fingerprints.add_shard(redis::string_at(reply, i))) continue;
       const Day shard_day = day_of(now) - days(day);
-      log_once("seen_shard_misaligned", shard_key(shard_day, feed::shard_of(feed::reader_hash(reader), shard_count(shard_day))),
-                "its length is no multiple of three: somebody else wrote into it");
+      log_once("seen_shard_misaligned",
+               shard_key(shard_day, feed::shard_of(feed::reader_hash(reader), shard_count(shard_day))),
+               "length is not a multiple of three: another program wrote to this key");
     }
   }
-  return std::make_shared<FingerprintView>(reader, std::move(prints));
+  return std::make_shared<FingerprintView>(reader, std::move(fingerprints));
 }
 
 Task<Result<std::vector<bool>>> SeenFingerprints::check(redis::Redis& redis, const ReaderId& reader,
@@ -171,7 +177,7 @@ void SeenFingerprints::log_once(std::string_view event, std::string key, const s
 Task<Result<void>> SeenFingerprints::add(redis::Redis& redis, ReaderId reader, std::vector<ItemId> items,
                                          UnixSeconds at, bool is_resend) {
   if (items.empty()) co_return Result<void>();
-  FRESHET_CO_TRY(learned, co_await load_day(redis, at));
+  FRESHET_CO_TRY(loaded, co_await load_day(redis, at));
   const Day day = day_of(at);
   const std::uint64_t hash = feed::reader_hash(reader);
   const std::int64_t shard = feed::shard_of(hash, day_state(day).shards);
@@ -195,11 +201,11 @@ Task<Result<void>> SeenFingerprints::add(redis::Redis& redis, ReaderId reader, s
     co_return tl::unexpected(reply.error());
   }
   const std::int64_t length = reply->integer().value_or(0);
-  if (length == 0) co_return Result<void>();  // the day is over
+  if (length == 0) co_return Result<void>();  // the day has expired
   (length < 0 ? counters_.refused : counters_.recorded) += items.size();
   if (length < 0 || length >= kMaxShardBytes) {
     day_state(day).full.insert(shard);
-    log_once("seen_shard_full", key, "its readers' impressions of this day are forgotten from now on");
+    log_once("seen_shard_full", key, "further impressions of its readers are dropped until the next day");
     co_return Result<void>();
   }
   if (day_state(day).initialized.size() >= kMaxTrackedShards) day_state(day).initialized.clear();
@@ -208,7 +214,7 @@ Task<Result<void>> SeenFingerprints::add(redis::Redis& redis, ReaderId reader, s
   redis::Pipeline created;
   if (is_initialized) created.add("EXPIREAT", key, expires);
   const Day before = day - days(1);
-  created.script(scripts::kSeenClose).key(shard_key(before, feed::shard_of(hash, shard_count(before))));
+  created.script(scripts::kSeenCompact).key(shard_key(before, feed::shard_of(hash, shard_count(before))));
   FRESHET_CO_TRY(done, co_await redis.run(created));
   co_return Result<void>();
 }

@@ -1,10 +1,11 @@
-// seen.filter = "fingerprints": the shards of core/feed/seen_layout.h as strings of a plain Redis,
-// written by APPEND.
+// seen.filter = "fingerprints": the shards of core/feed/seen_layout.h as plain Redis strings,
+// written with APPEND.
 //
-// The first time this process adds to a shard, and for what may be of an earlier day, a script sets
-// the end of the key with it and refuses days that are over. From then on it is a plain APPEND: its
-// reply, the length, tells when the shard is full, and when it is nothing but what was appended.
-// Then the shard is new (or was lost meanwhile): it gets its end, and yesterday's is closed.
+// This process' first write to a shard, and any write that may belong to an earlier day, goes
+// through a script that sets the key's expiry and rejects expired days. Later writes are plain
+// APPENDs. The reply, the new length, shows when the shard is full, and whether it holds nothing
+// but the bytes just appended. In that case the shard is new (or was lost): its expiry is set, and
+// yesterday's shard is compacted.
 #pragma once
 
 #include <map>
@@ -23,7 +24,7 @@ class SeenFingerprints final : public SeenFilter {
   Task<Result<void>> load_day(redis::Redis& redis, UnixSeconds now) override;
   std::size_t append_read(redis::Pipeline& out, const ReaderId& reader, UnixSeconds now) const override;
   Result<std::shared_ptr<const SeenView>> parse_view(const redis::Replies& replies, std::size_t first_reply,
-                                               const ReaderId& reader, UnixSeconds now) override;
+                                                     const ReaderId& reader, UnixSeconds now) override;
   Task<Result<std::vector<bool>>> check(redis::Redis& redis, const ReaderId& reader,
                                         const std::shared_ptr<const SeenView>& view,
                                         const std::vector<ItemId>& items, UnixSeconds now) override;
@@ -34,10 +35,11 @@ class SeenFingerprints final : public SeenFilter {
 
  private:
   using Day = std::chrono::sys_days;
-  // What this process knows of a day.
+  // Cached state of a day.
   struct DayState {
     std::int64_t shards;
-    std::unordered_set<std::int64_t> initialized, full;  // shards that it has added to; that take no more
+    // initialized: shards that this process has written to; full: shards that accept no more.
+    std::unordered_set<std::int64_t> initialized, full;
   };
   std::int64_t shard_count(Day day) const;
   DayState& day_state(Day day);
@@ -46,10 +48,10 @@ class SeenFingerprints final : public SeenFilter {
   void append_shard_count(redis::Pipeline& out, Day day) const;
   void log_once(std::string_view event, std::string key, const std::string& error);
 
-  const std::int64_t default_shards_;  // of days that begin now
+  const std::int64_t default_shards_;  // of days without stored layout
   const redis::Keys keys_;
   std::map<Day, DayState> days_;
-  std::unordered_set<std::string> logged_keys_;  // of which shards the log has a line
+  std::unordered_set<std::string> logged_keys_;  // shards that have been logged
   SeenCounters counters_;
 };
 

@@ -50,7 +50,8 @@ std::string encode_fingerprints(std::uint64_t reader_hash, const std::vector<Ite
   out.reserve(items.size() * kFingerprintBytes);
   for (const ItemId& item : items) {
     const std::uint32_t fingerprint = fingerprint_of(reader_hash, item);
-    for (int shift = 0; shift < kFingerprintBits; shift += 8) out += static_cast<char>(fingerprint >> shift & 0xff);
+    for (int shift = 0; shift < kFingerprintBits; shift += 8)
+      out += static_cast<char>(fingerprint >> shift & 0xff);
   }
   return out;
 }
@@ -61,12 +62,13 @@ bool FingerprintSet::add_shard(std::string_view shard) {
   return is_aligned;
 }
 
-// What is asked for is few, what the shards hold may be much: a table of the former, by half of the
-// fingerprint, and one walk through the latter.
-std::vector<bool> FingerprintSet::contains(std::uint64_t reader_hash, const std::vector<ItemId>& items) const {
+// Few items are looked up in possibly large shards. A table indexed by the low 14 bits of the
+// wanted fingerprints filters a single pass over the shards.
+std::vector<bool> FingerprintSet::contains(std::uint64_t reader_hash,
+                                           const std::vector<ItemId>& items) const {
   constexpr std::uint32_t kTableSize = 1U << 14;
   std::vector<bool> wanted(kTableSize);
-  std::vector<std::uint64_t> fingerprints;  // the fingerprint, and below it the item's place
+  std::vector<std::uint64_t> fingerprints;  // fingerprint << 32 | index of the item
   fingerprints.reserve(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::uint32_t fingerprint = fingerprint_of(reader_hash, items[i]);
@@ -76,7 +78,8 @@ std::vector<bool> FingerprintSet::contains(std::uint64_t reader_hash, const std:
   std::sort(fingerprints.begin(), fingerprints.end());
   std::vector<bool> out(items.size());
   const auto mark_matches = [&](std::uint32_t fingerprint) {
-    for (auto at = std::lower_bound(fingerprints.begin(), fingerprints.end(), std::uint64_t{fingerprint} << 32);
+    for (auto at =
+             std::lower_bound(fingerprints.begin(), fingerprints.end(), std::uint64_t{fingerprint} << 32);
          at != fingerprints.end() && *at >> 32 == fingerprint; ++at)
       out[*at & 0xFFFFFFFF] = true;
   };

@@ -12,14 +12,15 @@ namespace {
 
 using std::chrono::days;
 
-constexpr std::size_t kMaxItemsPerScript = 100;  // impressions of one script
+constexpr std::size_t kMaxItemsPerScript = 100;  // impressions per script call
 
-// Ids contain no ':', but what is hashed must not depend on that: "5:alice:7".
+// Prefixed with the length of the reader's id, "5:alice:7", so that it is unambiguous even for ids
+// with ':'.
 std::string filter_member(const ReaderId& reader, const ItemId& item) {
   return std::to_string(reader.view().size()) + ":" + reader.str() + ":" + item.str();
 }
 
-// BF.INFO: name, value, name, value …
+// Reads a field from the reply of BF.INFO: name, value, name, value …
 std::int64_t info_field(const redis::Reply& reply, std::string_view name) {
   for (std::size_t i = 0; i + 1 < reply.size(); i += 2) {
     if (redis::string_at(reply, i) == name) return reply[i + 1].integer().value_or(0);
@@ -27,8 +28,8 @@ std::int64_t info_field(const redis::Reply& reply, std::string_view name) {
   return 0;
 }
 
-// A filter that is half full of bits has the rate it was made for; one that outgrew its capacity is
-// a chain, each link at most at that rate.
+// A filter at capacity has half of its bits set and the rate it was created for. One that outgrew
+// its capacity is a chain of filters, each with at most that rate.
 double estimated_rate(double fill, double target_rate, std::int64_t filters) {
   if (fill > 1) return std::min(1.0, target_rate * static_cast<double>(std::max<std::int64_t>(filters, 1)));
   return std::pow(1 - std::exp2(-fill), -std::log2(target_rate));
@@ -51,7 +52,7 @@ Task<Result<void>> SeenRedisBloom::probe(redis::Redis& redis) {
     co_return fail(
         ErrorCode::kUnavailable, "no_redisbloom", {},
         "seen.filter = \"redisbloom\", but this Redis has no BF commands: load the RedisBloom module, or "
-        "set seen.filter = \"fingerprints\", which needs none");
+        "set seen.filter = \"fingerprints\", which needs no module");
   }
   co_return Result<void>();
 }
@@ -61,7 +62,7 @@ Task<Result<void>> SeenRedisBloom::load_day(redis::Redis&, UnixSeconds) { co_ret
 std::size_t SeenRedisBloom::append_read(redis::Pipeline&, const ReaderId&, UnixSeconds) const { return 0; }
 
 Result<std::shared_ptr<const SeenView>> SeenRedisBloom::parse_view(const redis::Replies&, std::size_t,
-                                                             const ReaderId&, UnixSeconds) {
+                                                                   const ReaderId&, UnixSeconds) {
   return std::shared_ptr<const SeenView>();
 }
 

@@ -1,5 +1,5 @@
-// seen.filter = "redisbloom": one filter of the module a day, made with capacity and rate, never by
-// default.
+// seen.filter = "redisbloom": one filter of the module per day. Filters are created with explicit
+// capacity and error rate, never with the module's defaults.
 #pragma once
 
 #include "core/feed/seen_filter.h"
@@ -14,7 +14,7 @@ class SeenRedisBloom final : public SeenFilter {
   Task<Result<void>> load_day(redis::Redis& redis, UnixSeconds now) override;
   std::size_t append_read(redis::Pipeline& out, const ReaderId& reader, UnixSeconds now) const override;
   Result<std::shared_ptr<const SeenView>> parse_view(const redis::Replies& replies, std::size_t first_reply,
-                                               const ReaderId& reader, UnixSeconds now) override;
+                                                     const ReaderId& reader, UnixSeconds now) override;
   Task<Result<std::vector<bool>>> check(redis::Redis& redis, const ReaderId& reader,
                                         const std::shared_ptr<const SeenView>& view,
                                         const std::vector<ItemId>& items, UnixSeconds now) override;
@@ -24,8 +24,8 @@ class SeenRedisBloom final : public SeenFilter {
   Task<Result<SeenStatus>> status(redis::Redis& redis, UnixSeconds now) const override;
 
  private:
-  const std::int64_t daily_capacity_;  // of a day
-  const double daily_rate_;            // of a day
+  const std::int64_t daily_capacity_;
+  const double daily_rate_;
   const redis::Keys keys_;
   SeenCounters counters_;
 };

@@ -13,20 +13,22 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using IdSet = std::unordered_set<ItemId>;
 
-// A refresh wants at least this share of a step's candidates unseen, or it asks for more: a buffer
-// that is nearly empty would be refilled at every page.
-constexpr std::size_t kMinUnseenShare = 5;
-// Cards fetched beyond the page, for what the swap may leave out.
+// Recall goes deeper until at least 1/kUnseenDivisor of recall.size is unseen: a nearly empty
+// buffer would have to be refilled for every page.
+constexpr std::size_t kUnseenDivisor = 5;
+// Cards fetched beyond the page, in case the swap drops some items.
 constexpr std::size_t kSpareCards = 5;
-// A page is filled up so often at most; then it stays short.
+// A page is refilled at most this often; then it is served short.
 constexpr int kMaxRefills = 3;
-// A refresh begins so often at most, when too much was handed out while it searched.
+// Attempts to refresh, if too many pages are delivered while it searches.
 constexpr int kMaxRefreshAttempts = 10;
-// Each interest weighs so much of the one after it in time.
+// Weight of each interest relative to the next newer one.
 constexpr double kInterestDecay = 0.9;
 
-// A reader with too many pages that are not acknowledged is told so, however well Redis is.
-bool is_redis_unavailable(const Error& error) { return error.reason != "too_many_pending" && is_unavailable(error); }
+// A reader with too many unacknowledged pages gets an error even if Redis is available.
+bool is_redis_unavailable(const Error& error) {
+  return error.reason != "too_many_pending" && is_unavailable(error);
+}
 
 FeedPage degraded_page(Dependency missing) {
   FeedPage page;
@@ -63,11 +65,12 @@ std::vector<ItemId> ids_of(const std::vector<FeedItem>& items) {
   return out;
 }
 
-// Without what was seen elsewhere meanwhile, what is hidden or dated ahead, and what is not there
-// any more.
+// Drops items that were seen elsewhere meanwhile, are hidden or dated in the future, or no longer
+// exist.
 std::vector<FeedItem> visible_items(std::vector<FeedItem> items, const std::vector<bool>& repeated,
-                               UnixSeconds now) {
-  // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better than nothing.
+                                    UnixSeconds now) {
+  // If Redis lost its items (freshetctl rebuild-redis restores them), ids alone are better than
+  // nothing.
   const bool none_known =
       std::none_of(items.begin(), items.end(), [](const FeedItem& item) { return item.card->known; });
   std::size_t count = 0;
@@ -81,14 +84,15 @@ std::vector<FeedItem> visible_items(std::vector<FeedItem> items, const std::vect
   return items;
 }
 
-// What is searched for is its own reason.
+// A text search is the reason for all its items, so no interests are named.
 void trim_interests(const FeedRequest& request, std::vector<Interest>& interests) {
   const std::size_t limit = request.query.empty() ? kMaxNamedInterests : 0;
   if (interests.size() > limit)
     interests.erase(interests.begin() + static_cast<std::ptrdiff_t>(limit), interests.end());
 }
 
-// The fresh and the hot in turns, each once. REQUIRES: none stands twice in either.
+// Alternates between fresh and hot items, without duplicates. REQUIRES: no duplicates within
+// either.
 std::vector<ItemId> interleave(std::vector<ItemId> fresh, const std::vector<ItemId>& hot) {
   if (hot.empty()) return fresh;
   std::vector<ItemId> out;
@@ -123,14 +127,15 @@ Task<Result<FeedPage>> SmartFeed::page(const FeedRequest& request) {
 
 Task<Result<FeedPage>> SmartFeed::load_more(const FeedRequest& request) {
   FRESHET_CO_TRY(result, co_await store_.next_page(request));
-  if (result->status == PageResult::Status::kEmpty && !request.allow_writes) co_return degraded_page(Dependency::kWrites);
+  if (result->status == PageResult::Status::kEmpty && !request.allow_writes)
+    co_return degraded_page(Dependency::kWrites);
   if (result->status == PageResult::Status::kEmpty) {
     auto refreshed = co_await refresh(request);
     co_return refreshed;
   }
   resend_unacknowledged(request.reader, result->unacknowledged);
-  auto served = co_await serve_page(request, std::move(result->page), result->has_external_impressions, std::move(result->seen_view),
-                               std::move(result->interests));
+  auto served = co_await serve_page(request, std::move(result->page), result->has_external_impressions,
+                                    std::move(result->seen_view), std::move(result->interests));
   co_return served;
 }
 
@@ -139,7 +144,7 @@ Task<Result<FeedPage>> SmartFeed::refresh(const FeedRequest& request) {
     FRESHET_CO_TRY(page, co_await try_refresh(request));
     if (*page) co_return std::move(**page);
   }
-  co_return fail(ErrorCode::kUnavailable, "feed_busy", {}, "the reader asks for many pages at once");
+  co_return fail(ErrorCode::kUnavailable, "feed_busy", {}, "the reader requests too many pages at once");
 }
 
 Task<Result<std::optional<FeedPage>>> SmartFeed::try_refresh(const FeedRequest& request) {
@@ -159,24 +164,25 @@ Task<Result<std::optional<FeedPage>>> SmartFeed::try_refresh(const FeedRequest& 
     found = co_await fallback_candidates(request, *state);
     if (!found) co_return tl::unexpected(found.error());
   }
-  BufferSwap swap{state->generation,     state->delivery_seq, state->external_impressions,
-                std::move(found->items), found->exhausted,     {}};
+  BufferSwap swap{state->generation,       state->delivery_seq, state->external_impressions,
+                  std::move(found->items), found->exhausted,    {}};
   swap.card_ids = cards_.missing(swap.candidates, request.limit + kSpareCards);
   trim_interests(request, state->interests);
   std::vector<ItemId> interest_ids;
   for (const Interest& each : state->interests) interest_ids.push_back(each.item);
-  for (ItemId& each : cards_.missing(interest_ids, interest_ids.size())) swap.card_ids.push_back(std::move(each));
+  for (ItemId& each : cards_.missing(interest_ids, interest_ids.size()))
+    swap.card_ids.push_back(std::move(each));
   const auto as_of = cards_.revision();
   FRESHET_CO_TRY(swapped, co_await store_.swap_buffer(request, swap));
   if (swapped->must_reload) co_return Served();
   cards_.insert(swap.card_ids, std::move(swapped->cards), as_of);
   FRESHET_CO_TRY(served, co_await serve_page(request, std::move(swapped->page), false, nullptr,
-                                        std::move(state->interests)));
+                                             std::move(state->interests)));
   if (!searched) served->degraded = Dependency::kIndex;
   co_return Served(std::move(*served));
 }
 
-// A refresh of which nothing is left behind: the same again shows the same.
+// A refresh that stores nothing. Repeating it shows the same items.
 Task<Result<FeedPage>> SmartFeed::stateless_refresh(const FeedRequest& request) {
   FeedRequest wanted = request;
   wanted.idempotency_key.clear();
@@ -199,22 +205,23 @@ Task<Result<FeedPage>> SmartFeed::stateless_refresh(const FeedRequest& request) 
   co_return out;
 }
 
-// Recall failed: what was buffered before is still good.
+// Recall failed, but items that were buffered before are still good.
 Task<Result<FeedPage>> SmartFeed::serve_old_buffer(const FeedRequest& request) {
   FRESHET_CO_TRY(result, co_await store_.next_page(request));
   if (result->status == PageResult::Status::kEmpty) co_return degraded_page(Dependency::kIndex);
   resend_unacknowledged(request.reader, result->unacknowledged);
-  auto served = co_await serve_page(request, std::move(result->page), result->has_external_impressions, std::move(result->seen_view),
-                               std::move(result->interests));
+  auto served = co_await serve_page(request, std::move(result->page), result->has_external_impressions,
+                                    std::move(result->seen_view), std::move(result->interests));
   if (served) {
     served->degraded = Dependency::kIndex;
-    served->exhausted = false;  // it is not known
+    served->exhausted = false;  // unknown
   }
   co_return served;
 }
 
-// What Redis has to show when nothing can be searched: a page, and nothing to wait in the buffer.
-Task<Result<SmartFeed::UnseenItems>> SmartFeed::fallback_candidates(const FeedRequest& request, const FeedState& state) {
+// Without an index: the newest and hottest items, for one page only. Nothing is left in the buffer.
+Task<Result<SmartFeed::UnseenItems>> SmartFeed::fallback_candidates(const FeedRequest& request,
+                                                                    const FeedState& state) {
   FRESHET_CO_TRY(newest, co_await store_.newest_items(static_cast<std::size_t>(settings_.size)));
   std::vector<ItemId> candidates = interleave(std::move(*newest), state.hot_items);
   FRESHET_CO_TRY(remaining, co_await remove_seen(request.reader, state, std::move(candidates)));
@@ -229,7 +236,7 @@ Task<Result<SmartFeed::UnseenItems>> SmartFeed::fallback_candidates(const FeedRe
 Task<Result<std::optional<std::size_t>>> SmartFeed::peek(const FeedRequest& request) {
   using Count = std::optional<std::size_t>;
   FeedRequest wanted = request;
-  wanted.idempotency_key.clear();  // a count is no page
+  wanted.idempotency_key.clear();  // a count is not a page and has no replay
   const auto state = co_await store_.load_state(wanted, true);
   if (!state && is_redis_unavailable(state.error())) co_return Count();
   if (!state) co_return tl::unexpected(state.error());
@@ -244,9 +251,10 @@ Task<Result<std::optional<std::size_t>>> SmartFeed::peek(const FeedRequest& requ
   co_return Count(count - static_cast<std::size_t>(known));
 }
 
-// --- recall, in steps, until enough of it is unseen
+// --- recall, deeper in steps until enough items are unseen
 
-Task<Result<SmartFeed::UnseenItems>> SmartFeed::recall_unseen(const FeedRequest& request, const FeedState& state) {
+Task<Result<SmartFeed::UnseenItems>> SmartFeed::recall_unseen(const FeedRequest& request,
+                                                              const FeedState& state) {
   const auto deadline = Clock::now() + settings_.budget;
   trending_ = {state.hot_items.begin(), state.hot_items.end()};
   RecallQuery query = make_recall_query(request, state, clock_());
@@ -258,7 +266,8 @@ Task<Result<SmartFeed::UnseenItems>> SmartFeed::recall_unseen(const FeedRequest&
   }
   UnseenItems out;
   const auto max_depth = static_cast<std::size_t>(std::max(settings_.max_depth, settings_.size));
-  for (query.size = static_cast<std::size_t>(settings_.size);; query.size = std::min(2 * query.size, max_depth)) {
+  for (query.size = static_cast<std::size_t>(settings_.size);;
+       query.size = std::min(2 * query.size, max_depth)) {
     co_await set_phase(RequestPhase::kRecall);
     FRESHET_CO_TRY(recall_result, co_await recall_.search(query));
     co_await set_phase(RequestPhase::kRank);
@@ -269,18 +278,18 @@ Task<Result<SmartFeed::UnseenItems>> SmartFeed::recall_unseen(const FeedRequest&
     out.items = std::move(*remaining);
     out.exhausted = exhausted;
     const std::size_t enough =
-        std::max(request.limit, static_cast<std::size_t>(settings_.size) / kMinUnseenShare);
+        std::max(request.limit, static_cast<std::size_t>(settings_.size) / kUnseenDivisor);
     if (out.exhausted || out.items.size() >= enough || query.size >= max_depth || Clock::now() >= deadline)
       co_return out;
   }
 }
 
 Task<Result<std::vector<ItemId>>> SmartFeed::remove_seen(const ReaderId& reader, const FeedState& state,
-                                                          std::vector<ItemId> out) {
-  std::unordered_set<std::string_view> handed_out;
-  for (const ItemId& each : state.delivered_items) handed_out.insert(each.view());
-  if (!handed_out.empty())
-    std::erase_if(out, [&](const ItemId& item) { return handed_out.contains(item.view()); });
+                                                         std::vector<ItemId> out) {
+  std::unordered_set<std::string_view> delivered;
+  for (const ItemId& each : state.delivered_items) delivered.insert(each.view());
+  if (!delivered.empty())
+    std::erase_if(out, [&](const ItemId& item) { return delivered.contains(item.view()); });
   FRESHET_CO_TRY(seen, co_await store_.check_seen(reader, state.seen_view, out));
   std::size_t count = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -292,11 +301,11 @@ Task<Result<std::vector<ItemId>>> SmartFeed::remove_seen(const ReaderId& reader,
   co_return out;
 }
 
-// --- a page on its way out
+// --- serving a page
 
 Task<Result<FeedPage>> SmartFeed::serve_page(const FeedRequest& request, Page page, bool recheck,
-                                        std::shared_ptr<const SeenView> seen,
-                                        std::vector<Interest> interests) {
+                                             std::shared_ptr<const SeenView> seen,
+                                             std::vector<Interest> interests) {
   trim_interests(request, interests);
   FeedPage out;
   std::vector<items::SharedCard> interest_cards;
@@ -311,7 +320,8 @@ Task<Result<FeedPage>> SmartFeed::serve_page(const FeedRequest& request, Page pa
     interest_cards = std::move(cards->interest_cards);
     const bool is_complete = out.items.size() == page.items.size();
     if (is_complete || page.replay || refills == kMaxRefills) break;
-    if (!page.has_more_buffered && request.idempotency_key.empty()) break;  // nothing to fill up with, nothing to correct
+    // No items to fill up with, and no replay to correct.
+    if (!page.has_more_buffered && request.idempotency_key.empty()) break;
     page.items = ids_of(out.items);
     FRESHET_CO_TRY(refilled, co_await store_.refill_page(request, page));
     page = std::move(refilled->page);
@@ -337,7 +347,7 @@ Task<Result<FeedPage>> SmartFeed::serve_page(const FeedRequest& request, Page pa
 }
 
 Task<Result<SmartFeed::PageCards>> SmartFeed::load_cards(const std::vector<ItemId>& items,
-                                                     const std::vector<Interest>& interests) {
+                                                         const std::vector<Interest>& interests) {
   std::vector<ItemId> all_ids;
   if (!interests.empty()) all_ids = items;
   for (const Interest& each : interests) all_ids.push_back(each.item);
@@ -351,8 +361,8 @@ Task<Result<SmartFeed::PageCards>> SmartFeed::load_cards(const std::vector<ItemI
 }
 
 void SmartFeed::assign_reasons(const FeedRequest& request, const std::vector<Interest>& interests,
-                             const std::vector<items::SharedCard>& interest_cards,
-                             std::vector<FeedItem>& items) const {
+                               const std::vector<items::SharedCard>& interest_cards,
+                               std::vector<FeedItem>& items) const {
   const FeedReasons reasons(interests, interest_cards, trending_, clock_());
   for (FeedItem& each : items) {
     if (request.query.empty())
@@ -362,7 +372,7 @@ void SmartFeed::assign_reasons(const FeedRequest& request, const std::vector<Int
   }
 }
 
-// Events may name items that were never put; a page has nothing to show of those.
+// Drops ids without an item: events may name items that were never put.
 Task<Result<std::vector<ItemId>>> SmartFeed::filter_known(const std::vector<ItemId>& items) {
   const std::vector<Interest> none;
   FRESHET_CO_TRY(cards, co_await load_cards(items, none));
@@ -372,7 +382,7 @@ Task<Result<std::vector<ItemId>>> SmartFeed::filter_known(const std::vector<Item
   co_return ids_of(cards->items);
 }
 
-// What fails still waits, and is recorded at a later request.
+// Failures are ignored: the delivery stays unacknowledged and is recorded at a later request.
 void SmartFeed::record(const ReaderId& reader, Impressions impressions) {
   const auto await = [](Task<Result<void>> task) -> Task<void> { co_await task; };
   ++pending_records_;
@@ -386,7 +396,8 @@ void SmartFeed::notify_when_recorded(std::function<void()> done) {
   recorded_callback_ = std::move(done);
 }
 
-void SmartFeed::resend_unacknowledged(const ReaderId& reader, const std::vector<UnacknowledgedDelivery>& deliveries) {
+void SmartFeed::resend_unacknowledged(const ReaderId& reader,
+                                      const std::vector<UnacknowledgedDelivery>& deliveries) {
   for (const UnacknowledgedDelivery& each : deliveries) {
     record(reader, {{each.delivery}, each.delivery.items, each.delivered_at, true, each.is_recorded});
   }

@@ -1,20 +1,21 @@
 // The smart feed: refresh, load_more, peek.
 //
-//   refresh    open → recall → leave out the seen → swap the buffer and hand out its first page
-//   load_more  hand out the next page of the buffer; without one, refresh
-//   peek       open → recall → count; writes nothing
+//   refresh    load state → recall → remove seen items → swap the buffer and deliver its first page
+//   load_more  deliver the next page of the buffer; without a buffer, refresh
+//   peek       load state → recall → count; writes nothing
 //
-// Where nothing may be kept (FeedRequest::keeps) a refresh is open → recall → the best of it, which
-// may come again, and load_more goes on in a buffer that is there.
+// While writes are disabled (FeedRequest::allow_writes) a refresh returns the best items of a
+// recall without storing anything, so they may come again; load_more continues an existing buffer.
 //
-// What is handed out is excluded at once, by the same script that hands it out; the filter learns
-// of it behind the reply, and then it is acknowledged. What is not, since a worker died or Redis
-// was away, is recorded at the reader's next request. A buffer never holds what was handed out, so
-// load_more asks the filter only when something else was recorded since (a channel's fill).
+// Items are excluded from later pages by the script that delivers them. They are then added to the
+// seen filter asynchronously, and the delivery is acknowledged. If that was lost because a worker
+// died or Redis was unavailable, it is repeated at the reader's next request. A buffer never holds
+// delivered items, so load_more consults the filter only if impressions were recorded outside of
+// feed pages since then (by a pushed recommendation).
 //
-// Round trips: refresh 2, load_more 1; each one more when titles must be fetched, a page refilled,
-// a replay is not acknowledged, or the filter asked by a load_more; refresh also with redisbloom,
-// and two or three without an index.
+// Round trips: refresh 2, load_more 1. One more each if cards must be fetched, a page refilled, an
+// unacknowledged page replayed, or if load_more consults the filter; also for a refresh with
+// redisbloom, and two or three without an index.
 #pragma once
 
 #include <functional>
@@ -40,31 +41,33 @@ struct FeedItem {
 struct FeedPage {
   std::vector<FeedItem> items;
   std::int64_t generation = 0, sequence = 0;  // for the page token; 0 and 0 when degraded
-  bool exhausted = false;                     // nothing unseen is left; else asking again gives more
-  // What was missing. The index: the buffer's page, or one of what is hot and newest. Redis: an
-  // empty one. Writes: nothing is kept.
+  bool exhausted = false;  // no unseen items are left; if false, another request may return more
+  // The missing dependency. kIndex: the page comes from the buffer, or from the hottest and newest
+  // items. kRedis: the page is empty. kWrites: nothing was stored.
   std::optional<Dependency> degraded;
 };
 
 class SmartFeed {
  public:
   using WallClock = std::function<UnixSeconds()>;
-  // All must outlive this. `clock` says how old items are and on which UTC day an impression falls.
+  // All references must outlive this. `clock` determines the age of items and the UTC day of
+  // impressions.
   SmartFeed(FeedStore& store, Recall& recall, items::CardCache& cards, const Settings& settings,
             WallClock clock = wall_now);
 
   // For refresh and load_more. Errors: kUnavailable "too_many_pending"; kInvalid "bad_query".
   Task<Result<FeedPage>> page(const FeedRequest& request);
-  // How many of the items that a refresh would hand out now are not waiting in the buffer already.
-  // nullopt when Redis or the index is away.
+  // Number of items that a refresh would deliver now and that are not in the buffer yet. nullopt if
+  // Redis or the index is unavailable.
   Task<Result<std::optional<std::size_t>>> peek(const FeedRequest& request);
 
-  // `shown` hears what is on each page that is handed out by page(), once also when the page is
-  // handed out again.
-  void on_impressions(std::function<void(std::span<const ItemId>)> observer) { impression_observer_ = std::move(observer); }
+  // `observer` is called with the items of each page that page() delivers, not for replays.
+  void on_impressions(std::function<void(std::span<const ItemId>)> observer) {
+    impression_observer_ = std::move(observer);
+  }
 
-  // Calls `done` when nothing is being recorded: now, or when the last of it ended. For a worker
-  // that stops.
+  // Calls `done` once no impressions are being recorded: immediately, or when the last write
+  // completes. For the shutdown of a worker.
   void notify_when_recorded(std::function<void()> done);
 
  private:
@@ -74,28 +77,30 @@ class SmartFeed {
   };
   Task<Result<FeedPage>> load_more(const FeedRequest& request);
   Task<Result<FeedPage>> refresh(const FeedRequest& request);
-  // nullopt: to be tried again.
+  // nullopt: try again.
   Task<Result<std::optional<FeedPage>>> try_refresh(const FeedRequest& request);
   Task<Result<FeedPage>> stateless_refresh(const FeedRequest& request);
   Task<Result<FeedPage>> serve_old_buffer(const FeedRequest& request);
   Task<Result<UnseenItems>> fallback_candidates(const FeedRequest& request, const FeedState& state);
   Task<Result<UnseenItems>> recall_unseen(const FeedRequest& request, const FeedState& state);
   Task<Result<std::vector<ItemId>>> remove_seen(const ReaderId& reader, const FeedState& state,
-                                                 std::vector<ItemId> items);
-  // From a page as it was handed out to what is served.
-  // `recheck`: ask the filter, since something else was recorded while the page waited in the
-  // buffer.
+                                                std::vector<ItemId> items);
+  // Turns a delivered page into the served one: drops items that cannot be shown, refills, adds
+  // reasons and records the impressions. `recheck`: consult the filter, since impressions were
+  // recorded elsewhere while the page waited in the buffer.
   Task<Result<FeedPage>> serve_page(const FeedRequest& request, Page page, bool recheck,
-                               std::shared_ptr<const SeenView> seen, std::vector<Interest> interests);
+                                    std::shared_ptr<const SeenView> seen, std::vector<Interest> interests);
   void assign_reasons(const FeedRequest& request, const std::vector<Interest>& interests,
-                    const std::vector<items::SharedCard>& interest_cards, std::vector<FeedItem>& items) const;
+                      const std::vector<items::SharedCard>& interest_cards,
+                      std::vector<FeedItem>& items) const;
   Task<Result<std::vector<ItemId>>> filter_known(const std::vector<ItemId>& items);
-  // What is shown of a page, and of the interests that its reasons may name.
+  // Cards of a page and of the interests that its reasons may name.
   struct PageCards {
-    std::vector<FeedItem> items;  // without reasons
+    std::vector<FeedItem> items;
     std::vector<items::SharedCard> interest_cards;
   };
-  Task<Result<PageCards>> load_cards(const std::vector<ItemId>& items, const std::vector<Interest>& interests);
+  Task<Result<PageCards>> load_cards(const std::vector<ItemId>& items,
+                                     const std::vector<Interest>& interests);
   void record(const ReaderId& reader, Impressions impressions);
   void resend_unacknowledged(const ReaderId& reader, const std::vector<UnacknowledgedDelivery>& deliveries);
 
@@ -104,10 +109,10 @@ class SmartFeed {
   items::CardCache& cards_;
   const RecallSettings settings_;
   const WallClock clock_;
-  std::size_t pending_records_ = 0;  // record() under way
+  std::size_t pending_records_ = 0;  // record() calls in progress
   std::function<void()> recorded_callback_;
   std::function<void(std::span<const ItemId>)> impression_observer_;
-  std::unordered_set<ItemId> trending_;  // the head of the rank, as a refresh of anybody read it last
+  std::unordered_set<ItemId> trending_;  // top of the hot rank, as last read by any reader's refresh
 };
 
 }  // namespace freshet::feed

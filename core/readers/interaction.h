@@ -1,4 +1,4 @@
-// What readers do with items, and what it says of their interest.
+// Kinds of interactions of readers with items, and their weights as signals of interest.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace freshet::readers {
 
 enum class Interaction : std::uint8_t { kView, kLike, kShare, kFavorite, kReply, kPost };
 
-// In the order of the enumerators. `letter` stands in Redis and SQLite: never change one.
+// Ordered as the enumerators. `letter` is stored in Redis and SQLite: never change one.
 struct InteractionInfo {
   Interaction interaction;
   std::string_view name;  // in requests
@@ -33,11 +33,11 @@ constexpr const InteractionInfo& kind_of(Interaction kind) {
 std::optional<Interaction> parse_interaction(std::string_view name);
 std::optional<Interaction> interaction_from_letter(char letter);
 
-// interactions.*_weight of the kind.
+// The interactions.*_weight setting of the kind.
 double interaction_weight(const InteractionSettings& settings, Interaction kind);
 
-// What an event of age now − at still counts: 2^(−age/half_life), 1 for times to come (as
-// engagement.h decays).
+// Weight of an event by age: 2^(−age/half_life); 1 for times in the future. The same decay as in
+// engagement.h.
 double recency_weight(UnixSeconds at, UnixSeconds now, seconds half_life);
 
 }  // namespace freshet::readers

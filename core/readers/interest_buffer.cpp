@@ -9,12 +9,12 @@
 
 namespace freshet::readers {
 namespace {
-constexpr seconds kTtlRenewalInterval{86400};  // a TTL at most once in so long: that is enough
+constexpr seconds kTtlRenewalInterval{86400};  // a TTL may be this much out of date before it is renewed
 }  // namespace
 
-InterestBuffer::InterestBuffer(redis::WriteQueue& deferred, const Settings& settings, redis::Keys keys,
-                     redis::RunAfter after)
-    : deferred_(deferred),
+InterestBuffer::InterestBuffer(redis::WriteQueue& write_queue, const Settings& settings, redis::Keys keys,
+                               redis::RunAfter after)
+    : write_queue_(write_queue),
       settings_(settings),
       keys_(std::move(keys)),
       timer_(std::move(after), kFlushInterval, [this] { flush(); }) {}
@@ -45,7 +45,7 @@ void InterestBuffer::flush() {
       out.arg("").arg(interaction_member(Interaction::kView, pending_[i].second.view())).arg("");
   }
   pending_.clear();
-  deferred_.post(std::move(out));
+  write_queue_.post(std::move(out));
 }
 
 }  // namespace freshet::readers

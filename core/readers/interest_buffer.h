@@ -1,5 +1,4 @@
-// What readers took an interest in by reading, for their feeds: collected in the worker and written
-// behind the replies.
+// Per-worker buffer of readers' interests, from long reads. Written to Redis asynchronously.
 #pragma once
 
 #include <utility>
@@ -8,32 +7,33 @@
 #include "core/base/ids.h"
 #include "core/base/time.h"
 #include "core/config/settings.h"
-#include "core/redis/write_queue.h"
 #include "core/redis/keys.h"
+#include "core/redis/write_queue.h"
 
 namespace freshet::readers {
 
 class InterestBuffer {
  public:
   static constexpr milliseconds kFlushInterval{250};
-  static constexpr std::size_t kMaxEntries = 64;  // reports of a command
+  static constexpr std::size_t kMaxEntries = 64;  // reports per command
 
-  // All must outlive this.
-  InterestBuffer(redis::WriteQueue& deferred, const Settings& settings, redis::Keys keys, redis::RunAfter after = {});
-  // A report on a page view. Reading for feed.interest_min_dwell or longer makes the item the
-  // newest of the reader's interests, kEvery after the first that waits or when kMost wait: no
-  // round trip, one command, three inner ones for each. Lost with the process, or when Redis is
-  // away.
+  // All references must outlive this.
+  InterestBuffer(redis::WriteQueue& write_queue, const Settings& settings, redis::Keys keys,
+                 redis::RunAfter after = {});
+  // Records a report on a page view. A dwell time of feed.interest_min_dwell or more makes the item
+  // the reader's newest interest. Flushed kFlushInterval after the first entry or at kMaxEntries,
+  // as one script call with three inner commands per entry. No round trip. Lost if the worker is
+  // killed or Redis is unavailable.
   void add(const ReaderId& reader, const ItemId& item, milliseconds dwell);
   void flush();
   std::size_t size() const { return pending_.size(); }
 
  private:
-  redis::WriteQueue& deferred_;
+  redis::WriteQueue& write_queue_;
   const Settings& settings_;
   const redis::Keys keys_;
   redis::FlushTimer timer_;
-  std::vector<std::pair<ReaderId, ItemId>> pending_;  // the newest last
+  std::vector<std::pair<ReaderId, ItemId>> pending_;  // newest last
 };
 
 }  // namespace freshet::readers

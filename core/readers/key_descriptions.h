@@ -1,4 +1,4 @@
-// What the keys of an export hold, in words for the reader whom it is about.
+// Descriptions of the keys in a data export, addressed to the reader the data is about.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace freshet::readers {
 
-// "" for keys that are about nobody.
+// Empty for keys that are not about a reader.
 std::string_view description_for(const redis::KeyPattern& key);
 
 }  // namespace freshet::readers

@@ -20,9 +20,9 @@ static_assert(std::all_of(redis::kKeyPatterns.begin(), redis::kKeyPatterns.end()
                             return key.subject != redis::Subject::kReader || key.type == "string" ||
                                    key.type == "hash" || key.type == "list" || key.type == "zset";
                           }),
-              "append_read() reads every key about a reader");
+              "append_read() supports every type of key about a reader");
 
-// How the whole of a key is read. Strings, and what keeps itself small, have no bound of their own.
+// Reads a whole key. Strings and types that are bounded elsewhere are read without a limit.
 void append_read(Pipeline& out, std::string_view type, const std::string& key) {
   if (type == "string")
     out.add("GET", key);
@@ -35,7 +35,7 @@ void append_read(Pipeline& out, std::string_view type, const std::string& key) {
 }
 
 struct DatabaseRows {
-  std::string database;  // its identity
+  std::string database;  // identity of the database
   std::vector<ReaderEvent> interactions;
   std::vector<DismissalRecord> dismissals;
   std::vector<Follow> follows;
@@ -43,21 +43,22 @@ struct DatabaseRows {
 
 Result<DatabaseRows> read_database_rows(const std::string& path, const ReaderId& reader, std::int64_t from) {
   FRESHET_TRY(database, database::Database::open(path, database::Database::Mode::kRead));
-  // One more tells whether there are more.
+  // One more, to learn whether there are more.
   FRESHET_TRY(interactions, (*database)->readers().interactions_of(reader, from, kMaxExportedRows + 1));
   FRESHET_TRY(dismissals, (*database)->readers().dismissals_of(reader, kMaxExportedRows));
   FRESHET_TRY(follows, (*database)->readers().follows_of(reader, kMaxExportedRows));
-  return DatabaseRows{(*database)->database_id(), std::move(*interactions), std::move(*dismissals), std::move(*follows)};
+  return DatabaseRows{(*database)->database_id(), std::move(*interactions), std::move(*dismissals),
+                      std::move(*follows)};
 }
 
-// A timeline's own marks say nothing of its reader (core/timeline/parts/timeline.lua).
+// Marks belong to the timeline itself, not to its reader (core/timeline/parts/timeline.lua).
 bool is_mark(std::string_view member) { return member.starts_with(':'); }
 
 void add_values(const redis::Reply& reply, std::string_view type, std::vector<std::string>& out) {
   if (const auto text = reply.string()) out.emplace_back(*text);
   for (std::size_t k = 0; k < reply.size(); ++k) {
     if (type == "zset" && is_mark(redis::string_at(reply, k))) {
-      ++k;  // and its score
+      ++k;  // skip its score as well
       continue;
     }
     out.emplace_back(redis::string_at(reply, k));
@@ -66,8 +67,9 @@ void add_values(const redis::Reply& reply, std::string_view type, std::vector<st
 
 }  // namespace
 
-PersonalData::PersonalData(redis::Redis& redis, BlockingPool& pool, const Settings& settings, redis::Keys keys,
-             ReaderPseudonyms pseudonyms, std::function<std::string()> new_job_id)
+PersonalData::PersonalData(redis::Redis& redis, BlockingPool& pool, const Settings& settings,
+                           redis::Keys keys, ReaderPseudonyms pseudonyms,
+                           std::function<std::string()> new_job_id)
     : redis_(redis),
       pool_(pool),
       recorder_settings_(settings.recorder),
@@ -90,7 +92,7 @@ Task<Result<Export>> PersonalData::collect(const ReaderId& reader, std::int64_t 
     cursor = page->cursor;
   } while (cursor != "0" && out.keys.size() < kMaxExportedKeys);
   out.has_more_keys = cursor != "0";
-  // A walk may come by a key twice.
+  // SCAN may return a key twice.
   std::sort(out.keys.begin(), out.keys.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   const auto same = [](const ExportedKey& a, const ExportedKey& b) { return a.name == b.name; };
   out.keys.erase(std::unique(out.keys.begin(), out.keys.end(), same), out.keys.end());
@@ -108,22 +110,26 @@ Task<Result<void>> PersonalData::read_keys(const std::vector<std::string>& keys,
     const redis::KeyPattern& pattern = *keys_.pattern_of(keys[i]);
     ExportedKey stored{description_for(pattern), *keys_.strip_prefix(keys[i]), std::string(pattern.type), {}};
     add_values(reply, stored.type, stored.values);
-    if (!stored.values.empty()) out.keys.push_back(std::move(stored));  // else it expired meanwhile
+    if (!stored.values.empty()) out.keys.push_back(std::move(stored));  // otherwise it expired meanwhile
   }
   co_return Result<void>();
 }
 
-Task<Result<void>> PersonalData::read_members(const std::vector<MemberSet>& sets, const ReaderNames& names, Export& out) {
+Task<Result<void>> PersonalData::read_members(const std::vector<MemberSet>& sets, const ReaderNames& names,
+                                              Export& out) {
   if (sets.empty()) co_return Result<void>();
   Pipeline command;
   for (const MemberSet& each : sets) {
-    for (const std::string& name : names) command.add(each.is_sorted ? "ZSCORE" : "SISMEMBER", each.key, name);
+    for (const std::string& name : names)
+      command.add(each.is_sorted ? "ZSCORE" : "SISMEMBER", each.key, name);
   }
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   auto reply = replies->begin();
   for (const MemberSet& each : sets) {
-    ExportedKey stored{
-        description_for(*keys_.pattern_of(each.key)), *keys_.strip_prefix(each.key), each.is_sorted ? "zset" : "set", {}};
+    ExportedKey stored{description_for(*keys_.pattern_of(each.key)),
+                       *keys_.strip_prefix(each.key),
+                       each.is_sorted ? "zset" : "set",
+                       {}};
     for (const std::string& name : names) {
       if (each.is_sorted && !reply->is_nil()) {
         stored.values.push_back(name);
@@ -138,20 +144,22 @@ Task<Result<void>> PersonalData::read_members(const std::vector<MemberSet>& sets
   co_return Result<void>();
 }
 
-// What cannot be read is said in the export: the rest of it is worth something without.
+// If the database cannot be read, the export says so: the rest is useful without it.
 Task<void> PersonalData::read_rows(const ReaderId& reader, std::int64_t from, Export& out) {
   Pipeline command;
   command.add("HMGET", keys_.recorder_lease(), "holder", "database");
   const auto lease = co_await redis::run_one(redis_, command);
   const std::string holder(lease ? redis::string_at(*lease, 0) : "");
   const std::string recorder_database(lease ? redis::string_at(*lease, 1) : "");
-  const std::string wrong_host = "ask the host that records" + (holder.empty() ? "" : ": " + holder);
+  const std::string wrong_host = "available on the recording host" + (holder.empty() ? "" : ": " + holder);
   if (!recorder_settings_.enabled) {
     out.rows_missing_reason = wrong_host;
     co_return;
   }
-  const std::function<Result<DatabaseRows>(std::size_t)> work =
-      [path = recorder_settings_.database, reader, from](std::size_t) { return read_database_rows(path, reader, from); };
+  const std::function<Result<DatabaseRows>(std::size_t)> work = [path = recorder_settings_.database, reader,
+                                                                 from](std::size_t) {
+    return read_database_rows(path, reader, from);
+  };
   auto rows = co_await pool_.run<DatabaseRows>(work);
   if (!rows) {
     out.rows_missing_reason = std::string(rows.error().reason);
@@ -186,7 +194,7 @@ Task<Result<std::string>> PersonalData::request_erasure(const ReaderId& reader) 
                      ttl = redis::tombstone_ttl(spool_settings_.max_age).count();
   for (const std::string& name : pseudonyms_.all(reader))
     writes.add("SET", keys_.tombstone(name), now / 1000, "EX", ttl);
-  // Who was silent since the last erasure for as long as a spool is kept is gone.
+  // A host that has not reported the last erasure within spool.max_age is gone.
   if (last > 0 && now - last > milliseconds(spool_settings_.max_age).count())
     writes.add("ZREMRANGEBYSCORE", spools, "-inf", "(" + std::to_string(last));
   writes.add("ZADD", spools, now, kErasureMember);
@@ -211,7 +219,7 @@ Task<Result<Job>> PersonalData::job(const EventId& id) {
   out.failed = redis::parse_or_zero<std::int64_t>(redis::string_at(*reply, 3));
   const milliseconds at(redis::parse_or_zero<std::int64_t>(redis::string_at(*reply, 4)));
   const seconds now(redis::parse_or_zero<std::int64_t>(redis::string_at((*replies)[1], 0)));
-  // What is older than a spool may be is dropped unread.
+  // Spool records older than spool.max_age are dropped unread, so older erasures need not wait.
   if (out.state == "done" && at.count() > 0 && now - at <= spool_settings_.max_age)
     out.pending_hosts = unreported_hosts((*replies)[2], at);
   if (!out.pending_hosts.empty()) out.state = "waiting";

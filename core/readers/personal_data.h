@@ -1,5 +1,5 @@
-// What a site owes its readers: to show them all that is kept about them, and to forget it. A store
-// on Redis and the recorder's database; no port stands before it, since nothing else does this.
+// Export and erasure of everything stored about a reader, from Redis and the recorder's database.
+// It has no port, since it is the only implementation.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +19,30 @@
 namespace freshet::readers {
 
 inline constexpr std::size_t kMaxExportedKeys = 1000;
-inline constexpr std::int64_t kMaxExportedValues = 5000;  // of a list or ZSET; others are capped lower
-inline constexpr std::int64_t kMaxExportedRows = 20000;   // interactions; likewise dismissals and follows
+// Per list or ZSET; other types have smaller limits of their own.
+inline constexpr std::int64_t kMaxExportedValues = 5000;
+// Interactions; the same limit for dismissals and for follows.
+inline constexpr std::int64_t kMaxExportedRows = 20000;
 
-// A key of Redis with all that it holds: a string's value; a list's elements; a hash's and a ZSET's
-// names and values in turn, without a timeline's marks; of a set or ZSET of many readers' names
-// only this one's.
+// A Redis key with its contents: a string's value; a list's elements; names and values of a hash or
+// ZSET, alternating, without a timeline's marks. For sets of many readers, only this reader's
+// entry.
 struct ExportedKey {
-  std::string_view description;  // it is, in words
+  std::string_view description;  // for the reader
   std::string name;
-  std::string type;  // as TYPE answers
+  std::string type;  // as TYPE returns it
   std::vector<std::string> values;
 };
 
 struct Export {
   std::vector<ExportedKey> keys;
-  bool has_more_keys = false;  // there are more than an export shows
-  // Why the durable rows are missing; empty: they are here. On a host without the database always,
-  // with the name of the one that records.
+  bool has_more_keys = false;  // there are more keys than the export contains
+  // Why the database rows are missing; empty if they are included. Always set on hosts without the
+  // database, with the name of the recording host.
   std::string rows_missing_reason;
   std::vector<ReaderEvent> interactions;  // oldest first
-  std::optional<std::int64_t> next_interaction;       // the number of the first interaction that is not shown
+  // Number of the first interaction not included; nullopt: all are included.
+  std::optional<std::int64_t> next_interaction;
   std::vector<DismissalRecord> dismissals;
   std::vector<Follow> follows;
 };
@@ -47,24 +50,24 @@ struct Export {
 struct Job {
   std::string state;  // queued | running | waiting | done | failed
   std::int64_t done = 0, total = 0, failed = 0;
-  // Of an erasure that is done but for them, "waiting": whose spools may still hold something of
-  // the reader, which is void.
+  // With state "waiting" only: the erasure is done except for the spools of these hosts, which may
+  // still hold events of the reader. Those events are void.
   std::vector<std::string> pending_hosts;
 };
 
 class PersonalData {
  public:
-  // All references must outlive this. `redis`: a connection with patience. `pool`: the database is
-  // read on it.
+  // All references must outlive this. `redis`: a connection with long timeouts. `pool`: runs the
+  // database reads.
   PersonalData(redis::Redis& redis, BlockingPool& pool, const Settings& settings, redis::Keys keys,
-        ReaderPseudonyms pseudonyms, std::function<std::string()> new_job_id);
+               ReaderPseudonyms pseudonyms, std::function<std::string()> new_job_id);
 
-  // Interactions from the number `from` on; the rest with each. Walks over all keys of Redis:
-  // O(keys), 2 RTT a thousand of them.
+  // Exports interactions from number `from` on, and everything else every time. Scans all keys of
+  // Redis: O(keys), 2 RTT per thousand keys.
   Task<Result<Export>> collect(const ReaderId& reader, std::int64_t from);
-  // Makes a job that forgets everything about the reader (core/recorder/erasure_worker.h), and returns its
-  // id; what was written before is gone when it is done. Somebody unknown is forgotten likewise.
-  // What any host's spool still holds of them is void from now on, by a tombstone. 2 RTT. Errors:
+  // Creates a job that erases everything about the reader (core/recorder/erasure_worker.h) and
+  // returns its id. All data written before the call is gone when the job is done. Unknown readers
+  // are accepted too. Writes a tombstone that voids events in all hosts' spools. 2 RTT. Errors:
   // kUnavailable "stream_full"; Redis' own.
   Task<Result<std::string>> request_erasure(const ReaderId& reader);
   // 1 RTT. Errors: kNotFound "unknown_job".
@@ -84,8 +87,8 @@ class PersonalData {
   const std::function<std::string()> new_job_id_;
 };
 
-// Whether the reader of this tombstone (Keys::erased) was erased after what happened so long ago.
-// Within two minutes the erasure wins: clocks may differ by as much. 1 RTT.
+// True if the reader with this tombstone (Keys::tombstone) was erased after an event of this age.
+// Within two minutes the erasure wins, since clocks may differ by that much. 1 RTT.
 Task<Result<bool>> was_erased(redis::Redis& redis, const std::string& tombstone, milliseconds age);
 
 }  // namespace freshet::readers

@@ -7,7 +7,7 @@
 namespace freshet::readers {
 namespace {
 
-constexpr int kScanCount = 1000;  // about half a millisecond of Redis
+constexpr int kScanCount = 1000;  // takes Redis about half a millisecond
 
 }  // namespace
 
@@ -16,8 +16,8 @@ void add_reader_names(ReaderNames& names, const ReaderId& reader, const ReaderPs
   if (pseudonyms.visitor) names.insert(pseudonyms.visitor(reader));
 }
 
-Task<Result<PersonalKeyPage>> scan_personal_keys(redis::Redis& redis, const redis::Keys& keys, const ReaderNames& names,
-                                         std::string_view cursor) {
+Task<Result<PersonalKeyPage>> scan_personal_keys(redis::Redis& redis, const redis::Keys& keys,
+                                                 const ReaderNames& names, std::string_view cursor) {
   redis::Pipeline command;
   command.add("SCAN", cursor, "COUNT", kScanCount);
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis, command));
@@ -37,7 +37,8 @@ Task<Result<PersonalKeyPage>> scan_personal_keys(redis::Redis& redis, const redi
   co_return page;
 }
 
-Task<Result<void>> erase_personal_keys(redis::Redis& redis, const ReaderNames& names, const PersonalKeyPage& page) {
+Task<Result<void>> erase_personal_keys(redis::Redis& redis, const ReaderNames& names,
+                                       const PersonalKeyPage& page) {
   redis::Pipeline command;
   for (const std::string& key : page.keys) command.add("UNLINK", key);
   for (const MemberSet& each : page.member_sets) {

@@ -1,4 +1,4 @@
-// Finding and erasing the keys in Redis that are about a reader, as redis::kKeyPatterns says which.
+// Finds and erases a reader's keys in Redis, as classified by redis::kKeyPatterns.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace freshet::readers {
 
-// What a reader is called apart from their id, under the salt (identity.salt_file): the visitor
-// that UV and sessions count, and the name of their user:epoch key. Empty functions: nothing is
-// called so.
+// Pseudonyms of a reader under the salt (identity.salt_file): the visitor id that unique visitors
+// and sessions are counted by, and the name of the reader's user:epoch key. A function is empty if
+// there is no such pseudonym.
 struct ReaderPseudonyms {
   std::function<std::string(const ReaderId&)> visitor;
   std::function<std::string(const ReaderId&)> erasure;
-  // Those there are: what an erasure is remembered by.
+  // All configured pseudonyms. Erasures are recorded under these.
   std::vector<std::string> all(const ReaderId& reader) const {
     std::vector<std::string> out;
     if (erasure) out.push_back(erasure(reader));
@@ -31,7 +31,7 @@ struct ReaderPseudonyms {
   }
 };
 
-// Names of one or more readers. What is empty names nobody.
+// Names of one or more readers. Empty names match no key.
 using ReaderNames = std::unordered_set<std::string>;
 void add_reader_names(ReaderNames& names, const ReaderId& reader, const ReaderPseudonyms& pseudonyms);
 
@@ -40,17 +40,19 @@ struct MemberSet {
   bool is_sorted = false;  // a ZSET
 };
 struct PersonalKeyPage {
-  std::string cursor;             // for the next page; "0": there is none
-  std::size_t scanned = 0;      // keys
-  std::vector<std::string> keys;  // kReader, of one of the names
-  std::vector<MemberSet> member_sets;   // kMembers: to be asked
+  std::string cursor;                  // of the next page; "0" at the end
+  std::size_t scanned = 0;             // keys
+  std::vector<std::string> keys;       // Subject::kReader keys of these readers
+  std::vector<MemberSet> member_sets;  // Subject::kMembers keys, whose members must be checked
 };
-// One page of a walk over all keys; begins with cursor "0". A key that is there from the walk's
-// beginning to its end is found at least once. 1 RTT.
-Task<Result<PersonalKeyPage>> scan_personal_keys(redis::Redis& redis, const redis::Keys& keys, const ReaderNames& names,
-                                         std::string_view cursor);
+// One page of a scan over all keys, which starts with cursor "0". A key that exists during the
+// whole scan is returned at least once. 1 RTT.
+Task<Result<PersonalKeyPage>> scan_personal_keys(redis::Redis& redis, const redis::Keys& keys,
+                                                 const ReaderNames& names, std::string_view cursor);
 
-// Deletes what the page found, and the names in its sets. 1 RTT, none without any.
-Task<Result<void>> erase_personal_keys(redis::Redis& redis, const ReaderNames& names, const PersonalKeyPage& page);
+// Deletes the page's keys and removes the names from its member sets. 1 RTT, none if the page is
+// empty.
+Task<Result<void>> erase_personal_keys(redis::Redis& redis, const ReaderNames& names,
+                                       const PersonalKeyPage& page);
 
 }  // namespace freshet::readers

@@ -1,7 +1,6 @@
-// What this room needs of storage: what readers looked at, what they did, and what they do not
-// want. reader_store.h implements it on Redis; interactions and feedback also go through the
-// recorder's stream to SQLite. Every method is 1 RTT, and a write atomic for one reader, unless it
-// says otherwise.
+// Storage port of this module: reading history, interactions and dismissals. reader_store.h
+// implements it on Redis; interactions and dismissals also go through the recorder's stream to
+// SQLite. Every method is 1 RTT, and writes are atomic per reader, unless stated otherwise.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +24,8 @@ struct View {
   ReaderId reader;
   ItemId item;
   ViewKind kind = ViewKind::kTopic;
-  EventId event = {};                  // as of ReaderEvent
-  std::optional<UnixSeconds> at = {};  // when, in the past; nullopt: now, by Redis' clock
+  EventId event = {};                  // see ReaderEvent
+  std::optional<UnixSeconds> at = {};  // in the past; nullopt: now, by Redis' clock
 };
 
 struct ViewedItem {
@@ -34,13 +33,12 @@ struct ViewedItem {
   UnixSeconds at;
 };
 
-// One thing a reader did. `event` makes it idempotent for 24 hours: the same one again changes
-// nothing.
+// One interaction of a reader. `event` makes it idempotent for 24 hours.
 struct ReaderEvent {
   ReaderId reader;
   ItemId item;
   Interaction kind = Interaction::kLike;
-  UnixSeconds at;  // never later than now by Redis' clock: later ones are clamped
+  UnixSeconds at;  // times after Redis' clock are clamped to now
   EventId event;   // empty: not idempotent
 };
 
@@ -49,10 +47,10 @@ struct Dismissal {
   ItemId item;
   std::string reason;  // at most 200 bytes, may be empty
   EventId event;
-  std::optional<UnixSeconds> at = {};  // as of View
+  std::optional<UnixSeconds> at = {};  // see View
 };
 
-// As SQLite keeps them.
+// A dismissal as stored in SQLite.
 struct DismissalRecord {
   Dismissal dismissal;
   UnixSeconds at;
@@ -64,20 +62,21 @@ struct Follow {
   UnixSeconds at;
 };
 
-struct InteractionRecord {  // of ReaderState: the newest time of each item and kind
+struct InteractionRecord {  // newest time of each item and kind
   ItemId item;
   Interaction kind = Interaction::kLike;
   UnixSeconds at;
 };
 
-using Fingerprints = std::shared_ptr<const std::unordered_set<std::uint64_t>>;  // core/base/fingerprint.h
+using Fingerprints = std::shared_ptr<const std::unordered_set<std::uint64_t>>;  // see core/base/fingerprint.h
 
-// All that a recommendation must know of a reader.
+// Everything a recommendation needs to know about a reader.
 struct ReaderState {
-  std::vector<ViewedItem> topic_views;   // newest first, distinct, at most history.size
+  std::vector<ViewedItem> topic_views;  // newest first, distinct, at most history.size
   std::vector<ViewedItem> reply_views;  // likewise
-  std::vector<InteractionRecord> interactions;       // newest first, at most interactions.max_kept; long reads (kView) among them
-  Fingerprints archived;         // of the items of those beyond, but for long reads; null: none
+  // Newest first, at most interactions.max_kept, including long reads (kView).
+  std::vector<InteractionRecord> interactions;
+  Fingerprints archived;               // items of older interactions other than long reads; null: none
   std::vector<ViewedItem> dismissals;  // not interested, within feedback.ttl; newest first
 };
 
@@ -85,37 +84,39 @@ class ReaderStore {
  public:
   virtual ~ReaderStore() = default;
 
-  // The view becomes the reader's newest; an earlier one of the same item moves up. The very next
-  // read() on any worker knows it. Errors of all methods: Redis' own.
+  // Makes the item the newest of the reader's history; an earlier view of it moves up. Visible to
+  // the next read() on any worker. Errors of all methods: Redis' own.
   virtual Task<Result<void>> record_view(const View& view) = 0;
   virtual Task<Result<std::vector<ViewedItem>>> views(const ReaderId& reader, ViewKind kind) = 0;
-  // Of those before `until`; nullopt: of all. What is viewed meanwhile stays. 2 RTT,
-  // of a cluster 3.
+  // Clears views up to `until`; nullopt: all. Views recorded concurrently stay. 2 RTT, 3 in a
+  // cluster.
   virtual Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind,
                                          std::optional<UnixSeconds> until) = 0;
-  // Both kinds: `to` has the newest of both histories by time, `from` none. Merging one into itself
-  // changes nothing. 3 RTT, not atomic: what fails in between is made whole by doing it again, and
-  // what `from` views meanwhile stays there.
+  // Merges both histories of `from` into those of `to`: `to` keeps the newest views of both by
+  // time, `from` becomes empty. Merging a reader into itself changes nothing. 3 RTT, not atomic:
+  // repeat the call after an error. Views that `from` records meanwhile stay there.
   virtual Task<Result<void>> merge_views(const ReaderId& from, const ReaderId& to) = 0;
 
-  // 2 RTT for all of them, in order. An answer for each, in the order given: an error of one event
-  // (kUnavailable "stream_full", …) leaves the others alone. The outer error: Redis did not answer.
-  virtual Task<Result<std::vector<Result<void>>>> record_interactions(const std::vector<ReaderEvent>& events) = 0;
-  // Adds or renews the exclusion for feedback.ttl; undo takes it back. 2 RTT, up to 5 of a
-  // dismissal with a time. Errors also: kUnavailable "stream_full".
+  // Returns one result per event, in order. An error of one event (kUnavailable "stream_full", …)
+  // does not affect the others. Fails as a whole if Redis did not answer. 2 RTT for all events
+  // together.
+  virtual Task<Result<std::vector<Result<void>>>> record_interactions(
+      const std::vector<ReaderEvent>& events) = 0;
+  // Excludes the item for feedback.ttl; repeating it renews the exclusion, undo_dismissal() reverts
+  // it. 2 RTT, up to 5 for a dismissal with a time. Further errors: kUnavailable "stream_full".
   virtual Task<Result<void>> dismiss(const Dismissal& dismissal) = 0;
   virtual Task<Result<void>> undo_dismissal(const ReaderId& reader, const ItemId& item,
                                             std::optional<UnixSeconds> at) = 0;
 
-  // What was acknowledged before is in it; of what happens meanwhile any part may be.
+  // Includes everything acknowledged before the call; concurrent writes may or may not be visible.
   virtual Task<Result<ReaderState>> read(const ReaderId& reader) = 0;
 
-  // Behind the reply, no waiting: viewed() a moment later, in its place by time; once for an event.
-  // Lost when neither the queue nor the spool has room.
+  // As record_view(), but asynchronous: returns at once. The view is inserted by time, once per
+  // event. Lost if both the write queue and the spool are full.
   virtual void record_view_async(const View& view) = 0;
 
-  // When Redis is away: kept where it survives this process and applied, once, when Redis answers
-  // again. No round trip. Errors: kUnavailable "spool_full".
+  // For when Redis is unavailable: writes to the spool, which survives this process. The event is
+  // applied once when Redis answers again. No round trip. Errors: kUnavailable "spool_full".
   virtual Result<void> spool_history_view(const View& view) = 0;
   virtual Result<void> spool_interaction(const ReaderEvent& event) = 0;
   virtual Result<void> spool_dismissal(const Dismissal& dismissal) = 0;

@@ -1,15 +1,15 @@
-// How what readers do stands in the recorder's stream: fields of an entry, beside those of items
-// (item_fields.h).
-//   op interaction  reader, item, kind (a letter of rank::kInteractionKinds), at (unix s)
-//   op dismiss      reader, item, at, reason (may be absent)
+// Entries about readers in the recorder's stream. Their fields, next to those of items
+// (item_fields.h):
+//   op interaction  reader, item, kind (a letter of readers::kInteractions), at (unix s)
+//   op dismiss      reader, item, at, reason (optional)
 //   op undismiss    reader, item, at
 //   op follow       reader, author, at
 //   op unfollow     reader, author
-//   op fanout       author, items (ids, between them a space), upto (score in
-//   follow:readers:{author} of the last
-//                   who gets them), job: push them to followers (core/recorder/fanout_worker.h)
+//   op fanout       author, items (ids separated by spaces), upto (score of the last recipient in
+//                   follow:readers:{author}), job: push them to followers
+//                   (core/recorder/fanout_worker.h)
 //   op erase        reader, job: forget everything about the reader (job: id of job:{id} in Redis)
-// An entry may be applied any number of times.
+// Applying an entry is idempotent.
 #pragma once
 
 #include <string_view>

@@ -4,12 +4,12 @@ namespace freshet::readers {
 
 namespace {
 
-// What the store is not asked now.
+// Stands in for the store's answer when the write is spooled without trying it.
 Result<void> writes_deferred() { return fail(ErrorCode::kUnavailable, "redis_full"); }
 
-// The answer for what the store answered with `done`; `later` keeps it for later.
-template <class Later>
-Result<RecordResult> spool_on_failure(const Result<void>& result, Later spool) {
+// Calls `spool` if the write may be spooled after this result.
+template <class Spool>
+Result<RecordResult> spool_on_failure(const Result<void>& result, Spool spool) {
   if (result) return RecordResult{false};
   if (!can_spool(result.error(), true)) return tl::unexpected(result.error());
   if (const Result<void> spooled = spool(); !spooled) return tl::unexpected(spooled.error());
@@ -24,7 +24,8 @@ Task<Result<RecordResult>> record_view(ReaderStore& store, const View& view, boo
   co_return spool_on_failure(result, [&] { return store.spool_history_view(view); });
 }
 
-Task<Result<RecordResult>> clear_views(ReaderStore& store, const ReaderId& reader, ViewKind kind, bool spool_now) {
+Task<Result<RecordResult>> clear_views(ReaderStore& store, const ReaderId& reader, ViewKind kind,
+                                       bool spool_now) {
   Result<void> result = writes_deferred();
   if (!spool_now) result = co_await store.clear_views(reader, kind, std::nullopt);
   co_return spool_on_failure(result, [&] { return store.spool_clear_views(reader, kind); });
@@ -37,7 +38,7 @@ Task<Result<RecordResult>> dismiss(ReaderStore& store, const Dismissal& dismissa
 }
 
 Task<Result<RecordResult>> undo_dismissal(ReaderStore& store, const ReaderId& reader, const ItemId& item,
-                                      bool spool_now) {
+                                          bool spool_now) {
   Result<void> result = writes_deferred();
   if (!spool_now) result = co_await store.undo_dismissal(reader, item, std::nullopt);
   co_return spool_on_failure(result, [&] { return store.spool_undo_dismissal(reader, item); });
@@ -50,7 +51,7 @@ Task<Result<RecordResult>> record_interaction(ReaderStore& store, const ReaderEv
 }
 
 Task<std::vector<Result<RecordResult>>> record_interactions(ReaderStore& store,
-                                                        const std::vector<ReaderEvent>& events) {
+                                                            const std::vector<ReaderEvent>& events) {
   const auto results = co_await store.record_interactions(events);
   std::vector<Result<RecordResult>> answers;
   answers.reserve(events.size());

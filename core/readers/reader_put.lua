@@ -1,58 +1,59 @@
--- Puts what readers did, or do not want, at its time: what is there of a later time stays. The newest so many are kept; of what goes beyond them, but
--- for views, the item stays excluded: ten digits of its SHA-1 join user:earlier (core/base/fingerprint.h), of which the newest so many are kept.
--- It is rid of what stands there twice, and of the oldest, when a tenth too long. A reader whose keys are of another type is passed over.
+-- Adds interactions or dismissals of readers, each with its time; an entry with a later time stays as it is. Only the newest are kept. Interactions that
+-- are pushed out, other than views, leave their item excluded: ten hex digits of its SHA-1 are appended to user:earlier (core/base/fingerprint.h).
+-- Once that string is a tenth too long, duplicates and the oldest fingerprints are removed. Readers whose keys have a wrong type are skipped.
 --
--- KEYS 1… user:interactions:{reader} and user:earlier:{reader} of each, in turns, by slot_or_zero()
+-- KEYS 1… user:interactions:{reader} and user:earlier:{reader} of each, alternating, by slot_or_zero()
 --      ; or 1 user:not_interested:{reader}  2 user:not_interested:why:{reader}
--- ARGV 1 most members  2 TTL s  3 most of user:earlier, '': these are dismissals  4 s that may be missing of a TTL before it is renewed, '': the
---      TTL counts from the newest second (they are brought back), not from now
---      5… unix second ('': now), member and reason ('': none) of each, as many for each reader
--- Returns how many were new; the error of the last reader who was passed over.
-local most, ttl, most_earlier = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local clock, each, all, why = tonumber(call('TIME')[1]), (#ARGV - 4) / #KEYS * 2, 0
-local function exclude(earlier, gone)
+-- ARGV 1 maximum members  2 TTL s  3 maximum fingerprints in user:earlier, '' for dismissals  4 s by which a TTL may fall short before it is renewed;
+--      '': the TTL counts from the newest entry instead of from now (for restored data)
+--      5… unix second ('': now), member and reason ('': none) of each entry; the same number of entries for each reader
+-- Returns the number of new members, or the error of the last reader who was skipped.
+local max_members, ttl, max_prints = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local clock, args_per_reader, added, failure = tonumber(call('TIME')[1]), (#ARGV - 4) / #KEYS * 2, 0
+local function exclude(earlier, removed)
   local prints = ''
-  for _, member in ipairs(gone) do
+  for _, member in ipairs(removed) do
     if member:sub(1, 2) ~= 'v:' then prints = prints .. redis.sha1hex(member:sub(3)):sub(1, 10) end
   end
-  if prints == '' or most_earlier == 0 or call('APPEND', earlier, prints) <= 11 * most_earlier then return end
-  local known, last, kept = call('GET', earlier), {}, {}
-  for i = 1, #known, 10 do last[known:sub(i, i + 9)] = i end
-  for i = 1, #known, 10 do
-    local print = known:sub(i, i + 9)
+  if prints == '' or max_prints == 0 or call('APPEND', earlier, prints) <= 11 * max_prints then return end
+  local all, last, kept = call('GET', earlier), {}, {}
+  for i = 1, #all, 10 do last[all:sub(i, i + 9)] = i end
+  for i = 1, #all, 10 do
+    local print = all:sub(i, i + 9)
     if last[print] == i then kept[#kept + 1] = print end
   end
-  call('SET', earlier, table.concat(kept, '', max(1, #kept - most_earlier + 1)))
+  call('SET', earlier, table.concat(kept, '', max(1, #kept - max_prints + 1)))
 end
-local function put(done, beside, from)
+-- `companion`: user:earlier or user:not_interested:why.
+local function put(key, companion, from)
   local new, newest = 0, ARGV[4] == '' and 0 or clock
-  for i = from, from + each - 1, 3 do
+  for i = from, from + args_per_reader - 1, 3 do
     local at, member, reason = tonumber(ARGV[i]) or clock, ARGV[i + 1], ARGV[i + 2]
     newest = max(newest, at)
-    new = new + call('ZADD', done, 'GT', at, member)
-    if not most_earlier and tonumber(call('ZSCORE', done, member)) == at then
-      call(reason == '' and 'HDEL' or 'HSET', beside, member, reason)
+    new = new + call('ZADD', key, 'GT', at, member)
+    if not max_prints and tonumber(call('ZSCORE', key, member)) == at then
+      call(reason == '' and 'HDEL' or 'HSET', companion, member, reason)
     end
   end
-  local had = call('TTL', done)
-  local gone = new > 0 and (had >= 0 or new > most) and call('ZRANGE', done, 0, -most - 1) or {}
-  if gone[1] then call('ZREMRANGEBYRANK', done, 0, -most - 1) end
-  if most_earlier then
-    exclude(beside, gone)
+  local old_ttl = call('TTL', key)
+  local removed = new > 0 and (old_ttl >= 0 or new > max_members) and call('ZRANGE', key, 0, -max_members - 1) or {}
+  if removed[1] then call('ZREMRANGEBYRANK', key, 0, -max_members - 1) end
+  if max_prints then
+    exclude(companion, removed)
   else
-    for _, member in ipairs(call('ZRANGEBYSCORE', done, '-inf', clock - ttl)) do gone[#gone + 1] = member end
-    for _, member in ipairs(gone) do call('HDEL', beside, member) end
-    call('ZREMRANGEBYSCORE', done, '-inf', clock - ttl)
+    for _, member in ipairs(call('ZRANGEBYSCORE', key, '-inf', clock - ttl)) do removed[#removed + 1] = member end
+    for _, member in ipairs(removed) do call('HDEL', companion, member) end
+    call('ZREMRANGEBYSCORE', key, '-inf', clock - ttl)
   end
-  local left, both = max(1, had, newest + ttl - clock), gone[1] or not most_earlier
-  if both or had < left - (tonumber(ARGV[4]) or 0) then
-    call('EXPIRE', done, left)
-    if both or had >= 0 then call('EXPIRE', beside, left) end
+  local new_ttl, changes_both = max(1, old_ttl, newest + ttl - clock), removed[1] or not max_prints
+  if changes_both or old_ttl < new_ttl - (tonumber(ARGV[4]) or 0) then
+    call('EXPIRE', key, new_ttl)
+    if changes_both or old_ttl >= 0 then call('EXPIRE', companion, new_ttl) end
   end
   return new
 end
 for k = 1, #KEYS, 2 do
-  local written, new = pcall(put, KEYS[k], KEYS[k + 1], 5 + (k - 1) / 2 * each)
-  if written then all = all + new else why = new end
+  local written, new = pcall(put, KEYS[k], KEYS[k + 1], 5 + (k - 1) / 2 * args_per_reader)
+  if written then added = added + new else failure = new end
 end
-return why or all
+return failure or added

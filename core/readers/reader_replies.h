@@ -1,5 +1,4 @@
-// What the two halves of RedisReaderStore share: how its scripts' replies read, and how times are
-// written.
+// Helpers shared by the two halves of RedisReaderStore: parsing of replies and times.
 #pragma once
 
 #include <optional>

@@ -20,7 +20,7 @@ constexpr std::array kViewKinds{ViewKind::kTopic, ViewKind::kReply};
 
 std::string_view letter_of(ViewKind kind) { return kind == ViewKind::kTopic ? "t" : "r"; }
 
-// Pairs of item and time.
+// Parses pairs of item and time.
 std::vector<ViewedItem> parse_views(const redis::Reply& pairs) {
   std::vector<ViewedItem> out;
   out.reserve(pairs.size() / 2);
@@ -29,7 +29,7 @@ std::vector<ViewedItem> parse_views(const redis::Reply& pairs) {
   return out;
 }
 
-// By field "{letter}:{item}" of user:views:at, which both histories share, as it stands there.
+// Raw times of user:views:at by field "{letter}:{item}". Both histories share the hash.
 using ViewTimes = std::unordered_map<std::string_view, std::string_view>;
 
 ViewTimes parse_times(const redis::Reply& fields) {
@@ -39,7 +39,7 @@ ViewTimes parse_times(const redis::Reply& fields) {
   return out;
 }
 
-// "": the item has none.
+// Empty if the item has no time.
 std::string_view time_text(const ViewTimes& times, ViewKind kind, std::string_view item) {
   const auto found = times.find(std::string(letter_of(kind)).append(":").append(item));
   return found == times.end() ? std::string_view() : found->second;
@@ -48,12 +48,13 @@ UnixSeconds view_time(const ViewTimes& times, ViewKind kind, std::string_view it
   return UnixSeconds{seconds{redis::to_int(time_text(times, kind, item))}};
 }
 
-// The newest items of a history, each once: another program may have written the list, and repeats
-// pushed others behind the first `most`. Looked at are so many times as many at the most.
+// The newest items of a history, without duplicates. Another program may have written the list, and
+// duplicates may have displaced items beyond `limit`, so up to kDuplicateFactor times as many
+// elements are read.
 constexpr std::int64_t kDuplicateFactor = 4;
 
 std::vector<ViewedItem> parse_views(const redis::Reply& list, ViewKind kind, const ViewTimes& times,
-                              std::int64_t limit) {
+                                    std::int64_t limit) {
   std::vector<ViewedItem> out;
   std::unordered_set<std::string_view> distinct;
   for (std::size_t i = 0; i < list.size() && std::ssize(out) < limit; ++i) {
@@ -64,12 +65,13 @@ std::vector<ViewedItem> parse_views(const redis::Reply& list, ViewKind kind, con
   return out;
 }
 
-// What joins a history that is `here` from another: what is not in it, or only of an earlier time.
-// Newest first; of one second in the order that it has here, then there.
-std::vector<ViewedItem> views_to_merge(const std::vector<ViewedItem>& target, const std::vector<ViewedItem>& source,
-                            std::size_t limit) {
+// Views to add to `target` from `source`: items that it lacks or has only with an earlier time.
+// Newest first; within one second, target's order before source's.
+std::vector<ViewedItem> views_to_merge(const std::vector<ViewedItem>& target,
+                                       const std::vector<ViewedItem>& source, std::size_t limit) {
   const auto find_in = [](const std::vector<ViewedItem>& views, const ItemId& item) {
-    return std::find_if(views.begin(), views.end(), [&](const ViewedItem& each) { return each.item == item; });
+    return std::find_if(views.begin(), views.end(),
+                        [&](const ViewedItem& each) { return each.item == item; });
   };
   std::vector<ViewedItem> out;
   for (const ViewedItem& each : target) {
@@ -79,17 +81,18 @@ std::vector<ViewedItem> views_to_merge(const std::vector<ViewedItem>& target, co
   for (const ViewedItem& each : source) {
     if (find_in(target, each.item) == target.end()) out.push_back(each);
   }
-  std::stable_sort(out.begin(), out.end(), [](const ViewedItem& a, const ViewedItem& b) { return a.at > b.at; });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const ViewedItem& a, const ViewedItem& b) { return a.at > b.at; });
   out.resize(std::min(out.size(), limit));
   return out;
 }
 
 }  // namespace
 
-RedisReaderStore::RedisReaderStore(redis::Redis& redis, redis::WriteQueue& deferred, const Settings& settings,
-                                   redis::Keys keys, NewEventId new_event_id)
+RedisReaderStore::RedisReaderStore(redis::Redis& redis, redis::WriteQueue& write_queue,
+                                   const Settings& settings, redis::Keys keys, NewEventId new_event_id)
     : redis_(redis),
-      deferred_(deferred),
+      write_queue_(write_queue),
       history_(settings.history),
       interactions_(settings.interactions),
       feedback_(settings.feedback),
@@ -122,7 +125,7 @@ void RedisReaderStore::append_view(Pipeline& out, const View& view, std::optiona
   out.arg(view.item.view()).arg(letter_of(view.kind)).arg(history_.size);
   out.arg(merged_ttl.value_or(history_.ttl).count());
   redis::append_optional_time(out, view.at);
-  // A page may send one id with its view and with what its reader did.
+  // A page may send the same event id with a view and with an interaction.
   out.arg(view.event.empty() ? std::string() : "view:" + view.event.str()).arg(merged_ttl ? 1 : 0);
 }
 
@@ -151,18 +154,18 @@ Task<Result<std::vector<ViewedItem>>> RedisReaderStore::views(const ReaderId& re
   co_return parse_views((*replies)[0], kind, parse_times((*replies)[1]), history_.size);
 }
 
-// Of what was read, `list` and `times`, what is not later than `until`. `cleared`: up to when the
-// history is cleared; 0: it is not.
+// Appends the removal of views that are not later than `until`, given the replies with the list and
+// the times. `cleared`: time up to which the history is cleared; 0: it is not.
 void RedisReaderStore::append_history_removal(Pipeline& out, const ReaderId& reader, ViewKind kind,
-                                     const redis::Reply& list, const redis::Reply& times, UnixSeconds until,
-                                     UnixSeconds cleared) const {
+                                              const redis::Reply& list, const redis::Reply& times,
+                                              UnixSeconds until, UnixSeconds cleared) const {
   const ViewTimes known = parse_times(times);
   std::unordered_set<std::string_view> items;
   for (std::size_t i = 0; i < list.size(); ++i) items.insert(redis::string_at(list, i));
   for (const auto& [field, time] : known) {
     if (field.starts_with(std::string(letter_of(kind)) + ":")) items.insert(field.substr(2));
   }
-  out.script(scripts::kReaderForget)
+  out.script(scripts::kReaderClearViews)
       .key(keys_.view_history(kind, reader.view()))
       .key(keys_.view_times(reader.view()));
   out.arg(letter_of(kind)).arg(unix_s(cleared)).arg(history_.ttl.count());
@@ -172,7 +175,8 @@ void RedisReaderStore::append_history_removal(Pipeline& out, const ReaderId& rea
 }
 
 Task<Result<void>> RedisReaderStore::clear_views(const ReaderId& reader, ViewKind kind, OptionalTime until) {
-  // The mark first: it refuses an older view that another worker's spool applies after the look.
+  // Write the clear mark first: it rejects an older view that another worker replays from its spool
+  // after this read.
   Pipeline reads, removal;
   append_history_removal(reads, reader, kind, {}, {}, {}, until.value_or(UnixSeconds::max()));
   reads.barrier();
@@ -190,7 +194,8 @@ Task<Result<void>> RedisReaderStore::merge_views(const ReaderId& from, const Rea
   if (from == to) co_return Result<void>();
   Pipeline reads, additions, removals;
   for (const ReaderId* reader : {&to, &from}) {
-    for (const ViewKind kind : kViewKinds) reads.add("LRANGE", keys_.view_history(kind, reader->view()), 0, -1);
+    for (const ViewKind kind : kViewKinds)
+      reads.add("LRANGE", keys_.view_history(kind, reader->view()), 0, -1);
     reads.add("HGETALL", keys_.view_times(reader->view()));
   }
   reads.add("TIME");
@@ -201,15 +206,16 @@ Task<Result<void>> RedisReaderStore::merge_views(const ReaderId& from, const Rea
   for (std::size_t k = 0; k < kViewKinds.size(); ++k) {
     const ViewKind kind = kViewKinds[k];
     const auto views = views_to_merge(parse_views((*read_replies)[k], kind, target_times, history_.size),
-                               parse_views((*read_replies)[3 + k], kind, source_times, history_.size),
-                               static_cast<std::size_t>(history_.size));
+                                      parse_views((*read_replies)[3 + k], kind, source_times, history_.size),
+                                      static_cast<std::size_t>(history_.size));
     for (const ViewedItem& each : views) {
-      // What runs out does so as if all views had been this reader's. One without a time is of now.
+      // Expires as if all views had been the target's own. A view without a time counts as now.
       const UnixSeconds newest = views.front().at == UnixSeconds() ? now : views.front().at;
       append_view(additions, {to, each.item, kind, {}, each.at},
                   std::max(seconds{1}, newest + history_.ttl - now));
     }
-    append_history_removal(removals, from, kind, (*read_replies)[3 + k], source_reply, UnixSeconds::max(), UnixSeconds());
+    append_history_removal(removals, from, kind, (*read_replies)[3 + k], source_reply, UnixSeconds::max(),
+                           UnixSeconds());
   }
   if (!additions.empty()) {
     FRESHET_CO_TRY(joined, co_await run_all(redis_, additions));
@@ -218,11 +224,11 @@ Task<Result<void>> RedisReaderStore::merge_views(const ReaderId& from, const Rea
   co_return Result<void>();
 }
 
-// --- all of a reader
+// --- complete state
 
-// Commands of their own, not a script: nothing is missing when another comes between two of them. A
-// view that leaves a list was older than all that stay, and what leaves the interactions is among
-// the fingerprints, which are read after them.
+// Plain commands instead of a script: interleaved writes cannot cause gaps. A view that is pushed
+// out of a list is older than all that remain, and an interaction that is pushed out is in the
+// fingerprints, which are read last.
 Task<Result<ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
   const std::string_view id = reader.view();
   Pipeline command;
@@ -230,7 +236,8 @@ Task<Result<ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
   command.add("HGETALL", keys_.view_times(id))
       .add("ZREVRANGE", keys_.interactions(id), 0, interactions_.max_kept - 1, "WITHSCORES")
       .add("ZREVRANGEBYSCORE", keys_.not_interested(id), "+inf",
-           "(" + std::to_string(unix_s(wall_now() - feedback_.ttl)), "WITHSCORES", "LIMIT", 0, feedback_.max_items)
+           "(" + std::to_string(unix_s(wall_now() - feedback_.ttl)), "WITHSCORES", "LIMIT", 0,
+           feedback_.max_items)
       .add("GET", keys_.archived_interactions(id));
   FRESHET_CO_TRY(replies, co_await run_all(redis_, command));
   const redis::Replies& found = *replies;
@@ -238,37 +245,38 @@ Task<Result<ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
   ReaderState out;
   out.topic_views = parse_views(found[0], ViewKind::kTopic, times, history_.size);
   out.reply_views = parse_views(found[1], ViewKind::kReply, times, history_.size);
-  const redis::Reply& done = found[3];
-  out.interactions.reserve(done.size() / 2);
-  for (std::size_t i = 0; i + 1 < done.size(); i += 2) {
-    const auto member = interaction_member(redis::string_at(done, i));
+  const redis::Reply& members = found[3];
+  out.interactions.reserve(members.size() / 2);
+  for (std::size_t i = 0; i + 1 < members.size(); i += 2) {
+    const auto member = interaction_member(redis::string_at(members, i));
     if (!member) continue;
-    out.interactions.push_back({ItemId::trusted(std::string(member->item)), member->kind, parse_time(done, i + 1)});
+    out.interactions.push_back(
+        {ItemId::trusted(std::string(member->item)), member->kind, parse_time(members, i + 1)});
   }
   out.dismissals = parse_views(found[4]);
-  if (const auto earlier = found[5].string(); earlier && !earlier->empty())
-    out.archived = std::make_shared<const std::unordered_set<std::uint64_t>>(parse_fingerprints(*earlier));
+  if (const auto archived = found[5].string(); archived && !archived->empty())
+    out.archived = std::make_shared<const std::unordered_set<std::uint64_t>>(parse_fingerprints(*archived));
   co_return out;
 }
 
-// --- later
+// --- asynchronous and spooled writes
 
 void RedisReaderStore::record_view_async(const View& view) {
   View stamped = view;
   stamped.at = wall_now();
   Pipeline out;
   append_view(out, stamped);
-  deferred_.post(std::move(out), to_spool_record(stamped));
+  write_queue_.post(std::move(out), to_spool_record(stamped));
 }
 
 Result<void> RedisReaderStore::spool_history_view(const View& view) {
   View stamped = view;
   stamped.at = wall_now();
-  return deferred_.spool(to_spool_record(stamped));
+  return write_queue_.spool(to_spool_record(stamped));
 }
 
 Result<void> RedisReaderStore::spool_clear_views(const ReaderId& reader, ViewKind kind) {
-  return deferred_.spool(clear_spool_record(reader, kind, wall_now()));
+  return write_queue_.spool(clear_spool_record(reader, kind, wall_now()));
 }
 
 }  // namespace freshet::readers

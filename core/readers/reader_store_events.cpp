@@ -1,4 +1,4 @@
-// What readers did and do not want: the half of RedisReaderStore that tells the recorder.
+// Interactions and dismissals: the half of RedisReaderStore that writes to the recorder's stream.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -28,10 +28,10 @@ std::optional<InteractionMember> interaction_member(std::string_view member) {
   return InteractionMember{*kind, member.substr(2)};
 }
 
-// --- what the recorder is told of
+// --- writes to the recorder's stream
 
 void RedisReaderStore::append_applied_event(Pipeline& out, std::string_view reader, std::string_view event,
-                                     UnixSeconds at) const {
+                                            UnixSeconds at) const {
   const std::string events = keys_.reader_event_ids(reader);
   out.add("ZREMRANGEBYSCORE", events, "-inf", unix_s(at - redis::kEventTtl));
   out.add("ZADD", events, "GT", unix_s(at), event);
@@ -40,16 +40,18 @@ void RedisReaderStore::append_applied_event(Pipeline& out, std::string_view read
 }
 
 void RedisReaderStore::append_write(Pipeline& effect, Pipeline& entry, const ReaderWrite& write,
-                                     UnixSeconds at) const {
+                                    UnixSeconds at) const {
   const std::string_view reader = write.reader, item = write.item, reason = write.reason;
   const std::string stream = keys_.partition_for(reader).stream();
   effect.script(scripts::kReaderPut);
   if (!write.letter.empty()) {
-    effect.key(keys_.interactions(reader)).key(keys_.archived_interactions(reader)).arg(interactions_.max_kept);
+    effect.key(keys_.interactions(reader))
+        .key(keys_.archived_interactions(reader))
+        .arg(interactions_.max_kept);
     effect.arg(interactions_.ttl.count()).arg(interactions_.max_archived()).arg(0).arg(unix_s(at));
     effect.arg(std::string(write.letter).append(":").append(item)).arg("");
-    entry.add("XADD", stream, "*", "op", kOpInteraction, "reader", reader, "item", item, "kind",
-              write.letter, "at", unix_s(at));
+    entry.add("XADD", stream, "*", "op", kOpInteraction, "reader", reader, "item", item, "kind", write.letter,
+              "at", unix_s(at));
     return;
   }
   effect.key(keys_.not_interested(reader)).key(keys_.not_interested_reasons(reader)).arg(feedback_.max_items);
@@ -59,13 +61,14 @@ void RedisReaderStore::append_write(Pipeline& effect, Pipeline& entry, const Rea
   if (!reason.empty()) entry.arg("reason").arg(reason);
 }
 
-Task<Result<std::vector<Result<void>>>> RedisReaderStore::apply_writes(const std::vector<ReaderWrite>& writes) {
+Task<Result<std::vector<Result<void>>>> RedisReaderStore::apply_writes(
+    const std::vector<ReaderWrite>& writes) {
   std::vector<Result<void>> answers(writes.size());
   if (writes.empty()) co_return answers;
   Pipeline reads, commands, entries, applied_events, rollback;
   reads.add("TIME");
   std::vector<std::size_t> length_replies(
-      keys_.partition_count());  // of each group: which reply; 0: nothing is written there
+      keys_.partition_count());  // by partition: index of the XLEN reply; 0 if nothing is written there
   std::vector<std::int64_t> stream_room(keys_.partition_count(), stream_max_);
   for (const ReaderWrite& each : writes) {
     std::size_t& reply = length_replies[keys_.partition_of(each.reader)];
@@ -79,18 +82,19 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::apply_writes(const std
     if (reject_unknown_) append_item_check(reads, each.item);
   }
   FRESHET_CO_TRY(read_replies, co_await redis_.run(reads));
-  if (read_replies->front().is_error()) co_return tl::unexpected(redis::classify(read_replies->front().error()));
+  if (read_replies->front().is_error())
+    co_return tl::unexpected(redis::classify(read_replies->front().error()));
   const UnixSeconds now = parse_time((*read_replies)[0], 0);
   auto next_reply = read_replies->begin() + static_cast<std::ptrdiff_t>(first_event_reply);
   for (std::size_t partition = 0; partition < stream_room.size(); ++partition)
     stream_room[partition] -= (*read_replies)[length_replies[partition]].integer().value_or(0);
   std::vector<std::size_t> written;
-  std::set<std::pair<std::string_view, std::string_view>> events;  // of these changes
+  std::set<std::pair<std::string_view, std::string_view>> events;  // among these writes
   for (std::size_t i = 0; i < writes.size(); ++i) {
     const ReaderWrite& each = writes[i];
     const redis::Reply& applied = *next_reply++;
     const bool is_duplicate = redis::to_int(applied.text()) > unix_s(now - redis::kEventTtl) ||
-                       events.contains({each.reader, each.event});
+                              events.contains({each.reader, each.event});
     const unsigned partition = keys_.partition_of(each.reader);
     answers[i] = to_result(applied);
     if (answers[i]) answers[i] = to_result((*read_replies)[length_replies[partition]]);
@@ -117,18 +121,19 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::apply_writes(const std
     const ReaderWrite& each = writes[written[k]];
     if (!answer && !each.event.empty()) rollback.add("ZREM", keys_.reader_event_ids(each.reader), each.event);
   }
-  if (!rollback.empty()) (void)co_await redis_.run(rollback);  // it may be tried again
+  if (!rollback.empty()) (void)co_await redis_.run(rollback);  // so that the caller can retry
   co_return answers;
 }
 
 // --- interactions
 
-Task<Result<std::vector<Result<void>>>> RedisReaderStore::record_interactions(const std::vector<ReaderEvent>& events) {
+Task<Result<std::vector<Result<void>>>> RedisReaderStore::record_interactions(
+    const std::vector<ReaderEvent>& events) {
   std::vector<ReaderWrite> writes;
   writes.reserve(events.size());
   for (const ReaderEvent& each : events)
     writes.push_back({each.reader.view(), each.item.view(), each.event.view(), each.at,
-                       std::string_view(&readers::kind_of(each.kind).letter, 1)});
+                      std::string_view(&readers::kind_of(each.kind).letter, 1)});
   auto answers = co_await apply_writes(writes);
   co_return answers;
 }
@@ -137,13 +142,13 @@ Result<void> RedisReaderStore::spool_interaction(const ReaderEvent& event) {
   ReaderEvent stamped = event;
   if (stamped.event.empty()) stamped.event = EventId::trusted(new_event_id_());
   stamped.at = std::min(stamped.at, wall_now());
-  return deferred_.spool(to_spool_record(stamped));
+  return write_queue_.spool(to_spool_record(stamped));
 }
 
-// --- not interested
+// --- dismissals
 
 namespace {
-// Of the memory of what was applied: when a dismissal was undone.
+// Event id under which the time of the latest undo is stored.
 std::string undo_event_of(std::string_view item) { return std::string("undo:").append(item); }
 }  // namespace
 
@@ -153,7 +158,8 @@ Task<Result<void>> RedisReaderStore::dismiss(const Dismissal& dismissal) {
   writes.push_back({reader, item, dismissal.event.view(), dismissal.at, {}, dismissal.reason});
   FRESHET_CO_TRY(answers, co_await apply_writes(writes));
   if (!answers->front() || !dismissal.at) co_return answers->front();
-  // It waited in a spool. Looked at behind it: who undoes it later says so first and then looks.
+  // This dismissal was replayed from a spool. Check for a later undo only after writing it: undo
+  // stores its time first and removes the dismissal then.
   Pipeline read;
   read.add("ZSCORE", keys_.reader_event_ids(reader), undo_event_of(item));
   FRESHET_CO_TRY(undone, co_await redis::run_one(redis_, read));
@@ -167,29 +173,32 @@ Result<void> RedisReaderStore::spool_dismissal(const Dismissal& dismissal) {
   Dismissal stamped = dismissal;
   if (stamped.event.empty()) stamped.event = EventId::trusted(new_event_id_());
   stamped.at = wall_now();
-  return deferred_.spool(to_spool_record(stamped));
+  return write_queue_.spool(to_spool_record(stamped));
 }
 
-Task<Result<void>> RedisReaderStore::undo_dismissal(const ReaderId& reader, const ItemId& item, OptionalTime at) {
+Task<Result<void>> RedisReaderStore::undo_dismissal(const ReaderId& reader, const ItemId& item,
+                                                    OptionalTime at) {
   const std::string_view id = reader.view();
   Pipeline reads, undo;
   const std::string stream = keys_.partition_for(id).stream();
   reads.add("TIME").add("XLEN", stream).add("ZSCORE", keys_.not_interested(id), item.view());
   FRESHET_CO_TRY(read_replies, co_await redis::run_all(redis_, reads));
   const UnixSeconds now = parse_time((*read_replies)[0], 0), undone_at = std::min(at.value_or(now), now);
-  if (redis::to_int((*read_replies)[2].text()) > unix_s(undone_at)) co_return Result<void>();  // it came later
+  // Dismissed again since.
+  if (redis::to_int((*read_replies)[2].text()) > unix_s(undone_at)) co_return Result<void>();
   if ((*read_replies)[1].integer().value_or(0) >= stream_max_) co_return redis::stream_full();
-  append_applied_event(undo, id, undo_event_of(item.view()), undone_at);  // one from before may still wait in a spool
+  // An older dismissal may still be in a spool.
+  append_applied_event(undo, id, undo_event_of(item.view()), undone_at);
   undo.script(scripts::kReaderUndismiss).key(keys_.not_interested(id)).key(keys_.not_interested_reasons(id));
   undo.arg(item.view()).arg(unix_s(undone_at));
   undo.barrier().add("XADD", stream, "*", "op", kOpUndismiss, "reader", id, "item", item.view(), "at",
-                  unix_s(undone_at));
+                     unix_s(undone_at));
   FRESHET_CO_TRY(undone, co_await redis::run_all(redis_, undo));
   co_return Result<void>();
 }
 
 Result<void> RedisReaderStore::spool_undo_dismissal(const ReaderId& reader, const ItemId& item) {
-  return deferred_.spool(undo_spool_record(reader, item, wall_now()));
+  return write_queue_.spool(undo_spool_record(reader, item, wall_now()));
 }
 
 }  // namespace freshet::readers

@@ -69,7 +69,7 @@ std::string reason_text(const Reason& reason) {
     case Reason::Kind::kQuery:
       return "matches your search";
     case Reason::Kind::kFollowed:
-      return reason.name.empty() ? "from somebody you follow" : "by " + reason.name + ", whom you follow";
+      return reason.name.empty() ? "from someone you follow" : "by " + reason.name + ", whom you follow";
     case Reason::Kind::kMore:
       return "more to read";
   }

@@ -1,5 +1,5 @@
 // Why an item is shown to a reader, in the reader's own terms: an item they liked, a tag, an
-// author. Names items, tags and authors, never a reader.
+// author. Names items, tags and authors, never other readers.
 #pragma once
 
 #include <string>
@@ -15,38 +15,38 @@ namespace freshet::readers {
 
 struct Reason {
   enum class Kind : std::uint8_t {
-    kLike,      // like `item`, with which the reader did `interaction`
-    kByAuthor,  // by `name`, whose work the reader liked
-    kNewInTag,  // less than a day old, in the tag `name`, which the reader liked something of
+    kLike,      // similar to `item`, which the reader viewed or interacted with (`interaction`)
+    kByAuthor,  // by author `name`, whose work the reader liked
+    kNewInTag,  // less than a day old, with tag `name` of something the reader liked
     kRising,    // trending
-    kNew,       // nobody has opened it yet, or it is less than a day old
-    kMatch,     // in the tags or the words of what the reader did or saw
-    kQuery,     // has the words that the reader searches for
-    kFollowed,  // by `name` (empty: not known), whom the reader follows
-    kMore       // nothing else is left
+    kNew,       // not opened by anyone yet, or less than a day old
+    kMatch,     // matches the tags or words of the reader's interests
+    kQuery,     // matches the reader's search
+    kFollowed,  // by author `name` (empty if unknown), whom the reader follows
+    kMore       // no specific reason
   } kind = Kind::kRising;
   ItemId item;
-  std::string title;  // of `item`
+  std::string title;
   Interaction interaction = Interaction::kView;
   std::string name;
 };
 
-// "like", "author", "new_in_tag", "rising", "new", "match", "query", "followed" or "more": stable,
+// "like", "author", "new_in_tag", "rising", "new", "match", "query", "followed" or "more". Stable,
 // for programs.
 std::string_view reason_name(Reason::Kind kind);
 
-// English, for a page that has no words of its own: "like “Title”, which you favourited".
+// English, for pages that have no texts of their own: "like “Title”, which you favourited".
 std::string reason_text(const Reason& reason);
 
-// An item is "new" in a reason up to this age.
+// Items up to this age are "new" in a reason.
 inline constexpr seconds kNewItemAge{86400};
 
-// The authors and tags of what a reader liked. Keeps views of the texts.
+// Authors and tags of the items a reader liked. Stores views into the caller's strings.
 class LikedSet {
  public:
   void add(std::string_view author, const std::vector<std::string_view>& tags);
-  // By an author they liked, else new in a tag they liked, else `otherwise`.
-  // `Tags`: a range of what a string_view is made from.
+  // Tries an author they liked, then a new item in a tag they liked, then `fallback`. `Tags`: a
+  // range of elements convertible to string_view.
   template <class Tags>
   Reason reason(std::string_view author, const Tags& tags, seconds age, Reason::Kind fallback) const {
     if (authors_.contains(author)) return make_reason(Reason::Kind::kByAuthor, author);

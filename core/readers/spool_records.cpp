@@ -5,7 +5,7 @@
 namespace freshet::readers {
 namespace {
 
-// The first field of each.
+// First field of each record.
 constexpr std::string_view kHistory = "history", kInteraction = "interaction", kDismissal = "dismissal",
                            kUndo = "undo", kClear = "clear";
 constexpr std::string_view kTopic = "topic", kReply = "reply";

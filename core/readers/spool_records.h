@@ -1,4 +1,5 @@
-// Events of this room as they wait in a spool while Redis is away (core/redis/spool_record.h).
+// Spool records of this module's events, written while Redis is unavailable
+// (core/redis/spool_record.h).
 #pragma once
 
 #include <string_view>
@@ -9,17 +10,17 @@
 
 namespace freshet::readers {
 
-// REQUIRES: each has a time.
+// REQUIRES: the event has a time.
 redis::SpoolRecord to_spool_record(const View& view);
 redis::SpoolRecord to_spool_record(const ReaderEvent& event);
 redis::SpoolRecord to_spool_record(const Dismissal& dismissal);
-// Of whom the event of these fields is; "" when it is none.
+// The reader of a record with these fields; empty if it is malformed.
 std::string_view reader_of_record(const std::vector<std::string_view>& fields);
 redis::SpoolRecord undo_spool_record(const ReaderId& reader, const ItemId& item, UnixSeconds at);
 redis::SpoolRecord clear_spool_record(const ReaderId& reader, ViewKind kind, UnixSeconds until);
 
-// Applies what fields_of() such an event are, as its time says. RTT and errors: the store's;
-// kInvalid "spool_format" when it is none of these.
+// Applies the event of a record with these fields, at its own time. RTT and errors: the store's;
+// kInvalid "spool_format" if it is malformed.
 Task<Result<void>> apply_spool_record(ReaderStore& store, const std::vector<std::string_view>& fields);
 
 }  // namespace freshet::readers

@@ -38,7 +38,7 @@ redis::Pipeline SpoolRegistry::build_report(const redis::Reply& read) const {
   if (!read.is_array()) return out;
   const auto reported_at = score_of(read, name_), erasure_at = last_erasure(read);
   if (reported_at && (!erasure_at || *reported_at >= *erasure_at)) return out;
-  const milliseconds now = wall_ms();  // before the look: what comes after it is of after it
+  const milliseconds now = wall_ms();  // before the scan: events spooled after it are newer than this time
   const bool has_pending = redis::Spool::any_pending(folder_);
   if (!reported_at)
     out.add("ZADD", key_, "NX", (has_pending ? now - max_age_ : now).count(), name_);

@@ -1,8 +1,9 @@
-// Which hosts' spools may still hold what a reader did before they were erased. A host is a spool
-// folder of a machine. It answers each erasure when nothing waits in its folder; who is cut off
-// does not. Keys::spools() has host → unix ms at which nothing waited there, as it said last, and
-// kErasure → when the last erasure was asked for. Who has not answered one for spool.max_age when
-// another is asked for is gone, and leaves the key (user_erase.lua).
+// Tracks which hosts' spools may still hold events of an erased reader. A "host" is a spool folder
+// of a machine. After each erasure every host reports once its folder is empty; an unreachable host
+// does not. Keys::spools_empty_at() maps each host to the unix time in ms at which it last reported
+// an empty folder, and kErasureMember to the time of the last erasure request. A host that has not
+// reported an erasure for spool.max_age is considered gone and is removed at the next erasure
+// request (PersonalData).
 #pragma once
 
 #include <optional>
@@ -16,27 +17,27 @@
 
 namespace freshet::readers {
 
-inline constexpr std::string_view kErasureMember = ":erasure";  // no host's name begins with a colon
+inline constexpr std::string_view kErasureMember = ":erasure";  // host names do not start with a colon
 
-// For one host.
+// The view of one host.
 class SpoolRegistry {
  public:
   SpoolRegistry(const SpoolSettings& settings, const redis::Keys& keys);
-  // Reads what answer() wants.
+  // Appends the read whose reply build_report() needs.
   void append_read(redis::Pipeline& out) const;
-  // What the host has to say, if anything: that it is there, or that nothing waits any more. One
-  // look into the folder.
+  // The commands with this host's report, if one is due: its registration, or that its folder is
+  // empty. Scans the folder once.
   redis::Pipeline build_report(const redis::Reply& read) const;
-  const std::string& name() const { return name_; }  // "HOST:/var/lib/freshet/spool"
+  const std::string& name() const { return name_; }
 
  private:
   const std::string folder_, key_, name_;
   const milliseconds max_age_;
 };
 
-// Of what append_read() read: those who have not answered since.
+// Hosts in the reply of append_read() that have not reported since then.
 std::vector<std::string> unreported_hosts(const redis::Reply& read, milliseconds since);
-// When the last erasure was asked for; nullopt: never.
+// When the last erasure was requested; nullopt: never.
 std::optional<milliseconds> last_erasure(const redis::Reply& read);
 
 }  // namespace freshet::readers

@@ -15,12 +15,13 @@ namespace {
 using redis::Pipeline;
 
 Error too_many_follows() {
-  return {ErrorCode::kConflict, "too_many_follows", "author", "the reader follows as many authors as may be"};
+  return {ErrorCode::kConflict, "too_many_follows", "author",
+          "the reader already follows the maximum number of authors"};
 }
 
-constexpr int kMaxFollowAttempts = 4;  // to follow; each is begun when the reader was let go of meanwhile
+constexpr int kMaxFollowAttempts = 4;  // follow() restarts if the reader unfollowed meanwhile
 constexpr std::size_t kItemsPerCommand = 1000;
-constexpr std::size_t kReadersPerScript = 50;  // some 300 µs of Redis for one item; beyond it little is saved
+constexpr std::size_t kReadersPerScript = 50;  // about 300 µs of Redis for one item; larger calls save little
 
 }  // namespace
 
@@ -39,7 +40,8 @@ void append_timeline_pushes(Pipeline& out, const redis::Keys& keys, const Timeli
   for (const auto& [call, timeline_keys] : calls) {
     for (std::size_t begin = 0; begin < timeline_keys.size(); begin += kReadersPerScript) {
       out.script(scripts::kTimelinePush);
-      for (std::size_t i = begin; i < std::min(begin + kReadersPerScript, timeline_keys.size()); ++i) out.key(timeline_keys[i]);
+      for (std::size_t i = begin; i < std::min(begin + kReadersPerScript, timeline_keys.size()); ++i)
+        out.key(timeline_keys[i]);
       out.arg(settings.ttl.count()).arg(settings.max_items).arg(job);
       for (const std::string_view item : items) out.arg(item);
     }
@@ -49,7 +51,8 @@ void append_timeline_pushes(Pipeline& out, const redis::Keys& keys, const Timeli
 void append_join(Pipeline& out, const TimelineSettings& settings, const TimelineJoin& join) {
   out.script(scripts::kFollowJoin).key(join.timeline_key).key(join.marks_key);
   out.arg(settings.max_items).arg(settings.ttl.count()).arg(join.authors.size());
-  for (const TimelineJoin::Author& each : join.authors) out.arg(each.author).arg(each.mark).arg(each.new_mark);
+  for (const TimelineJoin::Author& each : join.authors)
+    out.arg(each.author).arg(each.mark).arg(each.new_mark);
   for (const std::string& each : join.items) out.arg(each);
 }
 
@@ -88,14 +91,16 @@ Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const Author
     if (const auto has_room = check_stream_room((*read_replies)[3]); !has_room) co_return has_room;
 
     registration.clear();
-    // In this order: what is published from now on is pushed; or pulled, or in the outbox already.
+    // The order matters: an item published from now on is pushed; or it is pulled, or already in
+    // the outbox.
     append_push(registration, readers, std::nullopt, {reader.view()});
     registration.barrier().add("ZSCORE", keys_.pull_outbox(author.view()), ":").barrier();
-    registration.add("ZREVRANGEBYSCORE", keys_.outbox(author.view()), "+inf", "(0", "LIMIT", 0, timeline_settings_.backfill);
-    registration.add("XADD", stream, "*", "op", "follow", "reader", reader.view(), "author", author.view(), "at",
-              redis::string_at((*read_replies)[4], 0));
+    registration.add("ZREVRANGEBYSCORE", keys_.outbox(author.view()), "+inf", "(0", "LIMIT", 0,
+                     timeline_settings_.backfill);
+    registration.add("XADD", stream, "*", "op", "follow", "reader", reader.view(), "author", author.view(),
+                     "at", redis::string_at((*read_replies)[4], 0));
     FRESHET_CO_TRY(registered, co_await redis::run_all(redis_, registration));
-    const redis::Reply& published = (*registered)[2];  // the newest first
+    const redis::Reply& published = (*registered)[2];  // newest first
     TimelineJoin join{timeline_key(reader), authors, {}, {}};
     join.authors.push_back(
         {author.str(), mark, mark.empty() ? -redis::to_int((*registered)[1].text()) : redis::to_int(mark)});
@@ -106,7 +111,7 @@ Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const Author
     append_join(backfill, timeline_settings_, join);
     backfill.barrier().add("ZSCORE", readers, reader.view());
     FRESHET_CO_TRY(backfilled, co_await redis::run_all(redis_, backfill));
-    // Else the reader was let go of meanwhile, or the mark is another's.
+    // Otherwise the reader unfollowed meanwhile, or another call changed the mark: try again.
     if ((*backfilled)[0].integer().value_or(0) == 1 && !(*backfilled)[1].is_nil()) break;
   }
   co_return Result<void>();
@@ -121,7 +126,7 @@ Task<Result<void>> RedisFollowStore::unfollow(const ReaderId& reader, const Auth
   removals.add("XADD", stream, "*", "op", "unfollow", "reader", reader.view(), "author", author.view())
       .add("ZREM", keys_.followed_authors(reader.view()), author.view())
       .add("ZREM", keys_.followers(author.view()), reader.view())
-      .barrier()  // what is published from now on is not the reader's
+      .barrier()  // items published from now on no longer reach the reader
       .add("ZRANGEBYSCORE", keys_.outbox(author.view()), "(0", "+inf")
       .add("ZRANGEBYSCORE", keys_.pull_outbox(author.view()), "(0", "+inf");
   FRESHET_CO_TRY(removed, co_await redis::run_all(redis_, removals));
@@ -163,32 +168,36 @@ Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
   FRESHET_CO_TRY(read_replies, co_await redis::run_all(redis_, reads));
   const std::int64_t followers_before = (*read_replies)[1].integer().value_or(0);
   const bool is_pulled = followers_before > fanout_settings_.max_push_followers;
-  if (const auto has_room = check_stream_room(read_replies->front()); followers_before > 0 && !is_pulled && !has_room)
+  if (const auto has_room = check_stream_room(read_replies->front());
+      followers_before > 0 && !is_pulled && !has_room)
     co_return tl::unexpected(has_room.error());
-  // In this order: who enters meanwhile finds it in the outbox, or is among those who are looked up
-  // behind it. What stands in the one to pull is in the other.
+  // The order matters: a reader who follows meanwhile either finds the items in the outbox or is
+  // counted among the followers read after it. Items in the pull outbox are also in the outbox.
   std::vector<std::string_view> ids;
   ids.reserve(items.size());
   for (const ItemId& each : items) ids.push_back(each.view());
   append_push(outbox_writes, keys_.outbox(author.view()), fanout_settings_.outbox_size, ids);
   outbox_writes.barrier();
-  if (is_pulled) append_push(outbox_writes, keys_.pull_outbox(author.view()), fanout_settings_.outbox_size, ids);
+  if (is_pulled)
+    append_push(outbox_writes, keys_.pull_outbox(author.view()), fanout_settings_.outbox_size, ids);
   append_follower_count(outbox_writes);
   outbox_writes.add("ZSCORE", readers, ":");
   FRESHET_CO_TRY(outbox_replies, co_await redis::run_all(redis_, outbox_writes));
   const std::int64_t followers = is_pulled ? 0 : (*outbox_replies)[1].integer().value_or(0);
-  const std::string_view pulled_up_to = is_pulled ? redis::string_at((*outbox_replies)[1], 0) : std::string_view();
+  const std::string_view pulled_up_to =
+      is_pulled ? redis::string_at((*outbox_replies)[1], 0) : std::string_view();
 
   std::string job = new_job_id_();
-  if (!pulled_up_to.empty()) notifications.add("ZADD", keys_.pull_authors(), "GT", pulled_up_to, author.view());
-  notifications.add("HSET", keys_.job(job), "state", followers > 0 ? "queued" : "done", "done", 0, "total", followers,
-           "failed", 0);
+  if (!pulled_up_to.empty())
+    notifications.add("ZADD", keys_.pull_authors(), "GT", pulled_up_to, author.view());
+  notifications.add("HSET", keys_.job(job), "state", followers > 0 ? "queued" : "done", "done", 0, "total",
+                    followers, "failed", 0);
   notifications.add("EXPIRE", keys_.job(job), redis::kJobTtl.count());
   if (followers > 0) {
     std::string item_ids;
     for (const std::string_view each : ids) item_ids.append(item_ids.empty() ? "" : " ").append(each);
-    notifications.barrier().add("XADD", stream, "*", "op", "fanout", "author", author.view(), "items", item_ids, "upto",
-                    -redis::to_int(outbox_replies->back().text()), "job", job);
+    notifications.barrier().add("XADD", stream, "*", "op", "fanout", "author", author.view(), "items",
+                                item_ids, "upto", -redis::to_int(outbox_replies->back().text()), "job", job);
   }
   FRESHET_CO_TRY(notified, co_await redis::run_all(redis_, notifications));
   co_return job;

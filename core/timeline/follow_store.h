@@ -1,19 +1,23 @@
-// FollowStore on Redis. What concerns two ids is several steps, each on the keys of one: of the
-// author (who follows, what was published), of the reader (whom they follow, the timeline), of the
-// recorder's stream. Every step can be repeated, and they come in an order in which nothing is
-// lost: after an error, or a death in between, the same call again does the rest.
+// FollowStore on Redis. Operations that concern two ids take several steps, each on the keys of one
+// id: the author (followers, published items), the reader (followed authors, timeline), or the
+// recorder's stream. Every step is idempotent, and the order of steps loses nothing: after an error
+// or a crash, repeating the call completes the operation.
 //
-// follow    look → the reader joins the author's followers, then learns up to where the author is
-//           pulled, then the newest items, and the recorder is told → these join the timeline
-//           together with the mark that says "followed". An item that is published from the first
-//           step on is pushed, or pulled beyond the mark. Who is let go of meanwhile begins anew.
-//           Several calls for one reader at once may exceed waterfall.max_follows by their number.
-// unfollow  look → the recorder is told, the reader's mark goes, and the reader leaves the author's
-//           followers: nothing more joins → what the outboxes have leaves the timeline.
-// publish   look, which decides whether the author is pulled → items join the outbox, then what is
-//           pulled, and behind both it is looked who follows: they are pushed to, a few more than
-//           fanout.max_push when they came meanwhile → the author is said to be pulled, or the job
-//           is made and the recorder told.
+// follow     Read → add the reader to the author's followers, then read up to where the author is
+// pulled, then the newest items, and append to the recorder's stream → add these items to the
+// timeline together with the mark that records the follow. An item published after the first write
+// is pushed, or pulled because it is beyond the mark. If the reader unfollows concurrently,
+// follow() restarts. Concurrent calls for one reader may exceed waterfall.max_follows by their
+// number.
+//
+// unfollow   Read → append to the recorder's stream, remove the reader's mark, and remove the
+// reader from the author's followers, so that no further items arrive → remove the items in the
+// author's outboxes from the timeline.
+//
+// publish    Read, and decide whether the author is pulled → add the items to the outbox, then to
+// the pull outbox if the author is pulled, then count the followers. Items are pushed to all of
+// them, which may be a few more than fanout.max_push if readers followed meanwhile → list the
+// author as pulled, or create the job and append it to the recorder's stream.
 #pragma once
 
 #include <functional>
@@ -31,8 +35,8 @@ namespace freshet::timeline {
 
 class RedisFollowStore final : public FollowStore {
  public:
-  // `redis` must outlive this. REQUIRES: waterfall.follow_channel is not empty, save for
-  // authors_of() and publish().
+  // `redis` must outlive this. REQUIRES: waterfall.follow_channel is not empty, except for
+  // followed_authors() and publish().
   RedisFollowStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
                    std::function<std::string()> new_job_id);
 
@@ -42,7 +46,7 @@ class RedisFollowStore final : public FollowStore {
   Task<Result<std::string>> publish(const AuthorId& author, const std::vector<ItemId>& items) override;
 
  private:
-  // Of XLEN of its stream. Errors: "stream_full".
+  // Checks XLEN of the recorder's stream. Errors: "stream_full".
   Result<void> check_stream_room(const redis::Reply& stream_length) const;
   std::string timeline_key(const ReaderId& reader) const;
 
@@ -50,33 +54,33 @@ class RedisFollowStore final : public FollowStore {
   const TimelineSettings timeline_settings_;
   const FanoutSettings fanout_settings_;
   const redis::Keys keys_;
-  const std::int64_t stream_max_;  // of one stream
+  const std::int64_t stream_max_;  // per stream
   const std::function<std::string()> new_job_id_;
 };
 
-// Items of authors that join a reader's timeline, and what the reader's marks say then.
+// Items of authors to add to a reader's timeline, and the reader's new marks of these authors.
 struct TimelineJoin {
   struct Author {
-    std::string author, mark;  // the mark as it was read, "" for none
-    std::int64_t new_mark;         // what it will be
+    std::string author, mark;  // the mark as read; empty if the author is not followed
+    std::int64_t new_mark;
   };
-  std::string timeline_key, marks_key;  // keys
+  std::string timeline_key, marks_key;
   std::vector<Author> authors;
   std::vector<std::string> items;  // the last becomes the newest
 };
 // Appends follow_join.lua.
 void append_join(redis::Pipeline& out, const TimelineSettings& settings, const TimelineJoin& join);
 
-// Appends the script that pushes `ids`, the last as the highest, into one ZSET of
-// core/timeline/parts/timeline.lua, of which the newest `most` stay, or all. Its reply: {the
-// highest score ever given}.
+// Appends the script that pushes `ids`, the last with the highest score, to a ZSET in the format of
+// core/timeline/parts/timeline.lua. Keeps the newest `max_ids`, or all. Reply: {the highest score
+// ever given}.
 void append_push(redis::Pipeline& out, const std::string& key, std::optional<std::int64_t> max_ids,
                  const std::vector<std::string_view>& ids);
 
-// Appends the scripts that push `items`, the last as the newest, into `timelines` (keys); those of
-// one call share it, 50 at most. `job`, digits: the number of the fan-out, which reaches a timeline
-// once, also when it is pushed again. Each reply: {how many are new, how many timelines could not
-// be written, why}.
+// Appends the scripts that push `items`, the last as the newest, to `timelines` (keys). Timelines
+// of the same slot share a call, 50 at most. `job`: number of the fan-out, as digits; pushing the
+// same job to a timeline again has no effect. Each reply: {number of new items, number of timelines
+// that could not be written, error}.
 void append_timeline_pushes(redis::Pipeline& out, const redis::Keys& keys, const TimelineSettings& settings,
                             const std::vector<std::string>& timelines,
                             const std::vector<std::string_view>& items, std::string_view job = {});

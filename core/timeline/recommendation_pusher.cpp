@@ -5,7 +5,7 @@
 namespace freshet::timeline {
 namespace {
 
-// So often at most what was chosen may turn out to stand in the timeline already.
+// Rounds in which all selected items may turn out to be in the timeline already.
 constexpr int kMaxRounds = 8;
 
 std::vector<ItemId> eligible_items(const recommend::Selection& selection) {
@@ -19,9 +19,13 @@ std::vector<ItemId> eligible_items(const recommend::Selection& selection) {
 
 }  // namespace
 
-RecommendationPusher::RecommendationPusher(recommend::Recommendations& recommendations, feed::FeedStore& feed_store,
-                         TimelineStore& timelines, WallClock clock)
-    : recommendations_(recommendations), feed_store_(feed_store), timelines_(timelines), clock_(std::move(clock)) {}
+RecommendationPusher::RecommendationPusher(recommend::Recommendations& recommendations,
+                                           feed::FeedStore& feed_store, TimelineStore& timelines,
+                                           WallClock clock)
+    : recommendations_(recommendations),
+      feed_store_(feed_store),
+      timelines_(timelines),
+      clock_(std::move(clock)) {}
 
 Task<Result<std::vector<ItemId>>> RecommendationPusher::select(const ReaderId& reader, std::size_t limit) {
   const recommend::RecommendRequest request{reader, 0, recommend::ExclusionMode::kHard};
@@ -33,7 +37,7 @@ Task<Result<std::vector<ItemId>>> RecommendationPusher::select(const ReaderId& r
   const bool all_known = std::all_of(best->begin(), best->end(),
                                      [](const recommend::Recommendation& each) { return each.card->known; });
   if (all_known) co_return out;
-  // Recommended by ids alone, since none has an item: never put, or deleted.
+  // If no recommended item is known (never put, or deleted), the recommendations are bare ids.
   FRESHET_CO_TRY(pushable, co_await timelines_.check_pushable(out));
   std::vector<ItemId> allowed;
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -43,12 +47,13 @@ Task<Result<std::vector<ItemId>>> RecommendationPusher::select(const ReaderId& r
 }
 
 Task<Result<PushResult>> RecommendationPusher::push(const std::string& channel, const ReaderId& reader,
-                                       std::size_t limit) {
+                                                    std::size_t limit) {
   PushResult total;
   for (int round = 0; round < kMaxRounds; ++round) {
     FRESHET_CO_TRY(selected, co_await select(reader, limit));
     if (selected->empty()) break;
-    PushRequest push_request{channel, {selected->rbegin(), selected->rend()}, {}};  // the last becomes the newest
+    // The last becomes the newest.
+    PushRequest push_request{channel, {selected->rbegin(), selected->rend()}, {}};
     push_request.readers.push_back(reader);
     FRESHET_CO_TRY(pushed, co_await timelines_.push(push_request));
     feed::Impressions impressions;
@@ -62,10 +67,10 @@ Task<Result<PushResult>> RecommendationPusher::push(const std::string& channel, 
   co_return total;
 }
 
-// Of what is eligible, what the filter takes for seen; and what the feed has handed out, which the
-// filter may not know yet.
-Task<Result<std::unordered_set<std::string>>> RecommendationPusher::seen_or_delivered(const ReaderId& reader,
-                                                                 const recommend::Selection& selection) {
+// Eligible items that the filter reports as seen, plus items recently delivered by the feed, which
+// the filter may not have yet.
+Task<Result<std::unordered_set<std::string>>> RecommendationPusher::seen_or_delivered(
+    const ReaderId& reader, const recommend::Selection& selection) {
   feed::FeedRequest request;
   request.reader = reader;
   FRESHET_CO_TRY(state, co_await feed_store_.load_state(request, false));

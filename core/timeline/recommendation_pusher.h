@@ -1,16 +1,17 @@
-// Recommendations for a channel: what a reader should see next goes to the head of their
-// timeline, the best on top, and counts as shown: the seen-filter learns of it as of a page of the
+// Pushes recommendations to a channel: the items a reader should see next go to the head of their
+// timeline, best on top, and count as shown. They are added to the seen filter like a page of the
 // feed.
 //
-// What the filter knows is not pushed, nor what the feed has just handed out; what is pushed stays
-// out of the feed for seven days, also of what is buffered there already. A page that the feed
-// hands out between the look at the filter and the note in it, some milliseconds, can have the same
-// items, and so can the buffer of a reader who had none and refreshes just then.
+// Items that are in the filter or were recently delivered by the feed are not pushed. Pushed items
+// stay out of the feed for seven days, even if they were already buffered there. Two races remain:
+// a page that the feed delivers within the milliseconds between reading the filter and writing to
+// it, and the buffer of a reader without one whose refresh runs at that moment, may contain the
+// same items.
 //
-// First the push, then the note. After a crash between the two the timeline has what the filter
-// does not know: the next time it is chosen again, keeps its place and is noted then, so nothing is
-// lost and nothing stands twice; until then the feed may show it too. The other way round items
-// would be lost for a week.
+// The push comes before the write to the filter. After a crash in between, the timeline has items
+// that the filter lacks; the next run selects them again, keeps their position and records them
+// then. Nothing is lost or duplicated; until then the feed may show them too. In the opposite
+// order, items would be lost for a week.
 #pragma once
 
 #include <string>
@@ -25,21 +26,21 @@ namespace freshet::timeline {
 class RecommendationPusher {
  public:
   using WallClock = std::function<UnixSeconds()>;
-  // All must outlive this.
-  RecommendationPusher(recommend::Recommendations& recommendations, feed::FeedStore& feed_store, TimelineStore& timelines,
-              WallClock clock = wall_now);
+  // All references must outlive this.
+  RecommendationPusher(recommend::Recommendations& recommendations, feed::FeedStore& feed_store,
+                       TimelineStore& timelines, WallClock clock = wall_now);
 
-  // The best that the reader has neither seen, done, viewed nor dismissed, best first; writes
-  // nothing. 3 RTT at most when titles are known. Errors of both: Redis' own.
+  // The best items that the reader has neither seen, interacted with, viewed nor dismissed, best
+  // first. Writes nothing. At most 3 RTT if their titles are cached. Errors of both methods: Redis'
+  // own.
   Task<Result<std::vector<ItemId>>> select(const ReaderId& reader, std::size_t limit);
-  // Chooses and pushes; while all that was chosen stands in the timeline already (older than the
-  // filter remembers, or from a crash), again. 1 RTT more than choose() and one for the note, each
-  // time.
+  // Selects and pushes items. Repeats if all selected items are already in the timeline (from
+  // before the filter's seven days, or from a crash). Each round takes 2 RTT more than select().
   Task<Result<PushResult>> push(const std::string& channel, const ReaderId& reader, std::size_t limit);
 
  private:
   Task<Result<std::unordered_set<std::string>>> seen_or_delivered(const ReaderId& reader,
-                                                      const recommend::Selection& selection);
+                                                                  const recommend::Selection& selection);
 
   recommend::Recommendations& recommendations_;
   feed::FeedStore& feed_store_;

@@ -17,12 +17,14 @@ namespace {
 
 using redis::Pipeline;
 
-constexpr std::size_t kReadersPerRoundTrip = 500;  // of a push; bulk commands must not hold up the others
-constexpr std::size_t kScanStep = 100;          // of a page that begins with items that are not shown
+// Per round trip of a push, so that bulk commands do not hold up other requests.
+constexpr std::size_t kReadersPerRoundTrip = 500;
+// Items per further read if a page starts with items that are not shown.
+constexpr std::size_t kScanStep = 100;
 constexpr std::int64_t kUsPerSecond = 1'000'000;
-constexpr int kMaxJoinRounds = 3;  // in one page; then what is published waits for the next
+constexpr int kMaxJoinRounds = 3;  // per page; items published after that appear on the next page
 
-// Each once, where it came first.
+// Distinct ids in order of first occurrence.
 std::vector<std::string_view> distinct(const std::vector<ItemId>& items) {
   std::vector<std::string_view> out;
   std::unordered_set<std::string_view> seen;
@@ -34,12 +36,13 @@ std::vector<std::string_view> distinct(const std::vector<ItemId>& items) {
 
 }  // namespace
 
-RedisTimelineStore::RedisTimelineStore(redis::Redis& redis, redis::Redis& bulk, redis::WriteQueue& deferred,
-                                         items::CardCache& cards, const Settings& settings, redis::Keys keys,
-                                         milliseconds pulled_list_max_age)
+RedisTimelineStore::RedisTimelineStore(redis::Redis& redis, redis::Redis& bulk,
+                                       redis::WriteQueue& write_queue, items::CardCache& cards,
+                                       const Settings& settings, redis::Keys keys,
+                                       milliseconds pulled_list_max_age)
     : redis_(redis),
       bulk_(bulk),
-      deferred_(deferred),
+      write_queue_(write_queue),
       cards_(cards),
       timeline_settings_(settings.timeline),
       interaction_settings_(settings.interactions),
@@ -52,9 +55,9 @@ RedisTimelineStore::RedisTimelineStore(redis::Redis& redis, redis::Redis& bulk, 
 struct RedisTimelineStore::PageScan {
   bool existed = false;
   std::int64_t cut_off_score = 0;
-  std::int64_t newer_count = 0;        // kDown: than the last that was looked at; kUp: than the cursor
-  std::int64_t newer_or_equal_count = 0;  // kUp: those and the cursor's own item
-  bool has_more = false;             // there is an item that would be shown but has no place
+  std::int64_t newer_count = 0;           // kNewer: than the last item examined; kOlder: than the cursor
+  std::int64_t newer_or_equal_count = 0;  // kOlder: counts the cursor's own item as well
+  bool has_more = false;                  // another item can be shown but exceeds the limit
   std::vector<TimelineEntry> entries;     // nearest first
   std::vector<feed::Interest> interests;
   std::vector<items::SharedCard> interest_cards;
@@ -75,7 +78,7 @@ TimelinePage RedisTimelineStore::build_page(const PageQuery& query, PageScan sca
     case Direction::kFirst:
       break;
     case Direction::kNewer:
-      // What joined or left between the range and the count makes no difference to has_more.
+      // Items that joined or left between the two commands do not affect has_more.
       page.newer_count = scan.has_more ? std::max<std::int64_t>(1, scan.newer_count) : 0;
       page.trimmed = cursor < scan.cut_off_score;
       break;
@@ -89,7 +92,7 @@ TimelinePage RedisTimelineStore::build_page(const PageQuery& query, PageScan sca
 }
 
 void RedisTimelineStore::append_range_read(Pipeline& out, const PageQuery& query, const RangeStart& from,
-                                      std::size_t count) const {
+                                           std::size_t count) const {
   const std::string key = keys_.timeline(query.channel, query.reader.view());
   if (query.direction == Direction::kNewer)
     out.add("ZRANGEBYSCORE", key, from, "+inf", "WITHSCORES", "LIMIT", 0, count);
@@ -102,8 +105,9 @@ void RedisTimelineStore::append_range_read(Pipeline& out, const PageQuery& query
 }
 
 Result<RedisTimelineStore::RangeRead> RedisTimelineStore::parse_range_read(const PageQuery& query,
-                                                               const redis::Replies& replies, std::size_t first_reply,
-                                                               std::size_t count) {
+                                                                           const redis::Replies& replies,
+                                                                           std::size_t first_reply,
+                                                                           std::size_t count) {
   for (std::size_t i = first_reply; i < replies.size(); ++i) {
     if (replies[i].is_error()) return tl::unexpected(redis::classify(replies[i].error()));
   }
@@ -126,8 +130,9 @@ Result<RedisTimelineStore::RangeRead> RedisTimelineStore::parse_range_read(const
   return out;
 }
 
-Task<Result<RedisTimelineStore::RangeRead>> RedisTimelineStore::read_range(const PageQuery& query, const RangeStart& from,
-                                                                  std::size_t count, bool first) {
+Task<Result<RedisTimelineStore::RangeRead>> RedisTimelineStore::read_range(const PageQuery& query,
+                                                                           const RangeStart& from,
+                                                                           std::size_t count, bool first) {
   Pipeline command;
   append_range_read(command, query, from, count);
   const bool interests = first && query.channel != timeline_settings_.follow_channel;
@@ -143,7 +148,7 @@ Task<Result<TimelinePage>> RedisTimelineStore::read(const PageQuery& query) {
   const bool follows = query.allow_writes && query.channel == timeline_settings_.follow_channel;
   const auto limit = static_cast<std::size_t>(query.limit);
   RangeStart from = "+inf";
-  std::size_t count = limit + 1;  // the last of them tells that there is more
+  std::size_t count = limit + 1;  // one more than the limit, to learn whether there are more
   if (query.direction == Direction::kNewer) from = "(" + std::to_string(query.cursor);
   if (query.direction == Direction::kOlder) {
     from = std::to_string(query.cursor);
@@ -164,7 +169,8 @@ Task<Result<TimelinePage>> RedisTimelineStore::read(const PageQuery& query) {
       for (const feed::Interest& each : scan.interests) ids.push_back(each.item);
     }
     FRESHET_CO_TRY(cards, co_await cards_.get(ids));
-    scan.interest_cards.insert(scan.interest_cards.end(), cards->begin() + static_cast<std::ptrdiff_t>(wanted), cards->end());
+    scan.interest_cards.insert(scan.interest_cards.end(),
+                               cards->begin() + static_cast<std::ptrdiff_t>(wanted), cards->end());
     ids.resize(wanted);
     const UnixSeconds now = wall_now();
     std::size_t examined = 0;
@@ -173,22 +179,24 @@ Task<Result<TimelinePage>> RedisTimelineStore::read(const PageQuery& query) {
       const bool is_hidden = card.is_hidden_at(now) || (known_only_ && !card.known);
       scan.has_more = !is_hidden && scan.entries.size() == limit;
       if (scan.has_more) break;
-      if (!is_hidden) scan.entries.push_back({ids[examined], range->items[examined].second, (*cards)[examined], {}});
+      if (!is_hidden)
+        scan.entries.push_back({ids[examined], range->items[examined].second, (*cards)[examined], {}});
       if (card.deleted)
         deleted.add("ZREM", keys_.timeline(query.channel, query.reader.view()), ids[examined].view());
     }
     scan.existed = range->existed;
     scan.cut_off_score = range->cut_off_score;
     scan.newer_or_equal_count = range->beyond_count;
-    scan.newer_count = range->beyond_count - (query.direction == Direction::kNewer ? static_cast<std::int64_t>(examined)
-                                                                   : (range->has_cursor_item ? 1 : 0));
+    scan.newer_count =
+        range->beyond_count - (query.direction == Direction::kNewer ? static_cast<std::int64_t>(examined)
+                                                                    : (range->has_cursor_item ? 1 : 0));
     if (scan.has_more || range->complete) break;
     from = "(" + std::to_string(range->items.back().second);
     FRESHET_CO_TRY(next, co_await read_range(query, from, kScanStep, false));
     next->has_cursor_item = range->has_cursor_item;
     *range = std::move(*next);
   }
-  if (!deleted.empty()) deferred_.post(std::move(deleted));
+  if (!deleted.empty()) write_queue_.post(std::move(deleted));
   co_return build_page(query, std::move(scan));
 }
 
@@ -196,7 +204,7 @@ void RedisTimelineStore::record_activity(const PageQuery& query, const RangeRead
   const std::int64_t now = unix_s(wall_now());
   const std::int64_t interval = std::min(kActivityInterval, timeline_settings_.ttl / 8).count();
   const bool is_up_to_date = first.highest_score <= first.activity_at * kUsPerSecond;
-  // A note of a time to come is of a clock that went back since.
+  // A time in the future comes from before the clock was set back.
   if (first.existed && is_up_to_date && std::abs(now - first.activity_at) < interval) return;
   const std::string_view reader = query.reader.view();
   Pipeline out;
@@ -206,10 +214,10 @@ void RedisTimelineStore::record_activity(const PageQuery& query, const RangeRead
   }
   const std::string active = keys_.active_readers(query.channel);
   out.add("ZADD", active, now, reader).add("ZREMRANGEBYRANK", active, 0, -redis::kMaxActiveReaders - 1);
-  deferred_.post(std::move(out));
+  write_queue_.post(std::move(out));
 }
 
-// --- what pulled authors published
+// --- items of pulled authors
 
 Task<Result<std::shared_ptr<const RedisTimelineStore::PulledAuthors>>> RedisTimelineStore::pull_authors() {
   const auto now = std::chrono::steady_clock::now();
@@ -226,9 +234,9 @@ Task<Result<std::shared_ptr<const RedisTimelineStore::PulledAuthors>>> RedisTime
 }
 
 Task<Result<RedisTimelineStore::RangeRead>> RedisTimelineStore::read_with_pulled(const PageQuery& query,
-                                                                         const RangeStart& from,
-                                                                         std::size_t count) {
-  Pipeline command;      // begins with the join that the round before came to
+                                                                                 const RangeStart& from,
+                                                                                 std::size_t count) {
+  Pipeline command;      // starts with the join prepared in the previous round
   bool existed = false;  // before anything joined
   for (int round = 0;; ++round) {
     FRESHET_CO_TRY(pulled, co_await pull_authors());
@@ -240,8 +248,10 @@ Task<Result<RedisTimelineStore::RangeRead>> RedisTimelineStore::read_with_pulled
     const std::size_t range_index = command.size();
     append_range_read(command, query, from, count);
     FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
-    TimelineJoin join{
-        keys_.timeline(query.channel, query.reader.view()), keys_.followed_authors(query.reader.view()), {}, {}};
+    TimelineJoin join{keys_.timeline(query.channel, query.reader.view()),
+                      keys_.followed_authors(query.reader.view()),
+                      {},
+                      {}};
     for (std::size_t i = 0; i < authors.size(); ++i) {
       const std::string_view mark = redis::string_at((*replies)[range_index - 1], i);
       if (!mark.empty() && redis::to_int(mark) < authors[i].second)
@@ -254,11 +264,11 @@ Task<Result<RedisTimelineStore::RangeRead>> RedisTimelineStore::read_with_pulled
     FRESHET_CO_TRY(outboxes_read, co_await read_outboxes(join));
     command.clear();
     append_join(command, timeline_settings_, join);
-    command.barrier();  // or it is looked at as it was before
+    command.barrier();  // the range must be read after the join
   }
 }
 
-// The newest of what they published beyond their marks, which will be where this was read to.
+// Reads the newest items that the authors published beyond their marks, and sets the new marks.
 Task<Result<void>> RedisTimelineStore::read_outboxes(TimelineJoin& join) {
   Pipeline command;
   for (const TimelineJoin::Author& each : join.authors)
@@ -327,7 +337,7 @@ Task<Result<PushResult>> RedisTimelineStore::push(const PushRequest& push) {
 }
 
 Task<Result<std::optional<std::string>>> RedisTimelineStore::load_reply(const std::string& channel,
-                                                                       const EventId& event) {
+                                                                        const EventId& event) {
   Pipeline command;
   command.add("GET", keys_.push_event(channel, event.view()));
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
@@ -337,7 +347,7 @@ Task<Result<std::optional<std::string>>> RedisTimelineStore::load_reply(const st
 }
 
 Task<Result<void>> RedisTimelineStore::store_reply(const std::string& channel, const EventId& event,
-                                                       const std::string& reply_text) {
+                                                   const std::string& reply_text) {
   Pipeline command;
   command.add("SET", keys_.push_event(channel, event.view()), reply_text, "EX", redis::kEventTtl.count());
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
@@ -345,7 +355,7 @@ Task<Result<void>> RedisTimelineStore::store_reply(const std::string& channel, c
 }
 
 Task<Result<bool>> RedisTimelineStore::remove(const std::string& channel, const ReaderId& reader,
-                                               const ItemId& item) {
+                                              const ItemId& item) {
   Pipeline command;
   command.add("ZREM", keys_.timeline(channel, reader.view()), item.view());
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));

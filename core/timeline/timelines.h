@@ -1,5 +1,5 @@
-// Timelines as their clients meet them: pages also while Redis is away, and pushes of
-// which some items cannot be pushed.
+// Timeline use cases: pages that degrade while Redis is unavailable, and pushes that report the
+// items that cannot be pushed.
 #pragma once
 
 #include <functional>
@@ -15,36 +15,38 @@ struct ServedPage {
   TimelinePage page;
   bool degraded = false;
 };
-// A page with the reason of each item: in the channel of follows (`follows`) that its author is
-// followed, elsewhere what feed::FeedReasons says, except that nothing is rising: an item stands
-// here for a month. While Redis is away an empty page that leaves the client where it is: the
-// cursor that came, and has_more. Cost and other errors as WaterfallStore::read().
+// A page with a reason for each item. In the follow channel (`follows`) the reason is the followed
+// author; elsewhere those of feed::FeedReasons, except that nothing is "rising", since items stay
+// in a timeline for a month. While Redis is unavailable, an empty page that leaves the client's
+// position unchanged: the request's cursor, and has_more. Cost and other errors as
+// TimelineStore::read().
 Task<Result<ServedPage>> read_page(TimelineStore& store, const PageQuery& query, bool follows);
-ServedPage degraded_page(const PageQuery& query);  // that one
+ServedPage degraded_page(const PageQuery& query);  // the page while Redis is unavailable
 
 struct RefusedItem {
   ItemId item;
-  std::string_view code;  // "hidden_item": hidden or deleted; "unknown_item": with items.unknown = reject
+  // "hidden_item": hidden or deleted; "unknown_item": only with items.unknown = reject
+  std::string_view code;
 };
 
-// An item that cannot be pushed is refused by name, and the others are pushed; none need be left.
+// Items that cannot be pushed are refused individually; the others, if any, are pushed.
 struct PushReport {
   PushResult counts;
-  std::vector<RefusedItem> refused;  // in their order
+  std::vector<RefusedItem> refused;  // in request order
 };
-// 1 RTT for the items, 1 for every 500 items times readers, one more when an item is refused.
-// `time_left` is asked before each of them. Errors: kUnavailable "budget"; the stores'. After an
-// error some readers were served; the same push again serves the rest. A timeline that cannot be
-// written stands in the way of no other.
+// 1 RTT for the items, one for every 500 (item, reader) pairs, one more if an item is refused.
+// `has_time` is called before each round trip of pushes. Errors: kUnavailable "budget"; the
+// stores'. After an error some readers were served; repeating the push serves the rest. A timeline
+// that cannot be written does not affect the others.
 Task<Result<PushReport>> push_items(TimelineStore& store, items::ItemStore& items, const PushRequest& push,
-                                     const std::function<bool()>& has_time);
+                                    const std::function<bool()>& has_time);
 
 struct PublishResult {
-  std::string job;  // empty: none of the items could be published, and nothing was
+  std::string job;  // empty if nothing was published because all items were refused
   std::vector<RefusedItem> refused;
 };
-// 2 RTT, 3 when an item is refused. Errors: the stores'.
+// 2 RTT, 3 if an item is refused. Errors: the stores'.
 Task<Result<PublishResult>> publish_items(TimelineStore& store, items::ItemStore& items, FollowStore& follows,
-                                      const AuthorId& author, const std::vector<ItemId>& published);
+                                          const AuthorId& author, const std::vector<ItemId>& published);
 
 }  // namespace freshet::timeline

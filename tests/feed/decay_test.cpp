@@ -11,7 +11,7 @@ namespace {
 
 constexpr seconds kDay{86400};
 
-// Elasticsearch's definition in its own words, function_score's `gauss`.
+// Elasticsearch's definition of `gauss` in function_score, computed literally.
 double by_definition(double distance, double offset, double scale, double decay) {
   const double sigma_squared = -scale * scale / (2 * std::log(decay));
   const double beyond = std::max(0.0, std::abs(distance) - offset);
@@ -20,7 +20,7 @@ double by_definition(double distance, double offset, double scale, double decay)
 
 }  // namespace
 
-TEST_CASE("the decay is 1 up to the offset, and the configured value one scale further", "[rank]") {
+TEST_CASE("the decay is 1 up to the offset and has the configured value one scale further", "[rank]") {
   const feed::GaussDecay decay{RecallSettings{}};  // offset 1 h, scale 7 d, decay 0.5
   CHECK(decay.at(seconds{0}) == 1.0);
   CHECK(decay.at(seconds{3600}) == 1.0);
@@ -30,7 +30,7 @@ TEST_CASE("the decay is 1 up to the offset, and the configured value one scale f
   CHECK(decay.at(seconds{3600} + 21 * kDay) == Approx(1.0 / 512).epsilon(1e-14));
 }
 
-TEST_CASE("the decay gives the values of Elasticsearch's documentation", "[rank]") {
+TEST_CASE("the decay matches the values in Elasticsearch's documentation", "[rank]") {
   // "decay: 0.33, scale: 5 days, offset: 0": at ten days 0.33^4.
   const feed::GaussDecay decay{seconds{0}, 5 * kDay, 0.33};
   CHECK(decay.at(5 * kDay) == Approx(0.33).epsilon(1e-14));
@@ -56,7 +56,8 @@ TEST_CASE("the decay follows its definition and never rises with age", "[rank]")
   }));
 }
 
-TEST_CASE("below() names an age from which on the decay is less, and hardly a later one", "[rank]") {
+TEST_CASE("age_below() returns an age at which the decay is below the factor, and at most seconds too late",
+          "[rank]") {
   CHECK(rc::check("below", [] {
     const auto offset = *rc::gen::inRange(0, 1000000);
     const auto scale = *rc::gen::inRange(100, 10000000);

@@ -1,4 +1,4 @@
-// A seen-filter that is never wrong: a set for each reader and day.
+// A seen filter without false positives: one set per reader and day.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ class ExactFilter final : public feed::SeenFilter {
     return 1;
   }
   Result<std::shared_ptr<const feed::SeenView>> parse_view(const redis::Replies& replies, std::size_t first,
-                                                     const ReaderId&, UnixSeconds) override {
+                                                           const ReaderId&, UnixSeconds) override {
     std::set<ItemId> items;
     for (std::size_t i = 0; i < replies[first].size(); ++i)
       items.insert(ItemId::trusted(std::string(*replies[first][i].string())));

@@ -1,4 +1,4 @@
-// The law of recall: what it returns is what scoring every item would give.
+// Checks the invariant of recall: the result is what scoring every item would give.
 #include <rapidcheck.h>
 
 #include <cstdio>
@@ -15,8 +15,8 @@ namespace {
 
 bool nearly_equal(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
 
-// Empty when `recalled` is the head of `all`. Scores that differ in their last bits only (weights
-// of terms are added in another order in another partition) may stand in either order.
+// Empty if `recalled` is the head of `all`. Items may be swapped if their scores differ only in the
+// last bits, which depend on the order in which a time slice adds the weights of terms.
 std::string difference(const feed::RecallResult& recalled, const std::vector<feed::Candidate>& all,
                        std::size_t size) {
   const auto& got = recalled.candidates;
@@ -31,11 +31,11 @@ std::string difference(const feed::RecallResult& recalled, const std::vector<fee
   for (std::size_t i = 0; i < got.size(); ++i) {
     const std::string at = "at " + std::to_string(i) + " " + got[i].item.str();
     const auto entry = known.find(got[i].item.str());
-    if (entry == known.end()) return at + ": must not be there";
-    if (!once.insert(got[i].item.str()).second) return at + ": twice";
+    if (entry == known.end()) return at + ": does not belong here";
+    if (!once.insert(got[i].item.str()).second) return at + ": duplicate";
     if (got[i].published_at != entry->second->published_at) return at + ": its date is wrong";
     if (!nearly_equal(got[i].score, entry->second->score)) return at + ": its score is wrong";
-    if (!nearly_equal(got[i].score, all[i].score)) return at + ": " + all[i].item.str() + " is better";
+    if (!nearly_equal(got[i].score, all[i].score)) return at + ": " + all[i].item.str() + " ranks higher";
     const bool tie = got[i].score == all[i].score;
     if (tie && got[i].score == 0 && got[i].item != all[i].item) return at + ": not the newest";
   }
@@ -85,16 +85,15 @@ void compare(RandomItems& random, const Xapian::Database& database, const Recall
 
 }  // namespace
 
-TEST_CASE("recall returns what scoring every item gives, whatever the items, the query and the decay",
-          "[search]") {
+TEST_CASE("recall returns what scoring every item gives, for any items, query and decay", "[search]") {
   const char* const given = std::getenv("FRESHET_SEED");
   const std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
   Counts counts;
-  // The first was wrong once: a match stood between two steps of a range.
+  // A regression: a match stood between two steps of a range.
   std::vector<std::uint64_t> seeds{3252539699};
   for (std::uint64_t corpus = 0; corpus < 12; ++corpus) seeds.push_back(seed + corpus);
   for (const std::uint64_t each : seeds) {
-    INFO("FRESHET_SEED=" << seed << ", of this corpus " << each);
+    INFO("FRESHET_SEED=" << seed << ", corpus " << each);
     RandomItems random(each);
     const TemporaryFolder folder;
     Settings settings;
@@ -105,12 +104,12 @@ TEST_CASE("recall returns what scoring every item gives, whatever the items, the
     const auto source = feed::make_search_source(settings.search);
     for (int round = 0; round < 6; ++round) compare(random, source->database(), random_decay(random), counts);
   }
-  std::printf("FRESHET_SEED=%llu: %d searches agree, %d of them with more items than asked for\n",
+  std::printf("FRESHET_SEED=%llu: %d searches agree, %d of them with more matches than requested\n",
               static_cast<unsigned long long>(seed), counts.searches, counts.cut);
   CHECK(counts.cut > 100);
 }
 
-TEST_CASE("a strong old item is found behind many weak new ones, and only then", "[search]") {
+TEST_CASE("a strong old item is found behind many weak new ones", "[search]") {
   const TemporaryFolder folder;
   Settings settings;
   settings.search.index = folder / "index";
@@ -129,11 +128,11 @@ TEST_CASE("a strong old item is found behind many weak new ones, and only then",
   CHECK(later.size() == 20);
 }
 
-TEST_CASE("equal scores stand by date, equal dates by id, both descending", "[search]") {
+TEST_CASE("equal scores are ordered by date, equal dates by id, both descending", "[search]") {
   const TemporaryFolder folder;
   Settings settings;
   settings.search.index = folder / "index";
-  settings.recall.decay_offset = 10 * kDay;  // nothing decays here: all scores are equal
+  settings.recall.decay_offset = 10 * kDay;  // no decay within this test: all scores are equal
   std::vector<items::Item> items;
   for (int i = 0; i < 300; ++i) {
     items.push_back(item("id" + std::to_string(i), "same words", kNow - seconds{(i % 10) * 3600}));
@@ -155,14 +154,14 @@ TEST_CASE("equal scores stand by date, equal dates by id, both descending", "[se
   }
 }
 
-TEST_CASE("what is dated ahead is found from its date on, by words, by interests and as the newest",
+TEST_CASE("future-dated items are found from their date on, by words, by interests and as the newest",
           "[search]") {
   const TemporaryFolder folder;
   Settings settings;
   settings.search.index = folder / "index";
   const UnixSeconds date = kNow + 400 * kDay;
   write_index(settings, {item("future", "sun", date), item("now", "sun", kNow), item("best", "sun sun", kNow),
-                   item("old", "sun", kNow - 5 * kDay)});
+                         item("old", "sun", kNow - 5 * kDay)});
   feed::BlockingRecall recall(settings);
   using Ids = std::vector<std::string>;
   CHECK(ids(run_search(recall, {"sun", {}, kNow, 10})) == Ids{"best", "now", "old"});

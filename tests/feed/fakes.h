@@ -1,5 +1,5 @@
-// Fakes of the feed's ports, in memory: a FeedStore that keeps the laws of the scripts, an index
-// that is a list.
+// In-memory fakes of the feed's ports: a FeedStore that behaves like the scripts, and an index that
+// is a list.
 #pragma once
 
 #include <algorithm>
@@ -29,11 +29,11 @@ class FakeSeenView final : public feed::SeenView {
   std::set<ItemId> items_;
 };
 
-// The whole index in the order it is recalled.
+// The whole index, in the order of recall.
 class FakeRecall final : public feed::Recall {
  public:
   std::vector<ItemId> index;
-  std::map<ItemId, double> scores;  // of others 1
+  std::map<ItemId, double> scores;  // 1 unless set
   std::map<ItemId, UnixSeconds> published;
   bool unavailable = false;
   std::vector<feed::RecallQuery> queries;
@@ -90,10 +90,10 @@ class FakeFeedStore final : public feed::FeedStore {
   std::vector<ItemId> recorded;
   std::int64_t generation = 0, sequence = 0;
   bool exhausted = false, unavailable = false, full = false;
-  bool external_impressions = false;   // something else than a page was recorded
-  int reloads_needed = 0;          // so often a swap must be opened again
-  bool has_no_view = false;  // there is no view: the filter is asked, as redisbloom is
-  int trips = 0;         // round trips
+  bool external_impressions = false;  // impressions were recorded outside of feed pages
+  int reloads_needed = 0;             // number of swaps that fail and must be reloaded
+  bool has_no_view = false;           // the filter must be queried by item, as with redisbloom
+  int trips = 0;
   std::map<std::string, feed::Page> pages;
 
   Task<Result<feed::FeedState>> load_state(const feed::FeedRequest& request, bool peek) override {
@@ -111,8 +111,9 @@ class FakeFeedStore final : public feed::FeedStore {
     out.seen_view = view();
     co_return out;
   }
-  Task<Result<std::vector<bool>>> check_seen(const ReaderId&, const std::shared_ptr<const feed::SeenView>& view,
-                                       const std::vector<ItemId>& items) override {
+  Task<Result<std::vector<bool>>> check_seen(const ReaderId&,
+                                             const std::shared_ptr<const feed::SeenView>& view,
+                                             const std::vector<ItemId>& items) override {
     if (!view) ++trips;
     auto out = view ? view->contains(items) : FakeSeenView(seen_items).contains(items);
     co_return out;
@@ -121,7 +122,8 @@ class FakeFeedStore final : public feed::FeedStore {
     ++trips;
     co_return recent_items;
   }
-  Task<Result<feed::SwapResult>> swap_buffer(const feed::FeedRequest& request, const feed::BufferSwap& swap) override {
+  Task<Result<feed::SwapResult>> swap_buffer(const feed::FeedRequest& request,
+                                             const feed::BufferSwap& swap) override {
     ++trips;
     if (unavailable) co_return unavailable_error();
     if (full) co_return fail(ErrorCode::kUnavailable, "too_many_pending");
@@ -160,7 +162,8 @@ class FakeFeedStore final : public feed::FeedStore {
     out.interests = interests;
     co_return out;
   }
-  Task<Result<feed::PageResult>> refill_page(const feed::FeedRequest& request, const feed::Page& partial) override {
+  Task<Result<feed::PageResult>> refill_page(const feed::FeedRequest& request,
+                                             const feed::Page& partial) override {
     ++trips;
     feed::PageResult out;
     out.status = feed::PageResult::Status::kPage;
@@ -169,7 +172,7 @@ class FakeFeedStore final : public feed::FeedStore {
     co_return out;
   }
   Task<Result<std::vector<ItemId>>> replay_page(const feed::FeedRequest&,
-                                               const std::vector<ItemId>& items) override {
+                                                const std::vector<ItemId>& items) override {
     co_return items;
   }
   Task<Result<feed::SeenStatus>> seen_status() override { co_return feed::SeenStatus(); }
@@ -197,7 +200,9 @@ class FakeFeedStore final : public feed::FeedStore {
   std::shared_ptr<const feed::SeenView> view() const {
     return has_no_view ? nullptr : std::make_shared<FakeSeenView>(seen_items);
   }
-  static tl::unexpected<Error> unavailable_error() { return fail(ErrorCode::kUnavailable, "redis_unavailable"); }
+  static tl::unexpected<Error> unavailable_error() {
+    return fail(ErrorCode::kUnavailable, "redis_unavailable");
+  }
   feed::Page pop(const feed::FeedRequest& request, std::vector<ItemId> items) {
     while (items.size() < request.limit && !buffer.empty()) {
       if (delivered.insert(buffer.front()).second) items.push_back(buffer.front());

@@ -1,7 +1,7 @@
-// The law of the feed, against an exact model: within seven days no reader is shown an item twice,
-// and none that could be recalled is lost, whatever happens in between. Requests of several readers
-// run as coroutines over a real Redis; between any two of their steps (a round trip, a search)
-// another one's may come, in an order drawn from a seed.
+// Checks the invariant of the feed against an exact model: within seven days no reader is shown an
+// item twice, and no item that could be recalled is lost, whatever happens in between. Requests of
+// several readers run as coroutines over a real Redis; their steps (round trips and searches)
+// interleave in an order drawn from a seed.
 #include <catch2/catch.hpp>
 #include <map>
 #include <random>
@@ -11,9 +11,9 @@
 #include "core/feed/feed_store.h"
 #include "core/feed/smart_feed.h"
 #include "core/items/item_store.h"
+#include "core/redis/blocking_redis.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
-#include "core/redis/blocking_redis.h"
 #include "tests/feed/exact_filter.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/stepped_redis.h"
@@ -29,8 +29,8 @@ constexpr std::size_t kReaders = 3;
 
 enum class Fault { kNone, kUnavailable, kReplyLost };
 
-// A worker's Redis: its round trips take a turn each, it may be away, or answer into the void. Once
-// the worker is dead nothing that it still had to say arrives.
+// A worker's Redis connection. Each round trip is one step; it may fail before the request is sent,
+// or lose the reply. A dead worker sends nothing more.
 class SteppedRedis final : public redis::Redis {
  public:
   SteppedRedis(redis::BlockingRedis& inner, StepScheduler& turns) : inner_(inner), turns_(turns) {}
@@ -52,7 +52,7 @@ class SteppedRedis final : public redis::Redis {
   StepScheduler& turns_;
 };
 
-// The index: what is visible, newest first.
+// The index: visible items, newest first.
 class ModelIndex final : public feed::Recall {
  public:
   explicit ModelIndex(StepScheduler& turns) : turns_(turns) {}
@@ -76,16 +76,16 @@ class ModelIndex final : public feed::Recall {
 };
 
 struct Conditions {
-  bool faults = false;  // Redis goes away, replies are lost, workers die
-  bool exact = true;      // the filter is never wrong
+  bool faults = false;  // Redis becomes unavailable, replies are lost, workers die
+  bool exact = true;    // the filter has no false positives
 };
 
 struct ModelReader {
   ReaderId id;
-  std::map<ItemId, UnixSeconds> shown;
-  std::map<std::string, std::set<ItemId>> by_request;  // what each has shown
+  std::map<ItemId, UnixSeconds> shown_at;
+  std::map<std::string, std::set<ItemId>> by_request;  // the items shown for each idempotency key
   std::string last_request;
-  std::size_t may_be_lost = 0;          // items of pages whose replies never came
+  std::size_t may_be_lost = 0;            // items of pages whose replies were lost
   std::size_t requests = 0, replies = 0;  // pages
 };
 
@@ -152,59 +152,58 @@ class Explorer {
     turns_.run_step();
   }
 
-  // --- what readers do
+  // --- readers
 
   void request() {
     ModelReader& reader = readers_[random_() % kReaders];
-    feed::FeedRequest asked;
-    asked.reader = reader.id;
-    asked.limit = 1 + random_() % 7;
+    feed::FeedRequest feed_request;
+    feed_request.reader = reader.id;
+    feed_request.limit = 1 + random_() % 7;
     const bool again = !reader.last_request.empty() && chance(15);
-    asked.action = chance(25) ? feed::FeedAction::kRefresh : feed::FeedAction::kLoadMore;
-    asked.idempotency_key = again ? reader.last_request : "m.e." + std::to_string(++requests_);
-    if (chance(8)) asked.action = feed::FeedAction::kPeek;
+    feed_request.action = chance(25) ? feed::FeedAction::kRefresh : feed::FeedAction::kLoadMore;
+    feed_request.idempotency_key = again ? reader.last_request : "m.e." + std::to_string(++requests_);
+    if (chance(8)) feed_request.action = feed::FeedAction::kPeek;
     ++in_flight_;
     ++reader.requests;
-    spawn(ask(reader, asked, again), [this, &reader](std::exception_ptr error) {
+    spawn(ask(reader, feed_request, again), [this, &reader](std::exception_ptr error) {
       --in_flight_;
       ++reader.replies;
       if (error) std::rethrow_exception(error);
     });
   }
 
-  Task<void> ask(ModelReader& reader, feed::FeedRequest asked, bool again) {
-    if (asked.action == feed::FeedAction::kPeek) {
-      const auto count = co_await workers_.back()->feed.peek(asked);
+  Task<void> ask(ModelReader& reader, feed::FeedRequest feed_request, bool again) {
+    if (feed_request.action == feed::FeedAction::kPeek) {
+      const auto count = co_await workers_.back()->feed.peek(feed_request);
       REQUIRE(count);
       co_return;
     }
     const auto answered = reader.replies;
-    const auto page = co_await workers_.back()->feed.page(asked);
-    // Or overtaken at each of its openings, by as many others of this reader.
+    const auto page = co_await workers_.back()->feed.page(feed_request);
+    // Or other requests of this reader overtook each of its attempts.
     if (!page || page->degraded) REQUIRE((conditions_.faults || reader.requests - answered > 10));
     if (!page || (page->degraded && page->items.empty())) {
-      reader.may_be_lost += asked.limit;
+      reader.may_be_lost += feed_request.limit;
       co_return;
     }
     std::vector<ItemId> items;
     for (const feed::FeedItem& each : page->items) items.push_back(each.id);
-    // The page that is asked for again was made for another limit.
-    REQUIRE((again || items.size() <= asked.limit));
-    // A request that is asked again shows what it has shown, or the next page when that is no
-    // longer remembered.
-    std::set<ItemId>& before = reader.by_request[asked.idempotency_key];
+    // A replayed page may have been made for another limit.
+    REQUIRE((again || items.size() <= feed_request.limit));
+    // A replay shows the same items, or the next page if the original is no longer remembered.
+    std::set<ItemId>& before = reader.by_request[feed_request.idempotency_key];
     for (const ItemId& item : items) {
-      const auto at = reader.shown.find(item);
-      const bool repeated = at != reader.shown.end() && now_ - at->second <= 7 * kDay;
+      const auto at = reader.shown_at.find(item);
+      const bool repeated = at != reader.shown_at.end() && now_ - at->second <= 7 * kDay;
       INFO(item.str() << " for " << reader.id.str());
       REQUIRE((!repeated || before.contains(item)));
-      reader.shown[item] = now_;
+      reader.shown_at[item] = now_;
     }
     before.insert(items.begin(), items.end());
-    if (!again) reader.last_request = asked.idempotency_key;
+    if (!again) reader.last_request = feed_request.idempotency_key;
   }
 
-  // --- what the site does
+  // --- the site
 
   void write(const ItemId& id, std::int64_t at, bool hidden) {
     items::Item item;
@@ -232,7 +231,7 @@ class Explorer {
     write(id, when, &from == &index_.visible);
   }
 
-  // --- what happens to the service
+  // --- the service
 
   void next_day() {
     while (turns_.run_step()) {
@@ -241,7 +240,7 @@ class Explorer {
     now_ += passed;
     for (ModelReader& reader : readers_) age_pages(reader, milliseconds(passed).count());
   }
-  // Redis' clock is the real one: what was handed out is made older instead.
+  // Redis uses the real clock, so delivered pages are aged instead.
   void age_pages(const ModelReader& reader, std::int64_t by_ms) {
     const std::string key = keys_.feed_state(reader.id.view());
     redis::Pipeline read, change;
@@ -275,29 +274,29 @@ class Explorer {
     REQUIRE(in_flight_ == 0);
   }
 
-  // Everything visible has been shown to each reader in the last seven days, or is now.
+  // Every visible item has been shown to each reader in the last seven days, or is shown now.
   void check_nothing_lost() {
     for (ModelReader& reader : readers_) {
-      // The end of a buffer is the end of what there was when it was filled; a refresh has the
-      // rest.
+      // The end of a buffer is the end of what was recalled when it was filled; a refresh returns
+      // the rest.
       auto action = feed::FeedAction::kLoadMore;
       bool ended = false;
       for (int pages = 0; pages < 500 && !ended; ++pages) {
-        feed::FeedRequest asked{reader.id, {}, {}, 7, action};
+        feed::FeedRequest feed_request{reader.id, {}, {}, 7, action};
         Result<feed::FeedPage> page;
         spawn(
             [](feed::SmartFeed& feed, feed::FeedRequest what, Result<feed::FeedPage>& out) -> Task<void> {
               out = co_await feed.page(what);
-            }(workers_.back()->feed, asked, page),
+            }(workers_.back()->feed, feed_request, page),
             [](std::exception_ptr) {});
         while (turns_.run_step()) {
         }
         REQUIRE(page);
         for (const feed::FeedItem& each : page->items) {
-          const auto at = reader.shown.find(each.id);
+          const auto at = reader.shown_at.find(each.id);
           INFO(each.id.str() << " for " << reader.id.str());
-          REQUIRE((at == reader.shown.end() || now_ - at->second > 7 * kDay));
-          reader.shown[each.id] = now_;
+          REQUIRE((at == reader.shown_at.end() || now_ - at->second > 7 * kDay));
+          reader.shown_at[each.id] = now_;
         }
         ended = page->exhausted && page->items.empty() && action == feed::FeedAction::kRefresh;
         action = page->exhausted ? feed::FeedAction::kRefresh : feed::FeedAction::kLoadMore;
@@ -305,11 +304,11 @@ class Explorer {
       REQUIRE(ended);
       std::size_t missing = 0;
       for (const auto& [at, item] : index_.visible) {
-        const auto shown = reader.shown.find(item);
-        missing += shown == reader.shown.end() || now_ - shown->second > 7 * kDay ? 1U : 0U;
+        const auto shown = reader.shown_at.find(item);
+        missing += shown == reader.shown_at.end() || now_ - shown->second > 7 * kDay ? 1U : 0U;
       }
       INFO(missing << " of " << index_.visible.size() << " were never shown to " << reader.id.str());
-      // Far more than the filter wrongly takes for seen.
+      // A generous bound on the filter's false positives.
       const std::size_t hidden_by_filter = conditions_.exact ? 0 : 1 + index_.visible.size() / 50;
       CHECK(missing <= reader.may_be_lost + hidden_by_filter);
     }
@@ -324,7 +323,7 @@ class Explorer {
   StepScheduler turns_{random_};
   ModelIndex index_{turns_};
   items::RedisItemStore items_now_{inner_, settings_, keys_};
-  std::vector<std::unique_ptr<Worker>> workers_;  // the last lives
+  std::vector<std::unique_ptr<Worker>> workers_;  // only the last is alive
   std::array<ModelReader, kReaders> readers_;
   std::map<std::int64_t, ItemId, std::greater<>> hidden_;
   UnixSeconds now_ = wall_now();
@@ -347,13 +346,13 @@ void explore(Conditions conditions, int seeds) {
 
 }  // namespace
 
-TEST_CASE("whatever the order of steps, no reader sees an item twice and none is lost", "[feed][law]") {
+TEST_CASE("no reader sees an item twice and none is lost, in any order of steps", "[feed][law]") {
   explore({.exact = true}, 25);
 }
-TEST_CASE("the same with the filter of fingerprints, but for what it wrongly takes for seen", "[feed][law]") {
+TEST_CASE("the invariant holds with the fingerprints filter, apart from its false positives", "[feed][law]") {
   explore({.exact = false}, 15);
 }
 
-TEST_CASE("the same while Redis goes away, replies are lost and workers die", "[feed][law]") {
+TEST_CASE("the invariant holds while Redis fails, replies are lost and workers die", "[feed][law]") {
   explore({.faults = true}, 25);
 }

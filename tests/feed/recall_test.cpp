@@ -1,4 +1,4 @@
-// Recall as its callers see it: texts, interests, an index that changes under the search.
+// Recall as seen by its callers: texts, interests, and an index that changes during searches.
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -22,7 +22,7 @@ struct Fixture {
   Fixture() { settings.search.index = folder / "index"; }
 };
 
-// Of partitions, in use or not.
+// Folders of time slices, in use or not.
 std::size_t count_folders(const Settings& settings) {
   std::size_t count = 0;
   for (const auto& each : std::filesystem::directory_iterator(settings.search.index)) {
@@ -31,7 +31,7 @@ std::size_t count_folders(const Settings& settings) {
   return count;
 }
 
-// Waits until `done()`; a test that waits in vain for 20 s has failed.
+// Waits for `done()` for up to 20 s.
 template <class Condition>
 bool eventually(Condition done) {
   for (int i = 0; i < 2000; ++i) {
@@ -43,10 +43,10 @@ bool eventually(Condition done) {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "Chinese and Japanese titles are found by any two characters of theirs",
+TEST_CASE_METHOD(Fixture, "Chinese and Japanese titles are found by any two adjacent characters",
                  "[search]") {
-  write_index(settings,
-        {item("zh", "北京大学发布新研究"), item("ja", "東京タワーの夜景"), item("en", "Tower of London")});
+  write_index(settings, {item("zh", "北京大学发布新研究"), item("ja", "東京タワーの夜景"),
+                         item("en", "Tower of London")});
   CHECK(search_ids(settings, "大学") == Ids{"zh"});
   CHECK(search_ids(settings, "学发") == Ids{"zh"});
   CHECK(search_ids(settings, "東京") == Ids{"ja"});
@@ -56,7 +56,7 @@ TEST_CASE_METHOD(Fixture, "Chinese and Japanese titles are found by any two char
   CHECK(search_ids(settings, "北夜").empty());
 }
 
-TEST_CASE_METHOD(Fixture, "words of scripts with and without spaces may stand in turns", "[search]") {
+TEST_CASE_METHOD(Fixture, "a query may alternate between scripts with and without spaces", "[search]") {
   write_index(settings, {item("price", "手机的价格"), item("phone", "iphone"), item("other", "fox")});
   feed::BlockingRecall recall(settings);
   for (const char* text : {"手机 iphone 价格 2024", "工 a 学 iphone 手机", "手机\tiphone\n价格 (y"}) {
@@ -67,10 +67,10 @@ TEST_CASE_METHOD(Fixture, "words of scripts with and without spaces may stand in
   }
 }
 
-TEST_CASE_METHOD(Fixture, "words are alternatives, and phrases, + and - mean what they usually mean",
+TEST_CASE_METHOD(Fixture, "words are alternatives, and phrases, + and - have their usual meaning",
                  "[search]") {
   write_index(settings,
-        {item("ab", "red fox"), item("ba", "fox red"), item("a", "red hen"), item("b", "grey fox")});
+              {item("ab", "red fox"), item("ba", "fox red"), item("a", "red hen"), item("b", "grey fox")});
   CHECK(search_ids(settings, "red fox").size() == 4);
   CHECK(search_ids(settings, "\"red fox\"") == Ids{"ab"});
   CHECK(search_ids(settings, "fox -red") == Ids{"b"});
@@ -78,8 +78,9 @@ TEST_CASE_METHOD(Fixture, "words are alternatives, and phrases, + and - mean wha
   CHECK(search_ids(settings, "RED hen") == search_ids(settings, "red hen"));
 }
 
-TEST_CASE_METHOD(Fixture, "what is no syntax is plain text, wildcards and operators included", "[search]") {
-  write_index(settings, {item("a", "red fox"), item("b", "redder than redder"), item("c", "not or and near")});
+TEST_CASE_METHOD(Fixture, "invalid syntax is plain text, including wildcards and operators", "[search]") {
+  write_index(settings,
+              {item("a", "red fox"), item("b", "redder than redder"), item("c", "not or and near")});
   for (const char* text : {"red AND", "AND red", "(red", "red)", "\"red", "-", "+", "red NEAR/", "red XOR",
                            "red:", "\"", "-red fox \"", "red ~", "((((red", "red*"}) {
     feed::BlockingRecall recall(settings);
@@ -91,7 +92,7 @@ TEST_CASE_METHOD(Fixture, "what is no syntax is plain text, wildcards and operat
   CHECK(search_ids(settings, "!?…").empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a text longer than 512 bytes is refused by name", "[search]") {
+TEST_CASE_METHOD(Fixture, "a text longer than 512 bytes is rejected", "[search]") {
   write_index(settings, {item("a", "red fox")});
   feed::BlockingRecall recall(settings);
   const auto refused = recall.search({std::string(513, 'x'), {}, kNow, 10});
@@ -102,7 +103,7 @@ TEST_CASE_METHOD(Fixture, "a text longer than 512 bytes is refused by name", "[s
   CHECK(recall.search({std::string(512, 'x'), {}, kNow, 10}).has_value());
 }
 
-TEST_CASE("of a text so many words count, so many phrases, and so many words of a phrase", "[search]") {
+TEST_CASE("only a limited number of words, phrases and words per phrase are used", "[search]") {
   const auto parsed = [](const std::string& text) {
     const auto query = feed::text_query(text, Xapian::Stem());
     REQUIRE(query.has_value());
@@ -120,7 +121,7 @@ TEST_CASE("of a text so many words count, so many phrases, and so many words of 
   CHECK(parsed("\"a b\" c-d e.f \"g h\"") ==
         "Query(((a@1 PHRASE 2 b@2) OR (c@3 PHRASE 2 d@4) OR (e@5 AND f@6) OR (g@7 AND h@8)))");
   CHECK(parsed("+a b -c") == "Query(((a@1 AND_MAYBE b@2) AND_NOT c@3))");
-  // Letters of scripts without spaces are half a word each, and two of them one.
+  // A character of a script without spaces counts as half a word, a pair of them as one.
   std::string letters;
   for (int i = 0; i < 100; ++i) letters += "\u8bed";
   const auto query = feed::text_query(letters, Xapian::Stem());
@@ -129,12 +130,12 @@ TEST_CASE("of a text so many words count, so many phrases, and so many words of 
   CHECK(query->get_length() > feed::kMaxQueryWords);
 }
 
-TEST_CASE_METHOD(Fixture, "a search that looks for phrases nearly everywhere ends with its budget",
+TEST_CASE_METHOD(Fixture, "a search for a phrase that is nearly everywhere ends with its budget",
                  "[search]") {
   std::vector<items::Item> items;
   std::string text;
   for (int i = 0; i < 300; ++i)
-    text += "b filler a ";  // both words, hundreds of times, and never so side by side
+    text += "b filler a ";  // both words, hundreds of times, never adjacent in this order
   for (int i = 0; i < 4000; ++i) {
     items.push_back(item("i" + std::to_string(i), "title", kNow - seconds{i * 60}));
     items.back().text = text;
@@ -157,7 +158,7 @@ TEST_CASE_METHOD(Fixture, "a search that looks for phrases nearly everywhere end
   CHECK(bounded < whole / 3);
 }
 
-TEST_CASE_METHOD(Fixture, "what was found before the budget was used up is given, and is not all",
+TEST_CASE_METHOD(Fixture, "a search that runs out of budget returns what it found, not exhausted",
                  "[search]") {
   std::vector<items::Item> items;
   for (int i = 0; i < 20000; ++i)
@@ -165,7 +166,7 @@ TEST_CASE_METHOD(Fixture, "what was found before the budget was used up is given
   write_index(settings, items);
   settings.recall.budget = milliseconds(1);
   feed::BlockingRecall recall(settings);
-  // All of them: no range ends the search early, and a millisecond is not enough.
+  // All of them: no range ends the search early, and one millisecond is not enough.
   const auto part = recall.search({"sun", {}, kNow, 30000});
   if (part) {
     CHECK_FALSE(part->exhausted);
@@ -176,7 +177,7 @@ TEST_CASE_METHOD(Fixture, "what was found before the budget was used up is given
   CHECK((part || part.error().reason == "search_timeout"));
 }
 
-TEST_CASE_METHOD(Fixture, "no naughty string is an error or finds what does not have it", "[search]") {
+TEST_CASE_METHOD(Fixture, "no string of the BLNS corpus is an error or matches another", "[search]") {
   const auto list = shared_path("corpora/BLNS/blns.txt");
   if (!list) return;
   write_index(settings, {item("a", "Quetzalcoatlus")});
@@ -190,19 +191,19 @@ TEST_CASE_METHOD(Fixture, "no naughty string is an error or finds what does not 
     INFO(line);
     const auto recalled = recall.search({line, {}, kNow, 10});
     REQUIRE(recalled.has_value());
-    for (const std::string& id : ids(*recalled)) REQUIRE(id == "naughty");  // the line before, at most
+    for (const std::string& id : ids(*recalled)) REQUIRE(id == "naughty");  // the previous line, at most
     write_index(settings, {item("naughty", line)});
     ++tried;
   }
   CHECK(tried > 400);
 }
 
-TEST_CASE_METHOD(Fixture, "interests bring their like first and everything else behind, newest first",
+TEST_CASE_METHOD(Fixture, "items similar to interests come first, all others follow, newest first",
                  "[search]") {
-  write_index(settings,
-        {item("liked", "deep sea fishing", kNow - 9 * kDay, {"sea"}),
-         item("tag", "harbour news", kNow - kDay, {"sea"}), item("word", "fishing rods", kNow - 2 * kDay),
-         item("new", "tax law", kNow), item("old", "tax law", kNow - 90 * kDay)});
+  write_index(settings, {item("liked", "deep sea fishing", kNow - 9 * kDay, {"sea"}),
+                         item("tag", "harbour news", kNow - kDay, {"sea"}),
+                         item("word", "fishing rods", kNow - 2 * kDay), item("new", "tax law", kNow),
+                         item("old", "tax law", kNow - 90 * kDay)});
   feed::BlockingRecall recall(settings);
   const feed::RecallResult recalled = run_search(recall, {{}, {{ItemId::trusted("liked"), 1.0}}, kNow, 10});
   CHECK(recalled.exhausted);
@@ -213,43 +214,44 @@ TEST_CASE_METHOD(Fixture, "interests bring their like first and everything else 
   for (int i = 0; i < 3; ++i) CHECK(recalled.candidates[static_cast<std::size_t>(i)].score > 0);
 }
 
-TEST_CASE_METHOD(Fixture, "without text or interests, or with unknown ones, the newest come first",
+TEST_CASE_METHOD(Fixture, "without text or interests, or with unknown ones, the newest items come first",
                  "[search]") {
-  write_index(settings, {item("old", "a", kNow - 9 * kDay), item("new", "b", kNow), item("mid", "c", kNow - kDay)});
+  write_index(settings,
+              {item("old", "a", kNow - 9 * kDay), item("new", "b", kNow), item("mid", "c", kNow - kDay)});
   feed::BlockingRecall recall(settings);
   CHECK(ids(run_search(recall, {{}, {}, kNow, 2})) == Ids{"new", "mid"});
-  CHECK(ids(run_search(recall, {{}, {{ItemId::trusted("nobody"), 1.0}}, kNow, 9})) == Ids{"new", "mid", "old"});
+  CHECK(ids(run_search(recall, {{}, {{ItemId::trusted("nobody"), 1.0}}, kNow, 9})) ==
+        Ids{"new", "mid", "old"});
   CHECK_FALSE(run_search(recall, {{}, {}, kNow, 2}).exhausted);
   CHECK(run_search(recall, {{}, {}, kNow, 3}).exhausted);
 }
 
-TEST_CASE_METHOD(Fixture, "an absent index is away, an empty one empty", "[search]") {
+TEST_CASE_METHOD(Fixture, "a missing index is unavailable, an empty one has no results", "[search]") {
   feed::BlockingRecall recall(settings);
   const auto nothing = recall.search({"whale", {}, kNow, 10});
   REQUIRE_FALSE(nothing.has_value());
   CHECK(nothing.error().code == ErrorCode::kUnavailable);
   CHECK(nothing.error().reason == "index_unavailable");
-  opened(settings);
+  open_index(settings);
   const feed::RecallResult recalled = run_search(recall, {"whale", {}, kNow, 10});
   CHECK(recalled.candidates.empty());
   CHECK(recalled.exhausted);
 }
 
-TEST_CASE_METHOD(Fixture, "a new item is found once it is committed, by a searcher that was there before",
-                 "[search]") {
+TEST_CASE_METHOD(Fixture, "an open searcher finds a new item once it is committed", "[search]") {
   write_index(settings, {item("a", "whale")});
   feed::BlockingRecall recall(settings);
   CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 1);
   write_index(settings,
-        {item("b", "whale"), item("c", "whale", kNow - 200 * kDay)});  // the latter in a new partition
+              {item("b", "whale"), item("c", "whale", kNow - 200 * kDay)});  // the latter in a new time slice
   CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 3);
-  write_index(settings, {item("d", "whale")});  // the partitions stay as they are
+  write_index(settings, {item("d", "whale")});  // the same time slices
   CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 4);
 }
 
-TEST_CASE_METHOD(
-    Fixture, "what is like an item is found once the item is committed, also when it was asked for before",
-    "[search]") {
+TEST_CASE_METHOD(Fixture,
+                 "an interest matches once its item is committed, even if it was searched for before",
+                 "[search]") {
   write_index(settings, {item("like", "news", kNow, {"sea"})});
   feed::BlockingRecall recall(settings);
   const feed::RecallQuery query{{}, {{ItemId::trusted("late"), 1.0}}, kNow, 10};
@@ -258,9 +260,9 @@ TEST_CASE_METHOD(
   CHECK(run_search(recall, query).candidates.front().score > 0);
 }
 
-// What the recorder's pause between commits rests on (recorder::kIndexPause): two commits are one
-// too many.
-TEST_CASE_METHOD(Fixture, "a search that began with the newest commit outlives the next", "[search]") {
+// The recorder's pause between commits (recorder::kIndexCommitInterval) relies on this: a search
+// survives one commit, but not two.
+TEST_CASE_METHOD(Fixture, "a search that starts with the newest commit survives the next", "[search]") {
   RandomItems random(7);
   std::vector<items::Item> items(3000);
   for (items::Item& each : items) each = random.next();
@@ -290,7 +292,7 @@ TEST_CASE_METHOD(Fixture, "a search that began with the newest commit outlives t
   CHECK(read_all(source->database()) > 0);
 }
 
-TEST_CASE_METHOD(Fixture, "searches go on while the writer commits, moves and merges without a pause",
+TEST_CASE_METHOD(Fixture, "searches work while the writer commits, moves and merges without pause",
                  "[search]") {
   RandomItems random(5);
   std::vector<items::Item> items(300);
@@ -321,7 +323,7 @@ TEST_CASE_METHOD(Fixture, "searches go on while the writer commits, moves and me
   CHECK(all_found);
 }
 
-TEST_CASE_METHOD(Fixture, "a match whose values are gone fails its search and no more", "[search]") {
+TEST_CASE_METHOD(Fixture, "a match whose values are missing fails only its own search", "[search]") {
   write_index(settings, {item("a", "whale")});
   feed::BlockingRecall recall(settings);
   CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 1);
@@ -343,10 +345,12 @@ TEST_CASE_METHOD(Fixture, "a match whose values are gone fails its search and no
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a rebuild is searched around, swaps in at once and lets the writer go on",
+TEST_CASE_METHOD(Fixture,
+                 "a rebuild does not disturb searches, is swapped in atomically and releases the writer",
                  "[search]") {
-  const auto index = opened(settings);
-  for (int i = 0; i < 50; ++i) require_ok(index->put(item("old" + std::to_string(i), "whale", kNow - i * kDay)));
+  const auto index = open_index(settings);
+  for (int i = 0; i < 50; ++i)
+    require_ok(index->put(item("old" + std::to_string(i), "whale", kNow - i * kDay)));
   require_ok(index->commit());
   feed::BlockingRecall recall(settings);
   CHECK(run_search(recall, {"whale", {}, kNow, 100}).candidates.size() == 50);
@@ -372,7 +376,7 @@ TEST_CASE_METHOD(Fixture, "a rebuild is searched around, swaps in at once and le
   CHECK(count_folders(settings) == search::IndexFolder(settings.search.index).slices()->size());
 }
 
-TEST_CASE_METHOD(Fixture, "a rebuild that is given up leaves the old index", "[search]") {
+TEST_CASE_METHOD(Fixture, "an abandoned rebuild leaves the old index", "[search]") {
   write_index(settings, {item("a", "whale")});
   {
     auto rebuild = search::IndexRebuild::start(settings.search);
@@ -385,14 +389,14 @@ TEST_CASE_METHOD(Fixture, "a rebuild that is given up leaves the old index", "[s
   CHECK(search_ids(settings, "whale").size() == 2);
 }
 
-TEST_CASE("the newest items are good from their moment on, and for that alone when more are dated ahead",
+TEST_CASE("cached newest items are valid from their time on, or only at that time if items are future-dated",
           "[search]") {
   feed::NewestItems known;
   known.items.resize(3);
   known.as_of = kNow;
   CHECK(known.is_valid_for(kNow, 3));
   CHECK(known.is_valid_for(kNow + seconds{1}, 2));
-  CHECK_FALSE(known.is_valid_for(kNow - seconds{1}, 3));  // what came since must not be shown yet
+  CHECK_FALSE(known.is_valid_for(kNow - seconds{1}, 3));  // newer items must not be shown yet
   CHECK_FALSE(known.is_valid_for(kNow, 4));
   known.complete = true;
   CHECK(known.is_valid_for(kNow, 4));
@@ -401,7 +405,7 @@ TEST_CASE("the newest items are good from their moment on, and for that alone wh
   CHECK_FALSE(known.is_valid_for(kNow + seconds{1}, 3));
 }
 
-TEST_CASE("what is newest is remembered, and for no longer than it is true", "[search]") {
+TEST_CASE("the newest items are cached, but no longer than they are valid", "[search]") {
   const TemporaryFolder folder;
   Settings settings;
   settings.search.index = folder / "index";
@@ -415,7 +419,7 @@ TEST_CASE("what is newest is remembered, and for no longer than it is true", "[s
   std::vector<items::Item> known(300);
   for (items::Item& each : known) each = next();
   write_index(settings, known);
-  const auto index = opened(settings);
+  const auto index = open_index(settings);
   feed::BlockingRecall recall(settings);
   UnixSeconds now = kNow;
   const auto step = [&] { return seconds{static_cast<std::int64_t>(random.below(400000))}; };
@@ -448,7 +452,7 @@ TEST_CASE("what is newest is remembered, and for no longer than it is true", "[s
   }
 }
 
-TEST_CASE("who has interests gets the same with the newest remembered", "[search]") {
+TEST_CASE("results for interests are the same with and without cached newest items", "[search]") {
   const TemporaryFolder folder;
   Settings settings;
   settings.search.index = folder / "index";
@@ -470,7 +474,7 @@ TEST_CASE("who has interests gets the same with the newest remembered", "[search
     REQUIRE(ids(got) == ids(is));
     REQUIRE(got.exhausted == is.exhausted);
   }
-  // They are not searched for again.
+  // The cache is used instead of another search.
   REQUIRE(newest.items.size() > 20);
   newest.items.front().item = ItemId::trusted("remembered");
   const auto best = feed::ExactTop(source->database(), {}, decay, kNow, 10, nullptr, &newest).search();

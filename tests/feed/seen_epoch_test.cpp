@@ -1,19 +1,18 @@
-// A reader who was erased is unknown to the seen-filter at once, everywhere, at no cost to
-// everybody else.
+// An erased reader is unknown to the seen filter at once, on every worker, at no cost to other
+// readers.
 #include "core/feed/seen_epoch.h"
 
 #include <catch2/catch.hpp>
 
 #include "core/feed/feed_store.h"
-#include "core/redis/scripts.h"
 #include "core/redis/blocking_redis.h"
+#include "core/redis/scripts.h"
 #include "tests/support/redis_server.h"
 
 using namespace freshet;
 
 namespace {
 
-// Counts round trips.
 class Counting final : public redis::Redis {
  public:
   explicit Counting(redis::BlockingRedis& inner) : inner_(inner) {}
@@ -29,7 +28,7 @@ class Counting final : public redis::Redis {
   redis::BlockingRedis& inner_;
 };
 
-// A worker of a site.
+// One worker of a site.
 struct Worker {
   Worker(const test::RedisServer& server, const Settings& settings, const redis::Keys& keys)
       : connection(server.endpoint(), milliseconds(5000), redis::kAllScripts),
@@ -44,13 +43,12 @@ struct Worker {
   feed::RedisFeedStore feed;
 
   void record_shown(const ReaderId& reader, const ItemId& item) {
-    feed::Impressions shown;
-    shown.items.push_back(item);
-    shown.at = wall_now();
-    REQUIRE(redis::run_sync(feed.record(reader, shown)));
+    feed::Impressions impressions;
+    impressions.items.push_back(item);
+    impressions.at = wall_now();
+    REQUIRE(redis::run_sync(feed.record(reader, impressions)));
   }
-  // Whether the filter knows that the reader saw the item; and in how many round trips that was
-  // read.
+  // True if the filter knows that the reader saw the item; also counts the round trips of the read.
   bool knows(const ReaderId& reader, const ItemId& item, int* round_trips = nullptr) {
     redis.round_trips = 0;
     const auto opened = redis::run_sync(feed.load_state({reader, {}, {}, 5}, false));
@@ -64,8 +62,7 @@ struct Worker {
 
 }  // namespace
 
-TEST_CASE("the filter forgets an erased reader on every worker and reads everybody else in one round trip",
-          "[seen]") {
+TEST_CASE("the filter forgets an erased reader on all workers and reads others in one round trip", "[seen]") {
   static test::RedisServer server;
   server.flush_all();
   Settings settings;
@@ -87,12 +84,13 @@ TEST_CASE("the filter forgets an erased reader on every worker and reads everybo
   CHECK(round_trips == 1);
   CHECK(one.knows(other, before, &round_trips));
   CHECK(round_trips == 1);
-  // Written under the new number, found under it, also by who learns of it only now.
+  // Impressions written under the new epoch are found under it, even by a worker that learns of it
+  // only now.
   one.record_shown(reader, after);
   CHECK(one.knows(reader, after));
   CHECK(two.knows(reader, after));
   CHECK(!two.knows(reader, before));
-  // Whoever is used is not forgotten before the filter's days are.
+  // The epoch of an active reader outlives the days of the filter.
   redis::Pipeline ask;
   ask.add("TTL", keys.seen_epoch("hash-of-r")).add("EXISTS", keys.seen_epoch("hash-of-o"));
   const auto replies = *one.connection.call(ask);
@@ -100,7 +98,7 @@ TEST_CASE("the filter forgets an erased reader on every worker and reads everybo
   CHECK(*replies[1].integer() == 0);
 }
 
-TEST_CASE("without a number the filter knows a reader by the very id", "[seen]") {
+TEST_CASE("without an epoch the filter knows a reader by the plain id", "[seen]") {
   feed::SeenEpochs epochs(redis::Keys(""), [](const ReaderId& reader) { return reader.str(); });
   const ReaderId reader = ReaderId::trusted("r");
   CHECK(epochs.filter_id(reader) == reader);

@@ -26,12 +26,12 @@ struct SeenFixture : Fixture {
   UnixSeconds today = std::chrono::floor<days>(now());  // 00:00:00 UTC
 
   SeenFixture() { restart(); }
-  // As a worker does that starts with `settings`.
+  // As a worker that starts with `settings`.
   void restart() {
     filter = feed::make_seen_filter(settings, keys());
     REQUIRE(run_sync(filter->probe(redis)));
   }
-  // On an empty server: nothing is laid out yet.
+  // On an empty server, without any layout.
   void begin() {
     server().flush_all();
     restart();
@@ -63,7 +63,7 @@ struct SeenFixture : Fixture {
     const auto seen = check(reader, names, at);
     return static_cast<std::size_t>(std::count(seen.begin(), seen.end(), true));
   }
-  // Keys of filters, without the counts of shards.
+  // Keys of filters, without the shard counts.
   std::vector<std::string> shards() {
     std::vector<std::string> out;
     for (std::string& key : all_keys()) {
@@ -89,19 +89,19 @@ struct SeenFixture : Fixture {
 
 }  // namespace
 
-TEST_CASE("what was shown is known, and little else is", "[seen]") {
+TEST_CASE("shown items are known and few others are", "[seen]") {
   SeenFixture one;
   one.begin();
   const auto shown = SeenFixture::numbered("shown-", 250);
   one.add("alice", shown, one.today);
   CHECK(one.count_known("alice", shown, one.today) == 250);
-  CHECK(one.count_known("alice", SeenFixture::numbered("other-", 1000), one.today) <= 2);  // 0.06 are expected
+  // 0.06 are expected
+  CHECK(one.count_known("alice", SeenFixture::numbered("other-", 1000), one.today) <= 2);
   CHECK(one.count_known("bob", shown, one.today) <= 1);
   CHECK(one.check("alice", {}, one.today).empty());
 }
 
-TEST_CASE("an impression is known to the last second of the seventh day after its own, and not after",
-          "[seen]") {
+TEST_CASE("an impression is known until the end of the seventh day after its own, and not longer", "[seen]") {
   SeenFixture one;
   const auto second = GENERATE(std::int64_t{0}, std::int64_t{kDay / 2}, std::int64_t{kDay - 1});
   one.add("alice", {"story"}, one.today + seconds{second});
@@ -112,7 +112,7 @@ TEST_CASE("an impression is known to the last second of the seventh day after it
   CHECK_FALSE(one.knows("alice", "story", one.today + seconds{8 * kDay}));
 }
 
-TEST_CASE("a day's keys get their end when they are made, and keep it", "[seen]") {
+TEST_CASE("a day's keys get their expiry when they are created, and keep it", "[seen]") {
   SeenFixture one;
   one.begin();
   for (const int back : {0, 3, 7}) {
@@ -129,7 +129,7 @@ TEST_CASE("a day's keys get their end when they are made, and keep it", "[seen]"
   for (const std::string& key : one.all_keys()) CHECK(one.ttl(key) > 0);
 }
 
-TEST_CASE("adding to a day that is over does nothing", "[seen]") {
+TEST_CASE("adding to an expired day does nothing", "[seen]") {
   SeenFixture one;
   one.add("alice", {"old"}, one.today - days(7) - seconds{1});
   CHECK(one.shards().empty());
@@ -137,7 +137,7 @@ TEST_CASE("adding to a day that is over does nothing", "[seen]") {
   CHECK(one.shards().size() == 1);
 }
 
-TEST_CASE("what is added again is known as before", "[seen]") {
+TEST_CASE("items added again stay known", "[seen]") {
   SeenFixture one;
   const auto items = SeenFixture::numbered("item-", 150);
   for (const bool again : {false, false, true}) one.add("alice", items, one.today, again);
@@ -145,7 +145,7 @@ TEST_CASE("what is added again is known as before", "[seen]") {
   CHECK(one.shards().size() == 1);
 }
 
-TEST_CASE("the first impressions of a shard come with its end, later ones are a plain APPEND", "[seen]") {
+TEST_CASE("the first write to a shard sets its expiry, later ones are plain APPENDs", "[seen]") {
   SeenFixture one;
   one.begin();
   const auto calls = [&one](const std::function<void()>& work) {
@@ -161,7 +161,7 @@ TEST_CASE("the first impressions of a shard come with its end, later ones are a 
   CHECK(one.ttl(one.shards().front()) > 0);
 }
 
-TEST_CASE("a shard that was lost meanwhile gets its end again", "[seen]") {
+TEST_CASE("a shard that was lost gets its expiry again", "[seen]") {
   SeenFixture one;
   one.begin();
   one.add("alice", {"a"}, one.today);
@@ -172,7 +172,7 @@ TEST_CASE("a shard that was lost meanwhile gets its end again", "[seen]") {
   CHECK(one.knows("alice", "b", one.today));
 }
 
-TEST_CASE("yesterday's shard gives back what Redis kept for more, and keeps its end", "[seen]") {
+TEST_CASE("yesterday's shard is compacted and keeps its expiry", "[seen]") {
   SeenFixture one;
   one.begin();
   const UnixSeconds yesterday = one.today - days(1);
@@ -188,8 +188,8 @@ TEST_CASE("yesterday's shard gives back what Redis kept for more, and keeps its 
 }
 
 TEST_CASE(
-    "a reader of 3,000 items a day for eight days loses nothing and is refused two unseen items in a "
-    "thousand at most",
+    "a reader of 3,000 items a day for eight days has no false negatives and at most 0.2 % false "
+    "positives",
     "[seen]") {
   SeenFixture one;
   one.settings.seen.impressions_per_day = 1000;
@@ -198,18 +198,19 @@ TEST_CASE(
     const UnixSeconds day = one.today - days(back);
     one.add("heavy", SeenFixture::numbered("shown-" + std::to_string(back) + "-", 3000), day);
     for (int other = 0; other < 32; ++other)
-      one.add("reader-" + std::to_string(other), SeenFixture::numbered("item-" + std::to_string(back) + "-", 64),
-              day);
+      one.add("reader-" + std::to_string(other),
+              SeenFixture::numbered("item-" + std::to_string(back) + "-", 64), day);
   }
   for (int back = 0; back < 8; ++back)
-    CHECK(one.count_known("heavy", SeenFixture::numbered("shown-" + std::to_string(back) + "-", 3000), one.today) == 3000);
+    CHECK(one.count_known("heavy", SeenFixture::numbered("shown-" + std::to_string(back) + "-", 3000),
+                          one.today) == 3000);
   const std::size_t refused = one.count_known("heavy", SeenFixture::numbered("new-", 50'000), one.today);
   INFO(refused << " of 50,000");
   CHECK(refused <= 100);
   CHECK(refused > 0);
 }
 
-TEST_CASE("any id that is one is remembered as itself", "[seen]") {
+TEST_CASE("any valid id is remembered as itself", "[seen]") {
   SeenFixture one;
   const std::vector<std::string> names{std::string(128, 'x'),
                                        "'; DROP TABLE seen; --",
@@ -230,7 +231,7 @@ TEST_CASE("any id that is one is remembered as itself", "[seen]") {
   }
 }
 
-TEST_CASE("a pair of reader and item is not another pair with the same letters", "[seen]") {
+TEST_CASE("different pairs of reader and item with the same letters differ", "[seen]") {
   SeenFixture one;
   one.settings.seen.impressions_per_day = 1000;
   one.begin();
@@ -242,8 +243,7 @@ TEST_CASE("a pair of reader and item is not another pair with the same letters",
   CHECK_FALSE(one.knows("b", "a:c", one.today));
 }
 
-TEST_CASE("a change of settings takes effect with the next day, and days stay cut as they were begun",
-          "[seen]") {
+TEST_CASE("a change of settings takes effect the next day, and existing days keep their layout", "[seen]") {
   SeenFixture one;
   one.begin();
   one.add("alice", {"before"}, one.today);
@@ -262,7 +262,7 @@ TEST_CASE("a change of settings takes effect with the next day, and days stay cu
   CHECK(shards(one.today + days(1)) == "19532");
 }
 
-TEST_CASE("a day that another worker cut is read and written as it is", "[seen]") {
+TEST_CASE("a day laid out by another worker is read and written with that layout", "[seen]") {
   SeenFixture one;
   one.begin();
   const UnixSeconds tomorrow = one.today + days(1);
@@ -275,7 +275,7 @@ TEST_CASE("a day that another worker cut is read and written as it is", "[seen]"
       one.shards().front().substr(one.shards().front().rfind(':') + 1)));
 }
 
-TEST_CASE("every key of the filter is one that keys.h knows", "[seen]") {
+TEST_CASE("every key of the filter matches a pattern in keys.h", "[seen]") {
   SeenFixture one;
   one.settings.redis.key_prefix = "site:";
   one.begin();
@@ -289,9 +289,9 @@ TEST_CASE("every key of the filter is one that keys.h knows", "[seen]") {
   }
 }
 
-TEST_CASE("what a reader's filter reads together lies in one slot of a cluster", "[seen]") {
+TEST_CASE("all keys of one read are in one cluster slot", "[seen]") {
   SeenFixture site;
-  site.settings.seen.impressions_per_day = 1 << 20;  // some thousand shards
+  site.settings.seen.impressions_per_day = 1 << 20;  // a few thousand shards
   site.begin();
   for (const char* reader : {"a", "b", "c"}) {
     Pipeline command;
@@ -309,7 +309,7 @@ TEST_CASE("what a reader's filter reads together lies in one slot of a cluster",
   }
 }
 
-TEST_CASE("the status tells impressions, bytes and rate of each day", "[seen]") {
+TEST_CASE("the status reports impressions, bytes and rate of each day", "[seen]") {
   SeenFixture one;
   one.settings.seen.impressions_per_day = 1000;
   one.begin();
@@ -334,7 +334,7 @@ TEST_CASE("the status tells impressions, bytes and rate of each day", "[seen]") 
   CHECK(status->false_positive_rate == Approx(1500 / 16777216.0).epsilon(0.01));
 }
 
-TEST_CASE("the status of many shards is estimated from some", "[seen]") {
+TEST_CASE("the status of many shards is estimated from a sample", "[seen]") {
   SeenFixture one;
   one.settings.seen.impressions_per_day = 50'000;  // 98 shards
   one.begin();
@@ -347,7 +347,7 @@ TEST_CASE("the status of many shards is estimated from some", "[seen]") {
   CHECK(status->days[0].fill == Approx(2).epsilon(0.2));
 }
 
-TEST_CASE("what is no filter is an error or nothing, never a crash", "[seen]") {
+TEST_CASE("invalid filter data is an error or ignored, never a crash", "[seen]") {
   SeenFixture one;
   one.add("alice", {"a"}, one.today);
   const std::string key = one.shards().front();
@@ -357,7 +357,8 @@ TEST_CASE("what is no filter is an error or nothing, never a crash", "[seen]") {
   one.command("SADD", key, "rubbish");
   CHECK_FALSE(one.knows("alice", "a", one.today));
   const ReaderId alice = ReaderId::trusted("alice");
-  const auto added = run_sync(one.filter->add(one.redis, alice, SeenFixture::ids_of({"b"}), one.today, false));
+  const auto added =
+      run_sync(one.filter->add(one.redis, alice, SeenFixture::ids_of({"b"}), one.today, false));
   REQUIRE_FALSE(added);  // not acknowledged, so not lost
   CHECK(added.error().code == ErrorCode::kInternal);
   CHECK(one.filter->counters().recorded == 1);
@@ -376,7 +377,7 @@ TEST_CASE("what is no filter is an error or nothing, never a crash", "[seen]") {
     CHECK_FALSE(one.filter->parse_view(*replies, first, alice, one.today));
 }
 
-TEST_CASE("a shard that somebody else wrote into is still read and written", "[seen]") {
+TEST_CASE("a shard with foreign bytes is still read and written", "[seen]") {
   SeenFixture one;
   one.add("alice", {"a"}, one.today);
   one.command("APPEND", one.shards().front(), "x");
@@ -385,7 +386,7 @@ TEST_CASE("a shard that somebody else wrote into is still read and written", "[s
   CHECK_FALSE(one.knows("alice", "c", one.today));
 }
 
-TEST_CASE("a shard takes no more than its limit, and what it refuses is counted", "[seen]") {
+TEST_CASE("a shard grows no further than its limit, and refused impressions are counted", "[seen]") {
   SeenFixture one;
   one.add("alice", {"a"}, one.today);
   const std::string key = one.shards().front();
@@ -395,7 +396,7 @@ TEST_CASE("a shard takes no more than its limit, and what it refuses is counted"
   one.add("alice", {"b"}, one.today);
   CHECK(length() == feed::kMaxShardBytes + 2);
   for (const bool again : {false, true}) one.add("alice", {"c", "d"}, one.today, again);
-  one.restart();  // a worker that does not know it yet
+  one.restart();  // as a worker that does not know about it
   one.add("alice", {"c"}, one.today);
   CHECK(length() == feed::kMaxShardBytes + 2);
   CHECK(one.filter->counters().recorded == 0);
@@ -406,7 +407,7 @@ TEST_CASE("a shard takes no more than its limit, and what it refuses is counted"
 
 namespace {
 
-// A server that has, or pretends to have, the module.
+// A server that has the module, or pretends to.
 struct FakeBloom {
   std::mutex mutex;
   std::vector<FakeRedis::Command> commands;
@@ -422,7 +423,7 @@ struct FakeBloom {
                    if (command[0] == "EVALSHA") return ":1\r\n";
                    return "+PONG\r\n";
                  }};
-  // What was said since the last call.
+  // Returns the commands received since the last call.
   std::vector<FakeRedis::Command> take_commands() {
     const std::lock_guard lock(mutex);
     return std::exchange(commands, {});
@@ -444,7 +445,9 @@ Settings bloom() {
 
 }  // namespace
 
-TEST_CASE("redisbloom: eight BF.MEXISTS in one pipeline, newest day first, and one script to add", "[seen]") {
+TEST_CASE(
+    "redisbloom: reads with eight BF.MEXISTS in one pipeline, newest day first, and adds with one script",
+    "[seen]") {
   FakeBloom bloom_server;
   redis::BlockingRedis redis(bloom_server.endpoint(), milliseconds(5000), redis::kAllScripts);
   const auto filter = feed::make_seen_filter(bloom(), redis::Keys(""));
@@ -463,10 +466,10 @@ TEST_CASE("redisbloom: eight BF.MEXISTS in one pipeline, newest day first, and o
   const auto seen = run_sync(filter->check(redis, alice, *view, SeenFixture::ids_of({"i1", "i2"}), kNoon));
   REQUIRE(seen);
   CHECK(*seen == std::vector<bool>{false, true});
-  const auto asked = bloom_server.take_commands();
-  REQUIRE(asked.size() == 8);
-  CHECK(asked[0] == FakeRedis::Command{"BF.MEXISTS", "bf:global:20260306", "5:alice:i1", "5:alice:i2"});
-  CHECK(asked[7] == FakeRedis::Command{"BF.MEXISTS", "bf:global:20260227", "5:alice:i1", "5:alice:i2"});
+  const auto commands = bloom_server.take_commands();
+  REQUIRE(commands.size() == 8);
+  CHECK(commands[0] == FakeRedis::Command{"BF.MEXISTS", "bf:global:20260306", "5:alice:i1", "5:alice:i2"});
+  CHECK(commands[7] == FakeRedis::Command{"BF.MEXISTS", "bf:global:20260227", "5:alice:i1", "5:alice:i2"});
 
   REQUIRE(run_sync(filter->add(redis, alice, SeenFixture::ids_of({"i1", "i2"}), kNoon, false)));
   const auto added = bloom_server.take_commands();
@@ -481,7 +484,7 @@ TEST_CASE("redisbloom: eight BF.MEXISTS in one pipeline, newest day first, and o
   CHECK(script[8] == "5:alice:i2");
 }
 
-TEST_CASE("redisbloom: a server without the module is a clear error at the start", "[seen]") {
+TEST_CASE("redisbloom: a server without the module is reported at startup", "[seen]") {
   Fixture one;
   const auto filter = feed::make_seen_filter(bloom(), redis::Keys(""));
   const auto probed = run_sync(filter->probe(one.redis));
@@ -493,7 +496,7 @@ TEST_CASE("redisbloom: a server without the module is a clear error at the start
   CHECK(run_sync(plain->probe(one.redis)));
 }
 
-TEST_CASE("redisbloom: with the real module what was shown is known for seven days", "[seen]") {
+TEST_CASE("redisbloom: with the real module shown items are known for seven days", "[seen]") {
   const char* const module = std::getenv("FRESHET_REDISBLOOM");
   if (module == nullptr || *module == '\0') {
     WARN("SKIPPED: FRESHET_REDISBLOOM names no module file (redisbloom.so)");
@@ -516,7 +519,8 @@ TEST_CASE("redisbloom: with the real module what was shown is known for seven da
   const auto gone = run_sync(filter->check(redis, alice, nullptr, shown, today + seconds{8 * kDay}));
   REQUIRE(gone);
   CHECK(*gone == std::vector<bool>(250, false));
-  const auto old = run_sync(filter->check(redis, alice, nullptr, SeenFixture::ids_of({"old"}), today - days(1)));
+  const auto old =
+      run_sync(filter->check(redis, alice, nullptr, SeenFixture::ids_of({"old"}), today - days(1)));
   REQUIRE(old);
   CHECK_FALSE(old->front());
   const auto status = run_sync(filter->status(redis, today));

@@ -29,16 +29,16 @@ struct Site {
 
   feed::FeedPage ask(feed::FeedAction action, std::size_t limit = 5, std::string request = {},
                      std::string query = {}) {
-    const feed::FeedRequest asked{kReader, std::move(request), std::move(query), limit, action};
-    auto page = run_ready(feed().page(asked));
+    const feed::FeedRequest feed_request{kReader, std::move(request), std::move(query), limit, action};
+    auto page = run_ready(feed().page(feed_request));
     REQUIRE(page);
     return *page;
   }
   feed::FeedPage refresh(std::size_t limit = 5) { return ask(feed::FeedAction::kRefresh, limit); }
   feed::FeedPage load_more(std::size_t limit = 5) { return ask(feed::FeedAction::kLoadMore, limit); }
   std::optional<std::size_t> peek(std::size_t limit = 5) {
-    const feed::FeedRequest asked{kReader, {}, {}, limit, feed::FeedAction::kPeek};
-    auto count = run_ready(feed().peek(asked));
+    const feed::FeedRequest feed_request{kReader, {}, {}, limit, feed::FeedAction::kPeek};
+    auto count = run_ready(feed().peek(feed_request));
     REQUIRE(count);
     return *count;
   }
@@ -62,7 +62,7 @@ std::vector<ItemId> range(int from, int to) {
 
 }  // namespace
 
-TEST_CASE("a refresh hands out the best, keeps the rest, and records what it showed", "[feed]") {
+TEST_CASE("a refresh delivers the best items, keeps the rest and records what it showed", "[feed]") {
   Site site;
   const auto page = site.refresh();
   CHECK(ids(page) == range(0, 5));
@@ -74,7 +74,7 @@ TEST_CASE("a refresh hands out the best, keeps the rest, and records what it sho
   CHECK(site.items.reads == 0);  // the cards came with the swap
 }
 
-TEST_CASE("load_more is one round trip when the titles are known", "[feed]") {
+TEST_CASE("load_more takes one round trip if the cards are cached", "[feed]") {
   Site site;
   site.refresh();
   site.store.trips = 0;
@@ -83,16 +83,17 @@ TEST_CASE("load_more is one round trip when the titles are known", "[feed]") {
   CHECK(site.items.reads == 0);
 }
 
-TEST_CASE("load_more without a buffer refreshes; its short tail does not", "[feed]") {
+TEST_CASE("load_more without a buffer refreshes, but not for a short last page", "[feed]") {
   Site site;
   CHECK(ids(site.load_more(7)) == range(0, 7));
   const auto tail = site.load_more(7);
   CHECK(ids(tail) == range(7, 10));
   CHECK_FALSE(tail.exhausted);
-  CHECK(ids(site.load_more(7)) == range(10, 17));  // deeper, since the first ten have been handed out
+  CHECK(ids(site.load_more(7)) == range(10, 17));  // deeper, since the first ten have been delivered
 }
 
-TEST_CASE("recall deepens while too much of it has been seen, and only exhausted ends a feed", "[feed]") {
+TEST_CASE("recall goes deeper while most items are seen, and a feed ends only when it is exhausted",
+          "[feed]") {
   Site site(25);
   for (const ItemId& id : range(0, 18)) site.store.seen_items.insert(id);
   const auto page = site.refresh();
@@ -106,7 +107,7 @@ TEST_CASE("recall deepens while too much of it has been seen, and only exhausted
   CHECK(site.refresh().items.empty());
 }
 
-TEST_CASE("a feed that is cut off by its depth is not exhausted", "[feed]") {
+TEST_CASE("a feed that ends at the maximum depth is not exhausted", "[feed]") {
   Site site(100);
   for (const ItemId& id : range(0, 80)) site.store.seen_items.insert(id);
   const auto page = site.refresh();
@@ -115,13 +116,13 @@ TEST_CASE("a feed that is cut off by its depth is not exhausted", "[feed]") {
   CHECK(site.recall.queries.back().size == 40);
 }
 
-TEST_CASE("what was handed out lately is left out although the filter does not know it", "[feed]") {
+TEST_CASE("recently delivered items are excluded even if the filter does not have them", "[feed]") {
   Site site;
   site.store.delivered = {item(0), item(3)};
   CHECK(ids(site.refresh(3)) == std::vector<ItemId>{item(1), item(2), item(4)});
 }
 
-TEST_CASE("a buffered item that was seen elsewhere meanwhile is replaced, not shown again", "[feed]") {
+TEST_CASE("a buffered item that was seen elsewhere meanwhile is replaced", "[feed]") {
   Site site;
   site.refresh();
   site.store.seen_items = {item(6), item(7)};
@@ -130,7 +131,7 @@ TEST_CASE("a buffered item that was seen elsewhere meanwhile is replaced, not sh
   CHECK(site.store.withdrawn == std::set<ItemId>{item(6), item(7)});
 }
 
-TEST_CASE("a filter that has no view is asked by item, one round trip more", "[feed]") {
+TEST_CASE("a filter without a view is queried by item, which takes one more round trip", "[feed]") {
   Site site;
   site.store.has_no_view = true;
   site.store.seen_items = {item(0)};
@@ -151,7 +152,7 @@ TEST_CASE("an item hidden after it was buffered is replaced and may come again",
   for (const ItemId& id : site.store.recorded) CHECK(id != item(5));
 }
 
-TEST_CASE("a page of items that Redis has lost is shown by its ids", "[feed]") {
+TEST_CASE("a page whose items Redis has lost is shown with bare ids", "[feed]") {
   Site site;
   for (const ItemId& id : range(0, 60)) site.items.unknown.insert(id);
   const auto page = site.refresh();
@@ -159,7 +160,7 @@ TEST_CASE("a page of items that Redis has lost is shown by its ids", "[feed]") {
   CHECK_FALSE(page.items[0].card->known);
 }
 
-TEST_CASE("the same page again is the same items, recorded once", "[feed]") {
+TEST_CASE("a replayed page has the same items and is recorded once", "[feed]") {
   Site site;
   const auto first = site.ask(feed::FeedAction::kRefresh, 5, "r.e.1");
   site.store.seen_items = {item(0), item(1)};
@@ -174,7 +175,7 @@ TEST_CASE("the same page again is the same items, recorded once", "[feed]") {
   CHECK(shown == 5);
 }
 
-TEST_CASE("a failed recall keeps the old buffer and serves from it", "[feed]") {
+TEST_CASE("if recall fails the old buffer is kept and served", "[feed]") {
   Site site;
   site.refresh();
   site.recall.unavailable = true;
@@ -187,8 +188,7 @@ TEST_CASE("a failed recall keeps the old buffer and serves from it", "[feed]") {
   CHECK(empty.items.empty());
 }
 
-TEST_CASE("without an index a feed has what is new and hot, nothing twice, and says what is missing",
-          "[feed]") {
+TEST_CASE("without an index a feed has new and hot items, without duplicates, and is degraded", "[feed]") {
   Site site;
   site.recall.unavailable = true;
   site.store.recent_items = range(0, 8);
@@ -207,7 +207,7 @@ TEST_CASE("without an index a feed has what is new and hot, nothing twice, and s
   CHECK_FALSE(site.refresh().degraded);
 }
 
-TEST_CASE("what a reader typed is not answered by what is hot", "[feed]") {
+TEST_CASE("a text search is not answered with hot items", "[feed]") {
   Site site;
   site.recall.unavailable = true;
   site.store.recent_items = range(0, 8);
@@ -215,14 +215,14 @@ TEST_CASE("what a reader typed is not answered by what is hot", "[feed]") {
   CHECK((page.items.empty() && page.degraded == Dependency::kIndex && !page.exhausted));
 }
 
-TEST_CASE("where nothing may be kept a feed without an index has what is new and hot, too", "[feed]") {
+TEST_CASE("without writes and without an index a feed has new and hot items", "[feed]") {
   Site site;
   site.recall.unavailable = true;
   site.store.recent_items = range(0, 8);
   site.store.seen_items = {item(0)};
   for (int times = 0; times < 2; ++times) {
-    const feed::FeedRequest asked{kReader, "again", {}, 3, feed::FeedAction::kRefresh, {}, false};
-    const auto page = run_ready(site.feed().page(asked));
+    const feed::FeedRequest feed_request{kReader, "again", {}, 3, feed::FeedAction::kRefresh, {}, false};
+    const auto page = run_ready(site.feed().page(feed_request));
     REQUIRE(page);
     CHECK(ids(*page) == range(1, 4));
     CHECK((page->degraded == Dependency::kIndex && page->generation == 0));
@@ -230,7 +230,7 @@ TEST_CASE("where nothing may be kept a feed without an index has what is new and
   CHECK(site.store.recorded.empty());
 }
 
-TEST_CASE("without Redis a page is empty, degraded and not the end", "[feed]") {
+TEST_CASE("without Redis a page is empty, degraded and not exhausted", "[feed]") {
   Site site;
   site.store.unavailable = true;
   for (const auto action : {feed::FeedAction::kRefresh, feed::FeedAction::kLoadMore}) {
@@ -242,39 +242,39 @@ TEST_CASE("without Redis a page is empty, degraded and not the end", "[feed]") {
   CHECK(site.peek() == std::nullopt);
 }
 
-TEST_CASE("too many unrecorded impressions are an error, not a degraded page", "[feed]") {
+TEST_CASE("too many unacknowledged impressions are an error, not a degraded page", "[feed]") {
   Site site;
   site.store.full = true;
-  const feed::FeedRequest asked{kReader, {}, {}, 5};
-  const auto page = run_ready(site.feed().page(asked));
+  const feed::FeedRequest feed_request{kReader, {}, {}, 5};
+  const auto page = run_ready(site.feed().page(feed_request));
   REQUIRE_FALSE(page);
   CHECK(page.error().reason == "too_many_pending");
 }
 
-TEST_CASE("peek counts what a refresh would bring, and changes nothing", "[feed]") {
+TEST_CASE("peek counts what a refresh would add and changes nothing", "[feed]") {
   Site site;
   CHECK(site.peek() == 5);
   CHECK(site.store.recorded.empty());
   CHECK(site.store.delivered.empty());
   site.refresh();
-  CHECK(site.peek() == 0);  // all of what would come waits in the buffer
+  CHECK(site.peek() == 0);  // everything is in the buffer already
   site.recall.index.insert(site.recall.index.begin(), item(100));
   site.recall.index.insert(site.recall.index.begin(), item(101));
   CHECK(site.peek() == 2);
 }
 
-TEST_CASE("a reader without interests gets the fresh and the hot in turns", "[feed]") {
+TEST_CASE("a reader without interests gets fresh and hot items alternately", "[feed]") {
   Site site;
   site.store.hot = {item(40), item(1), item(41)};
   CHECK(ids(site.refresh(6)) == std::vector<ItemId>{item(0), item(40), item(1), item(2), item(41), item(3)});
   site.store.interests = {{item(7), 1}, {item(8), 1}};
   site.refresh();
-  const auto& asked = site.recall.queries.back();
-  REQUIRE(asked.interests.size() == 2);
-  CHECK(asked.interests[0].weight > asked.interests[1].weight);
+  const auto& query = site.recall.queries.back();
+  REQUIRE(query.interests.size() == 2);
+  CHECK(query.interests[0].weight > query.interests[1].weight);
 }
 
-TEST_CASE("hot articles that were never put, or are hidden, are neither shown nor counted", "[feed]") {
+TEST_CASE("hot articles that are unknown or hidden are neither shown nor counted", "[feed]") {
   Site site(3);
   site.store.hot = {item(40), item(1), item(41)};
   site.items.unknown = {item(40)};
@@ -283,7 +283,7 @@ TEST_CASE("hot articles that were never put, or are hidden, are neither shown no
   CHECK(ids(site.refresh(10)) == range(0, 3));
 }
 
-TEST_CASE("an item that is dated ahead is on no page, from the rank or from the buffer", "[feed]") {
+TEST_CASE("a future-dated item is on no page, whether from the rank or from the buffer", "[feed]") {
   Site site(3);
   site.store.hot = {item(41)};
   site.items.dates = {{item(41), UnixSeconds::max() - seconds{1}},
@@ -291,7 +291,7 @@ TEST_CASE("an item that is dated ahead is on no page, from the rank or from the 
   CHECK(ids(site.refresh(10)) == std::vector<ItemId>{item(0), item(2)});
 }
 
-TEST_CASE("lost impressions are sent again with their own day", "[feed]") {
+TEST_CASE("lost impressions are recorded again with their own date", "[feed]") {
   Site site;
   site.store.unacknowledged = {{{1, {item(50)}}, UnixSeconds(seconds(86400 * 20000 + 5))}};
   const auto times = [&] {
@@ -303,7 +303,8 @@ TEST_CASE("lost impressions are sent again with their own day", "[feed]") {
   CHECK(times() == 2);
 }
 
-TEST_CASE("a buffered page is not asked of the filter while nothing else was recorded", "[feed]") {
+TEST_CASE("the filter is not queried for a buffered page unless impressions were recorded elsewhere",
+          "[feed]") {
   Site site;
   site.refresh();
   site.store.seen_items = {item(5)};  // a false positive
@@ -312,7 +313,7 @@ TEST_CASE("a buffered page is not asked of the filter while nothing else was rec
   CHECK(site.store.trips == 1);
 }
 
-TEST_CASE("a refresh that was overtaken begins again, and gives up after a while", "[feed]") {
+TEST_CASE("a refresh that was overtaken restarts, and gives up after some attempts", "[feed]") {
   Site site;
   site.store.reloads_needed = 2;
   CHECK(ids(site.refresh()) == range(0, 5));
@@ -320,13 +321,13 @@ TEST_CASE("a refresh that was overtaken begins again, and gives up after a while
   CHECK(site.refresh().degraded);
 }
 
-TEST_CASE("where nothing may be kept a refresh shows the best unseen, and is the same again", "[feed]") {
+TEST_CASE("without writes a refresh shows the best unseen items, the same each time", "[feed]") {
   Site site;
   site.items.hidden = {item(2)};
   site.store.seen_items = {item(0)};
-  const feed::FeedRequest asked{kReader, "again", {}, 3, feed::FeedAction::kRefresh, {}, false};
+  const feed::FeedRequest feed_request{kReader, "again", {}, 3, feed::FeedAction::kRefresh, {}, false};
   for (int times = 0; times < 2; ++times) {
-    const auto page = run_ready(site.feed().page(asked));
+    const auto page = run_ready(site.feed().page(feed_request));
     REQUIRE(page);
     CHECK(ids(*page) == std::vector<ItemId>{item(1), item(3), item(4)});
     CHECK((page->degraded && !page->exhausted && page->generation == 0));
@@ -336,22 +337,22 @@ TEST_CASE("where nothing may be kept a refresh shows the best unseen, and is the
   CHECK(site.store.pages.empty());
 }
 
-TEST_CASE("where nothing may be kept load_more goes on in the buffer and makes none", "[feed]") {
+TEST_CASE("without writes load_more continues an existing buffer and creates none", "[feed]") {
   Site site;
-  const feed::FeedRequest asked{kReader, {}, {}, 5, feed::FeedAction::kLoadMore, {}, false};
-  const auto none = run_ready(site.feed().page(asked));
+  const feed::FeedRequest feed_request{kReader, {}, {}, 5, feed::FeedAction::kLoadMore, {}, false};
+  const auto none = run_ready(site.feed().page(feed_request));
   REQUIRE(none);
   CHECK((none->items.empty() && none->degraded && !none->exhausted && site.store.generation == 0));
   site.refresh();
-  const auto page = run_ready(site.feed().page(asked));
+  const auto page = run_ready(site.feed().page(feed_request));
   REQUIRE(page);
   CHECK(ids(*page) == range(5, 10));
   CHECK_FALSE(page->degraded);
 }
 
-// --- why each is there
+// --- reasons
 
-TEST_CASE("each item of a feed says why it is there, in the reader's own terms", "[feed][reason]") {
+TEST_CASE("each item of a feed has a reason in the reader's own terms", "[feed][reason]") {
   Site site;
   const UnixSeconds today = wall_now() - seconds{60};
   const auto put = [&](int number, const char* author, std::vector<std::string> tags, UnixSeconds date) {
@@ -374,32 +375,32 @@ TEST_CASE("each item of a feed says why it is there, in the reader's own terms",
   const std::vector<std::string> wanted = {
       "by ann, whose work you liked",
       "new in news",
-      "like “title of i51”, which you read",  // views name no author and no tag
+      "like “title of i51”, which you read",  // views contribute neither authors nor tags
       "rising now",
       "like “title of i50”, which you favourited",
       "new",
       "more to read",
   };
-  SECTION("a refresh's first page") { CHECK(reasons(site.refresh(7)) == wanted); }
-  SECTION("pages from the buffer, with the titles of the first one's interests") {
+  SECTION("the first page of a refresh") { CHECK(reasons(site.refresh(7)) == wanted); }
+  SECTION("pages from the buffer, with the titles of the first page's interests") {
     site.refresh(1);
     const int trips = site.store.trips + site.items.reads;
     CHECK(reasons(site.load_more(6)) == std::vector<std::string>(wanted.begin() + 1, wanted.end()));
     CHECK(site.store.trips + site.items.reads - trips <= 2);
   }
-  SECTION("a page that is asked for again") {
+  SECTION("a replayed page") {
     site.ask(feed::FeedAction::kRefresh, 7, "r.e.1");
     CHECK(reasons(site.ask(feed::FeedAction::kRefresh, 7, "r.e.1")) == wanted);
   }
-  SECTION("a glance") {
-    const feed::FeedRequest asked{kReader, {}, {}, 7, feed::FeedAction::kRefresh, {}, false};
-    CHECK(reasons(run_ready(site.feed().page(asked)).value()) == wanted);
+  SECTION("a refresh without writes") {
+    const feed::FeedRequest feed_request{kReader, {}, {}, 7, feed::FeedAction::kRefresh, {}, false};
+    CHECK(reasons(run_ready(site.feed().page(feed_request)).value()) == wanted);
   }
-  SECTION("what is hidden is not named") {
+  SECTION("hidden items are not named") {
     site.items.hidden = {item(51)};
     CHECK(reasons(site.refresh(7))[2] == "new");
   }
-  SECTION("a text that was searched for is the reason") {
+  SECTION("a text search is the reason") {
     for (const std::string& each : reasons(site.ask(feed::FeedAction::kRefresh, 7, {}, "rust")))
       CHECK(each == "matches your search");
   }

@@ -1,4 +1,4 @@
-// A ReaderStore that answers what the test says and counts what it was asked.
+// A ReaderStore that returns the results the test sets, and records what is spooled.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ namespace freshet::test {
 
 class FakeReaderStore final : public readers::ReaderStore {
  public:
-  std::vector<Result<void>> results;  // of the next calls or events; when there are no more: done
-  std::optional<Error> error;          // answered by everything
-  std::size_t spool_capacity = 100;             // of the spool
-  std::vector<std::string> spooled;   // items
+  std::vector<Result<void>> results;  // of the next calls or events; success when they run out
+  std::optional<Error> error;         // returned by all calls if set
+  std::size_t spool_capacity = 100;
+  std::vector<std::string> spooled;  // items
 
   Task<Result<void>> record_view(const readers::View&) override { co_return next_result(); }
   Task<Result<std::vector<readers::ViewedItem>>> views(const ReaderId&, readers::ViewKind) override {
@@ -24,7 +24,8 @@ class FakeReaderStore final : public readers::ReaderStore {
     co_return next_result();
   }
   Task<Result<void>> merge_views(const ReaderId&, const ReaderId&) override { co_return next_result(); }
-  Task<Result<std::vector<Result<void>>>> record_interactions(const std::vector<readers::ReaderEvent>& events) override {
+  Task<Result<std::vector<Result<void>>>> record_interactions(
+      const std::vector<readers::ReaderEvent>& events) override {
     if (error) co_return tl::unexpected(*error);
     std::vector<Result<void>> out;
     for (std::size_t i = 0; i < events.size(); ++i) out.push_back(next_result());

@@ -1,4 +1,4 @@
-// The vocabulary of the reader store's tests.
+// Test fixture for the reader store.
 #pragma once
 
 #include <algorithm>
@@ -21,27 +21,28 @@ struct ReaderFixture : Fixture {
     open();
     reopen();
   }
-  // Again after `settings` were changed.
+  // Reopens the store after `settings` changed.
   void reopen() {
     write_queue.apply = [this](const auto& fields) { return readers::apply_spool_record(*instance, fields); };
-    instance.emplace(redis, write_queue, settings, keys(), [this] { return "made-" + std::to_string(++events); });
+    instance.emplace(redis, write_queue, settings, keys(),
+                     [this] { return "made-" + std::to_string(++events); });
   }
   readers::RedisReaderStore& store() { return *instance; }
 
   static readers::View make_view(const std::string& item, const std::string& reader = "reader",
-                               readers::ViewKind kind = readers::ViewKind::kTopic) {
+                                 readers::ViewKind kind = readers::ViewKind::kTopic) {
     return {ReaderId::trusted(reader), ItemId::trusted(item), kind};
   }
   static readers::ReaderEvent make_event(const std::string& item, readers::Interaction kind,
-                                    UnixSeconds at = UnixSeconds::max(), const std::string& id = {}) {
+                                         UnixSeconds at = UnixSeconds::max(), const std::string& id = {}) {
     return {kReader, ItemId::trusted(item), kind, at, EventId::trusted(id)};
   }
   void view(const std::string& item, const std::string& reader = "reader",
-               readers::ViewKind kind = readers::ViewKind::kTopic) {
+            readers::ViewKind kind = readers::ViewKind::kTopic) {
     REQUIRE(run_sync(store().record_view(make_view(item, reader, kind))));
   }
   std::vector<readers::ViewedItem> views(const std::string& reader = "reader",
-                                     readers::ViewKind kind = readers::ViewKind::kTopic) {
+                                         readers::ViewKind kind = readers::ViewKind::kTopic) {
     auto out = run_sync(store().views(ReaderId::trusted(reader), kind));
     REQUIRE(out);
     return *out;
@@ -66,7 +67,7 @@ struct ReaderFixture : Fixture {
     REQUIRE(out);
     return *out;
   }
-  // How many views the hash of times knows; what it says of clearing is no view.
+  // Number of views in the hash of times, without the fields for clearing.
   std::int64_t recorded_times(const std::string& reader = "reader") {
     const auto fields = command("HKEYS", keys().view_times(reader));
     std::int64_t out = 0;
@@ -74,7 +75,7 @@ struct ReaderFixture : Fixture {
       out += redis::string_at(fields, i).find(':') == std::string_view::npos ? 0 : 1;
     return out;
   }
-  // Each entry as "op=… reader=…", oldest first.
+  // Each entry of the stream as "op=… reader=…", oldest first.
   std::vector<std::string> stream_entries() {
     const auto entries = command("XRANGE", keys().partition(0).stream(), "-", "+");
     std::vector<std::string> out;

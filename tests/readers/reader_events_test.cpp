@@ -23,7 +23,7 @@ std::vector<readers::ReaderEvent> events(int count) {
   return out;
 }
 
-// Everything that can wait, in one list.
+// The results of all writes that can be spooled.
 std::vector<Result<readers::RecordResult>> all_writes(FakeReaderStore& store) {
   return {run_ready(readers::record_view(store, {kReader, kItem})),
           run_ready(readers::clear_views(store, kReader, readers::ViewKind::kTopic)),
@@ -34,7 +34,7 @@ std::vector<Result<readers::RecordResult>> all_writes(FakeReaderStore& store) {
 
 }  // namespace
 
-TEST_CASE("what Redis takes of a reader is not spooled", "[reader_events]") {
+TEST_CASE("writes that Redis accepts are not spooled", "[reader_events]") {
   FakeReaderStore store;
   for (const auto& written : all_writes(store)) {
     REQUIRE(written);
@@ -43,7 +43,7 @@ TEST_CASE("what Redis takes of a reader is not spooled", "[reader_events]") {
   CHECK(store.spooled.empty());
 }
 
-TEST_CASE("what Redis could not take, or perhaps took, waits in the spool until that is full",
+TEST_CASE("writes that Redis did not accept, or may have, are spooled until the spool is full",
           "[reader_events]") {
   for (const Error& error : {kAway, kUnknown}) {
     FakeReaderStore store;
@@ -58,7 +58,7 @@ TEST_CASE("what Redis could not take, or perhaps took, waits in the spool until 
   }
 }
 
-TEST_CASE("what is refused for what it is, or for a full stream, is not kept for later", "[reader_events]") {
+TEST_CASE("writes rejected for themselves or for a full stream are not spooled", "[reader_events]") {
   for (const Error& error : {kFull, kNoItem}) {
     FakeReaderStore store;
     store.results.assign(5, tl::unexpected(error));
@@ -67,7 +67,7 @@ TEST_CASE("what is refused for what it is, or for a full stream, is not kept for
   }
 }
 
-TEST_CASE("each of many events has its own answer", "[reader_events]") {
+TEST_CASE("each of several events has its own result", "[reader_events]") {
   FakeReaderStore store;
   store.results = {{}, tl::unexpected(kNoItem), tl::unexpected(kAway), tl::unexpected(kFull), {}};
   const auto answers = run_ready(readers::record_interactions(store, events(5)));
@@ -80,7 +80,7 @@ TEST_CASE("each of many events has its own answer", "[reader_events]") {
   CHECK(store.spooled == std::vector<std::string>{"2"});
 }
 
-TEST_CASE("of many events the spool takes as many as it has room for", "[reader_events]") {
+TEST_CASE("the spool takes as many of several events as fit", "[reader_events]") {
   FakeReaderStore store;
   store.error = kAway;
   store.spool_capacity = 2;

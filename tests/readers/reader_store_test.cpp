@@ -1,4 +1,4 @@
-// View history, interactions and "not interested" on a real Redis.
+// View history, interactions and dismissals on a real Redis.
 #include <iostream>
 #include <random>
 
@@ -17,7 +17,8 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// Does something before a round trip; or loses, once, what stands behind a barrier, and the reply.
+// Runs a hook before a round trip; or fails once, losing everything after a barrier as well as the
+// reply.
 class FaultyRedis final : public redis::Redis {
  public:
   explicit FaultyRedis(redis::Redis& inner) : inner_(inner) {}
@@ -36,7 +37,7 @@ class FaultyRedis final : public redis::Redis {
   }
   bool ready() const override { return true; }
   std::function<void()> hook;
-  int trips_before_hook = 0;  // until `before`
+  int trips_before_hook = 0;  // until `hook` runs
   std::optional<std::size_t> lost_after_barrier;
 
  private:
@@ -45,40 +46,44 @@ class FaultyRedis final : public redis::Redis {
 
 }  // namespace
 
-TEST_CASE("what was lost between an effect, its entry and its memory is made whole by doing it again",
-          "[readers]") {
-  const std::size_t behind = GENERATE(0U, 1U);
+TEST_CASE(
+    "repeating a call completes a change that was interrupted between effect, stream entry and event id",
+    "[readers]") {
+  const std::size_t barrier = GENERATE(0U, 1U);
   const bool dismisses = GENERATE(false, true);
-  CAPTURE(behind, dismisses);
+  CAPTURE(barrier, dismisses);
   ReaderFixture site;
-  FaultyRedis troubled(site.redis);
-  readers::RedisReaderStore store(troubled, site.write_queue, site.settings, site.keys(), [] { return "e"; });
+  FaultyRedis faulty_redis(site.redis);
+  readers::RedisReaderStore store(faulty_redis, site.write_queue, site.settings, site.keys(),
+                                  [] { return "e"; });
   const auto act = [&]() -> Result<void> {
     if (dismisses) return run_sync(store.dismiss({kReader, ItemId::trusted("a"), "", EventId::trusted("e")}));
-    const auto answers = run_sync(store.record_interactions({site.make_event("a", Interaction::kLike, UnixSeconds::max(), "e")}));
+    const auto answers = run_sync(
+        store.record_interactions({site.make_event("a", Interaction::kLike, UnixSeconds::max(), "e")}));
     return answers ? answers->front() : tl::unexpected(answers.error());
   };
-  troubled.lost_after_barrier = behind;
+  faulty_redis.lost_after_barrier = barrier;
   CHECK_FALSE(act());
-  CHECK(site.stream_entries().size() == behind);
+  CHECK(site.stream_entries().size() == barrier);
   for (int i = 0; i < 2; ++i) {
     REQUIRE(act());
-    CHECK(site.stream_entries().size() == behind + 1);  // and then the event is remembered
+    CHECK(site.stream_entries().size() == barrier + 1);  // after that the event is remembered
   }
   CHECK(site.read().interactions.size() + site.read().dismissals.size() == 1);
 }
 
-TEST_CASE("what a reader views while their history is cleared or merged into another's stays", "[readers]") {
+TEST_CASE("views recorded while a history is cleared or merged stay", "[readers]") {
   const bool clears = GENERATE(false, true);
   CAPTURE(clears);
   ReaderFixture site;
   for (const char* item : {"old", "again"}) site.view(item);
   const std::string times = site.keys().view_times("reader");
   site.command("HSET", times, "t:old", 5, "t:again", 6);
-  FaultyRedis troubled(site.redis);
-  readers::RedisReaderStore store(troubled, site.write_queue, site.settings, site.keys(), [] { return "e"; });
-  troubled.trips_before_hook = 1;
-  troubled.hook = [&] {
+  FaultyRedis faulty_redis(site.redis);
+  readers::RedisReaderStore store(faulty_redis, site.write_queue, site.settings, site.keys(),
+                                  [] { return "e"; });
+  faulty_redis.trips_before_hook = 1;
+  faulty_redis.hook = [&] {
     for (const char* item : {"again", "new"}) site.view(item);
   };
   if (clears)
@@ -89,17 +94,18 @@ TEST_CASE("what a reader views while their history is cleared or merged into ano
   if (!clears) CHECK(site.history("other") == Names{"again", "old"});
 }
 
-TEST_CASE("an older view that another worker's spool applies while the history is cleared does not stay",
+TEST_CASE("an older view that another worker replays while the history is cleared does not stay",
           "[readers]") {
-  const int trips = GENERATE(0, 1);  // before the mark and the look, and after them
+  const int trips = GENERATE(0, 1);  // before the mark and the read, and after them
   CAPTURE(trips);
   ReaderFixture site;
   site.view("old");
   const UnixSeconds now = site.now();
-  FaultyRedis troubled(site.redis);
-  readers::RedisReaderStore store(troubled, site.write_queue, site.settings, site.keys(), [] { return "e"; });
-  troubled.trips_before_hook = trips;
-  troubled.hook = [&] {
+  FaultyRedis faulty_redis(site.redis);
+  readers::RedisReaderStore store(faulty_redis, site.write_queue, site.settings, site.keys(),
+                                  [] { return "e"; });
+  faulty_redis.trips_before_hook = trips;
+  faulty_redis.hook = [&] {
     readers::View view = site.make_view("late");
     view.at = now;
     REQUIRE(run_sync(site.store().record_view(view)));
@@ -108,23 +114,24 @@ TEST_CASE("an older view that another worker's spool applies while the history i
   CHECK(site.history().empty());
 }
 
-TEST_CASE("an event that came twice in one request is applied once", "[readers]") {
+TEST_CASE("an event that occurs twice in one request is applied once", "[readers]") {
   ReaderFixture site;
-  const auto answers =
-      run_sync(site.store().record_interactions({site.make_event("a", Interaction::kLike, UnixSeconds::max(), "e"),
-                                  site.make_event("b", Interaction::kLike, UnixSeconds::max(), "e")}));
+  const auto answers = run_sync(
+      site.store().record_interactions({site.make_event("a", Interaction::kLike, UnixSeconds::max(), "e"),
+                                        site.make_event("b", Interaction::kLike, UnixSeconds::max(), "e")}));
   REQUIRE(answers);
   CHECK(((*answers)[0] && (*answers)[1]));
   CHECK(site.stream_entries().size() == 1);
 }
 
-TEST_CASE("a dismissal from a spool that meets its undoing half way stays undone", "[readers]") {
+TEST_CASE("a replayed dismissal that races with its undo stays undone", "[readers]") {
   ReaderFixture site;
-  FaultyRedis troubled(site.redis);
-  readers::RedisReaderStore store(troubled, site.write_queue, site.settings, site.keys(), [] { return "e"; });
+  FaultyRedis faulty_redis(site.redis);
+  readers::RedisReaderStore store(faulty_redis, site.write_queue, site.settings, site.keys(),
+                                  [] { return "e"; });
   const UnixSeconds then = site.now() - seconds{10};
-  troubled.trips_before_hook = 1;  // after it looked
-  troubled.hook = [&] {
+  faulty_redis.trips_before_hook = 1;  // after its read
+  faulty_redis.hook = [&] {
     REQUIRE(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted("a"), std::nullopt)));
   };
   REQUIRE(run_sync(store.dismiss({kReader, ItemId::trusted("a"), "", EventId::trusted("e"), then})));
@@ -136,10 +143,11 @@ TEST_CASE("reloading one topic ten times leaves the others in the history", "[re
   for (const char* item : {"a", "b"}) site.view(item);
   for (int i = 0; i < 10; ++i) site.view("a");
   CHECK(site.history() == Names{"a", "b"});
-  CHECK(site.command("TYPE", site.keys().view_history(ViewKind::kTopic, "reader")).string().value() == "list");
+  CHECK(site.command("TYPE", site.keys().view_history(ViewKind::kTopic, "reader")).string().value() ==
+        "list");
 }
 
-TEST_CASE("a view that is repeated under its event id changes nothing for a day", "[readers]") {
+TEST_CASE("repeating a view with the same event id changes nothing for a day", "[readers]") {
   ReaderFixture site;
   auto first = ReaderFixture::make_view("a");
   first.event = EventId::trusted("e");
@@ -149,7 +157,7 @@ TEST_CASE("a view that is repeated under its event id changes nothing for a day"
   site.store().record_view_async(first);
   REQUIRE(site.store().spool_history_view(first));
   CHECK(site.history() == Names{"b", "a"});
-  // The same id is free for what the reader does, and for others; and here, too, a day later.
+  // The same id can be used for an interaction, by another reader, and here again a day later.
   CHECK(site.interact(ReaderFixture::make_event("c", Interaction::kLike, UnixSeconds::max(), "e")));
   CHECK(site.read().interactions.size() == 1);
   auto others = first;
@@ -162,14 +170,14 @@ TEST_CASE("a view that is repeated under its event id changes nothing for a day"
   CHECK(site.history() == Names{"a", "b"});
 }
 
-TEST_CASE("a view behind the reply takes its place by time", "[readers]") {
+TEST_CASE("an asynchronous view is inserted by time", "[readers]") {
   ReaderFixture site;
   site.view("a");
   site.store().record_view_async(ReaderFixture::make_view("b"));
   CHECK(site.history() == Names{"b", "a"});
 }
 
-TEST_CASE("a history that another program wrote shows each item once, and is as long as it can be",
+TEST_CASE("a history written by another program shows each item once, up to the maximum length",
           "[readers]") {
   ReaderFixture site;
   site.settings.history.size = 3;
@@ -182,14 +190,15 @@ TEST_CASE("a history that another program wrote shows each item once, and is as 
   CHECK(site.history() == Names{"b", "a"});  // cut to three, of which two are the same
 }
 
-TEST_CASE("replies have a history of their own, and both expire with the hash of their times", "[readers]") {
+TEST_CASE("replies have their own history, and both expire with the hash of their times", "[readers]") {
   ReaderFixture site;
   site.view("a");
   site.view("b", "reader", ViewKind::kReply);
   CHECK(site.history() == Names{"a"});
   CHECK(site.history("reader", ViewKind::kReply) == Names{"b"});
-  for (const auto& key : {site.keys().view_history(ViewKind::kTopic, "reader"),
-                          site.keys().view_history(ViewKind::kReply, "reader"), site.keys().view_times("reader")}) {
+  for (const auto& key :
+       {site.keys().view_history(ViewKind::kTopic, "reader"),
+        site.keys().view_history(ViewKind::kReply, "reader"), site.keys().view_times("reader")}) {
     CHECK(site.ttl(key) > site.settings.history.ttl.count() - 60);
     CHECK(site.ttl(key) <= site.settings.history.ttl.count());
   }
@@ -199,7 +208,8 @@ TEST_CASE("replies have a history of their own, and both expire with the hash of
   CHECK(site.now() - state.topic_views.front().at <= seconds{30});
 }
 
-TEST_CASE("a time leaves the hash with its item, also when a list has run out before the hash", "[readers]") {
+TEST_CASE("an item's time leaves the hash with the item, even if the list expired before the hash",
+          "[readers]") {
   ReaderFixture site;
   site.settings.history.size = 2;
   site.reopen();
@@ -207,7 +217,7 @@ TEST_CASE("a time leaves the hash with its item, also when a list has run out be
   CHECK(site.recorded_times() == 2);
   CHECK_FALSE(site.command("HEXISTS", site.keys().view_times("reader"), "t:a").integer().value());
   site.view("r", "reader", ViewKind::kReply);
-  site.command("DEL", site.keys().view_history(ViewKind::kTopic, "reader"));  // as its TTL does
+  site.command("DEL", site.keys().view_history(ViewKind::kTopic, "reader"));  // as its TTL would
   site.view("d");
   CHECK(site.recorded_times() == 2);
   CHECK(site.read().topic_views.size() == 1);
@@ -267,7 +277,7 @@ TEST_CASE("a history is capped, distinct and newest first after any sequence of 
   }
 }
 
-TEST_CASE("a merged history runs out when its newest view would have", "[readers]") {
+TEST_CASE("a merged history expires when its newest view would have", "[readers]") {
   ReaderFixture site;
   site.view("a", "guest");
   const auto old = site.now() - site.settings.history.ttl + seconds{1000};
@@ -275,14 +285,14 @@ TEST_CASE("a merged history runs out when its newest view would have", "[readers
   REQUIRE(run_sync(site.store().merge_views(ReaderId::trusted("guest"), kReader)));
   CHECK(site.history() == Names{"a"});
   CHECK(site.history("guest").empty());
-  for (const auto& key : {site.keys().view_history(ViewKind::kTopic, "reader"), site.keys().view_times("reader")}) {
+  for (const auto& key :
+       {site.keys().view_history(ViewKind::kTopic, "reader"), site.keys().view_times("reader")}) {
     CHECK(site.ttl(key) <= 1000);
     CHECK(site.ttl(key) > 900);
   }
 }
 
-TEST_CASE("a view that waited in the spool takes its place by time, once, and never moves one back",
-          "[readers]") {
+TEST_CASE("a spooled view is inserted by time, once, and never moves an item back", "[readers]") {
   ReaderFixture site;
   for (const char* item : {"old", "new", "again"}) site.view(item);
   REQUIRE(site.store().spool_history_view(site.make_view("late")));
@@ -297,12 +307,13 @@ TEST_CASE("a view that waited in the spool takes its place by time, once, and ne
   CHECK(site.views()[0].at == UnixSeconds{seconds{now + 9}});
 }
 
-TEST_CASE("clearing that waited in the spool forgets what was seen before it only", "[readers]") {
+TEST_CASE("a spooled clear removes only views from before it", "[readers]") {
   ReaderFixture site;
   for (const char* item : {"before", "after"}) site.view(item);
   site.view("reply", "reader", ViewKind::kReply);
   REQUIRE(site.store().spool_clear_views(kReader, ViewKind::kTopic));
-  site.command("HSET", site.keys().view_times("reader"), "t:after", wall_now().time_since_epoch().count() + 50);
+  site.command("HSET", site.keys().view_times("reader"), "t:after",
+               wall_now().time_since_epoch().count() + 50);
   site.write_queue.replay();
   CHECK(site.history() == Names{"after"});
   CHECK(site.history("reader", ViewKind::kReply) == Names{"reply"});
@@ -311,18 +322,18 @@ TEST_CASE("clearing that waited in the spool forgets what was seen before it onl
   CHECK(site.recorded_times() == 1);
 }
 
-TEST_CASE("clearing up to a time that is still to come forgets what was seen until now only", "[readers]") {
+TEST_CASE("clearing up to a future time removes only views up to now", "[readers]") {
   ReaderFixture site;
   site.view("before");
   const UnixSeconds to_come = std::chrono::floor<seconds>(wall_now()) + std::chrono::hours(1);
   REQUIRE(run_sync(site.store().clear_views(kReader, ViewKind::kTopic, to_come)));
   CHECK(site.history().empty());
-  // A view that waited in a spool counts if it is later than this.
+  // Views replayed from a spool count if they are later than now.
   const auto until = site.command("HGET", site.keys().view_times("reader"), "t");
   CHECK(seconds{redis::to_int(until.text())} <= site.now().time_since_epoch());
 }
 
-TEST_CASE("what was seen before the history was cleared does not come back from a spool", "[readers]") {
+TEST_CASE("views from before a clear do not come back from a spool", "[readers]") {
   for (const bool waited : {false, true}) {
     CAPTURE(waited);
     ReaderFixture site;
@@ -347,7 +358,7 @@ TEST_CASE("what was seen before the history was cleared does not come back from 
   }
 }
 
-TEST_CASE("an interaction keeps its newest time, and the recorder is told of it", "[readers]") {
+TEST_CASE("an interaction keeps its newest time and is written to the stream", "[readers]") {
   ReaderFixture site;
   const UnixSeconds t{seconds{1700000000}};
   REQUIRE(site.interact(site.make_event("a", Interaction::kLike, t)));
@@ -356,7 +367,7 @@ TEST_CASE("an interaction keeps its newest time, and the recorder is told of it"
   const auto full_ttl = [&] {
     return site.ttl(site.keys().interactions("reader")) > site.settings.interactions.ttl.count() - 60;
   };
-  CHECK(full_ttl());  // also when all that they did is long ago
+  CHECK(full_ttl());  // even if all interactions are old
   REQUIRE(site.interact(site.make_event("b", Interaction::kShare)));
   const auto state = site.read();
   REQUIRE(state.interactions.size() == 3);
@@ -366,13 +377,13 @@ TEST_CASE("an interaction keeps its newest time, and the recorder is told of it"
   CHECK((state.interactions[1].item.str() == "a" && state.interactions[1].kind == Interaction::kLike));
   CHECK(state.interactions[1].at == t);
   CHECK(state.interactions[2].at == t - seconds{50});
-  const auto told = site.stream_entries();
-  REQUIRE(told.size() == 4);
-  CHECK(told[0] == "op=interaction reader=reader item=a kind=l at=1700000000");
+  const auto entries = site.stream_entries();
+  REQUIRE(entries.size() == 4);
+  CHECK(entries[0] == "op=interaction reader=reader item=a kind=l at=1700000000");
   CHECK(full_ttl());
 }
 
-TEST_CASE("the same event again changes nothing for a day", "[readers]") {
+TEST_CASE("repeating an event changes nothing for a day", "[readers]") {
   ReaderFixture site;
   const UnixSeconds t{seconds{1700000000}};
   REQUIRE(site.interact(site.make_event("a", Interaction::kLike, t, "e1")));
@@ -391,13 +402,13 @@ TEST_CASE("the same event again changes nothing for a day", "[readers]") {
   CHECK(ids_of(site.read().dismissals) == Names{"a"});
 }
 
-TEST_CASE("a full stream refuses interactions and feedback before anything is written", "[readers]") {
+TEST_CASE("a full stream rejects interactions and dismissals before anything is written", "[readers]") {
   ReaderFixture site;
   site.settings.recorder.stream_max_len = 2;
   site.reopen();
-  const auto answers =
-      run_sync(site.store().record_interactions({site.make_event("a", Interaction::kLike), site.make_event("b", Interaction::kLike),
-                                  site.make_event("c", Interaction::kLike, UnixSeconds::max(), "e")}));
+  const auto answers = run_sync(site.store().record_interactions(
+      {site.make_event("a", Interaction::kLike), site.make_event("b", Interaction::kLike),
+       site.make_event("c", Interaction::kLike, UnixSeconds::max(), "e")}));
   REQUIRE(answers);
   CHECK(((*answers)[0] && (*answers)[1]));
   CHECK((*answers)[2].error().reason == "stream_full");
@@ -408,16 +419,16 @@ TEST_CASE("a full stream refuses interactions and feedback before anything is wr
   CHECK(site.read().dismissals.empty());
   CHECK_FALSE(site.exists(site.keys().reader_event_ids("reader")));
   CHECK(site.stream_entries().size() == 2);
-  // What was acknowledged while Redis was away waits for room.
+  // An event that was accepted into the spool waits until the stream has room.
   REQUIRE(site.store().spool_interaction(site.make_event("c", Interaction::kLike)));
-  const auto kept = redis::decode_fields(site.write_queue.spooled.front().bytes());
-  CHECK(is_unavailable(run_sync(readers::apply_spool_record(site.store(), kept)).error()));
+  const auto fields = redis::decode_fields(site.write_queue.spooled.front().bytes());
+  CHECK(is_unavailable(run_sync(readers::apply_spool_record(site.store(), fields)).error()));
   site.command("XTRIM", site.keys().partition(0).stream(), "MAXLEN", "0");
   site.write_queue.replay();
   CHECK(site.read().interactions.size() == 3);
 }
 
-TEST_CASE("with items.unknown = reject what was never put is refused, alone", "[readers]") {
+TEST_CASE("with items.unknown = reject only events of unknown items are rejected", "[readers]") {
   ReaderFixture site;
   site.settings.items_unknown = "reject";
   site.reopen();
@@ -438,7 +449,7 @@ TEST_CASE("with items.unknown = reject what was never put is refused, alone", "[
   CHECK_FALSE(site.dismiss("known"));
 }
 
-TEST_CASE("a dismissal lasts feedback.ttl, is undone, and remembers its reason", "[readers]") {
+TEST_CASE("a dismissal lasts feedback.ttl, can be undone, and stores its reason", "[readers]") {
   ReaderFixture site;
   site.settings.feedback.max_items = 3;
   site.reopen();
@@ -460,13 +471,13 @@ TEST_CASE("a dismissal lasts feedback.ttl, is undone, and remembers its reason",
   REQUIRE(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted("e"), std::nullopt)));
   CHECK_FALSE(site.score(key, "e"));
   CHECK(site.command("HLEN", why).integer().value() == 1);
-  const auto told = site.stream_entries();
-  CHECK(told.front().starts_with("op=dismiss reader=reader item=a at="));
-  CHECK(told.front().ends_with(" reason=seen it: 100 %"));
-  CHECK(told.back().starts_with("op=undismiss reader=reader item=e at="));
+  const auto entries = site.stream_entries();
+  CHECK(entries.front().starts_with("op=dismiss reader=reader item=a at="));
+  CHECK(entries.front().ends_with(" reason=seen it: 100 %"));
+  CHECK(entries.back().starts_with("op=undismiss reader=reader item=e at="));
 }
 
-TEST_CASE("feedback that waited in the spool is applied once and bows to what came later", "[readers]") {
+TEST_CASE("a spooled dismissal or undo is applied once and yields to later changes", "[readers]") {
   ReaderFixture site;
   REQUIRE(site.store().spool_dismissal({kReader, ItemId::trusted("a"), "", {}}));
   REQUIRE(site.store().spool_undo_dismissal(kReader, ItemId::trusted("b")));
@@ -479,7 +490,7 @@ TEST_CASE("feedback that waited in the spool is applied once and bows to what ca
   CHECK(ids_of(site.read().dismissals) == Names{"b"});
 }
 
-TEST_CASE("a dismissal from before it was undone does not come back from a spool", "[readers]") {
+TEST_CASE("a dismissal from before its undo does not come back from a spool", "[readers]") {
   ReaderFixture site;
   REQUIRE(site.store().spool_dismissal({kReader, ItemId::trusted("a"), "", {}}));
   REQUIRE(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted("a"), std::nullopt)));
@@ -493,12 +504,13 @@ TEST_CASE("a reader with a million interactions stays small", "[readers][long]")
   ReaderFixture site;
   std::vector<readers::ReaderEvent> batch;
   constexpr int kBatch = 5000;
-  const int events = repeat_count(100000, 1000000);  // all of what is kept is full with fewer
+  const int events = repeat_count(100000, 1000000);  // fewer than the full run, but enough to fill every cap
   const std::int64_t start = 1700000000;
   for (int i = 0; i < events; ++i) {
-    // Every fifth with an event id: more of them in a day than are remembered.
+    // Every fifth has an event id: more ids in a day than are remembered.
     batch.push_back(site.make_event("item" + std::to_string(i), Interaction::kLike,
-                               UnixSeconds{seconds{start + i}}, i % 5 == 0 ? "e" + std::to_string(i) : ""));
+                                    UnixSeconds{seconds{start + i}},
+                                    i % 5 == 0 ? "e" + std::to_string(i) : ""));
     if (batch.size() < kBatch) continue;
     const auto answers = run_sync(site.store().record_interactions(batch));
     REQUIRE(answers);
@@ -514,12 +526,13 @@ TEST_CASE("a reader with a million interactions stays small", "[readers][long]")
   CHECK(site.command("ZCARD", site.keys().reader_event_ids("reader")).integer().value() == 10000);
   CHECK(site.bytes(site.keys().interactions("reader")) < 100 * 1024);
   CHECK(state.archived->size() >= static_cast<std::size_t>(site.settings.interactions.max_archived()));
-  CHECK(site.bytes(site.keys().archived_interactions("reader")) < 512 * 1024);  // 215 KB, and what APPEND allocates beyond
+  // 215 KB, plus what APPEND over-allocates
+  CHECK(site.bytes(site.keys().archived_interactions("reader")) < 512 * 1024);
   CHECK(site.bytes(site.keys().reader_event_ids("reader")) < 2 * 1024 * 1024);
 }
 
-TEST_CASE("what a reader did long ago is still known by its fingerprint, in one round trip", "[readers]") {
-  // Counts what is sent.
+TEST_CASE("old interactions are still known by their fingerprints, in one round trip", "[readers]") {
+  // Counts round trips.
   class Counted final : public redis::Redis {
    public:
     explicit Counted(redis::Redis& inner) : inner_(inner) {}
@@ -553,18 +566,19 @@ TEST_CASE("what a reader did long ago is still known by its fingerprint, in one 
   for (int i = 1; i < 10; ++i) act(i, Interaction::kPost);
   CHECK(site.read().archived == nullptr);
   for (int i = 10; i < 20; ++i) act(i, Interaction::kReply);
-  CHECK_FALSE(excluded(0));  // a long read is no more than that
+  CHECK_FALSE(excluded(0));  // a long read is not excluded once it is pushed out
   for (int i = 1; i < 20; ++i) CHECK(excluded(i));
   CHECK_FALSE(excluded(20));
   CHECK(site.read().archived->size() == 9);
-  CHECK(site.ttl(site.keys().archived_interactions("reader")) == site.ttl(site.keys().interactions("reader")));
-  // Going round and round displaces nothing.
+  CHECK(site.ttl(site.keys().archived_interactions("reader")) ==
+        site.ttl(site.keys().interactions("reader")));
+  // Repeated interactions with the same items displace nothing.
   for (int round = 1; round < 20; ++round) {
     for (int i = 1; i < 20; ++i) act(1000 * round + i, Interaction::kReply);
   }
   for (int i = 20; i < 60; ++i) act(20000 + i, Interaction::kReply);
   for (int i = 1; i < 60; ++i) CHECK(excluded(i));
-  // The oldest go, one in ten later than they might.
+  // The oldest are dropped, with up to a tenth more kept.
   for (int i = 60; i < 260; ++i) act(20000 + i, Interaction::kReply);
   for (int i = 200; i < 260; ++i) CHECK(excluded(i));
   for (int i = 1; i < 190; ++i) CHECK_FALSE(excluded(i));
@@ -575,7 +589,7 @@ TEST_CASE("what a reader did long ago is still known by its fingerprint, in one 
   CHECK(counted.trips == 1);
 }
 
-TEST_CASE("the memory of a history stays what the header says", "[readers]") {
+TEST_CASE("the memory of a history stays within the bounds in the header", "[readers]") {
   for (const int size : {10, 128}) {
     ReaderFixture site;
     site.settings.history.size = size;
@@ -594,7 +608,7 @@ TEST_CASE("the memory of a history stays what the header says", "[readers]") {
   }
 }
 
-TEST_CASE("what a plain list of another program holds is read, without times", "[readers]") {
+TEST_CASE("a plain list written by another program is read, without times", "[readers]") {
   ReaderFixture site;
   site.command("RPUSH", site.keys().view_history(ViewKind::kTopic, "reader"), "7", "8");
   CHECK(site.history() == Names{"7", "8"});
@@ -605,7 +619,7 @@ TEST_CASE("what a plain list of another program holds is read, without times", "
   CHECK(site.history("other") == Names{"8", "7"});
 }
 
-TEST_CASE("every id of the corpora is kept as it is", "[readers]") {
+TEST_CASE("every id of the corpus is stored unchanged", "[readers]") {
   const auto path = shared_path("corpora/BLNS/blns.json");
   if (!path) return;
   std::string text = read_file(*path);
@@ -614,11 +628,11 @@ TEST_CASE("every id of the corpora is kept as it is", "[readers]") {
   ReaderFixture site;
   site.settings.history.size = 128;
   site.reopen();
-  Names kept;
+  Names ids;
   for (const json::Value& each : document.root().elements()) {
     const auto id = ItemId::parse(each.text(), "id");
-    if (!id || std::find(kept.begin(), kept.end(), id->str()) != kept.end()) continue;
-    kept.push_back(id->str());
+    if (!id || std::find(ids.begin(), ids.end(), id->str()) != ids.end()) continue;
+    ids.push_back(id->str());
     const ReaderId reader = ReaderId::trusted(id->str());
     REQUIRE(run_sync(site.store().record_view({reader, *id, ViewKind::kReply})));
     const auto answers = run_sync(site.store().record_interactions(
@@ -630,10 +644,10 @@ TEST_CASE("every id of the corpora is kept as it is", "[readers]") {
     REQUIRE((state.interactions.size() == 1 && state.interactions[0].item == *id));
     REQUIRE(ids_of(state.dismissals) == Names{id->str()});
   }
-  CHECK(kept.size() > 100);
+  CHECK(ids.size() > 100);
 }
 
-TEST_CASE("in a cluster what a reader does stands in the stream of the reader's group", "[readers]") {
+TEST_CASE("in a cluster a reader's events go to the stream of the reader's partition", "[readers]") {
   ReaderFixture site;
   site.partitions = 16;
   site.reopen();

@@ -1,4 +1,4 @@
-// The vocabulary of the timelines' tests.
+// Test fixture for timelines.
 #pragma once
 
 #include <algorithm>
@@ -18,12 +18,12 @@ namespace freshet::test {
 using timeline::Direction;
 using Ids = std::vector<std::string>;
 
-// Counts round trips.
+// Records the number of commands of each round trip.
 class RecordingRedis final : public redis::Redis {
  public:
   explicit RecordingRedis(redis::BlockingRedis& inner) : inner_(inner) {}
   std::vector<std::size_t> round_trips;                                          // commands of each
-  std::function<void(std::size_t trip)> before_round_trip = [](std::size_t) {};  // from 1
+  std::function<void(std::size_t trip)> before_round_trip = [](std::size_t) {};  // counted from 1
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
     round_trips.push_back(pipeline.size());
     before_round_trip(round_trips.size());
@@ -38,22 +38,22 @@ class RecordingRedis final : public redis::Redis {
 struct KeyMode {
   std::string prefix;
 };
-// A test that calls it runs once in each.
+// Runs the test that calls it once per mode.
 inline KeyMode each_mode() { return GENERATE(KeyMode{""}, KeyMode{"site:"}); }
 
 struct TimelineFixture : Fixture {
   RecordingRedis recording{redis}, bulk{redis};
-  std::optional<items::CardCache> cards;  // keeps nothing: what an item is now is what is shown
+  std::optional<items::CardCache> cards;  // caches nothing, so pages show the current items
   std::optional<timeline::RedisTimelineStore> instance;
   std::optional<timeline::RedisFollowStore> follows;
 
   explicit TimelineFixture(const KeyMode& mode) {
     settings.redis.key_prefix = mode.prefix;
     settings.timeline.max_items = 50;
-    settings.fanout.max_push_followers = 0;  // everybody who has a follower is pulled
+    settings.fanout.max_push_followers = 0;  // every author with a follower is pulled
     reopen();
   }
-  // Again after `settings` were changed.
+  // Reopens the stores after `settings` changed.
   void reopen() {
     open();
     instance.reset();
@@ -75,14 +75,14 @@ struct TimelineFixture : Fixture {
   }
 
   Result<timeline::PushResult> try_push(const Ids& ids, const Ids& readers = {"reader"},
-                                    const std::string& channel = "discover") {
+                                        const std::string& channel = "discover") {
     timeline::PushRequest push{channel, {}, {}};
     for (const auto& each : ids) push.items.push_back(ItemId::trusted(each));
     for (const auto& each : readers) push.readers.push_back(ReaderId::trusted(each));
     return run_sync(store().push(push));
   }
   timeline::PushResult push(const Ids& ids, const Ids& readers = {"reader"},
-                        const std::string& channel = "discover") {
+                            const std::string& channel = "discover") {
     const auto out = try_push(ids, readers, channel);
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
@@ -100,13 +100,12 @@ struct TimelineFixture : Fixture {
   }
 
   Result<timeline::TimelinePage> try_page(Direction direction, std::int64_t score = 0, int limit = 5,
-                                           const std::string& channel = "discover",
-                                           const std::string& reader = "reader") {
+                                          const std::string& channel = "discover",
+                                          const std::string& reader = "reader") {
     return run_sync(store().read({channel, ReaderId::trusted(reader), direction, score, limit}));
   }
   timeline::TimelinePage page(Direction direction, std::int64_t score = 0, int limit = 5,
-                               const std::string& channel = "discover",
-                               const std::string& reader = "reader") {
+                              const std::string& channel = "discover", const std::string& reader = "reader") {
     auto out = try_page(direction, score, limit, channel, reader);
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
@@ -116,9 +115,11 @@ struct TimelineFixture : Fixture {
   timeline::TimelinePage newer(std::int64_t score, int limit = 5) {
     return page(Direction::kNewer, score, limit);
   }
-  timeline::TimelinePage older(std::int64_t score, int limit = 5) { return page(Direction::kOlder, score, limit); }
+  timeline::TimelinePage older(std::int64_t score, int limit = 5) {
+    return page(Direction::kOlder, score, limit);
+  }
 
-  // The members of a timeline, oldest first, without its marks.
+  // Members of a timeline without its marks, oldest first.
   std::vector<std::pair<std::string, std::int64_t>> members(const std::string& key) {
     const auto all = command("ZRANGEBYSCORE", key, "(0", "+inf", "WITHSCORES");
     std::vector<std::pair<std::string, std::int64_t>> out;
@@ -142,7 +143,7 @@ inline Ids ids_of(const timeline::TimelinePage& page) {
   return out;
 }
 
-// "8", "9", … "12", either way.
+// "8", "9", … "12", ascending or descending.
 inline Ids count(int from, int to) {
   Ids out;
   for (int i = from; i != to; i += from < to ? 1 : -1) out.push_back(std::to_string(i));

@@ -1,4 +1,4 @@
-// The vocabulary of the tests of follows and of what authors publish.
+// Test fixture for follows and published items.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ struct FollowFixture : TimelineFixture {
     settings.fanout.max_push_followers = 100;
     reopen();
   }
-  // Likewise; what the store of follows asks is watched.
+  // Also records the round trips of the follow store.
   void reopen() {
     TimelineFixture::reopen();
     follows.emplace(recording, settings, keys(), [this] { return "job" + std::to_string(++events); });
@@ -38,13 +38,13 @@ struct FollowFixture : TimelineFixture {
   Result<std::string> try_publish(const std::string& author, const Ids& ids) {
     return run_sync(follows->publish(AuthorId::trusted(author), items_of(ids)));
   }
-  // The job's id.
+  // Returns the job's id.
   std::string publish(const std::string& author, const Ids& ids) {
     const auto job = try_publish(author, ids);
     REQUIRE(job);
     return *job;
   }
-  // As to an author with more followers than are pushed to.
+  // Publishes as an author with too many followers to push to.
   std::string publish_to_pull(const std::string& author, const Ids& ids) {
     const int before = std::exchange(settings.fanout.max_push_followers, 0);
     reopen();
@@ -69,7 +69,7 @@ struct FollowFixture : TimelineFixture {
     return out;
   }
   Ids readers(const std::string& author) { return ids_in(keys().followers(author)); }
-  // Up to which score of what the author is pulled the reader has everything; -1: follows not.
+  // Score up to which the reader has pulled the author's items; -1: does not follow.
   std::int64_t pulled_mark(const std::string& author, const std::string& reader = "reader") {
     return static_cast<std::int64_t>(score(keys().followed_authors(reader), author).value_or(-1));
   }
@@ -80,11 +80,11 @@ struct FollowFixture : TimelineFixture {
   std::string job_status(const std::string& job) {
     const auto fields = command("HMGET", keys().job(job), "state", "done", "total", "failed");
     std::string out(redis::string_at(fields, 0));
-    return out.append(" ").append(redis::string_at(fields, 1)) + "/" + std::string(redis::string_at(fields, 2)) +
-           " " + std::string(redis::string_at(fields, 3));
+    return out.append(" ").append(redis::string_at(fields, 1)) + "/" +
+           std::string(redis::string_at(fields, 2)) + " " + std::string(redis::string_at(fields, 3));
   }
   redis::Reply stream() { return command("XRANGE", keys().partition(0).stream(), "-", "+"); }
-  // Each entry as its values: {"follow", "reader", "author", …}, oldest first.
+  // Values of each entry, oldest first: {"follow", "reader", "author", …}.
   std::vector<Ids> entry_values() {
     const auto entries = stream();
     std::vector<Ids> out(entries.size());
@@ -94,7 +94,7 @@ struct FollowFixture : TimelineFixture {
     }
     return out;
   }
-  // All that is stored.
+  // All keys and their values.
   std::map<std::string, std::string> dump_all() {
     std::map<std::string, std::string> out;
     for (const auto& key : all_keys()) out[key] = text(command("DUMP", key));

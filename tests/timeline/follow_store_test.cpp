@@ -1,4 +1,4 @@
-// Who follows whom on a real Redis, with and without a prefix.
+// Follows on a real Redis, with and without a key prefix.
 #include "tests/timeline/follow_fixture.h"
 
 #include "core/recorder/batch.h"
@@ -6,14 +6,14 @@
 using namespace freshet;
 using namespace freshet::test;
 
-TEST_CASE("who follows stands in both lists, and the recorder is told", "[follows]") {
+TEST_CASE("a follow is stored on both sides and written to the recorder's stream", "[follows]") {
   FollowFixture site(each_mode());
   for (const char* author : {"bob", "ann"}) site.follow(author);
   site.follow("ann", "other");
   CHECK(site.followed() == Ids{"ann", "bob"});
   CHECK(site.followed("other") == Ids{"ann"});
   CHECK(site.followed("nobody").empty());
-  CHECK(site.readers("ann") == Ids{"reader", "other"});  // as they came
+  CHECK(site.readers("ann") == Ids{"reader", "other"});  // in the order of following
   CHECK(site.readers("bob") == Ids{"reader"});
   const auto entries = site.stream();
   REQUIRE(entries.size() == 3);
@@ -22,7 +22,7 @@ TEST_CASE("who follows stands in both lists, and the recorder is told", "[follow
   const auto follow = std::get<readers::Follow>(std::get<recorder::ReaderChange>(*entry));
   CHECK((follow.reader.view() == "other" && follow.author.view() == "ann"));
   CHECK(std::chrono::abs(follow.at - site.now()) < seconds{60});
-  CHECK_FALSE(site.exists(site.follow_timeline()));  // they have published nothing
+  CHECK_FALSE(site.exists(site.follow_timeline()));  // nothing was published
   for (const auto& key : {site.keys().followed_authors("reader"), site.keys().followers("ann")})
     CHECK(site.ttl(key) == -1);
 }
@@ -39,13 +39,13 @@ TEST_CASE("following again changes nothing", "[follows]") {
   CHECK(site.entry_values().size() == 2);
 }
 
-TEST_CASE("a new follower has the author's newest items on top, in their order", "[follows]") {
+TEST_CASE("a new follower gets the author's newest items on top, in order", "[follows]") {
   FollowFixture site(each_mode());
   site.settings.timeline.backfill = 3;
   site.reopen();
   for (const char* item : {"a1", "a2", "a3", "a4", "a5"}) site.publish("ann", {item});
   site.push({"own", "gone"}, {"reader"}, "follow");
-  // What had the highest score, of a time to come, is no more.
+  // The item with the highest score, which is in the future, is gone.
   const std::int64_t ahead = site.members(site.follow_timeline()).back().second + 100'000'000;
   site.command("ZREM", site.follow_timeline(), "gone");
   site.command("ZADD", site.follow_timeline(), -ahead, ":");
@@ -55,7 +55,7 @@ TEST_CASE("a new follower has the author's newest items on top, in their order",
   REQUIRE(site.timeline_ids() == Ids{"own", "a3", "a4", "a5"});
   for (std::size_t i = 1; i < items.size(); ++i)
     CHECK(items[i].second == ahead + static_cast<std::int64_t>(i));
-  CHECK(site.ttl(site.follow_timeline()) <= 1000);  // it lives on by being read
+  CHECK(site.ttl(site.follow_timeline()) <= 1000);  // only reading extends its life
   site.follow("ann", "other");
   CHECK(site.timeline_ids("other") == Ids{"a3", "a4", "a5"});
   const auto ttl = site.settings.timeline.ttl.count();
@@ -63,7 +63,7 @@ TEST_CASE("a new follower has the author's newest items on top, in their order",
       (site.ttl(site.follow_timeline("other")) > ttl - 60 && site.ttl(site.follow_timeline("other")) <= ttl));
 }
 
-TEST_CASE("without a back-fill a new follower gets what comes", "[follows]") {
+TEST_CASE("without a backfill a new follower gets only new items", "[follows]") {
   FollowFixture site(each_mode());
   site.settings.timeline.backfill = 0;
   site.reopen();
@@ -72,12 +72,12 @@ TEST_CASE("without a back-fill a new follower gets what comes", "[follows]") {
   site.follow("ann");
   CHECK(site.followed() == Ids{"ann"});
   CHECK_FALSE(site.exists(site.follow_timeline()));
-  CHECK(site.read().empty());  // nor by pulling
+  CHECK(site.read().empty());  // not by pulling either
   site.publish_to_pull("ann", {"a3"});
   CHECK(site.read() == Ids{"a3"});
 }
 
-TEST_CASE("what stands in the timeline keeps its place when it is filled", "[follows]") {
+TEST_CASE("a backfill keeps items that are in the timeline already in their position", "[follows]") {
   FollowFixture site(each_mode());
   site.settings.timeline.max_items = 4;
   site.reopen();
@@ -89,7 +89,7 @@ TEST_CASE("what stands in the timeline keeps its place when it is filled", "[fol
   CHECK(site.members(site.follow_timeline()).front() == before[1]);
 }
 
-TEST_CASE("what a new follower was filled with is not pulled again", "[follows]") {
+TEST_CASE("backfilled items are not pulled again", "[follows]") {
   FollowFixture site(each_mode());
   site.follow("ann", "other");
   site.publish_to_pull("ann", {"a1", "a2"});
@@ -102,14 +102,14 @@ TEST_CASE("what a new follower was filled with is not pulled again", "[follows]"
   CHECK(site.read() == Ids{"pushed", "a2"});
   site.publish_to_pull("ann", {"a3"});
   CHECK(site.read() == Ids{"a3", "pushed", "a2"});
-  // Of an author who never was pulled, from the first on.
+  // From an author who was never pulled, everything is pulled.
   site.follow("bob");
   CHECK(site.pulled_mark("bob") == 0);
   site.publish_to_pull("bob", {"b1"});
   CHECK(site.read().front() == "b1");
 }
 
-TEST_CASE("a reader follows no more authors than may be", "[follows]") {
+TEST_CASE("a reader cannot follow more than waterfall.max_follows authors", "[follows]") {
   FollowFixture site(each_mode());
   site.settings.timeline.max_follows = 2;
   site.reopen();
@@ -127,7 +127,7 @@ TEST_CASE("a reader follows no more authors than may be", "[follows]") {
   CHECK(site.followed() == Ids{"bob", "carl"});
 }
 
-TEST_CASE("while the recorder does not keep up nothing is followed, let go or published to followers",
+TEST_CASE("while the recorder's stream is full nothing is followed, unfollowed or published to followers",
           "[follows]") {
   FollowFixture site(each_mode());
   site.follow("ann");
@@ -143,18 +143,18 @@ TEST_CASE("while the recorder does not keep up nothing is followed, let go or pu
     CHECK(each.code == ErrorCode::kUnavailable);
     CHECK(each.reason == "stream_full");
   }
-  CHECK(site.try_follow("ann"));  // it is so already
+  CHECK(site.try_follow("ann"));  // already followed
   CHECK(site.dump_all() == before);
 }
 
-TEST_CASE("unfollowing takes what the outboxes hold out of the timeline, and nothing else", "[follows]") {
+TEST_CASE("unfollowing removes what the outboxes hold from the timeline, and nothing else", "[follows]") {
   FollowFixture site(each_mode());
   site.settings.fanout.outbox_size = 2;
   site.reopen();
   for (const char* author : {"ann", "bob"}) site.follow(author);
   site.follow("ann", "other");
   site.publish_to_pull("ann", {"p1", "p2"});
-  site.publish("ann", {"a1", "a2"});  // the outbox has these only, the other one those
+  site.publish("ann", {"a1", "a2"});  // the outbox has only these, the pull outbox the others
   site.publish("bob", {"b1"});
   for (const char* reader : {"reader", "other"}) {
     site.read(reader);
@@ -175,14 +175,14 @@ TEST_CASE("unfollowing takes what the outboxes hold out of the timeline, and not
   REQUIRE(entry);
   const auto left = std::get<recorder::FollowRemoval>(std::get<recorder::ReaderChange>(*entry));
   CHECK((left.reader.view() == "reader" && left.author.view() == "ann"));
-  // Following again is following anew: behind the others, and filled.
+  // Following again starts over: last among the followers, and with a backfill.
   site.follow("ann");
   CHECK(site.readers("ann") == Ids{"other", "reader"});
   CHECK(site.timeline_ids().size() == 4);
   CHECK(site.read() == Ids{"a2", "a1", "b1", "own"});
 }
 
-TEST_CASE("unfollowing finds everything in an outbox of thousands", "[follows]") {
+TEST_CASE("unfollowing finds all items in an outbox of thousands", "[follows]") {
   FollowFixture site(each_mode());
   site.settings.fanout.outbox_size = 5000;
   site.settings.timeline.max_items = 5000;
@@ -194,7 +194,7 @@ TEST_CASE("unfollowing finds everything in an outbox of thousands", "[follows]")
   CHECK(site.timeline_ids() == Ids{"-1", "2500"});
 }
 
-TEST_CASE("unfollowing whom one does not follow is no error, and told", "[follows]") {
+TEST_CASE("unfollowing an author who is not followed succeeds and is written to the stream", "[follows]") {
   FollowFixture site(each_mode());
   site.follow("bob");
   const auto before = site.dump_all();
@@ -206,17 +206,16 @@ TEST_CASE("unfollowing whom one does not follow is no error, and told", "[follow
   CHECK(after == before);
 }
 
-TEST_CASE("the authors of a reader come bytewise, whatever the order in which they were followed",
-          "[follows]") {
+TEST_CASE("a reader's authors are sorted bytewise", "[follows]") {
   FollowFixture site(each_mode());
   for (const char* author : {"é", "b", "10", "B", "9", "a"}) site.follow(author);
   site.follow("b", "other");
   site.publish_to_pull("b", {"b1"});
-  site.read();  // raises the mark of one
+  site.read();  // raises one of the marks
   CHECK(site.followed() == Ids{"10", "9", "B", "a", "b", "é"});
 }
 
-TEST_CASE("lists and outboxes of another type are an error, and nothing is followed", "[follows]") {
+TEST_CASE("lists and outboxes of a wrong type are an error, and nothing is followed", "[follows]") {
   FollowFixture site(each_mode());
   site.command("SET", site.keys().outbox("ann"), "text");
   CHECK(site.try_follow("ann").error().code == ErrorCode::kInternal);

@@ -1,9 +1,9 @@
-// The law of timelines, as a model: a client that keeps the highest and the lowest score it has,
-// asks for what is newer than the one or older than the other, and changes only the one it asked
-// about, sees every item that stays in its timeline exactly once, in order. What else happens
-// meanwhile, and in which order the round trips of all come, is drawn from a seed.
+// Model test of the paging invariant of timelines: a client that stores the highest and the lowest
+// score it has, requests items newer than the former or older than the latter, and updates only the
+// one it used, sees every item that stays in its timeline exactly once and in order. Concurrent
+// operations and the order of all round trips are drawn from a seed.
 //
-// FRESHET_LAW_SEED: only this seed. FRESHET_LAW_RUNS: how many seeds instead.
+// FRESHET_LAW_SEED: run only this seed. FRESHET_LAW_RUNS: number of seeds to run.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -16,8 +16,8 @@
 #include "core/redis/scripts.h"
 #include "core/timeline/follow_store.h"
 #include "core/timeline/timeline_store.h"
-#include "tests/support/repeat_count.h"
 #include "tests/support/redis_server.h"
+#include "tests/support/repeat_count.h"
 #include "tests/support/stepped_redis.h"
 
 using namespace freshet;
@@ -34,10 +34,10 @@ using Entries = std::map<std::int64_t, std::string>;  // score → item
 struct Timeline {
   ReaderId reader;
   Entries entries, trimmed;
-  std::map<std::string, int> pulled;  // how often an item joined while a page was made
+  std::map<std::string, int> pulled;  // how often an item joined while a page was read
   std::int64_t highest_ever = 0;
-  // The highest score that was cut off is between these: what joins and is cut off in one step is
-  // not seen, and what was deleted may have left either way.
+  // The highest trimmed score is between these two: items that join and are trimmed in one step are
+  // not observed, and deleted items may have left either way.
   std::int64_t cut_off() const { return trimmed.empty() ? 0 : trimmed.rbegin()->first; }
   std::int64_t maybe_cut_off = 0;
 };
@@ -54,15 +54,15 @@ struct InvariantViolation : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// REQUIRE, for what is asked millions of times.
+// REQUIRE for millions of checks.
 void ensure(bool holds, const char* invariant, const std::string& item = {}, std::int64_t score = 0) {
   if (!holds) throw InvariantViolation(invariant + (": " + item) + " at " + std::to_string(score));
 }
 
 enum class Deployment {
   kStandalone,
-  kCluster,             // its nodes run what a pipeline brings them in any order
-  kClusterWithoutBarriers  // and what must come first does not
+  kCluster,                // nodes run the commands of a pipeline in any order between barriers
+  kClusterWithoutBarriers  // barriers are ignored as well
 };
 
 class Explorer {
@@ -78,12 +78,12 @@ class Explorer {
     for (std::size_t i = 0; i < clients_.size(); ++i) clients_[i].timeline = &timelines_[i % kReaders];
   }
 
-  // Throws Broken.
+  // Throws InvariantViolation.
   void run(int operations) {
     try {
       run_on(operations);
     } catch (const InvariantViolation&) {
-      // Who waits for a turn ends by itself, and nowhere else.
+      // Coroutines waiting for their next step can only end by running it.
       while (turns_.run_step()) {
       }
       throw;
@@ -115,14 +115,14 @@ class Explorer {
     Settings out;
     out.timeline.max_items = static_cast<int>(3 + draw(10));
     out.timeline.backfill = static_cast<int>(draw(6));
-    out.fanout.max_push_followers = chance(80) ? 0 : 100;  // everybody who has followers is pulled, or nobody
+    out.fanout.max_push_followers = chance(80) ? 0 : 100;  // all authors with followers are pulled, or none
     out.fanout.outbox_size = 8;
     return out;
   }
 
   void operate() {
     const auto what = draw(100);
-    // What no barrier holds together breaks where readers follow and are let go of at once.
+    // Violations without barriers need follows and unfollows at the same time.
     if (!order_.keeps_barriers && what % 3 == 0) return start(chance(60) ? follow() : unfollow());
     if (what < 45) return ask(clients_[draw(static_cast<unsigned>(clients_.size()))]);
     if (what < 65) return start(push(1 + draw(4)));
@@ -150,11 +150,12 @@ class Explorer {
     REQUIRE(in_flight_ == 0);
   }
 
-  // --- what clients do
+  // --- clients
 
   void ask(Client& client) {
     if (!client.opened) {
-      if (!client.reading_newer && !client.reading_older) start(read_page(client, Direction::kFirst, 1 + draw(5)));
+      if (!client.reading_newer && !client.reading_older)
+        start(read_page(client, Direction::kFirst, 1 + draw(5)));
       return;
     }
     const Direction direction = chance(50) ? Direction::kNewer : Direction::kOlder;
@@ -168,8 +169,8 @@ class Explorer {
                                     down ? client.newest : client.oldest, static_cast<int>(limit)};
     if (first || down) client.reading_newer = true;
     if (first || !down) client.reading_older = true;
-    // Who is pulled is the first trip, then the page; what others did between its further trips may
-    // be in it or not.
+    // The list of pulled authors is the first round trip, the page the second. Changes by others
+    // between its further round trips may or may not be included.
     int trips = 0;
     unsigned seen = 0;
     bool disturbed = false;
@@ -190,7 +191,7 @@ class Explorer {
     if (!disturbed) check_exactly(query, *page, *client.timeline);
     for (const timeline::TimelineEntry& each : page->items) {
       const bool fresh = client.seen.emplace(each.score, each.item.str()).second;
-      ensure(fresh, "no item comes twice", each.item.str(), each.score);
+      ensure(fresh, "an item appears only once", each.item.str(), each.score);
     }
     if (down) client.saw_trimmed |= page->trimmed;
     if (first || down) client.newest = page->newest_score;
@@ -199,64 +200,71 @@ class Explorer {
     reached_end_ = page->items.empty() && !page->has_more;
   }
 
-  // Newest first, all of them beyond the cursor, no more than asked for.
+  // Newest first, all beyond the cursor, at most `limit`.
   static void check_shape(const timeline::PageQuery& query, const timeline::TimelinePage& page) {
     const bool empty = page.items.empty(), down = query.direction == Direction::kNewer;
-    ensure(page.items.size() <= static_cast<std::size_t>(query.limit), "a limit is a limit");
+    ensure(page.items.size() <= static_cast<std::size_t>(query.limit), "a page has at most `limit` items");
     for (std::size_t i = 1; i < page.items.size(); ++i)
-      ensure(page.items[i].score < page.items[i - 1].score, "newest first", page.items[i].item.str());
+      ensure(page.items[i].score < page.items[i - 1].score, "items are ordered newest first",
+             page.items[i].item.str());
     const std::int64_t cursor = query.direction == Direction::kFirst ? 0 : query.cursor;
-    ensure(page.newest_score == (empty ? cursor : page.items.front().score), "drop is the highest");
-    ensure(page.oldest_score == (empty ? cursor : page.items.back().score), "up is the lowest");
-    ensure(!empty || !page.has_more, "an empty page is the end");
-    if (down) ensure((page.newer_count > 0) == page.has_more, "newer ones wait when there is more");
-    if (down) ensure(empty || page.oldest_score > query.cursor, "all are newer than the cursor");
+    ensure(page.newest_score == (empty ? cursor : page.items.front().score),
+           "newest_score is the highest score");
+    ensure(page.oldest_score == (empty ? cursor : page.items.back().score),
+           "oldest_score is the lowest score");
+    ensure(!empty || !page.has_more, "an empty page has no more");
+    if (down)
+      ensure((page.newer_count > 0) == page.has_more, "newer_count is above 0 if and only if there is more");
+    if (down) ensure(empty || page.oldest_score > query.cursor, "all items are newer than the cursor");
     if (query.direction == Direction::kOlder)
-      ensure(empty || page.newest_score < query.cursor, "all are older than the cursor");
+      ensure(empty || page.newest_score < query.cursor, "all items are older than the cursor");
   }
 
-  // The page is what the timeline, as it is at this moment, says it must be.
+  // Compares the page with the timeline at this moment.
   void check_exactly(const timeline::PageQuery& query, const timeline::TimelinePage& page,
                      const Timeline& timeline) {
-    std::vector<std::int64_t> shown;  // nearest first
+    std::vector<std::int64_t> visible;  // nearest first
     for (const auto& [score, item] : timeline.entries) {
-      const bool beyond = query.direction == Direction::kFirst ||
-                          (query.direction == Direction::kNewer ? score > query.cursor : score < query.cursor);
-      if (beyond && !hidden_.contains(item)) shown.push_back(score);
+      const bool beyond =
+          query.direction == Direction::kFirst ||
+          (query.direction == Direction::kNewer ? score > query.cursor : score < query.cursor);
+      if (beyond && !hidden_.contains(item)) visible.push_back(score);
     }
-    if (query.direction != Direction::kNewer) std::reverse(shown.begin(), shown.end());
-    const bool more = shown.size() > static_cast<std::size_t>(query.limit);
-    if (more) shown.resize(static_cast<std::size_t>(query.limit));
-    if (query.direction == Direction::kNewer) std::reverse(shown.begin(), shown.end());
+    if (query.direction != Direction::kNewer) std::reverse(visible.begin(), visible.end());
+    const bool more = visible.size() > static_cast<std::size_t>(query.limit);
+    if (more) visible.resize(static_cast<std::size_t>(query.limit));
+    if (query.direction == Direction::kNewer) std::reverse(visible.begin(), visible.end());
     std::vector<std::int64_t> got;
     for (const auto& each : page.items) {
       got.push_back(each.score);
       const auto there = timeline.entries.find(each.score);
-      ensure(there != timeline.entries.end() && there->second == each.item.str(), "items have their scores");
+      ensure(there != timeline.entries.end() && there->second == each.item.str(), "items keep their scores");
     }
-    ensure(got == shown, "the nearest that are shown");
+    ensure(got == visible, "the page has the nearest visible items");
     ensure(page.has_more == more, "has_more is exact");
     const auto below = [&](std::int64_t edge) {
       return query.direction == Direction::kNewer ? query.cursor < edge
-                                                 : query.cursor > 0 && query.cursor <= edge;
+                                                  : query.cursor > 0 && query.cursor <= edge;
     };
     const bool gone = query.cursor > 0 && timeline.highest_ever == 0;
     if (query.direction == Direction::kFirst) {
-      ensure(!page.trimmed, "the first page begins at the head");
+      ensure(!page.trimmed, "the first page is never trimmed");
     } else if (gone || below(timeline.cut_off())) {
-      ensure(page.trimmed, "what was cut off is told");
+      ensure(page.trimmed, "trimmed items are reported");
     } else if (!below(timeline.maybe_cut_off)) {
-      ensure(!page.trimmed, "nothing was cut off");
+      ensure(!page.trimmed, "trimmed is not reported without cause");
     }
     std::int64_t newer = 0, newer_shown = 0;
-    for (auto each = timeline.entries.upper_bound(page.newest_score); each != timeline.entries.end(); ++each) {
+    for (auto each = timeline.entries.upper_bound(page.newest_score); each != timeline.entries.end();
+         ++each) {
       ++newer;
       newer_shown += hidden_.contains(each->second) ? 0 : 1;
     }
-    ensure(newer_shown <= page.newer_count && page.newer_count <= newer, "newer is the number of newer ones");
+    ensure(newer_shown <= page.newer_count && page.newer_count <= newer,
+           "newer_count is the number of newer items");
   }
 
-  // --- what the site does
+  // --- the site
 
   Task<void> push(unsigned count) {
     timeline::PushRequest push{std::string(kChannel), {}, {}};
@@ -298,7 +306,7 @@ class Explorer {
     const auto removed = co_await removing_store_.remove(std::string(kChannel), timeline.reader, item);
     REQUIRE(removed);
   }
-  // Hides, deletes or shows again, as item_put.lua does.
+  // Hides, deletes or restores an item, as item_put.lua does.
   void toggle_hidden(const std::string& item) {
     ++changes_;
     redis::Pipeline command;
@@ -319,7 +327,7 @@ class Explorer {
     REQUIRE(inner_.call(command));
   }
 
-  // Writes behind a page.
+  // Writes posted by a page.
   class DeferredWrites final : public redis::WriteQueue {
    public:
     explicit DeferredWrites(Explorer& of) : of_(of) {}
@@ -337,7 +345,7 @@ class Explorer {
     REQUIRE(written);
   }
 
-  // --- what timelines do, seen after each round trip
+  // --- timelines, observed after each round trip
 
   enum class Cause { kPage, kPush, kRemoval };
   void observe(Cause cause, const redis::Reply* members) {
@@ -346,7 +354,7 @@ class Explorer {
       Entries now;
       for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
         const auto score = redis::to_int(redis::string_at(pairs, i + 1));
-        ensure(now.emplace(score, redis::string_at(pairs, i)).second, "scores differ");
+        ensure(now.emplace(score, redis::string_at(pairs, i)).second, "scores are distinct");
       }
       change(timeline, std::move(now), cause);
     }
@@ -365,12 +373,12 @@ class Explorer {
     for (const auto& [score, item] : timeline.entries) stayed.insert(item);
     for (const auto& [score, item] : now) {
       if (timeline.entries.contains(score)) continue;
-      ensure(score > highest, "what joins joins at the head", item, score);
-      ensure(score < timeline::kScoreEnd, "scores are whole numbers", item, score);
-      ensure(!stayed.contains(item), "what is there keeps its place", item, score);
+      ensure(score > highest, "items join at the head", item, score);
+      ensure(score < timeline::kScoreEnd, "scores stay below kScoreEnd", item, score);
+      ensure(!stayed.contains(item), "an existing item keeps its position", item, score);
       timeline.highest_ever = std::max(timeline.highest_ever, score);
       if (cause != Cause::kPage) continue;
-      ensure(++timeline.pulled[item] <= published_[item], "nothing is pulled twice", item, score);
+      ensure(++timeline.pulled[item] <= published_[item], "no item is pulled twice", item, score);
     }
     bool unclear = false;
     const std::size_t cut_before = timeline.trimmed.size();
@@ -380,11 +388,11 @@ class Explorer {
         unclear = true;
         continue;
       }
-      ensure(now.empty() || score < now.begin()->first, "the oldest are cut off", item, score);
+      ensure(now.empty() || score < now.begin()->first, "the oldest items are trimmed", item, score);
       timeline.trimmed.emplace(score, item);
     }
     if (cause == Cause::kPush && timeline.trimmed.size() > cut_before)
-      ensure(now.size() == most, "no more is cut off than must be");
+      ensure(now.size() == most, "no more is trimmed than necessary");
     const bool all_new = !now.empty() && now.begin()->first > highest;
     if (unclear || all_new)
       timeline.maybe_cut_off = now.empty() ? timeline.highest_ever : now.begin()->first - 1;
@@ -393,7 +401,7 @@ class Explorer {
     timeline.entries = std::move(now);
   }
 
-  // --- the end
+  // --- final checks
 
   void drain(Client& client) {
     if (!client.opened) run_now(client, Direction::kFirst);
@@ -412,18 +420,19 @@ class Explorer {
   void check_nothing_lost(const Client& client) {
     for (const auto& [score, item] : client.timeline->entries) {
       const auto seen = client.seen.find(score);
-      // What was hidden when the client came by may be shown by now.
+      // An item that was hidden when the client passed it may be visible now.
       const bool may_be_missed = was_hidden_.contains(item) && seen == client.seen.end();
-      ensure(may_be_missed || (seen != client.seen.end() && seen->second == item), "what stays is seen", item,
-           score);
+      ensure(may_be_missed || (seen != client.seen.end() && seen->second == item),
+             "every remaining item was seen", item, score);
     }
     for (const auto& [score, item] : client.timeline->trimmed) {
-      const bool missed = score > client.oldest && !client.seen.contains(score) && !was_hidden_.contains(item);
-      ensure(!missed || client.saw_trimmed, "a gap is told", item, score);
+      const bool missed =
+          score > client.oldest && !client.seen.contains(score) && !was_hidden_.contains(item);
+      ensure(!missed || client.saw_trimmed, "a gap is reported", item, score);
     }
   }
 
-  // Who follows an author is among their readers, and nobody else.
+  // Followed authors and their followers must agree.
   void check_graph() {
     redis::Pipeline ask;
     for (const Timeline& each : timelines_) {
@@ -436,7 +445,7 @@ class Explorer {
     const auto replies = inner_.call(ask);
     REQUIRE(replies);
     for (std::size_t i = 0; i < replies->size(); i += 2)
-      ensure((*replies)[i].is_nil() == (*replies)[i + 1].is_nil(), "both sides of a following agree");
+      ensure((*replies)[i].is_nil() == (*replies)[i + 1].is_nil(), "both sides of a follow agree");
   }
 
   std::mt19937 random_;
@@ -447,12 +456,12 @@ class Explorer {
   const Settings settings_;
   const redis::Pipeline members_ = all_members();
   test::StepScheduler turns_{random_};
-  SteppedRedis deferred_redis_{inner_, turns_, members_, [this](auto* members) { observe(Cause::kPage, members); },
-                       shared_order_};
+  SteppedRedis deferred_redis_{inner_, turns_, members_,
+                               [this](auto* members) { observe(Cause::kPage, members); }, shared_order_};
   SteppedRedis pushes_{inner_, turns_, members_, [this](auto* members) { observe(Cause::kPush, members); },
                        shared_order_};
-  // In its order also as a cluster: that a follow comes between the two steps of an unfollow is not
-  // held up by a barrier.
+  // In program order even in a cluster: no barrier prevents a follow between the two steps of an
+  // unfollow.
   SteppedRedis removals_{inner_, turns_, members_,
                          [this](auto* members) { observe(Cause::kRemoval, members); }};
   items::RedisItemStore items_{inner_, settings_, keys_};
@@ -467,11 +476,11 @@ class Explorer {
   std::array<Timeline, kReaders> timelines_;
   std::array<Client, kReaders * kClients> clients_;
   std::set<std::string> hidden_, was_hidden_, was_deleted_;  // items
-  std::map<std::string, int> published_;                 // how often, by anybody
+  std::map<std::string, int> published_;                     // how often, by any author
   int in_flight_ = 0;
   std::exception_ptr failed_;
-  bool reached_end_ = false;     // the last page was the end of its direction
-  unsigned changes_ = 0;  // of any timeline, or of what may be shown
+  bool reached_end_ = false;  // the last page was the end of its direction
+  unsigned changes_ = 0;      // of any timeline or of an item's visibility
 };
 
 unsigned number_of(const char* variable, unsigned otherwise) {
@@ -479,11 +488,11 @@ unsigned number_of(const char* variable, unsigned otherwise) {
   return text ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : otherwise;
 }
 
-// Empty: the law held in each run. Else what broke it first.
+// Empty if the invariant held in all runs, else the first violation.
 std::string explore(Deployment on, int runs) {
   test::RedisServer server;
   redis::BlockingRedis redis(server.endpoint(), milliseconds(10000), redis::kAllScripts);
-  // A script that must be loaded first runs behind what watches it.
+  // A script that must be loaded first would run after the probe.
   redis::Pipeline load;
   for (const redis::Script& each : redis::kAllScripts) load.add("SCRIPT", "LOAD", each.source);
   REQUIRE(redis.call(load));
@@ -494,8 +503,8 @@ std::string explore(Deployment on, int runs) {
     Explorer explorer(redis, begin + i, on);
     try {
       explorer.run(30);
-    } catch (const InvariantViolation& law) {
-      return "FRESHET_LAW_SEED=" + std::to_string(begin + i) + ": " + law.what();
+    } catch (const InvariantViolation& violation) {
+      return "FRESHET_LAW_SEED=" + std::to_string(begin + i) + ": " + violation.what();
     }
   }
   return {};
@@ -508,11 +517,11 @@ TEST_CASE("a client that follows the rules sees what stays in its timeline once 
   CHECK(explore(Deployment::kStandalone, test::repeat_count(1000, 20000)) == "");
 }
 
-TEST_CASE("it does so too where a cluster runs commands in any order but that of their barriers",
+TEST_CASE("the invariant holds in a cluster that runs commands in any order between barriers",
           "[waterfall][law][long]") {
   CHECK(explore(Deployment::kCluster, test::repeat_count(500, 10000)) == "");
 }
 
-TEST_CASE("without the barriers the law would not hold there", "[waterfall][law]") {
+TEST_CASE("without barriers the invariant does not hold in a cluster", "[waterfall][law]") {
   CHECK(explore(Deployment::kClusterWithoutBarriers, 1000) != "");
 }

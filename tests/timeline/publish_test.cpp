@@ -1,4 +1,4 @@
-// What authors publish, up to where the recorder takes over, on a real Redis.
+// Publishing on a real Redis, up to the recorder's job.
 #include <functional>
 
 #include "core/recorder/batch.h"
@@ -9,7 +9,7 @@ using namespace freshet::test;
 
 namespace {
 
-// Of the last entry of the stream.
+// The fan-out in the last entry of the stream.
 recorder::FanoutJob fanout_in(FollowFixture& site) {
   const auto entries = site.stream();
   REQUIRE(entries.size() > 0);
@@ -19,11 +19,12 @@ recorder::FanoutJob fanout_in(FollowFixture& site) {
   return std::get<recorder::FanoutJob>(*entry);
 }
 
-std::int64_t follower_score(FollowFixture& site, const std::string& reader, const std::string& author = "ann") {
+std::int64_t follower_score(FollowFixture& site, const std::string& reader,
+                            const std::string& author = "ann") {
   return static_cast<std::int64_t>(site.score(site.keys().followers(author), reader).value_or(-1));
 }
 
-// Does something before the second round trip.
+// Runs a hook before the second round trip.
 class Interrupted final : public redis::Redis {
  public:
   Interrupted(redis::Redis& inner, std::function<void()> between)
@@ -43,7 +44,7 @@ class Interrupted final : public redis::Redis {
 
 }  // namespace
 
-TEST_CASE("who is the first to follow while the author publishes is pushed to", "[publish]") {
+TEST_CASE("a reader who becomes the first follower during a publish gets the items", "[publish]") {
   FollowFixture site(each_mode());
   Interrupted between(site.redis, [&] { site.follow("ann", "first"); });
   timeline::RedisFollowStore store(between, site.settings, site.keys(), [] { return "job"; });
@@ -53,7 +54,7 @@ TEST_CASE("who is the first to follow while the author publishes is pushed to", 
   CHECK(fanout_in(site).up_to_score == follower_score(site, "first"));
 }
 
-TEST_CASE("what is published waits in the outbox, and a job for the recorder", "[publish]") {
+TEST_CASE("published items go to the outbox and a job to the recorder's stream", "[publish]") {
   FollowFixture site(each_mode());
   for (const char* reader : {"r1", "r2", "r3"}) site.follow("ann", reader);
   const auto job = site.publish("ann", {"x", "a", "m"});
@@ -66,12 +67,13 @@ TEST_CASE("what is published waits in the outbox, and a job for the recorder", "
   CHECK(fanout.items == FollowFixture::items_of({"x", "a", "m"}));
   CHECK(fanout.job_id == job);
   CHECK(fanout.up_to_score == follower_score(site, "r3"));
-  // Not yet in any timeline, nor among what is pulled.
-  for (const auto& key : {site.follow_timeline("r1"), site.keys().pull_outbox("ann"), site.keys().pull_authors()})
+  // Not yet in any timeline or pull outbox.
+  for (const auto& key :
+       {site.follow_timeline("r1"), site.keys().pull_outbox("ann"), site.keys().pull_authors()})
     CHECK_FALSE(site.exists(key));
 }
 
-TEST_CASE("an outbox keeps the newest, and who is published again keeps the place", "[publish]") {
+TEST_CASE("an outbox keeps the newest items, and a repeated item keeps its position", "[publish]") {
   FollowFixture site(each_mode());
   site.settings.fanout.outbox_size = 4;
   site.reopen();
@@ -91,7 +93,7 @@ TEST_CASE("an outbox keeps the newest, and who is published again keeps the plac
   CHECK(site.ids_in(site.keys().outbox("bob")).empty());
 }
 
-TEST_CASE("a job is for those who followed by then", "[publish]") {
+TEST_CASE("a job is for the followers at the time of publishing", "[publish]") {
   FollowFixture site(each_mode());
   for (const char* reader : {"r1", "r2"}) site.follow("ann", reader);
   site.publish("ann", {"x"});
@@ -99,7 +101,7 @@ TEST_CASE("a job is for those who followed by then", "[publish]") {
   CHECK(upto == follower_score(site, "r2"));
   site.follow("ann", "late");
   CHECK(follower_score(site, "late") > upto);
-  // Also when the last who followed has left, and comes back.
+  // Also after the newest follower left and comes back.
   site.unfollow("ann", "late");
   site.publish("ann", {"y"});
   const auto then = fanout_in(site).up_to_score;
@@ -109,20 +111,21 @@ TEST_CASE("a job is for those who followed by then", "[publish]") {
   CHECK(site.timeline_ids("late") == Ids{"x", "y"});
 }
 
-TEST_CASE("an author whom nobody follows has published when it is in the outbox", "[publish]") {
+TEST_CASE("without followers publishing ends with the outbox", "[publish]") {
   FollowFixture site(each_mode());
   CHECK(site.job_status(site.publish("ann", {"x"})) == "done 0/0 0");
   CHECK_FALSE(site.exists(site.keys().partition(0).stream()));
   site.follow("ann");
   site.unfollow("ann");
-  const auto told = site.entry_values().size();
+  const auto entries_before = site.entry_values().size();
   CHECK(site.job_status(site.publish("ann", {"y"})) == "done 0/0 0");
-  CHECK(site.entry_values().size() == told);
+  CHECK(site.entry_values().size() == entries_before);
   CHECK(site.ids_in(site.keys().outbox("ann")) == Ids{"x", "y"});
   CHECK_FALSE(site.exists(site.keys().pull_authors()));
 }
 
-TEST_CASE("beyond so many followers an author is pulled, and the job done at once", "[publish]") {
+TEST_CASE("an author with more than max_push_followers followers is pulled, and the job is done at once",
+          "[publish]") {
   FollowFixture site(each_mode());
   site.settings.fanout.max_push_followers = 2;
   site.settings.fanout.outbox_size = 3;
@@ -131,30 +134,30 @@ TEST_CASE("beyond so many followers an author is pulled, and the job done at onc
   CHECK(site.job_status(site.publish("ann", {"pushed"})) == "queued 0/2 0");
   CHECK_FALSE(site.exists(site.keys().pull_authors()));
   site.follow("ann", "r3");
-  const auto told = site.entry_values().size();
+  const auto entries_before = site.entry_values().size();
   const auto job = site.publish("ann", {"p1", "p2"});
   CHECK(site.job_status(job) == "done 0/0 0");
   CHECK(site.ttl(site.keys().job(job)) > redis::kJobTtl.count() - 60);
-  CHECK(site.entry_values().size() == told);
+  CHECK(site.entry_values().size() == entries_before);
   const std::string pull = site.keys().pull_outbox("ann");
   CHECK(site.ids_in(pull) == Ids{"p1", "p2"});
   CHECK(site.ids_in(site.keys().outbox("ann")) == Ids{"pushed", "p1", "p2"});
   CHECK(site.newest_pullable("ann") == site.members(pull).back().second);
-  site.publish("ann", {"p1"});  // again: it keeps its place, and nobody pulls it once more
+  site.publish("ann", {"p1"});  // again: it keeps its position and is not pulled again
   CHECK(site.newest_pullable("ann") == site.members(pull).back().second);
   site.publish("ann", {"p3", "p4"});
   CHECK(site.ids_in(pull) == Ids{"p2", "p3", "p4"});
   CHECK(site.newest_pullable("ann") == site.members(pull).back().second);
   for (const char* reader : {"r1", "r2"}) CHECK(site.read(reader) == Ids{"p4", "p3", "p2"});
   CHECK(site.read("r3") == Ids{"p4", "p3", "p2", "pushed"});
-  // Of so many again: pushed, and what was to be pulled still is.
+  // Back within the limit: items are pushed, and earlier ones are still pulled.
   site.publish("ann", {"p5"});
   site.unfollow("ann", "r2");
   CHECK(site.job_status(site.publish("ann", {"pushed2"})) == "queued 0/2 0");
   CHECK(site.read("r1") == Ids{"p5", "p4", "p3", "p2"});
 }
 
-TEST_CASE("an author who is pulled publishes while the recorder does not keep up", "[publish]") {
+TEST_CASE("a pulled author can publish while the recorder's stream is full", "[publish]") {
   FollowFixture site(each_mode());
   site.follow("ann");
   site.fill_stream();
@@ -165,7 +168,7 @@ TEST_CASE("an author who is pulled publishes while the recorder does not keep up
   CHECK(site.read() == Ids{"p1"});
 }
 
-TEST_CASE("following, leaving and publishing are three round trips at most", "[publish]") {
+TEST_CASE("following, unfollowing and publishing take three round trips at most", "[publish]") {
   FollowFixture site(each_mode());
   const auto trips = [&](const auto& act) {
     site.recording.round_trips.clear();
@@ -173,7 +176,7 @@ TEST_CASE("following, leaving and publishing are three round trips at most", "[p
     return site.recording.round_trips.size();
   };
   CHECK(trips([&] { site.follow("ann"); }) == 3);
-  CHECK(trips([&] { site.follow("ann"); }) == 1);  // it is so already
+  CHECK(trips([&] { site.follow("ann"); }) == 1);  // already followed
   CHECK(trips([&] { site.publish("ann", {"x"}); }) == 3);
   CHECK(trips([&] { site.followed(); }) == 1);
   CHECK(trips([&] { site.unfollow("ann"); }) == 3);

@@ -1,4 +1,4 @@
-// What readers pull from authors who have too many followers to be pushed to.
+// Pulling from authors with too many followers to push to.
 #include "tests/timeline/fixture.h"
 
 using namespace freshet;
@@ -9,7 +9,7 @@ namespace {
 struct PullFixture : TimelineFixture {
   using TimelineFixture::TimelineFixture;
   timeline::TimelinePage read(Direction direction = Direction::kFirst, std::int64_t score = 0,
-                               int limit = 5) {
+                              int limit = 5) {
     return page(direction, score, limit, "follow");
   }
   Ids timeline_items() { return ids_in(timeline("reader", "follow")); }
@@ -23,8 +23,7 @@ struct PullFixture : TimelineFixture {
 
 }  // namespace
 
-TEST_CASE("what pulled authors published joins the head when the channel is opened, in their order",
-          "[waterfall]") {
+TEST_CASE("items of pulled authors join the head when the follow channel is read, in order", "[waterfall]") {
   PullFixture site(each_mode());
   for (const char* author : {"ann", "bob", "carl"}) site.follow(author);
   site.publish("ann", {"a1"});
@@ -32,7 +31,7 @@ TEST_CASE("what pulled authors published joins the head when the channel is open
   const auto own = site.members(site.timeline("reader", "follow")).front().second;
   site.publish("bob", {"b1"});
   site.publish("ann", {"a2"});
-  // The clock of an outbox is that of its publication; make the order plain.
+  // Outboxes are scored by publish time; set the scores to make the order unambiguous.
   for (const auto& [author, item, score] :
        {std::tuple("ann", "a1", 1000), {"bob", "b1", 2000}, {"ann", "a2", 3000}})
     site.command("ZADD", site.keys().pull_outbox(author), "XX", score, item);
@@ -49,7 +48,7 @@ TEST_CASE("what pulled authors published joins the head when the channel is open
   CHECK(site.ttl(site.timeline("reader", "follow")) > 0);
 }
 
-TEST_CASE("where nothing may be kept a page is what is there, and what was published waits", "[waterfall]") {
+TEST_CASE("without writes a page shows what is there, and published items wait", "[waterfall]") {
   PullFixture site(each_mode());
   site.follow("ann");
   site.push({"own"}, {"reader"}, "follow");
@@ -66,7 +65,7 @@ TEST_CASE("where nothing may be kept a page is what is there, and what was publi
   CHECK(site.exists(site.keys().active_readers("follow")));
 }
 
-TEST_CASE("what was pulled is not pulled again when it left the timeline", "[waterfall]") {
+TEST_CASE("a pulled item that left the timeline is not pulled again", "[waterfall]") {
   PullFixture site(each_mode());
   site.follow("ann");
   site.publish("ann", {"a1", "a2"});
@@ -78,14 +77,14 @@ TEST_CASE("what was pulled is not pulled again when it left the timeline", "[wat
   site.publish("ann", {"a3"});
   CHECK(ids_of(site.read()) == Ids{"a3", "a2"});
   CHECK(site.members(key).front() == before.front());
-  // Pushed by others before: it keeps its place.
+  // Already pushed by another author: it keeps its position.
   site.push({"b1"}, {"reader"}, "follow");
   site.publish("ann", {"b1", "a4"});
   CHECK(ids_of(site.read()) == Ids{"a4", "b1", "a3", "a2"});
   CHECK(site.newest_pullable("ann") == site.mark("ann"));
 }
 
-TEST_CASE("only the channel of follows pulls, and only from those who are followed", "[waterfall]") {
+TEST_CASE("only the follow channel pulls, and only from followed authors", "[waterfall]") {
   PullFixture site(each_mode());
   site.follow("ann", "somebody");
   site.follow("bob");
@@ -100,8 +99,7 @@ TEST_CASE("only the channel of follows pulls, and only from those who are follow
   CHECK(site.mark("ann") == -1);
 }
 
-TEST_CASE("of everything that many authors published the newest join, no more than a timeline holds",
-          "[waterfall]") {
+TEST_CASE("the newest items of all authors are pulled, no more than a timeline holds", "[waterfall]") {
   PullFixture site(each_mode());
   site.settings.timeline.max_items = 10;
   site.reopen();
@@ -109,7 +107,7 @@ TEST_CASE("of everything that many authors published the newest join, no more th
     const std::string name = "author" + std::to_string(author);
     site.follow(name);
     redis::Pipeline fill;
-    for (int i = 0; i < 30; ++i)  // item 30·author + i at a score that mixes the authors
+    for (int i = 0; i < 30; ++i)  // item 9·i + author at a score that interleaves the authors
       fill.add("ZADD", site.keys().pull_outbox(name), 1000 + 9 * i + author, std::to_string(9 * i + author));
     fill.add("ZADD", site.keys().pull_outbox(name), -2000, ":");
     fill.add("ZADD", site.keys().pull_authors(), 2000, name);
@@ -117,19 +115,19 @@ TEST_CASE("of everything that many authors published the newest join, no more th
   }
   CHECK(ids_of(site.read(Direction::kFirst, 0, 20)) == count(269, 260));
   CHECK(site.timeline_items() == count(260, 269));
-  CHECK_FALSE(site.score(site.timeline("reader", "follow"), "::"));  // no others came and went
+  CHECK_FALSE(site.score(site.timeline("reader", "follow"), "::"));  // no other items came and went
   for (int author = 0; author < 9; ++author) CHECK(site.mark("author" + std::to_string(author)) == 2000);
   const auto before = site.members(site.timeline("reader", "follow"));
   site.read();
   CHECK(site.members(site.timeline("reader", "follow")) == before);
 }
 
-TEST_CASE("a cursor into a timeline that ran out is told, also when pulling has made a new one",
+TEST_CASE("a cursor into an expired timeline is reported as trimmed, even if pulling created a new one",
           "[waterfall]") {
   PullFixture site(each_mode());
   site.follow("ann");
   site.publish("ann", {"a1"});
-  const auto cursor = site.read().newest_score - 1000;  // a timeline lives for a minute at least
+  const auto cursor = site.read().newest_score - 1000;  // a timeline lives at least a minute
   site.command("DEL", site.timeline("reader", "follow"));
   site.publish("ann", {"a2"});
   const auto page = site.read(Direction::kNewer, cursor);

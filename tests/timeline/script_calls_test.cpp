@@ -1,4 +1,4 @@
-// Which ids share a script's call: on one Redis all, in a cluster those of one slot.
+// Which ids share a script call: all of them on one Redis, those of a slot in a cluster.
 #include <catch2/catch.hpp>
 #include <set>
 #include <string>
@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "core/hot/contributions.h"
-#include "core/items/item_store.h"
 #include "core/items/impression_counter.h"
+#include "core/items/item_store.h"
 #include "core/readers/interest_buffer.h"
-#include "core/redis/cluster/slot.h"
 #include "core/redis/blocking_redis.h"
+#include "core/redis/cluster/slot.h"
 #include "core/timeline/timeline_store.h"
 
 using namespace freshet;
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kIds = 40;
 
-// Keeps what is posted.
+// Records what is posted.
 struct RecordingDeferred final : redis::WriteQueue {
   bool post(redis::Pipeline pipeline, redis::SpoolRecord) override {
     commands.append(pipeline);
@@ -30,7 +30,7 @@ struct RecordingDeferred final : redis::WriteQueue {
   redis::Pipeline commands;
 };
 
-// Keeps what is run, and is away.
+// Records what is run, and fails.
 struct RecordingRedis final : redis::Redis {
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
     commands.append(pipeline);
@@ -40,7 +40,7 @@ struct RecordingRedis final : redis::Redis {
   redis::Pipeline commands;
 };
 
-// Of a command in RESP.
+// Arguments of a command in RESP.
 std::vector<std::string> words_of(std::string_view resp) {
   std::vector<std::string> out;
   for (std::size_t at = resp.find('$'); at < resp.size();) {
@@ -52,7 +52,7 @@ std::vector<std::string> words_of(std::string_view resp) {
   return out;
 }
 
-// How many calls, and how many keys; -1 calls when one of them leaves its slot.
+// Number of calls and of keys; -1 calls if one of them spans slots.
 std::pair<int, int> calls_in(const redis::Pipeline& commands) {
   int keys = 0;
   bool one_slot = true;
@@ -73,18 +73,18 @@ redis::Pipeline all_calls(Keys::Topology on) {
   const Keys keys("site:", on);
   const Settings settings;
   RecordingDeferred posted;
-  items::ImpressionCounter shown(posted, keys);
+  items::ImpressionCounter impressions(posted, keys);
   readers::InterestBuffer interests(posted, settings, keys);
   hot::ContributionBuffer contributions(posted, settings, keys, [] { return "a batch's name"; });
   for (int i = 0; i < kIds; ++i) {
     const ItemId item = ItemId::trusted(name(i));
-    shown.add(std::span(&item, 1));
+    impressions.add(std::span(&item, 1));
     interests.add(ReaderId::trusted(name(i)), item, settings.feed.interest_min_dwell);
     hot::Contribution one;
     one.pv = 1;
     contributions.add(VisitorId::trusted(name(i)), {}, item, one);
   }
-  shown.flush();
+  impressions.flush();
   interests.flush();
   contributions.flush();
   RecordingRedis ran;
@@ -99,13 +99,13 @@ redis::Pipeline all_calls(Keys::Topology on) {
 
 }  // namespace
 
-TEST_CASE("On one Redis what is done to many ids is a call each", "[calls]") {
+TEST_CASE("on one Redis an operation on many ids is one call", "[calls]") {
   const redis::Pipeline commands = all_calls(Keys::Topology::kStandalone);
   CHECK(commands.size() == 4);
 }
 
-TEST_CASE("In a cluster no call leaves a slot, and no id is left out", "[calls]") {
+TEST_CASE("in a cluster no call spans slots and no id is left out", "[calls]") {
   const auto [calls, keys] = calls_in(all_calls(Keys::Topology::kCluster));
   CHECK(calls > 4);
-  CHECK(keys == 5 * kIds);  // a reader's interests are two
+  CHECK(keys == 5 * kIds);  // two keys for each reader's interests
 }

@@ -1,4 +1,4 @@
-// Timelines on a real Redis, with and without a prefix.
+// Timelines on a real Redis, with and without a key prefix.
 #include <iostream>
 
 #include "tests/timeline/fixture.h"
@@ -6,7 +6,7 @@
 using namespace freshet;
 using namespace freshet::test;
 
-TEST_CASE("the seed's walk: the newest page, down to what came since, up to what is older", "[waterfall]") {
+TEST_CASE("a walk through a timeline: the newest page, then newer items, then older ones", "[waterfall]") {
   TimelineFixture site(each_mode());
   CHECK(site.push(count(100, 115)).pushed == 16);
   const auto first = site.first();
@@ -34,10 +34,11 @@ TEST_CASE("the seed's walk: the newest page, down to what came since, up to what
   }
 }
 
-TEST_CASE("an empty page returns the cursor it got, an empty first page none", "[waterfall]") {
+TEST_CASE("an empty page returns the request's cursor, and an empty first page 0", "[waterfall]") {
   TimelineFixture site(each_mode());
   const auto none = site.first();
-  CHECK((none.newest_score == 0 && none.oldest_score == 0 && none.items.empty() && !none.has_more && !none.trimmed));
+  CHECK((none.newest_score == 0 && none.oldest_score == 0 && none.items.empty() && !none.has_more &&
+         !none.trimmed));
   CHECK_FALSE(site.exists(site.timeline()));
   CHECK(ids_of(site.newer(0)).empty());
   CHECK_FALSE(site.newer(0).trimmed);
@@ -49,16 +50,18 @@ TEST_CASE("an empty page returns the cursor it got, an empty first page none", "
   const auto newest = site.first().newest_score;
   for (const auto score : {newest, newest + 7, timeline::kScoreEnd - 1}) {
     const auto empty = site.newer(score);
-    CHECK((empty.items.empty() && empty.newest_score == score && empty.oldest_score == score && !empty.has_more));
+    CHECK((empty.items.empty() && empty.newest_score == score && empty.oldest_score == score &&
+           !empty.has_more));
     CHECK(empty.newer_count == 0);
   }
   const auto oldest = site.first().oldest_score;
   const auto end = site.older(oldest);
-  CHECK((end.items.empty() && end.newest_score == oldest && end.oldest_score == oldest && !end.has_more && !end.trimmed));
+  CHECK((end.items.empty() && end.newest_score == oldest && end.oldest_score == oldest && !end.has_more &&
+         !end.trimmed));
   CHECK(end.newer_count == 2);
 }
 
-TEST_CASE("a limit is a limit, and there is more exactly when another item would be shown", "[waterfall]") {
+TEST_CASE("has_more is true exactly if another item can be shown, for any limit", "[waterfall]") {
   TimelineFixture site(each_mode());
   site.settings.timeline.max_items = 200;
   site.reopen();
@@ -75,7 +78,7 @@ TEST_CASE("a limit is a limit, and there is more exactly when another item would
   }
 }
 
-TEST_CASE("scores are the server's time in µs, and rise whatever happens to the clock or the items",
+TEST_CASE("scores are the server's time in µs and increase whatever happens to the clock or the items",
           "[waterfall]") {
   TimelineFixture site(each_mode());
   const std::int64_t before = site.now().time_since_epoch().count() * 1'000'000;
@@ -84,7 +87,7 @@ TEST_CASE("scores are the server's time in µs, and rise whatever happens to the
   for (std::size_t i = 1; i < items.size(); ++i) CHECK(items[i - 1].second < items[i].second);
   CHECK(items.front().second >= before);
   CHECK(items.back().second < before + 60'000'000);
-  // The clock goes back: the highest score is of a time to come, and its item is gone.
+  // The clock goes back: the highest score is in the future, and its item is gone.
   const std::int64_t ahead = items.back().second + 100'000'000;
   site.command("ZADD", site.timeline(), ahead, "ahead", -ahead, ":");
   CHECK(site.remove_item("ahead"));
@@ -101,7 +104,7 @@ TEST_CASE("scores are the server's time in µs, and rise whatever happens to the
   CHECK(site.first().newest_score < timeline::kScoreEnd);
 }
 
-TEST_CASE("an item that is pushed again keeps its place and counts as a duplicate", "[waterfall]") {
+TEST_CASE("an item that is pushed again keeps its position and counts as a duplicate", "[waterfall]") {
   TimelineFixture site(each_mode());
   auto pushed = site.push({"a", "b", "a"}, {"reader", "other"});
   CHECK((pushed.pushed == 4 && pushed.duplicates == 2));
@@ -117,7 +120,8 @@ TEST_CASE("an item that is pushed again keeps its place and counts as a duplicat
   CHECK((pushed.pushed == 0 && pushed.duplicates == 0));
 }
 
-TEST_CASE("a timeline keeps its newest items, and a cursor below the cut is told", "[waterfall]") {
+TEST_CASE("a timeline keeps its newest items, and a cursor below the trimmed part is reported",
+          "[waterfall]") {
   TimelineFixture site(each_mode());
   site.settings.timeline.max_items = 10;
   site.reopen();
@@ -127,7 +131,7 @@ TEST_CASE("a timeline keeps its newest items, and a cursor below the cut is told
   CHECK_FALSE(site.newer(at(2)).trimmed);
   CHECK(site.push(count(9, 13)).pushed == 5);
   CHECK(site.ids_in(site.timeline()) == count(4, 13));
-  // 1, 2 and 3 were cut off.
+  // 1, 2 and 3 were trimmed.
   CHECK(site.older(at(3)).trimmed);
   CHECK(site.older(1).trimmed);
   CHECK_FALSE(site.older(at(4)).trimmed);
@@ -139,12 +143,13 @@ TEST_CASE("a timeline keeps its newest items, and a cursor below the cut is told
   CHECK(ids_of(site.newer(at(2))) == count(8, 4));
   CHECK(site.newer(0).trimmed);
   CHECK_FALSE(site.first().trimmed);
-  // Taking out is no cut, and makes room.
+  // Removing an item is not trimming, and makes room.
   site.remove_item("4");
   site.push({"14"});
   CHECK(site.ids_in(site.timeline()) == count(5, 14));
   CHECK_FALSE(site.newer(at(3)).trimmed);
-  // Of more than a timeline holds the last, so that the same push again finds all of it there.
+  // If more items are pushed than a timeline holds, the last ones are kept, so that repeating the
+  // push finds all of them.
   CHECK(site.push(count(101, 125)).pushed == 10);
   CHECK(site.ids_in(site.timeline()) == count(116, 125));
   const auto again = site.push(count(101, 125));
@@ -152,7 +157,7 @@ TEST_CASE("a timeline keeps its newest items, and a cursor below the cut is told
   CHECK(site.ids_in(site.timeline()) == count(116, 125));
 }
 
-TEST_CASE("a timeline runs out when it is not read, however often it is pushed to", "[waterfall]") {
+TEST_CASE("a timeline expires unless it is read, however often it is pushed to", "[waterfall]") {
   TimelineFixture site(each_mode());
   const auto noted = [&](std::int64_t ago) {
     // And nothing has joined since.
@@ -172,17 +177,17 @@ TEST_CASE("a timeline runs out when it is not read, however often it is pushed t
     site.command("EXPIRE", site.timeline(), 1000);
     noted(3500);
     site.page(direction, cursor);
-    CHECK(site.ttl(site.timeline()) <= 1000);  // it was noted within the hour
+    CHECK(site.ttl(site.timeline()) <= 1000);  // recorded within the last hour
     noted(3600);
     site.page(direction, cursor);
     CHECK(site.ttl(site.timeline()) > ttl - 60);
   }
-  // The clock went back by hours since it was noted.
+  // The clock went back by hours since then.
   site.command("EXPIRE", site.timeline(), 1000);
   noted(-7200);
   site.first();
   CHECK(site.ttl(site.timeline()) > ttl - 60);
-  // Of a short life an eighth.
+  // With a short TTL the interval is an eighth of it.
   site.settings.timeline.ttl = seconds{800};
   site.reopen();
   site.command("EXPIRE", site.timeline(), 400);
@@ -196,7 +201,7 @@ TEST_CASE("a timeline runs out when it is not read, however often it is pushed t
   site.reopen();
   noted(3600);
   site.first();
-  // Empty, it still knows its scores, and runs out the same way.
+  // An empty timeline still knows its scores and expires in the same way.
   site.remove_item("b");
   CHECK(site.ttl(site.timeline()) > ttl - 60);
   site.command("DEL", site.timeline());
@@ -206,7 +211,7 @@ TEST_CASE("a timeline runs out when it is not read, however often it is pushed t
   CHECK_FALSE(site.exists(site.timeline()));
 }
 
-TEST_CASE("hidden items are skipped, the page is refilled, and what is shown again stands where it was",
+TEST_CASE("hidden items are skipped, the page is filled up, and restored items return to their position",
           "[waterfall]") {
   TimelineFixture site(each_mode());
   site.push(count(1, 12));
@@ -216,11 +221,11 @@ TEST_CASE("hidden items are skipped, the page is refilled, and what is shown aga
   CHECK(first.newer_count == 0);
   const auto down = site.newer(0, 3);
   CHECK(ids_of(down) == Ids{"4", "3", "1"});
-  CHECK((down.has_more && down.newer_count == 8));  // 10 and 11 were not looked at
+  CHECK((down.has_more && down.newer_count == 8));  // 10 and 11 were not examined
   const auto up = site.older(site.newer(0, 2).newest_score, 5);
   CHECK(ids_of(up) == Ids{"1"});
   CHECK_FALSE(up.has_more);
-  // From 9 on: 10 and 11 are looked at to find 12, and only then nothing is left.
+  // From 9 on: 10 and 11 are examined to find 12; only then is nothing left.
   const auto nine = first.items[1].score;
   CHECK(ids_of(site.newer(nine, 1)) == Ids{"12"});
   CHECK(site.newer(nine - 1, 1).newer_count == 1);
@@ -236,8 +241,7 @@ TEST_CASE("hidden items are skipped, the page is refilled, and what is shown aga
   CHECK(site.first(1).items.front().card->title == "Title of 12");
 }
 
-TEST_CASE("an item that is dated ahead can be pushed, and stands in its place from its date on",
-          "[waterfall]") {
+TEST_CASE("a future-dated item can be pushed and appears in its position on its date", "[waterfall]") {
   TimelineFixture site(each_mode());
   const UnixSeconds date = site.now() + seconds{2};
   for (const char* each : {"2", "4"}) site.put(site.item(each, date));
@@ -246,13 +250,15 @@ TEST_CASE("an item that is dated ahead can be pushed, and stands in its place fr
   const auto first = site.first();
   CHECK(ids_of(first) == Ids{"3", "1"});
   const auto down = site.newer(first.newest_score);
-  CHECK((down.items.empty() && down.newer_count == 0 && !down.has_more && down.newest_score == first.newest_score));
+  CHECK((down.items.empty() && down.newer_count == 0 && !down.has_more &&
+         down.newest_score == first.newest_score));
   site.wait_for(date);
   CHECK(ids_of(site.newer(first.newest_score)) == Ids{"4"});
   CHECK(ids_of(site.first()) == count(4, 1));
 }
 
-TEST_CASE("deleted items are skipped and leave the timeline when they are met", "[waterfall]") {
+TEST_CASE("deleted items are skipped and removed from the timeline when a page encounters them",
+          "[waterfall]") {
   TimelineFixture site(each_mode());
   for (const auto& each : count(1, 12)) site.put(site.item(each, UnixSeconds{seconds{1700000000}}));
   site.push(count(1, 12));
@@ -276,7 +282,8 @@ TEST_CASE("a page is found behind any number of hidden items", "[waterfall]") {
   for (const auto& each : count(11, 390)) site.hide(each);
   CHECK(ids_of(site.first(12)) ==
         Ids{"400", "399", "398", "397", "396", "395", "394", "393", "392", "391", "10", "9"});
-  CHECK(ids_of(site.newer(site.older(site.newer(0, 10).newest_score + 1, 1).newest_score, 3)) == Ids{"393", "392", "391"});
+  CHECK(ids_of(site.newer(site.older(site.newer(0, 10).newest_score + 1, 1).newest_score, 3)) ==
+        Ids{"393", "392", "391"});
   CHECK(site.newer(site.newer(0, 10).newest_score, 3).newer_count == 7);
   CHECK(site.newer(0, 10).newer_count == 10);
   for (const auto& each : count(391, 400)) site.hide(each);
@@ -287,17 +294,18 @@ TEST_CASE("a page is found behind any number of hidden items", "[waterfall]") {
   CHECK((ids_of(down) == count(10, 1) && !down.has_more && down.newer_count == 0));
 }
 
-TEST_CASE("where unknown items are rejected they are neither pushable nor shown, and stay", "[waterfall]") {
+TEST_CASE("with items.unknown = reject unknown items are neither pushable nor shown, but stay",
+          "[waterfall]") {
   TimelineFixture site(each_mode());
   site.put(site.item("known", UnixSeconds{seconds{1700000000}}));
   site.hide("hidden");
   site.put(site.item("deleted", UnixSeconds{seconds{1700000000}}));
   site.remove("deleted");
-  const std::vector<ItemId> asked{ItemId::trusted("never"), ItemId::trusted("known"),
-                                  ItemId::trusted("hidden"), ItemId::trusted("deleted")};
+  const std::vector<ItemId> candidates{ItemId::trusted("never"), ItemId::trusted("known"),
+                                       ItemId::trusted("hidden"), ItemId::trusted("deleted")};
   const auto pushable = [&] {
     site.recording.round_trips.clear();
-    const auto out = run_sync(site.store().check_pushable(asked));
+    const auto out = run_sync(site.store().check_pushable(candidates));
     REQUIRE(out);
     CHECK(site.recording.round_trips.size() == 1);
     return *out;
@@ -314,7 +322,7 @@ TEST_CASE("where unknown items are rejected they are neither pushable nor shown,
   CHECK(run_sync(site.store().check_pushable({}))->empty());
 }
 
-TEST_CASE("a page is one round trip, and notes that the reader is active", "[waterfall]") {
+TEST_CASE("a page takes one round trip and records that the reader is active", "[waterfall]") {
   TimelineFixture site(each_mode());
   site.push(count(1, 20));
   for (const auto direction : {Direction::kFirst, Direction::kNewer, Direction::kOlder}) {
@@ -331,11 +339,11 @@ TEST_CASE("a page is one round trip, and notes that the reader is active", "[wat
   for (const std::vector<std::size_t>& trips : {std::vector<std::size_t>{1, 3, 1, 1, 4}, {1, 3}}) {
     site.recording.round_trips.clear();
     CHECK(ids_of(site.page(Direction::kFirst, 0, 5, "follow")) == Ids{"pulled"});
-    CHECK(site.recording.round_trips == trips);  // the list of pulled authors is always old here
+    CHECK(site.recording.round_trips == trips);  // the cached list of pulled authors is always too old here
   }
 }
 
-TEST_CASE("that a reader is active is noted once an hour, when something came, and without a timeline",
+TEST_CASE("activity is recorded once an hour, after new items, and for readers without a timeline",
           "[waterfall]") {
   TimelineFixture site(each_mode());
   const std::string active = site.keys().active_readers("discover");
@@ -351,7 +359,7 @@ TEST_CASE("that a reader is active is noted once an hour, when something came, a
   CHECK_FALSE(forgotten());
   site.command("ZADD", site.timeline(), -site.now().time_since_epoch().count() + 1, ":::");
   site.first();
-  CHECK(forgotten());  // it came since
+  CHECK(forgotten());  // it joined since
   site.command("ZADD", site.timeline(), 3601 - site.now().time_since_epoch().count(), ":::", -1, ":");
   site.first();
   CHECK(forgotten());
@@ -359,9 +367,9 @@ TEST_CASE("that a reader is active is noted once an hour, when something came, a
   CHECK_FALSE(forgotten());
 }
 
-TEST_CASE("a timeline that is pushed to one by one exceeds its cap by less than a tenth", "[waterfall]") {
+TEST_CASE("single pushes exceed a timeline's cap by less than a tenth", "[waterfall]") {
   TimelineFixture site(each_mode());
-  site.settings.timeline.max_items = 60;  // looked at each sixth
+  site.settings.timeline.max_items = 60;  // checked at every sixth push
   site.reopen();
   std::size_t most = 0;
   for (int i = 0; i < 200; ++i) {
@@ -372,18 +380,18 @@ TEST_CASE("a timeline that is pushed to one by one exceeds its cap by less than 
   }
   CHECK(most == 65);
   CHECK(site.older(1).trimmed);
-  site.push({"x", "y"});  // several: looked at
+  site.push({"x", "y"});  // several items: checked
   CHECK(site.ids_in(site.timeline()).size() == 60);
 }
 
-TEST_CASE("a push goes over the connection for bulk, five hundred readers a trip", "[waterfall]") {
+TEST_CASE("a push uses the bulk connection, five hundred readers per round trip", "[waterfall]") {
   TimelineFixture site(each_mode());
   Ids readers;
   for (int i = 0; i < 1203; ++i) readers.push_back("r" + std::to_string(i));
   site.recording.round_trips.clear();
   const auto pushed = site.push({"a", "b"}, readers);
   CHECK((pushed.pushed == 2406 && pushed.duplicates == 0));
-  CHECK(site.bulk.round_trips == std::vector<std::size_t>{10, 10, 5});  // commands, one for fifty
+  CHECK(site.bulk.round_trips == std::vector<std::size_t>{10, 10, 5});  // commands, one per fifty readers
   CHECK(site.recording.round_trips.empty());
   for (const char* each : {"r0", "r49", "r50", "r499", "r500", "r1202"})
     CHECK(site.ids_in(site.timeline(each)) == Ids{"a", "b"});
@@ -409,7 +417,7 @@ TEST_CASE("a timeline of a wrong type is an error, and the other readers are ser
   CHECK_FALSE(site.try_page(Direction::kFirst, 0, 5, "follow", "good"));
 }
 
-TEST_CASE("a timeline costs Redis so many bytes", "[waterfall]") {
+TEST_CASE("a timeline's memory in Redis stays within the bounds in the header", "[waterfall]") {
   TimelineFixture site(KeyMode{});
   site.settings.timeline.max_items = 500;
   site.reopen();

@@ -18,7 +18,7 @@ const auto kAlways = [] { return true; };
 
 class FakeTimelineStore final : public timeline::TimelineStore {
  public:
-  std::optional<Error> error;  // answered by read and push
+  std::optional<Error> error;  // returned by read and push
   timeline::TimelinePage stored_page;
   std::set<std::string> unpushable;  // items that cannot be pushed
   std::vector<timeline::PushRequest> pushes;
@@ -38,7 +38,8 @@ class FakeTimelineStore final : public timeline::TimelineStore {
   Task<Result<timeline::PushResult>> push(const timeline::PushRequest& push) override {
     if (error) co_return tl::unexpected(*error);
     pushes.push_back(push);
-    if (std::ranges::count(push.readers, ReaderId::trusted(unwritable_reader)) > 0) co_return tl::unexpected(kBroken);
+    if (std::ranges::count(push.readers, ReaderId::trusted(unwritable_reader)) > 0)
+      co_return tl::unexpected(kBroken);
     const auto all = static_cast<std::int64_t>(push.items.size() * push.readers.size());
     co_return timeline::PushResult{all - 1, 1};
   }
@@ -90,7 +91,7 @@ timeline::PageQuery page_query(timeline::Direction direction) {
 
 }  // namespace
 
-TEST_CASE("without Redis a page is empty and leaves the client where it is", "[waterfall]") {
+TEST_CASE("without Redis a page is empty and leaves the client's position unchanged", "[waterfall]") {
   for (const Error& error : {kAway, kUnknown}) {
     FakeTimelineStore store;
     store.error = error;
@@ -101,12 +102,14 @@ TEST_CASE("without Redis a page is empty and leaves the client where it is", "[w
       const std::int64_t cursor = direction == timeline::Direction::kFirst ? 0 : 42;
       CHECK(served->degraded);
       CHECK((served->page.items.empty() && served->page.has_more && !served->page.trimmed));
-      CHECK((served->page.newest_score == cursor && served->page.oldest_score == cursor && served->page.newer_count == 0));
+      CHECK((served->page.newest_score == cursor && served->page.oldest_score == cursor &&
+             served->page.newer_count == 0));
     }
   }
 }
 
-TEST_CASE("a page that Redis has is not degraded, and a fault of ours is no absence", "[waterfall]") {
+TEST_CASE("a page from Redis is not degraded, and an internal error is not treated as an outage",
+          "[waterfall]") {
   FakeTimelineStore store;
   const auto served = run_ready(timeline::read_page(store, page_query(timeline::Direction::kOlder), false));
   REQUIRE(served);
@@ -117,8 +120,7 @@ TEST_CASE("a page that Redis has is not degraded, and a fault of ours is no abse
   CHECK(failed.error().reason == "redis_reply");
 }
 
-TEST_CASE("each item of a page says why it is there, in the channel of follows whom the reader follows",
-          "[waterfall]") {
+TEST_CASE("each item of a page has a reason, in the follow channel the followed author", "[waterfall]") {
   const auto card = [](const char* author, const char* tag, seconds age) {
     items::ItemCard out;
     out.known = true;
@@ -131,12 +133,13 @@ TEST_CASE("each item of a page says why it is there, in the channel of follows w
   constexpr seconds kOld{30 * 86400};
   FakeTimelineStore store;
   store.stored_page.items = {{ItemId::trusted("a"), 9, card("ann", "sea", kOld), {}},
-                        {ItemId::trusted("b"), 8, card("bob", "garden", seconds{60}), {}},
-                        {ItemId::trusted("c"), 7, card("", "war", kOld), {}}};
+                             {ItemId::trusted("b"), 8, card("bob", "garden", seconds{60}), {}},
+                             {ItemId::trusted("c"), 7, card("", "war", kOld), {}}};
   store.stored_page.interests = {{ItemId::trusted("x"), 1, readers::Interaction::kLike}};
   store.stored_page.interest_cards = {card("ann", "garden", kOld)};
   const auto texts = [&](bool follows) {
-    const auto served = run_ready(timeline::read_page(store, page_query(timeline::Direction::kOlder), follows));
+    const auto served =
+        run_ready(timeline::read_page(store, page_query(timeline::Direction::kOlder), follows));
     REQUIRE(served);
     std::vector<std::string> out;
     for (const auto& each : served->page.items) out.push_back(readers::reason_text(each.reason));
@@ -145,10 +148,10 @@ TEST_CASE("each item of a page says why it is there, in the channel of follows w
   using Texts = std::vector<std::string>;
   CHECK(texts(false) == Texts{"by ann, whose work you liked", "new in garden", "more to read"});
   CHECK(texts(true) ==
-        Texts{"by ann, whom you follow", "by bob, whom you follow", "from somebody you follow"});
+        Texts{"by ann, whom you follow", "by bob, whom you follow", "from someone you follow"});
 }
 
-TEST_CASE("items that cannot be pushed are named and the others pushed in their order", "[waterfall]") {
+TEST_CASE("items that cannot be pushed are reported and the others are pushed in order", "[waterfall]") {
   FakeTimelineStore store;
   FakeItems items;
   store.unpushable = {"b", "d"};
@@ -163,21 +166,23 @@ TEST_CASE("items that cannot be pushed are named and the others pushed in their 
   CHECK((outcome->counts.pushed == 3 && outcome->counts.duplicates == 1));
 }
 
-TEST_CASE("when no item can be pushed nothing is written, and each is named", "[waterfall]") {
+TEST_CASE("if no item can be pushed nothing is written and each item is reported", "[waterfall]") {
   FakeTimelineStore store;
   FakeItems items;
   FakeFollows follows;
   store.unpushable = {"a", "b"};
   const auto some = ids<ItemId>({"a", "b"});
-  const auto outcome = run_ready(timeline::push_items(store, items, {"discover", some, readers_of(2)}, kAlways));
+  const auto outcome =
+      run_ready(timeline::push_items(store, items, {"discover", some, readers_of(2)}, kAlways));
   REQUIRE(outcome);
   CHECK((outcome->refused.size() == 2 && outcome->counts.pushed == 0 && store.pushes.empty()));
-  const auto published = run_ready(timeline::publish_items(store, items, follows, AuthorId::trusted("x"), some));
+  const auto published =
+      run_ready(timeline::publish_items(store, items, follows, AuthorId::trusted("x"), some));
   REQUIRE(published);
   CHECK((published->job.empty() && published->refused.size() == 2 && follows.published.empty()));
 }
 
-TEST_CASE("many readers are served by five hundreds, each reader once", "[waterfall]") {
+TEST_CASE("many readers are served five hundred at a time, each once", "[waterfall]") {
   FakeTimelineStore store;
   FakeItems items;
   const auto all = readers_of(1201);
@@ -195,7 +200,7 @@ TEST_CASE("many readers are served by five hundreds, each reader once", "[waterf
   CHECK(items.reads == 0);
 }
 
-TEST_CASE("many items go to fewer readers at once, so that nobody waits long for Redis", "[waterfall]") {
+TEST_CASE("many items go to fewer readers at a time, so that other requests are not held up", "[waterfall]") {
   FakeTimelineStore store;
   FakeItems items;
   std::vector<ItemId> hundred;
@@ -210,7 +215,7 @@ TEST_CASE("many items go to fewer readers at once, so that nobody waits long for
   CHECK(served == all);
 }
 
-TEST_CASE("a push whose time is up ends between two round trips and says so", "[waterfall]") {
+TEST_CASE("a push that runs out of time ends between two round trips with an error", "[waterfall]") {
   FakeTimelineStore store;
   FakeItems items;
   int turns = 0;
@@ -222,7 +227,7 @@ TEST_CASE("a push whose time is up ends between two round trips and says so", "[
   CHECK(store.pushes.size() == 1);
 }
 
-TEST_CASE("a timeline that cannot be written stands in nobody's way, and its error is the answer",
+TEST_CASE("a timeline that cannot be written does not affect others, and its error is returned",
           "[waterfall]") {
   FakeTimelineStore store;
   FakeItems items;
@@ -238,13 +243,13 @@ TEST_CASE("a timeline that cannot be written stands in nobody's way, and its err
   CHECK((away.error().reason == "redis_unavailable" && store.pushes.size() == 3));
 }
 
-TEST_CASE("what an author publishes goes out without the items that cannot be pushed", "[waterfall]") {
+TEST_CASE("a publish leaves out items that cannot be pushed", "[waterfall]") {
   FakeTimelineStore store;
   FakeItems items;
   FakeFollows follows;
   store.unpushable = {"a"};
-  const auto published =
-      run_ready(timeline::publish_items(store, items, follows, AuthorId::trusted("x"), ids<ItemId>({"a", "b"})));
+  const auto published = run_ready(
+      timeline::publish_items(store, items, follows, AuthorId::trusted("x"), ids<ItemId>({"a", "b"})));
   REQUIRE(published);
   CHECK(published->job == "job");
   CHECK(follows.published == ids<ItemId>({"b"}));

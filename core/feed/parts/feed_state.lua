@@ -1,58 +1,62 @@
--- What handing out a page begins with. Expects KEYS and ARGV as feed_take.lua has them.
+-- Start of every script that delivers a page: reads the reader's state. Expects KEYS and ARGV as in feed_next.lua.
 --
--- The hash of a reader's feed: `head`, of the buffer: 'generation sequence handout_seq left done known query', where handout_seq is the number of the
--- last handout; `noted`: how often something else than a page was recorded for the reader, and `known` what that was when the buffer was filled;
--- '0' … '3': the last four pages, by their seq modulo 4; `late`: older ones that are not acknowledged, a line each. A page is
--- '0=request seq time generation sequence buffered exhausted item…': 0, or 1 when it is acknowledged; seq is the number of its handout; `time` (ms)
--- is when it was handed out, then when it was acknowledged; an item with ':' before it was also shown by who asked for the page again.
+-- The hash of a reader's feed has these fields:
+--   head    of the buffer: 'generation sequence delivery_seq remaining exhausted noted_at_fill query'. delivery_seq is the number of the last delivery.
+--           noted_at_fill is the value of `noted` when the buffer was filled.
+--   noted   how often impressions were recorded for the reader outside of feed pages
+--   0 … 3   the last four pages, at delivery_seq modulo 4
+--   late    older pages that are not acknowledged, one per line
+-- A page is '0=key seq time generation sequence buffered exhausted item…'. It begins with 1 instead of 0 once it is acknowledged. `key` is the
+-- idempotency key and may be empty, `seq` the delivery's number. `time` (ms) is when the page was delivered; once acknowledged, when that happened.
+-- `buffered` is 1 if the buffer holds more. An item prefixed with ':' was also shown in a replay of the page.
 local cache, state, limit, query = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2]
 --@include clock
 local now = now_ms()
-local was = call('HMGET', state, '0', '1', '2', '3', 'head', 'noted', 'late')
-local generation, sequence, handout_seq, left, done, known, of = '0', 0, 0, 0, '0', '0', nil
-local head = {string.match(was[5] or '', '^(%d+) (%d+) (%d+) (%d+) (%d) (%d+) (.*)$')}
+local fields = call('HMGET', state, '0', '1', '2', '3', 'head', 'noted', 'late')
+local generation, sequence, delivery_seq, remaining, exhausted, noted_at_fill, buffer_query = '0', 0, 0, 0, '0', '0', nil
+local head = {string.match(fields[5] or '', '^(%d+) (%d+) (%d+) (%d+) (%d) (%d+) (.*)$')}
 if head[1] then
-  generation, sequence, handout_seq, left = head[1], head[2] + 0, head[3] + 0, head[4] + 0
-  done, known, of = head[5], head[6], head[7]
+  generation, sequence, delivery_seq, remaining = head[1], head[2] + 0, head[3] + 0, head[4] + 0
+  exhausted, noted_at_fill, buffer_query = head[5], head[6], head[7]
 end
-local noted, late = was[6] or '0', was[7] or ''
+local noted, late = fields[6] or '0', fields[7] or ''
 
--- A request that was answered within the window: with the same page.
+-- Replay: the idempotency key was answered within the window.
 if ARGV[3] ~= '' and ARGV[7] == '0' then
-  local request = '=' .. ARGV[3] .. ' '
+  local key = '=' .. ARGV[3] .. ' '
   for slot = 1, 4 do
-    local page = was[slot]
-    if page and page:sub(2, #request + 1) == request and now - (page:match(' %d+ (%d+)') or 0) <= ARGV[4] * 1000 then
+    local page = fields[slot]
+    if page and page:sub(2, #key + 1) == key and now - (page:match(' %d+ (%d+)') or 0) <= ARGV[4] * 1000 then
       return {'replay', page, '0', {}}
     end
   end
 end
 
--- Pages that wait for their acknowledgement.
-local waiting = {}
+-- Unacknowledged pages.
+local unacknowledged = {}
 for slot = 1, 4 do
-  if was[slot] and was[slot]:byte() == 48 then waiting[#waiting + 1] = was[slot] end
+  if fields[slot] and fields[slot]:byte() == 48 then unacknowledged[#unacknowledged + 1] = fields[slot] end
 end
 if late ~= '' then
-  for page in late:gmatch('[^\n]+') do waiting[#waiting + 1] = page end
+  for page in late:gmatch('[^\n]+') do unacknowledged[#unacknowledged + 1] = page end
 end
-if #waiting > 0 then
+if #unacknowledged > 0 then
   local impressions = limit
-  for _, page in ipairs(waiting) do impressions = impressions + select(2, page:gsub(' ', '')) - 6 end
+  for _, page in ipairs(unacknowledged) do impressions = impressions + select(2, page:gsub(' ', '')) - 6 end
   if impressions > tonumber(ARGV[6]) then return redis.error_reply('TOO_MANY_PENDING impressions wait to be recorded') end
 end
 
 local items = {}
--- What is in a buffer has not been handed out. A line may hold more than the page has room for: the rest goes back.
+-- Moves items from the buffer to the page. The part of a line that does not fit goes back.
 local function pop()
   while #items < limit do
     local line = call('LPOP', cache)
     if not line then
-      left = 0
+      remaining = 0
       return
     end
     for id, rest in line:gmatch('(%S+)()') do
-      items[#items + 1], left = id, left - 1
+      items[#items + 1], remaining = id, remaining - 1
       if #items == limit and rest <= #line then
         call('LPUSH', cache, line:sub(rest + 1))
         call('EXPIRE', cache, ARGV[8])

@@ -1,8 +1,9 @@
--- Forgets what a reader viewed of one kind, but what was viewed again since the caller looked. When a history is cleared, the field t (topics) or
--- r (replies) says up to when: a view from before that may still wait in a spool.
+-- Removes views of one kind from a reader's history, except those viewed again since the caller read them. When the history is cleared, field t (topics)
+-- or r (replies) stores up to when, so that older views in a spool are rejected later.
 --
 -- KEYS 1 user:views:topic:{reader} or user:views:reply:{reader}  2 user:views:at:{reader}
--- ARGV 1 t (topic) or r (reply)  2 up to when the history is cleared, at most now; 0: it is not  3 TTL s  4… item and its time as the caller read it ('': none)
+-- ARGV 1 t (topic) or r (reply)  2 time up to which the history is cleared, capped at now; 0: not cleared  3 TTL s
+--      4… item and its time as read by the caller ('': none)
 local list, times, letter = KEYS[1], KEYS[2], ARGV[1]
 for i = 4, #ARGV, 2 do
   local field = letter .. ':' .. ARGV[i]
