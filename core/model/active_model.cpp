@@ -11,7 +11,8 @@ bool ActiveModel::update_from(const ModelHandoff& handoff) {
   const auto latest = handoff.peek();
   if (!latest || latest->id == entry_id_) return false;
   const auto found = handoff.peek_with_file();
-  if (!found || (found->entry.has_model && found->file.get() < 0)) return false;  // no descriptor is free
+  // Out of descriptors; retry later.
+  if (!found || (found->entry.has_model && found->file.get() < 0)) return false;
   entry_id_ = found->entry.id;
   if (!found->entry.has_model) return false;
   auto mapped = Model::open_trusted(found->file.get());
@@ -31,9 +32,9 @@ bool ActiveModel::open(const std::filesystem::path& path) {
   }
   if (copy.error().code != ErrorCode::kNotFound)
     log::warning("model_rejected", {{"path", path.string()},
-                                   {"why", std::string(copy.error().reason)},
-                                   {"detail", copy.error().detail},
-                                   {"kept", model_ ? "the one before" : "none"}});
+                                    {"reason", std::string(copy.error().reason)},
+                                    {"detail", copy.error().detail},
+                                    {"kept", model_ ? "previous" : "none"}});
   return false;
 }
 

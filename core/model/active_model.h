@@ -1,4 +1,4 @@
-// The model that recommendations are made of; another may take its place.
+// The model currently used for recommendations.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace freshet::model {
 
-// One thread. Models that were given out live as long as somebody holds them.
+// Not thread-safe. A model that was returned stays valid as long as it is referenced.
 class ActiveModel {
  public:
-  // Null: there was no good one yet.
+  // Null if no valid model was loaded yet.
   std::shared_ptr<const Model> current() const { return model_; }
-  // Maps what was left on the shelf since the last call. True when another model is now current.
-  // One recvmsg(2), or a few.
+  // Maps the current entry of the handoff if it is newer. Returns true if the model changed. One
+  // recvmsg(2), or a few.
   bool update_from(const ModelHandoff& handoff);
-  // Maps a copy of its own (model_copy.h), for a program that has no keeper. False: the file is
-  // refused, which is logged, or absent, and changes nothing. O(bytes).
+  // Maps a private copy (model_copy.h), for programs without a publisher. Returns false if the file
+  // is refused, which is logged, or absent; the current model is kept. O(bytes).
   bool open(const std::filesystem::path& path);
 
  private:
-  std::uint64_t entry_id_ = 0;  // of what was taken last
+  std::uint64_t entry_id_ = 0;  // of the last received entry
   std::shared_ptr<const Model> model_;
 };
 

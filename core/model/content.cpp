@@ -11,8 +11,8 @@
 namespace freshet::model {
 namespace {
 
-constexpr std::size_t kMaxWordBytes = 64;  // bytes; longer ones are addresses and encoded matter
-// Tags and words are hashed with different seeds: "#music" in a text is not the tag "music".
+constexpr std::size_t kMaxWordBytes = 64;  // bytes; longer ones are URLs or encoded data
+// Tags and words use different hash seeds, so that "#music" in a text is not the tag "music".
 constexpr XXH64_hash_t kWordSeed = 0;
 constexpr XXH64_hash_t kTagSeed = 1;
 
@@ -34,7 +34,7 @@ void append_utf8(std::string& word, char32_t c) {
   }
 }
 
-// Cuts text into words and bigrams, one code point after the other.
+// Splits text into words and bigrams, one code point at a time.
 class Tokenizer {
  public:
   explicit Tokenizer(std::vector<std::uint64_t>& hashes) : hashes_(hashes) {}
@@ -77,7 +77,7 @@ class Tokenizer {
     ++cjk_run_;
   }
   void end_run() {
-    if (cjk_run_ == 1) {  // a character that stands alone is a term of its own
+    if (cjk_run_ == 1) {  // an isolated character is a term of its own
       std::string single;
       append_utf8(single, last_cjk_);
       add_term(single);
@@ -88,7 +88,7 @@ class Tokenizer {
   std::vector<std::uint64_t>& hashes_;
   std::string word_;
   char32_t last_cjk_ = 0;
-  std::size_t cjk_run_ = 0;  // CJK characters in a row so far
+  std::size_t cjk_run_ = 0;  // length of the current run of CJK characters
 };
 
 }  // namespace
@@ -128,7 +128,7 @@ std::vector<TermWeight> content_vector(const Model& model, std::span<const TermC
       vector.push_back({known->term, term_weight(term.count, known->weight)});
     }
   }
-  normalise(vector);  // the vocabulary ascends by hash as `terms` do
+  normalise(vector);  // the vocabulary is ascending by hash, and so are `terms`
   return vector;
 }
 

@@ -1,5 +1,5 @@
-// The content of an item as a sparse vector: terms of its title, text and tags; CJK text as
-// character bigrams.
+// Represents an item's content as a sparse vector of the terms in its title, text and tags. CJK
+// text is split into character bigrams.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@
 
 namespace freshet::model {
 
-// The terms of an item with their counts, by the 64-bit hash (xxh3) of each: words lower-cased, CJK
-// as bigrams, tags whole (in a space of their own, "#tag"). Ascending, distinct.
+// Returns the item's terms, as 64-bit hashes (xxh3), with their counts. Words are lower-cased, CJK
+// text becomes bigrams, and a tag is one term, distinct from the same word in a text. Ascending,
+// distinct.
 struct TermCount {
   std::uint64_t hash = 0;
   float count = 0;
@@ -21,17 +22,16 @@ struct TermCount {
 std::vector<TermCount> content_terms(std::string_view title, std::string_view text,
                                      std::span<const std::string> tags);
 
-// tf-idf by the model's vocabulary, L2 norm 1, ascending by term; terms the model does not know are
-// left out. For items that are newer than the model.
+// tf-idf vector over the model's vocabulary, L2 norm 1, ascending by term. Terms that the model
+// does not know are dropped. Used for items that are newer than the model.
 std::vector<TermWeight> content_vector(const Model& model, std::span<const TermCount> terms);
 
-// What a term that stands `count` times weighs before the vector is brought to length 1: (1 + ln
-// count) · idf.
+// Weight of a term that occurs `count` times, before normalization: (1 + ln count) · idf.
 float term_weight(float count, float idf);
-// L2 norm 1; an empty vector, or one of zeros, stays.
+// Scales to L2 norm 1. Leaves an empty or zero vector unchanged.
 void normalise(std::vector<TermWeight>& vector);
 
-// Σ of products of equal terms. Both ascending by term.
+// Dot product. Both vectors must be ascending by term.
 float dot(std::span<const TermWeight> a, std::span<const TermWeight> b);
 
 }  // namespace freshet::model

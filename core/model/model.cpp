@@ -15,7 +15,7 @@
 namespace freshet::model {
 namespace {
 
-// Read-only pages of a file; they stay when another file takes its name.
+// Read-only mapping of a file. Stays valid when the file is replaced.
 class Mapping {
  public:
   Mapping(void* at, std::size_t bytes) : at_(at), bytes_(bytes) {}
@@ -44,14 +44,16 @@ Result<std::unique_ptr<const Mapping>> map(int fd) {
 }
 
 template <class Column, class Each>
-void for_each_entry(const RowsView& rows, std::span<const Column> columns, std::uint32_t item, const Each& visit) {
+void for_each_entry(const RowsView& rows, std::span<const Column> columns, std::uint32_t item,
+                    const Each& visit) {
   const std::uint64_t end = rows.starts[item + 1];
   const Column* const column = columns.data();
   const std::int16_t* const stored = rows.weights.data();
   for (std::uint64_t at = rows.starts[item]; at < end; ++at) visit(std::uint32_t{column[at]}, stored[at]);
 }
 
-// Calls each(column, stored weight) for the row; the weight is scales[item] · stored.
+// Calls visit(column, stored weight) for each entry of the row. The weight is scales[item] · stored
+// weight.
 template <class Each>
 void for_each_entry(const RowsView& rows, std::uint32_t item, const Each& visit) {
   if (!rows.narrow.empty()) {
@@ -64,15 +66,16 @@ void for_each_entry(const RowsView& rows, std::uint32_t item, const Each& visit)
 constexpr std::size_t kChunkEntries = 16;
 
 template <class Column, class Each>
-void for_each_chunk(const Column* columns, const std::int16_t* weights, std::size_t count, const Each& visit) {
+void for_each_chunk(const Column* columns, const std::int16_t* weights, std::size_t count,
+                    const Each& visit) {
   std::size_t at = 0;
   for (; at + kChunkEntries <= count; at += kChunkEntries)
     visit(columns + at, weights + at, std::integral_constant<std::size_t, kChunkEntries>());
   if (at < count) visit(columns + at, weights + at, count - at);
 }
 
-// Calls each(columns, stored weights, how many) for the row, kTogether at a time (then a constant)
-// and what is left.
+// Calls visit(columns, stored weights, count) for the row in chunks. Full chunks pass the count as
+// a compile-time constant, so that the loops are unrolled.
 template <class Each>
 void for_each_chunk(const RowsView& rows, std::uint32_t item, const Each& visit) {
   const std::uint64_t begin = rows.starts[item];
@@ -102,7 +105,7 @@ class MappedModel final : public Model {
     const std::uint32_t item = find_item(view_, item_id);
     return item == layout::kNoItem ? std::nullopt : std::optional(item);
   }
-  // In steps, each over some ids: what one fetches the next one reads.
+  // Works on batches of ids in passes; each pass prefetches what the next one reads.
   void find_all(std::span<const std::string_view> ids, std::span<std::uint32_t> out) const override {
     constexpr std::size_t kBatchIds = 32;
     std::array<std::size_t, kBatchIds> slots{};
@@ -128,7 +131,8 @@ class MappedModel final : public Model {
   void tags(std::uint32_t item, std::vector<std::string_view>& out) const override {
     const layout::Item& entry = view_.items[item];
     out.clear();
-    for (const layout::TextRef& tag : view_.tags.subspan(entry.first_tag, entry.tags)) out.push_back(text(tag));
+    for (const layout::TextRef& tag : view_.tags.subspan(entry.first_tag, entry.tags))
+      out.push_back(text(tag));
   }
   UnixSeconds published(std::uint32_t item) const override {
     return UnixSeconds(seconds(view_.items[item].published));
@@ -147,7 +151,7 @@ class MappedModel final : public Model {
     float* const score = scores.data();
     std::uint8_t* const touched = touched_blocks.data();
     for_each_chunk(rows, item, [=](const auto* columns, const std::int16_t* weights, auto count) {
-      float add[kChunkEntries];  // several at once; where they go is one after the other
+      float add[kChunkEntries];  // vectorizable; the scatter below is not
       for (std::size_t i = 0; i < count; ++i) add[i] = step * static_cast<float>(weights[i]);
       for (std::size_t i = 0; i < count; ++i) {
         score[columns[i]] += add[i];
@@ -157,7 +161,7 @@ class MappedModel final : public Model {
   }
   void prefetch(std::uint32_t item) const override {
     const auto* const at = reinterpret_cast<const char*>(&view_.items[item]);
-    __builtin_prefetch(at);  // may be in two of the processor's lines
+    __builtin_prefetch(at);  // may straddle two cache lines
     __builtin_prefetch(at + sizeof(layout::Item) - 1);
   }
   void prefetch_row_bounds(Relation relation, std::uint32_t item) const override {
@@ -172,12 +176,12 @@ class MappedModel final : public Model {
     prefetch_range(rows.wide, begin, entries);
     prefetch_range(rows.weights, begin, entries);
   }
-  void accumulate_selected(Relation relation, std::uint32_t item, double scale, const SparseIndexSet& selected,
-              std::span<double> sums) const override {
+  void accumulate_selected(Relation relation, std::uint32_t item, double scale,
+                           const SparseIndexSet& selected, std::span<double> sums) const override {
     const RowsView& rows = view_.rows[static_cast<std::size_t>(relation)];
     const double step = scale * static_cast<double>(rows.scales[item]);
     for_each_chunk(rows, item, [&](const auto* columns, const std::int16_t* weights, auto count) {
-      std::uint32_t any_selected = 0;  // mostly none, so one branch a chunk
+      std::uint32_t any_selected = 0;  // usually 0, so one branch per chunk is enough
       for (std::size_t i = 0; i < count; ++i) any_selected |= selected.bucket(columns[i]);
       for (std::size_t i = 0; any_selected != 0 && i < count; ++i) {
         const std::uint32_t bucket_head = selected.bucket(columns[i]);
@@ -219,7 +223,7 @@ class MappedModel final : public Model {
   }
 
   std::unique_ptr<const Mapping> mapping_;
-  ModelView view_;  // into mapping_
+  ModelView view_;  // views into mapping_
 };
 
 }  // namespace
@@ -229,11 +233,11 @@ void Model::find_all(std::span<const std::string_view> ids, std::span<std::uint3
 }
 
 void Model::prefetch(std::uint32_t /*item*/) const {}
-void Model::prefetch(Relation /*part*/, std::uint32_t /*item*/) const {}
-void Model::prefetch_row_bounds(Relation /*part*/, std::uint32_t /*item*/) const {}
+void Model::prefetch(Relation /*relation*/, std::uint32_t /*item*/) const {}
+void Model::prefetch_row_bounds(Relation /*relation*/, std::uint32_t /*item*/) const {}
 
-void Model::accumulate_selected(Relation relation, std::uint32_t item, double scale, const SparseIndexSet& selected,
-                   std::span<double> sums) const {
+void Model::accumulate_selected(Relation relation, std::uint32_t item, double scale,
+                                const SparseIndexSet& selected, std::span<double> sums) const {
   for (const Neighbour& each : row(relation, item)) {
     if (const auto at = selected.find(each.item, selected.bucket(each.item)))
       sums[*at] += scale * static_cast<double>(each.weight);
@@ -246,11 +250,11 @@ Result<Descriptor> open_model_file(const std::filesystem::path& path) {
   if (file.get() < 0 || fstat(file.get(), &status) != 0) {
     const int error = errno;
     if (error == ENOENT)
-      return fail(ErrorCode::kNotFound, "model_absent", {}, path.string() + " is not there");
+      return fail(ErrorCode::kNotFound, "model_absent", {}, path.string() + " does not exist");
     return fail(ErrorCode::kUnavailable, "model_io", {}, path.string() + ": " + std::strerror(error));
   }
   if (!S_ISREG(status.st_mode) || status.st_size == 0)
-    return fail(ErrorCode::kInvalid, "model_corrupt", {}, path.string() + " is no model file");
+    return fail(ErrorCode::kInvalid, "model_corrupt", {}, path.string() + " is not a model file");
   return file;
 }
 

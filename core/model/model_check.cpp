@@ -18,18 +18,19 @@ tl::unexpected<Error> corrupt_error(std::string reason) {
 }
 
 Result<const Header*> check_header(std::span<const std::byte> bytes) {
-  // What stands before the checksum is the same in every version.
+  // The part before the checksum is the same in every version.
   if (bytes.size() < layout::kChecksumStart) return corrupt_error("too short");
   const auto* const header = reinterpret_cast<const Header*>(bytes.data());
-  if (header->magic != layout::kMagic) return corrupt_error("it is no model file");
+  if (header->magic != layout::kMagic) return corrupt_error("not a model file");
   if (header->version != layout::kVersion) {
     return fail(ErrorCode::kInvalid, "model_version", {},
-                "the model file has version " + std::to_string(header->version) + ", this program reads " +
-                    std::to_string(layout::kVersion) + ": run freshetctl train");
+                "the model file has version " + std::to_string(header->version) +
+                    "; this program supports version " + std::to_string(layout::kVersion) +
+                    ". Run freshetctl train.");
   }
   if (bytes.size() < sizeof(Header)) return corrupt_error("too short");
   if (header->header_bytes != sizeof(Header) || header->file_bytes != bytes.size()) {
-    return corrupt_error("its length is not what its header says");
+    return corrupt_error("the length does not match the header");
   }
   return header;
 }
@@ -46,7 +47,7 @@ bool all_finite(std::span<const float> numbers) {
   return true;
 }
 
-// 0 = starts[0] <= starts[1] <= … = entries.
+// Requires 0 = starts[0] <= starts[1] <= … <= starts.back() = entries.
 bool are_valid_starts(std::span<const std::uint64_t> starts, std::size_t entries) {
   if (starts.empty() || starts.front() != 0 || starts.back() != entries) return false;
   for (std::size_t i = 1; i < starts.size(); ++i) {
@@ -63,7 +64,7 @@ bool all_below(std::span<const Column> columns, std::uint32_t items) {
   return true;
 }
 
-// Hands out the sections of a file; remembers whether one of them was wrong.
+// Maps the sections of a file and records whether any of them was invalid.
 class SectionMapper {
  public:
   explicit SectionMapper(std::span<const std::byte> bytes, const Header& header)
@@ -121,11 +122,11 @@ Result<ModelView> map_sections(std::span<const std::byte> bytes, const Header& h
       rows.wide = sections.exactly<std::uint32_t>(rows.weights.size(), columns);
     }
   }
-  if (!sections.ok()) return corrupt_error("a section lies outside of it");
+  if (!sections.ok()) return corrupt_error("a section is out of bounds");
   return view;
 }
 
-// Each item is found by its id, and a look for any other id ends.
+// Returns whether every item is found by its id and the search for any other id terminates.
 bool has_valid_slots(const ModelView& view) {
   std::size_t used = 0;
   for (const std::uint32_t item : view.slots) {
@@ -178,8 +179,8 @@ bool has_valid_terms(const ModelView& view) {
 }
 
 bool are_valid_rows(const RowsView& rows, std::uint32_t items) {
-  return are_valid_starts(rows.starts, rows.weights.size()) && all_finite(rows.scales) && all_below(rows.narrow, items) &&
-         all_below(rows.wide, items);
+  return are_valid_starts(rows.starts, rows.weights.size()) && all_finite(rows.scales) &&
+         all_below(rows.narrow, items) && all_below(rows.wide, items);
 }
 
 }  // namespace
@@ -207,15 +208,15 @@ Result<ModelView> checked_view(std::span<const std::byte> bytes) {
   if (!has_valid_checksum(bytes, head)) return corrupt_error("wrong checksum");
   if (head.trained_at < 0 || head.trained_at > kMaxUnixSeconds || !all_finite(head.blend_weights) ||
       head.algorithm.back() != '\0') {
-    return corrupt_error("a number in its header");
+    return corrupt_error("invalid number in the header");
   }
   auto view = map_sections(bytes, head);
   if (!view) return view;
-  if (!has_valid_items(*view)) return corrupt_error("its item table");
-  if (!has_valid_terms(*view)) return corrupt_error("its terms");
-  if (!all_finite(view->reranker)) return corrupt_error("its re-ranker");
+  if (!has_valid_items(*view)) return corrupt_error("invalid item table");
+  if (!has_valid_terms(*view)) return corrupt_error("invalid terms");
+  if (!all_finite(view->reranker)) return corrupt_error("invalid re-ranker");
   for (const RowsView& rows : view->rows) {
-    if (!are_valid_rows(rows, head.items)) return corrupt_error("its relations");
+    if (!are_valid_rows(rows, head.items)) return corrupt_error("invalid relations");
   }
   return view;
 }

@@ -16,11 +16,14 @@ constexpr std::size_t kChunk = 1 << 20;
 
 tl::unexpected<Error> no_space_error(const std::filesystem::path& path, const char* what) {
   return fail(ErrorCode::kUnavailable, "model_no_space", {},
-              "no copy of " + path.string() + " could be made: " + what + ": " + std::strerror(errno));
+              "cannot copy " + path.string() + ": " + what + ": " + std::strerror(errno));
 }
 
-// The folder is fine, there is only no room in it: the model would not fit into memory any better.
-bool is_out_of_space(int error) { return error == ENOSPC || error == EDQUOT || error == EMFILE || error == ENFILE; }
+// The directory works but has no space (or no descriptor is free). Falling back to memory would not
+// help.
+bool is_out_of_space(int error) {
+  return error == ENOSPC || error == EDQUOT || error == EMFILE || error == ENFILE;
+}
 
 Result<ModelCopy> create_unnamed_file(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
@@ -46,7 +49,7 @@ bool write_all(int fd, const char* bytes, std::size_t size) {
   return true;
 }
 
-// As many bytes as the file has now. What is cut short or added meanwhile is found when the copy is
+// Copies as many bytes as the file has now. Concurrent changes are detected when the copy is
 // verified.
 Result<void> copy_bytes(int source_fd, int target_fd, const std::filesystem::path& path) {
   struct stat status {};
@@ -59,7 +62,8 @@ Result<void> copy_bytes(int source_fd, int target_fd, const std::filesystem::pat
     if (got < 0)
       return fail(ErrorCode::kUnavailable, "model_io", {}, path.string() + ": " + std::strerror(errno));
     if (got == 0) break;
-    if (!write_all(target_fd, chunk.data(), static_cast<std::size_t>(got))) return no_space_error(path, "write");
+    if (!write_all(target_fd, chunk.data(), static_cast<std::size_t>(got)))
+      return no_space_error(path, "write");
     remaining -= static_cast<std::size_t>(got);
   }
   return {};

@@ -15,7 +15,7 @@ namespace freshet::model {
 ModelHandoff::ModelHandoff() {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
-    throw std::system_error(errno, std::generic_category(), "model shelf");
+    throw std::system_error(errno, std::generic_category(), "model handoff");
   sender_.reset(ends[0]);
   receiver_.reset(ends[1]);
 }
@@ -48,7 +48,9 @@ std::optional<HandoffEntry> ModelHandoff::peek() const {
   return found->entry;
 }
 
-std::optional<ModelHandoff::HandoffFile> ModelHandoff::peek_with_file() const { return receive(MSG_PEEK, true); }
+std::optional<ModelHandoff::HandoffFile> ModelHandoff::peek_with_file() const {
+  return receive(MSG_PEEK, true);
+}
 
 Result<void> ModelHandoff::put(HandoffEntry entry, int file) {
   entry.id = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -69,8 +71,11 @@ Result<void> ModelHandoff::put(HandoffEntry entry, int file) {
   }
   if (sendmsg(sender_.get(), &message, 0) != static_cast<ssize_t>(sizeof entry))
     return fail(ErrorCode::kInternal, "model_shelf", {}, std::string("sendmsg: ") + std::strerror(errno));
-  // Only now what lay there before; two when a process died in between.
-  for (auto entry_in_queue = peek(); entry_in_queue && entry_in_queue->id != entry.id; entry_in_queue = peek()) receive(0, false);
+  // Remove older entries only now, so that the queue is never empty. There are two if a process
+  // died in between.
+  for (auto entry_in_queue = peek(); entry_in_queue && entry_in_queue->id != entry.id;
+       entry_in_queue = peek())
+    receive(0, false);
   return {};
 }
 

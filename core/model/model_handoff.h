@@ -1,6 +1,7 @@
-// Where one process leaves the newest model for all others: an open file in the queue of a socket,
-// at which they look without taking it. It stays there when whoever left it has ended, and goes
-// with the last process that has the shelf. Inherited by fork; opens no file.
+// Hands the newest model from one process to all others: an open file in the queue of a socket,
+// which the receivers peek at without removing it. The file stays available after the sender has
+// exited and is freed with the last process that holds the socket. Inherited by fork; opens no
+// file.
 #pragma once
 
 #include <chrono>
@@ -12,12 +13,12 @@
 
 namespace freshet::model {
 
-// What lies there.
+// The current entry of a handoff.
 struct HandoffEntry {
-  std::uint64_t id = 0;  // never the same twice
-  FileVersion source;        // as it was copied
-  std::uint64_t path_hash = 0;    // hash of the original's
-  bool has_model = false;        // false: there is none
+  std::uint64_t id = 0;         // unique
+  FileVersion source;           // version of the copied file
+  std::uint64_t path_hash = 0;  // hash of the source file's path
+  bool has_model = false;       // false: there is no model
 };
 
 class ModelHandoff {
@@ -25,18 +26,19 @@ class ModelHandoff {
   // Throws std::system_error.
   ModelHandoff();
 
-  // Puts it in place of what lies there; `file` −1: no model. Sets number and model. One process at
-  // a time. Error: kInternal "model_shelf".
+  // Replaces the current entry. `file` is the open model, or −1 for no model. Sets id and
+  // has_model. Only one process at a time may call this. Errors: kInternal "model_shelf".
   Result<void> put(HandoffEntry entry, int file);
-  // None: nothing was left yet.
+  // Returns nullopt if nothing was put yet.
   std::optional<HandoffEntry> peek() const;
-  // Its file too: one that the caller owns; none when there is no model.
+  // Like peek(), with a descriptor owned by the caller; the descriptor is unset if there is no
+  // model.
   struct HandoffFile {
     HandoffEntry entry;
     Descriptor file;
   };
   std::optional<HandoffFile> peek_with_file() const;
-  // Until something was left for the first time, or that long, or a signal came.
+  // Waits until the first entry was put, the timeout has passed, or a signal arrived.
   void wait_for_first(std::chrono::milliseconds timeout) const;
 
  private:

@@ -23,7 +23,8 @@ void ModelPublisher::poll(Clock::time_point now) {
 void ModelPublisher::poll_first(Clock::time_point now) {
   last_seen_ = read_file_version(path_);
   const bool exists = last_seen_ != FileVersion{};
-  if (const auto current = handoff_.peek(); current && current->path_hash == path_hash_ && current->source == last_seen_) {
+  if (const auto current = handoff_.peek();
+      current && current->path_hash == path_hash_ && current->source == last_seen_) {
     processed_ = last_seen_;
     return;
   }
@@ -56,7 +57,8 @@ void ModelPublisher::copy(Clock::time_point now) {
                                {"bytes", std::to_string(model.bytes())},
                                {"trained", to_rfc3339(model.trained_at())}});
   if (!copy->in_memory_reason.empty())
-    log::warning("model_kept_in_memory", {{"bytes", std::to_string(model.bytes())}, {"why", copy->in_memory_reason}});
+    log::warning("model_kept_in_memory",
+                 {{"bytes", std::to_string(model.bytes())}, {"error", copy->in_memory_reason}});
   hand_off(last_seen_, copy->file.get(), now);
 }
 
@@ -65,9 +67,9 @@ void ModelPublisher::log_refusal(const Error& error, bool is_retry, Clock::time_
   if (is_retry && error.reason == logged_reason_) return;
   logged_reason_ = error.reason;
   log::warning("model_rejected", {{"path", path_.string()},
-                                 {"why", std::string(error.reason)},
-                                 {"detail", error.detail},
-                                 {"kept", has_handed_off() ? "the one before" : "none"}});
+                                  {"reason", std::string(error.reason)},
+                                  {"detail", error.detail},
+                                  {"kept", has_handed_off() ? "previous" : "none"}});
 }
 
 }  // namespace freshet::model

@@ -1,5 +1,5 @@
-// Watches the model file, and leaves a verified copy of each new one on the shelf. A file that is
-// refused leaves what lies there; so does one that is gone, while the keeper lives.
+// Watches the model file and hands a verified copy of each new one to the workers. An invalid file
+// leaves the current model in place, and so does a deleted one while the publisher runs.
 #pragma once
 
 #include <chrono>
@@ -14,16 +14,16 @@ namespace freshet::model {
 class ModelPublisher {
  public:
   using Clock = std::chrono::steady_clock;
-  // What may get better by itself (no room, the file cannot be read) is tried again so often.
+  // Retry interval for errors that may go away (no space, file not readable).
   static constexpr std::chrono::seconds kRetryInterval{60};
 
-  // The shelf must outlive this.
+  // The handoff must outlive this.
   ModelPublisher(std::filesystem::path path, ModelHandoff& handoff);
 
-  // The first look copies at once, and always leaves something: after a crash or a reload of the
-  // settings what lies there already, when the file is still the same. Later ones copy a file that
-  // has changed and was left alone between two looks. One stat(2) while nothing changed, else
-  // O(bytes). Logs what was copied, and once for each file why it was refused.
+  // Checks the file once; call it periodically. The first call copies immediately and always puts
+  // an entry, unless the current entry is of the same file (after a crash or a reload). Later calls
+  // copy a file that has changed but was stable between two calls. Costs one stat(2) if nothing
+  // changed, otherwise O(bytes). Logs each copied file, and once per file why it was refused.
   void poll(Clock::time_point now);
 
  private:
@@ -31,16 +31,16 @@ class ModelPublisher {
   void copy(Clock::time_point now);
   void hand_off(const FileVersion& original, int file, Clock::time_point now);
   void log_refusal(const Error& error, bool is_retry, Clock::time_point now);
-  bool has_handed_off() const;  // a model of this file lies there
+  bool has_handed_off() const;  // returns whether the current entry has a model of this file
 
   const std::filesystem::path path_;
-  const std::uint64_t path_hash_;  // hash of the path
+  const std::uint64_t path_hash_;  // hash of path_
   ModelHandoff& handoff_;
   bool polled_ = false;
-  FileVersion last_seen_;                                      // at the last look
-  FileVersion processed_;                                      // copied or refused
-  Clock::time_point retry_at_ = Clock::time_point::max();  // when done_ is tried once more
-  std::string_view logged_reason_;                            // why, as the log was told last; empty: it was not
+  FileVersion last_seen_;                                  // at the last poll
+  FileVersion processed_;                                  // copied or refused
+  Clock::time_point retry_at_ = Clock::time_point::max();  // when to retry processed_
+  std::string_view logged_reason_;                         // last logged reason for a refusal; empty: none
 };
 
 }  // namespace freshet::model

@@ -1,4 +1,4 @@
-// A model file's sections as typed spans, and the check that makes them safe to follow.
+// Typed spans over the sections of a model file, and the validation that makes them safe to use.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace freshet::model {
 struct RowsView {
   std::span<const std::uint64_t> starts;
   std::span<const float> scales;
-  std::span<const std::uint16_t> narrow;  // columns: one of the two is empty
+  std::span<const std::uint16_t> narrow;  // columns; one of the two is empty
   std::span<const std::uint32_t> wide;
   std::span<const std::int16_t> weights;
 };
@@ -32,16 +32,16 @@ struct ModelView {
   std::array<RowsView, kRelations> rows;
 };
 
-// The item of this id, by the table of slots; kNoItem: there is none. O(1).
+// Looks the item up by id in the hash table. Returns kNoItem if it is absent. O(1).
 std::uint32_t find_item(const ModelView& view, std::string_view id);
-// The same of an id whose slot is known, by layout::slot_of().
+// The same for an id whose home_slot() is known.
 std::uint32_t find_item_from(const ModelView& view, std::size_t slot, std::string_view id);
 
-// Verifies every checksum, size, offset, index and number of the file in `bytes`, which begin at a
-// multiple of 64. Whatever bytes it is given, it reads nothing outside them. O(bytes). Errors as
+// Verifies every checksum, size, offset, index and number of the file in `bytes`, which must be
+// aligned to 64. Never reads out of bounds, whatever the content. O(bytes). Errors: as for
 // Model::open().
 Result<ModelView> checked_view(std::span<const std::byte> bytes);
-// The same view of bytes that checked_view() found good. O(1).
+// Creates the view of bytes that checked_view() has verified before. O(1).
 Result<ModelView> trusted_view(std::span<const std::byte> bytes);
 
 }  // namespace freshet::model

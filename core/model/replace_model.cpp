@@ -24,7 +24,7 @@ tl::unexpected<Error> system_error(const std::filesystem::path& path) {
               path.string() + ": " + std::strerror(error));
 }
 
-// What a writer that was killed left: files of the name that nobody holds the lock of.
+// Removes temporary files of killed writers: those whose lock is free.
 void remove_leftovers(const std::filesystem::path& path) {
   std::error_code ignored;
   const std::string begin = path.filename().string() + ".";
@@ -58,8 +58,9 @@ bool sync_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-Result<void> replace_model(const std::filesystem::path& path, std::span<const char> bytes, FileAccess access) {
-  if (bytes.empty()) return fail(ErrorCode::kInvalid, "model_corrupt", {}, "it is empty");
+Result<void> replace_model(const std::filesystem::path& path, std::span<const char> bytes,
+                           FileAccess access) {
+  if (bytes.empty()) return fail(ErrorCode::kInvalid, "model_corrupt", {}, "the file is empty");
   const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   const auto target = folder / path.filename();
   remove_leftovers(target);
@@ -76,7 +77,8 @@ Result<void> replace_model(const std::filesystem::path& path, std::span<const ch
   if (!has_access || flock(fd, LOCK_EX | LOCK_NB) != 0 || !write_all(fd, bytes))
     return abandon(system_error(temporary));
   if (const auto model = Model::open(fd); !model) return abandon(tl::unexpected(model.error()));
-  if (fsync(fd) != 0 || rename(temporary.c_str(), target.c_str()) != 0) return abandon(system_error(temporary));
+  if (fsync(fd) != 0 || rename(temporary.c_str(), target.c_str()) != 0)
+    return abandon(system_error(temporary));
   close(fd);
   if (!sync_folder(folder)) return system_error(folder);
   return {};
@@ -92,7 +94,7 @@ Result<void> publish_model(const std::filesystem::path& path, const std::filesys
     const ssize_t more = read(file->get(), bytes.data() + got, bytes.size() - got);
     if (more < 0 && errno == EINTR) continue;
     if (more < 0) return system_error(path);
-    if (more == 0) break;  // cut short: then it is no model
+    if (more == 0) break;  // truncated meanwhile: replace_model() rejects it
     got += static_cast<std::size_t>(more);
   }
   return replace_model(folder / kPublishedName, {bytes.data(), got}, FileAccess::kWorldReadable);

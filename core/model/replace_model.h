@@ -1,4 +1,4 @@
-// Puts a model file in the place of another.
+// Replaces a model file atomically.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,22 @@
 
 namespace freshet::model {
 
-// Whom a new file lets read it: its owner and whoever the umask says, or everybody.
+// Permissions of a new file: according to the umask, or readable by everyone.
 enum class FileAccess : std::uint8_t { kUmask, kWorldReadable };
 
-// Durably, by rename: whoever opens the file finds the old one or the new. O(bytes). Errors: those
-// of Model::open() where the bytes are no model that this program reads; kUnavailable "disk_full",
-// "model_io". Then the old one stays.
+// Writes the file durably and replaces the old one by rename, so that readers see either the old or
+// the new file. O(bytes). Errors: those of Model::open() if `bytes` is not a valid model;
+// kUnavailable "disk_full", "model_io". After an error, the old file is unchanged.
 Result<void> replace_model(const std::filesystem::path& path, std::span<const char> bytes,
                            FileAccess access = FileAccess::kUmask);
 
-// Puts a copy of the model where nginx finds it: kPublished in `folder`, for everybody to read.
-// O(bytes). Errors: as replace_model(), and those of open_file().
+// Copies the model to `folder`/kPublishedName, readable by everyone, for nginx to serve. O(bytes).
+// Errors: those of replace_model() and open_model_file().
 inline constexpr const char* kPublishedName = "freshet.model";
 Result<void> publish_model(const std::filesystem::path& path, const std::filesystem::path& folder);
 
-// By which two model files are told apart: the checksum in its header, which is not compared with
-// the content. nullopt: there is no file, or none of a model.
+// Returns the checksum in the file's header, without comparing it with the content. Tells model
+// files apart. nullopt if the file is absent or not a model.
 std::optional<std::uint64_t> read_checksum(const std::filesystem::path& path);
 
 }  // namespace freshet::model

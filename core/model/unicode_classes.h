@@ -1,10 +1,11 @@
-// Which code points make words, for content_terms(): no full Unicode tables, what titles of content
-// sites need.
+// Character classes for content_terms(). Not full Unicode tables, only what titles of content sites
+// need.
 #pragma once
 
 namespace freshet::model {
 
-// Han, kana, Hangul: written without spaces (or, as Korean, well served by bigrams).
+// Han, kana and Hangul: scripts written without spaces (Korean has spaces, but bigrams work well
+// for it).
 constexpr bool is_cjk(char32_t c) {
   return (c >= 0x1100 && c <= 0x11FF) || (c >= 0x2E80 && c <= 0x2FDF) || (c >= 0x3041 && c <= 0x318F) ||
          (c >= 0x31A0 && c <= 0x31BF) || (c >= 0x31F0 && c <= 0x31FF) || (c >= 0x3400 && c <= 0x4DBF) ||
@@ -12,8 +13,8 @@ constexpr bool is_cjk(char32_t c) {
          (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF66 && c <= 0xFF9F) || (c >= 0x20000 && c <= 0x3FFFF);
 }
 
-// Letters and digits that stand in words: everything from U+00C0 up but punctuation, symbols, white
-// space, private use and CJK.
+// Letters and digits. From U+00C0 up, this is everything except punctuation, symbols, white space,
+// private use and CJK.
 constexpr bool is_word(char32_t c) {
   if (c < 0xC0) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == 0xAA ||
@@ -28,8 +29,8 @@ constexpr bool is_word(char32_t c) {
   return !symbol && !is_cjk(c);
 }
 
-// Simple lower case of Latin, Greek and Cyrillic, and of full-width Latin; everything else as it
-// is.
+// Simple lower case for Latin (also full-width), Greek and Cyrillic. Returns other characters
+// unchanged.
 constexpr char32_t lower_case(char32_t c) {
   const bool even_is_upper = (c >= 0x100 && c <= 0x137 && c != 0x130 && c != 0x131) ||
                              (c >= 0x14A && c <= 0x177) || (c >= 0x1E00 && c <= 0x1E95) ||

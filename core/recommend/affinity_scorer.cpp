@@ -11,13 +11,14 @@ namespace {
 
 using model::kBlockItems;
 
-constexpr model::Relation kRelationOrder[] = {model::Relation::kCf, model::Relation::kColdStart, model::Relation::kContent};
+constexpr model::Relation kRelationOrder[] = {model::Relation::kCf, model::Relation::kColdStart,
+                                              model::Relation::kContent};
 
 constexpr auto kRanksBefore = [](const model::Neighbour& a, const model::Neighbour& b) {
   return a.weight != b.weight ? a.weight > b.weight : a.item < b.item;
 };
 
-// The greatest sum of a line.
+// Highest sum a[i] + b[i] in a block.
 float max_sum(const float* a, const float* b) {
   Float4 lane_max = load4(a) + load4(b);
   for (std::uint32_t i = 4; i < kBlockItems; i += 4) {
@@ -26,13 +27,13 @@ float max_sum(const float* a, const float* b) {
   return std::max(std::max(lane_max[0], lane_max[1]), std::max(lane_max[2], lane_max[3]));
 }
 
-// Numbers > 0 in steps of a sixteenth, counted by the step. Greater ones stand in later steps: the
-// bits of floats > 0 are in their order.
+// Histogram of floats > 0 with buckets of one sixteenth of a power of two. The bits of positive
+// floats sort like the floats, so the bucket is the top bits.
 class FloatHistogram {
  public:
   void add(float number) { ++counts_[bucket_of(number)]; }
-  // A number that at least `most` of those counted reach, within a step of the greatest such; 0:
-  // there are not so many.
+  // Returns a lower bound, accurate to one bucket, of the `count`-th highest number. 0 if fewer
+  // were added.
   float threshold_for_top(std::size_t count) const {
     std::size_t reached = 0;
     for (std::size_t bucket = counts_.size(); bucket-- > 0;) {
@@ -77,8 +78,8 @@ void AffinityScorer::compute(const model::Model& model, std::span<const ProfileI
     for (const ProfileItem& each : profile) model.prefetch_row_bounds(relation, each.item);
     for (std::size_t i = 0; i < profile.size(); ++i) {
       if (i + 1 < profile.size()) model.prefetch(relation, profile[i + 1].item);
-      model.accumulate(relation, profile[i].item, blend_weight * profile[i].weight, std::span(sums).first(items),
-                       touched_blocks_);
+      model.accumulate(relation, profile[i].item, blend_weight * profile[i].weight,
+                       std::span(sums).first(items), touched_blocks_);
     }
   }
 }
@@ -93,7 +94,8 @@ std::vector<std::uint32_t> AffinityScorer::top(std::size_t limit, std::span<cons
   find_blocks();
   FloatHistogram histogram;
   for (const Block& each : scored_blocks_) histogram.add(each.max_total);
-  const float threshold = histogram.threshold_for_top(limit);  // so many lines have at least one such sum each
+  // At least `limit` blocks reach the threshold, so at least `limit` items do.
+  const float threshold = histogram.threshold_for_top(limit);
   best_.clear();
   for (const Block& each : scored_blocks_) {
     if (each.max_total < threshold) continue;
@@ -101,13 +103,14 @@ std::vector<std::uint32_t> AffinityScorer::top(std::size_t limit, std::span<cons
     best_.resize(size + kBlockItems);
     model::Neighbour* const slots = best_.data() + size;
     std::size_t appended = 0;
-    for (std::uint32_t i = 0; i < kBlockItems; ++i) {  // without branches: which are greater is random
+    for (std::uint32_t i = 0; i < kBlockItems; ++i) {  // branch-free: the comparison is unpredictable
       slots[appended] = {each.first + i, cf_[each.first + i] + content_[each.first + i]};
       appended += slots[appended].weight > 0 && slots[appended].weight >= threshold ? 1U : 0U;
     }
     best_.resize(size + appended);
   }
-  for (std::size_t i = saved_.size(); i-- > 0;) {  // what stands twice was kept first
+  // In reverse order, because of duplicates the first saved entry holds the score.
+  for (std::size_t i = saved_.size(); i-- > 0;) {
     cf_[saved_[i].item] = saved_[i].cf;
     content_[saved_[i].item] = saved_[i].content;
   }
@@ -123,7 +126,7 @@ std::vector<std::uint32_t> AffinityScorer::top(std::size_t limit, std::span<cons
   return items;
 }
 
-// The lines with a sum > 0.
+// Collects the blocks with a positive score.
 void AffinityScorer::find_blocks() {
   scored_blocks_.clear();
   for (std::size_t block = 0; block < touched_blocks_.size(); ++block) {

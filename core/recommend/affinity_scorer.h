@@ -1,6 +1,7 @@
-// How much a reader's profile speaks for each item of the model: affinity = Σ over parts of
-// mix[part] · Σ over the profile of weight · neighbour weight. The same code serves, trains and
-// evaluates.
+// Scores every item of the model by its relation to a reader's profile:
+// affinity = Σ over relations of blend weight · Σ over the profile of event weight · neighbour
+// weight.
+// Serving, training and evaluation share this code.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +17,20 @@ struct ProfileItem {
   float weight = 1;        // interaction weight × recency, > 0
 };
 
-// Scratch memory, reused from call to call; one thread.
+// Reuses its scratch memory between calls. Not thread-safe.
 class AffinityScorer {
  public:
-  // Computes affinities of every item of `model` for the profile. Indexes below model.items(),
-  // distinct or not. O(profile × neighbours + items / 16).
+  // Computes the affinity of every item of `model`. Indexes in `profile` must be below
+  // model.items(); duplicates add up. O(profile × neighbours + items / 16).
   void compute(const model::Model& model, std::span<const ProfileItem> profile);
 
-  // After compute(): by model index.
+  // Valid after compute(). Items are model indexes.
   float total(std::uint32_t item) const { return cf_[item] + content_[item]; }
-  float cf(std::uint32_t item) const { return cf_[item]; }  // of co-interaction, borrowed rows too
+  // Collaborative filtering, including cold-start rows.
+  float cf(std::uint32_t item) const { return cf_[item]; }
   float content(std::uint32_t item) const { return content_[item]; }
-  // The indexes of the `most` greatest totals > 0, greatest first, ties by index; of `without`
-  // none.
+  // Returns the `limit` items with the highest totals > 0, highest first, ties by index. Skips the
+  // items of `excluded`.
   std::vector<std::uint32_t> top(std::size_t limit, std::span<const std::uint32_t> excluded = {});
 
  private:
@@ -37,14 +39,14 @@ class AffinityScorer {
     float cf = 0, content = 0;
   };
   struct Block {
-    std::uint32_t first = 0;  // its first item
-    float max_total = 0;       // of its totals
+    std::uint32_t first = 0;  // index of the block's first item
+    float max_total = 0;      // highest total in the block
   };
   void clear(std::size_t items);
   void find_blocks();
 
-  std::vector<float> cf_, content_;  // what the parts add to the total; whole lines
-  std::vector<std::uint8_t> touched_blocks_;  // 1: something in the line may not be 0
+  std::vector<float> cf_, content_;           // weighted sums per item, padded to whole blocks
+  std::vector<std::uint8_t> touched_blocks_;  // 1: the block may contain a non-zero score
   std::vector<Block> scored_blocks_;
   std::vector<model::Neighbour> best_;
   std::vector<SavedScores> saved_;

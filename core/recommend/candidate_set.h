@@ -1,4 +1,4 @@
-// What was suggested to one reader at one moment, and what speaks for it.
+// The ranked candidates of one reader at one moment, and which events contributed to each.
 #pragma once
 
 #include <memory>
@@ -13,20 +13,20 @@
 
 namespace freshet::recommend {
 
-// The event of a reader that speaks most for an item.
+// The reader's event that contributes most to an item.
 struct Attribution {
   ItemId item;
   readers::Interaction kind = readers::Interaction::kView;
-  double share = 0;  // of the item's affinity, 0..1
+  double share = 0;  // share of the item's affinity, 0..1
 };
 
-// Items are indexes into the catalogue. Views live as long as this.
+// Items are catalogue indexes. Views are valid as long as this object.
 class CandidateSet {
  public:
-  // `all`: of the catalogue, best first, each item once. `profile`, `settings` and `now` as it was
-  // ranked with.
+  // `candidates`: best first, each item once, from the catalogue. `profile`, `settings` and `now`
+  // must be those used for ranking.
   CandidateSet(std::shared_ptr<const Catalogue> catalogue, std::vector<RankedCandidate> candidates,
-              std::vector<ProfileEvent> profile, const RankingSettings& settings, UnixSeconds now)
+               std::vector<ProfileEvent> profile, const RankingSettings& settings, UnixSeconds now)
       : catalogue_(std::move(catalogue)),
         candidates_(std::move(candidates)),
         profile_(std::move(profile)),
@@ -39,30 +39,33 @@ class CandidateSet {
   std::string_view id(std::uint32_t item) const { return catalogue_->id(item); }
   ItemMetadata metadata(std::uint32_t item) const { return catalogue_->metadata(item); }
   void metadata(std::uint32_t item, ItemMetadata& out) const { catalogue_->metadata(item, out); }
-  // Of any item of the catalogue, candidate or not.
+  // For any item of the catalogue, candidate or not.
   std::optional<std::uint32_t> find(std::string_view id) const { return catalogue_->find(id); }
-  // find() of each, model::kNone for those it does not know.
+  // find() for each id; model::kNoIndex if it is unknown.
   void find_all(std::span<const std::string_view> ids, std::span<std::uint32_t> out) const {
     catalogue_->find_all(ids, out);
   }
-  // `items`: each once. In order; nullopt where no event speaks for the item. O(profile ×
-  // neighbours) for all together. Virtual for unit tests, which say themselves what speaks.
-  virtual std::vector<std::optional<Attribution>> find_attributions(std::span<const std::uint32_t> items) const;
+  // Returns the attribution of each item, in order; nullopt if no event contributes to it. Items
+  // must be distinct. O(profile × neighbours) for all items together. Virtual so that unit tests
+  // can fake it.
+  virtual std::vector<std::optional<Attribution>> find_attributions(
+      std::span<const std::uint32_t> items) const;
 
  private:
   struct ProfileContribution {
     const ProfileEvent* event = nullptr;
     double weight = 0;
   };
-  // What each item of the profile says, the newest first.
+  // The contribution of each distinct item of the profile, newest first.
   std::vector<ProfileContribution> collect_contributions() const;
   double weight(const ProfileEvent& event) const;
   template <class Each>
   void for_each_relation(const ProfileEvent& event, const Each& visit) const;
   void prefetch_row_bounds(const ProfileEvent& event) const;
   void prefetch_row(const ProfileEvent& event) const;
-  // What `event` adds to the affinity of each that is wanted.
-  void add_affinities(const ProfileEvent& event, const model::SparseIndexSet& targets, std::span<double> shares) const;
+  // Adds the event's contribution to the affinity of each target.
+  void add_affinities(const ProfileEvent& event, const model::SparseIndexSet& targets,
+                      std::span<double> shares) const;
 
   const std::shared_ptr<const Catalogue> catalogue_;
   const std::vector<RankedCandidate> candidates_;

@@ -9,7 +9,7 @@
 namespace freshet::recommend {
 namespace {
 
-constexpr seconds kRecentHalfLife{86400};  // of Model::decayed_count()
+constexpr seconds kRecentHalfLife{86400};  // must match Model::decayed_count()
 
 std::uint64_t next_generation() {
   static std::atomic<std::uint64_t> last{0};
@@ -115,7 +115,8 @@ double Catalogue::recent_decay(UnixSeconds now) const {
 }
 
 std::span<const model::TermWeight> Catalogue::terms(std::uint32_t item) const {
-  return item < model_items_ ? model_->terms(item) : std::span<const model::TermWeight>(find_live(item)->terms);
+  return item < model_items_ ? model_->terms(item)
+                             : std::span<const model::TermWeight>(find_live(item)->terms);
 }
 
 }  // namespace freshet::recommend

@@ -1,4 +1,4 @@
-// Four numbers at once, on any processor: vectors of GCC and clang.
+// Four-lane SIMD vectors, based on the portable vector extensions of GCC and Clang.
 #pragma once
 
 #include <bit>
@@ -20,11 +20,12 @@ inline Float4 splat4(float number) { return Float4{number, number, number, numbe
 inline Float4 max4(Float4 a, Float4 b) { return a > b ? a : b; }
 inline Float4 min4(Float4 a, Float4 b) { return a < b ? a : b; }
 
-// ln, within 1e-6 or 2e-7 of it. REQUIRES: normal numbers > 0.
+// Natural logarithm. Error at most 1e-6, or 2e-7 of the result if that is larger. REQUIRES: normal
+// numbers > 0.
 //
 // x = m · 2^e with m in [√½, √2); ln m = 2 · atanh(s) with s = (m − 1) / (m + 1), by its series.
 inline Float4 log4(Float4 x) {
-  constexpr std::int32_t kRootOfHalf = 0x3F3504F3;  // its bits
+  constexpr std::int32_t kRootOfHalf = 0x3F3504F3;  // bit pattern of √½
   const auto bits = std::bit_cast<Int4>(x);
   const Int4 exponent = (bits - kRootOfHalf) >> 23;
   const auto m = std::bit_cast<Float4>(bits - (exponent << 23));

@@ -1,5 +1,5 @@
-// What recommendations need beyond a reader's state: candidates with their scores, from the model
-// and from what is trending and new. recommender.h implements it; unit tests fake it.
+// The port through which recommendations get candidates with scores, from the model and from
+// trending and new items. recommender.h implements it; unit tests fake it.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,12 @@
 
 namespace freshet::recommend {
 
-// What a reader's recommendations are made from.
+// The input for a reader's candidates.
 struct Profile {
   std::vector<readers::InteractionRecord> events;  // newest first
-  std::vector<ItemId> dismissed;       // dismissed: no candidates of affinity
-  readers::Fingerprints archived;      // done long ago: likewise
+  std::vector<ItemId> dismissed;                   // dismissed items; never candidates by affinity
+  // Fingerprints of items the reader interacted with long ago; treated like `dismissed`.
+  readers::Fingerprints archived;
 };
 
 struct SimilarItem {
@@ -31,16 +32,20 @@ struct SimilarItem {
 class Recommender {
  public:
   virtual ~Recommender() = default;
-  // No round trip while this worker's copy of what is trending and new is younger than twice
-  // recommend.trend_refresh (it is renewed in the background); else a few. Errors: Redis' own when there
-  // has never been a copy; later the last one serves.
-  virtual Task<Result<std::shared_ptr<const CandidateSet>>> find_candidates(Profile profile, UnixSeconds now) = 0;
-  // The same from the last copy, however old; null when there is none. No round trip.
-  virtual std::shared_ptr<const CandidateSet> find_stale_candidates(const Profile& profile, UnixSeconds now) = 0;
-  // The items that the model relates to this one, best first; nullopt when it does not know it. No
-  // round trip.
+  // No round trip while this worker's copy of trending and new items is younger than twice
+  // recommend.trend_refresh, because it is refreshed in the background. Otherwise waits for the
+  // refresh, which takes a few round trips. Errors: Redis errors, but only if no copy was ever
+  // read; after that, the last copy is used.
+  virtual Task<Result<std::shared_ptr<const CandidateSet>>> find_candidates(Profile profile,
+                                                                            UnixSeconds now) = 0;
+  // The same from the last copy, whatever its age. Null if there is none. No round trip.
+  virtual std::shared_ptr<const CandidateSet> find_stale_candidates(const Profile& profile,
+                                                                    UnixSeconds now) = 0;
+  // The items related to this one, best first. Returns nullopt if the model does not contain the
+  // item. No round trip.
   virtual std::optional<std::vector<SimilarItem>> similar(const ItemId& item, std::size_t limit) = 0;
-  // "rp3beta@1790000000": algorithm and time of the model in use; "none".
+  // Algorithm and training time of the model in use, such as "rp3beta@1790000000"; "none" without a
+  // model.
   virtual std::string model_name() const = 0;
 };
 

@@ -1,5 +1,5 @@
-// Candidates in the order of a number of theirs, and where each stands in it: a radix sort, since
-// comparisons of random numbers are mostly guessed wrong by the processor.
+// Sorts candidates by an integer key. Uses a radix sort, because comparisons of random numbers
+// defeat the branch predictor.
 #pragma once
 
 #include <bit>
@@ -9,15 +9,15 @@
 
 namespace freshet::recommend {
 
-// The order of numbers ≥ 0 as an integer's, in steps of 1e-6 of them.
+// Maps a number ≥ 0 to an integer with the same order, with a relative resolution of 1e-6.
 inline std::uint32_t coarse_key(double number) {
   return static_cast<std::uint32_t>(std::bit_cast<std::uint64_t>(number + 0.0) >> 32U);
 }
 
-class RadixSorter {  // scratch memory, reused
+class RadixSorter {  // reuses its scratch memory
  public:
-  // The positions of `keys`, by key, the greatest first; equal ones in no order. Valid until the
-  // next call. O(keys).
+  // Returns the positions of `keys`, highest key first; the order of equal keys is unspecified.
+  // Valid until the next call. O(keys).
   std::span<std::uint32_t> sort_descending(std::span<const std::uint32_t> keys);
 
  private:

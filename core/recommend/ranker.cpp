@@ -11,14 +11,15 @@
 namespace freshet::recommend {
 namespace {
 
-constexpr double kMaxPoints = 1e15;  // beyond this a counter is broken; sums stay exact below
-// A discovery is one only when the list would not have shown it on this page anyway.
+constexpr double kMaxPoints = 1e15;  // larger counts are bogus; below this, sums stay exact
+// An item counts as a discovery only if it would not have been on this page anyway.
 constexpr std::size_t kPageItems = 20;
-// Nobody looks further; the rest of a long list stays as it is.
+// Readers do not scroll further, so the rest of a long list is left alone.
 constexpr std::size_t kMaxDiscoveries = 16;
-constexpr float kMinWeight = std::numeric_limits<float>::min();  // in the profile, however long ago
+// Marks an item as part of the profile, however old the event is.
+constexpr float kMinWeight = std::numeric_limits<float>::min();
 
-// Affinity names its candidates anew so often at most, without what the reader did long ago.
+// How often the affinity candidates are selected again without archived items.
 constexpr int kMaxAffinityRounds = 4;
 
 bool ranks_before(const Catalogue& catalogue, const RankedCandidate& a, const RankedCandidate& b) {
@@ -42,9 +43,10 @@ RankingSettings RankingSettings::from(const Settings& settings) {
   return out;
 }
 
-const std::vector<RankedCandidate>& Ranker::rank(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
-                                         UnixSeconds now, bool include_all, std::span<const std::uint32_t> excluded,
-                                         const ArchivePredicate& is_archived) {
+const std::vector<RankedCandidate>& Ranker::rank(const Catalogue& catalogue,
+                                                 std::span<const ProfileEvent> profile, UnixSeconds now,
+                                                 bool include_all, std::span<const std::uint32_t> excluded,
+                                                 const ArchivePredicate& is_archived) {
   profile = profile.first(std::min(profile.size(), settings_.max_profile_events));
   weigh_profile(catalogue, profile, now);
   excluded_.clear();
@@ -58,14 +60,15 @@ const std::vector<RankedCandidate>& Ranker::rank(const Catalogue& catalogue, std
   return ranked_;
 }
 
-// An item counts once, by the event that says most.
+// Each item counts once, by its highest-weighted event.
 void Ranker::weigh_profile(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
-                            UnixSeconds now) {
+                           UnixSeconds now) {
   if (profile_weights_.size() < catalogue.size()) profile_weights_.resize(catalogue.size(), 0.F);
   profile_items_.clear();
   for (const ProfileEvent& each : profile) {
-    const auto weight = static_cast<float>(readers::interaction_weight(settings_.weights, each.kind) *
-                                           readers::recency_weight(each.at, now, settings_.profile_half_life));
+    const auto weight =
+        static_cast<float>(readers::interaction_weight(settings_.weights, each.kind) *
+                           readers::recency_weight(each.at, now, settings_.profile_half_life));
     if (profile_weights_[each.item] == 0) profile_items_.push_back({each.item, 0});
     profile_weights_[each.item] = std::max({profile_weights_[each.item], weight, kMinWeight});
   }
@@ -79,7 +82,8 @@ void Ranker::weigh_profile(const Catalogue& catalogue, std::span<const ProfileEv
       }
     }
   }
-  std::erase_if(profile_items_, [&](const ProfileItem& each) { return each.item >= catalogue.model_items(); });
+  std::erase_if(profile_items_,
+                [&](const ProfileItem& each) { return each.item >= catalogue.model_items(); });
   if (catalogue.model()) affinity_.compute(*catalogue.model(), profile_items_);
 }
 
@@ -103,7 +107,7 @@ void Ranker::fill_trend(const Catalogue& catalogue, UnixSeconds now, RankedCandi
       (1 + candidate.points) / std::pow(candidate.age_hours + settings_.base_hours, settings_.gamma);
 }
 
-// What is live is the same for all readers of a second.
+// Live candidates depend only on the catalogue and the second, so they are cached.
 void Ranker::fill_live(const Catalogue& catalogue, UnixSeconds now) {
   if (live_generation_ == catalogue.generation() && live_at_ == now) return;
   live_.clear();
@@ -118,7 +122,7 @@ void Ranker::fill_live(const Catalogue& catalogue, UnixSeconds now) {
 }
 
 void Ranker::collect_candidates(const Catalogue& catalogue, UnixSeconds now, bool include_all,
-                              const ArchivePredicate& is_archived) {
+                                const ArchivePredicate& is_archived) {
   fill_live(catalogue, now);
   ranked_ = live_;
   if (is_candidate_.size() < catalogue.size()) is_candidate_.resize(catalogue.size(), 0);
@@ -146,7 +150,7 @@ void Ranker::collect_candidates(const Catalogue& catalogue, UnixSeconds now, boo
 }
 
 std::vector<std::uint32_t> Ranker::top_by_affinity(const Catalogue& catalogue,
-                                                     const ArchivePredicate& is_archived) {
+                                                   const ArchivePredicate& is_archived) {
   affinity_exclusions_.clear();
   for (const ProfileItem& each : profile_items_) affinity_exclusions_.push_back(each.item);
   for (const std::uint32_t each : excluded_) {
@@ -172,7 +176,8 @@ double Ranker::new_item_content(const Catalogue& catalogue, std::uint32_t item) 
     if (term.term < interests_.size()) sum += static_cast<double>(interests_[term.term] * term.weight);
   }
   const auto relation = static_cast<std::size_t>(model::Relation::kContent);
-  return sum * static_cast<double>(catalogue.model() ? catalogue.model()->blend_weights().by_relation[relation] : 0.F);
+  return sum * static_cast<double>(
+                   catalogue.model() ? catalogue.model()->blend_weights().by_relation[relation] : 0.F);
 }
 
 void Ranker::fill_affinities(const Catalogue& catalogue) {
@@ -204,12 +209,12 @@ void Ranker::score(const Catalogue& catalogue, std::span<const ProfileEvent> pro
   rerank_features(catalogue, profile, ranked_, now, features_);
   reranker->logits(features_, logits_);
   const auto max_logit = static_cast<double>(*std::max_element(logits_.begin(), logits_.end()));
-  constexpr double kMinLogOdds = -600;  // exp() of less is 0, and what is 0 has no order
+  constexpr double kMinLogOdds = -600;  // exp() of anything lower is 0, and zeros cannot be ordered
   for (std::size_t i = 0; i < ranked_.size(); ++i)
     ranked_[i].score = std::exp(std::max(kMinLogOdds, static_cast<double>(logits_[i]) - max_logit));
 }
 
-// By coarse scores first; those of one coarse score by comparison.
+// Sorts by coarse score first, then by comparison within equal coarse scores.
 void Ranker::sort(const Catalogue& catalogue) {
   keys_.clear();
   for (const RankedCandidate& each : ranked_) keys_.push_back(coarse_key(each.score));
@@ -219,8 +224,9 @@ void Ranker::sort(const Catalogue& catalogue) {
     const auto end =
         std::find_if(first, positions.end(), [&](std::uint32_t position) { return keys_[position] != key; });
     if (end - first > 1) {
-      std::sort(first, end,
-                [&](std::uint32_t a, std::uint32_t b) { return ranks_before(catalogue, ranked_[a], ranked_[b]); });
+      std::sort(first, end, [&](std::uint32_t a, std::uint32_t b) {
+        return ranks_before(catalogue, ranked_[a], ranked_[b]);
+      });
     }
     first = end;
   }
@@ -229,8 +235,8 @@ void Ranker::sort(const Catalogue& catalogue) {
   ranked_.swap(scratch_);
 }
 
-// The candidates outside the profile with some affinity, greatest first: as many as could be
-// looked at.
+// Collects the candidates outside the profile with positive affinity, highest first. Limited to as
+// many as insert_discoveries() can look at.
 void Ranker::collect_discoveries() {
   discoveries_.clear();
   std::uint32_t unseen_rank = 0;
@@ -252,12 +258,13 @@ void Ranker::collect_discoveries() {
   std::sort(discoveries_.begin(), discoveries_.end(), ranks_higher);
 }
 
-// The position of what is to be raised to the place `open`; nothing when all would come
-// soon anyway.
+// Returns the position of the item to move up to `unseen_rank`, or nullopt if every suitable item
+// would appear soon anyway.
 std::optional<std::uint32_t> Ranker::pick_discovery(std::uint32_t unseen_rank, std::size_t day) {
   pool_.clear();
   for (const DiscoveryCandidate& each : discoveries_) {
-    if (each.unseen_rank >= unseen_rank + kPageItems && !ranked_[each.position].discovery) pool_.push_back(each.position);
+    if (each.unseen_rank >= unseen_rank + kPageItems && !ranked_[each.position].discovery)
+      pool_.push_back(each.position);
     if (pool_.size() == settings_.discovery_pool_size) break;
   }
   if (pool_.empty()) return std::nullopt;
@@ -271,8 +278,8 @@ void Ranker::insert_discoveries(UnixSeconds now) {
   const auto day =
       static_cast<std::size_t>(std::max<std::int64_t>(0, now.time_since_epoch() / seconds{86400}));
   scratch_.clear();
-  std::size_t placed = 0, raised = 0;  // places so far; those of them for discoveries
-  std::uint32_t unseen_rank = 0;             // the place of each by its score alone
+  std::size_t placed = 0, raised = 0;  // positions filled so far, and how many of them are discoveries
+  std::uint32_t unseen_rank = 0;       // the item's rank by score alone
   for (const RankedCandidate& each : ranked_) {
     if (!each.in_profile) ++unseen_rank;
     if (each.discovery) continue;

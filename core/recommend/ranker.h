@@ -1,7 +1,8 @@
-// From a reader's profile to ranked items: candidates = trend ∪ item–item ∪ newest, score = trend ·
-// (1 + w · affinity), or the learned re-ranker's odds; some slots of the list are discoveries.
-// Pure: the service, `freshetctl explain` and the evaluation all call this. Exclusions, caps and
-// reasons are the use-case's (core/recommend/recommendations.h).
+// Ranks items for a reader's profile. Candidates are trending, related (item–item) and new items.
+// The score is trend · (1 + w · affinity), or the odds of the learned re-ranker. Some positions are
+// reserved for discoveries.
+// Pure; used by the service, `freshetctl explain` and the evaluation. Exclusions, caps and reasons
+// follow later (core/recommend/recommendations.h).
 #pragma once
 
 #include <cstdint>
@@ -22,25 +23,26 @@
 namespace freshet::recommend {
 
 struct ProfileEvent {
-  std::uint32_t item = 0;  // index in the catalogue
+  std::uint32_t item = 0;  // catalogue index
   readers::Interaction kind = readers::Interaction::kView;
   UnixSeconds at;
 };
 
-// Which of the sources named a candidate first.
+// The source that first proposed a candidate.
 enum class CandidateSource : std::uint8_t { kTrend, kAffinity, kNewest };
 
-// A candidate and every term of its score, for explain. All numbers are finite and ≥ 0.
+// A candidate with every term of its score, for `freshetctl explain`. All numbers are finite and ≥
+// 0.
 struct RankedCandidate {
   std::uint32_t item = 0;
   double score = 0;
   double trend = 0;            // (1 + points) / (hours + base)^gamma
-  double affinity = 0;         // as the score uses it: 1 is the greatest of a candidate outside the profile
-  double cf = 0, content = 0;  // what co-interaction (borrowed, too) and content add to it
+  double affinity = 0;         // scaled so that the highest value outside the profile is 1
+  double cf = 0, content = 0;  // the collaborative (including cold-start) and content shares of `affinity`
   double points = 0, age_hours = 0;
-  CandidateSource source = CandidateSource::kTrend;  // the first that named it
-  bool in_profile = false;         // the reader did something with it, or does not want it
-  bool discovery = false;          // raised to a discovery's slot; shares its score with the next one
+  CandidateSource source = CandidateSource::kTrend;
+  bool in_profile = false;  // the reader interacted with it or dismissed it
+  bool discovery = false;   // moved up to a discovery position; has the score of the item after it
 };
 
 struct RankingSettings {
@@ -49,38 +51,38 @@ struct RankingSettings {
   bool rerank = true;
   std::size_t max_profile_events = 200;
   seconds profile_half_life{30 * 86400};
-  std::size_t affinity_candidates = 300;  // best by affinity that become candidates
-  // Every Nth slot, of those for candidates outside the profile, is a discovery: one of the
-  // `discover_among` of greatest affinity that would come a page or more later, another one each
-  // day (UTC). The trend is the same for everybody: without discoveries few other items are ever
-  // shown. 0: none.
+  std::size_t affinity_candidates = 300;  // number of items with the highest affinity that become candidates
+  // Every Nth position, not counting profile items, is a discovery: one of the
+  // `discovery_pool_size` items with the highest affinity that would otherwise appear at least a
+  // page later. The choice changes daily (UTC). Trend is the same for everyone, so without
+  // discoveries only few items would ever be shown. 0: none.
   std::size_t discover_every = 6;
   std::size_t discovery_pool_size = 10;
-  std::size_t discovery_min_events = 1;  // events of a profile
+  std::size_t discovery_min_events = 1;  // smallest profile that gets discoveries
   InteractionSettings weights;
   static RankingSettings from(const Settings& settings);
 };
 
-// Whether the reader did something with an item long ago, by its catalogue index.
+// Returns whether the reader interacted with the catalogue item long ago.
 using ArchivePredicate = std::function<bool(std::uint32_t)>;
 
-class Ranker {  // scratch memory, reused; one thread
+class Ranker {  // reuses its scratch memory; not thread-safe
  public:
   explicit Ranker(const RankingSettings& settings) : settings_(settings) {}
-  // All candidates, best first (ties: newer, then by id; a discovery before what it displaced).
-  // `profile` newest first; what is beyond settings.profile is left out. An empty profile: the
-  // trend, without discoveries. `all`: every item of the catalogue is a candidate (evaluation; when
-  // nothing is live, too). `unwanted`: items that will not be shown, which take no place of
-  // affinity's or of a discovery; nor do those of which `done_before` is true, as long as affinity
-  // does not name too many of them. Valid until the next call. O(profile × neighbours + items / 16
-  // + candidates · log candidates).
+  // Returns all candidates, best first. Ties: newer first, then by id; a discovery comes before the
+  // item it displaced. `profile` is newest first; events beyond settings.max_profile_events are
+  // ignored. An empty profile ranks by trend, without discoveries. `include_all` makes every item
+  // of the catalogue a candidate (for the evaluation; also implied if nothing is live). Items in
+  // `excluded` will not be shown and take no position by affinity or as a discovery. The same holds
+  // for items matching `is_archived`, unless there are too many of them. Valid until the next call.
+  // O(profile × neighbours + items / 16 + candidates · log candidates).
   //
-  // The re-ranker's scores are odds against the best candidate's, in (0, 1]: factors on them mean
-  // what they mean on the trend's.
+  // The re-ranker's scores are odds relative to the best candidate, in (0, 1]. Multiplying them by
+  // a factor therefore has the same effect as on trend scores.
   const std::vector<RankedCandidate>& rank(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
-                                  UnixSeconds now, bool include_all = false,
-                                  std::span<const std::uint32_t> excluded = {},
-                                  const ArchivePredicate& is_archived = nullptr);
+                                           UnixSeconds now, bool include_all = false,
+                                           std::span<const std::uint32_t> excluded = {},
+                                           const ArchivePredicate& is_archived = nullptr);
   const RankingSettings& settings() const { return settings_; }
 
  private:
@@ -89,7 +91,8 @@ class Ranker {  // scratch memory, reused; one thread
   void exclude(std::uint32_t item);
   void fill_live(const Catalogue& catalogue, UnixSeconds now);
   void fill_trend(const Catalogue& catalogue, UnixSeconds now, RankedCandidate& candidate) const;
-  void collect_candidates(const Catalogue& catalogue, UnixSeconds now, bool include_all, const ArchivePredicate& is_archived);
+  void collect_candidates(const Catalogue& catalogue, UnixSeconds now, bool include_all,
+                          const ArchivePredicate& is_archived);
   std::vector<std::uint32_t> top_by_affinity(const Catalogue& catalogue, const ArchivePredicate& is_archived);
   void fill_affinities(const Catalogue& catalogue);
   void score(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now);
@@ -100,23 +103,23 @@ class Ranker {  // scratch memory, reused; one thread
   double new_item_content(const Catalogue& catalogue, std::uint32_t item) const;
 
   struct DiscoveryCandidate {
-    std::uint32_t position = 0;  // in ranked_
-    std::uint32_t unseen_rank = 0;      // among those outside the profile
+    std::uint32_t position = 0;     // in ranked_
+    std::uint32_t unseen_rank = 0;  // rank among the items outside the profile
     double affinity = 0;
   };
   RankingSettings settings_;
   AffinityScorer affinity_;
-  std::vector<RankedCandidate> ranked_, scratch_;  // the candidates; where they go when their order changes
-  std::vector<RankedCandidate> live_;            // the catalogue's, described as of live_at_; shared by readers
-  std::uint64_t live_generation_ = 0;           // the catalogue's number
+  std::vector<RankedCandidate> ranked_, scratch_;  // candidates, and the buffer for reordering them
+  std::vector<RankedCandidate> live_;              // live candidates as of live_at_; the same for all readers
+  std::uint64_t live_generation_ = 0;              // generation of the catalogue that live_ belongs to
   UnixSeconds live_at_;
   RadixSorter sorter_;
   std::vector<std::uint32_t> keys_;
-  std::vector<ProfileItem> profile_items_;    // of the profile, those in the model
+  std::vector<ProfileItem> profile_items_;     // the profile's items that are in the model
   std::vector<float> profile_weights_;         // by catalogue index; 0 outside the profile
-  std::vector<float> interests_;      // by term: Σ weight · term weight over the profile
-  std::vector<std::uint32_t> interest_terms_;  // where interests_ is not 0
-  std::vector<std::uint8_t> is_candidate_;   // by catalogue index: already a candidate
+  std::vector<float> interests_;               // by term: Σ over the profile of event weight · term weight
+  std::vector<std::uint32_t> interest_terms_;  // indexes of the non-zero interests_
+  std::vector<std::uint8_t> is_candidate_;     // by catalogue index
   std::vector<std::uint32_t> excluded_, affinity_exclusions_, pool_;
   std::vector<FeatureVector> features_;
   std::vector<float> logits_;

@@ -5,15 +5,15 @@ namespace {
 
 using readers::Reason;
 
-// An event must give at least this share of an item's affinity to be named for it, unless affinity
-// is why the item is there: then the event that gives most is named.
+// Smallest share of an item's affinity for which an event is named. If affinity is the reason why
+// the item is listed, the top event is named whatever its share.
 constexpr double kMinShare = 0.1;
 
 }  // namespace
 
-ReasonBuilder::ReasonBuilder(const CandidateSet& suggestions, const readers::ReaderState& state, UnixSeconds now,
-                         double min_trend)
-    : suggestions_(suggestions), state_(state), now_(now), min_trend_(min_trend) {}
+ReasonBuilder::ReasonBuilder(const CandidateSet& candidates, const readers::ReaderState& state,
+                             UnixSeconds now, double min_trend)
+    : candidates_(candidates), state_(state), now_(now), min_trend_(min_trend) {}
 
 readers::LikedSet ReasonBuilder::collect_liked() const {
   std::vector<std::string_view> ids;
@@ -21,34 +21,36 @@ readers::LikedSet ReasonBuilder::collect_liked() const {
     if (each.kind != readers::Interaction::kView) ids.push_back(each.item.view());
   }
   std::vector<std::uint32_t> items(ids.size());
-  suggestions_.find_all(ids, items);
+  candidates_.find_all(ids, items);
   readers::LikedSet out;
   ItemMetadata metadata;
   for (const std::uint32_t item : items) {
     if (item == model::kNoIndex) continue;
-    suggestions_.metadata(item, metadata);
+    candidates_.metadata(item, metadata);
     out.add(metadata.author, metadata.tags);
   }
   return out;
 }
 
 Reason ReasonBuilder::reason(const RankedCandidate& ranked, const std::optional<Attribution>& attribution,
-                           const items::ItemCard* attributed_card) const {
-  const bool personal = ranked.affinity > 0 &&
-                        (ranked.source == CandidateSource::kAffinity || ranked.discovery || ranked.trend < min_trend_);
-  const bool can_attribute = attribution && attributed_card != nullptr && attributed_card->known && !attributed_card->is_hidden_at(now_);
+                             const items::ItemCard* attributed_card) const {
+  const bool personal = ranked.affinity > 0 && (ranked.source == CandidateSource::kAffinity ||
+                                                ranked.discovery || ranked.trend < min_trend_);
+  const bool can_attribute = attribution && attributed_card != nullptr && attributed_card->known &&
+                             !attributed_card->is_hidden_at(now_);
   if (can_attribute && (personal || attribution->share >= kMinShare))
     return {Reason::Kind::kLike, attribution->item, attributed_card->title, attribution->kind, {}};
   Reason::Kind fallback = ranked.points > 0 ? Reason::Kind::kRising : Reason::Kind::kNew;
   if (personal) fallback = Reason::Kind::kMatch;
-  return metadata_reason(suggestions_.metadata(ranked.item), fallback);
+  return metadata_reason(candidates_.metadata(ranked.item), fallback);
 }
 
 Reason ReasonBuilder::recalled_reason(const feed::Candidate& candidate, const items::ItemCard& card) const {
-  const ItemMetadata metadata{card.title, card.author, {card.tags.begin(), card.tags.end()}, candidate.published_at};
+  const ItemMetadata metadata{
+      card.title, card.author, {card.tags.begin(), card.tags.end()}, candidate.published_at};
   if (candidate.score > 0) return metadata_reason(metadata, Reason::Kind::kMatch);
-  return metadata_reason(metadata,
-                  now_ - metadata.published < readers::kNewItemAge ? Reason::Kind::kNew : Reason::Kind::kMore);
+  return metadata_reason(
+      metadata, now_ - metadata.published < readers::kNewItemAge ? Reason::Kind::kNew : Reason::Kind::kMore);
 }
 
 Reason ReasonBuilder::metadata_reason(const ItemMetadata& metadata, Reason::Kind fallback) const {

@@ -8,16 +8,15 @@
 namespace freshet::recommend {
 namespace {
 
-// Pages are picked anew so often at most when some of their items turn out to be hidden.
+// How often a page is selected again because some of its items turned out to be hidden.
 constexpr int kMaxPageRounds = 4;
-// Titles are asked for a few items beyond the page, for what is hidden among them.
+// Extra cards loaded with a page, to replace hidden items.
 constexpr std::size_t kSpareItems = 5;
-// Titles asked for together while a page is filled up. Of so many some can be shown, or Redis has
+// Number of cards loaded together while filling a page. If none of them can be shown, Redis has
 // lost its items.
 constexpr std::size_t kFillChunk = 100;
 
-// What the reader did and saw, newest first, without what they dismissed: of an item that was
-// dismissed nothing more is wanted.
+// The reader's interactions and views, newest first, without events of dismissed items.
 Profile build_profile(const readers::ReaderState& state) {
   Profile out;
   out.archived = state.archived;
@@ -35,22 +34,25 @@ Profile build_profile(const readers::ReaderState& state) {
     if (!dismissed.contains(each.item.view()))
       events.push_back({each.item, readers::Interaction::kView, each.at});
   }
-  std::stable_sort(events.begin(), events.end(),
-                   [](const readers::InteractionRecord& a, const readers::InteractionRecord& b) { return a.at > b.at; });
+  std::stable_sort(
+      events.begin(), events.end(),
+      [](const readers::InteractionRecord& a, const readers::InteractionRecord& b) { return a.at > b.at; });
   return out;
 }
 
-// Whatever is visible, what is like the reader's events first.
+// Matches all visible items, those similar to the reader's events first.
 feed::RecallQuery index_query(const readers::ReaderState& state, UnixSeconds now) {
   feed::RecallQuery query;
   query.now = now;
-  for (const readers::InteractionRecord& each : build_profile(state).events) query.interests.push_back({each.item, 1});
+  for (const readers::InteractionRecord& each : build_profile(state).events)
+    query.interests.push_back({each.item, 1});
   return query;
 }
 
-// What is new among those recalled, and may be shown to the reader.
-std::vector<const feed::Candidate*> new_eligible(const feed::RecallResult& recalled, const Selection& selection,
-                                            std::unordered_set<ItemId>& seen) {
+// Returns the recalled items that are new to `seen` and eligible. Adds all of them to `seen`.
+std::vector<const feed::Candidate*> new_eligible(const feed::RecallResult& recalled,
+                                                 const Selection& selection,
+                                                 std::unordered_set<ItemId>& seen) {
   std::vector<const feed::Candidate*> out;
   for (const feed::Candidate& each : recalled.candidates) {
     const bool is_new = seen.insert(each.item).second;
@@ -59,7 +61,7 @@ std::vector<const feed::Candidate*> new_eligible(const feed::RecallResult& recal
   return out;
 }
 
-// The least trend on a page of what trends most; 0 when there is not so much.
+// Returns the lowest trend on a page ordered by trend alone; 0 if there are not enough candidates.
 double page_min_trend(const Selection& selection, std::size_t limit) {
   std::vector<double> trends;
   for (const SelectionCandidate& each : selection.candidates()) {
@@ -71,15 +73,15 @@ double page_min_trend(const Selection& selection, std::size_t limit) {
   return *last;
 }
 
-// What was picked, and the items whose cards are wanted for it.
+// A selected page, and the cards it needs.
 struct PageDraft {
-  std::vector<ItemId> card_ids;                   // those picked, in order, then those that speak for them
-  std::vector<std::optional<Attribution>> attributions;  // of each picked
-  std::vector<std::size_t> attribution_cards;               // where in `wanted` the item of `because` stands
+  std::vector<ItemId> card_ids;  // the selected items in order, then the attributed ones
+  std::vector<std::optional<Attribution>> attributions;  // by selected item
+  std::vector<std::size_t> attribution_cards;            // index in `card_ids` of each attributed item
 };
 
 PageDraft draft_page(const CandidateSet& candidates, const Selection& selection,
-                 const std::vector<std::size_t>& selected) {
+                     const std::vector<std::size_t>& selected) {
   PageDraft page;
   std::vector<std::uint32_t> indexes;
   for (const std::size_t each : selected) {
@@ -89,14 +91,15 @@ PageDraft draft_page(const CandidateSet& candidates, const Selection& selection,
   }
   page.attributions = candidates.find_attributions(indexes);
   for (const auto& each : page.attributions) {
-    const auto at = each ? std::find(page.card_ids.begin(), page.card_ids.end(), each->item) : page.card_ids.end();
+    const auto at =
+        each ? std::find(page.card_ids.begin(), page.card_ids.end(), each->item) : page.card_ids.end();
     page.attribution_cards.push_back(static_cast<std::size_t>(at - page.card_ids.begin()));
     if (each && at == page.card_ids.end()) page.card_ids.push_back(each->item);
   }
   return page;
 }
 
-// What a page shows of an item without Redis.
+// A card made from the model's metadata, for use without Redis.
 items::SharedCard card_from(const ItemMetadata& metadata) {
   auto card = std::make_shared<items::ItemCard>();
   card->known = true;
@@ -136,8 +139,8 @@ Task<Result<std::unique_ptr<RankingTrace>>> Recommendations::explain(const Recom
   out->at = clock_();
   Profile profile = build_profile(out->state);
   co_await set_phase(RequestPhase::kRank);
-  FRESHET_CO_TRY(suggestions, co_await recommender_.find_candidates(std::move(profile), out->at));
-  out->candidates = std::move(*suggestions);
+  FRESHET_CO_TRY(candidates, co_await recommender_.find_candidates(std::move(profile), out->at));
+  out->candidates = std::move(*candidates);
   out->selection =
       std::make_unique<Selection>(*out->candidates, out->state, request.exclude, selection_, out->at);
   FRESHET_CO_TRY(items, co_await select_page(*out, request.limit, out->not_visible));
@@ -148,8 +151,8 @@ Task<Result<std::unique_ptr<RankingTrace>>> Recommendations::explain(const Recom
   co_return out;
 }
 
-// Every candidate that may be shown is on the page: the index has all that is visible, and is
-// searched deeper and deeper for what is not.
+// Called when every candidate that may be shown is on the page. Searches the index deeper and
+// deeper for visible items that were not candidates.
 Task<Result<void>> Recommendations::fill_from_index(RankingTrace& trace, const RecommendRequest& request) {
   const std::size_t limit = request.limit;
   std::unordered_set<ItemId> seen;
@@ -160,7 +163,7 @@ Task<Result<void>> Recommendations::fill_from_index(RankingTrace& trace, const R
   for (query.size = seen.size() + limit;; query.size *= 2) {
     co_await set_phase(RequestPhase::kRecall);
     const auto recalled = co_await recall_.search(query);
-    if (!recalled) {  // the page stays as it is
+    if (!recalled) {  // the page stays short
       trace.page.degraded = Dependency::kIndex;
       co_return Result<void>();
     }
@@ -171,10 +174,10 @@ Task<Result<void>> Recommendations::fill_from_index(RankingTrace& trace, const R
   }
 }
 
-// False: the page is full, or Redis has lost its items.
+// Returns false if the page is full or Redis has lost its items.
 Task<Result<bool>> Recommendations::append_recalled(RankingTrace& trace,
-                                           const std::vector<const feed::Candidate*>& eligible,
-                                           std::size_t limit) {
+                                                    const std::vector<const feed::Candidate*>& eligible,
+                                                    std::size_t limit) {
   std::vector<Recommendation>& page = trace.page.items;
   const ReasonBuilder reasons(*trace.candidates, trace.state, trace.at);
   for (std::size_t from = 0; from < eligible.size(); from += kFillChunk) {
@@ -193,35 +196,36 @@ Task<Result<bool>> Recommendations::append_recalled(RankingTrace& trace,
   co_return true;
 }
 
-// Picks until everything picked can be shown: each round leaves out what the one before found
-// hidden. The cards of what reasons will name come with those of the page.
-Task<Result<std::vector<Recommendation>>> Recommendations::select_page(const RankingTrace& trace, std::size_t limit,
-                                                               std::unordered_set<std::string>& excluded) {
+// Repeats the selection until every selected item can be shown, each round without the items found
+// hidden before. The cards needed for reasons are loaded with those of the page.
+Task<Result<std::vector<Recommendation>>> Recommendations::select_page(
+    const RankingTrace& trace, std::size_t limit, std::unordered_set<std::string>& excluded) {
   const Selection& selection = *trace.selection;
-  const ReasonBuilder reasons(*trace.candidates, trace.state, trace.at,
-                            page_min_trend(selection, limit));
+  const ReasonBuilder reasons(*trace.candidates, trace.state, trace.at, page_min_trend(selection, limit));
   std::vector<Recommendation> out;
   for (int round = 0; round < kMaxPageRounds; ++round) {
-    const std::vector<std::size_t> selected = selection.select(limit + kSpareItems, [&](const SelectionCandidate& each) {
-      return excluded.empty() || !excluded.contains(std::string(selection.id(each)));
-    });
+    const std::vector<std::size_t> selected =
+        selection.select(limit + kSpareItems, [&](const SelectionCandidate& each) {
+          return excluded.empty() || !excluded.contains(std::string(selection.id(each)));
+        });
     const PageDraft page = draft_page(*trace.candidates, selection, selected);
     FRESHET_CO_TRY(cards, co_await cards_.get(page.card_ids));
-    // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better
-    // than nothing.
+    // If Redis lost all its items, ids are better than an empty page (`freshetctl rebuild-redis`
+    // restores them).
     const bool none_known =
         std::none_of(cards->begin(), cards->begin() + static_cast<std::ptrdiff_t>(selected.size()),
                      [](const items::SharedCard& card) { return card->known; });
     out.clear();
     for (std::size_t i = 0; i < selected.size(); ++i) {
-      const SelectionCandidate& choice = selection.candidates()[selected[i]];
+      const SelectionCandidate& candidate = selection.candidates()[selected[i]];
       const items::SharedCard& card = (*cards)[i];
       if (card->is_hidden_at(trace.at) || (!card->known && !none_known)) {
         excluded.insert(page.card_ids[i].str());
       } else if (out.size() < limit) {
-        const items::ItemCard* named = page.attributions[i] ? (*cards)[page.attribution_cards[i]].get() : nullptr;
-        out.push_back(
-            {page.card_ids[i], card, choice.score(), reasons.reason(*choice.ranked, page.attributions[i], named)});
+        const items::ItemCard* attributed_card =
+            page.attributions[i] ? (*cards)[page.attribution_cards[i]].get() : nullptr;
+        out.push_back({page.card_ids[i], card, candidate.score(),
+                       reasons.reason(*candidate.ranked, page.attributions[i], attributed_card)});
       }
     }
     if (out.size() == limit || selected.size() < limit + kSpareItems) break;
@@ -229,29 +233,29 @@ Task<Result<std::vector<Recommendation>>> Recommendations::select_page(const Ran
   co_return out;
 }
 
-// --- without Redis
+// --- Without Redis
 
 RecommendPage Recommendations::fallback_page(const RecommendRequest& request) {
   RecommendPage page;
   page.degraded = Dependency::kRedis;
   page.model = recommender_.model_name();
   const auto candidates = recommender_.find_stale_candidates({}, clock_());
-  if (!candidates) return page;  // there has never been anything to show
+  if (!candidates) return page;  // nothing was ever loaded
   const readers::ReaderState anonymous;
   const Selection selection(*candidates, anonymous, ExclusionMode::kOff, selection_, clock_());
   const auto selected = selection.select(request.limit, [](const SelectionCandidate&) { return true; });
   for (const std::size_t each : selected) {
-    const SelectionCandidate& choice = selection.candidates()[each];
-    page.items.push_back({ItemId::trusted(std::string(selection.id(choice))),
-                          card_from(candidates->metadata(choice.ranked->item)),
-                          choice.score(),
+    const SelectionCandidate& candidate = selection.candidates()[each];
+    page.items.push_back({ItemId::trusted(std::string(selection.id(candidate))),
+                          card_from(candidates->metadata(candidate.ranked->item)),
+                          candidate.score(),
                           {}});
-    if (choice.ranked->points <= 0) page.items.back().reason.kind = readers::Reason::Kind::kNew;
+    if (candidate.ranked->points <= 0) page.items.back().reason.kind = readers::Reason::Kind::kNew;
   }
   return page;
 }
 
-// --- similar items
+// --- Similar items
 
 Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size_t limit,
                                                    feed::SearchCost cost) {
@@ -270,17 +274,18 @@ Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size
     co_return fail(ErrorCode::kNotFound, "unknown_item", "id");
   for (std::size_t i = 1; i < ids.size() && page.items.size() < limit; ++i) {
     const items::SharedCard& card = (*cards)[i];
-    if (card->known && !card->is_hidden_at(now)) page.items.push_back({ids[i], card, (*found)[i - 1].score, {}});
+    if (card->known && !card->is_hidden_at(now))
+      page.items.push_back({ids[i], card, (*found)[i - 1].score, {}});
   }
   co_return page;
 }
 
 void Recommendations::add_from_stale_snapshot(const std::vector<SimilarItem>& found, std::size_t limit,
-                                         SimilarPage& page) {
+                                              SimilarPage& page) {
   page.degraded = Dependency::kRedis;
   const UnixSeconds now = clock_();
   const auto candidates = recommender_.find_stale_candidates({}, now);
-  if (!candidates) return;  // nothing is known of any item
+  if (!candidates) return;  // no metadata available
   for (const SimilarItem& each : found) {
     const auto index = candidates->find(each.item.view());
     if (!index || page.items.size() == limit) continue;
@@ -290,7 +295,8 @@ void Recommendations::add_from_stale_snapshot(const std::vector<SimilarItem>& fo
 }
 
 Task<Result<std::vector<SimilarItem>>> Recommendations::find_related(const ItemId& item, std::size_t limit,
-                                                                feed::SearchCost cost, SimilarPage& page) {
+                                                                     feed::SearchCost cost,
+                                                                     SimilarPage& page) {
   auto known = recommender_.similar(item, limit);
   if (known && !known->empty()) {
     page.model = recommender_.model_name();
@@ -306,7 +312,7 @@ Task<Result<std::vector<SimilarItem>>> Recommendations::find_related(const ItemI
   const auto recalled = co_await recall_.search(std::move(query));
   std::vector<SimilarItem> out;
   if (!recalled) page.degraded = Dependency::kIndex;
-  if (!recalled) co_return out;  // nothing is known to be like it
+  if (!recalled) co_return out;
   for (const feed::Candidate& each : recalled->candidates) {
     if (each.score > 0 && each.item != item && out.size() < limit) out.push_back({each.item, each.score});
   }

@@ -1,9 +1,10 @@
-// Recommendations: what a reader should see next, and why. Gather (1 RTT) → score → exclude, cap →
-// cut, fill up from the search index until the page is full or nothing visible is left.
+// Recommendations: what a reader should see next, and why. Steps: load (1 RTT), score, exclude and
+// cap, select the page, then fill it from the search index until it is full or no visible item is
+// left.
 //
-// Exclusions are of the moment: what was viewed, done or dismissed before the request is out of its
-// reply, on every worker. Hidden and deleted items are out by their cards
-// (core/items/card_cache.h).
+// Exclusions apply immediately, on every worker: an item that was viewed, interacted with or
+// dismissed before the request is not in its response. Hidden and deleted items are dropped by
+// their cards (core/items/card_cache.h).
 #pragma once
 
 #include <functional>
@@ -26,16 +27,16 @@
 namespace freshet::recommend {
 
 struct RecommendRequest {
-  ReaderId reader;  // empty: anonymous, and gets what is trending
+  ReaderId reader;  // empty: anonymous; served by trend only
   std::size_t limit = 20;
   ExclusionMode exclude = ExclusionMode::kHard;
-  feed::SearchCost cost = {};  // of what it searches; null: not counted
+  feed::SearchCost cost = {};  // records the cost of index searches; null: not recorded
 };
 
 struct Recommendation {
   ItemId id;
   items::SharedCard card;
-  double score = 0;  // 0: the page was filled up with it
+  double score = 0;  // 0: filled up from the index
   readers::Reason reason;
 };
 
@@ -43,25 +44,26 @@ struct RecommendPage {
   std::vector<Recommendation> items;
   ExcludedCounts excluded;
   std::string model;
-  // Redis: without the reader's state, nothing is excluded. The index: fewer than were asked for.
+  // kRedis: the reader's state was unavailable, so nothing is excluded. kIndex: the page may be
+  // short.
   std::optional<Dependency> degraded;
 };
 
 struct SimilarPage {
-  std::vector<Recommendation> items;  // reasons are not set
-  std::string model;                  // or "search"
-  // Redis: titles of the last copy, and hidden items may be there. The index: only what the model
-  // knows to be like it.
+  std::vector<Recommendation> items;  // not set
+  std::string model;                  // "search" if the index was used
+  // kRedis: titles are from the last copy, and hidden items may appear. kIndex: only items known to
+  // the model.
   std::optional<Dependency> degraded;
 };
 
-// What explain() tells of a reader's moment. `page` is what was served then.
+// Result of explain(): the inputs and intermediate results behind a page.
 struct RankingTrace {
   UnixSeconds at;
   readers::ReaderState state;
   std::shared_ptr<const CandidateSet> candidates;
-  std::unique_ptr<Selection> selection;        // over `suggestions` and the state
-  std::unordered_set<std::string> not_visible;  // hidden, deleted or never put
+  std::unique_ptr<Selection> selection;         // over `candidates` and `state`
+  std::unordered_set<std::string> not_visible;  // hidden, deleted or never registered
   RecommendPage page;
 };
 
@@ -72,32 +74,32 @@ class Recommendations {
   Recommendations(readers::ReaderStore& readers, Recommender& recommender, items::CardCache& cards,
                   feed::Recall& recall, const Settings& settings, WallClock clock = wall_now);
 
-  // 1 RTT when the titles are known; one more when some are not, and for each time that a title
-  // turned out to be hidden. A reader for whom too few candidates are left costs searches of the
-  // index besides, and a trip for each hundred items that these find; without an index such a page
-  // is short. Redis away: the last of what was trending, unfiltered, degraded. Errors: kInternal
-  // only.
+  // 1 RTT if all titles are cached. One more if some are not, and one per retry after a title
+  // turned out to be hidden. If too few candidates are left, also index searches and one RTT per
+  // hundred items found; without an index, the page is short. If Redis is unavailable, returns
+  // fallback_page(). Errors: kInternal only.
   Task<Result<RecommendPage>> page(const RecommendRequest& request);
-  RecommendPage fallback_page(const RecommendRequest& request);  // that one
-  // What is like an item: by the model, and for an item newer than it by the search index. 1 RTT.
-  // Redis away: as the last copy of what is trending knows them, degraded. Errors: kNotFound
-  // "unknown_item"; kInternal.
+  // Returns the last trending items, unfiltered and marked as degraded.
+  RecommendPage fallback_page(const RecommendRequest& request);
+  // Items similar to this one: by the model, or by the search index if the item is newer than the
+  // model. 1 RTT. If Redis is unavailable, uses the last copy of trending items and marks the page
+  // as degraded. Errors: kNotFound "unknown_item"; kInternal.
   Task<Result<SimilarPage>> similar(const ItemId& item, std::size_t limit, feed::SearchCost cost = {});
-  // A page with everything behind it; as page(), but Redis' errors are errors.
+  // Like page(), with the intermediate results. Redis errors are returned as errors.
   Task<Result<std::unique_ptr<RankingTrace>>> explain(const RecommendRequest& request);
 
-  // The best of a moment that explain() told of, without `unwanted`, which gains what turned out to
-  // be hidden or no item. 1 RTT, or as page().
+  // Selects the best items of a trace, except those in `excluded`. Adds items that turn out to be
+  // hidden or missing to `excluded`. 1 RTT, or as for page().
   Task<Result<std::vector<Recommendation>>> select_page(const RankingTrace& trace, std::size_t limit,
-                                                std::unordered_set<std::string>& excluded);
+                                                        std::unordered_set<std::string>& excluded);
 
  private:
   Task<Result<void>> fill_from_index(RankingTrace& trace, const RecommendRequest& request);
   Task<Result<bool>> append_recalled(RankingTrace& trace, const std::vector<const feed::Candidate*>& eligible,
-                            std::size_t limit);
+                                     std::size_t limit);
   void add_from_stale_snapshot(const std::vector<SimilarItem>& found, std::size_t limit, SimilarPage& page);
-  Task<Result<std::vector<SimilarItem>>> find_related(const ItemId& item, std::size_t limit, feed::SearchCost cost,
-                                                 SimilarPage& page);
+  Task<Result<std::vector<SimilarItem>>> find_related(const ItemId& item, std::size_t limit,
+                                                      feed::SearchCost cost, SimilarPage& page);
 
   readers::ReaderStore& readers_;
   Recommender& recommender_;

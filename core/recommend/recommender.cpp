@@ -7,22 +7,23 @@
 
 namespace freshet::recommend {
 
-MappedRecommender::MappedRecommender(TrendSource& trend, const model::ActiveModel& model,
+MappedRecommender::MappedRecommender(TrendSource& trend_source, const model::ActiveModel& model,
                                      const Settings& settings)
-    : trend_source_(trend),
+    : trend_source_(trend_source),
       active_model_(model),
       refresh_interval_(settings.recommend.trend_refresh),
-      ranking_(RankingSettings::from(settings)) {}
+      ranker_(RankingSettings::from(settings)) {}
 
 Task<Result<std::shared_ptr<const CandidateSet>>> MappedRecommender::find_candidates(Profile profile,
-                                                                            UnixSeconds now) {
+                                                                                     UnixSeconds now) {
   FRESHET_CO_TRY(ready, co_await ensure_fresh());
   co_return find_stale_candidates(profile, now);
 }
 
-std::shared_ptr<const CandidateSet> MappedRecommender::find_stale_candidates(const Profile& profile, UnixSeconds now) {
+std::shared_ptr<const CandidateSet> MappedRecommender::find_stale_candidates(const Profile& profile,
+                                                                             UnixSeconds now) {
   if (!catalogue_) return nullptr;
-  const std::size_t limit = ranking_.settings().max_profile_events;
+  const std::size_t limit = ranker_.settings().max_profile_events;
   std::vector<std::string_view> ids;
   ids.reserve(profile.events.size() + profile.dismissed.size());
   for (const readers::InteractionRecord& each : profile.events) ids.push_back(each.item.view());
@@ -44,15 +45,15 @@ std::shared_ptr<const CandidateSet> MappedRecommender::find_stale_candidates(con
     is_archived = [&](std::uint32_t item) {
       return profile.archived->contains(fingerprint(catalogue_->id(item)));
     };
-  std::vector<RankedCandidate> ranked = ranking_.rank(*catalogue_, events, now, false, excluded, is_archived);
-  std::erase_if(ranked, [&](const RankedCandidate& each) {  // dated ahead
+  std::vector<RankedCandidate> ranked = ranker_.rank(*catalogue_, events, now, false, excluded, is_archived);
+  std::erase_if(ranked, [&](const RankedCandidate& each) {  // published in the future
     return each.age_hours == 0 && catalogue_->published(each.item) > now;
   });
-  return std::make_shared<CandidateSet>(catalogue_, std::move(ranked), std::move(events), ranking_.settings(),
-                                       now);
+  return std::make_shared<CandidateSet>(catalogue_, std::move(ranked), std::move(events), ranker_.settings(),
+                                        now);
 }
 
-// --- the copy of what is trending and new
+// --- The copy of trending and new items
 
 Task<Result<void>> MappedRecommender::ensure_fresh() {
   const auto age = Clock::now() - read_at_;
@@ -86,7 +87,7 @@ Task<void> MappedRecommender::refresh() {
   for (AsyncEvent<int>* each : std::exchange(waiters_, {})) each->fire(0);
 }
 
-// --- similar items, and the model's name
+// --- Similar items and the model's name
 
 std::optional<std::vector<SimilarItem>> MappedRecommender::similar(const ItemId& item, std::size_t limit) {
   const auto model = active_model_.current();
@@ -95,7 +96,8 @@ std::optional<std::vector<SimilarItem>> MappedRecommender::similar(const ItemId&
   if (!index) return std::nullopt;
   std::unordered_map<std::uint32_t, double> scores;
   const model::BlendWeights blend = model->blend_weights();
-  for (const model::Relation relation : {model::Relation::kCf, model::Relation::kContent, model::Relation::kColdStart}) {
+  for (const model::Relation relation :
+       {model::Relation::kCf, model::Relation::kContent, model::Relation::kColdStart}) {
     const float blend_weight = blend.by_relation[static_cast<std::size_t>(relation)];
     for (const model::Neighbour& each : model->row(relation, *index)) {
       if (each.item != *index) scores[each.item] += blend_weight * each.weight;

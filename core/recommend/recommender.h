@@ -1,4 +1,4 @@
-// Recommender on the mapped model and the worker's copy of what is trending and new.
+// Implements Recommender on the mapped model and the worker's copy of trending and new items.
 #pragma once
 
 #include <chrono>
@@ -18,9 +18,10 @@ namespace freshet::recommend {
 class MappedRecommender final : public Recommender {
  public:
   // All references must outlive this.
-  MappedRecommender(TrendSource& trend, const model::ActiveModel& model, const Settings& settings);
+  MappedRecommender(TrendSource& trend_source, const model::ActiveModel& model, const Settings& settings);
 
-  Task<Result<std::shared_ptr<const CandidateSet>>> find_candidates(Profile profile, UnixSeconds now) override;
+  Task<Result<std::shared_ptr<const CandidateSet>>> find_candidates(Profile profile,
+                                                                    UnixSeconds now) override;
   std::shared_ptr<const CandidateSet> find_stale_candidates(const Profile& profile, UnixSeconds now) override;
   std::optional<std::vector<SimilarItem>> similar(const ItemId& item, std::size_t limit) override;
   std::string model_name() const override;
@@ -33,13 +34,13 @@ class MappedRecommender final : public Recommender {
   TrendSource& trend_source_;
   const model::ActiveModel& active_model_;
   const milliseconds refresh_interval_;
-  Ranker ranking_;
+  Ranker ranker_;
   std::shared_ptr<const Catalogue> catalogue_;
-  std::shared_ptr<const model::Model> catalogue_model_;  // of catalogue_
+  std::shared_ptr<const model::Model> catalogue_model_;  // the model that catalogue_ was built with
   Clock::time_point read_at_;
   bool refreshing_ = false;
   Error last_error_;
-  std::vector<AsyncEvent<int>*> waiters_;  // for the renewal under way
+  std::vector<AsyncEvent<int>*> waiters_;  // waiting for the current refresh
 };
 
 }  // namespace freshet::recommend

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kParameterCount = 1 + 3 * kFeatures + kHiddenUnits * (kFeatures + 2);
 constexpr float kMaxParameter = 1e6F;
 
-// Visits every parameter in the order of the file.
+// Visits every parameter in serialization order.
 template <class Self, class Visit>
 void for_each_parameter(Self& self, const Visit& visit) {
   for (auto& one : self.mean) visit(one);
@@ -24,12 +24,12 @@ void for_each_parameter(Self& self, const Visit& visit) {
   }
 }
 
-// tanh, by Eigen's rational approximation.
+// Rational approximation of tanh, as in Eigen.
 Float4 tanh4(Float4 number) {
   const Float4 x = max4(splat4(-9), min4(splat4(9), number)), y = x * x;
   Float4 numerator = splat4(-2.76076847742355e-16F);
   for (const float coefficient : {2.00018790482477e-13F, -8.60467152213735e-11F, 5.12229709037114e-08F,
-                           1.48572235717979e-05F, 6.37261928875436e-04F, 4.89352455891786e-03F})
+                                  1.48572235717979e-05F, 6.37261928875436e-04F, 4.89352455891786e-03F})
     numerator = numerator * y + coefficient;
   Float4 denominator = splat4(1.19825839466702e-06F);
   for (const float coefficient : {1.18534705686654e-04F, 2.26843463243900e-03F, 4.89352518554385e-03F})

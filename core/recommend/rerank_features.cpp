@@ -13,8 +13,8 @@ namespace freshet::recommend {
 namespace {
 
 constexpr seconds kDay{86400};
-constexpr double kMaxHours = 1e6;  // a century: older is as old
-constexpr double kPriorLogAge = 4;  // ln hours; what one event is worth before any is known
+constexpr double kMaxHours = 1e6;   // about a century; older items are treated as this old
+constexpr double kPriorLogAge = 4;  // prior mean, ln hours; weighs as much as one event
 constexpr seconds kTypicalAgeHalfLife{30 * 86400};
 
 double hours(seconds span) {
@@ -25,7 +25,7 @@ void set(FeatureVector& features, Feature feature, double value) {
   features[static_cast<std::size_t>(feature)] = static_cast<float>(value);
 }
 
-// What is known of the reader, the same for all candidates.
+// Features of the reader; the same for all candidates.
 class ReaderFeatures {
  public:
   ReaderFeatures(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now) {
@@ -60,22 +60,22 @@ class ReaderFeatures {
   std::size_t visits_since(UnixSeconds at) const { return count_later(visits_, at); }
 
  private:
-  // How many of `times`, descending, are later than `at`.
+  // Number of `times` (descending) later than `at`.
   static std::size_t count_later(const std::vector<UnixSeconds>& times, UnixSeconds at) {
     const auto end = std::lower_bound(times.begin(), times.end(), at, std::greater<>());
     return static_cast<std::size_t>(end - times.begin());
   }
 
   FeatureVector features_{};
-  std::vector<UnixSeconds> times_, visits_;  // descending; of each day the last event
+  std::vector<UnixSeconds> times_, visits_;  // descending; visits_ has the last event of each day
 };
 
-// The greatest among candidates that the reader has not touched: what they could be shown.
+// Highest values among the candidates outside the profile, which are those that could be shown.
 struct Maxima {
   double trend = 0, points = 0, recent = 0, affinity = 0;
 };
 
-// ln(1 + a count).
+// ln(1 + count), from a table for small counts.
 float log1p_count(std::size_t count) {
   static const auto table = [] {
     std::array<float, 2048> out{};
@@ -85,12 +85,12 @@ float log1p_count(std::size_t count) {
   return count < table.size() ? table[count] : static_cast<float>(std::log1p(count));
 }
 
-// Sets a feature of each candidate to how many of those that the reader has not touched have a
-// greater key.
-void set_ranks(Feature feature, std::span<const RankedCandidate> candidates, std::span<const std::uint32_t> keys,
-                std::vector<FeatureVector>& out) {
+// Sets a feature of each candidate to the number of candidates outside the profile with a greater
+// key.
+void set_ranks(Feature feature, std::span<const RankedCandidate> candidates,
+               std::span<const std::uint32_t> keys, std::vector<FeatureVector>& out) {
   RadixSorter sorter;
-  std::size_t greater = 0, equal = 0;  // of those so far
+  std::size_t greater = 0, equal = 0;  // outside the profile, among those visited so far
   std::uint32_t key = 0;
   for (const std::uint32_t position : sorter.sort_descending(keys)) {
     if (keys[position] != key) greater += std::exchange(equal, 0);
@@ -100,10 +100,11 @@ void set_ranks(Feature feature, std::span<const RankedCandidate> candidates, std
   }
 }
 
-// Features that are logarithms, of all candidates.
+// Features that are logarithms, computed four at a time.
 constexpr std::array kLogFeatures{Feature::kTrend,  Feature::kAge,         Feature::kPoints,
-                           Feature::kRecent, Feature::kLogAffinity, Feature::kHoursBeforeLastEvent};
-using LogInputs = std::array<std::vector<float>, kLogFeatures.size()>;  // what they are of; > 0
+                                  Feature::kRecent, Feature::kLogAffinity, Feature::kHoursBeforeLastEvent};
+// Arguments of the logarithms, > 0, per feature.
+using LogInputs = std::array<std::vector<float>, kLogFeatures.size()>;
 
 void set_log_features(LogInputs& inputs, std::vector<FeatureVector>& out) {
   for (std::size_t log = 0; log < kLogFeatures.size(); ++log) {
@@ -115,8 +116,8 @@ void set_log_features(LogInputs& inputs, std::vector<FeatureVector>& out) {
   }
 }
 
-// A ratio of numbers ≥ 0, that of the trend of a hostile date, too, as one of which there is a
-// logarithm.
+// Ratio of two numbers ≥ 0, clamped so that its logarithm is finite (the trend of an absurd
+// publication date may not be).
 float ratio(double number, double reference) {
   return static_cast<float>(std::clamp(number / std::max(1e-300, reference), 1e-37, 1e37));
 }
@@ -124,7 +125,8 @@ float ratio(double number, double reference) {
 }  // namespace
 
 void rerank_features(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
-                     std::span<const RankedCandidate> candidates, UnixSeconds now, std::vector<FeatureVector>& out) {
+                     std::span<const RankedCandidate> candidates, UnixSeconds now,
+                     std::vector<FeatureVector>& out) {
   const ReaderFeatures reader(catalogue, profile, now);
   const double decay = catalogue.recent_decay(now);
   std::vector<double> recent(candidates.size());

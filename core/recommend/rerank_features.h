@@ -1,5 +1,5 @@
-// The numbers that the re-ranker judges candidates by (core/recommend/rerank.h says what each is).
-// One code for serving and for learning.
+// Computes the re-ranker's input features (defined in core/recommend/rerank.h). Serving and
+// training share this code.
 #pragma once
 
 #include <span>
@@ -9,9 +9,11 @@
 
 namespace freshet::recommend {
 
-// Of every candidate, in the order given. `candidates` with all their terms, `profile` newest first
-// and not empty. Finite whatever the times and counts. O(candidates · log(candidates · profile)).
+// Fills `out` with the features of every candidate, in order. `candidates` must have all their
+// terms; `profile` is newest first and not empty. The result is finite for any times and counts.
+// O(candidates · log(candidates · profile)).
 void rerank_features(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
-                     std::span<const RankedCandidate> candidates, UnixSeconds now, std::vector<FeatureVector>& out);
+                     std::span<const RankedCandidate> candidates, UnixSeconds now,
+                     std::vector<FeatureVector>& out);
 
 }  // namespace freshet::recommend

@@ -9,7 +9,7 @@
 namespace freshet::recommend {
 namespace {
 
-// Counts authors and tags of what was picked so far.
+// Counts the authors and tags of the selected items.
 class DiversityCaps {
  public:
   DiversityCaps(int per_author, int per_tag) : per_author_(per_author), per_tag_(per_tag) {}
@@ -47,10 +47,13 @@ Selection::Selection(const CandidateSet& candidate_set, const readers::ReaderSta
     : candidate_set_(candidate_set), state_(state), settings_(settings), mode_(mode) {
   collect_exclusions();
   candidates_.reserve(candidate_set.candidates().size());
-  for (const RankedCandidate& each : candidate_set.candidates()) candidates_.push_back({&each, 1, Eligibility::kEligible});
+  for (const RankedCandidate& each : candidate_set.candidates())
+    candidates_.push_back({&each, 1, Eligibility::kEligible});
   classify(now);
   demote_similar_to_dismissed();
-  const auto scores_higher = [](const SelectionCandidate& a, const SelectionCandidate& b) { return a.score() > b.score(); };
+  const auto scores_higher = [](const SelectionCandidate& a, const SelectionCandidate& b) {
+    return a.score() > b.score();
+  };
   if (!std::is_sorted(candidates_.begin(), candidates_.end(), scores_higher))
     std::stable_sort(candidates_.begin(), candidates_.end(), scores_higher);
 }
@@ -70,9 +73,9 @@ void Selection::collect_exclusions() {
   }
   counts_.interacted = interacted_.size();
   if (state_.archived) {
-    const auto also_archived = std::count_if(interacted_.begin(), interacted_.end(), [&](std::string_view each) {
-      return state_.archived->contains(fingerprint(each));
-    });
+    const auto also_archived =
+        std::count_if(interacted_.begin(), interacted_.end(),
+                      [&](std::string_view each) { return state_.archived->contains(fingerprint(each)); });
     counts_.interacted += state_.archived->size() - static_cast<std::size_t>(also_archived);
   }
   if (mode_ == ExclusionMode::kHard) counts_.viewed = viewed_.size();
@@ -83,20 +86,23 @@ Eligibility Selection::eligibility(std::string_view id) const {
   if (interacted_.contains(id)) return Eligibility::kInteracted;
   if (mode_ != ExclusionMode::kOff && state_.archived && state_.archived->contains(fingerprint(id)))
     return Eligibility::kInteracted;
-  return mode_ == ExclusionMode::kHard && viewed_.contains(id) ? Eligibility::kViewed : Eligibility::kEligible;
+  return mode_ == ExclusionMode::kHard && viewed_.contains(id) ? Eligibility::kViewed
+                                                               : Eligibility::kEligible;
 }
 
-// By item: candidates are many, and numbers are compared faster than ids.
+// Keyed by item index, because comparing indexes is faster than comparing ids.
 std::vector<Selection::ReaderMark> Selection::collect_marks() const {
   std::vector<std::string_view> ids;
   std::vector<ReaderMark> out;
-  const auto mark = [&](std::string_view id, Eligibility eligibility, std::optional<UnixSeconds> viewed = {}) {
+  const auto mark = [&](std::string_view id, Eligibility eligibility,
+                        std::optional<UnixSeconds> viewed = {}) {
     ids.push_back(id);
     out.push_back({model::kNoIndex, eligibility, viewed});
   };
   for (const std::string_view id : dismissed_) mark(id, Eligibility::kNotInterested);
   for (const std::string_view id : interacted_) mark(id, Eligibility::kInteracted);
-  const Eligibility viewed_eligibility = mode_ == ExclusionMode::kHard ? Eligibility::kViewed : Eligibility::kEligible;
+  const Eligibility viewed_eligibility =
+      mode_ == ExclusionMode::kHard ? Eligibility::kViewed : Eligibility::kEligible;
   for (const auto& [id, at] : viewed_) mark(id, viewed_eligibility, at);
   std::vector<std::uint32_t> items(ids.size());
   candidate_set_.find_all(ids, items);
@@ -107,14 +113,15 @@ std::vector<Selection::ReaderMark> Selection::collect_marks() const {
 
 void Selection::classify(UnixSeconds now) {
   const std::vector<ReaderMark> all = collect_marks();
-  std::bitset<4096> may_be_marked;  // most candidates are seen here to have none
+  std::bitset<4096> may_be_marked;  // prefilter: rules out most candidates without a search
   for (const ReaderMark& each : all) may_be_marked.set(each.item % may_be_marked.size());
   const bool check_archive = mode_ != ExclusionMode::kOff && state_.archived;
   for (SelectionCandidate& each : candidates_) {
     const std::uint32_t item = each.ranked->item;
     if (may_be_marked.test(item % may_be_marked.size())) {
-      auto mark = std::lower_bound(all.begin(), all.end(), item,
-                                   [](const ReaderMark& one, std::uint32_t target) { return one.item < target; });
+      auto mark =
+          std::lower_bound(all.begin(), all.end(), item,
+                           [](const ReaderMark& one, std::uint32_t target) { return one.item < target; });
       for (; mark != all.end() && mark->item == item; ++mark) {
         each.eligibility = std::max(each.eligibility, mark->eligibility);
         if (mark->viewed) each.factor *= soft_exclusion_factor(now - *mark->viewed, settings_.soft_half_life);
@@ -145,8 +152,8 @@ void Selection::demote_similar_to_dismissed() {
   }
 }
 
-std::vector<std::size_t> Selection::select(std::size_t limit,
-                                         const std::function<bool(const SelectionCandidate&)>& is_visible) const {
+std::vector<std::size_t> Selection::select(
+    std::size_t limit, const std::function<bool(const SelectionCandidate&)>& is_visible) const {
   std::vector<std::size_t> selected, capped;
   DiversityCaps caps(settings_.per_author, settings_.per_tag);
   ItemMetadata metadata;

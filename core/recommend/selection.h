@@ -1,5 +1,5 @@
-// Which candidates a reader gets: exclusions, what lowers a score, and the caps per author and tag.
-// Pure; the service and `freshetctl explain` share it.
+// Selects the candidates that a reader gets: exclusions, factors that lower a score, caps per
+// author and tag. Pure; used by the service and by `freshetctl explain`.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@
 namespace freshet::recommend {
 
 enum class ExclusionMode : std::uint8_t {
-  kHard,  // what was viewed or interacted with stays out
-  kSoft,  // what was viewed is lowered instead, by the age of the view
-  kOff    // neither; only what the reader dismissed stays out
+  kHard,  // viewed and interacted items are excluded
+  kSoft,  // viewed items get a lower score, depending on the age of the view
+  kOff    // only dismissed items are excluded
 };
 
-// Distinct ids in force.
+// Number of distinct excluded ids.
 struct ExcludedCounts {
   std::size_t interacted = 0, viewed = 0, not_interested = 0;
 };
 
-// Of several that are true of an item the last.
+// If several apply, the highest value wins.
 enum class Eligibility : std::uint8_t { kEligible, kViewed, kInteracted, kNotInterested };
 
-// A candidate, and what became of it.
+// A candidate with its eligibility.
 struct SelectionCandidate {
   const RankedCandidate* ranked = nullptr;
-  double factor = 1;  // what lowered it
+  double factor = 1;  // product of all demotions, 0..1
   Eligibility eligibility = Eligibility::kEligible;
   double score() const { return ranked->score * factor; }
 };
@@ -54,18 +54,22 @@ class Selection {
   Selection(const CandidateSet& candidate_set, const readers::ReaderState& state, ExclusionMode mode,
             const SelectionSettings& settings, UnixSeconds now);
 
-  // Every candidate, best first by score(); equal ones as they were suggested.
+  // All candidates, best first by score(); equal scores in the original order.
   const std::vector<SelectionCandidate>& candidates() const { return candidates_; }
-  std::string_view id(const SelectionCandidate& choice) const { return candidate_set_.id(choice.ranked->item); }
+  std::string_view id(const SelectionCandidate& candidate) const {
+    return candidate_set_.id(candidate.ranked->item);
+  }
   const ExcludedCounts& excluded() const { return counts_; }
-  Eligibility eligibility(std::string_view id) const;  // of any item
+  Eligibility eligibility(std::string_view id) const;  // for any item, not only candidates
 
-  // Indexes into choices() of the `limit` best that are eligible and `showable`: within the caps
-  // per author and tag as long as that is possible, then beyond them.
-  std::vector<std::size_t> select(std::size_t limit, const std::function<bool(const SelectionCandidate&)>& is_visible) const;
+  // Returns indexes into candidates() of the `limit` best candidates that are eligible and for
+  // which `is_visible` returns true. Candidates beyond the caps per author and tag are used only if
+  // the page cannot be filled without them.
+  std::vector<std::size_t> select(std::size_t limit,
+                                  const std::function<bool(const SelectionCandidate&)>& is_visible) const;
 
  private:
-  // What the reader did with an item of the catalogue.
+  // The reader's history with an item of the catalogue.
   struct ReaderMark {
     std::uint32_t item = 0;
     Eligibility eligibility = Eligibility::kEligible;
@@ -80,13 +84,13 @@ class Selection {
   const readers::ReaderState& state_;
   const SelectionSettings& settings_;
   const ExclusionMode mode_;
-  std::unordered_set<std::string_view> interacted_, dismissed_;  // without those of state.earlier
+  std::unordered_set<std::string_view> interacted_, dismissed_;  // without the items in state.archived
   std::unordered_map<std::string_view, UnixSeconds> viewed_;
   std::vector<SelectionCandidate> candidates_;
   ExcludedCounts counts_;
 };
 
-// What is left of the score of an item that was viewed so long ago: 0 at once, half of it after the
+// Factor for the score of a viewed item: 0 immediately after the view, half of the score after the
 // half-life: 1 − 2^(−age/half_life).
 double soft_exclusion_factor(seconds age, seconds half_life);
 

@@ -13,16 +13,19 @@ namespace {
 
 using redis::Pipeline;
 
-// Commands a round trip: a fraction of a millisecond of Redis' time, since readers' requests wait
-// behind them.
+// Items per round trip. Keeps Redis busy for a fraction of a millisecond, because readers' requests
+// queue behind it.
 constexpr std::size_t kChunkItems = 125;
-// Of a longer text the beginning says what it is about.
+// The beginning of a long text is enough to classify it.
 constexpr std::size_t kMaxTextBytes = 16UL * 1024;
 
 UnixSeconds parse_time(std::string_view text) { return UnixSeconds{seconds{redis::to_int(text)}}; }
 
-// Whether its content must be known here, since the model has none.
-bool is_missing(const model::Model* model, std::string_view id) { return model != nullptr && !model->find(id); }
+// Returns whether there is a model and it lacks the item, so that the item's content must be
+// loaded.
+bool is_missing(const model::Model* model, std::string_view id) {
+  return model != nullptr && !model->find(id);
+}
 
 }  // namespace
 
@@ -37,9 +40,10 @@ Task<Result<std::vector<LiveItem>>> TrendSource::read(std::shared_ptr<const mode
     const CachedItem& cached = cache_.at(id);
     return cached.hidden || cached.item.published > now;
   });
-  const bool none_registered =
-      std::none_of(ids->begin(), ids->end(), [this](const std::string& id) { return cache_.at(id).registered; });
-  if (!none_registered) std::erase_if(*ids, [this](const std::string& id) { return !cache_.at(id).registered; });
+  const bool none_registered = std::none_of(
+      ids->begin(), ids->end(), [this](const std::string& id) { return cache_.at(id).registered; });
+  if (!none_registered)
+    std::erase_if(*ids, [this](const std::string& id) { return !cache_.at(id).registered; });
   FRESHET_CO_TRY(item_points, co_await read_points(*ids));
   std::vector<LiveItem> out;
   out.reserve(ids->size());
@@ -55,12 +59,15 @@ Task<Result<std::vector<LiveItem>>> TrendSource::read(std::shared_ptr<const mode
 Task<Result<std::vector<std::string>>> TrendSource::read_heads() {
   using redis::PartitionedTopN, redis::PartitionKeys;
   std::array lists{
-      PartitionedTopN(keys_, settings_.trend_items, [](const PartitionKeys& partition) { return partition.rank(hot::kViewsModel); }),
-      PartitionedTopN(keys_, settings_.trend_items, [](const PartitionKeys& partition) { return partition.rank(hot::kEngagementModel); }),
+      PartitionedTopN(keys_, settings_.trend_items,
+                      [](const PartitionKeys& partition) { return partition.rank(hot::kViewsModel); }),
+      PartitionedTopN(keys_, settings_.trend_items,
+                      [](const PartitionKeys& partition) { return partition.rank(hot::kEngagementModel); }),
       PartitionedTopN(
-          keys_, settings_.newest_items, [](const PartitionKeys& partition) { return partition.newest(); }, unix_s(wall_now()))};
+          keys_, settings_.newest_items, [](const PartitionKeys& partition) { return partition.newest(); },
+          unix_s(wall_now()))};
   Pipeline command;
-  command.add("GET", keys_.epoch()).barrier();  // what is read is never older than it
+  command.add("GET", keys_.epoch()).barrier();  // so the data is at least as new as the epoch
   for (PartitionedTopN& each : lists) each.append(command);
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   const std::string epoch(replies->front().text());
@@ -87,7 +94,7 @@ bool TrendSource::needs_load(const std::string& id, const model::Model* model, C
 }
 
 TrendSource::CachedItem TrendSource::parse_item(const std::string& id, const redis::Reply& fields,
-                                         const redis::Reply& first_seen, bool has_content) const {
+                                                const redis::Reply& first_seen, bool has_content) const {
   CachedItem item;
   item.read = Clock::now();
   item.registered = !redis::string_at(fields, 0).empty();
@@ -106,7 +113,8 @@ TrendSource::CachedItem TrendSource::parse_item(const std::string& id, const red
   return item;
 }
 
-Task<Result<void>> TrendSource::load_metadata(const std::vector<std::string>& ids, const model::Model* model) {
+Task<Result<void>> TrendSource::load_metadata(const std::vector<std::string>& ids,
+                                              const model::Model* model) {
   const auto now = Clock::now();
   std::vector<std::string> to_load;
   std::copy_if(ids.begin(), ids.end(), std::back_inserter(to_load),
@@ -115,7 +123,7 @@ Task<Result<void>> TrendSource::load_metadata(const std::vector<std::string>& id
     const std::size_t end = std::min(from + kChunkItems, to_load.size());
     Pipeline command;
     for (std::size_t i = from; i < end; ++i) {
-      // Without a need for the text a short field stands in its place.
+      // If the text is not needed, a short field takes its place in the reply.
       const std::string_view text = is_missing(model, to_load[i]) ? "text" : "hidden";
       command.add("HMGET", keys_.item(to_load[i]), "published_at", "title", "author", "tags", "hidden", text);
       command.add("HGET", keys_.article(to_load[i]), "first");
@@ -124,7 +132,7 @@ Task<Result<void>> TrendSource::load_metadata(const std::vector<std::string>& id
     for (std::size_t i = from; i < end; ++i) {
       const std::size_t reply = 2 * (i - from);
       cache_.insert_or_assign(to_load[i], parse_item(to_load[i], (*replies)[reply], (*replies)[reply + 1],
-                                                   is_missing(model, to_load[i])));
+                                                     is_missing(model, to_load[i])));
     }
   }
   co_return Result<void>();

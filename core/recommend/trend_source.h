@@ -1,5 +1,5 @@
-// What is trending and new right now, with what ranking needs of each item: read in the background,
-// a few times a second, by each worker that serves recommendations.
+// Reads the trending and new items with the metadata that ranking needs. Each worker that serves
+// recommendations does this in the background, a few times per second.
 #pragma once
 
 #include <chrono>
@@ -20,18 +20,19 @@ class TrendSource {
   // `redis` and `settings` must outlive this.
   TrendSource(redis::Redis& redis, const Settings& settings, redis::Keys keys);
 
-  // The heads of hot:score, hot:rank and hot:newest, each item once, without those that are hidden,
-  // dated ahead or were never put (unless none was: a site that only counts). Points are those of
-  // the hot views, else page views. Titles, tags and content are kept for recommend.card_ttl or
-  // until hot:epoch moves; items that `model` does not have come with their content. One call at a
-  // time. 2 RTT and one more for every 125 items. Errors: Redis' own.
+  // Reads the heads of hot:score, hot:rank and hot:newest; each item once. Leaves out items that
+  // are hidden, published in the future or not registered (the latter are kept if no item is
+  // registered, for sites that only count). Points come from hot views, otherwise from page views.
+  // Titles, tags and content are cached for recommend.card_ttl or until hot:epoch changes. Items
+  // missing from `model` come with their content. Not reentrant. 2 RTT, plus one per 125 items.
+  // Errors: Redis errors.
   Task<Result<std::vector<LiveItem>>> read(std::shared_ptr<const model::Model> model);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct CachedItem {
     LiveItem item;                          // without points and terms
-    std::vector<model::TermCount> content;  // when it was read with its text
+    std::vector<model::TermCount> content;  // only if has_content
     bool registered = false, hidden = false, has_content = false;
     Clock::time_point read;
   };
@@ -39,7 +40,7 @@ class TrendSource {
   Task<Result<void>> load_metadata(const std::vector<std::string>& ids, const model::Model* model);
   Task<Result<std::vector<double>>> read_points(const std::vector<std::string>& ids);
   CachedItem parse_item(const std::string& id, const redis::Reply& fields, const redis::Reply& first_seen,
-                 bool has_content) const;
+                        bool has_content) const;
   bool needs_load(const std::string& id, const model::Model* model, Clock::time_point now) const;
 
   redis::Redis& redis_;

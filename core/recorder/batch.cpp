@@ -21,7 +21,7 @@ bool is_time(std::string_view text) {
   return value && *value >= 0 && *value <= kMaxUnixSeconds;
 }
 
-// What a worker cannot have written.
+// Rejects values that a worker cannot have written.
 Result<void> check_item_values(const items::ItemValues& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::string_view name = items::kItemFields[i];
@@ -57,7 +57,8 @@ Result<UnixSeconds> event_time(const redis::Reply& fields) {
   return UnixSeconds{seconds{redis::parse_or_zero<std::int64_t>(text)}};
 }
 
-Result<ParsedEntry> parse_interaction(const redis::Reply& fields, const ReaderId& reader, const ItemId& item) {
+Result<ParsedEntry> parse_interaction(const redis::Reply& fields, const ReaderId& reader,
+                                      const ItemId& item) {
   const std::string_view letter = field_value(fields, "kind");
   const auto kind = letter.size() == 1 ? readers::interaction_from_letter(letter[0]) : std::nullopt;
   if (!kind) return fail(ErrorCode::kInvalid, "bad_kind", "kind");
@@ -100,7 +101,7 @@ Result<ParsedEntry> parse_fanout(const redis::Reply& fields, std::string_view) {
   return out;
 }
 
-// The log shall not name readers: an error says which field was wrong and not what stood in it.
+// Readers must not appear in the log, so an error names the invalid field but not its value.
 Result<ParsedEntry> parse_reader_entry(const redis::Reply& fields, std::string_view op) {
   const auto reader = ReaderId::parse(field_value(fields, "reader"), "reader");
   if (!reader) return fail(ErrorCode::kInvalid, "bad_id", "reader");
@@ -135,7 +136,7 @@ constexpr std::array kOps{
     OpRow{readers::kOpFanout, parse_fanout},
 };
 
-// The last of each item stays.
+// Keeps the last change of each item.
 void keep_last_changes(std::vector<ItemChange>& changes) {
   std::unordered_set<std::string> seen;
   std::vector<ItemChange> last;
@@ -178,8 +179,8 @@ EntryBatch parse_batch(const redis::Reply& entries, unsigned stream) {
       if (!parsed) {
         ++batch.malformed_count;
         log::warning("stream_entry_rejected", {{"entry", entry_id.id},
-                                         {"why", std::string(parsed.error().reason)},
-                                         {"field", parsed.error().member}});
+                                               {"reason", std::string(parsed.error().reason)},
+                                               {"field", parsed.error().member}});
       } else if (auto* const erasure = std::get_if<ErasureJob>(&*parsed)) {
         erasure->entry = std::move(entry_id);
         batch.erasures.push_back(std::move(*erasure));

@@ -1,5 +1,5 @@
-// What a run of stream entries asks for: the last word on each item, and every word of readers.
-// Pure.
+// Parses stream entries into a batch of changes: the last change of each item, and all changes of
+// readers. Pure.
 #pragma once
 
 #include <string>
@@ -16,10 +16,10 @@ namespace freshet::recorder {
 struct ItemChange {
   enum class Operation { kPut, kRemove };
   Operation operation = Operation::kRemove;
-  items::Item item;  // kPut; else only its id
+  items::Item item;  // kPut; otherwise only the id is set
 };
 
-// --- What readers did (core/readers/reader_entries.h)
+// --- Changes of readers (core/readers/reader_entries.h)
 struct DismissalChange {
   readers::Dismissal dismissal;
   UnixSeconds at;
@@ -33,50 +33,51 @@ struct FollowRemoval {
   ReaderId reader;
   AuthorId author;
 };
-using ReaderChange = std::variant<readers::ReaderEvent, DismissalChange, DismissalRemoval, readers::Follow, FollowRemoval>;
+using ReaderChange =
+    std::variant<readers::ReaderEvent, DismissalChange, DismissalRemoval, readers::Follow, FollowRemoval>;
 
-// An entry of one of the streams: ids alone are unique only within one.
+// An entry of one of the streams. Ids are unique only within a stream.
 struct EntryId {
-  unsigned stream = 0;  // which group's
+  unsigned stream = 0;  // number of the partition
   std::string id;
   bool operator==(const EntryId&) const = default;
 };
 
-// Everything about the reader is to be forgotten, after what stands before it in the stream.
+// Erases all data of a reader, after the preceding entries of the stream were processed.
 struct ErasureJob {
-  EntryId entry;  // to be acknowledged when the job is done
+  EntryId entry;  // acknowledged when the job is done
   ReaderId reader;
   std::string job_id;
 };
 
-// What an author published is to be pushed to followers.
+// Pushes what an author published to the followers.
 struct FanoutJob {
-  EntryId entry;  // to be acknowledged when the job is done
+  EntryId entry;  // acknowledged when the job is done
   AuthorId author;
-  std::vector<ItemId> items;  // the last becomes the newest
-  std::int64_t up_to_score = 0;      // score among the author's followers of the last who gets them
+  std::vector<ItemId> items;     // the last one becomes the newest
+  std::int64_t up_to_score = 0;  // score of the last recipient among the author's followers
   std::string job_id;
 };
 
 struct EntryBatch {
-  std::vector<EntryId> entries;       // ascending in each stream: to be acknowledged when all is done
-  std::vector<ItemChange> item_changes;        // in their order
-  std::vector<ReaderChange> reader_changes;  // in their order
-  std::vector<ErasureJob> erasures;      // their entries are not among `entries`
-  std::vector<FanoutJob> fanouts;        // likewise
-  std::size_t malformed_count = 0;          // entries that say nothing that can be done
+  std::vector<EntryId> entries;          // ascending per stream; acknowledged when all changes are applied
+  std::vector<ItemChange> item_changes;  // in stream order
+  std::vector<ReaderChange> reader_changes;  // in stream order
+  std::vector<ErasureJob> erasures;          // not part of `entries`
+  std::vector<FanoutJob> fanouts;            // not part of `entries`
+  std::size_t malformed_count = 0;           // entries without a valid operation
   bool empty() const { return entries.empty(); }
   void append(EntryBatch more);
 };
 
-// `fields` as Redis gives them: name, value, name, value. Errors: kInvalid, with the field in
-// `member` and nothing of a reader in `detail`.
+// `fields` as returned by Redis: name, value, name, value. Errors: kInvalid, with the field in
+// `member`; `detail` contains no reader data.
 using ParsedEntry = std::variant<ItemChange, ReaderChange, ErasureJob, FanoutJob>;
 Result<ParsedEntry> parse_entry(const redis::Reply& fields);
 
-// `entries` as XREADGROUP gives them of one stream: {id, fields} each, ascending; of an item's
-// changes the last. What is malformed is logged and counted; an entry that was removed from the
-// stream while it was pending (nil fields) only wants its acknowledgement.
+// Parses the entries of one stream as returned by XREADGROUP: {id, fields} each, ascending. Keeps
+// the last change of each item. Malformed entries are logged and counted. An entry deleted while
+// pending has nil fields and only needs to be acknowledged.
 EntryBatch parse_batch(const redis::Reply& entries, unsigned stream);
 
 }  // namespace freshet::recorder

@@ -26,7 +26,8 @@ Result<bool> has_groups(redis::BlockingRedis& redis, const redis::Keys& keys) {
     const bool absent = groups.error() == "ERR no such key";
     if (groups.is_error() && !absent) return tl::unexpected(redis::classify(groups.error()));
     bool found = false;
-    for (std::size_t i = 0; i < groups.size(); ++i) found |= redis::field_value(groups[i], "name") == kConsumerGroup;
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      found |= redis::field_value(groups[i], "name") == kConsumerGroup;
     all_exist &= found;
   }
   return all_exist;
@@ -37,8 +38,8 @@ Result<void> create_groups(redis::BlockingRedis& redis, const redis::Keys& keys)
   for (const redis::PartitionKeys& each : keys.partitions())
     command.add("XGROUP", "CREATE", each.stream(), kConsumerGroup, "0", "MKSTREAM");
   FRESHET_TRY(replies, redis.call(command));
-  for (const Reply& made : *replies) {
-    const std::string_view error = made.error();
+  for (const Reply& reply : *replies) {
+    const std::string_view error = reply.error();
     if (!error.empty() && !error.starts_with("BUSYGROUP")) return tl::unexpected(redis::classify(error));
   }
   return {};

@@ -1,28 +1,29 @@
-// The recorder's consumer group of each stream, and what it means when one is gone. They are made
-// once, all of them, and nobody removes them: when one has to be made although the database has
-// recorded something, Redis, or a node of it, has lost what it had (FLUSHALL, files deleted,
-// another Redis). hot:lost says so from then on to every process of every host, until freshetctl
-// rebuild-redis or restore ends it. Blocking; 1 RTT each unless it says otherwise.
+// The recorder's consumer group on each stream, and detection of data loss. All groups are created
+// once and never removed. If a group is missing although the database has recorded entries, Redis
+// or one of its nodes has lost its data (FLUSHALL, deleted files, another Redis). In that case
+// hot:lost is set, which every process on every host sees, until `freshetctl rebuild-redis` or
+// `restore` clears it. Blocking; 1 RTT each unless stated otherwise.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "core/redis/keys.h"
 #include "core/redis/blocking_redis.h"
+#include "core/redis/keys.h"
 
 namespace freshet::recorder {
 
 inline constexpr std::string_view kConsumerGroup = "recorder";
 
-// Whether every stream and its group are there.
+// Returns whether every stream has its group.
 Result<bool> has_groups(redis::BlockingRedis& redis, const redis::Keys& keys);
-// Makes streams and groups where they are absent; all that is in a stream then is new to its group.
+// Creates missing streams and groups. All existing entries of a stream are new to its group.
 Result<void> create_groups(redis::BlockingRedis& redis, const redis::Keys& keys);
-// Likewise, after a loss, which it notes first: no crash in between hides it. 2 RTT.
+// The same after a data loss, which it records first, so that a crash in between cannot hide it. 2
+// RTT.
 Result<void> recreate_groups_after_loss(redis::BlockingRedis& redis, const redis::Keys& keys);
 
-// The loss that was noted last, another text for each: unix milliseconds. "": none.
+// The last recorded loss as unix milliseconds, unique per loss; "" if there is none.
 Result<std::string> recorded_data_loss(redis::BlockingRedis& redis, const redis::Keys& keys);
 Result<void> clear_data_loss(redis::BlockingRedis& redis, const redis::Keys& keys);
 

@@ -11,36 +11,38 @@ namespace freshet::recorder {
 namespace {
 
 bool contains(const std::vector<ErasureJob>& jobs, const ErasureJob& job) {
-  return std::any_of(jobs.begin(), jobs.end(), [&](const ErasureJob& each) { return each.entry == job.entry; });
+  return std::any_of(jobs.begin(), jobs.end(),
+                     [&](const ErasureJob& each) { return each.entry == job.entry; });
 }
 
 }  // namespace
 
-ErasureWorker::ErasureWorker(const Settings& settings, redis::Endpoint endpoint, readers::ReaderPseudonyms hashes,
-               milliseconds settle)
+ErasureWorker::ErasureWorker(const Settings& settings, redis::Endpoint endpoint,
+                             readers::ReaderPseudonyms pseudonyms, milliseconds settle)
     : redis_(std::move(endpoint), kRedisTimeout, redis::kAllScripts),
       keys_(settings.redis),
-      hashes_(std::move(hashes)),
+      pseudonyms_(std::move(pseudonyms)),
       spool_folder_(settings.spool.path),
       job_ttl_(redis::tombstone_ttl(settings.spool.max_age)),
       settle_time_(settle) {}
 
 void ErasureWorker::add(std::vector<ErasureJob> erasures) {
   for (ErasureJob& each : erasures) {
-    const bool known = std::any_of(pending_.begin(), pending_.end(),
-                                   [&](const PendingJob& other) { return other.erasure.entry == each.entry; });
+    const bool known = std::any_of(pending_.begin(), pending_.end(), [&](const PendingJob& other) {
+      return other.erasure.entry == each.entry;
+    });
     if (!known) pending_.push_back({std::move(each), Clock::now()});
   }
 }
 
-// --- when
+// --- Scheduling
 
 Result<bool> ErasureWorker::check_due(PendingJob& job, Streams& streams, Clock::time_point now) const {
   if (now < job.since + settle_time_) return false;
   if (!job.drain_target.empty()) return streams.is_delivered({job.erasure.entry.stream, job.drain_target});
   job.in_spool = find_in_spools(job);
   if (job.in_spool) return now >= job.since + kMaxSpoolWait;
-  // Asked after the look: what left a spool before it is in the stream now.
+  // Read after the check of the spools, so it includes everything that left a spool before.
   FRESHET_TRY(last_ids, streams.last_generated_ids());
   job.drain_target = std::move((*last_ids)[job.erasure.entry.stream]);
   return false;
@@ -51,26 +53,26 @@ bool ErasureWorker::needs_read() const {
                      [](const PendingJob& each) { return !each.drain_target.empty(); });
 }
 
-// A file that cannot be read is taken to mention the reader.
+// An unreadable file is assumed to mention the reader.
 bool ErasureWorker::find_in_spools(PendingJob& job) const {
-  std::error_code absent;  // no folder, no spool
+  std::error_code absent;  // no directory, no spool
   for (const auto& entry : std::filesystem::directory_iterator(spool_folder_, absent)) {
     if (entry.path().extension() != redis::kSpoolSuffix) continue;
     const auto found = redis::Spool::mentions(entry.path(), job.erasure.reader.view());
     if (found && !*found) continue;
     if (!std::exchange(job.logged, true))
       log::warning("erasure_postponed", {{"job", job.erasure.job_id},
-                                     {"for", entry.path().string()},
-                                     {"why", found ? "it mentions the reader" : found.error().detail}});
+                                         {"file", entry.path().string()},
+                                         {"reason", found ? "mentions the reader" : found.error().detail}});
     return true;
   }
   return false;
 }
 
-// --- what
+// --- Erasing
 
 Result<std::vector<ErasureJob>> ErasureWorker::run(database::Database& database, Streams& streams,
-                                         const std::atomic<bool>& stop, Clock::time_point now) {
+                                                   const std::atomic<bool>& stop, Clock::time_point now) {
   std::vector<ErasureJob> erasures;
   std::vector<ReaderId> readers;
   for (PendingJob& each : pending_) {
@@ -96,10 +98,11 @@ Result<std::vector<ErasureJob>> ErasureWorker::run(database::Database& database,
   return erasures;
 }
 
-// One walk for all of them. False: it was stopped.
-Result<bool> ErasureWorker::erase_keys(const std::vector<ErasureJob>& erasures, const std::atomic<bool>& stop) {
+// One scan for all jobs. Returns false if it was stopped.
+Result<bool> ErasureWorker::erase_keys(const std::vector<ErasureJob>& erasures,
+                                       const std::atomic<bool>& stop) {
   readers::ReaderNames names;
-  for (const ErasureJob& each : erasures) readers::add_reader_names(names, each.reader, hashes_);
+  for (const ErasureJob& each : erasures) readers::add_reader_names(names, each.reader, pseudonyms_);
   redis::Pipeline size;
   size.add("DBSIZE");
   FRESHET_TRY(counted, redis_.call_all(size));
@@ -123,30 +126,32 @@ Result<bool> ErasureWorker::erase_keys(const std::vector<ErasureJob>& erasures, 
 }
 
 Result<void> ErasureWorker::raise_epochs(const std::vector<ErasureJob>& erasures) {
-  if (!hashes_.erasure) return {};
+  if (!pseudonyms_.erasure) return {};
   redis::Pipeline command;
   for (const ErasureJob& each : erasures) {
-    const std::string key = keys_.seen_epoch(hashes_.erasure(each.reader));
+    const std::string key = keys_.seen_epoch(pseudonyms_.erasure(each.reader));
     command.add("INCR", key).add("EXPIRE", key, redis::kSeenEpochTtl.count());
   }
   FRESHET_TRY(replies, redis_.call_all(command));
   return {};
 }
 
-// For a backup that still has them, and for spools when Redis has lost the tombstones.
-Result<void> ErasureWorker::record_erasures(database::Database& database, const std::vector<ReaderId>& readers) {
+// Needed if a backup that still contains the readers is restored, and for spools if Redis loses the
+// tombstones.
+Result<void> ErasureWorker::record_erasures(database::Database& database,
+                                            const std::vector<ReaderId>& readers) {
   for (const ReaderId& each : readers) {
-    for (const std::string& name : hashes_.all(each)) {
+    for (const std::string& name : pseudonyms_.all(each)) {
       if (auto ok = database.put_erasure(name, wall_now()); !ok) return ok;
     }
   }
   return {};
 }
 
-// --- and that it is done
+// --- Reporting
 
 void ErasureWorker::append_state(redis::Pipeline& out, const ErasureJob& erasure, std::string_view state,
-                          std::size_t done, std::size_t total) const {
+                                 std::size_t done, std::size_t total) const {
   const std::string key = keys_.job(erasure.job_id);
   out.add("HSET", key, "state", state, "done", done, "total", total, "failed", state == "failed" ? 1 : 0);
   out.add("EXPIRE", key, job_ttl_.count());

@@ -1,16 +1,17 @@
-// Forgetting readers: the jobs of op erase (core/readers/reader_entries.h).
+// Erases readers: the jobs of "erase" entries (core/readers/reader_entries.h).
 //
-// A job's entry stays pending until the job is done, so a recorder that is killed anywhere begins
-// it again; every step may be repeated. A job waits first until nothing can come back: what workers
-// had accepted before the request is in Redis or in a spool file after kSettle, and the spool files
-// of this host must mention the reader no more, and what the stream held by then must be recorded.
-// Then, in this order, go: every key of core/readers/personal_keys.h; what the seen-filter knows,
-// by raising the reader's epoch; the rows of the database, its log emptied, where only a salted
-// hash says that there was one; and with the entry's acknowledgement the reader's stream behind it.
-// What the reader does meanwhile may be forgotten or stay.
+// A job's entry stays pending until the job is done, so a recorder that was killed starts the job
+// again. Every step is idempotent. A job first waits until no more data of the reader can arrive:
+// everything that workers accepted before the request is in Redis or in a spool file after
+// kSettleTime; this host's spool files must no longer mention the reader; and the entries that the
+// stream held by then must be recorded. It then erases, in this order: every key of
+// core/readers/personal_keys.h; the reader's seen filter, by incrementing the reader's epoch; and
+// the rows of the database, including its WAL, leaving only a salted hash as a record of the
+// erasure. Acknowledging the job's entry removes the preceding entries of the stream. Data that the
+// reader creates meanwhile may or may not be erased.
 //
-// Spool files of other hosts cannot be seen from here: a tombstone (user:erased, set with the
-// request) makes void what they hold when they are replayed. Until then it stays in these files.
+// Spool files of other hosts are not accessible. A tombstone (user:erased, set with the request)
+// makes their records void when they are replayed; until then the data stays in these files.
 #pragma once
 
 #include <atomic>
@@ -23,38 +24,38 @@
 #include "core/readers/personal_keys.h"
 #include "core/recorder/batch.h"
 #include "core/recorder/stream.h"
-#include "core/redis/keys.h"
 #include "core/redis/blocking_redis.h"
+#include "core/redis/keys.h"
 
 namespace freshet::recorder {
 
 // Longer than a command on a worker's background connection can take (kBulkTimeout in
-// fcgi/worker_services.cpp): by then it has failed and stands in the spool.
+// fcgi/worker_services.cpp). By then, the command has failed and is in the spool.
 inline constexpr milliseconds kSettleTime{6000};
-// A spool that still mentions the reader after this is nobody's: the job goes on, and says that it
-// failed.
+// A spool that still mentions the reader after this time is considered orphaned: the job continues,
+// and is reported as failed.
 inline constexpr seconds kMaxSpoolWait{600};
 
-// Blocking; one thread.
+// Blocking; not thread-safe.
 class ErasureWorker {
  public:
   using Clock = std::chrono::steady_clock;
-  ErasureWorker(const Settings& settings, redis::Endpoint endpoint, readers::ReaderPseudonyms hashes,
-         milliseconds settle);
+  ErasureWorker(const Settings& settings, redis::Endpoint endpoint, readers::ReaderPseudonyms pseudonyms,
+                milliseconds settle);
 
-  // Takes jobs; one that waits already is known by its entry.
+  // Adds jobs. Jobs that are already pending are recognized by their entry.
   void add(std::vector<ErasureJob> erasures);
-  std::size_t pending_count() const { return pending_.size(); }  // their entries are pending
+  std::size_t pending_count() const { return pending_.size(); }  // the jobs' entries are pending
   void clear() { pending_.clear(); }
-  bool needs_read() const;  // a job waits only for what the stream holds by now
+  bool needs_read() const;  // a job only waits for the stream to be read
 
-  // Does what is due, everything `streams` handed out before being done, and returns it: to be
-  // acknowledged together with result_of(), then forgotten by finished(). Stops early, with nothing
-  // to acknowledge, when `stop` is true. After an error the same jobs are due again. Errors: those
-  // of Redis and of Database.
+  // Executes the jobs that are due. Requires that everything returned by `streams` was processed.
+  // Returns the executed jobs, to be acknowledged together with completion_commands() and then
+  // removed with remove_finished(). Stops early and returns nothing when `stop` is set. After an
+  // error, the same jobs are due again. Errors: those of Redis and Database.
   Result<std::vector<ErasureJob>> run(database::Database& database, Streams& streams,
-                                   const std::atomic<bool>& stop, Clock::time_point now = Clock::now());
-  // Commands that mark the jobs done, or failed.
+                                      const std::atomic<bool>& stop, Clock::time_point now = Clock::now());
+  // Commands that set the jobs' states to done or failed.
   redis::Pipeline completion_commands(const std::vector<ErasureJob>& done) const;
   void remove_finished(const std::vector<ErasureJob>& done);
 
@@ -62,10 +63,10 @@ class ErasureWorker {
   struct PendingJob {
     ErasureJob erasure;
     Clock::time_point since;
-    bool logged = false;         // that it waits for a spool
-    bool in_spool = false;  // when it was last looked at
-    // What the reader's stream had given when the spools were found clean: an entry replayed from
-    // one of them is not above it. Empty until then.
+    bool logged = false;    // that it waits for a spool
+    bool in_spool = false;  // as of the last check
+    // The stream's last id when the spools were found clean; entries replayed from a spool are not
+    // above it. Empty until then.
     std::string drain_target;
   };
   Result<bool> check_due(PendingJob& job, Streams& streams, Clock::time_point now) const;
@@ -78,12 +79,12 @@ class ErasureWorker {
 
   redis::BlockingRedis redis_;
   const redis::Keys keys_;
-  const readers::ReaderPseudonyms hashes_;
+  const readers::ReaderPseudonyms pseudonyms_;
   const std::filesystem::path spool_folder_;
   const seconds job_ttl_;
   const milliseconds settle_time_;
-  std::vector<PendingJob> pending_;  // of one stream in the order of their entries
-  std::size_t scanned_keys_ = 0;         // keys of the last walk
+  std::vector<PendingJob> pending_;  // per stream in the order of their entries
+  std::size_t scanned_keys_ = 0;     // of the last scan
 };
 
 }  // namespace freshet::recorder

@@ -17,11 +17,11 @@ using redis::Pipeline;
 
 bool is_finished(std::string_view state) { return state == "done" || state == "failed"; }
 
-// What no waiting cures: a key of another type, a script that is wrong.
+// Errors that retrying cannot fix, such as a key of the wrong type or a broken script.
 bool is_permanent(const Error& error) { return error.code == ErrorCode::kInternal; }
 
-// A job's own number, below 2^52, of its entry: those of jobs that follow each other within half a
-// year differ.
+// A number for the job, below 2^52, computed from its entry. Jobs within half a year of each other
+// have different numbers.
 std::string job_number(const EntryId& entry) {
   constexpr std::uint64_t kSequences = 4096, kModulus = std::uint64_t{1} << 52U;
   const std::size_t dash = entry.id.find('-');
@@ -34,7 +34,6 @@ std::string job_number(const EntryId& entry) {
   return std::to_string((in_stream * redis::kMaxPartitions + entry.stream) % kModulus);
 }
 
-// Before, or the same.
 bool is_not_after(const EntryId& a, const EntryId& b) {
   return precedes(a.id, b.id) || (a.id == b.id && a.stream <= b.stream);
 }
@@ -93,10 +92,13 @@ Result<FanoutWorker::JobProgress> FanoutWorker::read_progress() {
   Pipeline command;
   command.add("HMGET", keys_.job(job.job_id), "state", "cursor", "done", "total", "failed");
   command.add("ZCOUNT", readers, "(0", job.up_to_score);
-  command.add("ZRANGEBYSCORE", readers, "(" + cursor_, job.up_to_score, "WITHSCORES", "LIMIT", 0, chunk_size());
+  command.add("ZRANGEBYSCORE", readers, "(" + cursor_, job.up_to_score, "WITHSCORES", "LIMIT", 0,
+              chunk_size());
   FRESHET_TRY(found, redis_.call_all(command));
   const redis::Reply &fields = (*found)[0], &pairs = (*found)[2];
-  const auto number = [&fields](std::size_t i) { return redis::parse<std::int64_t>(redis::string_at(fields, i)); };
+  const auto number = [&fields](std::size_t i) {
+    return redis::parse<std::int64_t>(redis::string_at(fields, i));
+  };
   JobProgress out;
   out.is_finished = is_finished(redis::string_at(fields, 0));
   out.cursor = redis::string_at(fields, 1).empty() ? kStartCursor : redis::string_at(fields, 1);
@@ -121,7 +123,8 @@ Result<bool> FanoutWorker::push_chunk(const JobProgress& progress) {
     std::vector<std::string_view> items;
     for (const ItemId& each : job.items) items.push_back(each.view());
     Pipeline command;
-    timeline::append_timeline_pushes(command, keys_, timeline_settings_, timelines, items, job_number(job.entry));
+    timeline::append_timeline_pushes(command, keys_, timeline_settings_, timelines, items,
+                                     job_number(job.entry));
     command.barrier().command(2 + progress.followers.size()).arg("ZMSCORE").arg(readers);
     for (const Follower& each : progress.followers) command.arg(each.reader);
     FRESHET_TRY(pushed, redis_.call_all(command));
@@ -137,19 +140,20 @@ Result<bool> FanoutWorker::push_chunk(const JobProgress& progress) {
     updates.barrier();
   }
   const std::string cursor = progress.followers.empty() ? cursor_ : progress.followers.back().score;
-  const std::int64_t total = last ? done + failed : progress.total;  // the others left
-  updates.add("HSET", keys_.job(job.job_id), "state", last ? "done" : "running", "cursor", cursor, "done", done,
-           "total", total, "failed", failed);
+  const std::int64_t total = last ? done + failed : progress.total;  // the others unfollowed
+  updates.add("HSET", keys_.job(job.job_id), "state", last ? "done" : "running", "cursor", cursor, "done",
+              done, "total", total, "failed", failed);
   updates.add("EXPIRE", keys_.job(job.job_id), redis::kJobTtl.count());
   FRESHET_TRY(saved, redis_.call_all(updates));
   cursor_ = cursor;
   return last;
 }
 
-// Those behind it shall not wait for ever.
+// Fails the job, so that the following ones are not blocked forever.
 Result<bool> FanoutWorker::fail_job(const Error& error) {
   const FanoutJob& job = jobs_.front();
-  log::warning("fanout_failed", {{"job", job.job_id}, {"why", std::string(error.reason)}, {"detail", error.detail}});
+  log::warning("fanout_failed",
+               {{"job", job.job_id}, {"reason", std::string(error.reason)}, {"detail", error.detail}});
   Pipeline command;
   command.add("HSET", keys_.job(job.job_id), "state", "failed");
   command.add("EXPIRE", keys_.job(job.job_id), redis::kJobTtl.count());

@@ -1,17 +1,17 @@
-// Pushing what authors publish to their followers: the jobs of op fanout
+// Pushes what authors publish to their followers: the jobs of "fanout" entries
 // (core/readers/reader_entries.h).
 //
-// Jobs go strictly first in, first out (of several streams by the clocks of their nodes; an
-// author's are in one), some followers at a time; between them the recorder goes on with what else
-// stands in the stream. A job walks follow:readers:{author} by score, which is the order of
-// following, from its cursor up to `upto`, whoever was the last when the author published. Who
-// follows later is above that, and has it by back-fill; who left meanwhile is left out.
+// Jobs run in FIFO order (across streams by the clocks of their nodes; an author's jobs are in one
+// stream), one chunk of followers at a time. Between chunks, the recorder processes other entries.
+// A job iterates over follow:readers:{author} by score, the order of following, from its cursor up
+// to `up_to_score`, the last follower at the time of publication. Later followers have a higher
+// score and get the item by back-fill. Readers who unfollowed meanwhile are skipped.
 //
-// A job's entry stays pending until the job is done, and its cursor stands in job:{id}. A step
-// pushes to some followers, then moves the cursor. Killed in between, Redis or the recorder, it is
-// repeated, and nobody is left out; nobody is served twice either, not even who took the item out
-// meanwhile, since a timeline knows which job it had last. Who left while a step pushed to them
-// loses the items again behind it.
+// A job's entry stays pending until the job is done, and its cursor is stored in job:{id}. A step
+// pushes to some followers, then advances the cursor. If Redis or the recorder is killed in
+// between, the step is repeated: no follower is left out, and none gets an item twice, even if they
+// removed it meanwhile, because a timeline stores which job it had last. If a reader unfollows
+// during a step, the items are removed from their timeline.
 #pragma once
 
 #include <cstdint>
@@ -20,34 +20,34 @@
 
 #include "core/config/settings.h"
 #include "core/recorder/batch.h"
-#include "core/redis/keys.h"
 #include "core/redis/blocking_redis.h"
+#include "core/redis/keys.h"
 
 namespace freshet::recorder {
 
 inline constexpr std::size_t kMaxChunkReaders = 100;
-inline constexpr std::size_t kMaxChunkPushes = 1000;  // readers times items: about two milliseconds of Redis
+inline constexpr std::size_t kMaxChunkPushes = 1000;  // readers × items; takes Redis about two milliseconds
 
-// Blocking; one thread.
+// Blocking; not thread-safe.
 class FanoutWorker {
  public:
   FanoutWorker(const Settings& settings, redis::Endpoint endpoint);
 
-  // Takes jobs; one that waits already is known by its entry.
+  // Adds jobs. Jobs that are already pending are recognized by their entry.
   void add(std::vector<FanoutJob> fanouts);
-  std::size_t pending_count() const { return jobs_.size(); }  // their entries are pending
+  std::size_t pending_count() const { return jobs_.size(); }  // the jobs' entries are pending
   void clear() {
     jobs_.clear();
     cursor_ = kStartCursor;
   }
-  // In the order of their entries; the first is next, or under way.
+  // In the order of their entries. The first one is next or running.
   const std::vector<FanoutJob>& jobs() const { return jobs_; }
 
-  // Pushes to the next followers of the first job. True: it is over, its hash says how, and its
-  // entry is to be acknowledged, then forgotten by finished(). REQUIRES: waiting() > 0. 3 RTT; 1
-  // and nothing is done when the job's cursor is not where this process believes it to be, as when
-  // it begins a job that another began. After an error the same followers are next. Errors: those
-  // of Redis.
+  // Pushes to the next followers of the first job. Returns true if the job is finished: its hash
+  // has the outcome, and its entry is to be acknowledged and then removed with remove_first().
+  // REQUIRES: pending_count() > 0. 3 RTT; only 1, without a push, if the job's cursor differs from
+  // the local copy, for example because another process started the job. After an error, the same
+  // followers are next. Errors: those of Redis.
   Result<bool> step();
   void remove_first();
 
@@ -56,7 +56,7 @@ class FanoutWorker {
   struct Follower {
     std::string reader, score;
   };
-  struct JobProgress {  // at job:{id}, and at who is next
+  struct JobProgress {  // the content of job:{id} and the next followers
     bool is_finished = false;
     std::string cursor;
     std::int64_t done = 0, total = 0, failed = 0;
@@ -72,8 +72,8 @@ class FanoutWorker {
   redis::BlockingRedis redis_;
   const redis::Keys keys_;
   const TimelineSettings timeline_settings_;
-  std::vector<FanoutJob> jobs_;  // in the order of their entries
-  std::string cursor_ = kStartCursor;  // of the first, as far as this process knows
+  std::vector<FanoutJob> jobs_;        // in the order of their entries
+  std::string cursor_ = kStartCursor;  // of the first job; the local copy
 };
 
 }  // namespace freshet::recorder

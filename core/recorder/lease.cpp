@@ -25,8 +25,8 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-// Where pids mean what they mean here: this machine, and our namespace of pids. "": it cannot be
-// told. (A container may have no machine-id, and the shipped sandbox no /proc/sys.)
+// Identifies the scope of pids: the machine and the pid namespace. "" if unknown. (A container may
+// have no machine-id, and the shipped sandbox hides /proc/sys.)
 std::string pid_namespace() {
   std::string machine;
   for (const char* const file : {"/etc/machine-id", "/proc/sys/kernel/random/boot_id"}) {
@@ -38,7 +38,7 @@ std::string pid_namespace() {
   return machine.empty() || length <= 0 ? std::string() : machine + " " + space.data() + " ";
 }
 
-// `process`: as take() leaves it. False when it cannot be told.
+// `process`: as stored by acquire(). Returns false if unknown.
 bool is_dead_process(std::string_view process) {
   const std::string scope = pid_namespace();
   if (scope.empty() || !process.starts_with(scope)) return false;
@@ -47,10 +47,10 @@ bool is_dead_process(std::string_view process) {
 }
 
 std::string describe_owner(std::string_view holder) {
-  return holder.empty() ? std::string("a recorder of which nothing is known") : std::string(holder);
+  return holder.empty() ? std::string("an unknown recorder") : std::string(holder);
 }
 
-// And agrees on the time of Redis.
+// Runs the command, and updates the offset to Redis' clock.
 Result<redis::Replies> call_and_sync_clock(redis::BlockingRedis& redis, Pipeline command) {
   command.add("TIME");
   const auto asked_at = since_boot();
@@ -66,18 +66,23 @@ Lease::Lease(const redis::Keys& keys, milliseconds ttl) : key_(keys.recorder_lea
   for (const redis::PartitionKeys& each : keys.partitions()) fence_keys_.push_back(each.fence());
 }
 
-Result<redis::Replies> Lease::request(redis::BlockingRedis& redis, const std::string& identity, std::uint64_t known_token,
-                                  const std::string& replaced_identity, std::uint64_t dead_token) const {
+Result<redis::Replies> Lease::request(redis::BlockingRedis& redis, const std::string& identity,
+                                      std::uint64_t known_token, const std::string& replaced_identity,
+                                      std::uint64_t dead_token) const {
   const std::string pid = std::to_string(getpid());
   Pipeline command;
   command.script(scripts::kLeaseTake).key(key_).arg(host_name() + ", pid " + pid).arg(pid_namespace() + pid);
-  command.arg(identity).arg(replaced_identity.empty() ? last_identity_ : replaced_identity).arg(known_token).arg(dead_token).arg(ttl_.count());
+  command.arg(identity)
+      .arg(replaced_identity.empty() ? last_identity_ : replaced_identity)
+      .arg(known_token)
+      .arg(dead_token)
+      .arg(ttl_.count());
   command.arg(was_refused_ ? 1 : 0);
   return call_and_sync_clock(redis, std::move(command));
 }
 
-Result<void> Lease::acquire(redis::BlockingRedis& redis, const std::string& identity, std::uint64_t known_token,
-                         const std::string& replaced_identity) {
+Result<void> Lease::acquire(redis::BlockingRedis& redis, const std::string& identity,
+                            std::uint64_t known_token, const std::string& replaced_identity) {
   known_token = std::max(known_token, highest_fence_);
   FRESHET_TRY(replies, request(redis, identity, known_token, replaced_identity, token_));
   if ((*replies)[0][0].integer() == 0 && is_dead_process(string_at((*replies)[0], 2))) {
@@ -91,16 +96,16 @@ Result<void> Lease::acquire(redis::BlockingRedis& redis, const std::string& iden
   was_refused_ = token < 0;
   if (token < 0)
     return fail(ErrorCode::kConflict, "database_mismatch", {},
-                "Redis belongs to another database, that of " + describe_owner(string_at(reply, 1)));
+                "Redis belongs to another database, last used by " + describe_owner(string_at(reply, 1)));
   if (token == 0)
-    return fail(ErrorCode::kConflict, "lease_held", {}, describe_owner(string_at(reply, 1)) + ", records");
+    return fail(ErrorCode::kConflict, "lease_held", {},
+                "the lease is held by " + describe_owner(string_at(reply, 1)));
   token_ = static_cast<std::uint64_t>(token);
   last_identity_ = identity;
   return raise_fences(redis);
 }
 
-// A higher one is of who took the lease since; or this Redis has lost later tokens than its fences
-// have and the database knows.
+// A higher token belongs to a later holder, or Redis has lost tokens that its fences still have.
 Result<void> Lease::raise_fences(redis::BlockingRedis& redis) {
   Pipeline commands;
   for (const std::string& each : fence_keys_) commands.script(scripts::kFence).key(each).arg(token_);
@@ -108,7 +113,7 @@ Result<void> Lease::raise_fences(redis::BlockingRedis& redis) {
   for (const redis::Reply& each : *replies)
     highest_fence_ = std::max(highest_fence_, static_cast<std::uint64_t>(each.integer().value_or(0)));
   if (highest_fence_ <= token_) return {};
-  return fail(ErrorCode::kUnavailable, "lease_lost", {}, "a stream has the token of a later recorder");
+  return fail(ErrorCode::kUnavailable, "lease_lost", {}, "a stream's fence has a higher token");
 }
 
 void Lease::append_renewal(Pipeline& out, milliseconds ttl) const {
@@ -126,7 +131,7 @@ void Lease::release(redis::BlockingRedis& redis) const {
   if (token_ == 0) return;
   Pipeline command;
   append_renewal(command, milliseconds(0));
-  (void)redis.call(command);  // else it runs out
+  (void)redis.call(command);  // if this fails, the lease expires
 }
 
 LeaseKeepAlive::LeaseKeepAlive(const Lease& lease, redis::Endpoint endpoint)
@@ -157,7 +162,7 @@ Result<LeaseOwner> read_lease_owner(redis::BlockingRedis& redis, const redis::Ke
   const auto now = 1000 * redis::parse_or_zero<std::int64_t>(string_at(time, 0)) +
                    redis::parse_or_zero<std::int64_t>(string_at(time, 1)) / 1000;
   return LeaseOwner{std::string(string_at(lease, 0)), std::string(string_at(lease, 1)),
-                redis::parse_or_zero<std::int64_t>(string_at(lease, 2)) > now};
+                    redis::parse_or_zero<std::int64_t>(string_at(lease, 2)) > now};
 }
 
 }  // namespace freshet::recorder

@@ -10,8 +10,8 @@
 #include "core/base/log.h"
 #include "core/base/time.h"
 #include "core/database/database.h"
-#include "core/recorder/fanout_worker.h"
 #include "core/recorder/consumer_groups.h"
+#include "core/recorder/fanout_worker.h"
 #include "core/recorder/restore_from_database.h"
 #include "core/recorder/stream.h"
 #include "core/recorder/write_batch.h"
@@ -22,16 +22,16 @@ namespace freshet::recorder {
 namespace {
 
 constexpr milliseconds kMinBackoff{100};
-constexpr milliseconds kMaxBackoff{
-    500};                            // so the lease of a dead recorder is taken half a second later at most
-constexpr milliseconds kStopPollInterval{20};  // how often a wait looks whether it shall stop
-// So many changes wait for the index at most, in memory.
+// A dead recorder's lease is acquired at most half a second after it expires.
+constexpr milliseconds kMaxBackoff{500};
+constexpr milliseconds kStopPollInterval{20};  // how often a wait checks for a stop
+// Bound for changes in memory that wait for the index.
 constexpr std::size_t kMaxUnindexedChanges = 5000;
 
 using Clock = std::chrono::steady_clock;
 
 struct ReasonRow {
-  std::string_view prefix;  // of Error::reason; the first row that fits
+  std::string_view prefix;  // of Error::reason; the first matching row applies
   RecorderPauseReason reason;
 };
 constexpr std::array kReasons{ReasonRow{"disk_full", RecorderPauseReason::kDatabaseFull},
@@ -67,13 +67,13 @@ void sleep_until(Clock::time_point until, const std::atomic<bool>& stop) {
 }  // namespace
 
 struct Recorder::Impl {
-  Impl(const Settings& s, const redis::Endpoint& endpoint, RecorderReport& r, readers::ReaderPseudonyms hashes,
-        milliseconds settle, milliseconds ttl)
+  Impl(const Settings& s, const redis::Endpoint& endpoint, RecorderReport& r,
+       readers::ReaderPseudonyms pseudonyms, milliseconds settle, milliseconds ttl)
       : settings(s),
         report(r),
         streams(settings, endpoint),
         lease(streams.keys(), ttl),
-        erasure_worker(settings, endpoint, std::move(hashes), settle),
+        erasure_worker(settings, endpoint, std::move(pseudonyms), settle),
         fanout_worker(settings, endpoint) {}
 
   Result<void> run_once(const std::atomic<bool>& stop);
@@ -83,7 +83,7 @@ struct Recorder::Impl {
   Result<void> open_files();
   Result<void> open_database();
   Result<void> apply(EntryBatch batch);
-  bool is_index_due() const { return Clock::now() >= index_committed_at + kIndexPause; }
+  bool is_index_due() const { return Clock::now() >= index_committed_at + kIndexCommitInterval; }
   Result<void> commit_unindexed();
   Result<void> write_index();
   bool rebuilds_automatically() const { return settings.recorder.rebuild == "auto"; }
@@ -102,20 +102,20 @@ struct Recorder::Impl {
   Lease lease;
   ErasureWorker erasure_worker;
   FanoutWorker fanout_worker;
-  std::uint64_t database_token = 0;  // the last token that the database had from us
-  bool has_lease = false;         // and nobody said since that it is lost
+  std::uint64_t database_token = 0;  // the last token we wrote to the database
+  bool has_lease = false;            // and it has not been reported lost
   bool in_session = false;
-  std::string data_loss;             // when it joined: as noted_loss() has it
-  bool checked = false;        // with each other, Redis, database and index, since they were opened
-  EntryBatch unindexed;                   // in the database, and not yet in the index and acknowledged
-  Clock::time_point index_committed_at{};  // when the index was last committed
+  std::string data_loss;                   // recorded_data_loss() at the start of the session
+  bool checked = false;                    // Redis, database and index were compared since they were opened
+  EntryBatch unindexed;                    // committed to the database, but not yet indexed and acknowledged
+  Clock::time_point index_committed_at{};  // time of the last index commit
   std::unique_ptr<database::Database> database;
   std::unique_ptr<search::SearchIndex> index;
 };
 
 Recorder::Recorder(const Settings& settings, const redis::Endpoint& endpoint, RecorderReport& report,
-                   readers::ReaderPseudonyms hashes, milliseconds settle, milliseconds lease)
-    : impl_(std::make_unique<Impl>(settings, endpoint, report, std::move(hashes), settle, lease)) {}
+                   readers::ReaderPseudonyms pseudonyms, milliseconds settle, milliseconds lease)
+    : impl_(std::make_unique<Impl>(settings, endpoint, report, std::move(pseudonyms), settle, lease)) {}
 Recorder::~Recorder() = default;
 
 int Recorder::run(const std::atomic<bool>& stop) {
@@ -132,22 +132,22 @@ int Recorder::run(const std::atomic<bool>& stop) {
     sleep_until(Clock::now() + wait, stop);
     wait = std::min(2 * wait, kMaxBackoff);
   }
-  if (!impl_->unindexed.empty()) (void)impl_->commit_unindexed();  // else when it starts again
+  if (!impl_->unindexed.empty()) (void)impl_->commit_unindexed();  // on failure, after the restart
   if (impl_->has_lease) impl_->lease.release(impl_->streams.redis());
   return 0;
 }
 
-// --- One batch
+// --- Processing
 
-// After a failure everything that is pending comes again before anything new.
+// After a failure, everything pending is processed again before anything new.
 Result<void> Recorder::Impl::run_once(const std::atomic<bool>& stop) {
   const bool is_new_session = !in_session;
   if (is_new_session) {
     if (auto ok = begin_session(); !ok) return ok;
   }
   if (auto ok = open_files(); !ok) return ok;
-  // All that is pending comes again and is written again, in its order: were what is held
-  // acknowledged when only some came, older rows would stay over newer ones.
+  // All pending entries come again and are written again, in order. If unindexed ones were
+  // acknowledged after only some of them came again, older rows would overwrite newer ones.
   if (is_new_session && !unindexed.empty()) {
     if (auto ok = write_index(); !ok) return ok;
     unindexed = {};
@@ -157,9 +157,10 @@ Result<void> Recorder::Impl::run_once(const std::atomic<bool>& stop) {
   }
   const bool busy = fanout_worker.pending_count() > 0 || erasure_worker.needs_read();
   const bool full = unindexed.item_changes.size() >= kMaxUnindexedChanges;
-  if (full || (!busy && streams.is_drained())) sleep_until(index_committed_at + kIndexPause, stop);
+  if (full || (!busy && streams.is_drained())) sleep_until(index_committed_at + kIndexCommitInterval, stop);
   if (!full) {
-    const auto wait = busy || !unindexed.empty() ? Streams::ReadMode::kNonBlocking : Streams::ReadMode::kBlocking;
+    const auto wait =
+        busy || !unindexed.empty() ? Streams::ReadMode::kNonBlocking : Streams::ReadMode::kBlocking;
     FRESHET_TRY(batch, streams.has_claimed_all() ? streams.read(wait) : streams.claim_pending());
     erasure_worker.add(std::exchange(batch->erasures, {}));
     fanout_worker.add(std::exchange(batch->fanouts, {}));
@@ -190,16 +191,17 @@ Result<void> Recorder::Impl::begin_session() {
   FRESHET_TRY(recorded_loss, recorded_data_loss(streams.redis(), streams.keys()));
   data_loss = std::move(*recorded_loss);
   if (!data_loss.empty())
-    log::error("redis_lost",
-               {{"at_ms", data_loss}, {"cure", rebuilds_automatically() ? "recorder.rebuild" : "freshetctl rebuild-redis"}});
+    log::error("redis_data_lost",
+               {{"at_ms", data_loss},
+                {"fix", rebuilds_automatically() ? "recorder.rebuild" : "freshetctl rebuild-redis"}});
   streams.restart();
   in_session = true;
   checked = false;
   return {};
 }
 
-// For the database as it is now. What is held goes on where nobody wrote since; else it is pending,
-// and comes again.
+// Acquires the lease for the current database. Unindexed changes are kept if no other recorder
+// has written since; otherwise they are pending and come again.
 Result<void> Recorder::Impl::acquire_lease() {
   if (!database) {
     if (auto ok = open_database(); !ok) return ok;
@@ -213,7 +215,7 @@ Result<void> Recorder::Impl::acquire_lease() {
   return token_set;
 }
 
-// Only the database knows whether there was one before.
+// Only the database knows whether there were groups before.
 Result<void> Recorder::Impl::create_missing_groups() {
   FRESHET_TRY(recorded, database->has_recorded_entries());
   return *recorded ? recreate_groups_after_loss(streams.redis(), streams.keys())
@@ -240,7 +242,7 @@ Result<void> Recorder::Impl::open_database() {
   return {};
 }
 
-// What is written meanwhile waits in the stream.
+// Rebuilds Redis from the database. Concurrent writes wait in the stream.
 Result<void> Recorder::Impl::rebuild(const std::atomic<bool>& stop) {
   const auto on_progress = [&](std::int64_t) {
     return stop.load() ? fail(ErrorCode::kUnavailable, "stopped") : acknowledge(EntryBatch());
@@ -259,12 +261,11 @@ Result<void> Recorder::Impl::apply(EntryBatch batch) {
   return {};
 }
 
-// Brings the index up to the database, and acknowledges; with nothing held it only looks how far
-// behind we are.
+// Commits the index and acknowledges. Without unindexed changes, it only reads the backlog.
 Result<void> Recorder::Impl::commit_unindexed() {
   if (!unindexed.empty()) {
     if (auto ok = write_index(); !ok) return ok;
-    // Looked at last: what was written into a file that is gone shall not be acknowledged.
+    // Check this last: changes written to a deleted file must not be acknowledged.
     if (database->was_replaced())
       return fail(ErrorCode::kUnavailable, "database_absent", {}, "deleted or replaced while it was open");
     report.last_commit.store(unix_now());
@@ -277,10 +278,11 @@ Result<void> Recorder::Impl::commit_unindexed() {
 Result<void> Recorder::Impl::write_index() {
   Result<void> written;
   for (const ItemChange& each : unindexed.item_changes) {
-    written = each.operation == ItemChange::Operation::kPut ? index->put(each.item) : index->remove(each.item.id);
+    written =
+        each.operation == ItemChange::Operation::kPut ? index->put(each.item) : index->remove(each.item.id);
     if (!written) break;
   }
-  // We have the index' lock: who took over since has not written yet what is newer.
+  // We hold the index lock, so a new recorder cannot have written anything newer yet.
   if (written) written = database->verify_fencing_token();
   if (written) {
     written = index->commit();
@@ -290,13 +292,15 @@ Result<void> Recorder::Impl::write_index() {
   return written;
 }
 
-// Jobs that are due. Their entries go last, and the stream up to them with it.
+// Runs the erasures that are due. Their entries are acknowledged last, which trims the stream up to
+// them.
 Result<void> Recorder::Impl::run_erasures(const std::atomic<bool>& stop) {
   FRESHET_TRY(done, erasure_worker.run(*database, streams, stop));
   if (done->empty()) return {};
   if (database->was_replaced())
     return fail(ErrorCode::kUnavailable, "database_absent", {}, "deleted or replaced while it was open");
-  if (auto ok = commit_unindexed(); !ok) return ok;  // what mentions the reader leaves the stream with the job
+  // The reader's other entries must leave the stream with the job.
+  if (auto ok = commit_unindexed(); !ok) return ok;
   EntryBatch batch;
   for (const ErasureJob& each : *done) batch.entries.push_back(each.entry);
   if (auto ok = acknowledge(batch, erasure_worker.completion_commands(*done)); !ok) return ok;
@@ -304,7 +308,7 @@ Result<void> Recorder::Impl::run_erasures(const std::atomic<bool>& stop) {
   return {};
 }
 
-// Some followers of the first job; what else is in the stream goes on in between.
+// Pushes to some followers of the first job. Other entries are processed in between.
 Result<void> Recorder::Impl::run_fanout() {
   FRESHET_TRY(over, fanout_worker.step());
   if (!*over) return {};
@@ -315,14 +319,15 @@ Result<void> Recorder::Impl::run_fanout() {
   return {};
 }
 
-// Acknowledges, and says how far behind we are.
+// Acknowledges and reports the lag.
 Result<void> Recorder::Impl::acknowledge(const EntryBatch& batch, const redis::Pipeline& followup) {
   FRESHET_TRY(backlog, streams.acknowledge(lease, batch, followup));
   report.entries.fetch_add(batch.entries.size());
   report.malformed.fetch_add(batch.malformed_count);
   publish_lag(*backlog);
-  // Pending although ours are done: another consumer was given them.
-  const std::size_t own_pending = unindexed.entries.size() + erasure_worker.pending_count() + fanout_worker.pending_count();
+  // Others are pending although ours are done: they were delivered to another consumer.
+  const std::size_t own_pending =
+      unindexed.entries.size() + erasure_worker.pending_count() + fanout_worker.pending_count();
   if (backlog->pending > own_pending && streams.has_claimed_all()) streams.restart();
   return {};
 }
@@ -332,16 +337,17 @@ void Recorder::Impl::publish_lag(const Backlog& backlog) {
   report.lag_age_ms.store(backlog.oldest_age_ms);
 }
 
-// What has been lost by others is not repaired here, but said.
+// Losses elsewhere are logged, not repaired.
 Result<void> Recorder::Impl::check_consistency() {
   FRESHET_TRY(visible_items, database->count_visible());
   const auto items = static_cast<std::uint64_t>(*visible_items);
   if (items != index->documents()) {
-    // An index made from a database that has lost items would lose them too.
+    // Reindexing from a database that has lost items would lose them in the index, too.
     const bool database_lost = items < index->documents();
-    log::warning("index_mismatch_found", {{"items", std::to_string(items)},
-                                   {"documents", std::to_string(index->documents())},
-                                   {"cure", database_lost ? "freshetctl import" : "freshetctl reindex"}});
+    log::warning("index_mismatch_found",
+                 {{"items", std::to_string(items)},
+                  {"documents", std::to_string(index->documents())},
+                  {"fix", database_lost ? "freshetctl import" : "freshetctl reindex"}});
   }
   FRESHET_TRY(generated, streams.last_generated_ids());
   for (unsigned each = 0; each < generated->size(); ++each) {
@@ -350,24 +356,25 @@ Result<void> Recorder::Impl::check_consistency() {
       log::warning("redis_items_lost", {{"stream", streams.keys().partition(each).stream()},
                                         {"recorded_up_to", *last},
                                         {"stream_at", (*generated)[each]},
-                                        {"cure", "freshetctl rebuild-redis --force"}});
+                                        {"fix", "freshetctl rebuild-redis --force"}});
   }
   checked = true;
   return {};
 }
 
-// --- When something is away
+// --- Failures
 
 void Recorder::Impl::on_failed(const Error& error) {
   const RecorderPauseReason reason = reason_of(error);
-  const bool refused = reason == RecorderPauseReason::kLeaseHeld || reason == RecorderPauseReason::kDatabaseMismatch;
+  const bool refused =
+      reason == RecorderPauseReason::kLeaseHeld || reason == RecorderPauseReason::kDatabaseMismatch;
   streams.restart();
-  // What is held is in the database: a Redis that lost the entries meanwhile gives them no second
-  // time.
+  // Unindexed changes are in the database. If Redis lost their entries meanwhile, they will not be
+  // delivered again, so keep them.
   if (reason != RecorderPauseReason::kRedisUnavailable && !refused) unindexed = {};
-  // What failed may have failed for good on this connection, these descriptors.
+  // The connection or the descriptors may be broken for good, so reopen them.
   if (reason == RecorderPauseReason::kRedisUnavailable || refused) in_session = has_lease = false;
-  if (refused) {  // jobs are another's now
+  if (refused) {  // the jobs belong to another recorder now
     erasure_worker.clear();
     fanout_worker.clear();
   }
@@ -378,11 +385,11 @@ void Recorder::Impl::on_failed(const Error& error) {
   if (report.state.load() != RecorderState::kPaused) report.paused_since.store(unix_now());
   if (report.state.exchange(RecorderState::kPaused) != RecorderState::kPaused ||
       report.reason.load() != reason)
-    log::warning("recorder_paused", {{"for", std::string(error.reason)}, {"why", error.detail}});
+    log::warning("recorder_paused", {{"reason", std::string(error.reason)}, {"detail", error.detail}});
   report.reason.store(reason);
   if (reason == RecorderPauseReason::kRedisUnavailable) return;
   if (has_lease)
-    (void)acknowledge(EntryBatch());  // we go on when it is over
+    (void)acknowledge(EntryBatch());  // resumes when the cause is gone
   else if (const auto backlog = streams.backlog())
     publish_lag(*backlog);
 }

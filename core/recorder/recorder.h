@@ -1,12 +1,12 @@
-// What keeps items and what readers did durable: reads the streams that every write of these leaves
-// an entry in (core/items/item_store.h, reader_entries.h), and writes SQLite and the search index.
-// The only writer of both, by a lease (lease.h). It also forgets readers (eraser.h), and pushes
-// what authors publish (fanout.h).
+// Makes items and readers' interactions durable. Reads the streams that every write adds an entry
+// to (core/items/item_store.h, core/readers/reader_entries.h), and writes SQLite and the search
+// index. It is the only writer of both, guarded by a lease (lease.h). It also erases readers
+// (erasure_worker.h) and pushes what authors publish (fanout_worker.h).
 //
-// SQLite commits each batch, then the index those of a quarter of a second together (kIndexPause),
-// then their entries are acknowledged and each stream is cut behind the last one acknowledged.
-// Killed anywhere in between, the entries are still pending for the group and are done again, in
-// their order, before new ones; doing them twice changes nothing.
+// Each batch is committed to SQLite. The index commits a quarter of a second of batches together
+// (kIndexCommitInterval). Then their entries are acknowledged, and each stream is trimmed after the
+// last acknowledged one. If the recorder is killed in between, the entries are still pending and
+// are processed again, in order, before new ones. Processing is idempotent.
 #pragma once
 
 #include <atomic>
@@ -21,24 +21,25 @@
 
 namespace freshet::recorder {
 
-// From a commit of the index to the first change of the next. Xapian's readers survive one commit:
-// what it replaced is overwritten by the one after it. So a search that began with the newest
-// commit may take this long and never fails for a writer (core/feed/recall_source.h).
-inline constexpr milliseconds kIndexPause{250};
+// From a commit of the index to the first change of the next. Xapian's readers survive one commit;
+// the next one overwrites the replaced blocks. A search that starts with the newest commit may
+// therefore take this long without failing because of the writer (core/feed/recall_source.h).
+inline constexpr milliseconds kIndexCommitInterval{250};
 
-// Blocking; makes its own connections and opens its own files, in run(): make and run it after the
+// Blocking. run() creates its connections and opens its files, so construct and run it after the
 // fork.
 class Recorder {
  public:
-  // `report` must outlive this. `settle`: how long an erasure waits for what is under way. `lease`:
-  // for how long we record when nothing is heard of us.
+  // `report` must outlive this. `settle`: how long an erasure waits for commands in flight.
+  // `lease`: lifetime of the lease without renewal.
   Recorder(const Settings& settings, const redis::Endpoint& endpoint, RecorderReport& report,
-           readers::ReaderPseudonyms hashes = {}, milliseconds settle = kSettleTime, milliseconds lease = kLeaseTtl);
+           readers::ReaderPseudonyms pseudonyms = {}, milliseconds settle = kSettleTime,
+           milliseconds lease = kLeaseTtl);
   ~Recorder();
 
-  // Until `stop` is true, within a second of it (plus the commit in hand). Whatever fails — Redis,
-  // the disk, the index, another recorder — is waited for, with the reason in the report, and tried
-  // again, twice a second at least. Returns the exit status, 0; the lease was given back then.
+  // Runs until `stop` is set and returns within a second (plus the current commit). On a failure of
+  // Redis, the disk or the index, or if another recorder is active, it waits with the reason in the
+  // report and retries at least twice a second. Releases the lease and returns the exit status, 0.
   int run(const std::atomic<bool>& stop);
 
  private:

@@ -13,7 +13,7 @@ constexpr std::size_t kBatchItems = 500;
 class ItemRestorer {
  public:
   ItemRestorer(redis::BlockingRedis& redis, const Settings& settings, bool replace,
-        const std::function<Result<void>(std::int64_t)>& pulse)
+               const std::function<Result<void>(std::int64_t)>& pulse)
       : redis_(redis),
         keys_(settings.redis),
         items_(redis, settings, keys_, items::RedisItemStore::StreamPolicy::kSkip),
@@ -41,7 +41,7 @@ class ItemRestorer {
   std::int64_t written() const { return written_; }
 
  private:
-  // What came or went through the service since is newer than the database.
+  // Changes made by the service since the loss are newer than the database.
   Result<void> drop_known() {
     redis::Pipeline query;
     for (const items::Item& item : batch_) {
@@ -70,16 +70,17 @@ class ItemRestorer {
 
 }  // namespace
 
-Result<RestoreResult> restore_from_database(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
-                        bool overwrite, const std::function<Result<void>(std::int64_t)>& on_progress) {
+Result<RestoreResult> restore_from_database(redis::BlockingRedis& redis, database::Database& database,
+                                            const Settings& settings, bool overwrite,
+                                            const std::function<Result<void>(std::int64_t)>& on_progress) {
   if (auto ok = restore_tombstones(redis, database, settings, wall_now()); !ok)
     return tl::unexpected(ok.error());
   ItemRestorer items(redis, settings, overwrite, on_progress);
   auto read = database.for_each_item([&](const items::Item& item) { return items.add(item); });
   if (read) read = items.flush();
   if (!read) return tl::unexpected(read.error());
-  FRESHET_TRY(readers,
-              restore_readers(redis, database, settings, wall_now(), [&] { return on_progress(items.read()); }));
+  FRESHET_TRY(readers, restore_readers(redis, database, settings, wall_now(),
+                                       [&] { return on_progress(items.read()); }));
   return RestoreResult{items.written(), *readers};
 }
 
@@ -87,7 +88,7 @@ Result<void> end_data_loss(redis::BlockingRedis& redis, const redis::Keys& keys,
   FRESHET_TRY(now, recorded_data_loss(redis, keys));
   if (*now == loss) return clear_data_loss(redis, keys);
   return fail(ErrorCode::kConflict, "redis_data_lost_again", {},
-              "Redis lost its items again meanwhile: call this once more");
+              "Redis lost its data again during the restore; run the command again");
 }
 
 }  // namespace freshet::recorder

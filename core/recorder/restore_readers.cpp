@@ -10,10 +10,10 @@
 namespace freshet::recorder {
 namespace {
 
-constexpr std::size_t kMaxMembersPerScript = 500;         // members of one script
-constexpr std::size_t kPipelineBytes = 1 << 18;  // sent together
+constexpr std::size_t kMaxMembersPerScript = 500;  // per script call
+constexpr std::size_t kPipelineBytes = 1 << 18;    // per pipeline
 
-// Pipelines with a pulse before each.
+// Calls on_progress before each pipeline.
 class Sender {
  public:
   Sender(redis::BlockingRedis& redis, const ProgressCallback& pulse) : redis_(redis), on_progress_(pulse) {}
@@ -32,13 +32,17 @@ struct Member {
   std::string name, reason;
 };
 
-// Members of one key after the other, oldest first: however many a key has, a script trims them as
-// they come.
+// Adds members to one key after the other, oldest first. The script trims the key, so the number of
+// members is unlimited.
 class ReaderRestorer {
  public:
-  // `earlier`: as reader_put.lua has it.
+  // `archive_limit`: see reader_put.lua.
   ReaderRestorer(Sender send, int max_members, std::string archive_limit, seconds ttl, UnixSeconds now)
-      : send_pipeline_(send), max_members_(max_members), archive_limit_(std::move(archive_limit)), ttl_(ttl), oldest_(now - ttl) {}
+      : send_pipeline_(send),
+        max_members_(max_members),
+        archive_limit_(std::move(archive_limit)),
+        ttl_(ttl),
+        oldest_(now - ttl) {}
 
   Result<void> add(std::vector<std::string> keys, Member member) {
     if (member.at < oldest_) return {};
@@ -85,7 +89,7 @@ class ReaderRestorer {
   std::int64_t written_ = 0;
 };
 
-// Follows, some at a time, in both directions.
+// Writes follows in both directions, in batches.
 class FollowRestorer {
  public:
   FollowRestorer(Sender send, const redis::Keys& keys) : send_pipeline_(send), keys_(keys) {}
@@ -94,7 +98,7 @@ class FollowRestorer {
     follows_.push_back(follow);
     return follows_.size() < kMaxMembersPerScript ? Result<void>() : flush();
   }
-  // The marks are read first: what an author publishes to be pulled in between is pulled.
+  // Reads the outbox marks first, so that anything published for pulling in between will be pulled.
   Result<void> flush() {
     if (follows_.empty()) return {};
     redis::Pipeline marks, both;  // neither needs an order: an author's readers, a reader's authors
@@ -111,7 +115,7 @@ class FollowRestorer {
     FRESHET_TRY(written, send_pipeline_(both));
     for (const redis::Reply& each : *written) {
       if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
-      written_ += each.integer().value_or(0);  // of the script an array: 0
+      written_ += each.integer().value_or(0);  // the script returns an array, which counts as 0
     }
     return {};
   }
@@ -127,7 +131,8 @@ class FollowRestorer {
 }  // namespace
 
 Result<RestoredReaderCounts> restore_readers(redis::BlockingRedis& redis, database::Database& database,
-                                        const Settings& settings, UnixSeconds now, const ProgressCallback& on_progress) {
+                                             const Settings& settings, UnixSeconds now,
+                                             const ProgressCallback& on_progress) {
   const redis::Keys keys(settings.redis);
   const Sender send(redis, on_progress);
   ReaderRestorer events(send, settings.interactions.max_kept,
@@ -144,14 +149,13 @@ Result<RestoredReaderCounts> restore_readers(redis::BlockingRedis& redis, databa
   read = database.readers().for_each_dismissal([&](const readers::DismissalRecord& each) {
     const std::string_view reader = each.dismissal.reader.view();
     return dismissals.add({keys.not_interested(reader), keys.not_interested_reasons(reader)},
-                        {each.at, each.dismissal.item.str(), each.dismissal.reason});
+                          {each.at, each.dismissal.item.str(), each.dismissal.reason});
   });
   if (read) read = dismissals.finish();
   if (!read) return tl::unexpected(read.error());
 
   FollowRestorer follows(send, keys);
-  read =
-      database.readers().for_each_follow([&](const readers::Follow& each) { return follows.add(each); });
+  read = database.readers().for_each_follow([&](const readers::Follow& each) { return follows.add(each); });
   if (read) read = follows.flush();
   if (!read) return tl::unexpected(read.error());
   return RestoredReaderCounts{events.written(), dismissals.written(), follows.written()};
@@ -172,7 +176,7 @@ Result<void> restore_tombstones(redis::BlockingRedis& redis, database::Database&
   for (const database::Database::Erasure& each : *erased) {
     const seconds remaining_ttl = each.at + ttl - now;
     if (remaining_ttl.count() <= 0) continue;
-    // The later erasure wins where both know one: that of Redis is never older.
+    // If both know an erasure, the later one must win; the one in Redis is never older.
     out.add("SET", keys.tombstone(each.reader), unix_s(each.at), "NX", "EX", remaining_ttl.count());
     if (out.bytes().size() < kPipelineBytes) continue;
     if (auto ok = send(); !ok) return ok;

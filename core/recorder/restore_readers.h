@@ -1,5 +1,5 @@
-// The part of a rebuild (rebuild.h) that gives readers back what they did and do not want, and whom
-// they follow.
+// The part of a restore (restore_from_database.h) that covers readers: interactions, dismissals and
+// follows.
 #pragma once
 
 #include <functional>
@@ -14,21 +14,22 @@ namespace freshet::recorder {
 struct RestoredReaderCounts {
   std::int64_t interactions = 0;  // written, each item and kind at its newest time
   std::int64_t dismissals = 0;
-  std::int64_t follows = 0;  // likewise
+  std::int64_t follows = 0;  // written
 };
 
-// From the database into Redis, not through the stream: of each reader the newest
-// interactions.max_kept that are within interactions.ttl at `now`, of older ones what keeps their
-// items excluded, and dismissals likewise; and all follows, without a back-fill: what authors
-// publish from now on reaches the reader. What Redis has already is kept where it is newer.
-// O(interactions); memory does not depend on how many there are. `pulse` is called before each
-// pipeline, and its error ends this. Errors: also Redis' and the database's.
+// Copies from the database to Redis, bypassing the stream. For each reader: the newest
+// interactions.max_kept within interactions.ttl of `now`, of older ones only what excludes their
+// items, dismissals likewise, and all follows. Follows come without a back-fill; only what authors
+// publish from now on reaches the reader. Newer data in Redis is kept. O(interactions); memory does
+// not depend on their number. `on_progress` is called before each pipeline; its error aborts the
+// restore. Errors: also those of Redis and the database.
 using ProgressCallback = std::function<Result<void>()>;
 Result<RestoredReaderCounts> restore_readers(redis::BlockingRedis& redis, database::Database& database,
-                                        const Settings& settings, UnixSeconds now, const ProgressCallback& on_progress = {});
+                                             const Settings& settings, UnixSeconds now,
+                                             const ProgressCallback& on_progress = {});
 
-// The tombstones of readers who were erased within spool.max_age of `now`: what spools still hold
-// of them is void. O(erasures). Errors: Redis' and the database's.
+// Restores the tombstones of readers erased within spool.max_age of `now`, which make their spooled
+// records void. O(erasures). Errors: those of Redis and the database.
 Result<void> restore_tombstones(redis::BlockingRedis& redis, database::Database& database,
                                 const Settings& settings, UnixSeconds now);
 

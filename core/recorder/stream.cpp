@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/items/item_store.h"
-#include "core/recorder/redis_timeout.h"
 #include "core/recorder/consumer_groups.h"
+#include "core/recorder/redis_timeout.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 
@@ -17,7 +17,7 @@ namespace {
 using redis::Pipeline;
 using redis::Reply;
 
-// Fixed: a recorder that starts again is the consumer that it was.
+// Fixed, so that a restarted recorder is the same consumer.
 constexpr std::string_view kConsumer = "recorder";
 
 std::pair<std::uint64_t, std::uint64_t> parse_entry_id(std::string_view entry) {
@@ -85,7 +85,7 @@ Result<EntryBatch> Streams::claim_pending() {
     at += 2;
     each.cursor = std::string(redis::string_at(claimed, 0));
     each.claimed = each.cursor == kFirstId;
-    each.delivered = redis::field_value(groups[0], "last-delivered-id");  // it has one group
+    each.delivered = redis::field_value(groups[0], "last-delivered-id");  // there is only one group
     out.append(parse_batch(claimed[1], number));
   }
   return out;
@@ -102,7 +102,7 @@ Result<EntryBatch> Streams::read(ReadMode mode) {
   }
 }
 
-// True: there was something.
+// Returns true if there were entries.
 Result<bool> Streams::read_once(ReadMode mode, EntryBatch& into) {
   const bool blocks = mode == ReadMode::kBlocking && streams_.size() == 1;
   Pipeline commands;
@@ -125,8 +125,7 @@ Result<bool> Streams::read_once(ReadMode mode, EntryBatch& into) {
   return !is_drained();
 }
 
-// A stream of which nothing was read since it was last cut, and nothing is acknowledged, is left
-// alone.
+// Skips a stream if nothing was read since the last trim and nothing is to be acknowledged.
 Result<Backlog> Streams::acknowledge(const Lease& lease, const EntryBatch& batch, const Pipeline& followup) {
   std::vector<std::vector<std::string_view>> entries(streams_.size());
   for (const EntryId& each : batch.entries) entries[each.stream].push_back(each.id);

@@ -8,7 +8,9 @@ namespace {
 struct RowWriter {
   database::ReaderRows& rows;
   Result<void> operator()(const readers::ReaderEvent& event) const { return rows.put_interaction(event); }
-  Result<void> operator()(const DismissalChange& each) const { return rows.put_dismissal(each.dismissal, each.at); }
+  Result<void> operator()(const DismissalChange& each) const {
+    return rows.put_dismissal(each.dismissal, each.at);
+  }
   Result<void> operator()(const DismissalRemoval& each) const {
     return rows.remove_dismissal(each.reader, each.item, each.at);
   }
@@ -30,8 +32,8 @@ Result<void> put_last_entries(database::Database& database, const std::vector<En
 
 Result<void> write_rows(database::Database& database, const EntryBatch& batch, const redis::Keys& keys) {
   for (const ItemChange& each : batch.item_changes) {
-    auto ok =
-        each.operation == ItemChange::Operation::kPut ? database.put_item(each.item) : database.remove_item(each.item.id);
+    auto ok = each.operation == ItemChange::Operation::kPut ? database.put_item(each.item)
+                                                            : database.remove_item(each.item.id);
     if (!ok) return ok;
   }
   for (const ReaderChange& each : batch.reader_changes) {

@@ -1,4 +1,4 @@
-// A batch of stream entries into the database.
+// Writes a batch of stream entries to the database.
 #pragma once
 
 #include "core/database/database.h"
@@ -7,9 +7,8 @@
 
 namespace freshet::recorder {
 
-// One transaction: items, what readers did, and the id of each stream's last entry; afterwards all
-// of it is there, or, with an error, nothing. Erasures and fan-outs are jobs, and not its business.
-// REQUIRES: !batch.empty(). Errors: Database's.
+// Writes items, readers' changes and the id of each stream's last entry in one transaction, all or
+// nothing. Ignores erasure and fan-out jobs. REQUIRES: !batch.empty(). Errors: those of Database.
 Result<void> write_batch(database::Database& database, const EntryBatch& batch, const redis::Keys& keys);
 
 }  // namespace freshet::recorder

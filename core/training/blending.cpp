@@ -10,16 +10,18 @@
 namespace freshet::training {
 namespace {
 
-// Multiples of what makes a part's 20th best score of a reader as great as the collaborative one.
-// Content never counts nothing: it is all that is known of an item newer than the model.
+// Relative weights; at 1, a relation's 20th best score is on average as high as the collaborative
+// one's. Content always has some weight, because nothing else is known of items newer than the
+// model.
 constexpr std::array kContentWeights{0.05F, 0.1F, 0.2F, 0.3F, 0.45F, 0.7F, 1.F};
 constexpr std::array kColdStartWeights{0.25F, 0.4F, 0.6F, 0.8F, 1.25F, 1.6F, 2.F, 2.5F, 3.2F};
-constexpr std::size_t kCandidatesPerRelation = 200;  // candidates of a reader: what no part ranks so high is not listed
+// An item below this rank in every relation is never listed.
+constexpr std::size_t kCandidatesPerRelation = 200;
 
-// A reader's scores by part, of the items that can matter.
+// Scores by relation of the items that could be listed for a reader.
 struct Candidates {
   std::vector<std::uint32_t> warm, cold, items;
-  std::array<std::vector<float>, model::kRelations> scores;  // by item of `all`
+  std::array<std::vector<float>, model::kRelations> scores;  // by position in `items`
 };
 
 using RelationRows = std::array<TrainedModel::Rows, model::kRelations>;
@@ -50,10 +52,12 @@ class Scorer {
       candidates.items.insert(candidates.items.end(), top.begin(), top.end());
     }
     std::sort(candidates.items.begin(), candidates.items.end());
-    candidates.items.erase(std::unique(candidates.items.begin(), candidates.items.end()), candidates.items.end());
+    candidates.items.erase(std::unique(candidates.items.begin(), candidates.items.end()),
+                           candidates.items.end());
     for (std::uint32_t i = 0; i < candidates.items.size(); ++i) {
       (validation_.cold[candidates.items[i]] ? candidates.cold : candidates.warm).push_back(i);
-      for (std::size_t p = 0; p < model::kRelations; ++p) candidates.scores[p].push_back(scores_[p][candidates.items[i]]);
+      for (std::size_t p = 0; p < model::kRelations; ++p)
+        candidates.scores[p].push_back(scores_[p][candidates.items[i]]);
     }
     return candidates;
   }
@@ -65,7 +69,7 @@ class Scorer {
   std::array<std::vector<float>, model::kRelations> scores_;
 };
 
-// Of a small site the greatest.
+// The 20th highest score, clamped to 0; with fewer than 20 scores the highest.
 float list_end_score(std::vector<float> scores) {
   if (scores.empty()) return 0;
   const std::size_t index = scores.size() < kListLength ? 0 : kListLength - 1;
@@ -74,11 +78,12 @@ float list_end_score(std::vector<float> scores) {
   return std::max(0.F, scores[index]);
 }
 
-// What to multiply each part by so that lists' ends are equally high.
+// Factor per relation that makes the scores at the ends of the lists equally high.
 std::array<double, model::kRelations> normalizing_factors(const std::vector<Candidates>& cases) {
   std::array<double, model::kRelations> end_scores{};
   for (const Candidates& candidates : cases) {
-    for (std::size_t p = 0; p < model::kRelations; ++p) end_scores[p] += double{list_end_score(candidates.scores[p])};
+    for (std::size_t p = 0; p < model::kRelations; ++p)
+      end_scores[p] += double{list_end_score(candidates.scores[p])};
   }
   std::array<double, model::kRelations> factors{1, 0, 0};
   for (std::size_t p = 1; p < model::kRelations; ++p) {
@@ -93,30 +98,35 @@ struct NdcgScores {
 };
 
 std::vector<std::uint32_t> top_list(const Candidates& candidates, std::span<const std::uint32_t> indexes,
-                                  std::span<const float> totals) {
+                                    std::span<const float> totals) {
   auto list = top_scored(indexes, totals);
   for (std::uint32_t& index : list) index = candidates.items[index];
   return list;
 }
 
-NdcgScores score_case(const ValidationCase& test_case, const Candidates& candidates, const model::BlendWeights& blend) {
+NdcgScores score_case(const ValidationCase& test_case, const Candidates& candidates,
+                      const model::BlendWeights& blend) {
   std::vector<float> totals(candidates.items.size(), 0);
   std::vector<std::uint32_t> all_indexes(candidates.items.size());
   for (std::uint32_t i = 0; i < totals.size(); ++i) {
     all_indexes[i] = i;
-    for (std::size_t p = 0; p < model::kRelations; ++p) totals[i] += blend.by_relation[p] * candidates.scores[p][i];
+    for (std::size_t p = 0; p < model::kRelations; ++p)
+      totals[i] += blend.by_relation[p] * candidates.scores[p][i];
   }
   std::vector<std::uint32_t> relevant;
-  std::merge(test_case.warm.begin(), test_case.warm.end(), test_case.cold.begin(), test_case.cold.end(), std::back_inserter(relevant));
+  std::merge(test_case.warm.begin(), test_case.warm.end(), test_case.cold.begin(), test_case.cold.end(),
+             std::back_inserter(relevant));
   return {ndcg(top_list(candidates, candidates.warm, totals), test_case.warm),
           ndcg(top_list(candidates, candidates.cold, totals), test_case.cold),
           ndcg(top_list(candidates, all_indexes, totals), relevant)};
 }
 
-NdcgScores mean_ndcg(const Validation& validation, const std::vector<Candidates>& candidates, const model::BlendWeights& blend) {
+NdcgScores mean_ndcg(const Validation& validation, const std::vector<Candidates>& candidates,
+                     const model::BlendWeights& blend) {
   std::vector<NdcgScores> gains(candidates.size());
   parallel_for(candidates.size(), 32, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) gains[i] = score_case(validation.cases[i], candidates[i], blend);
+    for (std::size_t i = begin; i < end; ++i)
+      gains[i] = score_case(validation.cases[i], candidates[i], blend);
   });
   NdcgScores total;
   double warm = 0;
@@ -146,23 +156,23 @@ BlendChoice choose_blend(const Validation& validation, const RelationColumns& co
   const auto normalization = normalizing_factors(candidates);
   BlendChoice chosen;
   NdcgScores best_gains{-1, -1, -1};
-  float best_content = 0;
-  const auto evaluate = [&](float content, float borrowed) {
+  float best_content_weight = 0;
+  const auto evaluate = [&](float content_weight, float cold_start_weight) {
     model::BlendWeights blend;
-    blend.by_relation[1] = content * static_cast<float>(normalization[1]);
-    blend.by_relation[2] = borrowed * static_cast<float>(normalization[2]);
+    blend.by_relation[1] = content_weight * static_cast<float>(normalization[1]);
+    blend.by_relation[2] = cold_start_weight * static_cast<float>(normalization[2]);
     const NdcgScores gains = mean_ndcg(validation, candidates, blend);
     if (gains.sum() <= best_gains.sum()) return;
     best_gains = gains;
-    best_content = content;
+    best_content_weight = content_weight;
     chosen.blend = blend;
   };
-  // One after the other, since they hardly depend on each other.
-  for (const float content : kContentWeights) evaluate(content, 1);
-  for (const float borrowed : kColdStartWeights) evaluate(best_content, borrowed);
-  chosen.report =
-      fmt::format("mix 1 : {:.3g} : {:.3g} (warm {:.4f}, new {:.4f}, both {:.4f})", chosen.blend.by_relation[1],
-                  chosen.blend.by_relation[2], best_gains.warm, best_gains.cold, best_gains.all);
+  // One after the other, since they are nearly independent.
+  for (const float each : kContentWeights) evaluate(each, 1);
+  for (const float each : kColdStartWeights) evaluate(best_content_weight, each);
+  chosen.report = fmt::format("blend 1 : {:.3g} : {:.3g} (warm {:.4f}, cold {:.4f}, all {:.4f})",
+                              chosen.blend.by_relation[1], chosen.blend.by_relation[2], best_gains.warm,
+                              best_gains.cold, best_gains.all);
   return chosen;
 }
 

@@ -1,5 +1,5 @@
-// How much content and borrowed columns count beside what readers did, chosen on validation: for
-// items with a past and new ones each, and for all in one list.
+// Chooses the weights of the content and cold-start relations relative to the collaborative one, on
+// the validation set: for warm items, for cold ones, and for both in one list.
 #pragma once
 
 #include <array>
@@ -17,8 +17,9 @@ struct BlendChoice {
   std::string report;
 };
 
-// `parts` were fitted to validation.training; its cold items borrow. The mix with the greatest sum
-// of ndcg@20 among warm items, among cold ones, and among all. REQUIRES: cases.
+// `columns` were fitted to validation.training, with its cold items as cold-start items. Returns
+// the weights with the greatest sum of ndcg@20 among warm items, among cold items, and among all.
+// REQUIRES: cases.
 BlendChoice choose_blend(const Validation& validation, const RelationColumns& columns);
 
 }  // namespace freshet::training

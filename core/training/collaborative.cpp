@@ -8,18 +8,19 @@
 namespace freshet::training {
 namespace {
 
-constexpr std::size_t kMinCases = 20;  // what fewer readers say is chance
+constexpr std::size_t kMinCases = 20;  // with fewer readers, differences are noise
 
-// ndcg@20 on ML-1M's validation part by λ, with dropout 0.5 and exponent 0.5: 200 .2690, 400 .2713,
-// 800 .2697.
+// ndcg@20 on ML-1M's validation set by λ, with dropout 0.5 and exponent 0.5:
+// 200 .2690, 400 .2713, 800 .2697.
 constexpr std::array kLambdas{400.F, 200.F, 800.F};
-constexpr double kMinGain = 0.001;  // a later λ must be better by this
-// citeulike-a, warm, 400 neighbours: α .6 with β .2 .2823, .3 .2837, .4 .2803; α .8 with β .2
-// .2810.
+constexpr double kMinGain = 0.001;  // a later λ must improve the score by this
+// ndcg@20 on citeulike-a, warm items, 400 neighbours:
+// α .6 with β .2 .2823, .3 .2837, .4 .2803;
+// α .8 with β .2 .2810.
 constexpr std::array kAlphas{0.5F, 0.65F};
 constexpr std::array kBetas{0.1F, 0.2F, 0.3F, 0.4F, 0.5F};
 
-// A column may have so many times the average before all are pruned together.
+// Maximum length of a column, as a multiple of the average, before all columns are pruned together.
 constexpr std::size_t kColumnSlack = 4;
 
 std::vector<std::vector<float>> beta_scales(const Interactions& interactions) {
@@ -29,10 +30,10 @@ std::vector<std::vector<float>> beta_scales(const Interactions& interactions) {
   return scales;
 }
 
-// EASE's matrix has no place for items that nobody touched.
+// The items with interactions; EASE's matrix has no rows for others.
 struct TouchedItems {
   std::vector<std::uint32_t> items;  // ascending
-  Interactions interactions;         // by place in `items`
+  Interactions interactions;         // by index into `items`
 };
 
 TouchedItems find_touched(const Interactions& all) {
@@ -45,7 +46,8 @@ TouchedItems find_touched(const Interactions& all) {
     for (const std::uint32_t reader : all.readers_of(item)) touches.push_back({reader, index});
     result.items.push_back(item);
   }
-  result.interactions = build_interactions(touches, all.readers, static_cast<std::uint32_t>(result.items.size()));
+  result.interactions =
+      build_interactions(touches, all.readers, static_cast<std::uint32_t>(result.items.size()));
   return result;
 }
 
@@ -70,9 +72,10 @@ double evaluate_ease(const Validation& validation, const TouchedItems& touched, 
   return evaluate_ndcg(validation, score, {&factors, 1}).front();
 }
 
-// EASE's G is RP3beta's sum over readers, for α = reader_exponent and but for a constant: where it
-// has been computed nothing else need be. W is not pruned then.
-double evaluate_rp3_from_gram(const Validation& validation, const TouchedItems& touched, const SquareMatrix& g, Parameters& chosen) {
+// Up to a constant, EASE's G is RP3beta's sum over readers for α = reader_exponent, so G is reused.
+// W is not pruned in this case.
+double evaluate_rp3_from_gram(const Validation& validation, const TouchedItems& touched,
+                              const SquareMatrix& g, Parameters& chosen) {
   constexpr float kAlpha = EaseSettings{}.reader_exponent;
   SquareMatrix full = g.copy();
   mirror_lower(full);
@@ -100,9 +103,10 @@ struct BestScores {
 };
 
 BestScores tune_ease(const Validation& validation, bool with_rp3, Parameters& chosen, std::string& report,
-                 const Progress& progress) {
+                     const Progress& progress) {
   const TouchedItems touched = find_touched(validation.training);
-  const SquareMatrix g = gram(touched.interactions, reader_weights(touched.interactions, EaseSettings{}.reader_exponent));
+  const SquareMatrix g =
+      gram(touched.interactions, reader_weights(touched.interactions, EaseSettings{}.reader_exponent));
   BestScores best;
   if (with_rp3) best.rp3 = evaluate_rp3_from_gram(validation, touched, g, chosen);
   for (std::size_t i = 0; i < kLambdas.size(); ++i) {
@@ -119,15 +123,14 @@ BestScores tune_ease(const Validation& validation, bool with_rp3, Parameters& ch
   return best;
 }
 
-// β scales whole columns, so all of them are judged with one fit.
+// β only scales columns, so one fit per α is enough to evaluate every β.
 double tune_rp3(const Validation& validation, std::size_t neighbours, Parameters& chosen,
-               const Progress& progress) {
+                const Progress& progress) {
   const auto scales = beta_scales(validation.training);
   double best = -1;
   for (std::size_t i = 0; i < kAlphas.size(); ++i) {
     progress("validating RP3beta", static_cast<double>(i) / static_cast<double>(kAlphas.size()));
-    const auto rows =
-        to_rows(rp3_columns(validation.training, kAlphas[i], kColumnSlack * neighbours), false);
+    const auto rows = to_rows(rp3_columns(validation.training, kAlphas[i], kColumnSlack * neighbours), false);
     const ScoreFunction score = [&](std::span<const std::uint32_t> profile, std::span<float> scores) {
       for (const std::uint32_t item : profile) {
         for (std::uint64_t at = rows.starts[item]; at < rows.starts[item + 1]; ++at) {
@@ -148,15 +151,17 @@ double tune_rp3(const Validation& validation, std::size_t neighbours, Parameters
 
 }  // namespace
 
-MethodChoice choose_method(const Validation& validation, const TrainSettings& settings, const Progress& progress) {
+MethodChoice choose_method(const Validation& validation, const TrainSettings& settings,
+                           const Progress& progress) {
   MethodChoice choice;
   Parameters& chosen = choice.parameters;
-  const bool fits_ease = count_touched_items(validation.training) <= static_cast<std::size_t>(settings.ease_max_items);
+  const bool fits_ease =
+      count_touched_items(validation.training) <= static_cast<std::size_t>(settings.ease_max_items);
   const bool allow_ease = settings.algorithm == "ease" || (settings.algorithm == "auto" && fits_ease);
   const bool allow_rp3 = settings.algorithm != "ease";
   if (validation.cases.size() < kMinCases) {
     chosen.ease = !allow_rp3;
-    choice.report = "too few readers to validate with";
+    choice.report = "too few readers for validation";
     return choice;
   }
   BestScores best;
@@ -173,7 +178,8 @@ MethodChoice choose_method(const Validation& validation, const TrainSettings& se
   return choice;
 }
 
-Columns fit_columns(const Interactions& interactions, const Parameters& chosen, const TrainSettings& settings) {
+Columns fit_columns(const Interactions& interactions, const Parameters& chosen,
+                    const TrainSettings& settings) {
   const auto neighbours = static_cast<std::size_t>(settings.neighbours);
   if (!chosen.ease) {
     Columns columns = rp3_columns(interactions, chosen.alpha, kColumnSlack * neighbours);
@@ -185,7 +191,8 @@ Columns fit_columns(const Interactions& interactions, const Parameters& chosen, 
   EaseSettings ease_settings;
   ease_settings.lambda = chosen.lambda;
   const auto weights = reader_weights(touched.interactions, ease_settings.reader_exponent);
-  Columns touched_columns = Ease(gram(touched.interactions, weights), ease_settings).columns(kColumnSlack * neighbours);
+  Columns touched_columns =
+      Ease(gram(touched.interactions, weights), ease_settings).columns(kColumnSlack * neighbours);
   prune(touched_columns, neighbours * touched.items.size());
   Columns columns(interactions.items);
   for (std::size_t i = 0; i < touched_columns.size(); ++i) {

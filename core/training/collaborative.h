@@ -1,5 +1,5 @@
-// The part of the model that comes from who touched what: EASE or RP3beta, and their parameters, as
-// validation says.
+// The collaborative relation of the model, learned from interactions: EASE or RP3beta, with
+// parameters chosen on the validation set.
 #pragma once
 
 #include <string>
@@ -13,16 +13,20 @@
 
 namespace freshet::training {
 
-// What each reached on validation, for people.
+// The chosen parameters, and a human-readable report of the scores.
 struct MethodChoice {
   Parameters parameters;
   std::string report;
 };
 
-// Tries what settings.algorithm allows. With too few readers to judge by: the defaults.
-MethodChoice choose_method(const Validation& validation, const TrainSettings& settings, const Progress& progress);
+// Tries the methods that settings.algorithm allows. With too few readers to validate on, returns
+// the defaults.
+MethodChoice choose_method(const Validation& validation, const TrainSettings& settings,
+                           const Progress& progress);
 
-// The columns of the chosen one: settings.neighbours times the touched items in all.
-Columns fit_columns(const Interactions& interactions, const Parameters& chosen, const TrainSettings& settings);
+// Fits the chosen method. Keeps settings.neighbours relations per item on average, counting items
+// with interactions only.
+Columns fit_columns(const Interactions& interactions, const Parameters& chosen,
+                    const TrainSettings& settings);
 
 }  // namespace freshet::training

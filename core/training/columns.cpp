@@ -20,7 +20,8 @@ Column ColumnAccumulator::extract_top(std::size_t limit) {
   return column;
 }
 
-Columns build_columns(std::size_t items, const std::function<Column(std::uint32_t, ColumnAccumulator&)>& make) {
+Columns build_columns(std::size_t items,
+                      const std::function<Column(std::uint32_t, ColumnAccumulator&)>& make) {
   Columns columns(items);
   const std::size_t piece = items / 32 + 1;
   parallel_for(items, piece, [&](std::size_t begin, std::size_t end) {
@@ -53,7 +54,8 @@ void prune(Columns& columns, std::size_t limit) {
   const auto last = weights.begin() + static_cast<std::ptrdiff_t>(limit) - 1;
   std::nth_element(weights.begin(), last, weights.end(), std::greater<>());
   const float threshold = *last;
-  auto ties_to_keep = static_cast<std::size_t>(std::count(weights.begin(), last + 1, threshold));  // that are kept
+  // Number of entries to keep that equal the threshold.
+  auto ties_to_keep = static_cast<std::size_t>(std::count(weights.begin(), last + 1, threshold));
   for (Column& column : columns) {
     std::erase_if(column, [&](const model::Neighbour& neighbour) {
       const float weight = std::abs(neighbour.weight);

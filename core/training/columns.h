@@ -1,5 +1,5 @@
-// Item–item relations while they are made: column j is who speaks for item j, and how much. Pruned
-// here, and turned into the model's rows at the end.
+// Item–item relations during training. Column j holds the items that contribute to item j, with
+// weights. Columns are pruned here and finally converted to the model's rows.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace freshet::training {
 using Column = std::vector<model::Neighbour>;
 using Columns = std::vector<Column>;
 
-// Adds up one column at a time; reused for the next. One thread.
+// Accumulates one column at a time; reusable. Not thread-safe.
 class ColumnAccumulator {
  public:
   explicit ColumnAccumulator(std::size_t items) : sums_(items, 0), is_touched_(items, 0) {}
@@ -25,12 +25,12 @@ class ColumnAccumulator {
     }
     sums_[item] += weight;
   }
-  // Each sum by its item's factor.
+  // Multiplies each sum by the factor of its item.
   void multiply(std::span<const float> factors) {
     for (const std::uint32_t item : touched_) sums_[item] *= factors[item];
   }
-  // The `most` of greatest magnitude, without zeros, in an order that depends on nothing but what
-  // was added and when; nothing is left behind.
+  // Returns the `limit` sums of greatest magnitude without zeros, and resets the accumulator. The
+  // order depends only on the sequence of add() calls.
   Column extract_top(std::size_t limit);
 
  private:
@@ -39,21 +39,24 @@ class ColumnAccumulator {
   std::vector<std::uint32_t> touched_;
 };
 
-// Calls make(item, sum) for every item, on the training's threads; each has a sum of its own.
-Columns build_columns(std::size_t items, const std::function<Column(std::uint32_t, ColumnAccumulator&)>& make);
+// Calls make(item, accumulator) for every item, in parallel; each thread has its own accumulator.
+Columns build_columns(std::size_t items,
+                      const std::function<Column(std::uint32_t, ColumnAccumulator&)>& make);
 
-// Keeps the `most` of greatest magnitude; of equals the lower index. In any order.
+// Keeps the `limit` entries of greatest magnitude, preferring lower indexes among equals. Does not
+// keep the order.
 void prune(Column& column, std::size_t limit);
 
-// The same over all columns together, each of which keeps its order: `most` relations in all.
-// Popular items then have more than others, which ranks better than the same number for each
+// Keeps the `limit` entries of greatest magnitude of all columns together, without reordering them.
+// Popular items keep more entries than others, which ranks better than the same number per item
 // (DECISIONS.md).
 void prune(Columns& columns, std::size_t limit);
 
 // Multiplies each column by its factor.
 void scale_columns(Columns& columns, std::span<const float> factors);
 
-// By who gives; heaviest first, ties by item, or without that (for validation) by item.
+// Transposes the columns to rows. Sorts each row by weight, descending, ties by item; otherwise
+// (for validation) by item.
 TrainedModel::Rows to_rows(const Columns& columns, bool heaviest_first = true);
 
 }  // namespace freshet::training

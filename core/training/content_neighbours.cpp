@@ -14,7 +14,7 @@ struct Posting {
   float weight = 0;
 };
 
-// Which items have a term.
+// Inverted index: the items that have a term.
 std::vector<std::vector<Posting>> build_postings(const Content& content, const std::vector<bool>* donors) {
   std::vector<std::vector<Posting>> postings(content.vocabulary.size());
   for (std::uint32_t item = 0; item < content.terms.size(); ++item) {
@@ -28,8 +28,8 @@ std::vector<std::vector<Posting>> build_postings(const Content& content, const s
   return postings;
 }
 
-Column find_nearest(const Content& content, const std::vector<std::vector<Posting>>& postings, std::uint32_t item,
-               std::size_t limit, ColumnAccumulator& sum) {
+Column find_nearest(const Content& content, const std::vector<std::vector<Posting>>& postings,
+                    std::uint32_t item, std::size_t limit, ColumnAccumulator& sum) {
   for (const model::TermWeight& term : content.terms[item]) {
     for (const Posting& posting : postings[term.term]) {
       if (posting.item != item) sum.add(posting.item, term.weight * posting.weight);
@@ -86,7 +86,7 @@ Columns content_columns(const Content& content, std::size_t limit) {
 }
 
 Columns cold_start_columns(const Content& content, const Columns& columns, const std::vector<bool>& is_donor,
-                         const std::vector<bool>& is_cold, std::size_t neighbours) {
+                           const std::vector<bool>& is_cold, std::size_t neighbours) {
   const auto postings = build_postings(content, &is_donor);
   return build_columns(content.terms.size(), [&](std::uint32_t item, ColumnAccumulator& sum) -> Column {
     if (!is_cold[item]) return {};

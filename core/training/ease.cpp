@@ -11,7 +11,8 @@ std::vector<float> reader_weights(const Interactions& interactions, float expone
   std::size_t with_touches = 0;
   for (std::uint32_t u = 0; u < interactions.readers; ++u) with_touches += !interactions.items_of(u).empty();
   const double mean =
-      with_touches == 0 ? 1 : static_cast<double>(interactions.touch_count()) / static_cast<double>(with_touches);
+      with_touches == 0 ? 1
+                        : static_cast<double>(interactions.touch_count()) / static_cast<double>(with_touches);
   std::vector<float> weights(interactions.readers, 0);
   for (std::uint32_t u = 0; u < interactions.readers; ++u) {
     const auto touches = static_cast<double>(interactions.items_of(u).size());
@@ -57,7 +58,7 @@ void Ease::accumulate(std::uint32_t item, std::span<float> scores) const {
 
 Columns Ease::columns(std::size_t neighbours) const {
   return build_columns(factors_.size(), [&](std::uint32_t item, ColumnAccumulator& sum) {
-    const float* const row = minus_p_.row(item);  // its column, too
+    const float* const row = minus_p_.row(item);  // also the column: the matrix is symmetric
     for (std::uint32_t other = 0; other < factors_.size(); ++other) {
       if (other != item) sum.add(other, row[other] * factors_[item]);
     }

@@ -1,11 +1,12 @@
 // EASE (Steck, "Embarrassingly Shallow Autoencoders for Sparse Data", WWW 2019): the item–item
-// matrix B with a diagonal of zeros that best gives readers' touches X back from themselves, in
-// closed form. With two additions that validation on ML-1M asked for (DECISIONS.md):
+// matrix B with a zero diagonal that best reconstructs the readers' interactions X from themselves,
+// in closed form. Two extensions improved validation on ML-1M (DECISIONS.md): weights per reader,
+// and the dropout regularization of Steck, "Autoencoders that don't overfit towards the Identity",
+// NeurIPS 2020.
 //
-//   G = Xᵀ D X,  D = diag((n̄ / n_u)^reader_exponent): each touch of a reader of a thousand items
-//   says less P = (G + λ·I + dropout/(1 − dropout) · diag G)⁻¹     (Steck, "Autoencoders that don't
-//   overfit towards the B_ij = −P_ij / P_jj,  B_jj = 0                         Identity", NeurIPS
-//   2020)
+//   G = Xᵀ D X,  D = diag((n̄ / n_u)^reader_exponent)  (interactions of heavy readers count less)
+//   P = (G + λ·I + dropout/(1 − dropout) · diag G)⁻¹
+//   B_ij = −P_ij / P_jj,  B_jj = 0
 #pragma once
 
 #include <cstdint>
@@ -24,23 +25,23 @@ struct EaseSettings {
   float reader_exponent = 0.5F;
 };
 
-// (n̄ / n_u)^exponent of every reader; 0 for one without touches.
+// (n̄ / n_u)^exponent for every reader; 0 for readers without interactions.
 std::vector<float> reader_weights(const Interactions& interactions, float exponent);
 
-// G, lower triangle. O(Σ n_u²).
+// G, lower triangle only. O(Σ n_u²).
 SquareMatrix gram(const Interactions& interactions, std::span<const float> reader_weights);
 
-// B, kept as P and what its columns are divided by. 4 · items² bytes.
+// B, stored as −P and the divisors of its columns. 4 · items² bytes.
 class Ease {
  public:
-  // Uses G up. O(items³).
+  // Consumes G. O(items³).
   Ease(SquareMatrix gram, const EaseSettings& settings);
 
-  // Adds row `item` of B before the division by P_jj, and P's diagonal instead of zeros: scores[j]
-  // times factor(j) is right for every j that is not in the profile. scores.size() >= items.
+  // Adds row `item` of B without the division by P_jj and without clearing the diagonal. scores[j]
+  // · factor(j) is correct for every j outside the profile. Requires scores.size() >= items.
   void accumulate(std::uint32_t item, std::span<float> scores) const;
   float factor(std::uint32_t item) const { return factors_[item]; }
-  // The `neighbours` greatest of each of B's columns.
+  // The `neighbours` greatest entries of each column of B.
   Columns columns(std::size_t neighbours) const;
 
  private:

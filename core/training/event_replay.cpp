@@ -44,7 +44,8 @@ void EventReplay::advance_to(UnixSeconds time) {
     known_.events.push_back(each);
     reader_events_[each.reader].push_back(each);
     touches_.insert(pair_key(each.reader, each.item));
-    points_[each.item] += hot::view_increment(today_touches_.insert(pair_key(each.reader, each.item)).second, {});
+    points_[each.item] +=
+        hot::view_increment(today_touches_.insert(pair_key(each.reader, each.item)).second, {});
   }
   known_.now = time;
   for (std::size_t item = 0; item < hidden_.size(); ++item)

@@ -1,4 +1,4 @@
-// The events of the past replayed day by day: what was known at the beginning of each.
+// Replays past events day by day and provides what was known at each time.
 #pragma once
 
 #include <cstdint>
@@ -16,33 +16,33 @@ constexpr UnixSeconds start_of_day(UnixSeconds at) { return at - at.time_since_e
 
 class EventReplay {
  public:
-  // Items come without their texts: reading those anew for each day would cost more than all the
-  // rest.
+  // Drops the items' texts; processing them for each day would dominate the run time.
   explicit EventReplay(const TrainingData& data);
 
-  // The first and the last day with events. REQUIRES: there are events.
+  // The first and the last day with events. REQUIRES: at least one event.
   UnixSeconds first_day() const { return start_of_day(events_.front().at); }
   UnixSeconds last_day() const { return start_of_day(events_.back().at); }
-  // Goes on to the moment: events before it become known. Ascending.
+  // Advances the replay: events before `time` become known. Times must ascend.
   void advance_to(UnixSeconds time);
 
-  // What training may know: events so far; items without one and not yet published are hidden.
+  // Training data as of now: earlier events; items that have none and are not yet published are
+  // hidden.
   const TrainingData& known() const { return known_; }
   // Items are indexes into the data.
   bool exists(std::uint32_t item) const { return !hidden_[item] && first_seen_[item] < known_.now; }
   UnixSeconds published(std::uint32_t item) const { return first_seen_[item]; }
-  // As hot lists count views: 1 an event, 2 more for a reader's first one of the day.
+  // Counted like views in hot lists: 1 per event, and 2 more for a reader's first one of the day.
   double points(std::uint32_t item) const { return points_[item]; }
   // Events so far, oldest first.
   std::span<const TrainingEvent> events_of(std::uint32_t reader) const { return reader_events_[reader]; }
   bool has_touched(std::uint32_t reader, std::uint32_t item) const {
     return touches_.contains(pair_key(reader, item));
   }
-  // The events from now on and before the moment.
+  // Events from now on, before the given time.
   std::span<const TrainingEvent> upcoming(UnixSeconds end_time) const;
 
-  // All existing items as live ones, by index; or those `trend` that trend most by the
-  // formula for views, and the `newest` of the others.
+  // All existing items as live items, by index; or the `trend` items that trend most by the formula
+  // for views, plus the `newest` items of the others.
   std::vector<recommend::LiveItem> live_items() const;
   std::vector<recommend::LiveItem> live_items(std::size_t trend, std::size_t newest) const;
   std::vector<std::uint32_t> existing_items() const;
@@ -55,8 +55,8 @@ class EventReplay {
 
   TrainingData known_;
   std::vector<TrainingEvent> events_;  // all, by time
-  std::size_t next_ = 0;               // the first that is not known
-  std::vector<bool> hidden_;           // for ever
+  std::size_t next_ = 0;               // first unknown event
+  std::vector<bool> hidden_;           // hidden for good
   std::vector<UnixSeconds> first_seen_;
   std::vector<double> points_;
   std::vector<std::vector<TrainingEvent>> reader_events_;

@@ -12,9 +12,9 @@ class InMemoryModel final : public model::Model {
 
   std::uint32_t items() const override { return static_cast<std::uint32_t>(trained_.items.size()); }
   std::optional<std::uint32_t> find(std::string_view id) const override {
-    const auto at =
-        std::lower_bound(trained_.items.begin(), trained_.items.end(), id,
-                         [](const TrainingItem& item, std::string_view item_id) { return item.id < item_id; });
+    const auto at = std::lower_bound(
+        trained_.items.begin(), trained_.items.end(), id,
+        [](const TrainingItem& item, std::string_view item_id) { return item.id < item_id; });
     if (at == trained_.items.end() || at->id != id) return std::nullopt;
     return static_cast<std::uint32_t>(at - trained_.items.begin());
   }

@@ -1,5 +1,4 @@
-// A model that has just been trained, used without a file: for learning the re-ranker, and for
-// tests.
+// Uses a newly trained model without a file, for training the re-ranker and for tests.
 #pragma once
 
 #include <memory>
@@ -9,7 +8,7 @@
 
 namespace freshet::training {
 
-// Weights are as trained, not rounded as the file has them; bytes() is 0.
+// Weights are exact, not rounded as in the file; bytes() is 0.
 std::shared_ptr<const model::Model> to_model(TrainedModel trained);
 
 }  // namespace freshet::training

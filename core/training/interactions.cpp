@@ -5,7 +5,7 @@
 namespace freshet::training {
 namespace {
 
-// Places `values[i]` by `keys[i]`; of equal keys in the order given.
+// Sorts value(i) by key(i), stably.
 template <class Key, class Value>
 void counting_sort(std::size_t count, std::uint32_t keys, const Key& key, const Value& value,
                    std::vector<std::uint64_t>& starts, std::vector<std::uint32_t>& sorted) {
@@ -17,7 +17,7 @@ void counting_sort(std::size_t count, std::uint32_t keys, const Key& key, const 
   for (std::size_t i = 0; i < count; ++i) sorted[next[key(i)]++] = value(i);
 }
 
-// Makes each list, which is ascending, distinct.
+// Removes duplicates from each ascending list.
 void deduplicate(std::vector<std::uint64_t>& starts, std::vector<std::uint32_t>& values) {
   std::uint64_t size = 0;
   std::uint64_t from = 0;
@@ -37,7 +37,8 @@ Interactions build_interactions(std::span<const Touch> touches, std::uint32_t re
   Interactions result;
   result.readers = readers;
   result.items = items;
-  // By item first, then stably by reader: each reader's items ascend, and the other way round.
+  // Sort by item first, then stably by reader, so that each reader's items ascend. The other
+  // direction likewise.
   std::vector<std::uint32_t> by_item;
   counting_sort(
       touches.size(), items, [&](std::size_t i) { return touches[i].item; },

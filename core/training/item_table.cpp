@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t kExcluded = std::numeric_limits<std::uint32_t>::max();
 constexpr seconds kHalfLife{86400};  // of decayed counts
 
-// The shown items' indexes, ordered by id.
+// Indexes of the visible items, ordered by id.
 std::vector<std::uint32_t> order_by_id(const std::vector<TrainingItem>& items) {
   std::vector<std::uint32_t> order;
   for (std::uint32_t i = 0; i < items.size(); ++i) {
@@ -22,7 +22,7 @@ std::vector<std::uint32_t> order_by_id(const std::vector<TrainingItem>& items) {
   return order;
 }
 
-// Events by reader, readers numbered from 0; newest first, ties as they came.
+// Event indexes grouped by reader, in their original order; readers are numbered from 0.
 struct EventsByReader {
   std::vector<std::uint32_t> events;
   std::vector<std::size_t> starts;  // readers + 1
@@ -50,7 +50,7 @@ EventsByReader group_by_reader(const TrainingData& data, const std::vector<std::
 }
 
 std::vector<Touch> collect_touches(const TrainingData& data, const std::vector<std::uint32_t>& table_index,
-                              std::size_t limit, std::uint32_t& readers) {
+                                   std::size_t limit, std::uint32_t& readers) {
   EventsByReader grouped = group_by_reader(data, table_index);
   readers = static_cast<std::uint32_t>(grouped.starts.size() - 1);
   std::vector<Touch> touches;
@@ -107,7 +107,8 @@ ItemTable build_item_table(const TrainingData& data, const TrainSettings& settin
   });
   count_events(data, table_index, table);
   std::uint32_t readers = 0;
-  const auto touches = collect_touches(data, table_index, static_cast<std::size_t>(settings.max_per_reader), readers);
+  const auto touches =
+      collect_touches(data, table_index, static_cast<std::size_t>(settings.max_per_reader), readers);
   table.interactions = build_interactions(touches, readers, static_cast<std::uint32_t>(order.size()));
   return table;
 }

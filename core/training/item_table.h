@@ -1,4 +1,4 @@
-// Training data as the model orders it: the items that are shown, by id; who touched which of them.
+// Training data in model order: the visible items sorted by id, and their interactions.
 #pragma once
 
 #include <vector>
@@ -11,13 +11,14 @@
 namespace freshet::training {
 
 struct ItemTable {
-  std::vector<TrainingItem> items;  // shown, by id; text left out, published resolved
+  std::vector<TrainingItem> items;  // visible items by id; without text, `published` resolved
   std::vector<float> counts, decayed_counts;
   std::vector<std::vector<model::TermCount>> terms;
   Interactions interactions;
 };
 
-// Events of hidden or unknown items are left out; of a reader the newest max_per_reader count.
+// Drops events of hidden or unknown items, and all but the newest max_per_reader events of each
+// reader.
 ItemTable build_item_table(const TrainingData& data, const TrainSettings& settings);
 
 }  // namespace freshet::training

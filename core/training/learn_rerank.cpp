@@ -9,22 +9,23 @@
 namespace freshet::training {
 namespace {
 
-// The days to learn from, ascending: evenly spread over the last ones that are over.
+// Chooses the training days, ascending: evenly spread over the last complete days.
 std::vector<UnixSeconds> training_days(const TrainingData& data, const EventReplay& replay,
-                                     const RerankDatasetSettings& settings) {
+                                       const RerankDatasetSettings& settings) {
   const double events = std::max(1.0, static_cast<double>(data.events.size()));
   const int max_days = std::clamp(static_cast<int>(settings.max_events / events), 7, settings.days);
   const UnixSeconds end = std::min(start_of_day(data.now), replay.last_day() + kOneDay);
-  const auto span = static_cast<int>(std::min<std::int64_t>((end - replay.first_day()) / kOneDay, settings.window_days));
+  const auto span =
+      static_cast<int>(std::min<std::int64_t>((end - replay.first_day()) / kOneDay, settings.window_days));
   std::vector<UnixSeconds> days;
   const int count = std::min(max_days, span);
   for (int i = count; i > 0; --i) days.push_back(end - kOneDay * (1 + (i - 1) * span / count));
   return days;
 }
 
-// The lessons of past.known().now.
+// Adds the examples of the moment replay.known().now.
 void add_examples_at(RerankDataset& dataset, const EventReplay& replay, const recommend::Catalogue& catalogue,
-                UnixSeconds until, std::size_t limit) {
+                     UnixSeconds until, std::size_t limit) {
   const auto index = catalogue_indexes(catalogue, replay.known());
   const auto readers = first_touches(replay, until);
   const std::size_t stride = std::max<std::size_t>(1, (readers.size() + limit - 1) / limit);
@@ -50,7 +51,8 @@ void add_examples_at(RerankDataset& dataset, const EventReplay& replay, const re
 
 }  // namespace
 
-std::map<std::uint32_t, std::vector<std::uint32_t>> first_touches(const EventReplay& replay, UnixSeconds until) {
+std::map<std::uint32_t, std::vector<std::uint32_t>> first_touches(const EventReplay& replay,
+                                                                  UnixSeconds until) {
   std::map<std::uint32_t, std::vector<std::uint32_t>> out;
   for (const TrainingEvent& each : replay.upcoming(until)) {
     if (!replay.exists(each.item) || replay.has_touched(each.reader, each.item)) continue;
@@ -61,28 +63,33 @@ std::map<std::uint32_t, std::vector<std::uint32_t>> first_touches(const EventRep
   return out;
 }
 
-std::vector<std::uint32_t> catalogue_indexes(const recommend::Catalogue& catalogue, const TrainingData& data) {
+std::vector<std::uint32_t> catalogue_indexes(const recommend::Catalogue& catalogue,
+                                             const TrainingData& data) {
   std::vector<std::uint32_t> out;
   out.reserve(data.items.size());
-  for (const TrainingItem& each : data.items) out.push_back(catalogue.find(each.id).value_or(kNotInCatalogue));
+  for (const TrainingItem& each : data.items)
+    out.push_back(catalogue.find(each.id).value_or(kNotInCatalogue));
   return out;
 }
 
-void add_examples(RerankDataset& dataset, EventReplay& replay, const std::shared_ptr<const model::Model>& model,
-                 const RerankDatasetSettings& settings, std::size_t limit) {
+void add_examples(RerankDataset& dataset, EventReplay& replay,
+                  const std::shared_ptr<const model::Model>& model, const RerankDatasetSettings& settings,
+                  std::size_t limit) {
   const UnixSeconds day = replay.known().now, end = day + kOneDay;
   const auto moments = static_cast<std::size_t>(std::max<std::int64_t>(1, kOneDay / settings.interval));
   dataset.begin_day(day);
   for (UnixSeconds at = day; at < end; at += settings.interval) {
     replay.advance_to(at);
     const UnixSeconds until = at == day ? end : std::min(end, at + settings.interval);
-    const recommend::Catalogue catalogue(model, replay.live_items(settings.trend_items, settings.newest_items));
+    const recommend::Catalogue catalogue(model,
+                                         replay.live_items(settings.trend_items, settings.newest_items));
     add_examples_at(dataset, replay, catalogue, until, 1 + limit / moments);
   }
 }
 
 std::vector<float> learn_rerank(const TrainingData& data, const recommend::RankingSettings& ranking,
-                                const RelationTrainer& train_relations_of, const RerankDatasetSettings& settings) {
+                                const RelationTrainer& train_relations_of,
+                                const RerankDatasetSettings& settings) {
   if (data.events.empty()) return {};
   EventReplay replay(data);
   RerankDataset dataset(ranking);

@@ -18,7 +18,7 @@ namespace {
 using model::layout::RowSection;
 using model::layout::Section;
 
-// The file's bytes, section after section.
+// The file's bytes, built section by section.
 class Image {
  public:
   Image() : bytes_(sizeof(model::layout::Header)) {}
@@ -50,23 +50,23 @@ class Image {
   std::vector<char> bytes_;
 };
 
-// Texts one after the other.
+// Concatenated strings.
 class TextPool {
  public:
   model::layout::TextRef add(std::string_view text) {
     const model::layout::TextRef ref{static_cast<std::uint32_t>(bytes_.size()),
-                                    static_cast<std::uint32_t>(text.size())};
+                                     static_cast<std::uint32_t>(text.size())};
     bytes_.insert(bytes_.end(), text.begin(), text.end());
     return ref;
   }
-  // The same, which stands there once however often it is put: fewer pages to read. `text` must
-  // live as long as this.
+  // Like add(), but stores equal strings only once, so that fewer pages are read. `text` must
+  // outlive this.
   model::layout::TextRef add_shared(std::string_view text) {
     const auto [at, added] = shared_.try_emplace(text);
     if (added) at->second = add(text);
     return at->second;
   }
-  // Offsets are 32 bits wide.
+  // Offsets have 32 bits.
   bool fits() const { return bytes_.size() <= std::numeric_limits<std::uint32_t>::max(); }
   const std::vector<char>& bytes() const { return bytes_; }
 
@@ -159,7 +159,7 @@ void add_rows(const TrainedModel::Rows& rows, std::size_t items, model::Relation
   image.add(index_of(relation, RowSection::kWeights), std::span<const std::int16_t>(weights));
 }
 
-// --- the file
+// --- The file
 
 }  // namespace
 
@@ -168,7 +168,8 @@ Result<void> write_model(const TrainedModel& trained, const std::filesystem::pat
   image.header.trained_at = trained.trained_at.time_since_epoch().count();
   image.header.items = static_cast<std::uint32_t>(trained.items.size());
   image.header.terms = static_cast<std::uint32_t>(trained.vocabulary.size());
-  std::copy(std::begin(trained.blend_weights.by_relation), std::end(trained.blend_weights.by_relation), image.header.blend_weights.begin());
+  std::copy(std::begin(trained.blend_weights.by_relation), std::end(trained.blend_weights.by_relation),
+            image.header.blend_weights.begin());
   trained.algorithm.copy(image.header.algorithm.data(), image.header.algorithm.size() - 1);
   if (auto added = add_items(trained, image); !added) return added;
   add_terms(trained, image);

@@ -2,9 +2,9 @@
 
 namespace freshet::training {
 
-// Each compilation gives it a name of its own.
+// The name is a macro that is different for each instruction set.
 void FRESHET_RANK_UPDATE(float* a, const float* b, const float* c, std::size_t stride) {
-  // As wide as the widest registers; with narrower ones several make one.
+  // As wide as the widest registers; the compiler splits it for narrower ones.
   using Lane = float __attribute__((vector_size(kLane * sizeof(float))));
   Lane sum[kTileRows];
   for (std::size_t r = 0; r < kTileRows; ++r) sum[r] = *reinterpret_cast<const Lane*>(a + r * stride);

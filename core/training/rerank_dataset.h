@@ -1,4 +1,4 @@
-// What the re-ranker learns from: moments of the past, with what the reader took next.
+// Training data of the re-ranker: moments of the past, with what the reader picked next.
 #pragma once
 
 #include <cstdint>
@@ -12,35 +12,36 @@
 namespace freshet::training {
 
 struct TrainingExample {
-  std::span<const recommend::ProfileEvent> profile;  // before the moment, newest first; not empty
-  std::span<const std::uint32_t> touched;            // by catalogue index, ascending: no candidates any more
-  std::span<const std::uint32_t> positives;              // what the reader touched next, for the first time
-  UnixSeconds now;                                   // the moment
-  std::uint64_t sample_offset = 0;                          // any; varies which other candidates are kept
+  std::span<const recommend::ProfileEvent> profile;  // events before the moment, newest first; not empty
+  // Ascending catalogue indexes of earlier interactions; excluded from the candidates.
+  std::span<const std::uint32_t> touched;
+  std::span<const std::uint32_t> positives;  // items the reader interacted with next, for the first time
+  UnixSeconds now;                           // the moment
+  std::uint64_t sample_offset = 0;           // arbitrary; varies the sample of negative candidates
 };
 
 class RerankDataset {
  public:
   explicit RerankDataset(const recommend::RankingSettings& settings);
 
-  // The lessons that follow are of the day that begins at `day`. Ascending.
+  // Starts a day; the following examples belong to it. Days must ascend.
   void begin_day(UnixSeconds day);
-  // A reader's moment of that day. Passed over when nothing taken is a candidate.
-  // Cost of Ranking::rank().
+  // Adds an example of the current day. Ignored if no positive item is a candidate. Same cost as
+  // Ranker::rank().
   void add(const recommend::Catalogue& catalogue, const TrainingExample& example);
-  // Forgets days before this one.
+  // Drops the days before this one.
   void discard_before(UnixSeconds day);
   std::size_t size() const;
 
-  // The re-ranker's parameters; empty when there is too little to learn from (fewer than 300
-  // lessons of 7 days), or when what is learned from the earlier four fifths of the days orders the
-  // later ones no better than trend · (1 + w · affinity) does. A second or two for 3,000 lessons.
+  // Trains and returns the re-ranker's parameters. Returns empty if there is too little data (fewer
+  // than 300 examples or 7 days), or if a re-ranker trained on the first four fifths of the days
+  // does not beat trend · (1 + w · affinity) on the rest. Takes a second or two for 3,000 examples.
   std::vector<float> learn() const;
 
  private:
   struct Day {
     UnixSeconds at;
-    std::vector<RankingExample> examples;  // candidates in the order of trend · (1 + w · affinity)
+    std::vector<RankingExample> examples;  // candidates ordered by trend · (1 + w · affinity)
   };
 
   recommend::Ranker ranker_;

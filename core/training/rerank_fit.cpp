@@ -8,8 +8,7 @@
 namespace freshet::training {
 namespace {
 
-// SplitMix64 (Steele, Lea, Flood 2014): standard distributions differ between libraries, this does
-// not.
+// SplitMix64 (Steele, Lea, Flood 2014). Standard distributions are not portable.
 class SplitMix64 {
  public:
   explicit SplitMix64(std::uint64_t seed) : state_(seed) {}
@@ -21,13 +20,14 @@ class SplitMix64 {
   }
   float uniform_symmetric() {
     return static_cast<float>(static_cast<double>(next() >> 11) * 0x1p-52 - 1.0);
-  }  // [−1, 1)
+  }  // in [−1, 1)
 
  private:
   std::uint64_t state_;
 };
 
-// What is learned, as one row of numbers: linear, then each hidden unit's weights, bias and out.
+// The trainable parameters as a flat vector: linear weights, then each hidden unit's weights, bias
+// and output weight.
 constexpr std::size_t kUnitParameters = recommend::kFeatures + 2;
 constexpr std::size_t kLearnedParameters = recommend::kFeatures + recommend::kHiddenUnits * kUnitParameters;
 using ParameterVector = std::array<float, kLearnedParameters>;
@@ -53,19 +53,20 @@ Moments compute_moments(std::span<const RankingExample> examples) {
     const double mean = sum[i] / count;
     const double variance = std::max(0.0, squares[i] / count - mean * mean);
     out.mean[i] = static_cast<float>(mean);
-    // What is the same everywhere tells nothing now, and must not explode when it begins to differ.
+    // A constant feature carries no information and must not explode once it varies.
     out.scale[i] = variance > 1e-6 ? static_cast<float>(1 / std::sqrt(variance)) : 0.F;
   }
   return out;
 }
 
-struct ForwardPass {  // of one candidate through the net
+struct ForwardPass {  // forward pass of one candidate
   recommend::FeatureVector x{};
   std::array<float, recommend::kHiddenUnits> activation{};
   float logit = 0;
 };
 
-ForwardPass forward_pass(const recommend::FeatureVector& features, const Moments& moments, const ParameterVector& row) {
+ForwardPass forward_pass(const recommend::FeatureVector& features, const Moments& moments,
+                         const ParameterVector& row) {
   ForwardPass out;
   for (std::size_t i = 0; i < recommend::kFeatures; ++i) {
     out.x[i] = std::clamp((features[i] - moments.mean[i]) * moments.scale[i], -recommend::kMaxDeviation,
@@ -82,7 +83,8 @@ ForwardPass forward_pass(const recommend::FeatureVector& features, const Moments
   return out;
 }
 
-void backpropagate(const ForwardPass& result, float slope, const ParameterVector& row, ParameterVector& gradient) {
+void backpropagate(const ForwardPass& result, float slope, const ParameterVector& row,
+                   ParameterVector& gradient) {
   for (std::size_t i = 0; i < recommend::kFeatures; ++i) gradient[i] += slope * result.x[i];
   for (std::size_t k = 0; k < recommend::kHiddenUnits; ++k) {
     const std::size_t unit = recommend::kFeatures + k * kUnitParameters;
@@ -94,12 +96,14 @@ void backpropagate(const ForwardPass& result, float slope, const ParameterVector
   }
 }
 
-// Adds the gradient of −Σ over taken of ln softmax / taken.
-void add_example_gradient(const RankingExample& example, const Moments& moments, const ParameterVector& row, float share, ParameterVector& gradient) {
+// Adds the gradient of −(Σ over positives of ln softmax) / positives.
+void add_example_gradient(const RankingExample& example, const Moments& moments, const ParameterVector& row,
+                          float share, ParameterVector& gradient) {
   const auto positives = std::accumulate(example.labels.begin(), example.labels.end(), 0);
   std::vector<ForwardPass> passed;
   passed.reserve(example.candidates.size());
-  for (const recommend::FeatureVector& each : example.candidates) passed.push_back(forward_pass(each, moments, row));
+  for (const recommend::FeatureVector& each : example.candidates)
+    passed.push_back(forward_pass(each, moments, row));
   float max_logit = passed.front().logit;
   for (const ForwardPass& each : passed) max_logit = std::max(max_logit, each.logit);
   double sum = 0;
@@ -132,7 +136,7 @@ class Adam {
   float first_power_ = 1, second_power_ = 1;
 };
 
-// Hidden weights begin small and different; everything else at 0.
+// Small random hidden and output weights; everything else is 0.
 ParameterVector initial_parameters(SplitMix64& random) {
   ParameterVector row{};
   for (std::size_t k = 0; k < recommend::kHiddenUnits; ++k) {

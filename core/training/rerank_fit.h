@@ -1,6 +1,5 @@
-// Learns a Reranker: gradient descent (Adam) on the listwise softmax loss, −ln of the probability
-// the re-ranker gives to what was taken. Deterministic: its only randomness is a generator with a
-// fixed seed.
+// Trains a Reranker by gradient descent (Adam) on the listwise softmax loss: the negative
+// log-likelihood of the picked candidates. Deterministic: the random generator has a fixed seed.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +10,24 @@
 
 namespace freshet::training {
 
-// The candidates of one reader at one moment, and which of them the reader then took.
+// The candidates of one reader at one moment, labelled by whether the reader then picked them.
 struct RankingExample {
   std::vector<recommend::FeatureVector> candidates;
-  std::vector<std::uint8_t> labels;  // as many; 1 or 0
+  std::vector<std::uint8_t> labels;  // one per candidate; 1: picked
 };
 
-// Measured on Deskdrop, days 90–210, N@20 (DECISIONS.md): 1 round .438, 3 .442, 5 .443, 10 .444.
+// ndcg@20 on Deskdrop, days 90–210, by number of epochs (DECISIONS.md):
+// 1 .438, 3 .442, 5 .443, 10 .444.
 struct FitSettings {
-  int epochs = 5;       // over all choices
-  int batch_size = 16;       // choices a step
-  float learning_rate = 0.02F;   // of the first step; falls to 0 linearly
-  float weight_decay = 1e-4F;  // of the parameters, each step, by the rate
+  int epochs = 5;               // passes over all examples
+  int batch_size = 16;          // examples per step
+  float learning_rate = 0.02F;  // initial; falls linearly to 0
+  float weight_decay = 1e-4F;   // per step, times the learning rate
   std::uint64_t seed = 1;
 };
 
-// REQUIRES: some choice has something taken. Choices without are passed over.
-// O(rounds · candidates · parameters).
+// Ignores examples without a positive label. REQUIRES: at least one example with one.
+// O(epochs · candidates · parameters).
 recommend::Reranker fit_reranker(std::span<const RankingExample> examples, const FitSettings& settings = {});
 
 }  // namespace freshet::training

@@ -31,7 +31,7 @@ SquareMatrix SquareMatrix::copy() const {
   return result;
 }
 
-// By blocks, since one of the two always goes down a column.
+// Works block by block, because either the reads or the writes go down a column.
 void mirror_lower(SquareMatrix& a) {
   parallel_for(a.side() / kPanel, 1, [&](std::size_t block, std::size_t) {
     for (std::size_t left = 0; left <= block; ++left) {
@@ -46,9 +46,9 @@ void mirror_lower(SquareMatrix& a) {
 namespace {
 
 // The sweep operator over blocks K of kPanel rows:
-//   P = A_KK⁻¹,  A_RR −= A_RK P A_KR,  A_RK = A_RK P,  A_KK = −P;   after all blocks A is −A⁻¹.
-// As many operations as by Cholesky, but nearly all of them are one product whose rows are
-// independent. Only the lower triangle is kept up; the last step fills the upper one.
+//   P = A_KK⁻¹,  A_RR −= A_RK P A_KR,  A_RK = A_RK P,  A_KK = −P;  after all blocks, A is −A⁻¹.
+// Needs as many operations as Cholesky, but nearly all of them are one product with independent
+// rows. Works on the lower triangle; the last step fills the upper one.
 class Sweep {
  public:
   explicit Sweep(SquareMatrix& a)
@@ -88,7 +88,7 @@ class Sweep {
     }
   }
 
-  // A_RK of one block of rows, as it is and in lanes, and P·A_KR.
+  // Prepares one block of rows: A_RK row by row and in lanes, and P·A_KR.
   void prepare(std::size_t k, std::size_t block) {
     float* const rows = rows_.data() + block * kPanel * kPanel;
     for (std::size_t r = 0; r < kPanel; ++r) {
@@ -112,7 +112,7 @@ class Sweep {
     }
   }
 
-  // A_RR of one block of rows, up to the diagonal.
+  // Updates A_RR of one block of rows, up to the diagonal.
   void update(std::size_t k, std::size_t block) {
     if (block == k) return;
     for (std::size_t lane = 0; lane < (block + 1) * kLanes; ++lane) {
@@ -124,7 +124,7 @@ class Sweep {
     }
   }
 
-  // A_RK = A_RK·P, which is the product transposed, and A_KK = −P.
+  // Stores A_RK = A_RK·P, the transpose of product_, and A_KK = −P.
   void store(std::size_t k) {
     for (std::size_t r = 0; r < a_.side(); ++r) {
       const std::size_t block = r / kPanel;
@@ -142,14 +142,14 @@ class Sweep {
     }
   }
 
-  static constexpr std::size_t kLanes = kPanel / kLane;  // of a block
+  static constexpr std::size_t kLanes = kPanel / kLane;  // per block
 
   SquareMatrix& a_;
   std::size_t blocks_;
   RankUpdate update_;
   AlignedFloats rows_;     // A_RK: rows of kPanel
-  AlignedFloats lanes_;    // the same transposed: for each lane kPanel rows of kLane
-  AlignedFloats product_;  // P·A_KR, in lanes likewise
+  AlignedFloats lanes_;    // A_RK transposed: for each lane, kPanel rows of kLane
+  AlignedFloats product_;  // P·A_KR, in the same layout as lanes_
   AlignedFloats minus_p_{kPanel * kPanel};
 };
 

@@ -1,4 +1,4 @@
-// A square matrix of floats, in rows that vector registers can take.
+// A square matrix of floats with aligned, padded rows for SIMD.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace freshet::training {
 
-// Zeros at first; at a multiple of 64 bytes.
+// Zero-initialized; aligned to 64 bytes.
 class AlignedFloats {
  public:
   explicit AlignedFloats(std::size_t count);
@@ -22,12 +22,12 @@ class AlignedFloats {
   std::unique_ptr<float[], Deleter> cells_;
 };
 
-// Rows and columns from `items` to `side` are padding. 4 · side² bytes.
+// Rows and columns from `items` to `side` are padding. Uses 4 · side² bytes.
 class SquareMatrix {
  public:
   explicit SquareMatrix(std::size_t items);
   std::size_t items() const { return items_; }
-  std::size_t side() const { return side_; }  // the next multiple of kPanel
+  std::size_t side() const { return side_; }  // items rounded up to a multiple of kPanel
   float* row(std::size_t i) { return cells_.data() + i * side_; }
   const float* row(std::size_t i) const { return cells_.data() + i * side_; }
   SquareMatrix copy() const;
@@ -37,12 +37,12 @@ class SquareMatrix {
   AlignedFloats cells_;
 };
 
-// Copies the lower triangle over the upper one.
+// Copies the lower triangle to the upper one.
 void mirror_lower(SquareMatrix& a);
 
-// A becomes −A⁻¹, its padding the negative identity. REQUIRES: symmetric, positive definite; only
-// the lower triangle is read. side³/2 multiplications and additions, shared by the training's
-// threads; the same bytes whatever their number and the instruction set.
+// Replaces A by −A⁻¹, and its padding by the negative identity. REQUIRES: symmetric and positive
+// definite; only the lower triangle is read. Takes side³/2 multiply-adds, in parallel. The result
+// is identical for any number of threads and any instruction set.
 void invert_negated(SquareMatrix& a);
 
 }  // namespace freshet::training

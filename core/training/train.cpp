@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "core/training/blending.h"
 #include "core/training/collaborative.h"
 #include "core/training/content_neighbours.h"
+#include "core/training/in_memory_model.h"
 #include "core/training/item_table.h"
 #include "core/training/learn_rerank.h"
-#include "core/training/blending.h"
-#include "core/training/in_memory_model.h"
 
 namespace freshet::training {
 namespace {
@@ -25,7 +25,7 @@ std::vector<bool> inverted(std::vector<bool> flags) {
   return flags;
 }
 
-// Items whose coldness can be tried: touched, and not without content.
+// Items that can be treated as cold in the validation: they have interactions and content.
 std::vector<bool> cold_candidates(const Interactions& interactions, const Content& content) {
   std::vector<bool> candidates = find_touched(interactions);
   for (std::size_t item = 0; item < candidates.size(); ++item)
@@ -33,22 +33,23 @@ std::vector<bool> cold_candidates(const Interactions& interactions, const Conten
   return candidates;
 }
 
-// The columns of untouched items are lent by touched ones.
+// Computes the columns of items without interactions; the others are donors.
 Columns cold_start(const Content& content, const Columns& columns, const Interactions& interactions,
-                 const TrainSettings& settings) {
+                   const TrainSettings& settings) {
   const auto is_donor = find_touched(interactions);
   return cold_start_columns(content, columns, is_donor, inverted(is_donor),
-                          static_cast<std::size_t>(settings.neighbours));
+                            static_cast<std::size_t>(settings.neighbours));
 }
 
-// What both ways of training begin with.
+// The common first step of all ways of training.
 struct TrainingInputs {
   ItemTable table;
   Content content;
-  Columns content_columns;  // content neighbours
+  Columns content_columns;
 };
 
-Result<TrainingInputs> prepare_inputs(const TrainingData& data, const TrainSettings& settings, const Progress& progress) {
+Result<TrainingInputs> prepare_inputs(const TrainingData& data, const TrainSettings& settings,
+                                      const Progress& progress) {
   progress("reading items", 0);
   TrainingInputs inputs{build_item_table(data, settings), {}, {}};
   const auto with_events = find_touched(inputs.table.interactions);
@@ -58,14 +59,16 @@ Result<TrainingInputs> prepare_inputs(const TrainingData& data, const TrainSetti
   }
   progress("comparing content", 0);
   inputs.content = build_content(inputs.table.terms);
-  inputs.content_columns = content_columns(inputs.content, static_cast<std::size_t>(settings.content_neighbours));
+  inputs.content_columns =
+      content_columns(inputs.content, static_cast<std::size_t>(settings.content_neighbours));
   return inputs;
 }
 
-// For a site that is too small to validate on: about what citeulike-a's validation chose.
+// For a site too small to validate on; close to what validation chose for citeulike-a.
 constexpr model::BlendWeights kDefaultBlend{{1, 0.3F, 3}};
 
-MethodChoice choose_parameters(const TrainingInputs& inputs, const TrainSettings& settings, const Progress& progress) {
+MethodChoice choose_parameters(const TrainingInputs& inputs, const TrainSettings& settings,
+                               const Progress& progress) {
   const Interactions& all = inputs.table.interactions;
   const Validation validation = split_validation(all, cold_candidates(all, inputs.content));
   MethodChoice choice = choose_method(validation, settings, progress);
@@ -74,8 +77,9 @@ MethodChoice choose_parameters(const TrainingInputs& inputs, const TrainSettings
     choice.parameters.blend_weights = kDefaultBlend;
     return choice;
   }
-  progress("validating the mix", 0);
-  RelationColumns columns{fit_columns(validation.training, choice.parameters, settings), inputs.content_columns, {}};
+  progress("validating the blend", 0);
+  RelationColumns columns{
+      fit_columns(validation.training, choice.parameters, settings), inputs.content_columns, {}};
   columns[2] = cold_start(inputs.content, columns[0], validation.training, settings);
   const BlendChoice blend = choose_blend(validation, columns);
   choice.parameters.blend_weights = blend.blend;
@@ -83,8 +87,11 @@ MethodChoice choose_parameters(const TrainingInputs& inputs, const TrainSettings
   return choice;
 }
 
-TrainedModel fit_model(TrainingInputs inputs, MethodChoice choice, const TrainSettings& settings, UnixSeconds now) {
-  RelationColumns columns{fit_columns(inputs.table.interactions, choice.parameters, settings), std::move(inputs.content_columns), {}};
+TrainedModel fit_model(TrainingInputs inputs, MethodChoice choice, const TrainSettings& settings,
+                       UnixSeconds now) {
+  RelationColumns columns{fit_columns(inputs.table.interactions, choice.parameters, settings),
+                          std::move(inputs.content_columns),
+                          {}};
   columns[2] = cold_start(inputs.content, columns[0], inputs.table.interactions, settings);
   TrainedModel trained;
   for (std::size_t p = 0; p < model::kRelations; ++p) trained.relations[p] = to_rows(columns[p]);
@@ -105,7 +112,7 @@ TrainedModel fit_model(TrainingInputs inputs, MethodChoice choice, const TrainSe
 }  // namespace
 
 Result<TrainedModel> train(const TrainingData& data, const TrainSettings& settings, const Progress& progress,
-                      const recommend::RankingSettings& ranking) {
+                           const recommend::RankingSettings& ranking) {
   auto trained = train_relations(data, settings, progress);
   if (!trained) return trained;
   progress("learning to rank", 0);
@@ -118,16 +125,17 @@ Result<TrainedModel> train(const TrainingData& data, const TrainSettings& settin
 }
 
 Result<TrainedModel> train_relations(const TrainingData& data, const TrainSettings& settings,
-                                const Progress& progress) {
+                                     const Progress& progress) {
   FRESHET_TRY(inputs, prepare_inputs(data, settings, progress));
   MethodChoice choice = choose_parameters(*inputs, settings, progress);
   progress("fitting", 0);
   return fit_model(std::move(*inputs), std::move(choice), settings, data.now);
 }
 
-Result<TrainedModel> train_with_parameters(const TrainingData& data, const TrainSettings& settings, const Parameters& chosen) {
+Result<TrainedModel> train_with_parameters(const TrainingData& data, const TrainSettings& settings,
+                                           const Parameters& chosen) {
   FRESHET_TRY(inputs, prepare_inputs(data, settings, [](std::string_view, double) {}));
-  return fit_model(std::move(*inputs), {chosen, "parameters chosen before"}, settings, data.now);
+  return fit_model(std::move(*inputs), {chosen, "given parameters"}, settings, data.now);
 }
 
 }  // namespace freshet::training

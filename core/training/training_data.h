@@ -1,5 +1,5 @@
-// What training works on, whatever it was read from (SQLite: core/training/training_source.h; the
-// data sets of the evaluation).
+// Input of training, whatever its source (SQLite: core/training/training_source.h; the public data
+// sets of the evaluation).
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ struct TrainingItem {
   std::string id;
   std::string title, text, author;
   std::vector<std::string> tags;
-  UnixSeconds published;  // 1970: unknown, the first event counts
-  bool hidden = false;    // left out of the model
+  UnixSeconds published;  // 1970: unknown, use the first event
+  bool hidden = false;    // excluded from the model
 };
 
 struct TrainingEvent {
-  std::uint32_t reader = 0;  // any numbering
+  std::uint32_t reader = 0;  // arbitrary numbering
   std::uint32_t item = 0;    // index into items
   readers::Interaction kind = readers::Interaction::kView;
   UnixSeconds at;
@@ -29,7 +29,7 @@ struct TrainingEvent {
 struct TrainingData {
   std::vector<TrainingItem> items;  // distinct ids, any order
   std::vector<TrainingEvent> events;
-  UnixSeconds now;  // when training begins: ages are counted to here
+  UnixSeconds now;  // start of training; ages are relative to it
 };
 
 }  // namespace freshet::training

@@ -15,7 +15,7 @@ constexpr std::string_view kItems =
 constexpr std::string_view kTags = "SELECT item, tag FROM item_tags ORDER BY item, place";
 constexpr std::string_view kEvents = "SELECT reader, item, kind, at FROM interactions ORDER BY reader, at";
 
-// Runs `sql` to its end; `each` sees every row.
+// Runs `sql` and calls `visit` for every row.
 template <class Each>
 Result<void> for_each_row(database::SqliteConnection& db, std::string_view sql, Each visit) {
   FRESHET_TRY(query, db.prepare(sql));
@@ -45,10 +45,12 @@ Result<void> read_items(database::SqliteConnection& db, TrainingData& out) {
   });
 }
 
-// The events of the reader who is being read: a ring at the end of all events, full at `most`.
+// The newest events of the current reader: a ring buffer of at most max_events_ at the end of all
+// events.
 class ReaderEventWindow {
  public:
-  ReaderEventWindow(std::vector<TrainingEvent>& events, std::size_t max_events) : events_(events), max_events_(max_events) {}
+  ReaderEventWindow(std::vector<TrainingEvent>& events, std::size_t max_events)
+      : events_(events), max_events_(max_events) {}
   void add(const TrainingEvent& event) {
     if (count_ < max_events_)
       events_.push_back(event);
@@ -87,7 +89,8 @@ Result<void> read_events(database::SqliteConnection& db, const TrainSettings& se
       if (!std::exchange(first, false)) ++event.reader;
     }
     const auto item = items.find(row.text(1));
-    const auto kind = row.text(2).size() == 1 ? readers::interaction_from_letter(row.text(2)[0]) : std::nullopt;
+    const auto kind =
+        row.text(2).size() == 1 ? readers::interaction_from_letter(row.text(2)[0]) : std::nullopt;
     if (item == items.end() || !kind) return;
     event.item = item->second;
     event.kind = *kind;
@@ -104,7 +107,7 @@ Result<TrainingData> read_training_data(const std::string& database, const Train
                                         UnixSeconds now) {
   FRESHET_TRY(db, database::SqliteConnection::open(database, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX));
   if (auto ok = database::prepare_file(*db, false); !ok) return tl::unexpected(ok.error());
-  // One snapshot for all three; it ends with the connection.
+  // One snapshot for all three queries; it ends with the connection.
   if (auto ok = db->execute("BEGIN"); !ok) return tl::unexpected(ok.error());
   TrainingData out;
   out.now = now;

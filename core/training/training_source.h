@@ -1,4 +1,4 @@
-// What `freshetctl train` learns from: the recorder's database as model::TrainingData.
+// Reads training data from the recorder's database.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace freshet::training {
 
-// All items, hidden ones flagged, ordered by id, and of each reader the newest max_per_reader
-// interactions, oldest first, readers one after the other. Interactions with items that were never
-// put are left out. As of one moment; writers are not held up. Memory: the result and the index of
-// its ids. Blocking; one pass, about 0.6 µs an interaction. Errors: those of Database (database.h);
-// the file must exist.
+// Reads all items, ordered by id, with hidden ones flagged, and the newest max_per_reader
+// interactions of each reader, oldest first and grouped by reader. Skips interactions with
+// unregistered items. Reads one consistent snapshot and does not block writers. Memory: the result
+// and an index of its ids. Blocking; one pass, about 0.6 µs per interaction. Errors: those of
+// Database (database.h); the file must exist.
 Result<TrainingData> read_training_data(const std::string& database, const TrainSettings& settings,
                                         UnixSeconds now);
 

@@ -11,11 +11,10 @@ namespace freshet::training {
 namespace {
 
 constexpr std::size_t kMaxCases = 1500;
-constexpr std::size_t kMinTouches = 5;  // of a reader who can be a case
-constexpr std::uint64_t kHoldoutDivisor = 5;     // one in so many
+constexpr std::size_t kMinTouches = 5;        // minimum for a reader to be a case
+constexpr std::uint64_t kHoldoutDivisor = 5;  // one of this many is held back
 
-// Steele, Lea, Flood: SplitMix64. The same everywhere, which std::shuffle and distributions are
-// not.
+// SplitMix64 (Steele, Lea, Flood 2014). std::shuffle and distributions are not portable.
 class SplitMix64 {
  public:
   explicit SplitMix64(std::uint64_t seed) : state_(seed) {}
@@ -52,7 +51,7 @@ std::vector<std::uint32_t> choose_readers(const Interactions& all, SplitMix64& r
   return readers;
 }
 
-// What a hit at a place (from 0) is worth.
+// Discount of a hit at a rank (from 0).
 double discount(std::size_t rank) { return 1 / std::log2(static_cast<double>(rank + 2)); }
 
 }  // namespace
@@ -100,18 +99,19 @@ Validation split_validation(const Interactions& all, const std::vector<bool>& co
     ++next;
     validation.cases.push_back(std::move(validation_case));
   }
-  for (std::uint32_t item = 0; item < all.items; ++item) validation.has_touches.push_back(!all.readers_of(item).empty());
+  for (std::uint32_t item = 0; item < all.items; ++item)
+    validation.has_touches.push_back(!all.readers_of(item).empty());
   validation.training = build_interactions(training, all.readers, all.items);
   return validation;
 }
 
-std::vector<std::uint32_t> top_scored(std::span<const std::uint32_t> candidates, std::span<const float> scores,
-                                std::size_t limit) {
+std::vector<std::uint32_t> top_scored(std::span<const std::uint32_t> candidates,
+                                      std::span<const float> scores, std::size_t limit) {
   const auto ranks_before = [&](std::uint32_t a, std::uint32_t b) {
     return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
   };
   constexpr float kMasked = -std::numeric_limits<float>::infinity();
-  std::vector<std::uint32_t> heap;  // the worst of the best in front
+  std::vector<std::uint32_t> heap;  // the worst of the best is at the front
   float threshold = kMasked;
   for (const std::uint32_t item : candidates) {
     if (!(scores[item] > kMasked) || (heap.size() == limit && !(scores[item] >= threshold))) continue;
@@ -129,7 +129,7 @@ std::vector<std::uint32_t> top_scored(std::span<const std::uint32_t> candidates,
 }
 
 std::vector<double> evaluate_ndcg(const Validation& validation, const ScoreFunction& score,
-                          std::span<const std::vector<float>> factors) {
+                                  std::span<const std::vector<float>> factors) {
   constexpr float kMasked = -std::numeric_limits<float>::infinity();
   const std::uint32_t items = validation.training.items;
   std::vector<std::uint32_t> warm;
@@ -152,8 +152,9 @@ std::vector<double> evaluate_ndcg(const Validation& validation, const ScoreFunct
       }
     }
   });
-  const auto warm_cases = std::count_if(validation.cases.begin(), validation.cases.end(),
-                                    [](const ValidationCase& validation_case) { return !validation_case.warm.empty(); });
+  const auto warm_cases =
+      std::count_if(validation.cases.begin(), validation.cases.end(),
+                    [](const ValidationCase& validation_case) { return !validation_case.warm.empty(); });
   std::vector<double> means;
   for (std::size_t f = 0; f < factors.size(); ++f) {
     const auto from = gains.begin() + static_cast<std::ptrdiff_t>(f * validation.cases.size());

@@ -1,6 +1,6 @@
-// A part of the training data that is kept from training, to choose by: of some readers a fifth of
-// what they touched; and, where items have content, every touch of a fifth of the items, which are
-// thereby as good as new.
+// Holds back a part of the training data for choosing parameters: a fifth of the items of some
+// readers, and, among items with content, all interactions of a fifth of the items, which simulates
+// new items.
 #pragma once
 
 #include <cstdint>
@@ -14,37 +14,38 @@ namespace freshet::training {
 
 inline constexpr std::size_t kListLength = 20;  // ndcg@20
 
-// Σ over the list of 1/log2(place + 1) for what is in `wanted` (ascending), as a share of the best
-// that min(kListed, wanted) could give. 0 when nothing is wanted.
+// Σ over the hits of 1/log2(rank + 1), relative to the best possible list of min(kListLength,
+// relevant) hits. `relevant` must be ascending. 0 if it is empty.
 double ndcg(std::span<const std::uint32_t> list, std::span<const std::uint32_t> relevant);
-// The share of `wanted` (ascending) that is in the list.
+// The share of `relevant` (ascending) that is in the list.
 double recall(std::span<const std::uint32_t> list, std::span<const std::uint32_t> relevant);
 
 struct ValidationCase {
   std::uint32_t reader = 0;
-  std::vector<std::uint32_t> warm, cold;  // what was kept back, ascending
+  std::vector<std::uint32_t> warm, cold;  // held-back items, ascending
 };
 
 struct Validation {
-  Interactions training;   // all but what was kept back
-  std::vector<bool> cold;  // by item: as good as new
-  std::vector<bool> has_touches;  // by item: somebody touched it; of the others nothing can be told
+  Interactions training;          // all interactions that were not held back
+  std::vector<bool> cold;         // by item: treated as new
+  std::vector<bool> has_touches;  // by item: has interactions; other items cannot be evaluated
   std::vector<ValidationCase> cases;
 };
 
-// Some 1,500 readers at most. Deterministic. `cold_candidates` by item: those that may be made new.
+// Splits the data, with at most 1,500 readers as cases. Deterministic. `cold_candidates`: by item,
+// whether it may be treated as new.
 Validation split_validation(const Interactions& all, const std::vector<bool>& cold_candidates);
 
-// Fills scores (zeros at first) for the profile.
+// Fills `scores` (initially zero) for the profile.
 using ScoreFunction = std::function<void(std::span<const std::uint32_t> profile, std::span<float> scores)>;
 
-// For each set of factors (by item): the mean ndcg@20 of the warm items that were kept back, ranked
-// among the warm items by score · factor. Cases in parallel.
+// For each set of factors (by item): the mean ndcg@20 of the held-back warm items, ranked among the
+// warm items by score · factor. Processes cases in parallel.
 std::vector<double> evaluate_ndcg(const Validation& validation, const ScoreFunction& score,
-                          std::span<const std::vector<float>> factors);
+                                  std::span<const std::vector<float>> factors);
 
-// The kListed greatest scores > −∞ of `candidates`, greatest first, ties by item.
-std::vector<std::uint32_t> top_scored(std::span<const std::uint32_t> candidates, std::span<const float> scores,
-                                std::size_t limit = kListLength);
+// Returns the `limit` candidates with the highest scores > −∞, highest first, ties by item.
+std::vector<std::uint32_t> top_scored(std::span<const std::uint32_t> candidates,
+                                      std::span<const float> scores, std::size_t limit = kListLength);
 
 }  // namespace freshet::training

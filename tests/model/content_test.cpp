@@ -20,13 +20,13 @@ std::vector<std::uint64_t> hashes(std::string_view title, const std::vector<std:
   return out;
 }
 
-bool has(const std::vector<std::uint64_t>& of, const std::vector<std::uint64_t>& all) {
+bool contains(const std::vector<std::uint64_t>& of, const std::vector<std::uint64_t>& all) {
   return std::includes(of.begin(), of.end(), all.begin(), all.end());
 }
 
 }  // namespace
 
-TEST_CASE("words are compared without regard to case, punctuation and order", "[model]") {
+TEST_CASE("words ignore case, punctuation and order", "[model]") {
   CHECK(hashes("Hello, World!") == hashes("world HELLO"));
   CHECK(hashes("ÄRGER Ωmega МИР") == hashes("ärger ωmega мир"));
   CHECK(hashes("hello") != hashes("hellos"));
@@ -35,26 +35,26 @@ TEST_CASE("words are compared without regard to case, punctuation and order", "[
   CHECK(content_terms("a b a", "A", {})[0].count + content_terms("a b a", "A", {})[1].count == 4);
 }
 
-TEST_CASE("Chinese, Japanese and Korean become bigrams, a character alone stays", "[model]") {
+TEST_CASE("Chinese, Japanese and Korean text becomes bigrams; an isolated character stays", "[model]") {
   CHECK(hashes("今天新闻").size() == 3);
-  CHECK(has(hashes("今天新闻"), hashes("新闻")));
-  CHECK(has(hashes("看 今天 news"), hashes("今天")));
-  CHECK(has(hashes("看 今天 news"), hashes("看")));
-  CHECK_FALSE(has(hashes("今天新闻"), hashes("闻新")));
-  CHECK(has(hashes("カタカナ"), hashes("タカ")));
-  CHECK(has(hashes("한국어"), hashes("국어")));
+  CHECK(contains(hashes("今天新闻"), hashes("新闻")));
+  CHECK(contains(hashes("看 今天 news"), hashes("今天")));
+  CHECK(contains(hashes("看 今天 news"), hashes("看")));
+  CHECK_FALSE(contains(hashes("今天新闻"), hashes("闻新")));
+  CHECK(contains(hashes("カタカナ"), hashes("タカ")));
+  CHECK(contains(hashes("한국어"), hashes("국어")));
   CHECK(hashes("iPhone15发布").size() == 2);
 }
 
-TEST_CASE("tags are terms of their own, whole", "[model]") {
+TEST_CASE("a tag is one term, distinct from words", "[model]") {
   CHECK(hashes("", {"new york"}).size() == 1);
   CHECK(hashes("", {"new"}) != hashes("new"));
   CHECK(hashes("", {"New"}) != hashes("", {"new"}));
 }
 
-TEST_CASE("any bytes can be cut into terms", "[model]") {
+TEST_CASE("any bytes can be split into terms", "[model]") {
   CHECK(hashes(std::string(1000000, '\xFF')).empty());
-  CHECK(hashes(std::string(1000, 'a')).empty());  // no word is so long
+  CHECK(hashes(std::string(1000, 'a')).empty());  // longer than any word
   CHECK(hashes(std::string("a\0b", 3)).size() == 2);
   if (const auto folder = shared_path("corpora/BLNS")) {
     for (const auto& path : files_in(*folder)) {
@@ -68,11 +68,11 @@ TEST_CASE("any bytes can be cut into terms", "[model]") {
   }
 }
 
-TEST_CASE("an item newer than the model gets the vector that training would have given it", "[model]") {
-  const TrainingData data = world(60, 40);
+TEST_CASE("an item newer than the model gets the same vector as in training", "[model]") {
+  const TrainingData data = make_training_data(60, 40);
   TemporaryDirectory directory;
-  REQUIRE(write_model(trained(data), directory.path() / "m"));
-  const auto model = opened(directory.path() / "m");
+  REQUIRE(write_model(train_model(data), directory.path() / "m"));
+  const auto model = open_model(directory.path() / "m");
   for (std::uint32_t i = 0; i < model->items(); ++i) {
     const TrainingItem& item = data.items[i];
     const auto vector = content_vector(*model, content_terms(item.title, item.text, item.tags));
@@ -81,19 +81,21 @@ TEST_CASE("an item newer than the model gets the vector that training would have
   CHECK(content_vector(*model, content_terms("never seen", "", {})).empty());
 }
 
-TEST_CASE("a new item borrows the columns of its nearest by content, in parts by nearness", "[model]") {
-  // Items 0 and 1 lend, 2 borrows: it shares a term with each, the rarer one (3's, too) with 1.
+TEST_CASE("a new item gets a weighted mean of the columns of its nearest neighbours by content", "[model]") {
+  // Items 0 and 1 are donors, 2 is cold. It shares a term with each; the one shared with 1 is rarer
+  // (3 has it, too).
   Content content;
   content.vocabulary = {1, 2};
   content.idf = {1, 1};
   content.terms = {{{0, 1.F}}, {{1, 1.F}}, {{0, 0.6F}, {1, 0.8F}}, {}};
   const Columns columns{{{3, 2.F}}, {{0, 1.F}, {3, 4.F}}, {}, {}};
-  auto made = cold_start_columns(content, columns, {true, true, false, true}, {false, false, true, false}, 10);
-  REQUIRE(made[2].size() == 2);
-  if (made[2][0].item == 3) std::swap(made[2][0], made[2][1]);
-  CHECK(made[2][0].item == 0);
-  CHECK(made[2][0].weight == Approx(0.8 / 1.4));
-  CHECK(made[2][1].item == 3);
-  CHECK(made[2][1].weight == Approx((0.6 * 2 + 0.8 * 4) / 1.4));
-  CHECK(made[0].empty());
+  auto columns_out =
+      cold_start_columns(content, columns, {true, true, false, true}, {false, false, true, false}, 10);
+  REQUIRE(columns_out[2].size() == 2);
+  if (columns_out[2][0].item == 3) std::swap(columns_out[2][0], columns_out[2][1]);
+  CHECK(columns_out[2][0].item == 0);
+  CHECK(columns_out[2][0].weight == Approx(0.8 / 1.4));
+  CHECK(columns_out[2][1].item == 3);
+  CHECK(columns_out[2][1].weight == Approx((0.6 * 2 + 0.8 * 4) / 1.4));
+  CHECK(columns_out[0].empty());
 }

@@ -1,4 +1,4 @@
-// Small worlds to train on, and models of them.
+// Synthetic training data and models trained on it.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -13,12 +13,12 @@
 namespace freshet::test {
 
 inline const UnixSeconds kTrainedAt{seconds{1700000000}};
-inline const training::Progress kSilent = [](std::string_view, double) {};
+inline const training::Progress kNoProgress = [](std::string_view, double) {};
 
-// Readers with tastes: items and readers have one of five, and a reader mostly takes items of it.
-// Items say theirs in tags. The last `fresh` items have no events.
-inline training::TrainingData world(std::uint32_t readers, std::uint32_t items, std::uint32_t fresh = 0,
-                                    unsigned seed = 1) {
+// Items and readers each have one of five tastes; readers mostly pick items of their own taste,
+// which the items have as a tag. The last `fresh` items have no events.
+inline training::TrainingData make_training_data(std::uint32_t readers, std::uint32_t items,
+                                                 std::uint32_t fresh = 0, unsigned seed = 1) {
   std::mt19937 random(seed);
   training::TrainingData data;
   data.now = kTrainedAt;
@@ -42,13 +42,14 @@ inline training::TrainingData world(std::uint32_t readers, std::uint32_t items, 
   return data;
 }
 
-inline training::TrainedModel trained(const training::TrainingData& data, const TrainSettings& settings = {}) {
-  auto made = training::train(data, settings, kSilent);
-  REQUIRE(made);
-  return std::move(*made);
+inline training::TrainedModel train_model(const training::TrainingData& data,
+                                          const TrainSettings& settings = {}) {
+  auto trained = training::train(data, settings, kNoProgress);
+  REQUIRE(trained);
+  return std::move(*trained);
 }
 
-inline std::shared_ptr<const model::Model> opened(const std::filesystem::path& path) {
+inline std::shared_ptr<const model::Model> open_model(const std::filesystem::path& path) {
   auto model = model::Model::open(path);
   REQUIRE(model);
   return *model;

@@ -26,25 +26,25 @@ using layout::RowSection;
 
 namespace {
 
-struct File {
+struct ModelFile {
   TemporaryDirectory directory;
   std::filesystem::path path = directory.path() / "freshet.model";
 
-  File() { REQUIRE(write_model(trained(world(60, 40, 5)), path)); }
+  ModelFile() { REQUIRE(write_model(train_model(make_training_data(60, 40, 5)), path)); }
   std::string bytes() const { return read_file(path); }
-  void put(const std::string& content) const {
-    const auto beside = path.string() + ".put";
-    std::ofstream(beside, std::ios::binary) << content;
-    std::filesystem::rename(beside, path);
+  void replace(const std::string& content) const {
+    const auto temporary = path.string() + ".put";
+    std::ofstream(temporary, std::ios::binary) << content;
+    std::filesystem::rename(temporary, path);
   }
-  std::string reason() const {
+  std::string open_status() const {
     const auto model = Model::open(path);
     return model ? "ok" : std::string(model.error().reason);
   }
 };
 
-// The bytes with a checksum that is right again.
-std::string signed_again(std::string bytes) {
+// Returns the bytes with a corrected checksum.
+std::string with_checksum(std::string bytes) {
   const std::uint64_t sum =
       XXH3_64bits(bytes.data() + layout::kChecksumStart, bytes.size() - layout::kChecksumStart);
   std::memcpy(bytes.data() + offsetof(layout::Header, checksum), &sum, sizeof(sum));
@@ -52,13 +52,13 @@ std::string signed_again(std::string bytes) {
 }
 
 template <class T>
-std::string with(std::string bytes, std::size_t at, T value) {
+std::string patched(std::string bytes, std::size_t at, T value) {
   REQUIRE(at + sizeof(T) <= bytes.size());
   std::memcpy(bytes.data() + at, &value, sizeof(T));
-  return signed_again(std::move(bytes));
+  return with_checksum(std::move(bytes));
 }
 
-layout::Header header_of(const std::string& bytes) {
+layout::Header read_header(const std::string& bytes) {
   layout::Header header;
   std::memcpy(&header, bytes.data(), sizeof(header));
   return header;
@@ -66,8 +66,8 @@ layout::Header header_of(const std::string& bytes) {
 
 }  // namespace
 
-TEST_CASE("a model takes another's place when it is one, and is published for everybody to read", "[model]") {
-  File file;
+TEST_CASE("a valid model replaces another and is published readable by everyone", "[model]") {
+  ModelFile file;
   const std::string good = file.bytes();
   TemporaryDirectory others;
   const auto folder = others.path();
@@ -82,7 +82,7 @@ TEST_CASE("a model takes another's place when it is one, and is published for ev
   other_version[8] = 9;
   CHECK(put(other_version) == "model_version");
   CHECK(read_file(folder / "m") == good);
-  CHECK(read_checksum(folder / "m") == header_of(good).checksum);
+  CHECK(read_checksum(folder / "m") == read_header(good).checksum);
   CHECK_FALSE(read_checksum(folder / "none"));
   const auto before = umask(0077);
   CHECK(publish_model(file.path, folder));
@@ -95,43 +95,43 @@ TEST_CASE("a model takes another's place when it is one, and is published for ev
 }
 
 TEST_CASE("a model is read as it was trained", "[model]") {
-  File file;
-  const TrainedModel made = trained(world(60, 40, 5));
-  const auto model = opened(file.path);
-  REQUIRE(model->items() == made.items.size());
+  ModelFile file;
+  const TrainedModel trained = train_model(make_training_data(60, 40, 5));
+  const auto model = open_model(file.path);
+  REQUIRE(model->items() == trained.items.size());
   for (std::uint32_t i = 0; i < model->items(); ++i) {
-    CHECK(model->id(i) == made.items[i].id);
-    CHECK(model->find(made.items[i].id) == i);
-    CHECK(model->title(i) == made.items[i].title);
-    CHECK(model->author(i) == made.items[i].author);
-    CHECK(model->published(i) == made.items[i].published);
-    CHECK(model->count(i) == made.counts[i]);
+    CHECK(model->id(i) == trained.items[i].id);
+    CHECK(model->find(trained.items[i].id) == i);
+    CHECK(model->title(i) == trained.items[i].title);
+    CHECK(model->author(i) == trained.items[i].author);
+    CHECK(model->published(i) == trained.items[i].published);
+    CHECK(model->count(i) == trained.counts[i]);
     std::vector<std::string_view> tags{"of another"};
     model->tags(i, tags);
-    REQUIRE(tags.size() == made.items[i].tags.size());
-    for (std::size_t t = 0; t < made.items[i].tags.size(); ++t) CHECK(tags[t] == made.items[i].tags[t]);
-    CHECK(model->terms(i).size() == made.terms[i].size());
+    REQUIRE(tags.size() == trained.items[i].tags.size());
+    for (std::size_t t = 0; t < trained.items[i].tags.size(); ++t) CHECK(tags[t] == trained.items[i].tags[t]);
+    CHECK(model->terms(i).size() == trained.terms[i].size());
     for (std::size_t p = 0; p < kRelations; ++p) {
       const auto row = model->row(static_cast<Relation>(p), i);
-      const auto& rows = made.relations[p];
+      const auto& rows = trained.relations[p];
       REQUIRE(row.size() == rows.starts[i + 1] - rows.starts[i]);
       for (std::size_t n = 0; n < row.size(); ++n) {
-        const Neighbour& wanted = rows.neighbours[rows.starts[i] + n];
-        CHECK(row[n].item == wanted.item);
-        CHECK(row[n].weight == Approx(wanted.weight).margin(1e-4 * std::abs(row[0].weight)));
+        const Neighbour& expected = rows.neighbours[rows.starts[i] + n];
+        CHECK(row[n].item == expected.item);
+        CHECK(row[n].weight == Approx(expected.weight).margin(1e-4 * std::abs(row[0].weight)));
       }
     }
   }
   CHECK_FALSE(model->find("nobody"));
-  CHECK(model->algorithm() == made.algorithm);
+  CHECK(model->algorithm() == trained.algorithm);
   CHECK(model->trained_at() == kTrainedAt);
-  CHECK(model->blend_weights().by_relation[0] == made.blend_weights.by_relation[0]);
+  CHECK(model->blend_weights().by_relation[0] == trained.blend_weights.by_relation[0]);
   CHECK(model->bytes() == std::filesystem::file_size(file.path));
 }
 
-TEST_CASE("ids are found together as each alone", "[model]") {
-  File file;
-  const auto model = opened(file.path);
+TEST_CASE("looking up ids together gives the same results as single lookups", "[model]") {
+  ModelFile file;
+  const auto model = open_model(file.path);
   std::vector<std::string> names;
   for (std::uint32_t i = 0; i < model->items(); ++i) {
     names.emplace_back(model->id(i));
@@ -147,51 +147,51 @@ TEST_CASE("ids are found together as each alone", "[model]") {
   model->find_all({}, {});
 }
 
-TEST_CASE("a file that was cut at any length is refused", "[model]") {
-  File file;
+TEST_CASE("a file truncated at any length is refused", "[model]") {
+  ModelFile file;
   const std::string whole = file.bytes();
   for (std::size_t length = 0; length < whole.size(); length += length < 1000 ? 1 : 97) {
-    file.put(whole.substr(0, length));
+    file.replace(whole.substr(0, length));
     INFO("length " << length);
-    CHECK(file.reason() == "model_corrupt");
+    CHECK(file.open_status() == "model_corrupt");
   }
-  file.put(whole + "x");
-  CHECK(file.reason() == "model_corrupt");
-  file.put(whole);
-  CHECK(file.reason() == "ok");
+  file.replace(whole + "x");
+  CHECK(file.open_status() == "model_corrupt");
+  file.replace(whole);
+  CHECK(file.open_status() == "ok");
 }
 
 TEST_CASE("a file with any byte changed is refused", "[model]") {
-  File file;
+  ModelFile file;
   const std::string whole = file.bytes();
   for (std::size_t at = 0; at < whole.size(); at += at < sizeof(layout::Header) ? 1 : 53) {
     std::string changed = whole;
     changed[at] = static_cast<char>(changed[at] ^ 0x40);
-    file.put(changed);
+    file.replace(changed);
     INFO("byte " << at);
-    CHECK(file.reason() != "ok");
+    CHECK(file.open_status() != "ok");
   }
 }
 
-TEST_CASE("another version's file is refused as such, an absent one as absent", "[model]") {
-  File file;
+TEST_CASE("a file of another version and an absent file have their own errors", "[model]") {
+  ModelFile file;
   for (const std::uint32_t version : {0U, layout::kVersion + 1, 77U}) {
     std::string other = file.bytes();
     std::memcpy(other.data() + 8, &version, sizeof(version));
-    File another;
-    another.put(other);
-    CHECK(another.reason() == "model_version");
+    ModelFile another;
+    another.replace(other);
+    CHECK(another.open_status() == "model_version");
   }
   std::filesystem::remove(file.path);
-  CHECK(file.reason() == "model_absent");
+  CHECK(file.open_status() == "model_absent");
   std::filesystem::create_directory(file.path);
-  CHECK(file.reason() == "model_corrupt");
+  CHECK(file.open_status() == "model_corrupt");
 }
 
-TEST_CASE("wrong offsets, indexes and numbers are refused although the checksum is right", "[model]") {
-  File file;
+TEST_CASE("invalid offsets, indexes and numbers are refused even with a correct checksum", "[model]") {
+  ModelFile file;
   const std::string good = file.bytes();
-  const layout::Header header = header_of(good);
+  const layout::Header header = read_header(good);
   const auto section = [&](std::size_t index) { return header.sections[index].offset; };
   const auto rows = [&](RowSection part) { return section(layout::index_of(Relation::kCf, part)); };
   const std::size_t items = section(layout::index_of(layout::Section::kItems));
@@ -200,7 +200,7 @@ TEST_CASE("wrong offsets, indexes and numbers are refused although the checksum 
   std::memcpy(&second_id, good.data() + items + sizeof(layout::Item), sizeof(second_id));
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   const std::size_t slots = section(layout::index_of(layout::Section::kSlots));
-  const auto slot = [&](bool taken) {  // the first that is, or is not
+  const auto slot = [&](bool taken) {  // the first slot that is used, or free
     for (std::size_t at = slots;; at += sizeof(std::uint32_t)) {
       std::uint32_t item = 0;
       std::memcpy(&item, good.data() + at, sizeof item);
@@ -208,44 +208,44 @@ TEST_CASE("wrong offsets, indexes and numbers are refused although the checksum 
     }
   };
 
-  file.put(signed_again(good));
-  REQUIRE(file.reason() == "ok");
+  file.replace(with_checksum(good));
+  REQUIRE(file.open_status() == "ok");
   const std::vector<std::pair<const char*, std::string>> wrong{
-      {"column", with(good, rows(RowSection::kColumns), std::uint16_t{40})},
-      {"row start", with(good, rows(RowSection::kStarts) + 8, ~0ULL)},
-      {"first row start", with(good, rows(RowSection::kStarts), std::uint64_t{1})},
-      {"scale", with(good, rows(RowSection::kScales), kNan)},
-      {"id's offset", with(good, items, 0xFFFFFFF0U)},
-      {"id's length", with(good, items + 4, 0xFFFFFFF0U)},
-      {"order of ids", with(good, items, second_id)},
-      {"slot of no item", with(good, slot(true), std::uint32_t{40})},
-      {"item without a slot", with(good, slot(true), layout::kNoItem)},
-      {"item with two slots", with(good, slot(false), std::uint32_t{0})},
-      {"tags' place", with(good, items + offsetof(layout::Item, first_tag), 0xFFFFFF00U)},
-      {"time", with(good, items + offsetof(layout::Item, published), std::int64_t{-1})},
-      {"count", with(good, items + offsetof(layout::Item, count), kNan)},
-      {"term", with(good, section(layout::index_of(layout::Section::kTerms)), 0xFFFFFFFFU)},
-      {"term starts", with(good, section(layout::index_of(layout::Section::kTermStarts)) + 8, ~0ULL)},
-      {"idf", with(good, section(layout::index_of(layout::Section::kIdf)), kNan)},
-      {"vocabulary's order", with(good, section(layout::index_of(layout::Section::kVocabulary)), ~0ULL)},
-      {"items", with(good, offsetof(layout::Header, items), 0xFFFFFFFFU)},
-      {"mix", with(good, offsetof(layout::Header, blend_weights), kNan)},
-      {"trained_at", with(good, offsetof(layout::Header, trained_at), std::int64_t{-5})},
-      {"algorithm without an end", with(good, offsetof(layout::Header, algorithm) + 19, 'x')},
-      {"section's offset", with(good, extents, ~0ULL)},
-      {"section's alignment", with(good, extents, section(0) + 8)},
-      {"section over the header", with(good, extents, std::uint64_t{0})},
-      {"section's length", with(good, extents + 8, ~0ULL)},
+      {"column", patched(good, rows(RowSection::kColumns), std::uint16_t{40})},
+      {"row start", patched(good, rows(RowSection::kStarts) + 8, ~0ULL)},
+      {"first row start", patched(good, rows(RowSection::kStarts), std::uint64_t{1})},
+      {"scale", patched(good, rows(RowSection::kScales), kNan)},
+      {"id's offset", patched(good, items, 0xFFFFFFF0U)},
+      {"id's length", patched(good, items + 4, 0xFFFFFFF0U)},
+      {"order of ids", patched(good, items, second_id)},
+      {"slot of no item", patched(good, slot(true), std::uint32_t{40})},
+      {"item without a slot", patched(good, slot(true), layout::kNoItem)},
+      {"item with two slots", patched(good, slot(false), std::uint32_t{0})},
+      {"tags' place", patched(good, items + offsetof(layout::Item, first_tag), 0xFFFFFF00U)},
+      {"time", patched(good, items + offsetof(layout::Item, published), std::int64_t{-1})},
+      {"count", patched(good, items + offsetof(layout::Item, count), kNan)},
+      {"term", patched(good, section(layout::index_of(layout::Section::kTerms)), 0xFFFFFFFFU)},
+      {"term starts", patched(good, section(layout::index_of(layout::Section::kTermStarts)) + 8, ~0ULL)},
+      {"idf", patched(good, section(layout::index_of(layout::Section::kIdf)), kNan)},
+      {"vocabulary's order", patched(good, section(layout::index_of(layout::Section::kVocabulary)), ~0ULL)},
+      {"items", patched(good, offsetof(layout::Header, items), 0xFFFFFFFFU)},
+      {"mix", patched(good, offsetof(layout::Header, blend_weights), kNan)},
+      {"trained_at", patched(good, offsetof(layout::Header, trained_at), std::int64_t{-5})},
+      {"algorithm without an end", patched(good, offsetof(layout::Header, algorithm) + 19, 'x')},
+      {"section's offset", patched(good, extents, ~0ULL)},
+      {"section's alignment", patched(good, extents, section(0) + 8)},
+      {"section over the header", patched(good, extents, std::uint64_t{0})},
+      {"section's length", patched(good, extents + 8, ~0ULL)},
   };
   for (const auto& [what, bytes] : wrong) {
     INFO(what);
-    file.put(bytes);
-    CHECK(file.reason() == "model_corrupt");
+    file.replace(bytes);
+    CHECK(file.open_status() == "model_corrupt");
   }
 }
 
-TEST_CASE("whatever bytes a file has, checking them stays inside", "[model]") {
-  File file;
+TEST_CASE("validating arbitrary bytes never reads out of bounds", "[model]") {
+  ModelFile file;
   const std::string good = file.bytes();
   std::mt19937 random(3);
   for (int round = 0; round < 3000; ++round) {
@@ -254,7 +254,7 @@ TEST_CASE("whatever bytes a file has, checking them stays inside", "[model]") {
       const std::size_t at = layout::kChecksumStart + random() % (bytes.size() - layout::kChecksumStart);
       bytes[round % 2 == 0 ? at % sizeof(layout::Header) : at] = static_cast<char>(random());
     }
-    bytes = signed_again(std::move(bytes));
+    bytes = with_checksum(std::move(bytes));
     const std::unique_ptr<std::byte[], void (*)(void*)> copy(
         static_cast<std::byte*>(std::aligned_alloc(64, (bytes.size() + 63) / 64 * 64)), std::free);
     std::memcpy(copy.get(), bytes.data(), bytes.size());
@@ -266,10 +266,10 @@ TEST_CASE("whatever bytes a file has, checking them stays inside", "[model]") {
   }
 }
 
-TEST_CASE("readers never see a torn file while a writer replaces it over and over", "[model]") {
-  File file;
-  const TrainedModel one = trained(world(60, 40));
-  const TrainedModel other = trained(world(80, 50));
+TEST_CASE("readers never see a torn file while a writer keeps replacing it", "[model]") {
+  ModelFile file;
+  const TrainedModel one = train_model(make_training_data(60, 40));
+  const TrainedModel other = train_model(make_training_data(80, 50));
   std::atomic<bool> done{false};
   std::thread writer([&] {
     for (int round = 0; round < 60; ++round) {
@@ -293,10 +293,10 @@ TEST_CASE("readers never see a torn file while a writer replaces it over and ove
   CHECK(seen > 0);
 }
 
-TEST_CASE("a writer that was killed leaves the old file, and its rest goes with the next write", "[model]") {
-  File file;
+TEST_CASE("a killed writer leaves the old file, and the next write removes its temporary file", "[model]") {
+  ModelFile file;
   const std::string before = file.bytes();
-  const TrainedModel other = trained(world(80, 50));
+  const TrainedModel other = train_model(make_training_data(80, 50));
   int killed_early = 0;
   for (int round = 0; round < 20; ++round) {
     const pid_t child = fork();
@@ -318,18 +318,19 @@ TEST_CASE("a writer that was killed leaves the old file, and its rest goes with 
   CHECK(file.bytes() != before);
 }
 
-TEST_CASE("a model that cannot be written leaves the old one and says why", "[model]") {
-  File file;
+TEST_CASE("a failed write keeps the old model and returns the cause", "[model]") {
+  ModelFile file;
   const std::string before = file.bytes();
-  const auto nowhere = write_model(trained(world(60, 40)), file.directory.path() / "no" / "such");
+  const auto nowhere =
+      write_model(train_model(make_training_data(60, 40)), file.directory.path() / "no" / "such");
   REQUIRE_FALSE(nowhere);
   CHECK(nowhere.error().reason == "model_io");
   CHECK(file.bytes() == before);
 }
 
-TEST_CASE("strings of any kind pass through the file unchanged", "[model]") {
+TEST_CASE("arbitrary strings are stored unchanged", "[model]") {
   const auto folder = shared_path("corpora/BLNS");
-  TrainingData data = world(60, 40);
+  TrainingData data = make_training_data(60, 40);
   data.items[0].title = std::string("a\0b", 3);
   data.items[1].title = std::string(100000, 'x');
   data.items[2].tags = {"", "\"", "\xF0\x9F\x98\x80", std::string(1, '\0')};
@@ -343,8 +344,8 @@ TEST_CASE("strings of any kind pass through the file unchanged", "[model]") {
     }
   }
   TemporaryDirectory directory;
-  REQUIRE(write_model(trained(data), directory.path() / "m"));
-  const auto model = opened(directory.path() / "m");
+  REQUIRE(write_model(train_model(data), directory.path() / "m"));
+  const auto model = open_model(directory.path() / "m");
   for (const TrainingItem& item : data.items) {
     const auto found = model->find(item.id);
     REQUIRE(found);

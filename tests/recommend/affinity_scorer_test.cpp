@@ -1,4 +1,4 @@
-// The scores that are served against simple dense references, written from the papers' formulas.
+// Compares the served scores with dense reference implementations of the papers' formulas.
 #include "core/recommend/affinity_scorer.h"
 
 #include <Eigen/Dense>
@@ -15,7 +15,8 @@ using namespace freshet::test;
 
 namespace {
 
-// Readers × items, 1 where touched; items in the model's order, which is the data's here.
+// Reader × item matrix; 1 where a reader interacted with an item. Items are in model order, which
+// equals data order here.
 Eigen::MatrixXd touches(const TrainingData& data, int readers) {
   Eigen::MatrixXd x = Eigen::MatrixXd::Zero(readers, static_cast<Eigen::Index>(data.items.size()));
   for (const TrainingEvent& event : data.events) x(event.reader, event.item) = 1;
@@ -23,15 +24,16 @@ Eigen::MatrixXd touches(const TrainingData& data, int readers) {
 }
 
 Eigen::MatrixXd ease_reference(const Eigen::MatrixXd& x, double lambda) {
-  const EaseSettings with;
+  const EaseSettings settings;
   const double mean = x.sum() / static_cast<double>((x.rowwise().sum().array() > 0).count());
   Eigen::MatrixXd weighted = x;
   for (Eigen::Index u = 0; u < x.rows(); ++u) {
-    if (x.row(u).sum() > 0) weighted.row(u) *= std::pow(mean / x.row(u).sum(), double{with.reader_exponent});
+    if (x.row(u).sum() > 0)
+      weighted.row(u) *= std::pow(mean / x.row(u).sum(), double{settings.reader_exponent});
   }
   Eigen::MatrixXd g = weighted.transpose() * x;
   for (Eigen::Index i = 0; i < g.rows(); ++i) {
-    g(i, i) += lambda + double{with.dropout} / (1 - double{with.dropout}) * g(i, i);
+    g(i, i) += lambda + double{settings.dropout} / (1 - double{settings.dropout}) * g(i, i);
   }
   const Eigen::MatrixXd p = g.inverse();
   Eigen::MatrixXd b(p.rows(), p.cols());
@@ -56,10 +58,10 @@ Eigen::MatrixXd rp3_reference(const Eigen::MatrixXd& x, double alpha, double bet
   return w;
 }
 
-void expect_scores(const TrainedModel& made, const TrainingData& data, const Eigen::MatrixXd& relations) {
+void expect_scores(const TrainedModel& trained, const TrainingData& data, const Eigen::MatrixXd& relations) {
   TemporaryDirectory directory;
-  REQUIRE(write_model(made, directory.path() / "m"));
-  const auto model = opened(directory.path() / "m");
+  REQUIRE(write_model(trained, directory.path() / "m"));
+  const auto model = open_model(directory.path() / "m");
   const std::vector<ProfileItem> profile{{3, 1.F}, {17, 2.5F}, {30, 0.25F}};
   AffinityScorer affinity;
   affinity.compute(*model, profile);
@@ -68,13 +70,15 @@ void expect_scores(const TrainedModel& made, const TrainingData& data, const Eig
   for (const ProfileItem& entry : profile) {
     const auto add = [&](Relation part, Eigen::VectorXd& sums) {
       const auto p = static_cast<std::size_t>(part);
-      const TrainedModel::Rows& rows = made.relations[p];
+      const TrainedModel::Rows& rows = trained.relations[p];
       for (auto at = rows.starts[entry.item]; at < rows.starts[entry.item + 1]; ++at) {
         const Neighbour& one = rows.neighbours[at];
-        sums(one.item) += double{made.blend_weights.by_relation[p]} * double{entry.weight} * double{one.weight};
+        sums(one.item) +=
+            double{trained.blend_weights.by_relation[p]} * double{entry.weight} * double{one.weight};
       }
     };
-    cf += double{made.blend_weights.by_relation[0]} * double{entry.weight} * relations.row(entry.item).transpose();
+    cf += double{trained.blend_weights.by_relation[0]} * double{entry.weight} *
+          relations.row(entry.item).transpose();
     add(Relation::kColdStart, cf);
     add(Relation::kContent, content);
   }
@@ -87,62 +91,63 @@ void expect_scores(const TrainedModel& made, const TrainingData& data, const Eig
 
 }  // namespace
 
-TEST_CASE("EASE's scores are those of the dense formula", "[model]") {
-  const TrainingData data = world(120, 60, 6);
+TEST_CASE("EASE scores match the dense formula", "[model]") {
+  const TrainingData data = make_training_data(120, 60, 6);
   TrainSettings settings;
   settings.algorithm = "ease";
-  const TrainedModel made = trained(data, settings);
-  REQUIRE(made.algorithm == "ease");
-  expect_scores(made, data, ease_reference(touches(data, 120), double{made.parameters.lambda}));
+  const TrainedModel trained = train_model(data, settings);
+  REQUIRE(trained.algorithm == "ease");
+  expect_scores(trained, data, ease_reference(touches(data, 120), double{trained.parameters.lambda}));
 }
 
-TEST_CASE("RP3beta's scores are those of the dense formula", "[model]") {
-  const TrainingData data = world(120, 60, 6);
+TEST_CASE("RP3beta scores match the dense formula", "[model]") {
+  const TrainingData data = make_training_data(120, 60, 6);
   TrainSettings settings;
   settings.algorithm = "rp3beta";
-  const TrainedModel made = trained(data, settings);
-  REQUIRE(made.algorithm == "rp3beta");
+  const TrainedModel trained = train_model(data, settings);
+  REQUIRE(trained.algorithm == "rp3beta");
   expect_scores(
-      made, data,
-      rp3_reference(touches(data, 120), double{made.parameters.alpha}, double{made.parameters.beta}));
+      trained, data,
+      rp3_reference(touches(data, 120), double{trained.parameters.alpha}, double{trained.parameters.beta}));
 }
 
-TEST_CASE("in a large model what few touched is scored as if all were looked at", "[model]") {
-  TrainedModel made;
-  constexpr std::uint32_t kItems = 70000;  // indexes of 32 bits, and many lines untouched
+TEST_CASE("sparse scoring of a large model matches scoring every item", "[model]") {
+  TrainedModel trained;
+  constexpr std::uint32_t kItems = 70000;  // needs 32-bit indexes, and leaves many blocks untouched
   std::mt19937 random(5);
   for (std::uint32_t i = 0; i < kItems; ++i) {
-    made.items.push_back({std::to_string(1000000 + i)});
+    trained.items.push_back({std::to_string(1000000 + i)});
     for (std::size_t p = 0; p < kRelations; ++p) {
-      made.relations[p].starts.push_back(made.relations[p].neighbours.size());
+      trained.relations[p].starts.push_back(trained.relations[p].neighbours.size());
       if (i % 10 != 0) continue;
       for (std::uint32_t n = 0; n < 5; ++n) {
-        made.relations[p].neighbours.push_back(
+        trained.relations[p].neighbours.push_back(
             {static_cast<std::uint32_t>(random() % kItems), 1.F / static_cast<float>(n + 1)});
       }
     }
   }
-  for (auto& part : made.relations) part.starts.push_back(part.neighbours.size());
-  made.counts.resize(kItems);
-  made.decayed_counts.resize(kItems);
-  made.terms.resize(kItems);
-  made.blend_weights.by_relation[1] = 0.5F;
-  made.blend_weights.by_relation[2] = 2;
-  made.algorithm = "rp3beta";
+  for (auto& part : trained.relations) part.starts.push_back(part.neighbours.size());
+  trained.counts.resize(kItems);
+  trained.decayed_counts.resize(kItems);
+  trained.terms.resize(kItems);
+  trained.blend_weights.by_relation[1] = 0.5F;
+  trained.blend_weights.by_relation[2] = 2;
+  trained.algorithm = "rp3beta";
   TemporaryDirectory directory;
-  REQUIRE(write_model(made, directory.path() / "m"));
-  const auto model = opened(directory.path() / "m");
+  REQUIRE(write_model(trained, directory.path() / "m"));
+  const auto model = open_model(directory.path() / "m");
 
   AffinityScorer affinity;
-  for (int round = 0; round < 20; ++round) {  // the same scratch memory again and again
+  for (int round = 0; round < 20; ++round) {  // reuses the scratch memory
     std::vector<ProfileItem> profile;
     for (int i = 0; i < 30; ++i) profile.push_back({static_cast<std::uint32_t>(random() % 7000 * 10), 1.5F});
     affinity.compute(*model, profile);
-    std::vector<double> wanted(kItems, 0);
+    std::vector<double> expected(kItems, 0);
     for (const ProfileItem& entry : profile) {
       for (std::size_t p = 0; p < kRelations; ++p) {
         for (const Neighbour& n : model->row(static_cast<Relation>(p), entry.item)) {
-          wanted[n.item] += double{made.blend_weights.by_relation[p]} * double{entry.weight} * double{n.weight};
+          expected[n.item] +=
+              double{trained.blend_weights.by_relation[p]} * double{entry.weight} * double{n.weight};
         }
       }
     }
@@ -151,7 +156,7 @@ TEST_CASE("in a large model what few touched is scored as if all were looked at"
     std::stable_sort(order.begin(), order.end(),
                      [&](auto a, auto b) { return affinity.total(a) > affinity.total(b); });
     for (std::uint32_t i = 0; i < kItems; ++i) {
-      if (std::abs(double{affinity.total(i)} - wanted[i]) > 1e-4) FAIL("item " << i);
+      if (std::abs(double{affinity.total(i)} - expected[i]) > 1e-4) FAIL("item " << i);
     }
     const auto top = affinity.top(20);
     CHECK(top == std::vector<std::uint32_t>(order.begin(), order.begin() + 20));
@@ -160,6 +165,6 @@ TEST_CASE("in a large model what few touched is scored as if all were looked at"
     CHECK(rest.size() == 18);
     CHECK(rest[0] == top[1]);
     CHECK(rest[2] == top[4]);
-    CHECK(affinity.top(20) == top);  // nothing was forgotten
+    CHECK(affinity.top(20) == top);  // scores were restored
   }
 }

@@ -1,4 +1,4 @@
-// Fakes of what recommendations need, in memory.
+// In-memory fakes of the ports that recommendations use.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace freshet::test {
 
-// A candidate and what is known of it.
+// A candidate with its metadata.
 struct FakeCandidate {
   std::string id;
   double score = 1, points = 1;
@@ -23,12 +23,12 @@ struct FakeCandidate {
   recommend::CandidateSource source = recommend::CandidateSource::kTrend;
 };
 
-// Suggests the candidates as they are given, over a catalogue without a model.
+// Returns the candidates as given, from a catalogue without a model.
 class FakeCandidateSet final : public recommend::CandidateSet {
  public:
   explicit FakeCandidateSet(const std::vector<FakeCandidate>& candidates)
       : CandidateSet(catalogue_of(candidates), ranked(candidates), {}, {}, {}) {}
-  std::map<std::uint32_t, recommend::Attribution> attributions;  // by the candidate's place in what was given
+  std::map<std::uint32_t, recommend::Attribution> attributions;  // by index of the candidate
 
   std::vector<std::optional<recommend::Attribution>> find_attributions(
       std::span<const std::uint32_t> items) const override {
@@ -67,19 +67,19 @@ class FakeRecommender final : public recommend::Recommender {
  public:
   std::shared_ptr<FakeCandidateSet> next;
   bool is_unavailable = false;
-  std::vector<readers::InteractionRecord> profile;  // as last given
-  std::vector<ItemId> dismissed;        // likewise
+  std::vector<readers::InteractionRecord> profile;  // of the last call
+  std::vector<ItemId> dismissed;
   std::map<std::string, std::vector<recommend::SimilarItem>> similar_items;
 
   Task<Result<std::shared_ptr<const recommend::CandidateSet>>> find_candidates(recommend::Profile requested,
-                                                                      UnixSeconds) override {
+                                                                               UnixSeconds) override {
     profile = std::move(requested.events);
     dismissed = std::move(requested.dismissed);
     if (is_unavailable) co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
     co_return std::shared_ptr<const recommend::CandidateSet>(next);
   }
   std::shared_ptr<const recommend::CandidateSet> find_stale_candidates(const recommend::Profile&,
-                                                              UnixSeconds) override {
+                                                                       UnixSeconds) override {
     return next;
   }
   std::optional<std::vector<recommend::SimilarItem>> similar(const ItemId& item, std::size_t) override {
@@ -89,7 +89,7 @@ class FakeRecommender final : public recommend::Recommender {
   std::string model_name() const override { return "fake@1"; }
 };
 
-// Readers of whom only read() is wanted.
+// Only read() is implemented.
 class FakeReaders final : public readers::ReaderStore {
  public:
   readers::ReaderState state;
@@ -109,7 +109,8 @@ class FakeReaders final : public readers::ReaderStore {
     co_return unused();
   }
   Task<Result<void>> merge_views(const ReaderId&, const ReaderId&) override { co_return unused(); }
-  Task<Result<std::vector<Result<void>>>> record_interactions(const std::vector<readers::ReaderEvent>&) override {
+  Task<Result<std::vector<Result<void>>>> record_interactions(
+      const std::vector<readers::ReaderEvent>&) override {
     co_return tl::unexpected(unused().error());
   }
   Task<Result<void>> dismiss(const readers::Dismissal&) override { co_return unused(); }

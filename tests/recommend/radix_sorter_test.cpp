@@ -11,7 +11,7 @@
 
 using namespace freshet::recommend;
 
-TEST_CASE("positions come by key, the greatest first, each once", "[ranking]") {
+TEST_CASE("sort_descending returns each position once, highest key first", "[ranking]") {
   RadixSorter order;
   CHECK(order.sort_descending({}).empty());
   CHECK(rc::check([&](const std::vector<std::uint32_t>& keys) {
@@ -25,8 +25,7 @@ TEST_CASE("positions come by key, the greatest first, each once", "[ranking]") {
   }));
 }
 
-TEST_CASE("coarse keys never order two numbers wrongly, and tell those apart that differ by 1e-6",
-          "[ranking]") {
+TEST_CASE("coarse keys preserve the order and distinguish numbers that differ by 1e-6", "[ranking]") {
   CHECK(coarse_key(-0.0) == coarse_key(0.0));
   CHECK(rc::check([](double a, double b) {
     a = std::abs(a);
@@ -36,11 +35,11 @@ TEST_CASE("coarse keys never order two numbers wrongly, and tell those apart tha
   }));
 }
 
-TEST_CASE("logarithms of four numbers are within a millionth", "[ranking]") {
+TEST_CASE("log4 is accurate to a millionth", "[ranking]") {
   for (float x = std::numeric_limits<float>::min(); x < 1e38F; x *= 1.0037F) {
     const Float4 logs = log4(Float4{x, 1, x / 2 + 1e-37F, 0.999999F});
-    const double wanted = std::log(static_cast<double>(x));
-    if (std::abs(static_cast<double>(logs[0]) - wanted) > std::max(1e-6, 2e-7 * std::abs(wanted)))
+    const double expected = std::log(static_cast<double>(x));
+    if (std::abs(static_cast<double>(logs[0]) - expected) > std::max(1e-6, 2e-7 * std::abs(expected)))
       FAIL("ln " << x << " is not " << logs[0]);
     REQUIRE(logs[1] == 0);
     REQUIRE(std::abs(logs[3] + 1e-6F) < 1e-7F);

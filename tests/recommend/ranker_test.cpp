@@ -26,7 +26,7 @@ constexpr seconds kHour{3600};
 
 std::string name(std::uint32_t number) { return "i" + std::to_string(1000 + number); }
 
-// A model of `items` with random relations of both kinds; two terms, of which each item has one.
+// A model with random relations of two types and two terms, one of them per item.
 training::TrainedModel random_world(std::uint32_t items, unsigned seed) {
   std::mt19937 random(seed);
   training::TrainedModel out;
@@ -61,7 +61,7 @@ LiveItem live(const std::string& id, double points, UnixSeconds published,
   return {id, "title", "author", {}, published, points, std::move(terms)};
 }
 
-RankingSettings by_formula() {
+RankingSettings formula_settings() {
   RankingSettings settings;
   settings.discover_every = 0;
   return settings;
@@ -79,8 +79,8 @@ std::vector<std::string> ids(const Catalogue& catalogue, const std::vector<Ranke
   return out;
 }
 
-// A re-ranker of one number.
-std::vector<float> judging_by(recommend::Feature feature, float weight) {
+// Parameters of a re-ranker that uses a single feature.
+std::vector<float> single_feature_reranker(recommend::Feature feature, float weight) {
   recommend::Reranker reranker;
   reranker.scale.fill(0.1F);
   reranker.linear[static_cast<std::size_t>(feature)] = weight;
@@ -89,7 +89,7 @@ std::vector<float> judging_by(recommend::Feature feature, float weight) {
 
 }  // namespace
 
-TEST_CASE("scores are the formula of their terms, computed independently from the relations", "[ranking]") {
+TEST_CASE("scores match the formula, computed independently from the relations", "[ranking]") {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     const training::TrainedModel world = random_world(40, seed);
     const Catalogue catalogue(training::to_model(world), {});
@@ -117,8 +117,8 @@ TEST_CASE("scores are the formula of their terms, computed independently from th
     for (std::uint32_t item = 0; item < 40; ++item) {
       if (!weights.contains(item)) greatest = std::max(greatest, affinity[item]);
     }
-    Ranker ranking(by_formula());
-    const auto& ranked = ranking.rank(catalogue, profile, kNow, true);
+    Ranker ranker(formula_settings());
+    const auto& ranked = ranker.rank(catalogue, profile, kNow, true);
     REQUIRE(ranked.size() == 40);
     for (std::size_t i = 0; i < ranked.size(); ++i) {
       const std::uint32_t item = ranked[i].item;
@@ -135,63 +135,65 @@ TEST_CASE("scores are the formula of their terms, computed independently from th
 }
 
 TEST_CASE("equal scores are ordered by newness, then by id", "[ranking]") {
-  // Both clamped to now: of one age.
+  // Both are clamped to now, so they have the same age.
   const Catalogue catalogue(nullptr, {live("b", 0, kNow + kHour), live("a", 0, kNow + 2 * kHour),
                                       live("old", 0, kNow - kHour), live("c", 0, kNow)});
-  Ranker ranking(by_formula());
-  CHECK(ids(catalogue, ranking.rank(catalogue, {}, kNow)) == std::vector<std::string>{"a", "b", "c", "old"});
+  Ranker ranker(formula_settings());
+  CHECK(ids(catalogue, ranker.rank(catalogue, {}, kNow)) == std::vector<std::string>{"a", "b", "c", "old"});
 }
 
-TEST_CASE("what the re-ranker cannot tell apart is ordered by newness", "[ranking]") {
+TEST_CASE("candidates with equal re-ranker scores are ordered by newness", "[ranking]") {
   training::TrainedModel world = random_world(10, 1);
-  world.reranker = judging_by(recommend::Feature::kAge, 0);
+  world.reranker = single_feature_reranker(recommend::Feature::kAge, 0);
   const Catalogue catalogue(training::to_model(world), {});
-  Ranker ranking(by_formula());
+  Ranker ranker(formula_settings());
   const auto profile = three_events();
-  const auto& ranked = ranking.rank(catalogue, profile, kNow, true);
-  CHECK(std::is_sorted(ranked.begin(), ranked.end(),
-                       [](const RankedCandidate& a, const RankedCandidate& b) { return a.age_hours < b.age_hours; }));
+  const auto& ranked = ranker.rank(catalogue, profile, kNow, true);
+  CHECK(std::is_sorted(ranked.begin(), ranked.end(), [](const RankedCandidate& a, const RankedCandidate& b) {
+    return a.age_hours < b.age_hours;
+  }));
 }
 
-TEST_CASE("who has no history gets the pure trend, even of a model with a re-ranker", "[ranking]") {
+TEST_CASE("a reader without history gets the trend, even with a re-ranker", "[ranking]") {
   training::TrainedModel world = random_world(10, 1);
-  world.reranker = judging_by(recommend::Feature::kAge, 5);  // would prefer the oldest
+  world.reranker = single_feature_reranker(recommend::Feature::kAge, 5);  // would prefer the oldest item
   const Catalogue catalogue(
       training::to_model(world),
       {live("x", 50, kNow - kHour), live("y", 5, kNow - kHour), live(name(3), 500, kNow - kHour)});
-  Ranker ranking({});
-  const auto& ranked = ranking.rank(catalogue, {}, kNow);
+  Ranker ranker({});
+  const auto& ranked = ranker.rank(catalogue, {}, kNow);
   CHECK(ids(catalogue, ranked) == std::vector<std::string>{name(3), "x", "y"});
   for (const RankedCandidate& each : ranked) CHECK(each.score == each.trend);
 }
 
-TEST_CASE("the model's re-ranker orders for a reader who has a history", "[ranking]") {
+TEST_CASE("the model's re-ranker orders candidates for a reader with history", "[ranking]") {
   training::TrainedModel world = random_world(10, 1);
-  world.reranker = judging_by(recommend::Feature::kAge, 1);
+  world.reranker = single_feature_reranker(recommend::Feature::kAge, 1);
   const std::vector<ProfileEvent> profile = three_events();
-  RankingSettings settings = by_formula();
+  RankingSettings settings = formula_settings();
   for (const bool rerank : {true, false}) {
     settings.rerank = rerank;
     const Catalogue catalogue(training::to_model(world), {});
-    Ranker ranking(settings);
-    const auto& ranked = ranking.rank(catalogue, profile, kNow, true);
-    CHECK(std::is_sorted(ranked.begin(), ranked.end(), [](const RankedCandidate& a, const RankedCandidate& b) {
-            return a.age_hours > b.age_hours;
-          }) == rerank);
+    Ranker ranker(settings);
+    const auto& ranked = ranker.rank(catalogue, profile, kNow, true);
+    CHECK(
+        std::is_sorted(ranked.begin(), ranked.end(), [](const RankedCandidate& a, const RankedCandidate& b) {
+          return a.age_hours > b.age_hours;
+        }) == rerank);
     if (rerank) CHECK(ranked.front().score == 1);
   }
 }
 
-TEST_CASE("parameters of another version are not used", "[ranking]") {
+TEST_CASE("re-ranker parameters of another version are ignored", "[ranking]") {
   training::TrainedModel world = random_world(10, 1);
   const std::vector<ProfileEvent> profile = three_events();
   const Catalogue plain(training::to_model(world), {});
-  Ranker ranking(by_formula());
-  const auto expected = ids(plain, ranking.rank(plain, profile, kNow, true));
-  world.reranker = judging_by(recommend::Feature::kAge, 1);
+  Ranker ranker(formula_settings());
+  const auto expected = ids(plain, ranker.rank(plain, profile, kNow, true));
+  world.reranker = single_feature_reranker(recommend::Feature::kAge, 1);
   world.reranker.front() += 1;
   const Catalogue other(training::to_model(world), {});
-  CHECK(ids(other, ranking.rank(other, profile, kNow, true)) == expected);
+  CHECK(ids(other, ranker.rank(other, profile, kNow, true)) == expected);
 }
 
 TEST_CASE("an item newer than the model gets its affinity from its content", "[ranking]") {
@@ -200,31 +202,31 @@ TEST_CASE("an item newer than the model gets its affinity from its content", "[r
   const std::vector<ProfileEvent> profile{{0, readers::Interaction::kLike, kNow}};
   const Catalogue catalogue(training::to_model(world), {live("like", 3, kNow - kHour, {{0, 0.5F}}),
                                                         live("unlike", 3, kNow - kHour, {{1, 0.5F}})});
-  Ranker ranking(by_formula());
+  Ranker ranker(formula_settings());
   std::map<std::string, RankedCandidate> by_id;
-  for (const RankedCandidate& each : ranking.rank(catalogue, profile, kNow))
+  for (const RankedCandidate& each : ranker.rank(catalogue, profile, kNow))
     by_id[std::string(catalogue.id(each.item))] = each;
   CHECK(by_id.at("like").content > 0);
   CHECK(by_id.at("unlike").content == 0);
   CHECK(by_id.at("like").score > by_id.at("unlike").score);
 }
 
-TEST_CASE("places for discoveries go to what the reader's history speaks for", "[ranking]") {
+TEST_CASE("discovery positions go to items with high affinity", "[ranking]") {
   training::TrainedModel world = random_world(200, 3);
   const Catalogue catalogue(training::to_model(world), {});
   const std::vector<ProfileEvent> profile{{7, readers::Interaction::kLike, kNow - kHour}};
   RankingSettings settings;
   settings.discovery_min_events = 1;
-  Ranker plain(by_formula()), ranking(settings);
+  Ranker plain(formula_settings()), ranker(settings);
   const auto usual = ids(catalogue, plain.rank(catalogue, profile, kNow, true));
-  const auto ranked = ranking.rank(catalogue, profile, kNow, true);
+  const auto ranked = ranker.rank(catalogue, profile, kNow, true);
   std::vector<std::string> others;
   std::size_t open = 0;
   for (std::size_t i = 0; i < ranked.size(); ++i) {
     if (!ranked[i].in_profile) ++open;
     if (ranked[i].discovery) {
       CHECK(open % settings.discover_every == 0);
-      CHECK(ranked[i].affinity > 0.3);  // a third of the relations are 0, the others even up to 1
+      CHECK(ranked[i].affinity > 0.3);  // a third of the relations are 0, the others uniform up to 1
     }
     if (i > 0) CHECK(ranked[i - 1].score >= ranked[i].score);
   }
@@ -239,30 +241,30 @@ TEST_CASE("places for discoveries go to what the reader's history speaks for", "
     return all;
   };
   CHECK(without(ids(catalogue, ranked)) == without(usual));
-  // Another day, others.
+  // The choice differs on another day.
   std::set<std::string> tomorrow;
-  for (const RankedCandidate& each : ranking.rank(catalogue, profile, kNow + seconds{86400}, true)) {
+  for (const RankedCandidate& each : ranker.rank(catalogue, profile, kNow + seconds{86400}, true)) {
     if (each.discovery) tomorrow.emplace(catalogue.id(each.item));
   }
   CHECK(tomorrow != raised);
-  // Who is known by less gets none.
+  // Too small a profile gets no discoveries.
   settings.discovery_min_events = 2;
-  Ranker hesitant(settings);
-  CHECK(ids(catalogue, hesitant.rank(catalogue, profile, kNow, true)) == usual);
+  Ranker reluctant(settings);
+  CHECK(ids(catalogue, reluctant.rank(catalogue, profile, kNow, true)) == usual);
 }
 
-TEST_CASE("a reader's first interaction brings something of theirs onto the first page", "[ranking]") {
+TEST_CASE("a reader's first interaction brings related items onto the first page", "[ranking]") {
   const training::TrainedModel world = random_world(200, 5);
-  std::vector<LiveItem> news;  // nothing speaks for them but that they are new
+  std::vector<LiveItem> news;  // unrelated, but new
   for (int i = 0; i < 620; ++i) news.push_back(live("new" + std::to_string(i), 50, kNow - seconds{60} * i));
   for (const bool learned : {false, true}) {
     training::TrainedModel judged = world;
-    if (learned) judged.reranker = judging_by(recommend::Feature::kTrend, 9);
-    const Catalogue of_site(training::to_model(judged), news);
-    Ranker ranking(RankingSettings{});
+    if (learned) judged.reranker = single_feature_reranker(recommend::Feature::kTrend, 9);
+    const Catalogue catalogue(training::to_model(judged), news);
+    Ranker ranker(RankingSettings{});
     const auto events = three_events();
     for (std::size_t known = 0; known <= events.size(); ++known) {
-      const auto ranked = ranking.rank(of_site, std::span(events).first(known), kNow);
+      const auto ranked = ranker.rank(catalogue, std::span(events).first(known), kNow);
       const auto personal =
           std::count_if(ranked.begin(), ranked.begin() + 20, [](auto& each) { return each.affinity > 0; });
       INFO("learned " << learned << ", events " << known);
@@ -271,34 +273,34 @@ TEST_CASE("a reader's first interaction brings something of theirs onto the firs
   }
 }
 
-TEST_CASE("what will not be shown takes no place of affinity's and of no discovery", "[ranking]") {
+TEST_CASE("excluded items take no affinity candidate's or discovery's position", "[ranking]") {
   const training::TrainedModel world = random_world(200, 5);
   const Catalogue catalogue(training::to_model(world), {live(name(150), 1, kNow)});
   RankingSettings settings;
   settings.affinity_candidates = 20;
   settings.discover_every = 6;
-  Ranker ranking(settings);
-  std::vector<std::uint32_t> unwanted;
+  Ranker ranker(settings);
+  std::vector<std::uint32_t> excluded;
   const auto profile = three_events();
   for (int round = 0; round < 5; ++round) {
-    const auto ranked = ranking.rank(catalogue, profile, kNow, false, unwanted);
+    const auto ranked = ranker.rank(catalogue, profile, kNow, false, excluded);
     const auto personal = std::count_if(ranked.begin(), ranked.end(), [](const RankedCandidate& each) {
       return each.source == recommend::CandidateSource::kAffinity;
     });
-    CHECK(personal >= 19);  // and one is live
+    CHECK(personal >= 19);  // one is live
     for (const RankedCandidate& each : ranked) {
-      const bool out = std::find(unwanted.begin(), unwanted.end(), each.item) != unwanted.end();
-      CHECK((!out || each.item == 150));
-      CHECK_FALSE((out && each.discovery));
+      const bool is_excluded = std::find(excluded.begin(), excluded.end(), each.item) != excluded.end();
+      CHECK((!is_excluded || each.item == 150));
+      CHECK_FALSE((is_excluded && each.discovery));
     }
-    for (const RankedCandidate& each : ranked) unwanted.push_back(each.item);
+    for (const RankedCandidate& each : ranked) excluded.push_back(each.item);
   }
-  // All is as it was for the next reader.
-  CHECK(ids(catalogue, ranking.rank(catalogue, profile, kNow)) ==
+  // The state is clean for the next reader.
+  CHECK(ids(catalogue, ranker.rank(catalogue, profile, kNow)) ==
         ids(catalogue, Ranker(settings).rank(catalogue, profile, kNow)));
 }
 
-TEST_CASE("every candidate is named once, with finite numbers, whatever the catalogue says", "[ranking]") {
+TEST_CASE("every candidate is listed once with finite numbers for any catalogue", "[ranking]") {
   const double hostile[] = {0, 1, 1e18, 1e308, INFINITY, -INFINITY, NAN, -5};
   const UnixSeconds times[] = {UnixSeconds{}, kNow, kNow + seconds{1'000'000'000},
                                UnixSeconds{seconds{kMaxUnixSeconds}}, kNow - kHour};
@@ -308,7 +310,8 @@ TEST_CASE("every candidate is named once, with finite numbers, whatever the cata
     const std::uint32_t items = below(30);
     training::TrainedModel world = random_world(items, seed);
     if (below(2) == 0)
-      world.reranker = judging_by(static_cast<recommend::Feature>(below(recommend::kFeatures)), 9);
+      world.reranker =
+          single_feature_reranker(static_cast<recommend::Feature>(below(recommend::kFeatures)), 9);
     for (float& count : world.counts) count = static_cast<float>(hostile[below(std::size(hostile))]);
     std::vector<LiveItem> now_live;
     for (unsigned i = below(40); i > 0; --i)
@@ -322,9 +325,9 @@ TEST_CASE("every candidate is named once, with finite numbers, whatever the cata
           {below(catalogue.size()), readers::Interaction::kView, times[below(std::size(times))]});
     RankingSettings settings;
     settings.discover_every = below(4);
-    Ranker ranking(settings);
+    Ranker ranker(settings);
     for (const bool all : {false, true}) {
-      const auto& ranked = ranking.rank(catalogue, profile, kNow, all);
+      const auto& ranked = ranker.rank(catalogue, profile, kNow, all);
       std::set<std::uint32_t> seen;
       for (const RankedCandidate& each : ranked) {
         CHECK(seen.insert(each.item).second);
@@ -339,8 +342,8 @@ TEST_CASE("every candidate is named once, with finite numbers, whatever the cata
   }
 }
 
-TEST_CASE("an empty catalogue ranks nothing", "[ranking]") {
+TEST_CASE("an empty catalogue yields no candidates", "[ranking]") {
   const Catalogue catalogue(nullptr, {});
-  Ranker ranking({});
-  CHECK(ranking.rank(catalogue, {}, kNow, true).empty());
+  Ranker ranker({});
+  CHECK(ranker.rank(catalogue, {}, kNow, true).empty());
 }

@@ -1,4 +1,4 @@
-// Recommendations over fakes: what is excluded, hidden, degraded, and why each is there.
+// Recommendations with fakes: exclusion, hidden items, degraded pages and reasons.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
@@ -26,12 +26,13 @@ struct Site {
   explicit Site(int count = 30) {
     std::vector<FakeCandidate> all;
     for (int i = 0; i < count; ++i) all.push_back({"i" + std::to_string(i), 100.0 - i, 1, "", {}, kNow});
-    offer(all);
+    set_candidates(all);
   }
-  void offer(const std::vector<FakeCandidate>& all) {
+  void set_candidates(const std::vector<FakeCandidate>& all) {
     recommender.next = std::make_shared<FakeCandidateSet>(all);
   }
-  recommend::RecommendPage page(std::size_t limit = 5, recommend::ExclusionMode exclude = recommend::ExclusionMode::kHard,
+  recommend::RecommendPage page(std::size_t limit = 5,
+                                recommend::ExclusionMode exclude = recommend::ExclusionMode::kHard,
                                 ReaderId reader = kReader) {
     const recommend::RecommendRequest request{reader, limit, exclude};
     auto served = run_ready(recommendations.page(request));
@@ -49,15 +50,14 @@ readers::ViewedItem viewed(int number) { return {item(number), kNow}; }
 
 }  // namespace
 
-TEST_CASE_METHOD(Site, "a page has the best that the reader has not seen, in one read of their state",
-                 "[recommend]") {
+TEST_CASE_METHOD(Site, "a page has the best unseen items and reads the reader's state once", "[recommend]") {
   readers.state.topic_views = {viewed(0), viewed(2)};
   readers.state.interactions = {{item(3), readers::Interaction::kPost, kNow}};
   CHECK(ids(page()) == std::vector<std::string>{"i1", "i4", "i5", "i6", "i7"});
   CHECK(readers.reads == 1);
   CHECK(items.reads == 1);
   const auto again = page();
-  CHECK(items.reads == 1);  // titles are known now
+  CHECK(items.reads == 1);  // the titles are cached now
   CHECK(again.excluded.viewed == 2);
   CHECK(again.excluded.interacted == 1);
   CHECK(again.model == "fake@1");
@@ -65,11 +65,11 @@ TEST_CASE_METHOD(Site, "a page has the best that the reader has not seen, in one
 }
 
 TEST_CASE_METHOD(Site,
-                 "the profile is what the reader did and saw, newest first, without what they dismissed",
+                 "the profile has the reader's interactions and views, newest first, without dismissed items",
                  "[recommend]") {
   readers.state.topic_views = {{item(1), kNow}, {item(9), kNow - seconds{50}}};
   readers.state.interactions = {{item(2), readers::Interaction::kLike, kNow - seconds{10}},
-                        {item(3), readers::Interaction::kPost, kNow - seconds{90}}};
+                                {item(3), readers::Interaction::kPost, kNow - seconds{90}}};
   readers.state.dismissals = {viewed(9), viewed(3)};
   page();
   CHECK(recommender.dismissed == std::vector<ItemId>{item(9), item(3)});
@@ -79,21 +79,20 @@ TEST_CASE_METHOD(Site,
   CHECK(recommender.profile[1].item == item(2));
 }
 
-TEST_CASE_METHOD(Site, "hidden, deleted and unknown items are replaced by the next", "[recommend]") {
+TEST_CASE_METHOD(Site, "hidden, deleted and unknown items are replaced by the next ones", "[recommend]") {
   items.hidden = {item(0), item(2)};
   items.unknown = {item(3)};
   CHECK(ids(page()) == std::vector<std::string>{"i1", "i4", "i5", "i6", "i7"});
   for (int i = 0; i < 25; ++i) items.hidden.insert(item(i));
   cards.invalidate_all();
   CHECK(ids(page()) == std::vector<std::string>{"i25", "i26", "i27", "i28", "i29"});
-  // The page is as long as what is left.
+  // The page is as long as there are visible items.
   for (int i = 25; i < 29; ++i) items.hidden.insert(item(i));
   cards.invalidate_all();
   CHECK(ids(page()) == std::vector<std::string>{"i29"});
 }
 
-TEST_CASE_METHOD(Site,
-                 "what is dated ahead is neither recommended nor like anything nor a reason before its date",
+TEST_CASE_METHOD(Site, "an item dated in the future is not recommended, similar or named before its date",
                  "[recommend]") {
   items.dates = {{item(0), kNow + seconds{1}}, {item(2), kNow}};
   CHECK(ids(page(3)) == std::vector<std::string>{"i1", "i2", "i3"});
@@ -103,12 +102,12 @@ TEST_CASE_METHOD(Site,
   CHECK(run_ready(recommendations.similar(item(0), 5)).error().reason == "unknown_item");
   recommender.next->attributions[1] = {item(0), readers::Interaction::kLike, 1};
   CHECK(page(1).items.front().reason.kind != readers::Reason::Kind::kLike);
-  clock = kNow + seconds{1};  // with the cards that are known
+  clock = kNow + seconds{1};  // with cached cards
   CHECK(ids(page(3)) == std::vector<std::string>{"i0", "i1", "i2"});
   CHECK(page(2).items[1].reason.kind == readers::Reason::Kind::kLike);
 }
 
-TEST_CASE("a page is full whatever is excluded, until nothing visible is left", "[recommend][fill]") {
+TEST_CASE("a page is filled from the index until no visible item is left", "[recommend][fill]") {
   for (unsigned seed = 1; seed <= 300; ++seed) {
     std::mt19937 random(seed);
     const auto below = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most)); };
@@ -150,9 +149,9 @@ TEST_CASE("a page is full whatever is excluded, until nothing visible is left", 
   }
 }
 
-TEST_CASE_METHOD(Site, "what fills a page up comes last, without a score, and says what is true of it",
+TEST_CASE_METHOD(Site, "items that fill up a page come last, have no score and get a fitting reason",
                  "[recommend][fill][reason]") {
-  offer({{"i0", 9, 1, "ann", {}, kNow}});
+  set_candidates({{"i0", 9, 1, "ann", {}, kNow}});
   readers.state.interactions = {{item(0), readers::Interaction::kLike, kNow}};
   recall.scores = {{item(3), 0}, {item(4), 0}};
   for (const int each : {0, 2, 3, 4}) recall.index.push_back(item(each));
@@ -167,17 +166,17 @@ TEST_CASE_METHOD(Site, "what fills a page up comes last, without a score, and sa
   REQUIRE(recall.queries.front().interests.size() == 1);
   CHECK(recall.queries.front().interests.front().item == item(0));
   recall.unavailable = true;
-  CHECK(page(3).items.empty());  // short, and no error
+  CHECK(page(3).items.empty());  // short, but no error
 }
 
-TEST_CASE_METHOD(Site, "a page that is full searches nothing", "[recommend][fill]") {
+TEST_CASE_METHOD(Site, "a full page does not search the index", "[recommend][fill]") {
   recall.index = {item(50)};
   CHECK(page(30).items.size() == 30);
   CHECK(recall.queries.empty());
   CHECK(page(31).items.size() == 31);
 }
 
-TEST_CASE_METHOD(Site, "when Redis has lost its items the index is not walked to its end",
+TEST_CASE_METHOD(Site, "the index is not scanned to its end if Redis has lost its items",
                  "[recommend][fill]") {
   for (int i = 0; i < 5000; ++i) {
     recall.index.push_back(item(i));
@@ -187,20 +186,21 @@ TEST_CASE_METHOD(Site, "when Redis has lost its items the index is not walked to
   CHECK(items.reads == 2);
 }
 
-TEST_CASE_METHOD(Site, "a title that was known is asked for anew when its item has changed", "[recommend]") {
+TEST_CASE_METHOD(Site, "a cached card is reloaded after its item changed", "[recommend]") {
   CHECK(ids(page()).front() == "i0");
   items.hidden = {item(0)};
-  CHECK(ids(page()).front() == "i0");  // nothing says so yet
+  CHECK(ids(page()).front() == "i0");  // the change was not announced yet
   cards.invalidate_all();
   CHECK(ids(page()).front() == "i1");
 }
 
-TEST_CASE_METHOD(Site, "when no item is known to the item store ids are better than nothing", "[recommend]") {
+TEST_CASE_METHOD(Site, "a page has ids only if the item store knows none of them", "[recommend]") {
   for (int i = 0; i < 30; ++i) items.unknown.insert(item(i));
   CHECK(ids(page(3)) == std::vector<std::string>{"i0", "i1", "i2"});
 }
 
-TEST_CASE_METHOD(Site, "without Redis the last trend is served, unfiltered and degraded", "[recommend]") {
+TEST_CASE_METHOD(Site, "without Redis, the last trend is served, unfiltered and marked as degraded",
+                 "[recommend]") {
   readers.state.topic_views = {viewed(0)};
   readers.is_unavailable = true;
   const auto served = page(3);
@@ -213,19 +213,18 @@ TEST_CASE_METHOD(Site, "without Redis the last trend is served, unfiltered and d
   CHECK(page(3).items.empty());
 }
 
-TEST_CASE_METHOD(Site, "somebody who is not known gets the trend without a read of any state",
-                 "[recommend]") {
+TEST_CASE_METHOD(Site, "an anonymous reader gets the trend without a read of any state", "[recommend]") {
   CHECK(ids(page(2, recommend::ExclusionMode::kHard, ReaderId())) == std::vector<std::string>{"i0", "i1"});
   CHECK(readers.reads == 0);
 }
 
-TEST_CASE_METHOD(Site, "each item says why it is there, in the reader's own terms", "[recommend][reason]") {
-  offer({{"liked", 0.1, 1, "ann", {"news"}, kNow},
-         {"like", 9, 1, "", {}, kNow},
-         {"author", 8, 1, "ann", {}, kNow - seconds{86400 * 3}},
-         {"tag", 7, 0, "", {"x", "news"}, kNow - seconds{3600}},
-         {"old tag", 6, 3, "", {"news"}, kNow - seconds{86400 * 3}},
-         {"nobody", 5, 0, "", {}, kNow}});
+TEST_CASE_METHOD(Site, "each item has a reason that fits the reader", "[recommend][reason]") {
+  set_candidates({{"liked", 0.1, 1, "ann", {"news"}, kNow},
+                  {"like", 9, 1, "", {}, kNow},
+                  {"author", 8, 1, "ann", {}, kNow - seconds{86400 * 3}},
+                  {"tag", 7, 0, "", {"x", "news"}, kNow - seconds{3600}},
+                  {"old tag", 6, 3, "", {"news"}, kNow - seconds{86400 * 3}},
+                  {"nobody", 5, 0, "", {}, kNow}});
   recommender.next->attributions[1] = {ItemId::trusted("liked"), readers::Interaction::kFavorite, 0.8};
   recommender.next->attributions[4] = {ItemId::trusted("liked"), readers::Interaction::kFavorite, 0.01};
   readers.state.interactions = {{ItemId::trusted("liked"), readers::Interaction::kFavorite, kNow}};
@@ -234,21 +233,23 @@ TEST_CASE_METHOD(Site, "each item says why it is there, in the reader's own term
   const auto reason = [&](int at) { return served.items[static_cast<std::size_t>(at)].reason; };
   CHECK(readers::reason_text(reason(0)) == "like “title of liked”, which you favourited");
   CHECK(reason(0).item == ItemId::trusted("liked"));
-  CHECK(items.reads == 1);  // its title came with the others
+  CHECK(items.reads == 1);  // its title was loaded with the others
   CHECK(readers::reason_text(reason(1)) == "by ann, whose work you liked");
   CHECK(readers::reason_text(reason(2)) == "new in news");
   CHECK(readers::reason_text(reason(3)) == "rising now");
   CHECK(readers::reason_text(reason(4)) == "new");
 }
 
-TEST_CASE_METHOD(Site, "nothing that is there for affinity is said to be rising", "[recommend][reason]") {
-  constexpr auto kTrend = recommend::CandidateSource::kTrend, kAffinity = recommend::CandidateSource::kAffinity;
-  offer({{"hot", 9, 5, "", {}, kNow, 7, 0.1, kTrend},
-         {"raised", 8, 5, "", {}, kNow, 2, 0.9, kTrend},
-         {"found", 7, 5, "", {}, kNow, 0.1, 0.8, kAffinity},
-         {"passed over", 1, 5, "", {}, kNow, 6, 0, kTrend},
-         {"too", 1, 5, "", {}, kNow, 5, 0, kTrend}});
-  // Ten even events, of which none gives a tenth.
+TEST_CASE_METHOD(Site, "an item that is listed for its affinity is not explained as rising",
+                 "[recommend][reason]") {
+  constexpr auto kTrend = recommend::CandidateSource::kTrend,
+                 kAffinity = recommend::CandidateSource::kAffinity;
+  set_candidates({{"hot", 9, 5, "", {}, kNow, 7, 0.1, kTrend},
+                  {"raised", 8, 5, "", {}, kNow, 2, 0.9, kTrend},
+                  {"found", 7, 5, "", {}, kNow, 0.1, 0.8, kAffinity},
+                  {"passed over", 1, 5, "", {}, kNow, 6, 0, kTrend},
+                  {"too", 1, 5, "", {}, kNow, 5, 0, kTrend}});
+  // Ten equal events, each with a share below a tenth.
   for (const std::uint32_t each : {0U, 1U, 2U})
     recommender.next->attributions[each] = {ItemId::trusted("liked"), readers::Interaction::kLike, 0.0999};
   const auto texts = [&] {
@@ -263,7 +264,7 @@ TEST_CASE_METHOD(Site, "nothing that is there for affinity is said to be rising"
   CHECK(texts() == std::vector<std::string>{"rising now", "matches what you like", "matches what you like"});
 }
 
-TEST_CASE_METHOD(Site, "a reason never names what has been hidden", "[recommend][reason]") {
+TEST_CASE_METHOD(Site, "a reason never names a hidden item", "[recommend][reason]") {
   recommender.next->attributions[0] = {ItemId::trusted("secret"), readers::Interaction::kLike, 1};
   CHECK(page().items.front().reason.kind == readers::Reason::Kind::kLike);
   items.hidden = {ItemId::trusted("secret")};
@@ -273,7 +274,7 @@ TEST_CASE_METHOD(Site, "a reason never names what has been hidden", "[recommend]
   CHECK(served.items.front().reason.title.empty());
 }
 
-TEST_CASE_METHOD(Site, "items like another come from the model, and of a newer item from the index",
+TEST_CASE_METHOD(Site, "similar items come from the model, for newer items from the index",
                  "[recommend][similar]") {
   recommender.similar_items["i1"] = {{item(2), 3}, {item(3), 2}, {item(4), 1}};
   items.hidden = {item(3)};
@@ -304,11 +305,11 @@ TEST_CASE_METHOD(Site, "items like another come from the model, and of a newer i
   CHECK(run_ready(recommendations.similar(item(1), 5)).error().reason == "unknown_item");
 }
 
-TEST_CASE_METHOD(Site, "without Redis similar items are those that are known of the last copy, degraded",
+TEST_CASE_METHOD(Site, "without Redis, similar items come from the last copy, marked as degraded",
                  "[recommend][similar]") {
-  offer({{"i2", 1, 1, "ann", {"t"}, kNow},
-         {"i4", 1, 1, "", {}, kNow},
-         {"i5", 1, 1, "", {}, kNow + seconds{1}}});
+  set_candidates({{"i2", 1, 1, "ann", {"t"}, kNow},
+                  {"i4", 1, 1, "", {}, kNow},
+                  {"i5", 1, 1, "", {}, kNow + seconds{1}}});
   recommender.similar_items["i1"] = {{item(5), 4}, {item(2), 3}, {item(3), 2}, {item(4), 1}};
   items.unavailable = true;
   const auto known = run_ready(recommendations.similar(item(1), 5));
@@ -319,7 +320,7 @@ TEST_CASE_METHOD(Site, "without Redis similar items are those that are known of 
   CHECK(known->items[0].card->author == "ann");
   CHECK(known->items[1].id == item(4));
   CHECK(run_ready(recommendations.similar(item(1), 1))->items.size() == 1);
-  recommender.next = nullptr;  // there has never been a copy
+  recommender.next = nullptr;  // nothing was ever loaded
   const auto nothing = run_ready(recommendations.similar(item(1), 5));
   REQUIRE(nothing);
   CHECK(nothing->degraded);

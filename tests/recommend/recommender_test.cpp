@@ -1,5 +1,4 @@
-// What is trending and new, read from a real Redis, and what is suggested from that and a real
-// model file.
+// Reads trending and new items from a real Redis and ranks them with a real model file.
 #include "core/recommend/recommender.h"
 
 #include <filesystem>
@@ -41,35 +40,37 @@ training::TrainedModel two_tastes(UnixSeconds now) {
 struct Site : Fixture {
   TemporaryDirectory folder;
   std::string path = folder.path() / "freshet.model";
-  std::optional<recommend::TrendSource> trend;
-  std::optional<model::ActiveModel> served;
+  std::optional<recommend::TrendSource> trend_source;
+  std::optional<model::ActiveModel> active_model;
   std::optional<recommend::MappedRecommender> recommender;
 
   Site() {
-    settings.recommend.trend_refresh = milliseconds{0};  // each request reads anew
+    settings.recommend.trend_refresh = milliseconds{0};  // every request refreshes
     restart();
   }
   void restart() {
     open();
     recommender.reset();
-    trend.emplace(redis, settings, keys());
-    served.emplace();
-    served->open(path);
-    recommender.emplace(*trend, *served, settings);
+    trend_source.emplace(redis, settings, keys());
+    active_model.emplace();
+    active_model->open(path);
+    recommender.emplace(*trend_source, *active_model, settings);
   }
-  void learn() {
+  void train() {
     REQUIRE(training::write_model(two_tastes(now()), path));
-    CHECK(served->open(path));
+    CHECK(active_model->open(path));
   }
-  std::shared_ptr<const recommend::CandidateSet> suggest(std::vector<readers::InteractionRecord> done = {},
-                                                        std::vector<ItemId> unwanted = {}) {
-    auto out = run_sync(recommender->find_candidates({std::move(done), std::move(unwanted), nullptr}, now()));
+  std::shared_ptr<const recommend::CandidateSet> candidates_for(
+      std::vector<readers::InteractionRecord> done = {}, std::vector<ItemId> dismissed = {}) {
+    auto out =
+        run_sync(recommender->find_candidates({std::move(done), std::move(dismissed), nullptr}, now()));
     REQUIRE(out);
     return *out;
   }
-  std::vector<std::string> ids(const recommend::CandidateSet& suggestions) {
+  std::vector<std::string> ids(const recommend::CandidateSet& candidates) {
     std::vector<std::string> out;
-    for (const recommend::RankedCandidate& each : suggestions.candidates()) out.emplace_back(suggestions.id(each.item));
+    for (const recommend::RankedCandidate& each : candidates.candidates())
+      out.emplace_back(candidates.id(each.item));
     return out;
   }
   void put_both_tastes() {
@@ -81,129 +82,131 @@ struct Site : Fixture {
       put(one);
     }
   }
-  readers::InteractionRecord did(const std::string& what, readers::Interaction kind = readers::Interaction::kLike) {
+  readers::InteractionRecord interaction(const std::string& what,
+                                         readers::Interaction kind = readers::Interaction::kLike) {
     return {id(what), kind, now()};
   }
 };
 
 }  // namespace
 
-TEST_CASE_METHOD(Site, "what is suggested to somebody new is what is trending and new, with its points",
-                 "[recommender]") {
+TEST_CASE_METHOD(Site, "a new reader gets trending and new items with their points", "[recommender]") {
   for (const char* each : {"a", "b", "c"}) put(item(each, now() - seconds{3600}));
   for (int i = 0; i < 5; ++i) view(view_event("b", "f" + std::to_string(i)));
   track(track_event("c", "v", 1000));
   view(view_event("unknown", "f"));
-  const auto suggested = suggest();
-  CHECK(ids(*suggested) == std::vector<std::string>{"b", "c", "a"});
-  CHECK(suggested->candidates()[0].points == 15);  // a view and a first visit of the day: 3 each
-  CHECK(suggested->candidates()[1].points == 1);   // counted by track only
-  CHECK(suggested->candidates()[2].source == recommend::CandidateSource::kNewest);
-  CHECK(suggested->metadata(suggested->candidates()[0].item).title == "Title of b");
+  const auto candidates = candidates_for();
+  CHECK(ids(*candidates) == std::vector<std::string>{"b", "c", "a"});
+  CHECK(candidates->candidates()[0].points == 15);  // a view and a first visit of the day: 3 each
+  CHECK(candidates->candidates()[1].points == 1);   // counted by track only
+  CHECK(candidates->candidates()[2].source == recommend::CandidateSource::kNewest);
+  CHECK(candidates->metadata(candidates->candidates()[0].item).title == "Title of b");
   CHECK(recommender->model_name() == "none");
 }
 
-TEST_CASE_METHOD(Site, "hidden items are no candidates, and a site that puts no items gets those it counts",
+TEST_CASE_METHOD(Site,
+                 "hidden items are no candidates; a site without registered items gets the counted ones",
                  "[recommender]") {
   view(view_event("x", "f"));
   view(view_event("y", "f"));
-  CHECK(suggest()->candidates().size() == 2);
+  CHECK(candidates_for()->candidates().size() == 2);
   put(item("a", now()));
   put(item("b", now()));
-  CHECK(suggest()->candidates().size() == 2);  // x and y were never put
+  CHECK(candidates_for()->candidates().size() == 2);  // x and y were never registered
   auto gone = item("a", now());
   gone.hidden = true;
   put(gone);
-  CHECK(ids(*suggest()) == std::vector<std::string>{"b"});
+  CHECK(ids(*candidates_for()) == std::vector<std::string>{"b"});
   remove("b");
-  CHECK(suggest()->candidates().size() == 2);  // nothing is put any more: x and y
+  CHECK(candidates_for()->candidates().size() == 2);  // no item is registered any more, so x and y are back
 }
 
-TEST_CASE_METHOD(Site, "a profile brings what its likes like, and says which event speaks for it",
-                 "[recommender]") {
+TEST_CASE_METHOD(Site, "a profile brings related items and attributes each to an event", "[recommender]") {
   put_both_tastes();
-  learn();
-  const auto suggested = suggest({did("roses1"), did("roses2", readers::Interaction::kView)});
-  REQUIRE(suggested->candidates().size() == 12);
+  train();
+  const auto candidates =
+      candidates_for({interaction("roses1"), interaction("roses2", readers::Interaction::kView)});
+  REQUIRE(candidates->candidates().size() == 12);
   std::vector<std::uint32_t> first, last;
   for (std::size_t i = 0; i < 6; ++i) {
-    CHECK(suggested->id(suggested->candidates()[i].item).starts_with("roses"));
-    first.push_back(suggested->candidates()[i].item);
-    last.push_back(suggested->candidates()[6 + i].item);
+    CHECK(candidates->id(candidates->candidates()[i].item).starts_with("roses"));
+    first.push_back(candidates->candidates()[i].item);
+    last.push_back(candidates->candidates()[6 + i].item);
   }
-  for (const auto& each : suggested->find_attributions(first)) {
+  for (const auto& each : candidates->find_attributions(first)) {
     REQUIRE(each);
     CHECK((each->item == id("roses1") || each->item == id("roses2")));
     CHECK(each->share > 0);
     CHECK(each->share <= 1);
   }
-  // Of two events of one item the stronger is named.
-  const auto twice =
-      suggest({did("roses1", readers::Interaction::kView), did("roses1", readers::Interaction::kPost)});
+  // If an item has two events, the stronger one is named.
+  const auto twice = candidates_for({interaction("roses1", readers::Interaction::kView),
+                                     interaction("roses1", readers::Interaction::kPost)});
   const std::vector<std::uint32_t> other{twice->find("roses0").value()};
-  const auto why = twice->find_attributions(other);
-  REQUIRE(why.front());
-  CHECK(why.front()->kind == readers::Interaction::kPost);
-  CHECK(why.front()->share == Approx(1));
+  const auto attributions = twice->find_attributions(other);
+  REQUIRE(attributions.front());
+  CHECK(attributions.front()->kind == readers::Interaction::kPost);
+  CHECK(attributions.front()->share == Approx(1));
   CHECK(recommender->model_name() ==
-        std::string(served->current()->algorithm()) + "@" +
-            std::to_string(served->current()->trained_at().time_since_epoch().count()));
+        std::string(active_model->current()->algorithm()) + "@" +
+            std::to_string(active_model->current()->trained_at().time_since_epoch().count()));
 }
 
-TEST_CASE_METHOD(Site, "what the reader did long ago takes no candidate's place", "[recommender]") {
-  learn();
+TEST_CASE_METHOD(Site, "archived items take no candidate's position", "[recommender]") {
+  train();
   put(item("other", now()));
-  recommend::Profile profile{{did("roses1")}, {id("roses2")}, nullptr};
+  recommend::Profile profile{{interaction("roses1")}, {id("roses2")}, nullptr};
   profile.archived = std::make_shared<const std::unordered_set<std::uint64_t>>(
       std::unordered_set<std::uint64_t>{fingerprint("roses0"), fingerprint("roses3"), fingerprint("other")});
-  const auto suggested = run_sync(recommender->find_candidates(profile, now()));
-  REQUIRE(suggested);
-  auto names = ids(**suggested);
+  const auto candidates = run_sync(recommender->find_candidates(profile, now()));
+  REQUIRE(candidates);
+  auto names = ids(**candidates);
   std::sort(names.begin(), names.end());
   CHECK(names == std::vector<std::string>{"other", "roses4", "roses5"});
 }
 
-TEST_CASE_METHOD(Site, "shares of what speaks for an item equal those of adding up every relation",
-                 "[recommender]") {
+TEST_CASE_METHOD(Site, "attribution shares match a sum over all relations", "[recommender]") {
   put_both_tastes();
-  learn();
+  train();
   std::mt19937 random(7);
   for (int run = 0; run < 20; ++run) {
     std::vector<readers::InteractionRecord> profile;
     for (int i = 0; i < 4; ++i)
-      profile.push_back(did((random() % 2 ? "roses" : "chess") + std::to_string(random() % 6)));
-    const auto suggested = suggest(profile);
+      profile.push_back(interaction((random() % 2 ? "roses" : "chess") + std::to_string(random() % 6)));
+    const auto candidates = candidates_for(profile);
     std::vector<std::uint32_t> all;
-    for (const auto& each : suggested->candidates()) all.push_back(each.item);
-    const auto why = suggested->find_attributions(all);
-    const model::Model& model = *served->current();
+    for (const auto& each : candidates->candidates()) all.push_back(each.item);
+    const auto attributions = candidates->find_attributions(all);
+    const model::Model& model = *active_model->current();
     for (std::size_t i = 0; i < all.size(); ++i) {
-      std::map<std::string, double> voices;
+      std::map<std::string, double> contributions;
       for (const readers::InteractionRecord& each : profile) {
-        if (each.item.view() == suggested->id(suggested->candidates()[i].item)) continue;
-        for (const auto part : {model::Relation::kCf, model::Relation::kContent, model::Relation::kColdStart}) {
-          for (const auto& neighbour : model.row(part, *model.find(each.item.view()))) {
-            if (model.id(neighbour.item) == suggested->id(suggested->candidates()[i].item))
-              voices[each.item.str()] +=
-                  double{model.blend_weights().by_relation[static_cast<std::size_t>(part)]} * double{neighbour.weight};
+        if (each.item.view() == candidates->id(candidates->candidates()[i].item)) continue;
+        for (const auto relation :
+             {model::Relation::kCf, model::Relation::kContent, model::Relation::kColdStart}) {
+          for (const auto& neighbour : model.row(relation, *model.find(each.item.view()))) {
+            if (model.id(neighbour.item) == candidates->id(candidates->candidates()[i].item))
+              contributions[each.item.str()] +=
+                  double{model.blend_weights().by_relation[static_cast<std::size_t>(relation)]} *
+                  double{neighbour.weight};
           }
         }
       }
-      double sum = 0, most = 0;
-      for (const auto& [item, voice] : voices) {
-        if (voice <= 0) continue;
-        sum += voice;
-        most = std::max(most, voice);
+      double sum = 0, max_contribution = 0;
+      for (const auto& [item, contribution] : contributions) {
+        if (contribution <= 0) continue;
+        sum += contribution;
+        max_contribution = std::max(max_contribution, contribution);
       }
-      REQUIRE(why[i].has_value() == (sum > 0));
-      if (sum > 0) CHECK(why[i]->share == Approx(most / sum).epsilon(1e-4));
+      REQUIRE(attributions[i].has_value() == (sum > 0));
+      if (sum > 0) CHECK(attributions[i]->share == Approx(max_contribution / sum).epsilon(1e-4));
     }
   }
 }
 
 TEST_CASE_METHOD(Site, "an item newer than the model is compared by its content", "[recommender]") {
   put_both_tastes();
-  learn();
+  train();
   auto fresh = item("fresh", now() - seconds{3600});
   fresh.title = "more about roses";
   fresh.tags = {TagName::trusted("roses")};
@@ -211,52 +214,52 @@ TEST_CASE_METHOD(Site, "an item newer than the model is compared by its content"
   auto other = item("other", now() - seconds{3600});
   other.title = "a concert";
   put(other);
-  const auto suggested = suggest({did("roses1")});
+  const auto candidates = candidates_for({interaction("roses1")});
   std::map<std::string, recommend::RankedCandidate> by_id;
-  for (const auto& each : suggested->candidates()) by_id.emplace(suggested->id(each.item), each);
+  for (const auto& each : candidates->candidates()) by_id.emplace(candidates->id(each.item), each);
   CHECK(by_id.at("fresh").content > 0);
   CHECK(by_id.at("fresh").score > by_id.at("other").score);
   const std::vector<std::uint32_t> one{by_id.at("fresh").item};
-  REQUIRE(suggested->find_attributions(one).front());
-  CHECK(suggested->find_attributions(one).front()->item == id("roses1"));
+  REQUIRE(candidates->find_attributions(one).front());
+  CHECK(candidates->find_attributions(one).front()->item == id("roses1"));
 }
 
-TEST_CASE_METHOD(Site, "similar items come from the model, and it knows what it does not know",
-                 "[recommender]") {
-  learn();
-  const auto like = recommender->similar(id("chess0"), 5);
-  REQUIRE(like);
-  REQUIRE(like->size() == 5);
-  for (const auto& each : *like) CHECK(each.item.view().starts_with("chess"));
-  CHECK(std::is_sorted(like->begin(), like->end(),
+TEST_CASE_METHOD(Site, "similar items come from the model; unknown items have none", "[recommender]") {
+  train();
+  const auto similar = recommender->similar(id("chess0"), 5);
+  REQUIRE(similar);
+  REQUIRE(similar->size() == 5);
+  for (const auto& each : *similar) CHECK(each.item.view().starts_with("chess"));
+  CHECK(std::is_sorted(similar->begin(), similar->end(),
                        [](const auto& a, const auto& b) { return a.score > b.score; }));
   CHECK(recommender->similar(id("chess0"), 2)->size() == 2);
   CHECK_FALSE(recommender->similar(id("never"), 5));
 }
 
-TEST_CASE_METHOD(Site, "while Redis is away the last copy serves, and without one there is an error",
+TEST_CASE_METHOD(Site, "while Redis is unavailable, the last copy is used; without one there is an error",
                  "[recommender]") {
   CHECK(recommender->find_stale_candidates({}, now()) == nullptr);
   RedisServer other;
   redis::BlockingRedis lost(other.endpoint(), milliseconds{5000}, redis::kAllScripts);
   recommend::TrendSource reader(lost, settings, keys());
-  recommend::MappedRecommender mine(reader, *served, settings);
+  recommend::MappedRecommender recommender_of_other(reader, *active_model, settings);
   redis::Pipeline put_one;
   put_one.add("ZADD", keys().partition(0).newest(), 1, "a")
       .add("HSET", keys().item("a"), "published_at", 1, "title", "A");
   REQUIRE(lost.call(put_one));
-  REQUIRE(run_sync(mine.find_candidates({}, now())));
+  REQUIRE(run_sync(recommender_of_other.find_candidates({}, now())));
   other.stop();
-  const auto last = run_sync(mine.find_candidates({}, now()));
+  const auto last = run_sync(recommender_of_other.find_candidates({}, now()));
   REQUIRE(last);
   CHECK((*last)->candidates().size() == 1);
-  recommend::MappedRecommender fresh(reader, *served, settings);
+  recommend::MappedRecommender fresh(reader, *active_model, settings);
   const auto none = run_sync(fresh.find_candidates({}, now()));
   REQUIRE_FALSE(none);
   CHECK(none.error().code == ErrorCode::kUnavailable);
 }
 
-TEST_CASE_METHOD(Site, "an item that is dated ahead is suggested from its date on, known to the model or not",
+TEST_CASE_METHOD(Site,
+                 "an item dated in the future becomes a candidate on its date, known to the model or not",
                  "[recommender]") {
   restart();
   const auto date = now() + seconds{2};
@@ -265,23 +268,23 @@ TEST_CASE_METHOD(Site, "an item that is dated ahead is suggested from its date o
   put(item("read", date));
   view(view_event("read", "f"));
   track(track_event("read", "v", 1000));
-  CHECK(ids(*suggest()) == std::vector<std::string>{"a"});
+  CHECK(ids(*candidates_for()) == std::vector<std::string>{"a"});
   wait_for(date);
-  CHECK(ids(*suggest()).size() == 3);
+  CHECK(ids(*candidates_for()).size() == 3);
 }
 
-TEST_CASE_METHOD(Site, "items that are dated ahead take no place of the newest", "[recommender]") {
+TEST_CASE_METHOD(Site, "items dated in the future take no position among the newest", "[recommender]") {
   settings.recommend.newest_items = 2;
   restart();
   put(item("a", now() - seconds{60}));
   for (const char* const each : {"b", "c", "d"}) put(item(each, now() + seconds{3600}));
-  CHECK(ids(*suggest()) == std::vector<std::string>{"a"});
+  CHECK(ids(*candidates_for()) == std::vector<std::string>{"a"});
 }
 
-TEST_CASE_METHOD(Site, "what the model knows to be dated ahead is not suggested", "[recommender]") {
+TEST_CASE_METHOD(Site, "an item that the model dates in the future is not a candidate", "[recommender]") {
   REQUIRE(training::write_model(two_tastes(now() + seconds{3600}), path));
-  REQUIRE(served->open(path));
-  CHECK(ids(*suggest({did("roses0")})).empty());
-  put_both_tastes();  // the item store has the last word
-  CHECK_FALSE(ids(*suggest({did("roses0")})).empty());
+  REQUIRE(active_model->open(path));
+  CHECK(ids(*candidates_for({interaction("roses0")})).empty());
+  put_both_tastes();  // the item store takes precedence
+  CHECK_FALSE(ids(*candidates_for({interaction("roses0")})).empty());
 }

@@ -1,4 +1,4 @@
-// Exclusions, what lowers a score, and the caps.
+// Exclusions, demotions and caps.
 #include <catch2/catch.hpp>
 #include <random>
 #include <set>
@@ -8,8 +8,8 @@
 
 using namespace freshet;
 using namespace freshet::test;
-using recommend::ExclusionMode;
 using recommend::Eligibility;
+using recommend::ExclusionMode;
 
 namespace {
 
@@ -19,14 +19,15 @@ recommend::SelectionSettings settings() { return recommend::SelectionSettings::f
 readers::ViewedItem viewed(const std::string& id, seconds ago = seconds{0}) {
   return {ItemId::trusted(id), kNow - ago};
 }
-readers::InteractionRecord done(const std::string& id, readers::Interaction kind = readers::Interaction::kLike) {
+readers::InteractionRecord done(const std::string& id,
+                                readers::Interaction kind = readers::Interaction::kLike) {
   return {ItemId::trusted(id), kind, kNow};
 }
-bool anything(const recommend::SelectionCandidate&) { return true; }
+bool always_visible(const recommend::SelectionCandidate&) { return true; }
 
 std::vector<std::string> ids(const recommend::Selection& selection, std::size_t limit = 100) {
   std::vector<std::string> out;
-  for (const std::size_t each : selection.select(limit, anything))
+  for (const std::size_t each : selection.select(limit, always_visible))
     out.emplace_back(selection.id(selection.candidates()[each]));
   return out;
 }
@@ -42,7 +43,7 @@ FakeCandidateSet crowd() {
 
 }  // namespace
 
-TEST_CASE("what was done long ago stays out by its fingerprint, and counts once", "[recommend]") {
+TEST_CASE("archived items are excluded by fingerprint and counted once", "[recommend]") {
   const FakeCandidateSet all({{"old"}, {"again"}, {"x"}});
   readers::ReaderState state;
   state.interactions = {done("again"), done("lately")};
@@ -58,12 +59,13 @@ TEST_CASE("what was done long ago stays out by its fingerprint, and counts once"
   CHECK(ids(recommend::Selection(all, state, ExclusionMode::kOff, with, kNow)).size() == 3);
 }
 
-TEST_CASE("what was viewed, done or dismissed stays out and is counted by distinct id", "[recommend]") {
+TEST_CASE("viewed, interacted and dismissed items are excluded and counted by distinct id", "[recommend]") {
   const FakeCandidateSet all({{"v"}, {"r"}, {"i"}, {"d"}, {"x"}});
   readers::ReaderState state;
   state.topic_views = {viewed("v"), viewed("elsewhere")};
   state.reply_views = {viewed("r"), viewed("v")};
-  state.interactions = {done("i"), done("i", readers::Interaction::kPost), done("x", readers::Interaction::kView)};
+  state.interactions = {done("i"), done("i", readers::Interaction::kPost),
+                        done("x", readers::Interaction::kView)};
   state.dismissals = {viewed("d")};
   const auto with = settings();
   const recommend::Selection hard(all, state, ExclusionMode::kHard, with, kNow);
@@ -79,7 +81,7 @@ TEST_CASE("what was viewed, done or dismissed stays out and is counted by distin
   CHECK(off.excluded().not_interested == 1);
 }
 
-TEST_CASE("softly excluded items come back with the age of the view", "[recommend]") {
+TEST_CASE("softly excluded items return as the view ages", "[recommend]") {
   CHECK(recommend::soft_exclusion_factor(seconds{0}, seconds{86400}) == 0);
   CHECK(recommend::soft_exclusion_factor(seconds{-5}, seconds{86400}) == 0);
   CHECK(recommend::soft_exclusion_factor(seconds{86400}, seconds{86400}) == Approx(0.5));
@@ -88,7 +90,7 @@ TEST_CASE("softly excluded items come back with the age of the view", "[recommen
   const FakeCandidateSet all({{"now", 8}, {"yesterday", 8}, {"last week", 8}, {"never", 5}, {"done", 9}});
   readers::ReaderState state;
   state.topic_views = {viewed("now"), viewed("yesterday", seconds{86400}),
-                  viewed("last week", seconds{7 * 86400})};
+                       viewed("last week", seconds{7 * 86400})};
   state.interactions = {done("done")};
   const auto with = settings();
   const recommend::Selection soft(all, state, ExclusionMode::kSoft, with, kNow);
@@ -97,12 +99,12 @@ TEST_CASE("softly excluded items come back with the age of the view", "[recommen
   CHECK(soft.excluded().interacted == 1);
 }
 
-TEST_CASE("a dismissal lowers the author and the tags a little", "[recommend]") {
+TEST_CASE("a dismissal demotes the author and the tags", "[recommend]") {
   const FakeCandidateSet all({{"dismissed", 9, 1, "ann", {"news"}, kNow},
-                             {"same author", 4, 1, "ann", {}, kNow},
-                             {"same tag", 4, 1, "bob", {"x", "news"}, kNow},
-                             {"both", 4, 1, "ann", {"news"}, kNow},
-                             {"other", 3.5, 1, "", {"y"}, kNow}});
+                              {"same author", 4, 1, "ann", {}, kNow},
+                              {"same tag", 4, 1, "bob", {"x", "news"}, kNow},
+                              {"both", 4, 1, "ann", {"news"}, kNow},
+                              {"other", 3.5, 1, "", {"y"}, kNow}});
   readers::ReaderState state;
   state.dismissals = {viewed("dismissed"), viewed("not a candidate")};
   const auto with = settings();
@@ -112,25 +114,25 @@ TEST_CASE("a dismissal lowers the author and the tags a little", "[recommend]") 
   CHECK(selection.candidates()[4].factor == Approx(with.feedback.tag_factor * with.feedback.author_factor));
 }
 
-TEST_CASE("an author and a tag fill only their share of a page while there is anything else", "[recommend]") {
+TEST_CASE("an author and a tag stay within their caps while there are other items", "[recommend]") {
   const FakeCandidateSet all = crowd();
-  const readers::ReaderState nobody;
+  const readers::ReaderState anonymous;
   auto with = settings();
   with.per_author = 2;
-  const recommend::Selection selection(all, nobody, ExclusionMode::kHard, with, kNow);
+  const recommend::Selection selection(all, anonymous, ExclusionMode::kHard, with, kNow);
   CHECK(ids(selection, 4) == std::vector<std::string>{"a0", "a1", "b", "c"});
-  // … and beyond it rather than leave the page short.
+  // … and exceed them rather than leave the page short.
   CHECK(ids(selection, 6) == std::vector<std::string>{"a0", "a1", "b", "c", "a2", "a3"});
   with.per_author = 0;
   with.per_tag = 3;
-  const recommend::Selection by_tag(all, nobody, ExclusionMode::kHard, with, kNow);
+  const recommend::Selection by_tag(all, anonymous, ExclusionMode::kHard, with, kNow);
   CHECK(ids(by_tag, 4) == std::vector<std::string>{"a0", "a1", "a2", "b"});
   with.per_tag = 0;
-  const recommend::Selection free(all, nobody, ExclusionMode::kHard, with, kNow);
-  CHECK(ids(free, 3) == std::vector<std::string>{"a0", "a1", "a2"});
+  const recommend::Selection uncapped(all, anonymous, ExclusionMode::kHard, with, kNow);
+  CHECK(ids(uncapped, 3) == std::vector<std::string>{"a0", "a1", "a2"});
 }
 
-TEST_CASE("no excluded item is ever picked, none twice, and the page is as full as it can be",
+TEST_CASE("no excluded item is selected, none twice, and the page is as full as possible",
           "[recommend][property]") {
   const auto seed = std::random_device{}();
   INFO("seed " << seed);

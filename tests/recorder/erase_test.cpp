@@ -1,5 +1,5 @@
-// What readers did is recorded, and forgotten on demand: no key, row, stream entry or spool file
-// names them.
+// Readers' changes are recorded, and erased on demand: no key, row, stream entry or spool file
+// names the reader afterwards.
 #include <iterator>
 
 #include "core/readers/personal_keys.h"
@@ -17,13 +17,13 @@ using namespace freshet::test;
 namespace {
 
 const std::string kReader = "reader-7-to-forget";
-const std::string kOther = "reader-7-to-forget-not";  // whose name begins likewise
+const std::string kOther = "reader-7-to-forget-not";  // has kReader as a prefix
 
-struct Erasing : Fixture {
-  Erasing() { std::filesystem::create_directories(settings.spool.path); }
+struct ErasureFixture : Fixture {
+  ErasureFixture() { std::filesystem::create_directories(settings.spool.path); }
 
-  // Asks as core/readers/personal_data.cpp does.
-  void ask(const std::string& reader, const std::string& job) {
+  // Requests an erasure like core/readers/personal_data.cpp.
+  void request_erasure(const std::string& reader, const std::string& job) {
     command("HSET", keys().job(job), "state", "queued");
     command("XADD", keys().partition_for(reader).stream(), "*", "op", "erase", "reader", reader, "job", job);
   }
@@ -32,14 +32,14 @@ struct Erasing : Fixture {
     return std::string(command(args...).string().value_or(""));
   }
   std::string state(const std::string& job) { return text("HGET", keys().job(job), "state"); }
-  // One key of every pattern that is about the reader, with what it may hold.
-  void fill(const std::string& reader) {
+  // Creates one key of every pattern that refers to readers.
+  void create_keys(const std::string& reader) {
     const std::string prefix = settings.redis.key_prefix;
-    const std::string visitor = hashes.visitor(ReaderId::trusted(reader));
+    const std::string visitor = pseudonyms.visitor(ReaderId::trusted(reader));
     for (const redis::KeyPattern& pattern : redis::kKeyPatterns) {
       if (pattern.subject == redis::Subject::kNone) continue;
       for (const std::string& name : {reader, visitor}) {
-        const std::string key = prefix + filled(pattern.pattern, pattern.segment, name);
+        const std::string key = prefix + key_for(pattern.pattern, pattern.segment, name);
         INFO(key);
         CHECK(keys().pattern_of(key) == &pattern);
         if (pattern.subject == redis::Subject::kMembers && pattern.type == "zset")
@@ -54,32 +54,32 @@ struct Erasing : Fixture {
           command("HSET", key, "item", "1");
         else
           command("ZADD", key, "1", "item");
-        REQUIRE(holds(pattern, name));
+        REQUIRE(is_present(pattern, name));
       }
     }
   }
-  // Whether the name's key is there, or the name in the key of many.
-  bool holds(const redis::KeyPattern& pattern, const std::string& name) {
-    const std::string key = settings.redis.key_prefix + filled(pattern.pattern, pattern.segment, name);
+  // Returns whether the reader's key exists, or the shared key contains the name.
+  bool is_present(const redis::KeyPattern& pattern, const std::string& name) {
+    const std::string key = settings.redis.key_prefix + key_for(pattern.pattern, pattern.segment, name);
     if (pattern.subject != redis::Subject::kMembers) return command("EXISTS", key).integer() == 1;
     return pattern.type == "zset" ? command("ZSCORE", key, name).number().has_value()
                                   : command("SISMEMBER", key, name).integer() == 1;
   }
-  std::string filled(std::string_view pattern, std::size_t part, const std::string& name) const {
+  std::string key_for(std::string_view pattern, std::size_t segment, const std::string& name) const {
     std::string out;
     std::size_t number = 0;
     for (; !pattern.empty(); ++number) {
       const std::size_t end = std::min(pattern.find(':'), pattern.size());
       std::string_view piece = pattern.substr(0, end);
       pattern.remove_prefix(std::min(end + 1, pattern.size()));
-      const std::string id = number == part ? name : "20260306";
+      const std::string id = number == segment ? name : "20260306";
       const std::string text = piece == "*" ? id : piece == "{*}" ? "{" + id + "}" : std::string(piece);
       out += (number > 0 ? ":" : "") + text;
     }
     return out;
   }
-  // Every name and value in Redis.
-  std::string everything() {
+  // Returns every name and value in Redis.
+  std::string dump_redis() {
     std::string out;
     const auto all = command("KEYS", "*");
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -107,20 +107,20 @@ struct Erasing : Fixture {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
       if (!entry.is_regular_file()) continue;
       const std::string all = file_bytes(entry.path());
-      // Not as the beginning of the other reader's.
+      // Ignores occurrences within the other reader's name.
       for (std::size_t at = all.find(name); at != all.npos; at = all.find(name, at + 1)) {
         if (all.compare(at, kOther.size(), kOther) != 0) return true;
       }
     }
     return false;
   }
-  void expect_nothing_of(const std::string& reader) {
-    std::string left = everything();
+  void expect_erased(const std::string& reader) {
+    std::string left = dump_redis();
     for (std::size_t at = left.find(kOther); at != left.npos; at = left.find(kOther))
       left.erase(at, kOther.size());
     INFO(left);
     CHECK(left.find(reader) == left.npos);
-    CHECK(left.find(hashes.visitor(ReaderId::trusted(reader)) + "\n") == left.npos);
+    CHECK(left.find(pseudonyms.visitor(ReaderId::trusted(reader)) + "\n") == left.npos);
     CHECK(!files_mention(reader));
     for (const std::string& row : interactions()) CHECK(!row.starts_with(reader + " "));
   }
@@ -128,19 +128,19 @@ struct Erasing : Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "what readers did and do not want is recorded in its order, and once",
-                 "[recorder]") {
+TEST_CASE_METHOD(Fixture, "interactions and dismissals are recorded in order and once", "[recorder]") {
   start();
   interact("b", "x", 20);
   interact("a", "x", 10, 'p');
   interact("b", "x", 20);
   const auto dismiss = [&](const char* reader, const char* item, const char* at) {
-    command("XADD", keys().partition(0).stream(), "*", "op", "dismiss", "reader", reader, "item", item, "at", at,
-            "reason", "not for me");
+    command("XADD", keys().partition(0).stream(), "*", "op", "dismiss", "reader", reader, "item", item, "at",
+            at, "reason", "not for me");
   };
   dismiss("a", "x", "5");
   dismiss("a", "y", "6");
-  command("XADD", keys().partition(0).stream(), "*", "op", "undismiss", "reader", "a", "item", "x", "at", "5");
+  command("XADD", keys().partition(0).stream(), "*", "op", "undismiss", "reader", "a", "item", "x", "at",
+          "5");
   command("XADD", keys().partition(0).stream(), "*", "op", "dismiss", "reader", "b", "item", "z", "at", "7");
   REQUIRE(becomes_idle());
   CHECK(interactions() == std::vector<std::string>{"a x p 10", "b x l 20"});
@@ -151,7 +151,7 @@ TEST_CASE_METHOD(Fixture, "what readers did and do not want is recorded in its o
   CHECK(shared->report.malformed.load() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "an entry of a reader that makes no sense is left out, whatever follows it is not",
+TEST_CASE_METHOD(Fixture, "a malformed entry of a reader is skipped, the following ones are not",
                  "[recorder]") {
   const auto bad = [&](auto... fields) { command("XADD", keys().partition(0).stream(), "*", fields...); };
   bad("op", "interaction", "reader", "a:b", "item", "x", "kind", "l", "at", "1");
@@ -173,28 +173,28 @@ TEST_CASE_METHOD(Fixture, "an entry of a reader that makes no sense is left out,
 }
 
 TEST_CASE_METHOD(
-    Erasing,
-    "after the job nothing in Redis, the database or a spool names the reader, and others lose nothing",
+    ErasureFixture,
+    "after the job nothing in Redis, the database or a spool names the reader; others lose nothing",
     "[recorder]") {
   settings.redis.key_prefix = GENERATE("", "p:");
   open();
-  fill(kReader);
-  fill(kOther);
-  const std::string of_other = hashes.visitor(ReaderId::trusted(kOther));
+  create_keys(kReader);
+  create_keys(kOther);
+  const std::string of_other = pseudonyms.visitor(ReaderId::trusted(kOther));
   for (int i = 0; i < 200; ++i) {
     interact(kReader, "item" + std::to_string(i), i);
     interact(kOther, "item" + std::to_string(i), i);
   }
   for (const std::string& reader : {kReader, kOther})
-    command("XADD", keys().partition(0).stream(), "*", "op", "follow", "reader", reader, "author", "ann", "at",
-            "1");
-  REQUIRE(everything().find(kReader + "\n") != std::string::npos);
-  ask(kReader, "j1");
-  ask("never-seen", "j2");
+    command("XADD", keys().partition(0).stream(), "*", "op", "follow", "reader", reader, "author", "ann",
+            "at", "1");
+  REQUIRE(dump_redis().find(kReader + "\n") != std::string::npos);
+  request_erasure(kReader, "j1");
+  request_erasure("never-seen", "j2");
   start();
   REQUIRE(eventually([&] { return state("j1") == "done" && state("j2") == "done"; }));
   REQUIRE(becomes_idle());
-  expect_nothing_of(kReader);
+  expect_erased(kReader);
   CHECK(interactions().size() == 200);
   CHECK(SqliteShell(settings.recorder.database)
             .run("SELECT group_concat(id || ' ' || author) FROM follows JOIN readers ON key = reader") ==
@@ -202,19 +202,19 @@ TEST_CASE_METHOD(
   std::size_t kept = 0;
   for (const redis::KeyPattern& each : redis::kKeyPatterns) {
     if (each.subject == redis::Subject::kNone) continue;
-    for (const std::string& name : {kOther, of_other}) kept += holds(each, name);
+    for (const std::string& name : {kOther, of_other}) kept += is_present(each, name);
   }
   CHECK(kept == 2U * static_cast<std::size_t>(std::count_if(
                          redis::kKeyPatterns.begin(), redis::kKeyPatterns.end(),
-                         [](const auto& each) { return each.about != redis::Subject::kNone; })));
-  const std::string epoch = keys().seen_epoch(hashes.erasure(ReaderId::trusted(kReader)));
+                         [](const auto& each) { return each.subject != redis::Subject::kNone; })));
+  const std::string epoch = keys().seen_epoch(pseudonyms.erasure(ReaderId::trusted(kReader)));
   CHECK(command("GET", epoch).string() == "1");
   CHECK(*command("TTL", epoch).integer() > 8 * 86400);
   CHECK(*command("TTL", keys().job("j1")).integer() > 0);
   CHECK(text("HGET", keys().job("j1"), "done") == text("HGET", keys().job("j1"), "total"));
-  // Once more is harmless, and what the reader does afterwards counts.
+  // Repeating it is harmless, and later interactions count.
   interact(kReader, "again", 5);
-  ask(kReader, "j3");
+  request_erasure(kReader, "j3");
   REQUIRE(eventually([&] { return state("j3") == "done"; }));
   interact(kReader, "anew", 6);
   REQUIRE(becomes_idle());
@@ -222,8 +222,8 @@ TEST_CASE_METHOD(
   CHECK(command("GET", epoch).string() == "2");
 }
 
-TEST_CASE_METHOD(Erasing,
-                 "a job waits for a spool that names the reader, and other entries do not wait for it",
+TEST_CASE_METHOD(ErasureFixture,
+                 "a job waits for a spool that names the reader, other entries do not wait for it",
                  "[recorder]") {
   auto spool = redis::Spool::open(std::filesystem::path(settings.spool.path) / "1.spool", 1 << 20);
   REQUIRE(spool);
@@ -232,7 +232,7 @@ TEST_CASE_METHOD(Erasing,
            "kind", "l", "at", "9");
   REQUIRE((*spool)->append(redis::SpoolRecord("interaction").add(kReader).add("late").bytes()));
   interact(kReader, "early", 1);
-  ask(kReader, "j");
+  request_erasure(kReader, "j");
   put(item("a", "Put meanwhile"));
   interact(kOther, "x", 2);
   start();
@@ -240,45 +240,46 @@ TEST_CASE_METHOD(Erasing,
   CHECK(state("j") == "queued");
   CHECK(backlog() > 0);
   CHECK(recorded().size() == 1);
-  // The spool is replayed, as a worker does it.
+  // Replays the spool like a worker.
   REQUIRE(redis.call(late));
   const auto record = (*spool)->at((*spool)->begin());
   (*spool)->pop_to(record->next);
   REQUIRE(eventually([&] { return state("j") == "done"; }));
   REQUIRE(becomes_idle());
-  expect_nothing_of(kReader);
+  expect_erased(kReader);
   CHECK(interactions() == std::vector<std::string>{kOther + " x l 2"});
 }
 
-TEST_CASE_METHOD(Erasing, "a job waits for what left a spool just before it was found clean", "[recorder]") {
+TEST_CASE_METHOD(ErasureFixture, "a job waits for entries that left a spool just before it was found clean",
+                 "[recorder]") {
   auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kWrite);
   REQUIRE(database);
   recorder::Streams stream(settings, server.endpoint());
   REQUIRE(recorder::create_groups(stream.redis(), stream.keys()));
-  recorder::ErasureWorker eraser(settings, server.endpoint(), hashes, settle_time);
-  const std::atomic<bool> go_on{false};
-  ask(kReader, "j");
+  recorder::ErasureWorker worker(settings, server.endpoint(), pseudonyms, settle_time);
+  const std::atomic<bool> stop_requested{false};
+  request_erasure(kReader, "j");
   while (!stream.has_claimed_all()) REQUIRE(stream.claim_pending());
   auto batch = stream.read();
   REQUIRE(batch);
-  eraser.add(batch->erasures);
-  REQUIRE(eraser.pending_count() == 1);
+  worker.add(batch->erasures);
+  REQUIRE(worker.pending_count() == 1);
   REQUIRE(stream.read());  // nothing new
   interact(kReader, "late", 1);
-  auto done = eraser.run(**database, stream, go_on);
+  auto done = worker.run(**database, stream, stop_requested);
   REQUIRE(done);
   CHECK(done->empty());
   batch = stream.read();
   REQUIRE(batch);
   CHECK(batch->entries.size() == 1);
-  done = eraser.run(**database, stream, go_on);
+  done = worker.run(**database, stream, stop_requested);
   REQUIRE(done);
   CHECK(done->size() == 1);
 }
 
-TEST_CASE_METHOD(Erasing, "a job waits until what workers had under way is done", "[recorder]") {
+TEST_CASE_METHOD(ErasureFixture, "a job waits for the workers' commands in flight", "[recorder]") {
   settle_time = milliseconds(3600 * 1000);
-  ask(kReader, "j");
+  request_erasure(kReader, "j");
   interact(kReader, "x", 1);
   start();
   REQUIRE(eventually([&] { return shared->report.entries.load() == 1; }));
@@ -288,34 +289,35 @@ TEST_CASE_METHOD(Erasing, "a job waits until what workers had under way is done"
   settle_time = milliseconds(0);
   start();
   REQUIRE(eventually([&] { return state("j") == "done"; }));
-  expect_nothing_of(kReader);
+  expect_erased(kReader);
 }
 
-TEST_CASE_METHOD(Erasing, "a job that is killed anywhere is begun again until it is done",
+TEST_CASE_METHOD(ErasureFixture, "a job that is killed at any point is restarted until it is done",
                  "[recorder][long]") {
   std::mt19937 random(std::random_device{}());
-  int begun = 0;
+  int interrupted = 0;
   for (int round = 0; round < repeat_count(6, 25); ++round) {
     const std::string reader = kReader + std::to_string(round) + "x", job = "job" + std::to_string(round);
-    fill(reader);
+    create_keys(reader);
     for (int i = 0; i < 50; ++i) interact(reader, "item" + std::to_string(i), i);
     for (int i = 0; i < 3000; i += 100) {
       redis::Pipeline many;
       for (int k = i; k < i + 100; ++k) many.add("SET", "hot:pv:" + std::to_string(k), 1, "EX", 1000);
       REQUIRE(redis.call(many));
     }
-    ask(reader, job);
-    // Begun anew after each kill: lives get longer until one is long enough, on a slow machine too.
+    request_erasure(reader, job);
+    // The job restarts after each kill. The lifetimes grow until one suffices, even on a slow
+    // machine.
     for (int longest = 120000; state(job) != "done"; longest += longest / 8) {
       start_process();
       std::this_thread::sleep_for(
           std::chrono::microseconds(std::uniform_int_distribution<int>(0, longest)(random)));
       kill_process();
-      begun += state(job) == "running";
+      interrupted += state(job) == "running";
     }
-    expect_nothing_of(reader);
+    expect_erased(reader);
   }
-  std::printf("%d kills within a job\n", begun);
+  std::printf("%d kills within a job\n", interrupted);
   start();
   REQUIRE(becomes_idle());
   CHECK(interactions().empty());

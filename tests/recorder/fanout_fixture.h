@@ -1,4 +1,4 @@
-// The vocabulary of the tests of what is pushed to followers.
+// Fixture of the fan-out tests.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct FanoutFixture : Fixture {
   int jobs = 0;
 
   explicit FanoutFixture(RedisServer& on = shared_server()) : Fixture(on) { reopen(); }
-  // Again after `settings` were changed.
+  // Call this again after changing `settings`.
   void reopen() {
     open();
     follows = std::make_unique<timeline::RedisFollowStore>(redis, settings, keys(),
@@ -34,7 +34,7 @@ struct FanoutFixture : Fixture {
   void unfollow(const std::string& reader, const std::string& author = "ann") {
     REQUIRE(run_sync(follows->unfollow(ReaderId::trusted(reader), AuthorId::trusted(author))));
   }
-  // r0 … follow the author, without a word to the recorder.
+  // Adds the followers r0 … without stream entries.
   void add_followers(int count, const std::string& author = "ann") {
     for (int from = 0; from < count; from += 500) {
       Names some;
@@ -45,7 +45,7 @@ struct FanoutFixture : Fixture {
       REQUIRE(redis.call(command));
     }
   }
-  // The job's id.
+  // Returns the job's id.
   std::string publish(const Names& what, const std::string& author = "ann") {
     std::vector<ItemId> ids;
     for (const auto& each : what) ids.push_back(ItemId::trusted(each));
@@ -54,7 +54,7 @@ struct FanoutFixture : Fixture {
     return *job;
   }
   std::string timeline_key(const std::string& reader) const { return keys().timeline("follow", reader); }
-  // Oldest first.
+  // Returns the items, oldest first.
   Names timeline(const std::string& reader) {
     const auto reply = command("ZRANGEBYSCORE", timeline_key(reader), "(0", "+inf");
     Names out;
@@ -72,7 +72,7 @@ struct FanoutFixture : Fixture {
   bool finishes(const std::string& job) {
     return eventually([&] { return field(job, "state") == "done" || field(job, "state") == "failed"; });
   }
-  // Which of r0 … have the item in their timeline.
+  // Numbers of those of r0 … who have the item in their timeline.
   std::set<int> readers_with(const std::string& item, int count) {
     std::set<int> out;
     redis::Pipeline asking;

@@ -1,4 +1,4 @@
-// What authors publish reaches every follower once, whatever is killed, or comes between two steps.
+// Published items reach every follower once, whatever is killed or happens between two steps.
 #include <cstdio>
 #include <random>
 #include <set>
@@ -11,7 +11,7 @@
 using namespace freshet;
 using namespace freshet::test;
 
-TEST_CASE("a job whose hash has expired begins again, which changes nothing but the count", "[recorder]") {
+TEST_CASE("a job whose hash has expired starts again, which changes only the count", "[recorder]") {
   FanoutFixture f;
   f.add_followers(2000);
   const auto job = f.publish({"a"});
@@ -30,7 +30,7 @@ TEST_CASE("a job whose hash has expired begins again, which changes nothing but 
   CHECK(f.readers_with("a", 2000).size() == 2000);
 }
 
-TEST_CASE("a push that is repeated reaches no timeline twice, but another job does", "[recorder]") {
+TEST_CASE("a repeated push reaches no timeline twice, but another job does", "[recorder]") {
   FanoutFixture f;
   const std::string mine = f.timeline_key("r0");
   const auto push = [&](const std::string& item, const std::string& job) {
@@ -46,17 +46,17 @@ TEST_CASE("a push that is repeated reaches no timeline twice, but another job do
   CHECK(push("a", "4503599627370495") == 0);
   CHECK(f.timeline("r0").empty());
   CHECK(push("a", "4503599627370494") == 1);
-  CHECK(push("b", "") == 1);  // of no job
+  CHECK(push("b", "") == 1);  // without a job
   CHECK(f.timeline("r0") == Names{"a", "b"});
 }
 
-TEST_CASE("who leaves while a step pushes to them has nothing of it", "[recorder]") {
+TEST_CASE("a reader who unfollows during a step keeps none of its items", "[recorder]") {
   FanoutFixture f;
   f.add_followers(4);
   const auto job = f.publish({"a"});
   recorder::FanoutWorker pusher(f.settings, f.server.endpoint());
   pusher.add(recorder::parse_batch(f.command("XRANGE", f.keys().partition(0).stream(), "-", "+"), 0).fanouts);
-  // A paused Redis answers who looks, and does what writes in the order in which it came.
+  // A paused Redis answers reads, and executes writes in order of arrival once it resumes.
   const auto waiting = [&](int count) {
     return eventually([&] {
       const auto clients = f.command("INFO", "clients");
@@ -82,8 +82,7 @@ TEST_CASE("who leaves while a step pushes to them has nothing of it", "[recorder
   CHECK(f.job_summary(job) == "done 3/3 0");
 }
 
-TEST_CASE("of two recorders at one job, of which one knows it not, neither serves whom the other served",
-          "[recorder]") {
+TEST_CASE("two recorders on the same job, one of them outdated, serve no follower twice", "[recorder]") {
   FanoutFixture f;
   f.add_followers(350);
   const auto job = f.publish({"a"});
@@ -96,7 +95,7 @@ TEST_CASE("of two recorders at one job, of which one knows it not, neither serve
   int steps = 0;
   for (bool over = false; !over; ++steps) {
     REQUIRE(steps < 20);
-    auto& next = steps % 3 == 0 ? one : two;  // each is behind the other now and then
+    auto& next = steps % 3 == 0 ? one : two;  // each is behind the other sometimes
     const auto stepped = next.step();
     REQUIRE(stepped);
     over = *stepped;
@@ -104,14 +103,14 @@ TEST_CASE("of two recorders at one job, of which one knows it not, neither serve
     for (const int each : have) CHECK(served.insert(each).second);
     f.remove_from_timelines("a", have);
   }
-  CHECK(steps > 4);  // some were in vain
+  CHECK(steps > 4);  // some were without effect
   CHECK(served.size() == 350);
   CHECK(f.job_summary(job) == "done 350/350 0");
-  for (auto* each : {&one, &two}) CHECK(each->step().value());  // both see it
+  for (auto* each : {&one, &two}) CHECK(each->step().value());  // both notice
   CHECK(f.readers_with("a", 350).empty());
 }
 
-TEST_CASE("a recorder that is killed at random moments leaves nobody out and serves nobody twice",
+TEST_CASE("a recorder killed at random moments leaves no follower out and serves none twice",
           "[recorder][long]") {
   constexpr int kReaders = 3000;
   const auto seed = std::random_device{}();
@@ -125,8 +124,8 @@ TEST_CASE("a recorder that is killed at random moments leaves nobody out and ser
   for (int number = 0; number < repeat_count(6, 25); ++number) {
     const std::string item = "i" + std::to_string(number);
     const auto job = f.publish({item});
-    std::set<int> served;  // and took it out of their timeline
-    // Lives get longer until one is long enough for a step, on a slow machine too.
+    std::set<int> served;  // they also removed the item from their timeline
+    // The lifetimes grow until one suffices for a step, even on a slow machine.
     for (int longest = 60000; f.field(job, "state") != "done"; longest += longest / 16) {
       f.start_process();
       std::this_thread::sleep_for(
@@ -142,14 +141,13 @@ TEST_CASE("a recorder that is killed at random moments leaves nobody out and ser
     CHECK(served.size() == kReaders);
   }
   std::printf("%d kills (seed %u), %d within a job\n", kills, seed, within);
-  CHECK(within > 0);  // else they came at the wrong moments
+  CHECK(within > 0);  // otherwise the kills came at the wrong moments
   f.start();
   REQUIRE(f.becomes_idle());
   f.check_all();
 }
 
-TEST_CASE("a Redis that is killed under a job, with all it acknowledged, leaves nobody out",
-          "[recorder][long]") {
+TEST_CASE("a durable Redis that is killed during a job leaves no follower out", "[recorder][long]") {
   RedisServer own({"--appendonly", "yes", "--appendfsync", "always"});
   const auto seed = std::random_device{}();
   CAPTURE(seed);
@@ -164,14 +162,14 @@ TEST_CASE("a Redis that is killed under a job, with all it acknowledged, leaves 
     const auto job = f.publish({item});
     std::set<int> served;
     std::string cursor;
-    // Only what a script left is there: the items, with the cursor behind them.
+    // Only complete scripts have left effects: the items, together with the cursor.
     const auto take = [&] {
       const auto have = f.readers_with(item, kReaders);
       for (const int each : have) CHECK(served.insert(each).second);
       f.remove_from_timelines(item, have);
     };
     for (int kill = 0; kill < 3; ++kill) {
-      REQUIRE(eventually([&] { return f.field(job, "cursor") != cursor; }));  // it got on again
+      REQUIRE(eventually([&] { return f.field(job, "cursor") != cursor; }));  // it made progress again
       std::this_thread::sleep_for(
           std::chrono::microseconds(std::uniform_int_distribution<int>(0, 8000)(random)));
       f.restart_redis();

@@ -1,4 +1,4 @@
-// What authors publish reaches every follower once.
+// Published items reach every follower once.
 #include "core/recorder/fanout_worker.h"
 
 #include <cstdio>
@@ -10,7 +10,7 @@
 using namespace freshet;
 using namespace freshet::test;
 
-TEST_CASE("what an author publishes reaches everybody who follows, once, as its job tells", "[recorder]") {
+TEST_CASE("a published item reaches every follower once, and its job reports this", "[recorder]") {
   FanoutFixture f;
   f.add_followers(345);
   const auto job = f.publish({"a", "b"});
@@ -26,7 +26,7 @@ TEST_CASE("what an author publishes reaches everybody who follows, once, as its 
   CHECK(ttl > f.settings.timeline.ttl.count() - 60);
   CHECK(ttl <= f.settings.timeline.ttl.count());
   CHECK(f.pending() == 0);
-  // Nobody is there twice, and another push does not renew a timeline.
+  // No timeline has it twice, and another push does not extend a timeline's TTL.
   f.command("EXPIRE", f.timeline_key("r7"), 1000);
   const double place = f.score("r7", "a");
   const auto again = f.publish({"a", "c"});
@@ -36,7 +36,7 @@ TEST_CASE("what an author publishes reaches everybody who follows, once, as its 
   CHECK(*f.command("TTL", f.timeline_key("r7")).integer() <= 1000);
 }
 
-TEST_CASE("a timeline stays within its bound whatever is pushed", "[recorder]") {
+TEST_CASE("a timeline stays within its limit", "[recorder]") {
   FanoutFixture f;
   f.settings.timeline.max_items = 3;
   f.reopen();
@@ -49,8 +49,7 @@ TEST_CASE("a timeline stays within its bound whatever is pushed", "[recorder]") 
   CHECK(*f.command("ZSCORE", f.timeline_key("r0"), "::").number() < 0);
 }
 
-TEST_CASE("a timeline of another type is one that failed, and the others get what is published",
-          "[recorder]") {
+TEST_CASE("a timeline key of another type fails alone; the others get the item", "[recorder]") {
   FanoutFixture f;
   f.add_followers(250);
   f.command("SET", f.timeline_key("r3"), "no timeline");
@@ -63,11 +62,11 @@ TEST_CASE("a timeline of another type is one that failed, and the others get wha
   CHECK(f.command("GET", f.timeline_key("r3")).string() == "no timeline");
 }
 
-TEST_CASE("a job that can never be done says that it failed, and those behind it go on", "[recorder]") {
+TEST_CASE("a job that can never succeed is marked as failed, and the following jobs continue", "[recorder]") {
   FanoutFixture f;
   f.command("SET", f.keys().followers("eve"), "no list");
-  f.command("XADD", f.keys().partition(0).stream(), "*", "op", "fanout", "author", "eve", "items", "a", "upto",
-            "9", "job", "never");
+  f.command("XADD", f.keys().partition(0).stream(), "*", "op", "fanout", "author", "eve", "items", "a",
+            "upto", "9", "job", "never");
   f.add_followers(5);
   const auto job = f.publish({"a"});
   f.start();
@@ -77,7 +76,7 @@ TEST_CASE("a job that can never be done says that it failed, and those behind it
   CHECK(f.job_summary(job) == "done 5/5 0");
 }
 
-TEST_CASE("entries of jobs that make no sense are left out", "[recorder]") {
+TEST_CASE("malformed job entries are skipped", "[recorder]") {
   FanoutFixture f;
   const auto bad = [&](auto... fields) {
     f.command("XADD", f.keys().partition(0).stream(), "*", "op", "fanout", fields...);
@@ -95,15 +94,16 @@ TEST_CASE("entries of jobs that make no sense are left out", "[recorder]") {
   CHECK(eventually([&] { return f.shared->report.malformed.load() == 8; }));
 }
 
-TEST_CASE("who leaves before it is their turn gets nothing, who comes has it by back-fill", "[recorder]") {
+TEST_CASE("a reader who unfollows before their turn gets nothing, a new follower gets a back-fill",
+          "[recorder]") {
   FanoutFixture f;
   f.add_followers(150);
   const auto job = f.publish({"a"});
   for (int i = 0; i < 150; i += 2) f.unfollow("r" + std::to_string(i));
   f.follow("new");
-  f.follow("r0");  // again
+  f.follow("r0");  // follows again
   CHECK(f.timeline("new") == Names{"a"});
-  f.command("ZREM", f.timeline_key("r0"), "a");  // read, and taken out
+  f.command("ZREM", f.timeline_key("r0"), "a");  // read and removed
   f.start();
   REQUIRE(f.finishes(job));
   CHECK(f.job_summary(job) == "done 75/75 0");
@@ -113,14 +113,14 @@ TEST_CASE("who leaves before it is their turn gets nothing, who comes has it by 
   CHECK(f.timeline("new") == Names{"a"});
 }
 
-TEST_CASE("readers who come and go while jobs run have everything of whom they follow, and nothing of others",
+TEST_CASE("readers who follow and unfollow while jobs run have exactly the items of those they follow",
           "[recorder]") {
   const auto seed = std::random_device{}();
   CAPTURE(seed);
   FanoutFixture f;
   std::mt19937 random(seed);
   const auto below = [&](int end) { return std::uniform_int_distribution<int>(0, end - 1)(random); };
-  constexpr int kReaders = 400, kItems = 20;  // as many as a back-fill has
+  constexpr int kReaders = 400, kItems = 20;  // as many as a back-fill
   f.add_followers(kReaders);
   std::vector<bool> follows(kReaders, true);
   f.start();
@@ -143,7 +143,7 @@ TEST_CASE("readers who come and go while jobs run have everything of whom they f
   }
 }
 
-TEST_CASE("jobs are done in the order in which authors published", "[recorder]") {
+TEST_CASE("jobs run in order of publication", "[recorder]") {
   FanoutFixture f;
   f.add_followers(500);
   f.add_followers(500, "bob");
@@ -155,8 +155,7 @@ TEST_CASE("jobs are done in the order in which authors published", "[recorder]")
   for (int i = 0; i < 500; ++i) CHECK(f.timeline("r" + std::to_string(i)) == Names{"a", "b", "c", "a2"});
 }
 
-TEST_CASE("between the steps of a job the recorder goes on with what else stands in the stream",
-          "[recorder]") {
+TEST_CASE("between the steps of a job, the recorder processes other entries", "[recorder]") {
   FanoutFixture f;
   f.settings.recorder.batch_size = 1;
   f.add_followers(1000);
@@ -172,8 +171,8 @@ TEST_CASE("between the steps of a job the recorder goes on with what else stands
   f.command("CONFIG", "SET", "slowlog-log-slower-than", -1);
   const auto log = f.command("SLOWLOG", "GET", -1);
   constexpr std::size_t kIds =
-      8;  // of EVALSHA: from here on what is acknowledged, before it what was delivered last
-  std::vector<std::size_t> steps, acknowledged, blocked;  // the newest is the first
+      8;  // of EVALSHA: the acknowledged entries start here; the last delivered one comes before
+  std::vector<std::size_t> steps, acknowledged, blocked;  // newest first
   for (std::size_t i = 0; i < log.size(); ++i) {
     const auto words = log[i][3];
     const auto has = [&](std::string_view word, std::size_t from = 0) {
@@ -193,13 +192,14 @@ TEST_CASE("between the steps of a job the recorder goes on with what else stands
   for (const auto each : blocked) CHECK((each < steps.front() || each > steps.back()));
 }
 
-TEST_CASE("an erasure is done when no job keeps in the stream what the reader did", "[recorder]") {
+TEST_CASE("an erasure is done once no job keeps the reader's entries in the stream", "[recorder]") {
   FanoutFixture f;
   f.add_followers(3000);
   const auto job = f.publish({"a"});
   f.interact("to-be-forgotten", "x", 1);
   f.command("HSET", f.keys().job("e"), "state", "queued");
-  f.command("XADD", f.keys().partition(0).stream(), "*", "op", "erase", "reader", "to-be-forgotten", "job", "e");
+  f.command("XADD", f.keys().partition(0).stream(), "*", "op", "erase", "reader", "to-be-forgotten", "job",
+            "e");
   f.start();
   std::string before;
   REQUIRE(eventually([&] {
@@ -211,7 +211,7 @@ TEST_CASE("an erasure is done when no job keeps in the stream what the reader di
   CHECK(f.command("XRANGE", f.keys().partition(0).stream(), "-", "+").size() == 0);
 }
 
-TEST_CASE("ten thousand followers are pushed to by one job", "[recorder]") {
+TEST_CASE("one job pushes to ten thousand followers", "[recorder]") {
   FanoutFixture f;
   f.add_followers(10000);
   f.start();
@@ -225,7 +225,7 @@ TEST_CASE("ten thousand followers are pushed to by one job", "[recorder]") {
   CHECK(f.readers_with("a", 10000).size() == 10000);
 }
 
-TEST_CASE("beyond fanout.max_push nothing is pushed: the item stands where readers pull it", "[recorder]") {
+TEST_CASE("above fanout.max_push nothing is pushed, and readers pull the item", "[recorder]") {
   FanoutFixture f;
   f.settings.fanout.max_push_followers = 9;
   f.reopen();
@@ -240,7 +240,7 @@ TEST_CASE("beyond fanout.max_push nothing is pushed: the item stands where reade
   CHECK(f.command("ZSCORE", f.keys().outbox("ann"), "a").number().has_value());
 }
 
-TEST_CASE("follows are recorded in their order, and once", "[recorder]") {
+TEST_CASE("follows are recorded in order and once", "[recorder]") {
   FanoutFixture f;
   f.start();
   f.follow("r", "ann");

@@ -1,4 +1,4 @@
-// What the recorder does when something it needs is away: it waits, says why, and goes on without a
+// When a dependency is unavailable, the recorder waits, reports the reason, and resumes without a
 // restart.
 #include <sys/resource.h>
 
@@ -16,19 +16,20 @@ namespace {
 
 constexpr uid_t kNobody = 65534;
 
-struct Faults : Fixture {
+struct FaultFixture : Fixture {
   using Fixture::Fixture;
   std::string integrity() const {
     return SqliteShell(settings.recorder.database).run("PRAGMA integrity_check");
   }
-  // As freshetctl rebuild-redis --force does at the end.
-  void give_redis_to_our_database() {
+  // Like freshetctl rebuild-redis --force at its end.
+  void take_over_redis() {
     const auto database =
         database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
     REQUIRE(database);
-    recorder::Lease taken(keys());
-    REQUIRE(taken.acquire(redis, (*database)->database_id(), 0, recorder::read_lease_owner(redis, keys())->database));
-    taken.release(redis);
+    recorder::Lease redis_lease(keys());
+    REQUIRE(redis_lease.acquire(redis, (*database)->database_id(), 0,
+                                recorder::read_lease_owner(redis, keys())->database));
+    redis_lease.release(redis);
   }
   void put_some(const std::string& what, int count = 30) {
     std::vector<items::Item> many;
@@ -40,21 +41,19 @@ struct Faults : Fixture {
   }
 };
 
-// On a Redis that keeps over a kill whatever it acknowledged.
-struct OnDurableRedis : Faults {
+// Runs on a Redis that persists everything it acknowledged.
+struct DurableRedisFixture : FaultFixture {
   static RedisServer& durable_server() {
     static RedisServer one({"--appendonly", "yes", "--appendfsync", "always"});
     return one;
   }
-  OnDurableRedis() : Faults(durable_server()) {}
+  DurableRedisFixture() : FaultFixture(durable_server()) {}
 };
 
 }  // namespace
 
-TEST_CASE_METHOD(
-    Faults,
-    "a locked database is waited for; writes are refused once the stream is full, and taken again after",
-    "[recorder]") {
+TEST_CASE_METHOD(FaultFixture, "a locked database is waited for; writes are refused while the stream is full",
+                 "[recorder]") {
   settings.recorder.stream_max_len = 40;
   open();
   start();
@@ -82,7 +81,7 @@ TEST_CASE_METHOD(
   check_all();
 }
 
-TEST_CASE_METHOD(Faults, "a database that is locked when the recorder starts is waited for", "[recorder]") {
+TEST_CASE_METHOD(FaultFixture, "a database that is locked at the start is waited for", "[recorder]") {
   SqliteShell shell(settings.recorder.database);
   shell.run("CREATE TABLE other (a); BEGIN EXCLUSIVE");
   put_some("Before");
@@ -93,8 +92,8 @@ TEST_CASE_METHOD(Faults, "a database that is locked when the recorder starts is 
   check_all();
 }
 
-// The disk is full for this process: no file of it can grow beyond a limit, as under a quota.
-TEST_CASE_METHOD(Faults, "a full disk is waited for, and nothing is lost or torn", "[recorder]") {
+// The disk is full for this process: its files cannot grow beyond a limit, as under a quota.
+TEST_CASE_METHOD(FaultFixture, "a full disk is waited for, and nothing is lost or torn", "[recorder]") {
   start_process([] {
     std::signal(SIGXFSZ, SIG_IGN);
     const rlimit full{256 * 1024, RLIM_INFINITY};
@@ -112,8 +111,8 @@ TEST_CASE_METHOD(Faults, "a full disk is waited for, and nothing is lost or torn
   CHECK(integrity() == "ok");
 }
 
-TEST_CASE_METHOD(Faults, "a read-only database is waited for", "[recorder]") {
-  // Who may do everything sees no permissions: the recorder runs as somebody who may not.
+TEST_CASE_METHOD(FaultFixture, "a read-only database is waited for", "[recorder]") {
+  // Permissions do not apply to root, so the recorder runs as another user.
   const bool root = geteuid() == 0;
   std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
   std::filesystem::permissions(server.directory(), std::filesystem::perms::all);
@@ -138,9 +137,9 @@ TEST_CASE_METHOD(Faults, "a read-only database is waited for", "[recorder]") {
   check_all();
 }
 
-TEST_CASE_METHOD(Faults, "a database that cannot be read or has no folder is waited for", "[recorder]") {
+TEST_CASE_METHOD(FaultFixture, "an unreadable database or a missing directory is waited for", "[recorder]") {
   const std::filesystem::path file = settings.recorder.database;
-  SECTION("another file stands there") {
+  SECTION("another file is in its place") {
     std::ofstream(file) << std::string(8192, 'x');
     put_some("Before");
     start();
@@ -148,7 +147,7 @@ TEST_CASE_METHOD(Faults, "a database that cannot be read or has no folder is wai
     CHECK(std::filesystem::file_size(file) == 8192);
     std::filesystem::remove(file);
   }
-  SECTION("its folder is missing") {
+  SECTION("its directory is missing") {
     settings.recorder.database = (folder.path() / "later" / "items.db").string();
     put_some("Before");
     start();
@@ -159,7 +158,7 @@ TEST_CASE_METHOD(Faults, "a database that cannot be read or has no folder is wai
   check_all();
 }
 
-TEST_CASE_METHOD(Faults, "a database that a later version wrote is left as it is, and waited for",
+TEST_CASE_METHOD(FaultFixture, "a database written by a later version is left unchanged and waited for",
                  "[recorder]") {
   const std::filesystem::path file = settings.recorder.database;
   const auto bytes = [&] {
@@ -191,7 +190,7 @@ TEST_CASE_METHOD(Faults, "a database that a later version wrote is left as it is
   check_all();
 }
 
-TEST_CASE_METHOD(Faults, "a database that is deleted under the recorder is made anew", "[recorder]") {
+TEST_CASE_METHOD(FaultFixture, "a database deleted under the recorder is created again", "[recorder]") {
   start();
   put_some("Before");
   REQUIRE(becomes_idle());
@@ -209,7 +208,7 @@ TEST_CASE_METHOD(Faults, "a database that is deleted under the recorder is made 
   CHECK(integrity() == "ok");
 }
 
-TEST_CASE_METHOD(Faults, "a database that is replaced by an older copy goes on from that copy",
+TEST_CASE_METHOD(FaultFixture, "a database replaced by an older copy continues from that copy",
                  "[recorder]") {
   start();
   put(item("old", "Old"));
@@ -227,7 +226,7 @@ TEST_CASE_METHOD(Faults, "a database that is replaced by an older copy goes on f
   CHECK(integrity() == "ok");
 }
 
-TEST_CASE_METHOD(Faults, "a database whose log is deleted loses nothing", "[recorder]") {
+TEST_CASE_METHOD(FaultFixture, "deleting a database's WAL loses nothing", "[recorder]") {
   start();
   put_some("Before");
   REQUIRE(becomes_idle());
@@ -238,7 +237,7 @@ TEST_CASE_METHOD(Faults, "a database whose log is deleted loses nothing", "[reco
   CHECK(integrity() == "ok");
 }
 
-TEST_CASE_METHOD(Faults, "an index that cannot be made is waited for", "[recorder]") {
+TEST_CASE_METHOD(FaultFixture, "an index that cannot be created is waited for", "[recorder]") {
   std::ofstream(settings.search.index) << "in the way";
   put_some("Before");
   start();
@@ -249,7 +248,7 @@ TEST_CASE_METHOD(Faults, "an index that cannot be made is waited for", "[recorde
   check_all();
 }
 
-TEST_CASE_METHOD(Faults, "an index that is deleted under the recorder is made anew", "[recorder]") {
+TEST_CASE_METHOD(FaultFixture, "an index deleted under the recorder is created again", "[recorder]") {
   start();
   put_some("Before");
   REQUIRE(becomes_idle());
@@ -260,7 +259,7 @@ TEST_CASE_METHOD(Faults, "an index that is deleted under the recorder is made an
   check_all();
 }
 
-TEST_CASE_METHOD(Faults, "while the index is rebuilt the recorder waits, and then writes the new one",
+TEST_CASE_METHOD(FaultFixture, "the recorder waits while the index is rebuilt, then writes the new one",
                  "[recorder]") {
   start_process();
   put_some("Before");
@@ -282,7 +281,8 @@ TEST_CASE_METHOD(Faults, "while the index is rebuilt the recorder waits, and the
   check_all();
 }
 
-TEST_CASE_METHOD(Faults, "after FLUSHALL the recorder joins again and records what follows", "[recorder]") {
+TEST_CASE_METHOD(FaultFixture, "after FLUSHALL the recorder starts a new session and records what follows",
+                 "[recorder]") {
   start();
   for (int round = 0; round < 5; ++round) {
     put_some("Round " + std::to_string(round));
@@ -294,13 +294,12 @@ TEST_CASE_METHOD(Faults, "after FLUSHALL the recorder joins again and records wh
   check_all();
 }
 
-TEST_CASE_METHOD(Faults, "what was written before Redis was flushed is searched as well as kept",
-                 "[recorder]") {
+TEST_CASE_METHOD(FaultFixture, "data written before FLUSHALL is indexed as well as recorded", "[recorder]") {
   const auto searched = [this](const std::string& id) {
     return Xapian::Database(settings.search.index).term_exists(search::id_term(ItemId::trusted(id)));
   };
   start();
-  // After a commit of the index the next one is a while away: what comes now is kept first.
+  // For a while after a commit of the index, changes are only recorded.
   bool only_kept = false;
   for (int round = 0; round < 50 && !only_kept; ++round) {
     put(item("before" + std::to_string(round), "Before"));
@@ -318,7 +317,7 @@ TEST_CASE_METHOD(Faults, "what was written before Redis was flushed is searched 
   check_all();
 }
 
-TEST_CASE_METHOD(Faults, "a Redis that lost what the database has is noted, once, whoever comes first",
+TEST_CASE_METHOD(FaultFixture, "a data loss of Redis is recorded once, however it is detected",
                  "[recorder]") {
   settings.recorder.rebuild = "manual";
   open();
@@ -326,7 +325,7 @@ TEST_CASE_METHOD(Faults, "a Redis that lost what the database has is noted, once
   put_some("Before");
   REQUIRE(becomes_idle());
   CHECK(recorded_data_loss().empty());  // a new Redis and a new database
-  SECTION("it is flushed, and written to at once") {
+  SECTION("it is flushed and immediately written to") {
     server.flush_all();
     put_some("After");
     REQUIRE(eventually([&] { return !recorded_data_loss().empty(); }));
@@ -338,7 +337,7 @@ TEST_CASE_METHOD(Faults, "a Redis that lost what the database has is noted, once
     start();
     REQUIRE(eventually([&] { return !recorded_data_loss().empty(); }));
   }
-  SECTION("a crash came between the note and the group") {
+  SECTION("a crash between recording the loss and creating the group") {
     stop();
     server.flush_all();
     command("SET", keys().data_lost_at(), "1");
@@ -348,13 +347,13 @@ TEST_CASE_METHOD(Faults, "a Redis that lost what the database has is noted, once
   REQUIRE(becomes_idle());
   const std::string noted = recorded_data_loss();
   stop();
-  start();  // it stays until somebody mends it
+  start();  // it stays until someone restores the data
   put(item("later", "Later"));
   REQUIRE(becomes_idle());
   CHECK(recorded_data_loss() == noted);
 }
 
-TEST_CASE_METHOD(Faults, "a Redis that lost its items has them back, and whoever came meanwhile is newer",
+TEST_CASE_METHOD(FaultFixture, "a Redis that lost its items gets them back, and newer changes win",
                  "[recorder]") {
   start();
   put_some("Before", 1200);
@@ -365,8 +364,8 @@ TEST_CASE_METHOD(Faults, "a Redis that lost its items has them back, and whoever
   server.flush_all();
   put(item("i3", "After"));
   remove("deleted");
-  SECTION("at once") {}
-  SECTION("after a rebuild that was killed") {
+  SECTION("immediately") {}
+  SECTION("after a restore that was killed") {
     settings.recorder.batch_size = 1;
     start_process();
     REQUIRE(eventually([&] { return !recorded_data_loss().empty(); }));
@@ -386,11 +385,11 @@ TEST_CASE_METHOD(Faults, "a Redis that lost its items has them back, and whoever
   check_all();
 }
 
-TEST_CASE_METHOD(Faults, "a database that knows of nothing recorded finds no loss", "[recorder]") {
+TEST_CASE_METHOD(FaultFixture, "a database without recorded entries detects no loss", "[recorder]") {
   put_some("Before");
   SECTION("Redis is new") { command("DEL", keys().partition(0).stream()), model.clear(); }
   SECTION("Redis has a stream without a group") {}
-  SECTION("Redis has a stream and a group, of a database that was deleted") {
+  SECTION("Redis has a stream and a group of a deleted database") {
     start();
     REQUIRE(becomes_idle());
     stop();
@@ -401,7 +400,7 @@ TEST_CASE_METHOD(Faults, "a database that knows of nothing recorded finds no los
     start();
     REQUIRE(waits_for(RecorderPauseReason::kDatabaseMismatch));
     stop();
-    give_redis_to_our_database();
+    take_over_redis();
   }
   start();
   put(item("x", "After"));
@@ -410,7 +409,7 @@ TEST_CASE_METHOD(Faults, "a database that knows of nothing recorded finds no los
   check_all();
 }
 
-TEST_CASE_METHOD(OnDurableRedis, "a Redis that is killed is waited for", "[recorder]") {
+TEST_CASE_METHOD(DurableRedisFixture, "a killed Redis is waited for", "[recorder]") {
   start();
   put_some("Before");
   REQUIRE(becomes_idle());
@@ -421,7 +420,7 @@ TEST_CASE_METHOD(OnDurableRedis, "a Redis that is killed is waited for", "[recor
   CHECK(recorded_data_loss().empty());
 }
 
-TEST_CASE_METHOD(OnDurableRedis, "what is in hand when Redis is killed is recorded when it is back",
+TEST_CASE_METHOD(DurableRedisFixture, "a batch in progress when Redis is killed is recorded when it is back",
                  "[recorder]") {
   settings.recorder.batch_size = 20;
   put_some("Before", 1000);
@@ -435,9 +434,10 @@ TEST_CASE_METHOD(OnDurableRedis, "what is in hand when Redis is killed is record
 }
 
 // The recorder is given six versions of an item, two at a time. The first two are acknowledged at
-// once; the others are held when Redis refuses the next read, and Redis stays away until a commit
-// of the index is due again.
-TEST_CASE_METHOD(Faults, "what is held is not acknowledged before all of it came again", "[recorder]") {
+// once. The others are recorded but not indexed when Redis refuses the next read, and Redis stays
+// unavailable until the index is due again.
+TEST_CASE_METHOD(FaultFixture, "unindexed changes are not acknowledged before all of them came again",
+                 "[recorder]") {
   const auto allow = [&](const std::string& what) {
     command("ACL", "LOG", "RESET");
     command("ACL", "SETUSER", "forgetful", what);
@@ -455,14 +455,14 @@ TEST_CASE_METHOD(Faults, "what is held is not acknowledged before all of it came
   endpoint.username = endpoint.password = "forgetful";
   settings.recorder.batch_size = 2;
   int version = 0;
-  do {  // again when the disk was so slow that a commit came in between
+  do {  // repeated if the disk was so slow that a commit came in between
     allow("+@all");
     start();
     REQUIRE(becomes_idle());
     stop();
     for (int i = 0; i < 6; ++i) put(item("a", "Version " + std::to_string(++version)));
     command("XREADGROUP", "GROUP", "recorder", "recorder", "STREAMS", keys().partition(0).stream(),
-            ">");  // as the one before it
+            ">");  // as its predecessor
     allow("-xreadgroup");
     start();
     REQUIRE(is_refused("xreadgroup", 1));
@@ -476,7 +476,8 @@ TEST_CASE_METHOD(Faults, "what is held is not acknowledged before all of it came
   check_all();
 }
 
-TEST_CASE_METHOD(Faults, "a recorder whose Redis hangs says so, and ends when it is told to", "[recorder]") {
+TEST_CASE_METHOD(FaultFixture, "a recorder whose Redis hangs reports it, and stops on request",
+                 "[recorder]") {
   start();
   put_some("Before");
   REQUIRE(becomes_idle());
@@ -487,7 +488,7 @@ TEST_CASE_METHOD(Faults, "a recorder whose Redis hangs says so, and ends when it
   check_all();
 }
 
-TEST_CASE_METHOD(Faults, "a stream's key of another type is waited for", "[recorder]") {
+TEST_CASE_METHOD(FaultFixture, "a stream key of another type is waited for", "[recorder]") {
   command("SET", keys().partition(0).stream(), "in the way");
   start();
   REQUIRE(waits_for(RecorderPauseReason::kRedisUnavailable));

@@ -1,5 +1,5 @@
-// The vocabulary of the recorder's tests: a private Redis, a recorder in a thread or in a process
-// of its own, and a comparison of everything it keeps with what was written.
+// Fixtures of the recorder's tests: a private Redis, a recorder in a thread or in its own process,
+// and checks of everything it stores.
 #pragma once
 
 #include <sys/mman.h>
@@ -25,10 +25,10 @@
 #include "core/items/item_store.h"
 #include "core/recorder/consumer_groups.h"
 #include "core/recorder/recorder.h"
+#include "core/redis/blocking_redis.h"
 #include "core/redis/fields.h"
 #include "core/redis/keys.h"
 #include "core/redis/scripts.h"
-#include "core/redis/blocking_redis.h"
 #include "core/search/search_schema.h"
 #include "tests/support/redis_server.h"
 
@@ -42,7 +42,7 @@ constexpr std::chrono::seconds kPatience{600};
 constexpr std::chrono::seconds kPatience{60};
 #endif
 
-// Waits until `condition` holds; false when it does not within kPatience.
+// Waits until `condition` holds. Returns false if it does not within kPatience.
 inline bool eventually(const std::function<bool()>& condition) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (std::chrono::steady_clock::now() < deadline) {
@@ -71,7 +71,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-// What a recorder in another process shares with the test.
+// Shared between the test and a recorder in another process.
 struct Shared {
   RecorderReport report;
   std::atomic<bool> stop{false};
@@ -93,21 +93,21 @@ class SharedMemory {
   Shared* shared_;
 };
 
-// One server for a whole test program; each Fixture begins with an empty database. Anyone may
-// connect: a test runs a recorder as another user.
+// One server per test program; each Fixture starts with an empty database. The socket is open to
+// all users, because one test runs a recorder as another user.
 inline RedisServer& shared_server() {
   static RedisServer one({"--unixsocketperm", "777"});
   return one;
 }
 
-// A recorder, in a thread or in a process of its own.
+// Runs a recorder in a thread or in its own process.
 struct RecorderHarness {
   Settings settings;
   redis::Endpoint endpoint;
   SharedMemory shared;
   std::thread thread;
   pid_t child = 0;
-  readers::ReaderPseudonyms hashes{
+  readers::ReaderPseudonyms pseudonyms{
       [](const ReaderId& reader) { return "u" + std::string(reader.view().rbegin(), reader.view().rend()); },
       [](const ReaderId& reader) { return "e" + std::string(reader.view().rbegin(), reader.view().rend()); }};
   milliseconds settle_time{0};  // of erasures
@@ -120,7 +120,7 @@ struct RecorderHarness {
     shared->stop.store(false);
     thread = std::thread([this] { record(); });
   }
-  // In a process of its own, after `first`.
+  // Starts the recorder in its own process, after `setup`.
   void start_process(const std::function<void()>& setup = [] {}) {
     shared->stop.store(false);
     child = fork();
@@ -130,7 +130,8 @@ struct RecorderHarness {
     _exit(record());
   }
   int record() {
-    return recorder::Recorder(settings, endpoint, shared->report, hashes, settle_time, lease).run(shared->stop);
+    return recorder::Recorder(settings, endpoint, shared->report, pseudonyms, settle_time, lease)
+        .run(shared->stop);
   }
   void kill_process() {
     ::kill(child, SIGKILL);
@@ -141,7 +142,7 @@ struct RecorderHarness {
     shared->stop.store(true);
     if (thread.joinable()) thread.join();
     if (child != 0) {
-      ::kill(child, SIGCONT);  // a test that failed may have left it asleep
+      ::kill(child, SIGCONT);  // a failed test may have left it stopped
       waitpid(child, nullptr, 0);
     }
     child = 0;
@@ -158,7 +159,7 @@ struct Fixture : RecorderHarness {
   Folder folder;
   redis::BlockingRedis redis{server.endpoint(), milliseconds(10000), redis::kAllScripts};
   std::unique_ptr<items::RedisItemStore> items;
-  std::map<std::string, items::Item> model;  // what was acknowledged
+  std::map<std::string, items::Item> model;  // acknowledged state
 
   explicit Fixture(RedisServer& on = shared_server(),
                    const std::filesystem::path& in = std::filesystem::temp_directory_path())
@@ -170,10 +171,11 @@ struct Fixture : RecorderHarness {
     open();
   }
   ~Fixture() { stop(); }
-  // Again after `settings` were changed.
+  // Call this again after changing `settings`.
   void open() { items = std::make_unique<items::RedisItemStore>(redis, settings, keys()); }
   redis::Keys keys() const { return redis::Keys(settings.redis); }
-  // Articles, readers and streams in so many groups, as in a cluster; all on the one server.
+  // Splits articles, readers and streams into `count` partitions, as in a cluster, but on the one
+  // server.
   void use_partitions(int count) {
     settings.redis.url = count == 1 ? "redis://127.0.0.1" : "redis+cluster://127.0.0.1:1";
     settings.redis.partitions = count;
@@ -183,9 +185,10 @@ struct Fixture : RecorderHarness {
   // --- The recorder
 
   std::string recorded_data_loss() { return recorder::recorded_data_loss(redis, keys()).value(); }
-  // All that was written is recorded, and the recorder knows of no trouble.
+  // Waits until everything is recorded and the recorder is healthy.
   bool becomes_idle() {
-    return eventually([&] { return backlog() == 0 && shared->report.state.load() == RecorderState::kRunning; });
+    return eventually(
+        [&] { return backlog() == 0 && shared->report.state.load() == RecorderState::kRunning; });
   }
 
   // --- Items
@@ -220,14 +223,14 @@ struct Fixture : RecorderHarness {
     if (!replies) return {};
     return std::move(replies->front());
   }
-  // kill -9, and again with what it keeps.
+  // Restarts Redis after kill -9, with its persisted data.
   void restart_redis(const std::function<void()>& meanwhile = [] {}) {
     server.kill();
     meanwhile();
     server.start();
-    command("PING");  // fails: our connection is that of the old one
+    command("PING");  // fails, because our connection is to the old process
   }
-  // Of all streams; -1: one cannot be asked.
+  // Total over all streams; -1 if one cannot be read.
   std::int64_t backlog() {
     const redis::Keys names = keys();
     std::int64_t sum = 0;
@@ -257,7 +260,7 @@ struct Fixture : RecorderHarness {
     command("XADD", keys().partition_for(reader).stream(), "*", "op", "interaction", "reader", reader, "item",
             one, "kind", letter, "at", second);
   }
-  // "reader item letter at" of every interaction that was kept, sorted.
+  // "reader item letter at" of every recorded interaction, sorted.
   std::vector<std::string> interactions() const {
     std::vector<std::string> out;
     const auto database = open_database();
@@ -270,7 +273,7 @@ struct Fixture : RecorderHarness {
     return out;
   }
 
-  // --- What was kept
+  // --- Recorded data
 
   std::unique_ptr<database::Database> open_database() const {
     auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
@@ -290,7 +293,7 @@ struct Fixture : RecorderHarness {
     CHECK(rows == static_cast<std::int64_t>(out.size()));
     return out;
   }
-  // Redis has nothing left to record; database and index hold exactly the model.
+  // Checks that nothing is left to record, and that database and index match the model exactly.
   void check_all() {
     CHECK(backlog() == 0);
     CHECK(pending() == 0);

@@ -1,4 +1,4 @@
-// kill -9 at any moment: nothing that was acknowledged is lost, nothing is there twice.
+// SIGKILL at any moment: nothing acknowledged is lost, nothing is recorded twice.
 #include <cstdio>
 #include <random>
 
@@ -11,18 +11,18 @@ using namespace freshet::test;
 
 namespace {
 
-// Where files lie in memory: there a life is full of batches, on a disk it is mostly one wait for
-// it.
-std::filesystem::path memory() {
+// A directory in memory if possible: a recorder's short life then processes many batches, while on
+// disk it mostly waits.
+std::filesystem::path memory_directory() {
   const std::filesystem::path shm = "/dev/shm";
   return access(shm.c_str(), W_OK) == 0 ? shm : std::filesystem::temp_directory_path();
 }
 
-struct Killed : Fixture {
-  explicit Killed(const std::filesystem::path& in) : Fixture(shared_server(), in) {}
+struct KillFixture : Fixture {
+  explicit KillFixture(const std::filesystem::path& in) : Fixture(shared_server(), in) {}
   std::mt19937 random;
   int number = 0;
-  std::vector<std::string> done;  // of readers, as interactions() says it
+  std::vector<std::string> done;  // of readers, in the format of interactions()
 
   int below(int end) { return std::uniform_int_distribution<int>(0, end - 1)(random); }
   items::Item any_item() {
@@ -54,32 +54,31 @@ struct Killed : Fixture {
   }
 };
 
-struct Case {
+struct KillCase {
   const char* name;
   bool on_disk;
   int kills;
   int longest_life_us;
-  int groups;
+  int partitions;
 };
 
 }  // namespace
 
-TEST_CASE("a recorder that is killed again and again at random moments records every write once",
-          "[recorder][long]") {
-  const Case each = GENERATE(Case{"in memory", false, repeat_count(60, 250), 30000, 1},
-                             Case{"in sixteen streams", false, repeat_count(60, 250), 30000, 16},
-                             Case{"on disk", true, repeat_count(10, 30), 150000, 1});
-  Killed f(each.on_disk ? std::filesystem::temp_directory_path() : memory());
+TEST_CASE("a recorder killed repeatedly at random moments records every write once", "[recorder][long]") {
+  const KillCase each = GENERATE(KillCase{"in memory", false, repeat_count(60, 250), 30000, 1},
+                                 KillCase{"in sixteen streams", false, repeat_count(60, 250), 30000, 16},
+                                 KillCase{"on disk", true, repeat_count(10, 30), 150000, 1});
+  KillFixture f(each.on_disk ? std::filesystem::temp_directory_path() : memory_directory());
   const auto seed = std::random_device()();
   INFO(each.name << ", seed " << seed);
   f.random.seed(seed);
   f.settings.recorder.batch_size = (each.on_disk ? 10 : 1) + f.below(20);
-  f.use_partitions(each.groups);
+  f.use_partitions(each.partitions);
   int unfinished = 0, torn = 0;
   for (int kill = 0; kill < each.kills; ++kill) {
     f.start_process();
     f.write_some();
-    // Some of them get something done, however busy the machine is.
+    // Let some recorders make progress, however busy the machine is.
     const auto before = f.shared->report.entries.load();
     if (kill % 5 == 0)
       REQUIRE(eventually([&] { return f.shared->report.entries.load() > before || f.backlog() == 0; }));
@@ -94,7 +93,7 @@ TEST_CASE("a recorder that is killed again and again at random moments records e
       "meanwhile\n",
       each.name, each.kills, seed, f.settings.recorder.batch_size, unfinished, torn,
       static_cast<unsigned long long>(done));
-  // Else the kills came at the wrong moments.
+  // Otherwise the kills came at the wrong moments.
   CHECK(torn > each.kills / 25);
   CHECK(done > 0);
   f.start_process();
@@ -105,7 +104,7 @@ TEST_CASE("a recorder that is killed again and again at random moments records e
   CHECK(f.done.size() > 100);
   CHECK(f.interactions() == f.done);
   CHECK(SqliteShell(f.settings.recorder.database).run("PRAGMA integrity_check") == "ok");
-#ifndef __SANITIZE_ADDRESS__  // Xapian 1.4's check() deletes a table of its own as another type's
+#ifndef __SANITIZE_ADDRESS__  // Xapian 1.4's check() deletes one of its tables through the wrong type
   for (const auto& entry : std::filesystem::directory_iterator(f.settings.search.index)) {
     if (entry.is_directory()) CHECK(Xapian::Database::check(entry.path().string(), 0, nullptr) == 0);
   }

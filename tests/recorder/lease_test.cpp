@@ -1,4 +1,4 @@
-// One recorder of one database, however many run.
+// At most one recorder of one database is active.
 #include "core/recorder/lease.h"
 
 #include <chrono>
@@ -12,7 +12,7 @@ using namespace freshet::test;
 
 namespace {
 
-struct Leased : Fixture {
+struct LeaseFixture : Fixture {
   void put_some(const std::string& what, int count = 30) {
     std::vector<items::Item> many;
     for (int i = 0; i < count; ++i)
@@ -28,9 +28,9 @@ struct Leased : Fixture {
   }
 };
 
-// Another recorder on the same Redis, with a database of its own unless it shares the first one's.
+// A second recorder on the same Redis, by default with its own database.
 struct Rival : RecorderHarness {
-  Rival(Leased& first, bool shares_database) : RecorderHarness(first.endpoint) {
+  Rival(LeaseFixture& first, bool shares_database) : RecorderHarness(first.endpoint) {
     settings = first.settings;
     lease = first.lease;
     if (shares_database) return;
@@ -44,7 +44,7 @@ struct Rival : RecorderHarness {
 
 }  // namespace
 
-TEST_CASE_METHOD(Leased, "a recorder with another database is refused, also while nobody records",
+TEST_CASE_METHOD(LeaseFixture, "a recorder with another database is refused, even while the lease is free",
                  "[recorder]") {
   start();
   put_some("First");
@@ -56,7 +56,7 @@ TEST_CASE_METHOD(Leased, "a recorder with another database is refused, also whil
   REQUIRE(becomes_idle());
   check_all();
   stop();
-  put(item("late", "While nobody records"));
+  put(item("late", "While no recorder runs"));
   rival.stop();
   rival.start();
   REQUIRE(rival.waits_for(RecorderPauseReason::kDatabaseMismatch));
@@ -68,8 +68,7 @@ TEST_CASE_METHOD(Leased, "a recorder with another database is refused, also whil
   check_all();
 }
 
-TEST_CASE_METHOD(Leased, "a lease is written when a third of it has gone, not each time it is renewed",
-                 "[recorder]") {
+TEST_CASE_METHOD(LeaseFixture, "renewing the lease writes only after a third of its lifetime", "[recorder]") {
   recorder::Lease mine(keys(), seconds(3000));
   REQUIRE(mine.acquire(redis, "a database", 0));
   const auto till = [&] {
@@ -91,14 +90,14 @@ TEST_CASE_METHOD(Leased, "a lease is written when a third of it has gone, not ea
   const auto short_of_it = ends_in(seconds(1900));
   REQUIRE(mine.renew(redis));
   CHECK(till() > short_of_it + 1'000'000);
-  const auto too_late = ends_in(seconds(4000));  // the clock of Redis was set back
+  const auto too_late = ends_in(seconds(4000));  // Redis' clock was set back
   REQUIRE(mine.renew(redis));
   CHECK(till() < too_late);
   mine.release(redis);
   CHECK_FALSE(recorder::read_lease_owner(redis, keys())->is_active);
 }
 
-TEST_CASE_METHOD(Leased, "a recorder of the same database waits until the lease is given back",
+TEST_CASE_METHOD(LeaseFixture, "a recorder of the same database waits until the lease is released",
                  "[recorder]") {
   lease = seconds(600);
   start();
@@ -114,7 +113,8 @@ TEST_CASE_METHOD(Leased, "a recorder of the same database waits until the lease 
   check_all();
 }
 
-TEST_CASE_METHOD(Leased, "who records and who is refused is told with host and pid", "[recorder]") {
+TEST_CASE_METHOD(LeaseFixture, "the active recorder and a refusal are reported with host and pid",
+                 "[recorder]") {
   start();
   REQUIRE(becomes_idle());
   const auto holder = recorder::read_lease_owner(redis, keys());
@@ -134,8 +134,8 @@ TEST_CASE_METHOD(Leased, "who records and who is refused is told with host and p
   CHECK_FALSE(recorder::read_lease_owner(redis, keys())->is_active);
 }
 
-// A zombie has a pid, so only the lease tells that it records no more, as from another host.
-TEST_CASE_METHOD(Leased, "a crashed recorder is followed within its lease and a second; nothing is lost",
+// A zombie still has a pid, so only the lease shows that it stopped recording, as on another host.
+TEST_CASE_METHOD(LeaseFixture, "a crashed recorder is replaced within its lease plus a second, without loss",
                  "[recorder]") {
   settings.recorder.batch_size = 5;
   start_process();
@@ -152,11 +152,11 @@ TEST_CASE_METHOD(Leased, "a crashed recorder is followed within its lease and a 
   CHECK(took <= recorder::kLeaseTtl + seconds(1));
   REQUIRE(eventually([&] { return backlog() == 0; }));
   check_all();
-  // Each counts when Redis has answered; the first may have been killed before.
+  // An entry counts once Redis has answered; the first recorder may have been killed before that.
   CHECK(shared->report.entries.load() + rival.shared->report.entries.load() <= 400);
 }
 
-TEST_CASE_METHOD(Leased, "a dead recorder of this machine is followed at once", "[recorder]") {
+TEST_CASE_METHOD(LeaseFixture, "a dead recorder of this machine is replaced immediately", "[recorder]") {
   lease = seconds(600);
   start_process();
   put_some("First");
@@ -168,8 +168,9 @@ TEST_CASE_METHOD(Leased, "a dead recorder of this machine is followed at once", 
   check_all();
 }
 
-// It has read what it shall write, and sleeps before it can. (Of one index it would keep the lock.)
-TEST_CASE_METHOD(Leased, "a recorder that wakes after another took over writes and acknowledges nothing",
+// The recorder is stopped between reading and writing. (With a shared index it would keep the
+// lock.)
+TEST_CASE_METHOD(LeaseFixture, "a recorder that wakes up after a takeover writes and acknowledges nothing",
                  "[recorder]") {
   use_partitions(GENERATE(1, 16));
   lease = milliseconds(300);
@@ -195,7 +196,7 @@ TEST_CASE_METHOD(Leased, "a recorder that wakes after another took over writes a
   check_all();
 }
 
-TEST_CASE_METHOD(Leased, "what was acknowledged under an older token is refused", "[recorder]") {
+TEST_CASE_METHOD(LeaseFixture, "acknowledging with an older token is refused", "[recorder]") {
   recorder::Lease first(keys(), milliseconds(0)), second(keys());
   REQUIRE(recorder::create_groups(redis, keys()));
   REQUIRE(first.acquire(redis, "d", 0));
@@ -214,9 +215,9 @@ TEST_CASE_METHOD(Leased, "what was acknowledged under an older token is refused"
   CHECK(backlog() == 0);
 }
 
-TEST_CASE_METHOD(Leased, "a Redis that fell back to an older token gives none twice", "[recorder]") {
+TEST_CASE_METHOD(LeaseFixture, "a Redis reset to an older token does not issue a token twice", "[recorder]") {
   start();
-  for (int i = 0; i < 5; ++i) {  // each time another token
+  for (int i = 0; i < 5; ++i) {  // a new token each time
     stop();
     start();
     put_some("Turn " + std::to_string(i));
@@ -233,7 +234,8 @@ TEST_CASE_METHOD(Leased, "a Redis that fell back to an older token gives none tw
         std::to_string(token()));
 }
 
-TEST_CASE_METHOD(Leased, "an emptied Redis belongs to no database that it refused before", "[recorder]") {
+TEST_CASE_METHOD(LeaseFixture, "an emptied Redis does not accept a database that it refused before",
+                 "[recorder]") {
   start();
   put_some("First");
   REQUIRE(becomes_idle());
@@ -243,7 +245,7 @@ TEST_CASE_METHOD(Leased, "an emptied Redis belongs to no database that it refuse
   stop();
   server.flush_all();
   command("CONFIG", "RESETSTAT");
-  REQUIRE(eventually([&] {  // it has asked some times since
+  REQUIRE(eventually([&] {  // it has tried several times since
     const redis::Reply stats = command("INFO", "commandstats");
     const std::string_view text = stats.string().value_or("");
     constexpr std::string_view kCalls = "cmdstat_evalsha:calls=";
@@ -256,8 +258,7 @@ TEST_CASE_METHOD(Leased, "an emptied Redis belongs to no database that it refuse
   REQUIRE(rival.waits_for(RecorderPauseReason::kDatabaseMismatch));
 }
 
-TEST_CASE_METHOD(Leased, "a database that was deleted under its recorder is followed by the next",
-                 "[recorder]") {
+TEST_CASE_METHOD(LeaseFixture, "a database deleted during recording is replaced by a new one", "[recorder]") {
   start();
   put_some("First");
   REQUIRE(becomes_idle());

@@ -1,4 +1,4 @@
-// Sixteen streams: what holds of one holds of each, and of all together.
+// Sixteen streams: what holds for one stream holds for each, and for all together.
 #include <random>
 
 #include "core/recorder/stream.h"
@@ -12,18 +12,18 @@ using namespace freshet::test;
 
 namespace {
 
-constexpr unsigned kGroups = 16;
+constexpr unsigned kPartitions = 16;
 
-struct Grouped : FanoutFixture {
-  Grouped() {
-    use_partitions(kGroups);
+struct PartitionFixture : FanoutFixture {
+  PartitionFixture() {
+    use_partitions(kPartitions);
     reopen();
   }
-  std::int64_t length(unsigned group) {
-    return command("XLEN", keys().partition(group).stream()).integer().value_or(-1);
+  std::int64_t length(unsigned partition) {
+    return command("XLEN", keys().partition(partition).stream()).integer().value_or(-1);
   }
-  unsigned group_of(const std::string& id) { return keys().partition_of(id); }
-  // Items i0 …: some of each group.
+  unsigned partition_of(const std::string& id) { return keys().partition_of(id); }
+  // Items i0 …, some in each partition.
   void put_some(const std::string& title, int count = 160) {
     std::vector<items::Item> many;
     for (int i = 0; i < count; ++i) many.push_back(item("i" + std::to_string(i), title));
@@ -45,31 +45,33 @@ struct Grouped : FanoutFixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Grouped, "each entry stands in the stream of its item, its reader or its author",
+TEST_CASE_METHOD(PartitionFixture, "each entry is in the stream of its item, reader or author",
                  "[recorder]") {
   std::set<unsigned> of_items;
   for (int i = 0; i < 40; ++i) {
     const std::string id = "i" + std::to_string(i);
     put(item(id, "Title"));
-    of_items.insert(group_of(id));
+    of_items.insert(partition_of(id));
   }
   CHECK(of_items.size() > 4);
-  const unsigned reader = group_of("reader"), author = group_of("author");
+  const unsigned reader = partition_of("reader"), author = partition_of("author");
   REQUIRE(reader != author);
   std::map<unsigned, std::int64_t> before;
-  for (unsigned g = 0; g < kGroups; ++g) before[g] = length(g);
-  CHECK(before[group_of("i0")] > 0);
+  for (unsigned g = 0; g < kPartitions; ++g) before[g] = length(g);
+  CHECK(before[partition_of("i0")] > 0);
   follow("reader", "author");
   publish({"i0"}, "author");
   unfollow("reader", "author");
-  for (unsigned g = 0; g < kGroups; ++g) {
+  for (unsigned g = 0; g < kPartitions; ++g) {
     INFO(g);
     CHECK(length(g) - before[g] == (g == reader ? 2 : g == author ? 1 : 0));
   }
 }
 
-// What a reader did last stands, however the streams are read, and whenever the recorder is killed.
-TEST_CASE_METHOD(Grouped, "what each reader and each item was last stays, over kills between any streams",
+// The last change of a reader wins, in whatever order the streams are read, and whenever the
+// recorder is killed.
+TEST_CASE_METHOD(PartitionFixture,
+                 "the last change of each reader and item wins, over kills between any streams",
                  "[recorder][long]") {
   const auto seed = std::random_device()();
   CAPTURE(seed);
@@ -102,9 +104,9 @@ TEST_CASE_METHOD(Grouped, "what each reader and each item was last stays, over k
   check_all();
 }
 
-// As if it were killed while the nodes are asked one after the other.
-TEST_CASE_METHOD(Grouped,
-                 "what only some streams have acknowledged is repeated from the others, and lost by none",
+// Simulates a kill while the nodes are queried one after the other.
+TEST_CASE_METHOD(PartitionFixture,
+                 "entries acknowledged in some streams only are repeated from the others, and none is lost",
                  "[recorder]") {
   start();
   REQUIRE(becomes_idle());
@@ -135,14 +137,14 @@ TEST_CASE_METHOD(Grouped,
   CHECK(read == 160);
   CHECK(acknowledged > 0);
   CHECK(pending() == static_cast<std::int64_t>(read - acknowledged));
-  for (unsigned g = 0; g < kGroups; g += 2) CHECK(length(g) == 0);
-  for (unsigned g = 0; g < kGroups; ++g) {
+  for (unsigned g = 0; g < kPartitions; g += 2) CHECK(length(g) == 0);
+  for (unsigned g = 0; g < kPartitions; ++g) {
     INFO(g);
     CHECK_FALSE((*database)->last_entry(keys().partition(g).hash_tag()).value_or("").empty());
   }
   put_some("New", 80);
   database->reset();
-  // The index has nothing of what was acknowledged: it is this test that writes the database alone.
+  // The index lacks the acknowledged entries, because this test wrote the database alone.
   std::filesystem::remove_all(settings.search.index);
   start();
   REQUIRE(becomes_idle());
@@ -153,20 +155,21 @@ TEST_CASE_METHOD(Grouped,
   CHECK(recorded_data_loss().empty());
 }
 
-TEST_CASE_METHOD(Grouped, "a node that lost its streams is a loss, and has its items back", "[recorder]") {
+TEST_CASE_METHOD(PartitionFixture, "a node that lost its streams is detected, and its items are restored",
+                 "[recorder]") {
   const std::string lost = "i3", kept = "i4";
-  REQUIRE(group_of(lost) != group_of(kept));
+  REQUIRE(partition_of(lost) != partition_of(kept));
   start();
   put_some("Before");
   REQUIRE(becomes_idle());
   if (GENERATE(false, true)) stop();
   settings.recorder.rebuild = "auto";
   const redis::Keys names = keys();
-  const redis::PartitionKeys group = names.partition_for(lost);
+  const redis::PartitionKeys lost_keys = names.partition_for(lost);
   redis::Pipeline lose;
-  lose.add("MULTI").add("DEL", group.stream()).add("DEL", group.fence());
+  lose.add("MULTI").add("DEL", lost_keys.stream()).add("DEL", lost_keys.fence());
   for (const auto& [id, each] : model) {
-    if (group_of(id) == group_of(lost)) lose.add("DEL", keys().item(id));
+    if (partition_of(id) == partition_of(lost)) lose.add("DEL", keys().item(id));
   }
   lose.add("EXEC");
   REQUIRE(redis.call_all(lose));
@@ -179,30 +182,31 @@ TEST_CASE_METHOD(Grouped, "a node that lost its streams is a loss, and has its i
   check_all();
 }
 
-TEST_CASE_METHOD(Grouped, "each stream has its part of the bound, and a full one refuses nothing of others",
+TEST_CASE_METHOD(PartitionFixture,
+                 "each stream has its share of the limit, and a full one does not block others",
                  "[recorder]") {
-  settings.recorder.stream_max_len = 5 * kGroups - 3;  // 5 for each
+  settings.recorder.stream_max_len = 5 * kPartitions - 3;  // 5 for each
   reopen();
-  Names same, other;  // ids of one group, and of the others
+  Names same, other;  // ids in one partition, and in the others
   for (int i = 0; same.size() < 6; ++i) {
     const std::string id = "x" + std::to_string(i);
-    (group_of(id) == group_of("x0") ? same : other).push_back(id);
+    (partition_of(id) == partition_of("x0") ? same : other).push_back(id);
   }
   for (std::size_t i = 0; i < 5; ++i) put(item(same[i], "Title"));
-  CHECK(length(group_of("x0")) == 5);
+  CHECK(length(partition_of("x0")) == 5);
   const auto full = [&](const auto& outcome) { return !outcome && outcome.error().reason == "stream_full"; };
   CHECK(full(run_sync(items->put(item(same[5], "Title")))));
   CHECK(full(run_sync(items->put_many({item(other[0], "Title"), item(same[5], "Title")}))));
   CHECK(full(run_sync(follows->follow(ReaderId::trusted(same[0]), AuthorId::trusted("a")))));
   CHECK(full(run_sync(follows->unfollow(ReaderId::trusted(same[0]), AuthorId::trusted("a")))));
-  CHECK(length(group_of("x0")) == 5);
+  CHECK(length(partition_of("x0")) == 5);
   put(item(other[0], "Title"));
-  follow(other[0], same[0]);  // a reader of another group
+  follow(other[0], same[0]);  // a reader in another partition
   CHECK(full(run_sync(follows->publish(AuthorId::trusted(same[0]), {ItemId::trusted("y")}))));
   start();
   REQUIRE(becomes_idle());
   put(item(same[5], "Title"));
-  // A batch that would be too uneven for ever is taken by an empty stream.
+  // A batch that is too uneven for any stream is accepted by an empty one.
   REQUIRE(becomes_idle());
   std::vector<items::Item> uneven;
   for (const std::string& each : same) uneven.push_back(item(each, "Again"));
@@ -211,7 +215,8 @@ TEST_CASE_METHOD(Grouped, "each stream has its part of the bound, and a full one
   check_all();
 }
 
-TEST_CASE_METHOD(Grouped, "under an older token nothing is acknowledged in any stream", "[recorder]") {
+TEST_CASE_METHOD(PartitionFixture, "nothing is acknowledged in any stream with an older token",
+                 "[recorder]") {
   recorder::Lease first(keys(), milliseconds(0)), second(keys());
   REQUIRE(recorder::create_groups(redis, keys()));
   REQUIRE(first.acquire(redis, "d", 0));
@@ -223,7 +228,7 @@ TEST_CASE_METHOD(Grouped, "under an older token nothing is acknowledged in any s
   REQUIRE(batch);
   REQUIRE(batch->entries.size() == 160);
   REQUIRE(second.acquire(redis, "d", 0));
-  for (unsigned g = 0; g < kGroups; ++g) {  // each fence by itself
+  for (unsigned g = 0; g < kPartitions; ++g) {  // each fence on its own
     INFO(g);
     recorder::EntryBatch some;
     for (const recorder::EntryId& each : batch->entries) {
@@ -236,7 +241,7 @@ TEST_CASE_METHOD(Grouped, "under an older token nothing is acknowledged in any s
     CHECK(length(g) == static_cast<std::int64_t>(some.entries.size()));
   }
   CHECK(pending() == 160);
-  // A fence that is gone is as good as one that is another's.
+  // A missing fence is treated like another process' fence.
   command("DEL", keys().partition(3).fence());
   const auto unknown = streams.acknowledge(second, *batch);
   REQUIRE_FALSE(unknown);
@@ -248,8 +253,8 @@ TEST_CASE_METHOD(Grouped, "under an older token nothing is acknowledged in any s
   CHECK(backlog() == 0);
 }
 
-// Its own node fell back, or was emptied, and the database is an old copy.
-TEST_CASE_METHOD(Grouped, "a lease that is behind its fences gets beyond them", "[recorder]") {
+// The lease's node was reset or emptied, and the database is an old copy.
+TEST_CASE_METHOD(PartitionFixture, "a lease that is behind its fences moves beyond them", "[recorder]") {
   start();
   put_some("Before");
   REQUIRE(becomes_idle());
@@ -264,8 +269,8 @@ TEST_CASE_METHOD(Grouped, "a lease that is behind its fences gets beyond them", 
   CHECK(command("HGET", keys().recorder_lease(), "token").string() == "1001");
 }
 
-TEST_CASE_METHOD(Grouped, "a job holds back its own stream, and no other's", "[recorder]") {
-  constexpr unsigned kHeld = 3;
+TEST_CASE_METHOD(PartitionFixture, "a job pins its own stream only", "[recorder]") {
+  constexpr unsigned kPinned = 3;
   REQUIRE(recorder::create_groups(redis, keys()));
   put_some("Title");
   recorder::Streams streams(settings, endpoint);
@@ -274,9 +279,9 @@ TEST_CASE_METHOD(Grouped, "a job holds back its own stream, and no other's", "[r
   while (!streams.is_drained());
   const auto given = streams.last_generated_ids();
   REQUIRE(given);
-  streams.pin({{{kHeld, "1-1"}, AuthorId::trusted("author"), {}, 0, "job"}});
-  for (unsigned g = 0; g < kGroups; ++g) {
+  streams.pin({{{kPinned, "1-1"}, AuthorId::trusted("author"), {}, 0, "job"}});
+  for (unsigned g = 0; g < kPartitions; ++g) {
     INFO(g);
-    CHECK(streams.is_delivered({g, (*given)[g]}) == (g != kHeld));
+    CHECK(streams.is_delivered({g, (*given)[g]}) == (g != kPinned));
   }
 }

@@ -1,4 +1,4 @@
-// What the recorder keeps of what is written, with everything at hand.
+// Tests what the recorder stores while all dependencies are available.
 #include <cstdio>
 
 #include "core/base/json.h"
@@ -24,7 +24,7 @@ items::Item full_item(const std::string& id) {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "what is put is recorded byte for byte, what is removed leaves no trace",
+TEST_CASE_METHOD(Fixture, "a put item is recorded byte for byte, a removed one leaves no trace",
                  "[recorder]") {
   start();
   put(full_item("a"));
@@ -46,7 +46,8 @@ TEST_CASE_METHOD(Fixture, "what is put is recorded byte for byte, what is remove
   CHECK(shared->report.lag_entries.load() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "a hidden item stays in the database and leaves the index until it is shown again",
+TEST_CASE_METHOD(Fixture,
+                 "a hidden item stays in the database and leaves the index until it is visible again",
                  "[recorder]") {
   start();
   auto one = full_item("a");
@@ -61,7 +62,7 @@ TEST_CASE_METHOD(Fixture, "a hidden item stays in the database and leaves the in
   check_all();
 }
 
-TEST_CASE_METHOD(Fixture, "what was written before the recorder started is recorded", "[recorder]") {
+TEST_CASE_METHOD(Fixture, "writes before the recorder's start are recorded", "[recorder]") {
   settings.recorder.batch_size = 7;
   for (int i = 0; i < 50; ++i) put(item("i" + std::to_string(i % 20), "Version " + std::to_string(i)));
   start();
@@ -81,8 +82,7 @@ TEST_CASE_METHOD(Fixture, "the last of many writes of one item in a batch wins",
   CHECK(model.size() == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "entries that another consumer left are taken over before newer ones",
-                 "[recorder]") {
+TEST_CASE_METHOD(Fixture, "entries left by another consumer are taken over before newer ones", "[recorder]") {
   command("XGROUP", "CREATE", keys().partition(0).stream(), "recorder", "0", "MKSTREAM");
   put(item("a", "Old"));
   command("XREADGROUP", "GROUP", "recorder", "a-dead-one", "STREAMS", keys().partition(0).stream(), ">");
@@ -98,15 +98,15 @@ TEST_CASE_METHOD(Fixture, "entries that another consumer left are taken over bef
   check_all();
 }
 
-TEST_CASE_METHOD(Fixture, "entries that another consumer takes from a running recorder are taken back",
+TEST_CASE_METHOD(Fixture, "entries taken by another consumer from a running recorder are taken back",
                  "[recorder]") {
   put(item("a", "First"));
   start();
   REQUIRE(becomes_idle());
   redis::Pipeline steal;
   steal.add("MULTI");
-  steal.add("XADD", keys().partition(0).stream(), "*", "op", "put", "id", "b", "title", "Taken", "published_at",
-            1700000000, "tags", "", "hidden", 0);
+  steal.add("XADD", keys().partition(0).stream(), "*", "op", "put", "id", "b", "title", "Taken",
+            "published_at", 1700000000, "tags", "", "hidden", 0);
   steal.add("XREADGROUP", "GROUP", "recorder", "another", "STREAMS", keys().partition(0).stream(), ">");
   steal.add("EXEC");
   REQUIRE(redis.call(steal));
@@ -115,7 +115,7 @@ TEST_CASE_METHOD(Fixture, "entries that another consumer takes from a running re
   check_all();
 }
 
-TEST_CASE_METHOD(Fixture, "an entry that nobody can read is counted and holds up nothing", "[recorder]") {
+TEST_CASE_METHOD(Fixture, "a malformed entry is counted and blocks nothing", "[recorder]") {
   const std::string stream = keys().partition(0).stream();
   put(item("before", "Before"));
   command("XADD", stream, "*", "op", "put");
@@ -134,7 +134,8 @@ TEST_CASE_METHOD(Fixture, "an entry that nobody can read is counted and holds up
   put(item("after", "After"));
   start();
   REQUIRE(becomes_idle());
-  CHECK(eventually([&] { return shared->report.malformed.load() == 12 && shared->report.entries.load() == 14; }));
+  CHECK(eventually(
+      [&] { return shared->report.malformed.load() == 12 && shared->report.entries.load() == 14; }));
   check_all();
   // Alone in a batch, and last in one.
   command("XADD", stream, "*", "op", "put");
@@ -143,7 +144,7 @@ TEST_CASE_METHOD(Fixture, "an entry that nobody can read is counted and holds up
   check_all();
 }
 
-TEST_CASE_METHOD(Fixture, "hostile ids and naughty titles are recorded as they are", "[recorder]") {
+TEST_CASE_METHOD(Fixture, "hostile ids and titles are recorded unchanged", "[recorder]") {
   const auto strings = [](const std::string& relative, const char* member) {
     std::vector<std::string> out;
     const auto path = shared_path(relative);
@@ -174,7 +175,7 @@ TEST_CASE_METHOD(Fixture, "hostile ids and naughty titles are recorded as they a
   check_all();
 }
 
-TEST_CASE_METHOD(Fixture, "every batch size gives the same", "[recorder]") {
+TEST_CASE_METHOD(Fixture, "every batch size gives the same result", "[recorder]") {
   for (const int batch : {1, 3, 10000}) {
     settings.recorder.batch_size = batch;
     start();
@@ -187,12 +188,11 @@ TEST_CASE_METHOD(Fixture, "every batch size gives the same", "[recorder]") {
   }
 }
 
-TEST_CASE_METHOD(Fixture, "the index is committed a quarter of a second after the last time at the earliest",
-                 "[recorder]") {
+TEST_CASE_METHOD(Fixture, "the index is committed at most once per quarter of a second", "[recorder]") {
   start();
   put(item("first", "First"));
   REQUIRE(becomes_idle());
-  const auto commits = [&] {  // the newest week's; all items are of one
+  const auto commits = [&] {  // of the newest week; all items belong to it
     const search::IndexFolder index(settings.search.index);
     return Xapian::Database(index.path_of(index.slices()->back())).get_revision();
   };
@@ -203,13 +203,13 @@ TEST_CASE_METHOD(Fixture, "the index is committed a quarter of a second after th
     put(item("i" + std::to_string(i % 20), "Version " + std::to_string(i)));
     REQUIRE(std::chrono::steady_clock::now() < began + std::chrono::minutes(1));
   }
-  // The first of them can come at once.
-  CHECK(std::chrono::steady_clock::now() - began >= (kCommits - 1) * recorder::kIndexPause);
+  // The first one may come immediately.
+  CHECK(std::chrono::steady_clock::now() - began >= (kCommits - 1) * recorder::kIndexCommitInterval);
   REQUIRE(becomes_idle());
   check_all();
 }
 
-TEST_CASE_METHOD(Fixture, "a batch as large as can be set is acknowledged as a whole", "[recorder]") {
+TEST_CASE_METHOD(Fixture, "the largest allowed batch is acknowledged as a whole", "[recorder]") {
   settings.recorder.batch_size = 10000;
   std::vector<items::Item> many;
   for (int i = 0; i < 10500; ++i) many.push_back(item("i" + std::to_string(i), "Title"));
@@ -219,10 +219,10 @@ TEST_CASE_METHOD(Fixture, "a batch as large as can be set is acknowledged as a w
   check_all();
 }
 
-TEST_CASE_METHOD(Fixture, "a recorder that stands idle ends when it is told to", "[recorder]") {
+TEST_CASE_METHOD(Fixture, "an idle recorder stops on request", "[recorder]") {
   start();
   REQUIRE(becomes_idle());
-  stop();  // a recorder that does not end hangs the test
+  stop();  // a recorder that does not stop hangs the test
   CHECK(command("EXISTS", keys().partition(0).stream()).integer().value_or(0) == 1);
 }
 
@@ -248,7 +248,7 @@ TEST_CASE_METHOD(Fixture, "a hundred thousand items are recorded", "[recorder][l
   std::printf("recorded %zu items in %.2f s: %.0f items/s\n", count, took.count(),
               static_cast<double>(count) / took.count());
   check_all();
-  // One at a time, as an editor writes.
+  // One at a time, like an editor.
   std::vector<double> waits;
   for (int i = 0; i < 100; ++i) {
     const auto done = shared->report.entries.load();

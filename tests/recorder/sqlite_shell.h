@@ -1,5 +1,4 @@
-// Another connection to the recorder's database, for what only an administrator or a fault would
-// do.
+// A second connection to the recorder's database, to simulate an administrator or a fault.
 #pragma once
 
 #include <sqlite3.h>
@@ -19,7 +18,7 @@ class SqliteShell {
   SqliteShell(const SqliteShell&) = delete;
   SqliteShell& operator=(const SqliteShell&) = delete;
 
-  // The first column of the first row, or "".
+  // Returns the first column of the first row, or "".
   std::string run(const std::string& sql) {
     std::string out;
     char* error = nullptr;

@@ -1,5 +1,5 @@
-// No key lives longer than core/redis/keys.h says, whatever was done in whatever order: after each
-// of many random commands every key in Redis is looked at. FRESHET_SEED repeats a run.
+// No key lives longer than core/redis/keys.h says, whatever the sequence of operations. Checks
+// every key in Redis after each of many random operations. FRESHET_SEED repeats a run.
 #include <cstdlib>
 #include <random>
 
@@ -7,9 +7,9 @@
 #include "core/feed/seen_fingerprints.h"
 #include "core/hot/contributions.h"
 #include "core/readers/interest_buffer.h"
+#include "core/readers/personal_data.h"
 #include "core/readers/reader_store.h"
 #include "core/readers/spool_records.h"
-#include "core/readers/personal_data.h"
 #include "tests/support/repeat_count.h"
 #include "tests/timeline/follow_fixture.h"
 
@@ -18,7 +18,7 @@ using namespace freshet::test;
 
 namespace {
 
-// Every key that no TTL holds: {key, 1 for a hash of an item that was put, …}.
+// Every key without a TTL: {key, 1 for the hash of a registered item, …}.
 constexpr std::string_view kWithoutTtl = R"(
 local out = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -29,9 +29,9 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return out)";
 
-class World : public FollowFixture {
+class RandomOperations : public FollowFixture {
  public:
-  explicit World(std::uint64_t seed) : FollowFixture({""}), random_(seed) {
+  explicit RandomOperations(std::uint64_t seed) : FollowFixture({""}), random_(seed) {
     settings.feed.max_pending = 500;
     settings.history.size = 3;
     settings.fanout.max_push_followers = 2;
@@ -39,29 +39,30 @@ class World : public FollowFixture {
     reopen();
     write_queue.apply = [this](const auto& fields) {
       return freshet::hot::is_hot_event(fields) ? freshet::hot::apply_spool_record(*hot, fields)
-                                           : freshet::readers::apply_spool_record(*readers, fields);
+                                                : freshet::readers::apply_spool_record(*readers, fields);
     };
-    readers.emplace(redis, write_queue, settings, keys(), [this] { return "made-" + std::to_string(++events); });
+    readers.emplace(redis, write_queue, settings, keys(),
+                    [this] { return "made-" + std::to_string(++events); });
     feed.emplace(redis, filter, settings, keys(), wall_now,
                  [](const ReaderId& reader) { return "h" + reader.str(); });
     interests.emplace(write_queue, settings, keys());
   }
 
-  // Does something, and says what.
+  // Performs a random operation and describes it.
   std::string step() {
-    const std::string id = "i" + word(12), who = "v" + word(6);
+    const std::string id = "i" + random_number(12), who = "v" + random_number(6);
     const ItemId item_id = ItemId::trusted(id);
     const ReaderId reader = ReaderId::trusted(who);
     switch (below(20)) {
       case 0:
       case 1:
       case 2: {
-        // A session is anybody's, and a repeated event too.
-        hot::TrackEvent event = track_event(id, who, below(5) * 1000, "s" + word(4));
+        // Sessions and event ids are shared between visitors.
+        hot::TrackEvent event = track_event(id, who, below(5) * 1000, "s" + random_number(4));
         event.attributed_to = event.visitor;
         event.untrusted_dwell = below(2) == 0;
-        event.admission = standing();
-        if (below(3) == 0) event.event_id = EventId::trusted("e" + word(5));
+        event.admission = random_admission();
+        if (below(3) == 0) event.event_id = EventId::trusted("e" + random_number(5));
         if (below(4) == 0) {
           REQUIRE(hot->spool_track(event));
           return "track, spooled";
@@ -72,10 +73,10 @@ class World : public FollowFixture {
       }
       case 3:
       case 4: {
-        hot::ViewEvent event = view_event(id, "f" + word(6));
+        hot::ViewEvent event = view_event(id, "f" + random_number(6));
         event.attributed_to = VisitorId::trusted(who);
-        event.admission = standing();
-        if (below(3) == 0) event.event_id = EventId::trusted("e" + word(5));
+        event.admission = random_admission();
+        if (below(3) == 0) event.event_id = EventId::trusted("e" + random_number(5));
         if (below(4) == 0) {
           REQUIRE(hot->spool_view(event));
           return "view, spooled";
@@ -86,21 +87,21 @@ class World : public FollowFixture {
       }
       case 5: {
         write_queue.replay();
-        if (below(2) == 0) write_queue.spooled.clear();  // else it is replayed again, as after a crash
+        if (below(2) == 0) write_queue.spooled.clear();  // otherwise it is replayed again, as after a crash
         return "replay";
       }
       case 6: {
-        auto known = run_sync(hot::read_contributions(redis, keys(), who));
-        REQUIRE(known);
-        std::vector<ItemId> of;
-        for (const hot::ItemContribution& each : *known) of.push_back(each.item);
-        REQUIRE(run_sync(hot::revert_contributions(redis, settings, keys(), who, of)));
-        return "purge " + who;
+        auto contributions = run_sync(hot::read_contributions(redis, keys(), who));
+        REQUIRE(contributions);
+        std::vector<ItemId> item_ids;
+        for (const hot::ItemContribution& each : *contributions) item_ids.push_back(each.item);
+        REQUIRE(run_sync(hot::revert_contributions(redis, settings, keys(), who, item_ids)));
+        return "revert " + who;
       }
       case 7: {
         items::Item one = item(id, now() - seconds{below(3) * 3600 - 3600});
         one.hidden = below(4) == 0;
-        one.tags = {TagName::trusted("t" + word(3))};
+        one.tags = {TagName::trusted("t" + random_number(3))};
         put(one);
         return "put " + id;
       }
@@ -111,17 +112,17 @@ class World : public FollowFixture {
         const readers::View one{reader, item_id,
                                 below(2) == 0 ? readers::ViewKind::kTopic : readers::ViewKind::kReply};
         REQUIRE((below(3) == 0 ? readers->spool_history_view(one) : run_sync(readers->record_view(one))));
-        return "look at " + id;
+        return "record view of " + id;
       }
       case 10:
         REQUIRE(run_sync(readers->clear_views(reader, readers::ViewKind::kTopic, std::nullopt)));
         return "clear";
       case 11:
-        REQUIRE(run_sync(readers->merge_views(reader, ReaderId::trusted("v" + word(6)))));
+        REQUIRE(run_sync(readers->merge_views(reader, ReaderId::trusted("v" + random_number(6)))));
         return "merge";
       case 12:
-        REQUIRE(run_sync(readers->record_interactions(
-            {{reader, item_id, readers::Interaction::kLike, now(), EventId::trusted("e" + word(5))}})));
+        REQUIRE(run_sync(readers->record_interactions({{reader, item_id, readers::Interaction::kLike, now(),
+                                                        EventId::trusted("e" + random_number(5))}})));
         return "like";
       case 13:
         if (below(2) == 0) {
@@ -129,29 +130,29 @@ class World : public FollowFixture {
           return "undo";
         }
         REQUIRE(run_sync(readers->dismiss({reader, item_id, below(2) == 0 ? "why" : "",
-                                       EventId::trusted(below(2) == 0 ? "" : "d" + word(5))})));
+                                           EventId::trusted(below(2) == 0 ? "" : "d" + random_number(5))})));
         return "dismiss";
       case 14:
-        page_of(reader);
+        read_page(reader);
         return "feed";
       case 15:
         interests->add(reader, item_id, settings.feed.interest_min_dwell);
         interests->flush();
         return "add_interest";
       case 16: {
-        push({id, "i" + word(12)}, {who, "v" + word(6)}, "discover");
+        push({id, "i" + random_number(12)}, {who, "v" + random_number(6)}, "discover");
         page(timeline::Direction::kFirst, 0, 5, below(2) == 0 ? "discover" : "follow", who);
         return "push and read";
       }
       case 17: {
-        const std::string author = "a" + word(3);
+        const std::string author = "a" + random_number(3);
         REQUIRE((below(4) == 0 ? try_unfollow(author, who) : try_follow(author, who)));
         publish(author, {id});
         return "follow and publish";
       }
       case 18:
-        command("DEL", keys().item(id));  // no script does, but an operator may
-        return "lose " + id;
+        command("DEL", keys().item(id));  // no script does this, but an operator may
+        return "drop " + id;
       default: {
         auto list = run_sync(hot->cached_list(engagement_query()));
         REQUIRE(list);
@@ -182,28 +183,33 @@ class World : public FollowFixture {
 
  private:
   int below(int bound) { return std::uniform_int_distribution(0, bound - 1)(random_); }
-  // Of the site itself, or of a network; of some more than an article needs to be listed.
-  hot::EventAdmission standing() {
+  // From the site itself or from a network; with more networks than an article needs to be listed.
+  hot::EventAdmission random_admission() {
     if (below(3) == 0) return {};
     return {std::string(6, static_cast<char>('a' + below(12))), below(4) > 0, below(4) > 0};
   }
-  std::string word(int bound) { return std::to_string(below(bound)); }
+  std::string random_number(int bound) { return std::to_string(below(bound)); }
 
-  // A refresh or the next page, of which some is shown, all, or nothing.
-  void page_of(const ReaderId& reader) {
-    const feed::FeedRequest request{reader, below(2) == 0 ? "r" + word(3) : "", below(3) == 0 ? "q" : "", 3};
+  // A refresh or the next page, of which a random part is reported as seen.
+  void read_page(const ReaderId& reader) {
+    const feed::FeedRequest request{reader, below(2) == 0 ? "r" + random_number(3) : "",
+                                    below(3) == 0 ? "q" : "", 3};
     feed::Page page;
-    const auto taken = run_sync(feed->next_page(request));
-    REQUIRE(taken);
-    if (taken->status == feed::PageResult::Status::kPage) {
-      page = taken->page;
+    const auto next = run_sync(feed->next_page(request));
+    REQUIRE(next);
+    if (next->status == feed::PageResult::Status::kPage) {
+      page = next->page;
     } else {
-      const auto opened = run_sync(feed->load_state(request, false));
-      REQUIRE(opened);
+      const auto state = run_sync(feed->load_state(request, false));
+      REQUIRE(state);
       std::vector<ItemId> candidates;
       for (int i = 0; i < 8; ++i) candidates.push_back(ItemId::trusted("i" + std::to_string(i)));
-      const auto swapped = run_sync(feed->swap_buffer(
-          request, {opened->generation, opened->delivery_seq, opened->external_impressions, candidates, below(2) == 0, {}}));
+      const auto swapped = run_sync(feed->swap_buffer(request, {state->generation,
+                                                                state->delivery_seq,
+                                                                state->external_impressions,
+                                                                candidates,
+                                                                below(2) == 0,
+                                                                {}}));
       REQUIRE(swapped);
       page = swapped->page;
     }
@@ -219,16 +225,16 @@ class World : public FollowFixture {
 
 }  // namespace
 
-TEST_CASE("every key that a command makes has its TTL when the command has ended", "[property][ttl]") {
-  const char* const given = std::getenv("FRESHET_SEED");
-  const std::uint64_t first = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-  for (int round = 0; round < (given ? 1 : repeat_count(4, 200)); ++round) {
+TEST_CASE("every key has its TTL when the operation that created it has finished", "[property][ttl]") {
+  const char* const env_seed = std::getenv("FRESHET_SEED");
+  const std::uint64_t first = env_seed ? std::strtoull(env_seed, nullptr, 10) : std::random_device{}();
+  for (int round = 0; round < (env_seed ? 1 : repeat_count(4, 200)); ++round) {
     const std::uint64_t seed = first + static_cast<std::uint64_t>(round);
-    World world(seed);
+    RandomOperations operations(seed);
     for (int i = 0; i < 1500; ++i) {
-      const std::string what = world.step();
-      INFO("FRESHET_SEED=" << seed << ", command " << i << ": " << what);
-      world.expect_ttls();
+      const std::string description = operations.step();
+      INFO("FRESHET_SEED=" << seed << ", command " << i << ": " << description);
+      operations.expect_ttls();
     }
   }
 }

@@ -1,5 +1,5 @@
-// freshetctl evaluate, on a small database of which every figure of the trend can be told
-// beforehand.
+// `freshetctl evaluate`, on a small database for which the scores of the trend are known in
+// advance.
 #include "scripts/ctl/evaluate/evaluate.h"
 
 #include <catch2/catch.hpp>
@@ -26,9 +26,9 @@ std::string numbered(const char* name, int number) {
   return name + std::string(number < 10 ? "0" : "") + std::to_string(number);
 }
 
-// On the first day a crowd views all of hot00 … hot24, and fans two thirds of rose00 … rose14: the
-// trend's top 20 are hot00 … hot19. On the second the first fan views hot00, later the second a
-// rose they had not viewed.
+// On the first day, a crowd views all of hot00 … hot24, and fans view two thirds of rose00 …
+// rose14. The trend's top 20 are hot00 … hot19. On the second day, the first fan views hot00, and
+// later the second fan views a rose they have not viewed.
 struct Site {
   TemporaryDirectory directory;
   Target target;
@@ -82,7 +82,7 @@ struct Site {
     REQUIRE(read);
     return std::move(*read);
   }
-  // As it would have been trained at the moment.
+  // Trains as if at the given time.
   training::TrainedModel trained_at(UnixSeconds at) const {
     training::TrainingData past = data();
     std::erase_if(past.events, [&](const auto& each) { return each.at >= at; });
@@ -100,14 +100,14 @@ struct Site {
 
 }  // namespace
 
-TEST_CASE("evaluate tells what the trend and training were worth to the site's readers", "[ctl]") {
+TEST_CASE("evaluate reports the value of trend and training for the site's readers", "[ctl]") {
   const auto compared = Site().evaluate();
   REQUIRE(compared.size() == 1);
   CHECK(compared[0].cases == 2);
   REQUIRE(compared[0].rows.size() == 2);
   const Quality& trend = compared[0].rows[0];
-  CHECK(trend.name == "trend alone");
-  CHECK(trend.ndcg == Approx(0.5));  // hot00 is first, the rose below the twenty
+  CHECK(trend.name == "trend only");
+  CHECK(trend.ndcg == Approx(0.5));  // hot00 is first, the rose is below the top 20
   CHECK(trend.recall == Approx(0.5));
   CHECK(trend.coverage == Approx(20.0 / (kHot + kRoses)));
   const Quality& trained = compared[0].rows[1];
@@ -115,7 +115,7 @@ TEST_CASE("evaluate tells what the trend and training were worth to the site's r
   CHECK(trained.coverage > trend.coverage);
 }
 
-TEST_CASE("evaluate judges the present model by what happened since it was trained", "[ctl]") {
+TEST_CASE("evaluate scores the current model on events after its training", "[ctl]") {
   const Site site;
   const auto since = [&](UnixSeconds at) { return site.evaluate(to_model(site.trained_at(at))); };
   const auto whole = since(kSecondDay);
@@ -123,20 +123,20 @@ TEST_CASE("evaluate judges the present model by what happened since it was train
   CHECK(whole[1].cases == 2);
   REQUIRE(whole[1].rows.size() == 3);
   CHECK(whole[1].rows[0].recall == Approx(0.5));
-  CHECK(whole[1].rows[2].name == "present model");
+  CHECK(whole[1].rows[2].name == "current model");
   CHECK(whole[1].rows[2].recall == Approx(1));
-  const auto half = since(kSecondDay + kNoon);  // the view of the rose is left
+  const auto half = since(kSecondDay + kNoon);  // only the view of the rose is left
   REQUIRE(half.size() == 2);
   CHECK(half[0].cases == 2);
   CHECK(half[1].cases == 1);
   CHECK(half[1].rows[0].recall == 0);
   CHECK(half[1].rows[2].recall == Approx(1));
-  CHECK(since(kSecondDay + seconds{86400}).size() == 1);  // it has seen all of this
+  CHECK(since(kSecondDay + seconds{86400}).size() == 1);  // the model has seen all events
 }
 
-TEST_CASE("evaluate reads the site's configuration, and says when there is no past", "[ctl]") {
+TEST_CASE("evaluate reads the site's configuration and reports a missing history", "[ctl]") {
   Site site;
-  CHECK(run_evaluate(site.options, site.target) == 0);  // without a present model
+  CHECK(run_evaluate(site.options, site.target) == 0);  // without a current model
   REQUIRE(training::write_model(site.trained_at(kSecondDay), site.settings.recommend.model));
   site.options.json = true;
   CHECK(run_evaluate(site.options, site.target) == 0);

@@ -7,58 +7,58 @@
 #include <limits>
 #include <random>
 
+#include "core/training/in_memory_model.h"
 #include "core/training/rerank_fit.h"
 #include "core/training/train.h"
-#include "core/training/in_memory_model.h"
 
 using namespace freshet;
 
 namespace {
 
-constexpr UnixSeconds kBegin{seconds{1'600'041'600}};  // a midnight
+constexpr UnixSeconds kStart{seconds{1'600'041'600}};  // midnight
 constexpr seconds kDay{86400};
 
-// Choices of one taken among 30, random numbers but for the rule that makes them be taken.
+// Examples with one positive among 30 random candidates, chosen by the given utility.
 template <class Rule>
-std::vector<training::RankingExample> planted(int count, const Rule& utility) {
+std::vector<training::RankingExample> make_examples(int count, const Rule& utility) {
   std::mt19937 random(5);
   std::vector<training::RankingExample> out(static_cast<std::size_t>(count));
-  for (training::RankingExample& choice : out) {
+  for (training::RankingExample& example : out) {
     double best = -1e30;
-    std::size_t taken = 0;
+    std::size_t positive = 0;
     for (std::size_t i = 0; i < 30; ++i) {
       recommend::FeatureVector x{};
       for (float& one : x) one = static_cast<float>(random() % 2000) / 1000 - 1;
       if (const double value = utility(x); value > best) {
         best = value;
-        taken = i;
+        positive = i;
       }
-      choice.candidates.push_back(x);
+      example.candidates.push_back(x);
     }
-    choice.labels.assign(30, 0);
-    choice.labels[taken] = 1;
+    example.labels.assign(30, 0);
+    example.labels[positive] = 1;
   }
   return out;
 }
 
-double hit_rate(const recommend::Reranker& reranker, const std::vector<training::RankingExample>& choices) {
+double hit_rate(const recommend::Reranker& reranker, const std::vector<training::RankingExample>& examples) {
   double hits = 0;
   std::vector<float> logits;
-  for (const training::RankingExample& choice : choices) {
-    reranker.logits(choice.candidates, logits);
+  for (const training::RankingExample& example : examples) {
+    reranker.logits(example.candidates, logits);
     const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
-    hits += choice.labels[static_cast<std::size_t>(best)];
+    hits += example.labels[static_cast<std::size_t>(best)];
   }
-  return hits / static_cast<double>(choices.size());
+  return hits / static_cast<double>(examples.size());
 }
 
-// A site of `days` days: 10 new items a day; each of 30 readers takes two of yesterday's items a
-// day, always those that have their own number modulo 5: what has trended for a day is what all
-// readers' last items were not.
+// A site of `days` days with 10 new items per day. Each of 30 readers views two items per day,
+// usually of the previous day, and always those equal to their own number modulo 5. Items that have
+// trended for a day are thus usually wrong for a given reader.
 training::TrainingData site(int days) {
   training::TrainingData data;
   std::mt19937 random(3);
-  data.now = kBegin + days * kDay;
+  data.now = kStart + days * kDay;
   for (int day = 0; day < days; ++day) {
     for (std::uint32_t i = 0; i < 10; ++i) {
       const auto item = static_cast<std::uint32_t>(data.items.size());
@@ -67,14 +67,14 @@ training::TrainingData site(int days) {
                             {},
                             {},
                             {},
-                            kBegin + day * kDay + seconds{3600},
+                            kStart + day * kDay + seconds{3600},
                             false});
       for (std::uint32_t reader = 0; reader < 30; ++reader) {
         if (item % 5 != reader % 5) continue;
         const int later = random() % 8 == 0 ? 0 : 1;
         if (day + later >= days) continue;
         data.events.push_back({reader, item, readers::Interaction::kView,
-                               kBegin + (day + later) * kDay + seconds{7200 + random() % 60000}});
+                               kStart + (day + later) * kDay + seconds{7200 + random() % 60000}});
       }
     }
   }
@@ -91,31 +91,35 @@ const training::RelationTrainer kTrain =
 
 }  // namespace
 
-TEST_CASE("the re-ranker learns what is taken from what was taken", "[rerank]") {
+TEST_CASE("the re-ranker learns a linear utility", "[rerank]") {
   const auto linear = [](const recommend::FeatureVector& x) { return static_cast<double>(2 * x[3] - x[7]); };
-  const auto choices = planted(1200, linear);
-  const std::vector<training::RankingExample> seen(choices.begin(), choices.begin() + 1000);
-  const std::vector<training::RankingExample> unseen(choices.begin() + 1000, choices.end());
+  const auto examples = make_examples(1200, linear);
+  const std::vector<training::RankingExample> seen(examples.begin(), examples.begin() + 1000);
+  const std::vector<training::RankingExample> unseen(examples.begin() + 1000, examples.end());
   CHECK(hit_rate(training::fit_reranker(seen), unseen) > 0.8);
   CHECK(hit_rate(recommend::Reranker{}, unseen) < 0.2);
 }
 
-TEST_CASE("hidden units learn what is not linear", "[rerank]") {
-  const auto bent = [](const recommend::FeatureVector& x) { return static_cast<double>(-std::abs(x[2])); };
-  const auto choices = planted(1000, bent);
+TEST_CASE("hidden units learn a non-linear utility", "[rerank]") {
+  const auto nonlinear = [](const recommend::FeatureVector& x) {
+    return static_cast<double>(-std::abs(x[2]));
+  };
+  const auto examples = make_examples(1000, nonlinear);
   training::FitSettings settings;
   settings.epochs = 20;
-  CHECK(hit_rate(training::fit_reranker(choices, settings), choices) > 0.3);  // by chance .03
+  CHECK(hit_rate(training::fit_reranker(examples, settings), examples) > 0.3);  // .03 by chance
 }
 
-TEST_CASE("the same choices make the same re-ranker", "[rerank]") {
-  const auto choices = planted(200, [](const recommend::FeatureVector& x) { return static_cast<double>(x[0]); });
-  CHECK(training::fit_reranker(choices).to_floats() == training::fit_reranker(choices).to_floats());
+TEST_CASE("the same examples give the same re-ranker", "[rerank]") {
+  const auto examples =
+      make_examples(200, [](const recommend::FeatureVector& x) { return static_cast<double>(x[0]); });
+  CHECK(training::fit_reranker(examples).to_floats() == training::fit_reranker(examples).to_floats());
 }
 
-TEST_CASE("parameters survive the file; garbage is refused", "[rerank]") {
-  const auto choices = planted(200, [](const recommend::FeatureVector& x) { return static_cast<double>(x[0]); });
-  const auto parameters = training::fit_reranker(choices).to_floats();
+TEST_CASE("parameters survive serialization; invalid ones are refused", "[rerank]") {
+  const auto examples =
+      make_examples(200, [](const recommend::FeatureVector& x) { return static_cast<double>(x[0]); });
+  const auto parameters = training::fit_reranker(examples).to_floats();
   const auto again = recommend::Reranker::from_floats(parameters);
   REQUIRE(again);
   CHECK(again->to_floats() == parameters);
@@ -134,9 +138,10 @@ TEST_CASE("parameters survive the file; garbage is refused", "[rerank]") {
   CHECK_FALSE(recommend::Reranker::from_floats(longer));
 }
 
-TEST_CASE("numbers far from those learned from give finite logits", "[rerank]") {
-  const auto choices = planted(100, [](const recommend::FeatureVector& x) { return static_cast<double>(x[0]); });
-  const auto reranker = training::fit_reranker(choices);
+TEST_CASE("inputs far from the training data give finite logits", "[rerank]") {
+  const auto examples =
+      make_examples(100, [](const recommend::FeatureVector& x) { return static_cast<double>(x[0]); });
+  const auto reranker = training::fit_reranker(examples);
   recommend::FeatureVector far{};
   far.fill(1e30F);
   std::vector<float> logits;
@@ -144,20 +149,20 @@ TEST_CASE("numbers far from those learned from give finite logits", "[rerank]") 
   CHECK(std::isfinite(logits.at(0)));
 }
 
-TEST_CASE("logits are those of the formula", "[rerank]") {
-  const auto choices =
-      planted(100, [](const recommend::FeatureVector& x) { return static_cast<double>(x[0] * x[1]); });
-  const auto reranker = training::fit_reranker(choices);
-  for (const training::RankingExample& choice : choices) {
+TEST_CASE("logits match the formula", "[rerank]") {
+  const auto examples =
+      make_examples(100, [](const recommend::FeatureVector& x) { return static_cast<double>(x[0] * x[1]); });
+  const auto reranker = training::fit_reranker(examples);
+  for (const training::RankingExample& example : examples) {
     std::vector<float> logits;
-    reranker.logits(choice.candidates, logits);
-    REQUIRE(logits.size() == choice.candidates.size());
+    reranker.logits(example.candidates, logits);
+    REQUIRE(logits.size() == example.candidates.size());
     for (std::size_t c = 0; c < logits.size(); ++c) {
       std::array<double, recommend::kFeatures> x{};
       double expected = 0;
       for (std::size_t i = 0; i < x.size(); ++i) {
         const double deviations =
-            (double{choice.candidates[c][i]} - double{reranker.mean[i]}) * double{reranker.scale[i]};
+            (double{example.candidates[c][i]} - double{reranker.mean[i]}) * double{reranker.scale[i]};
         x[i] = std::clamp(deviations, -6.0, 6.0);
         expected += double{reranker.linear[i]} * x[i];
       }
@@ -171,7 +176,7 @@ TEST_CASE("logits are those of the formula", "[rerank]") {
   }
 }
 
-TEST_CASE("a re-ranker is learned from a site's past days, always the same", "[rerank]") {
+TEST_CASE("a re-ranker is trained from a site's past days, deterministically", "[rerank]") {
   const auto data = site(40);
   const auto learned = training::learn_rerank(data, {}, kTrain);
   REQUIRE_FALSE(learned.empty());
@@ -179,16 +184,16 @@ TEST_CASE("a re-ranker is learned from a site's past days, always the same", "[r
   CHECK(training::learn_rerank(data, {}, kTrain) == learned);
 }
 
-TEST_CASE("without enough history there is no re-ranker", "[rerank]") {
+TEST_CASE("there is no re-ranker without enough history", "[rerank]") {
   CHECK(training::learn_rerank({}, {}, kTrain).empty());
   CHECK(training::learn_rerank(site(4), {}, kTrain).empty());
-  // As the data sets without times have it: everything at one moment.
+  // Like data sets without times: everything at one moment.
   auto at_once = site(40);
-  for (auto& each : at_once.events) each.at = kBegin;
+  for (auto& each : at_once.events) each.at = kStart;
   CHECK(training::learn_rerank(at_once, {}, kTrain).empty());
 }
 
-TEST_CASE("a day's model is trained on nothing that came later", "[rerank]") {
+TEST_CASE("a day's model is not trained on later events", "[rerank]") {
   const auto data = site(30);
   int calls = 0;
   training::learn_rerank(data, {}, [&](const training::TrainingData& past) {

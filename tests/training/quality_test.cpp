@@ -1,4 +1,4 @@
-// The goals of recommendation quality hold, by the program that prints them
+// Checks the goals for recommendation quality with the program that prints them
 // (tests/bench/public_data).
 #include <catch2/catch.hpp>
 
@@ -30,9 +30,9 @@ void expect_reached(std::string_view name, const char* folder) {
 
 }  // namespace
 
-TEST_CASE("ML-1M is ranked as well as it must be", "[quality]") { expect_reached("ml1m", "data/ml1m-lcfn"); }
+TEST_CASE("ML-1M is ranked as well as required", "[quality]") { expect_reached("ml1m", "data/ml1m-lcfn"); }
 
-TEST_CASE("citeulike-a is ranked as well as it must be, new items too", "[quality]") {
+TEST_CASE("citeulike-a is ranked as well as required, including new items", "[quality]") {
   expect_reached("citeulike", "data/citeulike-a");
 }
 

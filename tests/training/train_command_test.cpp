@@ -15,7 +15,7 @@ using namespace freshet::test;
 
 namespace {
 
-// A configuration whose database has items and what readers did.
+// A configuration and a database with items and interactions.
 struct Site {
   TemporaryDirectory directory;
   std::filesystem::path model = directory.path() / "freshet.model";
@@ -51,7 +51,7 @@ struct Site {
 
 }  // namespace
 
-TEST_CASE("train makes the model of the database, and makes it again", "[ctl]") {
+TEST_CASE("train creates the database's model, repeatedly", "[ctl]") {
   Site site(60);
   REQUIRE(run_train(site.options, site.target) == 0);
   auto model = model::Model::open(site.model);
@@ -65,13 +65,13 @@ TEST_CASE("train makes the model of the database, and makes it again", "[ctl]") 
   CHECK(model::Model::open(site.options.output));
 }
 
-TEST_CASE("train leaves the model alone when there is nothing to learn or no database", "[ctl]") {
+TEST_CASE("train keeps the model if there is nothing to learn or no database", "[ctl]") {
   Site site(60);
   REQUIRE(run_train(site.options, site.target) == 0);
   const std::string before = read_file(site.model);
   Site empty(0);
   empty.options.output = site.model.string();
-  CHECK(run_train(empty.options, empty.target) == 0);  // a new site's timer is no failure
+  CHECK(run_train(empty.options, empty.target) == 0);  // nothing to learn on a new site is not a failure
   std::filesystem::remove(site.directory.path() / "f.db");
   CHECK_FALSE(run_train(site.options, site.target));
   CHECK(read_file(site.model) == before);

@@ -14,17 +14,17 @@ using namespace freshet::recommend;
 using namespace freshet::training;
 using namespace freshet::test;
 
-TEST_CASE("the same data gives the same bytes, in whatever order it comes", "[model]") {
+TEST_CASE("the same data gives the same bytes in any order", "[model]") {
   TemporaryDirectory directory;
   for (const char* algorithm : {"ease", "rp3beta", "auto"}) {
     TrainSettings settings;
     settings.algorithm = algorithm;
-    TrainingData data = world(150, 80, 8);
-    REQUIRE(write_model(trained(data, settings), directory.path() / "a"));
-    REQUIRE(write_model(trained(data, settings), directory.path() / "b"));
+    TrainingData data = make_training_data(150, 80, 8);
+    REQUIRE(write_model(train_model(data, settings), directory.path() / "a"));
+    REQUIRE(write_model(train_model(data, settings), directory.path() / "b"));
     std::stable_sort(data.events.begin(), data.events.end(),
                      [](const TrainingEvent& a, const TrainingEvent& b) { return a.item < b.item; });
-    REQUIRE(write_model(trained(data, settings), directory.path() / "c"));
+    REQUIRE(write_model(train_model(data, settings), directory.path() / "c"));
     const std::string first = read_file(directory.path() / "a");
     INFO(algorithm);
     CHECK(first == read_file(directory.path() / "b"));
@@ -32,45 +32,45 @@ TEST_CASE("the same data gives the same bytes, in whatever order it comes", "[mo
   }
 }
 
-TEST_CASE("hidden items are not in the model, nor is what was done with them", "[model]") {
-  TrainingData data = world(60, 40);
+TEST_CASE("hidden items and their interactions are not in the model", "[model]") {
+  TrainingData data = make_training_data(60, 40);
   data.items[7].hidden = true;
-  const TrainedModel made = trained(data);
-  CHECK(made.items.size() == 39);
-  CHECK(std::none_of(made.items.begin(), made.items.end(),
+  const TrainedModel trained = train_model(data);
+  CHECK(trained.items.size() == 39);
+  CHECK(std::none_of(trained.items.begin(), trained.items.end(),
                      [](const auto& item) { return item.id == "i1007"; }));
 }
 
-TEST_CASE("counts are of all events, decayed ones halve in a day, unknown times are those of first events",
+TEST_CASE("counts cover all events, decayed counts halve daily, unknown dates come from the first event",
           "[model]") {
-  TrainingData data = world(60, 40);
+  TrainingData data = make_training_data(60, 40);
   data.items[0].published = kTrainedAt - seconds(5);
   data.events = {{0, 0, readers::Interaction::kView, kTrainedAt},
                  {0, 0, readers::Interaction::kView, kTrainedAt - seconds(86400)},
                  {1, 1, readers::Interaction::kLike, kTrainedAt - seconds(2 * 86400)},
                  {1, 0, readers::Interaction::kView, kTrainedAt + seconds(999)}};
-  const TrainedModel made = trained(data);
-  CHECK(made.counts[0] == 3);
-  CHECK(made.decayed_counts[0] == Approx(2.5));
-  CHECK(made.decayed_counts[1] == Approx(0.25));
-  CHECK(made.items[0].published == kTrainedAt - seconds(5));
-  CHECK(made.items[1].published == kTrainedAt - seconds(2 * 86400));
+  const TrainedModel trained = train_model(data);
+  CHECK(trained.counts[0] == 3);
+  CHECK(trained.decayed_counts[0] == Approx(2.5));
+  CHECK(trained.decayed_counts[1] == Approx(0.25));
+  CHECK(trained.items[0].published == kTrainedAt - seconds(5));
+  CHECK(trained.items[1].published == kTrainedAt - seconds(2 * 86400));
 }
 
-TEST_CASE("nothing is learned from fewer than two items with events", "[model]") {
-  TrainingData data = world(60, 40);
+TEST_CASE("training requires two items with events", "[model]") {
+  TrainingData data = make_training_data(60, 40);
   for (TrainingEvent& event : data.events) event.item = 3;
-  const auto made = train(data, {}, kSilent);
-  REQUIRE_FALSE(made);
-  CHECK(made.error().reason == "no_events");
-  CHECK_FALSE(train({}, {}, kSilent));
+  const auto trained = train(data, {}, kNoProgress);
+  REQUIRE_FALSE(trained);
+  CHECK(trained.error().reason == "no_events");
+  CHECK_FALSE(train({}, {}, kNoProgress));
 }
 
-TEST_CASE("readers with tastes are recommended what suits them, new items among it", "[model]") {
-  const TrainingData data = world(300, 100, 20);
+TEST_CASE("readers with tastes get matching recommendations, including new items", "[model]") {
+  const TrainingData data = make_training_data(300, 100, 20);
   TemporaryDirectory directory;
-  REQUIRE(write_model(trained(data), directory.path() / "m"));
-  const auto model = opened(directory.path() / "m");
+  REQUIRE(write_model(train_model(data), directory.path() / "m"));
+  const auto model = open_model(directory.path() / "m");
   AffinityScorer affinity;
   const std::vector<ProfileItem> profile{{2, 1}, {12, 1}, {27, 1}};  // all of taste 2
   affinity.compute(*model, profile);
@@ -85,20 +85,20 @@ TEST_CASE("readers with tastes are recommended what suits them, new items among 
   for (const auto item : fresh) CHECK(item % 5 == 2);
 }
 
-TEST_CASE("a reader with very many events counts with the newest", "[model]") {
-  TrainingData data = world(60, 40);
+TEST_CASE("only a reader's newest events count", "[model]") {
+  TrainingData data = make_training_data(60, 40);
   for (std::uint32_t i = 0; i < 40; ++i) {
     data.events.push_back({77, i, readers::Interaction::kView, kTrainedAt - seconds(1000 * i)});
   }
   TrainSettings settings;
   settings.algorithm = "rp3beta";
-  const TrainedModel all = trained(data, settings);
+  const TrainedModel all = train_model(data, settings);
   settings.max_per_reader = 12;
-  const TrainedModel newest = trained(data, settings);
+  const TrainedModel newest = train_model(data, settings);
   CHECK(newest.relations[0].neighbours.size() < all.relations[0].neighbours.size());
 }
 
-TEST_CASE("of all columns together the greatest stay, of equals the first", "[model]") {
+TEST_CASE("pruning all columns together keeps the greatest entries, of equals the first", "[model]") {
   Columns columns{{{0, 1.F}, {1, -5.F}}, {{0, 3.F}, {2, 1.F}}, {{1, 1.F}}};
   prune(columns, 3);
   REQUIRE(columns[0].size() == 2);
@@ -107,7 +107,7 @@ TEST_CASE("of all columns together the greatest stay, of equals the first", "[mo
   CHECK(columns[2].empty());
 }
 
-TEST_CASE("ndcg counts places, and forgives what does not fit in the list", "[model]") {
+TEST_CASE("ndcg depends on ranks and ignores what cannot fit into the list", "[model]") {
   const std::vector<std::uint32_t> list{5, 6, 7};
   CHECK(ndcg(list, std::vector<std::uint32_t>{5}) == Approx(1));
   CHECK(ndcg(list, std::vector<std::uint32_t>{6}) == Approx(1 / std::log2(3.0)));
