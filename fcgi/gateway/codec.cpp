@@ -11,7 +11,7 @@ namespace freshet::gateway {
 
 namespace {
 
-// libfcgi wants a descriptor; the OS layer never looks at it.
+// libfcgi requires a descriptor; the OS layer ignores it.
 constexpr int kNoDescriptor = 0x7ffffffe;
 
 struct StatusLine {
@@ -44,9 +44,9 @@ std::string_view reason_phrase(int status) {
 }
 
 Method parse_method(std::string_view name) {
-  const auto known = std::ranges::find(kMethodNames, name);
-  return known == kMethodNames.end() ? Method::kOther
-                                     : static_cast<Method>(std::distance(kMethodNames.begin(), known));
+  const auto found = std::ranges::find(kMethodNames, name);
+  return found == kMethodNames.end() ? Method::kOther
+                                     : static_cast<Method>(std::distance(kMethodNames.begin(), found));
 }
 
 struct ParamField {
@@ -81,7 +81,7 @@ Codec::~Codec() { end_request(); }
 
 void Codec::end_request() {
   if (fcgx_.in == nullptr && fcgx_.paramsPtr == nullptr) return;
-  fcgx_.keepConnection = 1;  // whether to close is the gateway's business
+  fcgx_.keepConnection = 1;  // the gateway decides whether to close
   FCGX_Free(&fcgx_, 0);
   fcgx_.ipcFd = -1;
 }
@@ -89,15 +89,15 @@ void Codec::end_request() {
 Result<void> Codec::decode(std::string_view bytes, Request& request, std::string& wire) {
   const MemoryIoScope scope(bytes, wire);
   fcgx_.ipcFd = kNoDescriptor;
-  fcgx_.keepConnection = 1;  // or libfcgi closes the connection before it reads
+  fcgx_.keepConnection = 1;  // otherwise libfcgi closes the connection before it reads
   if (FCGX_Accept_r(&fcgx_) != 0) {
     fcgx_.ipcFd = -1;
-    return fail(ErrorCode::kInvalid, "bad_fastcgi", {}, "libfcgi refused the request");
+    return fail(ErrorCode::kInvalid, "bad_fastcgi", {}, "libfcgi rejected the request");
   }
   std::string_view content_length;
   read_params(request, content_length);
 
-  // STDIN is read to its end before anything happens: an early end, an error or a wrong length must
+  // Read all of STDIN before anything happens: a premature end, an error or a wrong length must
   // have no effect.
   request.body.clear();
   std::array<char, 8192> chunk;
@@ -111,13 +111,14 @@ Result<void> Codec::decode(std::string_view bytes, Request& request, std::string
   if (!content_length.empty()) {
     const auto [end, error] =
         std::from_chars(content_length.data(), content_length.data() + content_length.size(), declared_bytes);
-    if (error != std::errc() || end != content_length.data() + content_length.size()) declared_bytes = SIZE_MAX;
+    if (error != std::errc() || end != content_length.data() + content_length.size())
+      declared_bytes = SIZE_MAX;
   }
   if (FCGX_GetError(fcgx_.in) != 0 || declared_bytes != request.body.size()) {
     end_request();
-    return fail(ErrorCode::kInvalid, "bad_fastcgi", {}, "the body is not what CONTENT_LENGTH says");
+    return fail(ErrorCode::kInvalid, "bad_fastcgi", {}, "the body does not have CONTENT_LENGTH bytes");
   }
-  // Not needed while the request is under way, and several kilobytes of each.
+  // Not needed while the request is in progress, and several kilobytes each.
   FCGX_FreeStream(&fcgx_.in);
   FCGX_FClose(fcgx_.err);
   FCGX_FreeStream(&fcgx_.err);
@@ -169,7 +170,7 @@ void Codec::encode_reply(const Request& request, const Response& response, std::
   if (!has_no_body && request.method != Method::kHead) {
     FCGX_PutStr(response.body.data(), static_cast<int>(response.body.size()), fcgx_.out);
   }
-  // With what decode() did, the first half of FCGX_Finish_r; abandon() is the other.
+  // decode() and this are the first half of FCGX_Finish_r; end_request() is the second.
   FCGX_FClose(fcgx_.out);
 }
 

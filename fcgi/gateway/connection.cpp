@@ -15,7 +15,7 @@ namespace freshet::gateway {
 namespace {
 
 constexpr std::uint32_t kReadEvents = EPOLLIN | EPOLLRDHUP | EPOLLET;
-// A buffer that a large request or reply has grown beyond this is given back.
+// A buffer that grew beyond this for a large request or reply is freed rather than reused.
 constexpr std::size_t kMaxRetainedBytes = 16UL * 1024;
 
 void clear_buffer(std::string& buffer) {
@@ -48,8 +48,9 @@ void Connection::on_ready(std::uint32_t events) {
   pump();
 }
 
-// Reads and serves until the socket has nothing more or a request is being served. A loop, not
-// recursion: handlers that finish at once would otherwise let a fast peer grow the stack.
+// Reads and serves until the socket has no more data or a request is in progress. A loop rather
+// than recursion: with handlers that finish immediately, a fast peer could otherwise grow the
+// stack.
 void Connection::pump() {
   if (pumping_) return;
   pumping_ = true;
@@ -58,7 +59,7 @@ void Connection::pump() {
   pumping_ = false;
 }
 
-// One read. False when the socket is empty or the connection is gone.
+// Reads once. False if the socket is empty or the connection is closed.
 bool Connection::read_some() {
   auto& scratch = gateway_.read_buffer_;
   const ssize_t got = recv(fd_, scratch.data(), scratch.size(), MSG_DONTWAIT);
@@ -72,8 +73,8 @@ bool Connection::read_some() {
     return false;
   }
   const auto size = static_cast<std::size_t>(got);
-  // A short read has emptied the socket; what comes later makes a new edge. But the end that came
-  // with these bytes has made its own.
+  // A short read drains the socket, and later data triggers a new edge. If the peer closed its
+  // side, that edge has already fired, so reading must continue.
   if (size < scratch.size() && !peer_closed_) readable_ = false;
   const std::string_view chunk(scratch.data(), size);
   const bool first = received_.empty();
@@ -126,8 +127,8 @@ void Connection::serve(std::string_view bytes) {
   state_ = State::kServing;
   exchange.request.trace.published_phase = gateway_.options_.phase_slot;
   gateway_.start(exchange);
-  // Ended already, and the place free for the next request, or it waits for something: then the
-  // clock runs.
+  // The request may have finished already, and its exchange be ready for the next one. Deadlines
+  // apply only if it is still waiting for something.
   if (state_ == State::kServing) gateway_.start_deadlines(exchange);
 }
 

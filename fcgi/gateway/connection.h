@@ -21,8 +21,8 @@ class Connection final : public FdHandler {
   Connection(Gateway& gateway, int fd);
   ~Connection();
 
-  bool start();        // registers with the loop; false when that failed
-  void expire_read();  // the deadlines' verdicts
+  bool start();        // registers with the loop; false if that failed
+  void expire_read();  // called by the deadlines
   void expire_write();
   void close_if_idle();
 
@@ -34,8 +34,8 @@ class Connection final : public FdHandler {
   void pump();
   bool read_some();
   void serve(std::string_view bytes);
-  void finish(std::exception_ptr thrown);  // the coroutine has ended
-  void reply_over_budget();                   // the budget is used up, and the coroutine has not ended
+  void finish(std::exception_ptr thrown);  // the handler's coroutine has ended
+  void reply_over_budget();                // the budget is used up, but the coroutine has not ended
   void send_reply();
   void send_more();
   void close();
@@ -43,20 +43,22 @@ class Connection final : public FdHandler {
   Gateway& gateway_;
   const int fd_;
   State state_ = State::kReading;
-  bool readable_ = false;  // an edge came since the last read that found nothing more
-  bool peer_closed_ = false;  // the peer has closed its side: the next read that is due finds the end, without an
-                        // edge of its own
+  bool readable_ = false;  // an edge arrived since the last read that drained the socket
+  // The peer closed its side. A later read must detect the end, because no further edge will come.
+  bool peer_closed_ = false;
+  // edge of its own
   bool pumping_ = false;
   bool keep_alive_ = false;
   Framer framer_;
   std::unique_ptr<Exchange> exchange_;
-  std::chrono::steady_clock::time_point received_at_{};  // the first byte of the request that is being read
-  std::string received_;                                 // of an unfinished request; empty while idle
-  std::string wire_;                                     // of an unfinished reply
+  // When the first byte of the current request was read.
+  std::chrono::steady_clock::time_point received_at_{};
+  std::string received_;  // the incomplete request; empty while idle
+  std::string wire_;      // the reply being sent
   std::size_t sent_ = 0;
   Deadlines<Connection>::Handle read_deadline_;
   Deadlines<Connection>::Handle write_deadline_;
-  std::list<std::unique_ptr<Connection>>::iterator position_;  // in the gateway
+  std::list<std::unique_ptr<Connection>>::iterator position_;  // in the gateway's list
 };
 
 }  // namespace freshet::gateway

@@ -1,5 +1,5 @@
-// Deadlines of many connections with one timer: all have the same length, so the oldest is the next
-// to expire.
+// Deadlines of many objects with a single timer: all have the same length, so the oldest is the
+// next to expire.
 #pragma once
 
 #include <chrono>
@@ -19,17 +19,17 @@ class Deadlines {
     T* subject;
     Clock::time_point at;
   };
-  // Where a subject stands; empty when it has no deadline.
+  // The position of a subject's deadline; none() if it has none.
   using Handle = typename std::list<Entry>::iterator;
 
-  // `expired(subject)` is called for each subject whose time is up; its deadline is gone by then.
+  // `expired(subject)` is called when a subject's deadline has passed, and must cancel it.
   Deadlines(EventLoop& loop, Clock::duration length, std::function<void(T&)> expired)
       : timer_(loop), length_(length), expired_(std::move(expired)) {}
 
   Handle none() { return entries_.end(); }
   // O(1).
   Handle start(T& subject) { return start(subject, Clock::now()); }
-  // Counted from `since`, which is about now: O(those that began later).
+  // Counts from `since`, which must be close to now: O(deadlines that started later).
   Handle start(T& subject, Clock::time_point since) {
     auto before = entries_.end();
     while (before != entries_.begin() && std::prev(before)->at > since + length_) --before;
@@ -37,9 +37,9 @@ class Deadlines {
     if (!armed_) arm();
     return handle;
   }
-  // The one whose time is up first; null when there is none.
+  // The subject that expires first; null if there is none.
   const T* first() const { return entries_.empty() ? nullptr : entries_.front().subject; }
-  // O(1). A place that is none() is left alone.
+  // O(1). No effect on none().
   void cancel(Handle& handle) {
     if (handle != entries_.end()) entries_.erase(handle);
     handle = entries_.end();

@@ -1,8 +1,7 @@
-// One request inside the worker, its reply to be, and the memory that both stand in. A connection
-// has one at a time and uses it again; when the budget of its request is used up the connection is
-// answered and gets a fresh one, and the old one lives on, without a connection, until its
-// coroutine has ended: a coroutine that waits for Redis is never destroyed, and what it brings then
-// reaches nobody.
+// A request in progress, its reply, and their memory. A connection has one at a time and reuses it.
+// When a request exceeds its budget, the connection sends a reply and gets a new exchange; the old
+// one is detached and lives until its coroutine has ended, because a coroutine that waits for Redis
+// is never destroyed. Its result is discarded.
 #pragma once
 
 #include <list>
@@ -17,16 +16,16 @@ namespace freshet::gateway {
 class Connection;
 
 struct Exchange {
-  Connection* connection = nullptr;  // null: its client has been answered
+  Connection* connection = nullptr;  // null: detached, the client has been answered
   bool running = false;              // its coroutine has not ended
   bool slow_reported = false;
   Codec codec;
   Request request;
   Response response;
-  Deadlines<Exchange>* budget_deadlines = nullptr;  // where its budget is watched; null: nowhere
+  Deadlines<Exchange>* budget_deadlines = nullptr;  // the deadlines that its budget is in; null: none
   Deadlines<Exchange>::Handle budget;
   Deadlines<Exchange>::Handle slow;
-  std::list<std::unique_ptr<Exchange>>::iterator position;  // among the gateway's late ones
+  std::list<std::unique_ptr<Exchange>>::iterator position;  // in the gateway's list of detached ones
 };
 
 }  // namespace freshet::gateway

@@ -54,17 +54,16 @@ FrameState Framer::advance(std::string_view bytes) {
   while (section_ != Section::kDone) {
     if (bytes.size() - offset_ < FCGI_HEADER_LEN) {
       return bytes.size() > offset_ && byte_at(bytes, offset_) != FCGI_VERSION_1 ? FrameState::kMalformed
-                                                                              : FrameState::kIncomplete;
+                                                                                 : FrameState::kIncomplete;
     }
     const std::string_view header = bytes.substr(offset_, FCGI_HEADER_LEN);
     if (byte_at(header, 0) != FCGI_VERSION_1) return FrameState::kMalformed;
     const std::size_t content = read_u16(header, 4);
     const std::size_t padding = byte_at(header, 6);
-    // libfcgi takes padding behind a BEGIN_REQUEST or behind the empty record that ends a stream
-    // for the next header, and leaks what it then makes of it (found by the fuzzer). nginx pads
-    // neither.
+    // libfcgi mistakes padding after BEGIN_REQUEST, or after the empty record that ends a stream,
+    // for the next header, and leaks what it parses from it (found by fuzzing). nginx pads neither.
     if (padding != 0 && (section_ == Section::kBegin || content == 0)) return FrameState::kMalformed;
-    // Sizes are judged by the header, before the bytes they announce are waited for.
+    // Sizes are checked by the header, before waiting for the bytes that it announces.
     const bool has_whole_record = bytes.size() - offset_ - FCGI_HEADER_LEN >= content + padding;
     const Record record{byte_at(header, 1), read_u16(header, 2),
                         bytes.substr(offset_ + FCGI_HEADER_LEN, has_whole_record ? content : 0)};
@@ -72,8 +71,9 @@ FrameState Framer::advance(std::string_view bytes) {
       const bool is_begin = section_ == Section::kBegin && record.id != FCGI_NULL_REQUEST_ID;
       if (is_begin && (record.type != FCGI_BEGIN_REQUEST || content != sizeof(FCGI_BeginRequestBody)))
         return FrameState::kMalformed;
-      const bool is_too_large = (section_ == Section::kParams && params_bytes_ + content > limits_.max_params_bytes) ||
-                         (section_ == Section::kStdin && body_bytes_ + content > limits_.max_body_bytes);
+      const bool is_too_large =
+          (section_ == Section::kParams && params_bytes_ + content > limits_.max_params_bytes) ||
+          (section_ == Section::kStdin && body_bytes_ + content > limits_.max_body_bytes);
       return is_too_large ? FrameState::kTooLarge : FrameState::kIncomplete;
     }
     if (const FrameState state = accept_record(record); state != FrameState::kIncomplete) return state;
@@ -106,7 +106,8 @@ FrameState Framer::accept_begin(const Record& record) {
   if (record.id == FCGI_NULL_REQUEST_ID) {
     const bool fits = offset_ + record.content.size() <= kMaxManagementBytes;
     ParamValidator values;
-    if (!values.feed(record.content, kMaxManagementBytes) || !values.is_complete()) return FrameState::kMalformed;
+    if (!values.feed(record.content, kMaxManagementBytes) || !values.is_complete())
+      return FrameState::kMalformed;
     return record.type == FCGI_GET_VALUES && fits ? FrameState::kIncomplete : FrameState::kMalformed;
   }
   if (record.type != FCGI_BEGIN_REQUEST || record.content.size() != sizeof(FCGI_BeginRequestBody))

@@ -1,11 +1,11 @@
-// Framing: where a FastCGI request ends in a stream of bytes, and whether it is one we accept.
-// Pure; no socket, no libfcgi.
+// FastCGI framing: finds where a request ends in a byte stream, and whether it is acceptable. Pure;
+// no socket, no libfcgi.
 //
 // A request is BEGIN_REQUEST (role responder), PARAMS… and an empty PARAMS, STDIN… and an empty
-// STDIN, all with one id ≠ 0; management records (GET_VALUES, id 0) may stand before it. Everything
-// else is refused: another version, role, id or order, an abort, a NUL in a parameter, bytes behind
-// the request (nobody pipelines), more than the limits. What passes is decoded by libfcgi
-// (codec.h), which then cannot want more bytes.
+// STDIN, all with the same id ≠ 0. Management records (GET_VALUES, id 0) may precede it. Everything
+// else is rejected: another version, role, id or order, an abort, a NUL in a parameter, bytes after
+// the request (nginx does not pipeline), sizes above the limits. A complete request is decoded by
+// libfcgi (codec.h), which then never waits for more bytes.
 #pragma once
 
 #include <array>
@@ -21,37 +21,39 @@ struct FrameLimits {
 };
 
 enum class FrameState : std::uint8_t {
-  kIncomplete,      // a good beginning (or nothing yet): wait for more bytes
-  kComplete,     // exactly one request, ready to be decoded
-  kMalformed,       // not a request we accept: close the connection
-  kTooLarge,  // over a limit: close the connection
+  kIncomplete,  // a valid prefix (or nothing yet): wait for more bytes
+  kComplete,    // exactly one request, ready to decode
+  kMalformed,   // not an acceptable request: close the connection
+  kTooLarge,    // above a limit: close the connection
 };
 
-// Follows the name-value pairs of a stream over its records, to see that no announced length lies:
-// libfcgi would allocate it.
+// Checks the name-value pairs of a stream across its records, so that no announced length exceeds
+// the limit: libfcgi would allocate it.
 class ParamValidator {
  public:
-  // False when a pair announces more than `limit` bytes, or has a NUL in its name or value, where
-  // libfcgi's strings would end. O(bytes).
+  // False if a pair announces more than `limit` bytes, or has a NUL in its name or value, where
+  // libfcgi's C strings would end. O(bytes).
   bool feed(std::string_view content, std::size_t limit);
-  // True at the end of a pair: a stream may end here.
+  // True at the end of a pair, where the stream may end.
   bool is_complete() const { return length_bytes_ == 0 && remaining_ == 0; }
 
  private:
-  std::array<std::uint8_t, 8> lengths_{};  // of the pair that begins: one or four bytes each
+  // length bytes of the current pair's name and value; one or four bytes each
+  std::array<std::uint8_t, 8> lengths_{};
   std::size_t length_bytes_ = 0;
-  std::size_t remaining_ = 0;  // bytes of name and value still to come
+  std::size_t remaining_ = 0;  // bytes of name and value yet to come
 };
 
 class Framer {
  public:
   explicit Framer(const FrameLimits& limits) : limits_(limits) {}
-  // `bytes` is everything received of this request so far; only what is new since the last call is
-  // looked at. O(new records).
+  // `bytes` is everything received of this request so far; only records that arrived since the last
+  // call are parsed. O(new records).
   FrameState advance(std::string_view bytes);
-  // After kWhole: forget the request.
+  // After kComplete: discards the request.
   void reset() { *this = Framer(limits_); }
-  // Of a whole request: the bytes of its STDIN, and whether the peer asked to keep the connection.
+  // For a complete request: the size of its STDIN, and whether the peer asked to keep the
+  // connection.
   std::size_t body_bytes() const { return body_bytes_; }
   bool keep_connection() const { return keep_connection_; }
 
@@ -63,7 +65,7 @@ class Framer {
 
   FrameLimits limits_;
   Section section_ = Section::kBegin;
-  std::size_t offset_ = 0;  // of the first record not looked at yet
+  std::size_t offset_ = 0;  // start of the first record not yet parsed
   ParamValidator param_validator_;
   std::size_t params_bytes_ = 0;
   std::size_t body_bytes_ = 0;

@@ -24,7 +24,8 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 
 }  // namespace
 
-Gateway::Gateway(EventLoop& loop, GatewayOptions options, RequestHandler serve, RefusalHandler refuse, Observer* observer)
+Gateway::Gateway(EventLoop& loop, GatewayOptions options, RequestHandler serve, RefusalHandler refuse,
+                 Observer* observer)
     : loop_(loop),
       options_(std::move(options)),
       serve_(std::move(serve)),
@@ -43,8 +44,8 @@ Gateway::~Gateway() = default;
 
 void Gateway::listen(int listen_fd) {
   listen_fd_ = listen_fd;
-  // A new connection wakes every worker that waits. Were it one alone (EPOLLEXCLUSIVE), a
-  // connection would be left lying when that one is killed, stopped or drained before it accepts.
+  // A new connection wakes every waiting worker. With EPOLLEXCLUSIVE it would wake a single one,
+  // and the connection would be stuck if that one is killed, stopped or drained before it accepts.
   if (!loop_.add(listen_fd, EPOLLIN, *this)) log::error("listen_watch_failed", {});
 }
 
@@ -65,8 +66,8 @@ void Gateway::on_ready(std::uint32_t /*events*/) {
   }
 }
 
-// The listening socket stays readable while descriptors are used up: without a pause the loop would
-// spin on it.
+// The listening socket stays readable while the process is out of descriptors; without a pause the
+// loop would spin.
 void Gateway::pause_accepting() {
   log::warning("accept_paused", {{"connections", std::to_string(connections_.size())}});
   const int fd = listen_fd_;
@@ -87,7 +88,7 @@ bool Gateway::is_allowed_client(int fd) const {
   } else if (address.ss_family == AF_INET6) {
     inet_ntop(AF_INET6, &reinterpret_cast<sockaddr_in6&>(address).sin6_addr, text.data(), text.size());
   } else {
-    return true;  // a unix socket has file permissions instead
+    return true;  // unix sockets have file permissions instead
   }
   const auto& allowed = options_.allowed_clients;
   return std::find(allowed.begin(), allowed.end(), text.data()) != allowed.end();
@@ -103,7 +104,7 @@ void Gateway::adopt(int fd) {
 }
 
 void Gateway::on_closed(Connection& connection) {
-  // Its own functions may still be on the stack.
+  // Its member functions may still be on the stack.
   loop_.destroy_later(std::move(*connection.position_));
   connections_.erase(connection.position_);
   check_drained();
@@ -115,7 +116,7 @@ void Gateway::check_drained() {
   std::exchange(on_drained_, nullptr)();
 }
 
-// --- requests under way
+// --- Requests in progress
 
 void Gateway::start(Exchange& exchange) {
   if (++counters_.in_flight > options_.max_in_flight) {
@@ -133,13 +134,13 @@ void Gateway::start(Exchange& exchange) {
   });
 }
 
-// Nothing of the exchange may be touched after this: its connection may already read the next
-// request into it.
+// Do not touch the exchange after this: its connection may already be reading the next request into
+// it.
 void Gateway::on_ended(Exchange& exchange, std::exception_ptr thrown) {
   --counters_.in_flight;
   cancel_deadlines(exchange);
   if (exchange.connection != nullptr) return exchange.connection->finish(thrown);
-  // Its client was answered long ago. Its coroutine still stands on the stack.
+  // The client was answered earlier. The coroutine is still on the stack.
   --counters_.detached;
   if (thrown) log::error("application_exception_caught", {});
   loop_.destroy_later(std::move(*exchange.position));
@@ -155,7 +156,8 @@ Deadlines<Exchange>* Gateway::budget_deadlines(Budget budget) {
 void Gateway::start_deadlines(Exchange& exchange) {
   const Request& request = exchange.request;
   exchange.budget_deadlines = budget_deadlines(request.budget);
-  if (exchange.budget_deadlines != nullptr) exchange.budget = exchange.budget_deadlines->start(exchange, request.first_byte_at);
+  if (exchange.budget_deadlines != nullptr)
+    exchange.budget = exchange.budget_deadlines->start(exchange, request.first_byte_at);
   if (options_.slow_timeout.count() > 0) exchange.slow = slow_.start(exchange, request.first_byte_at);
 }
 
@@ -185,8 +187,8 @@ std::unique_ptr<Exchange> Gateway::make_exchange(Connection& connection) {
   return exchange;
 }
 
-// Called once for each request. One that held the loop up for so long that no timer could tell is
-// slow, too.
+// Called once per request. Also reports a request as slow that blocked the loop, so that no timer
+// could fire.
 void Gateway::report_answered(Exchange& exchange, const Response& response) {
   if (observer_ == nullptr) return;
   const auto now = std::chrono::steady_clock::now();
@@ -208,7 +210,8 @@ const Request* Gateway::oldest_request() const {
   const Exchange* oldest = detached_.empty() ? nullptr : detached_.front().get();
   for (const auto* deadlines : {&budget_, &bulk_budget_}) {
     const Exchange* first = deadlines->first();
-    if (first != nullptr && (oldest == nullptr || first->request.first_byte_at < oldest->request.first_byte_at))
+    if (first != nullptr &&
+        (oldest == nullptr || first->request.first_byte_at < oldest->request.first_byte_at))
       oldest = first;
   }
   return oldest == nullptr ? nullptr : &oldest->request;

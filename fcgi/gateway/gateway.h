@@ -1,10 +1,11 @@
-// The gateway of one worker: takes connections from nginx, hands whole requests to the application,
-// sends the replies.
+// A worker's gateway: accepts connections from nginx, passes complete requests to the application
+// and sends the replies.
 //
-// Hundreds of connections live in one loop. Each is registered once, edge-triggered; an idle, slow
-// or half-sent one costs a small object and holds nobody up. Bytes are collected until framing says
-// that a whole request is there; only then libfcgi decodes it, from memory. Replies leave without
-// blocking; what does not fit waits for EPOLLOUT under a deadline, as an unfinished request does.
+// Hundreds of connections share one loop. Each is registered once, edge-triggered; an idle, slow or
+// half-sent one costs a small object and blocks no other. Bytes are collected until framing finds a
+// complete request; only then does libfcgi decode it, from memory. Replies are sent without
+// blocking. A reply that does not fit into the socket's buffer waits for EPOLLOUT under a deadline,
+// as an incomplete request does.
 #pragma once
 
 #include <atomic>
@@ -33,52 +34,54 @@ struct GatewayOptions {
   std::chrono::milliseconds write_timeout{5000};
   std::chrono::milliseconds request_budget{200};
   std::chrono::milliseconds bulk_budget{30000};
-  std::chrono::milliseconds slow_timeout{0};  // 0: no request is slow
-  std::atomic<PackedPhase>* phase_slot = nullptr;    // where requests show what the loop is at; null: nowhere
+  std::chrono::milliseconds slow_timeout{0};  // 0: requests are never reported as slow
+  // where requests publish the loop's current phase; null: nowhere
+  std::atomic<PackedPhase>* phase_slot = nullptr;
   std::size_t max_in_flight = 1024;
-  std::vector<std::string> allowed_clients{};  // addresses; empty: all. TCP only
+  std::vector<std::string> allowed_clients{};  // IP addresses; empty: all. TCP only
 };
 
 struct GatewayCounters {
   std::uint64_t accepted = 0;         // connections
-  std::uint64_t requests = 0;         // replies handed over or under way
-  std::uint64_t protocol_errors = 0;  // connections closed for what they sent
+  std::uint64_t requests = 0;         // replies sent or being sent
+  std::uint64_t protocol_errors = 0;  // connections closed because of what they sent
   std::uint64_t read_timeouts = 0;
   std::uint64_t write_timeouts = 0;
   std::uint64_t overloaded = 0;   // refused because max_in_flight was reached
   std::uint64_t over_budget = 0;  // answered because their budget was used up
   std::uint32_t in_flight = 0;
-  std::uint32_t detached = 0;           // of these, answered already: their coroutines have not ended
-  std::uint32_t peak_in_flight = 0;  // the most there has been
+  std::uint32_t detached = 0;        // in flight, already answered, still running
+  std::uint32_t peak_in_flight = 0;  // the highest value so far
 };
 
-// The application: fills `response`. Request and response live until the task has ended. A task
-// that throws costs its connection.
+// The application: fills `response`. Request and response live until the task has ended. If the
+// task throws, its connection is closed.
 using RequestHandler = std::function<Task<void>(Request&, Response&)>;
 
-// Fills the reply to a request that the application does not, or not in time, answer.
+// Fills the reply if the application does not answer, or not in time.
 enum class RefusalReason : std::uint8_t { kOverloaded, kOverBudget };
 using RefusalHandler = std::function<void(const Request&, RefusalReason, Response&)>;
 
 class Gateway final : public FdHandler {
  public:
-  // `observer` may be null. Must outlive the loop's run.
-  Gateway(EventLoop& loop, GatewayOptions options, RequestHandler serve, RefusalHandler refuse, Observer* observer = nullptr);
+  // `observer` may be null. The gateway must outlive the loop's run.
+  Gateway(EventLoop& loop, GatewayOptions options, RequestHandler serve, RefusalHandler refuse,
+          Observer* observer = nullptr);
   ~Gateway();
 
-  // Takes connections from this listening socket (non-blocking, shared with other workers; stays
-  // the caller's).
+  // Accepts connections from this listening socket (non-blocking, shared with other workers, owned
+  // by the caller).
   void listen(int listen_fd);
-  // Takes over a connected socket, which it will close. For tests and fuzzers.
+  // Takes ownership of a connected socket. For tests and fuzzers.
   void adopt(int fd);
-  // Takes no new connections, serves those it has, never closes one first (nginx might be sending
-  // on it) until `deadline`, when idle ones are closed and busy ones after their reply. Calls
-  // `done` when none is left.
+  // Stops accepting and serves the existing connections. Closes none of them first (nginx might be
+  // sending on it) until `deadline`, when idle ones are closed, and busy ones after their reply.
+  // Calls `done` when no connection or detached request is left.
   void drain(std::chrono::steady_clock::time_point deadline, std::function<void()> done);
 
   const GatewayCounters& counters() const { return counters_; }
   std::size_t connections() const { return connections_.size(); }
-  // The request that has waited longest of those that have a budget; null when none waits.
+  // The oldest request in progress that has a budget; null if there is none.
   const Request* oldest_request() const;
 
  private:
@@ -113,8 +116,8 @@ class Gateway final : public FdHandler {
   Timer accept_timer_;
   Timer drain_timer_;
   std::list<std::unique_ptr<Connection>> connections_;
-  std::list<std::unique_ptr<Exchange>> detached_;  // answered, and still running
-  std::vector<char> read_buffer_;  // what one read takes; a whole request is usually decoded right here
+  std::list<std::unique_ptr<Exchange>> detached_;  // answered but still running
+  std::vector<char> read_buffer_;  // for one read; usually a complete request is decoded directly from it
   std::function<void()> on_drained_;
   GatewayCounters counters_;
   int listen_fd_ = -1;

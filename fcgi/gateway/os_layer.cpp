@@ -27,7 +27,7 @@ MemoryIoScope::~MemoryIoScope() {
 
 }  // namespace freshet::gateway
 
-// The eight functions libfcgi's fcgiapp.o refers to. Their signatures are libfcgi's.
+// The eight functions that libfcgi's fcgiapp.o refers to. Their signatures are libfcgi's.
 extern "C" {
 
 int OS_LibInit(int* /*stdio_fds*/) { return 0; }
@@ -37,7 +37,7 @@ int OS_Read(int /*fd*/, char* buffer, size_t size) {
   const size_t count = std::min(size, input.size());
   if (count > 0) std::memcpy(buffer, input.data(), count);
   input.remove_prefix(count);
-  return static_cast<int>(count);  // 0: the end, which framing makes impossible inside a request
+  return static_cast<int>(count);  // 0: the end, which framing rules out inside a request
 }
 
 int OS_Write(int /*fd*/, char* buffer, size_t size) {
@@ -45,9 +45,9 @@ int OS_Write(int /*fd*/, char* buffer, size_t size) {
   return static_cast<int>(size);
 }
 
-int OS_IpcClose(int /*fd*/, int /*shutdown*/) { return 0; }  // the connection belongs to the gateway
+int OS_IpcClose(int /*fd*/, int /*shutdown*/) { return 0; }  // the gateway owns the connection
 
-// A refused request makes libfcgi ask for the next connection: there is none.
+// After it rejects a request, libfcgi asks for the next connection: there is none.
 int OS_Accept(int /*listen_socket*/, int /*fail_on_interrupt*/, const char* /*allowed*/) {
   errno = EPROTO;
   return -1;

@@ -1,4 +1,4 @@
-// The memory that libfcgi reads from and writes to while a Codec is at work (see codec.h).
+// The memory that libfcgi reads from and writes to while a Codec is working (see codec.h).
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace freshet::gateway {
 
-// While one lives, libfcgi on this thread reads `input` and appends to `output`. One at a time on a
-// thread.
+// While one exists, libfcgi on this thread reads from `input` and appends to `output`. At most one
+// per thread.
 class MemoryIoScope {
  public:
   MemoryIoScope(std::string_view input, std::string& output);

@@ -1,5 +1,5 @@
-// A request as the gateway hands it over and the reply it takes back. Plain values: no FastCGI, no
-// sockets.
+// A request as the gateway passes it on, and the reply that it takes back. Plain values: no
+// FastCGI, no sockets.
 #pragma once
 
 #include <array>
@@ -20,22 +20,22 @@ inline constexpr std::array<std::string_view, 7> kMethodNames{"GET",    "HEAD", 
 // "GET"; "" for kOther.
 inline std::string_view method_name(Method method) { return kMethodNames[static_cast<std::size_t>(method)]; }
 
-// Which nginx server the request came through: nginx says so in the FastCGI parameter FRESHET_ZONE
-// ("public", "internal"), which no client can set. Anything else counts as public: the zone with
+// The nginx server that received the request. nginx says so in the FastCGI parameter FRESHET_ZONE
+// ("public", "internal"), which no client can set. Any other value counts as public, the zone with
 // fewer rights.
 enum class Zone : std::uint8_t { kPublic, kInternal };
 
-// How long a request may take until it is answered without its handler's word (Request::if_late):
-// gateway.request_budget, gateway.bulk_budget, or without end.
+// How long a request may take before it is answered without its handler (Request::on_deadline):
+// gateway.request_budget, gateway.bulk_budget, or no limit.
 enum class Budget : std::uint8_t { kRequest, kBulk, kNone };
 
 struct Response {
   int status = 200;
   std::string_view content_type = "application/json";  // a literal
-  std::string headers;  // further lines, each "Name: value\r\n"; values without CR and LF (see add_header)
+  std::string headers;  // further lines, each "Name: value\r\n"; values contain no CR or LF (see add_header)
   std::string body;
 
-  // Appends a header line. Control characters in `value` are dropped.
+  // Appends a header line. Drops control characters from `value`.
   void add_header(std::string_view name, std::string_view value);
 };
 
@@ -44,7 +44,7 @@ struct Response {
 struct Request {
   Method method = Method::kOther;
   Zone zone = Zone::kPublic;
-  std::string_view uri;  // REQUEST_URI, raw: path and query, nothing decoded
+  std::string_view uri;  // REQUEST_URI, raw: path and query, not decoded
   std::string_view content_type;
   std::string_view remote_addr;  // after nginx's set_real_ip_from
   std::string_view user_agent;
@@ -52,19 +52,20 @@ struct Request {
   std::string_view cookie;
   std::string_view authorization;
   std::string_view if_none_match;
-  std::string_view verified_user;  // FRESHET_USER: what auth_request found (identity.mode = header)
-  std::string_view site;           // FRESHET_SITE: scheme://host[:port] that the client asked for
+  std::string_view verified_user;  // FRESHET_USER: the user that auth_request found (identity.mode = header)
+  std::string_view site;           // FRESHET_SITE: scheme://host[:port] as requested by the client
   std::string_view sec_fetch_site;
-  std::string_view forwarded_proto;                // what a proxy before nginx says; see http.scheme_header
-  std::string_view request_id;                     // FRESHET_REQUEST_ID: nginx's $freshet_request_id
-  std::string body;                                // whole; exactly CONTENT_LENGTH bytes
-  std::size_t body_bytes = 0;                      // of the body as it came; a handler may have consumed it
-  std::chrono::steady_clock::time_point first_byte_at;  // when its first byte was read
-  std::chrono::steady_clock::time_point last_byte_at;     // and when its last
-  RequestTrace trace;                                     // the application names its route
-  Budget budget = Budget::kRequest;  // the application says otherwise before it first waits for something
-  // What is said when the budget is used up; a handler sets it that can say something without what
-  // it waits for, and what it refers to lives as long as the handler's task. Null, or none: 503.
+  std::string_view forwarded_proto;  // sent by a proxy in front of nginx; see http.scheme_header
+  std::string_view request_id;       // FRESHET_REQUEST_ID: nginx's $freshet_request_id
+  std::string body;                  // complete; exactly CONTENT_LENGTH bytes
+  std::size_t body_bytes = 0;        // size of the body as received; a handler may have consumed it
+  std::chrono::steady_clock::time_point first_byte_at;
+  std::chrono::steady_clock::time_point last_byte_at;
+  RequestTrace trace;                // the application sets its route
+  Budget budget = Budget::kRequest;  // the application may change it before it first suspends
+  // Makes the reply when the budget is used up. Set by handlers that can answer without the result
+  // they are waiting for; what it captures must live as long as the handler's task. If it is unset
+  // or returns nullopt, the reply is 503.
   std::function<std::optional<Response>()> on_deadline;
 };
 

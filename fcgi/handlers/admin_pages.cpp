@@ -45,9 +45,10 @@ Response AdminPages::ready(const DependencyState& state) const {
   std::vector<Dependency> missing = missing_dependencies(state, board_.redis_sample());
   const std::string names = join_dependency_names(missing);
   const auto& required = settings_.ready.require;
-  const bool is_ready = std::ranges::none_of(
-      missing, [&](Dependency each) { return std::ranges::find(required, dependency_name(each)) != required.end(); });
-  if (!is_ready) return not_ready("without " + names);
+  const bool is_ready = std::ranges::none_of(missing, [&](Dependency each) {
+    return std::ranges::find(required, dependency_name(each)) != required.end();
+  });
+  if (!is_ready) return not_ready("missing: " + names);
   const bool accepts_writes = std::ranges::find(missing, Dependency::kWrites) == missing.end();
   std::erase(missing, Dependency::kWrites);
   std::string body = accepts_writes ? "ready\nwrites:true\n" : "ready\nwrites:false\n";
@@ -57,7 +58,7 @@ Response AdminPages::ready(const DependencyState& state) const {
 
 Response AdminPages::pool_ready() const {
   const Totals totals = board_.totals();
-  if (totals.ready == 0) return not_ready("no worker serves");
+  if (totals.ready == 0) return not_ready("no worker is ready");
   return ready(dependency_state(totals));
 }
 
@@ -71,8 +72,9 @@ Task<Result<Response>> get_live(Call& call) { co_return admin_pages(call).live()
 
 Task<Result<Response>> get_ready(Call& call) {
   const WorkerSlot& slot = call.services.slot;
-  co_return admin_pages(call).ready({call.services.is_redis_ready(), slot.index_documents_plus_one.load(kRelaxed) > 0,
-                               slot.model_trained_at.load(kRelaxed) != 0});
+  co_return admin_pages(call).ready({call.services.is_redis_ready(),
+                                     slot.index_documents_plus_one.load(kRelaxed) > 0,
+                                     slot.model_trained_at.load(kRelaxed) != 0});
 }
 
 }  // namespace freshet::handlers

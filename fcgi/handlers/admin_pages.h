@@ -1,6 +1,6 @@
-// For operators: is it alive, is it ready, what is it doing. Internal routes. All but get_ready are
-// answered from the scoreboard and never wait; OperationPages answers the same where there are no
-// services (fcgi/status_process.h).
+// Pages for operators: liveness, readiness, status and metrics. Internal routes. All except
+// get_ready are answered from the scoreboard and never wait; AdminPages serves the same pages
+// without Services (fcgi/status_process.h).
 #pragma once
 
 #include "fcgi/handlers/routes.h"
@@ -9,16 +9,16 @@ namespace freshet::handlers {
 
 class AdminPages {
  public:
-  // References outlive this.
+  // The references must outlive this.
   AdminPages(Scoreboard& board, const Settings& settings) : board_(board), settings_(settings) {}
 
   Response ping() const;
   Response status(const http::Target& target) const;
   Response metrics() const;
   Response live() const;
-  // Whether who has that much serves, and without what: 503 when ready.require lists some of it.
+  // 503 if a dependency that ready.require lists is missing; otherwise lists the missing ones.
   Response ready(const DependencyState& state) const;
-  // Of the pool: what some worker has. 503 while none serves.
+  // Readiness of the pool, which has what any of its workers has. 503 if no worker is ready.
   Response pool_ready() const;
 
  private:
@@ -30,6 +30,6 @@ Task<Result<Response>> get_ping(Call& call);
 Task<Result<Response>> get_status(Call& call);
 Task<Result<Response>> get_metrics(Call& call);
 Task<Result<Response>> get_live(Call& call);
-Task<Result<Response>> get_ready(Call& call);  // of this worker
+Task<Result<Response>> get_ready(Call& call);  // readiness of this worker
 
 }  // namespace freshet::handlers

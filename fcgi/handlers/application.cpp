@@ -36,7 +36,8 @@ bool has_media_type(std::string_view content_type, std::string_view type) {
          strncasecmp(content_type.data(), type.data(), type.size()) == 0;
 }
 
-// application/json, application/x-ndjson and their like: none that a page may send unasked.
+// application/json, application/x-ndjson and similar: types that a page cannot send without a CORS
+// preflight.
 bool is_json(std::string_view type) {
   type = type.substr(0, type.find(';'));
   while (type.ends_with(' ')) type.remove_suffix(1);
@@ -45,25 +46,25 @@ bool is_json(std::string_view type) {
 
 constexpr std::string_view kForm = "application/x-www-form-urlencoded";
 
-// True iff the body may come from a page of any site that did not have to ask first (the Fetch
-// standard's simple requests, of which only POST writes). text/plain says "beacon", whatever the
-// method.
+// True if a page of any site can send the body without a CORS preflight (the Fetch standard's
+// simple requests, of which only POST writes). text/plain marks a beacon, whatever the method.
 bool is_simple_request(const Request& request) {
   const std::string_view type = request.content_type;
   if (has_media_type(type, "text/plain")) return true;
-  return request.method == Method::kPost && (has_media_type(type, kForm) || has_media_type(type, "multipart/form-data"));
+  return request.method == Method::kPost &&
+         (has_media_type(type, kForm) || has_media_type(type, "multipart/form-data"));
 }
 
-// True iff there is a body and it is said to be something else than JSON. On the internal server it
-// must be said to be JSON, which no page may send unasked; on the public one no type, or a form's
-// (curl's default), says nothing.
+// True if there is a body that is declared as something other than JSON. The internal server
+// requires a JSON type, which no page can send without a preflight; the public one also accepts no
+// type or a form's (curl's default).
 bool is_not_json(const Request& request) {
   const std::string_view type = request.content_type;
   if (request.body.empty() || is_json(type)) return false;
   return request.zone == Zone::kInternal || !(type.empty() || has_media_type(type, kForm));
 }
 
-// What is counted apart from others with its code.
+// Error reasons that are counted separately from others with the same code.
 struct ReasonRow {
   std::string_view reason;
   Refusal refusal;
@@ -78,7 +79,7 @@ constexpr std::array kReasonRefusals{
     ReasonRow{"unverified_quota", Refusal::kUnverifiedQuota},
 };
 
-// Whether a body came so slowly that nothing is left of the request's time.
+// True if the body arrived so slowly that the request's budget is already used up.
 bool is_body_too_slow(const Request& request, const GatewaySettings& settings) {
   if (request.budget == Budget::kNone) return false;
   const auto budget = request.budget == Budget::kBulk ? settings.bulk_budget : settings.request_budget;
@@ -95,9 +96,10 @@ void count_refusal(Services& services, const Error& error) {
 }
 
 // In the order of http::BucketKind.
-constexpr std::array kBucketRefusals{Refusal::kRateLimited, Refusal::kNetworkLimited, Refusal::kServiceLimited};
+constexpr std::array kBucketRefusals{Refusal::kRateLimited, Refusal::kNetworkLimited,
+                                     Refusal::kServiceLimited};
 
-// What a request asks of the internal server, for the guard against pages.
+// Classifies the request for the internal server's guard against web pages.
 http::InternalResource internal_resource(const http::Match& match, const std::vector<Route>& routes) {
   if (match.outcome != http::Match::Outcome::kRoute) return http::InternalResource::kData;
   const RouteAuth auth = routes[match.route].handler.auth;
@@ -131,18 +133,20 @@ Task<void> Application::serve(Request& request, Response& response) {
     exception_text = "not a std::exception";
   }
   if (!exception_text.empty()) {
-    log::error("handler_exception_caught", {{"request", std::string(request.request_id)}, {"what", exception_text}});
+    log::error("handler_exception_caught",
+               {{"request", std::string(request.request_id)}, {"what", exception_text}});
     response = http::problem(Error{ErrorCode::kInternal, "internal", {}, {}});
   }
   if (rate_limit) http::add_rate_limit_headers(response, *rate_limit);
   if (request.zone == Zone::kPublic) cors_.add_cors_headers(request, response);
 }
 
-Task<Result<Response>> Application::dispatch(Request& request, std::optional<http::RateLimitStatus>& rate_limit) {
+Task<Result<Response>> Application::dispatch(Request& request,
+                                             std::optional<http::RateLimitStatus>& rate_limit) {
   request.trace.enter_phase(RequestPhase::kParse);
   const http::AccessDecision access = access_for(request);
   if (access == http::AccessDecision::kDenied)
-    co_return fail(ErrorCode::kForbidden, "denied", {}, "this client is not served");
+    co_return fail(ErrorCode::kForbidden, "denied", {}, "this client is blocked");
   FRESHET_CO_TRY(target, http::Target::parse(request.uri));
   FRESHET_CO_TRY(match, router_.match(request.method, target->path(), request.zone));
   if (request.zone == Zone::kInternal) {
@@ -180,59 +184,67 @@ Task<Result<Response>> Application::dispatch(Request& request, std::optional<htt
     http::apply_if_none_match(request, *result);
   if (rate_limit && call.search_time) {
     const http::RateLimitSubject subject = rate_limit_subject(call);
-    rate_limit =
-        services_.rate_limiter.charge(route.handler.cost, subject, *call.search_time, rate_limit, http::monotonic_us());
+    rate_limit = services_.rate_limiter.charge(route.handler.cost, subject, *call.search_time, rate_limit,
+                                               http::monotonic_us());
   }
   co_return result;
 }
 
-// Who cannot be verified has the buckets of nobody in particular.
+// A client that failed verification is charged as an anonymous one.
 http::RateLimitSubject Application::rate_limit_subject(const Call& call) const {
   const http::AuthResult anonymous;
   return services_.rate_limiter.subject_for(call.request, call.auth_result ? *call.auth_result : anonymous);
 }
 
-// The one place that takes from buckets before a handler runs; dispatch() charges what it cost.
-std::optional<http::RateLimitStatus> Application::consume_rate_limit(const Call& call, const http::RouteCost& cost) {
+// The only place that charges buckets before a handler runs; dispatch() charges search time
+// afterwards.
+std::optional<http::RateLimitStatus> Application::consume_rate_limit(const Call& call,
+                                                                     const http::RouteCost& cost) {
   if (call.request.zone != Zone::kPublic || call.is_exempt) return std::nullopt;
-  if (!cost.only_with_parameter.empty() && !call.target.parameter(cost.only_with_parameter)) return std::nullopt;
+  if (!cost.only_with_parameter.empty() && !call.target.parameter(cost.only_with_parameter))
+    return std::nullopt;
   return services_.rate_limiter.try_consume(cost, rate_limit_subject(call), http::monotonic_us());
 }
 
-// The lists are of the internet's clients; who may reach the internal server is the site's own.
+// The client lists apply to the public server only; access to the internal one is up to the site.
 http::AccessDecision Application::access_for(const Request& request) const {
-  if (services_.client_lists == nullptr || request.zone != Zone::kPublic) return http::AccessDecision::kUnlisted;
+  if (services_.client_lists == nullptr || request.zone != Zone::kPublic)
+    return http::AccessDecision::kUnlisted;
   return http::decide_access(*services_.client_lists, request.remote_addr, request.user_agent);
 }
 
-// What a route asks of every request, before its handler sees it.
+// The checks that a route requires of every request before its handler runs.
 Result<void> Application::check_request(const Request& request, const Route& route) {
   const RouteAuth auth = route.handler.auth;
   if (request.zone == Zone::kPublic) {
     if (changes_state(request.method) && cors_.is_foreign(request))
       return fail(ErrorCode::kForbidden, "foreign_origin", {},
-                  "the Origin is neither this site's own nor one of http.cors_origins");
-  } else if (services_.signature_keys != nullptr && !services_.signature_keys->empty() && !is_unsigned(auth)) {
+                  "the Origin is neither this site nor listed in http.cors_origins");
+  } else if (services_.signature_keys != nullptr && !services_.signature_keys->empty() &&
+             !is_unsigned(auth)) {
     const http::SignedRequest signed_request{method_name(request.method), request.uri, request.body};
-    if (auto ok = services_.signature_keys->verify(request.authorization, signed_request, wall_now()); !ok) return ok;
+    if (auto ok = services_.signature_keys->verify(request.authorization, signed_request, wall_now()); !ok)
+      return ok;
   }
   const std::size_t limit = body_limit(route.body_limit);
   if (request.body.size() > limit)
     return fail(ErrorCode::kTooLarge, "too_large", {},
-                "the body has at most " + std::to_string(limit) + " bytes");
-  // On the internal server a beacon is one of its own pages', which the Origin says: no other got
-  // here.
-  const bool beacon = auth == RouteAuth::kBeacon && (request.zone == Zone::kPublic || !request.origin.empty());
+                "the body may have at most " + std::to_string(limit) + " bytes");
+  // On the internal server a beacon must come from one of its own pages, as its Origin says:
+  // requests with another Origin were rejected earlier.
+  const bool beacon =
+      auth == RouteAuth::kBeacon && (request.zone == Zone::kPublic || !request.origin.empty());
   if (!beacon && (is_simple_request(request) || is_not_json(request)))
     return fail(ErrorCode::kInvalid, "bad_content_type", {},
-                "application/json, or application/x-ndjson for lines");
+                "use application/json, or application/x-ndjson for lines");
   return {};
 }
 
 std::size_t Application::body_limit(std::size_t route_limit) const {
   const GatewaySettings& gateway = services_.settings.gateway;
   if (route_limit == kBulkBodyLimit) return gateway.max_bulk_body_bytes;
-  if (route_limit != 0 && route_limit < kStandardBodyLimit) return std::min(route_limit, gateway.max_body_bytes);
+  if (route_limit != 0 && route_limit < kStandardBodyLimit)
+    return std::min(route_limit, gateway.max_body_bytes);
   return gateway.max_body_bytes;  // a route without a body ignores one
 }
 
@@ -243,9 +255,10 @@ void Application::render_error(const Request& request, const Error& error, Respo
                                   {"reason", std::string(error.reason)},
                                   {"detail", error.detail}});
   }
-  // A network has another article that nobody vouched for each quarter of an hour.
+  // A network may create another unverified article every quarter of an hour.
   constexpr seconds kUnverifiedRetryAfter{900};
-  response = error.reason == "unverified_quota" ? http::problem(error, kUnverifiedRetryAfter) : http::problem(error);
+  response =
+      error.reason == "unverified_quota" ? http::problem(error, kUnverifiedRetryAfter) : http::problem(error);
 }
 
 void Application::overloaded(const Request& request, Response& response) {

@@ -1,5 +1,5 @@
-// From a request to its reply: route, limits, handler, error → problem document. The one place
-// where a handler's exception ends.
+// From request to reply: route, limits, handler, error → problem document. The only place that
+// catches exceptions of handlers.
 #pragma once
 
 #include "core/async/task.h"
@@ -17,17 +17,17 @@ class Application {
   // `services` must outlive this.
   explicit Application(Services& services);
 
-  // Fills `response`; never throws. Both arguments live until the task has ended.
+  // Fills `response`; never throws. Both arguments must live until the task has ended.
   Task<void> serve(Request& request, Response& response);
   // The reply to a request beyond pm.max_in_flight.
   void overloaded(const Request& request, Response& response);
-  // The reply to one whose budget was used up while its handler ran: what that left to be said
-  // (Request::if_late), else 503. To a write it says that the outcome is unknown, since the handler
-  // goes on.
+  // The reply to a request whose budget was used up while its handler ran: what the handler offers
+  // (Request::on_deadline), otherwise 503. To a write it says that the outcome is unknown, because
+  // the handler continues.
   void deadline_exceeded(const Request& request, Response& response);
 
  private:
-  // `allowance`: what is left to the client, if there is a limit.
+  // `rate_limit`: what is left of the client's rate limit, if there is one.
   Task<Result<Response>> dispatch(Request& request, std::optional<http::RateLimitStatus>& rate_limit);
   std::optional<http::RateLimitStatus> consume_rate_limit(const Call& call, const http::RouteCost& cost);
   http::RateLimitSubject rate_limit_subject(const Call& call) const;

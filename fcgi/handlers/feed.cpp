@@ -14,7 +14,7 @@ namespace freshet::handlers {
 namespace {
 
 constexpr std::int64_t kDefaultLimit = 20;
-constexpr std::size_t kMaxQueryBytes = 512;  // what recall takes
+constexpr std::size_t kMaxQueryBytes = 512;  // limit of recall
 constexpr std::size_t kMaxPageBytes = 128;
 
 struct Action {
@@ -22,10 +22,10 @@ struct Action {
   std::string_view letter;  // in FeedRequest::request
 };
 constexpr std::array kActionNames{EnumName<Action>{"refresh", {feed::FeedAction::kRefresh, "r"}},
-                              EnumName<Action>{"load_more", {feed::FeedAction::kLoadMore, "m"}},
-                              EnumName<Action>{"peek", {feed::FeedAction::kPeek, "p"}}};
+                                  EnumName<Action>{"load_more", {feed::FeedAction::kLoadMore, "m"}},
+                                  EnumName<Action>{"peek", {feed::FeedAction::kPeek, "p"}}};
 
-// Blanks alone are no query.
+// A query of only white space counts as none.
 std::string trimmed(const std::optional<std::string>& text) {
   constexpr std::string_view kBlanks = " \t\r\n";
   const std::size_t from = text ? text->find_first_not_of(kBlanks) : std::string::npos;
@@ -34,10 +34,10 @@ std::string trimmed(const std::optional<std::string>& text) {
 }
 
 struct FeedBody {
-  feed::FeedRequest request;  // reader still to be found
+  feed::FeedRequest request;  // reader not yet resolved
   std::string_view action_letter;
-  ReaderId claimed_reader;               // empty when absent
-  std::string_view reader_member;  // the member that names it
+  ReaderId claimed_reader;         // empty when absent
+  std::string_view reader_member;  // the member that named it
   std::string page;
   EventId event;
 };
@@ -45,8 +45,8 @@ struct FeedBody {
 // {action, limit?, userId? (or agent_id), query?, page?, eventId?}
 Result<FeedBody> parse_feed(json::Value body) {
   FeedBody parsed;
-  FRESHET_TRY(action,
-              parse_enum(kActionNames, "action", enum_member(body, "action"), std::optional<Action>(), "bad_action"));
+  FRESHET_TRY(action, parse_enum(kActionNames, "action", enum_member(body, "action"), std::optional<Action>(),
+                                 "bad_action"));
   FRESHET_TRY(limit, json::optional_integer(body, "limit", 1, kMaxLimit));
   parsed.reader_member = reader_member(body, "agent_id");
   FRESHET_TRY(agent, json::optional_id<ReaderId>(body, parsed.reader_member));
@@ -63,7 +63,8 @@ Result<FeedBody> parse_feed(json::Value body) {
   return parsed;
 }
 
-// What the same page is asked for by again: the last page received, else the event id.
+// Identifies a repeated request for the same page: by the last page received, otherwise by the
+// event id.
 Result<std::string> idempotency_key(const FeedBody& body, http::PageTokenSigner& pages) {
   const std::string action(body.action_letter);
   if (!body.page.empty()) {
@@ -80,8 +81,8 @@ json::Writer begin_data(std::string& out) {
   return writer;
 }
 
-// A page that nothing could be taken for leaves the client's cursor as it was: asking again with it
-// gives the page that was missed.
+// If nothing could be taken for a page, the client's cursor is returned unchanged, so that
+// repeating the request gives the missed page.
 Response render(const feed::FeedPage& page, const FeedBody& body, http::PageTokenSigner& pages) {
   std::string out;
   json::Writer writer = begin_data(out);
@@ -117,7 +118,7 @@ Response render(const std::optional<std::size_t>& new_count) {
   return private_json(std::move(out));
 }
 
-// By what it waits for: the index, or Redis.
+// The missing dependency is what the request is waiting for: the index or Redis.
 Response deadline_reply(const Call& call, const FeedBody& body) {
   if (body.request.action == feed::FeedAction::kPeek) return render(std::optional<std::size_t>());
   feed::FeedPage page;
@@ -136,12 +137,12 @@ Task<Result<Response>> post_feed(Call& call) {
   if (!principal) co_return tl::unexpected(principal.error());
   if (principal->reader.empty())
     co_return fail(ErrorCode::kInvalid, "bad_id", std::string(parsed->reader_member),
-                   "a feed belongs to a reader who is known");
+                   "a signed-in reader is required");
   parsed->request.reader = principal->reader;
   parsed->request.cost = call.search_cost();
   parsed->request.allow_writes = !call.must_spool();
   FRESHET_CO_TRY(name, idempotency_key(*parsed, services.page_tokens));
-  call.request.on_deadline = [&call, &asked = *parsed] { return deadline_reply(call, asked); };
+  call.request.on_deadline = [&call, &feed_body = *parsed] { return deadline_reply(call, feed_body); };
 
   if (parsed->request.action == feed::FeedAction::kPeek) {
     FRESHET_CO_TRY(new_count, co_await services.feed.peek(parsed->request));

@@ -13,11 +13,11 @@ namespace freshet::handlers {
 namespace {
 
 struct Undo {
-  ReaderId reader;  // as claimed
+  ReaderId reader;  // as claimed by the request
   ItemId item;
 };
 
-// ?userId=&topicId=&kind=; or, when there is a body, its members.
+// ?userId=&topicId=&kind= or, if there is a body, its members.
 Result<Undo> parse_undo(Call& call, json::Document& document) {
   if (!call.request.body.empty()) {
     FRESHET_TRY(body, read_object(document, call.request.body));
@@ -27,7 +27,7 @@ Result<Undo> parse_undo(Call& call, json::Document& document) {
   FRESHET_TRY(reader, http::id_parameter<ReaderId>(call.target, "userId"));
   FRESHET_TRY(item, ItemId::parse(call.target.parameter("topicId").value_or(""), "topicId"));
   if (call.target.parameter("kind").value_or("not_interested") != "not_interested")
-    return fail(ErrorCode::kInvalid, "bad_kind", "kind", "not_interested");
+    return fail(ErrorCode::kInvalid, "bad_kind", "kind", "must be not_interested");
   return Undo{std::move(*reader), std::move(*item)};
 }
 

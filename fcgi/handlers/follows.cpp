@@ -13,14 +13,14 @@ namespace {
 
 constexpr std::string_view kOk = "{\"ok\":true}";
 
-// Follows belong to a channel.
+// Follows require a channel (waterfall.follow_channel).
 Result<Follow> parse_enabled_follow(Call& call) {
   if (call.services.settings.timeline.follow_channel.empty())
-    return fail(ErrorCode::kNotFound, "unknown_channel", {}, "waterfall.follow_channel names none");
+    return fail(ErrorCode::kNotFound, "unknown_channel", {}, "waterfall.follow_channel is not set");
   return parse_follow(call.request, call.target);
 }
 
-// `authors`: null when the store is away.
+// `authors`: null if Redis is unavailable.
 std::string render(const std::vector<AuthorId>* authors) {
   std::string out;
   json::Writer writer(out);

@@ -27,7 +27,7 @@ Result<HistoryQuery> parse_history_query(const Call& call) {
   return HistoryQuery{std::move(*reader), *kind};
 }
 
-// `views`: null when the store is away.
+// `views`: null if Redis is unavailable.
 std::string render(const std::vector<readers::ViewedItem>* views) {
   std::string out;
   json::Writer writer(out);

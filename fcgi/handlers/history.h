@@ -1,4 +1,4 @@
-// What a reader looked at lately.
+// Routes for a reader's recently viewed items.
 #pragma once
 
 #include "fcgi/handlers/routes.h"
@@ -8,6 +8,6 @@ namespace freshet::handlers {
 Task<Result<Response>> post_history(Call& call);        // 1 RTT
 Task<Result<Response>> get_history(Call& call);         // 1 RTT
 Task<Result<Response>> delete_history(Call& call);      // 1 RTT
-Task<Result<Response>> post_history_merge(Call& call);  // 1 RTT; internal: at login
+Task<Result<Response>> post_history_merge(Call& call);  // 1 RTT; internal: called at login
 
 }  // namespace freshet::handlers

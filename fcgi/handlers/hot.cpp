@@ -19,17 +19,18 @@ void write_counts(json::Writer& writer, const hot::TrackResult& counts) {
   writer.key("avg_dwell_ms").number(counts.avg_dwell_ms).key("score").number(counts.score);
 }
 
-// The article as it stands, for a reader whose report does not count.
+// The reply to a crawler, whose report does not count: the article's current counters.
 Task<Result<Response>> bot_reply(Call& call, const ItemId& item) {
   call.services.count(Refusal::kBot);
-  const std::vector<ItemId> one(1, item);
-  const auto stats = co_await call.services.hot.stats(one, hot::Ranks::kOmit);
+  const std::vector<ItemId> ids(1, item);
+  const auto stats = co_await call.services.hot.stats(ids, hot::Ranks::kOmit);
   hot::TrackResult counts;
-  if (stats) {  // a crawler is not worth an error
-    const hot::ItemStats& known = stats->front();
+  if (stats) {  // a crawler gets no error
+    const hot::ItemStats& item_stats = stats->front();
     const Settings& settings = call.services.settings;
-    counts = {known.pv, known.uv, hot::engagement_terms(known, settings.engagement).avg_dwell_ms,
-              hot::score_terms(hot::kEngagementModel, known, settings).score};
+    counts = {item_stats.pv, item_stats.uv,
+              hot::engagement_terms(item_stats, settings.engagement).avg_dwell_ms,
+              hot::score_terms(hot::kEngagementModel, item_stats, settings).score};
   }
   std::string out;
   json::Writer writer(out);
@@ -39,23 +40,25 @@ Task<Result<Response>> bot_reply(Call& call, const ItemId& item) {
   co_return private_json(std::move(out));
 }
 
-// An event's id holds for the reader or the signed cookie, else for the session or fingerprint that
-// the report names (not for an address, which a phone changes between a try and its repetition).
-// Whoever guesses the id of an anonymous report could have it taken for repeated.
+// Scopes an event id to the reader or the signed cookie, otherwise to the session or fingerprint
+// that the report names (not to the address, which a phone may change before it retries). Anonymous
+// ids must be long, because a client that guesses one could make the original report look like a
+// repetition.
 constexpr std::size_t kMinAnonymousEventIdBytes = 16;
-Result<EventId> scope_event_id(const Call& call, const http::Principal& who, std::string_view anonymous_scope, const EventId& event) {
+Result<EventId> scope_event_id(const Call& call, const http::Principal& principal,
+                               std::string_view anonymous_scope, const EventId& event) {
   if (event.empty()) return event;
   http::Identity& identity = call.services.identity;
-  if (!who.needs_cookie)
-    return EventId::trusted(identity.pseudonym("event", who.visitor.view(), event.view()));
+  if (!principal.needs_cookie)
+    return EventId::trusted(identity.pseudonym("event", principal.visitor.view(), event.view()));
   if (call.request.zone == Zone::kPublic && event.view().size() < kMinAnonymousEventIdBytes)
     return fail(ErrorCode::kInvalid, "bad_id", "eventId",
-                "without a reader or cookie it has at least 16 characters");
+                "without a signed-in reader or a visitor cookie, at least 16 characters are required");
   return EventId::trusted(identity.pseudonym("named event", anonymous_scope, event.view()));
 }
 
-// A public client's word on when an article was published counts near now only: it decides for all
-// readers where an article stands that nobody has put. Without one it counts as published now.
+// Publish dates of public clients are accepted only within a day of now, because they decide the
+// rank of articles that the site has not put. Without a date the article counts as published now.
 constexpr seconds kMaxPublishDateSkew{86400};
 void sanitize_publish_date(const Call& call, std::optional<UnixSeconds>& published_at) {
   if (call.request.zone != Zone::kPublic || call.is_exempt || !published_at) return;
@@ -64,24 +67,28 @@ void sanitize_publish_date(const Call& call, std::optional<UnixSeconds>& publish
 }
 
 bool is_anonymous(const Call& call) {
-  return call.request.zone == Zone::kPublic && !call.is_exempt && call.auth_result && call.auth_result->reader.empty();
+  return call.request.zone == Zone::kPublic && !call.is_exempt && call.auth_result &&
+         call.auth_result->reader.empty();
 }
 
-// What a client of the public server may add to the article besides what its rate allows.
+// Decides how much a public client may add to the article, within its rate limits.
 hot::EventAdmission admission_for(const Call& call, const ItemId& item) {
   hot::EventAdmission admission;
   if (call.request.zone != Zone::kPublic) return admission;
   admission.network = call.services.identity.network_pseudonym(call.request.remote_addr);
   const std::int64_t now_us = http::monotonic_us();
   const http::RateLimiter& limits = call.services.rate_limiter;
-  admission.may_create = call.is_exempt || limits.has_quota(http::Quota::kUnverifiedArticles, admission.network, {}, now_us);
+  admission.may_create =
+      call.is_exempt || limits.has_quota(http::Quota::kUnverifiedArticles, admission.network, {}, now_us);
   admission.counts_as_visitor =
-      !is_anonymous(call) || limits.has_quota(http::Quota::kArticleVisitors, admission.network, item.view(), now_us);
+      !is_anonymous(call) ||
+      limits.has_quota(http::Quota::kArticleVisitors, admission.network, item.view(), now_us);
   return admission;
 }
 
-// What it did add is taken from its share.
-void charge_quotas(Call& call, const ItemId& item, const hot::EventAdmission& admission, const hot::EventOutcome& outcome) {
+// Charges the quotas for what the event added.
+void charge_quotas(Call& call, const ItemId& item, const hot::EventAdmission& admission,
+                   const hot::EventOutcome& outcome) {
   http::RateLimiter& limits = call.services.rate_limiter;
   const std::int64_t now_us = http::monotonic_us();
   if (!admission.counts_as_visitor) call.services.count(Refusal::kVisitorQuota);
@@ -91,16 +98,16 @@ void charge_quotas(Call& call, const ItemId& item, const hot::EventAdmission& ad
     limits.consume_quota(http::Quota::kArticleVisitors, admission.network, item.view(), now_us);
 }
 
-// Under whom it is remembered what the report adds: nobody, for the first reports of a day of a
-// visitor, or of a network of those who are not signed in.
-VisitorId attribution_id(Call& call, const http::Principal& who, const hot::EventAdmission& admission) {
+// The id to which the report's contribution is attributed. Empty for the first reports of the day:
+// those of a signed-in reader, or of all anonymous clients of a network together.
+VisitorId attribution_id(Call& call, const http::Principal& principal, const hot::EventAdmission& admission) {
   http::RateLimiter& limits = call.services.rate_limiter;
   const std::string_view subject =
-      is_anonymous(call) ? std::string_view(admission.network) : who.stable_visitor.view();
+      is_anonymous(call) ? std::string_view(admission.network) : principal.stable_visitor.view();
   const std::int64_t now_us = http::monotonic_us();
   if (call.services.settings.limits.contribution_after == 0 ||
       !limits.has_quota(http::Quota::kUnattributedReports, subject, {}, now_us))
-    return who.stable_visitor;
+    return principal.stable_visitor;
   limits.consume_quota(http::Quota::kUnattributedReports, subject, {}, now_us);
   return {};
 }
@@ -109,11 +116,11 @@ void write_listed(json::Writer& writer, const hot::EventOutcome& outcome) {
   if (!outcome.listed) writer.key("listed").boolean(false);
 }
 
-// A page view that is the history's view as well (history.from_track); `later` when it is not known
-// to be counted, for then the item may be unknown. A report that is repeated under its event id
-// moves nothing.
+// Records a page view in the reader's history as well (history.from_track). `must_spool`: write it
+// to the spool, because it is not known whether the view was counted, and the item may be unknown.
+// A report repeated with the same event id changes nothing.
 void record_history_view(Call& call, const ReaderId& reader, const ItemId& item, const EventId& event,
-                      bool must_spool) {
+                         bool must_spool) {
   Services& services = call.services;
   if (!services.settings.history.from_track || reader.empty()) return;
   const readers::View view{reader, item, readers::ViewKind::kTopic, event};
@@ -121,8 +128,8 @@ void record_history_view(Call& call, const ReaderId& reader, const ItemId& item,
   if (auto spooled = services.readers.spool_history_view(view); !spooled) services.count(Refusal::kSpoolFull);
 }
 
-// How long nginx keeps a list, whatever clients may do: a hidden item must be gone within two
-// seconds, and nginx counts whole ones.
+// How long nginx may keep a list, independent of max-age for clients: a hidden item must be gone
+// within two seconds, and nginx counts whole seconds.
 constexpr std::string_view kNginxCacheHeader = "\r\nX-Accel-Expires: 1\r\n";
 
 std::string seconds_text(milliseconds span) {
@@ -138,7 +145,7 @@ std::optional<Response> stale_response(const hot::HotLists& lists, const HotList
   return response;
 }
 
-// How it stands in the list of one model, and why.
+// The article's position in the list of one model, and how it is computed.
 void write_model(json::Writer& writer, const hot::ItemStats& stats, const hot::Model& model,
                  const Settings& settings) {
   const auto& [place, rank] = stats.position(model);
@@ -197,18 +204,20 @@ Task<Result<Response>> post_track(Call& call) {
   sanitize_publish_date(call, track->event.published_at);
   track->event.untrusted_dwell = call.request.zone == Zone::kPublic && !call.is_exempt;
   const SessionId& session = track->event.session;
-  FRESHET_CO_TRY(
-      event, scope_event_id(call, *principal, session.empty() ? track->fingerprint : session.view(), track->event.event_id));
+  FRESHET_CO_TRY(event,
+                 scope_event_id(call, *principal, session.empty() ? track->fingerprint : session.view(),
+                                track->event.event_id));
   track->event.event_id = std::move(*event);
-  track->event.session = SessionId::trusted(
-      session.empty() ? principal->visitor.str() : services.identity.pseudonym("session", {}, session.view()));
+  track->event.session =
+      SessionId::trusted(session.empty() ? principal->visitor.str()
+                                         : services.identity.pseudonym("session", {}, session.view()));
 
   const auto counted = co_await hot::track(services.hot, track->event, call.must_spool());
   if (!counted) co_return with_item_member(counted.error(), "articleId");
   if (!principal->reader.empty() && !call.must_spool())
     services.record_reading(principal->reader, track->event.item, milliseconds(track->event.dwell_ms));
   record_history_view(call, principal->reader, track->event.item, track->event.event_id,
-                   call.must_spool() || counted->queued);
+                      call.must_spool() || counted->queued);
   charge_quotas(call, track->event.item, track->event.admission, counted->result.outcome);
   if (counted->queued) co_return queued_reply(services);
   std::string out;
@@ -239,7 +248,8 @@ Task<Result<Response>> post_views(Call& call) {
   view->attributed_to = attribution_id(call, *principal, view->admission);
   const auto counted = co_await hot::view(services.hot, *view, call.must_spool());
   if (!counted) co_return with_item_member(counted.error(), "articleId");
-  record_history_view(call, principal->reader, view->item, view->event_id, call.must_spool() || counted->queued);
+  record_history_view(call, principal->reader, view->item, view->event_id,
+                      call.must_spool() || counted->queued);
   charge_quotas(call, view->item, view->admission, counted->result.outcome);
   if (counted->queued) co_return queued_reply(services);
   const hot::ViewResult& outcome = counted->result;
@@ -257,9 +267,9 @@ Task<Result<Response>> get_hot(Call& call) {
   Services& services = call.services;
   FRESHET_CO_TRY(query, parse_hot(call.target, wall_now()));
   hot::HotLists& lists = services.hot_lists;
-  call.request.on_deadline = [&lists, &asked = *query] { return stale_response(lists, asked); };
+  call.request.on_deadline = [&lists, &list_query = *query] { return stale_response(lists, list_query); };
   auto reading = query->at ? lists.build_at(query->query, *query->at)
-                            : lists.get(query->query, std::chrono::steady_clock::now());
+                           : lists.get(query->query, std::chrono::steady_clock::now());
   FRESHET_CO_TRY(served, co_await reading);
   Response response;
   if (served->degraded) {
@@ -274,7 +284,8 @@ Task<Result<Response>> get_hot(Call& call) {
     response.headers.append(", stale-while-revalidate=")
         .append(seconds_text(list.stale_while_revalidate))
         .append(kNginxCacheHeader);
-    // It is what Redis has, and may be cached as ever: a loss can last until somebody comes.
+    // This is what Redis has, and is cacheable as usual: the data may stay lost until an operator
+    // restores it.
     if (services.has_lost_data()) response.headers += "Freshet-Degraded: true\r\n";
   }
   response.body = served->list->first(query->limit);
@@ -283,10 +294,10 @@ Task<Result<Response>> get_hot(Call& call) {
 
 Task<Result<Response>> get_article_stats(Call& call) {
   FRESHET_CO_TRY(id, ItemId::parse(call.match.parameters[0], "id"));
-  const std::vector<ItemId> one(1, *id);
-  FRESHET_CO_TRY(stats, co_await call.services.hot.stats(one, hot::Ranks::kInclude));
+  const std::vector<ItemId> ids(1, *id);
+  FRESHET_CO_TRY(stats, co_await call.services.hot.stats(ids, hot::Ranks::kInclude));
   if (!stats->front().known)
-    co_return fail(ErrorCode::kNotFound, "unknown_item", "id", "nothing was counted for it");
+    co_return fail(ErrorCode::kNotFound, "unknown_item", "id", "no events were counted for this article");
   std::string out;
   json::Writer writer(out);
   write_stats(writer, stats->front(), call.services.settings);

@@ -15,19 +15,19 @@ namespace freshet::handlers {
 
 namespace {
 
-constexpr std::size_t kChunk = 500;  // events a pipeline; the time budget is looked at between two
+constexpr std::size_t kChunk = 500;  // events per pipeline; the time budget is checked in between
 constexpr std::string_view kNdjsonType = "application/x-ndjson";
 
 struct NumberedEvents {
   std::vector<readers::ReaderEvent> events;
-  std::vector<std::size_t> lines;  // of each
+  std::vector<std::size_t> lines;  // the line number of each event
 };
 
-struct Batch {
+struct ImportResult {
   std::size_t accepted = 0;
-  std::size_t queued = 0;  // of these, waiting in the spool
+  std::size_t queued = 0;  // accepted, but queued in the spool
   std::vector<RejectedLine> rejected;
-  std::optional<Error> unavailable;  // why one was refused that is in order
+  std::optional<Error> unavailable;  // why a valid line was rejected
 };
 
 bool is_ndjson_type(std::string_view type) {
@@ -40,7 +40,7 @@ Result<readers::ReaderEvent> parse_line(std::string& text, UnixSeconds now) {
   return read_object(document, text).and_then([&](json::Value body) { return parse_interaction(body, now); });
 }
 
-// The next events that are in order, at most kChunk; what is not goes to `rejected`.
+// The next valid events, at most kChunk. Appends invalid lines to `rejected`.
 NumberedEvents next_chunk(NdjsonReader& lines, UnixSeconds now, std::vector<RejectedLine>& rejected) {
   NumberedEvents out;
   while (out.events.size() < kChunk) {
@@ -57,57 +57,58 @@ NumberedEvents next_chunk(NdjsonReader& lines, UnixSeconds now, std::vector<Reje
   return out;
 }
 
-void add_results(Batch& batch, const NumberedEvents& chunk, const std::vector<Result<readers::RecordResult>>& answers) {
+void add_results(ImportResult& result, const NumberedEvents& chunk,
+                 const std::vector<Result<readers::RecordResult>>& answers) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (answers[i]) {
-      ++batch.accepted;
-      batch.queued += answers[i]->queued ? 1U : 0U;
+      ++result.accepted;
+      result.queued += answers[i]->queued ? 1U : 0U;
       continue;
     }
-    if (is_unavailable(answers[i].error())) batch.unavailable = answers[i].error();
-    batch.rejected.push_back({chunk.lines[i], with_item_member(answers[i].error(), "topicId").value()});
+    if (is_unavailable(answers[i].error())) result.unavailable = answers[i].error();
+    result.rejected.push_back({chunk.lines[i], with_item_member(answers[i].error(), "topicId").value()});
   }
 }
 
-Result<Response> render(Services& services, Batch& batch) {
-  if (batch.accepted == 0 && batch.unavailable) return tl::unexpected(*batch.unavailable);
-  std::sort(batch.rejected.begin(), batch.rejected.end(),
+Result<Response> render(Services& services, ImportResult& result) {
+  if (result.accepted == 0 && result.unavailable) return tl::unexpected(*result.unavailable);
+  std::sort(result.rejected.begin(), result.rejected.end(),
             [](const RejectedLine& a, const RejectedLine& b) { return a.line < b.line; });
-  services.slot.queued_writes.fetch_add(batch.queued, std::memory_order_relaxed);
-  const bool queued = batch.queued > 0;
-  return private_json(ndjson_reply(batch.accepted, batch.rejected, queued), queued ? 202 : 200);
+  services.slot.queued_writes.fetch_add(result.queued, std::memory_order_relaxed);
+  const bool queued = result.queued > 0;
+  return private_json(ndjson_reply(result.accepted, result.rejected, queued), queued ? 202 : 200);
 }
 
 Task<Result<Response>> post_lines(Call& call) {
   NdjsonReader lines(call.request.body);
-  Batch batch;
+  ImportResult result;
   const UnixSeconds now = wall_now();
   const auto deadline = std::chrono::steady_clock::now() + call.services.settings.gateway.bulk_budget;
   for (;;) {
-    const NumberedEvents chunk = next_chunk(lines, now, batch.rejected);
+    const NumberedEvents chunk = next_chunk(lines, now, result.rejected);
     if (chunk.events.empty()) break;
     if (std::chrono::steady_clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
     const auto answers = co_await readers::record_interactions(call.services.readers_bulk, chunk.events);
-    add_results(batch, chunk, answers);
+    add_results(result, chunk, answers);
   }
-  co_return render(call.services, batch);
+  co_return render(call.services, result);
 }
 
 Task<Result<Response>> post_one(Call& call, json::Value body) {
   FRESHET_CO_TRY(event, parse_interaction(body, wall_now()));
   const auto recorded = co_await readers::record_interaction(call.services.readers, *event);
   if (!recorded) co_return with_item_member(recorded.error(), "topicId");
-  Batch batch;
-  batch.accepted = 1;
-  batch.queued = recorded->queued ? 1U : 0U;
-  co_return render(call.services, batch);
+  ImportResult result;
+  result.accepted = 1;
+  result.queued = recorded->queued ? 1U : 0U;
+  co_return render(call.services, result);
 }
 
 }  // namespace
 
 Task<Result<Response>> post_interactions(Call& call) {
   std::string& body = call.request.body;
-  // No single event is as large as that; and parsing changes the text.
+  // A single event is never larger. Parses a copy, because parsing modifies the text.
   const bool may_be_one = !is_ndjson_type(call.request.content_type) &&
                           body.size() <= call.services.settings.gateway.max_body_bytes;
   if (may_be_one) {

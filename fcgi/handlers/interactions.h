@@ -1,13 +1,13 @@
-// What readers did with items, as the site's back end reports it. Internal.
+// Routes for interactions reported by the site's back end. Internal.
 #pragma once
 
 #include "fcgi/handlers/routes.h"
 
 namespace freshet::handlers {
 
-// One JSON object, or NDJSON: then every line has its own outcome. application/x-ndjson is always
-// lines; any other type is lines when the body is not one JSON value and has more than one line. 1
-// RTT for an object and for every 500 lines.
+// Accepts a JSON object, or NDJSON with an outcome for each line. application/x-ndjson is always
+// read as lines; a body of another type is read as lines if it has several and is not a single JSON
+// value. 1 RTT for an object and for every 500 lines.
 Task<Result<Response>> post_interactions(Call& call);
 
 }  // namespace freshet::handlers

@@ -16,29 +16,29 @@ Result<ItemId> path_id(const Call& call) { return ItemId::parse(call.match.param
 
 Response ok() { return private_json("{\"ok\":true}"); }
 
-constexpr std::size_t kChunk = 500;  // items a pipeline; the time budget is looked at between two
+constexpr std::size_t kChunk = 500;  // items per pipeline; the time budget is checked in between
 
-struct Batch {
+struct ParsedItems {
   std::vector<items::Item> items;
   std::vector<RejectedLine> rejected;
 };
 
-Batch parse_lines(std::string_view body) {
-  Batch batch;
+ParsedItems parse_lines(std::string_view body) {
+  ParsedItems parsed;
   json::Document document;
   const UnixSeconds now = wall_now();
   NdjsonReader lines(body);
   while (auto line = lines.next()) {
     const auto root = read_object(document, line->text);
     auto id = root.and_then([](json::Value object) { return json::required_id<ItemId>(object, "id"); });
-    auto item = id.and_then([&](const ItemId& known) { return parse_item(*root, known, now); });
+    auto item = id.and_then([&](const ItemId& item_id) { return parse_item(*root, item_id, now); });
     if (item) {
-      batch.items.push_back(std::move(*item));
+      parsed.items.push_back(std::move(*item));
     } else {
-      batch.rejected.push_back({line->number, item.error()});
+      parsed.rejected.push_back({line->number, item.error()});
     }
   }
-  return batch;
+  return parsed;
 }
 
 std::string render(const items::Item& item) {
@@ -81,16 +81,16 @@ Task<Result<Response>> delete_item(Call& call) {
 }
 
 Task<Result<Response>> post_items(Call& call) {
-  const Batch batch = parse_lines(call.request.body);
+  const ParsedItems parsed = parse_lines(call.request.body);
   const auto deadline = std::chrono::steady_clock::now() + call.services.settings.gateway.bulk_budget;
-  for (std::size_t from = 0; from < batch.items.size(); from += kChunk) {
+  for (std::size_t from = 0; from < parsed.items.size(); from += kChunk) {
     if (std::chrono::steady_clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
-    const auto first = batch.items.begin() + static_cast<std::ptrdiff_t>(from);
-    const auto count = static_cast<std::ptrdiff_t>(std::min(kChunk, batch.items.size() - from));
+    const auto first = parsed.items.begin() + static_cast<std::ptrdiff_t>(from);
+    const auto count = static_cast<std::ptrdiff_t>(std::min(kChunk, parsed.items.size() - from));
     const std::vector<items::Item> chunk(first, first + count);
     FRESHET_CO_TRY(written, co_await call.services.items_bulk.put_many(chunk));
   }
-  co_return private_json(ndjson_reply(batch.items.size(), batch.rejected));
+  co_return private_json(ndjson_reply(parsed.items.size(), parsed.rejected));
 }
 
 }  // namespace freshet::handlers

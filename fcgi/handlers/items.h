@@ -1,4 +1,4 @@
-// The item store: what the site knows of its articles. Internal routes.
+// The item store: what the site publishes. Internal routes.
 #pragma once
 
 #include "fcgi/handlers/routes.h"
@@ -8,6 +8,7 @@ namespace freshet::handlers {
 Task<Result<Response>> put_item(Call& call);
 Task<Result<Response>> get_item(Call& call);
 Task<Result<Response>> delete_item(Call& call);
-Task<Result<Response>> post_items(Call& call);  // NDJSON, one item a line; a bad line never spoils the others
+// NDJSON, one item per line; an invalid line does not affect the others
+Task<Result<Response>> post_items(Call& call);
 
 }  // namespace freshet::handlers

@@ -1,17 +1,17 @@
-// The reply of every handler whose answer is for its caller alone.
+// JSON replies that are meant for one caller only.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "core/base/json.h"
 #include "core/base/dependency.h"
+#include "core/base/json.h"
 #include "fcgi/gateway/request.h"
 
 namespace freshet::handlers {
 
-// JSON that no cache may keep.
+// JSON that no cache may store.
 inline Response private_json(std::string body, int status = 200) {
   Response response;
   response.status = status;
@@ -20,7 +20,7 @@ inline Response private_json(std::string body, int status = 200) {
   return response;
 }
 
-// The members of a page that says what it lacks.
+// Writes the members of a degraded page that name what is missing.
 inline void write_degraded(json::Writer& writer, std::optional<Dependency> missing) {
   if (missing) writer.key("degraded").boolean(true).key("missing").string(dependency_name(*missing));
 }

@@ -10,7 +10,8 @@ std::optional<NdjsonLine> NdjsonReader::next() {
     const std::string_view line = rest_.substr(0, end);
     rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
     ++number_;
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) return NdjsonLine{number_, std::string(line)};
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos)
+      return NdjsonLine{number_, std::string(line)};
   }
   return std::nullopt;
 }
@@ -20,7 +21,7 @@ std::string ndjson_reply(std::size_t accepted, const std::vector<RejectedLine>& 
   json::Writer writer(out);
   writer.begin_object().key("accepted").unsigned_integer(accepted).key("rejected").begin_array();
   for (const RejectedLine& line : rejected) {
-    const bool is_internal = line.error.code == ErrorCode::kInternal;  // nothing of which is told
+    const bool is_internal = line.error.code == ErrorCode::kInternal;  // not disclosed
     writer.begin_object().key("line").unsigned_integer(line.line);
     writer.key("code").string(is_internal ? "internal" : line.error.reason);
     if (!is_internal && !line.error.member.empty()) writer.key("member").string(line.error.member);

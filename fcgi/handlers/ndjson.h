@@ -1,5 +1,4 @@
-// Bodies with one JSON object a line (NDJSON), and the reply that says which lines were refused.
-// Pure.
+// NDJSON bodies (one JSON object per line), and the reply that lists rejected lines. Pure.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +12,11 @@
 namespace freshet::handlers {
 
 struct NdjsonLine {
-  std::size_t number;  // from 1; empty lines count
+  std::size_t number;  // from 1; counts empty lines
   std::string text;
 };
 
-// Walks down a body, which must outlive it. Lines of white space are passed over.
+// Iterates over the lines of `body`, which must outlive this. Skips blank lines.
 class NdjsonReader {
  public:
   explicit NdjsonReader(std::string_view body) : rest_(body) {}
@@ -34,6 +33,7 @@ struct RejectedLine {
 };
 
 // {accepted, rejected:[{line, code, member?}], queued?}
-std::string ndjson_reply(std::size_t accepted, const std::vector<RejectedLine>& rejected, bool queued = false);
+std::string ndjson_reply(std::size_t accepted, const std::vector<RejectedLine>& rejected,
+                         bool queued = false);
 
 }  // namespace freshet::handlers

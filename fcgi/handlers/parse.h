@@ -1,4 +1,4 @@
-// What the parsers of all routes share.
+// Helpers shared by the parsers of all routes.
 #pragma once
 
 #include <array>
@@ -10,27 +10,28 @@
 
 namespace freshet::handlers {
 
-inline constexpr std::int64_t kMaxLimit = 100;  // entries of a page
+inline constexpr std::int64_t kMaxLimit = 100;  // entries per page
 
-// The JSON object in `text`, which is changed and must outlive the value, as must `document`.
+// Parses the JSON object in `text`, which is modified. `text` and `document` must outlive the
+// value.
 inline Result<json::Value> read_object(json::Document& document, std::string& text) {
   FRESHET_TRY(parsed, document.parse(text));
   return json::root_object(document);
 }
 
-// One of the words that a parameter or member may be.
+// One of the names that a parameter or member may have as its value.
 template <class T>
 struct EnumName {
   std::string_view text;
   T value;
 };
 
-// What `given` says; absent: `fallback`, an error without one. Errors: kInvalid `reason`, with the
-// words there are.
+// The value that `given` names; if absent, `fallback`, or an error without one. Errors: kInvalid
+// `reason`, with the list of names.
 template <class T, std::size_t kCount>
 Result<T> parse_enum(const std::array<EnumName<T>, kCount>& names, std::string_view member,
-                 std::optional<std::string_view> given, std::optional<T> fallback,
-                 std::string_view reason = "bad_parameter") {
+                     std::optional<std::string_view> given, std::optional<T> fallback,
+                     std::string_view reason = "bad_parameter") {
   if (!given && fallback) return *fallback;
   std::string allowed;
   for (const EnumName<T>& name : names) {
@@ -40,14 +41,14 @@ Result<T> parse_enum(const std::array<EnumName<T>, kCount>& names, std::string_v
   return fail(ErrorCode::kInvalid, reason, std::string(member), (given ? "" : "is missing: ") + allowed);
 }
 
-// A member that is to be a word: its text, "" when it is no string; absent or null: nullopt.
+// The text of an enumeration member: "" if it is not a string, nullopt if it is absent or null.
 inline std::optional<std::string_view> enum_member(json::Value body, std::string_view member) {
   const json::Value value = body[member];
   if (value.is_missing() || value.type() == json::Type::kNull) return std::nullopt;
   return value.is_string() ? value.text() : std::string_view();
 }
 
-// A store's error, with the member that named the item when there is none of its name.
+// A store's error; if it is unknown_item, with the request's member that named the item.
 inline tl::unexpected<Error> with_item_member(Error error, std::string_view item_member) {
   if (error.reason == "unknown_item") error.member = item_member;
   return tl::unexpected(std::move(error));

@@ -15,7 +15,7 @@ constexpr std::size_t kMaxTitleBytes = 1024;
 constexpr std::size_t kMaxTextBytes = 256UL * 1024;
 constexpr std::size_t kMaxUrlBytes = 2048;
 constexpr seconds kMaxTimeAhead{365 * 86400};
-constexpr seconds kClockSlack{5};  // between the client's "now" and ours
+constexpr seconds kClockSlack{5};  // between the client's clock and ours
 
 constexpr auto kModelNames = [] {
   std::array<EnumName<const hot::Model*>, hot::kModels.size()> words;
@@ -23,10 +23,10 @@ constexpr auto kModelNames = [] {
   return words;
 }();
 constexpr std::array kModeNames{EnumName<hot::ViewsMode>{"accumulate", hot::ViewsMode::kAccumulate},
-                            EnumName<hot::ViewsMode>{"current", hot::ViewsMode::kCurrent}};
-constexpr std::array kWindowNames{EnumName<seconds>{"all", seconds(0)}, EnumName<seconds>{"24h", seconds(24 * 3600)},
-                              EnumName<seconds>{"72h", seconds(72 * 3600)},
-                              EnumName<seconds>{"7d", seconds(7 * 86400)}};
+                                EnumName<hot::ViewsMode>{"current", hot::ViewsMode::kCurrent}};
+constexpr std::array kWindowNames{
+    EnumName<seconds>{"all", seconds(0)}, EnumName<seconds>{"24h", seconds(24 * 3600)},
+    EnumName<seconds>{"72h", seconds(72 * 3600)}, EnumName<seconds>{"7d", seconds(7 * 86400)}};
 
 Result<UnixSeconds> required_time(json::Value body, std::string_view member) {
   FRESHET_TRY(time, json::optional_time(body, member));
@@ -42,7 +42,7 @@ Result<std::optional<UnixSeconds>> at_parameter(const http::Target& target, Unix
   const bool integral = error == std::errc() && end == given->data() + given->size();
   FRESHET_TRY(at, integral ? from_unix(number, "at") : parse_rfc3339(*given, "at"));
   if (*at < now - kClockSlack || *at > now + kMaxTimeAhead) {
-    return fail(ErrorCode::kInvalid, "bad_time", "at", "from now to 365 days ahead");
+    return fail(ErrorCode::kInvalid, "bad_time", "at", "must be between now and 365 days ahead");
   }
   return std::optional(std::max(*at, now));
 }
@@ -83,15 +83,18 @@ Result<hot::ViewEvent> parse_view(json::Value body) {
 
 Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now) {
   HotListRequest parsed;
-  FRESHET_TRY(model, parse_enum(kModelNames, "model", target.parameter("model"), std::optional(&hot::kViewsModel)));
-  FRESHET_TRY(mode,
-              parse_enum(kModeNames, "mode", target.parameter("mode"), std::optional(hot::ViewsMode::kAccumulate)));
-  FRESHET_TRY(window, parse_enum(kWindowNames, "window", target.parameter("window"), std::optional(seconds(0))));
+  FRESHET_TRY(model,
+              parse_enum(kModelNames, "model", target.parameter("model"), std::optional(&hot::kViewsModel)));
+  FRESHET_TRY(mode, parse_enum(kModeNames, "mode", target.parameter("mode"),
+                               std::optional(hot::ViewsMode::kAccumulate)));
+  FRESHET_TRY(window,
+              parse_enum(kWindowNames, "window", target.parameter("window"), std::optional(seconds(0))));
   const hot::Model& requested_model = **model;
   FRESHET_TRY(limit, http::integer_parameter(target, "limit", requested_model.default_limit, 1, kMaxLimit));
   FRESHET_TRY(at, at_parameter(target, now));
-  const std::string not_with = "not with model=" + std::string(requested_model.name);
-  if (requested_model.base == nullptr && *at) return fail(ErrorCode::kInvalid, "bad_parameter", "at", not_with);
+  const std::string not_with = "not supported with model=" + std::string(requested_model.name);
+  if (requested_model.base == nullptr && *at)
+    return fail(ErrorCode::kInvalid, "bad_parameter", "at", not_with);
   if (requested_model.base != nullptr && target.parameter("mode"))
     return fail(ErrorCode::kInvalid, "bad_parameter", "mode", not_with);
   if (const auto tag = target.parameter("tag")) {
@@ -109,7 +112,8 @@ Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now) {
 Result<std::vector<ItemId>> parse_ids(const http::Target& target) {
   const auto given = target.parameter("ids");
   if (!given || given->empty())
-    return fail(ErrorCode::kInvalid, "bad_parameter", "ids", "1 to 100 ids, comma between");
+    return fail(ErrorCode::kInvalid, "bad_parameter", "ids",
+                "1 to 100 ids, separated by commas, are required");
   std::vector<ItemId> ids;
   std::string_view rest = *given;
   for (;;) {
@@ -124,9 +128,9 @@ Result<std::vector<ItemId>> parse_ids(const http::Target& target) {
 
 namespace {
 
-// True iff a browser would take `url` for one of another scheme than http and https, as
-// javascript:. Browsers drop control characters and blanks before the scheme, tabs and line ends
-// wherever they are.
+// True if a browser would take `url` to have a scheme other than http and https, such as
+// javascript:. Browsers drop control characters and spaces before the scheme, and tabs and line
+// breaks anywhere.
 bool has_unsafe_scheme(std::string_view url) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   std::string scheme;
@@ -134,8 +138,9 @@ bool has_unsafe_scheme(std::string_view url) {
     if (c == '\t' || c == '\n' || c == '\r') continue;
     if (scheme.empty() && static_cast<unsigned char>(c) <= ' ') continue;
     if (c == ':') return !scheme.empty() && scheme != "http" && scheme != "https";
-    const bool is_scheme_char = is_letter(c) || (!scheme.empty() &&
-                                       std::string_view("0123456789+-.").find(c) != std::string_view::npos);
+    const bool is_scheme_char =
+        is_letter(c) ||
+        (!scheme.empty() && std::string_view("0123456789+-.").find(c) != std::string_view::npos);
     if (!is_scheme_char) return false;
     scheme += is_letter(c) ? static_cast<char>(c | 0x20) : c;
   }
@@ -151,7 +156,7 @@ Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds n
   FRESHET_TRY(text, json::optional_string(body, "text", kMaxTextBytes));
   FRESHET_TRY(url, json::optional_string(body, "url", kMaxUrlBytes));
   if (*url && has_unsafe_scheme(**url))
-    return fail(ErrorCode::kInvalid, "bad_url", "url", "of http or https, or relative");
+    return fail(ErrorCode::kInvalid, "bad_url", "url", "must be http, https or relative");
   FRESHET_TRY(author, json::optional_string(body, "author", kMaxIdBytes));
   FRESHET_TRY(tags, json::optional_strings(body, "tags", kMaxTags, kMaxIdBytes));
   for (const std::string& tag : *tags) {

@@ -1,4 +1,4 @@
-// Request bodies and parameters of the hot-article routes, as the use-cases want them. Pure.
+// Parses requests of the hot-article routes. Pure.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,12 @@
 namespace freshet::handlers {
 
 struct TrackBody {
-  hot::TrackEvent event;    // visitor still to be found; session empty when the body has none
-  ReaderId claimed_reader;            // userId, empty when absent
-  std::string fingerprint;  // part of an anonymous visitor's fingerprint, empty when absent
+  hot::TrackEvent event;    // visitor not yet resolved; session empty if the body has none
+  ReaderId claimed_reader;  // userId; empty if absent
+  std::string fingerprint;  // tells anonymous visitors apart; empty if absent
 };
 // {articleId, userId?, dwellMs, sessionId?, fingerprint?, publishedAt?, eventId?}. dwellMs is an
-// integer ≥ 0, cut to the cap.
+// integer ≥ 0; values above the cap are reduced to it.
 Result<TrackBody> parse_track(json::Value body, std::int64_t dwell_cap_ms);
 
 // {articleId, publishedAt, fingerprint, eventId?}
@@ -29,15 +29,15 @@ struct HotListRequest {
   std::size_t limit = 10;
   std::optional<UnixSeconds> at;
 };
-// ?model=&limit=&mode=&window=&tag=&at=. `now` bounds `at`: now..now + 365 days (a few seconds of
-// the past are taken as now).
+// ?model=&limit=&mode=&window=&tag=&at=. `at` must be in now..now + 365 days; a few seconds in the
+// past count as now.
 Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now);
 
 // ?ids=a,b: 1..100 ids.
 Result<std::vector<ItemId>> parse_ids(const http::Target& target);
 
-// The body of PUT /api/items/{id}, or a line of POST /api/items. An update_time ahead of now counts
-// as now.
+// The body of PUT /api/items/{id}, or a line of POST /api/items. An update_time in the future
+// counts as now.
 Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now);
 
 }  // namespace freshet::handlers

@@ -8,12 +8,12 @@ namespace freshet::handlers {
 
 namespace {
 
-constexpr seconds kMaxClockAhead{86400};  // beyond this it is no clock that is a little fast
+constexpr seconds kMaxClockAhead{86400};  // tolerated clock skew
 constexpr std::size_t kMaxReasonBytes = 200;
 constexpr std::string_view kNotInterested = "not_interested";
 
 constexpr std::array kViewKindNames{EnumName<readers::ViewKind>{"topic", readers::ViewKind::kTopic},
-                                EnumName<readers::ViewKind>{"reply", readers::ViewKind::kReply}};
+                                    EnumName<readers::ViewKind>{"reply", readers::ViewKind::kReply}};
 
 tl::unexpected<Error> bad_kind(std::string allowed, bool missing = false) {
   return fail(ErrorCode::kInvalid, "bad_kind", "kind", (missing ? "is missing: " : "") + std::move(allowed));
@@ -42,7 +42,7 @@ Result<readers::ReaderEvent> parse_interaction(json::Value body, UnixSeconds now
     return bad_kind("one of post, reply, like, favorite, share", !name);
   FRESHET_TRY(at, json::optional_time(body, "at"));
   if (*at && **at > now + kMaxClockAhead)
-    return fail(ErrorCode::kInvalid, "bad_time", "at", "more than a day ahead");
+    return fail(ErrorCode::kInvalid, "bad_time", "at", "must not be more than a day ahead");
   FRESHET_TRY(event, json::optional_id<EventId>(body, "eventId"));
   return readers::ReaderEvent{std::move(*reader), std::move(*item), *kind, at->value_or(UnixSeconds::max()),
                               std::move(*event)};

@@ -13,16 +13,16 @@ namespace {
 constexpr std::int64_t kDefaultPage = 5;
 constexpr std::size_t kMaxItems = 100;
 constexpr std::size_t kMaxCustomers = 10'000;
-// Beyond the largest push, so that one that is too large is told which list is.
+// Larger than the largest push, so that an oversized one gets an error that names the list.
 constexpr json::Limits kPushLimits{16, 65'536};
 
 constexpr std::array kDirectionNames{EnumName<timeline::Direction>{"first", timeline::Direction::kFirst},
-                                 EnumName<timeline::Direction>{"down", timeline::Direction::kNewer},
-                                 EnumName<timeline::Direction>{"up", timeline::Direction::kOlder}};
+                                     EnumName<timeline::Direction>{"down", timeline::Direction::kNewer},
+                                     EnumName<timeline::Direction>{"up", timeline::Direction::kOlder}};
 
 bool is_absent(json::Value value) { return value.is_missing() || value.type() == json::Type::kNull; }
 
-// An array of 1..most ids.
+// An array of 1..max_count ids.
 template <class IdType>
 Result<std::vector<IdType>> parse_id_list(json::Value body, std::string_view member, std::size_t max_count) {
   if (is_absent(body[member]))
@@ -30,7 +30,7 @@ Result<std::vector<IdType>> parse_id_list(json::Value body, std::string_view mem
   const auto elements = body[member].elements();
   if (elements.empty() || elements.size() > max_count)
     return fail(ErrorCode::kInvalid, "bad_list", std::string(member),
-                "an array of 1 to " + std::to_string(max_count) + " ids");
+                "must be an array of 1 to " + std::to_string(max_count) + " ids");
   std::vector<IdType> ids;
   ids.reserve(elements.size());
   for (const json::Value element : elements) {
@@ -55,11 +55,11 @@ Result<void> check_channel(std::string_view channel, const TimelineSettings& set
 
 Result<timeline::PageQuery> parse_page(const http::Target& target, std::string_view channel) {
   FRESHET_TRY(direction, parse_enum(kDirectionNames, "direction", target.parameter("direction"),
-                                std::optional(timeline::Direction::kFirst)));
+                                    std::optional(timeline::Direction::kFirst)));
   FRESHET_TRY(score, http::integer_parameter(target, "score", 0, 0, timeline::kScoreEnd - 1));
   if (*direction != timeline::Direction::kFirst && !target.parameter("score"))
     return fail(ErrorCode::kInvalid, "bad_number", "score",
-                "down and up want the score of a page's drop or up");
+                "down and up require the drop or up of a previous page");
   FRESHET_TRY(limit, http::integer_parameter(target, "limit", kDefaultPage, 1, kMaxLimit));
   return timeline::PageQuery{std::string(channel), {}, *direction, *score, static_cast<int>(*limit)};
 }
@@ -74,7 +74,7 @@ Result<PushBody> parse_push(std::string& text) {
   parsed.items = std::move(*items);
   parsed.event = std::move(*event);
   if (is_absent((*body)["customers"]) == is_absent((*body)["followersOf"]))
-    return fail(ErrorCode::kInvalid, "bad_list", "customers", "either customers or followersOf");
+    return fail(ErrorCode::kInvalid, "bad_list", "customers", "send either customers or followersOf");
   if (!is_absent((*body)["followersOf"])) {
     FRESHET_TRY(author, json::required_id<AuthorId>(*body, "followersOf"));
     parsed.author = std::move(*author);

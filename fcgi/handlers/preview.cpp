@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/base/json.h"
+#include "core/config/aliases.h"
 #include "core/config/config_override.h"
 #include "core/hot/preview.h"
 #include "fcgi/handlers/json_reply.h"
@@ -12,24 +13,28 @@ namespace freshet::handlers {
 
 namespace {
 
-// These are in the sums already.
+// Applied when an event is counted, so a preview cannot change them.
 constexpr std::array<std::string_view, 2> kIngestWeights{"views.pv_weight", "views.uv_weight"};
 
-Result<Settings> apply_overrides(const http::Target& target, const Settings& current, const hot::Model& model) {
+Result<Settings> apply_overrides(const http::Target& target, const Settings& current,
+                                 const hot::Model& model) {
   Settings settings = current;
   for (const std::string_view name : kIngestWeights) {
     if (target.parameter(name))
-      return fail(ErrorCode::kInvalid, "bad_parameter", std::string(name), "is in what was counted already");
+      return fail(ErrorCode::kInvalid, "bad_parameter", std::string(name),
+                  "applies when events are counted, so a preview cannot change it");
   }
   for (const std::string_view name : model.parameters) {
-    const auto value = target.parameter(name);
+    auto value = target.parameter(name);
+    if (const NameAlias* alias = alias_of(name); alias && !value)
+      value = target.parameter(alias->former_name);
     if (!value) continue;
     FRESHET_TRY(set, override_directive(name, *value, settings));
   }
   return settings;
 }
 
-// What the list was made with, as a header: the page's sliders stand there.
+// A header with the settings that the list was made with; the page sets its sliders to them.
 std::string settings_header(const Settings& settings) {
   std::string out = "Freshet-Settings: ";
   json::Writer writer(out);
@@ -47,10 +52,10 @@ std::string settings_header(const Settings& settings) {
 Task<Result<Response>> get_preview(Call& call) {
   const UnixSeconds now = wall_now();
   FRESHET_CO_TRY(query, parse_hot(call.target, now));
-  if (query->at) co_return fail(ErrorCode::kInvalid, "bad_parameter", "at", "a preview is of now");
+  if (query->at) co_return fail(ErrorCode::kInvalid, "bad_parameter", "at", "not supported in a preview");
   if (query->query.model->base == nullptr && query->query.mode != hot::ViewsMode::kCurrent)
     co_return fail(ErrorCode::kInvalid, "bad_parameter", "mode",
-                   "current: what accumulate added is decayed already");
+                   "must be current: accumulated scores are already decayed");
   const auto settings = apply_overrides(call.target, call.services.settings, *query->query.model);
   if (!settings) co_return tl::unexpected(settings.error());
   const auto served =

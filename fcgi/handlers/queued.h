@@ -1,4 +1,4 @@
-// The reply to a write that Redis could not take and the spool has.
+// The reply to a write that Redis could not accept and that is queued in the spool.
 #pragma once
 
 #include "fcgi/handlers/json_reply.h"

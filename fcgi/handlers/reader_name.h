@@ -1,4 +1,4 @@
-// By which name a request gives its reader: "userId" everywhere, or the route's older name.
+// The field that names the reader of a request: "userId", or the route's legacy name.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,5 @@
-// Why an item is on a reader's page, as the member "reason" of an object that has been begun.
+// Writes why an item is on a reader's page, as the member "reason" of an object that is already
+// open.
 #pragma once
 
 #include <array>
@@ -39,7 +40,7 @@ inline void write_reason(json::Writer& writer, const readers::Reason& reason) {
   writer.key("reason");
   if (reason.kind == readers::Reason::Kind::kLike || !reason.name.empty())
     return write_reason_object(writer, reason);
-  // That names nothing has the same words each time.
+  // A reason that names nothing always has the same JSON, so it is cached.
   static std::array<std::string, static_cast<std::size_t>(readers::Reason::Kind::kMore) + 1> cache;
   std::string& cached_json = cache[static_cast<std::size_t>(reason.kind)];
   if (cached_json.empty()) {

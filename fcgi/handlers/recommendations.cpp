@@ -15,9 +15,10 @@ namespace {
 
 constexpr std::int64_t kDefaultLimit = 20;
 
-constexpr std::array kExcludeNames{EnumName<recommend::ExclusionMode>{"hard", recommend::ExclusionMode::kHard},
-                               EnumName<recommend::ExclusionMode>{"soft", recommend::ExclusionMode::kSoft},
-                               EnumName<recommend::ExclusionMode>{"off", recommend::ExclusionMode::kOff}};
+constexpr std::array kExcludeNames{
+    EnumName<recommend::ExclusionMode>{"hard", recommend::ExclusionMode::kHard},
+    EnumName<recommend::ExclusionMode>{"soft", recommend::ExclusionMode::kSoft},
+    EnumName<recommend::ExclusionMode>{"off", recommend::ExclusionMode::kOff}};
 
 void write_items(json::Writer& writer, const std::vector<recommend::Recommendation>& items, bool reasons) {
   writer.key("items").begin_array();
@@ -48,14 +49,15 @@ Response render(const recommend::RecommendPage& page) {
   return response;
 }
 
-// Who, and what was kept out.
+// Logs the reader and what was excluded.
 void log_page(const ReaderId& reader, const recommend::RecommendPage& page) {
-  log::debug("recommended", {{"user", reader.str()},
-                             {"items", std::to_string(page.items.size())},
-                             {"excluded_interacted", std::to_string(page.excluded.interacted)},
-                             {"excluded_viewed", std::to_string(page.excluded.viewed)},
-                             {"excluded_not_interested", std::to_string(page.excluded.not_interested)},
-                             {"degraded", page.degraded ? "true" : "false"}});
+  log::debug("recommendations_served",
+             {{"user", reader.str()},
+              {"items", std::to_string(page.items.size())},
+              {"excluded_interacted", std::to_string(page.excluded.interacted)},
+              {"excluded_viewed", std::to_string(page.excluded.viewed)},
+              {"excluded_not_interested", std::to_string(page.excluded.not_interested)},
+              {"degraded", page.degraded ? "true" : "false"}});
 }
 
 }  // namespace
@@ -65,7 +67,7 @@ Task<Result<Response>> get_recommendations(Call& call) {
   FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, "userId"));
   FRESHET_CO_TRY(limit, http::integer_parameter(call.target, "limit", kDefaultLimit, 1, kMaxLimit));
   FRESHET_CO_TRY(exclude, parse_enum(kExcludeNames, "exclude", call.target.parameter("exclude"),
-                                 std::optional(recommend::ExclusionMode::kHard), "bad_exclude"));
+                                     std::optional(recommend::ExclusionMode::kHard), "bad_exclude"));
   const http::ClaimedIdentity claim{*claimed, {}};
   FRESHET_CO_TRY(principal, call.identify(claim));
   const recommend::RecommendRequest request{principal->reader, static_cast<std::size_t>(*limit), *exclude,

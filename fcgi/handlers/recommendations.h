@@ -7,8 +7,8 @@ namespace freshet::handlers {
 
 Task<Result<Response>> get_recommendations(Call& call);
 Task<Result<Response>> get_similar(Call& call);
-// Lets nginx answer with the file (X-Accel-Redirect). Errors: kNotFound "no_model" without
-// train.publish.
+// Lets nginx send the file (X-Accel-Redirect). Error: kNotFound "no_model" unless train.publish is
+// set.
 Task<Result<Response>> get_model(Call& call);
 
 }  // namespace freshet::handlers

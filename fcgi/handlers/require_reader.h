@@ -5,15 +5,15 @@
 
 namespace freshet::handlers {
 
-// The reader that identity finds; what the request claims counts only where Identity believes
-// claims. Errors: as Identity::identify, and kInvalid "bad_id" (`member`, the name of the claim)
-// for an anonymous request.
+// The reader that identity finds; a claimed one counts only where Identity trusts claims. Errors:
+// as Identity::identify, and kInvalid "bad_id" (`member`, the name of the claim) for an anonymous
+// request.
 inline Result<ReaderId> require_reader(const Call& call, const ReaderId& claimed,
                                        std::string_view member = "userId") {
   auto principal = call.identify({claimed, {}});
   if (!principal) return tl::unexpected(principal.error());
   if (principal->reader.empty())
-    return fail(ErrorCode::kInvalid, "bad_id", std::string(member), "this belongs to a reader who is known");
+    return fail(ErrorCode::kInvalid, "bad_id", std::string(member), "a signed-in reader is required");
   return std::move(principal->reader);
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "fcgi/handlers/admin_pages.h"
 #include "fcgi/handlers/feed.h"
 #include "fcgi/handlers/feedback.h"
 #include "fcgi/handlers/follows.h"
@@ -9,12 +10,11 @@
 #include "fcgi/handlers/hot.h"
 #include "fcgi/handlers/interactions.h"
 #include "fcgi/handlers/items.h"
-#include "fcgi/handlers/admin_pages.h"
 #include "fcgi/handlers/preview.h"
 #include "fcgi/handlers/recommendations.h"
+#include "fcgi/handlers/timeline.h"
 #include "fcgi/handlers/users.h"
 #include "fcgi/handlers/visitor.h"
-#include "fcgi/handlers/timeline.h"
 
 namespace freshet::handlers {
 
@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::size_t kReportBodyLimit = 4UL * 1024;
 
-// What a request through the public server takes from. A list of what is hot costs nothing while it
-// may come from nginx's cache.
+// The rate limits that public requests are charged to. Hot lists are free unless they have `at`,
+// because nginx caches them.
 constexpr http::RouteCost kTrack{"track", &LimitSettings::track, true};
 constexpr http::RouteCost kViews{"views", &LimitSettings::views, true};
 constexpr http::RouteCost kHotAt{"hot", &LimitSettings::hot, false, "at"};
@@ -34,12 +34,24 @@ constexpr http::RouteCost kRecommendations{"recommendations", &LimitSettings::re
 constexpr http::RouteCost kTimeline{"waterfall", &LimitSettings::timeline};
 
 constexpr std::array kRoutes{
-    //    method           path                          zone             body       handler
-    Route{Method::kPost, "/api/track", Zone::kPublic, kReportBodyLimit, {post_track, kTrack, RouteAuth::kBeacon}},
-    Route{Method::kPost, "/api/views", Zone::kPublic, kReportBodyLimit, {post_views, kViews, RouteAuth::kBeacon}},
+    // method, path, zone, body limit, handler (with cost, authentication, budget)
+    Route{Method::kPost,
+          "/api/track",
+          Zone::kPublic,
+          kReportBodyLimit,
+          {post_track, kTrack, RouteAuth::kBeacon}},
+    Route{Method::kPost,
+          "/api/views",
+          Zone::kPublic,
+          kReportBodyLimit,
+          {post_views, kViews, RouteAuth::kBeacon}},
     Route{Method::kPost, "/api/visitor", Zone::kPublic, 0, {post_visitor, RouteAuth::kBeacon}},
     Route{Method::kGet, "/api/hot", Zone::kPublic, 0, {get_hot, kHotAt}},
-    Route{Method::kGet, "/api/hot/preview", Zone::kInternal, 0, {get_preview, RouteAuth::kSigned, Budget::kBulk}},
+    Route{Method::kGet,
+          "/api/hot/preview",
+          Zone::kInternal,
+          0,
+          {get_preview, RouteAuth::kSigned, Budget::kBulk}},
     Route{Method::kPost, "/api/feed", Zone::kPublic, kStandardBodyLimit, {post_feed, kFeed}},
     Route{Method::kPost, "/api/history", Zone::kPublic, kStandardBodyLimit, {post_history, kHistory}},
     Route{Method::kGet, "/api/history", Zone::kPublic, 0, {get_history, kHistory}},

@@ -1,4 +1,4 @@
-// The HTTP interface as a table: one row a route. What a row says is enforced before its handler
+// The HTTP interface as a table, one row per route. What a row says is enforced before its handler
 // runs.
 #pragma once
 
@@ -14,17 +14,17 @@
 
 namespace freshet::handlers {
 
-// One request on its way through a handler.
+// A request as its handler sees it.
 struct Call {
   Services& services;
   Request& request;  // its body may be consumed
   const http::Target& target;
   const http::Match& match;
   const Result<http::AuthResult>& auth_result;
-  bool is_exempt = false;             // clients.allow_file: not limited, and no crawler
-  feed::SearchCost search_time = {};  // null: it searches nothing
+  bool is_exempt = false;             // on clients.allow_file: not rate limited, and never a crawler
+  feed::SearchCost search_time = {};  // null: no search
 
-  // Crawlers come through the public server; the internal one's callers are the site's own.
+  // Crawlers come through the public server only; callers of the internal one belong to the site.
   bool is_bot() const {
     return request.zone == Zone::kPublic && !is_exempt && services.is_bot(request.user_agent);
   }
@@ -33,49 +33,56 @@ struct Call {
     if (!auth_result) return tl::unexpected(auth_result.error());
     return services.identity.identify(request, *auth_result, claim);
   }
-  // For its searches: what they cost is charged when it is answered.
+  // Collects the CPU time of the request's searches, which is charged once the handler has
+  // finished.
   const feed::SearchCost& search_cost() {
     if (!search_time) search_time = std::make_shared<std::chrono::microseconds>();
     return search_time;
   }
-  // What it writes goes to the spool: Redis' room is kept for what the site itself sends.
+  // True if its writes go to the spool: Redis is nearly full, and the rest is reserved for the
+  // site's own writes.
   bool must_spool() const { return request.zone == Zone::kPublic && services.is_redis_full(); }
 };
 
-// Parse → use-case → render. An error becomes a problem document.
+// Parse → use case → render. Errors become problem documents.
 using Handler = Task<Result<Response>> (*)(Call& call);
 
-// Who may send a POST's body unasked: kBeacon routes are called by navigator.sendBeacon, with
-// text/plain, from any page. kProbe and kWatcher routes need no signature on the internal server:
-// load balancers and supervisors ask the former, monitoring and people's browsers the latter.
+// How a route authenticates its callers. kBeacon: public; called by navigator.sendBeacon from any
+// page, with text/plain and without a CORS preflight. kProbe and kMonitoring need no signature on
+// the internal server: load balancers and supervisors call the former, monitoring systems and
+// browsers the latter. kSigned: all others; signed on the internal server if keys are configured.
 enum class RouteAuth : std::uint8_t { kSigned, kBeacon, kProbe, kMonitoring };
-constexpr bool is_unsigned(RouteAuth auth) { return auth == RouteAuth::kProbe || auth == RouteAuth::kMonitoring; }
+constexpr bool is_unsigned(RouteAuth auth) {
+  return auth == RouteAuth::kProbe || auth == RouteAuth::kMonitoring;
+}
 
 struct Endpoint {
   Handler handle;
   RouteAuth auth = RouteAuth::kSigned;
   Budget budget = Budget::kRequest;
   http::RouteCost cost = {};
-  constexpr Endpoint(Handler handler, RouteAuth route_auth = RouteAuth::kSigned,  // NOLINT: a bare handler is an endpoint
+  constexpr Endpoint(Handler handler,
+                     RouteAuth route_auth = RouteAuth::kSigned,  // NOLINT: a bare handler is an endpoint
                      Budget time_budget = Budget::kRequest)
       : handle(handler), auth(route_auth), budget(time_budget) {}
-  constexpr Endpoint(Handler handler, const http::RouteCost& route_cost, RouteAuth route_auth = RouteAuth::kSigned)
+  constexpr Endpoint(Handler handler, const http::RouteCost& route_cost,
+                     RouteAuth route_auth = RouteAuth::kSigned)
       : handle(handler), auth(route_auth), cost(route_cost) {}
 };
 using Route = http::Route<Endpoint>;
 
 // A body limit in the table stands for one of two settings.
-inline constexpr std::size_t kStandardBodyLimit = 16UL * 1024;            // gateway.max_body_bytes
+inline constexpr std::size_t kStandardBodyLimit = 16UL * 1024;    // gateway.max_body_bytes
 inline constexpr std::size_t kBulkBodyLimit = 8UL * 1024 * 1024;  // gateway.max_bulk_body_bytes
 
-// A route that takes a bulk body has the bulk budget as well.
+// Routes with the bulk body limit have the bulk budget as well.
 Budget budget_of(const Route& route);
 
-// Writes what stands at each row of the table, from 1, to the board: "GET /api/hot".
+// Writes the method and path of each row, such as "GET /api/hot", to the scoreboard. Rows count
+// from 1.
 void publish_route_names(const Settings& settings, Scoreboard& board);
 
-// The table; ping.path and pm.status_path stand where the settings want them. `settings` must
-// outlive it.
+// The table, with ping.path and pm.status_path from the settings. `settings` must outlive it.
 std::vector<Route> route_table(const Settings& settings);
 
 }  // namespace freshet::handlers

@@ -1,5 +1,5 @@
-// What handlers may use: settings, use-cases' ports, who is asking, the counters of this worker.
-// One per worker.
+// Dependencies of handlers: settings, the use cases' ports, identity, and the counters of this
+// worker. One per worker.
 #pragma once
 
 #include <functional>
@@ -11,14 +11,14 @@
 #include "core/hot/hot_lists.h"
 #include "core/hot/ports.h"
 #include "core/items/ports.h"
-#include "core/readers/ports.h"
 #include "core/readers/personal_data.h"
+#include "core/readers/ports.h"
 #include "core/recommend/recommendations.h"
 #include "core/timeline/ports.h"
 #include "fcgi/http/bots.h"
 #include "fcgi/http/identity.h"
-#include "fcgi/http/rate_limiter.h"
 #include "fcgi/http/page_token.h"
+#include "fcgi/http/rate_limiter.h"
 #include "fcgi/process/scoreboard.h"
 
 namespace freshet::http {
@@ -31,14 +31,14 @@ namespace freshet::handlers {
 struct Services {
   const Settings& settings;
   hot::HotStore& hot;
-  hot::HotStore& hot_bulk;  // the same over the bulk connection: for many at once
+  hot::HotStore& hot_bulk;  // over the bulk connection, for large requests
   items::ItemStore& items;
-  items::ItemStore& items_bulk;  // the same over the bulk connection
+  items::ItemStore& items_bulk;  // over the bulk connection
   items::CardCache& cards;
   hot::HotLists& hot_lists;
   feed::SmartFeed& feed;
   readers::ReaderStore& readers;
-  readers::ReaderStore& readers_bulk;  // the same over the bulk connection
+  readers::ReaderStore& readers_bulk;  // over the bulk connection
   recommend::Recommendations& recommendations;
   timeline::TimelineStore& timelines;
   timeline::FollowStore& follows;
@@ -50,21 +50,23 @@ struct Services {
   Scoreboard& board;
   WorkerSlot& slot;
   std::function<bool()> is_redis_ready;
-  // A reader read an item for so long. Behind the reply (core/readers/interest_buffer.h).
+  // Records for how long a reader read an item. Asynchronous (core/readers/interest_buffer.h).
   std::function<void(const ReaderId&, const ItemId&, milliseconds)> record_reading;
-  const http::ClientLists* client_lists = nullptr;  // none: nobody is on a list
-  http::SignatureKeys* signature_keys = nullptr;      // none: the internal server asks nobody to sign
+  const http::ClientLists* client_lists = nullptr;  // null: no client is listed
+  http::SignatureKeys* signature_keys = nullptr;    // null: the internal server requires no signatures
 
   bool is_bot(std::string_view agent) { return settings.bots.enabled && bot_matcher.is_bot(agent); }
-  // Redis lost its items and nobody has brought them back: lists are degraded. Known within two
+  // Redis lost its items and they have not been restored: lists are degraded. Detected within two
   // seconds.
-  bool has_lost_data() const { return board.redis_sample().data_lost_since.load(std::memory_order_relaxed) != 0; }
-  // Redis has little room: what the public writes waits in the spool. Known within two seconds.
+  bool has_lost_data() const {
+    return board.redis_sample().data_lost_since.load(std::memory_order_relaxed) != 0;
+  }
+  // Redis is nearly full: public writes go to the spool. Detected within two seconds.
   bool is_redis_full() const { return board.redis_sample().memory_full.load(std::memory_order_relaxed); }
   void count(Refusal reason) {
     slot.refused[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
   }
-  // What a page that lacks nothing else lacks then.
+  // `missing`; if nothing is missing but Redis lost its items, kItems.
   std::optional<Dependency> or_data_loss(std::optional<Dependency> missing) const {
     return missing || !has_lost_data() ? missing : Dependency::kItems;
   }

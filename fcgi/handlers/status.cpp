@@ -24,7 +24,7 @@ constexpr std::array kFormats{
     FormatRow{"xml", StatusFormat::kXml, "text/xml; charset=utf-8"},
     FormatRow{"json", StatusFormat::kJson, "application/json"},
     FormatRow{"openmetrics", StatusFormat::kOpenMetrics,
-            "application/openmetrics-text; version=1.0.0; charset=utf-8"},
+              "application/openmetrics-text; version=1.0.0; charset=utf-8"},
     FormatRow{"", StatusFormat::kText, "text/plain; charset=utf-8"},
 };
 
@@ -42,7 +42,7 @@ std::string format_date(std::int64_t at) {
   return {text.data(), std::strftime(text.data(), text.size(), "%d/%b/%Y:%H:%M:%S %z", &parts)};
 }
 
-// As machines get it; for people (`words`) a moment is a date.
+// Raw for programs; if `human_readable`, a timestamp is written as a date.
 std::string format_value(const Row& row, bool human_readable) {
   if (const auto* text = std::get_if<std::string>(&row.value)) return *text;
   if (const auto* integer = std::get_if<std::int64_t>(&row.value)) return std::to_string(*integer);
@@ -80,19 +80,20 @@ struct RowGroup {
 struct StatusContent {
   Rows pool;
   std::vector<RowGroup> groups;
-  std::vector<Rows> workers;  // of a full page
+  std::vector<Rows> workers;  // only if `full`
   bool full = false;
   std::optional<std::vector<PoolSample>> history;
 };
 
-// --- lines
+// --- Text
 
 void write_lines(std::string& out, const Rows& rows, std::string_view prefix = {}) {
   for (const Row& row : rows) {
-    // The one name that PHP-FPM writes in another way here.
+    // The only name that PHP-FPM spells differently in text.
     const std::string name = std::string(prefix) + (row.name == "request uri" ? "request URI" : row.name);
     out.append(name).append(":").append(name.size() < 21 ? 21 - name.size() : 1, ' ');
-    for (const char c : format_value(row, true)) out.push_back(static_cast<unsigned char>(c) < 0x20 ? '?' : c);
+    for (const char c : format_value(row, true))
+      out.push_back(static_cast<unsigned char>(c) < 0x20 ? '?' : c);
     out.push_back('\n');
   }
 }
@@ -165,7 +166,7 @@ void write_html(std::string& out, const Rows& rows, const std::string& prefix) {
 }
 
 std::string html_page(const StatusContent& page) {
-  // In the style of the pages, which the same server has; readable without it.
+  // In the style of this server's pages; readable without it.
   constexpr std::string_view kTable = "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"";
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\n"
@@ -185,7 +186,8 @@ std::string html_page(const StatusContent& page) {
     out.append("</tr>\n");
     for (const Rows& worker : page.workers) {
       out.append("<tr>");
-      for (const Row& row : worker) out.append("<td>").append(escape_markup(format_value(row, true))).append("</td>");
+      for (const Row& row : worker)
+        out.append("<td>").append(escape_markup(format_value(row, true))).append("</td>");
       out.append("</tr>\n");
     }
     out.append("</table></div>\n");
@@ -218,23 +220,24 @@ std::string xml_page(const StatusContent& page) {
   return out.append("</status>\n");
 }
 
-// --- PHP-FPM's own metrics, for those who scrape it already
+// --- PHP-FPM's own metrics, for existing scrapers
 
 struct FpmMetric {
   std::string_view row, name, type, help;
 };
 constexpr std::array kFpmMetrics{
-    FpmMetric{"start since", "start_since", "counter", "The number of seconds since the master has started."},
+    FpmMetric{"start since", "start_since", "counter", "Seconds since the master started."},
     FpmMetric{"accepted conn", "accepted_connections", "counter",
               "The number of connections accepted by the pool."},
-    FpmMetric{"listen queue", "listen_queue", "gauge", "The number of connections that wait to be accepted."},
-    FpmMetric{"max listen queue", "max_listen_queue", "counter", "The most of them since the start."},
-    FpmMetric{"listen queue len", "listen_queue_length", "gauge", "How many may wait."},
+    FpmMetric{"listen queue", "listen_queue", "gauge", "The number of connections waiting to be accepted."},
+    FpmMetric{"max listen queue", "max_listen_queue", "counter",
+              "The maximum number of connections waiting to be accepted since the start."},
+    FpmMetric{"listen queue len", "listen_queue_length", "gauge", "The size of the listen queue."},
     FpmMetric{"idle processes", "idle_processes", "gauge", "The number of idle processes."},
     FpmMetric{"active processes", "active_processes", "gauge", "The number of active processes."},
     FpmMetric{"total processes", "total_processes", "gauge", "The number of idle + active processes."},
     FpmMetric{"max active processes", "max_active_processes", "counter",
-              "The most active processes since the start."},
+              "The maximum number of active processes since the start."},
     FpmMetric{"max children reached", "max_children_reached", "counter",
               "How often pm.max_children was reached."},
     FpmMetric{"slow requests", "slow_requests", "counter", "Requests that exceeded request_slowlog_timeout."},

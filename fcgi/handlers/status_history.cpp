@@ -7,7 +7,7 @@
 namespace freshet::handlers {
 namespace {
 
-// A sample and the one before by which it is judged: the oldest of the kHistoryRate before it.
+// A sample and the earlier one that it is compared with: the oldest within kHistoryRate.
 struct SampleInterval {
   const PoolSample& before;
   const PoolSample& now;
@@ -35,7 +35,7 @@ Value percent_degraded(const SampleInterval& interval) {
   return pages > 0 ? Value(100 * increase(interval, &PoolSample::feed_pages_degraded) / pages) : std::nullopt;
 }
 
-// In ms, as Prometheus' histogram_quantile: even within a bucket.
+// In ms; interpolates linearly within a bucket, as Prometheus' histogram_quantile does.
 template <auto kMember, int kPercent>
 Value quantile_ms(const SampleInterval& interval) {
   const auto& before = interval.before.*kMember;
@@ -43,12 +43,12 @@ Value quantile_ms(const SampleInterval& interval) {
   double total = 0;
   for (std::size_t i = 0; i < kDurationBuckets; ++i) total += static_cast<double>(after[i] - before[i]);
   if (total <= 0) return std::nullopt;
-  double wanted = total * kPercent / 100, low = 0;
+  double rank = total * kPercent / 100, low = 0;
   for (std::size_t i = 0; i < kDurationBounds.size(); ++i) {
     const auto bound = static_cast<double>(kDurationBounds[i]) / 1000;
     const auto count = static_cast<double>(after[i] - before[i]);
-    if (count >= wanted) return low + (bound - low) * wanted / std::max(count, 1e-9);
-    wanted -= count;
+    if (count >= rank) return low + (bound - low) * rank / std::max(count, 1e-9);
+    rank -= count;
     low = bound;
   }
   return low;
@@ -68,7 +68,8 @@ constexpr std::array kRates{
     RateColumn{"redis p99 ms", quantile_ms<&PoolSample::redis_latency, 99>},
     RateColumn{"redis errors", rate_per_second<&PoolSample::redis_errors>},
     RateColumn{"hot list hits percent", percent_of_sum<&PoolSample::list_hits, &PoolSample::list_misses>},
-    RateColumn{"card hits percent", percent_of_sum<&PoolSample::item_cache_hits, &PoolSample::item_cache_misses>},
+    RateColumn{"card hits percent",
+               percent_of_sum<&PoolSample::item_cache_hits, &PoolSample::item_cache_misses>},
     RateColumn{"degraded percent", percent_degraded},
 };
 
@@ -84,7 +85,7 @@ constexpr std::array kLevels{
     LevelColumn{"recorder lag entries", &PoolSample::recorder_lag},
 };
 
-// To a thousandth: more digits would be most of the page.
+// Three decimals: more digits would make up most of the page.
 double round_to_thousandth(double value) { return std::round(1000 * value) / 1000; }
 
 }  // namespace
@@ -102,7 +103,7 @@ void write_history(json::Writer& writer, const std::vector<PoolSample>& samples,
     writer.key(column.name).begin_array();
     std::size_t before = 0;
     for (std::size_t i = first; i < samples.size(); ++i) {
-      // Of one that stands alone, what it is since the sample before.
+      // If there is no sample within kHistoryRate, compare with the previous one.
       while (before + 1 < i && samples[i].at_ms - samples[before].at_ms > rate) ++before;
       const Value value = before < i ? column.compute({samples[before], samples[i]}) : std::nullopt;
       value ? writer.number(round_to_thousandth(*value)) : writer.null();

@@ -1,5 +1,5 @@
-// The "history" of ?json&history: five minutes as columns, one value a sample, oldest first; null
-// where nothing can be said.
+// The "history" of ?json&history: five minutes as columns, one value per sample, oldest first; null
+// where undefined.
 #pragma once
 
 #include <chrono>

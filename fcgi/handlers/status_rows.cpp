@@ -34,7 +34,7 @@ std::string_view recorder_state(Scoreboard& board) {
   return kRecorderStateNames[static_cast<std::size_t>(board.recorder_report().state.load(kRelaxed))];
 }
 
-// What does not concern the state is shown in every state: it is what the last recorder left.
+// Rows that do not depend on the state are reported in every state, as the last recorder left them.
 Rows recorder_rows(Scoreboard& board) {
   const HelperSlot& process = board.recorder();
   const RecorderReport& report = board.recorder_report();
@@ -55,7 +55,7 @@ Rows recorder_rows(Scoreboard& board) {
           {"recorder lag age ms", report.lag_age_ms.load(kRelaxed)}};
 }
 
-// What a worker read of Redis some seconds ago. No rows before the first time.
+// Rows that a worker sampled from Redis some seconds ago. Empty before the first sample.
 Rows sampled_rows(Scoreboard& board) {
   const RedisKeyStats numbers = board.redis_sample().key_stats.load();
   if (numbers.sampled_at == 0) return {};
@@ -71,12 +71,13 @@ Rows sampled_rows(Scoreboard& board) {
           {"seen fill today", numbers.seen_fill_today}};
 }
 
-// How full Redis is, and when that is foreseen: when it will be.
+// How full Redis is, and in how many hours it will be full if that can be predicted.
 Rows memory_rows(Scoreboard& board) {
   const redis::MemoryLevel level = board.redis_sample().memory.load();
   if (level.at_ms == 0) return {};
   Rows rows{{"redis used bytes", level.used}, {"redis max bytes", level.max}, {"redis full", level.full}};
-  if (const auto left = redis::hours_until_full(level)) rows.push_back({"redis full in hours", *left});
+  if (const auto hours_left = redis::hours_until_full(level))
+    rows.push_back({"redis full in hours", *hours_left});
   return rows;
 }
 
@@ -94,7 +95,7 @@ Rows redis_rows(const Totals& totals) {
           {"redis breakers open", to_int64(totals.breakers[1] + totals.breakers[2])}};
 }
 
-// Of a request that is still inside: until now.
+// For a request in progress, the time so far.
 std::int64_t duration_us(const RequestSnapshot& request, bool running) {
   if (request.duration_us != 0 || request.received_us == 0 || !running) return request.duration_us;
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -110,7 +111,7 @@ Rows fpm_rows(Scoreboard& board, const Settings& settings, const Totals& totals,
   const std::int64_t started = pool.started_at.load(kRelaxed);
   const auto slots = board.slots();
   const auto idle = std::ranges::count_if(slots, is_idle);
-  // Whoever is not idle is active, as PHP-FPM counts: also one that starts or finishes.
+  // As in PHP-FPM, every worker that is not idle is active, including starting and finishing ones.
   return {{"pool", std::string("freshet")},
           {"process manager", settings.pool.pm_mode},
           {"start time", Timestamp{started}},
@@ -166,7 +167,8 @@ Rows freshet_rows(Scoreboard& board, const Totals& totals) {
                 {"index documents", totals.index_documents},
                 {"model ready", to_int64(totals.model_ready)},
                 {"model trained at", totals.model_trained_at},
-                {"missing", join_dependency_names(missing_dependencies(dependency_state(totals), board.redis_sample()))}});
+                {"missing", join_dependency_names(
+                                missing_dependencies(dependency_state(totals), board.redis_sample()))}});
   append(rows, memory_rows(board));
   append(rows, recorder_rows(board));
   append(rows, sampled_rows(board));

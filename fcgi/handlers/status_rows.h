@@ -1,4 +1,4 @@
-// What the status page says, row by row, in whatever form it is written.
+// The rows of the status page, independent of its format.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace freshet::handlers {
 
-// Unix seconds that PHP-FPM writes as a date where people read them.
+// Unix seconds; a date in formats for people, as in PHP-FPM.
 struct Timestamp {
   std::int64_t at = 0;
 };
-// Written with two digits behind the point, as PHP-FPM does.
+// Written with two decimals, as in PHP-FPM.
 struct Percent {
   double value = 0;
 };
@@ -27,13 +27,13 @@ struct Row {
 };
 using Rows = std::vector<Row>;
 
-// PHP-FPM's own, in its order.
+// PHP-FPM's rows, in its order.
 Rows fpm_rows(Scoreboard& board, const Settings& settings, const Totals& totals, UnixSeconds now);
-// Ours behind them.
+// Freshet's rows, which follow them.
 Rows freshet_rows(Scoreboard& board, const Totals& totals);
 Rows refused_rows(const Totals& totals);      // by reason
 Rows redis_error_rows(const Totals& totals);  // by class
-// One worker's: PHP-FPM's, then ours.
+// The rows of one worker: PHP-FPM's, then ours.
 Rows worker_rows(const Scoreboard& board, const WorkerSlot& slot, UnixSeconds now);
 
 }  // namespace freshet::handlers

@@ -65,19 +65,21 @@ Response render(timeline::PublishResult&& published) {
   return private_json(std::move(out), 202);
 }
 
-// Outboxes and follows know one channel: elsewhere an unfollow would take nothing out of a
-// timeline.
+// Outboxes and follows belong to one channel: in another one, unfollowing would remove nothing from
+// a timeline.
 std::string wrong_channel_detail(const Settings& settings) {
   const std::string& follows = settings.timeline.follow_channel;
-  if (follows.empty()) return "no channel is of follows here (waterfall.follow_channel); name the customers";
-  return "only in the channel \"" + follows +
-         "\" (waterfall.follow_channel), to which follows belong; in another one name the customers";
+  if (follows.empty())
+    return "no channel for follows is configured (waterfall.follow_channel); send customers instead";
+  return "only supported in the channel \"" + follows +
+         "\" (waterfall.follow_channel); send customers in other channels";
 }
 
 Task<Result<Response>> publish(Call& call, const PushBody& body) {
   Services& services = call.services;
   if (call.match.parameters[0] != services.settings.timeline.follow_channel)
-    co_return fail(ErrorCode::kInvalid, "bad_parameter", "followersOf", wrong_channel_detail(services.settings));
+    co_return fail(ErrorCode::kInvalid, "bad_parameter", "followersOf",
+                   wrong_channel_detail(services.settings));
   FRESHET_CO_TRY(published, co_await timeline::publish_items(services.timelines, services.items,
                                                              services.follows, body.author, body.items));
   co_return render(std::move(*published));
@@ -89,12 +91,15 @@ Task<Result<Response>> push(Call& call, PushBody& body) {
   const timeline::PushRequest push{call.match.parameters[0], std::move(body.items), std::move(body.readers)};
   const auto deadline = Clock::now() + services.settings.gateway.bulk_budget;
   const std::function<bool()> has_time_left = [deadline] { return Clock::now() < deadline; };
-  FRESHET_CO_TRY(outcome, co_await timeline::push_items(services.timelines, services.items, push, has_time_left));
+  FRESHET_CO_TRY(outcome,
+                 co_await timeline::push_items(services.timelines, services.items, push, has_time_left));
   co_return render(*outcome);
 }
 
-// A reply as it is remembered: its status, then its body.
-std::string serialize_reply(const Response& response) { return std::to_string(response.status) + response.body; }
+// A reply as it is stored: its status, then its body.
+std::string serialize_reply(const Response& response) {
+  return std::to_string(response.status) + response.body;
+}
 Response replay_reply(const std::string& stored) {
   constexpr std::size_t kDigits = 3;
   return private_json(stored.substr(kDigits), stored.starts_with("202") ? 202 : 200);
@@ -104,17 +109,17 @@ Response replay_reply(const std::string& stored) {
 
 Task<Result<Response>> get_timeline(Call& call) {
   const std::string& channel = call.match.parameters[0];
-  FRESHET_CO_TRY(known, check_channel(channel, call.services.settings.timeline));
+  FRESHET_CO_TRY(checked, check_channel(channel, call.services.settings.timeline));
   FRESHET_CO_TRY(query, parse_page(call.target, channel));
   const auto name = reader_parameter(call.target, "customerId");
   FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, name));
   FRESHET_CO_TRY(reader, require_reader(call, *claimed, name));
   query->reader = std::move(*reader);
   query->allow_writes = !call.must_spool();
-  call.request.on_deadline = [&asked = *query] { return render(timeline::degraded_page(asked)); };
+  call.request.on_deadline = [&page_query = *query] { return render(timeline::degraded_page(page_query)); };
   const bool follows = channel == call.services.settings.timeline.follow_channel;
   FRESHET_CO_TRY(served, co_await timeline::read_page(call.services.timelines, *query, follows));
-  const bool is_incomplete = follows && !query->allow_writes;  // what authors published who are pulled
+  const bool is_incomplete = follows && !query->allow_writes;  // items of pulled authors are left out
   served->degraded |= is_incomplete || call.services.has_lost_data();
   co_return render(*served);
 }
@@ -122,7 +127,7 @@ Task<Result<Response>> get_timeline(Call& call) {
 Task<Result<Response>> post_timeline(Call& call) {
   Services& services = call.services;
   const std::string& channel = call.match.parameters[0];
-  FRESHET_CO_TRY(known, check_channel(channel, services.settings.timeline));
+  FRESHET_CO_TRY(checked, check_channel(channel, services.settings.timeline));
   FRESHET_CO_TRY(body, parse_push(call.request.body));
   const EventId event = body->event;
   if (!event.empty()) {
@@ -132,15 +137,14 @@ Task<Result<Response>> post_timeline(Call& call) {
   auto task = body->author.empty() ? push(call, *body) : publish(call, *body);
   auto result = co_await task;
   if (!result || event.empty()) co_return result;
-  // A worker that dies before this has pushed, and the same push again finds the items in their
-  // places.
+  // If a worker dies before this, the items are pushed, and repeating the push finds them in place.
   FRESHET_CO_TRY(saved, co_await services.timelines.store_reply(channel, event, serialize_reply(*result)));
   co_return result;
 }
 
 Task<Result<Response>> delete_timeline(Call& call) {
   const std::string& channel = call.match.parameters[0];
-  FRESHET_CO_TRY(known, check_channel(channel, call.services.settings.timeline));
+  FRESHET_CO_TRY(checked, check_channel(channel, call.services.settings.timeline));
   FRESHET_CO_TRY(item, ItemId::parse(call.match.parameters[1], "itemId"));
   const auto name = reader_parameter(call.target, "customerId");
   FRESHET_CO_TRY(reader, ReaderId::parse(call.target.parameter(name).value_or(""), name));

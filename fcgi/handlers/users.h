@@ -1,4 +1,4 @@
-// GET and DELETE /api/users/{id}: what is kept about a reader, and that it be forgotten. GET
+// GET and DELETE /api/users/{id}: exports and erases what is stored about a reader. GET
 // /api/jobs/{id}.
 #pragma once
 

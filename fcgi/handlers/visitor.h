@@ -1,12 +1,12 @@
-// Who is anonymous gets a name of their own: POST /api/visitor.
+// POST /api/visitor: gives anonymous visitors an id of their own.
 #pragma once
 
 #include "fcgi/handlers/routes.h"
 
 namespace freshet::handlers {
 
-// 204; with the visitor's cookie for whoever has none and is no reader who is known. Called where a
-// visit begins, before its first report, so that a visitor counts as one. 0 RTT: nothing is stored.
+// 204, with the visitor cookie for a client that has none and is not signed in. Called at the start
+// of a visit, before its first report, so that the visitor counts as one. 0 RTT: nothing is stored.
 Task<Result<Response>> post_visitor(Call& call);
 
 }  // namespace freshet::handlers

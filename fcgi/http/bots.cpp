@@ -11,7 +11,7 @@ namespace {
 
 RE2::Options options() {
   RE2::Options options;
-  options.set_encoding(RE2::Options::EncodingLatin1);  // an agent may hold any bytes
+  options.set_encoding(RE2::Options::EncodingLatin1);  // User-Agents may contain any bytes
   options.set_log_errors(false);
   options.set_never_capture(true);
   options.set_max_mem(BotMatcher::kMaxMemory);
@@ -51,7 +51,7 @@ Result<BotMatcher> BotMatcher::create(const std::vector<std::string>& allow) {
     if (auto ok = add_pattern(sets->allowed, pattern); !ok) return tl::unexpected(ok.error());
   }
   if (!sets->crawlers.Compile() || !sets->allowed.Compile()) {
-    return fail(ErrorCode::kInvalid, "bad_pattern", {}, "the patterns need more memory than they may have");
+    return fail(ErrorCode::kInvalid, "bad_pattern", {}, "the patterns exceed the memory limit");
   }
   return BotMatcher(std::move(sets));
 }

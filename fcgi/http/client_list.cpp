@@ -14,7 +14,7 @@ namespace freshet::http {
 namespace {
 
 constexpr std::string_view kAgent = "agent:";
-constexpr std::int64_t kMaxMemory = 4 << 20;  // of the patterns' program and states
+constexpr std::int64_t kMaxMemory = 4 << 20;  // budget of the compiled patterns
 
 namespace ip = boost::asio::ip;
 
@@ -31,7 +31,7 @@ tl::unexpected<Error> invalid_list(std::string detail) {
 
 template <class Address>
 struct Range {
-  Address first, last;  // both included
+  Address first, last;  // inclusive
 };
 
 template <class Address>
@@ -40,7 +40,7 @@ class Ranges {
   void add(Address first, Address last) { ranges_.push_back({first, last}); }
   bool empty() const { return ranges_.empty(); }
 
-  // Required before has(): afterwards they are sorted, and no two overlap.
+  // Must be called before contains(): sorts the ranges and merges those that overlap.
   void sort_and_merge() {
     std::ranges::sort(ranges_, std::less<>(), &Range<Address>::first);
     std::vector<Range<Address>> merged;
@@ -64,26 +64,28 @@ class Ranges {
   std::vector<Range<Address>> ranges_;
 };
 
-// The network in `text`; "/`host_bits`" is understood where it names no prefix.
+// Parses the network in `text`. Appends `default_prefix`, such as "/32", if `text` has no prefix
+// length.
 template <class Make>
 auto make_network(Make make, std::string_view text, const char* default_prefix)
     -> Result<decltype(make(std::string(), std::declval<boost::system::error_code&>()))> {
-  constexpr std::size_t kMaxPrefixDigits = 3;  // digits: Asio's own reading of more wraps around
+  constexpr std::size_t kMaxPrefixDigits = 3;  // Asio's parser overflows on longer numbers
   const std::size_t slash = text.find('/');
   std::string cidr(text);
   if (slash == text.npos) cidr += default_prefix;
-  boost::system::error_code bad;
-  const auto network = make(cidr, bad);
-  if (bad || text.find('%') != text.npos || (slash != text.npos && text.size() - slash > kMaxPrefixDigits + 1))
+  boost::system::error_code error;
+  const auto network = make(cidr, error);
+  if (error || text.find('%') != text.npos ||
+      (slash != text.npos && text.size() - slash > kMaxPrefixDigits + 1))
     return invalid_list("neither an address, nor ADDRESS/BITS, nor agent:REGEX: " + std::string(text));
   if (network != network.canonical())
-    return invalid_list("the address has bits beyond the prefix: " + std::string(text));
+    return invalid_list("the address has host bits set: " + std::string(text));
   return network;
 }
 
 RE2::Options agent_options() {
   RE2::Options agent_options;
-  agent_options.set_encoding(RE2::Options::EncodingLatin1);  // an agent may hold any bytes
+  agent_options.set_encoding(RE2::Options::EncodingLatin1);  // User-Agents may contain any bytes
   agent_options.set_log_errors(false);
   agent_options.set_never_capture(true);
   agent_options.set_max_mem(kMaxMemory);
@@ -97,15 +99,17 @@ struct ClientList::Networks {
   Ranges<ip::address_v6> v6;
 
   Result<void> add(std::string_view text) {
-    constexpr unsigned short kMappedBits = 96;  // ::ffff: before an IPv4 address
+    constexpr unsigned short kMappedBits = 96;  // the prefix ::ffff:0:0/96
     using Error = boost::system::error_code;
     if (text.find(':') == text.npos) {
-      const auto make = [](const std::string& whole, Error& bad) { return ip::make_network_v4(whole, bad); };
+      const auto make = [](const std::string& cidr, Error& error) {
+        return ip::make_network_v4(cidr, error);
+      };
       FRESHET_TRY(network, make_network(make, text, "/32"));
       v4.add(network->network(), network->broadcast());
       return {};
     }
-    const auto make = [](const std::string& whole, Error& bad) { return ip::make_network_v6(whole, bad); };
+    const auto make = [](const std::string& cidr, Error& error) { return ip::make_network_v6(cidr, error); };
     FRESHET_TRY(network, make_network(make, text, "/128"));
     const ip::address_v6 first = network->network();
     const ip::address_v6 last = *--network->hosts().end();
@@ -118,12 +122,13 @@ struct ClientList::Networks {
   }
 
   bool contains(std::string_view text) const {
-    boost::system::error_code bad;
-    const ip::address address = ip::make_address(text, bad);
-    if (bad) return false;
+    boost::system::error_code error;
+    const ip::address address = ip::make_address(text, error);
+    if (error) return false;
     if (address.is_v4()) return v4.contains(address.to_v4());
     const ip::address_v6 v6_address = address.to_v6();
-    return v6_address.is_v4_mapped() ? v4.contains(make_address_v4(ip::v4_mapped, v6_address)) : v6.contains(v6_address);
+    return v6_address.is_v4_mapped() ? v4.contains(make_address_v4(ip::v4_mapped, v6_address))
+                                     : v6.contains(v6_address);
   }
 };
 
@@ -143,12 +148,14 @@ Result<ClientList> ClientList::parse(std::string_view text, std::string_view nam
     if (line.starts_with(kAgent)) {
       const std::string pattern(trimmed(line.substr(kAgent.size())));
       const RE2 compiled(pattern, agent_options());
-      if (pattern.empty() || !compiled.ok()) read = invalid_list("no RE2 pattern: " + pattern + " " + compiled.error());
+      if (pattern.empty() || !compiled.ok())
+        read = invalid_list("not a valid RE2 pattern: " + pattern + " " + compiled.error());
       agents.append(agents.empty() ? "(?:" : "|(?:").append(pattern).append(")");
     } else if (line = trimmed(line.substr(0, line.find('#'))); !line.empty()) {
       read = networks.add(line);
     }
-    if (!read) return invalid_list(std::string(name) + ":" + std::to_string(line_number) + ": " + read.error().detail);
+    if (!read)
+      return invalid_list(std::string(name) + ":" + std::to_string(line_number) + ": " + read.error().detail);
   }
   networks.v4.sort_and_merge();
   networks.v6.sort_and_merge();
@@ -157,7 +164,8 @@ Result<ClientList> ClientList::parse(std::string_view text, std::string_view nam
     list.networks_ = std::make_unique<Networks>(std::move(networks));
   if (agents.empty()) return list;
   list.agent_patterns_ = std::make_unique<RE2>(agents, agent_options());
-  if (!list.agent_patterns_->ok()) return invalid_list(std::string(name) + ": " + list.agent_patterns_->error());
+  if (!list.agent_patterns_->ok())
+    return invalid_list(std::string(name) + ": " + list.agent_patterns_->error());
   return list;
 }
 
@@ -165,7 +173,7 @@ Result<ClientList> ClientList::read(const std::string& path) {
   if (path.empty()) return ClientList();
   std::ifstream file(path, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file || file.bad()) return invalid_list(path + ": cannot be read");
+  if (!file || file.bad()) return invalid_list(path + ": the file cannot be read");
   return parse(text, path);
 }
 

@@ -22,7 +22,8 @@ struct Origin {
 std::optional<Origin> parse_origin(std::string_view text) {
   constexpr std::string_view kSchemeSeparator = "://";
   const std::size_t separator = text.find(kSchemeSeparator);
-  if (separator == text.npos || separator == 0 || separator + kSchemeSeparator.size() == text.size()) return std::nullopt;
+  if (separator == text.npos || separator == 0 || separator + kSchemeSeparator.size() == text.size())
+    return std::nullopt;
   return Origin{text.substr(0, separator), text.substr(separator + kSchemeSeparator.size())};
 }
 
@@ -49,7 +50,7 @@ bool Cors::is_foreign(const Request& request) const {
 bool Cors::allows(std::string_view origin) const {
   if (origin.empty() || origin == "null" || origin == "*") return false;
   return std::ranges::any_of(
-      origins_, [origin](const std::string& known) { return equals_ignore_case(known, origin); });
+      origins_, [origin](const std::string& allowed) { return equals_ignore_case(allowed, origin); });
 }
 
 Response Cors::options_response(const Request& request, const Match& match) const {

@@ -1,4 +1,4 @@
-// The bytes of crawlers.txt, embedded at build.
+// The contents of crawlers.txt, embedded at build time.
 #pragma once
 
 #include <cstddef>

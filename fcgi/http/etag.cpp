@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kEtagPrefix = "ETag: ";
 constexpr std::string_view kLineEnd = "\r\n";
 
-// The value of a header line that `headers` may have.
+// The value of the ETag header in `headers`; empty if there is none.
 std::string_view find_etag(std::string_view headers) {
   const std::size_t at = headers.find(kEtagPrefix);
   if (at == headers.npos) return {};
@@ -31,7 +31,7 @@ std::string compute_etag(std::string_view body) {
 
 bool matches_etag(std::string_view if_none_match, std::string_view etag) {
   if (if_none_match == "*") return true;
-  // A tag has no quote inside, so what stands between two of them is one, or what is between tags.
+  // Tags contain no quotes, so the text between two quotes is a tag or the separator of two tags.
   for (;;) {
     const std::size_t begin = if_none_match.find('"');
     if (begin == if_none_match.npos) return false;

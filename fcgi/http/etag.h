@@ -1,5 +1,5 @@
-// Entity tags (RFC 9110, 8.8.3): a client that polls sends back the tag it has, and gets 304
-// without a body while that is still the reply.
+// Entity tags (RFC 9110, section 8.8.3): a polling client sends the tag it has, and gets 304
+// without a body while the reply is unchanged.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace freshet::http {
 
-// Strong and quoted: a hash of the bytes, the same on every host.
+// A strong, quoted tag: a hash of the body, the same on every host.
 std::string compute_etag(std::string_view body);
 
-// Whether an If-None-Match names it. Compares weakly, since nginx weakens the tag of what it
-// compresses. Takes what it can of a malformed one.
+// True if an If-None-Match header names the tag. Uses weak comparison, because nginx weakens the
+// tags of replies that it compresses. A malformed header is evaluated as far as possible.
 bool matches_etag(std::string_view if_none_match, std::string_view etag);
 
-// Gives a whole reply (200, with a body, not degraded) its tag, unless its handler gave it one, and
-// makes it 304 when the client has it.
+// Adds an ETag to a complete reply (200 with a body, not degraded) unless its handler set one, and
+// turns the reply into 304 if the client has that tag.
 void apply_if_none_match(const Request& request, Response& response);
 
 }  // namespace freshet::http

@@ -20,7 +20,7 @@ void Hmac::ContextDeleter::operator()(EVP_MAC_CTX* context) const { EVP_MAC_CTX_
 
 Result<Hmac> Hmac::create(std::string_view key) {
   if (key.size() < kMinKeyBytes) {
-    return fail(ErrorCode::kInvalid, "weak_key", {}, "a key has at least 16 bytes");
+    return fail(ErrorCode::kInvalid, "weak_key", {}, "a key must have at least 16 bytes");
   }
   EVP_MAC* const algorithm = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
   EVP_MAC_CTX* const context = algorithm ? EVP_MAC_CTX_new(algorithm) : nullptr;
@@ -38,7 +38,7 @@ Result<Hmac> Hmac::create(std::string_view key) {
 Hmac::Digest Hmac::compute(std::string_view bytes) {
   Digest digest{};
   std::size_t size = 0;
-  // A null key starts over with the one already set.
+  // A null key resets the context and keeps its key.
   EVP_MAC_init(context_.get(), nullptr, 0, nullptr);
   EVP_MAC_update(context_.get(), unsigned_bytes(bytes), bytes.size());
   EVP_MAC_final(context_.get(), digest.data(), &size, digest.size());

@@ -1,6 +1,5 @@
-// HMAC-SHA256 under one fixed key. The algorithm is fetched and the key scheduled once: a short
-// message costs about half a microsecond. Not thread-safe; may be made before fork and used after
-// it.
+// HMAC-SHA256 with one fixed key. The algorithm is fetched and the key scheduled once; a short
+// message then costs about 0.5 µs. Not thread-safe. May be created before a fork and used after it.
 #pragma once
 
 #include <array>
@@ -21,14 +20,13 @@ class Hmac {
   static constexpr std::size_t kMinKeyBytes = 16;
   using Digest = std::array<unsigned char, 32>;
 
-  // Errors: kInvalid, "weak_key" (under kMinKeyBytes); kInternal, "hmac" (OpenSSL has no
+  // Errors: kInvalid, "weak_key" (shorter than kMinKeyBytes); kInternal, "hmac" (OpenSSL has no
   // HMAC-SHA256).
   static Result<Hmac> create(std::string_view key);
 
-  // Of `bytes` as they are.
   Digest compute(std::string_view bytes);
-  // Of several fields, each preceded by its length, so that no two lists of fields give the same
-  // message.
+  // The digest of several fields. Each is prefixed with its length, so that different lists of
+  // fields never form the same message.
   Digest compute_fields(std::initializer_list<std::string_view> fields);
 
  private:
@@ -43,7 +41,7 @@ class Hmac {
 std::string base64url(std::string_view bytes);
 // The first 16 bytes of the digest as base64url: 22 characters.
 std::string truncated_base64url(const Hmac::Digest& digest);
-// Compares in a time that depends on the lengths only.
+// Takes time that depends only on the lengths.
 bool constant_time_equal(std::string_view a, std::string_view b);
 
 }  // namespace freshet::http

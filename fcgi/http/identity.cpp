@@ -20,8 +20,8 @@ VisitorId make_visitor_id(char kind, std::string_view text) {
   return VisitorId::trusted(std::move(id.append(1, kind).append(text)));
 }
 
-// A token in the Authorization header. Schemes are case-insensitive (RFC 9110, 11.1); others than
-// Bearer are not ours.
+// The token in an Authorization header. Schemes are case-insensitive (RFC 9110, section 11.1);
+// schemes other than Bearer are ignored.
 std::optional<std::string_view> bearer_token(std::string_view authorization) {
   if (authorization.size() < kBearer.size() ||
       strncasecmp(authorization.data(), kBearer.data(), kBearer.size()) != 0) {
@@ -94,7 +94,7 @@ Result<ReaderId> Identity::verify_reader(const Request& request, UnixSeconds now
 
 bool Identity::is_over_tls(const Request& request) const {
   if (request.site.starts_with("https://")) return true;
-  // Of several proxies the first is the client's.
+  // With several proxies, the first value is the client's.
   const std::string_view first = request.forwarded_proto.substr(0, request.forwarded_proto.find(','));
   return trusts_proxy_ && first.size() == 5 && strncasecmp(first.data(), "https", first.size()) == 0;
 }
@@ -136,7 +136,8 @@ Result<Principal> Identity::identify(const Request& request, const ClaimedIdenti
   return identify(request, *verified, claim);
 }
 
-Principal Identity::identify(const Request& request, const AuthResult& verified, const ClaimedIdentity& claim) {
+Principal Identity::identify(const Request& request, const AuthResult& verified,
+                             const ClaimedIdentity& claim) {
   Principal principal;
   const bool claimed = trusts_claims(request.zone) && !claim.reader.empty();
   principal.reader = claimed ? claim.reader : verified.reader;
@@ -151,7 +152,9 @@ Principal Identity::identify(const Request& request, const AuthResult& verified,
   principal.needs_cookie = true;
   const std::string address = subscriber_prefix(request.remote_addr);
   const auto anonymous = [&](std::string_view fingerprint) {
-    return make_visitor_id('a', truncated_base64url(salt_.compute_fields({"anonymous", fingerprint, request.user_agent, address})));
+    return make_visitor_id(
+        'a',
+        truncated_base64url(salt_.compute_fields({"anonymous", fingerprint, request.user_agent, address})));
   };
   principal.visitor = anonymous(claim.fingerprint);
   principal.stable_visitor = claim.fingerprint.empty() ? principal.visitor : anonymous({});
@@ -160,7 +163,8 @@ Principal Identity::identify(const Request& request, const AuthResult& verified,
 
 VisitorCookie Identity::issue_visitor_cookie(std::span<const unsigned char, 16> random, bool secure) {
   const std::string text = base64url({reinterpret_cast<const char*>(random.data()), random.size()});
-  VisitorCookie cookie{make_visitor_id('c', text), std::string(secure ? kSecureVisitorCookie : kVisitorCookie)};
+  VisitorCookie cookie{make_visitor_id('c', text),
+                       std::string(secure ? kSecureVisitorCookie : kVisitorCookie)};
   cookie.set_cookie.append("=").append(text).append(".").append(
       truncated_base64url(salt_.compute_fields({"cookie", text})));
   cookie.set_cookie.append("; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax");

@@ -1,24 +1,23 @@
-// Who is asking. Two answers: the *reader*, an id of the site's own users, known or not; and the
-// *visitor*, which always exists and is what UV and dedup count.
+// Identifies who sent a request: the *reader*, the id of one of the site's users, empty if unknown,
+// and the *visitor*, which always exists and is the unit of UV counts and deduplication.
 //
-// reader, by identity.mode:
-//   header  what nginx's auth_request found (Request::verified_user)
-//   token   a token in "Authorization: Bearer v1…", else in the cookie freshet_token. A bearer
-//   token that is not valid is an
-//           error; a cookie that is not is as if absent (a page with a stale cookie goes on,
-//           anonymously)
+// The reader depends on identity.mode:
+//   header  the user that nginx's auth_request found (Request::verified_user)
+//   token   a token in "Authorization: Bearer v1…", otherwise in the cookie freshet_token. An
+//           invalid bearer token is an error; an invalid cookie is ignored, so that a page with a
+//           stale cookie continues anonymously.
 //   open    nothing is verified
-// An id that the request itself claims (body, query) is believed in mode `open`, and on the
-// internal server in every mode; there it goes before the verified one. Elsewhere it is ignored.
+// A reader id in the request itself (body or query) is trusted in mode `open`, and in every mode on
+// the internal server, where it takes precedence over the verified one. Elsewhere it is ignored.
 //
-// visitor, in this order; the first letter keeps the classes apart, so that no user's id can ever
-// be another's visitor:
-//   "u" + HMAC(salt, reader)                               the reader
-//   "c" + the random id inside the cookie that we signed   freshet_visitor; over TLS
-//   __Host-freshet_visitor, which no other host of the site can set, and that alone "a" +
-//   HMAC(salt, fingerprint, User-Agent, address)     anybody else; of an IPv6 address the /64,
-//   which is one subscriber
-// Each is 23 characters of [A-Za-z0-9_-]; no raw id or address is stored anywhere by it.
+// The visitor is the first of these that applies. The first letter separates the classes, so that
+// no reader's id can be another client's visitor id:
+//   "u" + HMAC(salt, reader)                             the reader
+//   "c" + the random id in the cookie that we signed     freshet_visitor; over TLS only
+//           __Host-freshet_visitor, which no other host of the site can set
+//   "a" + HMAC(salt, fingerprint, User-Agent, address)   anonymous; an IPv6 address counts as its
+//           /64, which is one subscriber
+// Each is 23 characters of [A-Za-z0-9_-]. No raw id or address is stored.
 #pragma once
 
 #include <map>
@@ -37,76 +36,76 @@
 namespace freshet::http {
 
 enum class IdentityMode : std::uint8_t { kHeader, kToken, kOpen };
-// "header", "token" or "open"; anything else is header, the mode that believes nobody.
+// "header", "token" or "open". Any other name is kHeader, the mode that trusts no claim.
 IdentityMode parse_identity_mode(std::string_view name);
 
-// What the request says about itself.
+// The request's own claims about its sender.
 struct ClaimedIdentity {
-  ReaderId reader;               // userId, agent_id or customerId of body or query; empty: none
-  std::string_view fingerprint;  // of the body; any bytes, may be empty
+  ReaderId reader;               // userId, agent_id or customerId in body or query; empty: none
+  std::string_view fingerprint;  // from the body; any bytes, may be empty
 };
 
-// What of a request is proven.
+// The verified part of a request's identity.
 struct AuthResult {
-  ReaderId reader;                  // empty: nobody is signed in
-  std::optional<VisitorId> cookie;  // of a valid visitor cookie
+  ReaderId reader;                  // empty: not signed in
+  std::optional<VisitorId> cookie;  // from a valid visitor cookie
 };
 
 struct Principal {
   ReaderId reader;    // empty: anonymous
   VisitorId visitor;  // never empty
-  // The visitor as limits count them: without the fingerprint, which a client can change at will.
+  // The visitor without the fingerprint, which a client can change at will. For quotas and
+  // attribution.
   VisitorId stable_visitor;
   bool needs_cookie =
-      false;  // anonymous, and no valid visitor cookie came: a reply that no cache keeps may set one
+      false;  // anonymous and without a valid visitor cookie; a reply that is not cached may set one
 };
 
 struct VisitorCookie {
-  VisitorId visitor;       // who the visitor will be once the cookie comes back
+  VisitorId visitor;       // the visitor's id in requests that carry the cookie
   std::string set_cookie;  // the value of Set-Cookie
 };
 
 // Not thread-safe. Does no I/O; the caller reads the key files.
 class Identity {
  public:
-  // `salt` signs cookies and hides ids; changing it makes every visitor new. Errors: kInvalid,
-  // "weak_key" or "bad_key_id". `believes_proxy`: X-Forwarded-Proto says whether the client came over
-  // TLS.
+  // `salt` signs cookies and hides ids; changing it makes every visitor new. `trusts_proxy`:
+  // X-Forwarded-Proto says whether the client came over TLS. Errors: kInvalid, "weak_key" or
+  // "bad_key_id".
   static Result<Identity> create(IdentityMode mode, std::string_view salt,
                                  const std::map<std::string, std::string>& token_secrets = {},
                                  bool trusts_proxy = false);
 
-  // Errors: kUnauthorised: "bad_token", "expired_token", or "bad_user" when what auth_request found
-  // is no id. At most two HMACs.
+  // Errors: kUnauthorised, "bad_token", "expired_token", or "bad_user" if the user that
+  // auth_request found is not a valid id. At most two HMACs.
   Result<AuthResult> verify(const Request& request, UnixSeconds now);
-  // At most two more.
+  // At most two more HMACs.
   Principal identify(const Request& request, const AuthResult& verified, const ClaimedIdentity& claim);
-  // Both.
+  // verify() and identify() in one call.
   Result<Principal> identify(const Request& request, const ClaimedIdentity& claim, UnixSeconds now);
 
-  // True iff ids in body and query count. A handler that must know whose data it shows checks
-  // Who::reader instead.
+  // True if reader ids in body and query are trusted. A handler that must know whose data it shows
+  // checks Principal::reader instead.
   bool trusts_claims(Zone zone) const { return mode_ == IdentityMode::kOpen || zone == Zone::kInternal; }
 
-  // True iff the client came over TLS, to nginx or to a proxy that is believed.
+  // True if the client came over TLS, to nginx or to a trusted proxy.
   bool is_over_tls(const Request& request) const;
 
-  // A new visitor from 16 random bytes; valid for a year. `secure`: over_tls(). The cookie does not
-  // travel with requests of other sites' pages (SameSite=Lax); those of the same site's other hosts
-  // send it. A visitor who counted as "a…" counts as "c…" from the next request: POST /api/visitor
-  // sets the cookie where a visit begins, before anything is counted.
+  // Makes a visitor of 16 random bytes, with a cookie that is valid for a year. `secure`:
+  // is_over_tls(). Pages of other sites do not send the cookie (SameSite=Lax); other hosts of the
+  // same site do. The visitor's id changes from "a…" to "c…" with the next request, so POST
+  // /api/visitor sets the cookie at the start of a visit, before anything is counted.
   VisitorCookie issue_visitor_cookie(std::span<const unsigned char, 16> random, bool secure);
 
-  // What UV and sessions count as this reader.
+  // The visitor id of a reader in UV counts and sessions.
   VisitorId visitor_for_reader(const ReaderId& reader);
-  // What a key has of an id that a request names (a session, a fingerprint, an event): an HMAC over
-  // `kind`, whose id it is and the id, so that no key names a reader. 22 characters of
-  // [A-Za-z0-9_-].
+  // Replaces an id that a request names (session, fingerprint, event) in keys: an HMAC over `kind`,
+  // the owner and the id, so that no key names a reader. 22 characters of [A-Za-z0-9_-].
   std::string pseudonym(std::string_view kind, std::string_view owner, std::string_view id);
-  // What stands for the network of an address: as key_name().
+  // pseudonym() of the address's network.
   std::string network_pseudonym(std::string_view address);
-  // The name under which it is kept how often the reader was erased; not to be told from others
-  // without the salt.
+  // The name under which the number of the reader's erasures is stored. Cannot be linked to the
+  // reader without the salt.
   std::string erasure_pseudonym(const ReaderId& reader);
 
   TokenKeys& tokens() { return tokens_; }
@@ -124,13 +123,15 @@ class Identity {
   bool trusts_proxy_;
 };
 
-// The value of the cookie of that name in a Cookie header; empty when absent. The first of several.
+// The value of the named cookie in a Cookie header, the first if there are several; empty if
+// absent.
 std::string_view cookie_value(std::string_view header, std::string_view name);
 
-// What stands for an address: 4 bytes of IPv4 (also of one mapped into IPv6), 8 of IPv6; text that
-// is no address as it is.
+// The part of an address that identifies a subscriber: 4 bytes of IPv4 (also if mapped into IPv6),
+// 8 of IPv6. Text that is not an address is returned unchanged.
 std::string subscriber_prefix(std::string_view address);
-// What stands for its network: 3 bytes of IPv4, 6 of IPv6; text that is no address as it is.
+// The part that identifies its network: 3 bytes of IPv4, 6 of IPv6. Text that is not an address is
+// returned unchanged.
 std::string network_prefix(std::string_view address);
 
 }  // namespace freshet::http

@@ -11,7 +11,7 @@
 namespace freshet::http {
 namespace {
 
-// The Host without its port; empty when none came. An IPv6 address loses its brackets.
+// The Host without its port; empty if none was sent. An IPv6 address loses its brackets.
 std::string host_without_port(std::string_view site) {
   constexpr std::string_view kSchemeSeparator = "://";
   const std::size_t separator = site.find(kSchemeSeparator);
@@ -34,14 +34,15 @@ bool is_allowed_host(const std::string& host, std::span<const std::string> hosts
 
 }  // namespace
 
-Result<void> check_internal_request(const Request& request, std::span<const std::string> hosts, InternalResource resource) {
+Result<void> check_internal_request(const Request& request, std::span<const std::string> hosts,
+                                    InternalResource resource) {
   if (request.remote_addr == "unix:") return {};
   if (resource != InternalResource::kHealth && !is_allowed_host(host_without_port(request.site), hosts))
-    return fail(ErrorCode::kForbidden, "unknown_host", {}, "the Host is none of http.internal_hosts");
+    return fail(ErrorCode::kForbidden, "unknown_host", {}, "the Host is not listed in http.internal_hosts");
   if (!request.origin.empty() && !is_same_host(request.origin, request.site))
     return fail(ErrorCode::kForbidden, "foreign_origin", {}, "the Origin is not the internal server's own");
   if (resource == InternalResource::kData && request.sec_fetch_site == "cross-site")
-    return fail(ErrorCode::kForbidden, "foreign_origin", {}, "a page of another site asks");
+    return fail(ErrorCode::kForbidden, "foreign_origin", {}, "the request comes from a page of another site");
   return {};
 }
 

@@ -1,7 +1,7 @@
-// The internal server against the pages that its operator's browser opens. Such a page can send it
-// requests, and a name of the page's own can lead to it (DNS rebinding). What no page can forge are
-// Host, Origin and Sec-Fetch-Site, which browsers add themselves; what is no browser sends none of
-// the last two.
+// Protects the internal server from web pages in an operator's browser. Such a page can send
+// requests to it, also through a host name that its author points at it (DNS rebinding). It cannot
+// forge Host, Origin and Sec-Fetch-Site, which the browser sets; clients that are not browsers send
+// neither of the last two.
 #pragma once
 
 #include <span>
@@ -12,17 +12,18 @@
 
 namespace freshet::http {
 
-// What is asked for.
+// The target of a request; decides which checks apply.
 enum class InternalResource : std::uint8_t {
   kData,    // everything else
-  kPage,    // status and metrics: a link from another site may lead there
-  kHealth,  // ping and health, which say nothing: under any name
+  kPage,    // status and metrics; links on other sites may lead here
+  kHealth,  // ping and health, which reveal nothing; allowed under any host name
 };
 
-// Ok iff no page of another site can have sent this. `hosts`: names of the internal server
-// (http.internal_hosts), without port. Addresses need not be listed, since no name of anybody's
-// stands in such a Host; and no browser speaks to a unix socket. Errors: kForbidden, "unknown_host"
-// or "foreign_origin".
-Result<void> check_internal_request(const Request& request, std::span<const std::string> hosts, InternalResource resource);
+// Ok if no page of another site can have sent this request. `hosts`: names of the internal server
+// (http.internal_hosts), without port. IP addresses need not be listed, because an attacker's page
+// cannot have one as its name; nor can browsers connect to unix sockets. Errors: kForbidden,
+// "unknown_host" or "foreign_origin".
+Result<void> check_internal_request(const Request& request, std::span<const std::string> hosts,
+                                    InternalResource resource);
 
 }  // namespace freshet::http

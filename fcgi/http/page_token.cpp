@@ -6,7 +6,7 @@
 namespace freshet::http {
 namespace {
 
-// The text that std::to_string() gives for it, and no other.
+// Accepts only the text that std::to_string() produces for the value.
 std::optional<std::int64_t> parse_canonical(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -26,7 +26,8 @@ Result<PageTokenSigner> PageTokenSigner::create(std::string_view salt) {
   return PageTokenSigner(std::move(*hmac));
 }
 
-std::string PageTokenSigner::compute_mac(const ReaderId& reader, std::string_view generation, std::string_view sequence) {
+std::string PageTokenSigner::compute_mac(const ReaderId& reader, std::string_view generation,
+                                         std::string_view sequence) {
   return truncated_base64url(hmac_.compute_fields({"feed page", reader.view(), generation, sequence}));
 }
 

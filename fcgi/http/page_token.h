@@ -1,10 +1,9 @@
-// The token of a feed page: says which page of which buffer a client received last, and that we
-// said so.
+// Signed tokens of feed pages: name the buffer and page that a client received last.
 //
-//   <generation>.<sequence>.<hmac>      both in decimal; hmac = 22 characters of base64url over
-//   reader and both
+//   <generation>.<sequence>.<hmac>   both numbers in decimal; hmac: 22 characters of base64url over
+//                                    the reader and both numbers
 //
-// It carries no right: a token of another reader, or one that is made up, is refused.
+// A token grants nothing; a forged one, or another reader's, is rejected.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +21,15 @@ struct FeedPageId {
   std::int64_t sequence = 0;
 };
 
-// Not thread-safe. One HMAC a call.
+// Not thread-safe. One HMAC per call.
 class PageTokenSigner {
  public:
-  // `salt` is the service's own (identity.salt_file): the same on every host, or tokens are only
-  // good where they were made. Error: kInvalid, "weak_key".
+  // `salt` is the service's own (identity.salt_file). It must be the same on every host, or tokens
+  // are valid only on the host that issued them. Error: kInvalid, "weak_key".
   static Result<PageTokenSigner> create(std::string_view salt);
 
   std::string sign(const ReaderId& reader, FeedPageId page);
-  // Error: kInvalid, "bad_page" (member "page") for all that we did not sign for this reader.
+  // Error: kInvalid, "bad_page" (member "page") for any token that was not signed for this reader.
   Result<FeedPageId> verify(const ReaderId& reader, std::string_view token);
 
  private:

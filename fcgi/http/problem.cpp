@@ -12,7 +12,7 @@ namespace {
 struct StatusRow {
   ErrorCode code;
   int status;
-  std::string_view fallback_code;  // when the error's own is not a public one
+  std::string_view fallback_code;  // used if the error's own code is not public
   bool show_detail;
 };
 
@@ -30,66 +30,66 @@ constexpr std::array kStatuses{
     StatusRow{ErrorCode::kInternal, 500, "internal", false},
 };
 
-// Of kInvalid too, but with a status of its own.
+// The kInvalid error with a status of its own, 415.
 constexpr std::string_view kBadContentType = "bad_content_type";
 
-// Whose detail is for operators.
+// The only 503 whose detail is served: it is meant for operators.
 constexpr std::string_view kNotReady = "not_ready";
 
 constexpr std::array kProblemTypes{
-    ProblemType{"bad_action", "The action is not one of those there are"},
+    ProblemType{"bad_action", "The action is unknown"},
     ProblemType{"bad_body", "The body is not a JSON object"},
     ProblemType{"bad_boolean", "A member is not true or false"},
-    ProblemType{kBadContentType, "This route does not take that content type"},
-    ProblemType{"bad_exclude", "The exclusion is not one of those there are"},
+    ProblemType{kBadContentType, "This route does not accept this content type"},
+    ProblemType{"bad_exclude", "The exclusion mode is unknown"},
     ProblemType{"bad_id", "An id is missing or malformed"},
     ProblemType{"bad_item", "An item is malformed"},
     ProblemType{"bad_json", "The body is not valid JSON within the limits"},
-    ProblemType{"bad_kind", "The kind is not one of those there are"},
-    ProblemType{"bad_list", "A member is not an array within its limits"},
-    ProblemType{"bad_number", "A number is missing, of the wrong kind or out of range"},
-    ProblemType{"bad_page", "The page token is malformed, forged or another reader's"},
-    ProblemType{"bad_parameter", "A query parameter is not one of the values it may have"},
-    ProblemType{"bad_query", "The query cannot be understood"},
-    ProblemType{"bad_signature", "The request is not signed by a key of the internal server"},
+    ProblemType{"bad_kind", "The kind is unknown"},
+    ProblemType{"bad_list", "A member is not an array, or its length is out of range"},
+    ProblemType{"bad_number", "A number is missing, malformed or out of range"},
+    ProblemType{"bad_page", "The page token is malformed, forged or belongs to another reader"},
+    ProblemType{"bad_parameter", "A query parameter has an invalid value"},
+    ProblemType{"bad_query", "The search query is malformed"},
+    ProblemType{"bad_signature", "The request is not signed with a key of the internal server"},
     ProblemType{"bad_string", "A string is missing or too long"},
     ProblemType{"bad_target", "The request target is malformed"},
     ProblemType{"bad_time", "A time is malformed or out of range"},
-    ProblemType{"bad_token", "The token is malformed, forged or of an unknown key"},
-    ProblemType{"bad_url", "A URL is neither relative nor of http or https"},
+    ProblemType{"bad_token", "The token is malformed, forged or signed with an unknown key"},
+    ProblemType{"bad_url", "A URL is neither relative nor http or https"},
     ProblemType{"bad_user", "The verified user is not a valid id"},
-    ProblemType{"busy", "Too many requests are inside this worker"},
-    ProblemType{"conflict", "The request does not fit the state of things"},
-    ProblemType{"denied", "This client is not served"},
+    ProblemType{"busy", "This worker has too many requests in progress"},
+    ProblemType{"conflict", "The request conflicts with the current state"},
+    ProblemType{"denied", "This client is blocked"},
     ProblemType{"expired_token", "The token has expired"},
-    ProblemType{"forbidden", "This is not allowed"},
-    ProblemType{"foreign_origin", "A page of another site may not do this"},
+    ProblemType{"forbidden", "The request is not allowed"},
+    ProblemType{"foreign_origin", "Pages of other sites may not send this request"},
     ProblemType{"hidden_item", "The item is hidden or deleted"},
-    ProblemType{"internal", "The service failed"},
-    ProblemType{"invalid", "The request is wrong"},
-    ProblemType{"write_conflict", "The item is being changed by another request"},
-    ProblemType{"method_not_allowed", "This route does not take that method"},
-    ProblemType{"no_model", "This host gives its model to nobody"},
-    ProblemType{"no_route", "There is no such route"},
-    ProblemType{"not_found", "There is no such thing"},
-    ProblemType{kNotReady, "What ready.require lists is missing"},
+    ProblemType{"internal", "Internal error"},
+    ProblemType{"invalid", "The request is invalid"},
+    ProblemType{"method_not_allowed", "This route does not support this method"},
+    ProblemType{"no_model", "This host does not publish its model"},
+    ProblemType{"no_route", "No such route"},
+    ProblemType{"not_found", "Not found"},
+    ProblemType{kNotReady, "A dependency listed in ready.require is missing"},
     ProblemType{"origin_not_allowed", "Pages of that origin may not call this service"},
     ProblemType{"rate_limited", "Too many requests"},
     ProblemType{"rebuild_running", "A rebuild is already running"},
-    ProblemType{"spool_full", "The store is away and the queue for its return is full"},
-    ProblemType{"stale_signature", "The request was signed at another time"},
-    ProblemType{"stream_full", "Too many writes wait to be recorded"},
+    ProblemType{"spool_full", "The store is unavailable and the write queue is full"},
+    ProblemType{"stale_signature", "The signature is expired or from the future"},
+    ProblemType{"stream_full", "Too many writes are waiting to be recorded"},
     ProblemType{"too_large", "The body is too large"},
-    ProblemType{"too_many_follows", "This reader follows as many authors as one can"},
-    ProblemType{"too_many_pending", "Too many impressions of this reader wait to be recorded"},
-    ProblemType{"unverified_quota", "Too many articles are reported that nobody vouched for"},
-    ProblemType{"unauthorised", "Who is asking could not be established"},
-    ProblemType{"unavailable", "A part of the service is away; nothing was changed"},
-    ProblemType{"unknown_channel", "There is no such channel"},
-    ProblemType{"unknown_host", "The internal server is not known by that name"},
-    ProblemType{"unknown_item", "There is no such item"},
-    ProblemType{"unknown_job", "There is no such job, or it ended long ago"},
-    ProblemType{"unknown_outcome", "No answer came in time; the change may or may not have happened"},
+    ProblemType{"too_many_follows", "This reader follows the maximum number of authors"},
+    ProblemType{"too_many_pending", "Too many impressions of this reader are waiting to be recorded"},
+    ProblemType{"unauthorised", "The client could not be authenticated"},
+    ProblemType{"unavailable", "Part of the service is unavailable; nothing was changed"},
+    ProblemType{"unknown_channel", "No such channel"},
+    ProblemType{"unknown_host", "The internal server does not have this host name"},
+    ProblemType{"unknown_item", "No such item"},
+    ProblemType{"unknown_job", "No such job, or it ended long ago"},
+    ProblemType{"unknown_outcome", "No answer arrived in time; the change may or may not have been made"},
+    ProblemType{"unverified_quota", "Too many unverified articles"},
+    ProblemType{"write_conflict", "The item is being changed by another request"},
 };
 
 const ProblemType* find_problem_type(std::string_view code) {

@@ -18,13 +18,14 @@ bool is_tighter(const RateLimitStatus& a, const RateLimitStatus& b) {
 
 RateLimitStatus make_status(BucketKind kind, const TokenRate& rate, const TakeResult& take_result) {
   RateLimitStatus status{take_result.granted,
-                kind,
-                rate.capacity_us / rate.interval_us,
-                0,
-                ceil_seconds(take_result.time_to_full_us),
-                ceil_seconds(take_result.retry_after_us)};
+                         kind,
+                         rate.capacity_us / rate.interval_us,
+                         0,
+                         ceil_seconds(take_result.time_to_full_us),
+                         ceil_seconds(take_result.retry_after_us)};
   if (take_result.granted)
-    status.remaining = std::max<std::int64_t>(0, rate.capacity_us - take_result.time_to_full_us) / rate.interval_us;
+    status.remaining =
+        std::max<std::int64_t>(0, rate.capacity_us - take_result.time_to_full_us) / rate.interval_us;
   return status;
 }
 
@@ -67,22 +68,28 @@ RateLimitSubject RateLimiter::subject_for(const Request& request, const AuthResu
   } else if (verified.cookie) {
     visitor_key = verified.cookie->view();
   } else {
-    visitor_key.append("a").append(subscriber_prefix(request.remote_addr)).append(1, '\0').append(request.user_agent);
+    visitor_key.append("a")
+        .append(subscriber_prefix(request.remote_addr))
+        .append(1, '\0')
+        .append(request.user_agent);
   }
   subject.visitor = hash_key(visitor_key, table_.seed());
-  if (!subject.signed_in) subject.network = hash_key("n" + network_prefix(request.remote_addr), table_.seed());
+  if (!subject.signed_in)
+    subject.network = hash_key("n" + network_prefix(request.remote_addr), table_.seed());
   return subject;
 }
 
-// From 1, while half of the service's tokens are there, to the network's whole factor when none is.
+// 1 while the service bucket is at least half full, rising to the network factor as it empties.
 double RateLimiter::congestion_cost(std::int64_t now_us) const {
   if (service_.interval_us == 0) return 1;
   const double remaining_fraction = 1 - static_cast<double>(table_.time_to_full_us(service_key_, now_us)) /
-                              static_cast<double>(service_.capacity_us);
+                                            static_cast<double>(service_.capacity_us);
   return 1 + (settings_.network_factor - 1) * std::clamp(1 - 2 * remaining_fraction, 0.0, 1.0);
 }
 
-std::optional<RateLimitStatus> RateLimiter::try_consume(const RouteCost& cost, const RateLimitSubject& subject, std::int64_t now_us) {
+std::optional<RateLimitStatus> RateLimiter::try_consume(const RouteCost& cost,
+                                                        const RateLimitSubject& subject,
+                                                        std::int64_t now_us) {
   if (cost.endpoint.empty()) return std::nullopt;
   const TokenBucket& bucket = settings_.*cost.bucket;
   std::optional<RateLimitStatus> tightest;
@@ -95,12 +102,14 @@ std::optional<RateLimitStatus> RateLimiter::try_consume(const RouteCost& cost, c
   const bool uses_service_bucket = cost.creates_keys && !subject.signed_in && service_.interval_us > 0;
   if (bucket.rate > 0) {
     const TokenRate visitor_rate = token_rate(bucket.rate, bucket.burst);
-    if (!consume(BucketKind::kVisitor, hash_key(cost.endpoint, subject.visitor), visitor_rate, 1)) return tightest;
+    if (!consume(BucketKind::kVisitor, hash_key(cost.endpoint, subject.visitor), visitor_rate, 1))
+      return tightest;
     if (!subject.signed_in && settings_.network_factor > 0) {
       const double factor = settings_.network_factor;
       const TokenRate network_rate = token_rate(bucket.rate * factor, bucket.burst * factor);
       const double tokens = uses_service_bucket ? congestion_cost(now_us) : 1;
-      if (!consume(BucketKind::kNetwork, hash_key(cost.endpoint, subject.network), network_rate, tokens)) return tightest;
+      if (!consume(BucketKind::kNetwork, hash_key(cost.endpoint, subject.network), network_rate, tokens))
+        return tightest;
     }
   }
   if (uses_service_bucket) consume(BucketKind::kService, service_key_, service_, 1);
@@ -108,8 +117,9 @@ std::optional<RateLimitStatus> RateLimiter::try_consume(const RouteCost& cost, c
 }
 
 std::optional<RateLimitStatus> RateLimiter::charge(const RouteCost& cost, const RateLimitSubject& subject,
-                                        std::chrono::microseconds search_time,
-                                        const std::optional<RateLimitStatus>& before, std::int64_t now_us) {
+                                                   std::chrono::microseconds search_time,
+                                                   const std::optional<RateLimitStatus>& before,
+                                                   std::int64_t now_us) {
   if (cost.endpoint.empty() || search_time <= kSearchTimePerToken) return before;
   const TokenBucket& bucket = settings_.*cost.bucket;
   if (bucket.rate <= 0) return before;
@@ -121,7 +131,8 @@ std::optional<RateLimitStatus> RateLimiter::charge(const RouteCost& cost, const 
     const RateLimitStatus status = make_status(kind, rate, {true, 0, table_.charge(key, rate, now_us, us)});
     if (!tightest || is_tighter(status, *tightest)) tightest = status;
   };
-  charge(BucketKind::kVisitor, hash_key(cost.endpoint, subject.visitor), token_rate(bucket.rate, bucket.burst));
+  charge(BucketKind::kVisitor, hash_key(cost.endpoint, subject.visitor),
+         token_rate(bucket.rate, bucket.burst));
   const double factor = settings_.network_factor;
   if (!subject.signed_in && factor > 0)
     charge(BucketKind::kNetwork, hash_key(cost.endpoint, subject.network),
@@ -129,7 +140,7 @@ std::optional<RateLimitStatus> RateLimiter::charge(const RouteCost& cost, const 
   return tightest;
 }
 
-// Interval 0: as many as one likes.
+// interval_us is 0 if the quota is unlimited.
 TokenRate RateLimiter::quota_rate(Quota quota) const {
   int per_day = kUnverifiedArticlesPerDay;
   if (quota == Quota::kArticleVisitors) per_day = settings_.uv_per_network;
@@ -137,14 +148,16 @@ TokenRate RateLimiter::quota_rate(Quota quota) const {
   return per_day > 0 ? token_rate(per_day / kDaySeconds, per_day) : TokenRate{};
 }
 
-bool RateLimiter::has_quota(Quota quota, std::string_view owner, std::string_view article, std::int64_t now_us) const {
+bool RateLimiter::has_quota(Quota quota, std::string_view owner, std::string_view article,
+                            std::int64_t now_us) const {
   const TokenRate rate = quota_rate(quota);
   if (rate.interval_us == 0) return true;
   const std::int64_t used_us = table_.time_to_full_us(hash_key(quota, owner, article, table_.seed()), now_us);
   return used_us + rate.interval_us <= rate.capacity_us;
 }
 
-void RateLimiter::consume_quota(Quota quota, std::string_view owner, std::string_view article, std::int64_t now_us) {
+void RateLimiter::consume_quota(Quota quota, std::string_view owner, std::string_view article,
+                                std::int64_t now_us) {
   const TokenRate rate = quota_rate(quota);
   if (rate.interval_us > 0)
     table_.charge(hash_key(quota, owner, article, table_.seed()), rate, now_us, rate.interval_us);

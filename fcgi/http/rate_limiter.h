@@ -1,21 +1,19 @@
-// Who may ask how often: the buckets that a request takes from, before its handler
-// (core/base/token_bucket_table.h).
+// Rate limits: the token buckets (core/base/token_bucket_table.h) that a request is charged to
+// before its handler runs.
 //
-//   visitor   the reader who is signed in, else the visitor's cookie, else address (of IPv6 the
-//   /64) and
-//             User-Agent: rate and burst of the route's own directives, limits.track_rate …
-//   network   the IPv4 /24 or IPv6 /48 of those who are not signed in: limits.network_factor times
-//   a
-//             visitor's rate and burst
-//   service   all that is anonymous and makes keys: limits.anonymous_rate
+//   visitor   the signed-in reader, otherwise the visitor cookie, otherwise address (IPv6: its /64)
+//             and User-Agent. Rate and burst of the route's directive, such as limits.track_rate.
+//   network   the IPv4 /24 or IPv6 /48 of clients that are not signed in: limits.network_factor
+//             times a visitor's rate and burst.
+//   service   all anonymous requests that create keys: limits.anonymous_rate.
 //
-// The heaviest networks are refused first. While the service's bucket is less than half full, a
-// request costs its network more than one token: up to limits.network_factor when the service has
-// none left. Its price is the same for all, so networks that ask for more than the service can give
-// get equal parts of it, of a visitor's rate at least, and those that ask for less do not notice.
+// The heaviest networks are refused first. While the service bucket is less than half full, a
+// request costs its network more than one token, up to limits.network_factor tokens when the bucket
+// is empty. The cost is the same for every network, so networks that request more than the service
+// can handle get equal shares, each at least a visitor's rate, and the others are not affected.
 //
-// An id that a request claims in mode `open` makes nobody signed in: a client can change it at
-// will.
+// An id that a request claims in mode `open` does not count as signed in, because a client can
+// change it at will.
 #pragma once
 
 #include <chrono>
@@ -31,28 +29,28 @@
 
 namespace freshet::http {
 
-// A token pays for so much CPU of a search; who asks for more is charged the rest. At 5 requests a
-// second a visitor has 25 ms of searches a second for good, and 60 times 5 ms at once.
+// The search CPU time that one token pays for; the rest is charged afterwards. At 5 requests a
+// second, a visitor has 25 ms of search time a second, and 60 times 5 ms in a burst.
 inline constexpr std::chrono::microseconds kSearchTimePerToken{5000};
 
-// What a request of a route costs: nothing, or a token of each bucket.
+// The buckets that a route's requests are charged to: none, or one token each.
 struct RouteCost {
-  std::string_view endpoint = {};  // a literal, part of the buckets' names; empty: costs nothing
+  std::string_view endpoint = {};  // a literal, part of the buckets' names; empty: free
   TokenBucket LimitSettings::*bucket = nullptr;
-  bool creates_keys = false;               // the service's bucket, too, when nobody is signed in
-  std::string_view only_with_parameter = {};  // only when the query has this one
+  bool creates_keys = false;                  // charge the service bucket as well unless signed in
+  std::string_view only_with_parameter = {};  // charge only if the query has this parameter
 };
 
-// What the clients of a network, or a visitor, may add in a day, however many requests bring it: a
-// bucket of so many that fills in a day.
+// Daily allowance of a network's clients, or of one visitor, over any number of requests: a bucket
+// that holds the quota and refills in a day.
 enum class Quota : std::uint8_t {
-  kUnverifiedArticles,       // articles that nobody vouched for, which come into being by it
-  kArticleVisitors,      // visitors of an article: limits.uv_per_network
-  kUnattributedReports,  // reports before what a visitor adds is remembered: limits.contribution_after
+  kUnverifiedArticles,   // unverified articles created
+  kArticleVisitors,      // new visitors of one article: limits.uv_per_network
+  kUnattributedReports,  // reports before contributions are attributed: limits.contribution_after
 };
 inline constexpr int kUnverifiedArticlesPerDay = 100;
 
-// Whose buckets they are, as hashes.
+// The owners of a request's buckets, as hashes.
 struct RateLimitSubject {
   std::uint64_t visitor = 0;
   std::uint64_t network = 0;
@@ -61,13 +59,13 @@ struct RateLimitSubject {
 
 enum class BucketKind : std::uint8_t { kVisitor, kNetwork, kService };
 
-// Of the bucket that has the fewest tokens left, or that had none.
+// The bucket with the fewest tokens left, or the one that refused.
 struct RateLimitStatus {
   bool granted = true;
   BucketKind kind = BucketKind::kVisitor;
   std::int64_t limit = 0, remaining = 0;  // tokens
-  seconds reset{0};                       // until it is full
-  seconds retry_after{0};                        // not granted: until it would be
+  seconds reset{0};                       // until the bucket is full
+  seconds retry_after{0};                 // if refused: until a retry would be granted
 };
 
 // RateLimit-Limit, -Remaining and -Reset.
@@ -79,18 +77,21 @@ class RateLimiter {
   RateLimiter(TokenBucketTable& table, const LimitSettings& settings);
 
   RateLimitSubject subject_for(const Request& request, const AuthResult& verified) const;
-  // None: there is no limit. What one bucket gave before another refused is not given back, so a
-  // network that asks on while it is refused stays the heaviest. No I/O, below 1 µs.
-  std::optional<RateLimitStatus> try_consume(const RouteCost& cost, const RateLimitSubject& subject, std::int64_t now_us);
-  // Takes what a request's searches cost beyond its token from the visitor's and network's buckets,
-  // when that is known; either may owe one whole bucket. The tighter of the two, or `before`, as it
-  // is now.
-  std::optional<RateLimitStatus> charge(const RouteCost& cost, const RateLimitSubject& subject, std::chrono::microseconds search_time,
-                                  const std::optional<RateLimitStatus>& before, std::int64_t now_us);
+  // nullopt: no limit applies. Tokens consumed before another bucket refuses are not returned, so a
+  // network that keeps sending while it is refused remains the heaviest. No I/O; under 1 µs.
+  std::optional<RateLimitStatus> try_consume(const RouteCost& cost, const RateLimitSubject& subject,
+                                             std::int64_t now_us);
+  // Charges the visitor and network buckets for search time that the first token does not cover,
+  // once it is known; each may owe up to one full bucket. Returns the tightest of both buckets and
+  // `before`.
+  std::optional<RateLimitStatus> charge(const RouteCost& cost, const RateLimitSubject& subject,
+                                        std::chrono::microseconds search_time,
+                                        const std::optional<RateLimitStatus>& before, std::int64_t now_us);
 
-  // Whether something is left of a share. `whose`: a network or visitor by name; `of`: the article.
+  // True if the quota is not used up. `owner`: the name of a network or visitor. `article`: may be
+  // empty.
   bool has_quota(Quota quota, std::string_view owner, std::string_view article, std::int64_t now_us) const;
-  // Takes one, whether it is there or not.
+  // Consumes one unit, even if none is left.
   void consume_quota(Quota quota, std::string_view owner, std::string_view article, std::int64_t now_us);
 
  private:

@@ -11,7 +11,7 @@ std::size_t index_of(Method method) { return static_cast<std::size_t>(method); }
 
 bool is_parameter(std::string_view segment) { return segment.starts_with('{'); }
 
-// Takes the first segment, up to the next '/', off `rest`, which begins with '/'.
+// Removes the first segment, up to the next '/', from `rest`, which begins with '/'.
 std::string_view pop_segment(std::string_view& rest) {
   rest.remove_prefix(1);
   const std::string_view segment = rest.substr(0, rest.find('/'));
@@ -32,7 +32,7 @@ void Router::add(Method method, std::string_view pattern, Zone zone, std::size_t
 }
 
 void Router::build_index() {
-  // A literal segment beats a parameter: /api/items/new before /api/items/{id}.
+  // Literal segments take precedence over parameters: /api/items/new before /api/items/{id}.
   std::ranges::stable_sort(paths_, {}, &Path::parameter_count);
   for (std::size_t i = 0; i < paths_.size(); ++i) {
     Path& path = paths_[i];
@@ -94,9 +94,9 @@ Result<Match> Router::match(Method method, std::string_view raw_path, Zone zone)
   bool bad_escape = false;
   const Path* path = raw_path.starts_with('/') ? find(raw_path, match, bad_escape) : nullptr;
   if (path == nullptr && bad_escape) {
-    return fail(ErrorCode::kInvalid, "bad_target", {}, "a '%' without two hexadecimal digits");
+    return fail(ErrorCode::kInvalid, "bad_target", {}, "a '%' is not followed by two hexadecimal digits");
   }
-  // An internal path does not exist for the public server: 404, not 403.
+  // Internal paths do not exist on the public server: 404, not 403.
   if (path == nullptr || (zone == Zone::kPublic && !path->is_public)) return match;
 
   match.is_public = path->is_public;

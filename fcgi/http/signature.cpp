@@ -17,10 +17,11 @@ struct SignatureParts {
 };
 
 tl::unexpected<Error> bad_signature() {
-  return fail(ErrorCode::kUnauthorised, "bad_signature", {}, "not signed by a key of the internal server");
+  return fail(ErrorCode::kUnauthorised, "bad_signature", {}, "not signed with a key of the internal server");
 }
 
-// "Scheme kid=…, ts=…, sig=…" in any order; nullopt when one is missing or there is another.
+// Parses "Scheme kid=…, ts=…, sig=…" in any order. nullopt for another scheme or an unknown
+// parameter; missing parameters are empty.
 std::optional<SignatureParts> parse_signature(std::string_view authorization) {
   const std::size_t size = kSignatureScheme.size();
   if (authorization.size() <= size || authorization[size] != ' ' ||
@@ -65,14 +66,16 @@ bool is_key_id(std::string_view kid) {
 Result<SignatureKeys> SignatureKeys::create(const std::map<std::string, std::string>& secrets) {
   SignatureKeys signatures;
   for (const auto& [kid, secret] : secrets) {
-    if (!is_key_id(kid)) return fail(ErrorCode::kInvalid, "bad_key_id", {}, "a key's name is [A-Za-z0-9_-]+");
+    if (!is_key_id(kid))
+      return fail(ErrorCode::kInvalid, "bad_key_id", {}, "a key id must match [A-Za-z0-9_-]+");
     FRESHET_TRY(hmac, Hmac::create(secret));
     signatures.keys_.emplace(kid, std::move(*hmac));
   }
   return signatures;
 }
 
-Result<void> SignatureKeys::verify(std::string_view authorization, const SignedRequest& request, UnixSeconds now) {
+Result<void> SignatureKeys::verify(std::string_view authorization, const SignedRequest& request,
+                                   UnixSeconds now) {
   const auto parts = parse_signature(authorization);
   if (!parts) return bad_signature();
   const auto key = keys_.find(parts->kid);
@@ -85,13 +88,14 @@ Result<void> SignatureKeys::verify(std::string_view authorization, const SignedR
   const std::int64_t clock = now.time_since_epoch().count();
   if (at < clock - kMaxClockSkew.count() || at > clock + kMaxClockSkew.count())
     return fail(ErrorCode::kUnauthorised, "stale_signature", {},
-                "signed at another time; are the clocks right?");
+                "the timestamp is more than 5 minutes off; check the clocks");
   return {};
 }
 
-Result<std::string> SignatureKeys::sign(const std::string& kid, const SignedRequest& request, UnixSeconds now) {
+Result<std::string> SignatureKeys::sign(const std::string& kid, const SignedRequest& request,
+                                        UnixSeconds now) {
   const auto key = keys_.find(kid);
-  if (key == keys_.end()) return fail(ErrorCode::kInvalid, "bad_key_id", {}, "no key " + kid);
+  if (key == keys_.end()) return fail(ErrorCode::kInvalid, "bad_key_id", {}, "unknown key " + kid);
   const std::string ts = std::to_string(now.time_since_epoch().count());
   std::string out(kSignatureScheme);
   out.append(" kid=").append(kid).append(", ts=").append(ts).append(", sig=");

@@ -62,10 +62,10 @@ Result<Target> Target::parse(std::string_view uri) {
     const std::size_t equals = piece.find('=');
     auto name = decode(piece.substr(0, equals), true);
     auto value = decode(equals == std::string_view::npos ? "" : piece.substr(equals + 1), true);
-    if (!name || !value) return bad_target("a '%' without two hexadecimal digits");
+    if (!name || !value) return bad_target("a '%' is not followed by two hexadecimal digits");
     if (name->find('\0') != name->npos || value->find('\0') != value->npos)
       return fail(ErrorCode::kInvalid, "bad_target", name->substr(0, name->find('\0')),
-                  "a parameter has no NUL");
+                  "a parameter contains a NUL");
     target.parameters_.emplace_back(std::move(*name), std::move(*value));
   }
   return target;

@@ -1,8 +1,8 @@
-// The request target: path and query of a raw REQUEST_URI. The path stays raw here, since only the
+// The request target: path and query of a raw REQUEST_URI. The path stays raw, because only the
 // router knows where its segments end; parameters are decoded.
 //
-// Our own decoder rather than Boost.URL: that one refuses the raw UTF-8, '|', '{' and '[' which
-// nginx lets through, and allocates for a path that needs no decoding.
+// Boost.URL is not used: it rejects the raw UTF-8, '|', '{' and '[' that nginx lets through, and
+// allocates for a path that needs no decoding.
 #pragma once
 
 #include <optional>
@@ -28,11 +28,11 @@ class Target {
   // kMaxParameters). `uri` must outlive this. O(bytes); allocates only when there is a query.
   static Result<Target> parse(std::string_view uri);
 
-  // Raw, with its leading '/', without the query.
+  // Raw, with its leading '/' and without the query.
   std::string_view path() const { return path_; }
 
-  // A query parameter, decoded once ('+' is a space). The last of duplicates wins; "a" without '='
-  // is empty.
+  // A query parameter, decoded once ('+' is a space). If it is repeated, the last one wins. "a"
+  // without '=' is empty.
   std::optional<std::string_view> parameter(std::string_view name) const;
 
  private:
@@ -40,13 +40,13 @@ class Target {
   std::vector<std::pair<std::string, std::string>> parameters_;
 };
 
-// --- Typed parameters, with errors that name them as json.h does for members.
+// --- Typed parameters. Errors name the parameter, as those of json.h name the member.
 
-// An integer in low..high, plain digits with an optional '-'; absent: `fallback`. "bad_number".
+// An integer in low..high, digits with an optional '-'; `fallback` if absent. Error: "bad_number".
 Result<std::int64_t> integer_parameter(const Target& target, std::string_view name, std::int64_t fallback,
                                        std::int64_t low, std::int64_t high);
 
-// An id; absent: an empty one. "bad_id".
+// An id; empty if absent. Error: "bad_id".
 template <class IdType>
 Result<IdType> id_parameter(const Target& target, std::string_view name) {
   const auto text = target.parameter(name);

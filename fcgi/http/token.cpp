@@ -23,10 +23,10 @@ bool is_token_char(char c) {
 
 struct TokenParts {
   std::string_view kid, uid, exp, hmac;
-  std::string_view message;  // what was signed
+  std::string_view message;  // the signed part
 };
 
-// A uid may contain dots, the other parts may not: two are taken from each end.
+// A uid may contain dots but the other parts may not, so two parts are taken from each end.
 std::optional<TokenParts> split_token(std::string_view token) {
   if (!token.starts_with(kVersion)) return std::nullopt;
   const std::size_t kid_end = token.find('.', kVersion.size());
@@ -65,7 +65,8 @@ std::string percent_encode(std::string_view text) {
 Result<TokenKeys> TokenKeys::create(const std::map<std::string, std::string>& secrets) {
   TokenKeys keys;
   for (const auto& [kid, secret] : secrets) {
-    if (!is_key_id(kid)) return fail(ErrorCode::kInvalid, "bad_key_id", {}, "a key's name is [A-Za-z0-9_-]+");
+    if (!is_key_id(kid))
+      return fail(ErrorCode::kInvalid, "bad_key_id", {}, "a key id must match [A-Za-z0-9_-]+");
     FRESHET_TRY(hmac, Hmac::create(secret));
     keys.keys_.emplace(kid, std::move(*hmac));
   }
@@ -90,7 +91,7 @@ Result<ReaderId> TokenKeys::verify(std::string_view token, UnixSeconds now) {
 
 Result<std::string> TokenKeys::sign(const std::string& kid, const ReaderId& reader, UnixSeconds expires) {
   const auto key = keys_.find(kid);
-  if (key == keys_.end()) return fail(ErrorCode::kInvalid, "bad_key_id", {}, "no key " + kid);
+  if (key == keys_.end()) return fail(ErrorCode::kInvalid, "bad_key_id", {}, "unknown key " + kid);
   std::string token(kVersion);
   token.append(kid).append(".").append(percent_encode(reader.view())).append(".");
   token.append(std::to_string(expires.time_since_epoch().count()));

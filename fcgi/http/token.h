@@ -1,11 +1,13 @@
-// Bearer tokens that the site's back end signs, so that a request can name its reader without
-// asking anybody:
+// Bearer tokens that the site's back end signs, so that a request can name its reader without a
+// lookup:
 //
-//   v1.<kid>.<uid>.<exp>.<hmac>      hmac = lower-case hex HMAC-SHA256(key, "v1.<kid>.<uid>.<exp>")
+//   v1.<kid>.<uid>.<exp>.<hmac>   hmac: lower-case hex HMAC-SHA256(key, "v1.<kid>.<uid>.<exp>")
 //
-// kid: which key, [A-Za-z0-9_-]+; uid: the reader's id, percent-encoded as in RFC 3986 (dots may
-// stand as they are); exp: unix seconds. In PHP: $t = "v1.k1." . rawurlencode($uid) . "." . (time()
-// + 3600); $t .= "." . hash_hmac("sha256", $t, $key);
+// kid: key id, [A-Za-z0-9_-]+; uid: the reader's id, percent-encoded as in RFC 3986 (dots may stay
+// as they are); exp: unix seconds. In PHP:
+//
+//   $t = "v1.k1." . rawurlencode($uid) . "." . (time() + 3600);
+//   $t .= "." . hash_hmac("sha256", $t, $key);
 #pragma once
 
 #include <map>
@@ -20,16 +22,16 @@ namespace freshet::http {
 
 class TokenKeys {
  public:
-  // kid → secret. Two while keys are rotated: the old one is believed until it is taken away.
-  // Errors: kInvalid, "weak_key" or "bad_key_id".
+  // Key id → secret; two while keys are rotated: the old one is valid until it is removed. Errors:
+  // kInvalid, "weak_key" or "bad_key_id".
   static Result<TokenKeys> create(const std::map<std::string, std::string>& secrets);
 
-  // The reader that the token names. Errors: kUnauthorised, "bad_token" for all that is wrong with
-  // it (one answer, so that nobody learns which), "expired_token" for a genuine one at or after
-  // exp. O(bytes) and one HMAC.
+  // The reader that the token names. Errors: kUnauthorised, "bad_token" for anything wrong with it
+  // (a single code, so that it reveals nothing), "expired_token" for a genuine one at or after exp.
+  // O(bytes) and one HMAC.
   Result<ReaderId> verify(std::string_view token, UnixSeconds now);
 
-  // For tools and tests. Error: kInvalid, "bad_key_id" for an unknown one.
+  // For tools and tests. Error: kInvalid, "bad_key_id" for an unknown key.
   Result<std::string> sign(const std::string& kid, const ReaderId& reader, UnixSeconds expires);
 
   bool empty() const { return keys_.empty(); }

@@ -15,8 +15,9 @@ TEST_CASE("libfcgi decodes a request from memory", "[codec]") {
   std::string wire;
   const std::string body = "{\"articleId\":\"7\"}";
   const auto decoded = codec.decode(
-      post_request("/api/track?x=%20", body,
-           {{"FRESHET_ZONE", "internal"}, {"REMOTE_ADDR", "192.0.2.1"}, {"HTTP_USER_AGENT", "Mozilla/5.0"}}),
+      post_request(
+          "/api/track?x=%20", body,
+          {{"FRESHET_ZONE", "internal"}, {"REMOTE_ADDR", "192.0.2.1"}, {"HTTP_USER_AGENT", "Mozilla/5.0"}}),
       request, wire);
   REQUIRE(decoded);
   CHECK(request.method == Method::kPost);
@@ -28,7 +29,7 @@ TEST_CASE("libfcgi decodes a request from memory", "[codec]") {
   CHECK(wire.empty());
 }
 
-TEST_CASE("A zone that is not exactly internal is the public one", "[codec]") {
+TEST_CASE("Any zone other than internal is public", "[codec]") {
   for (const char* zone : {"", "Internal", "internal ", "public", "0"}) {
     Codec codec;
     Request request;
@@ -38,7 +39,7 @@ TEST_CASE("A zone that is not exactly internal is the public one", "[codec]") {
   }
 }
 
-TEST_CASE("A body that is not CONTENT_LENGTH bytes is refused before any effect", "[codec]") {
+TEST_CASE("A body that is not CONTENT_LENGTH bytes is rejected before it has any effect", "[codec]") {
   for (const char* length : {"3", "18", "-1", "x", "999999999999999999999", "17 "}) {
     Codec codec;
     Request request;
@@ -49,26 +50,27 @@ TEST_CASE("A body that is not CONTENT_LENGTH bytes is refused before any effect"
   }
 }
 
-TEST_CASE("Params whose lengths lie are refused, and the codec works on", "[codec]") {
+TEST_CASE("Params with false lengths are rejected, and the codec stays usable", "[codec]") {
   Codec codec;
   Request request;
   std::string wire;
-  const std::string lie(
+  const std::string false_length(
       "\x7f\x7f"
       "ab",
       4);
-  CHECK_FALSE(codec.decode(begin_request() + stream(kParams, lie) + stream(kStdin, {}), request, wire));
+  CHECK_FALSE(
+      codec.decode(begin_request() + stream(kParams, false_length) + stream(kStdin, {}), request, wire));
   const std::string huge(
       "\xff\xff\xff\xff\xff\xff\xff\xff"
       "ab",
       10);
   CHECK_FALSE(codec.decode(begin_request() + stream(kParams, huge) + stream(kStdin, {}), request, wire));
-  Request good;
-  REQUIRE(codec.decode(get_request("/ping"), good, wire));
-  CHECK(good.uri == "/ping");
+  Request valid;
+  REQUIRE(codec.decode(get_request("/ping"), valid, wire));
+  CHECK(valid.uri == "/ping");
 }
 
-TEST_CASE("A reply is encoded as FastCGI records, again and again on one codec", "[codec]") {
+TEST_CASE("One codec encodes many replies as FastCGI records", "[codec]") {
   Codec codec;
   for (int i = 0; i < 3; ++i) {
     Request request;
@@ -103,7 +105,7 @@ TEST_CASE("HEAD and 304 have no body", "[codec]") {
   CHECK(parse_reply(wire).out == "Status: 304 Not Modified\r\n\r\n");
 }
 
-TEST_CASE("GET_VALUES is answered by libfcgi in front of the reply", "[codec]") {
+TEST_CASE("libfcgi answers GET_VALUES before the reply", "[codec]") {
   Codec codec;
   Request request;
   std::string wire;

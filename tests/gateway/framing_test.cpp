@@ -10,13 +10,15 @@ using namespace freshet::test;
 
 namespace {
 
-FrameState frame_state(const std::string& bytes, FrameLimits limits = {}) { return Framer(limits).advance(bytes); }
+FrameState frame_state(const std::string& bytes, FrameLimits limits = {}) {
+  return Framer(limits).advance(bytes);
+}
 
 }  // namespace
 
-TEST_CASE("A whole request is found whole, however its bytes are cut", "[framing]") {
+TEST_CASE("A complete request is recognized, however its bytes are split", "[framing]") {
   const std::string bytes = post_request("/api/track", std::string(70000, 'x'));
-  REQUIRE(rc::check("any cut", [&] {
+  REQUIRE(rc::check("any split", [&] {
     Framer framer{FrameLimits{}};
     std::size_t have = 0;
     while (have < bytes.size()) {
@@ -29,7 +31,7 @@ TEST_CASE("A whole request is found whole, however its bytes are cut", "[framing
   }));
 }
 
-TEST_CASE("Every proper beginning of a request asks for more", "[framing]") {
+TEST_CASE("Every prefix of a request is incomplete", "[framing]") {
   const std::string bytes = post_request("/t", "{}");
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     CAPTURE(size);
@@ -38,18 +40,18 @@ TEST_CASE("Every proper beginning of a request asks for more", "[framing]") {
   CHECK(frame_state(bytes) == FrameState::kComplete);
 }
 
-TEST_CASE("Bytes behind a request are refused: nobody pipelines", "[framing]") {
+TEST_CASE("Bytes after a request are rejected: nginx does not pipeline", "[framing]") {
   CHECK(frame_state(get_request("/") + get_request("/")) == FrameState::kMalformed);
   CHECK(frame_state(get_request("/") + "x") == FrameState::kMalformed);
 }
 
-TEST_CASE("Records out of order, of another request or of another protocol are refused", "[framing]") {
+TEST_CASE("Records out of order, of another request or of another protocol are rejected", "[framing]") {
   CHECK(frame_state(begin_request() + begin_request()) == FrameState::kMalformed);
   CHECK(frame_state(begin_request() + record(kStdin, {})) == FrameState::kMalformed);
   CHECK(frame_state(begin_request() + record(kParams, "ab", 2)) == FrameState::kMalformed);
   CHECK(frame_state(begin_request() + record(kAbort, {})) == FrameState::kMalformed);
   CHECK(frame_state(begin_request() + record(kParams, {}) + record(kAbort, {})) == FrameState::kMalformed);
-  CHECK(frame_state(begin_request(true, 2)) == FrameState::kMalformed);  // an authorizer
+  CHECK(frame_state(begin_request(true, 2)) == FrameState::kMalformed);  // the authorizer role
   CHECK(frame_state(record(kBegin, std::string(8, '\0'), 0)) == FrameState::kMalformed);
   CHECK(frame_state(record(kBegin, "ab")) == FrameState::kMalformed);
   CHECK(frame_state(record(200, {})) == FrameState::kMalformed);
@@ -57,7 +59,7 @@ TEST_CASE("Records out of order, of another request or of another protocol are r
   CHECK(frame_state("\2") == FrameState::kMalformed);
 }
 
-TEST_CASE("Padding behind content is skipped; where libfcgi would read it as a header it is refused",
+TEST_CASE("Padding after content is skipped, but rejected where libfcgi would read it as a header",
           "[framing]") {
   const std::string begin("\0\1\1\0\0\0\0\0", 8);
   const std::string params = record(kParams, name_value("A", "b"), 1, 255);
@@ -70,7 +72,7 @@ TEST_CASE("Padding behind content is skipped; where libfcgi would read it as a h
         FrameState::kMalformed);
 }
 
-TEST_CASE("A NUL in a parameter's name or value is refused, however it is cut", "[framing]") {
+TEST_CASE("A NUL in a parameter's name or value is rejected, however it is split", "[framing]") {
   using namespace std::string_literals;
   for (const auto& pair :
        {name_value("REQUEST_URI", "/a\0b"s), name_value("A\0B"s, "x"), name_value("A", "\0"s)}) {
@@ -84,7 +86,7 @@ TEST_CASE("A NUL in a parameter's name or value is refused, however it is cut", 
   }
 }
 
-TEST_CASE("A pair whose length lies is refused before libfcgi could allocate it, however it is cut",
+TEST_CASE("A pair with a false length is rejected before libfcgi could allocate it, however it is split",
           "[framing]") {
   const std::string huge(
       "\xff\xff\xff\x7f\x01"
@@ -105,7 +107,7 @@ TEST_CASE("A pair whose length lies is refused before libfcgi could allocate it,
   CHECK(frame_state(record(kGetValues, huge, 0)) == FrameState::kMalformed);
 }
 
-TEST_CASE("A management record may stand before the request, but not many of them", "[framing]") {
+TEST_CASE("Management records may precede a request, but not many", "[framing]") {
   const std::string values = record(kGetValues, name_value("FCGI_MAX_CONNS", ""), 0);
   CHECK(frame_state(values) == FrameState::kIncomplete);
   CHECK(frame_state(values + get_request("/")) == FrameState::kComplete);
@@ -114,7 +116,7 @@ TEST_CASE("A management record may stand before the request, but not many of the
   CHECK(frame_state(many + get_request("/")) == FrameState::kMalformed);
 }
 
-TEST_CASE("Limits hold by what the headers announce, before the bytes are waited for", "[framing]") {
+TEST_CASE("Limits apply to the sizes in headers, before the bytes arrive", "[framing]") {
   const FrameLimits limits{.max_params_bytes = 100, .max_body_bytes = 100};
   const std::string params = begin_request() + record(kParams, std::string(101, 'a'));
   CHECK(frame_state(params, limits) == FrameState::kTooLarge);
@@ -124,8 +126,8 @@ TEST_CASE("Limits hold by what the headers announce, before the bytes are waited
   CHECK(frame_state(fcgi_request({}, std::string(100, 'a'), true, 60), limits) == FrameState::kComplete);
 }
 
-TEST_CASE("Random bytes and random damage never make framing read outside its input", "[framing]") {
-  REQUIRE(rc::check("damage", [] {
+TEST_CASE("Random bytes and corruption never make framing read outside its input", "[framing]") {
+  REQUIRE(rc::check("corruption", [] {
     std::string bytes = post_request("/api/track", "{\"articleId\":\"a\"}");
     const auto changes = *rc::gen::inRange(0, 8);
     for (int i = 0; i < changes; ++i) {
@@ -134,7 +136,8 @@ TEST_CASE("Random bytes and random damage never make framing read outside its in
     bytes.resize(*rc::gen::inRange<std::size_t>(0, bytes.size() + 1));
     Framer framer{FrameLimits{}};
     const FrameState whole = framer.advance(bytes);
-    // The verdict on all at once is never "more" when a prefix was already refused.
+    // Feeding all bytes at once and feeding them one by one agree on whether the input is
+    // incomplete.
     Framer slow{FrameLimits{}};
     FrameState last = FrameState::kIncomplete;
     for (std::size_t size = 0; size <= bytes.size() && last == FrameState::kIncomplete; ++size) {

@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// Suspends a handler until the test lets it go on.
+// Suspends handlers until the test opens it.
 struct Gate {
   std::vector<std::coroutine_handle<>> waiting;
   bool await_ready() const noexcept { return false; }
@@ -32,12 +32,12 @@ struct Gate {
   }
 };
 
-// What an observer was told.
+// Records what the gateway reports.
 struct RecordingObserver final : gateway::Observer {
   std::vector<std::pair<std::string, int>> answers;  // URI, status
   std::vector<std::string> slow_requests;
   void on_answered(const Request& request, const Response& response,
-                std::chrono::steady_clock::time_point now) override {
+                   std::chrono::steady_clock::time_point now) override {
     CHECK(now >= request.first_byte_at);
     answers.emplace_back(request.uri, response.status);
   }
@@ -59,8 +59,8 @@ GatewayOptions with_slow_log() {
   return options;
 }
 
-// A gateway whose application echoes the URI and the body's size; /big answers 3 MB, /wait waits at
-// the gate, /throw throws.
+// A gateway whose application echoes the URI and the body's size. /big replies with 3 MB, /wait and
+// /patient wait at the gate, /hold blocks the loop, /throw throws.
 class Fixture {
  public:
   explicit Fixture(GatewayOptions options = {.read_timeout = milliseconds(300),
@@ -71,8 +71,9 @@ class Fixture {
           thread_.loop(), options, [this](Request& q, Response& r) { return answer(q, r); },
           [this](const Request& request, gateway::RefusalReason why, Response& response) {
             response.status = 503;
-            response.body =
-                why == gateway::RefusalReason::kOverloaded ? "overloaded" : "late " + std::string(request.uri);
+            response.body = why == gateway::RefusalReason::kOverloaded
+                                ? "overloaded"
+                                : "over budget " + std::string(request.uri);
           },
           &observer_);
       gateway_->listen(listen_fd_);
@@ -96,7 +97,7 @@ class Fixture {
   std::size_t connections() {
     return thread_.run_on_loop([&] { return gateway_->connections(); });
   }
-  // Waits until `predicate` holds for the counters.
+  // Waits at most 10 s until `predicate` holds.
   template <class Predicate>
   bool eventually(Predicate predicate) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -112,7 +113,7 @@ class Fixture {
     if (request.uri == "/throw") throw std::runtime_error("a handler's mistake");
     if (request.uri.starts_with("/patient")) request.budget = Budget::kNone;
     if (request.uri.starts_with("/wait") || request.uri.starts_with("/patient")) co_await gate_;
-    if (request.uri == "/hold") std::this_thread::sleep_for(milliseconds(300));  // the loop does not turn
+    if (request.uri == "/hold") std::this_thread::sleep_for(milliseconds(300));  // blocks the loop
     if (request.uri == "/wait/and-throw") throw std::runtime_error("a handler's mistake, later");
     if (request.uri == "/big") {
       response.body.assign(3'000'000, 'b');
@@ -132,7 +133,7 @@ class Fixture {
 
 std::string body_of(const std::string& out) { return out.substr(out.find("\r\n\r\n") + 4); }
 
-// Sends one request and waits for its reply's body; "" when the connection was closed instead.
+// Sends a request and returns the body of its reply; "" if the connection was closed instead.
 std::string fetch_body(UnixClient& client, const std::string& request) {
   if (!client.send(request)) return {};
   std::string received;
@@ -149,18 +150,17 @@ std::filesystem::path shared_directory() {
 
 }  // namespace
 
-TEST_CASE("A request whose budget is used up is answered, and its connection serves the next one",
-          "[gateway]") {
+TEST_CASE("A request over its budget is answered, and its connection serves the next one", "[gateway]") {
   Fixture fixture(with_budget(milliseconds(30)));
   auto client = fixture.client();
-  CHECK(fetch_body(client, get_request("/wait/first")) == "late /wait/first");
+  CHECK(fetch_body(client, get_request("/wait/first")) == "over budget /wait/first");
   CHECK(fixture.counters().over_budget == 1);
   CHECK(fixture.counters().detached == 1);
   CHECK(fixture.counters().in_flight == 1);
   CHECK(fetch_body(client, get_request("/second")) == "/second 0");
-  CHECK(fetch_body(client, get_request("/wait/third")) == "late /wait/third");
+  CHECK(fetch_body(client, get_request("/wait/third")) == "over budget /wait/third");
 
-  // What the late ones bring reaches nobody.
+  // The results of detached requests are discarded.
   fixture.thread().run_on_loop([&] { fixture.gate().open(); });
   CHECK(fixture.eventually([&] { return fixture.counters().detached == 0; }));
   CHECK(fixture.counters().in_flight == 0);
@@ -171,20 +171,20 @@ TEST_CASE("A request whose budget is used up is answered, and its connection ser
   CHECK(fixture.observer().answers == expected);
 }
 
-TEST_CASE("A late request that throws harms nobody", "[gateway]") {
+TEST_CASE("A detached request that throws has no effect", "[gateway]") {
   Fixture fixture(with_budget(milliseconds(30)));
   auto client = fixture.client();
-  CHECK(fetch_body(client, get_request("/wait/and-throw")) == "late /wait/and-throw");
+  CHECK(fetch_body(client, get_request("/wait/and-throw")) == "over budget /wait/and-throw");
   fixture.thread().run_on_loop([&] { fixture.gate().open(); });
   CHECK(fixture.eventually([&] { return fixture.counters().detached == 0; }));
   CHECK(fetch_body(client, get_request("/next")) == "/next 0");
 }
 
-TEST_CASE("A client that left before its late request ended is forgotten", "[gateway]") {
+TEST_CASE("A client that disconnects before its detached request has ended is forgotten", "[gateway]") {
   Fixture fixture(with_budget(milliseconds(30)));
   {
     auto client = fixture.client();
-    CHECK(fetch_body(client, get_request("/wait")) == "late /wait");
+    CHECK(fetch_body(client, get_request("/wait")) == "over budget /wait");
   }
   CHECK(fixture.eventually([&] { return fixture.connections() == 0; }));
   CHECK(fixture.counters().detached == 1);
@@ -192,11 +192,12 @@ TEST_CASE("A client that left before its late request ended is forgotten", "[gat
   CHECK(fixture.eventually([&] { return fixture.counters().detached == 0; }));
 }
 
-TEST_CASE("A request without a budget waits for as long as it takes", "[gateway]") {
+TEST_CASE("A request without a budget may take any time", "[gateway]") {
   Fixture fixture(with_budget(milliseconds(1)));
   auto client = fixture.client(), other = fixture.client();
   REQUIRE(client.send(get_request("/patient")));
-  CHECK(fetch_body(other, get_request("/wait")) == "late /wait");  // its own budget is over, the patient one's never
+  CHECK(fetch_body(other, get_request("/wait")) ==
+        "over budget /wait");  // over its budget; /patient has none
   fixture.thread().run_on_loop([&] { fixture.gate().open(); });
   std::string received;
   while (parse_reply(received).bytes == 0) REQUIRE(client.receive(received));
@@ -204,12 +205,12 @@ TEST_CASE("A request without a budget waits for as long as it takes", "[gateway]
   CHECK(fixture.counters().over_budget == 1);
 }
 
-TEST_CASE("A drain waits for late requests", "[gateway]") {
+TEST_CASE("A drain waits for detached requests", "[gateway]") {
   Fixture fixture(with_budget(milliseconds(30)));
   std::atomic<bool> drained{false};
   {
     auto client = fixture.client();
-    CHECK(fetch_body(client, get_request("/wait")) == "late /wait");
+    CHECK(fetch_body(client, get_request("/wait")) == "over budget /wait");
   }
   CHECK(fixture.eventually([&] { return fixture.connections() == 0; }));
   fixture.thread().run_on_loop(
@@ -219,7 +220,7 @@ TEST_CASE("A drain waits for late requests", "[gateway]") {
   CHECK(fixture.eventually([&] { return drained.load(); }));
 }
 
-TEST_CASE("A slow request is told of once, while it waits, and one that held up the loop when it has ended",
+TEST_CASE("A slow request is reported once: while it waits, or at its end if it blocked the loop",
           "[gateway]") {
   Fixture fixture(with_slow_log());
   auto client = fixture.client();
@@ -235,18 +236,19 @@ TEST_CASE("A slow request is told of once, while it waits, and one that held up 
   CHECK(fixture.observer().slow_requests == std::vector<std::string>{"/wait", "/hold"});
 }
 
-TEST_CASE("A kept connection serves request after request", "[gateway]") {
+TEST_CASE("A keep-alive connection serves one request after another", "[gateway]") {
   Fixture fixture;
   auto client = fixture.client();
   for (int i = 0; i < 100; ++i) {
-    CHECK(fetch_body(client, post_request("/a" + std::to_string(i), "12345")) == "/a" + std::to_string(i) + " 5");
+    CHECK(fetch_body(client, post_request("/a" + std::to_string(i), "12345")) ==
+          "/a" + std::to_string(i) + " 5");
   }
   CHECK(fixture.counters().accepted == 1);
   CHECK(fixture.counters().requests == 100);
   CHECK(fixture.counters().in_flight == 0);
 }
 
-TEST_CASE("A connection that is not to be kept is closed after the reply", "[gateway]") {
+TEST_CASE("A connection without keep-alive is closed after the reply", "[gateway]") {
   Fixture fixture;
   auto client = fixture.client();
   CHECK(fetch_body(client, get_request("/once", false)) == "/once 0");
@@ -261,27 +263,27 @@ TEST_CASE("A request may arrive byte by byte", "[gateway]") {
   CHECK(fetch_body(client, request.substr(request.size() - 1)) == "/slow 2");
 }
 
-TEST_CASE("A body of eight megabytes arrives whole", "[gateway]") {
+TEST_CASE("A body of eight megabytes arrives complete", "[gateway]") {
   Fixture fixture({.read_timeout = milliseconds(10000), .write_timeout = milliseconds(10000)});
   auto client = fixture.client();
   CHECK(fetch_body(client, post_request("/bulk", std::string(8 << 20, 'x'))) == "/bulk 8388608");
 }
 
-TEST_CASE("An idle kept connection pins nobody: hundreds stay open while one works", "[gateway]") {
+TEST_CASE("Hundreds of idle connections stay open and do not delay a busy one", "[gateway]") {
   Fixture fixture;
   std::vector<UnixClient> idle;
   for (int i = 0; i < 300; ++i) idle.push_back(fixture.client());
   for (auto& client : idle) CHECK(fetch_body(client, get_request("/i")) == "/i 0");
   auto busy = fixture.client();
   for (int i = 0; i < 500; ++i) REQUIRE(fetch_body(busy, get_request("/b")) == "/b 0");
-  // Idle ones have no deadline: they still answer after others' deadlines have passed.
+  // Idle connections have no deadline: they still answer after a half-sent request timed out.
   auto half = fixture.client();
   REQUIRE(half.send(get_request("/half").substr(0, 20)));
   CHECK(half.is_closed_by_peer());
   for (auto& client : idle) CHECK(fetch_body(client, get_request("/i")) == "/i 0");
 }
 
-TEST_CASE("A half-sent request is dropped at its deadline, even when it dribbles, and nobody else waits",
+TEST_CASE("A half-sent request is dropped at its deadline, even if it trickles, and delays no other",
           "[gateway]") {
   Fixture fixture;
   auto half = fixture.client();
@@ -299,11 +301,11 @@ TEST_CASE("A half-sent request is dropped at its deadline, even when it dribbles
   CHECK(fixture.counters().read_timeouts == 1);
 }
 
-TEST_CASE("A peer that never reads its three megabytes is dropped at its deadline, and nobody else waits",
+TEST_CASE("A peer that does not read its reply is dropped at its deadline, and delays no other",
           "[gateway]") {
   Fixture fixture;
-  auto deaf = fixture.client();
-  REQUIRE(deaf.send(get_request("/big")));
+  auto stalled = fixture.client();
+  REQUIRE(stalled.send(get_request("/big")));
   auto other = fixture.client();
   REQUIRE(fixture.eventually([&] {
     REQUIRE(fetch_body(other, get_request("/other")) == "/other 0");
@@ -318,7 +320,7 @@ TEST_CASE("A reply larger than the socket's buffer reaches a peer that reads", "
   for (int i = 0; i < 3; ++i) CHECK(fetch_body(client, get_request("/big")).size() == 3'000'000);
 }
 
-TEST_CASE("A peer that goes away while its request is served costs nothing", "[gateway]") {
+TEST_CASE("A peer that disconnects while its request is served leaves nothing behind", "[gateway]") {
   Fixture fixture;
   for (int i = 0; i < 200; ++i) {
     auto client = fixture.client();
@@ -332,12 +334,12 @@ TEST_CASE("A peer that goes away while its request is served costs nothing", "[g
   CHECK(fetch_body(client, get_request("/after")) == "/after 0");
 }
 
-TEST_CASE("A peer whose request and end arrive together is answered and forgotten", "[gateway]") {
+TEST_CASE("A peer that closes its side right after a request is answered and forgotten", "[gateway]") {
   Fixture fixture({.read_timeout = milliseconds(30000)});
   for (const bool whole : {true, false}) {
     UnixClient client = fixture.client();
     const std::string request = get_request("/bye");
-    // The loop is busy meanwhile, so that it finds both in one event.
+    // The loop is busy meanwhile, so that it sees both in one event.
     fixture.thread().run_on_loop([&] {
       REQUIRE(client.send(whole ? request : request.substr(0, 30)));
       REQUIRE(shutdown(client.fd(), SHUT_WR) == 0);
@@ -346,7 +348,7 @@ TEST_CASE("A peer whose request and end arrive together is answered and forgotte
       std::string received;
       while (parse_reply(received).bytes == 0) REQUIRE(client.receive(received));
     }
-    CHECK(client.is_closed_by_peer(milliseconds(5000)));  // below the deadline of an unfinished request
+    CHECK(client.is_closed_by_peer(milliseconds(5000)));  // shorter than the read deadline
   }
   CHECK(fixture.eventually([&] { return fixture.connections() == 0; }));
 }
@@ -368,7 +370,7 @@ TEST_CASE("Requests beyond max_in_flight are refused at once and counted", "[gat
   CHECK(fetch_body(c, get_request("/c")) == "/c 0");
 }
 
-TEST_CASE("A handler that throws costs its connection and nothing else", "[gateway]") {
+TEST_CASE("A handler that throws closes its connection and nothing else", "[gateway]") {
   Fixture fixture;
   auto bad = fixture.client();
   REQUIRE(bad.send(get_request("/throw")));
@@ -377,27 +379,27 @@ TEST_CASE("A handler that throws costs its connection and nothing else", "[gatew
   CHECK(fetch_body(good, get_request("/good")) == "/good 0");
 }
 
-TEST_CASE("Draining takes no new connections and never closes a kept one before its deadline", "[gateway]") {
+TEST_CASE("Draining accepts no connections and closes no idle one before its deadline", "[gateway]") {
   Fixture fixture;
-  auto kept = fixture.client();
-  REQUIRE(fetch_body(kept, get_request("/1")) == "/1 0");
+  auto client = fixture.client();
+  REQUIRE(fetch_body(client, get_request("/1")) == "/1 0");
   std::promise<void> drained;
   fixture.thread().run_on_loop([&] {
     fixture.gateway().drain(std::chrono::steady_clock::now() + std::chrono::seconds(60),
                             [&] { drained.set_value(); });
   });
-  CHECK(fetch_body(kept, get_request("/2")) == "/2 0");
-  auto late = fixture.client();  // waits in the backlog, for another worker
-  REQUIRE(late.send(get_request("/late")));
-  CHECK(fetch_body(kept, get_request("/3")) == "/3 0");
+  CHECK(fetch_body(client, get_request("/2")) == "/2 0");
+  auto new_client = fixture.client();  // waits in the backlog, for another worker
+  REQUIRE(new_client.send(get_request("/late")));
+  CHECK(fetch_body(client, get_request("/3")) == "/3 0");
   auto done = drained.get_future();
   CHECK(done.wait_for(milliseconds(0)) == std::future_status::timeout);
   CHECK(fixture.connections() == 1);
-  kept.close();  // the peer closes first
+  client.close();  // the peer closes first
   CHECK(done.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
 }
 
-TEST_CASE("At the deadline of a drain idle connections are closed and busy ones get their reply",
+TEST_CASE("At the deadline of a drain, idle connections are closed and busy ones get their reply",
           "[gateway]") {
   Fixture fixture;
   auto idle = fixture.client();
@@ -444,7 +446,7 @@ TEST_CASE("Malformed streams leave the gateway available", "[gateway]") {
       while (parse_reply(received).bytes == 0) REQUIRE(hostile.receive(received));
       CHECK(parse_reply(received).out.starts_with("Status: 200"));
     } else if (!bytes.empty()) {
-      CHECK(hostile.is_closed_by_peer());  // at once, or at the deadline of a half-sent one
+      CHECK(hostile.is_closed_by_peer());  // at once, or at the read deadline
     }
   }
   CHECK(streams == 18);

@@ -29,7 +29,7 @@ BotMatcher make_matcher(const std::vector<std::string>& allow = {}) {
   return std::move(*made);
 }
 
-// The agents that the public list gives as examples of its patterns.
+// The example agents of the public list.
 std::vector<std::string> crawler_agents() {
   std::vector<std::string> agents;
   const auto path = test::shared_path("corpora/crawler-user-agents/crawler-user-agents.json");
@@ -44,8 +44,8 @@ std::vector<std::string> crawler_agents() {
   return agents;
 }
 
-// The distinct agents of the real visitors in the Deskdrop log. Its lines have an agent in quotes,
-// or none.
+// The distinct agents of real visitors in the Deskdrop log, whose lines have an agent in quotes or
+// none.
 std::set<std::string> reader_agents() {
   std::set<std::string> agents;
   const auto path = test::shared_path("data/deskdrop/users_interactions.csv");
@@ -60,7 +60,8 @@ std::set<std::string> reader_agents() {
   return agents;
 }
 
-// Memory of this process alone, and its share of what it has in common, in KiB.
+// The process's proportional set size (PSS) in KiB: its private memory and its share of what it
+// shares.
 long pss_kib() {
   std::ifstream in("/proc/self/smaps_rollup");
   for (std::string line; std::getline(in, line);) {
@@ -71,7 +72,7 @@ long pss_kib() {
 
 }  // namespace
 
-TEST_CASE("every pattern of the list is one that RE2 takes", "[bots]") {
+TEST_CASE("RE2 accepts every pattern of the list", "[bots]") {
   const auto patterns = http::crawler_patterns();
   CHECK(patterns.size() == 1498);
   for (const auto pattern : patterns) {
@@ -80,9 +81,9 @@ TEST_CASE("every pattern of the list is one that RE2 takes", "[bots]") {
   }
 }
 
-TEST_CASE("crawlers are bots, browsers and the nameless are not", "[bots]") {
+TEST_CASE("crawlers are bots; browsers and empty agents are not", "[bots]") {
   BotMatcher bots = make_matcher();
-  for (int round = 0; round < 2; ++round) {  // the second from the cache
+  for (int round = 0; round < 2; ++round) {  // the second round is cached
     CHECK(bots.is_bot(kGooglebot));
     CHECK(bots.is_bot("curl/8.5.0"));
     CHECK_FALSE(bots.is_bot(kChrome));
@@ -91,7 +92,7 @@ TEST_CASE("crawlers are bots, browsers and the nameless are not", "[bots]") {
   }
 }
 
-TEST_CASE("an allowed agent counts although the list knows it", "[bots]") {
+TEST_CASE("an allowed agent is not a bot even if the list matches it", "[bots]") {
   BotMatcher bots = make_matcher({"^curl/", "HeadlessChrome"});
   CHECK_FALSE(bots.is_bot("curl/8.5.0"));
   CHECK_FALSE(bots.is_bot("Mozilla/5.0 (X11; Linux x86_64) HeadlessChrome/126.0.0.0 Safari/537.36"));
@@ -99,14 +100,14 @@ TEST_CASE("an allowed agent counts although the list knows it", "[bots]") {
   CHECK(bots.is_bot(kGooglebot));
 }
 
-TEST_CASE("an allow pattern that is none is named", "[bots]") {
+TEST_CASE("the error about an invalid allow pattern names it", "[bots]") {
   const auto made = BotMatcher::create({"fine", "(broken"});
   REQUIRE_FALSE(made);
   CHECK(made.error().reason == "bad_pattern");
   CHECK(made.error().detail.find("(broken") != std::string::npos);
 }
 
-TEST_CASE("any bytes are an agent", "[bots]") {
+TEST_CASE("an agent may contain any bytes", "[bots]") {
   BotMatcher bots = make_matcher();
   CHECK_FALSE(bots.is_bot("\xFF\xFE\x80"));
   CHECK(bots.is_bot("\xFF Googlebot/2.1 \x80"));
@@ -114,7 +115,7 @@ TEST_CASE("any bytes are an agent", "[bots]") {
   CHECK(bots.is_bot("Googlebot/" + std::string(100000, 'a')));
 }
 
-TEST_CASE("the cache never answers for another agent, however many come", "[bots]") {
+TEST_CASE("the cache never returns the result of another agent, however many there are", "[bots]") {
   BotMatcher bots = make_matcher();
   for (int round = 0; round < 2; ++round) {
     for (std::size_t i = 0; i < 3 * BotMatcher::kCacheEntries; ++i) {
@@ -133,7 +134,7 @@ TEST_CASE("every example of the public list is a bot", "[bots][corpus]") {
   }
 }
 
-TEST_CASE("of a thousand agents of real readers only the performance tester is a bot", "[bots][corpus]") {
+TEST_CASE("among a thousand agents of real readers only the performance tester is a bot", "[bots][corpus]") {
   BotMatcher bots = make_matcher();
   for (const auto& agent : reader_agents()) {
     INFO(agent);
@@ -141,7 +142,7 @@ TEST_CASE("of a thousand agents of real readers only the performance tester is a
   }
 }
 
-TEST_CASE("what matching costs", "[.bench]") {
+TEST_CASE("cost of matching", "[.bench]") {
   using Clock = std::chrono::steady_clock;
   const auto ms = [](Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); };
   const auto readers = reader_agents();
@@ -151,7 +152,7 @@ TEST_CASE("what matching costs", "[.bench]") {
   BotMatcher bots = make_matcher();
   WARN("compiled in " << ms(Clock::now() - begin) << " ms, +" << pss_kib() - before << " KiB");
 
-  // Two children share what the parent compiled, as workers do.
+  // Two child processes share what the parent compiled, as workers do.
   int done[2];
   REQUIRE(pipe(done) == 0);
   for (int child = 0; child < 2; ++child) {

@@ -1,4 +1,4 @@
-// Who is on a list, whatever way an address is written.
+// Lookups in client lists, in every notation of an address.
 #include "fcgi/http/client_list.h"
 
 #include <arpa/inet.h>
@@ -34,7 +34,7 @@ std::string address(std::uint32_t number) {
 
 }  // namespace
 
-TEST_CASE("addresses and networks of both families are found, and their neighbours are not", "[clients]") {
+TEST_CASE("addresses and networks of both families match, and their neighbors do not", "[clients]") {
   const ClientList some = parse_list(
       "# the first of them\n192.0.2.7\n\n  198.51.100.0/24  # an office\r\n2001:db8:1::/48\n2001:db8:2::9\n");
   for (const char* in : {"192.0.2.7", "198.51.100.0", "198.51.100.255", "2001:db8:1::", "2001:db8:1:ffff::1",
@@ -50,7 +50,7 @@ TEST_CASE("addresses and networks of both families are found, and their neighbou
   }
 }
 
-TEST_CASE("a v4-mapped network is one of IPv4, and ::/0 is not", "[clients]") {
+TEST_CASE("a v4-mapped network matches IPv4 addresses, and ::/0 does not", "[clients]") {
   const ClientList mapped = parse_list("::ffff:198.51.100.0/120");
   CHECK(mapped.matches("198.51.100.77", ""));
   CHECK_FALSE(mapped.matches("198.51.101.77", ""));
@@ -63,7 +63,7 @@ TEST_CASE("a v4-mapped network is one of IPv4, and ::/0 is not", "[clients]") {
   CHECK_FALSE(parse_list("::/0").matches("203.0.113.1", ""));
 }
 
-TEST_CASE("agents are found by patterns, each for itself", "[clients]") {
+TEST_CASE("each agent pattern matches on its own", "[clients]") {
   const ClientList some = parse_list("agent:^BadBot/\nagent: scrape(r|d)# \n");
   CHECK(some.matches("192.0.2.1", "BadBot/2"));
   CHECK_FALSE(some.matches("192.0.2.1", "not BadBot/2"));
@@ -71,27 +71,27 @@ TEST_CASE("agents are found by patterns, each for itself", "[clients]") {
   CHECK_FALSE(some.matches("", "a scraper"));
   CHECK_FALSE(parse_list("agent:^a|b$").matches("", "xay"));
   CHECK(parse_list("agent:^a|b$\nagent:zzz").matches("", "xb"));
-  const std::string behind = std::string(ClientList::kMaxAgentBytes, 'x') + "BadBot/";
-  CHECK_FALSE(parse_list("agent:BadBot").matches("", behind));
+  const std::string late_match = std::string(ClientList::kMaxAgentBytes, 'x') + "BadBot/";
+  CHECK_FALSE(parse_list("agent:BadBot").matches("", late_match));
 }
 
-TEST_CASE("what is wrong with a list is said with its line", "[clients]") {
+TEST_CASE("errors name the file and the line", "[clients]") {
   CHECK(error_of("192.0.2.1\nexample.org\n").starts_with("/etc/deny:2: "));
-  CHECK(error_of("\n\n10.1.0.0/8").find("/etc/deny:3: the address has bits beyond the prefix") == 0);
-  CHECK(error_of("agent:(").starts_with("/etc/deny:1: no RE2 pattern"));
+  CHECK(error_of("\n\n10.1.0.0/8").find("/etc/deny:3: the address has host bits set") == 0);
+  CHECK(error_of("agent:(").starts_with("/etc/deny:1: not a valid RE2 pattern"));
   for (const char* wrong :
        {"agent:", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8/8", "10.0.0",
         "1.2.3.4 5.6.7.8", "2001:db8::1/64", "agent:(?P<x", "/8", "0.0.0.0/4294967296", "fe80::1%2"}) {
     INFO(wrong);
     CHECK(error_of(wrong).starts_with("/etc/deny:1: "));
   }
-  CHECK(ClientList::read("/nowhere/deny").error().detail == "/nowhere/deny: cannot be read");
+  CHECK(ClientList::read("/nowhere/deny").error().detail == "/nowhere/deny: the file cannot be read");
 }
 
-TEST_CASE("no file is nobody, and who is on both lists is allowed", "[clients]") {
-  const auto nobody = ClientList::read("");
-  REQUIRE(nobody);
-  CHECK_FALSE(nobody->matches("192.0.2.1", "any"));
+TEST_CASE("no file means no clients, and the allow list takes precedence", "[clients]") {
+  const auto none = ClientList::read("");
+  REQUIRE(none);
+  CHECK_FALSE(none->matches("192.0.2.1", "any"));
   const ClientLists both{parse_list("192.0.2.0/24\nagent:Bad"), parse_list("192.0.2.7\nagent:Good")};
   CHECK(decide_access(both, "192.0.2.1", "x") == AccessDecision::kDenied);
   CHECK(decide_access(both, "192.0.2.7", "Bad") == AccessDecision::kAllowed);
@@ -99,8 +99,8 @@ TEST_CASE("no file is nobody, and who is on both lists is allowed", "[clients]")
   CHECK(decide_access(both, "203.0.113.1", "x") == AccessDecision::kUnlisted);
 }
 
-TEST_CASE("a list knows an address iff one of its networks holds it, however they overlap", "[clients]") {
-  CHECK(rc::check("as looking at each", [] {
+TEST_CASE("an address matches if and only if a network contains it, however networks overlap", "[clients]") {
+  CHECK(rc::check("same as a linear search", [] {
     struct Net {
       std::uint32_t base, mask;
     };
@@ -110,24 +110,24 @@ TEST_CASE("a list knows an address iff one of its networks holds it, however the
     for (int i = 0; i < count; ++i) {
       const auto prefix = *rc::gen::inRange(0, 33);
       const std::uint32_t mask = prefix == 0 ? 0 : ~std::uint32_t{0} << (32 - prefix);
-      // Few high bits, so that networks meet.
+      // Few high bits, so that networks overlap.
       const std::uint32_t base = *rc::gen::inRange<std::uint32_t>(0, 1 << 12) << 20 & mask;
       nets.push_back({base, mask});
       text += address(base) + "/" + std::to_string(prefix) + "\n";
     }
-    const ClientList known = parse_list(text);
+    const ClientList networks = parse_list(text);
     for (int i = 0; i < 50; ++i) {
-      const std::uint32_t one =
+      const std::uint32_t candidate =
           (*rc::gen::inRange<std::uint32_t>(0, 1 << 12) << 20) + *rc::gen::inRange<std::uint32_t>(0, 3);
       const bool expected =
-          std::any_of(nets.begin(), nets.end(), [&](Net n) { return (one & n.mask) == n.base; });
-      RC_ASSERT(known.matches(address(one), "") == expected);
-      RC_ASSERT(known.matches("::ffff:" + address(one), "") == expected);
+          std::any_of(nets.begin(), nets.end(), [&](Net n) { return (candidate & n.mask) == n.base; });
+      RC_ASSERT(networks.matches(address(candidate), "") == expected);
+      RC_ASSERT(networks.matches("::ffff:" + address(candidate), "") == expected);
     }
   }));
 }
 
-TEST_CASE("a look-up among 100,000 networks", "[.bench]") {
+TEST_CASE("a lookup among 100,000 networks", "[.bench]") {
   std::string text;
   for (std::uint32_t i = 0; i < 100'000; ++i) text += address(0x01000000 + i * 512) + "/24\n";
   const ClientList many = parse_list(text);

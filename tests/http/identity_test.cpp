@@ -42,7 +42,7 @@ std::string cookie_of(const VisitorCookie& cookie) {
 
 }  // namespace
 
-TEST_CASE("header mode believes what auth_request found and nothing else", "[identity]") {
+TEST_CASE("header mode trusts what auth_request found and nothing else", "[identity]") {
   Identity header = make_identity(IdentityMode::kHeader);
   CHECK(identify(header, {.verified_user = "alice"}).reader.str() == "alice");
   CHECK(identify(header, {}).reader.empty());
@@ -51,7 +51,7 @@ TEST_CASE("header mode believes what auth_request found and nothing else", "[ide
   CHECK(identify(header, {.verified_user = "alice"}, claim_for("mallory")).reader.str() == "alice");
 }
 
-TEST_CASE("a verified user that is no id is not believed and not anonymous either", "[identity]") {
+TEST_CASE("a verified user that is not a valid id is an error rather than anonymous", "[identity]") {
   Identity header = make_identity(IdentityMode::kHeader);
   const auto result = header.identify({.verified_user = "a:b"}, {}, kNow);
   REQUIRE_FALSE(result);
@@ -59,7 +59,7 @@ TEST_CASE("a verified user that is no id is not believed and not anonymous eithe
   CHECK(result.error().reason == "bad_user");
 }
 
-TEST_CASE("token mode believes signed tokens, from the header before the cookie", "[identity]") {
+TEST_CASE("token mode trusts signed tokens, the header before the cookie", "[identity]") {
   Identity token = make_identity(IdentityMode::kToken);
   const std::string alice = token.tokens().sign("k1", ReaderId::trusted("alice"), kNow + seconds{9}).value();
   const std::string bob = token.tokens().sign("k1", ReaderId::trusted("bob"), kNow + seconds{9}).value();
@@ -74,7 +74,7 @@ TEST_CASE("token mode believes signed tokens, from the header before the cookie"
   CHECK(identify(token, {.authorization = bearer}, claim_for("mallory")).reader.str() == "alice");
 }
 
-TEST_CASE("a bad bearer token is an error, a bad cookie is as if absent", "[identity]") {
+TEST_CASE("an invalid bearer token is an error, an invalid cookie is ignored", "[identity]") {
   Identity token = make_identity(IdentityMode::kToken);
   const std::string stale = token.tokens().sign("k1", ReaderId::trusted("bob"), kNow).value();
   const std::string bearer = "Bearer " + stale;
@@ -85,15 +85,14 @@ TEST_CASE("a bad bearer token is an error, a bad cookie is as if absent", "[iden
   CHECK(identify(token, {.authorization = "Basic YTpi"}).reader.empty());
 }
 
-TEST_CASE("open mode believes the request, in either zone", "[identity]") {
+TEST_CASE("open mode trusts claims, in either zone", "[identity]") {
   Identity open = make_identity(IdentityMode::kOpen);
   CHECK(identify(open, {.zone = Zone::kPublic}, claim_for("alice")).reader.str() == "alice");
   CHECK(identify(open, {.zone = Zone::kInternal}, claim_for("alice")).reader.str() == "alice");
   CHECK(identify(open, {.authorization = "Bearer x", .verified_user = "x"}).reader.empty());
 }
 
-TEST_CASE("the internal server believes the site's back end in every mode, the public one never outside open",
-          "[identity]") {
+TEST_CASE("the internal server trusts claims in every mode, the public one only in open mode", "[identity]") {
   for (const auto mode : {IdentityMode::kHeader, IdentityMode::kToken, IdentityMode::kOpen}) {
     Identity any = make_identity(mode);
     CHECK(identify(any, {.zone = Zone::kInternal, .verified_user = "bob"}, claim_for("alice")).reader.str() ==
@@ -103,14 +102,14 @@ TEST_CASE("the internal server believes the site's back end in every mode, the p
   }
 }
 
-TEST_CASE("a mode that is not known believes nobody", "[identity]") {
+TEST_CASE("an unknown mode trusts no claims", "[identity]") {
   CHECK(parse_identity_mode("open") == IdentityMode::kOpen);
   CHECK(parse_identity_mode("token") == IdentityMode::kToken);
   for (const char* name : {"header", "", "OPEN", "opened"})
     CHECK(parse_identity_mode(name) == IdentityMode::kHeader);
 }
 
-TEST_CASE("the visitor is the reader, else the cookie's, else a fingerprint's", "[identity]") {
+TEST_CASE("the visitor is the reader, otherwise the cookie's, otherwise a fingerprint's", "[identity]") {
   Identity header = make_identity(IdentityMode::kHeader);
   const auto cookie = header.issue_visitor_cookie(kRandom, false);
   const std::string sent = cookie_of(cookie);
@@ -126,11 +125,12 @@ TEST_CASE("the visitor is the reader, else the cookie's, else a fingerprint's", 
   CHECK(by_print.needs_cookie);
 }
 
-TEST_CASE("for limits a fingerprint makes nobody another visitor, an agent or address does", "[identity]") {
+TEST_CASE("the stable visitor depends on agent and address, but not on the fingerprint", "[identity]") {
   Identity header = make_identity(IdentityMode::kHeader);
   const auto counted_as = [&](std::string_view address, std::string_view agent,
                               std::string_view fingerprint) {
-    return identify(header, {.remote_addr = address, .user_agent = agent}, {{}, fingerprint}).stable_visitor.str();
+    return identify(header, {.remote_addr = address, .user_agent = agent}, {{}, fingerprint})
+        .stable_visitor.str();
   };
   CHECK(counted_as("192.0.2.1", "UA", "f") == counted_as("192.0.2.1", "UA", "g"));
   CHECK(counted_as("192.0.2.1", "UA", "f") == counted_as("192.0.2.1", "UA", ""));
@@ -139,19 +139,19 @@ TEST_CASE("for limits a fingerprint makes nobody another visitor, an agent or ad
   CHECK(visitor_at(header, "192.0.2.1", "UA", "f") != visitor_at(header, "192.0.2.1", "UA", "g"));
   const std::string sent = cookie_of(header.issue_visitor_cookie(kRandom, false));
   for (const Request& request : {Request{.cookie = sent}, Request{.verified_user = "alice"}}) {
-    const Principal known = identify(header, request, {{}, "f"});
-    CHECK(known.stable_visitor == known.visitor);
+    const Principal principal = identify(header, request, {{}, "f"});
+    CHECK(principal.stable_visitor == principal.visitor);
   }
 }
 
-TEST_CASE("a reader is one visitor everywhere and never somebody else's", "[identity]") {
+TEST_CASE("a reader is the same visitor everywhere and never another client's", "[identity]") {
   Identity header = make_identity(IdentityMode::kHeader);
   const auto visitor = [&](std::string_view user, std::string_view address) {
     return identify(header, {.remote_addr = address, .verified_user = user}).visitor.str();
   };
   CHECK(visitor("alice", "192.0.2.1") == visitor("alice", "2001:db8::1"));
   CHECK(visitor("alice", "192.0.2.1") != visitor("alicf", "192.0.2.1"));
-  // A user whose id is spelled like an anonymous visitor's stays a user.
+  // A user whose id looks like an anonymous visitor's remains a user.
   const std::string anonymous = visitor_at(header, "192.0.2.1");
   CHECK(visitor(anonymous, "192.0.2.1") != anonymous);
   CHECK(visitor(anonymous, "192.0.2.1").front() == 'u');
@@ -169,7 +169,7 @@ TEST_CASE("two anonymous readers differ by fingerprint, agent or address", "[ide
   CHECK(visitor_at(header, "192.0.2.1") == visitor_at(header, "192.0.2.1"));
 }
 
-TEST_CASE("of an IPv6 address the /64 counts, and a mapped IPv4 address is itself", "[identity]") {
+TEST_CASE("an IPv6 address counts as its /64, and a mapped IPv4 address as IPv4", "[identity]") {
   Identity header = make_identity(IdentityMode::kHeader);
   CHECK(visitor_at(header, "2001:db8:1:2::1") == visitor_at(header, "2001:db8:1:2:ffff:ffff:ffff:ffff"));
   CHECK(visitor_at(header, "2001:db8:1:2::1") == visitor_at(header, "2001:0DB8:0001:0002:0::1"));
@@ -179,17 +179,17 @@ TEST_CASE("of an IPv6 address the /64 counts, and a mapped IPv4 address is itsel
   CHECK(subscriber_prefix("unix:") == "unix:");
 }
 
-TEST_CASE("another salt makes everybody new", "[identity]") {
-  Identity one = make_identity(IdentityMode::kHeader);
+TEST_CASE("another salt makes every visitor new", "[identity]") {
+  Identity first = make_identity(IdentityMode::kHeader);
   auto other = Identity::create(IdentityMode::kHeader, "another salt, long enough");
   REQUIRE(other);
-  CHECK(visitor_at(one, "192.0.2.1") != visitor_at(*other, "192.0.2.1"));
-  const std::string sent = cookie_of(one.issue_visitor_cookie(kRandom, false));
+  CHECK(visitor_at(first, "192.0.2.1") != visitor_at(*other, "192.0.2.1"));
+  const std::string sent = cookie_of(first.issue_visitor_cookie(kRandom, false));
   CHECK(identify(*other, {.cookie = sent}).needs_cookie);
   CHECK(Identity::create(IdentityMode::kHeader, "short").error().reason == "weak_key");
 }
 
-TEST_CASE("a visitor cookie that we did not sign is as if absent", "[identity]") {
+TEST_CASE("a visitor cookie that we did not sign is ignored", "[identity]") {
   Identity header = make_identity(IdentityMode::kHeader);
   const std::string sent = cookie_of(header.issue_visitor_cookie(kRandom, false));
   REQUIRE_FALSE(identify(header, {.cookie = sent}).needs_cookie);
@@ -205,7 +205,7 @@ TEST_CASE("a visitor cookie that we did not sign is as if absent", "[identity]")
   CHECK(identify(header, {.cookie = "freshet_visitor="}).needs_cookie);
 }
 
-TEST_CASE("Set-Cookie lasts a year, is not for scripts, and is Secure on TLS", "[identity]") {
+TEST_CASE("Set-Cookie lasts a year, is HttpOnly, and is Secure over TLS", "[identity]") {
   Identity header = make_identity(IdentityMode::kHeader);
   const std::string plain = header.issue_visitor_cookie(kRandom, false).set_cookie;
   const std::string secure = header.issue_visitor_cookie(kRandom, true).set_cookie;
@@ -216,7 +216,7 @@ TEST_CASE("Set-Cookie lasts a year, is not for scripts, and is Secure on TLS", "
   CHECK(secure.find("Domain") == std::string::npos);
 }
 
-TEST_CASE("over TLS the cookie that no other host can set is believed, and no other", "[identity]") {
+TEST_CASE("over TLS only the __Host- cookie is accepted", "[identity]") {
   Identity header = make_identity(IdentityMode::kHeader);
   const std::string plain = cookie_of(header.issue_visitor_cookie(kRandom, false));
   const std::string secure = cookie_of(header.issue_visitor_cookie(kRandom, true));
@@ -230,20 +230,20 @@ TEST_CASE("over TLS the cookie that no other host can set is believed, and no ot
   CHECK_FALSE(is_new(plain + "; " + secure, "https://hot.example"));
 }
 
-TEST_CASE("a proxy that ends TLS is believed where it is said to be there", "[identity]") {
+TEST_CASE("a proxy's X-Forwarded-Proto is trusted only if configured", "[identity]") {
   const Identity trusting = Identity::create(IdentityMode::kHeader, kSalt, {}, true).value();
   const Identity doubting = Identity::create(IdentityMode::kHeader, kSalt).value();
-  for (const char* said : {"https", "HTTPS", "https,http"}) {
-    const Request request{.site = "http://hot.example", .forwarded_proto = said};
+  for (const char* proto : {"https", "HTTPS", "https,http"}) {
+    const Request request{.site = "http://hot.example", .forwarded_proto = proto};
     CHECK(trusting.is_over_tls(request));
     CHECK_FALSE(doubting.is_over_tls(request));
   }
-  for (const char* said : {"", "http", "http,https", "httpsx", ","})
-    CHECK_FALSE(trusting.is_over_tls({.site = "http://hot.example", .forwarded_proto = said}));
+  for (const char* proto : {"", "http", "http,https", "httpsx", ","})
+    CHECK_FALSE(trusting.is_over_tls({.site = "http://hot.example", .forwarded_proto = proto}));
   CHECK(doubting.is_over_tls({.site = "https://hot.example"}));
 }
 
-TEST_CASE("a cookie is found among others by its whole name", "[identity]") {
+TEST_CASE("a cookie is found by its full name", "[identity]") {
   CHECK(cookie_value("a=1; b=2;c=3", "b") == "2");
   CHECK(cookie_value("a=1; b=2;c=3", "c") == "3");
   CHECK(cookie_value("xb=1; b=2", "b") == "2");
@@ -253,7 +253,7 @@ TEST_CASE("a cookie is found among others by its whole name", "[identity]") {
   CHECK(cookie_value("", "b").empty());
 }
 
-TEST_CASE("identifying costs about a microsecond", "[.bench]") {
+TEST_CASE("identifying a request takes about a microsecond", "[.bench]") {
   Identity header = make_identity(IdentityMode::kHeader);
   const Request request{.remote_addr = "2001:db8:1:2::1",
                         .user_agent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36"};

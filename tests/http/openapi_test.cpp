@@ -1,5 +1,5 @@
-// The OpenAPI document against the tables it describes: routes.cpp and the reasons of problem.cpp,
-// both ways.
+// Checks the OpenAPI document against the tables it describes, in both directions: routes.cpp and
+// the problem types of problem.cpp.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -38,7 +38,7 @@ std::set<std::string> names_in(const std::string& path) {
 
 bool is_method(std::string_view name) { return std::ranges::find(kMethods, name) != kMethods.end(); }
 
-// Method, path and zone of everything that is served, one a line.
+// Method, path and zone of every route, one per row.
 std::set<std::string> table() {
   static constexpr std::array kNames{"get", "head", "post", "put", "delete", "options"};
   std::set<std::string> rows;
@@ -51,7 +51,7 @@ std::set<std::string> table() {
   return rows;
 }
 
-// Every string in an enum that stands beside a member "code" of a problem, wherever it is.
+// Collects every string in the enumeration of a problem's member "code".
 void collect_codes(json::Value value, std::set<std::string>& out) {
   for (const json::Value each : value["code"]["enum"].elements()) out.emplace(each.text());
   for (const auto& [name, inner] : value.members()) collect_codes(inner, out);
@@ -60,8 +60,7 @@ void collect_codes(json::Value value, std::set<std::string>& out) {
 
 }  // namespace
 
-TEST_CASE("the OpenAPI document has the methods, paths and zones of the route table, and no others",
-          "[openapi]") {
+TEST_CASE("the OpenAPI document has exactly the methods, paths and zones of the route table", "[openapi]") {
   const OpenApi api;
   std::set<std::string> described;
   for (const auto& [path, operations] : api.root()["paths"].members()) {
@@ -76,7 +75,7 @@ TEST_CASE("the OpenAPI document has the methods, paths and zones of the route ta
   CHECK(described == table());
 }
 
-TEST_CASE("each operation of the OpenAPI document describes the parameters in its path, and has its own id",
+TEST_CASE("each operation of the OpenAPI document describes its path parameters and has a unique id",
           "[openapi]") {
   const OpenApi api;
   std::set<std::string> ids;
@@ -93,25 +92,25 @@ TEST_CASE("each operation of the OpenAPI document describes the parameters in it
   }
 }
 
-TEST_CASE("the OpenAPI document names every reason of a problem, and none that is not served", "[openapi]") {
+TEST_CASE("the OpenAPI document lists exactly the codes of problems that are served", "[openapi]") {
   const OpenApi api;
-  std::set<std::string> reasons;
-  for (const http::ProblemType& reason : http::problem_types()) reasons.emplace(reason.code);
+  std::set<std::string> codes;
+  for (const http::ProblemType& type : http::problem_types()) codes.emplace(type.code);
   std::set<std::string> listed;
   const json::Value schemas = api.root()["components"]["schemas"];
   for (const json::Value code : schemas["Code"]["enum"].elements()) listed.emplace(code.text());
-  CHECK(listed == reasons);
+  CHECK(listed == codes);
 
   std::set<std::string> used;
   collect_codes(api.root()["paths"], used);
   collect_codes(api.root()["components"]["responses"], used);
   std::set<std::string> unknown;
-  std::ranges::set_difference(used, reasons, std::inserter(unknown, unknown.end()));
+  std::ranges::set_difference(used, codes, std::inserter(unknown, unknown.end()));
   CHECK(unknown.empty());
   CHECK(used.size() > 25);
 }
 
-TEST_CASE("the OpenAPI document is of the version it describes", "[openapi]") {
+TEST_CASE("the OpenAPI document has the version of the service", "[openapi]") {
   const OpenApi api;
   CHECK(api.root()["info"]["version"].text() == FRESHET_VERSION);
 }

@@ -28,18 +28,20 @@ bool has_line(const Response& response, const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("an invalid request is told what is wrong and where", "[problem]") {
-  const Response response = problem({ErrorCode::kInvalid, "bad_id", "articleId", "an id has no white space"});
+TEST_CASE("an invalid request gets an explanation and the member at fault", "[problem]") {
+  const Response response =
+      problem({ErrorCode::kInvalid, "bad_id", "articleId", "an id must not contain white space"});
   CHECK(response.status == 400);
   CHECK(response.content_type == "application/problem+json");
-  CHECK(response.body ==
-        R"({"type":"urn:freshet:problem:bad_id","title":"An id is missing or malformed","status":400,)"
-        R"("detail":"an id has no white space","code":"bad_id","msg":"articleId: an id has no white space",)"
-        R"("member":"articleId"})");
+  CHECK(
+      response.body ==
+      R"({"type":"urn:freshet:problem:bad_id","title":"An id is missing or malformed","status":400,)"
+      R"("detail":"an id must not contain white space","code":"bad_id","msg":"articleId: an id must not contain white space",)"
+      R"("member":"articleId"})");
   CHECK(has_line(response, "Cache-Control: no-store"));
 }
 
-TEST_CASE("each error code has its status", "[problem]") {
+TEST_CASE("each error code has its HTTP status", "[problem]") {
   CHECK(http_status(ErrorCode::kInvalid) == 400);
   CHECK(http_status(ErrorCode::kUnauthorised) == 401);
   CHECK(http_status(ErrorCode::kForbidden) == 403);
@@ -52,14 +54,14 @@ TEST_CASE("each error code has its status", "[problem]") {
   CHECK(http_status(ErrorCode::kInternal) == 500);
 }
 
-TEST_CASE("a body of the wrong type is 415, in the document too", "[problem]") {
+TEST_CASE("a body of the wrong type is 415, also in the document", "[problem]") {
   const Response response = problem({ErrorCode::kInvalid, "bad_content_type", {}, "application/json"});
   CHECK(response.status == 415);
   CHECK(response.body.find(R"("status":415,"detail":"application/json","code":"bad_content_type")") !=
         std::string::npos);
 }
 
-TEST_CASE("503 and 429 say when to come back, 401 how to identify", "[problem]") {
+TEST_CASE("503 and 429 say when to retry, 401 how to authenticate", "[problem]") {
   CHECK(has_line(problem({ErrorCode::kUnavailable, "redis_unavailable", {}, {}}), "Retry-After: 1"));
   CHECK(has_line(problem({ErrorCode::kUnknownOutcome, "redis_timeout", {}, {}}), "Retry-After: 1"));
   CHECK(has_line(problem({ErrorCode::kRateLimited, "rate_limited", {}, {}}, seconds{30}), "Retry-After: 30"));
@@ -71,7 +73,7 @@ TEST_CASE("503 and 429 say when to come back, 401 how to identify", "[problem]")
   CHECK_FALSE(has_line(problem({ErrorCode::kInvalid, "bad_id", {}, {}}), "Retry-After: 1"));
 }
 
-TEST_CASE("what is only for the log is not served", "[problem]") {
+TEST_CASE("details for the log are not served", "[problem]") {
   for (const ErrorCode code :
        {ErrorCode::kInternal, ErrorCode::kUnavailable, ErrorCode::kUnknownOutcome, ErrorCode::kRateLimited}) {
     const Response response = problem({code, "bad_id", "secret_member", "secret detail"});
@@ -83,14 +85,14 @@ TEST_CASE("what is only for the log is not served", "[problem]") {
   CHECK(member(problem({ErrorCode::kUnavailable, "spool_full", {}, {}}), "code") == "spool_full");
 }
 
-TEST_CASE("texts from outside stay JSON", "[problem]") {
+TEST_CASE("untrusted text is escaped", "[problem]") {
   const Response response = problem({ErrorCode::kInvalid, "bad_string", "a\"b\n\xFF", "x\\\r\ny"});
   CHECK(member(response, "detail") == "x\\\r\ny");
   CHECK(member(response, "member") == "a\"b\n\uFFFD");
   CHECK(response.headers == "Cache-Control: no-store\r\n");
 }
 
-TEST_CASE("404 and 405 of the router are problems too", "[problem]") {
+TEST_CASE("the router's 404 and 405 are problems, too", "[problem]") {
   CHECK(no_such_route().status == 404);
   CHECK(member(no_such_route(), "code") == "no_route");
   const Response response = method_not_allowed("GET, HEAD");
@@ -99,13 +101,14 @@ TEST_CASE("404 and 405 of the router are problems too", "[problem]") {
   CHECK(has_line(response, "Allow: GET, HEAD"));
 }
 
-TEST_CASE("the reasons are in order, each once", "[problem]") {
-  CHECK(std::ranges::adjacent_find(problem_types(), std::greater_equal<>{}, &ProblemType::code) == problem_types().end());
+TEST_CASE("the codes are sorted and unique", "[problem]") {
+  CHECK(std::ranges::adjacent_find(problem_types(), std::greater_equal<>{}, &ProblemType::code) ==
+        problem_types().end());
 }
 
-// Reasons that only start-up and tools can meet live elsewhere: core/config, fcgi/process,
+// Codes that occur only at startup or in tools are defined elsewhere: core/config, fcgi/process,
 // core/redis.
-TEST_CASE("every reason that the code gives a client is in the table", "[problem]") {
+TEST_CASE("every code that a client can receive is in the table", "[problem]") {
   const std::regex given(
       R"re((?:ErrorCode::k(?:Invalid|Unauthorised|Forbidden|NotFound|Conflict|TooLarge), |invalid\()"([a-z_]+)")re");
   const std::set<std::string> at_start{"weak_key", "bad_key_id", "bad_pattern", "bad_clients"};

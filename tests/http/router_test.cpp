@@ -47,7 +47,7 @@ Response preflight(std::string_view origin, std::string_view path, std::vector<s
 
 }  // namespace
 
-TEST_CASE("method and path find their route", "[router]") {
+TEST_CASE("method and path select a route", "[router]") {
   CHECK(handler_of(match_route(Method::kPost, "/api/track")) == 0);
   CHECK(handler_of(match_route(Method::kGet, "/api/hot")) == 1);
   CHECK(handler_of(match_route(Method::kPut, "/api/items/7", Zone::kInternal)) == 3);
@@ -55,7 +55,7 @@ TEST_CASE("method and path find their route", "[router]") {
   CHECK(handler_of(match_route(Method::kGet, "/ping", Zone::kInternal)) == 9);
 }
 
-TEST_CASE("path parameters are decoded once, split on the raw slash", "[router]") {
+TEST_CASE("a path is split at raw slashes, then its parameters are decoded once", "[router]") {
   const Match slash = match_route(Method::kGet, "/api/items/a%2Fb/similar");
   CHECK(handler_of(slash) == 4);
   CHECK(slash.parameters[0] == "a/b");
@@ -69,7 +69,7 @@ TEST_CASE("path parameters are decoded once, split on the raw slash", "[router]"
   CHECK(two.parameters[1] == "42");
 }
 
-TEST_CASE("an escape in a fixed part of a path is the character it stands for", "[router]") {
+TEST_CASE("an escape in a literal segment equals the character it encodes", "[router]") {
   CHECK(handler_of(match_route(Method::kGet, "/api/%68ot")) == 1);
   CHECK(handler_of(match_route(Method::kGet, "/%61pi/items/7/similar")) == 4);
   CHECK(match_route(Method::kGet, "/api%2Fhot").outcome == Outcome::kNotFound);
@@ -84,27 +84,27 @@ TEST_CASE("a bad escape in a path is an error", "[router]") {
   }
 }
 
-TEST_CASE("what is not in the table is not found", "[router]") {
+TEST_CASE("a path that is not in the table is not found", "[router]") {
   for (const char* path :
        {"/", "", "api/hot", "/api", "/api/", "/api/hot/", "/api//hot", "//api/hot", "/api/hotter", "/API/HOT",
         "/api/items//similar", "/api/items/7/similar/x", "/api/items/7/other", "/api/waterfall/"})
     CHECK(match_route(Method::kGet, path, Zone::kInternal).outcome == Outcome::kNotFound);
 }
 
-TEST_CASE("a fixed segment beats a parameter, wherever it stands in the table", "[router]") {
+TEST_CASE("a literal segment beats a parameter, regardless of their order in the table", "[router]") {
   CHECK(handler_of(match_route(Method::kGet, "/api/items/new")) == 8);
   CHECK(handler_of(match_route(Method::kGet, "/api/items/ne%77")) == 8);
   CHECK(handler_of(match_route(Method::kGet, "/api/items/newer", Zone::kInternal)) == 2);
 }
 
-TEST_CASE("to the public an internal route does not exist", "[router]") {
+TEST_CASE("an internal route does not exist for public requests", "[router]") {
   CHECK(match_route(Method::kGet, "/ping").outcome == Outcome::kNotFound);
   CHECK(match_route(Method::kGet, "/api/items/7").outcome == Outcome::kNotFound);
   CHECK(match_route(Method::kOptions, "/api/items/7").outcome == Outcome::kNotFound);
   CHECK(match_route(Method::kDelete, "/api/waterfall/news/42").outcome == Outcome::kNotFound);
 }
 
-TEST_CASE("a wrong method is told the right ones, as far as the server serves them", "[router]") {
+TEST_CASE("a wrong method gets the list of those that this server allows", "[router]") {
   const Match post = match_route(Method::kPost, "/api/waterfall/news");
   CHECK(post.outcome == Outcome::kMethodNotAllowed);
   CHECK(post.allow == "GET, HEAD, OPTIONS");
@@ -116,13 +116,13 @@ TEST_CASE("a wrong method is told the right ones, as far as the server serves th
   CHECK(match_route(Method::kOther, "/api/hot").outcome == Outcome::kMethodNotAllowed);
 }
 
-TEST_CASE("HEAD works where GET does and nowhere else", "[router]") {
+TEST_CASE("HEAD works where GET does, and nowhere else", "[router]") {
   CHECK(handler_of(match_route(Method::kHead, "/api/hot")) == 1);
   CHECK(handler_of(match_route(Method::kHead, "/api/items/7/similar")) == 4);
   CHECK(match_route(Method::kHead, "/api/track").outcome == Outcome::kMethodNotAllowed);
 }
 
-TEST_CASE("a preflight from a listed origin is 204 with what the page may do", "[cors]") {
+TEST_CASE("a preflight from a listed origin is 204 with the allowed methods", "[cors]") {
   const Response response = preflight("https://www.example.org", "/api/track", {"https://www.example.org"});
   CHECK(response.status == 204);
   CHECK(response.body.empty());
@@ -132,7 +132,7 @@ TEST_CASE("a preflight from a listed origin is 204 with what the page may do", "
   CHECK(response.headers.find("Vary: Origin\r\n") != std::string::npos);
 }
 
-TEST_CASE("a preflight from another origin is 403 and names no origin", "[cors]") {
+TEST_CASE("a preflight from another origin is 403 and allows no origin", "[cors]") {
   for (const char* origin : {"https://evil.example", "https://www.example.org.evil.example",
                              "http://www.example.org", "null", "*", "https://www.example.org:8443"}) {
     INFO(origin);
@@ -143,13 +143,13 @@ TEST_CASE("a preflight from another origin is 403 and names no origin", "[cors]"
   CHECK(preflight("https://www.example.org", "/api/track", {}).status == 403);
 }
 
-TEST_CASE("OPTIONS without an origin tells the methods", "[cors]") {
+TEST_CASE("OPTIONS without an origin lists the methods", "[cors]") {
   const Response response = preflight("", "/api/hot", {});
   CHECK(response.status == 204);
   CHECK(response.headers == "Allow: GET, HEAD, OPTIONS\r\n");
 }
 
-TEST_CASE("a reply is readable for the pages of listed origins only, and caches are told", "[cors]") {
+TEST_CASE("only pages of listed origins can read a reply, and Vary tells caches", "[cors]") {
   const Cors cors({"https://www.example.org"});
   const auto decorated = [&](std::string_view origin) {
     Response response;
@@ -164,13 +164,13 @@ TEST_CASE("a reply is readable for the pages of listed origins only, and caches 
   CHECK(plain.headers.empty());
 }
 
-TEST_CASE("a header line cannot be split by its value", "[response]") {
+TEST_CASE("a header value cannot split its line", "[response]") {
   Response response;
   response.add_header("X-A", "b\r\nSet-Cookie: c\x7f\0");
   CHECK(response.headers == "X-A: bSet-Cookie: c\r\n");
 }
 
-TEST_CASE("a page of this site or of a listed origin is not foreign, every other one is", "[cors]") {
+TEST_CASE("a page of this site or of a listed origin is not foreign, any other page is", "[cors]") {
   const Cors cors({"https://www.example.org"});
   const auto foreign = [&](std::string_view origin, std::string_view site) {
     INFO(origin << " at " << site);
@@ -178,7 +178,7 @@ TEST_CASE("a page of this site or of a listed origin is not foreign, every other
   };
   CHECK_FALSE(foreign("", "https://hot.example"));
   CHECK_FALSE(foreign("https://www.example.org", "https://hot.example"));
-  // TLS may end before us, and a default port may be named or not.
+  // TLS may end at a proxy, and a default port may be written or not.
   for (const char* site : {"http://hot.example", "https://hot.example", "http://HOT.example:80",
                            "https://hot.example:443", "http://hot.example:443"}) {
     for (const char* origin :
@@ -194,7 +194,7 @@ TEST_CASE("a page of this site or of a listed origin is not foreign, every other
   CHECK_FALSE(foreign("http://[::1]:8080", "http://[::1]:8080"));
   CHECK(foreign("http://127.0.0.1:8080", "http://127.0.0.1:8081"));
   CHECK(foreign("http://127.0.0.1:8080", "http://127.0.0.1"));
-  // An nginx without FRESHET_SITE, or a request without Host.
+  // nginx without FRESHET_SITE, or a request without Host.
   CHECK(foreign("https://hot.example", ""));
   CHECK(foreign("http://", "http://"));
 }

@@ -1,4 +1,4 @@
-// What the internal server takes for signed.
+// Verification of signed requests to the internal server.
 #include "fcgi/http/signature.h"
 
 #include <catch2/catch.hpp>
@@ -17,8 +17,8 @@ SignatureKeys make_keys() {
   return std::move(*made);
 }
 
-std::string verify_reason(SignatureKeys& signatures, std::string_view authorization, const SignedRequest& request = kRequest,
-                   UnixSeconds now = kNow) {
+std::string verify_reason(SignatureKeys& signatures, std::string_view authorization,
+                          const SignedRequest& request = kRequest, UnixSeconds now = kNow) {
   const auto verified = signatures.verify(authorization, request, now);
   if (verified) return "ok";
   CHECK(verified.error().code == ErrorCode::kUnauthorised);
@@ -27,7 +27,7 @@ std::string verify_reason(SignatureKeys& signatures, std::string_view authorizat
 
 }  // namespace
 
-TEST_CASE("what one of the keys signed is believed, and nothing else about it may change", "[signature]") {
+TEST_CASE("a request signed with one of the keys is accepted, and none that was altered", "[signature]") {
   SignatureKeys both = make_keys();
   const std::string first = both.sign("k1", kRequest, kNow).value();
   CHECK(verify_reason(both, first) == "ok");
@@ -48,28 +48,29 @@ TEST_CASE("what one of the keys signed is believed, and nothing else about it ma
   }
 }
 
-TEST_CASE("the signature is the one that openssl makes", "[signature]") {
-  // printf 'v1\nPOST\n/api/items?x=1\n1772798400\n%s' "$(printf '{"a":1}' | sha256sum | cut -d' '
-  // -f1)" |
+TEST_CASE("the signature equals the one that openssl makes", "[signature]") {
+  // body=$(printf '{"a":1}' | sha256sum | cut -d' ' -f1)
+  // printf 'v1\nPOST\n/api/items?x=1\n1772798400\n%s' "$body" |
   //   openssl dgst -sha256 -hmac 0123456789abcdef -r
   CHECK(make_keys().sign("k1", kRequest, kNow).value() ==
         "Freshet-HMAC-SHA256 kid=k1, ts=1772798400, "
         "sig=63e81f7331492003df386a75de053433ff849cbc7b41107d19bf9fe8410a320b");
 }
 
-TEST_CASE("a signature is good for five minutes around its time", "[signature]") {
+TEST_CASE("a signature is valid for five minutes before and after its time", "[signature]") {
   SignatureKeys both = make_keys();
-  const std::string made = both.sign("k1", kRequest, kNow).value();
-  for (const int off : {-300, -1, 0, 300}) CHECK(verify_reason(both, made, kRequest, kNow + seconds{off}) == "ok");
-  for (const int off : {-301, 301, 86400})
-    CHECK(verify_reason(both, made, kRequest, kNow + seconds{off}) == "stale_signature");
+  const std::string signature = both.sign("k1", kRequest, kNow).value();
+  for (const int offset : {-300, -1, 0, 300})
+    CHECK(verify_reason(both, signature, kRequest, kNow + seconds{offset}) == "ok");
+  for (const int offset : {-301, 301, 86400})
+    CHECK(verify_reason(both, signature, kRequest, kNow + seconds{offset}) == "stale_signature");
 }
 
-TEST_CASE("a key that was taken away signs no more", "[signature]") {
-  const std::string made = make_keys().sign("k1", kRequest, kNow).value();
+TEST_CASE("a removed key no longer signs", "[signature]") {
+  const std::string signature = make_keys().sign("k1", kRequest, kNow).value();
   auto rotated = SignatureKeys::create({{"k2", "fedcba9876543210"}});
   REQUIRE(rotated);
-  CHECK(verify_reason(*rotated, made) == "bad_signature");
+  CHECK(verify_reason(*rotated, signature) == "bad_signature");
   CHECK(rotated->sign("k1", kRequest, kNow).error().reason == "bad_key_id");
   CHECK(SignatureKeys::create({{"a b", "0123456789abcdef"}}).error().reason == "bad_key_id");
   CHECK(SignatureKeys::create({{"k", "short"}}).error().reason == "weak_key");

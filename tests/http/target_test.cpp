@@ -20,14 +20,14 @@ std::string parameter(std::string_view uri, std::string_view name) {
 
 }  // namespace
 
-TEST_CASE("the path stays raw, the query is split off at the first question mark", "[target]") {
+TEST_CASE("the path stays raw and ends at the first question mark", "[target]") {
   CHECK(Target::parse("/api/items/a%2Fb?x=1")->path() == "/api/items/a%2Fb");
   CHECK(Target::parse("/api/hot")->path() == "/api/hot");
   CHECK(Target::parse("/?a?b=c")->path() == "/");
   CHECK(parameter("/?a?b=c", "a?b") == "c");
 }
 
-TEST_CASE("parameters are decoded once, plus is a space", "[target]") {
+TEST_CASE("parameters are decoded once; plus is a space", "[target]") {
   CHECK(parameter("/x?id=a%2Fb", "id") == "a/b");
   CHECK(parameter("/x?id=a%252Fb", "id") == "a%2Fb");
   CHECK(parameter("/x?id=a+b%2B", "id") == "a b+");
@@ -52,7 +52,7 @@ TEST_CASE("a parameter may be empty, nameless or absent", "[target]") {
   CHECK(parameter("/x?A=1", "a") == "(absent)");
 }
 
-TEST_CASE("bad escapes and targets that are no path are refused", "[target]") {
+TEST_CASE("bad escapes and targets without a path are rejected", "[target]") {
   for (const char* uri : {"/x?a=%", "/x?a=%2", "/x?a=%zz", "/x?a=%4g", "/x?a=%g4", "/x?%=1", "/x?a=1&b=%g0",
                           "/x?a=%%41", "", "*", "x", "http://h/x", "?a=1"}) {
     INFO(uri);
@@ -62,7 +62,7 @@ TEST_CASE("bad escapes and targets that are no path are refused", "[target]") {
   }
 }
 
-TEST_CASE("a NUL is in no parameter and no segment", "[target]") {
+TEST_CASE("a NUL is rejected in parameters and segments", "[target]") {
   for (const char* uri : {"/x?id=a%00b", "/x?id=%00", "/x?id%00=a", "/x?a=1&id=%00"}) {
     INFO(uri);
     const auto target = Target::parse(uri);
@@ -83,7 +83,7 @@ TEST_CASE("the number of parameters is bounded", "[target]") {
   CHECK_FALSE(Target::parse(uri + "a=1"));
 }
 
-TEST_CASE("typed parameters name themselves in errors", "[target]") {
+TEST_CASE("errors of typed parameters name the parameter", "[target]") {
   const std::string uri =
       "/x?limit=20&neg=-5&bad=2x&big=99999999999999999999&empty=&id=a&colon=a:b&float=1.0&plus=%2B1";
   const auto target = Target::parse(uri);
@@ -103,7 +103,7 @@ TEST_CASE("typed parameters name themselves in errors", "[target]") {
   CHECK(http::id_parameter<ItemId>(*target, "empty").error().reason == "bad_id");
 }
 
-TEST_CASE("what is percent-encoded decodes to the same bytes", "[target]") {
+TEST_CASE("percent-encoded bytes decode to the same bytes", "[target]") {
   CHECK(rc::check("round trip", [](const std::string& bytes) {
     std::string encoded;
     for (const char c : bytes) {

@@ -31,23 +31,24 @@ void refused(TokenKeys& keys, const std::string& token, std::string_view reason 
 
 }  // namespace
 
-TEST_CASE("HMAC-SHA256 gives the digest of RFC 4231, again and again", "[hmac]") {
+TEST_CASE("HMAC-SHA256 gives the digest of RFC 4231, repeatedly", "[hmac]") {
   auto hmac = Hmac::create(std::string(20, '\x0b'));
   REQUIRE(hmac);
   for (int i = 0; i < 3; ++i) {
-    CHECK(hex(hmac->compute("Hi There")) == "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+    CHECK(hex(hmac->compute("Hi There")) ==
+          "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
   }
   CHECK_FALSE(Hmac::create("too short"));
 }
 
-TEST_CASE("fields are told apart, wherever the border lies", "[hmac]") {
+TEST_CASE("different lists of fields have different digests", "[hmac]") {
   auto hmac = Hmac::create("0123456789abcdef");
   CHECK(hmac->compute_fields({"ab", "c"}) != hmac->compute_fields({"a", "bc"}));
   CHECK(hmac->compute_fields({"ab", ""}) != hmac->compute_fields({"", "ab"}));
   CHECK(hmac->compute_fields({"a"}) != hmac->compute_fields({"a", ""}));
 }
 
-TEST_CASE("base64url is that of RFC 4648 without padding", "[hmac]") {
+TEST_CASE("base64url is RFC 4648 without padding", "[hmac]") {
   CHECK(base64url("") == "");
   CHECK(base64url("f") == "Zg");
   CHECK(base64url("fo") == "Zm8");
@@ -73,7 +74,7 @@ TEST_CASE("a token names its reader until it expires", "[token]") {
   refused(keys, keys.sign("new", reader("u42"), kNow - seconds{1}).value(), "expired_token");
 }
 
-TEST_CASE("two keys live side by side, and one taken away is believed no more", "[token]") {
+TEST_CASE("two keys are valid side by side, and a removed one is no longer valid", "[token]") {
   auto both = two_keys();
   const std::string old_token = both.sign("old", reader("a"), kNow + seconds{9}).value();
   const std::string new_token = both.sign("new", reader("b"), kNow + seconds{9}).value();
@@ -84,7 +85,7 @@ TEST_CASE("two keys live side by side, and one taken away is believed no more", 
   CHECK(rotated->verify(new_token, kNow));
 }
 
-TEST_CASE("changing any byte of a token makes it a bad one", "[token]") {
+TEST_CASE("changing any byte of a token makes it invalid", "[token]") {
   auto keys = two_keys();
   const std::string token = keys.sign("new", reader("u42"), kNow + seconds{3600}).value();
   for (std::size_t i = 0; i < token.size(); ++i) {
@@ -97,14 +98,14 @@ TEST_CASE("changing any byte of a token makes it a bad one", "[token]") {
   refused(keys, token + ".");
 }
 
-TEST_CASE("what is no token is refused", "[token]") {
+TEST_CASE("text that is not a token is rejected", "[token]") {
   auto keys = two_keys();
   for (const char* token : {"", ".", "v1", "v1.", "v1..", "v1...", "v1....", "v1.new", "v1.new.a.1",
                             "v2.new.a.1.x", "v1.new.a.b.c.d.e", "v1.none.a.9999999999.00"})
     refused(keys, token);
 }
 
-TEST_CASE("a genuine signature does not make a bad id or time good", "[token]") {
+TEST_CASE("a genuine signature does not make a bad id or time valid", "[token]") {
   auto key = Hmac::create("a new secret of 24 bytes!");
   auto keys = two_keys();
   for (const std::string message :
@@ -113,7 +114,7 @@ TEST_CASE("a genuine signature does not make a bad id or time good", "[token]") 
     refused(keys, message + "." + hex(key->compute(message)));
 }
 
-TEST_CASE("every id survives being signed and verified, dots and all", "[token]") {
+TEST_CASE("every id survives signing and verification, including dots", "[token]") {
   auto keys = two_keys();
   for (const char* id : {"a.b.c", ".", "..", "文", "a;b", "a b"}) {
     const std::string token = keys.sign("new", reader(id), kNow + seconds{9}).value();
@@ -131,7 +132,7 @@ TEST_CASE("every id survives being signed and verified, dots and all", "[token]"
   }));
 }
 
-TEST_CASE("weak keys and names that a token cannot carry are refused", "[token]") {
+TEST_CASE("weak keys and invalid key ids are rejected", "[token]") {
   CHECK(TokenKeys::create({{"k", "short"}}).error().reason == "weak_key");
   CHECK(TokenKeys::create({{"a.b", "0123456789abcdef"}}).error().reason == "bad_key_id");
   CHECK(TokenKeys::create({{"", "0123456789abcdef"}}).error().reason == "bad_key_id");

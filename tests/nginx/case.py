@@ -1,10 +1,10 @@
-"""What the tests of the nginx configuration share."""
+"""Shared by the tests of the nginx configuration."""
 
 import unittest
 
 PUBLIC = ["/api/track", "/api/views", "/api/visitor", "/api/hot", "/api/feed", "/api/history", "/api/feedback", "/api/recommendations",
           "/api/items/7/similar", "/api/waterfall/news", "/api/follows"]
-WRITTEN = ["/api/track", "/api/views", "/api/visitor"]
+WRITES = ["/api/track", "/api/views", "/api/visitor"]
 CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 
 
@@ -15,5 +15,5 @@ class Case(unittest.TestCase):
         problem = reply.json()
         self.assertEqual(problem["status"], status)
         self.assertEqual(set(problem), {"type", "title", "status", "detail", "code", "msg"})
-        self.assertNotEqual(problem["code"], "error", "the table has a row for it")
+        self.assertNotEqual(problem["code"], "error", "$freshet_problem must have a row for this status")
         self.assertEqual(len(reply.headers.get_all("X-Request-Id")), 1)

@@ -1,4 +1,4 @@
-"""A private nginx with the shipped configuration: only paths and ports are changed, as scripts/run does."""
+"""A private nginx with the shipped configuration. Only paths and ports are changed, as in scripts/run."""
 
 import http.client
 import http.server
@@ -21,16 +21,16 @@ AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) 
 
 
 def auth_edits(port):
-    """What an administrator changes so that the site's session check at `port` says who is asking."""
+    """Edits an administrator makes to use the site's session check at `port`."""
     return [("freshet-locations.conf", "#auth_request", "auth_request"), ("freshet-locations.conf", "#include", "include"),
             ("freshet-auth.conf", "127.0.0.1:9000", f"127.0.0.1:{port}")]
 
 
 class Sessions:
-    """The site's session check: cookie -> reader. "sid=banned" is answered 403, "sid=expired" 401."""
+    """The site's session check: cookie -> reader. "sid=banned" gets 403, "sid=expired" 401."""
 
     def __init__(self, readers):
-        self.bodies, self.user_ids, self.uris = [], [], []  # of what was asked, in order
+        self.bodies, self.user_ids, self.uris = [], [], []  # the session checks' requests, in order
         sessions = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -108,7 +108,7 @@ class Nginx:
         return self._process.pid
 
     def test(self):
-        """What `nginx -t` says: (status, output)."""
+        """Runs `nginx -t`: (status, output)."""
         done = subprocess.run(self._command("-t"), capture_output=True, text=True, check=False)
         return done.returncode, done.stderr
 
@@ -139,8 +139,8 @@ class Nginx:
     def connect(self, internal=False):
         return socket.create_connection((self.host, self.internal_port if internal else self.port), 10)
 
-    def ask_often(self, path, times, headers):
-        """The statuses of so many GETs on one connection."""
+    def fetch_many(self, path, times, headers):
+        """The statuses of this many GETs on one connection."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
         try:
             statuses = []
@@ -151,8 +151,8 @@ class Nginx:
         finally:
             connection.close()
 
-    def ask(self, path, method=None, body=None, headers=None, internal=False, timeout=20):
-        """One request on a connection of its own. With a body it is a POST unless said otherwise."""
+    def fetch(self, path, method=None, body=None, headers=None, internal=False, timeout=20):
+        """Sends one request on its own connection. With a body, the method defaults to POST."""
         connection = http.client.HTTPConnection(self.host, self.internal_port if internal else self.port, timeout=timeout)
         try:
             connection.request(method or ("GET" if body is None else "POST"), path, body,

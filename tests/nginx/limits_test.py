@@ -1,4 +1,4 @@
-"""Limits of the nginx configuration as shipped: how often, how many at once, how slowly."""
+"""The limits of the shipped nginx configuration: rates, concurrency and slow clients."""
 
 import contextlib
 import http.client
@@ -6,7 +6,7 @@ import json
 import socket
 import unittest
 
-from case import CRAWLER, PUBLIC, WRITTEN, Case
+from case import CRAWLER, PUBLIC, WRITES, Case
 from instance import Nginx, Reply, Sessions, auth_edits, wait_until
 from responder import Responder
 
@@ -26,9 +26,9 @@ class Limits(Case):
         self.nginx.stop()
 
     def _track_from(self, address, agent="Mozilla/5.0 Firefox/120.0"):
-        return self.nginx.ask("/api/track", body="{}", headers={"X-Forwarded-For": address, "User-Agent": agent})
+        return self.nginx.fetch("/api/track", body="{}", headers={"X-Forwarded-For": address, "User-Agent": agent})
 
-    def test_an_ipv6_network_is_one_address_and_an_ipv4_address_is_itself(self):
+    def test_an_ipv6_64_counts_as_one_address_and_an_ipv4_address_as_itself(self):
         for number in range(101):
             self.assertEqual(self._track_from(f"2001:db8:0:a::{number + 1:x}").status, 200)
         reply = self._track_from("2001:db8:0:a:ffff::1")
@@ -39,15 +39,15 @@ class Limits(Case):
             self.assertEqual(self._track_from(f"::ffff:198.51.100.{number + 1}").status, 200)
             self.assertEqual(self._track_from(f"198.51.100.{number + 1}").status, 200)
 
-    def test_the_log_cuts_addresses_of_every_kind(self):
-        cut = {"198.51.100.7": "198.51.100.0", "2001:db8:a:b::7": "2001:db8:a::", "::7": "-"}
-        for address in cut:
+    def test_the_log_truncates_addresses_of_every_kind(self):
+        truncated = {"198.51.100.7": "198.51.100.0", "2001:db8:a:b::7": "2001:db8:a::", "::7": "-"}
+        for address in truncated:
             self._track_from(address, f"from {address}")
-        wait_until(lambda: self.nginx.log("freshet-public.log").count('"agent":"from ') == len(cut), "the log")
+        wait_until(lambda: self.nginx.log("freshet-public.log").count('"agent":"from ') == len(truncated), "the log")
         logged = [json.loads(line) for line in self.nginx.log("freshet-public.log").splitlines()]
-        self.assertEqual({line["agent"].removeprefix("from "): line["address"] for line in logged}, cut)
+        self.assertEqual({line["agent"].removeprefix("from "): line["address"] for line in logged}, truncated)
 
-    def test_crawlers_get_a_narrower_limit_than_readers(self):
+    def test_crawlers_get_a_lower_limit_than_readers(self):
         agents = {CRAWLER: 429, "Mozilla/5.0 Firefox/120.0": 200}
         for agent, last in agents.items():
             statuses = []
@@ -56,40 +56,40 @@ class Limits(Case):
             self.assertEqual(statuses[0], 200)
             self.assertEqual(max(statuses), last)
 
-    def test_reads_are_limited_by_address_on_every_route_that_is_read(self):
-        routes = [route for route in PUBLIC if route not in WRITTEN]
+    def test_reads_are_limited_by_address_on_every_read_route(self):
+        routes = [route for route in PUBLIC if route not in WRITES]
         for number, route in enumerate(routes):
             address = {"X-Forwarded-For": f"192.0.2.{number + 1}"}
-            self.assertEqual(set(self.nginx.ask_often(route, 201, headers=address)), {200}, route)
-            reply = self.nginx.ask(route, headers=address)
+            self.assertEqual(set(self.nginx.fetch_many(route, 201, headers=address)), {200}, route)
+            reply = self.nginx.fetch(route, headers=address)
             self.assert_problem(reply, 429)
             self.assertEqual(reply.headers["Retry-After"], "1")
-            self.assertEqual(self.nginx.ask(routes[number - 1], headers=address).status, 429, "one limit for all of them")
-        self.assertEqual(self.nginx.ask(routes[0], headers={"X-Forwarded-For": "192.0.2.100"}).status, 200)
+            self.assertEqual(self.nginx.fetch(routes[number - 1], headers=address).status, 429, "one limit for all of them")
+        self.assertEqual(self.nginx.fetch(routes[0], headers={"X-Forwarded-For": "192.0.2.100"}).status, 200)
 
-    def test_crawlers_get_a_narrower_limit_on_reads_too(self):
-        for number, route in enumerate(route for route in PUBLIC if route not in WRITTEN):
+    def test_crawlers_also_get_a_lower_limit_on_reads(self):
+        for number, route in enumerate(route for route in PUBLIC if route not in WRITES):
             crawler = {"X-Forwarded-For": f"203.0.113.{number + 1}", "User-Agent": CRAWLER}
-            self.assertEqual(self.nginx.ask_often(route, 22, headers=crawler), [200] * 21 + [429], route)
+            self.assertEqual(self.nginx.fetch_many(route, 22, headers=crawler), [200] * 21 + [429], route)
 
-    def test_too_many_requests_under_way_from_one_address_are_429(self):
+    def test_too_many_concurrent_requests_from_one_address_are_429(self):
         held = []
         try:
             for _ in range(128):
                 held.append(socket.create_connection((self.nginx.host, self.nginx.port), 10))
                 held[-1].sendall(b"GET /api/feed?hang HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.77\r\n\r\n")
             wait_until(lambda: len(self.responder.requests) >= 128, "the requests to arrive")
-            reply = self.nginx.ask("/api/feed", headers={"X-Forwarded-For": "203.0.113.77"})
+            reply = self.nginx.fetch("/api/feed", headers={"X-Forwarded-For": "203.0.113.77"})
             self.assert_problem(reply, 429)
             self.assertEqual(reply.headers["Retry-After"], "1")
-            self.assertEqual(self.nginx.ask("/api/feed", headers={"X-Forwarded-For": "203.0.113.78"}).status, 200)
+            self.assertEqual(self.nginx.fetch("/api/feed", headers={"X-Forwarded-For": "203.0.113.78"}).status, 200)
         finally:
             for connection in held:
                 connection.close()
 
 
-class Crowd(Case):
-    """Bodies that do not come, from many addresses: who is beside them is served."""
+class PendingBodies(Case):
+    """Bodies that never arrive, from many addresses: other clients are still served."""
 
     def setUp(self):
         self.nginx = Nginx(edits=[("freshet-internal.conf", "limit_conn freshet_internal 192", "limit_conn freshet_internal 4"),
@@ -105,7 +105,7 @@ class Crowd(Case):
         self.nginx.stop()
 
     def _slow_body(self, address, head=b"Content-Length: 999"):
-        """Whether a body that does not come is waited for: nginx says so to who expects it."""
+        """True if nginx waits for a body that never arrives; it then sends 100 Continue."""
         sender = socket.socket()
         self.held.append(sender)
         sender.settimeout(20)
@@ -116,11 +116,11 @@ class Crowd(Case):
         self.assertIn(status, (b"100", b"429"))
         return status == b"100"
 
-    def test_bodies_on_their_way_are_limited_by_address_and_network_and_shut_nobody_else_out(self):
+    def test_pending_bodies_are_limited_by_address_and_network_and_do_not_block_others(self):
         self.assertEqual([self._slow_body("127.66.0.1") for _ in range(17)], [True] * 16 + [False])
         self.assertFalse(self._slow_body("127.66.0.1", b"Transfer-Encoding: chunked"))
         self.assertEqual(sum(self._slow_body(f"127.66.0.{number}") for number in range(2, 7) for _ in range(16)), 48)
-        self.assertEqual(self._from("127.66.0.99").status, 200)  # a read of the same network
+        self.assertEqual(self._from("127.66.0.99").status, 200)  # a read from the same network
         self.assertEqual(self._from("127.66.0.99", body="{}").status, 429)
         for neighbour in ("127.66.1.1", "127.67.0.1"):
             self.assertEqual(self._from(neighbour, body="{}").status, 200)
@@ -133,7 +133,7 @@ class Crowd(Case):
         finally:
             connection.close()
 
-    def test_bodies_are_counted_by_the_network_of_an_ipv6_address_too(self):
+    def test_pending_bodies_are_also_counted_by_ipv6_network(self):
         nginx = Nginx(edits=[("freshet-public.conf", "#real_ip_header", "real_ip_header"), ("freshet-locations.conf", "freshet_body_networks 64", "freshet_body_networks 1"),
                              ("freshet-public.conf", "#set_real_ip_from 192.0.2.0/24;", "set_real_ip_from 127.0.0.0/8;")])
         responder = Responder(nginx.socket_path)
@@ -147,36 +147,36 @@ class Crowd(Case):
             return held[-1].recv(4096).split()[1] == b"100"
 
         try:
-            for address, others, strangers in (("2001:db8:1:2::3", ("2001:db8:1:ffff::1",), ("2001:db8:2:2::3", "::ffff:203.0.113.1")),
+            for address, neighbors, unrelated in (("2001:db8:1:2::3", ("2001:db8:1:ffff::1",), ("2001:db8:2:2::3", "::ffff:203.0.113.1")),
                                                ("203.0.113.9", ("203.0.113.200", "::ffff:203.0.113.1"), ("203.0.114.9",))):
-                # nginx says so when it waits for the body; a request of before may count for a moment.
+                # 100 Continue says that nginx waits for the body; an earlier request may still be counted for a moment.
                 wait_until(lambda address=address: waits(address), "the slow body to count")
-                ask = lambda other: nginx.ask("/api/feed", body="{}", headers={"X-Forwarded-For": other}).status  # noqa: E731
-                self.assertEqual([ask(other) for other in others], [429] * len(others))
-                self.assertEqual([ask(other) for other in strangers], [200] * len(strangers))
+                status = lambda other: nginx.fetch("/api/feed", body="{}", headers={"X-Forwarded-For": other}).status  # noqa: E731
+                self.assertEqual([status(other) for other in neighbors], [429] * len(neighbors))
+                self.assertEqual([status(other) for other in unrelated], [200] * len(unrelated))
         finally:
             for connection in held:
                 connection.close()
             responder.close()
             nginx.stop()
 
-    def test_requests_under_way_through_the_internal_server_are_limited(self):
+    def test_concurrent_requests_to_the_internal_server_are_limited(self):
         for _ in range(4):
             self.held.append(self.nginx.connect(internal=True))
             self.held[-1].sendall(b"GET /api/feed?hang HTTP/1.1\r\nHost: x\r\n\r\n")
         wait_until(lambda: len(self.responder.requests) >= 4, "the requests to arrive")
-        self.assert_problem(self.nginx.ask("/api/feed", internal=True), 429)
+        self.assert_problem(self.nginx.fetch("/api/feed", internal=True), 429)
 
 
-class Slow(Case):
-    """Who is slow costs little: times shortened by as many edits as the files have of them."""
+class SlowClients(Case):
+    """SlowClients clients cost little. Timeouts are shortened by edits in every file that sets them."""
 
     def setUp(self):
         server = [("send_timeout 10s", "send_timeout 300ms"), ("client_header_timeout 5s", "client_header_timeout 300ms")]
         self.backend = Sessions({})
         self.nginx = Nginx(edits=[(name, *edit) for name in ("freshet-public.conf", "freshet-internal.conf") for edit in server]
                            + auth_edits(self.backend.port) + [("freshet-params.conf", "client_body_timeout 5s", "client_body_timeout 300ms")]
-                           # Else a busy machine's responder is given up before the client is.
+                           # Otherwise nginx gives up the responder of a busy machine before the client.
                            + [(name, "fastcgi_read_timeout 3s", "fastcgi_read_timeout 60s") for name in ("freshet-locations.conf", "freshet-internal.conf")])
         self.responder = Responder(self.nginx.socket_path)
         self.nginx.start()
@@ -188,21 +188,21 @@ class Slow(Case):
 
     def test_a_client_that_does_not_read_is_reset(self):
         for internal, log in ((False, "freshet-public.log"), (True, "freshet-internal.log")):
-            with self.nginx.connect(internal) as deaf:
-                deaf.sendall(b"GET /api/feed?huge HTTP/1.1\r\nHost: x\r\n\r\n")
+            with self.nginx.connect(internal) as stalled:
+                stalled.sendall(b"GET /api/feed?huge HTTP/1.1\r\nHost: x\r\n\r\n")
                 wait_until(lambda log=log: '"uri":"/api/feed"' in self.nginx.log(log), "nginx to give up")
                 with self.assertRaises(ConnectionResetError):
-                    while deaf.recv(1 << 20):
+                    while stalled.recv(1 << 20):
                         pass
 
-    def test_half_a_header_is_dropped(self):
+    def test_an_incomplete_header_is_dropped(self):
         for internal in (False, True):
             with self.nginx.connect(internal) as slow:
                 slow.sendall(b"GET /api/hot HTTP/1.1\r\nHost:")
                 with contextlib.suppress(ConnectionResetError):
                     self.assertIn(slow.recv(100)[:12], (b"", b"HTTP/1.1 408"))
 
-    def test_who_sends_a_body_too_slowly_is_reset(self):
+    def test_a_client_that_sends_its_body_too_slowly_is_reset(self):
         for internal in (False, True):
             with self.nginx.connect(internal) as slow, self.assertRaises(ConnectionResetError):
                 slow.sendall(b"POST /api/feed HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")

@@ -1,7 +1,8 @@
-"""The mistakes that gixy looks for, looked for in the shipped files with its rules (its own code wants a parser that Debian does not have).
+"""Checks the shipped files for the mistakes that gixy looks for, with its rules (gixy itself needs a parser that Debian
+does not have).
 
-Every rule is a function from a whole configuration to what it finds. Each is shown a bad snippet and a good one, so that none of them can be
-silent for no reason; what the shipped files do on purpose stands in ALLOWED, with why.
+Each rule is a function that takes a whole configuration and yields its findings. Each is tested with bad and good
+snippets, so that none passes vacuously. Intended exceptions of the shipped files are in ALLOWED, with the reason.
 """
 
 import os
@@ -13,13 +14,13 @@ from config_test import Block, parse
 
 RULES = {}
 
-# rule, the directive's words → why it is right all the same
+# (rule, part of the directive) → why it is correct here
 ALLOWED = {
     ("host_spoofing", "fastcgi_param FRESHET_SITE $scheme://$http_host if_not_empty"):
-        "compared with the Origin that came with the same request, never sent back and never a target: whoever forges both is no browser, "
+        "compared with the Origin of the same request, never sent back and never a target: a client that forges both is not a browser, "
         "and only browsers have cookies to protect",
-    ("unanchored_pattern", "$http_user_agent"): "agents are found by a word anywhere in them",
-    ("unanchored_pattern", "$http_accept"): "a list of types, of which one may be a page's",
+    ("unanchored_pattern", "$http_user_agent"): "User-Agents are matched by a word anywhere in them",
+    ("unanchored_pattern", "$http_accept"): "a list of types, one of which may be text/html",
 }
 
 
@@ -28,19 +29,19 @@ def rule(function):
     return function
 
 
-def around(block):
-    """The blocks around it, the nearest first."""
+def enclosing_blocks(block):
+    """The enclosing blocks, the nearest first."""
     while block.outer is not None:
         block = block.outer
         yield block
 
 
-def location_of(block):
-    return next((outer for outer in around(block) if outer.name == "location"), None)
+def enclosing_location(block):
+    return next((outer for outer in enclosing_blocks(block) if outer.name == "location"), None)
 
 
-def pattern_of(location):
-    """(modifier, pattern) of a location; the modifier is "" for a prefix."""
+def location_pattern(location):
+    """(modifier, pattern) of a location; the modifier of a prefix is ""."""
     words = location.arguments
     return (words[0], words[1]) if len(words) == 2 else ("", words[0])
 
@@ -73,13 +74,13 @@ def groups(pattern):
     return out
 
 
-def takes_newline(source):
-    """Whether a group of a pattern can match a line's end: a negated class that does not name it, or one that stands for it."""
+def can_match_newline(source):
+    """True if a group can match a line break: it has a negated class without it, or a class that includes it."""
     negated = re.findall(r"\[\^((?:\\.|[^\]\\])*)\]", source)
     return any(r"\n" not in each and r"\s" not in each for each in negated) or re.search(r"\\[sWDH]|\(\?\w*s\w*\)", source) is not None
 
 
-# What nginx has decoded, so that it can hold a line's end.
+# Variables that nginx has decoded, so that they can contain line breaks.
 DECODED = {"uri", "document_uri"}
 
 
@@ -89,11 +90,11 @@ def http_splitting(root):
         if block.name not in ("return", "rewrite", "add_header", "proxy_set_header", "proxy_pass", "set"):
             continue
         bad = set(DECODED)
-        for outer in (block, *around(block)):
-            sources = [pattern_of(outer)[1]] if outer.name == "location" and outer.arguments and pattern_of(outer)[0].startswith("~") else []
+        for outer in (block, *enclosing_blocks(block)):
+            sources = [location_pattern(outer)[1]] if outer.name == "location" and outer.arguments and location_pattern(outer)[0].startswith("~") else []
             sources += [outer.arguments[0]] if outer.name == "rewrite" else []
             sources += [outer.arguments[-1].rstrip(")")] if outer.name == "if" and "~" in " ".join(outer.arguments) else []
-            bad |= {name for source in sources for name, text in groups(source).items() if takes_newline(text)}
+            bad |= {name for source in sources for name, text in groups(source).items() if can_match_newline(text)}
         if variables(" ".join(block.arguments)) & bad:
             yield block
 
@@ -103,7 +104,7 @@ def ssrf(root):
     for block in root.walk():
         if block.name.endswith("_pass") and block.arguments:
             host = re.sub(r"^\w+://", "", block.arguments[0]).split("/")[0]
-            inner = location_of(block)
+            inner = enclosing_location(block)
             if "$" in host and not (inner and inner.own("internal")):
                 yield block
 
@@ -112,13 +113,13 @@ def ssrf(root):
 def missing_resolver(root):
     for block in root.walk():
         if block.name.endswith("_pass") and block.arguments and "$" in block.arguments[0]:
-            if not any(outer.own("resolver") for outer in around(block)):
+            if not any(outer.own("resolver") for outer in enclosing_blocks(block)):
                 yield block
 
 
 @rule
 def origins(root):
-    """A list of origins or referers that matches more than it says."""
+    """A list of origins or referers that matches more than intended."""
     for block in root.walk():
         if block.name == "map" and block.arguments[0] in ("$http_origin", "$http_referer"):
             patterns = [(entry, entry.name.strip("\"'").lstrip("~*")) for entry in block.inner if entry.name.strip("\"'").startswith("~")]
@@ -136,17 +137,17 @@ def origins(root):
 def add_header_redefinition(root):
     for block in root.walk():
         own = {header.arguments[0].lower() for header in block.own("add_header")}
-        outer = next((each for each in around(block) if each.own("add_header")), None) if own else None
+        outer = next((each for each in enclosing_blocks(block) if each.own("add_header")), None) if own else None
         if outer and not {header.arguments[0].lower() for header in outer.own("add_header")} <= own:
             yield block
 
 
 @rule
 def fastcgi_param_loss(root):
-    """A level with parameters of its own gets none of those around it."""
+    """A level with its own parameters inherits none."""
     for block in root.walk():
         own = {param.arguments[0] for param in block.own("fastcgi_param")}
-        outer = next((each for each in around(block) if each.own("fastcgi_param")), None) if own else None
+        outer = next((each for each in enclosing_blocks(block) if each.own("fastcgi_param")), None) if own else None
         if outer and not {param.arguments[0] for param in outer.own("fastcgi_param")} <= own:
             yield block
 
@@ -161,9 +162,9 @@ def add_header_multiline(root):
 @rule
 def alias_traversal(root):
     for block in root.walk():
-        inner = location_of(block)
+        inner = enclosing_location(block)
         if block.name == "alias" and inner:
-            modifier, prefix = pattern_of(inner)
+            modifier, prefix = location_pattern(inner)
             if modifier in ("", "^~") and block.arguments[0].endswith("/") and not prefix.endswith("/"):
                 yield block
 
@@ -184,8 +185,8 @@ def valid_referers(root):
 @rule
 def unanchored_pattern(root):
     for block in root.walk():
-        if block.name == "location" and pattern_of(block)[0].startswith("~"):
-            pattern, where = pattern_of(block)[1], block
+        if block.name == "location" and location_pattern(block)[0].startswith("~"):
+            pattern, where = location_pattern(block)[1], block
             if not (pattern.startswith("^") and pattern.endswith("$")):
                 yield where
         if block.name == "map":
@@ -197,9 +198,9 @@ def unanchored_pattern(root):
 
 @rule
 def if_is_evil(root):
-    """In a location `if` is a location of its own; only what ends the request, and set, behave."""
+    """In a location, `if` acts as a nested location; only `set` and what ends the request is safe."""
     for block in root.walk():
-        if block.name == "if" and location_of(block):
+        if block.name == "if" and enclosing_location(block):
             for inner in block.inner:
                 if inner.name not in ("return", "set") and not (inner.name == "rewrite" and inner.arguments[-1] in ("last", "redirect", "permanent")):
                     yield inner
@@ -214,15 +215,15 @@ def allow_without_deny(root):
 
 @rule
 def return_bypasses_access(root):
-    """return comes before allow and deny are looked at."""
+    """return takes effect before allow and deny."""
     for block in root.walk():
         if block.name in ("location", "server") and block.own("return") and (block.own("allow") or block.own("deny")):
             yield block
 
 
 @rule
-def try_files_open(root):
-    """A path from the request that is followed by symbolic links of others, or listed."""
+def autoindex_on(root):
+    """Directory listings."""
     return (block for block in root.walk() if block.name == "autoindex" and block.arguments == ["on"])
 
 
@@ -237,7 +238,7 @@ def version_disclosure(root):
 
 @rule
 def files_below_connections(root):
-    """Each connection through the pool takes two descriptors."""
+    """Each connection through the pool uses two descriptors."""
     connections = next((int(block.arguments[0]) for block in root.walk() if block.name == "worker_connections"), 0)
     files = next((int(block.arguments[0]) for block in root.walk() if block.name == "worker_rlimit_nofile"), 0)
     if connections and files < 2 * connections:
@@ -253,7 +254,7 @@ def read(text):
     return root
 
 
-def found_in(root, name):
+def findings(root, name):
     for block in RULES[name](root):
         words = " ".join([block.name, *block.arguments])
         if not any(allowed == name and part in words for allowed, part in ALLOWED):
@@ -262,7 +263,7 @@ def found_in(root, name):
 
 IN_LOCATION = "http { server_tokens off; server { location %s { %s } } }"
 
-# rule: what must be found, what must not
+# rule: (snippets with findings, snippets without)
 SNIPPETS = {
     "http_splitting": (
         [IN_LOCATION % ("/", "return 302 https://example.org$uri;"), IN_LOCATION % ("/", "add_header X-Was $document_uri;"),
@@ -310,7 +311,7 @@ SNIPPETS = {
         [IN_LOCATION % ("/", "allow 10.0.0.0/8;")], [IN_LOCATION % ("/", "allow 10.0.0.0/8; deny all;")]),
     "return_bypasses_access": (
         [IN_LOCATION % ("/", "deny all; return 200 secret;")], [IN_LOCATION % ("/", "return 404; location /a { deny all; }")]),
-    "try_files_open": ([IN_LOCATION % ("/", "autoindex on;")], [IN_LOCATION % ("/", "autoindex off;")]),
+    "autoindex_on": ([IN_LOCATION % ("/", "autoindex on;")], [IN_LOCATION % ("/", "autoindex off;")]),
     "version_disclosure": (["http { server_tokens on; }", "http { }"], ["http { server_tokens off; }"]),
     "files_below_connections": (
         ["events { worker_connections 4096; }", "worker_rlimit_nofile 4096; events { worker_connections 4096; }"],
@@ -319,25 +320,25 @@ SNIPPETS = {
 
 
 class Mistakes(unittest.TestCase):
-    def test_every_rule_finds_its_mistake_and_nothing_in_what_is_right(self):
+    def test_every_rule_finds_bad_snippets_and_passes_good_ones(self):
         self.assertEqual(set(SNIPPETS), set(RULES))
         for name, (bad, good) in SNIPPETS.items():
             for text in bad:
                 with self.subTest(rule=name, bad=text):
-                    self.assertNotEqual(list(found_in(read(text), name)), [])
+                    self.assertNotEqual(list(findings(read(text), name)), [])
             for text in good:
                 with self.subTest(rule=name, good=text):
-                    self.assertEqual(list(found_in(read(text), name)), [])
+                    self.assertEqual(list(findings(read(text), name)), [])
 
-    def test_the_shipped_files_make_none_of_them(self):
+    def test_the_shipped_files_have_no_findings(self):
         root = Block([], None, "")
         parse("nginx.conf", root)
         self.assertGreater(len(list(root.walk())), 100)
         for name in RULES:
             with self.subTest(rule=name):
-                self.assertEqual(list(found_in(root, name)), [])
+                self.assertEqual(list(findings(root, name)), [])
 
-    def test_what_is_allowed_is_still_there_to_be_allowed(self):
+    def test_every_allowed_exception_still_exists(self):
         root = Block([], None, "")
         parse("nginx.conf", root)
         for name, part in ALLOWED:

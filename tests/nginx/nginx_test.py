@@ -1,4 +1,4 @@
-"""The nginx configuration as shipped, in front of a responder that says what it was asked."""
+"""The shipped nginx configuration, in front of a responder that echoes what it receives."""
 
 import gzip
 import json
@@ -21,10 +21,10 @@ INTERNAL = ["/api/stats", "/api/articles/7/stats", "/api/history/merge", "/api/i
             "/api/items", "/api/items/7", "/status", "/ping", "/metrics", "/health/live", "/health/ready"]
 
 
-class Behaviour(Case):
+class Behavior(Case):
     @classmethod
     def setUpClass(cls):
-        # config_test judges the shipped times.
+        # config_test checks the shipped timeouts.
         cls.nginx = Nginx(edits=[(name, "fastcgi_read_timeout 3s", "fastcgi_read_timeout 1s") for name in ("freshet-locations.conf", "freshet-internal.conf")])
         cls.responder = Responder(cls.nginx.socket_path)
         cls.nginx.start()
@@ -34,219 +34,219 @@ class Behaviour(Case):
         cls.responder.close()
         cls.nginx.stop()
 
-    def test_the_workers_get_the_agreed_parameters_and_no_others(self):
+    def test_the_workers_receive_the_configured_parameters_and_no_others(self):
         headers = {"Cookie": "a=b", "Authorization": "Bearer x", "Origin": "https://o", "If-None-Match": '"x"', "Sec-Fetch-Site": "none", "X-Forwarded-Proto": "https", "Proxy": "evil",
                    "Freshet-User": "evil", "Freshet-Zone": "internal", "X-Forwarded-For": "192.0.2.1", "Accept": "*/*"}
-        seen = self.nginx.ask("/api/track?q=%2F", body="{}", headers=dict(headers, **{"Content-Type": "text/plain"})).json()
+        seen = self.nginx.fetch("/api/track?q=%2F", body="{}", headers=dict(headers, **{"Content-Type": "text/plain"})).json()
         self.assertEqual(set(seen) - {"body", "serial"}, PARAMETERS - {"HTTP_PROXY", "FRESHET_USER"})
         self.assertEqual((seen["REQUEST_METHOD"], seen["CONTENT_TYPE"], seen["HTTP_ORIGIN"]), ("POST", "text/plain", "https://o"))
         self.assertEqual(seen["HTTP_USER_AGENT"], AGENT)
         self.assertEqual(seen["REQUEST_URI"], "/api/track?q=%2F")
         self.assertEqual((seen["REMOTE_ADDR"], seen["FRESHET_ZONE"]), ("127.0.0.1", "public"))
-        self.assertEqual(seen.get("HTTP_PROXY", ""), "")  # nginx leaves out what is empty
+        self.assertEqual(seen.get("HTTP_PROXY", ""), "")  # nginx omits empty ones
         self.assertEqual((seen["HTTP_COOKIE"], seen["HTTP_AUTHORIZATION"], seen["HTTP_IF_NONE_MATCH"]), ("a=b", "Bearer x", '"x"'))
         self.assertNotIn("FRESHET_USER", seen)
         self.assertEqual(seen["FRESHET_SITE"], f"http://{self.nginx.host}:{self.nginx.port}")
         self.assertEqual(seen["CONTENT_LENGTH"], "2")
 
-    def test_a_chunked_body_has_its_length_when_it_reaches_the_workers(self):
-        seen = self.nginx.ask("/api/track", body=iter([b"12", b"345"])).json()  # an iterator: http.client sends chunks
+    def test_a_chunked_body_reaches_the_workers_with_its_length(self):
+        seen = self.nginx.fetch("/api/track", body=iter([b"12", b"345"])).json()  # an iterator: http.client sends chunks
         self.assertEqual((seen["CONTENT_LENGTH"], seen["body"]), ("5", 5))
 
     def test_every_public_route_reaches_the_workers_as_public(self):
         for route in PUBLIC:
-            self.assertEqual(self.nginx.ask(route).json()["FRESHET_ZONE"], "public", route)
+            self.assertEqual(self.nginx.fetch(route).json()["FRESHET_ZONE"], "public", route)
 
-    def test_no_internal_route_exists_for_the_public_however_it_is_spelt(self):
+    def test_internal_routes_do_not_exist_on_the_public_server_in_any_spelling(self):
         before = len(self.responder.requests)
         for route in INTERNAL:
             for spelling in (route, route.replace("/api/", "/api/track/../"), route.replace("/api/", "/api//"), route + "?x=/api/track"):
-                self.assert_problem(self.nginx.ask(spelling), 404)
+                self.assert_problem(self.nginx.fetch(spelling), 404)
         self.assertEqual(len(self.responder.requests), before)
 
     def test_the_internal_server_serves_every_route(self):
         for route in PUBLIC + INTERNAL:
-            self.assertEqual(self.nginx.ask(route, internal=True).json()["FRESHET_ZONE"], "internal", route)
+            self.assertEqual(self.nginx.fetch(route, internal=True).json()["FRESHET_ZONE"], "internal", route)
 
-    def test_the_internal_server_describes_itself(self):
-        self.assertEqual(self.nginx.ask("/openapi.json", internal=True).json()["openapi"], "3.1.0")
+    def test_the_internal_server_serves_the_openapi_document(self):
+        self.assertEqual(self.nginx.fetch("/openapi.json", internal=True).json()["openapi"], "3.1.0")
 
-    def test_writes_to_routes_that_are_only_read_in_public_are_refused(self):
+    def test_writes_to_routes_that_are_read_only_in_public_are_refused(self):
         for route in ("/api/waterfall/news", "/api/follows"):
-            self.assert_problem(self.nginx.ask(route, body="{}"), 403)
-            self.assertEqual(self.nginx.ask(route, method="OPTIONS").status, 200)
+            self.assert_problem(self.nginx.fetch(route, body="{}"), 403)
+            self.assertEqual(self.nginx.fetch(route, method="OPTIONS").status, 200)
 
     def test_every_reply_carries_the_request_id_that_the_workers_got(self):
         for path, internal in (("/api/track", False), ("/api/hot?id", False), ("/status", True)):
-            reply = self.nginx.ask(path, internal=internal)
+            reply = self.nginx.fetch(path, internal=internal)
             self.assertEqual(reply.headers.get_all("X-Request-Id"), [reply.json()["FRESHET_REQUEST_ID"]])
-        self.assertEqual(len(self.nginx.ask("/").headers.get_all("X-Request-Id")), 1)
+        self.assertEqual(len(self.nginx.fetch("/").headers.get_all("X-Request-Id")), 1)
 
     def test_a_get_whose_worker_died_is_answered_by_another(self):
         for zone in ("public", "internal"):
             for times in ("once", "six"):
-                reply = self.nginx.ask(f"/api/feed?die-{times}={zone}", internal=zone == "internal")
+                reply = self.nginx.fetch(f"/api/feed?die-{times}={zone}", internal=zone == "internal")
                 self.assertEqual((reply.status, reply.json()["FRESHET_ZONE"]), (200, zone))
 
-    def test_a_post_whose_worker_died_is_not_sent_again(self):
+    def test_a_post_whose_worker_died_is_not_retried(self):
         for zone in ("public", "internal"):
-            reply = self.nginx.ask(f"/api/feed?die-once=post-{zone}", body="{}", internal=zone == "internal")
+            reply = self.nginx.fetch(f"/api/feed?die-once=post-{zone}", body="{}", internal=zone == "internal")
             self.assert_problem(reply, 502)
             self.assertEqual(reply.headers["Retry-After"], "1")
             self.assertEqual(sum(seen["REQUEST_URI"].endswith(f"post-{zone}") for seen in self.responder.requests), 1)
 
     def test_a_worker_that_does_not_answer_is_a_504(self):
         for internal in (False, True):
-            reply = self.nginx.ask("/api/feed?hang", body="{}", internal=internal)
+            reply = self.nginx.fetch("/api/feed?hang", body="{}", internal=internal)
             self.assert_problem(reply, 504)
             self.assertEqual(reply.headers["Retry-After"], "1")
 
     def test_bodies_over_the_limit_are_413(self):
-        for path, internal, most in (("/api/feed", False, 16384), ("/api/feed", True, 16384), ("/api/track", False, 4096), ("/api/views", False, 4096)):
-            self.assertEqual(self.nginx.ask(path, body="x" * most, internal=internal).json()["body"], most)
-            reply = self.nginx.ask(path, body="x" * (most + 1), internal=internal)
+        for path, internal, max_bytes in (("/api/feed", False, 16384), ("/api/feed", True, 16384), ("/api/track", False, 4096), ("/api/views", False, 4096)):
+            self.assertEqual(self.nginx.fetch(path, body="x" * max_bytes, internal=internal).json()["body"], max_bytes)
+            reply = self.nginx.fetch(path, body="x" * (max_bytes + 1), internal=internal)
             self.assert_problem(reply, 413)
             self.assertEqual(reply.headers["Retry-After"], "1")
 
-    def test_every_reply_forbids_to_guess_its_type(self):
+    def test_every_reply_disables_mime_sniffing(self):
         for path, internal in (("/api/track", False), ("/api/hot?sniff", False), ("/", False), ("/openapi.json", False), ("/nowhere", False),
                                ("/api/nowhere", False), ("/status", True), ("/openapi.json", True), ("/api/items/7", True)):
-            self.assertEqual(self.nginx.ask(path, internal=internal).headers.get_all("X-Content-Type-Options"), ["nosniff"], path)
+            self.assertEqual(self.nginx.fetch(path, internal=internal).headers.get_all("X-Content-Type-Options"), ["nosniff"], path)
 
-    def test_no_log_names_who_asked_for_what_when_it_goes_wrong(self):
+    def test_no_log_identifies_the_readers_of_failed_requests(self):
         secret = {"X-Forwarded-For": "198.51.100.7", "Cookie": "secret-reader=1", "Authorization": "secret-reader"}
         query = "?userId=secret-reader"
         statuses = []
         for path, method, body in ((f"/api/feed{query}&hang", "POST", "{}"), (f"/api/feed{query}&die-once=log", "POST", "{}"),
                                    (f"/api/nowhere{query}", "GET", None), (f"/nowhere{query}", "GET", None), (f"/api/track{query}", "POST", "x" * 5000),
                                    (f"/api/follows{query}", "PUT", "{}"), (f"/api/hot{query}&die-six=log", "GET", None)):
-            statuses.append(self.nginx.ask(path, method=method, body=body, headers=secret).status)
-        statuses += [self.nginx.ask(f"/api/users/secret-reader{more}", internal=True, headers=secret).status for more in ("", "?hang")]
-        crawler = {"User-Agent": CRAWLER}  # ten a second, which a busy machine can exceed too
-        statuses.append(next((429 for _ in range(1000) if self.nginx.ask(f"/api/track{query}", body="{}", headers=crawler).status == 429), None))
+            statuses.append(self.nginx.fetch(path, method=method, body=body, headers=secret).status)
+        statuses += [self.nginx.fetch(f"/api/users/secret-reader{more}", internal=True, headers=secret).status for more in ("", "?hang")]
+        crawler = {"User-Agent": CRAWLER}  # 10 requests a second, which even a busy machine exceeds
+        statuses.append(next((429 for _ in range(1000) if self.nginx.fetch(f"/api/track{query}", body="{}", headers=crawler).status == 429), None))
         self.assertEqual(statuses[:6], [504, 502, 404, 404, 413, 403])
         self.assertEqual(statuses[-1], 429)
         wait_until(lambda: '"status":429' in self.nginx.log("freshet-public.log") and "/api/users/-" in self.nginx.log("freshet-internal.log"), "the log")
         for name in os.listdir(os.path.join(self.nginx.directory, "log")):
             text = self.nginx.log(name)
-            for told in ("secret-reader", "198.51.100.7", "127.0.0.1", "userId"):
-                self.assertNotIn(told, text, name)
+            for private in ("secret-reader", "198.51.100.7", "127.0.0.1", "userId"):
+                self.assertNotIn(private, text, name)
 
     def test_bulk_routes_of_the_internal_server_take_eight_mebibytes(self):
         body = "x" * (8 << 20)
         for route in ("/api/items", "/api/interactions", "/api/waterfall/news"):
-            self.assertEqual(self.nginx.ask(route, body=body, internal=True).json()["body"], 8 << 20)
-        self.assert_problem(self.nginx.ask("/api/items", body=body + "x", internal=True), 413)
+            self.assertEqual(self.nginx.fetch(route, body=body, internal=True).json()["body"], 8 << 20)
+        self.assert_problem(self.nginx.fetch("/api/items", body=body + "x", internal=True), 413)
 
-    def test_an_item_has_room_for_its_text_in_any_spelling(self):
-        body = "\\u0001" * (256 << 10)  # the longest that JSON makes of it
+    def test_item_bodies_may_be_two_mebibytes_for_any_id(self):
+        body = "\\u0001" * (256 << 10)  # the longest JSON escape
         for item in ("one", "one%2Ftwo", "list%3F"):
-            reply = self.nginx.ask(f"/api/items/{item}", method="PUT", body=body, internal=True)
+            reply = self.nginx.fetch(f"/api/items/{item}", method="PUT", body=body, internal=True)
             self.assertEqual(reply.json()["body"], len(body))
-        self.assert_problem(self.nginx.ask("/api/items/one", method="PUT", body="x" * ((2 << 20) + 1), internal=True), 413)
+        self.assert_problem(self.nginx.fetch("/api/items/one", method="PUT", body="x" * ((2 << 20) + 1), internal=True), 413)
 
     def test_replies_over_a_kibibyte_are_compressed(self):
-        asked = {"Accept-Encoding": "gzip"}
-        reply = self.nginx.ask("/api/feed?big", headers=asked)
+        headers = {"Accept-Encoding": "gzip"}
+        reply = self.nginx.fetch("/api/feed?big", headers=headers)
         self.assertEqual(reply.headers["Content-Encoding"], "gzip")
         self.assertIn("REQUEST_URI", json.loads(gzip.decompress(reply.body)))
-        self.assertEqual(self.nginx.ask("/api/feed?big", headers=asked, internal=True).headers["Content-Encoding"], "gzip")
-        self.assertIsNone(self.nginx.ask("/api/feed", headers=asked).headers["Content-Encoding"])
-        self.assertIsNone(self.nginx.ask("/api/feed?big").headers["Content-Encoding"])
-        self.assertEqual(self.nginx.ask("/hot.js", headers=asked).headers["Content-Encoding"], "gzip")
+        self.assertEqual(self.nginx.fetch("/api/feed?big", headers=headers, internal=True).headers["Content-Encoding"], "gzip")
+        self.assertIsNone(self.nginx.fetch("/api/feed", headers=headers).headers["Content-Encoding"])
+        self.assertIsNone(self.nginx.fetch("/api/feed?big").headers["Content-Encoding"])
+        self.assertEqual(self.nginx.fetch("/hot.js", headers=headers).headers["Content-Encoding"], "gzip")
 
-    def test_the_description_of_the_interface_is_compressed_on_both_servers(self):
+    def test_the_openapi_document_is_compressed_on_both_servers(self):
         for internal in (False, True):
-            plain = self.nginx.ask("/openapi.json", internal=internal)
+            plain = self.nginx.fetch("/openapi.json", internal=internal)
             self.assertIsNone(plain.headers["Content-Encoding"])
             self.assertEqual(plain.headers["Vary"], "Accept-Encoding")
-            reply = self.nginx.ask("/openapi.json", headers={"Accept-Encoding": "gzip"}, internal=internal)
+            reply = self.nginx.fetch("/openapi.json", headers={"Accept-Encoding": "gzip"}, internal=internal)
             self.assertEqual((reply.headers["Content-Encoding"], reply.headers["Vary"]), ("gzip", "Accept-Encoding"))
             self.assertEqual(gzip.decompress(reply.body), plain.body)
             for tag in (plain.headers["ETag"], reply.headers["ETag"]):
-                self.assertEqual(self.nginx.ask("/openapi.json", headers={"If-None-Match": tag}, internal=internal).status, 304)
+                self.assertEqual(self.nginx.fetch("/openapi.json", headers={"If-None-Match": tag}, internal=internal).status, 304)
 
-    def test_a_cached_list_is_compressed_for_those_who_take_it_so(self):
+    def test_a_cached_list_is_compressed_for_clients_that_accept_it(self):
         path = "/api/hot?big&cached"
-        plain = self.nginx.ask(path)
-        reply = self.nginx.ask(path, headers={"Accept-Encoding": "gzip"})
+        plain = self.nginx.fetch(path)
+        reply = self.nginx.fetch(path, headers={"Accept-Encoding": "gzip"})
         self.assertEqual(reply.headers["Content-Encoding"], "gzip")
-        self.assertEqual(gzip.decompress(reply.body), plain.body)  # of the cache: the serial is the same
-        again = self.nginx.ask(path)
+        self.assertEqual(gzip.decompress(reply.body), plain.body)  # from the cache: the same serial number
+        again = self.nginx.fetch(path)
         self.assertEqual((again.body, again.headers["Content-Encoding"]), (plain.body, None))
         self.assertEqual((plain.headers["ETag"], reply.headers["ETag"]), ('"one"', 'W/"one"'))
         for each in (plain, reply):
             self.assertIn("Accept-Encoding", ", ".join(each.headers.get_all("Vary")))
             for encoding in ("identity", "gzip"):
-                asked = {"If-None-Match": each.headers["ETag"], "Accept-Encoding": encoding}
-                self.assertEqual(self.nginx.ask(path, headers=asked).status, 304)
+                headers = {"If-None-Match": each.headers["ETag"], "Accept-Encoding": encoding}
+                self.assertEqual(self.nginx.fetch(path, headers=headers).status, 304)
 
-    def test_the_hot_list_is_cached_without_anybodys_cookie(self):
-        first = self.nginx.ask("/api/hot?cached", headers={"If-None-Match": '"other"'})
+    def test_the_hot_list_is_cached_without_cookies(self):
+        first = self.nginx.fetch("/api/hot?cached", headers={"If-None-Match": '"other"'})
         self.assertNotIn("HTTP_IF_NONE_MATCH", first.json())
-        again = self.nginx.ask("/api/hot?cached")
+        again = self.nginx.fetch("/api/hot?cached")
         self.assertEqual(again.json()["serial"], first.json()["serial"])
         for reply in (first, again):
             self.assertIsNone(reply.headers["Set-Cookie"])
-        self.assertEqual(self.nginx.ask("/api/hot?cached", headers={"If-None-Match": '"one"'}).status, 304)
+        self.assertEqual(self.nginx.fetch("/api/hot?cached", headers={"If-None-Match": '"one"'}).status, 304)
 
-    def test_lists_of_other_arguments_or_origins_are_cached_apart(self):
-        serials = [self.nginx.ask(path, headers=headers).json()["serial"] for path, headers in (
+    def test_lists_with_different_arguments_or_origins_are_cached_separately(self):
+        serials = [self.nginx.fetch(path, headers=headers).json()["serial"] for path, headers in (
             ("/api/hot?a=1", {}), ("/api/hot?a=2", {}), ("/api/hot?a=1&a=2", {}), ("/api/hot?a=1", {"Origin": "https://o"}))]
         self.assertEqual(len(set(serials)), 4)
 
     def test_no_list_is_older_than_two_seconds_busy_or_idle(self):
         born, oldest = {}, 0.0
 
-        def ask_busy():
+        def fetch_busy():
             began = time.monotonic()
-            serial = self.nginx.ask("/api/hot?busy").json()["serial"]
+            serial = self.nginx.fetch("/api/hot?busy").json()["serial"]
             born.setdefault(serial, time.monotonic())
             return began - born[serial]
 
-        idle = self.nginx.ask("/api/hot?idle").json()["serial"]
+        idle = self.nginx.fetch("/api/hot?idle").json()["serial"]
         since = time.monotonic()
         while len(born) < 3:
-            oldest = max(oldest, ask_busy())
-            time.sleep(0.02)  # an address may ask a hundred times a second
+            oldest = max(oldest, fetch_busy())
+            time.sleep(0.02)  # an address may send 100 requests a second
         self.assertLess(oldest, 2.0)
-        self.assertGreater(oldest, 0.5)  # it is a cache
-        wait_until(lambda: time.monotonic() > since + 2.0, "the list to be old")
-        self.assertNotEqual(self.nginx.ask("/api/hot?idle").json()["serial"], idle)
+        self.assertGreater(oldest, 0.5)  # the list is cached
+        wait_until(lambda: time.monotonic() > since + 2.0, "the list to expire")
+        self.assertNotEqual(self.nginx.fetch("/api/hot?idle").json()["serial"], idle)
         self.assertIn('"cache":"EXPIRED"', self._public_log("EXPIRED"))
 
-    def test_the_old_list_is_served_when_no_worker_gives_a_new_one(self):
-        first = self.nginx.ask("/api/hot?answers-once")
+    def test_the_stale_list_is_served_when_no_worker_answers(self):
+        first = self.nginx.fetch("/api/hot?answers-once")
 
-        def old_one_was_served():
-            self.assertEqual(self.nginx.ask("/api/hot?answers-once").body, first.body)
+        def stale_list_was_served():
+            self.assertEqual(self.nginx.fetch("/api/hot?answers-once").body, first.body)
             return '"cache":"STALE"' in self.nginx.log("freshet-public.log")
 
-        wait_until(old_one_was_served, "an old list")
+        wait_until(stale_list_was_served, "the stale list")
 
     def test_the_hot_list_is_not_cached_on_the_internal_server(self):
-        serials = {self.nginx.ask("/api/hot", internal=True).json()["serial"] for _ in range(3)}
+        serials = {self.nginx.fetch("/api/hot", internal=True).json()["serial"] for _ in range(3)}
         self.assertEqual(len(serials), 3)
 
-    def test_the_log_cuts_addresses_and_leaves_query_strings_out(self):
-        self.nginx.ask("/api/recommendations?userId=secret-reader", headers={"User-Agent": "the log's test"})
+    def test_the_log_truncates_addresses_and_omits_query_strings(self):
+        self.nginx.fetch("/api/recommendations?userId=secret-reader", headers={"User-Agent": "the log's test"})
         line = self._public_log("the log's test")
         self.assertNotIn("secret-reader", line)
         self.assertIn('"address":"127.0.0.0"', line)
         self.assertNotIn("127.0.0.1", line)
-        for entry in line[:line.rindex("\n")].splitlines():  # nginx may be writing the last
+        for entry in line[:line.rindex("\n")].splitlines():  # nginx may still be writing the last one
             json.loads(entry)
 
     def _public_log(self, expected):
         wait_until(lambda: expected in self.nginx.log("freshet-public.log"), f"{expected} in the log")
         return self.nginx.log("freshet-public.log")
 
-    def test_idle_connections_to_a_worker_are_given_up_within_ten_seconds(self):
-        self.nginx.ask("/api/track")
+    def test_idle_connections_to_a_worker_are_closed_within_ten_seconds(self):
+        self.nginx.fetch("/api/track")
         self.assertGreater(self.responder.connections, 0)
         wait_until(lambda: self.responder.connections == 0, "nginx to close its connections", 11)
 
-    def test_what_is_no_request_is_a_problem_too_and_not_an_error_of_ours(self):
+    def test_malformed_requests_get_a_problem_with_a_4xx_status(self):
         for raw, status in ((b"GET /\x01 HTTP/1.1\r\n\r\n", b"400"), (b"GET /../.. HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
                             (b"GET /api/hot HTTP/1.1\r\n\r\n", b"400"),
                             (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", b"414"),
@@ -259,16 +259,16 @@ class Behaviour(Case):
                     self.assertIn(b"application/problem+json", head)
                     self.assertEqual(json.loads(body)["status"], int(status))
 
-    def test_headers_may_have_24_kibibytes_together(self):
+    def test_headers_may_total_24_kibibytes(self):
         for lines, status in ((3, 200), (4, 400)):
             for internal in (False, True):
-                reply = self.nginx.ask("/api/feed", headers={f"X-Long-{number}": "a" * 7500 for number in range(lines)}, internal=internal)
+                reply = self.nginx.fetch("/api/feed", headers={f"X-Long-{number}": "a" * 7500 for number in range(lines)}, internal=internal)
                 self.assertEqual(reply.status, status)
 
     def test_a_reply_with_long_headers_passes(self):
-        self.assertEqual(len(self.nginx.ask("/api/feed?head").headers["X-Long"]), 7168)
+        self.assertEqual(len(self.nginx.fetch("/api/feed?head").headers["X-Long"]), 7168)
 
-    def test_nginx_has_a_process_for_each_core_and_notes_its_pid(self):
+    def test_nginx_has_a_process_for_each_core_and_writes_its_pid(self):
         with open(os.path.join(self.nginx.directory, "run/nginx.pid"), encoding="ascii") as file:
             self.assertEqual(int(file.read()), self.nginx.pid)
         titles = []
@@ -278,89 +278,90 @@ class Behaviour(Case):
                     titles.append(title.read())
         self.assertEqual(sum("worker process" in title for title in titles), os.cpu_count())
 
-    def test_a_page_is_asked_for_again_and_not_sent_twice(self):
-        reply = self.nginx.ask("/")
+    def test_a_page_is_revalidated_and_not_sent_twice(self):
+        reply = self.nginx.fetch("/")
         self.assertEqual(reply.headers["Cache-Control"], "no-cache")
-        self.assertEqual(self.nginx.ask("/", headers={"If-None-Match": reply.headers["ETag"]}).status, 304)
+        self.assertEqual(self.nginx.fetch("/", headers={"If-None-Match": reply.headers["ETag"]}).status, 304)
 
     def test_pages_have_a_strict_content_policy(self):
-        page = self.nginx.ask("/")
+        page = self.nginx.fetch("/")
         with open(os.path.join(self.nginx.directory, "html/index.html"), "rb") as file:
             self.assertEqual(page.body, file.read())
         policy = page.headers["Content-Security-Policy"]
         self.assertIn("default-src 'none'", policy)
         self.assertNotIn("unsafe", policy)
         self.assertEqual((page.headers["X-Content-Type-Options"], page.headers["Referrer-Policy"]), ("nosniff", "same-origin"))
-        self.assert_problem(self.nginx.ask("/", body="x"), 405)
-        self.assert_problem(self.nginx.ask("/", body="x" * (2 << 20)), 413)
-        for nothing in ("/nothing", "/nothing.html", "/api/nothing.js"):
-            self.assert_problem(self.nginx.ask(nothing), 404)
+        self.assert_problem(self.nginx.fetch("/", body="x"), 405)
+        self.assert_problem(self.nginx.fetch("/", body="x" * (2 << 20)), 413)
+        for path in ("/nothing", "/nothing.html", "/api/nothing.js"):
+            self.assert_problem(self.nginx.fetch(path), 404)
 
-    def test_a_missing_page_is_a_page_for_whoever_asks_for_one(self):
-        page = self.nginx.ask("/nothing", headers={"Accept": "text/html,*/*;q=0.8"})
+    def test_a_missing_page_is_html_for_browsers(self):
+        page = self.nginx.fetch("/nothing", headers={"Accept": "text/html,*/*;q=0.8"})
         self.assertEqual((page.status, page.headers["Content-Type"]), (404, "text/html"))
         self.assertIn("default-src 'none'", page.headers["Content-Security-Policy"])
-        self.assert_problem(self.nginx.ask("/api/nothing", headers={"Accept": "text/html"}), 404)
+        self.assert_problem(self.nginx.fetch("/api/nothing", headers={"Accept": "text/html"}), 404)
 
-    def test_the_internal_server_has_the_same_pages_and_says_that_it_is_the_internal_one(self):
+    def test_the_internal_server_has_the_same_pages_and_identifies_itself(self):
         for path in ("/", "/hot.js", "/404.html"):
-            page, there = self.nginx.ask(path), self.nginx.ask(path, internal=True)
-            self.assertEqual((there.status, there.body), (200, page.body))
-            self.assertEqual(there.headers["Content-Security-Policy"], page.headers["Content-Security-Policy"])
-        self.assertEqual(self.nginx.ask("/dashboard", internal=True).body, self.nginx.ask("/dashboard.html", internal=True).body)
-        self.assert_problem(self.nginx.ask("/dashboard"), 404)
-        self.assertIn(b'"public"', self.nginx.ask("/zone.js").body)
-        self.assertIn(b'"internal"', self.nginx.ask("/zone.js", internal=True).body)
-        self.assertEqual(self.nginx.ask("/zone.js", internal=True).headers["Content-Type"], "application/javascript")
+            page, internal_page = self.nginx.fetch(path), self.nginx.fetch(path, internal=True)
+            self.assertEqual((internal_page.status, internal_page.body), (200, page.body))
+            self.assertEqual(internal_page.headers["Content-Security-Policy"], page.headers["Content-Security-Policy"])
+        self.assertEqual(self.nginx.fetch("/dashboard", internal=True).body, self.nginx.fetch("/dashboard.html", internal=True).body)
+        self.assert_problem(self.nginx.fetch("/dashboard"), 404)
+        self.assertIn(b'"public"', self.nginx.fetch("/zone.js").body)
+        self.assertIn(b'"internal"', self.nginx.fetch("/zone.js", internal=True).body)
+        self.assertEqual(self.nginx.fetch("/zone.js", internal=True).headers["Content-Type"], "application/javascript")
 
     @unittest.skipUnless(os.path.exists(CHART), "SKIPPED: not installed: libjs-chart.js")
-    def test_the_internal_server_has_debian_s_chart_js_and_nothing_else_of_its_folder(self):
-        reply = self.nginx.ask("/chart.js/chart.min.js", headers={"Accept-Encoding": "gzip"}, internal=True)
+    def test_the_internal_server_has_debians_chart_js_and_no_other_file_of_its_folder(self):
+        reply = self.nginx.fetch("/chart.js/chart.min.js", headers={"Accept-Encoding": "gzip"}, internal=True)
         self.assertEqual((reply.status, reply.headers["Content-Type"], reply.headers["Content-Encoding"]), (200, "application/javascript", "gzip"))
         with open(CHART, "rb") as file:
             self.assertEqual(gzip.decompress(reply.body), file.read())
         for path in ("/chart.js/", "/chart.js/chart.js", "/chart.js/chart.min.js/../../jquery/jquery.js"):
-            self.assertEqual(json.loads(self.nginx.ask(path, internal=True).body)["REQUEST_URI"], path)  # a worker's to refuse
-        self.assertEqual(self.nginx.ask("/chart.js/chart.min.js").status, 404)
+            # a worker must refuse it
+            self.assertEqual(json.loads(self.nginx.fetch(path, internal=True).body)["REQUEST_URI"], path)
+        self.assertEqual(self.nginx.fetch("/chart.js/chart.min.js").status, 404)
 
     def test_the_page_script_is_at_most_two_kibibytes(self):
-        self.assertLessEqual(len(self.nginx.ask("/freshet.js").body), 2048)
+        self.assertLessEqual(len(self.nginx.fetch("/freshet.js").body), 2048)
 
 
 class Forwarded(Case):
-    """Whose word about an address counts: nobody's as shipped, a named proxy's when it is named."""
+    """Which forwarded addresses are trusted: none as shipped, those of a named proxy once it is configured."""
 
     def _address(self, edits, sent):
         nginx = Nginx(edits=edits)
         responder = Responder(nginx.socket_path)
         nginx.start()
         try:
-            return nginx.ask("/api/track", body="{}", headers={"X-Forwarded-For": sent, "X-Real-IP": sent, "Forwarded": f"for={sent}"}).json()["REMOTE_ADDR"]
+            return nginx.fetch("/api/track", body="{}", headers={"X-Forwarded-For": sent, "X-Real-IP": sent, "Forwarded": f"for={sent}"}).json()["REMOTE_ADDR"]
         finally:
             responder.close()
             nginx.stop()
 
-    def test_as_shipped_an_address_in_a_header_changes_nothing(self):
+    def test_as_shipped_forwarded_addresses_are_ignored(self):
         self.assertEqual(self._address([], "203.0.113.9"), "127.0.0.1")
 
-    def test_a_peer_that_is_not_the_named_proxy_changes_nothing(self):
+    def test_a_peer_other_than_the_configured_proxy_is_ignored(self):
         uncomment = [("freshet-public.conf", "#real_ip", "real_ip"), ("freshet-public.conf", "#set_real_ip_from", "set_real_ip_from")]
         self.assertEqual(self._address(uncomment, "203.0.113.9"), "127.0.0.1")
 
-    def test_the_named_proxy_is_believed_and_what_came_before_it_is_not(self):
+    def test_only_the_last_address_of_the_configured_proxy_is_trusted(self):
         named = [("freshet-public.conf", "#real_ip", "real_ip"),
                  ("freshet-public.conf", "#set_real_ip_from 192.0.2.0/24;", "set_real_ip_from 127.0.0.1;")]
         self.assertEqual(self._address(named, "203.0.113.9"), "203.0.113.9")
-        # The last address that the proxy itself saw, not what a client wrote before it.
+        # The last address, which the proxy itself saw, not what a client sent before it.
         self.assertEqual(self._address(named, "198.51.100.1, 203.0.113.9"), "203.0.113.9")
 
 
-class Absence(Case):
+class Unavailable(Case):
     def test_without_a_pool_the_answer_is_a_502_with_retry_after(self):
         nginx = Nginx().start()
         try:
             for path, body in (("/api/hot", None), ("/api/track", "{}")):
-                reply = nginx.ask(path, body=body)
+                reply = nginx.fetch(path, body=body)
                 self.assert_problem(reply, 502)
                 self.assertEqual(reply.headers["Retry-After"], "1")
         finally:
@@ -372,7 +373,7 @@ class Absence(Case):
         nginx.start()
         statuses = []
         try:
-            threads = [threading.Thread(target=lambda: statuses.extend(nginx.ask("/api/track", body="{}").status for _ in range(100)))
+            threads = [threading.Thread(target=lambda: statuses.extend(nginx.fetch("/api/track", body="{}").status for _ in range(100)))
                        for _ in range(4)]
             for thread in threads:
                 thread.start()
@@ -390,15 +391,15 @@ class Syntax(Case):
         for limits in (True, False):
             nginx = Nginx(limits=limits)
             try:
-                status, said = nginx.test()
-                self.assertEqual(status, 0, said)
-                self.assertNotIn("[warn]", said)
+                status, output = nginx.test()
+                self.assertEqual(status, 0, output)
+                self.assertNotIn("[warn]", output)
             finally:
                 nginx.stop()
 
 
 class Identity(Case):
-    """auth_request as the shipped files have it, with a session back end behind it that knows one cookie."""
+    """auth_request as in the shipped files, with a session back end that knows one cookie."""
 
     def setUp(self):
         self.backend = Sessions({"sid=alice": "reader-7"})
@@ -412,9 +413,9 @@ class Identity(Case):
         self.backend.close()
 
     def _user(self, path="/api/history", **more):
-        return self.nginx.ask(path, **more).json().get("FRESHET_USER")
+        return self.nginx.fetch(path, **more).json().get("FRESHET_USER")
 
-    def test_the_reader_is_who_the_session_says_and_nobody_without_one(self):
+    def test_the_reader_is_the_sessions_user_and_none_without_a_session(self):
         self.assertEqual(self._user(headers={"Cookie": "a=b; sid=alice"}), "reader-7")
         self.assertIsNone(self._user())
         self.assertIsNone(self._user(headers={"Cookie": "sid=forged"}))
@@ -422,7 +423,7 @@ class Identity(Case):
         self.assertEqual(self.backend.bodies, [b""] * 4)
         self.assertEqual(self.backend.uris, ["/api/history"] * 3 + ["/api/track"])
 
-    def test_no_header_of_a_clients_names_a_reader(self):
+    def test_no_client_header_sets_the_reader(self):
         evil = {name: "evil" for name in ("X-User-Id", "X-User-ID", "Freshet-User", "FRESHET_USER", "X-Freshet-User", "Remote-User",
                                           "X-Remote-User", "X-Forwarded-User")}
         self.assertIsNone(self._user(headers=evil))
@@ -430,30 +431,30 @@ class Identity(Case):
         self.assertEqual(self.backend.user_ids, [None, None])
         self.assertIsNone(self._user("/api/history?FRESHET_USER=evil&X-User-Id=evil"))
 
-    def test_what_nginx_asks_itself_is_not_for_clients(self):
+    def test_internal_locations_are_not_accessible_to_clients(self):
         for path in ("/_freshet_who", "/_freshet_problem"):
-            self.assert_problem(self.nginx.ask(path), 404)
+            self.assert_problem(self.nginx.fetch(path), 404)
 
-    def test_the_list_for_everybody_asks_for_no_session(self):
-        self.assertEqual(self.nginx.ask("/api/hot", headers={"Cookie": "sid=alice"}).status, 200)
+    def test_the_hot_list_does_not_check_the_session(self):
+        self.assertEqual(self.nginx.fetch("/api/hot", headers={"Cookie": "sid=alice"}).status, 200)
         self.assertEqual(self.backend.bodies, [])
 
-    def test_a_session_check_that_does_not_answer_holds_a_request_up_for_seconds_only(self):
+    def test_an_unresponsive_session_check_delays_a_request_for_seconds_only(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:
-            self._ask_with_session_at(silent.getsockname()[1])
+            self._fetch_with_session_at(silent.getsockname()[1])
         with socket.create_server(("127.0.0.1", 0), backlog=0) as full, socket.create_connection(full.getsockname()):
-            self._ask_with_session_at(full.getsockname()[1])
+            self._fetch_with_session_at(full.getsockname()[1])
 
-    def _ask_with_session_at(self, port):
+    def _fetch_with_session_at(self, port):
         nginx = Nginx(edits=auth_edits(port)).start()
         try:
-            self.assert_problem(nginx.ask("/api/history", timeout=10), 500)
+            self.assert_problem(nginx.fetch("/api/history", timeout=10), 500)
         finally:
             nginx.stop()
 
     def test_a_session_that_is_refused_refuses_the_request(self):
-        self.assert_problem(self.nginx.ask("/api/history", headers={"Cookie": "sid=banned"}), 403)
-        self.assert_problem(self.nginx.ask("/api/history", headers={"Cookie": "sid=expired"}), 401)
+        self.assert_problem(self.nginx.fetch("/api/history", headers={"Cookie": "sid=banned"}), 403)
+        self.assert_problem(self.nginx.fetch("/api/history", headers={"Cookie": "sid=expired"}), 401)
         self.assertEqual(self.responder.requests, [])
 
 

@@ -1,9 +1,15 @@
-"""A FastCGI responder that answers with what it was asked, for the tests of the nginx configuration.
+"""A FastCGI responder that echoes what it receives, for the tests of the nginx configuration.
 
-The reply's JSON holds the parameters, the body's length and a serial number. Words in the query change the behaviour:
-die-once closes the connection at the first request, die-six at each of the first six, answers-once at all but the
-first, hang never answers, big adds 2 KiB, huge 16 MiB, head a header of 7 KiB; a hot list may be kept a second, with
-cached a minute. It runs in a thread of its own.
+The JSON reply contains the parameters, the body's length and a serial number. Words in the query change the behavior:
+  die-once      closes the connection at the first request
+  die-six       closes the connection at each of the first six requests
+  answers-once  closes the connection at every request but the first
+  hang          never answers
+  big           adds 2 KiB to the reply
+  huge          adds 16 MiB to the reply
+  head          adds a header of 7 KiB
+  cached        lets a hot list be cached for a minute rather than a second
+The responder runs in its own thread.
 """
 
 import asyncio
@@ -19,7 +25,7 @@ _BEGIN, _PARAMS, _STDIN, _STDOUT, _END = 1, 4, 5, 6, 3
 class Responder:
     def __init__(self, path):
         self.path = path
-        self.requests = []  # the parameters of every request, in order of arrival
+        self.requests = []  # parameters of every request, in order of arrival
         self.connections = 0  # open now
         self._died = collections.Counter()
         self._answered = set()
@@ -48,7 +54,7 @@ class Responder:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
-        await asyncio.sleep(0)  # the transports close in the loop's next turn
+        await asyncio.sleep(0)  # the transports close in the loop's next iteration
 
     async def _connection(self, reader, writer):
         self.connections += 1
@@ -62,7 +68,7 @@ class Responder:
             writer.close()
 
     async def _request(self, reader, writer):
-        """Reads one request and answers it; False when the connection is to be closed."""
+        """Reads and answers one request. False if the connection must be closed."""
         encoded, length = b"", 0
         while True:
             _, kind, number, size, padding, _ = struct.unpack(">BBHHBB", await reader.readexactly(8))
