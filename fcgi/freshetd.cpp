@@ -1,20 +1,20 @@
-// freshetd: the master's main. Reads the command line and the configuration, prepares what every
-// worker inherits, runs the pool.
+// Main function of freshetd: reads the command line and the configuration, loads what every worker
+// inherits, and runs the master.
 
 #include <iostream>
 #include <memory>
 
-#include "core/base/token_bucket_table.h"
 #include "core/base/log.h"
+#include "core/base/token_bucket_table.h"
 #include "core/config/config.h"
 #include "fcgi/handlers/routes.h"
 #include "fcgi/model_publisher_process.h"
 #include "fcgi/options.h"
-#include "fcgi/startup_files.h"
 #include "fcgi/process/child.h"
 #include "fcgi/process/daemonize.h"
 #include "fcgi/process/master.h"
 #include "fcgi/recorder.h"
+#include "fcgi/startup_files.h"
 #include "fcgi/status_process.h"
 #include "fcgi/worker.h"
 
@@ -22,7 +22,7 @@ namespace {
 
 using namespace freshet;
 
-// Everything that is read of files: by the master, anew for each generation.
+// Everything that the master reads from files, once per generation.
 struct ServiceConfig {
   LoadedConfig configuration;
   std::shared_ptr<const StartupFiles> startup_files;
@@ -34,24 +34,26 @@ Result<ServiceConfig> load_service_config(const Options& options, const std::str
   return ServiceConfig{std::move(*loaded), std::make_shared<const StartupFiles>(std::move(*prepared))};
 }
 
-GenerationSpec make_generation_spec(ServiceConfig config, Scoreboard& board, TokenBucketTable& limits, model::ModelHandoff& model_handoff) {
+GenerationSpec make_generation_spec(ServiceConfig config, Scoreboard& board, TokenBucketTable& limits,
+                                    model::ModelHandoff& model_handoff) {
   const auto prepared = std::move(config.startup_files);
-  return {std::move(config.configuration),
-          [prepared, &limits, &model_handoff](WorkerContext& context) {
-            return run_worker(context, *prepared, limits, model_handoff);
-          },
-          [prepared, &board](const Settings& settings) {
-            return run_recorder(settings, *prepared, board.recorder_report());
-          },
-          [&model_handoff](const Settings& settings) { return run_model_publisher(settings, model_handoff); }};
+  return {
+      std::move(config.configuration),
+      [prepared, &limits, &model_handoff](WorkerContext& context) {
+        return run_worker(context, *prepared, limits, model_handoff);
+      },
+      [prepared, &board](const Settings& settings) {
+        return run_recorder(settings, *prepared, board.recorder_report());
+      },
+      [&model_handoff](const Settings& settings) { return run_model_publisher(settings, model_handoff); }};
 }
 
-// That of the master before, as it stands; else an empty one.
+// Adopts the table of the previous master if there is one, else creates an empty one.
 TokenBucketTable make_limit_table(std::size_t bytes, Handover* previous) {
   if (previous != nullptr && previous->limits.get() >= 0) {
     auto table = TokenBucketTable::adopt(std::move(previous->limits), bytes);
     if (table) return std::move(*table);
-    log::warning("limit_table_reset", {{"why", table.error().detail}});
+    log::warning("limit_table_reset", {{"error", table.error().detail}});
   }
   return TokenBucketTable(bytes);
 }
@@ -62,7 +64,7 @@ int run(const Options& options, Program program) {
     std::cerr << handover.error().detail << "\n";
     return kExitSoftware;
   }
-  // Stays the same over reloads and upgrades.
+  // Constant across reloads and upgrades.
   const std::string random_salt = *handover ? (*handover)->opaque_state : make_random_salt();
   auto first = load_service_config(options, random_salt);
   if (!first) {
@@ -71,13 +73,14 @@ int run(const Options& options, Program program) {
   }
   const Settings& settings = first->configuration.settings;
   log::open(settings.error_log, settings.log_level);
-  for (const std::string& warning : first->configuration.warnings) log::warning("config", {{"text", warning}});
+  for (const std::string& warning : first->configuration.warnings)
+    log::warning("config_warning_issued", {{"text", warning}});
   MasterOptions master;
   master.allow_root = options.allow_root;
   master.program = std::move(program);
   master.program.test_arguments = {master.program.arguments[0], "-t", "-y", options.config};
   master.handover_state = random_salt;
-  if (options.daemonize && !*handover) {  // a new binary is in the background already
+  if (options.daemonize && !*handover) {  // a new binary already runs in the background
     auto started = daemonize();
     if (!started) {
       std::cerr << started.error().detail << "\n";
@@ -88,8 +91,10 @@ int run(const Options& options, Program program) {
   Scoreboard board(scoreboard_slot_count(settings));
   TokenBucketTable limits = make_limit_table(settings.limits.table_bytes, *handover ? &**handover : nullptr);
   master.limits_fd = limits.fd();
-  model::ModelHandoff shelf;
-  const auto name_routes = [&board](const Settings& serving) { handlers::publish_route_names(serving, board); };
+  model::ModelHandoff model_handoff;
+  const auto name_routes = [&board](const Settings& serving) {
+    handlers::publish_route_names(serving, board);
+  };
   name_routes(settings);
   master.on_reloaded = name_routes;
   master.status_main = [&board](const Settings& serving, int listen_fd) {
@@ -97,9 +102,10 @@ int run(const Options& options, Program program) {
   };
   const auto load = [&]() -> Result<GenerationSpec> {
     FRESHET_TRY(next, load_service_config(options, random_salt));
-    return make_generation_spec(std::move(*next), board, limits, shelf);
+    return make_generation_spec(std::move(*next), board, limits, model_handoff);
   };
-  return run_master(make_generation_spec(std::move(*first), board, limits, shelf), board, load, master, std::move(*handover));
+  return run_master(make_generation_spec(std::move(*first), board, limits, model_handoff), board, load,
+                    master, std::move(*handover));
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ constexpr timespec kPollInterval{0, 500'000'000};
 }  // namespace
 
 int run_model_publisher(const Settings& settings, model::ModelHandoff& handoff) {
-  // TERM ends it wherever it is: a copy without a name goes with it. The others are the terminal's,
-  // and the master decides.
+  // TERM ends the process at any point; an unnamed copy disappears with it. INT and QUIT may come
+  // from the terminal and are left to the master.
   signal(SIGINT, SIG_IGN);
   signal(SIGQUIT, SIG_IGN);
   sigset_t reopen;

@@ -1,4 +1,4 @@
-// The process beside the workers that copies the model for them: it alone reads the file that
+// The process that copies the model file for the workers. No other process reads the file, which
 // others write.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace freshet {
 
-// Looks at recommend.model twice a second, until TERM; USR1 reopens the log.
+// Checks recommend.model twice a second until TERM. USR1 reopens the log.
 [[noreturn]] int run_model_publisher(const Settings& settings, model::ModelHandoff& handoff);
 
 }  // namespace freshet

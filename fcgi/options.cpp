@@ -21,21 +21,21 @@ void add_options(CLI::App& app, Options& options) {
   const auto set_daemonize = [&options](bool background) {
     return [&options, background] { options.daemonize = background; };
   };
-  app.set_help_flag("-h,--help", "Print this and exit");
+  app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_version_flag("-v,--version", std::string("freshetd ") + FRESHET_VERSION,
                        "Print the version and exit");
   app.add_flag_function("-t,--test", set_test_action,
-                        "Check the configuration and exit; twice: print every directive in force too");
-  app.add_option("-y,--fpm-config", options.config, "Read this configuration")
+                        "Check the configuration and exit; twice: also print every setting in force");
+  app.add_option("-y,--fpm-config", options.config, "Read this configuration file")
       ->type_name("FILE")
       ->take_last()
       ->capture_default_str();
-  // Called as they are read: the last of the two counts.
-  app.add_flag_callback("-F,--nodaemonize", set_daemonize(false), "Stay in the foreground, as it does anyway")
+  // Callbacks run in the order of the arguments, so the last of -F and -D wins.
+  app.add_flag_callback("-F,--nodaemonize", set_daemonize(false), "Run in the foreground (default)")
       ->trigger_on_parse();
-  app.add_flag_callback("-D,--daemonize", set_daemonize(true), "Go to the background once started")
+  app.add_flag_callback("-D,--daemonize", set_daemonize(true), "Run in the background once started")
       ->trigger_on_parse();
-  app.add_flag("-R,--allow-to-run-as-root", options.allow_root, "Let workers run as root");
+  app.add_flag("-R,--allow-to-run-as-root", options.allow_root, "Allow workers to run as root");
 }
 
 Options parse_options(int argc, const char* const argv[]) {

@@ -1,4 +1,4 @@
-// The command line of freshetd: PHP-FPM's letters.
+// Command line of freshetd, with PHP-FPM's option letters.
 #pragma once
 
 #include <functional>
@@ -18,29 +18,29 @@ struct Options {
   enum class Action {
     kRun,
     kTest,     // -t: check the configuration
-    kDump,     // -tt: check it and print every directive in force
+    kDump,     // -tt: check it and print every setting in force
     kVersion,  // -v
     kHelp,     // -h
-    kUsage,    // the command line is wrong; exit kExitUsage
+    kUsage,    // invalid command line; exit with kExitUsage
   };
   Action action = Action::kRun;
   std::string config = "/etc/freshet/freshet.toml";  // -y
-  bool daemonize = false;                            // -D; -F (the default) undoes it
+  bool daemonize = false;                            // -D; -F (the default) resets it
   bool allow_root = false;                           // -R
-  std::string text;                                  // of kVersion, kHelp and kUsage: what to print
+  std::string text;                                  // text to print for kVersion, kHelp and kUsage
 };
 
-inline constexpr int kExitUsage = 64;  // sysexits.h
+inline constexpr int kExitUsage = 64;  // sysexits.h EX_USAGE
 
-// The table of options, from which the manual page and the completion are made too. `options` must
+// The table of options, also the source of the manual page and the completion. `options` must
 // outlive the parsing.
 void add_options(CLI::App& app, Options& options);
 
-// Reads the whole command line; prints nothing.
+// Parses the whole command line. Prints nothing.
 Options parse_options(int argc, const char* const argv[]);
 
-// -t and -tt: warnings, errors and the verdict, a line each. Returns the exit status: 0, or 78
-// (sysexits.h: configuration). `also` looks at what the settings name, which only the main knows.
+// -t and -tt: prints warnings, errors and the result, one per line. Returns the exit status, 0 or
+// 78 (sysexits.h EX_CONFIG). `extra_check` validates files that the settings name.
 using ExtraCheck = std::function<Result<void>(const Settings&)>;
 int test_config(const Options& options, std::ostream& out, const ExtraCheck& extra_check = {});
 

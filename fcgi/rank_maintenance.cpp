@@ -15,7 +15,7 @@ Task<void> RankMaintenance::run() {
   co_await replay_crash_journal();
   for (;;) {
     co_await wait_one_second();
-    // A failure is the next second's business.
+    // Errors are retried at the next tick.
     (void)co_await hot::run_rank_maintenance(sources_.bulk, sources_.settings, sources_.keys);
   }
 }
@@ -26,12 +26,13 @@ Task<void> RankMaintenance::wait_one_second() {
   co_await elapsed.wait();
 }
 
-// A failure leaves them to the walk.
+// On failure the periodic scan updates these articles.
 Task<void> RankMaintenance::replay_crash_journal() {
   if (sources_.crash_journal.empty()) co_return;
   const auto placed =
       co_await hot::rank_articles(sources_.bulk, sources_.crash_journal, sources_.settings, sources_.keys);
-  if (placed) log::notice("crash_journal_replayed", {{"articles", std::to_string(sources_.crash_journal.size())}});
+  if (placed)
+    log::notice("crash_journal_replayed", {{"articles", std::to_string(sources_.crash_journal.size())}});
   sources_.crash_journal.clear();
 }
 

@@ -1,7 +1,7 @@
-// Keeps ranks in step with half-life and weights, by which they are keyed: when these were changed
-// they are made anew, by one worker under a lock. And it keeps ranks in step with counters: what a
-// worker counted and, killed, did not place is placed, at once when it noted it, else by a walk
-// over all articles (core/hot/rebuild.h).
+// Maintains the ranks in the background. Rebuilds them, in one worker under a lock, when half-life
+// or weights changed, since ranks are computed with these. Applies rank updates that killed workers
+// left behind: at once if their crash journal has them, otherwise in the periodic scan over all
+// articles (core/hot/rebuild.h).
 #pragma once
 
 #include <string>
@@ -18,19 +18,19 @@ namespace freshet {
 
 class RankMaintenance {
  public:
-  // References outlive this. `redis` is asked whether the rank is in step, `bulk` does the work.
+  // References must outlive this object. `redis` checks the parameters, `bulk` does the work.
   struct Sources {
     EventLoop& loop;
     redis::Redis& redis;
     redis::Redis& bulk;
     const Settings& settings;
     const redis::Keys& keys;
-    std::vector<std::string> crash_journal;  // articles that killed workers noted
+    std::vector<std::string> crash_journal;  // articles from the crash journals of dead workers
   };
   explicit RankMaintenance(Sources sources) : sources_(std::move(sources)), timer_(sources_.loop) {}
 
-  // When this worker serves, as long as it lives. A rebuild that failed is logged and left to the
-  // next worker that starts.
+  // Runs for the life of a serving worker. A failed rebuild is logged and left to the next worker
+  // that starts.
   Task<void> run();
 
  private:

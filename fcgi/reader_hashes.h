@@ -1,4 +1,4 @@
-// What readers are called under the salt: for the parts of core that know neither salt nor HMAC.
+// Pseudonyms of readers, for code in core that knows neither the salt nor HMAC.
 #pragma once
 
 #include "core/readers/personal_keys.h"
@@ -6,7 +6,7 @@
 
 namespace freshet {
 
-// `identity` must outlive what is returned.
+// `identity` must outlive the result.
 inline readers::ReaderPseudonyms reader_hashes(http::Identity& identity) {
   return {[&identity](const ReaderId& reader) { return identity.visitor_for_reader(reader).str(); },
           [&identity](const ReaderId& reader) { return identity.erasure_pseudonym(reader); }};

@@ -14,8 +14,8 @@
 namespace freshet {
 namespace {
 
-// The work blocks, so signals have a thread of their own. REQUIRES: made before other threads,
-// which inherit the mask.
+// Handles signals in a thread, because the recorder's work blocks. REQUIRES: created before other
+// threads, which inherit the signal mask.
 class SignalThread {
  public:
   SignalThread() {
@@ -27,7 +27,8 @@ class SignalThread {
   SignalThread(const SignalThread&) = delete;
   SignalThread& operator=(const SignalThread&) = delete;
   ~SignalThread() {
-    // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): it is blocked, and obey() waits for it.
+    // Blocked; wait_for_signals() waits for it.
+    // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)
     pthread_kill(thread_.native_handle(), SIGTERM);
     thread_.join();
   }
@@ -55,12 +56,12 @@ class SignalThread {
 int run_recorder(const Settings& settings, const StartupFiles& files, RecorderReport& report) {
   const auto endpoint = redis_endpoint(settings.redis, files);
   if (!endpoint) {
-    log::error("bad_redis_url", {{"error", endpoint.error().detail}});
+    log::error("redis_url_rejected", {{"error", endpoint.error().detail}});
     return kExitConfig;
   }
   auto identity = http::Identity::create(http::parse_identity_mode(settings.identity.mode), files.salt);
   if (!identity) {
-    log::error("bad_identity", {{"error", identity.error().detail}});
+    log::error("identity_rejected", {{"error", identity.error().detail}});
     return kExitConfig;
   }
   report.state.store(RecorderState::kStarting);

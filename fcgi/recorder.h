@@ -1,4 +1,4 @@
-// The recorder's process, put together: its signals and core/recorder, which does the work.
+// Main function of the recorder process. core/recorder does the work.
 #pragma once
 
 #include "core/base/recorder_report.h"
@@ -7,8 +7,8 @@
 
 namespace freshet {
 
-// Runs in the child until TERM, INT or QUIT comes, which end it after the entries in hand; USR1
-// reopens the log. Returns the exit status.
+// Runs in the child until TERM, INT or QUIT, and ends after the entries in hand. USR1 reopens the
+// log. Returns the exit status.
 int run_recorder(const Settings& settings, const StartupFiles& files, RecorderReport& report);
 
 }  // namespace freshet

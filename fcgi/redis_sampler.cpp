@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "core/base/redis_clock.h"
 #include "core/base/log.h"
+#include "core/base/redis_clock.h"
 #include "core/redis/fields.h"
 
 namespace freshet {
@@ -35,7 +35,7 @@ Task<Result<void>> RedisSampler::start() {
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, request));
   update_clock((*replies)[0], sent_at);
   const redis::Pipeline answer = spools_.build_report((*replies)[1]);
-  if (!answer.empty()) co_await redis_.run(answer);  // else it is asked again in a second
+  if (!answer.empty()) co_await redis_.run(answer);  // on error it is retried within a second
   co_return Result<void>();
 }
 
@@ -46,10 +46,12 @@ void RedisSampler::update_clock(const redis::Reply& time, std::chrono::microseco
   sample_.clock_offset_us.store(redis_clock_offset()->count(), std::memory_order_relaxed);
 }
 
-// A Redis that does not answer says nothing of what it has; nor does one that does not let us ask.
+// An error (no reply, or no permission) leaves the previous state.
 Task<void> RedisSampler::sample_health(milliseconds now) {
   redis::Pipeline request;
-  request.add("GET", keys_.data_lost_at()).add("INFO", "memory").add("HGET", keys_.recorder_lease(), "holder");
+  request.add("GET", keys_.data_lost_at())
+      .add("INFO", "memory")
+      .add("HGET", keys_.recorder_lease(), "holder");
   request.add("TIME");
   spools_.append_read(request);
   const auto sent_at = since_boot();
@@ -65,13 +67,13 @@ Task<void> RedisSampler::sample_health(milliseconds now) {
   sample_.recorder_owner.store(owner);
   const redis::MemoryLevel previous = sample_.memory.load();
   const auto level = redis::update_memory_level((*replies)[1].text(), previous, now);
-  if (!answer.empty()) co_await redis_.run(answer);  // else it is asked again in a second
+  if (!answer.empty()) co_await redis_.run(answer);  // on error it is retried within a second
   if (!level) co_return;
   sample_.memory.store(*level);
   sample_.memory_full.store(level->full != 0, std::memory_order_relaxed);
   if (level->full == previous.full) co_return;
   log::write(level->full != 0 ? log::Level::kError : log::Level::kNotice,
-             level->full != 0 ? "redis_full" : "redis_memory_recovered",
+             level->full != 0 ? "redis_memory_exhausted" : "redis_memory_recovered",
              {{"used", std::to_string(level->used)}, {"maxmemory", std::to_string(level->max)}});
 }
 
@@ -79,8 +81,8 @@ Task<void> RedisSampler::sample_key_stats() {
   redis::Pipeline sizes;
   constexpr std::size_t kKeysPerPartition = 6;
   for (const redis::PartitionKeys& partition : keys_.partitions()) {
-    for (const std::string& key : {partition.rank(hot::kEngagementModel), partition.rank(hot::kViewsModel), partition.published(),
-                                   partition.hidden(), partition.newest()})
+    for (const std::string& key : {partition.rank(hot::kEngagementModel), partition.rank(hot::kViewsModel),
+                                   partition.published(), partition.hidden(), partition.newest()})
       sizes.add("ZCARD", key);
     sizes.add("XLEN", partition.stream());
   }
@@ -95,7 +97,8 @@ Task<void> RedisSampler::sample_key_stats() {
   for (std::size_t i = 0; i < replies->size(); ++i) {
     const std::int64_t size = (*replies)[i].integer().value_or(0);
     stats.*members.at(i % kKeysPerPartition) += size;
-    if (members.at(i % kKeysPerPartition) == &RedisKeyStats::stream_entries) fullest = std::max(fullest, size);
+    if (members.at(i % kKeysPerPartition) == &RedisKeyStats::stream_entries)
+      fullest = std::max(fullest, size);
   }
   stats.stream_fill = static_cast<double>(fullest) / static_cast<double>(stream_max_);
   const auto seen = co_await feed_.seen_status();

@@ -1,7 +1,8 @@
-// What only Redis knows and /metrics shows: sizes of ranks, the stream, the seen-filter; whether it
-// lost its items, which lists say; how full it is, which stops public writes; and its time, by
-// which hosts agree. Answers for the host's spools when somebody was erased. One worker, whoever
-// comes first, reads it for all: sizes each kSampleIntervalMs, the others each kHealthIntervalMs.
+// Reads what only Redis knows: sizes of ranks, the stream and the seen-filter for /metrics; whether
+// Redis lost its items, which lists report; its memory, which pauses public writes when full; and
+// its time, to which workers synchronize. Also reports the state of this host's spools after an
+// erasure. One worker at a time reads for all: sizes each kKeyStatsIntervalMs, the rest each
+// kHealthIntervalMs.
 #pragma once
 
 #include "core/feed/ports.h"
@@ -14,9 +15,9 @@ namespace freshet {
 
 class RedisSampler {
  public:
-  // References outlive this.
+  // References must outlive this object.
   RedisSampler(redis::Redis& redis, feed::FeedStore& feed, const redis::Keys& keys, const Settings& settings,
-          RedisSample& sample)
+               RedisSample& sample)
       : redis_(redis),
         feed_(feed),
         keys_(keys),
@@ -24,11 +25,11 @@ class RedisSampler {
         spools_(settings.spool, keys),
         sample_(sample) {}
 
-  // Before connections are taken: agrees on Redis' time, and makes the host's spools known there. 1
-  // RTT, or 2. Errors: Redis' own.
+  // Call before accepting connections: synchronizes to Redis' time and registers this host's
+  // spools. 1 or 2 RTT. Errors: those of Redis.
   Task<Result<void>> start();
-  // Now and then; `now` on CLOCK_MONOTONIC. Asks Redis when it is time and nobody else does: 1 RTT
-  // for its health (2 when an erasure is answered), 2 for the sizes, behind all requests.
+  // Call regularly; `now` is on CLOCK_MONOTONIC. Samples asynchronously if it is due and no other
+  // worker does. 1 RTT for health (2 if an erasure is answered), 2 for sizes.
   void tick(milliseconds now);
 
  private:
@@ -40,7 +41,7 @@ class RedisSampler {
   redis::Redis& redis_;
   feed::FeedStore& feed_;
   const redis::Keys& keys_;
-  const std::int64_t stream_max_;  // of each group
+  const std::int64_t stream_max_;  // per partition
   const readers::SpoolRegistry spools_;
   RedisSample& sample_;
   bool sampling_health_ = false;

@@ -54,7 +54,7 @@ Result<StartupFiles> load_startup_files(const Settings& settings, const std::str
   for (const auto& [kid, file] : settings.identity.internal_key_files) {
     if (auto read = read_into(file, files.internal_keys[kid]); !read) return tl::unexpected(read.error());
   }
-  // A weak key or a bad kid is found here, before anything is forked.
+  // Report a weak key or a bad key id here, before the first fork.
   const auto mode = http::parse_identity_mode(settings.identity.mode);
   if (auto identity = http::Identity::create(mode, files.salt, files.token_keys); !identity) {
     return tl::unexpected(identity.error());

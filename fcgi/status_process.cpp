@@ -53,7 +53,7 @@ class StatusProcess {
     return options;
   }
 
-  // As the workers' application has it: an internal path does not exist for the public server.
+  // As in the workers' application, internal paths do not exist for the public server.
   Task<void> serve(Request& request, Response& response) {
     response = answer(request);
     co_return;
@@ -68,8 +68,9 @@ class StatusProcess {
                           path == "/metrics" || path == "/health/live" || path == "/health/ready");
     if (!is_known_path || request.zone != Zone::kInternal) return http::no_such_route();
     const bool is_monitoring = path == settings_.pool.status_path || path == "/metrics";
-    const auto allowed = http::check_internal_request(request, settings_.http.internal_hosts,
-                                           is_monitoring ? http::InternalResource::kPage : http::InternalResource::kHealth);
+    const auto allowed = http::check_internal_request(
+        request, settings_.http.internal_hosts,
+        is_monitoring ? http::InternalResource::kPage : http::InternalResource::kHealth);
     if (!allowed) return http::problem(allowed.error());
     if (request.method != Method::kGet && request.method != Method::kHead)
       return http::method_not_allowed("GET, HEAD, OPTIONS");

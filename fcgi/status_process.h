@@ -1,6 +1,6 @@
-// The process beside the workers that answers /status, /metrics, /ping and /health while they are
-// busy, stopped or dead, and remembers five minutes of the pool. It has the scoreboard and nothing
-// else: no Redis, no index, no model.
+// The process that serves /status, /metrics, /ping and /health even when the workers are busy,
+// stopped or dead, and records five minutes of history. It uses the scoreboard only: no Redis,
+// index or model.
 #pragma once
 
 #include "core/config/settings.h"
@@ -8,7 +8,7 @@
 
 namespace freshet {
 
-// Serves until TERM or QUIT; USR1 reopens the log. Returns its exit status.
+// Serves until TERM, INT or QUIT; USR1 reopens the log. Returns the exit status.
 int run_status_process(const Settings& settings, Scoreboard& board, int listen_fd);
 
 }  // namespace freshet

@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "core/async/signals.h"
-#include "core/base/redis_clock.h"
 #include "core/base/heap.h"
 #include "core/base/log.h"
+#include "core/base/redis_clock.h"
 #include "core/redis/schema.h"
 #include "fcgi/process/child.h"
 #include "fcgi/process/recycle.h"
 #include "fcgi/rank_maintenance.h"
 #include "fcgi/redis_sampler.h"
-#include "fcgi/worker_services.h"
 #include "fcgi/worker_report.h"
+#include "fcgi/worker_services.h"
 
 namespace freshet {
 
@@ -28,17 +28,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::duration_cast;
 
-// The loop turns at least so often, for the master's watchdog.
+// Maximum time between two loop iterations, for the master's watchdog.
 constexpr milliseconds kHeartbeatInterval{500};
-// What serves from its first request on has the model. Making the first copy of a large one takes a
-// while; a keeper that cannot live delays READY no longer than this.
+// A worker should have the model from its first request on. Copying a large model takes a while; a
+// failing publisher delays READY by at most this long.
 constexpr milliseconds kFirstModelTimeout{10'000};
-// So often the worker looks whether it can still search, at each beat while it cannot: .06 ms of a
-// thread, 1 ms with search.shards.
+// Interval of checks whether the index can still be searched. While it cannot, every heartbeat
+// checks. Costs 0.06 ms in a thread, 1 ms with search.shards.
 constexpr milliseconds kIndexCheckInterval{2000};
 constexpr int kExitUnusable = 69;  // EX_UNAVAILABLE
 
-// Of those who had this slot before and of those whose slot is free.
+// Takes the crash journals of this slot's previous workers and of free slots.
 std::vector<std::string> take_crash_journals(Scoreboard& board, const WorkerSlot& own_slot) {
   std::vector<std::string> out;
   for (WorkerSlot& slot : board.slots()) {
@@ -57,12 +57,14 @@ class WorkerProcess {
         settings_(context.settings),
         report_(context.board, services.slot,
                 {services.loop, services.gateway, *services.redis, services.background, services.rank_updater,
-                 services.contributions, services.impressions, services.interests, services.lists, services.cards, services.model,
-                 services.observer, context.listen_fd}),
-        redis_sampler_(*services.redis, services.feed_store, services.keys, settings_, context.board.redis_sample()),
+                 services.contributions, services.impressions, services.interests, services.lists,
+                 services.cards, services.model, services.observer, context.listen_fd}),
+        redis_sampler_(*services.redis, services.feed_store, services.keys, settings_,
+                       context.board.redis_sample()),
         rank_maintenance_({services.loop, *services.redis, *services.bulk, settings_, services.keys,
-                      take_crash_journals(context.board, services.slot)}),
-        signals_(services.loop, {SIGTERM, SIGINT, SIGQUIT, SIGUSR1}, [this](int signal) { on_signal(signal); }),
+                           take_crash_journals(context.board, services.slot)}),
+        signals_(services.loop, {SIGTERM, SIGINT, SIGQUIT, SIGUSR1},
+                 [this](int signal) { on_signal(signal); }),
         heartbeat_timer_(services.loop),
         recycle_policy_(settings_.pool, random_jitter(), Clock::now()) {}
 
@@ -85,8 +87,8 @@ class WorkerProcess {
   }
 
  private:
-  // Connections are taken only after Redis answered once and has what the settings ask for; later
-  // losses of Redis are the handlers' business.
+  // A worker accepts connections only after Redis has answered and supports what the settings need.
+  // Handlers deal with later failures of Redis.
   void on_redis_ready() {
     if (ready_ || draining_ || verifying_redis_) return;
     verifying_redis_ = true;
@@ -94,7 +96,8 @@ class WorkerProcess {
   }
 
   Task<void> verify_redis() {
-    const auto schema = co_await redis::check_schema(*services_.redis, services_.keys, redis::SchemaCheck::kInitialize);
+    const auto schema =
+        co_await redis::check_schema(*services_.redis, services_.keys, redis::SchemaCheck::kInitialize);
     if (!schema && schema.error().code == ErrorCode::kConflict) {
       const bool groups = schema.error().reason == "partitions_mismatch";
       log::error(groups ? "redis_partitions_mismatched" : "redis_schema_mismatched",
@@ -105,14 +108,14 @@ class WorkerProcess {
     if (!started) {
       log::warning("worker_start_failed", {{"error", std::string(started.error().reason)}});
       if (services_.redis->ready()) _exit(kExitUnusable);
-      co_return;  // Redis went away again: the next connection probes
+      co_return;  // Redis is unavailable again: the next connection verifies it
     }
     const auto probed = co_await services_.seen_filter->probe(*services_.redis);
     if (probed && !draining_) start_accepting();
     if (probed) co_return;
     log::error("seen_filter_probe_failed", {{"error", probed.error().detail}});
-    // Redis went away again: the next connection probes. Else nothing will help but another
-    // configuration.
+    // If Redis is unavailable again, the next connection verifies it. Otherwise only another
+    // configuration helps.
     if (services_.redis->ready()) _exit(kExitUnusable);
   }
 
@@ -129,7 +132,7 @@ class WorkerProcess {
       services_.observer.reopen();
       return;
     }
-    // QUIT lets nginx end its kept connections; TERM only finishes the requests in flight.
+    // QUIT lets nginx finish its open connections; TERM only finishes the requests in flight.
     drain(signal == SIGQUIT ? Clock::now() + settings_.pool.process_control_timeout * 9 / 10 : Clock::now());
   }
 
@@ -142,11 +145,13 @@ class WorkerProcess {
       services_.impressions.flush();
       services_.interests.flush();
       services_.feed.notify_when_recorded([this] {
-        services_.background.drain(Clock::now() + settings_.redis.timeout * 20, [this] { services_.loop.stop(); });
+        services_.background.drain(Clock::now() + settings_.redis.timeout * 20,
+                                   [this] { services_.loop.stop(); });
       });
     });
-    // The last process to close the socket ends its queue: what waits there is refused, not left
-    // hanging. Not watched any more, or connections would go on waking a worker that takes none.
+    // When the last process closes the socket, its queue ends: waiting connections are refused
+    // instead of left hanging. Closing also stops events for connections that this worker does not
+    // accept.
     if (first) ::close(context_.listen_fd);
   }
 
@@ -154,10 +159,10 @@ class WorkerProcess {
     if (write(context_.ready_fd, &message, 1) != 1) log::warning("master_notify_failed");
   }
 
-  // Once: further bytes would change nothing.
+  // The master acts on the first request only.
   void request_replacement(const char* reason, std::uint64_t value) {
     if (std::exchange(replacement_requested_, true)) return;
-    log::notice("worker_recycled", {{"reason", reason}, {"is", std::to_string(value)}});
+    log::notice("worker_recycled", {{"reason", reason}, {"value", std::to_string(value)}});
     notify_master('X');
   }
 
@@ -174,12 +179,14 @@ class WorkerProcess {
     services_.model.update_from(model_handoff_);
     check_index();
     report_.on_heartbeat();
-    if (ready_ && !draining_) redis_sampler_.tick(duration_cast<milliseconds>(Clock::now().time_since_epoch()));
+    if (ready_ && !draining_)
+      redis_sampler_.tick(duration_cast<milliseconds>(Clock::now().time_since_epoch()));
     check_memory();
     heartbeat_timer_.after(kHeartbeatInterval, [this] { on_heartbeat(); });
   }
 
-  // Whether it can be searched. Nobody waits for it; a searcher that is busy leaves what was known.
+  // Checks asynchronously whether the index can be searched. A busy searcher leaves the previous
+  // state.
   void check_index() {
     const bool searchable = services_.slot.index_documents_plus_one.load(kRelaxed) > 0;
     if (checking_index_ || (searchable && Clock::now() < next_index_check_)) return;
@@ -227,16 +234,15 @@ int run_worker(WorkerContext& context, const StartupFiles& files, TokenBucketTab
   raise_malloc_trim_threshold();
   const auto endpoint = redis_endpoint(context.settings.redis, files);
   if (!endpoint) {
-    log::error("bad_redis_url", {{"error", endpoint.error().detail}});
+    log::error("redis_url_rejected", {{"error", endpoint.error().detail}});
     return kExitConfig;
   }
   auto secrets = make_worker_secrets(context.settings, files);
   if (!secrets) {
-    log::error("bad_identity", {{"error", secrets.error().detail}});
+    log::error("identity_rejected", {{"error", secrets.error().detail}});
     return kExitConfig;
   }
-  // Never destroyed: the process ends when run() returns, and coroutines may still hold parts of
-  // it.
+  // Never destroyed: the process ends when run() returns, and coroutines may still refer to these.
   auto* services = new WorkerServices(context, files, limits, *endpoint, std::move(*secrets));
   auto* process = new WorkerProcess(context, *services, model_handoff);
   return process->run();

@@ -57,7 +57,7 @@ void WorkerReport::on_iteration() {
   slot_.replayed.store(background.replayed, kRelaxed);
   sources_.observer.publish(sources_.gateway.oldest_request());
   const auto iteration_start = sources_.loop.iteration_start();
-  if (iteration_start == last_iteration_) return;  // called by a timer, not at the end of a turn
+  if (iteration_start == last_iteration_) return;  // called from a timer, not at the end of an iteration
   last_iteration_ = iteration_start;
   slot_.loop_iterations.add(duration_cast<microseconds>(now - iteration_start));
 }
@@ -106,9 +106,9 @@ void WorkerReport::report_process() {
   slot_.peak_rss_bytes.store(static_cast<std::uint64_t>(usage.ru_maxrss) * 1024, kRelaxed);
 }
 
-// The kernel says it of a TCP socket to whoever has it. Of a unix socket only sock_diag tells,
-// which the sandbox keeps from us: that number stays 0, as PHP-FPM's does, and `freshetctl status`
-// shows the real one.
+// The kernel reports the queue of a TCP socket to any process that holds it. For a unix socket only
+// sock_diag does, which the sandbox forbids: the number stays 0, as in PHP-FPM, and `freshetctl
+// status` shows the real one.
 void WorkerReport::report_listen_queue() {
   if (sources_.listen_fd < 0) return;
   tcp_info info{};

@@ -1,5 +1,5 @@
-// What a worker says of itself in its slot of the scoreboard. A few relaxed stores a turn of the
-// loop, the rest twice a second.
+// Writes a worker's statistics to its scoreboard slot: a few relaxed stores per loop iteration, the
+// rest twice a second.
 #pragma once
 
 #include <chrono>
@@ -40,11 +40,11 @@ class WorkerReport {
   WorkerReport(Scoreboard& board, WorkerSlot& slot, Sources sources)
       : board_(board), slot_(slot), sources_(sources) {}
 
-  // At the end of a turn.
+  // Call at the end of a loop iteration.
   void on_iteration();
-  // The listen socket is about to be closed here.
+  // Call before the listen socket is closed.
   void stop_listening() { sources_.listen_fd = -1; }
-  // Twice a second: what is dearer, or needs no haste.
+  // Call twice a second: reports what is expensive or not urgent.
   void on_heartbeat();
 
  private:
@@ -58,7 +58,7 @@ class WorkerReport {
   Scoreboard& board_;
   WorkerSlot& slot_;
   Sources sources_;
-  std::chrono::steady_clock::time_point last_iteration_{};  // when the last one that was counted began
+  std::chrono::steady_clock::time_point last_iteration_{};  // start of the last iteration that was counted
   std::chrono::steady_clock::time_point measured_at_{};
   std::uint64_t measured_cpu_us_ = 0;
 };

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "core/base/redis_clock.h"
 #include "core/base/hex.h"
+#include "core/base/redis_clock.h"
 #include "core/hot/spool_records.h"
 #include "core/readers/spool_records.h"
 #include "core/redis/cluster/make_client.h"
@@ -20,10 +20,10 @@ namespace freshet {
 
 namespace {
 
-// A slow bulk command must not kill what waits on the common connection: bulk has one of its own,
-// with patience.
+// Bulk commands have their own connection with a longer timeout, because a slow one must not break
+// the requests on the common connection.
 constexpr milliseconds kBulkTimeout{5000};
-constexpr std::size_t kMaxQueuedExports = 4;  // that wait for the database
+constexpr std::size_t kMaxQueuedExports = 4;  // exports that wait for the database
 
 std::string random_id() {
   std::array<unsigned char, 16> bytes{};
@@ -31,8 +31,8 @@ std::string random_id() {
   return hex(bytes);
 }
 
-redis::ConnectionOptions make_connection_options(const RedisSettings& settings, redis::Endpoint endpoint, milliseconds timeout,
-                                milliseconds budget) {
+redis::ConnectionOptions make_connection_options(const RedisSettings& settings, redis::Endpoint endpoint,
+                                                 milliseconds timeout, milliseconds budget) {
   const redis::BreakerOptions breaker{settings.breaker_failures, settings.breaker_open,
                                       settings.reconnect_min, settings.reconnect_max};
   return {std::move(endpoint), timeout, breaker, std::max(milliseconds(0), budget - timeout), nullptr};
@@ -66,29 +66,34 @@ Result<WorkerSecrets> make_worker_secrets(const Settings& settings, const Startu
   return WorkerSecrets{std::move(*identity), std::move(*pages), std::move(*signatures)};
 }
 
-WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files, TokenBucketTable& limit_table,
-                         const redis::Endpoint& endpoint, WorkerSecrets worker_secrets)
+WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files,
+                               TokenBucketTable& limit_table, const redis::Endpoint& endpoint,
+                               WorkerSecrets worker_secrets)
     : settings(context.settings),
       slot(context.board.slots()[context.slot_index]),
       secrets(std::move(worker_secrets)),
       keys(settings.redis),
       sentinel_resolver(loop, make_connection_options(settings.redis, endpoint, settings.redis.timeout, {})),
-      redis(redis::make_client(loop, connection_options(endpoint, settings.redis.timeout, settings.gateway.request_budget),
-                               redis::kAllScripts)),
+      redis(redis::make_client(
+          loop, connection_options(endpoint, settings.redis.timeout, settings.gateway.request_budget),
+          redis::kAllScripts)),
       bulk(redis::make_client(loop, connection_options(endpoint, kBulkTimeout, settings.gateway.bulk_budget),
                               redis::kAllScripts)),
-      background(loop,
-                 redis::make_client(loop, connection_options(endpoint, kBulkTimeout, settings.gateway.bulk_budget),
-                                    redis::kAllScripts),
-                 {.spool_directory = settings.spool.path,
-                  .spool_bytes = settings.spool.max_bytes,
-                  .queue_commands = settings.spool.max_queued_commands,
-                  .pause_replay =
-                      [&sample = context.board.redis_sample()] { return sample.memory_full.load() || !redis_clock_offset(); },
-                  .apply = [this](const std::vector<std::string_view>& fields) { return replay_event(fields); },
-                  .max_age = settings.spool.max_age,
-                  .is_erased = [this](const std::vector<std::string_view>& fields,
-                                    milliseconds age) { return is_erased(fields, age); }}),
+      background(
+          loop,
+          redis::make_client(loop, connection_options(endpoint, kBulkTimeout, settings.gateway.bulk_budget),
+                             redis::kAllScripts),
+          {.spool_directory = settings.spool.path,
+           .spool_bytes = settings.spool.max_bytes,
+           .queue_commands = settings.spool.max_queued_commands,
+           .pause_replay =
+               [&sample = context.board.redis_sample()] {
+                 return sample.memory_full.load() || !redis_clock_offset();
+               },
+           .apply = [this](const std::vector<std::string_view>& fields) { return replay_event(fields); },
+           .max_age = settings.spool.max_age,
+           .is_erased = [this](const std::vector<std::string_view>& fields,
+                               milliseconds age) { return is_erased(fields, age); }}),
       subscriber(loop, subscriber_options(endpoint), keys.epoch(), make_listener()),
       rank_updater_timer(loop),
       contributions_timer(loop),
@@ -157,10 +162,11 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
 }
 
 Task<Result<void>> WorkerServices::replay_event(const std::vector<std::string_view>& fields) {
-  return hot::is_hot_event(fields) ? hot::apply_spool_record(hot_bulk, fields) : readers::apply_spool_record(readers_bulk, fields);
+  return hot::is_hot_event(fields) ? hot::apply_spool_record(hot_bulk, fields)
+                                   : readers::apply_spool_record(readers_bulk, fields);
 }
 
-// What readers did before they were erased.
+// True for events of readers who were erased since.
 Task<Result<bool>> WorkerServices::is_erased(const std::vector<std::string_view>& fields, milliseconds age) {
   std::string name;
   if (hot::is_hot_event(fields))
@@ -172,8 +178,8 @@ Task<Result<bool>> WorkerServices::is_erased(const std::vector<std::string_view>
   co_return erased;
 }
 
-redis::ConnectionOptions WorkerServices::connection_options(const redis::Endpoint& endpoint, milliseconds timeout,
-                                     milliseconds budget) {
+redis::ConnectionOptions WorkerServices::connection_options(const redis::Endpoint& endpoint,
+                                                            milliseconds timeout, milliseconds budget) {
   redis::ConnectionOptions options = make_connection_options(settings.redis, endpoint, timeout, budget);
   if (!endpoint.sentinels.addresses.empty()) options.resolver = &sentinel_resolver;
   return options;

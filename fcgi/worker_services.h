@@ -1,6 +1,5 @@
-// The parts of one worker and how they hang together: the loop, the Redis connections, stores,
-// use-cases, handlers and the gateway. What they do when, from ready to drained, is worker.cpp's
-// business.
+// The components of a worker and their dependencies: loop, Redis connections, stores, use-cases,
+// handlers and gateway. worker.cpp starts, runs and drains them.
 #pragma once
 
 #include <memory>
@@ -18,12 +17,12 @@
 #include "core/hot/hot_store.h"
 #include "core/hot/rank_updater.h"
 #include "core/items/card_cache.h"
-#include "core/items/item_store.h"
 #include "core/items/impression_counter.h"
+#include "core/items/item_store.h"
 #include "core/model/active_model.h"
 #include "core/readers/interest_buffer.h"
-#include "core/readers/reader_store.h"
 #include "core/readers/personal_data.h"
+#include "core/readers/reader_store.h"
 #include "core/recommend/recommendations.h"
 #include "core/recommend/recommender.h"
 #include "core/recommend/trend_source.h"
@@ -37,34 +36,36 @@
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/handlers/application.h"
 #include "fcgi/http/identity.h"
-#include "fcgi/http/rate_limiter.h"
 #include "fcgi/http/page_token.h"
+#include "fcgi/http/rate_limiter.h"
 #include "fcgi/http/signature.h"
 #include "fcgi/observe/request_observer.h"
-#include "fcgi/startup_files.h"
 #include "fcgi/process/worker_context.h"
+#include "fcgi/startup_files.h"
 
 namespace freshet {
 
-// What signs and verifies.
+// Keys for signing and verification.
 struct WorkerSecrets {
   http::Identity identity;
   http::PageTokenSigner pages;
   http::SignatureKeys signatures;
 };
 
-// Errors as of the three create().
+// Errors: those of the three create() functions.
 Result<WorkerSecrets> make_worker_secrets(const Settings& settings, const StartupFiles& files);
 
-// Made in the worker, after the fork; connects and reads nothing yet. The first three outlive it.
+// Created in the worker after the fork; connects and reads nothing yet. `context`, `files` and
+// `limits` must outlive it.
 struct WorkerServices {
   WorkerServices(WorkerContext& context, const StartupFiles& files, TokenBucketTable& limits,
-              const redis::Endpoint& endpoint, WorkerSecrets secrets);
-  ~WorkerServices() { bulk->close(); }  // ends a spool's replay while all that it uses is whole
+                 const redis::Endpoint& endpoint, WorkerSecrets secrets);
+  // Stops a spool replay before the components that it uses are destroyed.
+  ~WorkerServices() { bulk->close(); }
   WorkerServices(const WorkerServices&) = delete;
   WorkerServices& operator=(const WorkerServices&) = delete;
 
-  // Each is made of those above it.
+  // Ordered by dependency: each uses those above it.
   const Settings& settings;
   WorkerSlot& slot;
   WorkerSecrets secrets;
@@ -112,10 +113,11 @@ struct WorkerServices {
   gateway::Gateway gateway;
 
  private:
-  redis::ConnectionOptions connection_options(const redis::Endpoint& endpoint, milliseconds timeout, milliseconds budget);
+  redis::ConnectionOptions connection_options(const redis::Endpoint& endpoint, milliseconds timeout,
+                                              milliseconds budget);
   redis::ConnectionOptions subscriber_options(const redis::Endpoint& endpoint);
   void refuse(const Request& request, gateway::RefusalReason reason, Response& response);
-  // Of a spool: BackgroundOptions.
+  // Spool callbacks (BackgroundOptions).
   Task<Result<void>> replay_event(const std::vector<std::string_view>& fields);
   Task<Result<bool>> is_erased(const std::vector<std::string_view>& fields, milliseconds age);
   redis::SubscriberCallbacks make_listener();

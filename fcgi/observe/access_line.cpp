@@ -54,7 +54,7 @@ struct Variable {
   std::string_view name;
   std::string_view Request::*member;
 };
-// What a request brings of its FastCGI parameters, without secrets and what names readers.
+// FastCGI parameters available to formats. Excludes secrets and those that identify readers.
 constexpr std::array kVariables{
     Variable{"REQUEST_URI", &Request::uri},
     Variable{"CONTENT_TYPE", &Request::content_type},
@@ -156,7 +156,7 @@ void append_piece(std::string& line, const AccessFormatPart& piece, const Access
       return append_extension(line, piece.text, entry);
     default:
       line.push_back('-');
-      return;  // %C and %f: no request has a processor's time or a script of its own
+      return;  // %C and %f: a request has no CPU time or script of its own
   }
 }
 
@@ -187,7 +187,8 @@ std::string truncate_address(std::string_view address) {
   return inet_ntop(AF_INET6, &v6, text_buffer.data(), text_buffer.size());
 }
 
-void append_access_line(std::string& line, const std::vector<AccessFormatPart>& format, const AccessEntry& entry) {
+void append_access_line(std::string& line, const std::vector<AccessFormatPart>& format,
+                        const AccessEntry& entry) {
   for (const AccessFormatPart& piece : format) append_piece(line, piece, entry);
 }
 

@@ -1,8 +1,8 @@
-// The lines of access.log. Pure.
+// Formats lines of access.log. Pure.
 //
-// Privacy: addresses are cut (IPv4 to /24, IPv6 to /48), users are shown only where the format says
-// %{id}u, and a query only where it says %q: both name readers, as paths of the internal server
-// may. Control characters, quotes and backslashes in what a client sent stand as \xNN.
+// Privacy: addresses are truncated (IPv4 to /24, IPv6 to /48), user names appear only with %{id}u
+// and query strings only with %q. Both may identify readers, as may paths of the internal server.
+// Control characters, quotes and backslashes from clients are written as \xNN.
 #pragma once
 
 #include <chrono>
@@ -23,15 +23,16 @@ struct AccessEntry {
   std::chrono::system_clock::time_point received, written;
   std::chrono::microseconds duration{0};
   pid_t pid = 0, parent = 0;
-  std::size_t peak_memory = 0;  // of the worker, bytes
-  std::string_view route;       // "GET /api/hot"; empty: none
+  std::size_t peak_memory = 0;  // the worker's, in bytes
+  std::string_view route;       // "GET /api/hot"; empty: no route matched
 };
 
-void append_access_line(std::string& line, const std::vector<AccessFormatPart>& format, const AccessEntry& entry);
+void append_access_line(std::string& line, const std::vector<AccessFormatPart>& format,
+                        const AccessEntry& entry);
 
-// "192.0.2.17" → "192.0.2.0", "2001:db8:1:2::3" → "2001:db8:1::"; "-" for what is no address.
+// "192.0.2.17" → "192.0.2.0", "2001:db8:1:2::3" → "2001:db8:1::". "-" if it is no address.
 std::string truncate_address(std::string_view address);
-// Of a request's URI: what stands before the '?', and behind it.
+// Parts of a request's URI before and after the '?'.
 std::string_view path_of(std::string_view uri);
 std::string_view query_of(std::string_view uri);
 

@@ -13,7 +13,7 @@ namespace freshet::observe {
 namespace {
 
 constexpr std::size_t kMaxBuffered = 64UL * 1024;
-constexpr mode_t kFileMode = 0640;  // addresses and paths are not everybody's
+constexpr mode_t kFileMode = 0640;  // the file contains addresses and paths
 
 }  // namespace
 
@@ -28,7 +28,7 @@ LineFile::~LineFile() {
 
 int LineFile::open_file() const {
   const int fd = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kFileMode);
-  if (fd < 0) log::error("request_log_open_failed", {{"file", path_}, {"why", std::strerror(errno)}});
+  if (fd < 0) log::error("request_log_open_failed", {{"file", path_}, {"error", std::strerror(errno)}});
   return fd;
 }
 
@@ -39,7 +39,7 @@ void LineFile::append(std::string_view line) {
   if (buffering_ == Buffering::kNone) flush();
 }
 
-// A full disk costs lines, not requests.
+// Lines are lost if the disk is full; requests are not affected.
 void LineFile::flush() {
   if (buffered_.empty() || fd_ < 0) return;
   ssize_t written = 0;

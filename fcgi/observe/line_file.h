@@ -1,5 +1,5 @@
-// A file that grows by lines: of one process, or of several that append to the same one. A line is
-// never cut: what leaves in one write are whole lines.
+// Log file to which one or several processes append. Each write consists of whole lines, so that
+// lines of several processes do not mix.
 #pragma once
 
 #include <chrono>
@@ -10,21 +10,20 @@ namespace freshet::observe {
 
 class LineFile {
  public:
-  enum class Buffering { kNone, kLines };  // kLines: up to 64 KiB wait for flush()
+  enum class Buffering { kNone, kLines };  // kLines: up to 64 KiB are buffered until flush()
 
-  // Not opened when `path` is empty. A file that cannot be opened costs one line in the log, here
-  // and at each reopen().
+  // Opens nothing if `path` is empty. A failure to open is logged, here and at each reopen().
   LineFile(std::string path, Buffering buffering);
   ~LineFile();
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
 
   bool is_open() const { return fd_ >= 0; }
-  // `line` without its end. Nothing when the file is not open.
+  // `line` has no line break. Does nothing if the file is not open.
   void append(std::string_view line);
   void flush();
-  // After the file was moved away (USR1): what waits goes to the old one. Goes on with it when
-  // there is no new one.
+  // Call after the file was rotated (USR1). Buffered lines go to the old file. If opening fails,
+  // the old file stays in use.
   void reopen();
 
  private:

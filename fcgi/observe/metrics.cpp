@@ -14,7 +14,7 @@ void append_double(std::string& out, double value) {
     return;
   }
   std::array<char, 32> text{};
-  // Whole numbers in full, others as Prometheus writes them: 1772798400, 0.0003, 5e-05.
+  // Integers in full, others as Prometheus writes them: 1772798400, 0.0003, 5e-05.
   char* const last = text.data() + text.size();
   const auto end = value == std::floor(value)
                        ? std::to_chars(text.data(), last, value, std::chars_format::fixed).ptr
@@ -22,7 +22,7 @@ void append_double(std::string& out, double value) {
   out.append(text.data(), end);
 }
 
-// As OpenMetrics wants a bucket's bound, the same bytes everywhere: 5e-05, 0.0001, 1.0.
+// OpenMetrics' canonical form of a bucket bound, the same bytes everywhere: 5e-05, 0.0001, 1.0.
 void append_bound(std::string& out, std::int64_t bound_us) {
   std::array<char, 32> text{};
   const double seconds = static_cast<double>(bound_us) / 1e6;

@@ -1,6 +1,6 @@
-// /metrics: the state of the pool in OpenMetrics' text form (1.0.0), from the scoreboard alone. One
-// table names each family, what it means and which shipped alert (nginx/freshet-alerts.yml) watches
-// it; freshet-metrics(7) is written from it.
+// /metrics: the state of the pool in the OpenMetrics text format (1.0.0), from the scoreboard only.
+// One table defines each family's name, meaning and the shipped alerts (nginx/freshet-alerts.yml)
+// that use it; freshet-metrics(7) is generated from it.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,13 @@
 
 namespace freshet::observe {
 
-inline constexpr std::string_view kMetricsContentType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+inline constexpr std::string_view kMetricsContentType =
+    "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 enum class MetricType : std::uint8_t { kCounter, kGauge, kHistogram, kInfo };
 std::string_view metric_type_name(MetricType type);
 
-// What the values are taken from; read once for a page.
+// Inputs of a page, read once.
 struct MetricView {
   Scoreboard& board;
   const Settings& settings;
@@ -27,13 +28,13 @@ struct MetricView {
   RedisKeyStats key_stats;
 };
 
-// Writes one family's samples.
+// Writes the samples of one family.
 class SampleWriter {
  public:
   SampleWriter(std::string& out, std::string_view family, MetricType type)
       : out_(out), family_(family), type_(type) {}
-  // `labels` as they stand between braces: route="GET /api/hot",status="2xx". A counter's name gets
-  // its _total, an info's its _info.
+  // `labels` as between the braces: route="GET /api/hot",status="2xx". Adds _total to a counter's
+  // name and _info to an info's.
   void add(std::string_view labels, double value);
   void add(double value) { add({}, value); }
   void add(const HistogramTotals& histogram, std::string_view labels);
@@ -46,16 +47,16 @@ class SampleWriter {
 };
 
 struct MetricFamily {
-  std::string_view name;  // of the family: without _total, _bucket, _info
+  std::string_view name;  // without _total, _bucket, _info
   MetricType type;
-  std::string_view labels;  // their names, "route, status"; empty: none
+  std::string_view labels;  // label names, "route, status"; empty: none
   std::string_view help;    // one sentence
-  std::string_view alert;   // the shipped alerts that watch it, "A, B"; empty: none
+  std::string_view alert;   // shipped alerts that use it, "A, B"; empty: none
   void (*write)(SampleWriter& samples, const MetricView& view);
 };
 std::span<const MetricFamily> metric_families();
 
-// The whole page, with "# EOF". O(slots + routes).
+// Renders the whole page, with "# EOF". O(slots + routes).
 std::string render_metrics(Scoreboard& board, const Settings& settings);
 
 }  // namespace freshet::observe

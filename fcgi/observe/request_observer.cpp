@@ -42,7 +42,7 @@ std::string ms_text(microseconds duration) {
 }
 
 std::vector<AccessFormatPart> access_format(const RequestLogSettings& settings) {
-  auto format = parse_access_format(settings.access_format);  // checked with the configuration
+  auto format = parse_access_format(settings.access_format);  // already validated with the configuration
   return format ? std::move(*format) : std::vector<AccessFormatPart>();
 }
 
@@ -84,7 +84,8 @@ void RequestObserver::on_slow(const Request& request, Clock::duration elapsed) {
   increment(slot_.slow_requests);
   const RequestTrace& trace = request.trace;
   std::string phase(kRequestPhaseNames[static_cast<std::size_t>(trace.phase)]);
-  if (trace.awaited_commands != nullptr) phase.append(" ").append(redis::command_name(*trace.awaited_commands, scripts_));
+  if (trace.awaited_commands != nullptr)
+    phase.append(" ").append(redis::command_name(*trace.awaited_commands, scripts_));
   const std::string method(request.method == Method::kOther ? "-" : method_name(request.method)),
       route = board_.route_name(trace.route), elapsed_ms = ms_text(duration_cast<microseconds>(elapsed)),
       in_redis = ms_text(trace.redis_time), trips = std::to_string(trace.round_trips), id(request.request_id),

@@ -1,5 +1,5 @@
-// What becomes of requests: latencies and statuses by route in the worker's slot, the access log,
-// the slow log, and the request that the status page shows.
+// Records finished and slow requests: latencies and statuses by route in the worker's slot, the
+// access log, the slow log, and the request that the status page shows.
 #pragma once
 
 #include <chrono>
@@ -19,17 +19,18 @@ namespace freshet::observe {
 class RequestObserver final : public gateway::Observer {
  public:
   using Clock = std::chrono::steady_clock;
-  // In the worker. `scripts` name what a request waits for; all references outlive this.
+  // Created in the worker. `scripts` resolve names of Redis scripts. References must outlive this
+  // object.
   RequestObserver(const RequestLogSettings& settings, Scoreboard& board, WorkerSlot& slot,
                   std::span<const redis::Script> scripts);
 
   void on_answered(const Request& request, const Response& response, Clock::time_point now) override;
   void on_slow(const Request& request, Clock::duration elapsed) override;
 
-  // After each turn: shows the request that has been inside longest (null: none is), else the last
-  // one.
+  // Call after each loop iteration. Publishes the oldest request in flight (null: none), else the
+  // last finished one.
   void publish(const Request* oldest);
-  // Now and then: what waits of the access log leaves.
+  // Call regularly: writes buffered lines of the access log.
   void flush() { access_log_.flush(); }
   void reopen();
 
@@ -43,7 +44,7 @@ class RequestObserver final : public gateway::Observer {
   const bool has_slow_log_;
   std::string line_;
   RequestSnapshot last_{};
-  std::int64_t published_us_ = 0;  // received_us of what the slot shows
+  std::int64_t published_us_ = 0;  // received_us of the published request
   bool published_running_ = false;
 };
 

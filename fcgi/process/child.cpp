@@ -45,7 +45,8 @@ Result<void> set_limits(const PoolSettings& pool) {
   return set_limit(RLIMIT_CORE, static_cast<rlim_t>(pool.rlimit_core), "rlimit_core");
 }
 
-// All of it is read before the first variable is set: "$NAME" is always the master's value.
+// Resolves all values before setting the first variable, so that "$NAME" is always the master's
+// value.
 void set_environment(const PoolSettings& pool) {
   std::vector<std::pair<std::string, std::string>> variables;
   for (const auto& [name, value] : pool.env) {
@@ -53,7 +54,7 @@ void set_environment(const PoolSettings& pool) {
     variables.emplace_back(name, resolved ? resolved : "");
   }
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
-  tzset();  // libc keeps the zone of the first time that was formatted, which was the master's
+  tzset();  // libc caches the time zone on first use, which was in the master
 }
 
 Result<void> open_log(const Settings& settings) {
@@ -81,14 +82,14 @@ Result<void> drop_privileges(const PoolSettings& pool) {
   if (setgid(gid) != 0) return errno_error("setgid");
   if (setuid(uid) != 0) return errno_error("setuid");
   if (uid != 0 && setuid(0) == 0)
-    return fail(ErrorCode::kInternal, "child_setup", "user", "root could be taken back");
+    return fail(ErrorCode::kInternal, "child_setup", "user", "root privileges could be regained");
   return {};
 }
 
 Result<void> set_parent_death_signal(pid_t master_pid) {
-  // After setuid(): the kernel forgets the request when credentials change.
+  // Must follow setuid(): the kernel clears the request when credentials change.
   if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) return errno_error("PR_SET_PDEATHSIG");
-  if (getppid() != master_pid) return fail(ErrorCode::kInternal, "child_setup", {}, "the master is gone");
+  if (getppid() != master_pid) return fail(ErrorCode::kInternal, "child_setup", {}, "the master has died");
   return {};
 }
 
@@ -104,7 +105,8 @@ Result<void> set_up(const Settings& settings, const ChildSetup& setup) {
   if (auto ok = set_priority(pool); !ok) return ok;
   if (!pool.chdir.empty() && chdir(pool.chdir.c_str()) != 0) return errno_error("chdir");
   if (auto ok = drop_privileges(pool); !ok) return ok;
-  // The kernel writes no core file of a process that changed its user, unless asked to.
+  // The kernel writes no core file for a process that changed its user unless it is marked
+  // dumpable.
   if (pool.rlimit_core > 0) prctl(PR_SET_DUMPABLE, 1);
   return set_parent_death_signal(setup.master_pid);
 }
@@ -113,7 +115,7 @@ int run(const std::function<int()>& body, const char* name) {
   try {
     return body();
   } catch (const std::exception& error) {
-    log::error("child_failed", {{"process", name}, {"what", error.what()}});
+    log::error("child_failed", {{"process", name}, {"error", error.what()}});
   } catch (...) {
     log::error("child_failed", {{"process", name}});
   }
@@ -138,7 +140,7 @@ Result<void> check_user(const PoolSettings& pool, bool allow_root) {
   const passwd* user = pool.user.empty() ? nullptr : getpwnam(pool.user.c_str());
   if (user && user->pw_uid != 0) return {};
   return fail(ErrorCode::kInvalid, "root_refused", "user",
-              "workers would run as root: set the directive user, or allow it with -R");
+              "workers would run as root; set user to an unprivileged account, or allow root with -R");
 }
 
 void run_child(const Settings& settings, const ChildSetup& setup, const std::function<int()>& body) {

@@ -1,5 +1,5 @@
-// What happens in a child of the master between fork() and its own work, and the question of who
-// may run as root.
+// Set-up of a child of the master between fork() and its main function, and the check that workers
+// do not run as root.
 #pragma once
 
 #include <sys/types.h>
@@ -13,32 +13,33 @@
 
 namespace freshet {
 
-// Ok unless the workers would run as root without allow_root (-R). Error: kInvalid "root_refused".
+// Error: kInvalid "root_refused" if the workers would run as root without allow_root (-R).
 Result<void> check_user(const PoolSettings& pool, bool allow_root);
 
-// process.priority, unless it is 0 or in force already. Error: kInternal "child_setup".
+// Applies process.priority unless it is 0 or already in force. Error: kInternal "child_setup".
 Result<void> set_priority(const PoolSettings& pool);
 
 struct ChildSetup {
   pid_t master_pid = 0;
-  std::vector<int> fds_to_close;            // descriptors of the master that the child has no business with
-  const char* process_name = "freshetd-worker";  // of the process; at most 15 bytes
+  std::vector<int> fds_to_close;                 // the master's descriptors
+  const char* process_name = "freshetd-worker";  // at most 15 bytes
 };
 
-// Runs in the child and never returns: resets signals, closes what is the master's, sets the
-// environment, opens the log, leads stdout and stderr there, sets limits and priority, goes to its
-// folder, drops privileges, asks for TERM when the master dies, runs `body`, and leaves by _exit()
-// with its result so that no handler or destructor of the master runs here.
+// Runs in the child and never returns. Resets signals, closes fds_to_close, sets the environment,
+// opens the log, redirects stdout and stderr to it, sets limits and priority, changes directory,
+// drops privileges, requests SIGTERM for when the master dies, and runs `body`. Leaves through
+// _exit() with its result, so that no exit handler or destructor of the master runs in the child.
 [[noreturn]] void run_child(const Settings& settings, const ChildSetup& setup,
                             const std::function<int()>& body);
-// The same for a worker, which finds its pid in its slot.
+// For a worker: also stores its pid in its slot.
 [[noreturn]] void run_child(WorkerContext& context, const WorkerMain& worker, const ChildSetup& setup);
 
-// "exit 3" or "signal 9", of a status as of waitpid.
+// "exit 3" or "signal 9". `status` is the one from waitpid().
 std::string exit_text(int status);
 
-inline constexpr int kExitSoftware =
-    70;                                 // sysexits.h: the set-up failed or an exception left the child's main
-inline constexpr int kExitConfig = 78;  // sysexits.h, as PHP-FPM: configuration or listen socket
+// sysexits.h EX_SOFTWARE: the set-up failed, or the main function threw.
+inline constexpr int kExitSoftware = 70;
+// sysexits.h EX_CONFIG, as PHP-FPM: bad configuration or listen socket.
+inline constexpr int kExitConfig = 78;
 
 }  // namespace freshet

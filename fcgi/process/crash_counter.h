@@ -1,6 +1,6 @@
-// emergency_restart_threshold and emergency_restart_interval: workers that crash one after the
-// other may share a cause that a new generation has not (a damaged cache, a file that was replaced
-// meanwhile). Pure: `now` is a parameter.
+// emergency_restart_threshold and emergency_restart_interval. Repeated crashes may have a cause
+// that a new generation does not share, such as a damaged cache or a replaced file. Pure: `now` is
+// a parameter.
 #pragma once
 
 #include <deque>
@@ -10,14 +10,14 @@
 
 namespace freshet {
 
-// True iff a process with this status (as of waitpid) died by a signal that its own code brought
-// upon it: SEGV, BUS, ABRT, FPE, ILL, SYS, TRAP. Not KILL, which the watchdog, the kernel's memory
-// killer and operators send.
+// True if the process died of a signal that its own code caused: SEGV, BUS, ABRT, FPE, ILL, SYS,
+// TRAP. SIGKILL does not count: the watchdog, the OOM killer and operators send it. `status` is the
+// one from waitpid().
 bool is_crash(int status);
 
 class CrashCounter {
  public:
-  // Notes a crash. True when it is the `threshold`-th within `interval`; then counting begins anew.
+  // Returns true if this crash is the `threshold`-th within `interval`, and resets the count.
   // Threshold 0: never.
   bool record_crash(int threshold, seconds interval, SteadyTime now);
 

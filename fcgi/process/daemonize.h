@@ -1,5 +1,5 @@
-// -D: leaves the terminal. The caller's process waits until the service has started, so that its
-// exit status tells.
+// -D: runs the service in the background. The calling process waits for the start and reports it
+// with its exit status.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,10 @@
 
 namespace freshet {
 
-// Forks. The first process waits and never returns: it exits 0 once the returned function was
-// called in the second, or 1 when that ended without calling it. The second, in a session of its
-// own with /dev/null as its standard input and output, goes on; its stderr stays as it is until the
-// function is called and goes to /dev/null then if it was a terminal. Error: kInternal "daemonize".
+// Forks. The calling process never returns: it exits with 0 once the child has called the returned
+// function, or with 1 if the child ends before. The child continues in a new session with stdin and
+// stdout on /dev/null. Its stderr stays open until it calls the function, and then goes to
+// /dev/null if it is a terminal. Error: kInternal "daemonize".
 Result<std::function<void()>> daemonize();
 
 }  // namespace freshet

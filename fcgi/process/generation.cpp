@@ -9,7 +9,7 @@ namespace freshet {
 
 namespace {
 
-// One that dies, or is replaced, leaves another that serves meanwhile.
+// With two workers, one serves while the other is being replaced.
 constexpr std::size_t kDefaultMinWorkers = 2;
 
 }  // namespace

@@ -1,7 +1,7 @@
-// A generation is a set of workers of one configuration: the same settings, and the same of what
-// was read beside them. It has a position for each worker it may have; an open one wants one worker
-// that serves. The rest follows: an open position without one gets a fork, at once or after a
-// delay. How many are open is scaling.h's business.
+// A generation is a set of workers that share one configuration and the files read with it. It has
+// one position for each worker that it may have; each open position should have one worker. The
+// pool forks a worker for an open position without one, at once or after a delay. PoolScaler
+// decides how many positions are open.
 #pragma once
 
 #include <cstdint>
@@ -15,43 +15,43 @@
 
 namespace freshet {
 
-// A configuration as it was read once, and what is run by it. The functions hold what was read
-// beside the settings (secrets, lists): whoever is forked later has what its siblings have,
-// whatever the files say by then.
+// A configuration that was read once, with the functions that run it. The functions own what was
+// read with the settings (secrets, client lists), so that a process forked later gets the same
+// values as its siblings even if the files changed.
 struct GenerationSpec {
   LoadedConfig configuration;
   WorkerMain worker_main;
-  HelperMain recorder_main;  // none: this deployment has no recorder here
-  HelperMain model_publisher_main{};  // of the model; none: there is none
+  HelperMain recorder_main;           // empty: no recorder runs here
+  HelperMain model_publisher_main{};  // empty: there is none
 };
 
 struct WorkerPosition {
   bool open = false;
-  int failed_starts = 0;           // in a row, before READY
-  SteadyTime next_fork_at{};  // of the next fork
+  int failed_starts = 0;  // consecutive deaths before READY
+  SteadyTime next_fork_at{};
 };
 
 struct Generation {
-  // `before`: workers of the generation that it takes over from; 0: it is the first.
+  // `previous_workers`: workers of the generation that this one replaces; 0 for the first.
   Generation(std::uint32_t number, GenerationSpec spec, std::size_t previous_workers = 0);
-  // Opens so many more positions, or all that are left.
+  // Opens `count` more positions, or all that are closed if there are fewer.
   void open_positions(std::size_t count);
-  std::size_t open_count() const;  // open positions
+  std::size_t open_count() const;
 
   const std::uint32_t number;
   const Settings settings;
   const WorkerMain worker_main;
-  const HelperMain recorder_main;  // none: there is none
-  const HelperMain model_publisher_main;    // the same
+  const HelperMain recorder_main;         // empty: no recorder runs here
+  const HelperMain model_publisher_main;  // empty: there is none
   std::vector<WorkerPosition> positions;
   RespawnBudget respawn_budget;
   const SpareServerLimits spare_limits;
   SpareServerPolicy spare_policy;
-  bool was_ready = false;  // all the workers it began with were ready; scaling goes on from there
+  bool was_ready = false;  // all initial workers were ready; PoolScaler adjusts the number from then on
 };
 
-// The most workers of a generation: pm.max_children, or when that is 0 the number of cores that
-// this process may use, at least two.
+// Maximum number of workers of a generation: pm.max_children, or if that is 0 the number of cores
+// that this process may use, at least 2.
 std::size_t max_worker_count(const PoolSettings& pool);
 
 }  // namespace freshet

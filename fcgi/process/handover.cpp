@@ -54,11 +54,11 @@ Result<std::optional<Handover>> Handover::from_environment() {
   Handover handover;
   std::string requests, status, limits;
   in >> handover.generation >> handover.workers >> requests >> status;
-  if (in.fail()) return bad_handover("not understood");
+  if (in.fail()) return bad_handover("malformed");
   in >> limits;
   const bool with_limits = limits == "limits";
-  for (const int fd :
-       {kRequestsFd, kChannelFd, kLeaseFd, status == "none" ? kLeaseFd : kStatusFd, with_limits ? kLimitsFd : kLeaseFd})
+  for (const int fd : {kRequestsFd, kChannelFd, kLeaseFd, status == "none" ? kLeaseFd : kStatusFd,
+                       with_limits ? kLimitsFd : kLeaseFd})
     if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) return bad_handover("a descriptor is missing");
   handover.requests.reset(kRequestsFd);
   handover.channel = Channel(Descriptor(kChannelFd));
@@ -70,14 +70,15 @@ Result<std::optional<Handover>> Handover::from_environment() {
   pollfd channel_poll{kChannelFd, POLLIN, 0};
   poll(&channel_poll, 1, kStateTimeoutMs);
   const auto state = handover.channel.receive_message();
-  if (!state || state->front() != 'K') return bad_handover("the old master said nothing");
+  if (!state || state->front() != 'K') return bad_handover("the old master sent no state");
   handover.opaque_state = state->substr(1);
   return handover;
 }
 
 Result<Listeners> Handover::adopt_listeners(const PoolSettings& pool, bool with_status) {
-  // A socket of systemd's serves whatever it is bound to, as it did before.
-  if (requests_bound_by_master && !is_bound_to(requests.get(), pool.listen)) return address_changed(request_listen_options(pool));
+  // A socket from systemd is accepted whatever it is bound to, as at the first start.
+  if (requests_bound_by_master && !is_bound_to(requests.get(), pool.listen))
+    return address_changed(request_listen_options(pool));
   const bool wants_status = with_status && !pool.status_listen.empty();
   if (wants_status != (status.get() >= 0) || (wants_status && !is_bound_to(status.get(), pool.status_listen)))
     return address_changed(status_listen_options(pool));
@@ -89,8 +90,9 @@ Result<Listeners> Handover::adopt_listeners(const PoolSettings& pool, bool with_
 void install_handover_fds(const HandoverFds& fds, int channel) {
   const Listeners& listeners = *fds.listeners;
   std::array ordered_fds{listeners.requests.fd(), channel, fds.lease,
-                   listeners.status ? listeners.status->fd() : -1, fds.limits};
-  // Out of the way first: the place of one may be taken by another that has yet to move.
+                         listeners.status ? listeners.status->fd() : -1, fds.limits};
+  // Move them out of the way first: a target number may be in use by a descriptor that has yet to
+  // move.
   for (int& fd : ordered_fds)
     if (fd >= 0) fd = fcntl(fd, F_DUPFD_CLOEXEC, kFirstScratchFd);
   close_range(kRequestsFd, ~0U, CLOSE_RANGE_CLOEXEC);
@@ -99,8 +101,8 @@ void install_handover_fds(const HandoverFds& fds, int channel) {
     if (fd >= 0) dup2(fd, target_fd);
     ++target_fd;
   }
-  const std::string text = std::to_string(fds.generation) + " " + std::to_string(fds.workers) +
-                           " " + socket_origin(listeners.requests) + " " +
+  const std::string text = std::to_string(fds.generation) + " " + std::to_string(fds.workers) + " " +
+                           socket_origin(listeners.requests) + " " +
                            (listeners.status ? socket_origin(*listeners.status) : "none") + " " +
                            (fds.limits >= 0 ? "limits" : "none");
   setenv(kHandoverVariable, text.c_str(), 1);

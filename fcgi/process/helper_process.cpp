@@ -43,7 +43,8 @@ void HelperProcess::tick(SteadyTime now) {
 }
 
 void HelperProcess::start(SteadyTime now) {
-  ChildSetup setup{.master_pid = master_pid_, .fds_to_close = role_.fds_to_close(), .process_name = role_.name};
+  ChildSetup setup{
+      .master_pid = master_pid_, .fds_to_close = role_.fds_to_close(), .process_name = role_.name};
   progress_at_start_ = role_.progress ? role_.progress() : 0;
   started_at_ = now;
   const pid_t pid = fork();

@@ -23,14 +23,14 @@
 namespace freshet {
 namespace {
 
-tl::unexpected<Error> wrong(const ListenOptions& at, std::string detail) {
-  return fail(ErrorCode::kInvalid, "bad_listen", at.directive, std::move(detail));
+tl::unexpected<Error> bad_listen(const ListenOptions& options, std::string detail) {
+  return fail(ErrorCode::kInvalid, "bad_listen", options.directive, std::move(detail));
 }
 
 tl::unexpected<Error> errno_error(const std::string& action, const ListenOptions& options) {
   const std::string detail = action + " " + options.address + ": " + std::strerror(errno);
   if (errno == EADDRINUSE) return fail(ErrorCode::kConflict, "address_in_use", options.directive, detail);
-  return wrong(options, detail);
+  return bad_listen(options, detail);
 }
 
 sockaddr_un unix_address(const std::string& path) {
@@ -40,17 +40,16 @@ sockaddr_un unix_address(const std::string& path) {
   return address;
 }
 
-// Ok when the file may be taken over: it is absent, or nobody answers behind it (then it was
-// removed).
+// Succeeds if the path can be used: nothing is there, or a stale socket file was removed.
 Result<void> remove_stale_socket(const ListenOptions& options) {
   const std::string& path = options.address;
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0) return {};
-  if (!S_ISSOCK(status.st_mode)) return wrong(options, path + " exists and is no socket");
+  if (!S_ISSOCK(status.st_mode)) return bad_listen(options, path + " exists and is not a socket");
   const Descriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const sockaddr_un address = unix_address(path);
   const int answer = connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  // EAGAIN is a full queue: somebody lives there.
+  // EAGAIN means a full queue, so a process listens there.
   if (answer == 0 || errno != ECONNREFUSED)
     return fail(ErrorCode::kConflict, "address_in_use", options.directive,
                 path + (answer == 0 || errno == EAGAIN ? ": another process listens there"
@@ -65,24 +64,27 @@ Result<void> set_socket_permissions(const ListenOptions& options) {
   gid_t group = static_cast<gid_t>(-1);
   if (!options.owner.empty()) {
     const passwd* entry = getpwnam(options.owner.c_str());
-    if (!entry) return fail(ErrorCode::kInvalid, "bad_listen", "listen.owner", "unknown user " + options.owner);
+    if (!entry)
+      return fail(ErrorCode::kInvalid, "bad_listen", "listen.owner", "unknown user " + options.owner);
     owner = entry->pw_uid;
     group = entry->pw_gid;
   }
   if (!options.group.empty()) {
     const auto* entry = getgrnam(options.group.c_str());
-    if (!entry) return fail(ErrorCode::kInvalid, "bad_listen", "listen.group", "unknown group " + options.group);
+    if (!entry)
+      return fail(ErrorCode::kInvalid, "bad_listen", "listen.group", "unknown group " + options.group);
     group = entry->gr_gid;
   }
-  // Not called for nothing: the unit's system call filter has no chown.
+  // Called only if needed: the unit's system call filter has no chown.
   const bool change_owner = !options.owner.empty() || !options.group.empty();
-  if (change_owner && chown(options.address.c_str(), owner, group) != 0) return errno_error("cannot give away", options);
+  if (change_owner && chown(options.address.c_str(), owner, group) != 0)
+    return errno_error("cannot change the owner of", options);
   if (chmod(options.address.c_str(), static_cast<mode_t>(options.mode)) != 0)
     return errno_error("cannot set listen.mode of", options);
   return {};
 }
 
-// "[::1]:9000", "127.0.0.1:9000", "*:9000".
+// Accepts "[::1]:9000", "127.0.0.1:9000" and "*:9000".
 std::pair<std::string, std::string> split_host_port(const std::string& address) {
   const auto colon = address.rfind(':');
   std::string host = address.substr(0, colon);
@@ -92,7 +94,7 @@ std::pair<std::string, std::string> split_host_port(const std::string& address) 
 
 using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
-// Of host:port; on failure a null list, and `code` is getaddrinfo's.
+// Resolves host:port. On failure returns null and sets `code` to getaddrinfo()'s result.
 AddressList resolve(const std::string& address, int& code) {
   const auto [host, port] = split_host_port(address);
   addrinfo hints{};
@@ -106,7 +108,7 @@ AddressList resolve(const std::string& address, int& code) {
 std::string bound_address(int fd) {
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) return "nothing";
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) return "no address";
   if (bound.ss_family == AF_UNIX) return reinterpret_cast<const sockaddr_un*>(&bound)->sun_path;
   std::array<char, NI_MAXHOST> host{};
   std::array<char, NI_MAXSERV> port{};
@@ -171,8 +173,8 @@ int SystemdSockets::claim_any() {
 }
 
 Result<Listeners> open_listeners(const PoolSettings& pool, SystemdSockets systemd_sockets, bool with_status) {
-  const auto open = [](int fd, const ListenOptions& at) -> Result<Listener> {
-    if (fd < 0) return Listener::bind(at);
+  const auto open = [](int fd, const ListenOptions& options) -> Result<Listener> {
+    if (fd < 0) return Listener::bind(options);
     return Listener::adopt(fd, true);
   };
   std::optional<Listener> status;
@@ -199,11 +201,12 @@ Result<Listener> Listener::bind(const ListenOptions& options) {
 
 Result<Listener> Listener::bind_unix(const ListenOptions& options) {
   const std::string& path = options.address;
-  if (path.size() >= sizeof(sockaddr_un::sun_path)) return wrong(options, "longer than 107 bytes");
+  if (path.size() >= sizeof(sockaddr_un::sun_path))
+    return bad_listen(options, "the path is longer than 107 bytes");
   if (auto ok = remove_stale_socket(options); !ok) return tl::unexpected(ok.error());
   Descriptor sock(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const sockaddr_un address = unix_address(path);
-  // Nobody but us may connect between bind() and chmod().
+  // No other user may connect between bind() and chmod().
   const mode_t old_umask = umask(0177);
   const int bound = ::bind(sock.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   umask(old_umask);
@@ -218,7 +221,7 @@ Result<Listener> Listener::bind_unix(const ListenOptions& options) {
 Result<Listener> Listener::bind_tcp(const ListenOptions& options) {
   int code = 0;
   const AddressList list = resolve(options.address, code);
-  if (!list) return wrong(options, options.address + ": " + gai_strerror(code));
+  if (!list) return bad_listen(options, options.address + ": " + gai_strerror(code));
   Descriptor sock(socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1;
   setsockopt(sock.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -240,8 +243,9 @@ Listener::~Listener() { close(); }
 
 void Listener::close() {
   struct stat status {};
-  const bool owns_file = !file_path_.empty() && owner_pid_ == getpid() && lstat(file_path_.c_str(), &status) == 0 &&
-                    status.st_dev == file_device_ && status.st_ino == file_inode_;
+  const bool owns_file = !file_path_.empty() && owner_pid_ == getpid() &&
+                         lstat(file_path_.c_str(), &status) == 0 && status.st_dev == file_device_ &&
+                         status.st_ino == file_inode_;
   if (owns_file) unlink(file_path_.c_str());
   file_path_.clear();
   if (fd_ >= 0) ::close(fd_);

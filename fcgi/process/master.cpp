@@ -99,13 +99,14 @@ int Master::run() {
   board_.pool().generation = first.number;
   const auto begin = std::chrono::steady_clock::now();
   update_model_publisher(begin);
-  model_publisher_.tick(begin);  // first: the workers wait for its first word
+  model_publisher_.tick(begin);  // first, because the workers wait for the first model
   pool_.fork_missing(reload_.current(), begin);
   if (!old_master_.is_serving()) {
     update_recorder(begin);
     status_process_.set_desired(&first.settings, begin);
   }
-  log::notice("master_started", {{"workers", std::to_string(first.open_count())}, {"version", FRESHET_VERSION}});
+  log::notice("master_started",
+              {{"workers", std::to_string(first.open_count())}, {"version", FRESHET_VERSION}});
   options_.on_started();
   while (!is_finished()) {
     const auto now = std::chrono::steady_clock::now();
@@ -137,10 +138,11 @@ void Master::wait_for_events(SteadyTime deadline) {
   }
   poll(fds.data(), fds.size(), timeout);
   const auto now = std::chrono::steady_clock::now();
-  // After a pause of the whole machine every worker looks stuck; each gets its full time again.
+  // After a pause of the whole machine every worker looks stuck, so their timeouts start again.
   if (deadline != SteadyTime::max() && now > deadline + 500ms) awake_since_ = now;
   for (std::size_t i = 0; i < pipe_owners.size(); ++i)
-    if (fds[i + fixed_count].revents != 0) pool_.read_pipe(pipe_owners[i].first, reload_.find(pipe_owners[i].second), now);
+    if (fds[i + fixed_count].revents != 0)
+      pool_.read_pipe(pipe_owners[i].first, reload_.find(pipe_owners[i].second), now);
   if (fds[2].revents != 0) read_successor(now);
   if (fds[3].revents != 0) read_old_master(now);
   if (fds[4].revents != 0) {
@@ -165,7 +167,7 @@ void Master::tick(SteadyTime now) {
   reload_.tick(now);
   handle_outcomes(now);
   start_pending_change(now);
-  handle_outcomes(now);  // what was begun may have failed already
+  handle_outcomes(now);  // a change that has just started may have failed already
   if (!stopping_) announce_status(now);
 }
 
@@ -184,7 +186,8 @@ void Master::read_signals(SteadyTime now) {
 }
 
 void Master::handle_signal(const SignalRow& signal, SteadyTime now) {
-  if (signal.command != MasterCommand::kReap) log::notice("signal", {{"name", std::string(signal.name)}});
+  if (signal.command != MasterCommand::kReap)
+    log::notice("signal_received", {{"name", std::string(signal.name)}});
   switch (signal.command) {
     case MasterCommand::kStopNow:
       return stop(SIGTERM, now);
@@ -208,7 +211,7 @@ void Master::reopen_logs() {
   model_publisher_.reopen_log();
   pool_.reopen_logs();
   if (!old_master_.is_serving()) old_master_.forward_signal(SIGUSR1);
-  // It may not listen to signals yet.
+  // The successor may not handle signals yet.
   if (upgrade_.is_in_progress() && !upgrade_.is_committed()) signals_for_successor_.push_back(SIGUSR1);
 }
 
@@ -230,9 +233,10 @@ void Master::begin_shutdown(int signal, SteadyTime now) {
 }
 
 bool Master::is_finished() const {
-  const bool children = !pool_.empty() || recorder_.is_running() || status_process_.is_running() || model_publisher_.is_running();
+  const bool children = !pool_.empty() || recorder_.is_running() || status_process_.is_running() ||
+                        model_publisher_.is_running();
   const bool successor = upgrade_.is_in_progress() && !upgrade_.is_committed();
-  // What is left of the old master would be killed at once if the main process ended before it.
+  // systemd would kill what is left of the old master as soon as the main process ended.
   const bool old_master = !old_master_.is_serving() && !old_master_.has_ended();
   return stopping_ && !children && !successor && !old_master;
 }
@@ -256,7 +260,7 @@ void Master::record_crash(SteadyTime now) {
   const PoolSettings& pool = reload_.current().settings.pool;
   if (!crashes_.record_crash(pool.emergency_restart_threshold, pool.emergency_restart_interval, now)) return;
   if (stopping_ || reload_.is_in_progress() || upgrade_.is_in_progress()) return;
-  log::error("emergency_restart", {{"crashes", std::to_string(pool.emergency_restart_threshold)}});
+  log::error("emergency_restart_started", {{"crashes", std::to_string(pool.emergency_restart_threshold)}});
   board_.pool().emergency_restarts.fetch_add(1);
   queue_change(SIGHUP);
 }
@@ -268,16 +272,18 @@ int startup_failure(const Error& error) {
   return kExitConfig;
 }
 
-Result<MasterResources> make_master_resources(const Settings& settings, bool with_status, std::optional<Handover> handover) {
-  // First: a signal that comes from now on waits for the loop.
+Result<MasterResources> make_master_resources(const Settings& settings, bool with_status,
+                                              std::optional<Handover> handover) {
+  // First, so that signals wait for the loop from now on.
   FRESHET_TRY(signals, SignalQueue::open());
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return fail(ErrorCode::kInternal, "pipe", {}, std::strerror(errno));
   Descriptor lease_reader(ends[0]), lease_writer(ends[1]);
-  FRESHET_TRY(listeners, handover ? handover->adopt_listeners(settings.pool, with_status)
-                                  : open_listeners(settings.pool, SystemdSockets::from_environment(), with_status));
-  MasterResources resources{std::move(*signals), std::move(*listeners), OldMaster(),
-                 std::nullopt,        std::move(lease_reader),      std::move(lease_writer)};
+  FRESHET_TRY(listeners,
+              handover ? handover->adopt_listeners(settings.pool, with_status)
+                       : open_listeners(settings.pool, SystemdSockets::from_environment(), with_status));
+  MasterResources resources{std::move(*signals), std::move(*listeners),   OldMaster(),
+                            std::nullopt,        std::move(lease_reader), std::move(lease_writer)};
   if (handover) {
     resources.old_master = OldMaster(std::move(*handover));
     return resources;
@@ -289,7 +295,9 @@ Result<MasterResources> make_master_resources(const Settings& settings, bool wit
 
 }  // namespace
 
-std::size_t scoreboard_slot_count(const Settings& settings) { return 4 * max_worker_count(settings.pool) + 128; }
+std::size_t scoreboard_slot_count(const Settings& settings) {
+  return 4 * max_worker_count(settings.pool) + 128;
+}
 
 int run_master(GenerationSpec spec, Scoreboard& board, const LoadFunction& load, const MasterOptions& options,
                std::optional<Handover> handover) {
@@ -298,7 +306,8 @@ int run_master(GenerationSpec spec, Scoreboard& board, const LoadFunction& load,
   if (const auto ok = set_priority(settings.pool); !ok) return startup_failure(ok.error());
   const std::uint32_t number = handover ? handover->generation + 1 : 1;
   const std::size_t previous_workers = handover ? handover->workers : 0;
-  auto resources = make_master_resources(settings, static_cast<bool>(options.status_main), std::move(handover));
+  auto resources =
+      make_master_resources(settings, static_cast<bool>(options.status_main), std::move(handover));
   if (!resources) return startup_failure(resources.error());
   auto first = std::make_unique<Generation>(number, std::move(spec), previous_workers);
   Master master(std::move(first), board, load, options, std::move(*resources));

@@ -1,28 +1,27 @@
-// The master process: listens, forks, supervises, reloads. Opens no Redis, SQLite or index handle,
-// has one thread and no event library.
+// The master process: listens, forks, supervises and reloads. Opens no Redis, SQLite or index
+// handle and has one thread and no event library.
 //
-// Signals: TERM and INT stop at once (workers finish the requests in flight), QUIT lets them drain,
-// HUP reloads, USR2 reloads with the binary that stands at this one's path now, USR1 reopens the
-// logs. A reload reads the configuration and what belongs to it first; then a second generation of
-// workers starts beside the first one, and only when all of it is ready is the first one asked to
-// drain. Whatever goes wrong before that moment leaves the first one serving, and whoever is forked
-// for it as it was.
+// Signals: TERM and INT stop at once (workers finish the requests in flight), QUIT lets the workers
+// drain, HUP reloads, USR2 reloads with the binary that is now installed, USR1 reopens the logs. A
+// reload first reads the configuration and its files. Then a second generation of workers starts
+// next to the first one, which is drained only once all new workers are ready. An error before that
+// leaves the first generation serving, and processes that are forked for it still get its settings.
 //
-// When the binary at the path is another file than the running one, USR2 starts it with a master of
-// its own beside this one (upgrade.h): the new master's workers are the second generation. When
-// they are ready it becomes the service's main process, and this one lets its workers drain and
-// ends. Until that moment a stop ends both; after it the new master passes a stop on and waits for
-// what is left of the old one. Whatever is asked meanwhile (HUP, USR2) is carried out afterwards by
-// whoever serves then. Counters begin anew.
+// If the installed binary differs from the running one, USR2 starts it with its own master
+// (upgrade.h). The new master's workers are the second generation. Once they are ready, the new
+// master becomes the service's main process and the old one drains its workers and ends. A stop
+// before that ends both. After it, the new master forwards a stop and waits for the old one. A HUP
+// or USR2 that arrives meanwhile is carried out afterwards by the process that serves then.
+// Counters start at zero.
 //
-// When the master dies, the kernel sends TERM to each worker: it finishes the requests in flight
-// and ends. With the socket held by a socket unit, connections wait in its queue until the next
-// master is there.
+// When the master dies, the kernel sends TERM to each worker, which finishes the requests in flight
+// and ends. With a socket unit, connections wait in the socket's queue for the next master.
 //
-// The recorder, the status companion and the keeper of the model live beside the workers
-// (companion.h) and are replaced when a reload has succeeded. At a stop recorder and keeper are
-// told to end after the workers were, the status companion when they have ended. A new binary's
-// recorder starts when the old one's has ended, its keeper at once.
+// The recorder, the status process and the model publisher run next to the workers
+// (helper_process.h) and are replaced after a successful reload. At a stop, the recorder and the
+// publisher are asked to end after the workers have been asked, and the status process when the
+// workers have ended. After an upgrade the new recorder starts when the old one has ended, the new
+// publisher at once.
 #pragma once
 
 #include <functional>
@@ -38,27 +37,27 @@
 namespace freshet {
 
 struct MasterOptions {
-  bool allow_root = false;                   // -R
-  milliseconds ready_timeout{30000};         // a reload whose workers are not all ready by then is given up
-  StatusMain status_main;                         // none: pm.status_listen is not opened
-  std::function<void()> on_started = [] {};  // once: the socket listens and the first workers are forked
-  Program program;                           // with an empty path USR2 is as HUP
-  std::string handover_state;                         // for the master of a new binary; at most 4 KiB
-  int limits_fd = -1;                        // the same: the file of the table of limits; −1: none
-  // A reload has succeeded: the generation that serves has these.
+  bool allow_root = false;
+  milliseconds ready_timeout{30000};  // a reload is aborted if its workers are not all ready by then
+  StatusMain status_main;             // empty: pm.status_listen is not opened
+  // Called once the sockets listen and the first workers are forked.
+  std::function<void()> on_started = [] {};
+  Program program;             // with an empty path, USR2 acts like HUP
+  std::string handover_state;  // passed to the master of a new binary; at most 4 KiB
+  int limits_fd = -1;          // descriptor of the rate limit table, passed on as well; −1: none
+  // Called after a successful reload with the settings now served.
   std::function<void(const Settings&)> on_reloaded = [](const Settings&) {};
 };
 
-// How many slots the board should have for these settings: room for several generations that drain
-// at the same time, and for growth at a reload. A reload for which the board is too small is
-// refused.
+// Number of scoreboard slots for these settings: enough for several generations that drain at the
+// same time, and for growth at a reload. A reload that needs more is refused.
 std::size_t scoreboard_slot_count(const Settings& settings);
 
-// Runs until told to stop or another binary has taken over, and returns the exit status: 0,
-// kExitConfig when it could not start, or kExitSoftware when it was to take over and could not.
-// `handover`: what the master before it gave, if there was one. Changes signal masks and
-// dispositions of this process. REQUIRES: one thread, no other children.
-int run_master(GenerationSpec first, Scoreboard& board, const LoadFunction& load, const MasterOptions& options = {},
-               std::optional<Handover> handover = std::nullopt);
+// Runs until told to stop or until another binary has taken over. Returns the exit status: 0,
+// kExitConfig if it could not start, kExitSoftware if it could not take over. `handover` comes from
+// the previous master, if there was one. Changes signal masks and dispositions. REQUIRES: one
+// thread, no other children.
+int run_master(GenerationSpec first, Scoreboard& board, const LoadFunction& load,
+               const MasterOptions& options = {}, std::optional<Handover> handover = std::nullopt);
 
 }  // namespace freshet

@@ -1,5 +1,5 @@
-// The master itself, for its two files: master.cpp supervises and stops, master_change.cpp reloads
-// and upgrades. Everybody else includes master.h.
+// Class Master, shared by its two sources: master.cpp supervises and stops, master_transitions.cpp
+// reloads and upgrades. All other files include master.h.
 #pragma once
 
 #include <memory>
@@ -7,23 +7,23 @@
 #include <string>
 #include <vector>
 
-#include "fcgi/process/systemd_notifier.h"
 #include "fcgi/process/crash_counter.h"
 #include "fcgi/process/master.h"
 #include "fcgi/process/old_master.h"
 #include "fcgi/process/pid_file.h"
 #include "fcgi/process/pool_scaler.h"
 #include "fcgi/process/signals.h"
+#include "fcgi/process/systemd_notifier.h"
 
 namespace freshet {
 
-// What a master has before it forks anything.
+// Resources that a master opens before it forks its first child.
 struct MasterResources {
   SignalQueue signals;
   Listeners listeners;
   OldMaster old_master;
-  std::optional<PidFile> pid_file;  // none yet: the old master's stands there
-  Descriptor lease_reader, lease_writer;           // the two ends of the recorder's lease (handover.h)
+  std::optional<PidFile> pid_file;        // empty until takeover: the old master's file is still there
+  Descriptor lease_reader, lease_writer;  // ends of the recorder's lease (handover.h)
 };
 
 class Master {
@@ -59,10 +59,10 @@ class Master {
   void finish_reload(const Generation& previous, SteadyTime now);
   void report_failed_change(const std::string& reason);
   void announce_status(SteadyTime now);
-  // As the old master.
+  // In the old master.
   void hand_over(SteadyTime now);
   void read_successor(SteadyTime now);
-  // As the new one.
+  // In the new master.
   void report_ready_to_old_master();
   void read_old_master(SteadyTime now);
   void take_over(SteadyTime now);
@@ -82,12 +82,12 @@ class Master {
   CrashCounter crashes_;
   HelperProcess recorder_, status_process_, model_publisher_;
   Reload reload_;
-  int pending_signal_ = 0;                 // HUP or USR2, to be carried out
-  std::vector<int> signals_for_successor_;  // signals that came while it was on its way
+  int pending_signal_ = 0;                  // SIGHUP or SIGUSR2 to be carried out; 0: none
+  std::vector<int> signals_for_successor_;  // signals that arrived while the successor was starting
   bool stopping_ = false;
   int exit_status_ = 0;
-  std::string last_failure_;         // of the last reload or upgrade, until one succeeds
-  SteadyTime awake_since_{};  // the master itself was awake since then
+  std::string last_failure_;  // error of the last reload or upgrade, until one succeeds
+  SteadyTime awake_since_{};  // since when the master has run without a pause
 };
 
 }  // namespace freshet

@@ -1,4 +1,4 @@
-// How a master becomes another: with other settings, or as the master of another binary.
+// Transitions of the master: reload, and upgrade to another binary.
 #include <signal.h>
 
 #include "core/base/log.h"
@@ -8,10 +8,10 @@
 namespace freshet {
 
 void Master::queue_change(int signal) {
-  // Whoever sent it may not have heard yet who the main process is.
+  // The sender may not know yet which process is the main one.
   if (upgrade_.is_committed() && !upgrade_.has_successor_ended()) kill(upgrade_.successor_pid(), signal);
   if (stopping_) return;
-  if (pending_signal_ != SIGUSR2) pending_signal_ = signal;  // which is the more
+  if (pending_signal_ != SIGUSR2) pending_signal_ = signal;  // an upgrade includes a reload
 }
 
 void Master::start_pending_change(SteadyTime now) {
@@ -22,7 +22,7 @@ void Master::start_pending_change(SteadyTime now) {
     notifier_.announce_reloading();
     return;
   }
-  // Two that drain beside one that serves would be more than anybody reckons with.
+  // Allow only one draining master.
   if (!old_master_.has_ended() || !old_master_.has_recorder_ended()) return;
   pending_signal_ = 0;
   notifier_.announce_reloading();
@@ -81,10 +81,10 @@ void Master::announce_status(SteadyTime now) {
   notifier_.announce_status(text, !changing && pool_.all_ready(current), now);
 }
 
-// --- As the old master
+// --- In the old master
 
 void Master::hand_over(SteadyTime now) {
-  // From here on it cannot be taken back: systemd listens to the new one only.
+  // Point of no return: from here on systemd listens to the new master only.
   if (!notifier_.announce_successor(upgrade_.successor_pid(), now)) return;
   log::notice("upgrade_completed", {{"successor", std::to_string(upgrade_.successor_pid())}});
   if (pid_file_) pid_file_->disown();
@@ -95,7 +95,7 @@ void Master::hand_over(SteadyTime now) {
   for (const int signal : signals_for_successor_) kill(upgrade_.successor_pid(), signal);
   begin_shutdown(SIGQUIT, now);
   status_process_.set_desired(nullptr, now);
-  lease_writer_.reset();  // the recorder holds it until it has ended
+  lease_writer_.reset();  // the recorder holds its copy until it ends
 }
 
 void Master::read_successor(SteadyTime now) {
@@ -107,7 +107,7 @@ void Master::read_successor(SteadyTime now) {
   stop(SIGTERM, now);
 }
 
-// --- As the new one
+// --- In the new master
 
 void Master::report_ready_to_old_master() {
   if (pool_.all_ready(reload_.current())) old_master_.report_ready();
@@ -127,7 +127,7 @@ void Master::take_over(SteadyTime now) {
   if (pid_file)
     pid_file_.emplace(std::move(*pid_file));
   else
-    log::error("pid_file", {{"detail", pid_file.error().detail}});
+    log::error("pid_file_write_failed", {{"detail", pid_file.error().detail}});
   listeners_.requests.take_file_ownership(settings.pool.listen);
   if (listeners_.status) listeners_.status->take_file_ownership(settings.pool.status_listen);
   notifier_.unmute();

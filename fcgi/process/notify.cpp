@@ -21,7 +21,7 @@ bool send(const std::string& message) {
   if (path.empty() || path.size() >= sizeof address.sun_path) return true;
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, path.size());
-  if (path[0] == '@') address.sun_path[0] = '\0';  // the abstract namespace
+  if (path[0] == '@') address.sun_path[0] = '\0';  // abstract namespace
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
   const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
@@ -31,7 +31,7 @@ bool send(const std::string& message) {
   return sent >= 0;
 }
 
-// A line break would begin another assignment.
+// A line break would start another assignment.
 std::string one_line(std::string_view text) {
   std::string line(text);
   for (char& c : line)

@@ -1,7 +1,6 @@
-// What the master tells systemd, in the protocol of sd_notify(3). Our own sender, because the
-// library's waits while the receiver's queue is full, and a master that waits supervises nobody.
-// Each call returns at once: true when delivered or when there is no NOTIFY_SOCKET, false when the
-// caller may try again later.
+// Client for sd_notify(3). Not the library's, which blocks while the receiver's queue is full: a
+// blocked master would supervise nothing. Each call returns at once: true if delivered or if there
+// is no NOTIFY_SOCKET, false if the caller may retry later.
 #pragma once
 
 #include <chrono>
@@ -17,13 +16,13 @@ bool reloading();  // with MONOTONIC_USEC; ready() must follow, whether or not t
 bool stopping();
 bool status(std::string_view text);  // one line, shown by `systemctl status`
 bool watchdog();
-bool main_pid(pid_t pid);  // who speaks from now on: after daemonizing, and for a new binary
+bool main_pid(pid_t pid);  // the process to listen to: after daemonizing, and for a new binary
 
-// How often watchdog() must be called at least, half of WatchdogSec; nullopt when systemd does not
-// watch us.
+// Interval at which watchdog() must be called, half of WatchdogSec. nullopt if systemd does not
+// watch this process.
 std::optional<std::chrono::milliseconds> watchdog_interval();
 
-// For workers: nothing they do may speak for the service.
+// Removes systemd's variables. Workers call it, because they must not speak for the service.
 void clear_environment();
 
 }  // namespace freshet::notify

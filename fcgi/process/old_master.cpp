@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 extern "C" {
-#include <sys/pidfd.h>  // of glibc 2.36: it does not say so itself
+#include <sys/pidfd.h>  // the header of glibc 2.36 lacks extern "C"
 }
 
 namespace freshet {
 namespace {
 
-// Who made the channel. None when it is reaped already.
+// Pidfd of the process that created the channel. Empty if it has been reaped already.
 Descriptor peer_process(const Channel& channel) {
   ucred peer{};
   socklen_t size = sizeof(peer);
@@ -33,8 +33,8 @@ OldMaster::OldMaster(Handover handover)
       process_(peer_process(channel_)),
       lease_(std::move(handover.lease)),
       serving_(true) {
-  // Its end is seen on the channel, in its place among the messages; a signal could overtake the
-  // last one.
+  // The new master notices the old one's end on the channel, in order with the messages. A signal
+  // could overtake the last message.
   prctl(PR_SET_PDEATHSIG, 0);
 }
 

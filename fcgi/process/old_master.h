@@ -1,5 +1,5 @@
-// The old master, seen from the master of a new binary that was started to take its place
-// (handover.h). A master that nobody went before has one that is over from the beginning.
+// The old master, as seen by the master of a new binary that is to replace it (handover.h).
+// Default-constructed for a master without a predecessor: it has ended from the start.
 #pragma once
 
 #include "fcgi/process/handover.h"
@@ -11,19 +11,19 @@ class OldMaster {
   OldMaster() = default;
   explicit OldMaster(Handover handover);
 
-  // The old one is the service's main process still.
+  // The old master is still the service's main process.
   bool is_serving() const { return serving_; }
-  // It has ended: what may come after it would not meet it any more.
+  // Its process has ended, and not only closed the channel.
   bool has_ended() const { return channel_.is_closed() && process_.get() < 0; }
-  // No recorder of the old one lives or can come to live.
+  // No recorder of the old master runs or can still start.
   bool has_recorder_ended() const { return lease_.get() < 0; }
 
-  void report_ready();                // once
-  void forward_signal(int signal) const;  // TERM, QUIT or USR1, to what is left of it
-  void read_channel();                     // afterwards serves() or over() may have changed
-  void check_lease();            // when it is readable
+  void report_ready();                    // has an effect once
+  void forward_signal(int signal) const;  // TERM, QUIT or USR1
+  void read_channel();                    // is_serving() and has_ended() may change
+  void check_lease();                     // call when lease_fd() is readable
 
-  // What hear() is called for when it is readable; −1 once over().
+  // Descriptor to poll for read_channel(); −1 once has_ended().
   int fd() const { return channel_.is_closed() ? process_.get() : channel_.fd(); }
   int process_fd() const { return process_.get(); }
   int channel_fd() const { return channel_.fd(); }
@@ -31,7 +31,7 @@ class OldMaster {
 
  private:
   Channel channel_{Descriptor()};
-  Descriptor process_;  // closing its end of the channel is not yet the end of a process
+  Descriptor process_;  // pidfd: the channel may close before the process ends
   Descriptor lease_;
   bool serving_ = false;
   bool reported_ready_ = false;

@@ -17,8 +17,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr milliseconds kKillDelay =
-    2s;  // QUIT that was not obeyed is followed by TERM, and that by KILL so much later
+// Time between TERM and KILL for a worker that did not end after QUIT.
+constexpr milliseconds kKillDelay = 2s;
+
 void log_death(const WorkerDeath& death) {
   const bool recycled = death.worker.ready && WIFEXITED(death.status) && WEXITSTATUS(death.status) == 0;
   const auto level = death.was_expected() || recycled ? log::Level::kNotice : log::Level::kWarning;
@@ -41,7 +42,8 @@ Pool::~Pool() {
 
 bool Pool::needs_worker(const Generation& generation, std::size_t position) const {
   return generation.positions[position].open && std::ranges::none_of(workers_, [&](const Worker& worker) {
-           return worker.generation == generation.number && worker.position == position && worker.is_serving();
+           return worker.generation == generation.number && worker.position == position &&
+                  worker.is_serving();
          });
 }
 
@@ -79,8 +81,11 @@ bool Pool::fork_worker(Generation& generation, std::size_t position, SteadyTime 
     return false;
   }
   slot->pid.store(pid, kRelaxed);
-  Worker worker{
-      .pid = pid, .slot = slot_index, .generation = generation.number, .position = position, .ready_fd = ends[0]};
+  Worker worker{.pid = pid,
+                .slot = slot_index,
+                .generation = generation.number,
+                .position = position,
+                .ready_fd = ends[0]};
   worker.ready_at = now;
   worker.stop_timeout = generation.settings.pool.process_control_timeout;
   worker.stuck_timeout = generation.settings.pool.request_terminate_timeout;
@@ -133,7 +138,7 @@ void Pool::on_worker_ready(Worker& worker, Generation* generation, SteadyTime no
     WorkerPosition& position = generation->positions[worker.position];
     position = WorkerPosition{.open = position.open};
   }
-  log::notice("worker_ready",
+  log::notice("worker_started",
               {{"pid", std::to_string(worker.pid)}, {"generation", std::to_string(worker.generation)}});
   for (Worker& other : workers_)
     if (other.wants_replacement && other.stop_signal == 0 && other.generation == worker.generation &&
@@ -142,13 +147,13 @@ void Pool::on_worker_ready(Worker& worker, Generation* generation, SteadyTime no
 }
 
 std::optional<WorkerDeath> Pool::reap(pid_t pid, int status, const std::vector<Generation*>& generations,
-                                SteadyTime now) {
+                                      SteadyTime now) {
   const Worker* dead = find(pid);
   if (!dead) return std::nullopt;
   const auto match =
       std::ranges::find(generations, dead->generation, [](const Generation* g) { return g->number; });
   Generation* generation = match == generations.end() ? nullptr : *match;
-  read_pipe(pid, generation, now);  // what it said before it died counts
+  read_pipe(pid, generation, now);  // messages sent before its death count
   const WorkerDeath death{*dead, status};
   if (dead->ready_fd >= 0) close(dead->ready_fd);
   board_.retire(board_.slots()[dead->slot]);
@@ -171,8 +176,7 @@ void Pool::send_stop(Worker& worker, int signal, milliseconds timeout, SteadyTim
 
 void Pool::stop_workers(std::uint32_t generation, int signal, SteadyTime now) {
   for (Worker& worker : workers_) {
-    // TERM goes over QUIT, never the other way round; nothing is asked twice, which would start
-    // patience anew.
+    // TERM replaces QUIT, never the reverse. Repeating a signal would restart the timeout.
     const bool escalates = worker.stop_signal == 0 || (worker.stop_signal == SIGQUIT && signal == SIGTERM);
     if ((generation == 0 || worker.generation == generation) && escalates)
       send_stop(worker, signal, worker.stop_timeout, now);
@@ -182,7 +186,8 @@ void Pool::stop_workers(std::uint32_t generation, int signal, SteadyTime now) {
 void Pool::abandon_generation(std::uint32_t generation, SteadyTime now) {
   for (Worker& worker : workers_)
     if (worker.generation == generation && worker.stop_signal == 0)
-      send_stop(worker, worker.ready ? SIGQUIT : SIGTERM, worker.ready ? worker.stop_timeout : kKillDelay, now);
+      send_stop(worker, worker.ready ? SIGQUIT : SIGTERM, worker.ready ? worker.stop_timeout : kKillDelay,
+                now);
 }
 
 SteadyTime Pool::stuck_deadline(const Worker& worker, SteadyTime awake_since) const {
@@ -197,9 +202,9 @@ void Pool::enforce_timeouts(SteadyTime now, SteadyTime awake_since) {
       send_stop(worker, worker.stop_signal == SIGQUIT ? SIGTERM : SIGKILL, kKillDelay, now);
     } else if (now >= stuck_deadline(worker, awake_since)) {
       log::error("worker_stall_detected", {{"pid", std::to_string(worker.pid)},
-                                  {"stage", board_.phase_text(board_.slots()[worker.slot])}});
+                                           {"stage", board_.phase_text(board_.slots()[worker.slot])}});
       kill(worker.pid, SIGKILL);
-      worker.ready_at = now;  // not again at every look until it is reaped
+      worker.ready_at = now;  // not again at each check until it is reaped
     }
   }
 }
@@ -280,7 +285,8 @@ SteadyTime Pool::next_deadline(Generation* generation, SteadyTime now, SteadyTim
   for (std::size_t i = 0; i < generation->positions.size(); ++i) {
     const WorkerPosition& position = generation->positions[i];
     if (!needs_worker(*generation, i)) continue;
-    const SteadyTime earliest = position.failed_starts > 0 ? generation->respawn_budget.earliest_retry(now) : now;
+    const SteadyTime earliest =
+        position.failed_starts > 0 ? generation->respawn_budget.earliest_retry(now) : now;
     next = std::min(next, std::max(position.next_fork_at, earliest));
   }
   return next;

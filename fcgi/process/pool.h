@@ -1,6 +1,6 @@
-// The master's book of workers: forks what is missing, learns who is ready, who wants to leave and
-// who died, and insists when one that was asked to end does not. Knows nothing of signals received,
-// reloads or systemd; master.cpp does.
+// The master's table of workers. Forks missing workers, tracks which are ready, want to be replaced
+// or died, and escalates when one does not end. Knows nothing of received signals, reloads or
+// systemd; master.cpp does.
 #pragma once
 
 #include <functional>
@@ -19,15 +19,15 @@ struct Worker {
   std::size_t slot = 0;
   std::uint32_t generation = 0;
   std::size_t position = 0;
-  int ready_fd = -1;           // read end; -1 once the worker closed its own
-  bool ready = false;          // said 'R'
-  bool wants_replacement = false;       // said 'X': serves on until its replacement is ready
-  bool missed_reopen = false;  // the log was reopened before it could take USR1
-  int stop_signal = 0;               // the last signal that asked it to end, 0 when none
+  int ready_fd = -1;               // read end; −1 once the worker closed its end
+  bool ready = false;              // sent 'R'
+  bool wants_replacement = false;  // sent 'X'; serves until its replacement is ready
+  bool missed_reopen = false;      // the log was reopened before it could handle USR1
+  int stop_signal = 0;             // last signal that asked it to end; 0: none
   SteadyTime escalate_at = SteadyTime::max();
   SteadyTime ready_at{};
-  SteadyTime idle_since{};          // as of the last look
-  std::uint64_t requests_seen = 0;  // at the last look
+  SteadyTime idle_since{};          // as of the last update_idle_times()
+  std::uint64_t requests_seen = 0;  // at the last update_idle_times()
   milliseconds stop_timeout{}, stuck_timeout{};
 
   bool is_serving() const { return stop_signal == 0 && !wants_replacement; }
@@ -35,62 +35,62 @@ struct Worker {
 
 struct WorkerDeath {
   Worker worker;
-  int status = 0;  // as of waitpid
+  int status = 0;  // from waitpid()
   bool was_expected() const { return worker.stop_signal != 0 || worker.wants_replacement; }
 };
 
 class Pool {
  public:
-  // `master_fds`, as they are at a fork, are closed in every worker. All references must outlive
-  // the pool.
+  // `master_fds` is called at each fork; the worker closes these descriptors. References must
+  // outlive the pool.
   Pool(Scoreboard& board, int listen_fd, std::function<std::vector<int>()> master_fds);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // Forks a worker for each position that wants one and whose delay is over.
+  // Forks a worker for each position that needs one and whose delay has passed.
   void fork_missing(Generation& generation, SteadyTime now);
-  // Reads what the worker wrote: 'R' or 'X'. A replacement that became ready sends the one it
-  // replaces away.
+  // Reads 'R' or 'X' from the worker's pipe. When a replacement becomes ready, the worker that it
+  // replaces is drained.
   void read_pipe(pid_t pid, Generation* generation, SteadyTime now);
-  // Strikes a dead child off and notes in its generation when the position may fork again; `status`
-  // as of waitpid. Nothing when it was none of the workers.
+  // Removes a dead worker and records in its generation when the position may fork again. Empty if
+  // `pid` was no worker. `status` is the one from waitpid().
   std::optional<WorkerDeath> reap(pid_t pid, int status, const std::vector<Generation*>& generations,
-                            SteadyTime now);
-  // Asks all workers of the generation (0: of all) to end: QUIT (then TERM) or TERM, and KILL when
-  // patience runs out.
+                                  SteadyTime now);
+  // Asks the workers of a generation (0: all) to end with QUIT or TERM. Escalates QUIT to TERM and
+  // TERM to KILL after a timeout.
   void stop_workers(std::uint32_t generation, int signal, SteadyTime now);
-  // A generation that is given up: those that are ready may hold requests and drain, the others
-  // end.
+  // For an aborted generation: drains the workers that are ready, since they may have requests, and
+  // terminates the others.
   void abandon_generation(std::uint32_t generation, SteadyTime now);
-  // Insists where patience ran out, and kills workers whose loop has not turned since
-  // `watched_since` and longer than allowed.
+  // Escalates where a timeout has passed, and kills workers whose loop has made no iteration since
+  // `awake_since` for longer than allowed.
   void enforce_timeouts(SteadyTime now, SteadyTime awake_since);
   void reopen_logs();
-  // Closes the worker's position and lets it drain.
+  // Closes the worker's position and drains the worker.
   void drain_worker(pid_t pid, Generation& generation, SteadyTime now);
-  // A look at every worker: one that has requests inside or has answered some since the last look
-  // is not idle since then.
+  // A worker that has requests in flight, or has answered some since the last call, counts as not
+  // idle since then.
   void update_idle_times(SteadyTime now);
 
   WorkerCounts count_workers(const Generation& generation) const;
-  // The idle worker of this generation that has been so longest; none when none is idle this
-  // moment.
+  // The worker of this generation that has been idle longest. Empty if none is idle now.
   std::optional<Worker> longest_idle(const Generation& generation) const;
   bool all_ready(const Generation& generation) const;
   std::size_t ready_count(std::uint32_t generation) const;
   std::size_t free_slot_count() const;
   bool empty() const { return workers_.empty(); }
   const std::vector<Worker>& workers() const { return workers_; }
-  // What a fork inherits of the master: its own descriptors and the workers' pipes, without the
+  // The master's descriptors that a fork inherits: `master_fds` and the workers' pipes, without the
   // listen socket.
   std::vector<int> inherited_fds() const;
-  // When fork_missing() or enforce() has something to do next.
+  // When fork_missing() or enforce_timeouts() must run again.
   SteadyTime next_deadline(Generation* generation, SteadyTime now, SteadyTime awake_since) const;
 
  private:
   bool fork_worker(Generation& generation, std::size_t position, SteadyTime now);
-  [[noreturn]] void run_in_child(const Generation& generation, std::size_t slot_index, int ready_fd, int read_end);
+  [[noreturn]] void run_in_child(const Generation& generation, std::size_t slot_index, int ready_fd,
+                                 int read_end);
   void on_worker_ready(Worker& worker, Generation* generation, SteadyTime now);
   void send_stop(Worker& worker, int signal, milliseconds timeout, SteadyTime now);
   bool needs_worker(const Generation& generation, std::size_t position) const;
@@ -100,7 +100,7 @@ class Pool {
   Scoreboard& board_;
   int listen_fd_;
   std::function<std::vector<int>()> master_fds_;
-  pid_t master_pid_;  // noted here: a child that asked for its parent could already get another one
+  pid_t master_pid_;  // stored, because getppid() in a child may already return another process
   std::vector<Worker> workers_;
 };
 

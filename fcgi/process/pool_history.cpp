@@ -27,7 +27,7 @@ PoolSample sample_pool(Scoreboard& board, std::chrono::milliseconds now) {
   sample.idle = static_cast<std::uint64_t>(std::ranges::count_if(board.slots(), is_idle));
   sample.active = totals.workers - std::min<std::uint64_t>(totals.workers, sample.idle);
   sample.redis_bytes = static_cast<std::uint64_t>(board.redis_sample().memory.load().used);
-  // Two counters, which are not read at once.
+  // The two counters are not read at the same moment.
   sample.queued_writes = totals.queued_writes - std::min(totals.queued_writes, totals.replayed);
   sample.recorder_lag = board.recorder_report().lag_entries.load(kRelaxed);
   return sample;
@@ -36,7 +36,8 @@ PoolSample sample_pool(Scoreboard& board, std::chrono::milliseconds now) {
 void PoolHistory::add(const PoolSample& sample) {
   const std::uint64_t added = added_.load(kRelaxed);
   constexpr auto kMinSpacing = std::chrono::milliseconds(kHistoryInterval) / 2;
-  if (added > 0 && sample.at_ms - ring_[(added - 1) % ring_.size()].load().at_ms < kMinSpacing.count()) return;
+  if (added > 0 && sample.at_ms - ring_[(added - 1) % ring_.size()].load().at_ms < kMinSpacing.count())
+    return;
   ring_[added % ring_.size()].store(sample);
   added_.store(added + 1, std::memory_order_release);
 }
@@ -46,7 +47,7 @@ std::vector<PoolSample> PoolHistory::samples() const {
   std::vector<PoolSample> found;
   for (std::uint64_t i = added - std::min<std::uint64_t>(added, kMaxSamples); i < added; ++i) {
     const PoolSample sample = ring_[i % ring_.size()].load();
-    // A reader that slept for minutes finds newer ones in the places of older ones.
+    // If the reader was suspended for minutes, newer samples have overwritten older ones.
     if (found.empty() || sample.at_ms > found.back().at_ms) found.push_back(sample);
   }
   return found;

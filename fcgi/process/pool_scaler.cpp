@@ -13,8 +13,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kCheckInterval = 1s;
-// With ondemand the master wakes for connections that workers take anyway; so long it does not
-// listen after each of them, which bounds what that costs to a hundred wakes a second.
+// With ondemand the master also wakes for connections that workers accept anyway. It ignores the
+// socket for this long after each wake, which bounds the cost to 100 wakes a second.
 constexpr auto kWakePause = 10ms;
 }  // namespace
 
@@ -30,9 +30,12 @@ void PoolScaler::tick(Generation& generation, SteadyTime now) {
     adjust(generation, now);
     next_check_at_ = now + kCheckInterval;
   }
-  if (generation.spare_limits.mode != PoolMode::kOndemand || now < paused_until_ || !has_pending_connection()) return;
+  if (generation.spare_limits.mode != PoolMode::kOndemand || now < paused_until_ || !has_pending_connection())
+    return;
   paused_until_ = now + kWakePause;
-  apply(generation.spare_policy.on_pending_connection(generation.spare_limits, pool_.count_workers(generation)), generation, now);
+  apply(
+      generation.spare_policy.on_pending_connection(generation.spare_limits, pool_.count_workers(generation)),
+      generation, now);
 }
 
 void PoolScaler::update_max_active() {
@@ -42,7 +45,8 @@ void PoolScaler::update_max_active() {
 
 void PoolScaler::adjust(Generation& generation, SteadyTime now) {
   if (generation.spare_limits.mode == PoolMode::kDynamic)
-    apply(generation.spare_policy.adjust_dynamic(generation.spare_limits, pool_.count_workers(generation)), generation, now);
+    apply(generation.spare_policy.adjust_dynamic(generation.spare_limits, pool_.count_workers(generation)),
+          generation, now);
   if (generation.spare_limits.mode == PoolMode::kOndemand) drain_expired(generation, now);
 }
 

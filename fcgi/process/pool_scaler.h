@@ -1,5 +1,5 @@
-// Keeps the serving generation as large as it should be: looks once a second who is idle, and for
-// pm = ondemand whether a connection waits that nobody would take.
+// Adjusts the number of workers of the serving generation. Checks once a second which workers are
+// idle and, for pm = ondemand, whether a connection waits without an idle worker.
 #pragma once
 
 #include "fcgi/process/pool.h"
@@ -8,15 +8,16 @@ namespace freshet {
 
 class PoolScaler {
  public:
-  // The references must outlive it. `listen_fd` is shared with the workers; −1: none.
-  PoolScaler(Pool& pool, Scoreboard& board, int listen_fd) : pool_(pool), board_(board), listen_fd_(listen_fd) {}
+  // References must outlive this object. `listen_fd` is shared with the workers; −1: none.
+  PoolScaler(Pool& pool, Scoreboard& board, int listen_fd)
+      : pool_(pool), board_(board), listen_fd_(listen_fd) {}
 
-  // Opens and closes positions of the generation, asks workers that are not needed to drain, and
-  // writes PoolCounters. Does nothing before all the workers it began with were ready.
+  // Opens and closes positions of the generation, drains surplus workers, and updates PoolCounters.
+  // Has no effect until all initial workers were ready.
   void tick(Generation& generation, SteadyTime now);
-  // To wait for until it can be read, before the next deadline; −1: nothing.
+  // Poll this descriptor for input until the next deadline; −1: none.
   int fd_to_watch(const Generation& generation, SteadyTime now) const;
-  // When tick() has something to do next.
+  // When tick() must run again.
   SteadyTime next_deadline(const Generation& generation, SteadyTime now) const;
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kMemoryGracePeriod = 10s;  // after its start a worker does not ask for its memory's sake
+constexpr auto kMemoryGracePeriod = 10s;
 
 template <class Number>
 Number scaled_limit(double configured, double jitter) {
@@ -45,7 +45,7 @@ std::size_t resident_bytes() {
   const ssize_t bytes_read = read(fd, text.data(), text.size());
   close(fd);
   if (bytes_read <= 0) return 0;
-  // "size resident shared …", in pages
+  // Format: "size resident shared …", in pages.
   const std::string_view line(text.data(), static_cast<std::size_t>(bytes_read));
   const auto second = line.find(' ');
   std::size_t pages = 0;

@@ -1,4 +1,5 @@
-// When a worker asks to be replaced: pm.max_requests and pm.max_rss. Pure but for resident_bytes().
+// When a worker asks to be replaced: pm.max_requests and pm.max_rss. Pure except for
+// resident_bytes().
 #pragma once
 
 #include <cstddef>
@@ -11,15 +12,13 @@ namespace freshet {
 
 class RecyclePolicy {
  public:
-  // `jitter`, 0.9 to 1.1, is a factor on both limits: each worker draws its own, or all would go at
-  // once.
+  // `jitter`, 0.9 to 1.1, scales both limits. Each worker draws its own, so that they are not all
+  // replaced at once.
   RecyclePolicy(const PoolSettings& pool, double jitter, SteadyTime started);
 
-  // So many replies were finished and that is enough.
   bool exceeds_max_requests(std::uint64_t finished) const { return finished >= max_requests_; }
-  // This much is resident and that is too much. False for the first ten seconds of a worker: a
-  // limit that is below what every worker needs costs a replacement each ten seconds, not a storm
-  // of them.
+  // Always false in a worker's first ten seconds: a limit below what every worker needs then costs
+  // one replacement every ten seconds instead of a restart loop.
   bool exceeds_max_rss(std::size_t rss_bytes, SteadyTime now) const;
 
  private:
@@ -28,11 +27,11 @@ class RecyclePolicy {
   SteadyTime memory_check_from_;
 };
 
-// A number from 0.9 to 1.1.
+// Random factor from 0.9 to 1.1.
 double random_jitter();
 
-// Resident memory of this process, what it shares with others included, as `ps` shows it; 0 when
-// /proc cannot be read. About 10 microseconds.
+// Resident memory of this process, shared pages included, as `ps` shows it. 0 if /proc cannot be
+// read. Takes about 10 µs.
 std::size_t resident_bytes();
 
 }  // namespace freshet

@@ -39,7 +39,7 @@ Result<GenerationSpec> Reload::load_next() const {
   auto spec = load_();
   if (!spec) return spec;
   const auto& [settings, warnings] = spec->configuration;
-  for (const std::string& warning : warnings) log::warning("configuration", {{"text", warning}});
+  for (const std::string& warning : warnings) log::warning("config_warning_issued", {{"text", warning}});
   const PoolSettings& pool = settings.pool;
   const PoolSettings& serving = current_->settings.pool;
   if (auto ok = check_user(pool, options_.allow_root); !ok) return tl::unexpected(ok.error());
@@ -49,13 +49,13 @@ Result<GenerationSpec> Reload::load_next() const {
   if (spec->configuration.settings.limits.table_bytes != current_->settings.limits.table_bytes)
     return bad_reload("limits.table", " cannot change without a restart");
   if (2 * max_worker_count(pool) > board_.slots().size())
-    return bad_reload("pm.max_children", " cannot grow so far without a restart");
+    return bad_reload("pm.max_children", " cannot grow that much without a restart");
   return spec;
 }
 
 bool Reload::begin(SteadyTime now) {
   auto spec = load_next();
-  // At least one slot stays for a respawn.
+  // Keep at least one slot free for a respawn.
   if (spec && pool_.free_slot_count() <= max_worker_count(spec->configuration.settings.pool)) return false;
   if (!spec) {
     abort(spec.error().detail);

@@ -1,6 +1,6 @@
-// The generation that serves, and while a reload is under way the one that shall take over from it:
-// begun beside it, and in its place when all its workers are ready. Whatever goes wrong before
-// leaves the first.
+// The generation that serves, and during a reload the next one. The next generation starts next to
+// the serving one and replaces it once all its workers are ready. An error before that leaves the
+// first one serving.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace freshet {
 
-// Reads the configuration again, and what belongs to it; called for each reload, in the master.
+// Reads the configuration and its files. Called in the master for each reload.
 using LoadFunction = std::function<Result<GenerationSpec>()>;
 
 struct ReloadOptions {
@@ -27,19 +27,20 @@ class Reload {
          std::unique_ptr<Generation> first);
 
   Generation& current() { return *current_; }
-  // That with this number; null when it is neither the one that serves nor the next.
+  // Returns null if the number is neither the serving nor the next generation's.
   Generation* find(std::uint32_t number);
   std::vector<Generation*> generations();
 
-  // Reads the configuration and starts the next generation, or has failed. False: not now, workers
-  // of earlier generations drain in the slots that it needs. REQUIRES: !under_way().
+  // Reads the configuration and starts the next generation; a failure is reported by has_failed().
+  // Returns false if workers of earlier generations still drain in the slots that it needs; retry
+  // later. REQUIRES: !is_in_progress().
   bool begin(SteadyTime now);
   bool is_in_progress() const { return next_ != nullptr; }
   void tick(SteadyTime now);
   void reap(const WorkerDeath& death);
-  void cancel() { next_.reset(); }  // its workers are the caller's business
+  void cancel() { next_.reset(); }  // the caller ends its workers
 
-  // After success, once: the generation that served before.
+  // After success, once: the generation that was replaced.
   std::unique_ptr<Generation> take_replaced() { return std::move(replaced_); }
   bool has_failed() const { return !failure_.empty(); }
   std::string take_failure() { return std::exchange(failure_, {}); }

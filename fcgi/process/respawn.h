@@ -1,4 +1,5 @@
-// How soon a worker that died before it was ready is started again. Pure: `now` is a parameter.
+// Delays before a worker that died before it was ready is started again. Pure: `now` is a
+// parameter.
 #pragma once
 
 #include <chrono>
@@ -9,19 +10,19 @@ namespace freshet {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// 0.1 s after the first death in a row, doubling up to 5 s. REQUIRES: deaths >= 1.
+// 0.1 s after the first consecutive failure, doubling up to 5 s. REQUIRES: failed_starts >= 1.
 std::chrono::milliseconds respawn_delay(int failed_starts);
 
-// Bounds the forks that follow such deaths, over all workers together: with many workers the delays
-// alone would still make a storm. First starts and the replacement of a worker that had been ready
-// are not counted and never wait.
+// Bounds such retries over all workers together: with many workers the delays alone would still
+// allow too many forks. First starts and replacements of workers that were ready do not count and
+// never wait.
 class RespawnBudget {
  public:
-  // `workers` first starts and the retries after them stay within 20 a minute for up to ten
-  // workers; a larger pool gets 10 retries a minute.
+  // Up to ten workers: first starts and retries together stay within 20 a minute. More workers: 10
+  // retries a minute.
   explicit RespawnBudget(std::size_t workers);
-  // The earliest moment a retry is allowed: `now`, or when the oldest of the last minute has left
-  // it. O(1).
+  // The earliest time a retry is allowed: `now`, or when the oldest retry of the last minute
+  // expires. Amortized O(1).
   SteadyTime earliest_retry(SteadyTime now);
   void spend(SteadyTime now) { retries_.push_back(now); }
 

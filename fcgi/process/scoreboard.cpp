@@ -13,8 +13,8 @@ namespace freshet {
 
 struct Scoreboard::Memory {
   PoolCounters pool;
-  // Odd while the master moves a slot's counters into `retired`, so that a reader does not count
-  // them twice or not at all.
+  // Sequence lock: odd while the master moves a slot's counters into `retired`, so that a reader
+  // neither misses them nor counts them twice.
   std::atomic<std::uint32_t> retire_sequence{0};
   WorkerSlot retired;
   HelperSlot recorder, status, model_publisher;
@@ -55,8 +55,8 @@ constexpr std::array kCounters{
     Counter{&WorkerSlot::queued_writes, &Totals::queued_writes},
 };
 
-// Only the master writes a dead worker's slot and `retired`, so load and store need not be one
-// step.
+// Only the master writes a dead worker's slot and `retired`, so load and store need not be atomic
+// together.
 template <class Number>
 void move_into(std::atomic<Number>& from, std::atomic<Number>& to) {
   to.store(to.load(kRelaxed) + from.load(kRelaxed), kRelaxed);
@@ -73,7 +73,7 @@ void add(const SharedHistogram& from, HistogramTotals& to) {
   to.sum_us += from.sum_us.load(kRelaxed);
 }
 
-// Ten kilobytes a slot: only for slots that have, or had, a worker.
+// Ten kilobytes per slot, so only for slots that have or had a worker.
 void add_histograms(const WorkerSlot& slot, Totals& totals) {
   add(slot.redis_latency, totals.redis_latency);
   add(slot.loop_iterations, totals.loop_iterations);
@@ -134,7 +134,8 @@ void add_gauges(const WorkerSlot& slot, Totals& totals) {
 }  // namespace
 
 namespace {
-// The slots follow the head in one mapping; sizeof a cache-aligned type is a multiple of the line.
+// The slots follow the header in one mapping; sizeof a cache-aligned type is a multiple of the
+// line.
 template <class Head>
 std::size_t bytes_for(std::size_t slots) {
   static_assert(sizeof(Head) % alignof(WorkerSlot) == 0);
@@ -147,7 +148,7 @@ Scoreboard::Scoreboard(std::size_t slots) : memory_(nullptr), slot_count_(slots)
       mmap(nullptr, bytes_for<Memory>(slots), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "scoreboard");
   memory_ = new (mapping) Memory;
-  // The slots are not constructed: fresh pages are zeros, as an empty slot is, and take no memory.
+  // The slots are not constructed: fresh pages are zero, like an empty slot, and use no memory.
   static_assert(std::is_trivially_destructible_v<WorkerSlot>);
 }
 
@@ -208,8 +209,9 @@ void Scoreboard::retire(WorkerSlot& slot) {
   store_max(slot.max_in_flight, retired.max_in_flight);
   store_max(slot.peak_rss_bytes, retired.peak_rss_bytes);
   slot.state.store(WorkerState::kEmpty, kRelaxed);
-  for (auto* gauge : {&slot.connections, &slot.in_flight, &slot.detached, &slot.max_in_flight, &slot.redis_ready,
-                      &slot.redis_breaker, &slot.generation, &slot.phase, &slot.cpu_permille})
+  for (auto* gauge :
+       {&slot.connections, &slot.in_flight, &slot.detached, &slot.max_in_flight, &slot.redis_ready,
+        &slot.redis_breaker, &slot.generation, &slot.phase, &slot.cpu_permille})
     gauge->store(0, kRelaxed);
   for (auto* gauge : {&slot.background_queued, &slot.spooled_bytes, &slot.background_age_ms, &slot.rss_bytes,
                       &slot.item_cache_bytes, &slot.peak_rss_bytes})
@@ -236,8 +238,8 @@ std::vector<Dependency> missing_dependencies(const DependencyState& state, const
 Totals Scoreboard::totals() const {
   const auto* first = std::launder(reinterpret_cast<const WorkerSlot*>(memory_ + 1));
   Totals totals;
-  // Bounded: a master that was killed between the two steps leaves the number odd for ever, and its
-  // workers end soon.
+  // Bounded: a master killed between the two steps leaves the sequence odd forever. Its workers end
+  // soon after.
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const auto sequence = memory_->retire_sequence.load(std::memory_order_acquire);
     totals = Totals();

@@ -13,9 +13,12 @@ namespace freshet {
 namespace {
 
 constexpr std::array kSignals{
-    SignalRow{SIGTERM, "TERM", MasterCommand::kStopNow},        SignalRow{SIGINT, "INT", MasterCommand::kStopNow},
-    SignalRow{SIGQUIT, "QUIT", MasterCommand::kStopGracefully}, SignalRow{SIGHUP, "HUP", MasterCommand::kReload},
-    SignalRow{SIGUSR2, "USR2", MasterCommand::kUpgrade},        SignalRow{SIGUSR1, "USR1", MasterCommand::kReopenLogs},
+    SignalRow{SIGTERM, "TERM", MasterCommand::kStopNow},
+    SignalRow{SIGINT, "INT", MasterCommand::kStopNow},
+    SignalRow{SIGQUIT, "QUIT", MasterCommand::kStopGracefully},
+    SignalRow{SIGHUP, "HUP", MasterCommand::kReload},
+    SignalRow{SIGUSR2, "USR2", MasterCommand::kUpgrade},
+    SignalRow{SIGUSR1, "USR1", MasterCommand::kReopenLogs},
     SignalRow{SIGCHLD, "CHLD", MasterCommand::kReap},
 };
 
@@ -27,10 +30,10 @@ struct ChildDisposition {
 void exit_quietly(int) { _exit(0); }
 
 const std::array kChildDispositions{
-    ChildDisposition{SIGTERM, exit_quietly},   ChildDisposition{SIGINT, exit_quietly},
-    ChildDisposition{SIGQUIT, exit_quietly},   ChildDisposition{SIGHUP, SIG_IGN},
-    ChildDisposition{SIGUSR1, SIG_IGN}, ChildDisposition{SIGUSR2, SIG_IGN},
-    ChildDisposition{SIGCHLD, SIG_DFL}, ChildDisposition{SIGPIPE, SIG_IGN},
+    ChildDisposition{SIGTERM, exit_quietly}, ChildDisposition{SIGINT, exit_quietly},
+    ChildDisposition{SIGQUIT, exit_quietly}, ChildDisposition{SIGHUP, SIG_IGN},
+    ChildDisposition{SIGUSR1, SIG_IGN},      ChildDisposition{SIGUSR2, SIG_IGN},
+    ChildDisposition{SIGCHLD, SIG_DFL},      ChildDisposition{SIGPIPE, SIG_IGN},
 };
 
 sigset_t table_mask() {

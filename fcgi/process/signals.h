@@ -1,4 +1,4 @@
-// The master's signals, in one table, and the descriptor they arrive on.
+// The master's signals in one table, and the descriptor on which they arrive.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,8 @@ struct SignalRow {
 };
 std::span<const SignalRow> signal_table();
 
-// While one lives, the signals of the table are blocked and arrive on a descriptor instead. One for
-// each process.
+// While it exists, the signals of the table are blocked and arrive on a descriptor instead. One per
+// process.
 class SignalQueue {
  public:
   static Result<SignalQueue> open();
@@ -27,8 +27,8 @@ class SignalQueue {
   SignalQueue& operator=(SignalQueue&&) = delete;
   ~SignalQueue();
 
-  int fd() const { return fd_; }  // readable when next() has something
-  // The next command with its signal's name, without waiting.
+  int fd() const { return fd_; }  // readable when next() has a signal
+  // Returns the next signal, without blocking.
   std::optional<SignalRow> next();
 
  private:
@@ -36,9 +36,9 @@ class SignalQueue {
   int fd_;
 };
 
-// In a freshly forked worker: unblocks what the master blocked. Until the worker has its own
-// handlers QUIT, TERM and INT end it at once (it has taken no request yet), without a core file;
-// HUP, USR1, USR2 and PIPE are ignored.
+// Call in a forked child: unblocks what the master blocked. Until the child installs its own
+// handlers, QUIT, TERM and INT end it at once with status 0 and without a core file (it has
+// accepted no request yet). HUP, USR1, USR2 and PIPE are ignored.
 void reset_signals_in_child();
 
 }  // namespace freshet

@@ -6,7 +6,7 @@
 namespace freshet {
 namespace {
 
-constexpr std::size_t kMaxForks = 32;  // a look; PHP-FPM's default of pm.max_spawn_rate
+constexpr std::size_t kMaxForks = 32;  // per check; PHP-FPM's default for pm.max_spawn_rate
 
 std::size_t value_or_default(int configured, std::size_t fallback) {
   return configured > 0 ? static_cast<std::size_t>(configured) : fallback;
@@ -24,7 +24,8 @@ SpareServerLimits spare_server_limits(const PoolSettings& pool, std::size_t max_
   limits.max_spare = std::min(value_or_default(pool.max_spare_servers, max_children), max_children);
   limits.min_spare = std::min(value_or_default(pool.min_spare_servers, 1), limits.max_spare);
   const std::size_t halfway = limits.min_spare + (limits.max_spare - limits.min_spare) / 2;
-  limits.start = std::clamp(value_or_default(pool.start_servers, halfway), limits.min_spare, limits.max_spare);
+  limits.start =
+      std::clamp(value_or_default(pool.start_servers, halfway), limits.min_spare, limits.max_spare);
   return limits;
 }
 
@@ -39,7 +40,8 @@ bool SpareServerPolicy::reaches_limit(bool needed, bool full) {
   return needed && full && !std::exchange(at_limit_, true);
 }
 
-PoolAdjustment SpareServerPolicy::adjust_dynamic(const SpareServerLimits& limits, const WorkerCounts& counts) {
+PoolAdjustment SpareServerPolicy::adjust_dynamic(const SpareServerLimits& limits,
+                                                 const WorkerCounts& counts) {
   const std::size_t spare = counts.idle + counts.starting;
   const bool too_few = spare < limits.min_spare;
   const bool full = counts.target >= limits.max_children;
@@ -56,7 +58,8 @@ PoolAdjustment SpareServerPolicy::adjust_dynamic(const SpareServerLimits& limits
   return adjustment;
 }
 
-PoolAdjustment SpareServerPolicy::on_pending_connection(const SpareServerLimits& limits, const WorkerCounts& counts) {
+PoolAdjustment SpareServerPolicy::on_pending_connection(const SpareServerLimits& limits,
+                                                        const WorkerCounts& counts) {
   const bool needed = counts.idle + counts.starting == 0;
   const bool full = counts.target >= limits.max_children;
   PoolAdjustment adjustment;

@@ -6,7 +6,8 @@ namespace freshet {
 
 using namespace std::chrono_literals;
 
-SystemdNotifier::SystemdNotifier(bool muted) : muted_(muted), watchdog_interval_(notify::watchdog_interval()) {}
+SystemdNotifier::SystemdNotifier(bool muted)
+    : muted_(muted), watchdog_interval_(notify::watchdog_interval()) {}
 
 bool SystemdNotifier::announce_successor(pid_t successor, SteadyTime now) {
   muted_ = notify::main_pid(successor);

@@ -1,6 +1,6 @@
-// What the master wants systemd to know, said when it is new and again when it could not be
-// delivered. Silent while another process is the service's main one: systemd listens to that alone
-// (NotifyAccess=main).
+// Sends the master's state to systemd: each change once, retried every 100 ms if it could not be
+// delivered. Muted while another process is the service's main one, because systemd listens to that
+// process only (NotifyAccess=main).
 #pragma once
 
 #include <sys/types.h>
@@ -17,13 +17,14 @@ class SystemdNotifier {
  public:
   explicit SystemdNotifier(bool muted);
   void unmute() { muted_ = false; }
-  // Makes that process the main one and is silent from then on. False: systemd could not be told;
-  // try again at next_deadline().
+  // Makes `successor` the main process and mutes this notifier. Returns false if systemd could not
+  // be told; retry at next_deadline().
   bool announce_successor(pid_t successor, SteadyTime now);
 
-  void announce_reloading();  // READY follows when all is well again
+  void announce_reloading();  // READY=1 must follow, whether or not the reload succeeds
   void announce_stopping();
-  // STATUS= if it is new; with READY=1 if that is owed and `ready`.
+  // Sends STATUS= if it changed, together with READY=1 if that is still to be sent and `ready` is
+  // true.
   void announce_status(const std::string& text, bool ready, SteadyTime now);
   void request_ready() { sent_ready_ = false; }
   void ping_watchdog(SteadyTime now);
@@ -35,7 +36,7 @@ class SystemdNotifier {
   bool sent_ready_ = false;
   bool reloading_unsent_ = false;
   std::string sent_status_;
-  SteadyTime retry_at_ = SteadyTime::max();  // when systemd could not be told
+  SteadyTime retry_at_ = SteadyTime::max();  // max(): nothing to retry
   const std::optional<milliseconds> watchdog_interval_;
   SteadyTime next_ping_at_{};
 };

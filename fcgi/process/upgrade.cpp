@@ -25,7 +25,7 @@
 namespace freshet {
 namespace {
 
-constexpr int kCannotExecute = 126;  // as shells have it
+constexpr int kCannotExecute = 126;  // as in shells
 constexpr std::size_t kMaxShownOutput = 400;
 
 bool is_same_file(const struct stat& a, const struct stat& b) {
@@ -41,14 +41,14 @@ std::vector<char*> to_argv(const std::vector<std::string>& arguments) {
   return list;
 }
 
-// Between the two masters: ends as the new one ends, so that the old one learns how that was.
+// Parent of the new master. Exits with the new master's status, so that the old one sees it.
 [[noreturn]] void relay_exit_status(pid_t successor) {
   close_range(0, ~0U, 0);
-  prctl(PR_SET_NAME, "freshetd-between");
+  prctl(PR_SET_NAME, "freshetd-relay");
   int status = 0;
   if (successor < 0 || waitpid(successor, &status, 0) != successor) _exit(kExitSoftware);
   if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
-  prctl(PR_SET_DUMPABLE, 0);  // the core is the other's
+  prctl(PR_SET_DUMPABLE, 0);  // the core file belongs to the other process
   reset_signals_in_child();
   raise(WTERMSIG(status));
   _exit(kExitSoftware);
@@ -57,7 +57,7 @@ std::vector<char*> to_argv(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Program current_program(int argc, const char* const argv[]) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): so the kernel gives it.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel passes the pointer as an integer.
   const auto* name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   return {name ? std::filesystem::absolute(name).string() : "", {argv, argv + argc}, {}};
 }
@@ -66,8 +66,8 @@ Upgrade::Upgrade(Program program, std::string state)
     : program_(std::move(program)), handover_state_(std::move(state)) {}
 
 Upgrade::~Upgrade() {
-  // The new master ends after us, and systemd kills who is left then: it shall see no end before
-  // the process's own.
+  // The new master ends after this one, and systemd kills what is left then. It must not see the
+  // channel close before this process has ended.
   if (is_committed()) {
     channel_.leave_open();
     return;
@@ -152,8 +152,9 @@ pid_t Upgrade::launch_detached(int channel) {
     static_cast<void>(!write(writer.get(), &successor, sizeof successor));
     relay_exit_status(successor);
   }
-  writer.reset();  // so that the death of the child is seen
-  if (relay > 0 && read(reader.get(), &successor_pid_, sizeof successor_pid_) != sizeof successor_pid_) successor_pid_ = -1;
+  writer.reset();  // so that read() sees the child's death
+  if (relay > 0 && read(reader.get(), &successor_pid_, sizeof successor_pid_) != sizeof successor_pid_)
+    successor_pid_ = -1;
   return relay;
 }
 
@@ -162,7 +163,8 @@ std::string Upgrade::check_output() const {
   const ssize_t bytes_read = pread(check_output_.get(), text.data(), text.size(), 0);
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(bytes_read, 0)));
   while (text.ends_with('\n')) text.pop_back();
-  for (std::size_t newline = 0; (newline = text.find('\n', newline)) != std::string::npos;) text.replace(newline, 1, "; ");
+  for (std::size_t newline = 0; (newline = text.find('\n', newline)) != std::string::npos;)
+    text.replace(newline, 1, "; ");
   return text;
 }
 
@@ -170,7 +172,7 @@ bool Upgrade::reap(pid_t pid, int status, SteadyTime now) {
   if (child_pid_ == 0 || pid != child_pid_) return false;
   child_pid_ = 0;
   const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-  if (detached_ && killed && !channel_.is_closed()) {  // the new master lives on
+  if (detached_ && killed && !channel_.is_closed()) {  // the new master continues
     if (phase_ == Phase::kDetaching) phase_ = Phase::kReady;
     return true;
   }
@@ -181,7 +183,7 @@ bool Upgrade::reap(pid_t pid, int status, SteadyTime now) {
   if (phase == Phase::kChecking && WIFEXITED(status) && WEXITSTATUS(status) == 0)
     start_successor(now);
   else if (phase == Phase::kChecking)
-    fail("the new binary refused (" + exit_text(status) + "): " + check_output(), now);
+    fail("the new binary failed its configuration check (" + exit_text(status) + "): " + check_output(), now);
   else if (phase != Phase::kNone)
     fail("the new binary ended before its workers were ready (" + exit_text(status) + ")", now);
   return true;

@@ -1,11 +1,11 @@
-// The way to a new binary, seen from the old master: the file is asked whether it accepts the
-// configuration, then started beside the old master with the listen sockets (handover.h), and
-// waited for until its workers are ready. Until it is told to go everything can be taken back.
+// Upgrade to a new binary, as seen by the old master. The new binary first checks the configuration
+// (-t). Then it starts next to the old master with the listen sockets (handover.h), and the old
+// master waits until its workers are ready. Until commit() the upgrade can be canceled.
 //
-// systemd takes a main process for alien that is not its own child: it does not wait for its end,
-// and a stop kills at once. So a process stands between the two masters: it is the new one's parent
-// until that is ready, and is killed then. The new one is a child of systemd (of whoever takes
-// orphans) before it is announced.
+// systemd treats a main process that is not its own child as alien: it does not wait for its end,
+// and a stop kills it at once. Therefore a relay process is the new master's parent until that is
+// ready, and is then killed. The new master is thereby reparented to systemd (or another subreaper)
+// before it is announced.
 #pragma once
 
 #include <functional>
@@ -18,49 +18,49 @@
 
 namespace freshet {
 
-// This executable, as it is started again.
+// An executable and its arguments.
 struct Program {
-  std::string path;                    // absolute, as it was started by; empty: it is never replaced
-  std::vector<std::string> arguments;  // of the service, with argv[0]
-  std::vector<std::string> test_arguments;       // with which it checks the configuration: it exits 0 when that is good
+  std::string path;                         // absolute; empty: the binary is never replaced
+  std::vector<std::string> arguments;       // to start the service, with argv[0]
+  std::vector<std::string> test_arguments;  // for the configuration check, which exits with 0 on success
 };
-// Of this process; `test` is left empty.
+// The program of this process; `test_arguments` is empty.
 Program current_program(int argc, const char* const argv[]);
 
 class Upgrade {
  public:
-  // `state` is passed on (handover.h).
+  // `state` is handed over (handover.h).
   Upgrade(Program program, std::string state);
   ~Upgrade();
   Upgrade(const Upgrade&) = delete;
   Upgrade& operator=(const Upgrade&) = delete;
 
-  // True when another file stands at the program's path than the one that runs here. (Never in
-  // process 1: a container ends with it.)
+  // True if the installed file differs from the running one. Never in process 1, because a
+  // container ends with it.
   bool binary_changed() const;
-  // Starts the check. What was given must live until it is no more under_way(). REQUIRES:
-  // !under_way().
+  // Starts the configuration check. What `fds` refers to must live while is_in_progress().
+  // REQUIRES: !is_in_progress().
   void begin(const HandoverFds& fds, SteadyTime deadline, milliseconds kill_timeout);
   bool is_in_progress() const { return is_pending() || is_running(); }
-  bool is_pending() const { return phase_ != Phase::kNone; }  // nothing has come of it yet
-  // What came of it, until the next begin(): ready to go, or the reason why not.
+  bool is_pending() const { return phase_ != Phase::kNone; }  // no outcome yet
+  // Outcome, valid until the next begin().
   bool is_ready() const { return phase_ == Phase::kReady; }
   bool has_failed() const { return !failure_.empty(); }
   std::string take_failure() { return std::exchange(failure_, {}); }
 
-  // True when the dead child was one of these; `status` as of waitpid.
+  // Returns true if `pid` was one of its children. `status` is the one from waitpid().
   bool reap(pid_t pid, int status, SteadyTime now);
   void tick(SteadyTime now);
-  // Reads what the new master says. Once it went: the signal it asks to pass on, or 0.
+  // Reads the new master's messages. After commit() returns the signal that it forwards; 0: none.
   int read_channel();
-  // Ends what was started with this signal, and with KILL when its patience is over.
+  // Sends `signal` to what was started, and KILL if it does not end in time.
   void cancel(int signal, SteadyTime now);
 
-  // The new master is the service from now on. REQUIRES: ready(). Its end is no business of this
-  // process any more: its parent sees its exit status.
+  // Makes the new master the service. REQUIRES: is_ready(). From then on its parent sees its exit
+  // status, not this process.
   void commit();
   bool is_committed() const { return phase_ == Phase::kCommitted; }
-  bool has_successor_ended() const { return channel_.is_closed(); }  // the new master has ended
+  bool has_successor_ended() const { return channel_.is_closed(); }
   pid_t successor_pid() const { return successor_pid_; }
 
   int channel_fd() const { return channel_.fd(); }
@@ -69,8 +69,8 @@ class Upgrade {
  private:
   enum class Phase { kNone, kChecking, kStarting, kDetaching, kReady, kCommitted };
   pid_t launch(const std::vector<std::string>& arguments, const std::function<void()>& in_child) const;
-  // Starts the new master, successor_, as the child of a child, which is returned. On failure
-  // successor_ < 1.
+  // Starts the new master (successor_pid_) as a grandchild and returns the pid of the child. On
+  // failure successor_pid_ < 1.
   pid_t launch_detached(int channel);
   void start_successor(SteadyTime now);
   void on_successor_lost();
@@ -85,11 +85,11 @@ class Upgrade {
   HandoverFds handover_fds_;
   milliseconds kill_timeout_{};
   Phase phase_ = Phase::kNone;
-  pid_t child_pid_ = 0;      // the check, or what stands between; 0: none is left to reap
-  pid_t successor_pid_ = 0;  // the new master
+  pid_t child_pid_ = 0;  // the check or the relay; 0: no child to reap
+  pid_t successor_pid_ = 0;
   bool detached_ = false;
   Channel channel_{Descriptor()};
-  Descriptor check_output_;  // of the check: a file in memory
+  Descriptor check_output_;  // output of the check: a file in memory
   SteadyTime ready_deadline_ = SteadyTime::max();
   SteadyTime kill_at_ = SteadyTime::max();
   std::string failure_;

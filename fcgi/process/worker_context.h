@@ -1,5 +1,5 @@
-// What the master hands to a freshly forked worker. The worker opens everything else (event loop,
-// Redis) itself, after the fork.
+// Context that the master passes to a new worker. The worker opens everything else (event loop,
+// Redis) after the fork.
 #pragma once
 
 #include <cstddef>
@@ -13,21 +13,23 @@ namespace freshet {
 struct WorkerContext {
   const Settings& settings;
   Scoreboard& board;
-  std::size_t slot_index;  // index in board.slots(), this worker's own
-  int listen_fd;     // non-blocking, shared by all workers
-  // Write end of a pipe: one byte 'R' when Redis answered and the scripts are loaded. Later, once,
-  // 'X' when this worker wants to be replaced (pm.max_requests): it serves on until QUIT comes,
-  // which is when its replacement is ready.
+  std::size_t slot_index;  // index in board.slots()
+  int listen_fd;           // non-blocking, shared by all workers
+  // Write end of a pipe. The worker sends 'R' once Redis has answered and it accepts requests.
+  // Later, at most once, it sends 'X' to ask for its replacement (pm.max_requests, pm.max_rss) and
+  // serves until QUIT, which comes when its replacement is ready.
   int ready_fd;
 };
 
-// The master writes the slot's state, pid, generation and started_at; everything else in it is the
-// worker's, above all last_turn_ms: a READY worker renews it well within request_terminate_timeout,
-// also when idle (a timer of a second), or it is killed.
+// Runs in the child and returns its exit status.
 //
-// Runs in the child; returns its exit status. Signals there: QUIT drains (stops accepting, goes on
-// serving kept connections until the peer closes them or process_control_timeout has passed), TERM
-// and INT stop after the requests in flight, USR1 reopens the log.
+// The master writes state, pid, generation and started_at of the slot; the worker writes the rest.
+// A ready worker must update last_iteration_ms well within request_terminate_timeout, even when
+// idle (with a timer), or it is killed.
+//
+// Signals: QUIT drains (stops accepting, serves open connections until the peer closes them or
+// process_control_timeout has passed), TERM and INT stop after the requests in flight, USR1 reopens
+// the log.
 using WorkerMain = std::function<int(WorkerContext&)>;
 
 }  // namespace freshet

@@ -6,13 +6,13 @@ namespace freshet {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(Refusal::kCount)> kRefusalNames{
-    "bot",          "bad_json",        "bad_member",      "too_large",        "not_found",
-    "method",       "forbidden",       "unauthorised",    "denied",           "foreign_origin",
-    "rate_limited", "network_limited", "service_limited", "unverified_quota", "uv_bound",
-    "over_limit",   "redis_unavailable",      "spool_full",      "deadline",         "protocol",
+    "bot",          "bad_json",          "bad_member",      "too_large",        "not_found",
+    "method",       "forbidden",         "unauthorised",    "denied",           "foreign_origin",
+    "rate_limited", "network_limited",   "service_limited", "unverified_quota", "uv_bound",
+    "over_limit",   "redis_unavailable", "spool_full",      "deadline",         "protocol",
     "read_timeout", "write_timeout"};
 
-// One process writes, so load and store need not be one step.
+// One process writes, so load and store need not be atomic together.
 void increment(std::atomic<std::uint64_t>& counter, std::uint64_t amount) {
   counter.store(counter.load(kRelaxed) + amount, kRelaxed);
 }

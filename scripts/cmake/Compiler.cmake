@@ -1,6 +1,7 @@
-# C++20 with coroutines. Alone: cmake -DCMAKE_CXX_COMPILER_ID=GNU -DCMAKE_CXX_COMPILER_VERSION=11.4 -P Compiler.cmake
+# C++20 with coroutines. Standalone: cmake -DCMAKE_CXX_COMPILER_ID=GNU -DCMAKE_CXX_COMPILER_VERSION=11.4 -P
+# Compiler.cmake
 if(NOT (CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12) AND
    NOT (CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 14))
-  message(FATAL_ERROR "Freshet needs GCC 12 or Clang 14, or later ones; this is ${CMAKE_CXX_COMPILER_ID} "
-    "${CMAKE_CXX_COMPILER_VERSION}. Debian 12 has GCC 12 (./scripts/deps build); CXX=g++-12 chooses it.")
+  message(FATAL_ERROR "Freshet needs GCC 12, Clang 14 or later; this is ${CMAKE_CXX_COMPILER_ID} "
+    "${CMAKE_CXX_COMPILER_VERSION}. Debian 12 has GCC 12 (./scripts/deps build); CXX=g++-12 selects it.")
 endif()

@@ -1,4 +1,4 @@
-# Debian 12 packages; scripts/deps names the package of each.
+# Third-party packages in Debian 12's versions; scripts/deps lists the package names.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(Boost 1.74 REQUIRED)
@@ -18,7 +18,8 @@ find_path(RAPIDJSON_INCLUDE_DIR rapidjson/reader.h REQUIRED)
 find_path(FCGI_INCLUDE_DIR fcgiapp.h REQUIRED)
 find_library(FCGI_STATIC_LIBRARY libfcgi.a REQUIRED)
 
-# It is linked statically, so the cure of CVE-2025-23016 must be in it here; no package could depend on it.
+# libfcgi is linked statically, so the fix for CVE-2025-23016 must be present at build time; no package dependency could
+# ensure it.
 find_program(DPKG_QUERY dpkg-query)
 if(DPKG_QUERY)
   execute_process(COMMAND ${DPKG_QUERY} -W -f "\${Version}" libfcgi-dev OUTPUT_VARIABLE fcgi_version ERROR_QUIET)

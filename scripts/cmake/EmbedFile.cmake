@@ -1,6 +1,6 @@
 # cmake -DINPUT=file -DOUTPUT=file.cpp -DNAMESPACE=a::b -DNAME=kName -P EmbedFile.cmake
-# Defines NAMESPACE::NAME, the bytes of INPUT, and NAMESPACE::NAMEBytes, their number. As numbers, since a string literal that
-# long is beyond what compilers must take.
+# Defines NAMESPACE::NAME, the bytes of INPUT, and NAMESPACE::NAMEBytes, their number. Uses an array of characters
+# because a string literal of this length exceeds what compilers must support.
 file(READ ${INPUT} bytes HEX)
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${bytes}")
 string(REGEX REPLACE "(('..[0-9a-f][0-9a-f]',){20})" "\\1\n" bytes "${bytes}")

@@ -1,8 +1,8 @@
 # freshet_test(NAME name LABEL unit|redis|e2e|browser [WAITS] [TIMEOUT s] [LONG s] SOURCES a.cpp … LIBS target …)
-# A Catch2 executable, registered with ctest under its label and the label `cpp`. The Catch2 main is compiled once
-# (tests/main.cpp). The target `unit_tests` builds those of the label unit.
-# LONG: how long its cases tagged [long] may take in the long form, which only `scripts/test --long` runs.
-# WAITS: it computes little, so it takes one slot of scripts/test (a quarter of a core) instead of two.
+# Adds a Catch2 executable and registers it with ctest under its label and the label `cpp`. The Catch2 main function is
+# compiled once (tests/main.cpp). The target `unit_tests` builds all tests with the label unit.
+# LONG: timeout of the cases tagged [long], which only `scripts/test --long` runs.
+# WAITS: the test uses little CPU and takes one slot of scripts/test (a quarter of a core) instead of two.
 function(freshet_test)
   cmake_parse_arguments(T "WAITS" "NAME;LABEL;TIMEOUT;LONG" "SOURCES;LIBS" ${ARGN})
   if(NOT T_TIMEOUT)

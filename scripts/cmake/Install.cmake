@@ -1,20 +1,20 @@
-# What is installed where, and the Debian package: `cpack -G DEB` in the build tree, or scripts/install without one.
-# The component `freshet` is what everybody gets; `debian` is what only a package has.
-# Units, nginx's files and the programs name each other by these paths, so the prefix is always /usr.
+# Install paths and the Debian package: `cpack -G DEB` in the build tree, or scripts/install without a package.
+# The component `freshet` is always installed, `debian` only by the package.
+# The prefix is always /usr, since units, nginx's files and the programs refer to each other by these paths.
 include(GNUInstallDirs)
 set(examples ${CMAKE_INSTALL_DATADIR}/doc/freshet/examples)
 
 install(TARGETS freshetd DESTINATION ${CMAKE_INSTALL_SBINDIR} COMPONENT freshet)
 install(TARGETS freshetctl DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT freshet)
 
-# freshet_install(DESTINATION FILE…): plain files of everybody.
+# freshet_install(DESTINATION FILE…): installs plain files in the component freshet.
 function(freshet_install destination)
   install(FILES ${ARGN} DESTINATION ${destination} COMPONENT freshet)
 endfunction()
 
 freshet_install(/etc/freshet systemd/freshet.toml)
 install(DIRECTORY DESTINATION /etc/freshet/conf.d COMPONENT freshet)
-# An administrator edits these (limits, auth_request, trusted proxies): configuration, so in /etc.
+# Administrators edit these (limits, auth_request, trusted proxies), so they are in /etc.
 set(snippets freshet-auth.conf freshet-http.conf freshet-internal.conf freshet-locations.conf freshet-pages.conf freshet-params.conf
     freshet-problem.conf freshet-public.conf)
 list(TRANSFORM snippets PREPEND nginx/ OUTPUT_VARIABLE snippet_sources)
@@ -30,7 +30,7 @@ freshet_install(/lib/systemd/system systemd/freshet.service systemd/freshet.sock
                 systemd/freshet-fetch-model.timer systemd/freshet-search@.service)
 install(FILES systemd/freshet.sysusers DESTINATION /usr/lib/sysusers.d RENAME freshet.conf COMPONENT freshet)
 
-# freshet_compressed(SOURCE DESTINATION COMPONENT): NAME.gz, the same bytes at every build.
+# freshet_compressed(SOURCE DESTINATION COMPONENT): installs NAME.gz, byte-identical in every build.
 set(compressed "")
 function(freshet_compressed source destination component)
   set(output ${CMAKE_CURRENT_BINARY_DIR}/installed/${destination}.gz)
@@ -49,7 +49,7 @@ foreach(page freshetd.8 freshetctl.1 freshet.toml.5 freshet-metrics.7)
 endforeach()
 freshet_install(${CMAKE_INSTALL_DATADIR}/bash-completion/completions ${documents}/completion/freshetd
                 ${documents}/completion/freshetctl)
-# These ask that of bash.
+# These call bash's completion.
 install(FILES scripts/completion/zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions RENAME _freshetctl COMPONENT freshet)
 foreach(program freshetctl freshetd)
   install(FILES scripts/completion/fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME ${program}.fish
@@ -77,22 +77,22 @@ set(CPACK_PRE_BUILD_SCRIPTS ${package}/permissions.cmake)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
-# Whoever builds the package for others answers for it: -DFRESHET_MAINTAINER="Name <address>".
-set(FRESHET_MAINTAINER "The Freshet authors <freshet@example.org>" CACHE STRING "Maintainer: of the Debian package")
+# Set the maintainer when you build the package for others: -DFRESHET_MAINTAINER="Name <address>".
+set(FRESHET_MAINTAINER "The Freshet authors <freshet@example.org>" CACHE STRING "Maintainer of the Debian package")
 set(CPACK_DEBIAN_PACKAGE_MAINTAINER ${FRESHET_MAINTAINER})
 set(CPACK_DEBIAN_PACKAGE_SECTION web)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd | systemd-sysusers, init-system-helpers (>= 1.54), libjs-chart.js (>= 3), procps")
-# Redis may be on another host (redis-tcp.conf); ZINTER came with 6.2.
+# Not Depends, since Redis may be on another host (redis-tcp.conf). ZINTER needs Redis 6.2.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "redis-server (>= 5:6.2), nginx")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "xapian-tools")  # freshet-search@.service
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "feed and hot-list engine for content sites, over FastCGI")
-set(CPACK_PACKAGE_DESCRIPTION "Freshet answers what is hot now, what to show a reader next, and what arrived
-since they last looked: page views, reading time, what readers do and whom
-they follow go in; lists that fade, feeds that never repeat, recommendations
-with reasons and timelines without gaps come out.
+set(CPACK_PACKAGE_DESCRIPTION "Freshet serves hot lists, personal feeds, recommendations and timelines to
+news sites, blogs and forums. The site reports page views, reading time,
+reactions and follows. Hot lists fade with time, feeds never repeat an item,
+and recommendations come with reasons.
 
-It is deployed as PHP-FPM is: pre-forked workers behind nginx, with their
+It is deployed like PHP-FPM: pre-forked workers behind nginx, with their
 state in Redis.")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${package}/postinst ${package}/prerm ${package}/postrm

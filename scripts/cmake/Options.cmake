@@ -1,4 +1,4 @@
-# One INTERFACE target carries every compile and link option; all of our targets link it.
+# All our targets link this INTERFACE target, which carries the compile and link options.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -6,18 +6,18 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-# Debug information costs a third of a build; the preset `package` makes it, as a package of its own.
+# Debug information costs a third of the build time; the preset `package` builds it as a separate package.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
-# Names relative to the checkout let two checkouts share what was compiled; ccache must be told that a precompiled
-# header is no source that might use __TIME__.
+# Paths relative to the checkout let two checkouts share ccache's results. ccache must be told that a precompiled header
+# does not use __TIME__.
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
       CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 
-# Nor does debug information say where it was made. (Without it nothing does: tests/package/reproducible.)
+# Keep the build path out of debug information. (Nothing else contains it: tests/package/reproducible.)
 if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo")
   add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
 endif()
@@ -26,7 +26,7 @@ option(FRESHET_WERROR "Warnings are errors" ON)
 set(FRESHET_SANITIZE "" CACHE STRING "address,undefined or thread")
 
 add_library(freshet_options INTERFACE)
-file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/generated)  # ccache names what is there and what is not differently
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/generated)  # ccache names existing and missing folders differently
 target_include_directories(freshet_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
 target_compile_options(freshet_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
   -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers -fstack-protector-strong
@@ -35,11 +35,11 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(freshet_options INTERFACE -fcf-protection=full)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # GCC 12 reports these inside libstdc++ and Asio coroutines, not in our code.
+  # False positives of GCC 12 inside libstdc++ and Asio coroutines.
   target_compile_options(freshet_options INTERFACE -Wno-mismatched-new-delete -Wno-array-bounds
     -Wno-restrict -Wno-stringop-overflow)
-  target_compile_options(freshet_options INTERFACE -fpch-preprocess)  # without it ccache cannot preprocess
-  if(CMAKE_UNITY_BUILD)  # units are included, and GCC takes what is local to one for what a header lets out
+  target_compile_options(freshet_options INTERFACE -fpch-preprocess)  # needed by ccache
+  if(CMAKE_UNITY_BUILD)  # in a unity build GCC mistakes file-local types for types of a header
     target_compile_options(freshet_options INTERFACE -Wno-subobject-linkage)
   endif()
 else()
@@ -54,7 +54,8 @@ if(FRESHET_SANITIZE)
   target_compile_options(freshet_options INTERFACE -fsanitize=${FRESHET_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(freshet_options INTERFACE -fsanitize=${FRESHET_SANITIZE})
   if(FRESHET_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # TSan knows no fences, and GCC says so of each: Asio's, and the scoreboard's, whose words are atomic themselves.
+    # TSan does not support fences, and GCC warns about each: those of Asio, and those of the scoreboard, whose words
+    # are atomic.
     target_compile_options(freshet_options INTERFACE -Wno-tsan)
   endif()
 else()

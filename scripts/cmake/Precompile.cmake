@@ -1,10 +1,10 @@
-# Precompiled headers: what most units of a part include from outside the project. Each unit still includes what it uses;
+# Precompiled headers: external headers that most sources of a library include. Each source still includes what it uses;
 # the preset `lint` builds without them.
-# Few are enough: the compiler maps the whole file for each unit, and ccache reads it.
+# Keep the list short: the compiler maps the whole file for each source, and ccache reads it.
 set(standard_headers <algorithm> <array> <charconv> <chrono> <cmath> <cstdint> <cstring> <functional> <limits> <map>
     <memory> <optional> <span> <string> <string_view> <unordered_map> <utility> <vector> <tl/expected.hpp>)
 
-# freshet_precompiled(NAME HEADER…): a target whose precompiled header others use, by freshet_use_precompiled.
+# freshet_precompiled(NAME HEADER…): adds a target whose precompiled header others share with freshet_use_precompiled.
 function(freshet_precompiled name)
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp CONTENT "")
   add_library(${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)

@@ -1,4 +1,4 @@
-"""What ctest shall call skipped, not passed."""
+"""Reports a session with skipped tests to ctest as skipped, not passed."""
 
 SKIPPED = 77
 

@@ -1,4 +1,6 @@
-"""The service really runs under what freshet.service locks away: seccomp filters, namespaces, no capabilities, a read-only system."""
+"""The service works in the sandbox of freshet.service: seccomp filters, namespaces, no capabilities, a read-only file
+system.
+"""
 
 import http.server
 import json
@@ -13,13 +15,13 @@ import threading
 
 import pytest
 import unit
-from sandboxed import HERE, SALT, Sandboxed, birth, loopback, now, unprivileged, wait_until
+from sandboxed import HERE, SALT, SandboxedService, as_service_user, birth, loopback, now, wait_until
 
 for tool in ("bwrap", "systemd-analyze", "setpriv", "redis-server"):
     if not shutil.which(tool):
-        pytest.skip(f"{tool} is not there (./scripts/deps test)", allow_module_level=True)
+        pytest.skip(f"{tool} is not installed (./scripts/deps test)", allow_module_level=True)
 
-# Every route of the interface once, in an order in which each finds what it needs.
+# Every route of the interface once, ordered so that each finds the data it needs.
 REQUESTS = [
     ("PUT", "/api/items/a", {"title": "about a", "published_at": 1, "tags": ["t"], "author": "ann", "text": "words of a"}),
     ("PUT", "/api/items/b", {"title": "about b", "published_at": 2, "tags": ["t"], "author": "ann", "text": "words of b"}),
@@ -61,11 +63,11 @@ REQUESTS = [
 ]
 
 
-def drive(service):
-    """Every route; returns what was asked that got no 2xx."""
+def request_every_route(service):
+    """Requests every route. Returns the requests that failed."""
     failed, job = [], None
     for method, uri, body in REQUESTS:
-        status, reply = service.ask(method, uri.replace("JOB", str(job)), body)
+        status, reply = service.request(method, uri.replace("JOB", str(job)), body)
         if not 200 <= status < 300:
             failed.append((method, uri, status, reply))
         if isinstance(reply, dict):
@@ -75,11 +77,11 @@ def drive(service):
 
 @pytest.fixture
 def service():
-    """service(…): started; stopped when the test is over, with exit status 0."""
+    """service(…) starts a service. All are stopped after the test and must exit with 0."""
     running = []
 
     def start(**options):
-        running.append(Sandboxed(**options))
+        running.append(SandboxedService(**options))
         return running[-1].start()
 
     yield start
@@ -88,7 +90,7 @@ def service():
 
 
 def titles(service):
-    connection = sqlite3.connect(f"file:{service.at('lib/freshet.db')}?mode=ro", uri=True)
+    connection = sqlite3.connect(f"file:{service.path_of('lib/freshet.db')}?mode=ro", uri=True)
     try:
         return dict(connection.execute("SELECT id, title FROM items"))
     except sqlite3.Error:
@@ -97,16 +99,18 @@ def titles(service):
         connection.close()
 
 
-def live(service):
-    """A day in its life: every route, under load a reload and a death, Redis away, logs reopened; what was written is recorded."""
-    failed = drive(service)
+def exercise(service):
+    """Exercises the service: every route, a reload and a crash under load, Redis unavailable, rotated logs. All writes
+    must be recorded.
+    """
+    failed = request_every_route(service)
     assert not failed, failed
-    wait_until(lambda: set(titles(service)) == {"a", "b", "c"}, "the recorder", 60)
+    wait_until(lambda: set(titles(service)) == {"a", "b", "c"}, "the recorder to commit", 60)
 
-    # A copy without a name is made beside what stands there; it is no model, as the copy shows.
-    with open(service.at("lib/freshet.model"), "wb") as file:
+    # The publisher makes an unnamed copy next to the file, and reports that it is no model.
+    with open(service.path_of("lib/freshet.model"), "wb") as file:
         file.write(b"no model" * 1000)
-    wait_until(lambda: "why=model_corrupt" in service.log(), "the model file to be copied", 60)
+    wait_until(lambda: "reason=model_corrupt" in service.log(), "the model file to be copied", 60)
 
     errors, stop, done = [], threading.Event(), []
 
@@ -115,7 +119,7 @@ def live(service):
             for method, uri, body in (("GET", "/api/hot", None), ("POST", "/api/track", {"articleId": "a", "dwellMs": 5, "userId": f"u{number}"}),
                                       ("POST", "/api/feed", {"action": "refresh", "limit": 2, "agent_id": f"u{number}"})):
                 try:
-                    status, reply = service.ask(method, uri, body)
+                    status, reply = service.request(method, uri, body)
                     done.append(status)
                     if status >= 500:
                         errors.append((uri, status, reply))
@@ -130,11 +134,11 @@ def live(service):
         os.kill(service.master(), signal.SIGHUP)
         wait_until(lambda: service.workers() and not before & set(service.workers()), "a new generation", 60)
         assert any(line.startswith("RELOADING=1") for line in service.notify.lines)
-        os.rename(service.at("log/error.log"), service.at("log/error.log.1"))
+        os.rename(service.path_of("log/error.log"), service.path_of("log/error.log.1"))
         os.kill(service.master(), signal.SIGUSR1)
-        wait_until(lambda: os.path.exists(service.at("log/error.log")), "the reopened log", 30)
+        wait_until(lambda: os.path.exists(service.path_of("log/error.log")), "the reopened log", 30)
         seen = len(done)
-        wait_until(lambda: len(done) > seen + 20, "the load", 60)
+        wait_until(lambda: len(done) > seen + 20, "more requests under load", 60)
     finally:
         stop.set()
         for thread in threads:
@@ -145,38 +149,38 @@ def live(service):
 
     victim = service.workers()[0]
     os.kill(victim, signal.SIGKILL)
-    wait_until(lambda: victim not in service.workers() and len(service.workers()) == 2, "another worker", 60)
+    wait_until(lambda: victim not in service.workers() and len(service.workers()) == 2, "a replacement worker", 60)
 
-    # Redis does not answer: what is counted goes into the spool, and from there into Redis.
+    # While Redis does not answer, events are spooled, and replayed afterwards.
     counted = int(service.redis("hget", "hot:article:{a}", "pv"))
     service.redis_signal(signal.SIGSTOP)
     try:
-        status, reply = service.ask("POST", "/api/track", {"articleId": "a", "dwellMs": 5, "userId": "spooled", "eventId": "spooled"})
+        status, reply = service.request("POST", "/api/track", {"articleId": "a", "dwellMs": 5, "userId": "spooled", "eventId": "spooled"})
         assert status == 202, (status, reply)
-        assert os.listdir(service.at("lib/spool"))
+        assert os.listdir(service.path_of("lib/spool"))
     finally:
         service.redis_signal(signal.SIGCONT)
     wait_until(lambda: int(service.redis("hget", "hot:article:{a}", "pv")) == counted + 1, "the spool's replay", 60)
 
-    # One worker replayed it; the other may not have its Redis back yet.
-    late = {"title": "written at last", "published_at": now()}
-    wait_until(lambda: service.ask("PUT", "/api/items/late", late)[0] == 200, "a write", 60)
-    wait_until(lambda: "late" in titles(service), "the recorder", 60)
+    # One worker has replayed the spool; the other may not be connected to Redis yet.
+    late = {"title": "written after the outage", "published_at": now()}
+    wait_until(lambda: service.request("PUT", "/api/items/late", late)[0] == 200, "a successful write", 60)
+    wait_until(lambda: "late" in titles(service), "the recorder to commit", 60)
 
 
 def upgrade(service):
-    """Another binary takes the place of the one that runs, and of its work."""
+    """Upgrades to another copy of the binary."""
     old, before = service.master(), set(service.workers())
     shutil.copy(service.program, service.program + ".new")
     os.rename(service.program + ".new", service.program)
     os.kill(old, signal.SIGUSR2)
-    wait_until(lambda: not birth(old), "the end of the old master", 60)
+    wait_until(lambda: not birth(old), "the old master to end", 60)
     wait_until(lambda: len(service.workers()) == 2 and not before & set(service.workers()), "the new workers", 60)
     assert any(line.startswith("MAINPID=") for line in service.notify.lines), service.notify.lines
-    assert service.ask("GET", "/ping")[0] == 200
+    assert service.request("GET", "/ping")[0] == 200
 
 
-def test_every_route_is_asked():
+def test_the_requests_cover_every_route():
     with open(os.path.join(unit.ROOT, "nginx/html/openapi.json"), encoding="utf-8") as file:
         paths = json.load(file)["paths"]
     routes = {(method.upper(), path) for path, operations in paths.items() for method in operations}
@@ -186,87 +190,87 @@ def test_every_route_is_asked():
         return len(wanted) == len(given) and all(a == b or a.startswith("{") for a, b in zip(wanted, given))
 
     exact = {path for path in paths if "{" not in path}
-    asked = {(method, uri.partition("?")[0]) for method, uri, _ in REQUESTS}
+    covered = {(method, uri.partition("?")[0]) for method, uri, _ in REQUESTS}
     missing = {(method, path) for method, path in routes
-               if not any(method == m and matches(path, uri) and (uri == path or uri not in exact) for m, uri in asked)}
+               if not any(method == m and matches(path, uri) and (uri == path or uri not in exact) for m, uri in covered)}
     assert not missing
 
 
-def test_the_service_lives_a_day_in_the_sandbox(service):
-    live(service(traced=False))
+def test_the_service_works_in_the_sandbox(service):
+    exercise(service(traced=False))
 
 
-def test_no_call_that_it_needs_is_refused(service):
+def test_no_needed_call_is_refused(service):
     if not shutil.which("strace"):
-        pytest.skip("strace is not there")
-    one = service(traced=True)
-    live(one)
-    refused = {call: line for call, line in one.refused().items() if call not in HARMLESS}
+        pytest.skip("strace is not installed")
+    sandboxed = service(traced=True)
+    exercise(sandboxed)
+    refused = {call: line for call, line in sandboxed.refused_calls().items() if call not in HARMLESS}
     assert not refused, "\n".join(refused.values())
 
 
-# Refused, and right so: the program or a library asks and goes on.
+# Refused as intended: the program or a library falls back.
 HARMLESS = {
-    ("clone3", "ENOSYS"),  # [RestrictNamespaces]: the C library makes its threads by clone then
+    ("clone3", "ENOSYS"),  # [RestrictNamespaces]: the C library then uses clone
 }
 
 
-def test_the_sandbox_is_one():
-    """Each part of it, by what it must refuse."""
-    one = Sandboxed()
+def test_the_sandbox_refuses_what_it_should():
+    """Each part of the sandbox refuses what it should."""
+    sandboxed = SandboxedService()
     try:
-        for words, said in ((["touch", "/usr/x"], "Read-only"), (["touch", one.at("etc/x")], "Read-only"), (["cat", "/proc/meminfo"], "denied"),
-                            (["unshare", "-r", "true"], "not permitted"), (["chmod", "u+s", one.at("lib")], "not permitted"),
+        for words, message in ((["touch", "/usr/x"], "Read-only"), (["touch", sandboxed.path_of("etc/x")], "Read-only"), (["cat", "/proc/meminfo"], "denied"),
+                            (["unshare", "-r", "true"], "not permitted"), (["chmod", "u+s", sandboxed.path_of("lib")], "not permitted"),
                             (["nice", "-n", "-5", "true"], "ermi"),
                             (["python3", "-c", "import socket; socket.socket()"], "not supported"),
                             (["python3", "-c", "import mmap; mmap.mmap(-1, 4096, prot=mmap.PROT_WRITE | mmap.PROT_EXEC)"], "not permitted"),
                             (["python3", "-c", "import os; os.chown('/tmp', 1, 1)"], "not permitted")):
-            done = subprocess.run([*one.command(), "/usr/bin/env", *words], env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, capture_output=True, text=True, check=False)
-            assert said in done.stderr, (words, done.stdout, done.stderr)
-        done = subprocess.run([*one.command(), "/usr/bin/cat", "/proc/self/status", one.at("credentials/salt")], capture_output=True, text=True, check=True)
+            done = subprocess.run([*sandboxed.command(), "/usr/bin/env", *words], env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, capture_output=True, text=True, check=False)
+            assert message in done.stderr, (words, done.stdout, done.stderr)
+        done = subprocess.run([*sandboxed.command(), "/usr/bin/cat", "/proc/self/status", sandboxed.path_of("credentials/salt")], capture_output=True, text=True, check=True)
         assert "CapBnd:\t0000000000000000" in done.stdout and "NoNewPrivs:\t1" in done.stdout and SALT in done.stdout
-        done = subprocess.run([*one.command(), "/usr/bin/touch", one.at("lib/x")], check=False)
+        done = subprocess.run([*sandboxed.command(), "/usr/bin/touch", sandboxed.path_of("lib/x")], check=False)
         assert done.returncode == 0
     finally:
-        one.stop()
+        sandboxed.stop()
 
 
-def test_a_unit_that_allows_too_little_is_noticed():
+def test_a_unit_that_is_too_strict_is_detected():
     """The tests above can fail."""
     narrower = unit.directives()
     narrower["SystemCallFilter"] = [*narrower["SystemCallFilter"], "~@file-system"]
-    one = Sandboxed(service=narrower)
+    sandboxed = SandboxedService(service=narrower)
     try:
         with pytest.raises(AssertionError):
-            one.start()
+            sandboxed.start()
     finally:
-        one.stop()
+        sandboxed.stop()
 
 
-def under(name, folder, program):
-    """The command that runs a program with the filters of a shipped unit, as the service's user."""
+def command_under_unit(name, folder, program):
+    """Command that runs a program with the filters of a shipped unit, as the service's user."""
     filters = os.path.join(folder, "unit.json")
     with open(filters, "w", encoding="utf-8") as file:
         json.dump(unit.filters(unit.directives(os.path.join(unit.ROOT, "systemd", name))), file)
     os.chmod(filters, 0o644)
-    return [*unprivileged(), sys.executable, os.path.join(HERE, "enter.py"), filters, "", *program]
+    return [*as_service_user(), sys.executable, os.path.join(HERE, "enter.py"), filters, "", *program]
 
 
 def test_the_index_is_served_under_the_filters_of_its_unit(service):
-    one = service()
-    drive(one)
-    index, address = one.at("lib/index"), loopback.Loopback()
-    wait_until(lambda: os.path.exists(os.path.join(index, "XAPIANDB")), "the index")
-    started = subprocess.Popen(under("freshet-search@.service", one.state, ["/usr/bin/xapian-tcpsrv", "--quiet", "--interface", address.host, "--port", "7007", index]),
+    sandboxed = service()
+    request_every_route(sandboxed)
+    index, address = sandboxed.path_of("lib/index"), loopback.Loopback()
+    wait_until(lambda: os.path.exists(os.path.join(index, "XAPIANDB")), "the index to be created")
+    started = subprocess.Popen(command_under_unit("freshet-search@.service", sandboxed.state, ["/usr/bin/xapian-tcpsrv", "--quiet", "--interface", address.host, "--port", "7007", index]),
                                start_new_session=True, stdout=subprocess.DEVNULL)
     try:
-        stub = one.at("remote")
+        stub = sandboxed.path_of("remote")
         with open(stub, "w", encoding="ascii") as file:
             file.write(f"remote {address.host}:7007\n")
 
         def documents():
-            said = subprocess.run(["xapian-delve", stub], capture_output=True, text=True, check=False, timeout=240).stdout
-            return "number of documents = 3" in said
+            message = subprocess.run(["xapian-delve", stub], capture_output=True, text=True, check=False, timeout=240).stdout
+            return "number of documents = 3" in message
 
         wait_until(documents, "the index to be served")
     finally:
@@ -283,7 +287,7 @@ class NoModel(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_a_model_is_asked_for_under_the_filters_of_its_unit():
+def test_a_model_is_fetched_under_the_filters_of_its_unit():
     server = http.server.HTTPServer(("127.0.0.1", 0), NoModel)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     build = os.environ.get("FRESHET_BUILD_DIR", os.path.join(unit.ROOT, "build/release"))
@@ -292,7 +296,7 @@ def test_a_model_is_asked_for_under_the_filters_of_its_unit():
         os.chmod(folder, 0o755)
         program = shutil.copy(os.path.join(build, "scripts/freshetctl"), folder)
         url = f"http://127.0.0.1:{server.server_address[1]}"
-        done = subprocess.run(under("freshet-fetch-model.service", folder, [program, "fetch-model", url]), capture_output=True, text=True, check=False, timeout=240)
+        done = subprocess.run(command_under_unit("freshet-fetch-model.service", folder, [program, "fetch-model", url]), capture_output=True, text=True, check=False, timeout=240)
         assert done.returncode == 2 and f"{url}: it has no model" in done.stderr, done.stdout + done.stderr
     finally:
         shutil.rmtree(folder)

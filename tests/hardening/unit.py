@@ -1,6 +1,7 @@
-"""What the shipped unit locks away, as systemd 252 would do it: seccomp filters by libseccomp, namespaces and mounts by bubblewrap.
+"""The unit's sandbox without systemd, modeled on systemd 252: seccomp filters with libseccomp, namespaces and mounts with
+bubblewrap.
 
-Names in brackets are directives of systemd.exec(5). What has no counterpart without systemd (cgroups, SELinux) is left out.
+Names in brackets are directives of systemd.exec(5). Directives that need systemd (cgroups, SELinux) are left out.
 """
 
 import errno
@@ -17,7 +18,7 @@ NAMESPACES = ["bwrap", "--unshare-user", "--unshare-net", "--unshare-uts", "--un
 
 
 def directives(path=os.path.join(ROOT, "systemd/freshet.service")):
-    """{name: [values]} of the unit's [Service]."""
+    """Returns {name: [values]} of the unit's [Service] section."""
     out, section = {}, None
     with open(path, encoding="utf-8") as file:
         for line in file:
@@ -31,16 +32,16 @@ def directives(path=os.path.join(ROOT, "systemd/freshet.service")):
 
 
 def expand(name):
-    """The calls of a set such as @system-service, or the call itself."""
+    """Returns the calls of a set such as @system-service, or the call itself."""
     if not name.startswith("@"):
         return {name}
-    said = subprocess.run(["systemd-analyze", "syscall-filter", "--no-pager", name], capture_output=True, text=True, check=True).stdout
-    lines = [line.strip() for line in said.splitlines()[1:]]
+    listing = subprocess.run(["systemd-analyze", "syscall-filter", "--no-pager", name], capture_output=True, text=True, check=True).stdout
+    lines = [line.strip() for line in listing.splitlines()[1:]]
     return set().union(*(expand(line) for line in lines if line and not line.startswith("#")))
 
 
 def allowed_calls(unit):
-    """[SystemCallFilter]: an allow list, to which systemd adds @default; then what is taken away."""
+    """[SystemCallFilter]: an allow list, to which systemd adds @default, minus the denied calls."""
     calls = set()
     for value in unit["SystemCallFilter"]:
         names = set().union(*(expand(name) for name in value.lstrip("~").split()))
@@ -49,8 +50,9 @@ def allowed_calls(unit):
 
 
 def filters(unit):
-    """Filters to be loaded one after the other: (what happens to calls without a rule, [(action, call, [condition])]), actions as errno or
-    "allow", conditions as (argument, operator, value…) of libseccomp."""
+    """Returns the filters, to be loaded in order: (action for calls without a rule, [(action, call, [condition])]).
+    Actions are an errno or "allow"; conditions are (argument, operator, value…) of libseccomp.
+    """
     assert unit["SystemCallArchitectures"] == ["native"]
     out = []
     if unit.get("RestrictAddressFamilies"):
@@ -63,8 +65,8 @@ def filters(unit):
                  for flag in CLONE_NEW for call, where in (("clone", 0), ("unshare", 0), ("setns", 1))]
         out.append(("allow", [*rules, (errno.EPERM, "setns", [(1, "EQ", 0)]), (errno.ENOSYS, "clone3", [])]))
     if unit.get("MemoryDenyWriteExecute") == ["yes"]:
-        both = PROT_WRITE | PROT_EXEC
-        out.append(("allow", [(errno.EPERM, "mmap", [(2, "MASKED_EQ", both, both)]),
+        write_and_execute = PROT_WRITE | PROT_EXEC
+        out.append(("allow", [(errno.EPERM, "mmap", [(2, "MASKED_EQ", write_and_execute, write_and_execute)]),
                               (errno.EPERM, "mprotect", [(2, "MASKED_EQ", PROT_EXEC, PROT_EXEC)]),
                               (errno.EPERM, "pkey_mprotect", [(2, "MASKED_EQ", PROT_EXEC, PROT_EXEC)]),
                               (errno.EPERM, "shmat", [(2, "MASKED_EQ", SHM_EXEC, SHM_EXEC)])]))
@@ -82,16 +84,18 @@ def filters(unit):
 
 
 def bubblewrap(unit, writable, readable):
-    """The command that enters the unit's namespaces. `writable`: what [StateDirectory] and [RuntimeDirectory] are to the service."""
+    """Returns the command that enters the unit's namespaces. `writable`: the folders of [StateDirectory] and
+    [RuntimeDirectory].
+    """
     for name in ("PrivateNetwork", "PrivateUsers", "PrivateTmp", "PrivateDevices", "ProtectHome", "ProtectHostname", "NoNewPrivileges"):
         assert unit[name] == ["yes"], name
     assert unit["ProtectSystem"] == ["strict"] and unit["CapabilityBoundingSet"] == [""] and unit["AmbientCapabilities"] == [""]
-    # [PrivateUsers] without a range maps the service's user and root; bubblewrap maps the user alone. [ProtectProc] hides the processes of
-    # others, which is what a pid namespace does; bubblewrap mounts /proc in no other way.
+    # [PrivateUsers] without a range maps the service's user and root; bubblewrap maps only the user. [ProtectProc]
+    # hides other users' processes; bubblewrap can mount /proc only with a pid namespace, which has the same effect.
     command = [*NAMESPACES, "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for folder in ("/tmp", "/var/tmp", "/home", "/root"):
         command += ["--tmpfs", folder]
-    # [ProcSubset=pid]: nothing in /proc but processes.
+    # [ProcSubset=pid]: only processes are visible in /proc.
     assert unit["ProcSubset"] == ["pid"]
     for name in os.listdir("/proc"):
         path = f"/proc/{name}"

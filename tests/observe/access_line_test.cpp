@@ -44,7 +44,7 @@ std::string contents(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("The letters of an access format say what PHP-FPM's say", "[access]") {
+TEST_CASE("access format letters have PHP-FPM's meaning", "[access]") {
   setenv("TZ", "UTC", 1);
   Request request;
   request.method = Method::kPost;
@@ -71,7 +71,7 @@ TEST_CASE("The letters of an access format say what PHP-FPM's say", "[access]") 
   CHECK(render_line("%r|%Q|%q", request) == "/plain||");
 }
 
-TEST_CASE("Our letters say what a request did in Redis, and which one it was", "[access]") {
+TEST_CASE("Freshet's own letters show time in Redis and which request it was", "[access]") {
   Request request;
   request.trace.redis_time = 1500us;
   request.trace.round_trips = 2;
@@ -81,8 +81,7 @@ TEST_CASE("Our letters say what a request did in Redis, and which one it was", "
         "1.500 2 GET /api/hot abc internal");
 }
 
-TEST_CASE("What names a reader is not in a line unless the format asks for it, and secrets never are",
-          "[access]") {
+TEST_CASE("reader names are logged only if the format asks for them, and secrets never", "[access]") {
   Request request;
   request.verified_user = "alice";
   request.uri = "/api/feed?userId=alice";
@@ -94,7 +93,7 @@ TEST_CASE("What names a reader is not in a line unless the format asks for it, a
   CHECK_FALSE(parse_access_format("%{HTTP_AUTHORIZATION}e"));
 }
 
-TEST_CASE("Addresses are cut to networks", "[access]") {
+TEST_CASE("addresses are truncated to networks", "[access]") {
   CHECK(truncate_address("203.0.113.77") == "203.0.113.0");
   CHECK(truncate_address("2001:db8:aaaa:bbbb:cccc::1") == "2001:db8:aaaa::");
   CHECK(truncate_address("::ffff:203.0.113.77") == "::ffff:203.0.113.0");
@@ -102,7 +101,7 @@ TEST_CASE("Addresses are cut to networks", "[access]") {
   CHECK(truncate_address("") == "-");
 }
 
-TEST_CASE("Nothing a client sends ends a line or a field in quotes", "[access]") {
+TEST_CASE("a client cannot end a line or a quoted field", "[access]") {
   Request request;
   request.uri = "/a\nb\"c\\d\x7f\xc3\xa9";
   request.user_agent = "x\r\ny";
@@ -110,11 +109,11 @@ TEST_CASE("Nothing a client sends ends a line or a field in quotes", "[access]")
         "\"/a\\x0Ab\\x22c\\x5Cd\\x7F\\xC3\\xA9\" x\\x0D\\x0Ay");
 }
 
-TEST_CASE("A format with what we do not know is refused, and says what", "[access]") {
-  for (const char* wrong :
+TEST_CASE("an unknown letter in a format is refused with a reason", "[access]") {
+  for (const char* format :
        {"%y", "%", "%{", "%{a", "%{}t", "%e", "%o", "%{fast}d", "%{none}x", "%x", "%{a}m", "%{a}%"}) {
-    CAPTURE(wrong);
-    const auto parsed = parse_access_format(wrong);
+    CAPTURE(format);
+    const auto parsed = parse_access_format(format);
     REQUIRE_FALSE(parsed);
     CHECK(parsed.error().reason == "bad_access_format");
     CHECK_FALSE(parsed.error().detail.empty());
@@ -123,7 +122,7 @@ TEST_CASE("A format with what we do not know is refused, and says what", "[acces
   CHECK(parse_access_format("no letters"));
 }
 
-TEST_CASE("A file of lines is whole lines, and begins anew after it was moved away", "[access]") {
+TEST_CASE("a log file contains whole lines, and a new file is started after rotation", "[access]") {
   test::TemporaryDirectory directory;
   const auto path = directory.path() / "access.log";
   LineFile file(path.string(), LineFile::Buffering::kLines);
@@ -139,13 +138,13 @@ TEST_CASE("A file of lines is whole lines, and begins anew after it was moved aw
   file.flush();
   CHECK(contents(directory.path() / "old") == "one\ntwo\n");
   CHECK(contents(path) == "three\n");
-  const std::string much(40'000, 'x');
-  file.append(much);
-  file.append(much);  // the first leaves when there is no room for both
-  CHECK(contents(path) == "three\n" + much + "\n");
+  const std::string long_line(40'000, 'x');
+  file.append(long_line);
+  file.append(long_line);  // the first one is written when both do not fit
+  CHECK(contents(path) == "three\n" + long_line + "\n");
 }
 
-TEST_CASE("A file that cannot be opened costs no request", "[access]") {
+TEST_CASE("a log file that cannot be opened affects no request", "[access]") {
   LineFile file("/nonexistent/folder/access.log", LineFile::Buffering::kNone);
   CHECK_FALSE(file.is_open());
   file.append("lost");
@@ -153,7 +152,7 @@ TEST_CASE("A file that cannot be opened costs no request", "[access]") {
   CHECK_FALSE(file.is_open());
 }
 
-TEST_CASE("A line of a request is of its own times and its own process", "[access]") {
+TEST_CASE("an access line has its request's times and the worker's process ids", "[access]") {
   const test::TemporaryDirectory directory;
   RequestLogSettings settings;
   settings.access_log = (directory.path() / "access.log").string();

@@ -7,7 +7,7 @@
 using namespace freshet;
 using namespace freshet::observe;
 
-TEST_CASE("Every metric is named as Prometheus wants it and explained in one sentence", "[metrics]") {
+TEST_CASE("every metric follows Prometheus' naming rules and has a one-sentence help text", "[metrics]") {
   std::set<std::string_view> names;
   for (const MetricFamily& metric : metric_families()) {
     CAPTURE(metric.name);
@@ -22,7 +22,7 @@ TEST_CASE("Every metric is named as Prometheus wants it and explained in one sen
   }
 }
 
-TEST_CASE("A page of metrics is families of samples and an end", "[metrics]") {
+TEST_CASE("a metrics page consists of families of samples and an end mark", "[metrics]") {
   Scoreboard board(2);
   Settings settings;
   board.set_route_name(1, "GET /api/hot");
@@ -45,7 +45,7 @@ TEST_CASE("A page of metrics is families of samples and an end", "[metrics]") {
     CAPTURE(line);
     CHECK(text.find(line) != std::string::npos);
   }
-  // What was never sampled is not said.
+  // Values that were never sampled are absent.
   CHECK(text.find("freshet_hot_members{") == std::string::npos);
   RedisKeyStats numbers;
   numbers.sampled_at = 1'772'798'400;
@@ -58,7 +58,7 @@ TEST_CASE("A page of metrics is families of samples and an end", "[metrics]") {
 
 namespace {
 
-// A board on which every number that a family shows is another one.
+// Fills a board so that all numbers shown differ.
 void fill_with_distinct_values(Scoreboard& board) {
   std::uint64_t next = 1001;
   WorkerSlot& slot = board.slots()[0];
@@ -75,15 +75,15 @@ void fill_with_distinct_values(Scoreboard& board) {
   for (auto* const each : {&pool.generation, &pool.reloads, &pool.failed_reloads, &pool.respawns,
                            &pool.max_active, &pool.max_children_reached, &pool.emergency_restarts})
     *each = static_cast<std::uint32_t>(next++);
-  for (auto* const each : {&slot.item_cache_hits, &slot.item_cache_misses, &slot.item_cache_bytes, &slot.invalidations_ignored,
-                           &slot.feed_impressions, &slot.feed_pages_degraded})
+  for (auto* const each : {&slot.item_cache_hits, &slot.item_cache_misses, &slot.item_cache_bytes,
+                           &slot.invalidations_ignored, &slot.feed_impressions, &slot.feed_pages_degraded})
     *each = next++;
   slot.feed_pages = 5000;
 }
 
 }  // namespace
 
-TEST_CASE("Every family shows the number it is named after, in the unit of its name", "[metrics]") {
+TEST_CASE("every family shows its own number, in the unit of its name", "[metrics]") {
   Scoreboard board(2);
   Settings settings;
   fill_with_distinct_values(board);
@@ -131,7 +131,7 @@ TEST_CASE("Every family shows the number it is named after, in the unit of its n
   }
 }
 
-TEST_CASE("A duration that is a bucket's bound belongs to it, and one beyond to the next", "[metrics]") {
+TEST_CASE("a duration equal to a bucket's bound is counted in it, a longer one in the next", "[metrics]") {
   Scoreboard board(1);
   board.slots()[0].state = WorkerState::kReady;
   board.slots()[0].routes[0].latency.add(std::chrono::microseconds(50));

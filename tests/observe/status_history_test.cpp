@@ -1,4 +1,4 @@
-// Five minutes of the pool: what is kept, and what is said of it.
+// The pool's five-minute history: samples and the values derived from them.
 #include "fcgi/handlers/status_history.h"
 
 #include <catch2/catch.hpp>
@@ -38,7 +38,7 @@ constexpr std::optional<double> kNone;
 
 }  // namespace
 
-TEST_CASE("a sample is what the pool has counted, dead workers included", "[history]") {
+TEST_CASE("a sample contains the pool's counters, dead workers included", "[history]") {
   Scoreboard board(2);
   WorkerSlot& slot = board.slots()[0];
   slot.state = WorkerState::kReady;
@@ -52,38 +52,39 @@ TEST_CASE("a sample is what the pool has counted, dead workers included", "[hist
   board.retire(slot);
   slot.state = WorkerState::kReady;
   board.recorder_report().lag_entries = 9;
-  const PoolSample taken = sample_pool(board, milliseconds(5));
-  CHECK(taken.at_ms == 5);
-  CHECK(taken.requests == 7);
-  CHECK(taken.latency[duration_bucket(std::chrono::microseconds(400))] == 2);
-  CHECK(taken.client_errors == 2);
-  CHECK(taken.server_errors == 1);
-  CHECK(taken.queued_writes == 2);
-  CHECK(taken.recorder_lag == 9);
-  CHECK(taken.idle + taken.active == 1);
+  const PoolSample pool_sample = sample_pool(board, milliseconds(5));
+  CHECK(pool_sample.at_ms == 5);
+  CHECK(pool_sample.requests == 7);
+  CHECK(pool_sample.latency[duration_bucket(std::chrono::microseconds(400))] == 2);
+  CHECK(pool_sample.client_errors == 2);
+  CHECK(pool_sample.server_errors == 1);
+  CHECK(pool_sample.queued_writes == 2);
+  CHECK(pool_sample.recorder_lag == 9);
+  CHECK(pool_sample.idle + pool_sample.active == 1);
 }
 
-TEST_CASE("the ring keeps the newest five minutes in order, and none that comes at once", "[history]") {
+TEST_CASE("the ring keeps the newest five minutes in order and drops samples that come too soon",
+          "[history]") {
   auto history = std::make_unique<PoolHistory>();
   CHECK(history->samples().empty());
   const std::int64_t step = milliseconds(kHistoryInterval).count();
   for (std::int64_t i = 1; i <= 500; ++i) {
     history->add(make_sample(i * step, static_cast<std::uint64_t>(i)));
     history->add(make_sample(i * step + step / 2 - 1));
-    const auto kept = history->samples();
-    REQUIRE(kept.back().requests == static_cast<std::uint64_t>(i));
-    REQUIRE(std::ranges::is_sorted(kept, {}, &PoolSample::at_ms));
+    const auto samples_kept = history->samples();
+    REQUIRE(samples_kept.back().requests == static_cast<std::uint64_t>(i));
+    REQUIRE(std::ranges::is_sorted(samples_kept, {}, &PoolSample::at_ms));
   }
-  const auto kept = history->samples();
-  CHECK(kept.front().at_ms == 500 * step - milliseconds(kHistorySpan + kHistoryRateWindow).count());
-  CHECK(RenderedHistory(kept, 500 * step).column("ms ago").size() == 101);
-  CHECK(RenderedHistory(kept, 500 * step).column("requests").front() ==
-        0.333);  // not null: older ones are kept for it
+  const auto samples_kept = history->samples();
+  CHECK(samples_kept.front().at_ms == 500 * step - milliseconds(kHistorySpan + kHistoryRateWindow).count());
+  CHECK(RenderedHistory(samples_kept, 500 * step).column("ms ago").size() == 101);
+  CHECK(RenderedHistory(samples_kept, 500 * step).column("requests").front() ==
+        0.333);  // not null: an older sample was kept for it
 }
 
-TEST_CASE("rates are of nine seconds, or of the stretch since the last sample", "[history]") {
-  std::vector<PoolSample> samples{make_sample(1000, 10), make_sample(4000, 40), make_sample(7000, 40), make_sample(10000, 100),
-                                  make_sample(13000, 190)};
+TEST_CASE("rates cover nine seconds, or the time since the last sample", "[history]") {
+  std::vector<PoolSample> samples{make_sample(1000, 10), make_sample(4000, 40), make_sample(7000, 40),
+                                  make_sample(10000, 100), make_sample(13000, 190)};
   samples.push_back(make_sample(73000, 250));
   const RenderedHistory written(samples, 73500);
   CHECK(written.column("ms ago") == Column{72500, 69500, 66500, 63500, 60500, 500});
@@ -92,12 +93,12 @@ TEST_CASE("rates are of nine seconds, or of the stretch since the last sample", 
   CHECK(written.column("recorder lag entries").size() == 6);
 }
 
-TEST_CASE("percentiles are of what came between, even within a bucket", "[history]") {
+TEST_CASE("percentiles cover the interval between samples and interpolate within a bucket", "[history]") {
   PoolSample before = make_sample(0), after = make_sample(3000);
   before.latency[2] = 1000;
   after.latency[2] = 1000;
-  after.latency[6] = 90;  // above 2.5 ms, up to 5
-  after.latency[8] = 10;  // above 10 ms, up to 25
+  after.latency[6] = 90;  // 2.5 to 5 ms
+  after.latency[8] = 10;  // 10 to 25 ms
   after.redis_latency.back() = 1;
   const RenderedHistory written({before, after}, 3000);
   CHECK(written.column("p50 ms")[1] == Approx(2.5 + 2.5 * 50 / 90).margin(0.001));
@@ -105,7 +106,7 @@ TEST_CASE("percentiles are of what came between, even within a bucket", "[histor
   CHECK(written.column("redis p50 ms") == Column{kNone, 30000});
 }
 
-TEST_CASE("shares are of what was asked between, or nothing", "[history]") {
+TEST_CASE("percentages cover the interval between samples and are null without requests", "[history]") {
   PoolSample before = make_sample(0), after = make_sample(3000);
   before.list_hits = 100;
   after.list_hits = 103;

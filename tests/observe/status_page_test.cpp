@@ -1,5 +1,5 @@
-// The numbers of PHP-FPM's part of /status; tests/e2e/test_status.py compares its form with a real
-// PHP-FPM's.
+// Numbers of the part of /status that matches PHP-FPM. tests/e2e/test_status.py compares its format
+// with a real PHP-FPM.
 #include <catch2/catch.hpp>
 
 #include "fcgi/handlers/status.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kStarted = 1'772'798'400;
 
-// A pool on which every number of PHP-FPM's is another one.
+// Fills a pool so that all of PHP-FPM's numbers differ.
 void fill_with_distinct_values(Scoreboard& board) {
   const auto slots = board.slots();
   for (std::size_t i = 0; i < 5; ++i) slots[i].state = WorkerState::kReady;
@@ -36,7 +36,7 @@ std::string render_page(Scoreboard& board, StatusFormat form) {
 
 }  // namespace
 
-TEST_CASE("Each of PHP-FPM's keys has the number it is named after", "[status]") {
+TEST_CASE("each of PHP-FPM's keys has its own number", "[status]") {
   Scoreboard board(8);
   fill_with_distinct_values(board);
   const std::string page = render_page(board, StatusFormat::kJson);
@@ -49,7 +49,7 @@ TEST_CASE("Each of PHP-FPM's keys has the number it is named after", "[status]")
   CHECK(page.find(R"("requests":77,)") != std::string::npos);
 }
 
-TEST_CASE("What is counted of Redis and of the recorder has the number it is named after", "[status]") {
+TEST_CASE("the keys for Redis and the recorder have their own numbers", "[status]") {
   Scoreboard board(8);
   fill_with_distinct_values(board);
   WorkerSlot& slot = board.slots()[0];
@@ -65,15 +65,15 @@ TEST_CASE("What is counted of Redis and of the recorder has the number it is nam
   report.lag_entries = 3005;
   report.lag_age_ms = 3006;
   board.redis_sample().key_stats.store({.sampled_at = 4001,
-                                .hot_rank = 4002,
-                                .hot_published = 4003,
-                                .hot_hidden = 4004,
-                                .stream_entries = 4005,
-                                .seen_bytes = 4006,
-                                .seen_impressions_today = 4007,
-                                .seen_fill_today = 0.25,
-                                .seen_false_positive_rate = 0.125,
-                                .seen_filter = {"fingerprints"}});
+                                        .hot_rank = 4002,
+                                        .hot_published = 4003,
+                                        .hot_hidden = 4004,
+                                        .stream_entries = 4005,
+                                        .seen_bytes = 4006,
+                                        .seen_impressions_today = 4007,
+                                        .seen_fill_today = 0.25,
+                                        .seen_false_positive_rate = 0.125,
+                                        .seen_filter = {"fingerprints"}});
   const std::string page = render_page(board, StatusFormat::kJson);
   CAPTURE(page);
   for (
@@ -87,7 +87,7 @@ TEST_CASE("What is counted of Redis and of the recorder has the number it is nam
     CHECK(page.find(part) != std::string::npos);
 }
 
-TEST_CASE("Each of PHP-FPM's families has the number it is named after", "[status]") {
+TEST_CASE("each of PHP-FPM's metric families has its own number", "[status]") {
   Scoreboard board(8);
   fill_with_distinct_values(board);
   const std::string page = render_page(board, StatusFormat::kOpenMetrics);
@@ -100,7 +100,7 @@ TEST_CASE("Each of PHP-FPM's families has the number it is named after", "[statu
   }
 }
 
-TEST_CASE("A page is of the moment it is asked for", "[status]") {
+TEST_CASE("a page shows the state at the time of the request", "[status]") {
   Scoreboard board(8);
   fill_with_distinct_values(board);
   const std::string before = render_page(board, StatusFormat::kJson);

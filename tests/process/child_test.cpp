@@ -28,8 +28,8 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Runs `worker` as the master would, after `before` in the new process; returns the status as of
-// waitpid.
+// Runs `worker` as the master would, after calling `before` in the new process. Returns the status
+// from waitpid().
 int run(
     const Settings& settings, const WorkerMain& worker, const std::function<void()>& before = [] {}) {
   Scoreboard board(1);
@@ -51,19 +51,20 @@ int exit_status_of(
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST_CASE("a worker's result is its exit status, and an exception is one too", "[process]") {
+TEST_CASE("a worker's return value or exception becomes its exit status", "[process]") {
   CHECK(exit_status_of({}, [](WorkerContext&) { return 5; }) == 5);
   CHECK(exit_status_of({}, [](WorkerContext&) -> int { throw std::runtime_error("x"); }) == kExitSoftware);
   CHECK(exit_status_of({}, [](WorkerContext&) -> int { throw 1; }) == kExitSoftware);
 }
 
-TEST_CASE("a worker does not run what its master registered for its own exit", "[process]") {
+TEST_CASE("a worker does not run its master's exit handlers", "[process]") {
   CHECK(exit_status_of(
             {}, [](WorkerContext&) { return 0; }, [] { std::atexit([] { _exit(9); }); }) == 0);
 }
 
-TEST_CASE("signals the master blocked reach the worker, and before it has handlers they end it quietly",
-          "[process]") {
+TEST_CASE(
+    "a worker receives the signals that its master blocked, and without handlers they end it with status 0",
+    "[process]") {
   const auto block = [] { static_cast<void>(SignalQueue::open()); };
   for (const int signal : {SIGTERM, SIGQUIT, SIGINT}) {
     const int status = run(
@@ -76,7 +77,7 @@ TEST_CASE("signals the master blocked reach the worker, and before it has handle
               {}, [signal](WorkerContext&) { return raise(signal), 4; }, block) == 4);
 }
 
-TEST_CASE("a worker gets TERM when its master dies, also after it dropped privileges", "[process]") {
+TEST_CASE("a worker gets TERM when its master dies, even after dropping privileges", "[process]") {
   Settings settings;
   if (geteuid() == 0) settings.pool.user = "nobody";
   const WorkerMain worker = [](WorkerContext&) {
@@ -87,7 +88,7 @@ TEST_CASE("a worker gets TERM when its master dies, also after it dropped privil
   CHECK(exit_status_of(settings, worker) == SIGTERM);
 }
 
-TEST_CASE("privileges are dropped for good, with groups", "[process]") {
+TEST_CASE("privileges and supplementary groups are dropped for good", "[process]") {
   if (geteuid() != 0) return;
   Settings settings;
   settings.pool.user = "nobody";
@@ -108,7 +109,7 @@ TEST_CASE("privileges are dropped for good, with groups", "[process]") {
   CHECK(exit_status_of(settings, worker) == kExitSoftware);
 }
 
-TEST_CASE("rlimit_files is set, and descriptors of the master are closed", "[process]") {
+TEST_CASE("rlimit_files is applied and the master's descriptors are closed", "[process]") {
   Settings settings;
   settings.pool.rlimit_files = 77;
   CHECK(exit_status_of(settings, [](WorkerContext&) {
@@ -128,7 +129,7 @@ TEST_CASE("rlimit_files is set, and descriptors of the master are closed", "[pro
   close(fd);
 }
 
-TEST_CASE("rlimit_core, process.priority and chdir are in force in a worker, also without privileges",
+TEST_CASE("rlimit_core, process.priority and chdir apply to a worker, even after dropping privileges",
           "[process]") {
   const TempFolder folder;
   Settings settings;
@@ -149,7 +150,7 @@ TEST_CASE("rlimit_core, process.priority and chdir are in force in a worker, als
   CHECK(exit_status_of(settings, worker) == kExitSoftware);
 }
 
-TEST_CASE("rlimit_core 0 forbids core files and -1 leaves what was inherited", "[process]") {
+TEST_CASE("rlimit_core = 0 forbids core files and -1 keeps the inherited limit", "[process]") {
   const WorkerMain worker = [](WorkerContext&) {
     rlimit limit{};
     getrlimit(RLIMIT_CORE, &limit);
@@ -167,7 +168,7 @@ TEST_CASE("rlimit_core 0 forbids core files and -1 leaves what was inherited", "
   CHECK(exit_status_of(settings, worker, inherited) == 55);
 }
 
-TEST_CASE("env sets variables, $NAME takes the master's value, and one it has not is empty", "[process]") {
+TEST_CASE("env sets variables, and $NAME expands to the master's value or to nothing", "[process]") {
   Settings settings;
   settings.pool.env = {
       {"GIVEN", "a b"}, {"TAKEN", "$MASTERS"}, {"MISSING", "$NO_SUCH"}, {"MASTERS", "$GIVEN"}};
@@ -187,7 +188,7 @@ TEST_CASE("env sets variables, $NAME takes the master's value, and one it has no
         }) == 0);
 }
 
-TEST_CASE("log lines of a worker carry the time zone of its environment", "[process]") {
+TEST_CASE("a worker's log lines use the time zone of its environment", "[process]") {
   const TempFolder folder;
   Settings settings;
   settings.error_log = folder / "log";
@@ -198,7 +199,7 @@ TEST_CASE("log lines of a worker carry the time zone of its environment", "[proc
   CHECK(read_file(folder / "log").find("+05:45 level=notice event=here") != std::string::npos);
 }
 
-// Writes to stdout and stderr past the log, and a line to the log.
+// Writes to stdout and stderr, bypassing the log, and writes one line to the log.
 int write_everywhere(const char* text) {
   std::printf("%s on stdout\n", text);
   std::fflush(stdout);
@@ -207,8 +208,7 @@ int write_everywhere(const char* text) {
   return 0;
 }
 
-TEST_CASE("what a worker writes to stdout and stderr stands in error_log, also after that was reopened",
-          "[process]") {
+TEST_CASE("a worker's stdout and stderr are appended to error_log, even after it was reopened", "[process]") {
   const TempFolder folder;
   Settings settings;
   settings.error_log = folder / "log";
@@ -227,7 +227,7 @@ TEST_CASE("what a worker writes to stdout and stderr stands in error_log, also a
   CHECK(now.find("event=after") != std::string::npos);
 }
 
-TEST_CASE("with error_log on stderr a worker's stdout goes there too, or both go nowhere and lines do not",
+TEST_CASE("with error_log on stderr, a worker's output goes there or is dropped, but log lines are kept",
           "[process]") {
   const bool caught = GENERATE(true, false);
   const TempFolder folder;
@@ -238,14 +238,14 @@ TEST_CASE("with error_log on stderr a worker's stdout goes there too, or both go
     dup2(fd, STDERR_FILENO);
   };
   CHECK(exit_status_of(
-            settings, [](WorkerContext&) { return write_everywhere("said"); }, to_file) == 0);
+            settings, [](WorkerContext&) { return write_everywhere("output"); }, to_file) == 0);
   const std::string text = read_file(folder / "stderr");
-  CHECK((text.find("said on stdout") != std::string::npos) == caught);
-  CHECK((text.find("said on stderr") != std::string::npos) == caught);
-  CHECK(text.find("event=said") != std::string::npos);
+  CHECK((text.find("output on stdout") != std::string::npos) == caught);
+  CHECK((text.find("output on stderr") != std::string::npos) == caught);
+  CHECK(text.find("event=output") != std::string::npos);
 }
 
-TEST_CASE("with catch_workers_output off a log file has lines only, also after it was reopened",
+TEST_CASE("with catch_workers_output off the log contains log lines only, even after it was reopened",
           "[process]") {
   const TempFolder folder;
   Settings settings;
@@ -253,13 +253,13 @@ TEST_CASE("with catch_workers_output off a log file has lines only, also after i
   settings.pool.catch_workers_output = false;
   CHECK(exit_status_of(settings, [](WorkerContext&) {
           log::reopen();
-          return write_everywhere("said");
+          return write_everywhere("output");
         }) == 0);
   CHECK(read_file(folder / "log").find(" on std") == std::string::npos);
-  CHECK(read_file(folder / "log").find("event=said") != std::string::npos);
+  CHECK(read_file(folder / "log").find("event=output") != std::string::npos);
 }
 
-TEST_CASE("a worker whose master is gone before it was set up does not start", "[process]") {
+TEST_CASE("a worker does not start if its master died during the set-up", "[process]") {
   Scoreboard board(1);
   const pid_t pid = fork();
   if (pid == 0) {
@@ -270,7 +270,7 @@ TEST_CASE("a worker whose master is gone before it was set up does not start", "
   CHECK(WEXITSTATUS(wait_for_exit(pid)) == kExitSoftware);
 }
 
-TEST_CASE("root is refused unless allowed or left", "[process]") {
+TEST_CASE("workers may run as root only if allowed or if user names another account", "[process]") {
   PoolSettings pool;
   CHECK(check_user(pool, true).has_value());
   CHECK(check_user(pool, false).has_value() == (geteuid() != 0));

@@ -28,7 +28,7 @@ int exit_status_of(int signal) {
   return status;
 }
 
-TEST_CASE("a crash is a death by a signal that the code itself caused", "[process]") {
+TEST_CASE("a crash is a death by a signal that the program itself caused", "[process]") {
   for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGSYS}) {
     CAPTURE(signal);
     CHECK(is_crash(exit_status_of(signal)));
@@ -39,24 +39,24 @@ TEST_CASE("a crash is a death by a signal that the code itself caused", "[proces
   }
 }
 
-TEST_CASE("the threshold is reached by crashes within the interval only, and then counting begins anew",
+TEST_CASE("only crashes within the interval count, and reaching the threshold resets the count",
           "[process]") {
-  CrashCounter watch;
+  CrashCounter counter;
   SteadyTime now{1h};
-  CHECK_FALSE(watch.record_crash(3, 60s, now));
-  CHECK_FALSE(watch.record_crash(3, 60s, now + 1s));
-  CHECK_FALSE(watch.record_crash(3, 60s, now + 60s));  // the first has left
-  CHECK(watch.record_crash(3, 60s, now + 60500ms));
-  CHECK_FALSE(watch.record_crash(3, 60s, now + 60600ms));
-  CHECK_FALSE(watch.record_crash(3, 60s, now + 60700ms));
-  CHECK(watch.record_crash(3, 60s, now + 60800ms));
+  CHECK_FALSE(counter.record_crash(3, 60s, now));
+  CHECK_FALSE(counter.record_crash(3, 60s, now + 1s));
+  CHECK_FALSE(counter.record_crash(3, 60s, now + 60s));  // the first one has expired
+  CHECK(counter.record_crash(3, 60s, now + 60500ms));
+  CHECK_FALSE(counter.record_crash(3, 60s, now + 60600ms));
+  CHECK_FALSE(counter.record_crash(3, 60s, now + 60700ms));
+  CHECK(counter.record_crash(3, 60s, now + 60800ms));
 }
 
-TEST_CASE("a threshold of 1 is reached by each crash, one of 0 by none", "[process]") {
-  CrashCounter watch;
+TEST_CASE("every crash reaches a threshold of 1, none a threshold of 0", "[process]") {
+  CrashCounter counter;
   for (int i = 0; i < 5; ++i) {
-    CHECK(watch.record_crash(1, 60s, {}));
-    CHECK_FALSE(watch.record_crash(0, 60s, {}));
+    CHECK(counter.record_crash(1, 60s, {}));
+    CHECK_FALSE(counter.record_crash(0, 60s, {}));
   }
 }
 

@@ -11,11 +11,11 @@
 namespace freshet::testing {
 namespace {
 
-TEST_CASE("the process that was called ends with 0 once the one in the background has started, else with 1",
+TEST_CASE("the calling process exits with 0 once the background process has started, else with 1",
           "[process]") {
   const bool starts = GENERATE(true, false);
   Scoreboard board(1);
-  WorkerSlot& slot = board.slots()[0];  // memory that all of them share
+  WorkerSlot& slot = board.slots()[0];  // in shared memory
   const pid_t caller = fork();
   if (caller == 0) {
     const auto started = daemonize();

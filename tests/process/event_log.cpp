@@ -16,8 +16,8 @@ void EventLog::record(const std::string& event) const {
   static_cast<void>(!write(fd_, line.data(), line.size()));
 }
 
-// As SQLite's: at the end of a process such a lock is gone before any pipe is closed; one of
-// flock() is not.
+// A POSIX lock, as SQLite uses: the kernel releases it before it closes the process's pipes. A
+// flock() lock would be released later.
 bool EventLog::is_only_process() const {
   struct flock lock {};
   lock.l_type = F_WRLCK;

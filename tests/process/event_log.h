@@ -1,5 +1,4 @@
-// What a fake companion notes of its life: a line "<what> <pid>" for each thing, in a file that all
-// of them share.
+// Event log of a fake helper process. Several processes append lines "<event> <pid>" to one file.
 #pragma once
 
 #include <string>
@@ -10,9 +9,9 @@ class EventLog {
  public:
   explicit EventLog(const std::string& path);
   void record(const std::string& event) const;
-  bool is_only_process() const;  // no other process has called it and lives
+  bool is_only_process() const;  // no other living process has called it
 
-  // Notes what a companion should not have of its master: "signalfd", and "listens" for each listen
+  // Records descriptors that should have been closed: "signalfd", and "listens" for each listen
   // socket other than its own.
   void record_inherited_fds(int own_listen_fd = -1) const;
 

@@ -1,13 +1,12 @@
-// An executable that stands where freshetd does, for tests of upgrades: a master with fakes
-// (fake_master.h).
+// A replacement for freshetd in tests of upgrades: a master with fake children (fake_master.h).
 //   fake_freshetd FOLDER READY_TIMEOUT_MS [-t]
-// What a copy of it does is said by the line at its very end, behind the executable's own bytes:
+// The last line of the executable file, appended to a copy, selects its behavior:
 //   good     serves
-//   refuse   says on stderr why it does not like the configuration, status 78, when asked by -t
-//   crash    ends by a signal once it is to serve
-//   deaf     never does anything once it is to serve
-// It writes "state <word>" into the log: the word that it has from the master before it, or "none";
-// and "limits <n>": so many masters have taken a token of the table, this one included.
+//   refuse   rejects the configuration with -t: prints a reason on stderr, exits with 78
+//   crash    aborts when started as the service
+//   deaf     hangs when started as the service
+// It logs "state <word>", the state received from the previous master or "none", and "limits <n>",
+// the number of masters so far that took a token from the rate limit table, this one included.
 #include <signal.h>
 #include <unistd.h>
 
@@ -17,8 +16,8 @@
 #include <iterator>
 #include <string>
 
-#include "core/base/token_bucket_table.h"
 #include "core/base/log.h"
+#include "core/base/token_bucket_table.h"
 #include "core/config/config.h"
 #include "tests/process/fake_master.h"
 
@@ -47,7 +46,7 @@ std::int64_t tokens_taken(freshet::TokenBucketTable& table) {
 int test(const std::string& folder) {
   const auto loaded = freshet::load_config(folder + "/freshet.toml");
   if (!loaded) std::cerr << loaded.error().detail << "\n";
-  if (behaviour() == "refuse") std::cerr << "does not like\nthe configuration\n";
+  if (behaviour() == "refuse") std::cerr << "cannot accept\nthe configuration\n";
   return !loaded || behaviour() == "refuse" ? 78 : 0;
 }
 
@@ -57,7 +56,7 @@ int main(int argc, char* argv[]) {
   using namespace freshet;
   const std::string folder = argv[1];
   if (argc > 3) return test(folder);
-  if (behaviour() == "crash") std::abort();  // not SIGSEGV, of which a sanitizer makes an exit
+  if (behaviour() == "crash") std::abort();  // not SIGSEGV, which sanitizers turn into an exit
   while (behaviour() == "deaf") pause();
   testing::set_up_fake_master(folder);
   auto handover = Handover::from_environment();

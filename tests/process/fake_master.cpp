@@ -29,10 +29,11 @@ Result<GenerationSpec> read_spec(const std::string& folder) {
   if (!loaded) return tl::unexpected(loaded.error());
   std::string secret = "none";
   std::ifstream(folder + "/secret") >> secret;
-  return GenerationSpec{std::move(*loaded), [secret](WorkerContext& context) { return fake_worker(context, secret); },
-              [secret, diary = folder + "/diary"](const Settings& settings) {
-                return fake_recorder(settings, secret, diary);
-              }};
+  return GenerationSpec{std::move(*loaded),
+                        [secret](WorkerContext& context) { return fake_worker(context, secret); },
+                        [secret, events = folder + "/recorder-events"](const Settings& settings) {
+                          return fake_recorder(settings, secret, events);
+                        }};
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ int run_fake_master(const FakeMaster& fake, Scoreboard& board, std::optional<Han
   options.allow_root = true;
   options.ready_timeout = fake.ready_timeout;
   options.status_main = [&](const Settings& settings, int fd) {
-    return fake_status(settings, fd, fake.folder + "/status-diary");
+    return fake_status(settings, fd, fake.folder + "/status-events");
   };
   options.program = fake.program;
   options.handover_state = fake.handover_state;

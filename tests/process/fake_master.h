@@ -1,6 +1,10 @@
-// A real master with fake workers, a fake recorder and a fake status companion, over files in one
-// folder: freshet.toml, secret (a word that is read with it, or there is none), log, diary (of the
-// recorder), status-diary, notify (the socket where systemd would listen).
+// A real master with fake workers, recorder and status process. Uses one folder with these files:
+//   freshet.toml
+//   secret            a word that is read with the configuration; optional
+//   log               stderr of the service
+//   recorder-events   event log of the recorder
+//   status-events     event log of the status process
+//   notify            the socket where systemd would listen
 #pragma once
 
 #include <chrono>
@@ -19,9 +23,9 @@ struct FakeMaster {
   int limits_fd = -1;
 };
 
-// Points stderr to the folder's log and NOTIFY_SOCKET to its notify.
+// Redirects stderr to the folder's log and points NOTIFY_SOCKET to its notify.
 void set_up_fake_master(const std::string& folder);
-// Returns the exit status; 99 when the first configuration is bad.
+// Returns the exit status; 99 if the first configuration is invalid.
 int run_fake_master(const FakeMaster& fake, Scoreboard& board, std::optional<Handover> handover = {});
 
 }  // namespace freshet::testing

@@ -1,11 +1,11 @@
-// A recorder without Redis, SQLite or index, for tests of the master. Its diary, a file, gets a
-// line for each thing that happens to it: "start PID", "knows-SECRET PID", "end PID", "reopen PID",
-// "second PID" (another one lives), and what it should not have: "listens PID", "signalfd PID". How
-// it behaves is said by recorder.database:
-//   anything     runs until TERM
-//   die          ends with status 3 at once
-//   slow         takes a while to end
+// A recorder without Redis, SQLite or index, for tests of the master. It logs its events to a file:
+// "start PID", "knows-SECRET PID", "ready PID", "end PID", "reopen PID", "second PID" (another
+// recorder is running) and descriptors it should not have: "listens PID", "signalfd PID". The
+// setting recorder.database selects its behavior:
+//   die          exits with status 3 at once
+//   slow         takes 300 ms to end
 //   stubborn     ignores TERM
+//   other        runs until TERM
 #pragma once
 
 #include <string>

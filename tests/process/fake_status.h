@@ -1,8 +1,8 @@
-// A status companion without pages, for tests of the master. Each connection gets the line "<pid>
-// <pm.status_path>" and is closed. Its diary is as fake_recorder.h says: "start", "end", "reopen",
-// "signalfd". How it behaves is said by pm.status_path:
-//   /die       ends with status 3 at once
-//   anything   answers until TERM
+// A status process without pages, for tests of the master. It answers each connection with the line
+// "<pid> <pm.status_path>" and closes it. It logs the events "start", "end", "reopen", "listens"
+// and "signalfd" like fake_recorder.h. The setting pm.status_path selects its behavior:
+//   /die     exits with status 3 at once
+//   other    answers until TERM
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-#undef NDEBUG  // its assertion is what a test reads
+#undef NDEBUG  // a test checks the message of its assertion
 #include "tests/process/fake_worker.h"
 
 #include <poll.h>
@@ -33,8 +33,7 @@ class FakeWorker {
     if (ready) write_to_master('R');
     while (!(draining_ && connections_.empty())) {
       record_iteration();
-      std::vector<pollfd> fds{{signals_, POLLIN, 0},
-                              {is_accepting() ? context_.listen_fd : -1, POLLIN, 0}};
+      std::vector<pollfd> fds{{signals_, POLLIN, 0}, {is_accepting() ? context_.listen_fd : -1, POLLIN, 0}};
       for (const int fd : connections_) fds.push_back({fd, POLLIN, 0});
       poll(fds.data(), fds.size(), 50);
       if (fds[0].revents != 0 && read_signal()) return 0;
@@ -47,9 +46,9 @@ class FakeWorker {
 
  private:
   static void fail_loudly() {
-    std::puts("said on stdout");
+    std::puts("written to stdout");
     std::fflush(stdout);
-    assert("said by an assertion" == nullptr);
+    assert("failed on purpose" == nullptr);
   }
   const std::string& behaviour() const { return context_.settings.pool.ping_response; }
   bool is_accepting() const { return !draining_ && slot_.in_flight == 0; }
@@ -58,7 +57,7 @@ class FakeWorker {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     slot_.last_iteration_ms = std::chrono::duration_cast<milliseconds>(now).count();
   }
-  // True when it is time to end.
+  // Returns true if it is time to end.
   bool read_signal() {
     signalfd_siginfo info{};
     if (read(signals_, &info, sizeof info) != sizeof info || behaviour() == "stubborn") return false;

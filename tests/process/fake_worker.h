@@ -1,15 +1,22 @@
-// A worker without Redis or FastCGI, for tests of the master. How it behaves is said by
-// ping.response:
-//   serve (or anything else)  gets ready and answers
-//   die                       ends with status 3 before it is ready; counts its start in
-//   slot.requests never                     is never ready half                      is ready in an
-//   even slot, never in an odd one, and answers in both stubborn                  gets ready and
-//   then ignores every signal throw                     an exception leaves it
-// On a connection each byte is a command: p → "<pid> <generation> <ping.response>\n"; x → 'X' to
-// the master; h → hangs for ever; a → abort; t → writes to stdout, then an assertion fails; b → one
-// more request is inside, until e; it takes no connection meanwhile; s → as p, with the secret at
-// the end. QUIT: takes no more connections and ends when the last one closed. TERM: ends. USR1:
-// counts in slot.replayed.
+// A worker without Redis or FastCGI, for tests of the master. The setting ping.response selects its
+// behavior:
+//   die        exits with status 3 before it is ready; counts its start in slot.requests
+//   never      never becomes ready
+//   half       becomes ready in an even slot, never in an odd one; answers in both
+//   stubborn   becomes ready, then ignores all signals
+//   throw      leaves by an exception
+//   other      becomes ready and answers
+// On a connection each byte is a command:
+//   p   answers "<pid> <generation> <ping.response>\n"
+//   s   answers "<pid> <generation> <secret>\n"
+//   x   sends 'X' to the master
+//   h   hangs forever
+//   a   aborts
+//   t   writes to stdout, then fails an assertion
+//   b   adds a request in flight; while there is one it accepts no connections
+//   e   removes a request in flight
+// All commands that return answer like p. Signals: QUIT stops accepting and ends once the last
+// connection is closed, TERM ends, USR1 increments slot.replayed.
 #pragma once
 
 #include <string>

@@ -11,12 +11,12 @@
 namespace freshet::testing {
 namespace {
 
-// A companion in this very process, with a clock of the test's own.
+// Controls a helper process directly, with a simulated clock.
 class Fixture {
  public:
   explicit Fixture(HelperMain main = run_forever)
       : helper_(board_.recorder(), {"freshetd-test", std::move(main), [this] { return progress_; },
-                                       [] { return std::vector<int>(); }}) {
+                                    [] { return std::vector<int>(); }}) {
     settings_.pool.process_control_timeout = 30s;
   }
   ~Fixture() {
@@ -31,7 +31,7 @@ class Fixture {
     while (true) pause();
   }
   pid_t pid() { return board_.recorder().pid; }
-  // Kills it and tells the companion; the moment of the next start.
+  // Kills the process and reports its death. Returns the time of the next start.
   SteadyTime kill_and_reap(SteadyTime now) {
     kill(pid(), SIGKILL);
     return reap(now);
@@ -54,82 +54,81 @@ class Fixture {
   HelperProcess helper_;
 };
 
-TEST_CASE("a companion that dies without progress is started again later each time", "[process]") {
+TEST_CASE("the restart delay grows while a helper process dies without progress", "[process]") {
   Fixture fixture;
-  HelperProcess& companion = fixture.helper();
+  HelperProcess& helper = fixture.helper();
   SteadyTime now{};
-  companion.set_desired(&fixture.settings(), now);
+  helper.set_desired(&fixture.settings(), now);
   for (const auto delay : {100ms, 200ms, 400ms, 800ms, 1600ms, 3200ms, 5000ms, 5000ms}) {
-    companion.tick(now);
+    helper.tick(now);
     REQUIRE(fixture.pid() != 0);
     CHECK(fixture.kill_and_reap(now) == now + delay);
-    companion.tick(now + delay - 1ms);
+    helper.tick(now + delay - 1ms);
     CHECK(fixture.pid() == 0);
     now += delay;
   }
   CHECK(fixture.board().recorder().respawns == 8);
 }
 
-TEST_CASE("a companion that got on since its start is started at once, and its delays begin anew",
-          "[process]") {
+TEST_CASE("a helper process that made progress is restarted at once and its delays are reset", "[process]") {
   Fixture fixture;
-  HelperProcess& companion = fixture.helper();
+  HelperProcess& helper = fixture.helper();
   const SteadyTime now{};
-  companion.set_desired(&fixture.settings(), now);
-  companion.tick(now);
+  helper.set_desired(&fixture.settings(), now);
+  helper.tick(now);
   CHECK(fixture.kill_and_reap(now) == now + 100ms);
-  companion.tick(now + 100ms);
+  helper.tick(now + 100ms);
   fixture.make_progress();
   CHECK(fixture.kill_and_reap(now + 1s) == now + 1s);
-  companion.tick(now + 1s);
+  helper.tick(now + 1s);
   CHECK(fixture.kill_and_reap(now + 2s) == now + 2s + 100ms);
 }
 
-TEST_CASE("a companion that counts no progress is started at once after ten seconds of life", "[process]") {
+TEST_CASE("without a progress counter, ten seconds of running count as progress", "[process]") {
   Scoreboard board(1);
   Settings settings;
-  HelperProcess companion(board.status(), {"freshetd-test", Fixture::run_forever, {}, [] {
-                                         return std::vector<int>();
-                                       }});
+  HelperProcess helper(board.status(),
+                       {"freshetd-test", Fixture::run_forever, {}, [] { return std::vector<int>(); }});
   const auto die = [&](SteadyTime now) {
     const pid_t pid = board.status().pid;
     kill(pid, SIGKILL);
-    CHECK(companion.reap(pid, wait_for_exit(pid), now));
-    return companion.next_deadline();
+    CHECK(helper.reap(pid, wait_for_exit(pid), now));
+    return helper.next_deadline();
   };
   SteadyTime now{};
-  companion.set_desired(&settings, now);
-  companion.tick(now);
+  helper.set_desired(&settings, now);
+  helper.tick(now);
   CHECK(die(now + 9s) == now + 9s + 100ms);
   now += 10s;
-  companion.tick(now);
+  helper.tick(now);
   CHECK(die(now + 10s) == now + 10s);
 }
 
-TEST_CASE("a companion with new settings starts only when the one before has ended", "[process]") {
-  Fixture fixture([](const Settings& settings) { return settings.recorder.batch_size == 7 ? 7 : (pause(), 1); });
-  HelperProcess& companion = fixture.helper();
+TEST_CASE("a helper process with new settings starts only after its predecessor has ended", "[process]") {
+  Fixture fixture(
+      [](const Settings& settings) { return settings.recorder.batch_size == 7 ? 7 : (pause(), 1); });
+  HelperProcess& helper = fixture.helper();
   const SteadyTime now{};
-  companion.set_desired(&fixture.settings(), now);
-  companion.tick(now);
+  helper.set_desired(&fixture.settings(), now);
+  helper.tick(now);
   const pid_t old = fixture.pid();
-  // The test's own handlers are gone by then; a real master blocks its signals.
+  // By then the test's own signal handlers are gone; a real master blocks its signals.
   REQUIRE(eventually([&] { return process_name(old) == "freshetd-test"; }));
   Settings next = fixture.settings();
   next.recorder.batch_size = 7;
-  companion.set_desired(&next, now);
-  companion.tick(now + 10s);
+  helper.set_desired(&next, now);
+  helper.tick(now + 10s);
   CHECK(fixture.pid() == old);
-  CHECK(fixture.reap(now + 11s) == now);  // TERM ended it; no delay
-  companion.tick(now + 11s);
+  CHECK(fixture.reap(now + 11s) == now);  // TERM ended it, so there is no delay
+  helper.tick(now + 11s);
   REQUIRE(fixture.pid() != 0);
   CHECK(fixture.pid() != old);
   CHECK(fixture.board().recorder().respawns == 0);
   CHECK(WEXITSTATUS(wait_for_exit(fixture.pid())) == 7);
-  companion.reap(fixture.pid(), 7 << 8, now + 11s);
+  helper.reap(fixture.pid(), 7 << 8, now + 11s);
 }
 
-TEST_CASE("a companion that does not end when asked is killed after process_control_timeout, not before",
+TEST_CASE("a helper process that ignores TERM is killed after process_control_timeout, not before",
           "[process]") {
   TempFolder folder;
   Fixture fixture([&](const Settings&) {
@@ -138,31 +137,32 @@ TEST_CASE("a companion that does not end when asked is killed after process_cont
     while (true) pause();
     return 0;
   });
-  HelperProcess& companion = fixture.helper();
+  HelperProcess& helper = fixture.helper();
   const SteadyTime now{};
-  companion.set_desired(&fixture.settings(), now);
-  companion.tick(now);
+  helper.set_desired(&fixture.settings(), now);
+  helper.tick(now);
   REQUIRE(eventually([&] { return std::filesystem::exists(folder / "deaf"); }));
-  companion.set_desired(nullptr, now);
-  companion.set_desired(nullptr, now + 20s);  // asked again: the time does not begin anew
-  CHECK(companion.next_deadline() == now + 30s);
-  companion.tick(now + 29s);
+  helper.set_desired(nullptr, now);
+  helper.set_desired(nullptr, now + 20s);  // a second request does not extend the timeout
+  CHECK(helper.next_deadline() == now + 30s);
+  helper.tick(now + 29s);
   CHECK(is_alive(fixture.pid()));
-  companion.tick(now + 30s);
-  CHECK(companion.next_deadline() == SteadyTime::max());
+  helper.tick(now + 30s);
+  CHECK(helper.next_deadline() == SteadyTime::max());
   CHECK(fixture.reap(now + 30s) == SteadyTime::max());
-  companion.tick(now + 100s);
-  CHECK_FALSE(companion.is_running());
+  helper.tick(now + 100s);
+  CHECK_FALSE(helper.is_running());
 }
 
-TEST_CASE("a role without a main is never started, and other children are not the companion's", "[process]") {
-  Fixture none{HelperMain()};
-  none.helper().set_desired(&none.settings(), SteadyTime{});
-  none.helper().tick(SteadyTime{});
-  CHECK(none.pid() == 0);
-  CHECK_FALSE(none.board().recorder().enabled);
-  CHECK(none.helper().next_deadline() == SteadyTime::max());
-  CHECK_FALSE(none.helper().reap(1, 0, SteadyTime{}));
+TEST_CASE("a role without a main function is never started, and other children are not claimed",
+          "[process]") {
+  Fixture idle_fixture{HelperMain()};
+  idle_fixture.helper().set_desired(&idle_fixture.settings(), SteadyTime{});
+  idle_fixture.helper().tick(SteadyTime{});
+  CHECK(idle_fixture.pid() == 0);
+  CHECK_FALSE(idle_fixture.board().recorder().enabled);
+  CHECK(idle_fixture.helper().next_deadline() == SteadyTime::max());
+  CHECK_FALSE(idle_fixture.helper().reap(1, 0, SteadyTime{}));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ ListenOptions options_for(const std::string& address) {
   return request_listen_options(pool);
 }
 
-// What open_listeners() makes of the sockets passed to this process.
+// Calls open_listeners() with the sockets passed to this process.
 Result<Listeners> open_passed(const std::string& requests, const std::string& status = "") {
   PoolSettings pool;
   pool.listen = requests;
@@ -35,7 +35,7 @@ Result<Listeners> open_passed(const std::string& requests, const std::string& st
   return open_listeners(pool, SystemdSockets::from_environment(), true);
 }
 
-// As systemd does it: the sockets are descriptors 3, 4, … of this very process.
+// Passes sockets as systemd does, as descriptors 3, 4, … of this process.
 void pass_as_systemd(std::vector<int> fds) {
   for (int& fd : fds) fd = fcntl(fd, F_DUPFD, 100);
   for (std::size_t i = 0; i < fds.size(); ++i) dup2(fds[i], 3 + static_cast<int>(i));
@@ -57,8 +57,8 @@ int bound_socket(const std::string& path) {
   return fd;
 }
 
-// Runs `body` in a child and returns its exit status: for tests that need an environment and
-// descriptors of their own.
+// Runs `body` in a child and returns its exit status, for tests that change the environment and
+// descriptors.
 template <class Body>
 int in_child(Body body) {
   const pid_t pid = fork();
@@ -79,7 +79,7 @@ TEST_CASE("a unix socket gets its mode and is non-blocking and close-on-exec", "
   CHECK(Client(pool.address).is_connected());
 }
 
-TEST_CASE("owner and group are set", "[process]") {
+TEST_CASE("the socket file gets its owner and group", "[process]") {
   if (geteuid() != 0) return;
   const TempFolder folder;
   ListenOptions pool = options_for(folder / "s");
@@ -98,7 +98,7 @@ TEST_CASE("owner and group are set", "[process]") {
   CHECK_FALSE(fs::exists(pool.address));
 }
 
-TEST_CASE("a socket file that nobody listens behind is replaced", "[process]") {
+TEST_CASE("a stale socket file is replaced", "[process]") {
   const TempFolder folder;
   close(bound_socket(folder / "s"));
   REQUIRE(fs::exists(folder / "s"));
@@ -107,26 +107,27 @@ TEST_CASE("a socket file that nobody listens behind is replaced", "[process]") {
   CHECK(Client(folder / "s").is_connected());
 }
 
-TEST_CASE("a socket that somebody listens behind is left alone, also when its queue is full", "[process]") {
+TEST_CASE("a socket in use is left alone, even when its queue is full", "[process]") {
   const TempFolder folder;
-  const int living = bound_socket(folder / "s");
-  REQUIRE(listen(living, 0) == 0);
-  CHECK(Listener::bind(options_for(folder / "s")).error().reason == "address_in_use");  // this probe fills the queue
+  const int in_use = bound_socket(folder / "s");
+  REQUIRE(listen(in_use, 0) == 0);
+  // This probe fills the queue.
+  CHECK(Listener::bind(options_for(folder / "s")).error().reason == "address_in_use");
   const auto second = Listener::bind(options_for(folder / "s"));
   CHECK(second.error().reason == "address_in_use");
   CHECK(second.error().code == ErrorCode::kConflict);
   CHECK(fs::exists(folder / "s"));
-  close(living);
+  close(in_use);
 }
 
-TEST_CASE("a file that is no socket is never removed", "[process]") {
+TEST_CASE("a file that is not a socket is never removed", "[process]") {
   const TempFolder folder;
   std::ofstream(folder / "s") << "precious";
   CHECK(Listener::bind(options_for(folder / "s")).error().reason == "bad_listen");
   CHECK(fs::file_size(folder / "s") == 8);
 }
 
-TEST_CASE("the file goes with its listener, but a successor's file stays", "[process]") {
+TEST_CASE("a listener removes its file, but not the file of a successor", "[process]") {
   const TempFolder folder;
   { const auto listener = Listener::bind(options_for(folder / "s")); }
   CHECK_FALSE(fs::exists(folder / "s"));
@@ -140,18 +141,18 @@ TEST_CASE("the file goes with its listener, but a successor's file stays", "[pro
   close(successor);
 }
 
-TEST_CASE("a child that leaves does not remove the socket of its parent", "[process]") {
+TEST_CASE("a child that exits does not remove its parent's socket", "[process]") {
   const TempFolder folder;
   auto listener = Listener::bind(options_for(folder / "s"));
   REQUIRE(listener.has_value());
   CHECK(in_child([&] {
-          const Listener taken = std::move(*listener);
+          const Listener passed_listener = std::move(*listener);
           return 0;
         }) == 0);
   CHECK(fs::exists(folder / "s"));
 }
 
-TEST_CASE("TCP addresses are bound, and one in use is refused", "[process]") {
+TEST_CASE("a TCP address is bound, or refused if it is in use", "[process]") {
   const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in any{};
   any.sin_family = AF_INET;
@@ -167,7 +168,7 @@ TEST_CASE("TCP addresses are bound, and one in use is refused", "[process]") {
   CHECK(Listener::bind(options_for("no.such.host.invalid:1")).error().reason == "bad_listen");
 }
 
-TEST_CASE("a socket passed by systemd is taken, and listen.address made by nobody", "[process]") {
+TEST_CASE("a socket passed by systemd is used instead of binding listen.address", "[process]") {
   const TempFolder folder;
   const std::string passed = folder / "passed";
   const int status = in_child([&] {
@@ -181,11 +182,10 @@ TEST_CASE("a socket passed by systemd is taken, and listen.address made by nobod
     return fs::exists(folder / "other") ? 5 : 0;
   });
   CHECK(status == 0);
-  CHECK(fs::exists(passed));  // the socket unit's, not ours to remove
+  CHECK(fs::exists(passed));  // belongs to the socket unit
 }
 
-TEST_CASE("each socket passed by systemd serves the address it is bound to, in whichever order",
-          "[process]") {
+TEST_CASE("each socket passed by systemd serves the address it is bound to, in any order", "[process]") {
   const TempFolder folder;
   const bool swapped = GENERATE(false, true);
   const int status = in_child([&] {
@@ -200,7 +200,7 @@ TEST_CASE("each socket passed by systemd serves the address it is bound to, in w
   CHECK(status == 0);
 }
 
-TEST_CASE("sockets passed on TCP are told apart by their ports", "[process]") {
+TEST_CASE("passed TCP sockets are told apart by their ports", "[process]") {
   const TempFolder folder;
   const int status = in_child([&] {
     std::vector<int> fds;
@@ -223,8 +223,7 @@ TEST_CASE("sockets passed on TCP are told apart by their ports", "[process]") {
   CHECK(status == 0);
 }
 
-TEST_CASE("a socket for status alone leaves requests to be bound here, and the other way round",
-          "[process]") {
+TEST_CASE("if only one of the two sockets is passed, the other one is bound", "[process]") {
   const TempFolder folder;
   const std::string passed = GENERATE("requests", "status");
   const int status = in_child([&] {
@@ -233,15 +232,16 @@ TEST_CASE("a socket for status alone leaves requests to be bound here, and the o
     pass_as_systemd({fd});
     const auto opened = open_passed(folder / "requests", folder / "status");
     if (!opened || !opened->status) return 2;
-    const Listener& taken = passed == "status" ? *opened->status : opened->requests;
-    const Listener& made = passed == "status" ? opened->requests : *opened->status;
-    if (taken.fd() != 3 || !taken.from_systemd() || made.from_systemd()) return 3;
+    const Listener& passed_listener = passed == "status" ? *opened->status : opened->requests;
+    const Listener& bound_listener = passed == "status" ? opened->requests : *opened->status;
+    if (passed_listener.fd() != 3 || !passed_listener.from_systemd() || bound_listener.from_systemd())
+      return 3;
     return Client(folder / "requests").is_connected() && Client(folder / "status").is_connected() ? 0 : 4;
   });
   CHECK(status == 0);
 }
 
-TEST_CASE("a passed socket that no address names is closed, not taken for status", "[process]") {
+TEST_CASE("a passed socket that no setting names is closed, not used for status", "[process]") {
   const TempFolder folder;
   const int status = in_child([&] {
     const int requests = bound_socket(folder / "requests"), stray = bound_socket(folder / "stray");
@@ -254,8 +254,7 @@ TEST_CASE("a passed socket that no address names is closed, not taken for status
   CHECK(status == 0);
 }
 
-TEST_CASE("a stale file of the status socket is replaced, and one that lives names its directive",
-          "[process]") {
+TEST_CASE("a stale status socket is replaced, and one in use is reported with its setting", "[process]") {
   const TempFolder folder;
   close(bound_socket(folder / "status"));
   const auto first = open_passed(folder / "requests", folder / "status");

@@ -1,5 +1,4 @@
-// A real master with fake workers, a fake recorder and a fake status companion in a process of its
-// own, in a temporary folder.
+// Runs a real master with fake children in its own process and a temporary folder.
 #pragma once
 
 #include <poll.h>
@@ -19,7 +18,7 @@ namespace freshet::testing {
 
 using namespace std::chrono_literals;
 
-// True as soon as `condition` holds; false when it does not within 20 s.
+// Returns true as soon as `condition` holds, false if it does not within 20 s.
 template <class Condition>
 bool eventually(Condition condition) {
   const auto deadline = std::chrono::steady_clock::now() + 20s;
@@ -42,12 +41,13 @@ class TempFolder {
   std::filesystem::path path_;
 };
 
-// Waits for the end of a child; -1 when it does not end within 20 s. As of waitpid.
+// Waits for a child to end and returns its status from waitpid(); -1 if it does not end within 20
+// s.
 int wait_for_exit(pid_t pid);
 bool is_alive(pid_t pid);
 std::string process_name(pid_t pid);
 
-// One connection to the listen socket.
+// A connection to a listen socket.
 class Client {
  public:
   explicit Client(const std::string& path);
@@ -55,8 +55,8 @@ class Client {
   Client& operator=(const Client&) = delete;
   ~Client();
   bool is_connected() const { return connected_; }
-  // Sends the command and returns the line that comes back, empty when the connection ended or
-  // nothing came.
+  // Sends the command and returns the line received. Empty if the connection was closed or nothing
+  // came.
   std::string request(char command = 'p') const;
   void send_only(char command) const;
 
@@ -68,19 +68,19 @@ class Client {
 struct Reply {
   pid_t pid = 0;
   int generation = 0;
-  std::string text;  // ping.response of the generation that answered; empty: no answer
+  std::string text;  // ping.response of the answering generation; empty: no answer
 };
 Reply parse_reply(const std::string& line);
 
 class TestMaster {
  public:
-  // `config` is TOML; the listen addresses are added, -R is given. The watchdog interval is told to
-  // the master when not 0.
+  // `config` is TOML; the listen addresses are added, and root is allowed. A nonzero `watchdog` is
+  // passed as WATCHDOG_USEC.
   explicit TestMaster(const std::string& config, std::chrono::microseconds watchdog = 0us,
                       std::chrono::milliseconds ready_timeout = 20s);
   TestMaster(const TestMaster&) = delete;
   TestMaster& operator=(const TestMaster&) = delete;
-  ~TestMaster();  // kills the master; its workers follow by themselves
+  ~TestMaster();  // kills the master; its workers then end on their own
 
   void write_config(const std::string& config) const;
   void signal(int number) const;
@@ -89,16 +89,16 @@ class TestMaster {
   std::string socket() const { return folder_ / "s"; }
   std::string status_socket() const { return folder_ / "t"; }
   std::string path(const std::string& name) const { return folder_ / name; }
-  Reply request() const;  // over a connection of its own
+  Reply request() const;  // over a new connection
   bool has_ready_workers(std::uint32_t workers) const {
     return board_.totals().ready == workers && board_.totals().workers == workers;
   }
-  // Waits for a message to systemd that contains `part`; what comes before it is dropped. Empty
-  // when none comes in 10 s, or at once when the master has ended.
+  // Waits for a message to systemd that contains `part`, and drops those before it. Empty if none
+  // comes in 10 s, or at once if the master has ended.
   std::string wait_for_notification(const std::string& part) const;
-  int exit_status();  // waits for the end; -1 when it does not come or was no exit
+  int exit_status();  // waits for the end; -1 on timeout or if killed
   std::string log() const;
-  std::string read_file(const std::string& name) const;  // of a file in the folder; empty when there is none
+  std::string read_file(const std::string& name) const;  // empty if the file does not exist
 
  private:
   [[noreturn]] void run(std::chrono::microseconds watchdog, std::chrono::milliseconds ready_timeout);
@@ -108,14 +108,14 @@ class TestMaster {
   pid_t pid_ = -1;
 };
 
-// Asks without a pause, from a thread of its own, until it is stopped or destroyed.
+// Sends requests in a loop, in its own thread, until stopped or destroyed.
 class LoadGenerator {
  public:
-  // `ask` is true when it was answered.
-  template <class Ask>
-  explicit Load(Ask ask)
-      : thread_([this, ask = std::move(ask)] {
-          while (!stop_) (ask() ? served_ : failed_)++;
+  // `request` returns true if the request was answered.
+  template <class Request>
+  explicit LoadGenerator(Request request)
+      : thread_([this, request = std::move(request)] {
+          while (!stop_) (request() ? served_ : failed_)++;
         }) {}
   LoadGenerator(const LoadGenerator&) = delete;
   LoadGenerator& operator=(const LoadGenerator&) = delete;
@@ -126,7 +126,7 @@ class LoadGenerator {
   }
   int served() const { return served_; }
   int failed() const { return failed_; }
-  // Waits until it has more than so many further answers, or lost one.
+  // Waits for more than this many further answers, or for a failure.
   bool keeps_being_served(int answers) const {
     const int served_before = served_;
     return eventually([&] { return served_ > served_before + answers || failed_ > 0; });
@@ -135,7 +135,7 @@ class LoadGenerator {
  private:
   std::atomic<bool> stop_ = false;
   std::atomic<int> served_ = 0, failed_ = 0;
-  std::thread thread_;  // the last member: it uses the others
+  std::thread thread_;  // last member, because it uses the others
 };
 
 }  // namespace freshet::testing

@@ -21,19 +21,20 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST_CASE("the master says READY when all workers are, and names them in its status", "[process]") {
+TEST_CASE("the master reports READY once all workers are ready, with their number in its status",
+          "[process]") {
   TestMaster master(kTwoWorkers);
   const std::string message = master.wait_for_notification("READY=1");
   CHECK(contains(message, "STATUS=generation 1: 2 of 2 workers ready"));
   CHECK(master.has_ready_workers(2));
   CHECK(master.request().text == "pong");
   CHECK(master.board().pool().generation == 1);
-  pid_t named = 0;
-  std::ifstream(master.path("pid")) >> named;
-  CHECK(named == master.pid());
+  pid_t recorded_pid = 0;
+  std::ifstream(master.path("pid")) >> recorded_pid;
+  CHECK(recorded_pid == master.pid());
 }
 
-TEST_CASE("pm.max_children = 0 starts one worker a core, and two where there is one", "[process]") {
+TEST_CASE("pm.max_children = 0 starts one worker per core, and at least two", "[process]") {
   cpu_set_t all, some;
   REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
   CPU_ZERO(&some);
@@ -53,8 +54,7 @@ TEST_CASE("pm.max_children = 0 starts one worker a core, and two where there is 
   REQUIRE(sched_setaffinity(0, sizeof all, &all) == 0);
 }
 
-TEST_CASE("a worker that was ready is replaced at once when it dies, and totals do not go back",
-          "[process]") {
+TEST_CASE("a ready worker that dies is replaced at once, and totals never decrease", "[process]") {
   TestMaster master(kTwoWorkers);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   std::uint64_t requests = 0;
@@ -62,20 +62,21 @@ TEST_CASE("a worker that was ready is replaced at once when it dies, and totals 
     const Reply before = master.request();
     REQUIRE(before.pid > 0);
     requests = master.board().totals().requests;
-    const auto killed = std::chrono::steady_clock::now();
+    const auto killed_at = std::chrono::steady_clock::now();
     kill(before.pid, SIGKILL);
     REQUIRE(eventually([&] { return !is_alive(before.pid) && master.has_ready_workers(2); }));
-    CHECK(std::chrono::steady_clock::now() - killed < 2s);
+    CHECK(std::chrono::steady_clock::now() - killed_at < 2s);
     CHECK(master.board().totals().requests >= requests);
   }
   CHECK(master.board().totals().requests == 20);
   CHECK(eventually([&] { return master.board().pool().respawns == 20; }));
 }
 
-TEST_CASE("deaths before READY back off, the master lives and is not ready", "[process]") {
+TEST_CASE("workers that die before READY are restarted with delays, and the master is not ready",
+          "[process]") {
   const auto begin = std::chrono::steady_clock::now();
   TestMaster master(kTwoWorkers + "ping.response = \"die\"");
-  // Starts of the two workers come after 0, 0.1, 0.3 and 0.7 s.
+  // The two workers start after 0, 0.1, 0.3 and 0.7 s.
   REQUIRE(eventually([&] { return master.board().totals().requests >= 8; }));
   CHECK(std::chrono::steady_clock::now() - begin >= 700ms);
   CHECK(is_alive(master.pid()));
@@ -85,7 +86,7 @@ TEST_CASE("deaths before READY back off, the master lives and is not ready", "[p
   CHECK(master.wait_for_notification("READY=1").empty());
 }
 
-TEST_CASE("a reload that repairs workers which could not start makes the service ready", "[process]") {
+TEST_CASE("a reload with working settings makes a failing service ready", "[process]") {
   TestMaster master(kTwoWorkers + "ping.response = \"die\"");
   REQUIRE(eventually([&] { return master.board().totals().requests >= 2; }));
   master.write_config(kTwoWorkers + "ping.response = \"repaired\"");
@@ -94,7 +95,7 @@ TEST_CASE("a reload that repairs workers which could not start makes the service
   CHECK(master.request().text == "repaired");
 }
 
-TEST_CASE("HUP and USR2 replace all workers by ones with the new settings", "[process]") {
+TEST_CASE("HUP and USR2 replace all workers with ones that have the new settings", "[process]") {
   TestMaster master(kTwoWorkers);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   std::uint32_t generation = 1;
@@ -102,7 +103,8 @@ TEST_CASE("HUP and USR2 replace all workers by ones with the new settings", "[pr
     master.write_config("pm.max_children = 3\nping.response = \"new" + std::to_string(++generation) + "\"");
     master.signal(signal);
     CHECK(contains(master.wait_for_notification("RELOADING=1"), "MONOTONIC_USEC="));
-    CHECK(contains(master.wait_for_notification("READY=1"), "generation " + std::to_string(generation) + ": 3 of 3"));
+    CHECK(contains(master.wait_for_notification("READY=1"),
+                   "generation " + std::to_string(generation) + ": 3 of 3"));
     CHECK(eventually([&] { return master.has_ready_workers(3); }));
     CHECK(master.request().text == "new" + std::to_string(generation));
   }
@@ -111,18 +113,18 @@ TEST_CASE("HUP and USR2 replace all workers by ones with the new settings", "[pr
   CHECK(master.board().pool().generation == 3);
 }
 
-TEST_CASE("an old worker serves its connection on after a reload and ends when that closes", "[process]") {
+TEST_CASE("after a reload an old worker serves its connection until that closes", "[process]") {
   TestMaster master("pm.max_children = 1\nping.response = \"old\"");
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
-  auto kept = std::make_unique<Client>(master.socket());
-  const pid_t old = parse_reply(kept->request()).pid;
+  auto connection = std::make_unique<Client>(master.socket());
+  const pid_t old = parse_reply(connection->request()).pid;
   master.write_config("pm.max_children = 1\nping.response = \"new\"");
   master.signal(SIGUSR2);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
-  // READY comes when the new one serves; the old one may take one more before it reads its QUIT.
+  // The old worker may accept one more connection before it reads its QUIT.
   CHECK(eventually([&] { return master.request().text == "new"; }));
-  CHECK(parse_reply(kept->request()).pid == old);
-  kept.reset();
+  CHECK(parse_reply(connection->request()).pid == old);
+  connection.reset();
   CHECK(eventually([&] { return !is_alive(old) && master.has_ready_workers(1); }));
 }
 
@@ -143,17 +145,17 @@ TEST_CASE("reloads under load fail no request", "[process]") {
   CHECK(master.board().pool().failed_reloads == 3);
 }
 
-TEST_CASE("a reload that cannot be is reported and the old workers serve on", "[process]") {
+TEST_CASE("a reload that fails is reported and the old workers keep serving", "[process]") {
   struct Case {
     const char* config;
-    const char* why;
+    const char* reason;
   };
-  const auto [config, why] =
+  const auto [config, reason] =
       GENERATE(Case{"pm.max_childern = 2", "unknown directive"},
                Case{"pm.max_children = 2\nping.response = \"die\"", "died before"},
                Case{"pm.max_children = 2\nping.response = \"throw\"", "died before"},
                Case{"pm.max_children = 2\nping.response = \"never\"", "not ready in time"},
-               Case{"pm.max_children = 60", "cannot grow so far"});
+               Case{"pm.max_children = 60", "cannot grow that much"});
   TestMaster master(kTwoWorkers, 0us, 1s);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const pid_t worker = master.request().pid;
@@ -163,7 +165,7 @@ TEST_CASE("a reload that cannot be is reported and the old workers serve on", "[
   const std::string message = master.wait_for_notification("READY=1");
   CAPTURE(config, message, master.log());
   CHECK(contains(message, "generation 1: 2 of 2 workers ready; last reload failed: "));
-  CHECK(contains(message, why));
+  CHECK(contains(message, reason));
   CHECK(master.board().pool().failed_reloads == 1);
   CHECK(master.board().pool().reloads == 0);
   CHECK(master.board().pool().reloaded_at == 0);
@@ -172,61 +174,60 @@ TEST_CASE("a reload that cannot be is reported and the old workers serve on", "[
   CHECK(master.request().generation == 1);
 }
 
-TEST_CASE("after a reload that was given up a killed worker's replacement has the secret of its siblings",
-          "[process]") {
-  const auto [config, why] =
+TEST_CASE("after an aborted reload a replacement worker has the same secret as its siblings", "[process]") {
+  const auto [config, reason] =
       GENERATE(std::pair("ping.response = \"die\"", "died before"), std::pair("nonsense = 1", "unknown"));
   TestMaster master(kTwoWorkers);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   std::ofstream(master.path("secret")) << "newer";
   master.write_config(kTwoWorkers + config);
   master.signal(SIGHUP);
-  REQUIRE(contains(master.wait_for_notification("READY=1"), why));
+  REQUIRE(contains(master.wait_for_notification("READY=1"), reason));
   std::set<pid_t> first, later;
   for (const WorkerSlot& slot : master.board().slots())
     if (slot.pid != 0 && slot.generation == 1) first.insert(slot.pid);
   REQUIRE(first.size() == 2);
   for (const pid_t worker : first) kill(worker, SIGKILL);
   REQUIRE(eventually([&] { return std::ranges::none_of(first, is_alive) && master.has_ready_workers(2); }));
-  std::vector<std::unique_ptr<Client>> kept;
+  std::vector<std::unique_ptr<Client>> connections;
   for (int i = 0; i < 2; ++i) {
-    kept.push_back(std::make_unique<Client>(master.socket()));
-    const Reply reply = parse_reply(kept.back()->request('s'));
+    connections.push_back(std::make_unique<Client>(master.socket()));
+    const Reply reply = parse_reply(connections.back()->request('s'));
     CHECK(reply.text == "none");
     later.insert(reply.pid);
-    kept.back()->request('b');  // the next connection is the other worker's
+    connections.back()->request('b');  // so that the other worker accepts the next connection
   }
   CHECK(later.size() == 2);
-  kept.clear();
-  // What the files say comes with the next reload that succeeds.
+  connections.clear();
+  // The next successful reload reads the files again.
   master.write_config(kTwoWorkers);
   master.signal(SIGHUP);
   REQUIRE(contains(master.wait_for_notification("READY=1"), "generation "));
   CHECK(eventually([&] { return parse_reply(Client(master.socket()).request('s')).text == "newer"; }));
 }
 
-TEST_CASE("a reload that is given up lets the new workers finish what they had taken", "[process]") {
+TEST_CASE("an aborted reload lets the new workers finish the requests they accepted", "[process]") {
   TestMaster master(kTwoWorkers, 0us, 1s);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   master.write_config(kTwoWorkers + "ping.response = \"half\"");
   master.signal(SIGHUP);
-  // A connection to the new worker that is ready: the one in an even slot.
+  // Connect to the new worker that is ready, the one in an even slot.
   std::vector<std::unique_ptr<Client>> clients;
-  pid_t taken_by = 0;
+  pid_t accepted_by = 0;
   REQUIRE(eventually([&] {
     clients.push_back(std::make_unique<Client>(master.socket()));
     const Reply reply = parse_reply(clients.back()->request());
     for (std::size_t i = 0; i < master.board().slots().size(); i += 2)
-      if (reply.generation == 2 && master.board().slots()[i].pid == reply.pid) taken_by = reply.pid;
-    return taken_by != 0;
+      if (reply.generation == 2 && master.board().slots()[i].pid == reply.pid) accepted_by = reply.pid;
+    return accepted_by != 0;
   }));
   CHECK(contains(master.wait_for_notification("READY=1"), "not ready in time"));
-  CHECK(parse_reply(clients.back()->request()).pid == taken_by);
+  CHECK(parse_reply(clients.back()->request()).pid == accepted_by);
   clients.clear();
-  CHECK(eventually([&] { return master.has_ready_workers(2) && !is_alive(taken_by); }));
+  CHECK(eventually([&] { return master.has_ready_workers(2) && !is_alive(accepted_by); }));
 }
 
-TEST_CASE("another size of the table of limits at a reload is refused", "[process]") {
+TEST_CASE("a reload cannot change the size of the rate limit table", "[process]") {
   TestMaster master(kTwoWorkers);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   master.write_config(kTwoWorkers + "limits.table = \"1M\"");
@@ -234,7 +235,7 @@ TEST_CASE("another size of the table of limits at a reload is refused", "[proces
   CHECK(contains(master.wait_for_notification("READY=1"), "limits.table cannot change without a restart"));
 }
 
-TEST_CASE("another listen address at a reload is refused", "[process]") {
+TEST_CASE("a reload cannot change the listen address", "[process]") {
   TestMaster master(kTwoWorkers);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   std::ofstream(master.path("freshet.toml")) << "listen = \"" << master.path("other") << "\"";
@@ -243,7 +244,7 @@ TEST_CASE("another listen address at a reload is refused", "[process]") {
   CHECK(master.request().generation == 1);
 }
 
-TEST_CASE("a failed reload is forgotten once one succeeds", "[process]") {
+TEST_CASE("a successful reload clears the error of a failed one", "[process]") {
   TestMaster master(kTwoWorkers);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   master.write_config("nonsense = 1");
@@ -254,16 +255,17 @@ TEST_CASE("a failed reload is forgotten once one succeeds", "[process]") {
   CHECK_FALSE(contains(master.wait_for_notification("READY=1"), "failed"));
 }
 
-TEST_CASE("QUIT lets the workers drain, takes no new work and removes socket and pid file", "[process]") {
+TEST_CASE("QUIT drains the workers, refuses new connections and removes the socket and the pid file",
+          "[process]") {
   TestMaster master("pm.max_children = 1\nprocess_control_timeout = 20");
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
-  auto kept = std::make_unique<Client>(master.socket());
-  REQUIRE_FALSE(kept->request().empty());
+  auto connection = std::make_unique<Client>(master.socket());
+  REQUIRE_FALSE(connection->request().empty());
   master.signal(SIGQUIT);
   REQUIRE_FALSE(master.wait_for_notification("STOPPING=1").empty());
-  CHECK_FALSE(kept->request().empty());
+  CHECK_FALSE(connection->request().empty());
   CHECK(is_alive(master.pid()));
-  kept.reset();
+  connection.reset();
   CHECK(master.exit_status() == 0);
   CHECK_FALSE(std::filesystem::exists(master.socket()));
   CHECK_FALSE(std::filesystem::exists(master.path("pid")));
@@ -273,19 +275,19 @@ TEST_CASE("TERM and INT end the workers without waiting for idle connections", "
   for (const int signal : {SIGTERM, SIGINT}) {
     TestMaster master(kTwoWorkers);
     REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
-    const Client kept(master.socket());
-    const pid_t worker = parse_reply(kept.request()).pid;
+    const Client connection(master.socket());
+    const pid_t worker = parse_reply(connection.request()).pid;
     master.signal(signal);
     CHECK(master.exit_status() == 0);
     CHECK_FALSE(is_alive(worker));
   }
 }
 
-TEST_CASE("TERM while draining ends the wait", "[process]") {
+TEST_CASE("TERM ends a drain", "[process]") {
   TestMaster master("pm.max_children = 1\nprocess_control_timeout = 3600");
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
-  const Client kept(master.socket());
-  REQUIRE_FALSE(kept.request().empty());
+  const Client connection(master.socket());
+  REQUIRE_FALSE(connection.request().empty());
   master.signal(SIGQUIT);
   REQUIRE_FALSE(master.wait_for_notification("STOPPING=1").empty());
   master.signal(SIGTERM);
@@ -295,22 +297,22 @@ TEST_CASE("TERM while draining ends the wait", "[process]") {
 TEST_CASE("a worker that ignores TERM is killed after process_control_timeout", "[process]") {
   TestMaster master("pm.max_children = 1\nping.response = \"stubborn\"\nprocess_control_timeout = 1");
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
-  const auto asked = std::chrono::steady_clock::now();
+  const auto requested_at = std::chrono::steady_clock::now();
   master.signal(SIGTERM);
   CHECK(master.exit_status() == 0);
-  CHECK(std::chrono::steady_clock::now() - asked >= 1s);
+  CHECK(std::chrono::steady_clock::now() - requested_at >= 1s);
   CHECK(contains(master.log(), "signal 9"));
 }
 
-TEST_CASE("a drain that takes longer than process_control_timeout is ended by TERM", "[process]") {
+TEST_CASE("TERM ends a drain that takes longer than process_control_timeout", "[process]") {
   TestMaster master("pm.max_children = 1\nprocess_control_timeout = 1");
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
-  const Client kept(master.socket());
-  REQUIRE_FALSE(kept.request().empty());
-  const auto asked = std::chrono::steady_clock::now();
+  const Client connection(master.socket());
+  REQUIRE_FALSE(connection.request().empty());
+  const auto requested_at = std::chrono::steady_clock::now();
   master.signal(SIGQUIT);
   CHECK(master.exit_status() == 0);
-  CHECK(std::chrono::steady_clock::now() - asked >= 1s);
+  CHECK(std::chrono::steady_clock::now() - requested_at >= 1s);
   CHECK_FALSE(contains(master.log(), "signal 9"));
 }
 
@@ -322,20 +324,20 @@ TEST_CASE("USR1 reaches the workers", "[process]") {
   CHECK(master.has_ready_workers(2));
 }
 
-TEST_CASE("a worker that wants to retire serves until its replacement is ready", "[process]") {
+TEST_CASE("a worker that asks for its replacement serves until that is ready", "[process]") {
   TestMaster master("pm.max_children = 1");
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
-  auto kept = std::make_unique<Client>(master.socket());
-  const pid_t old = parse_reply(kept->request('x')).pid;
+  auto connection = std::make_unique<Client>(master.socket());
+  const pid_t old = parse_reply(connection->request('x')).pid;
   REQUIRE(eventually([&] { return master.board().totals().workers == 2; }));
   REQUIRE(eventually([&] { return master.request().pid != old; }));
-  CHECK(parse_reply(kept->request()).pid == old);  // what it has it finishes
-  kept.reset();
+  CHECK(parse_reply(connection->request()).pid == old);  // it finishes its connections
+  connection.reset();
   CHECK(eventually([&] { return !is_alive(old) && master.has_ready_workers(1); }));
   CHECK(master.board().pool().respawns == 0);
 }
 
-TEST_CASE("a worker whose loop no longer turns is killed and replaced", "[process]") {
+TEST_CASE("a worker whose loop is stuck is killed and replaced", "[process]") {
   TestMaster master("pm.max_children = 1\nrequest_terminate_timeout = 1");
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const pid_t stuck = master.request().pid;
@@ -346,16 +348,16 @@ TEST_CASE("a worker whose loop no longer turns is killed and replaced", "[proces
   CHECK(contains(master.log(), "worker_stall_detected"));
 }
 
-TEST_CASE("idle workers that turn are left alone by the watchdog, and systemd's is fed", "[process]") {
+TEST_CASE("the watchdog leaves idle workers alone, and systemd's watchdog is pinged", "[process]") {
   TestMaster master("pm.max_children = 1\nrequest_terminate_timeout = 3", 200ms);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const pid_t worker = master.request().pid;
-  // 4.5 s of feeding: longer than request_terminate_timeout.
+  // 45 pings take 4.5 s, longer than request_terminate_timeout.
   for (int i = 0; i < 45; ++i) REQUIRE_FALSE(master.wait_for_notification("WATCHDOG=1").empty());
   CHECK(master.request().pid == worker);
 }
 
-TEST_CASE("when the master is killed its workers end", "[process]") {
+TEST_CASE("workers end when the master is killed", "[process]") {
   TestMaster master(kTwoWorkers);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   std::vector<pid_t> workers;
@@ -366,11 +368,11 @@ TEST_CASE("when the master is killed its workers end", "[process]") {
   for (const pid_t worker : workers) CHECK(eventually([&] { return !is_alive(worker); }));
 }
 
-TEST_CASE("a second master does not start on the socket of a living one", "[process]") {
+TEST_CASE("a second master does not start on a socket in use", "[process]") {
   TestMaster first(kTwoWorkers);
   REQUIRE_FALSE(first.wait_for_notification("READY=1").empty());
   TestMaster second("");
-  // Its own socket is free; the other configuration names the first one's.
+  // This one has its own socket; the next one uses the first master's.
   REQUIRE_FALSE(second.wait_for_notification("READY=1").empty());
   const pid_t third = fork();
   if (third == 0) {
@@ -388,7 +390,7 @@ TEST_CASE("a second master does not start on the socket of a living one", "[proc
   CHECK(first.request().text == "pong");
 }
 
-TEST_CASE("a master started by root without a user for its workers refuses", "[process]") {
+TEST_CASE("a master started by root refuses to start without a user for its workers", "[process]") {
   if (geteuid() != 0) return;
   const pid_t pid = fork();
   if (pid == 0) {

@@ -15,7 +15,7 @@
 namespace freshet::testing {
 namespace {
 
-// Stands where systemd does, at the address in NOTIFY_SOCKET.
+// Receives messages in place of systemd, at the address in NOTIFY_SOCKET.
 class Receiver {
  public:
   explicit Receiver(const std::string& name) : fd_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
@@ -43,7 +43,7 @@ class Receiver {
   int fd_;
 };
 
-TEST_CASE("each state is one message in systemd's words", "[process]") {
+TEST_CASE("each state is sent as one message of the sd_notify protocol", "[process]") {
   const TempFolder folder;
   const Receiver systemd(folder / "notify");
   notify::ready("all well");
@@ -63,13 +63,13 @@ TEST_CASE("each state is one message in systemd's words", "[process]") {
   CHECK(systemd.next() == "nothing");
 }
 
-TEST_CASE("an address in the abstract namespace is understood", "[process]") {
+TEST_CASE("an abstract socket address works", "[process]") {
   const Receiver systemd("@freshet-test-" + std::to_string(getpid()));
   CHECK(notify::watchdog());
   CHECK(systemd.next() == "WATCHDOG=1");
 }
 
-TEST_CASE("a receiver that does not read never holds the sender up", "[process]") {
+TEST_CASE("a receiver that does not read never blocks the sender", "[process]") {
   const TempFolder folder;
   const Receiver systemd(folder / "notify");
   bool delivered = true;
@@ -77,13 +77,13 @@ TEST_CASE("a receiver that does not read never holds the sender up", "[process]"
   CHECK_FALSE(delivered);
 }
 
-TEST_CASE("without systemd nothing is sent and nothing fails", "[process]") {
+TEST_CASE("without systemd all calls succeed and send nothing", "[process]") {
   unsetenv("NOTIFY_SOCKET");
   CHECK(notify::ready("x"));
   CHECK_FALSE(notify::watchdog_interval().has_value());
 }
 
-TEST_CASE("the watchdog is fed twice in its time", "[process]") {
+TEST_CASE("the watchdog interval is half of WatchdogSec", "[process]") {
   setenv("WATCHDOG_USEC", "3000000", 1);
   setenv("WATCHDOG_PID", std::to_string(getpid()).c_str(), 1);
   CHECK(notify::watchdog_interval() == 1500ms);

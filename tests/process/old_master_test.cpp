@@ -10,7 +10,7 @@
 #include <catch2/catch.hpp>
 
 extern "C" {
-#include <sys/pidfd.h>  // of glibc 2.36: it does not say so itself
+#include <sys/pidfd.h>  // the header of glibc 2.36 lacks extern "C"
 }
 
 namespace freshet::testing {
@@ -21,7 +21,7 @@ bool readable(int fd, int timeout_ms) {
   return poll(&watched, 1, timeout_ms) == 1;
 }
 
-// A process that made a channel and, told to, closes its end of it and lives on.
+// A process that creates a channel and on command closes its end without exiting.
 class ChannelOwner {
  public:
   ChannelOwner() {
@@ -72,8 +72,7 @@ class ChannelOwner {
   std::array<int, 2> channel_ends_{};
 };
 
-TEST_CASE("an old master is over when its process has ended, not when it let go of the channel",
-          "[process]") {
+TEST_CASE("an old master has ended when its process has, not when it closed the channel", "[process]") {
   ChannelOwner process;
   Handover handover;
   handover.channel = Channel(process.successors_end());
@@ -94,11 +93,11 @@ TEST_CASE("an old master is over when its process has ended, not when it let go 
   CHECK(old_master.fd() < 0);
 }
 
-TEST_CASE("a master that nobody went before has an old one that is over", "[process]") {
-  const OldMaster nobody;
-  CHECK(nobody.has_ended());
-  CHECK(nobody.fd() < 0);
-  CHECK_FALSE(nobody.is_serving());
+TEST_CASE("without a predecessor the old master has ended from the start", "[process]") {
+  const OldMaster no_predecessor;
+  CHECK(no_predecessor.has_ended());
+  CHECK(no_predecessor.fd() < 0);
+  CHECK_FALSE(no_predecessor.is_serving());
 }
 
 }  // namespace

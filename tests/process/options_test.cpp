@@ -20,7 +20,8 @@ Options parse(std::vector<std::string> words) {
   return parse_options(static_cast<int>(words.size()), argv.data());
 }
 
-TEST_CASE("without options the service runs in the foreground with the usual file", "[process]") {
+TEST_CASE("without options the service runs in the foreground with the default configuration file",
+          "[process]") {
   const Options options = parse({});
   CHECK(options.action == Action::kRun);
   CHECK(options.config == "/etc/freshet/freshet.toml");
@@ -28,7 +29,7 @@ TEST_CASE("without options the service runs in the foreground with the usual fil
   CHECK_FALSE(options.allow_root);
 }
 
-TEST_CASE("the letters are PHP-FPM's, with their long names", "[process]") {
+TEST_CASE("option letters and long names are those of PHP-FPM", "[process]") {
   CHECK(parse({"-t"}).action == Action::kTest);
   CHECK(parse({"--test"}).action == Action::kTest);
   CHECK(parse({"-tt"}).action == Action::kDump);
@@ -48,31 +49,31 @@ TEST_CASE("the letters are PHP-FPM's, with their long names", "[process]") {
   CHECK(parse({"-h", "-t"}).action == Action::kHelp);
 }
 
-TEST_CASE("a wrong command line says why", "[process]") {
+TEST_CASE("an invalid command line is reported with the cause", "[process]") {
   struct {
     std::vector<std::string> words;
-    const char* why;
+    const char* cause;
   } const wrong[] = {{{"-x"}, "-x"},
                      {{"--nonsense"}, "--nonsense"},
                      {{"-y"}, "FILE"},
                      {{"file"}, "file"},
                      {{"-t", "-x"}, "-x"}};
-  for (const auto& each : wrong) {
-    const Options options = parse(each.words);
+  for (const auto& example : wrong) {
+    const Options options = parse(example.words);
     CHECK(options.action == Action::kUsage);
-    CHECK(options.text.find(each.why) != std::string::npos);
+    CHECK(options.text.find(example.cause) != std::string::npos);
     CHECK(options.text.ends_with('\n'));
   }
 }
 
-TEST_CASE("the help names every letter", "[process]") {
+TEST_CASE("the help lists every option", "[process]") {
   const std::string help = parse({"-h"}).text;
   for (const char* letter : {"-t,", "-y,", "-F,", "-D,", "-R,", "-v,", "-h,"})
     CHECK(help.find(letter) != std::string::npos);
   CHECK(parse({"-v"}).text.starts_with("freshetd "));
 }
 
-TEST_CASE("-t says whether the configuration is good, -tt what is in force", "[process]") {
+TEST_CASE("-t checks the configuration and -tt also prints the settings in force", "[process]") {
   const TempFolder folder;
   Options options = parse({"-t", "-y", folder / "f.toml"});
   std::ofstream(folder / "f.toml") << "views.gamma = 1.2\n";

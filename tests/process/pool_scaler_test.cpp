@@ -1,4 +1,4 @@
-// A master whose workers come and go with the load.
+// A real master that adjusts the number of workers to the load.
 #include "fcgi/process/pool_scaler.h"
 
 #include <signal.h>
@@ -30,8 +30,7 @@ std::vector<std::size_t> ready_slots(TestMaster& master) {
   return slots;
 }
 
-// A request that stays inside a worker which had none. Its connection is kept until it is
-// destroyed.
+// A request that stays in flight in a worker that had none. Keeps its connection until destroyed.
 class BusyRequest {
  public:
   explicit BusyRequest(const TestMaster& master)
@@ -48,7 +47,7 @@ class BusyRequest {
 };
 using Requests = std::vector<std::unique_ptr<BusyRequest>>;
 
-// Makes so many workers busy, each with one request; those that are not there yet must come.
+// Makes `count` workers busy with one request each; waits for missing workers to start.
 Requests occupy(const TestMaster& master, std::size_t count) {
   Requests requests;
   while (requests.size() < count) requests.push_back(std::make_unique<BusyRequest>(master));
@@ -60,15 +59,14 @@ void end(Requests& requests) {
   requests.clear();
 }
 
-TEST_CASE("a dynamic pool starts with pm.start_servers and keeps as many while enough are idle",
+TEST_CASE("a dynamic pool starts with pm.start_servers and keeps that many while enough are idle",
           "[process]") {
   TestMaster master(kDynamic);
   CHECK(contains(master.wait_for_notification("READY=1"), "generation 1: 2 of 2 workers ready"));
   CHECK(master.has_ready_workers(2));
 }
 
-TEST_CASE("a dynamic pool grows while none is idle, up to pm.max_children, and shrinks to the most idle ones",
-          "[process]") {
+TEST_CASE("a dynamic pool grows to pm.max_children while no worker is idle, and shrinks again", "[process]") {
   TestMaster master(kDynamic);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   auto busy = occupy(master, 6);
@@ -81,10 +79,10 @@ TEST_CASE("a dynamic pool grows while none is idle, up to pm.max_children, and s
   CHECK(eventually([&] { return master.has_ready_workers(2); }));
   CHECK(contains(master.log(), "worker_scaled_down"));
   CHECK(master.board().pool().max_active == 6);
-  CHECK_FALSE(contains(master.log(), "signal"));  // all of them ended by themselves
+  CHECK_FALSE(contains(master.log(), "signal"));  // none was killed
 }
 
-TEST_CASE("a worker that is not needed serves its connections to their end", "[process]") {
+TEST_CASE("a surplus worker serves its connections until they close", "[process]") {
   TestMaster master(kDynamic);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   auto busy = occupy(master, 6);
@@ -103,27 +101,27 @@ TEST_CASE("a dynamic pool replaces a worker that dies", "[process]") {
   CHECK(eventually([&] { return !is_alive(victim) && master.has_ready_workers(2); }));
 }
 
-TEST_CASE("an ondemand pool is ready after one worker was, and has none once nobody came", "[process]") {
+TEST_CASE("an ondemand pool is ready with one worker, and has none after the idle timeout", "[process]") {
   TestMaster master(kOndemand);
   CHECK(contains(master.wait_for_notification("READY=1"), "generation 1: 1 of 1 workers ready"));
   CHECK(contains(master.wait_for_notification("0 of 0 workers ready"), "STATUS=generation 1"));
   CHECK(eventually([&] { return master.has_ready_workers(0); }));
 }
 
-TEST_CASE("an ondemand pool without workers forks one when a connection waits, and gives it up again",
+TEST_CASE("an ondemand pool without workers forks one for a waiting connection, and ends it again",
           "[process]") {
   TestMaster master(kOndemand);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   for (int round = 0; round < 2; ++round) {
     REQUIRE(eventually([&] { return master.has_ready_workers(0); }));
     CHECK(master.request().pid > 0);
-    CHECK(eventually([&] { return master.board().totals().workers <= 1; }));  // one may just be buried
+    // One may not have been reaped yet.
+    CHECK(eventually([&] { return master.board().totals().workers <= 1; }));
   }
   CHECK(master.board().pool().max_children_reached == 0);
 }
 
-TEST_CASE("an ondemand worker that serves now and then stays, also when nothing is inside at a look",
-          "[process]") {
+TEST_CASE("an ondemand worker that serves occasional requests stays", "[process]") {
   TestMaster master(
       "pm.mode = \"ondemand\"\npm.max_children = 3\npm.process_idle_timeout = 3\nprocess_control_timeout = "
       "20\n");
@@ -133,7 +131,7 @@ TEST_CASE("an ondemand worker that serves now and then stays, also when nothing 
   while (std::chrono::steady_clock::now() - begin < 8s) REQUIRE(master.request().pid == first);
 }
 
-TEST_CASE("an ondemand worker with a request inside does not end, however long that takes", "[process]") {
+TEST_CASE("an ondemand worker with a request in flight never ends", "[process]") {
   TestMaster master(kOndemand);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const BusyRequest busy(master);
@@ -145,7 +143,7 @@ TEST_CASE("an ondemand worker with a request inside does not end, however long t
   CHECK_FALSE(contains(master.log(), "worker_scaled_down"));
 }
 
-TEST_CASE("an ondemand pool forks for a connection that finds none idle, up to pm.max_children",
+TEST_CASE("an ondemand pool forks for a connection if no worker is idle, up to pm.max_children",
           "[process]") {
   TestMaster master(kOndemand);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
@@ -160,7 +158,7 @@ TEST_CASE("an ondemand pool forks for a connection that finds none idle, up to p
   CHECK(master.board().pool().max_children_reached == 1);
 }
 
-TEST_CASE("a reload keeps as many workers as the load had made", "[process]") {
+TEST_CASE("a reload starts as many workers as the previous generation had", "[process]") {
   TestMaster master(kDynamic);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   auto busy = occupy(master, 5);
@@ -173,7 +171,7 @@ TEST_CASE("a reload keeps as many workers as the load had made", "[process]") {
   CHECK(master.request().generation == 2);
 }
 
-TEST_CASE("a reload from one mode to each other one changes how many workers there are", "[process]") {
+TEST_CASE("a reload between process manager modes changes the number of workers", "[process]") {
   TestMaster master("pm.max_children = 3");
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const auto reload = [&](const std::string& config) {
@@ -190,7 +188,7 @@ TEST_CASE("a reload from one mode to each other one changes how many workers the
   CHECK(eventually([&] { return master.has_ready_workers(3); }));
 }
 
-TEST_CASE("an ondemand pool without workers keeps its settings when those of a reload cannot serve",
+TEST_CASE("an ondemand pool without workers keeps its settings if those of a reload cannot serve",
           "[process]") {
   TestMaster master(kOndemand);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
@@ -217,7 +215,7 @@ TEST_CASE("reloads under load fail no request in any mode", "[process]") {
   CHECK(master.board().pool().reloads == 6);
 }
 
-TEST_CASE("so many crashes within the interval begin a new generation, and a kill is none", "[process]") {
+TEST_CASE("crashes within the interval start a new generation, and SIGKILL is not a crash", "[process]") {
   TestMaster master("pm.max_children = 2\nemergency_restart_threshold = 3\nrlimit_core = 0");
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const auto whole_again = [&] { return !master.wait_for_notification("2 of 2 workers ready").empty(); };
@@ -236,9 +234,9 @@ TEST_CASE("so many crashes within the interval begin a new generation, and a kil
   CHECK(master.board().pool().emergency_restarts == 1);
   CHECK(contains(master.log(), "emergency_restart"));
   CHECK(master.board().pool().generation == 2);
-  // Their last words, past the log.
-  CHECK(contains(master.log(), "said on stdout"));
-  CHECK(contains(master.log(), "Assertion `\"said by an assertion\" == nullptr' failed"));
+  // Output of the crashed workers that bypassed the log.
+  CHECK(contains(master.log(), "written to stdout"));
+  CHECK(contains(master.log(), "Assertion `\"failed on purpose\" == nullptr' failed"));
 }
 
 }  // namespace

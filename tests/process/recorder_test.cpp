@@ -1,4 +1,4 @@
-// The master and its recorder.
+// The recorder under a real master.
 #include <signal.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct LoggedEvent {
 
 std::vector<LoggedEvent> logged_events(const TestMaster& master) {
   std::vector<LoggedEvent> events;
-  std::istringstream in(master.read_file("diary"));
+  std::istringstream in(master.read_file("recorder-events"));
   for (LoggedEvent event; in >> event.name >> event.pid;) events.push_back(event);
   return events;
 }
@@ -31,7 +31,7 @@ std::size_t count_events(const TestMaster& master, const std::string& event) {
   return static_cast<std::size_t>(std::ranges::count(events, event, &LoggedEvent::name));
 }
 
-// The pid of the recorder that lives and has noted that it is ready; 0 when there is none.
+// Pid of the running recorder once it has logged "ready", else 0.
 pid_t ready_recorder(TestMaster& master) {
   const pid_t pid = master.board().recorder().pid;
   for (const LoggedEvent& event : logged_events(master))
@@ -45,7 +45,8 @@ pid_t wait_for_recorder(TestMaster& master) {
   return pid;
 }
 
-TEST_CASE("the master starts one recorder, with its name and without the master's descriptors", "[process]") {
+TEST_CASE("the master starts one recorder, with its own name and without the master's descriptors",
+          "[process]") {
   TestMaster master(kOneWorker);
   const pid_t pid = wait_for_recorder(master);
   CHECK(process_name(pid) == "freshetd-record");
@@ -56,7 +57,7 @@ TEST_CASE("the master starts one recorder, with its name and without the master'
   CHECK(count_events(master, "start") == 1);
 }
 
-TEST_CASE("a recorder that cannot live keeps neither READY nor the workers from their work", "[process]") {
+TEST_CASE("a failing recorder affects neither READY nor the workers", "[process]") {
   TestMaster master(kOneWorker + "recorder.database = \"die\"");
   CHECK_FALSE(master.wait_for_notification("READY=1").empty());
   const pid_t worker = master.request().pid;
@@ -68,7 +69,7 @@ TEST_CASE("a recorder that cannot live keeps neither READY nor the workers from 
   CHECK(master.exit_status() == 0);
 }
 
-TEST_CASE("a killed recorder is started again and no worker notices", "[process]") {
+TEST_CASE("a killed recorder is restarted and the workers are not affected", "[process]") {
   TestMaster master(kOneWorker);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const pid_t worker = master.request().pid;
@@ -82,21 +83,21 @@ TEST_CASE("a killed recorder is started again and no worker notices", "[process]
   CHECK(master.board().pool().respawns == 0);
 }
 
-TEST_CASE("at a reload the recorder is replaced, and never do two live", "[process]") {
+TEST_CASE("a reload replaces the recorder, and two never run at once", "[process]") {
   TestMaster master(kOneWorker + "recorder.database = \"slow\"");
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   for (std::size_t i = 0; i < 3; ++i) {
-    const pid_t before = wait_for_recorder(master);
+    const pid_t previous_pid = wait_for_recorder(master);
     master.signal(SIGHUP);
-    REQUIRE(eventually([&] { return !is_alive(before) && ready_recorder(master) != 0; }));
+    REQUIRE(eventually([&] { return !is_alive(previous_pid) && ready_recorder(master) != 0; }));
   }
   CHECK(count_events(master, "second") == 0);
-  CHECK(count_events(master, "end") == 3);  // of itself: told, not killed
+  CHECK(count_events(master, "end") == 3);  // ended on request, not killed
   CHECK(count_events(master, "start") == 4);
   CHECK(master.board().recorder().respawns == 0);
 }
 
-TEST_CASE("a reload that fails leaves the recorder alone", "[process]") {
+TEST_CASE("a failed reload leaves the recorder running", "[process]") {
   TestMaster master(kOneWorker);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const pid_t pid = wait_for_recorder(master);
@@ -107,8 +108,7 @@ TEST_CASE("a reload that fails leaves the recorder alone", "[process]") {
   CHECK(count_events(master, "start") == 1);
 }
 
-TEST_CASE("after a reload that failed a killed recorder is started again with the secret that is served by",
-          "[process]") {
+TEST_CASE("after a failed reload a killed recorder is restarted with the secret in use", "[process]") {
   TestMaster master(kOneWorker);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const pid_t pid = wait_for_recorder(master);
@@ -125,7 +125,7 @@ TEST_CASE("after a reload that failed a killed recorder is started again with th
   CHECK(eventually([&] { return count_events(master, "knows-newer") == 1; }));
 }
 
-TEST_CASE("recorder.enabled says whether there is one, also at a reload", "[process]") {
+TEST_CASE("recorder.enabled starts and stops the recorder, also at a reload", "[process]") {
   TestMaster master(kOneWorker + "recorder.enabled = false");
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   CHECK(master.board().recorder().pid == 0);
@@ -141,7 +141,7 @@ TEST_CASE("recorder.enabled says whether there is one, also at a reload", "[proc
   CHECK(count_events(master, "end") == 1);
 }
 
-TEST_CASE("a stop tells the recorder too and waits for it", "[process]") {
+TEST_CASE("a stop ends the recorder and waits for it", "[process]") {
   for (const int signal : {SIGTERM, SIGQUIT}) {
     TestMaster master(kOneWorker + "recorder.database = \"slow\"");
     REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
@@ -154,7 +154,7 @@ TEST_CASE("a stop tells the recorder too and waits for it", "[process]") {
   }
 }
 
-TEST_CASE("a recorder that ignores its TERM is killed after process_control_timeout", "[process]") {
+TEST_CASE("a recorder that ignores TERM is killed after process_control_timeout", "[process]") {
   TestMaster master("pm.max_children = 1\nprocess_control_timeout = 1\nrecorder.database = \"stubborn\"");
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const pid_t pid = wait_for_recorder(master);
@@ -165,7 +165,7 @@ TEST_CASE("a recorder that ignores its TERM is killed after process_control_time
   CHECK(master.log().find("helper_killed") != std::string::npos);
 }
 
-TEST_CASE("without its master the recorder ends", "[process]") {
+TEST_CASE("the recorder ends when its master is killed", "[process]") {
   TestMaster master(kOneWorker);
   const pid_t pid = wait_for_recorder(master);
   master.signal(SIGKILL);

@@ -8,7 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("a worker has served enough after pm.max_requests, a tenth more or less", "[process]") {
+TEST_CASE("pm.max_requests limits a worker's requests, varied by a tenth", "[process]") {
   PoolSettings pool;
   CHECK_FALSE(RecyclePolicy(pool, 1.0, {}).exceeds_max_requests(UINT64_MAX - 1));
   pool.max_requests = 100;
@@ -18,7 +18,7 @@ TEST_CASE("a worker has served enough after pm.max_requests, a tenth more or les
   CHECK(RecyclePolicy(pool, 1.1, {}).exceeds_max_requests(111));
 }
 
-TEST_CASE("a worker has grown too much beyond pm.max_rss, a tenth more or less", "[process]") {
+TEST_CASE("pm.max_rss limits a worker's memory, varied by a tenth", "[process]") {
   PoolSettings pool;
   const SteadyTime later{1h};
   CHECK_FALSE(RecyclePolicy(pool, 1.0, {}).exceeds_max_rss(SIZE_MAX, later));
@@ -29,35 +29,35 @@ TEST_CASE("a worker has grown too much beyond pm.max_rss, a tenth more or less",
   CHECK(RecyclePolicy(pool, 1.1, {}).exceeds_max_rss(1101, later));
 }
 
-TEST_CASE("a limit below what every worker needs makes no storm of replacements", "[process]") {
+TEST_CASE("a memory limit below a worker's base usage does not cause a restart loop", "[process]") {
   PoolSettings pool;
   pool.max_rss = 1;
   const SteadyTime started{1h};
-  const RecyclePolicy rule(pool, 1.0, started);
-  CHECK_FALSE(rule.exceeds_max_rss(SIZE_MAX, started));
-  CHECK_FALSE(rule.exceeds_max_rss(SIZE_MAX, started + 9999ms));
-  CHECK(rule.exceeds_max_rss(SIZE_MAX, started + 10s));
+  const RecyclePolicy policy(pool, 1.0, started);
+  CHECK_FALSE(policy.exceeds_max_rss(SIZE_MAX, started));
+  CHECK_FALSE(policy.exceeds_max_rss(SIZE_MAX, started + 9999ms));
+  CHECK(policy.exceeds_max_rss(SIZE_MAX, started + 10s));
 }
 
-TEST_CASE("each worker draws another factor within a tenth", "[process]") {
-  double least = 2, most = 0;
+TEST_CASE("random_jitter() varies within a tenth", "[process]") {
+  double lowest = 2, highest = 0;
   for (int i = 0; i < 1000; ++i) {
     const double factor = random_jitter();
-    least = std::min(least, factor);
-    most = std::max(most, factor);
+    lowest = std::min(lowest, factor);
+    highest = std::max(highest, factor);
   }
-  CHECK(least >= 0.9);
-  CHECK(most <= 1.1);
-  CHECK(most - least > 0.1);
+  CHECK(lowest >= 0.9);
+  CHECK(highest <= 1.1);
+  CHECK(highest - lowest > 0.1);
 }
 
-TEST_CASE("resident memory is what this process holds", "[process]") {
+TEST_CASE("resident_bytes() is this process's resident memory", "[process]") {
   const std::size_t before = resident_bytes();
   CHECK(before > 100'000);
-  const std::vector<char> held(64'000'000, 1);
+  const std::vector<char> allocated(64'000'000, 1);
   CHECK(resident_bytes() > before + 50'000'000);
   CHECK(resident_bytes() < before + 80'000'000);
-  CHECK(held.back() == 1);
+  CHECK(allocated.back() == 1);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("the delay doubles from a tenth of a second to five seconds", "[process]") {
+TEST_CASE("the delay doubles from 0.1 to 5 seconds", "[process]") {
   CHECK(respawn_delay(1) == 100ms);
   CHECK(respawn_delay(2) == 200ms);
   CHECK(respawn_delay(6) == 3200ms);
@@ -17,7 +17,7 @@ TEST_CASE("the delay doubles from a tenth of a second to five seconds", "[proces
   CHECK(respawn_delay(1000) == 5s);
 }
 
-// Forks in the busiest minute when every worker dies the moment it starts, for ten minutes.
+// Most forks within a minute if every worker dies at once, over ten minutes.
 std::size_t busiest_minute(std::size_t workers) {
   struct Seat {
     int deaths = 0;
@@ -40,15 +40,15 @@ std::size_t busiest_minute(std::size_t workers) {
   return most;
 }
 
-TEST_CASE("workers that never get ready cost at most twenty forks a minute together", "[process]") {
+TEST_CASE("workers that never become ready cause at most twenty forks a minute in total", "[process]") {
   for (const std::size_t workers : {1U, 2U, 4U, 8U, 10U}) {
     CAPTURE(workers);
     CHECK(busiest_minute(workers) <= 20);
   }
-  CHECK(busiest_minute(64) <= 64 + 10);  // each must be tried once
+  CHECK(busiest_minute(64) <= 64 + 10);  // every worker is tried once
 }
 
-TEST_CASE("the budget comes back as the minute passes", "[process]") {
+TEST_CASE("the budget is restored as the minute passes", "[process]") {
   RespawnBudget budget(2);
   SteadyTime now{};
   for (int i = 0; i < 18; ++i) {

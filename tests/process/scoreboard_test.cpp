@@ -14,7 +14,7 @@
 namespace freshet::testing {
 namespace {
 
-TEST_CASE("totals are sums over slots and keep what dead workers had counted", "[process]") {
+TEST_CASE("totals are sums over slots and include dead workers", "[process]") {
   Scoreboard board(2);
   WorkerSlot& slot = board.slots()[1];
   slot.state = WorkerState::kReady;
@@ -36,7 +36,7 @@ TEST_CASE("totals are sums over slots and keep what dead workers had counted", "
   CHECK(slot.state == WorkerState::kEmpty);
 }
 
-TEST_CASE("what a route's requests took outlives the worker that served them", "[process]") {
+TEST_CASE("a route's statistics outlive the worker that served its requests", "[process]") {
   Scoreboard board(2);
   for (WorkerSlot& slot : board.slots()) {
     slot.state = WorkerState::kReady;
@@ -56,11 +56,11 @@ TEST_CASE("what a route's requests took outlives the worker that served them", "
   CHECK(totals.routes[2].latency.count() == 0);
   CHECK(totals.loop_iterations.count() == 2);
   CHECK(totals.redis_errors_by_class[2] == 10);
-  CHECK(totals.background_queued == 4);  // what the dead one had queued is in its spool, or lost
+  CHECK(totals.background_queued == 4);  // the dead worker's queue is in its spool, or lost
   CHECK(totals.detached == 1);
 }
 
-TEST_CASE("what a worker's loop is at is named by its stage and route", "[process]") {
+TEST_CASE("a worker's activity is described by its phase and route", "[process]") {
   Scoreboard board(1);
   WorkerSlot& slot = board.slots()[0];
   CHECK(board.phase_text(slot) == "idle");
@@ -72,7 +72,7 @@ TEST_CASE("what a worker's loop is at is named by its stage and route", "[proces
   CHECK(board.route_name(kMaxRoutes).empty());
 }
 
-TEST_CASE("a quantile is the bound that its share of the durations does not exceed", "[process]") {
+TEST_CASE("a quantile is the upper bound of its bucket", "[process]") {
   HistogramTotals histogram;
   CHECK(histogram.quantile_us(0.99) == 0);
   histogram.counts[0] = 98;
@@ -83,47 +83,48 @@ TEST_CASE("a quantile is the bound that its share of the durations does not exce
   CHECK(histogram.quantile_us(0.99) == kDurationBounds.back());
 }
 
-TEST_CASE("a request is shown whole, whatever its worker writes meanwhile", "[process]") {
+TEST_CASE("a request snapshot is consistent while its worker writes", "[process]") {
   Scoreboard board(1);
   WorkerSlot& slot = board.slots()[0];
   auto& stop = board.pool().respawns;
   const pid_t writer = fork();
   if (writer == 0) {
     for (std::int64_t i = 0; stop == 0; ++i) {
-      RequestSnapshot shown{.received_us = i, .duration_us = i, .content_length = i};
-      shown.path.fill(static_cast<char>('a' + i % 26));
-      slot.request.store(shown);
+      RequestSnapshot snapshot{.received_us = i, .duration_us = i, .content_length = i};
+      snapshot.path.fill(static_cast<char>('a' + i % 26));
+      slot.request.store(snapshot);
     }
     _exit(0);
   }
-  std::set<std::int64_t> seen;
-  bool whole = true;
-  while (seen.size() < 1000) {
-    const RequestSnapshot shown = slot.request.load();
-    if (shown.path[0] == 0) continue;
-    seen.insert(shown.received_us);
-    whole = whole && shown.received_us == shown.duration_us && shown.received_us == shown.content_length &&
-            shown.path.front() == shown.path.back() &&
-            shown.path[0] == static_cast<char>('a' + shown.received_us % 26);
+  std::set<std::int64_t> observed;
+  bool consistent = true;
+  while (observed.size() < 1000) {
+    const RequestSnapshot snapshot = slot.request.load();
+    if (snapshot.path[0] == 0) continue;
+    observed.insert(snapshot.received_us);
+    consistent = consistent && snapshot.received_us == snapshot.duration_us &&
+                 snapshot.received_us == snapshot.content_length &&
+                 snapshot.path.front() == snapshot.path.back() &&
+                 snapshot.path[0] == static_cast<char>('a' + snapshot.received_us % 26);
   }
   stop = 1;
-  CHECK(whole);
+  CHECK(consistent);
   CHECK(wait_for_exit(writer) == 0);
 }
 
-TEST_CASE("states and gauges are of living workers", "[process]") {
+TEST_CASE("states and gauges count living workers only", "[process]") {
   Scoreboard board(3);
   board.slots()[0].state = WorkerState::kReady;
   board.slots()[0].in_flight = 2;
   board.slots()[1].state = WorkerState::kDraining;
   board.slots()[1].in_flight = 1;
-  board.slots()[2].in_flight = 9;  // nobody's
+  board.slots()[2].in_flight = 9;  // in an empty slot
   CHECK(board.totals().workers == 2);
   CHECK(board.totals().ready == 1);
   CHECK(board.totals().in_flight == 3);
 }
 
-TEST_CASE("what one process writes another one reads", "[process]") {
+TEST_CASE("counters are shared between processes", "[process]") {
   Scoreboard board(1);
   const pid_t pid = fork();
   if (pid == 0) {
@@ -134,7 +135,7 @@ TEST_CASE("what one process writes another one reads", "[process]") {
   CHECK(board.totals().requests == 7);
 }
 
-TEST_CASE("totals never go back while the master folds slots and workers count", "[process]") {
+TEST_CASE("totals never decrease while the master retires slots and workers count", "[process]") {
   Scoreboard board(4);
   auto& stop = board.pool().respawns;  // shared with the reader
   const pid_t reader = fork();
@@ -145,7 +146,7 @@ TEST_CASE("totals never go back while the master folds slots and workers count",
       if (now < highest) _exit(1);
       highest = now;
     }
-    // Nothing counted twice, nothing lost.
+    // Nothing was counted twice or lost.
     _exit(board.totals().requests == 400000 ? 0 : 2);
   }
   for (int i = 0; i < 100000; ++i) {
@@ -156,7 +157,7 @@ TEST_CASE("totals never go back while the master folds slots and workers count",
   CHECK(wait_for_exit(reader) == 0);
 }
 
-TEST_CASE("every refusal has a name of its own", "[process]") {
+TEST_CASE("every refusal has its own name", "[process]") {
   std::set<std::string_view> names;
   for (std::size_t i = 0; i < static_cast<std::size_t>(Refusal::kCount); ++i)
     names.insert(refusal_name(static_cast<Refusal>(i)));
@@ -166,8 +167,7 @@ TEST_CASE("every refusal has a name of its own", "[process]") {
   CHECK(refusal_name(Refusal::kWriteTimeout) == "write_timeout");
 }
 
-TEST_CASE("a slot that no worker had is two pages of memory at most, also when all are looked at",
-          "[process]") {
+TEST_CASE("an unused slot takes at most two pages of memory, even after all slots were read", "[process]") {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   Scoreboard board(100);
   for (WorkerSlot& slot : board.slots()) CHECK(slot.crash_journal.drain().empty());
@@ -178,10 +178,10 @@ TEST_CASE("a slot that no worker had is two pages of memory at most, also when a
   const std::size_t bytes = reinterpret_cast<std::uintptr_t>(slots.data() + slots.size()) - from;
   std::vector<unsigned char> resident((bytes + page - 1) / page);
   REQUIRE(mincore(reinterpret_cast<void*>(from), bytes, resident.data()) == 0);
-  CHECK(std::ranges::count_if(resident, [](unsigned char each) { return each % 2 == 1; }) <= 200);
+  CHECK(std::ranges::count_if(resident, [](unsigned char byte) { return byte % 2 == 1; }) <= 200);
 }
 
-TEST_CASE("slots lie on cache lines of their own", "[process]") {
+TEST_CASE("slots do not share cache lines", "[process]") {
   Scoreboard board(2);
   CHECK(reinterpret_cast<std::uintptr_t>(board.slots().data()) % 64 == 0);
   CHECK(sizeof(WorkerSlot) % 64 == 0);

@@ -1,4 +1,4 @@
-// The master and its status companion.
+// The status process under a real master.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -14,7 +14,7 @@ namespace {
 const std::string kOneWorker = "pm.max_children = 1\nprocess_control_timeout = 20\n";
 
 struct StatusReply {
-  pid_t pid = 0;  // 0: none came
+  pid_t pid = 0;  // 0: no reply
   std::string text;
 };
 
@@ -26,14 +26,14 @@ StatusReply request_status(const TestMaster& master) {
 
 std::size_t count_events(const TestMaster& master, const std::string& event) {
   std::size_t times = 0;
-  std::istringstream in(master.read_file("status-diary"));
+  std::istringstream in(master.read_file("status-events"));
   std::string name;
   for (pid_t pid = 0; in >> name >> pid;) times += name == event ? 1U : 0U;
   return times;
 }
 
 TEST_CASE(
-    "the status companion answers on its own socket, with its name and without the master's descriptors",
+    "the status process answers on its own socket, with its own name and without the master's descriptors",
     "[process]") {
   TestMaster master(kOneWorker);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
@@ -46,14 +46,14 @@ TEST_CASE(
   CHECK(count_events(master, "signalfd") == 0);
 }
 
-TEST_CASE("the recorder does not have the socket of the status companion", "[process]") {
+TEST_CASE("the recorder does not inherit the status socket", "[process]") {
   TestMaster master(kOneWorker);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
-  REQUIRE(eventually([&] { return master.read_file("diary").find("ready") != std::string::npos; }));
-  CHECK(master.read_file("diary").find("listens") == std::string::npos);
+  REQUIRE(eventually([&] { return master.read_file("recorder-events").find("ready") != std::string::npos; }));
+  CHECK(master.read_file("recorder-events").find("listens") == std::string::npos);
 }
 
-TEST_CASE("the status companion answers while every worker is stuck", "[process]") {
+TEST_CASE("the status process answers while every worker is stuck", "[process]") {
   TestMaster master(kOneWorker + "request_terminate_timeout = 0\n");
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const Client stuck(master.socket());
@@ -61,11 +61,11 @@ TEST_CASE("the status companion answers while every worker is stuck", "[process]
   REQUIRE(worker > 0);
   stuck.send_only('h');
   for (int i = 0; i < 20; ++i) CHECK(request_status(master).pid > 0);
-  CHECK(master.has_ready_workers(1));  // it still is the only one, and stuck
-  kill(worker, SIGKILL);   // nothing else would end it
+  CHECK(master.has_ready_workers(1));  // still the only worker, and stuck
+  kill(worker, SIGKILL);               // nothing else would end it
 }
 
-TEST_CASE("a killed status companion is started again and its callers wait for it", "[process]") {
+TEST_CASE("a killed status process is restarted, and its clients wait in the socket's queue", "[process]") {
   TestMaster master(kOneWorker);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const pid_t worker = master.request().pid;
@@ -74,7 +74,7 @@ TEST_CASE("a killed status companion is started again and its callers wait for i
     REQUIRE(before > 0);
     kill(before, SIGKILL);
     REQUIRE(eventually([&] { return !is_alive(before); }));
-    const pid_t after = request_status(master).pid;  // connects at once, and waits in the queue
+    const pid_t after = request_status(master).pid;  // connects at once and waits in the queue
     CHECK(after > 0);
     CHECK(after != before);
     CHECK(master.board().status().respawns == i + 1);
@@ -82,8 +82,7 @@ TEST_CASE("a killed status companion is started again and its callers wait for i
   CHECK(master.request().pid == worker);
 }
 
-TEST_CASE("a status companion that cannot live keeps neither READY nor the workers from their work",
-          "[process]") {
+TEST_CASE("a failing status process affects neither READY nor the workers", "[process]") {
   TestMaster master(kOneWorker + "pm.status_path = \"/die\"");
   CHECK_FALSE(master.wait_for_notification("READY=1").empty());
   REQUIRE(eventually([&] { return count_events(master, "start") >= 3; }));
@@ -93,7 +92,7 @@ TEST_CASE("a status companion that cannot live keeps neither READY nor the worke
   CHECK(master.exit_status() == 0);
 }
 
-TEST_CASE("reloads replace the status companion without a refused or lost connection", "[process]") {
+TEST_CASE("reloads replace the status process without refusing or dropping a connection", "[process]") {
   TestMaster master(kOneWorker);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   LoadGenerator load([&] { return request_status(master).pid > 0; });
@@ -109,7 +108,7 @@ TEST_CASE("reloads replace the status companion without a refused or lost connec
   CHECK(master.board().status().respawns == 0);
 }
 
-TEST_CASE("another pm.status_listen at a reload is refused", "[process]") {
+TEST_CASE("a reload cannot change pm.status_listen", "[process]") {
   TestMaster master(kOneWorker);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   master.write_config(kOneWorker + "pm.status_listen = \"\"");
@@ -119,7 +118,7 @@ TEST_CASE("another pm.status_listen at a reload is refused", "[process]") {
   CHECK(request_status(master).pid > 0);
 }
 
-TEST_CASE("without pm.status_listen there is no status companion", "[process]") {
+TEST_CASE("without pm.status_listen there is no status process", "[process]") {
   TestMaster master(kOneWorker + "pm.status_listen = \"\"");
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   CHECK_FALSE(master.board().status().enabled);
@@ -129,23 +128,23 @@ TEST_CASE("without pm.status_listen there is no status companion", "[process]") 
   CHECK(count_events(master, "start") == 0);
 }
 
-TEST_CASE("while the workers drain the status companion answers, and it ends after them", "[process]") {
+TEST_CASE("the status process answers while the workers drain, and ends after them", "[process]") {
   TestMaster master(kOneWorker);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
-  auto kept = std::make_unique<Client>(master.socket());
-  REQUIRE_FALSE(kept->request().empty());
+  auto connection = std::make_unique<Client>(master.socket());
+  REQUIRE_FALSE(connection->request().empty());
   master.signal(SIGQUIT);
   REQUIRE_FALSE(master.wait_for_notification("STOPPING=1").empty());
   const pid_t pid = request_status(master).pid;
   CHECK(pid > 0);
-  kept.reset();
+  connection.reset();
   CHECK(master.exit_status() == 0);
   CHECK_FALSE(is_alive(pid));
-  CHECK(count_events(master, "end") == 1);  // told, not killed
+  CHECK(count_events(master, "end") == 1);  // ended on request, not killed
   CHECK_FALSE(std::filesystem::exists(master.status_socket()));
 }
 
-TEST_CASE("without its master the status companion ends", "[process]") {
+TEST_CASE("the status process ends when its master is killed", "[process]") {
   TestMaster master(kOneWorker);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   const pid_t pid = request_status(master).pid;
@@ -154,7 +153,7 @@ TEST_CASE("without its master the status companion ends", "[process]") {
   CHECK(eventually([&] { return !is_alive(pid); }));
 }
 
-TEST_CASE("USR1 reaches the status companion", "[process]") {
+TEST_CASE("USR1 reaches the status process", "[process]") {
   TestMaster master(kOneWorker);
   REQUIRE_FALSE(master.wait_for_notification("READY=1").empty());
   REQUIRE(request_status(master).pid > 0);

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The shipped units are well-formed, and what they lock away is enough: exposure at most 0.5, and 1.0 with Redis over TCP.
-# Exit status 77 is "skipped" (ctest): systemd-analyze is not there.
+# Checks that the shipped units are well-formed and that their sandbox is strict: exposure at most 0.5, and 1.0 with
+# Redis over TCP.
+# Exit status 77 means "skipped" (ctest): systemd-analyze is missing.
 set -eu
 units=$(cd "$(dirname "$0")/../../systemd" && pwd)
 if ! command -v systemd-analyze >/dev/null; then
@@ -11,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-# verify wants the programs to exist; the machine that tests may not have them installed.
+# systemd-analyze verify needs the programs to exist; they may not be installed here.
 for unit in freshet.service freshet.socket freshet-train.service freshet-train.timer freshet-fill.service freshet-fill.timer freshet-check.service freshet-check.timer \
   freshet-fetch-model.service freshet-fetch-model.timer freshet-search@.service; do
   sed 's,/usr/sbin/freshetd,/bin/true,;s,/usr/bin/freshetctl,/bin/true,;s,/usr/bin/xapian-tcpsrv,/bin/true,' "$units/$unit" >"$work/$unit"
@@ -20,18 +21,18 @@ verify() {
   systemd-analyze verify --man=no "$work"/freshet*.service "$work/freshet.socket" "$work"/freshet-*.timer 2>&1 |
     grep -F "$work" || true
 }
-said=$(verify)
-[ -z "$said" ] || fail "systemd-analyze verify: $said"
+output=$(verify)
+[ -z "$output" ] || fail "systemd-analyze verify: $output"
 
-# threshold is in tenths.
+# The threshold is in tenths.
 secure() { systemd-analyze security --offline=true --no-pager --threshold="$1" "$work/${2:-freshet.service}" >"$work/report" 2>&1; }
-# What is not locked away: the programs' own directories are not a root of their own, Redis' group and sockets are needed, and
-# DevicePolicy=closed leaves a clock readable.
+# Permitted: no separate root directory for the programs, Redis' group and unix sockets, and a readable clock with
+# DevicePolicy=closed.
 needed='RootDirectory=/RootImage=|SupplementaryGroups=|RestrictAddressFamilies=~AF_UNIX|DeviceAllow='
 open() { sed -n 's/^✗ \([^ ]*\) .*/\1/p' "$work/report" | grep -vxE "$needed" || true; }
 for unit in freshet.service freshet-train.service freshet-fill.service freshet-check.service; do
   secure 5 "$unit" || fail "exposure of $unit over 0.5: $(grep -v '✓' "$work/report")"
-  [ -z "$(open)" ] || fail "$unit leaves open: $(open)"
+  [ -z "$(open)" ] || fail "$unit does not restrict $(open)"
   tail -n 1 "$work/report"
 done
 
@@ -43,28 +44,28 @@ done
 for unit in freshet freshet-fill freshet-check; do
   mkdir "$work/$unit.service.d"
   cp "$units/redis-tcp.conf" "$work/$unit.service.d/"
-  said=$(verify)
-  [ -z "$said" ] || fail "systemd-analyze verify of $unit.service with redis-tcp.conf: $said"
+  output=$(verify)
+  [ -z "$output" ] || fail "systemd-analyze verify of $unit.service with redis-tcp.conf: $output"
   secure 10 "$unit.service" || fail "exposure of $unit.service over 1.0 with Redis over TCP: $(grep -v '✓' "$work/report")"
   tail -n 1 "$work/report"
 done
-[ "$(grep -c '^IPAddressAllow=' "$units/redis-tcp.conf")" = 1 ] || fail "redis-tcp.conf opens more than one address"
+[ "$(grep -c '^IPAddressAllow=' "$units/redis-tcp.conf")" = 1 ] || fail "redis-tcp.conf allows more than one address"
 rm -r "$work"/freshet*.service.d
 
-# The checks can fail.
+# The checks themselves can fail.
 sed -i 's/^PrivateNetwork=yes/PrivateNetwork=no/' "$work/freshet.service"
 if secure 5; then fail "the exposure check does not notice a missing PrivateNetwork="; fi
-[ "$(open)" = PrivateNetwork= ] || fail "what is left open is not named: $(open)"
+[ "$(open)" = PrivateNetwork= ] || fail "the check does not name what is unrestricted: $(open)"
 echo 'NoSuchDirective=1' >>"$work/freshet.socket"
 [ -n "$(verify)" ] || fail "verify does not notice an unknown directive"
 
-# Times that belong together.
+# Timeouts and other values that must agree.
 value() { sed -n "s/^#*$2 = \"\{0,1\}\([0-9]*\).*/\1/p;s/^$2=//p" "$units/$1"; }
 [ "$(value freshet.service TimeoutStopSec)" -gt "$(($(value freshet.toml process_control_timeout) + 2))" ] ||
   fail "TimeoutStopSec must be longer than process_control_timeout and what follows it"
 [ "$(value freshet.socket Backlog)" = "$(value freshet.toml listen.backlog)" ] || fail "the two backlogs differ"
 for directive in listen.address pm.status_listen; do
   grep -q "^ListenStream=$(sed -n "s/^#$directive = \"\(.*\)\"/\1/p" "$units/freshet.toml")$" "$units/freshet.socket" ||
-    fail "no ListenStream is $directive"
+    fail "no ListenStream= for $directive"
 done
-echo "units are good"
+echo "all units are valid"

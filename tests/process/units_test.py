@@ -1,4 +1,4 @@
-"""What the units must say together: the batch jobs beside the service, the timers, and what the programs rely on."""
+"""Consistency of the units: batch jobs, timers, and what the programs rely on."""
 
 import os
 import re
@@ -15,7 +15,7 @@ def read(name):
 
 
 def directives(text):
-    """{name: [values]}, of all sections."""
+    """Returns {name: [values]} of all sections."""
     out = {}
     for name, value in re.findall(r"^(\w+)=(.*)$", text, re.M):
         out.setdefault(name, []).append(value)
@@ -23,23 +23,23 @@ def directives(text):
 
 
 class Units(unittest.TestCase):
-    def test_the_jobs_have_the_sandbox_of_the_service(self):
+    def test_jobs_have_the_sandbox_of_the_service(self):
         service, *jobs = (directives(read(name).partition(SANDBOX)[2].partition("\n[Install]")[0]) for name in SERVICES)
         self.assertGreater(len(service), 30)
         for job in jobs:
             self.assertIn(job.pop("RestrictAddressFamilies"), (["AF_UNIX"], ["none"]))
             self.assertEqual(job, {name: values for name, values in service.items() if name != "RestrictAddressFamilies"})
 
-    def test_all_of_them_are_the_same_account_and_leave_nothing_for_others_to_read(self):
+    def test_units_share_an_account_and_keep_their_files_private(self):
         for name in SERVICES:
             with self.subTest(unit=name):
                 unit = directives(read(name))
                 self.assertEqual({directive: unit.get(directive) for directive in ("User", "Group", "StateDirectory", "StateDirectoryMode", "UMask", "LimitCORE")},
                                  {"User": ["freshet"], "Group": ["freshet"], "StateDirectory": ["freshet"], "StateDirectoryMode": ["0700"],
-                                  "UMask": ["0077"], "LimitCORE": ["0"]})  # a core file holds secrets
+                                  "UMask": ["0077"], "LimitCORE": ["0"]})  # core files would contain secrets
         self.assertEqual([directives(read(name)).get("SupplementaryGroups") for name in SERVICES], [["redis"], None, ["redis"]])
 
-    def test_what_talks_over_the_network_has_the_rest_of_the_sandbox_and_reaches_nobody_who_is_not_named(self):
+    def test_network_units_have_the_rest_of_the_sandbox_and_reach_no_unlisted_address(self):
         sandbox = lambda name: directives(read(name).partition(SANDBOX)[2].partition("\n[Install]")[0])
         service = sandbox("freshet.service")
         for name, families in (("freshet-fetch-model.service", "AF_UNIX AF_INET AF_INET6"), ("freshet-search@.service", "AF_INET AF_INET6")):
@@ -55,7 +55,7 @@ class Units(unittest.TestCase):
         timer = directives(read("freshet-fetch-model.timer"))
         self.assertEqual((timer["OnCalendar"], timer["RandomizedDelaySec"], timer["WantedBy"]), (["*:0/10"], ["5min"], ["timers.target"]))
 
-    def test_jobs_give_way_to_the_service_and_end(self):
+    def test_jobs_run_at_low_priority_and_with_a_timeout(self):
         for name in SERVICES[1:]:
             with self.subTest(unit=name):
                 job = directives(read(name))
@@ -64,7 +64,7 @@ class Units(unittest.TestCase):
                 self.assertRegex(job["TimeoutStartSec"][0], r"^(2h|15min)$")
                 self.assertIn("freshet.service", job["After"][0].split())
 
-    def test_every_unit_that_is_not_the_service_is_a_batch_job_or_waits_for_the_network(self):
+    def test_jobs_are_batch_jobs_and_order_after_the_network_if_they_want_it(self):
         for name in sorted(os.listdir(os.path.join(ROOT, "systemd"))):
             if not name.endswith(".service") or name == "freshet.service":
                 continue
@@ -75,7 +75,7 @@ class Units(unittest.TestCase):
                 if unit.get("Type") == ["oneshot"]:
                     self.assertEqual(unit["CPUSchedulingPolicy"], ["batch"])
 
-    def test_every_job_has_a_timer_whose_hosts_do_not_all_begin_at_once(self):
+    def test_every_job_has_a_timer_with_a_random_delay(self):
         for name in SERVICES[1:]:
             with self.subTest(unit=name):
                 timer = directives(read(name.replace(".service", ".timer")))
@@ -84,11 +84,11 @@ class Units(unittest.TestCase):
                 self.assertEqual(timer["WantedBy"], ["timers.target"])
         self.assertEqual(directives(read("freshet-train.service"))["IOSchedulingClass"], ["idle"])
         self.assertEqual(directives(read("freshet-fill.service"))["TimeoutStopSec"], ["15"])
-        # A nightly run that was missed is made up for; the next one of every ten minutes serves all.
+        # A missed nightly run is made up for; a missed ten-minute run is not, since the next one covers it.
         self.assertEqual(directives(read("freshet-train.timer"))["Persistent"], ["yes"])
         self.assertNotIn("Persistent", directives(read("freshet-fill.timer")))
 
-    def test_the_socket_is_nginx_s_and_stays_while_the_service_is_away(self):
+    def test_the_socket_belongs_to_nginx_and_outlives_the_service(self):
         socket = directives(read("freshet.socket"))
         self.assertEqual([socket.get(directive) for directive in ("SocketUser", "SocketGroup", "SocketMode", "DirectoryMode", "RemoveOnStop", "WantedBy")],
                          [["www-data"], ["www-data"], ["0660"], ["0755"], ["yes"], ["sockets.target"]])
@@ -98,17 +98,18 @@ class Units(unittest.TestCase):
         self.assertEqual(directives(read("freshet-fill.service"))["After"], ["freshet.service redis-server.service"])
         self.assertEqual(service["Wants"], ["redis-server.service"])
 
-    def test_the_service_is_told_apart_from_its_workers_and_comes_back_after_a_crash_but_not_after_a_bad_configuration(self):
+    def test_the_service_restarts_after_a_crash_but_not_after_a_bad_configuration(self):
         service = directives(read("freshet.service"))
         self.assertEqual([service.get(directive) for directive in ("Type", "NotifyAccess", "KillMode", "Restart", "RestartPreventExitStatus", "OOMPolicy")],
-                         [["notify"], ["main"], ["mixed"], ["on-failure"], ["78"], ["continue"]])  # 78: EX_CONFIG, what `freshetd -t` says
+                         # 78: EX_CONFIG, as from `freshetd -t`
+                         [["notify"], ["main"], ["mixed"], ["on-failure"], ["78"], ["continue"]])
         self.assertEqual((service["RestartSec"], service["WatchdogSec"]), (["100ms"], ["30"]))
-        checked, told = service["ExecReload"]
-        self.assertEqual(checked.split()[-2:], service["ExecStart"][0].split()[-2:])
-        self.assertIn("-t", checked.split())
-        self.assertEqual(told, "/bin/kill -USR2 $MAINPID")
+        check, reload = service["ExecReload"]
+        self.assertEqual(check.split()[-2:], service["ExecStart"][0].split()[-2:])
+        self.assertIn("-t", check.split())
+        self.assertEqual(reload, "/bin/kill -USR2 $MAINPID")
 
-    def test_the_master_may_open_what_its_connections_take(self):
+    def test_the_limit_of_open_files_suffices_for_the_connections(self):
         self.assertGreaterEqual(int(directives(read("freshet.service"))["LimitNOFILE"][0]), 65536)
 
 

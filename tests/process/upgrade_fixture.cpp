@@ -44,7 +44,7 @@ TestService::TestService(const std::string& config, std::chrono::milliseconds re
 
 TestService::~TestService() {
   for (const pid_t pid : masters_) kill(pid, SIGKILL);
-  // Their children follow by themselves; all are this process' to reap by then.
+  // Their children then end, and all are reparented to this process.
   eventually([] {
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
@@ -89,7 +89,7 @@ bool TestService::receive(Notification& notification, int flags) const {
   message.msg_controllen = control.size();
   ssize_t bytes_read = 0;
   do bytes_read = recvmsg(notify_fd_, &message, flags);
-  while (bytes_read < 0 && errno == EINTR);  // as under strace, where a timeout keeps the call from being restarted
+  while (bytes_read < 0 && errno == EINTR);  // strace: a socket timeout prevents the restart of the call
   if (bytes_read <= 0) return false;
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
   ucred sender{};
@@ -106,8 +106,8 @@ pid_t parent_of(pid_t pid) {
   return parent;
 }
 
-// As systemd with NotifyAccess=main: nobody else is heard, and only a living child of its own can
-// become main (another would be alien to it).
+// Acts like systemd with NotifyAccess=main: only the main process is heard, and only a living child
+// can become the main process (systemd treats another one as alien).
 void TestService::process_notification(const Notification& notification) {
   if (notification.sender != main_pid_) {
     unexpected_.push_back(notification);

@@ -1,6 +1,5 @@
-// A service whose binary can be replaced: copies of fake_freshetd in a temporary folder, each a
-// process of its own, with the test as systemd (it receives what they notify, and is the parent of
-// whoever is left).
+// A service whose binary can be replaced: copies of fake_freshetd in a temporary folder. The test
+// acts as systemd: it receives the notifications, and orphans become its children.
 #pragma once
 
 #include <string>
@@ -24,20 +23,19 @@ class TestService {
   ~TestService();  // kills all masters
 
   void write_config(const std::string& config) const;
-  // Puts another file where the binary stands, in one step: a copy of fake_freshetd with this
-  // behaviour.
+  // Atomically replaces the binary with a copy of fake_freshetd that has this behavior.
   void install(const std::string& behaviour = "good", int mode = 0755);
-  void install_text(const std::string& text);  // an executable file of just this
+  void install_text(const std::string& text);  // installs an executable file with this content
 
-  // The process that systemd takes for the service.
+  // The process that systemd considers the service.
   pid_t main_pid() const { return main_pid_; }
   void signal(int number) const;
-  // Waits for a message from the main process that contains `part`; what comes before it is
-  // dropped, except that MAINPID= moves main(). A message of any other process goes to strays().
-  // Empty when none comes in 10 s.
+  // Waits for a message from the main process that contains `part`, and drops those before it;
+  // MAINPID= changes main_pid(). Messages from other processes go to unexpected_notifications().
+  // Empty if none comes in 10 s.
   std::string wait_for_notification(const std::string& part);
-  std::vector<Notification> unexpected_notifications();  // after reading all that is there
-  // The whole of an upgrade that succeeds: the pid that is main afterwards.
+  std::vector<Notification> unexpected_notifications();  // after reading all pending messages
+  // Upgrades and waits until it has succeeded. Returns the new main pid.
   pid_t upgrade();
 
   std::string socket() const { return folder_ / "s"; }

@@ -1,4 +1,4 @@
-// The master of one binary and that of the next.
+// Upgrades between the masters of two binaries.
 #include "fcgi/process/upgrade.h"
 
 #include <signal.h>
@@ -15,7 +15,7 @@ namespace {
 
 const std::string kTwoWorkers = "pm.max_children = 2\nprocess_control_timeout = 20\n";
 
-// Once for each master; when it says so it runs the file that it was started from.
+// Each master logs the event once, after it has executed its file.
 std::size_t masters_started(const TestService& service) {
   const std::string log = service.read_file("log"), event = "event=master_started";
   std::size_t times = 0;
@@ -49,12 +49,12 @@ TEST_CASE("another binary takes over: pid, pid file, workers, recorder and statu
   CHECK_FALSE(is_alive(status));
   CHECK(service.request().generation == 2);
   CHECK(service.request_status().pid > 0);
-  CHECK(eventually([&] { return service.count_events("diary", "ready") == 2; }));
+  CHECK(eventually([&] { return service.count_events("recorder-events", "ready") == 2; }));
   CHECK(service.unexpected_notifications().empty());
   CHECK(contains(service.read_file("log"), "event=state word=salt"));
 }
 
-TEST_CASE("the table of limits is the same through one binary after another", "[process]") {
+TEST_CASE("the rate limit table survives successive upgrades", "[process]") {
   TestService service(kTwoWorkers);
   CHECK(contains(service.read_file("log"), "event=limits taken=1"));
   service.install();
@@ -65,7 +65,7 @@ TEST_CASE("the table of limits is the same through one binary after another", "[
   CHECK(contains(service.read_file("log"), "event=limits taken=3"));
 }
 
-TEST_CASE("USR2 with the same file is a reload, and so is HUP with another", "[process]") {
+TEST_CASE("USR2 with an unchanged binary is a reload, and so is HUP with a changed one", "[process]") {
   TestService service(kTwoWorkers);
   const pid_t before = service.main_pid();
   service.signal(SIGUSR2);
@@ -77,46 +77,48 @@ TEST_CASE("USR2 with the same file is a reload, and so is HUP with another", "[p
   CHECK(service.upgrade() != before);
 }
 
-TEST_CASE("a binary that cannot serve leaves the old generation serving and is named", "[process]") {
+TEST_CASE("a binary that cannot serve is reported and the old generation keeps serving", "[process]") {
   struct Case {
     const char* name;
     void (*install)(TestService&);
     const char* config;
-    const char* why;
+    const char* reason;
   };
-  const auto plain = [](TestService& service) { service.install(); };
-  const Case given = GENERATE_COPY(
+  const auto install_good = [](TestService& service) { service.install(); };
+  const Case test_case = GENERATE_COPY(
       Case{"not executable", [](TestService& s) { s.install("good", 0644); }, "", "Permission denied"},
       Case{"no program", [](TestService& s) { s.install_text("rubbish"); }, "", "cannot execute"},
       Case{"a failing script", [](TestService& s) { s.install_text("#!/bin/sh\nexit 3\n"); }, "",
-           "refused (exit 3)"},
-      Case{"refuses", [](TestService& s) { s.install("refuse"); }, "", "does not like; the configuration"},
+           "failed its configuration check (exit 3)"},
+      Case{"refuses", [](TestService& s) { s.install("refuse"); }, "", "cannot accept; the configuration"},
       Case{"crashes", [](TestService& s) { s.install("crash"); }, "",
            "before its workers were ready (signal 6)"},
       Case{"is deaf", [](TestService& s) { s.install("deaf"); }, "", "not ready in time"},
-      Case{"bad file", plain, "nonsense = 1", "unknown directive"},
-      Case{"workers die", plain, "ping.response = \"die\"", "before its workers were ready (exit 70)"},
-      Case{"never ready", plain, "ping.response = \"never\"", "not ready in time"},
-      Case{"other socket", plain, "listen = \"/tmp/other\"", "before its workers were ready (exit 78)"});
-  CAPTURE(given.name);
+      Case{"bad file", install_good, "nonsense = 1", "unknown directive"},
+      Case{"workers die", install_good, "ping.response = \"die\"", "before its workers were ready (exit 70)"},
+      Case{"never ready", install_good, "ping.response = \"never\"", "not ready in time"},
+      Case{"other socket", install_good, "listen = \"/tmp/other\"",
+           "before its workers were ready (exit 78)"});
+  CAPTURE(test_case.name);
   TestService service(kTwoWorkers, 4s);
-  const pid_t main = service.main_pid(), worker = service.request().pid, status = service.request_status().pid;
-  given.install(service);
-  service.write_config(kTwoWorkers + given.config);
+  const pid_t main = service.main_pid(), worker = service.request().pid,
+              status = service.request_status().pid;
+  test_case.install(service);
+  service.write_config(kTwoWorkers + test_case.config);
   service.signal(SIGUSR2);
   CHECK_FALSE(service.wait_for_notification("RELOADING=1").empty());
   const std::string message = service.wait_for_notification("READY=1");
   CAPTURE(message, service.read_file("log"));
   CHECK(contains(message, "generation 1: 2 of 2 workers ready; last reload failed: "));
-  CHECK(contains(message, given.why));
+  CHECK(contains(message, test_case.reason));
   CHECK(service.main_pid() == main);
   CHECK(service.recorded_pid() == main);
   CHECK(service.request().generation == 1);
   CHECK(is_alive(worker));
   CHECK(service.request_status().pid == status);
-  CHECK(service.count_events("diary", "start") == 1);
+  CHECK(service.count_events("recorder-events", "start") == 1);
   CHECK(service.exists("s"));
-  // And what is whole is taken afterwards.
+  // A working binary is accepted afterwards.
   service.write_config(kTwoWorkers);
   service.install();
   service.upgrade();
@@ -124,7 +126,7 @@ TEST_CASE("a binary that cannot serve leaves the old generation serving and is n
   CHECK(service.unexpected_notifications().empty());
 }
 
-TEST_CASE("upgrades to and fro under load lose no request, and nothing piles up", "[process]") {
+TEST_CASE("repeated upgrades under load lose no request and leak no descriptors", "[process]") {
   TestService service(kTwoWorkers + "recorder.database = \"slow\"");
   LoadGenerator load([&] { return !service.request().text.empty(); });
   LoadGenerator watch([&] { return service.request_status().pid != 0; });
@@ -135,7 +137,8 @@ TEST_CASE("upgrades to and fro under load lose no request, and nothing piles up"
     service.upgrade();
     CHECK(wait_for_exit(old) == 0);
     CHECK(load.keeps_being_served(20));
-    CHECK(eventually([&] { return service.count_events("diary", "ready") == static_cast<std::size_t>(i) + 2; }));
+    CHECK(eventually(
+        [&] { return service.count_events("recorder-events", "ready") == static_cast<std::size_t>(i) + 2; }));
     if (i == 1) open = open_fd_count(service.main_pid());
   }
   load.stop();
@@ -144,34 +147,33 @@ TEST_CASE("upgrades to and fro under load lose no request, and nothing piles up"
   CHECK(watch.failed() == 0);
   CHECK(watch.served() > 0);
   CHECK(open_fd_count(service.main_pid()) == open);
-  CHECK(service.count_events("diary", "second") == 0);  // never two recorders
-  CHECK(service.count_events("diary", "listens") == 0);
-  CHECK(service.count_events("status-diary", "listens") == 0);
+  CHECK(service.count_events("recorder-events", "second") == 0);  // never two recorders
+  CHECK(service.count_events("recorder-events", "listens") == 0);
+  CHECK(service.count_events("status-events", "listens") == 0);
   CHECK(service.unexpected_notifications().empty());
 }
 
-TEST_CASE("the new recorder waits for the old one, also when its master was killed", "[process]") {
+TEST_CASE("the new recorder waits for the old one, even if the old master was killed", "[process]") {
   TestService service(kTwoWorkers + "recorder.database = \"slow\"");
-  const Client kept(service.socket());  // keeps the old master
-  REQUIRE_FALSE(kept.request().empty());
+  const Client connection(service.socket());  // keeps the old master running
+  REQUIRE_FALSE(connection.request().empty());
   const pid_t old = service.main_pid();
   service.install();
   service.upgrade();
   kill(old, SIGKILL);
-  CHECK(eventually([&] { return service.count_events("diary", "ready") == 2; }));
-  CHECK(service.count_events("diary", "second") == 0);
+  CHECK(eventually([&] { return service.count_events("recorder-events", "ready") == 2; }));
+  CHECK(service.count_events("recorder-events", "second") == 0);
   CHECK(is_alive(service.main_pid()));
   CHECK(eventually([&] { return service.request().generation == 2; }));
 }
 
-TEST_CASE("an old worker serves its connection on after an upgrade, until process_control_timeout",
-          "[process]") {
+TEST_CASE("after an upgrade an old worker serves its connection until process_control_timeout", "[process]") {
   TestService service("pm.max_children = 1\nprocess_control_timeout = 2");
-  const Client kept(service.socket());
-  const pid_t worker = parse_reply(kept.request()).pid, old = service.main_pid();
+  const Client connection(service.socket());
+  const pid_t worker = parse_reply(connection.request()).pid, old = service.main_pid();
   service.install();
   service.upgrade();
-  CHECK(parse_reply(kept.request()).pid == worker);
+  CHECK(parse_reply(connection.request()).pid == worker);
   CHECK(wait_for_exit(old) == 0);
   CHECK_FALSE(is_alive(worker));
 }
@@ -188,16 +190,16 @@ TEST_CASE("a stop before the new binary is ready ends both", "[process]") {
     CHECK(wait_for_exit(service.main_pid()) == 0);
     CHECK_FALSE(service.exists("s"));
     CHECK_FALSE(service.exists("pid"));
-    // Nobody is left: no child of the service has come to this process.
+    // No orphan of the service was reparented to this process.
     CHECK(eventually([] { return waitpid(-1, nullptr, WNOHANG) < 0; }));
     CHECK(service.unexpected_notifications().empty());
   }
 }
 
-TEST_CASE("TERM after the new binary took over ends what is left of the old one first", "[process]") {
+TEST_CASE("TERM after an upgrade ends the old master first", "[process]") {
   TestService service("pm.max_children = 1\nprocess_control_timeout = 3600");
-  const Client kept(service.socket());
-  const pid_t worker = parse_reply(kept.request()).pid, old = service.main_pid();
+  const Client connection(service.socket());
+  const pid_t worker = parse_reply(connection.request()).pid, old = service.main_pid();
   service.install();
   service.upgrade();
   CHECK(is_alive(old));
@@ -210,26 +212,26 @@ TEST_CASE("TERM after the new binary took over ends what is left of the old one 
   CHECK_FALSE(service.exists("pid"));
 }
 
-TEST_CASE("QUIT after the new binary took over waits for what the old one serves", "[process]") {
+TEST_CASE("QUIT after an upgrade waits for the old master to drain", "[process]") {
   TestService service("pm.max_children = 1\nprocess_control_timeout = 3600");
-  auto kept = std::make_unique<Client>(service.socket());
-  const pid_t worker = parse_reply(kept->request()).pid, old = service.main_pid();
+  auto connection = std::make_unique<Client>(service.socket());
+  const pid_t worker = parse_reply(connection->request()).pid, old = service.main_pid();
   service.install();
   service.upgrade();
   service.signal(SIGQUIT);
   REQUIRE_FALSE(service.wait_for_notification("STOPPING=1").empty());
-  CHECK(parse_reply(kept->request()).pid == worker);
+  CHECK(parse_reply(connection->request()).pid == worker);
   CHECK(is_alive(service.main_pid()));
-  kept.reset();
+  connection.reset();
   CHECK(wait_for_exit(old) == 0);
   CHECK(wait_for_exit(service.main_pid()) == 0);
 }
 
-TEST_CASE("another USR2 during an upgrade is carried out by the new binary when the old one has gone",
+TEST_CASE("a second USR2 during an upgrade is carried out by the new binary once the old one has ended",
           "[process]") {
   TestService service(kTwoWorkers);
-  auto kept = std::make_unique<Client>(service.socket());
-  REQUIRE_FALSE(kept->request().empty());
+  auto connection = std::make_unique<Client>(service.socket());
+  REQUIRE_FALSE(connection->request().empty());
   const pid_t first = service.main_pid();
   service.install();
   service.signal(SIGUSR2);
@@ -240,7 +242,7 @@ TEST_CASE("another USR2 during an upgrade is carried out by the new binary when 
   CHECK(contains(service.wait_for_notification("READY=1"), "generation 2"));
   const pid_t second = service.main_pid();
   CHECK(is_alive(first));
-  kept.reset();
+  connection.reset();
   CHECK_FALSE(service.wait_for_notification("MAINPID=").empty());
   CHECK(contains(service.wait_for_notification("READY=1"), "generation 3"));
   CHECK(wait_for_exit(first) == 0);
@@ -248,10 +250,10 @@ TEST_CASE("another USR2 during an upgrade is carried out by the new binary when 
   CHECK(service.request().generation == 3);
 }
 
-TEST_CASE("a reload asked of the old pid after the new binary took over is the new one's", "[process]") {
+TEST_CASE("a reload request to the old master after an upgrade is forwarded to the new one", "[process]") {
   TestService service("pm.max_children = 1\nprocess_control_timeout = 3600");
-  const Client kept(service.socket());
-  REQUIRE_FALSE(kept.request().empty());
+  const Client connection(service.socket());
+  REQUIRE_FALSE(connection.request().empty());
   const pid_t old = service.main_pid();
   service.install();
   service.upgrade();
@@ -260,7 +262,7 @@ TEST_CASE("a reload asked of the old pid after the new binary took over is the n
   CHECK(is_alive(old));
 }
 
-TEST_CASE("when the old master is killed in the middle of an upgrade the new one ends too", "[process]") {
+TEST_CASE("killing the old master during an upgrade ends the new one too", "[process]") {
   TestService service(kTwoWorkers);
   service.install();
   service.write_config(kTwoWorkers + "ping.response = \"never\"");
@@ -271,16 +273,14 @@ TEST_CASE("when the old master is killed in the middle of an upgrade the new one
     }
     return waitpid(-1, nullptr, WNOHANG) < 0;
   }));
-  CHECK(service.exists("s"));  // as after any death of a master: the next one removes it
+  CHECK(service.exists("s"));  // as after any death of a master; the next one replaces it
 }
 
-TEST_CASE(
-    "when the new master is killed after it took over, what is left of the old one ends and its parent hears "
-    "of it",
-    "[process]") {
+TEST_CASE("killing the new master after an upgrade ends the old one, and the parent gets the exit status",
+          "[process]") {
   TestService service("pm.max_children = 1\nprocess_control_timeout = 3600");
-  const Client kept(service.socket());
-  REQUIRE_FALSE(kept.request().empty());
+  const Client connection(service.socket());
+  REQUIRE_FALSE(connection.request().empty());
   const pid_t old = service.main_pid();
   service.install();
   const pid_t next = service.upgrade();
