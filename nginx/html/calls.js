@@ -1,63 +1,63 @@
-// What the page asks of the service, in a part that opens: method, path, status, and the same as a curl command. Whoever
-// asks need not know of it: the browser's own fetch and sendBeacon are watched.
-const kMost = 20;  // kinds of calls that are shown
+// A collapsed panel that lists the page's API calls, each with its status and as a curl command. It wraps the browser's
+// fetch and sendBeacon, so callers need not know about it.
+const kMaxCalls = 20;  // distinct calls shown
 
-const kinds = new Map();  // "GET /api/hot?model=views" → {row, status, command, count}
-const box = document.createElement("details");
+const calls = new Map();  // "GET /api/hot?model=views" → {row, status, command, count}
+const panel = document.createElement("details");
 const list = document.createElement("ol");
 
-const quoted = (text) => `'${String(text).replaceAll("'", "'\\''")}'`;
+const shellQuote = (text) => `'${String(text).replaceAll("'", "'\\''")}'`;
 
 function curl(method, url, type, body) {
   const parts = ["curl"];
   if (method !== (body ? "POST" : "GET")) parts.push("-X", method);
-  parts.push(quoted(url));
-  if (body) parts.push(...(type === "application/json" ? ["--json"] : ["-H", quoted(`Content-Type: ${type}`), "--data-binary"]), quoted(body));
+  parts.push(shellQuote(url));
+  if (body) parts.push(...(type === "application/json" ? ["--json"] : ["-H", shellQuote(`Content-Type: ${type}`), "--data-binary"]), shellQuote(body));
   return parts.join(" ");
 }
 
-// The command is shown and marked, and copied where the browser lets a page do that.
-async function copy(kind) {
-  const command = kind.row.querySelector("pre");
-  command.textContent = kind.command;
+// Shows and selects the command, and copies it if the browser allows that.
+async function copy(entry) {
+  const command = entry.row.querySelector("pre");
+  command.textContent = entry.command;
   command.hidden = false;
   getSelection().selectAllChildren(command);
-  const done = await navigator.clipboard?.writeText(kind.command).then(() => true, () => false);
-  kind.row.querySelector("button").textContent = done ? "Copied" : "Marked: copy it";
+  const copied = await navigator.clipboard?.writeText(entry.command).then(() => true, () => false);
+  entry.row.querySelector("button").textContent = copied ? "Copied" : "Selected: press Ctrl+C";
 }
 
-function makeRow(name, kind) {
+function makeRow(name, entry) {
   const row = document.createElement("li");
   const code = document.createElement("code");
   code.textContent = name;
   const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy as curl" });
   button.setAttribute("aria-label", `Copy as curl: ${name}`);
-  button.addEventListener("click", () => copy(kind));
+  button.addEventListener("click", () => copy(entry));
   const command = Object.assign(document.createElement("pre"), { hidden: true, tabIndex: 0 });
   row.append(code, " ", document.createElement("span"), " ", button, command);
   return row;
 }
 
 function show() {
-  box.querySelector("summary").textContent = `Calls of this page (${[...kinds.values()].reduce((sum, { count }) => sum + count, 0)})`;
-  if (!box.open) return;
-  for (const [name, kind] of kinds) {
-    kind.row ||= makeRow(name, kind);
-    kind.row.querySelector("span").textContent = kind.status + (kind.count > 1 ? ` · ${kind.count} times` : "");
-    if (!kind.row.isConnected) list.prepend(kind.row);
+  panel.querySelector("summary").textContent = `API calls on this page (${[...calls.values()].reduce((sum, { count }) => sum + count, 0)})`;
+  if (!panel.open) return;
+  for (const [name, entry] of calls) {
+    entry.row ||= makeRow(name, entry);
+    entry.row.querySelector("span").textContent = entry.status + (entry.count > 1 ? ` · ${entry.count} times` : "");
+    if (!entry.row.isConnected) list.prepend(entry.row);
   }
-  for (const row of [...list.children]) if (![...kinds.values()].some((kind) => kind.row === row)) row.remove();
+  for (const row of [...list.children]) if (![...calls.values()].some((entry) => entry.row === row)) row.remove();
 }
 
-// Notes a call, and returns what takes its outcome.
-function note(method, address, type, body) {
+// Records a call. Returns a function that sets its status.
+function record(method, address, type, body) {
   const url = new URL(address, location.href);
   const name = `${method} ${url.pathname}${url.search}`;
-  const kind = kinds.get(name) || { count: 0 };
-  kinds.set(name, Object.assign(kind, { count: kind.count + 1, command: curl(method, url, type, body) }));
-  if (kinds.size > kMost) kinds.delete(kinds.keys().next().value);
+  const entry = calls.get(name) || { count: 0 };
+  calls.set(name, Object.assign(entry, { count: entry.count + 1, command: curl(method, url, type, body) }));
+  if (calls.size > kMaxCalls) calls.delete(calls.keys().next().value);
   return (status) => {
-    kind.status = status;
+    entry.status = status;
     show();
   };
 }
@@ -65,13 +65,13 @@ function note(method, address, type, body) {
 const { fetch } = globalThis;
 globalThis.fetch = async (address, request = {}) => {
   const { method = "GET", body, headers = {} } = request;
-  const ended = note(method, address, headers["Content-Type"] || "text/plain", body);
+  const setStatus = record(method, address, headers["Content-Type"] || "text/plain", body);
   try {
     const reply = await fetch(address, request);
-    ended(String(reply.status));
+    setStatus(String(reply.status));
     return reply;
   } catch (error) {
-    ended(error.name === "AbortError" || error.name === "TimeoutError" ? "given up" : "no reply");
+    setStatus(error.name === "AbortError" || error.name === "TimeoutError" ? "canceled" : "no response");
     throw error;
   }
 };
@@ -80,13 +80,13 @@ const sendBeacon = navigator.sendBeacon?.bind(navigator);
 if (sendBeacon) {
   navigator.sendBeacon = (address, body) => {
     const sent = sendBeacon(address, body);
-    note("POST", address, "text/plain", body)(sent ? "sent" : "not sent");
+    record("POST", address, "text/plain", body)(sent ? "sent" : "not sent");
     return sent;
   };
 }
 
-box.className = "calls";
-box.append(document.createElement("summary"), list);
-box.addEventListener("toggle", show);
-document.body.append(box);
+panel.className = "calls";
+panel.append(document.createElement("summary"), list);
+panel.addEventListener("toggle", show);
+document.body.append(panel);
 show();

@@ -1,78 +1,79 @@
-// The HTTP interface as a page, from openapi.json.
-import { element, read, say, unreachable } from "/page.js";
+// Renders openapi.json as a page.
+import { element, plural, readJson, showStatus, throwUnreachable } from "/page.js";
 
 const kMethods = ["get", "post", "put", "delete"];
 const list = document.getElementById("operations");
 
 let components = {};
 
-function resolved(value) {
-  return value?.$ref ? value.$ref.split("/").slice(3).reduce((at, name) => at[name], components[value.$ref.split("/")[2]]) : value;
+function resolve(value) {
+  return value?.$ref ? value.$ref.split("/").slice(3).reduce((node, name) => node[name], components[value.$ref.split("/")[2]]) : value;
 }
 
-// "string, 1 to 100", "topic | reply", "[Card]".
-function typeOf(given) {
-  if (!given) return "";
-  if (given.$ref) {
-    const schema = resolved(given);
-    return schema.type === "object" ? given.$ref.split("/").pop() : typeOf(schema) || given.$ref.split("/").pop();
+// "integer, 1 to 100", "topic | reply", "[HotItem]".
+function typeText(schema) {
+  if (!schema) return "";
+  if (schema.$ref) {
+    const name = schema.$ref.split("/").pop();
+    const target = resolve(schema);
+    return target.type === "object" ? name : typeText(target) || name;
   }
-  if ("const" in given) return JSON.stringify(given.const);
-  if (given.enum) return given.enum.filter((each) => each !== null).join(" | ");
-  const many = given.oneOf || given.anyOf;
-  if (many) return many.map(typeOf).join(" or ");
-  if (given.type === "array") return `[${typeOf(given.items)}]`;
-  const type = [given.type || []].flat().filter((each) => each !== "null").join(" or ");
-  const range = "minimum" in given && given.maximum <= Number.MAX_SAFE_INTEGER ? `, ${given.minimum} to ${given.maximum}` : "";
+  if ("const" in schema) return JSON.stringify(schema.const);
+  if (schema.enum) return schema.enum.filter((each) => each !== null).join(" | ");
+  const alternatives = schema.oneOf || schema.anyOf;
+  if (alternatives) return alternatives.map(typeText).join(" or ");
+  if (schema.type === "array") return `[${typeText(schema.items)}]`;
+  const type = [schema.type || []].flat().filter((each) => each !== "null").join(" or ");
+  const range = "minimum" in schema && schema.maximum <= Number.MAX_SAFE_INTEGER ? `, ${schema.minimum} to ${schema.maximum}` : "";
   return type + range;
 }
 
-function describe(given) {
-  const schema = resolved(given) || {};
+function describe(node) {
+  const schema = resolve(node) || {};
   const fallback = "default" in schema ? `default ${JSON.stringify(schema.default)}` : "";
-  return [given.description || schema.description, fallback].filter(Boolean).map((each) => each.replace(/\.$/, "")).join("; ");
+  return [node.description || schema.description, fallback].filter(Boolean).map((each) => each.replace(/\.$/, "")).join("; ");
 }
 
-function table(caption, rows) {
-  const made = element("table");
-  made.append(element("caption", caption));
+function makeTable(caption, rows) {
+  const table = element("table");
+  table.append(element("caption", caption));
   for (const [name, type, text] of rows) {
     const row = element("tr");
     const head = element("th");
     head.scope = "row";
     head.append(element("code", name));
     row.append(head, element("td", type), element("td", text, "wrap"));
-    made.append(row);
+    table.append(row);
   }
   const box = element("div", "", "scroll");
   box.tabIndex = 0;
   box.setAttribute("role", "group");
   box.setAttribute("aria-label", caption);
-  box.append(made);
+  box.append(table);
   return box;
 }
 
-function members(schema) {
-  const needed = new Set(schema.required || []);
-  return Object.entries(schema.properties || {}).map(([name, each]) => [name + (needed.has(name) ? "" : "?"), typeOf(each), describe(each)]);
+function memberRows(schema) {
+  const required = new Set(schema.required || []);
+  return Object.entries(schema.properties || {}).map(([name, each]) => [name + (required.has(name) ? "" : "?"), typeText(each), describe(each)]);
 }
 
 function schemaTable(caption, content) {
   const [type, { schema }] = Object.entries(content)[0];
-  let whole = resolved(schema);
+  let members = resolve(schema);
   let title = `${caption}: ${type}`;
-  if (whole?.type === "array") {
-    whole = resolved(whole.items);
-    title += ", each";
+  if (members?.type === "array") {
+    members = resolve(members.items);
+    title += ", each element";
   }
-  return whole?.properties ? table(title, members(whole)) : element("p", `${title} ${typeOf(schema)}`, "hint");
+  return members?.properties ? makeTable(title, memberRows(members)) : element("p", `${title} ${typeText(schema)}`, "hint");
 }
 
-// The request as a line of shell, and what came of it: the examples of parameters, body and reply.
+// The examples of parameters and body as a curl command, followed by the example response.
 function example(method, path, operation, parameters, body) {
-  const given = (where) => parameters.filter((each) => each.in === where && "example" in each);
-  const target = given("path").reduce((at, each) => at.replace(`{${each.name}}`, encodeURIComponent(each.example)), path);
-  const query = given("query").map((each) => each.name + (each.example === "" ? "" : "=" + encodeURIComponent(each.example))).join("&");
+  const examples = (location) => parameters.filter((each) => each.in === location && "example" in each);
+  const target = examples("path").reduce((filled, each) => filled.replace(`{${each.name}}`, encodeURIComponent(each.example)), path);
+  const query = examples("query").map((each) => each.name + (each.example === "" ? "" : "=" + encodeURIComponent(each.example))).join("&");
   let command = `curl ${method === "get" ? "" : `-X ${method.toUpperCase()} `}'${location.origin}${target}${query && "?" + query}'`;
   for (const [type, content] of Object.entries(body?.content || {})) {
     if (!("example" in content)) continue;
@@ -80,67 +81,67 @@ function example(method, path, operation, parameters, body) {
     command += type === "application/json" ? ` --json '${text}'` : ` -H 'Content-Type: ${type}' --data-binary '${text}'`;
   }
   const reply = Object.entries(operation.responses).find(([status]) => status[0] === "2");
-  const said = Object.values(resolved(reply[1]).content || {}).find((content) => "example" in content)?.example;
-  const shown = said === undefined ? `${reply[0]} ${resolved(reply[1]).description}` : typeof said === "string" ? said : JSON.stringify(said, null, 2);
-  const box = element("pre", `${command}\n\n${shown}`);
+  const answer = Object.values(resolve(reply[1]).content || {}).find((content) => "example" in content)?.example;
+  const text = answer === undefined ? `${reply[0]} ${resolve(reply[1]).description}` : typeof answer === "string" ? answer : JSON.stringify(answer, null, 2);
+  const box = element("pre", `${command}\n\n${text}`);
   box.tabIndex = 0;
   return box;
 }
 
 function section(method, path, operation) {
-  const made = element("details");
-  made.id = operation.operationId;
+  const details = element("details");
+  details.id = operation.operationId;
   const head = element("summary");
   head.append(element("code", `${method.toUpperCase()} ${path}`), ` ${operation.summary} `, element("span", operation["x-freshet-zone"], "zone"));
-  made.append(head);
-  if (operation.description) made.append(element("p", operation.description));
-  const parameters = (operation.parameters || []).map(resolved);
+  details.append(head);
+  if (operation.description) details.append(element("p", operation.description));
+  const parameters = (operation.parameters || []).map(resolve);
   if (parameters.length) {
-    made.append(table("Parameters", parameters.map((each) =>
-      [each.name + (each.required ? "" : "?"), typeOf(each.schema), [each.description, describe(each.schema)].filter(Boolean).join("; ")])));
+    details.append(makeTable("Parameters", parameters.map((each) =>
+      [each.name + (each.required ? "" : "?"), typeText(each.schema), [each.description, describe(each.schema)].filter(Boolean).join("; ")])));
   }
-  const body = resolved(operation.requestBody);
-  made.append(example(method, path, operation, parameters, body));
-  if (body) made.append(schemaTable("Body", body.content));
-  const replies = [];
-  for (const [status, given] of Object.entries(operation.responses)) {
-    const reply = resolved(given);
-    if (status[0] === "2" && reply.content) made.append(schemaTable(`${status} ${reply.description}`, reply.content));
-    else replies.push([status, "", reply.description]);
+  const body = resolve(operation.requestBody);
+  details.append(example(method, path, operation, parameters, body));
+  if (body) details.append(schemaTable("Request body", body.content));
+  const otherReplies = [];
+  for (const [status, each] of Object.entries(operation.responses)) {
+    const reply = resolve(each);
+    if (status[0] === "2" && reply.content) details.append(schemaTable(`${status} ${reply.description}`, reply.content));
+    else otherReplies.push([status, "", reply.description]);
   }
-  if (replies.length) made.append(table("Other replies", replies));
-  made.dataset.text = made.textContent.toLowerCase();
-  return made;
+  if (otherReplies.length) details.append(makeTable("Other responses", otherReplies));
+  details.dataset.text = details.textContent.toLowerCase();
+  return details;
 }
 
 async function show() {
-  const document_ = await read(await fetch("/openapi.json").catch(unreachable));
-  components = document_.components;
-  document.getElementById("about").textContent = document_.info.description;
-  for (const { name } of document_.tags) {
+  const api = await readJson(await fetch("/openapi.json").catch(throwUnreachable));
+  components = api.components;
+  document.getElementById("about").textContent = api.info.description;
+  for (const { name } of api.tags) {
     const group = element("section");
     group.append(element("h2", name));
-    for (const [path, item] of Object.entries(document_.paths)) {
+    for (const [path, item] of Object.entries(api.paths)) {
       for (const method of kMethods) if (item[method]?.tags.includes(name)) group.append(section(method, path, item[method]));
     }
     list.append(group);
   }
-  say("");
-  const asked = document.getElementById(location.hash.slice(1));
-  if (asked) {
-    asked.open = true;
-    asked.scrollIntoView();
+  showStatus("");
+  const target = document.getElementById(location.hash.slice(1));
+  if (target) {
+    target.open = true;
+    target.scrollIntoView();
   }
 }
 
 const filter = document.getElementById("filter");
 filter.form.addEventListener("submit", (event) => event.preventDefault());
 filter.addEventListener("input", () => {
-  const wanted = filter.value.trim().toLowerCase();
+  const text = filter.value.trim().toLowerCase();
   const all = [...list.querySelectorAll("details")];
-  for (const each of all) each.hidden = !each.dataset.text.includes(wanted);
+  for (const each of all) each.hidden = !each.dataset.text.includes(text);
   for (const group of list.children) group.hidden = !group.querySelector("details:not([hidden])");
-  say(wanted ? `${all.filter((each) => !each.hidden).length} routes.` : "");
+  showStatus(text ? `${plural(all.filter((each) => !each.hidden).length, "route")} found.` : "");
 });
 
-show().catch((error) => say(`Not loaded: ${error.message}.`));
+show().catch((error) => showStatus(`We couldn’t load the API description: ${error.message}.`));

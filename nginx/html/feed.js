@@ -1,12 +1,12 @@
-// A feed as a site's page would show it: the first page by refresh, the next ones while scrolling, and every ten
-// seconds a peek at what is new. A request whose reply was lost is sent again with the same page token, and gives the
-// same items. What is shown and the token stay in the history's entry, so a reload or a way back shows the same place.
-import { attribute, callAgain, reader, say } from "/page.js";
-import { growing, itemRow } from "/scroll.js";
+// A reader's feed: refresh loads the first page, scrolling loads more, and a peek every ten seconds counts new items. A
+// request whose response was lost is repeated with the same page token and returns the same items. The items and the token
+// are kept in the history entry, so that a reload or going back restores the list.
+import { callWithRetry, plural, reader, showAttribution, showStatus } from "/page.js";
+import { infiniteScroll, itemRow } from "/scroll.js";
 
 const kLimit = 10;
 const kPeekMs = 10000;
-const kPauseMs = 5000;  // after a page without items: the service is not up to date
+const kRetryMs = 5000;  // after a page without items: the service is degraded
 
 const list = document.getElementById("feed");
 const end = document.getElementById("end");
@@ -14,85 +14,85 @@ const more = document.getElementById("more");
 const refreshButton = document.getElementById("refresh");
 const queryInput = document.getElementById("query");
 
-let page = null;  // the token last received
+let page = null;  // the latest page token
 let query = "";
-let shown = [];  // the items, as they stand
-const grown = growing(more, () => show("load_more"));
+let shown = [];  // the listed items, in order
+const scroller = infiniteScroll(more, () => load("load_more"));
 
-async function ask(action) {
+async function request(action) {
   const body = { action, limit: kLimit, userId: reader };
   if (query) body.query = query;
   if (page) body.page = page;
   else body.eventId = Math.random().toString(36).slice(2);
-  return (await callAgain("POST", "/api/feed", body)).data;
+  return (await callWithRetry("POST", "/api/feed", body)).data;
 }
 
 const row = (item) => itemRow(item, item.reason.text);
 
 function endText() {
-  if (shown.length > 0) return "You have seen all there is. New items come here when you refresh.";
-  return query ? `Nothing you have not seen matches “${query}”.` : "You have seen everything. New items appear when you refresh.";
+  if (shown.length === 0 && query) return `Nothing new matches “${query}”.`;
+  return "You’re all caught up. Refresh to check for new articles.";
 }
 
-function place(items, exhausted, hasMore) {
+function showEnd(items, exhausted, hasMore) {
   end.textContent = exhausted ? endText() : "";
   end.hidden = !exhausted;
   more.hidden = !hasMore;
-  attribute(items);
+  showAttribution(items);
 }
 
-function keepPlace() {
+function saveList() {
   history.replaceState({ reader, page, query, shown, exhausted: !end.hidden, hasMore: !more.hidden }, "");
 }
 
-// Adds a page; a refresh goes on top of what is there, as new items do.
-function show(action) {
-  return grown.alone(kPauseMs, async (wanted) => {
-    const data = await ask(action);
-    if (!wanted()) return;
+// Adds a page: on top after a refresh, else at the end.
+function load(action) {
+  return scroller.runExclusive(kRetryMs, async (isCurrent) => {
+    const data = await request(action);
+    if (!isCurrent()) return;
     page = data.page;
     const rows = data.items.map(row);
     shown = action === "refresh" ? [...data.items, ...shown] : [...shown, ...data.items];
     if (action === "refresh") list.prepend(...rows);
     else list.append(...rows);
-    place(data.items, data.exhausted, data.has_more);
-    keepPlace();
+    showEnd(data.items, data.exhausted, data.has_more);
+    saveList();
     refreshButton.textContent = "Refresh";
-    say(data.degraded ? "The service is not up to date; try again." : shown.length ? `${shown.length} items shown.` : "");
-    return rows.length > 0 ? 0 : kPauseMs;
+    showStatus(data.degraded ? "We can’t load new articles right now. Try again." : shown.length ? `${plural(shown.length, "article")} shown.` : "");
+    return rows.length > 0 ? 0 : kRetryMs;
   });
 }
 
 function startOver() {
-  grown.giveUp();
+  scroller.cancel();
   list.replaceChildren();
   shown = [];
   page = null;
-  return show("refresh");
+  return load("refresh");
 }
 
-// The browser scrolls back by itself, as the rows are there before the page's load event.
-function goOn(kept) {
-  ({ page, query, shown } = kept);
+// The browser restores the scroll position because the rows exist before the page's load event.
+function restore(saved) {
+  ({ page, query, shown } = saved);
   queryInput.value = query;
   list.replaceChildren(...shown.map(row));
-  place(shown, kept.exhausted, kept.hasMore);
-  say(`${shown.length} items shown.`);
-  grown.lookAgain();
+  showEnd(shown, saved.exhausted, saved.hasMore);
+  showStatus(`${plural(shown.length, "article")} shown.`);
+  scroller.checkBottom();
 }
 
 document.getElementById("search").addEventListener("submit", (event) => {
   event.preventDefault();
-  const wanted = queryInput.value.trim();
-  if (wanted === query) return show("refresh");
-  query = wanted;
+  const text = queryInput.value.trim();
+  if (text === query) return load("refresh");
+  query = text;
   return startOver();
 });
 
-if (history.state?.reader === reader && history.state.shown.length) goOn(history.state);
+if (history.state?.reader === reader && history.state.shown.length) restore(history.state);
 else startOver();
-grown.every(kPeekMs, async () => {
+scroller.poll(kPeekMs, async () => {
   const before = page;
-  const data = await ask("peek").catch(() => ({ new: 0 }));
+  const data = await request("peek").catch(() => ({ new: 0 }));
   if (page === before) refreshButton.textContent = data.new > 0 ? `Refresh (${data.new} new)` : "Refresh";
 });

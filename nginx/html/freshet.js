@@ -1,6 +1,6 @@
-// How long was this page visible? At most 2 KiB.
+// Reports how long a page is visible. At most 2 KiB.
 //   <script defer src="/freshet.js" data-freshet='{"article":"42"}'></script>
-// Also: endpoint, user, published (unix s), first and every (s between reports), max (s).
+// Options: endpoint, user, published (unix s), first, every (s to reports), max (s).
 (function (doc) {
   var conf = JSON.parse(doc.currentScript.dataset.freshet);
   var url = conf.endpoint || "/api/track", total = 0, since = -1, sent = 0, named = 1, timer, id;
@@ -9,7 +9,7 @@
     return fetch(to, { method: "POST", body: body, keepalive: true, credentials: "include" }).catch(function () {});
   }
 
-  // One id a tab visit, which begins with the visitor's name.
+  // A new tab gets a session id and a visitor cookie.
   try { id = sessionStorage.freshet; } catch (e) {}
   if (!id) {
     id = Date.now().toString(36) + Math.random().toString(36).slice(2);
@@ -27,7 +27,7 @@
     var body = JSON.stringify({
       articleId: conf.article, dwellMs: ms, sessionId: id, userId: conf.user, publishedAt: conf.published
     });
-    // As text/plain: no preflight.
+    // text/plain avoids a preflight.
     if (!(navigator.sendBeacon && navigator.sendBeacon(url, body))) post(url, body);
   }
 

@@ -1,26 +1,27 @@
-// The two hot lists, asked for every two seconds while the page is visible. A row that changed its place slides there; an
-// arrow says how far it moved within a minute, a line how it moved within three. From the internal server a row also says why
-// it stands where it stands.
-import { aboutItem, articleUrl, attribute, button, call, element, inWords, pause, read, replaceRows, say, unreachable, zone } from "/page.js";
+// The two hot lists, refreshed every two seconds while the page is visible. A row that moves slides to its new position; an
+// arrow shows how far it moved within a minute, a line its positions within three. On the internal server, a row also
+// explains its position.
+import { articleUrl, button, call, describeItem, element, formatDuration, pause, plural, readJson, replaceRows, showAttribution, showStatus, throwUnreachable,
+  zone } from "/page.js";
 
-const kEveryMs = 2000;
+const kRefreshMs = 2000;
 const kLimit = 20;
-const kStaleMs = 6000;  // a list as old as this is not the service's
+const kStaleMs = 6000;  // an older list comes from a cache because the service did not answer
 const kArrowMs = 60000;
 const kTrailMs = 180000;
 const kTrail = { width: 64, height: 18 };
-const still = matchMedia("(prefers-reduced-motion: reduce)");
+const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 const lists = [...document.querySelectorAll("ol.hot")];
 const updated = document.getElementById("updated");
 
-let leastLagMs = Infinity;  // how far this clock is ahead of the service's, at most
+let minLagMs = Infinity;  // upper bound of how far this clock is ahead of the service's
 
-const trails = new Map(lists.map((list) => [list, []]));  // list → [{at, places: id → place}], oldest first
+const trails = new Map(lists.map((list) => [list, []]));  // list → [{at, positions: id → position}], oldest first
 
 function svg(tag, attributes) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  return made;
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  return node;
 }
 
 function makeRow(id, model) {
@@ -31,24 +32,24 @@ function makeRow(id, model) {
   link.href = articleUrl(id);
   what.append(link, element("span", "", "about"));
   const where = element("div", "", "where");
-  const line = svg("svg", { class: "trail", viewBox: `0 -1 ${kTrail.width} ${kTrail.height + 2}`, "aria-hidden": "true" });
-  line.append(svg("polyline", {}));
-  where.append(element("span", "", "score"), line, element("span", "", "move"));
+  const trail = svg("svg", { class: "trail", viewBox: `0 -1 ${kTrail.width} ${kTrail.height + 2}`, "aria-hidden": "true" });
+  trail.append(svg("polyline", {}));
+  where.append(element("span", "", "score"), trail, element("span", "", "move"));
   row.append(element("span", "", "rank"), what, where);
-  if (zone === "internal") addWhy(row, where, id, model);
+  if (zone === "internal") addExplanation(row, where, id, model);
   return row;
 }
 
-// --- Why ---------------------------------------------------------------------------------------------------------------
+// --- Explanation of a position -------------------------------------------------------------------------------------------
 
-function addWhy(row, where, id, model) {
+function addExplanation(row, where, id, model) {
   const panel = element("div", "", "why");
   panel.hidden = true;
   panel.id = `why-${model}-${id}`;
   const toggle = button("Why?", null, () => {
     panel.hidden = !panel.hidden;
     toggle.setAttribute("aria-expanded", String(!panel.hidden));
-    if (!panel.hidden) showWhy(row, model);
+    if (!panel.hidden) explain(row, model);
   });
   toggle.className = "toggle";
   toggle.setAttribute("aria-expanded", "false");
@@ -60,118 +61,118 @@ function addWhy(row, where, id, model) {
   });
 }
 
-const points = (value) => Number(value.toPrecision(4)).toLocaleString();
+const formatPoints = (value) => Number(value.toPrecision(4)).toLocaleString();
 
-// [class, share of the bar, text], which add up to the whole bar.
-function engagementTerms(stats) {
+// terms: [class, points, text]. The points add up to the whole bar.
+function explainEngagement(stats) {
   const { terms, base, decay } = stats;
   return {
-    parts: [
-      ["pv", terms.pv * decay, `${points(terms.pv)} from ${stats.pv} page views`],
-      ["uv", terms.uv * decay, `${points(terms.uv)} from ${stats.uv} visitors`],
-      ["dwell", terms.dwell * decay, `${points(terms.dwell)} from ${(stats.avg_dwell_ms / 1000).toFixed(0)} s of mean reading time`],
-      ["gone", base - stats.score, `${points(base - stats.score)} of them gone with age: ${inWords(stats.age_seconds)}`],
+    terms: [
+      ["pv", terms.pv * decay, `${formatPoints(terms.pv)} from ${plural(stats.pv, "page view")}`],
+      ["uv", terms.uv * decay, `${formatPoints(terms.uv)} from ${plural(stats.uv, "visitor")}`],
+      ["dwell", terms.dwell * decay, `${formatPoints(terms.dwell)} from a mean reading time of ${(stats.avg_dwell_ms / 1000).toFixed(0)} s`],
+      ["gone", base - stats.score, `−${formatPoints(base - stats.score)} for age (${formatDuration(stats.age_seconds)})`],
     ],
-    sum: `${points(base)} × ${decay.toPrecision(3)} = ${points(stats.score)} points`,
+    sum: `${formatPoints(base)} × ${decay.toPrecision(3)} = ${formatPoints(stats.score)} points`,
   };
 }
 
-function viewsTerms({ views }) {
+function explainViews({ views }) {
   return {
-    parts: [
-      ["uv", views.current, `${points(views.total)} from ${views.pv} views, a visitor's first of the day weighing more`],
-      ["gone", views.total - views.current, `divided by ${views.divisor.toPrecision(3)} for an age of ${inWords(views.hours * 3600)}`],
+    terms: [
+      ["uv", views.current, `${formatPoints(views.total)} from ${plural(views.pv, "view")}; a visitor’s first view of the day counts more`],
+      ["gone", views.total - views.current, `÷ ${views.divisor.toPrecision(3)} for age (${formatDuration(views.hours * 3600)})`],
     ],
-    sum: `${points(views.total)} ÷ ${views.divisor.toPrecision(3)} = ${points(views.current)} points`,
+    sum: `${formatPoints(views.total)} ÷ ${views.divisor.toPrecision(3)} = ${formatPoints(views.current)} points`,
   };
 }
 
-async function showWhy(row, model) {
+async function explain(row, model) {
   const panel = row.querySelector(".why");
   const turn = (panel.turn = (panel.turn || 0) + 1);
   try {
     const stats = await call("GET", `/api/articles/${encodeURIComponent(row.dataset.id)}/stats`);
     if (turn !== panel.turn) return;
-    const { parts, sum } = model === "views" ? viewsTerms(stats) : engagementTerms(stats);
+    const { terms, sum } = model === "views" ? explainViews(stats) : explainEngagement(stats);
     const bar = element("div", "", "bar");
     const legend = element("ul", "", "legend");
-    for (const [kind, share, text] of parts) {
-      const part = element("span", "", kind);
-      part.style.flexGrow = Math.max(0, share);
-      bar.append(part);
+    for (const [className, points, text] of terms) {
+      const segment = element("span", "", className);
+      segment.style.flexGrow = Math.max(0, points);
+      bar.append(segment);
       const line = element("li");
-      line.append(element("span", "", "swatch " + kind), " " + text);
+      line.append(element("span", "", "swatch " + className), " " + text);
       legend.append(line);
     }
     bar.setAttribute("aria-hidden", "true");
     panel.replaceChildren(bar, legend, element("p", sum));
   } catch (error) {
-    if (turn === panel.turn) panel.replaceChildren(element("p", `Not known: ${error.message}.`));
+    if (turn === panel.turn) panel.replaceChildren(element("p", `We couldn’t load the details: ${error.message}.`));
   }
 }
 
-// --- The lists -----------------------------------------------------------------------------------------------------------
+// --- Lists -----------------------------------------------------------------------------------------------------------------
 
-// Notes the places, and returns those of the last minute, oldest first, without these.
-function follow(list, items) {
+// Records the positions. Returns the earlier ones of the last minute, oldest first.
+function recordPositions(list, items) {
   const now = performance.now();
   const trail = trails.get(list);
-  const before = trail.filter((each) => each.at >= now - kArrowMs).map(({ places }) => places);
-  if (items.length === 0) return before;
-  trail.push({ at: now, places: new Map(items.map((item, place) => [item.id, place])) });
+  const recent = trail.filter((each) => each.at >= now - kArrowMs).map(({ positions }) => positions);
+  if (items.length === 0) return recent;
+  trail.push({ at: now, positions: new Map(items.map((item, position) => [item.id, position])) });
   while (trail[0].at < now - kTrailMs) trail.shift();
-  return before;
+  return recent;
 }
 
-// How far the row moved within the minute, or since it came; places from 0.
-function showMove(row, before, place) {
+// Shows how far the row moved within the minute, or since it appeared. Positions start at 0.
+function showMove(row, recent, position) {
   const move = row.querySelector(".move");
-  const was = before.find((places) => places.has(row.dataset.id))?.get(row.dataset.id) ?? place;
-  const came = before.length > 0 && !before[0].has(row.dataset.id);
-  const up = was - place;
-  move.className = "move " + (up > 0 ? "up" : up < 0 ? "down" : came ? "new" : "");
-  move.textContent = up ? (up > 0 ? "▲" : "▼") + Math.abs(up) : came ? "new" : "";
+  const earlier = recent.find((positions) => positions.has(row.dataset.id))?.get(row.dataset.id) ?? position;
+  const isNew = recent.length > 0 && !recent[0].has(row.dataset.id);
+  const up = earlier - position;
+  move.className = "move " + (up > 0 ? "up" : up < 0 ? "down" : isNew ? "new" : "");
+  move.textContent = up ? (up > 0 ? "▲" : "▼") + Math.abs(up) : isNew ? "new" : "";
 }
 
 function drawTrail(row, trail) {
   const now = trail.at(-1).at;
-  const dots = trail.filter(({ places }) => places.has(row.dataset.id)).map(({ at, places }) =>
-    `${(kTrail.width * (1 - (now - at) / kTrailMs)).toFixed(1)},${(kTrail.height * places.get(row.dataset.id) / (kLimit - 1)).toFixed(1)}`);
-  row.querySelector("polyline").setAttribute("points", dots.length > 3 ? dots.join(" ") : "");
+  const points = trail.filter(({ positions }) => positions.has(row.dataset.id)).map(({ at, positions }) =>
+    `${(kTrail.width * (1 - (now - at) / kTrailMs)).toFixed(1)},${(kTrail.height * positions.get(row.dataset.id) / (kLimit - 1)).toFixed(1)}`);
+  row.querySelector("polyline").setAttribute("points", points.length > 3 ? points.join(" ") : "");
 }
 
 function render(list, items) {
   const model = list.dataset.model;
-  const rows = new Map([...list.children].map((row) => [row.dataset.id, row]));
-  const topBefore = new Map([...rows].map(([id, row]) => [id, row.getBoundingClientRect().top]));
-  const before = follow(list, items);
-  const best = Math.max(...items.map((item) => item.score), 0);
-  const next = items.map((item, place) => {
-    const row = rows.get(item.id) || makeRow(item.id, model);
-    row.querySelector(".rank").textContent = place + 1;
+  const oldRows = new Map([...list.children].map((row) => [row.dataset.id, row]));
+  const oldTops = new Map([...oldRows].map(([id, row]) => [id, row.getBoundingClientRect().top]));
+  const recent = recordPositions(list, items);
+  const topScore = Math.max(...items.map((item) => item.score), 0);
+  const rows = items.map((item, position) => {
+    const row = oldRows.get(item.id) || makeRow(item.id, model);
+    row.querySelector(".rank").textContent = position + 1;
     row.querySelector("a").textContent = item.title || item.id;
     row.querySelector(".score").textContent = `${item.score.toPrecision(4)} points`;
-    row.style.setProperty("--share", best > 0 ? item.score / best : 0);
-    if (!row.contains(document.activeElement)) aboutItem({ ...item, tags: [] }, row.querySelector(".about"));
-    showMove(row, before, place);
+    row.style.setProperty("--share", topScore > 0 ? item.score / topScore : 0);
+    if (!row.contains(document.activeElement)) describeItem({ ...item, tags: [] }, row.querySelector(".about"));
+    showMove(row, recent, position);
     drawTrail(row, trails.get(list));
-    if (row.querySelector(".why:not([hidden])")) showWhy(row, model);
+    if (row.querySelector(".why:not([hidden])")) explain(row, model);
     return row;
   });
-  replaceRows(list, next);
-  for (const row of next) {
-    const way = topBefore.get(row.dataset.id) - row.getBoundingClientRect().top;
-    if (way && !still.matches) row.animate([{ transform: `translateY(${way}px)` }, { transform: "none" }], { duration: 500, easing: "ease-out" });
+  replaceRows(list, rows);
+  for (const row of rows) {
+    const offset = oldTops.get(row.dataset.id) - row.getBoundingClientRect().top;
+    if (offset && !reducedMotion.matches) row.animate([{ transform: `translateY(${offset}px)` }, { transform: "none" }], { duration: 500, easing: "ease-out" });
   }
-  attribute(items);
+  showAttribution(items);
 }
 
-// When the list was sent, in ms: the browser may have kept it (stale-while-revalidate).
+// sentMs: when the service sent the list. The browser may have cached it (stale-while-revalidate).
 async function refresh(list) {
   const query = new URLSearchParams({ model: list.dataset.model, limit: kLimit });
   if (list.dataset.mode) query.set("mode", list.dataset.mode);
-  const reply = await fetch(`/api/hot?${query}`).catch(unreachable);
-  const items = await read(reply);
+  const reply = await fetch(`/api/hot?${query}`).catch(throwUnreachable);
+  const items = await readJson(reply);
   render(list, items);
   const sentMs = Date.parse(reply.headers.get("Date")) - 1000 * (reply.headers.get("Age") || 0);
   return { count: items.length, sentMs, degraded: reply.headers.has("Freshet-Degraded") };
@@ -179,22 +180,22 @@ async function refresh(list) {
 
 async function refreshAll() {
   try {
-    const replies = await Promise.all(lists.map(refresh));
-    const sentMs = Math.min(...replies.map((reply) => reply.sentMs));
+    const results = await Promise.all(lists.map(refresh));
+    const sentMs = Math.min(...results.map((result) => result.sentMs));
     const lagMs = Date.now() - sentMs;
-    leastLagMs = Math.min(leastLagMs, lagMs);
+    minLagMs = Math.min(minLagMs, lagMs);
     updated.textContent = `Updated at ${new Date(sentMs).toLocaleTimeString()}.`;
-    say(lagMs - leastLagMs > kStaleMs || replies.some((reply) => reply.degraded) ? "Not up to date: these are the last known lists."
-      : replies.some((reply) => reply.count > 0) ? "" : "Nothing has been read yet: open an article or replay some traffic.");
+    showStatus(lagMs - minLagMs > kStaleMs || results.some((result) => result.degraded) ? "We can’t refresh the lists right now. You’re seeing the last known lists."
+      : results.some((result) => result.count > 0) ? "" : "Nothing has been read yet. Open an article or replay some traffic.");
   } catch (error) {
-    say(`Not up to date: ${error.message}.`);
+    showStatus(`We can’t refresh the lists right now: ${error.message}.`);
   }
 }
 
 async function run() {
   for (;;) {
     if (document.visibilityState === "visible") await refreshAll();
-    await pause(kEveryMs);
+    await pause(kRefreshMs);
   }
 }
 

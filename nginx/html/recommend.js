@@ -1,42 +1,42 @@
-// Recommendations as a site's page would show them, each with its reason. Opening an item records the view; the very
-// next request leaves it out.
-import { aboutItem, articleUrl, asked, attribute, button, call, demo, element, inWords, reader, replaceRows, say } from "/page.js";
+// Recommendations with their reasons, optionally compared with another reader's. Opening an article records the view, and
+// the next request excludes it.
+import { articleUrl, button, call, demo, describeItem, element, formatDuration, params, reader, replaceRows, showAttribution, showStatus } from "/page.js";
 
 const kLimit = 10;
 const kUndoMs = 8000;
-const kAgainMs = 3000;  // after a page that was not up to date
+const kRetryMs = 3000;  // after a degraded page
 
 const list = document.getElementById("items");
-const history_ = document.getElementById("history");
+const historyList = document.getElementById("history");
 const excluded = document.getElementById("excluded");
 
-let beside = asked.get("beside") || "";  // another reader, whose recommendations stand beside
-const titles = new Map();  // of what has been on this page
+let otherReader = params.get("beside") || "";  // the reader to compare with
+const titles = new Map();  // id → title of every item this page has listed
 
-function link(id) {
-  const made = element("a", titles.get(id) || id);
-  made.href = articleUrl(id);
-  made.target = "_blank";
-  made.addEventListener("click", () => looked(id));
-  return made;
+function makeLink(id) {
+  const link = element("a", titles.get(id) || id);
+  link.href = articleUrl(id);
+  link.target = "_blank";
+  link.addEventListener("click", () => recordView(id));
+  return link;
 }
 
-function row(item) {
+function makeRow(item) {
   titles.set(item.id, item.title || item.id);
-  const made = document.createElement("li");
-  made.dataset.id = item.id;
-  made.dataset.reason = item.reason.kind;
-  const no = button("Not interested", `Not interested in ${titles.get(item.id)}`, () => dismiss(item.id, made));
-  made.append(link(item.id), element("span", item.reason.text, "reason"), aboutItem(item), no);
-  return made;
+  const row = document.createElement("li");
+  row.dataset.id = item.id;
+  row.dataset.reason = item.reason.kind;
+  const dismissButton = button("Not interested", `Not interested in ${titles.get(item.id)}`, () => dismiss(item.id, row));
+  row.append(makeLink(item.id), element("span", item.reason.text, "reason"), describeItem(item), dismissButton);
+  return row;
 }
 
-async function looked(id) {
+async function recordView(id) {
   await call("POST", "/api/history", { userId: reader, topicId: id }).catch(report);
   return show();
 }
 
-async function dismiss(id, made) {
+async function dismiss(id, row) {
   try {
     await call("POST", "/api/feedback", { userId: reader, topicId: id, kind: "not_interested" });
   } catch (error) {
@@ -47,80 +47,79 @@ async function dismiss(id, made) {
     await call("DELETE", "/api/feedback?" + new URLSearchParams({ userId: reader, topicId: id })).catch(report);
     return show();
   });
-  const focused = made.contains(document.activeElement);
-  made.replaceChildren(element("span", `“${title}” is not recommended for a while. `, "about"), undo);
+  const focused = row.contains(document.activeElement);
+  row.replaceChildren(element("span", `We won’t recommend “${title}” for a while. `, "about"), undo);
   if (focused) undo.focus();
-  setTimeout(() => made.isConnected && show(), kUndoMs);
+  setTimeout(() => row.isConnected && show(), kUndoMs);
 }
 
 function report(error) {
-  say(`Not done: ${error.message}.`);
+  showStatus(`We couldn’t save that: ${error.message}.`);
 }
 
-function recommended(reader) {
+function fetchRecommendations(reader) {
   return call("GET", `/api/recommendations?limit=${kLimit}&${new URLSearchParams({ userId: reader })}`);
 }
 
-// Marks the rows that `others` do not have.
-function markOnly(rows, others, reader) {
-  const there = new Set(others.map((item) => item.id));
-  for (const made of rows) if (!there.has(made.dataset.id)) made.children[0].after(element("span", `only for ${reader}`, "only"));
+// Marks the rows whose items are not among `otherItems`.
+function markUnique(rows, otherItems, name) {
+  const otherIds = new Set(otherItems.map((item) => item.id));
+  for (const row of rows) if (!otherIds.has(row.dataset.id)) row.children[0].after(element("span", `only for ${name}`, "only"));
   return rows;
 }
 
-function otherRow(item) {
-  const made = document.createElement("li");
-  made.dataset.id = item.id;
+function makeOtherRow(item) {
+  const row = document.createElement("li");
+  row.dataset.id = item.id;
   const link = element("a", item.title || item.id);
-  link.href = articleUrl(item.id, beside);
-  made.append(link, element("span", item.reason.text, "reason"), aboutItem(item));
-  return made;
+  link.href = articleUrl(item.id, otherReader);
+  row.append(link, element("span", item.reason.text, "reason"), describeItem(item));
+  return row;
 }
 
-// "ease@1795401784" was trained then.
-function modelInWords(model) {
-  const [name, at] = model.split("@");
-  return at ? `Model: ${name}, trained ${inWords(Date.now() / 1000 - at)} ago.` : `Model: ${name}.`;
+// The model is named "ease@1795401784": NAME@TIME, with the unix time of its training.
+function describeModel(model) {
+  const [name, trainedAt] = model.split("@");
+  return trainedAt ? `Model: ${name}, trained ${formatDuration(Date.now() / 1000 - trainedAt)} ago.` : `Model: ${name}.`;
 }
 
-let shows = 0;
+let latestTurn = 0;
 
-// Of several under way the last alone is shown, whatever the order of their replies.
+// Of concurrent calls, only the latest is shown, in whatever order the responses arrive.
 async function show() {
-  const turn = ++shows;
+  const turn = ++latestTurn;
   try {
     const [page, seen, other] = await Promise.all([
-      recommended(reader), call("GET", "/api/history?" + new URLSearchParams({ userId: reader })), beside ? recommended(beside) : null]);
-    if (turn !== shows) return;
-    const mine = page.items.map(row);
-    replaceRows(list, other ? markOnly(mine, other.items, "you") : mine);
+      fetchRecommendations(reader), call("GET", "/api/history?" + new URLSearchParams({ userId: reader })), otherReader ? fetchRecommendations(otherReader) : null]);
+    if (turn !== latestTurn) return;
+    const rows = page.items.map(makeRow);
+    replaceRows(list, other ? markUnique(rows, other.items, "you") : rows);
     document.getElementById("beside").hidden = !other;
     if (other) {
-      document.getElementById("beside-title").textContent = `For ${beside}`;
-      replaceRows(document.getElementById("beside-items"), markOnly(other.items.map(otherRow), page.items, beside));
+      document.getElementById("beside-title").textContent = `For ${otherReader}`;
+      replaceRows(document.getElementById("beside-items"), markUnique(other.items.map(makeOtherRow), page.items, otherReader));
     }
-    replaceRows(history_, seen.items.map((id) => {
-      const made = document.createElement("li");
-      made.dataset.id = id;
-      made.append(link(id));
-      return made;
+    replaceRows(historyList, seen.items.map((id) => {
+      const row = document.createElement("li");
+      row.dataset.id = id;
+      row.append(makeLink(id));
+      return row;
     }));
     document.getElementById("unread").hidden = seen.items.length > 0;
-    attribute(page.items);
-    const out = page.excluded;
-    excluded.textContent = `Left out: ${out.viewed} viewed, ${out.interacted} interacted with, ${out.not_interested} dismissed. ` +
-      modelInWords(page.model);
-    if (page.degraded) setTimeout(show, kAgainMs);
-    say(page.degraded ? `The service is not up to date${page.items.length ? "; this is what was trending" : ""}.`
+    showAttribution(page.items);
+    const { viewed, interacted, not_interested: dismissed } = page.excluded;
+    excluded.textContent = `Excluded: ${viewed} viewed, ${interacted} interacted with, ${dismissed} dismissed. ${describeModel(page.model)}`;
+    if (page.degraded) setTimeout(show, kRetryMs);
+    showStatus(page.degraded ? `We can’t personalize your recommendations right now.${page.items.length ? " Here is what was trending." : ""}`
       : page.items.length ? "" : "There is nothing to recommend yet.");
   } catch (error) {
-    if (turn === shows) say(`Not loaded: ${error.message}.`);
+    if (turn === latestTurn) showStatus(`We couldn’t load your recommendations: ${error.message}.`);
   }
 }
 
-// Readers of the sample, whose past is known.
+// The sample's most active readers.
 const nameInput = document.getElementById("name");
-if (demo.readers?.length) document.getElementById("known").append("Readers of the sample: ");
+if (demo.readers?.length) document.getElementById("known").append("Sample readers: ");
 for (const reader of demo.readers || []) {
   document.getElementById("known").append(button(reader, `Compare with ${reader}`, () => {
     nameInput.value = reader;
@@ -130,10 +129,10 @@ for (const reader of demo.readers || []) {
 
 document.getElementById("compare").addEventListener("submit", (event) => {
   event.preventDefault();
-  beside = nameInput.value.trim();
-  if (beside) asked.set("beside", beside);
-  else asked.delete("beside");
-  history.replaceState(null, "", "?" + asked);
+  otherReader = nameInput.value.trim();
+  if (otherReader) params.set("beside", otherReader);
+  else params.delete("beside");
+  history.replaceState(null, "", "?" + params);
   return show();
 });
 document.getElementById("clear").addEventListener("click", async () => {
@@ -141,5 +140,5 @@ document.getElementById("clear").addEventListener("click", async () => {
   return show();
 });
 
-nameInput.value = beside;
+nameInput.value = otherReader;
 show();

@@ -1,65 +1,65 @@
-// What a page has that grows while its reader scrolls: rows of items, an end that asks for more, one request at a time,
-// and a look now and then at what is new.
-import { aboutItem, articleUrl, element, pause, say } from "/page.js";
+// Infinite scroll: item rows, loading at the end of the list, one request at a time, and polling while idle.
+import { articleUrl, describeItem, element, pause, showStatus } from "/page.js";
 
-// A row of the list: the title, why it is there, and what is known of the item.
+// A row with the title, the reason why it is listed, and the item's details.
 export function itemRow(item, reason) {
-  const made = document.createElement("li");
-  made.dataset.id = item.id;
+  const row = document.createElement("li");
+  row.dataset.id = item.id;
   const link = element("a", item.title || item.id);
   link.href = articleUrl(item.id);
-  made.append(link, element("span", reason, "reason"), aboutItem(item));
-  return made;
+  row.append(link, element("span", reason, "reason"), describeItem(item));
+  return row;
 }
 
-// `more`: the button at the list's end, hidden while there is no more; `load` is called when it is pressed or comes in sight.
-export function growing(more, load) {
+// `more`: the button at the end of the list, hidden when there is nothing left. `load` is called when the button is pressed
+// or comes into view.
+export function infiniteScroll(more, load) {
   const bottom = new IntersectionObserver((entries) => {
     if (entries.some((entry) => entry.isIntersecting) && !more.hidden) load();
   }, { rootMargin: "300px" });
-  const grown = {
-    busy: null,  // the name of what is being done
+  const scroller = {
+    busy: null,  // identifies the running task
 
-    // The observer tells of changes only: asked anew, it also tells that the bottom is still in sight.
-    lookAgain() {
+    // An observer only reports changes. Observing again reports a bottom that is still in view.
+    checkBottom() {
       bottom.unobserve(more);
       bottom.observe(more);
     },
 
-    // Does `work` unless something else is being done. It returns after how long (ms) the bottom is looked at again; when it
-    // throws, the reader is told, and that happens after `pauseMs`. It can ask whether its outcome is still wanted.
-    async alone(pauseMs, work, failed = () => {}) {
-      if (grown.busy) return;
-      const name = (grown.busy = Symbol("work"));
-      const wanted = () => grown.busy === name;
-      let nextMs = pauseMs;
+    // Runs `task` unless another is running, and checks the bottom again after as many ms as it returns. If it throws, the
+    // error is shown and the check follows after `retryMs`. `task` is passed a function that says whether it is still current.
+    async runExclusive(retryMs, task, onError = () => {}) {
+      if (scroller.busy) return;
+      const id = (scroller.busy = Symbol("task"));
+      const isCurrent = () => scroller.busy === id;
+      let nextMs = retryMs;
       try {
-        nextMs = await work(wanted);
+        nextMs = await task(isCurrent);
       } catch (error) {
-        if (!wanted()) return;
-        say(`Not loaded: ${error.message}.`);
-        failed(error);
+        if (!isCurrent()) return;
+        showStatus(`We couldn’t load this list: ${error.message}.`);
+        onError(error);
       } finally {
-        if (wanted()) {
-          grown.busy = null;
-          setTimeout(grown.lookAgain, nextMs);
+        if (isCurrent()) {
+          scroller.busy = null;
+          setTimeout(scroller.checkBottom, nextMs);
         }
       }
     },
 
-    // What is being done is not wanted any more, so something else can be done at once.
-    giveUp() {
-      grown.busy = null;
+    // Abandons the running task, so that another can start at once.
+    cancel() {
+      scroller.busy = null;
     },
 
-    // Does `look` every `ms` while the page is in sight and nothing else is being done. Never returns.
-    async every(ms, look) {
+    // Runs `task` every `ms` while the page is visible and no other task is running. Never returns.
+    async poll(ms, task) {
       for (;;) {
         await pause(ms);
-        if (document.visibilityState === "visible" && !grown.busy) await look();
+        if (document.visibilityState === "visible" && !scroller.busy) await task();
       }
     },
   };
   more.addEventListener("click", load);
-  return grown;
+  return scroller;
 }

@@ -1,58 +1,60 @@
-// Half-life, weights and exponent as sliders: the list that the service would give with them beside the one it gives. The
-// service computes both, from the same counters.
-import { articleUrl, attribute, element, pause, read, say, unreachable, zone } from "/page.js";
+// Sliders for half-life, weights and exponent, with the resulting hot list next to the current one. The service computes
+// both from the same counters.
+import { articleUrl, element, pause, readJson, showAttribution, showStatus, throwUnreachable, zone } from "/page.js";
 
 const kShown = 20;
-const kSettleMs = 150;  // a slider that is dragged asks when it rests
-const kAgainMs = 2000;
-const kSettings = "Freshet-Settings";
+const kSettleMs = 150;  // a dragged slider sends a request once it rests
+const kRetryMs = 2000;
+const kSettingsHeader = "Freshet-Settings";
 
-// The slider goes over what `from` makes of its steps.
-const linear = (most, step) => ({ steps: Math.round(most / step), from: (at) => Number((at * step).toPrecision(6)), to: (value) => value / step });
-const kTimes = [600, 1200, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 259200, 604800, 1209600, 2592000];
-const duration = (s) => (s % 86400 === 0 ? `${s / 86400}d` : s % 3600 === 0 ? `${s / 3600}h` : `${Math.round(s / 60)}m`);
+// A slider has the positions 0 … steps; toValue and toPosition convert between position and value.
+const linear = (maximum, step) =>
+  ({ steps: Math.round(maximum / step), toValue: (position) => Number((position * step).toPrecision(6)), toPosition: (value) => value / step });
+const kHalfLives = [600, 1200, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 259200, 604800, 1209600, 2592000];
+const formatSeconds = (s) => (s % 86400 === 0 ? `${s / 86400}d` : s % 3600 === 0 ? `${s / 3600}h` : `${Math.round(s / 60)}m`);
 const kSliders = {
   engagement: [
-    { name: "hot.half_life", title: "Half-life", text: duration, steps: kTimes.length - 1, from: (at) => kTimes[at],
-      to: (value) => kTimes.reduce((best, each, at) => (Math.abs(Math.log(each / value)) < Math.abs(Math.log(kTimes[best] / value)) ? at : best), 0) },
-    { name: "hot.pv_weight", title: "Points of a page view", ...linear(10, 0.1) },
-    { name: "hot.uv_weight", title: "Points of a visitor", ...linear(10, 0.1) },
-    { name: "hot.dwell_weight", title: "Points of a ms read", ...linear(0.01, 0.0001) },
+    { name: "hot.half_life", title: "Half-life", format: formatSeconds, steps: kHalfLives.length - 1, toValue: (position) => kHalfLives[position],
+      toPosition: (value) =>
+        kHalfLives.reduce((best, each, position) => (Math.abs(Math.log(each / value)) < Math.abs(Math.log(kHalfLives[best] / value)) ? position : best), 0) },
+    { name: "hot.pv_weight", title: "Points per page view", ...linear(10, 0.1) },
+    { name: "hot.uv_weight", title: "Points per visitor", ...linear(10, 0.1) },
+    { name: "hot.dwell_weight", title: "Points per millisecond read", ...linear(0.01, 0.0001) },
   ],
   views: [
-    { name: "views.gamma", title: "Exponent of the age (gamma)", ...linear(3, 0.05) },
+    { name: "views.gamma", title: "Age exponent (gamma)", ...linear(3, 0.05) },
     { name: "views.base_hours", title: "Hours added to the age", ...linear(24, 0.25) },
   ],
 };
-const kAbout = {
-  engagement: "Scored anew are the 10,000 highest of today's list.",
-  views: "Of mode = current; what accumulate added was decayed when it came, so no setting changes it.",
+const kNotes = {
+  engagement: "Re-scores the current top 10,000.",
+  views: "Shows mode=current. In mode=accumulate, each view was discounted when it arrived, so settings cannot change the list afterwards.",
 };
 
 const form = document.getElementById("settings");
 const sliders = document.getElementById("sliders");
 const configuration = document.getElementById("configuration");
-let today = null;  // {items, settings} as configured
-let asked = 0;
+let current = null;  // {items, settings} as configured
+let latestTurn = 0;  // responses of earlier turns are ignored
 
 const model = () => form.elements.model.value;
-const written = (slider, value) => (slider.text ? slider.text(value) : String(value));
+const formatValue = (slider, value) => (slider.format ? slider.format(value) : String(value));
 
-// name → value as one writes it, of what differs from the configuration.
-function changed() {
-  const found = new Map();
+// The moved sliders: directive → value as written in freshet.toml.
+function changedSettings() {
+  const changed = new Map();
   for (const slider of kSliders[model()]) {
     const input = document.getElementById(slider.name);
-    if (input && input.dataset.moved) found.set(slider.name, written(slider, slider.from(Number(input.value))));
+    if (input && input.dataset.moved) changed.set(slider.name, formatValue(slider, slider.toValue(Number(input.value))));
   }
-  return found;
+  return changed;
 }
 
-async function preview(settings) {
+async function fetchPreview(settings) {
   const query = new URLSearchParams({ model: model(), limit: 100, ...Object.fromEntries(settings) });
   if (model() === "views") query.set("mode", "current");
-  const reply = await fetch(`/api/hot/preview?${query}`).catch(unreachable);
-  return { items: await read(reply), settings: JSON.parse(reply.headers.get(kSettings) || "{}") };
+  const reply = await fetch(`/api/hot/preview?${query}`).catch(throwUnreachable);
+  return { items: await readJson(reply), settings: JSON.parse(reply.headers.get(kSettingsHeader) || "{}") };
 }
 
 function makeSliders() {
@@ -61,95 +63,95 @@ function makeSliders() {
     const output = element("output");
     const input = element("input");
     Object.assign(input, { type: "range", id: slider.name, min: 0, max: slider.steps, step: 1 });
-    const configured = today.settings[slider.name];
-    input.value = slider.to(configured);
-    const tell = () => {
-      output.textContent = written(slider, input.dataset.moved ? slider.from(Number(input.value)) : configured);
+    const configured = current.settings[slider.name];
+    input.value = slider.toPosition(configured);
+    const showValue = () => {
+      output.textContent = formatValue(slider, input.dataset.moved ? slider.toValue(Number(input.value)) : configured);
       input.setAttribute("aria-valuetext", output.textContent);
     };
     input.addEventListener("input", () => {
       input.dataset.moved = "1";
-      tell();
-      ask();
+      showValue();
+      refreshPreview();
     });
-    tell();
+    showValue();
     label.append(output, input);
     return label;
   }));
 }
 
 function show(list, items, before) {
-  const best = Math.max(...items.map((item) => item.score), 0);
-  const places = new Map(before.map((item, place) => [item.id, place]));
-  list.replaceChildren(...items.slice(0, kShown).map((item, place) => {
+  const topScore = Math.max(...items.map((item) => item.score), 0);
+  const oldPositions = new Map(before.map((item, position) => [item.id, position]));
+  list.replaceChildren(...items.slice(0, kShown).map((item, position) => {
     const row = element("li");
     row.dataset.id = item.id;
-    row.style.setProperty("--share", best > 0 ? item.score / best : 0);
+    row.style.setProperty("--share", topScore > 0 ? item.score / topScore : 0);
     const link = element("a", item.title || item.id);
     link.href = articleUrl(item.id);
     const what = element("div", "", "what");
     what.append(link);
-    const up = places.has(item.id) ? places.get(item.id) - place : null;
+    const up = oldPositions.has(item.id) ? oldPositions.get(item.id) - position : null;
     const move = element("span", up === null ? "new" : up ? (up > 0 ? "▲" : "▼") + Math.abs(up) : "", "move " + (up === null ? "new" : up > 0 ? "up" : up < 0 ? "down" : ""));
     const where = element("div", "", "where");
     where.append(element("span", `${item.score.toPrecision(4)} points`, "score"), move);
-    row.append(element("span", place + 1, "rank"), what, where);
+    row.append(element("span", position + 1, "rank"), what, where);
     return row;
   }));
 }
 
-async function ask() {
-  const turn = ++asked;
-  const settings = changed();
+async function refreshPreview() {
+  const turn = ++latestTurn;
+  const settings = changedSettings();
   configuration.textContent = settings.size ? [...settings].map(([name, value]) =>
-    `${name} = ${/^[0-9.]+$/.test(value) ? (value.includes(".") ? value : value + ".0") : `"${value}"`}`).join("\n") : "Nothing differs.";
+    `${name} = ${/^[0-9.]+$/.test(value) ? (value.includes(".") ? value : value + ".0") : `"${value}"`}`).join("\n") : "No changes.";
   await pause(kSettleMs);
-  if (turn !== asked) return;
+  if (turn !== latestTurn) return;
   try {
-    const tried = await preview(settings);
-    if (turn !== asked) return;
-    show(document.getElementById("tried"), tried.items, today.items);
-    say("");
+    const preview = await fetchPreview(settings);
+    if (turn !== latestTurn) return;
+    show(document.getElementById("tried"), preview.items, current.items);
+    showStatus("");
   } catch (error) {
-    if (turn !== asked) return;
-    say(`Not computed: ${error.message}.`);
-    await pause(kAgainMs);
-    if (turn === asked && !error.final) await ask();
+    if (turn !== latestTurn) return;
+    showStatus(`We couldn’t compute the preview: ${error.message}.`);
+    await pause(kRetryMs);
+    if (turn === latestTurn && !error.final) await refreshPreview();
   }
 }
 
-async function begin() {
-  const turn = ++asked;
-  document.getElementById("about").textContent = kAbout[model()];
+async function start() {
+  const turn = ++latestTurn;
+  document.getElementById("about").textContent = kNotes[model()];
   try {
-    const found = await preview([]);
-    if (turn !== asked) return;
-    today = found;
+    const preview = await fetchPreview([]);
+    if (turn !== latestTurn) return;
+    current = preview;
     makeSliders();
-    show(document.getElementById("today"), today.items, today.items);
-    attribute(today.items);
-    await ask();
+    show(document.getElementById("today"), current.items, current.items);
+    showAttribution(current.items);
+    await refreshPreview();
   } catch (error) {
-    if (turn !== asked) return;
-    say(`Not computed: ${error.message}.`);
-    await pause(kAgainMs);
-    if (turn === asked && !error.final) await begin();
+    if (turn !== latestTurn) return;
+    showStatus(`We couldn’t load the current list: ${error.message}.`);
+    await pause(kRetryMs);
+    if (turn === latestTurn && !error.final) await start();
   }
 }
 
 form.addEventListener("submit", (event) => event.preventDefault());
 form.addEventListener("reset", (event) => {
   event.preventDefault();
-  begin();
+  start();
 });
-for (const choice of form.elements.model) choice.addEventListener("change", begin);
+for (const choice of form.elements.model) choice.addEventListener("change", start);
 document.getElementById("copy").addEventListener("click", async () => {
   getSelection().selectAllChildren(configuration);
-  await navigator.clipboard?.writeText(configuration.textContent).then(() => say("Copied."), () => say("Marked; copy it from there."));
+  await navigator.clipboard?.writeText(configuration.textContent).then(() => showStatus("Copied."), () => showStatus("Selected: press Ctrl+C to copy."));
 });
 
-if (zone === "internal") begin();
+if (zone === "internal") start();
 else {
   document.querySelector("main").hidden = true;
-  say("The internal server has this page.");
+  showStatus("This page is only available on the internal server.");
 }

@@ -1,4 +1,4 @@
-// The page's side in a real browser: what freshet.js reports, and the page that shows the hot lists.
+// freshet.js and the pages of hot lists, feed, timelines and recommendations in a real browser.
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
 import { eventually, openWindow, startFreshet, test } from "./instance.mjs";
@@ -18,7 +18,7 @@ after(async () => {
 
 const articleUrl = (id, more = "") => `${freshet.base}/article.html?id=${id}${more}`;
 
-test("a page that stays open reports by heartbeat and counts as one view", async () => {
+test("a page that stays open sends heartbeats and counts as one view", async () => {
   const page = await browser.tab();
   await page.goto(articleUrl("heartbeat", "&first=1&every=1"));
   const stats = await eventually("three heartbeats", () => freshet.stats("heartbeat"), ({ dwell }) => dwell?.sum_ms >= 3000);
@@ -26,10 +26,10 @@ test("a page that stays open reports by heartbeat and counts as one view", async
   await page.close();
 });
 
-test("a tab that is closed reports", async () => {
+test("closing a tab reports its dwell time", async () => {
   const page = await browser.tab();
   await page.goto(articleUrl("closed"));
-  await page.waitForFunction(() => sessionStorage.freshet);  // set by freshet.js, which counts from then on at the latest
+  await page.waitForFunction(() => sessionStorage.freshet);  // freshet.js has set it, so it is measuring
   const since = await page.evaluate(() => performance.now());
   await page.waitForFunction((from) => performance.now() >= from + 1000, since);
   await page.close({ runBeforeUnload: true });
@@ -37,7 +37,7 @@ test("a tab that is closed reports", async () => {
   assert.ok(stats.dwell.sum_ms >= 1000 && stats.pv === 1, JSON.stringify(stats));
 });
 
-test("a tab visit has one session id over its pages, and another tab has another", async () => {
+test("the pages of a tab share one session id, and another tab has its own", async () => {
   const sessions = [];
   for (const articles of [["one", "two"], ["three"]]) {
     const page = await browser.tab();
@@ -56,55 +56,55 @@ test("a tab visit has one session id over its pages, and another tab has another
   assert.notDeepEqual([...sessions[0]], [...sessions[1]]);
 });
 
-test("a visitor is named before the first report, once a tab visit, and counts as one", async () => {
+test("a tab requests the visitor cookie once, before its first report, and the visitor counts once", async () => {
   const first = await browser.tab();
-  const asked = [];
-  first.on("request", (request) => request.method() === "POST" && asked.push(new URL(request.url()).pathname));
+  const requests = [];
+  first.on("request", (request) => request.method() === "POST" && requests.push(new URL(request.url()).pathname));
   await first.goto(articleUrl("named", "&first=0.2&every=1"));
   await eventually("its report", () => freshet.stats("named"), ({ pv }) => pv === 1);
-  // The browser may tell of a request after its reply is there.
-  assert.deepEqual((await eventually("both requests", () => asked, ({ length }) => length >= 2)).slice(0, 2), ["/api/visitor", "/api/track"]);
+  // The browser may report a request after its response has arrived.
+  assert.deepEqual((await eventually("both requests", () => requests, ({ length }) => length >= 2)).slice(0, 2), ["/api/visitor", "/api/track"]);
   const cookie = (await first.context().cookies()).find(({ name }) => name === "freshet_visitor");
   assert.ok(cookie.httpOnly && cookie.sameSite === "Lax", JSON.stringify(cookie));
 
   await first.goto(articleUrl("named-too", "&first=0.2&every=1"));
   await eventually("the next page's report", () => freshet.stats("named-too"), ({ pv }) => pv === 1);
-  await eventually("the next page's request", () => asked, (all) => all.lastIndexOf("/api/track") > 1);
-  assert.equal(asked.filter((path) => path === "/api/visitor").length, 1);
+  await eventually("the next page's request", () => requests, (all) => all.lastIndexOf("/api/track") > 1);
+  assert.equal(requests.filter((path) => path === "/api/visitor").length, 1);
   const second = await browser.tab();
   await second.goto(articleUrl("named", "&first=0.2&every=1"));
   const stats = await eventually("another tab's report", () => freshet.stats("named"), ({ pv }) => pv === 2);
   assert.equal(stats.uv, 1);
-  assert.deepEqual([...first.troubles, ...second.troubles], []);
+  assert.deepEqual([...first.problems, ...second.problems], []);
   await first.close();
   await second.close();
 });
 
-test("the page of the hot lists shows what is read and moves a row when it rises", async () => {
+test("the hot page lists the articles that are read, and a rising row moves up", async () => {
   for (const [article, readers] of [["high", 4], ["low", 2]])
     for (let reader = 0; reader < readers; ++reader)
       await freshet.track({ articleId: article, userId: `reader-${reader}`, dwellMs: 60000, sessionId: `s-${article}-${reader}` });
   const page = await browser.tab();
   await page.goto(freshet.base + "/");
-  const places = () => page.$$eval('ol[data-model="engagement"] li', (rows) => rows.map((row) => row.dataset.id));
+  const listed = () => page.$$eval('ol[data-model="engagement"] li', (rows) => rows.map((row) => row.dataset.id));
   const inOrder = (upper, lower) => (ids) => ids.includes(upper) && ids.includes(lower) && ids.indexOf(upper) < ids.indexOf(lower);
-  await eventually("both rows", places, inOrder("high", "low"));
+  await eventually("both rows", listed, inOrder("high", "low"));
 
   for (let reader = 0; reader < 20; ++reader)
     await freshet.track({ articleId: "low", userId: `late-${reader}`, dwellMs: 170000, sessionId: `s-late-${reader}` });
-  const risen = page.waitForFunction(() => document.querySelector('ol[data-model="engagement"] li[data-id="low"] .move.up'), null,
+  const upArrow = page.waitForFunction(() => document.querySelector('ol[data-model="engagement"] li[data-id="low"] .move.up'), null,
     { polling: 50 });
-  await eventually("the new order", places, inOrder("low", "high"));
-  assert.match(await (await risen).evaluate((arrow) => arrow.textContent), /^▲\d+$/);
-  assert.deepEqual(page.troubles, []);
+  await eventually("the new order", listed, inOrder("low", "high"));
+  assert.match(await (await upArrow).evaluate((arrow) => arrow.textContent), /^▲\d+$/);
+  assert.deepEqual(page.problems, []);
   await page.close();
 });
 
-test("the feed scrolls to its end without a repeat, and new items come on top", async () => {
+test("the feed scrolls to its end without repeating an item, and a refresh puts new items on top", async () => {
   const now = Math.floor(Date.now() / 1000);
   const ids = Array.from({ length: 35 }, (_, i) => `feed-${i}`);
   for (const [i, id] of ids.entries()) await freshet.put(id, { title: `About ${id}`, published_at: now - 60 * i });
-  // Each worker sees what is new within a fifth of a second: ten answers in a row, over half a second, are of both.
+  // Each worker sees new items within 0.2 s. Ten consecutive answers, over half a second, come from both workers.
   let inARow = 0;
   await eventually("the items in the index", () => freshet.feed({ action: "peek", limit: 50, agent_id: "probe" }),
     (data) => (inARow = data.new === 35 ? inARow + 1 : 0) >= 10);
@@ -122,39 +122,39 @@ test("the feed scrolls to its end without a repeat, and new items come on top", 
 
   await freshet.put("feed-new", { title: "Brand new", published_at: now });
   await eventually("the new item in the index", () => freshet.feed({ action: "peek", agent_id: "scroller" }), (data) => data.new === 1);
-  // Each worker sees the new item in its own time, within a second.
+  // The other worker may see the new item up to a second later.
   const after = await eventually("the new item on top", async () => {
     await page.click("#refresh");
     return shown();
   }, (rows) => rows[0] === "feed-new");
   assert.equal(new Set(after).size, 36);
-  assert.deepEqual(page.troubles, []);
+  assert.deepEqual(page.problems, []);
   await page.close();
 });
 
-test("a push appears as n new, a pull brings it on top in order, and the end is reached without a repeat", async () => {
+test("pushed items are counted, shown on top in order when pulled, and not repeated", async () => {
   const ids = Array.from({ length: 47 }, (_, i) => `drop-${i}`);
   await freshet.push("discover", ids.slice(0, 35), "waterfall-reader");
   const page = await browser.tab();
   await page.goto(freshet.base + "/waterfall.html?user=waterfall-reader");
   const shown = () => page.$$eval("#timeline li", (rows) => rows.map((row) => row.dataset.id));
-  const waiting = (text) => page.waitForFunction((wanted) => document.getElementById("pull").textContent === wanted, text, { polling: 50 });
+  const pullButtonSays = (text) => page.waitForFunction((expected) => document.getElementById("pull").textContent === expected, text, { polling: 50 });
   await eventually("the first page", shown, (rows) => rows.length >= 10);
   assert.deepEqual((await shown()).slice(0, 10), ids.slice(25, 35).reverse());
 
   let loads = 0;
   page.on("load", () => ++loads);
   await freshet.push("discover", ids.slice(35, 36), "waterfall-reader");
-  await waiting("1 new");
-  assert.equal((await shown())[0], "drop-34", "what waits is not taken");
+  await pullButtonSays("Show 1 new");
+  assert.equal((await shown())[0], "drop-34", "new items are only added on request");
   await freshet.push("discover", ids.slice(36), "waterfall-reader");
-  await waiting("12 new");
+  await pullButtonSays("Show 12 new");
   await page.click("#pull");
-  // The nearest ten first, so that no gap opens; two wait.
-  await waiting("2 new");
+  // The ten next newer ones are added first, so that no gap opens; two remain.
+  await pullButtonSays("Show 2 new");
   assert.deepEqual((await shown()).slice(0, 11), ids.slice(34, 45).reverse());
   await page.click("#pull");
-  await waiting("Nothing new");
+  await pullButtonSays("No new articles");
 
   const everything = await eventually("the end", async () => {
     await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
@@ -163,11 +163,11 @@ test("a push appears as n new, a pull brings it on top in order, and the end is 
   await page.waitForSelector("#end:not([hidden])");
   assert.deepEqual(everything, [...ids].reverse());
   assert.equal(loads, 0);
-  assert.deepEqual(page.troubles, []);
+  assert.deepEqual(page.problems, []);
   await page.close();
 });
 
-test("a channel is pulled down by touch, and only from its top", async () => {
+test("a downward swipe loads new items, but only at the top of the page", async () => {
   const ids = Array.from({ length: 30 }, (_, i) => `touch-${i}`);
   await freshet.push("discover", ids, "toucher");
   const page = await browser.tab();
@@ -175,7 +175,7 @@ test("a channel is pulled down by touch, and only from its top", async () => {
   const shown = () => page.$$eval("#timeline li", (rows) => rows.map((row) => row.dataset.id));
   await eventually("the first page", shown, (rows) => rows.length >= 10);
   await freshet.push("discover", ["touch-new"], "toucher");
-  await page.waitForFunction(() => document.getElementById("pull").textContent === "1 new", null, { polling: 50 });
+  await page.waitForFunction(() => document.getElementById("pull").textContent === "Show 1 new", null, { polling: 50 });
   const drag = (from, to) => page.evaluate(([start, stop]) => {
     const finger = (y) => new Touch({ identifier: 1, target: document.body, clientX: 100, clientY: y });
     const fire = (type, y, touches) => document.body.dispatchEvent(
@@ -184,30 +184,30 @@ test("a channel is pulled down by touch, and only from its top", async () => {
     fire("touchmove", stop, [finger(stop)]);
     fire("touchend", stop, []);
   }, [from, to]);
-  const asked = [];
-  page.on("request", (request) => request.url().includes("limit=10") && asked.push(request.url()));
+  const requests = [];
+  page.on("request", (request) => request.url().includes("limit=10") && requests.push(request.url()));
   await page.evaluate(() => scrollTo(0, 200));
   await page.waitForFunction(() => scrollY > 0);
   await drag(100, 300);
   await page.evaluate(() => scrollTo(0, 0));
   await page.waitForFunction(() => scrollY === 0);
   await drag(100, 120);  // too short
-  assert.deepEqual(asked.filter((url) => url.includes("direction=down")), []);
+  assert.deepEqual(requests.filter((url) => url.includes("direction=down")), []);
   await drag(100, 300);
   await eventually("the new item on top", shown, (rows) => rows[0] === "touch-new");
-  assert.deepEqual(page.troubles, []);
+  assert.deepEqual(page.problems, []);
   await page.close();
 });
 
-test("recommendations change as one clicks, and a dismissal can be undone", async () => {
+test("opening an item changes the recommendations, and a dismissal can be undone", async () => {
   const now = Math.floor(Date.now() / 1000);
   const ids = Array.from({ length: 14 }, (_, i) => `pick-${i}`);
-  // In the days to come no test's items are newer.
+  // Dated a day ahead, so that no other test's items are newer.
   for (const [i, id] of ids.entries()) await freshet.put(id, { title: `About ${id}`, published_at: now + 86400 - i });
   const page = await browser.tab();
   await page.goto(freshet.base + "/recommend.html?user=picker");
   const shown = (list) => page.$$eval(`#${list} li[data-id]`, (rows) => rows.map((row) => row.dataset.id));
-  const first = await eventually("ten of them", async () => {
+  const first = await eventually("ten recommendations", async () => {
     await page.reload();
     await page.waitForSelector("#items li");
     return shown("items");
@@ -216,19 +216,19 @@ test("recommendations change as one clicks, and a dismissal can be undone", asyn
 
   const [article] = await Promise.all([page.waitForEvent("popup"), page.click("#items li:first-child a")]);
   await article.close();
-  const second = await eventually("the page without it", () => shown("items"), (rows) => !rows.includes(first[0]));
+  const second = await eventually("recommendations without the opened item", () => shown("items"), (rows) => !rows.includes(first[0]));
   assert.equal(second.length, 10);
-  await eventually("it in the history", () => shown("history"), (rows) => rows[0] === first[0]);
+  await eventually("the opened item in the history", () => shown("history"), (rows) => rows[0] === first[0]);
 
   await page.click(`#items li[data-id="${second[1]}"] button`);
   await page.waitForSelector(`#items li[data-id="${second[1]}"] button:text("Undo")`);
   const without = await (await fetch(`${freshet.base}/api/recommendations?userId=picker&limit=100`)).json();
   assert.ok(!without.items.some((item) => item.id === second[1]));
   await page.click(`#items li[data-id="${second[1]}"] button:text("Undo")`);
-  await eventually("it back", () => shown("items"), (rows) => rows.includes(second[1]));
+  await eventually("the dismissed item again", () => shown("items"), (rows) => rows.includes(second[1]));
 
   await page.click("#clear");
   await eventually("an empty history", () => shown("history"), (rows) => rows.length === 0);
-  assert.deepEqual(page.troubles, []);
+  assert.deepEqual(page.problems, []);
   await page.close();
 });

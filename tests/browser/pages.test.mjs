@@ -1,4 +1,4 @@
-// The pages for everybody: without a mouse, without colours, without a network, without anything to show.
+// The pages: accessibility, keyboard use, empty and degraded states, and every feature of the demo.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
@@ -22,8 +22,8 @@ before(async () => {
     await freshet.put(`item-${i}`, { title: `About ${i}`, author: `author-${i}`, tags: ["news"], url: `https://example.org/${i}`,
       published_at: now - 60 - 60 * i });
   }
-  await freshet.track({ articleId: "item-0", userId: "somebody", dwellMs: 60000, sessionId: "s" });
-  let inARow = 0;  // each of two workers sees what is new in its own time
+  await freshet.track({ articleId: "item-0", userId: "reader-0", dwellMs: 60000, sessionId: "s" });
+  let inARow = 0;  // each of the two workers sees new items at its own time
   await eventually("the items in the index", () => freshet.feed({ action: "peek", limit: 50, agent_id: "probe" }),
     (data) => (inARow = data.new === kCount ? inARow + 1 : 0) >= 10);
 });
@@ -34,15 +34,15 @@ after(async () => {
 });
 
 const ids = (page, list) => page.$$eval(`${list} > li[data-id]`, (rows) => rows.map((row) => row.dataset.id));
-const becomes = (page, selector, pattern) => page.waitForFunction(([where, source]) =>
-  new RegExp(source).test(document.querySelector(where).textContent), [selector, pattern.source], { polling: 50 });
-// What a page does with the replies that it has is done when others, asked for later, have come.
-const settled = (page) => page.evaluate(async () => {
+const waitForText = (page, selector, pattern) => page.waitForFunction(([target, source]) =>
+  new RegExp(source).test(document.querySelector(target).textContent), [selector, pattern.source], { polling: 50 });
+// Once later requests have been answered, the page has processed the earlier responses.
+const waitUntilSettled = (page) => page.evaluate(async () => {
   for (let i = 0; i < 3; ++i) await (await fetch("/zone.js")).text();
 });
 
 for (const colorScheme of ["light", "dark"]) {
-  test(`axe finds nothing serious on any page, ${colorScheme}`, async () => {
+  test(`axe finds no serious issue on any page (${colorScheme})`, async () => {
     const page = await browser.tab();
     await page.emulateMedia({ colorScheme });
     for (const base of [freshet.base, freshet.internal]) {
@@ -61,55 +61,55 @@ for (const colorScheme of ["light", "dark"]) {
   });
 }
 
-test("a missing page is a page for a person and a problem document for a program", async () => {
+test("an unknown address gets a page in a browser and a problem document in a program", async () => {
   const page = await browser.tab();
   const reply = await page.goto(freshet.base + "/nothing");
   assert.equal(reply.status(), 404);
-  assert.equal(await page.title(), "Not found");
+  assert.equal(await page.title(), "Page not found");
   assert.match(reply.headers()["content-security-policy"], /default-src 'none'/);
   const plain = await fetch(freshet.base + "/nothing");
   assert.deepEqual([plain.status, (await plain.json()).code], [404, "not_found"]);
   await page.close();
 });
 
-test("a missing page of the internal server is a page, too", async () => {
+test("the internal server has the page for unknown addresses, too", async () => {
   const page = await browser.tab();
   assert.equal((await page.goto(freshet.internal + "/nothing.html")).status(), 404);
-  assert.equal(await page.title(), "Not found");
+  assert.equal(await page.title(), "Page not found");
   assert.equal((await (await fetch(freshet.internal + "/nothing.html")).json()).code, "not_found");
   await page.close();
 });
 
-test("the hot page says from when its lists are while the network is away, and that they are old", async () => {
+test("without a network, the hot page says that it cannot refresh, and shows when its lists were sent", async () => {
   const page = await browser.tab();
   await page.goto(freshet.base + "/");
-  await becomes(page, "#updated", /Updated at \d/);
-  const cutAt = await page.evaluate(() => Date.now());
+  await waitForText(page, "#updated", /Updated at \d/);
+  const offlineAt = await page.evaluate(() => Date.now());
   const session = await page.context().newCDPSession(page);
   await session.send("Network.enable");
   await session.send("Network.emulateNetworkConditions", { offline: true, latency: 0, downloadThroughput: -1, uploadThroughput: -1 });
-  await becomes(page, "#state", /Not up to date/);
-  const [said, latest] = await page.evaluate((cut) => {
+  await waitForText(page, "#state", /can’t refresh the lists/);
+  const [shownTime, offlineTime] = await page.evaluate((at) => {
     const seconds = (text) => text.match(/\d+/g).slice(0, 3).reduce((sum, part) => sum * 60 + Number(part), 0);
-    return [seconds(document.getElementById("updated").textContent), seconds(new Date(cut).toLocaleTimeString())];
-  }, cutAt);
-  assert.ok(said <= latest + 1, `${said} > ${latest}`);
+    return [seconds(document.getElementById("updated").textContent), seconds(new Date(at).toLocaleTimeString())];
+  }, offlineAt);
+  assert.ok(shownTime <= offlineTime + 1, `${shownTime} > ${offlineTime}`);
   await session.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: -1 });
-  await becomes(page, "#state", /^$/);
+  await waitForText(page, "#state", /^$/);
   await page.close();
 });
 
-test("an error page of a proxy is named by its status, on every page", async () => {
+test("every page describes a proxy's error page by its status", async () => {
   const page = await browser.tab();
   await page.route("**/api/**", (route) => route.fulfill({ status: 502, contentType: "text/html", body: "<html>Bad Gateway</html>" }));
   for (const name of ["", "feed.html", "recommend.html", "waterfall.html"]) {
     await page.goto(`${freshet.base}/${name}`);
-    await becomes(page, "#state", /the service answered 502/);
+    await waitForText(page, "#state", /the service returned HTTP 502/);
   }
   await page.close();
 });
 
-test("each item of a feed says why it is there", async () => {
+test("each item of a feed has a reason", async () => {
   const page = await browser.tab();
   await page.goto(freshet.base + "/feed.html?agent=curious");
   await eventually("the first page", () => ids(page, "#feed"), (rows) => rows.length >= 10);
@@ -118,22 +118,22 @@ test("each item of a feed says why it is there", async () => {
   await page.close();
 });
 
-test("a search without a match says so", async () => {
+test("a search without matches says so", async () => {
   const page = await browser.tab();
   await page.goto(freshet.base + "/feed.html?agent=searcher");
   await eventually("the first page", () => ids(page, "#feed"), (rows) => rows.length >= 10);
   await page.fill("#query", "xylophone");
   await page.press("#query", "Enter");
-  await becomes(page, "#end", /Nothing you have not seen matches “xylophone”/);
-  assert.doesNotMatch(await page.textContent("main"), /seen all/);
+  await waitForText(page, "#end", /Nothing new matches “xylophone”/);
+  assert.doesNotMatch(await page.textContent("main"), /caught up/);
   await page.close();
 });
 
-test("recommendations keep the focus, and every button has a name of its own", async () => {
+test("recommendations keep the focus, and every button has a unique name", async () => {
   const page = await browser.tab();
   const focused = () => page.evaluate(() => {
-    const at = document.activeElement;
-    return [at.closest("li")?.dataset.id, at.textContent];
+    const active = document.activeElement;
+    return [active.closest("li")?.dataset.id, active.textContent];
   });
   await page.goto(freshet.base + "/recommend.html?user=keyboard");
   const shown = await eventually("recommendations", () => ids(page, "#items"), (rows) => rows.length === 10);
@@ -144,24 +144,24 @@ test("recommendations keep the focus, and every button has a name of its own", a
   await page.keyboard.press("Enter");
   await eventually("the focus on Undo", focused, ([id, text]) => id === shown[2] && text === "Undo");
   await page.keyboard.press("Enter");
-  await eventually("the item back, with the focus", focused, ([id, text]) => id === shown[2] && text === "Not interested");
+  await eventually("the focus on the restored item", focused, ([id, text]) => id === shown[2] && text === "Not interested");
 
   await page.focus(`#items li[data-id="${shown[1]}"] a`);
   const [article] = await Promise.all([page.waitForEvent("popup"), page.keyboard.press("Enter")]);
   await article.close();
-  await eventually("the page without it", () => ids(page, "#items"), (rows) => rows.length === 10 && !rows.includes(shown[1]));
+  await eventually("recommendations without the opened item", () => ids(page, "#items"), (rows) => rows.length === 10 && !rows.includes(shown[1]));
   const [id] = await focused();
-  assert.equal((await ids(page, "#items")).indexOf(id), 1, "the row that took its place");
+  assert.equal((await ids(page, "#items")).indexOf(id), 1, "the focus is on the row that took its position");
   await page.close();
 });
 
-test("the hot page announces nothing while all is well", async () => {
+test("the hot page announces nothing while lists are refreshed normally", async () => {
   const page = await browser.tab();
   await page.addInitScript(() => {
     globalThis.updates = 0;
     globalThis.announced = [];
     addEventListener("DOMContentLoaded", () => {
-      const watch = (id, act) => new MutationObserver(act).observe(document.getElementById(id), { childList: true, characterData: true, subtree: true });
+      const watch = (id, onChange) => new MutationObserver(onChange).observe(document.getElementById(id), { childList: true, characterData: true, subtree: true });
       watch("updated", () => ++globalThis.updates);
       watch("state", () => globalThis.announced.push(document.getElementById("state").textContent));
     });
@@ -172,7 +172,7 @@ test("the hot page announces nothing while all is well", async () => {
   await page.close();
 });
 
-test("a row of the internal server's hot page says why it stands there, in terms that add up to its points", async () => {
+test("on the internal server, a row of the hot page explains its position with terms that add up to its points", async () => {
   const page = await browser.tab();
   await page.goto(freshet.internal + "/");
   const row = 'ol[data-model="engagement"] li[data-id="item-0"]';
@@ -180,17 +180,17 @@ test("a row of the internal server's hot page says why it stands there, in terms
   assert.match(await page.textContent(row + " .about"), /by author-0 · \d+ minutes? ago · source/);
   await page.focus(row + " .toggle");
   await page.keyboard.press("Enter");
-  await becomes(page, row + " .why", /points$/);
+  await waitForText(page, row + " .why", /points$/);
   assert.equal(await page.getAttribute(row + " .toggle", "aria-expanded"), "true");
   const stats = await freshet.stats("item-0");
-  const said = await page.$$eval(row + " .legend li", (lines) => lines.map((line) => parseFloat(line.textContent)));
+  const points = await page.$$eval(row + " .legend li", (lines) => lines.map((line) => parseFloat(line.textContent)));
   for (const [i, term] of ["pv", "uv", "dwell"].entries())
-    assert.ok(Math.abs(said[i] - stats.terms[term]) <= 5e-4 * stats.terms[term], `${said} of ${JSON.stringify(stats.terms)}`);
-  // Found and measured in one step: what is drawn anew meanwhile has no width.
+    assert.ok(Math.abs(points[i] - stats.terms[term]) <= 5e-4 * stats.terms[term], `${points} of ${JSON.stringify(stats.terms)}`);
+  // Found and measured in one step, because elements that are replaced in between have no width.
   const widths = await page.evaluate((bar) => [...document.querySelectorAll(bar)].map((part) => part.getBoundingClientRect().width), row + " .bar span");
-  const sum = widths.reduce((all, width) => all + width);
+  const sum = widths.reduce((total, width) => total + width);
   assert.ok(Math.abs((sum - widths[3]) / sum - stats.decay) < 0.01, `${widths} of ${stats.decay}`);
-  // It stays open, and the focus where it is, while the list goes on.
+  // A refresh of the list keeps it open and keeps the focus.
   const before = await page.textContent("#updated");
   await page.waitForFunction((text) => document.getElementById("updated").textContent !== text, before, { polling: 50 });
   assert.equal(await page.evaluate(() => document.activeElement.className), "toggle");
@@ -201,113 +201,113 @@ test("a row of the internal server's hot page says why it stands there, in terms
   await page.goto(freshet.base + "/");
   await page.waitForSelector(row);
   assert.equal(await page.$$eval(".toggle", (all) => all.length), 0);
-  assert.deepEqual(page.troubles, []);
+  assert.deepEqual(page.problems, []);
   await page.close();
 });
 
-test("two readers stand side by side, and what only one of them sees is marked", async () => {
+test("two readers' recommendations are compared, and items of only one of them are marked", async () => {
   const page = await browser.tab();
   await page.goto(freshet.base + "/recommend.html?user=left");
   const [seen] = await eventually("recommendations", () => ids(page, "#items"), (rows) => rows.length === 10);
   await Promise.all([page.waitForEvent("popup"), page.click("#items li:first-child a")]);
-  await eventually("the page without it", () => ids(page, "#items"), (rows) => rows.length === 10 && !rows.includes(seen));
+  await eventually("recommendations without the opened item", () => ids(page, "#items"), (rows) => rows.length === 10 && !rows.includes(seen));
   await page.fill("#name", "right");
   await page.press("#name", "Enter");
-  await eventually("the other reader's", () => ids(page, "#beside-items"), (rows) => rows.length === 10);
-  const marked = (list) => page.$$eval(`${list} .only`, (marks) => marks.map((mark) => mark.closest("li").dataset.id));
+  await eventually("the other reader's recommendations", () => ids(page, "#beside-items"), (rows) => rows.length === 10);
+  const markedIds = (list) => page.$$eval(`${list} .only`, (marks) => marks.map((mark) => mark.closest("li").dataset.id));
   const [mine, theirs] = [await ids(page, "#items"), await ids(page, "#beside-items")];
-  assert.deepEqual(await marked("#items"), mine.filter((id) => !theirs.includes(id)));
-  assert.deepEqual(await marked("#beside-items"), theirs.filter((id) => !mine.includes(id)));
-  assert.ok((await marked("#beside-items")).includes(seen));
+  assert.deepEqual(await markedIds("#items"), mine.filter((id) => !theirs.includes(id)));
+  assert.deepEqual(await markedIds("#beside-items"), theirs.filter((id) => !mine.includes(id)));
+  assert.ok((await markedIds("#beside-items")).includes(seen));
   await page.reload();
   await eventually("the comparison again", () => ids(page, "#beside-items"), (rows) => rows.length === 10);
-  assert.deepEqual(page.troubles, []);
+  assert.deepEqual(page.problems, []);
   await page.close();
 });
 
-test("an empty timeline says that it is empty, and where there is one that is not", async () => {
+test("an empty timeline says so and links to the sample reader's", async () => {
   const page = await browser.tab();
-  await page.goto(freshet.base + "/waterfall.html?user=nobody-yet");
-  await becomes(page, "#end", /Nothing has been pushed to nobody-yet yet/);
+  await page.goto(freshet.base + "/waterfall.html?user=empty-reader");
+  await waitForText(page, "#end", /no articles for empty-reader yet/);
   assert.equal(await page.isVisible("#pull"), false);
   assert.equal(await page.getAttribute("#end a", "href"), "?channel=discover&user=me");
   await page.goto(freshet.base + "/");
   assert.equal(await page.$$eval('nav a[href="/waterfall.html?user=me"]', (links) => links.length), 1);
-  await freshet.push("discover", ["item-3"], "nobody-yet");
-  await page.goto(freshet.base + "/waterfall.html?user=nobody-yet");
-  await becomes(page, "#end", /There is nothing older/);
+  await freshet.push("discover", ["item-3"], "empty-reader");
+  await page.goto(freshet.base + "/waterfall.html?user=empty-reader");
+  await waitForText(page, "#end", /reached the end/);
   await page.close();
 });
 
-test("an author is followed and unfollowed on the internal server's page, and published items come with the reason", async () => {
+test("the internal server's page follows and unfollows an author, whose items then have that reason", async () => {
   const page = await browser.tab();
   await page.goto(freshet.internal + "/waterfall.html?channel=follow&user=fan");
-  await becomes(page, "#end", /appear here/);  // else the first page may come late, and have the item
-  await becomes(page, "#follows", /You follow nobody yet/);
+  await waitForText(page, "#end", /appear here/);  // otherwise the first page may arrive late and include the item
+  await waitForText(page, "#follows", /You don’t follow anyone yet/);
   await page.fill("#author", "author-5");
   await page.press("#author", "Enter");
-  await becomes(page, "#follows", /You follow author-5/);
+  await waitForText(page, "#follows", /You follow author-5/);
   await freshet.publish("author-5", ["item-5"]);
-  await becomes(page, "#pull", /1 new/);
+  await waitForText(page, "#pull", /Show 1 new/);
   await page.click("#pull");
-  await becomes(page, "#timeline", /by author-5, whom you follow · came/);
+  await waitForText(page, "#timeline", /by author-5, whom you follow · added/);
   await page.click("#follows button");
-  await becomes(page, "#follows", /You follow nobody yet/);
+  await waitForText(page, "#follows", /You don’t follow anyone yet/);
 
   await page.goto(freshet.base + "/waterfall.html?channel=follow&user=fan");
-  await becomes(page, "#follows", /internal server/);
+  await waitForText(page, "#follows", /internal server/);
   assert.equal(await page.isVisible("#follow"), false);
-  assert.deepEqual(page.troubles, []);
+  assert.deepEqual(page.problems, []);
   await page.close();
 });
 
-test("a reload shows the same place of a feed and of a timeline, and asks for nothing again", async () => {
+test("a reload restores the list of a feed and of a timeline without requesting it again", async () => {
   await freshet.push("discover", Array.from({ length: kCount }, (_, i) => `item-${i}`), "reloader");
   const page = await browser.tab();
-  const asked = [];
-  page.on("request", (request) => /"refresh"|direction=first/.test(request.url() + request.postData()) && asked.push(request.url()));
+  const firstPages = [];
+  page.on("request", (request) => /"refresh"|direction=first/.test(request.url() + request.postData()) && firstPages.push(request.url()));
   for (const [address, list] of [["/feed.html?agent=reloader", "#feed"], ["/waterfall.html?user=reloader", "#timeline"]]) {
     await page.goto(freshet.base + address);
-    const shown = await eventually("everything", async () => {
+    const shown = await eventually("all items", async () => {
       await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
       return ids(page, list);
     }, (rows) => rows.length === kCount);
     await page.waitForSelector("#end:not([hidden])");
-    assert.equal(asked.length, 1);
+    assert.equal(firstPages.length, 1);
     await page.reload();
-    assert.deepEqual(await eventually("the rows again", () => ids(page, list), (rows) => rows.length > 0), shown);
-    await becomes(page, "#end", /nothing older|seen all/);
-    assert.equal(asked.length, 1, asked.join(" "));
-    asked.length = 0;
+    assert.deepEqual(await eventually("the restored rows", () => ids(page, list), (rows) => rows.length > 0), shown);
+    await waitForText(page, "#end", /reached the end|caught up/);
+    assert.equal(firstPages.length, 1, firstPages.join(" "));
+    firstPages.length = 0;
   }
-  assert.deepEqual(page.troubles, []);
+  assert.deepEqual(page.problems, []);
   await page.close();
 });
 
-test("the dashboard goes on while all workers are stuck, and has what was before it was opened", async () => {
+test("the dashboard works while all workers are stuck, and shows samples from before it was opened", async () => {
   const page = await browser.tab();
   await page.goto(freshet.internal + "/dashboard");
   await page.waitForSelector("#charts li");
   const figure = () => page.$eval("#charts li:first-child .figures strong", (shown) => parseFloat(shown.textContent) || 0);
-  await eventually("requests a second", async () => {
+  await eventually("a request rate", async () => {
     await freshet.track({ articleId: "counted", userId: "u", dwellMs: 1, sessionId: "s" });
     return figure();
   }, (perSecond) => perSecond > 0);
   const { processes } = await (await fetch(freshet.internal + "/status?json&full")).json();
   assert.equal(await page.$$eval("#workers tr", (rows) => rows.length), 1 + processes.length);
   assert.match(await page.textContent("#verdict"), /^0 errors, [1-9]\d* warnings?\./);
-  assert.match(await page.textContent("#findings .warning"), /there is no model.*Cure: freshetctl train/);
+  assert.match(await page.textContent("#findings .warning"), /there is no model.*Fix: run freshetctl train/);
   const points = (tab) => tab.$$eval("#charts canvas", (all) => all.map((each) => globalThis.Chart.getChart(each).data.datasets[0].data.length));
   const seen = await eventually("some samples", () => points(page), (counts) => counts[0] >= 3);
   assert.equal(seen.length, 10);
-  const again = async () => {
-    const said = await page.textContent("#updated");
-    await page.waitForFunction((before) => document.getElementById("updated").textContent !== before, said, { polling: 50 });
+  const nextUpdate = async () => {
+    const before = await page.textContent("#updated");
+    await page.waitForFunction((text) => document.getElementById("updated").textContent !== text, before, { polling: 50 });
   };
   for (const { pid } of processes) process.kill(pid, "SIGSTOP");
   try {
-    for (let i = 0; i < 3; ++i) await again();
-    assert.doesNotMatch(await page.textContent("#state"), /Not up to date/);
+    for (let i = 0; i < 3; ++i) await nextUpdate();
+    assert.doesNotMatch(await page.textContent("#state"), /can’t be refreshed/);
     const opened = await browser.tab();
     await opened.emulateMedia({ reducedMotion: "reduce" });
     await opened.setViewportSize({ width: 390, height: 844 });
@@ -328,7 +328,7 @@ test("the dashboard goes on while all workers are stuck, and has what was before
       try {
         process.kill(pid, "SIGCONT");
       } catch {
-        // the master has replaced it meanwhile
+        // the master has replaced the worker
       }
     }
   }
@@ -338,31 +338,31 @@ test("the dashboard goes on while all workers are stuck, and has what was before
   assert.equal(await page.$("#charts canvas"), null);
 
   await page.goto(freshet.base + "/dashboard.html");
-  await becomes(page, "#state", /The internal server has this page/);
+  await waitForText(page, "#state", /only available on the internal server/);
   await page.close();
 });
 
-test("the interface's page has every operation of the document, and finds those with a word", async () => {
+test("the API page has every operation of openapi.json and filters them by text", async () => {
   const page = await browser.tab();
   for (const address of [freshet.internal + "/docs", freshet.base + "/docs.html"]) {
     await page.goto(address + "#track");
-    await becomes(page, "#state", /^$/);
+    await waitForText(page, "#state", /^$/);
     const { paths } = await (await fetch(freshet.base + "/openapi.json")).json();
     const operations = Object.values(paths).flatMap((item) => Object.values(item)).map(({ operationId }) => operationId).filter(Boolean);
     const shown = await page.$$eval("main details", (all) => all.map(({ id }) => id));
     assert.deepEqual(shown.toSorted(), operations.toSorted());
-    assert.equal(await page.$eval("#track", (made) => made.open), true);
+    assert.equal(await page.$eval("#track", (details) => details.open), true);
     assert.match(await page.textContent("#track"), /articleId.*dwellMs/s);
     assert.equal(/undefined|\[object Object/.test(await page.textContent("main")), false);
     await page.fill("#filter", "not_interested");
     await page.waitForFunction(() => document.querySelectorAll("main details:not([hidden])").length < 5);
     assert.equal(await page.isVisible("#dismiss"), true);
   }
-  assert.deepEqual(page.troubles, []);
+  assert.deepEqual(page.problems, []);
   await page.close();
 });
 
-test("an article's page on the internal server has its text and its source", async () => {
+test("on the internal server, an article page shows the text and links the source", async () => {
   const page = await browser.tab();
   await freshet.put("essay", { title: "An essay", author: "ann", text: "Once upon a time", url: "https://example.org/essay", tags: ["news"],
     published_at: Math.floor(Date.now() / 1000) - 3600 });
@@ -370,88 +370,88 @@ test("an article's page on the internal server has its text and its source", asy
   await page.goto(freshet.internal + "/article.html?id=essay&first=0.2&every=1");
   assert.equal((await reported).headers()["content-type"], "application/json");
   await eventually("the report", () => freshet.stats("essay"), ({ pv }) => pv === 1);
-  await becomes(page, "#text", /^Once upon a time$/);
+  await waitForText(page, "#text", /^Once upon a time$/);
   assert.equal(await page.getAttribute("#about a", "href"), "https://example.org/essay");
   assert.equal(await page.title(), "An essay");
   await page.close();
 });
 
-test("the plug of the demonstration stops Redis: lists stay, writes wait and are counted when it is back", async () => {
-  await freshet.put("unplugged", { title: "Read while Redis is away", published_at: Math.floor(Date.now() / 1000) });
+test("while the demo stops Redis, lists are served and writes are queued; they are counted when it is back", async () => {
+  await freshet.put("during-outage", { title: "Read while Redis is down", published_at: Math.floor(Date.now() / 1000) });
   const page = await browser.tab();
   await page.goto(freshet.internal + "/");
-  await becomes(page, "#plug .badge", /^Redis is there$/);
+  await waitForText(page, "#outage .badge", /^Redis: up$/);
   await page.waitForSelector('ol[data-model="engagement"] li');
-  const colour = () => page.$eval("#plug .badge", (badge) => getComputedStyle(badge).backgroundColor);
-  const before = await colour();
-  await page.click("#plug button");
+  const color = () => page.$eval("#outage .badge", (badge) => getComputedStyle(badge).backgroundColor);
+  const before = await color();
+  await page.click("#outage button");
   let queued = 0;
-  await eventually("writes that wait", async () => {
+  await eventually("queued writes", async () => {
     const reply = await fetch(`${freshet.base}/api/track`, { method: "POST", headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ articleId: "unplugged", userId: `u${queued}`, dwellMs: 1000, sessionId: `s${queued}` }) });
+      body: JSON.stringify({ articleId: "during-outage", userId: `u${queued}`, dwellMs: 1000, sessionId: `s${queued}` }) });
     queued += reply.status === 202;
     return queued;
   }, (count) => count >= 20);
-  await becomes(page, "#plug", /Redis is away.*[1-9]\d* writes wait, the lists stay/);
-  assert.notEqual(await colour(), before);
-  await becomes(page, "#state", /the last known lists/);
+  await waitForText(page, "#outage", /Redis is stopped.*Redis: down.*[1-9]\d* writes queued; lists are still served/);
+  assert.notEqual(await color(), before);
+  await waitForText(page, "#state", /the last known lists/);
   assert.ok((await ids(page, 'ol[data-model="engagement"]')).length > 0);
-  await becomes(page, "#plug", /Redis is there.*all \d+ writes that waited are counted/);
-  const { pv } = await eventually("the count", () => freshet.stats("unplugged"), (stats) => stats.pv >= queued);
-  assert.ok(pv <= queued + 2, `${pv} of ${queued}: some of the first, whose outcome was not known`);
-  await becomes(page, "#state", /^$/);
+  await waitForText(page, "#outage", /Redis: up.*all \d+ queued writes were counted/);
+  const { pv } = await eventually("the count", () => freshet.stats("during-outage"), (stats) => stats.pv >= queued);
+  assert.ok(pv <= queued + 2, `${pv} of ${queued}: only a few early writes may count although they got no answer`);
+  await waitForText(page, "#state", /^$/);
 
   await page.goto(freshet.base + "/");
-  await becomes(page, "#updated", /Updated/);
-  assert.equal(await page.isVisible("#plug"), false);
-  assert.equal((await fetch(freshet.base + "/demo/unplug", { method: "POST" })).status, 404);
-  const foreign = await fetch(freshet.internal + "/demo/unplug", { method: "POST", headers: { "Sec-Fetch-Site": "cross-site" } });
+  await waitForText(page, "#updated", /Updated/);
+  assert.equal(await page.isVisible("#outage"), false);
+  assert.equal((await fetch(freshet.base + "/demo/stop-redis", { method: "POST" })).status, 404);
+  const foreign = await fetch(freshet.internal + "/demo/stop-redis", { method: "POST", headers: { "Sec-Fetch-Site": "cross-site" } });
   assert.equal(foreign.status, 403);
   await page.close();
 });
 
-test("sliders show the list of other settings beside today's, with arrows, and its configuration", async () => {
+test("sliders show the list with other settings next to the current one, with arrows and the configuration", async () => {
   const now = Math.floor(Date.now() / 1000);
   await freshet.put("old", { title: "Read by many", published_at: now - 3 * 86400 });
   for (let i = 0; i < 40; ++i) await freshet.track({ articleId: "old", userId: `many-${i}`, dwellMs: 0, sessionId: `many-${i}` });
   const page = await browser.tab();
-  const [today, tried] = ["#today", "#tried"].map((list) => () => ids(page, list));
-  await eventually("the same lists, once each worker knows of all", async () => {
+  const [currentIds, previewIds] = ["#today", "#tried"].map((list) => () => ids(page, list));
+  await eventually("equal lists, once each worker has all items", async () => {
     await page.goto(freshet.internal + "/whatif.html");
     await page.waitForSelector("#tried li");
-    return [await today(), await tried()];
-  }, ([now, then]) => now.includes("old") && String(now) === String(then));
-  assert.notEqual((await today())[0], "old");
-  assert.equal(await page.textContent("#configuration"), "Nothing differs.");
+    return [await currentIds(), await previewIds()];
+  }, ([current, preview]) => current.includes("old") && String(current) === String(preview));
+  assert.notEqual((await currentIds())[0], "old");
+  assert.equal(await page.textContent("#configuration"), "No changes.");
   await page.focus('[id="hot.half_life"]');
   await page.keyboard.press("End");
-  await eventually("the old one above", tried, (rows) => rows[0] === "old");
+  await eventually("the old article on top", previewIds, (rows) => rows[0] === "old");
   assert.match(await page.textContent("#tried li:first-child .move"), /▲\d/);
-  assert.notEqual((await today())[0], "old");
+  assert.notEqual((await currentIds())[0], "old");
   assert.equal(await page.textContent("#configuration"), 'hot.half_life = "30d"');
   await page.click("#copy");
-  await becomes(page, "#state", /Copied|Marked/);
+  await waitForText(page, "#state", /Copied|Selected/);
   assert.equal(await page.evaluate(() => String(getSelection())), 'hot.half_life = "30d"');
   await page.click('button[type="reset"]');
-  await eventually("the list as configured", tried, (rows) => rows[0] !== "old");
+  await eventually("the list as configured", previewIds, (rows) => rows[0] !== "old");
 
   await page.check('input[value="views"]');
   await page.waitForSelector('[id="views.gamma"]');
   await page.goto(freshet.base + "/whatif.html");
-  await becomes(page, "#state", /The internal server has this page/);
+  await waitForText(page, "#state", /only available on the internal server/);
   assert.equal(await page.isVisible("#settings"), false);
-  assert.deepEqual(page.troubles, []);
+  assert.deepEqual(page.problems, []);
   await page.close();
 });
 
-test("every page shows the calls it makes, and each as a curl command that does the same", async () => {
+test("every page lists its API calls, each with an equivalent curl command", async () => {
   const page = await browser.tab();
-  const seen = {
+  const expectedCalls = {
     "": "GET /api/hot?model=views&limit=20&mode=current", "feed.html": "POST /api/feed", "recommend.html": "GET /api/recommendations?limit=10&userId=caller",
     "waterfall.html": "GET /api/waterfall/discover?userId=caller&direction=first&score=0&limit=10", "article.html?id=item-1": "GET /api/hot?model=views&limit=100",
     "whatif.html": "GET /api/hot/preview?model=engagement&limit=100", "dashboard.html": "GET /api/hot?model=engagement&limit=5", "docs.html": "GET /openapi.json",
   };
-  for (const [address, name] of Object.entries(seen)) {
+  for (const [address, name] of Object.entries(expectedCalls)) {
     await page.goto(`${freshet.internal}/${address}${address.includes("?") ? "&" : "?"}user=caller`);
     assert.equal(await page.$eval(".calls", (box) => box.open), false, address);
     await page.click(".calls summary");
@@ -461,20 +461,19 @@ test("every page shows the calls it makes, and each as a curl command that does 
     await row.getByRole("button").click();
     const command = await row.locator("pre").textContent();
     assert.equal(await page.evaluate(() => String(getSelection())), command);
-    // What the command does is what the page's call did.
     const { stdout } = await run("bash", ["-c", `${command} -sS -o /dev/null -w '%{http_code}'`]);
     assert.equal(stdout, "200", command);
   }
   await page.close();
 });
 
-test("one click makes a new reader, on every page that has one, and the other pages know", async () => {
+test("one click switches to a new reader on every page with a reader, and the other pages follow", async () => {
   const page = await browser.tab();
   for (const address of ["", "feed.html", "recommend.html", "waterfall.html", "waterfall.html?channel=follow", "article.html?id=item-1"]) {
     await page.goto(`${freshet.base}/${address}${address.includes("?") ? "&" : "?"}user=old`);
     assert.equal(await page.textContent("#you strong"), "old");
-    await Promise.all([page.waitForEvent("domcontentloaded"), page.getByRole("button", { name: "Be a new reader" }).click()]);
-    await becomes(page, "#you strong", /^reader-\w+$/);
+    await Promise.all([page.waitForEvent("domcontentloaded"), page.getByRole("button", { name: "Switch to a new reader" }).click()]);
+    await waitForText(page, "#you strong", /^reader-\w+$/);
     assert.equal(page.url(), `${freshet.base}/${address}`);
     const reader = await page.textContent("#you strong");
     await page.goto(freshet.base + "/");
@@ -485,9 +484,9 @@ test("one click makes a new reader, on every page that has one, and the other pa
   await page.close();
 });
 
-test("every page with a text of the sample names its site and its licence, and links its source", async () => {
+test("every page that shows a text of the sample credits its site and license and links its source", async () => {
   const url = "https://quantumcomputing.stackexchange.com/q/12";
-  await freshet.put("sampled", { title: "Asked at the sample's site", author: "asker", text: "What is it?", url, published_at: Math.floor(Date.now() / 1000) });
+  await freshet.put("sampled", { title: "A question of the sample", author: "asker", text: "What is it?", url, published_at: Math.floor(Date.now() / 1000) });
   await freshet.track({ articleId: "sampled", userId: "asker", dwellMs: 60000, sessionId: "s" });
   await freshet.push("discover", ["sampled"], "sampler");
   await freshet.push("follow", ["sampled"], "sampler");
@@ -497,49 +496,49 @@ test("every page with a text of the sample names its site and its licence, and l
     for (const address of ["", "feed.html?user=sampler-of-" + new URL(base).port, "recommend.html?user=sampler", "waterfall.html?user=sampler",
       "waterfall.html?channel=follow&user=sampler", "article.html?id=sampled", ...(base === freshet.internal ? ["whatif.html", "dashboard"] : [])]) {
       await page.goto(`${base}/${address}`);
-      await becomes(page, "body", /CC BY-SA/).catch((error) => assert.fail(`${base}/${address}: ${error.message}`));
+      await waitForText(page, "body", /CC BY-SA/).catch((error) => assert.fail(`${base}/${address}: ${error.message}`));
       assert.match(await page.textContent("#attribution"), /quantumcomputing\.stackexchange\.com.*CC BY-SA 4\.0 \(3\.0/);
       if (!["whatif.html", "dashboard"].includes(address)) assert.ok(await page.$(`a[href="${url}"]`), address);
     }
   }
   await page.goto(freshet.base + "/article.html?id=item-1");
-  await becomes(page, "#title", /^About 1$/);
+  await waitForText(page, "#title", /^About 1$/);
   assert.equal(await page.$("#attribution"), null);
   await fetch(freshet.internal + "/api/items/sampled", { method: "DELETE" });
   await page.close();
 });
 
-test("an article's text is there before what is similar, however late its reply", async () => {
+test("similar articles are not shown before the article's text, however late its response", async () => {
   await freshet.put("late", { title: "About 0 and more", author: "ann", text: "It came late", tags: ["news"], published_at: Math.floor(Date.now() / 1000) });
-  await freshet.track({ articleId: "late", userId: "somebody", dwellMs: 60000, sessionId: "s" });
+  await freshet.track({ articleId: "late", userId: "reader-1", dwellMs: 60000, sessionId: "s" });
   await eventually("the article in the list", async () => (await fetch(freshet.internal + "/api/hot?model=engagement&limit=100")).json(),
     (items) => items.some(({ id }) => id === "late"));
   const page = await browser.tab();
-  let tell;
-  const held = new Promise((resolve) => (tell = resolve));
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
   await page.route("**/api/items/late", async (route) => {
-    await held;
+    await released;
     await route.continue();
   });
   await page.goto(freshet.internal + "/article.html?id=late");
-  await becomes(page, "#places", /by engagement/);
+  await waitForText(page, "#places", /by engagement/);
   assert.equal(await page.isVisible("#similar"), false);
-  tell();
-  await becomes(page, "#text", /^It came late$/);
+  release();
+  await waitForText(page, "#text", /^It came late$/);
   await page.waitForSelector("#similar:not([hidden])");
   await page.close();
 });
 
-test("a late reply overwrites no newer one: neither of another reader nor of another search", async () => {
+test("a late response for an earlier reader or search does not replace the current one", async () => {
   const page = await browser.tab();
-  let tell;
-  const held = new Promise((resolve) => (tell = resolve));
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
   await page.route("**/api/recommendations?*userId=slow*", async (route) => {
     const reply = await route.fetch();
-    await held;
-    const answer = await reply.json();
-    answer.items[0].id = "ghost";
-    await route.fulfill({ response: reply, json: answer });
+    await released;
+    const body = await reply.json();
+    body.items[0].id = "ghost";
+    await route.fulfill({ response: reply, json: body });
   });
   await page.goto(freshet.base + "/recommend.html?user=reader");
   await eventually("recommendations", () => ids(page, "#items"), (rows) => rows.length === 10);
@@ -548,20 +547,20 @@ test("a late reply overwrites no newer one: neither of another reader nor of ano
     await page.fill("#name", name);
     await page.press("#name", "Enter");
   }
-  await becomes(page, "#beside-title", /^For quick$/);
-  tell();
+  await waitForText(page, "#beside-title", /^For quick$/);
+  release();
   await (await late).finished();
-  await settled(page);
+  await waitUntilSettled(page);
   assert.equal((await ids(page, "#beside-items")).includes("ghost"), false);
 
-  let tellFeed;
-  const heldFeed = new Promise((resolve) => (tellFeed = resolve));
+  let releaseFeed;
+  const feedReleased = new Promise((resolve) => (releaseFeed = resolve));
   let first = true;
   await page.route("**/api/feed", async (route) => {
     if (first) {
       first = false;
       const reply = await route.fetch();
-      await heldFeed;
+      await feedReleased;
       return route.fulfill({ response: reply });
     }
     return route.continue();
@@ -570,10 +569,10 @@ test("a late reply overwrites no newer one: neither of another reader nor of ano
   await page.goto(freshet.base + "/feed.html?user=hasty");
   await page.fill("#query", "xylophone");
   await page.press("#query", "Enter");
-  await becomes(page, "#end", /matches “xylophone”/);
-  tellFeed();
+  await waitForText(page, "#end", /matches “xylophone”/);
+  releaseFeed();
   await (await lateFeed).finished();
-  await settled(page);
+  await waitUntilSettled(page);
   assert.deepEqual(await ids(page, "#feed"), []);
   await page.close();
 });

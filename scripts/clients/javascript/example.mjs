@@ -1,4 +1,4 @@
-// A page view counted, what to read next, what is hot: node example.mjs [URL]
+// Reports a page view, then prints recommendations and the hottest article: node example.mjs [URL]
 import { Freshet } from "./freshet.mjs";
 
 const freshet = new Freshet({ base: process.argv[2] || "http://127.0.0.1:8080" });

@@ -1,4 +1,4 @@
-// Types of freshet.mjs. openapi.d.ts is written by openapi-typescript from nginx/html/openapi.json.
+// Types of freshet.mjs. openapi-typescript generates openapi.d.ts from nginx/html/openapi.json.
 import type { components, operations } from "./openapi.js";
 
 type Schemas = components["schemas"];
@@ -12,13 +12,13 @@ export interface Key { kid: string; secret: string }
 export interface Store { getItem(key: string): string | null; setItem(key: string, text: string): void }
 export interface Options {
   base?: string;
-  /** For the internal server, where identity.internal_keys names keys. Never in a browser. */
+  /** Signs requests to the internal server if identity.internal_keys is set. Never use it in a browser. */
   key?: Key;
   headers?: Record<string, string>;
   attempts?: number;
   timeoutMs?: number;
   firstPauseMs?: number;
-  /** Where tracks wait that could not be delivered: localStorage in a browser; memory without one. */
+  /** Holds tracks that could not be delivered yet, for example localStorage. Default: memory. */
   storage?: Store;
   fetch?: typeof fetch;
 }
@@ -60,7 +60,7 @@ export class Freshet {
   publish(channel: string, items: Id[], author: Id): Promise<Reply<"push">>;
   follow(userId: Id, author: Id): Promise<Reply<"follow">>;
   unfollow(userId: Id, author: Id): Promise<Reply<"unfollow">>;
-  request(method: string, path: string, what?: {
+  request(method: string, path: string, options?: {
     query?: Record<string, unknown>; body?: object | string; type?: string; repeatable?: boolean;
   }): Promise<unknown>;
 }

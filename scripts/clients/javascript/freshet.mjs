@@ -1,19 +1,19 @@
-// A client of Freshet for browsers and Node 18 or later. freshet.d.mts has the types.
+// Client for Freshet, for browsers and Node 18 or later. Types are in freshet.d.mts.
 //
-// What may be repeated is repeated by itself: reads, PUT and DELETE, and every event, which carries an id of its own. A track
-// that cannot be delivered waits in `storage`, and goes out with the next one or when the browser is online again.
+// Requests that can be repeated are retried automatically: reads, PUT, DELETE, and events, each of which has its own id. A
+// track that cannot be delivered is queued in `storage` and sent after the next one, or when the browser is online again.
 
 const kQueueKey = "freshet.queue";
 const kQueueMax = 100;
-const kQueueMs = 20 * 3600e3;  // the service knows an event's id for 24 hours
+const kQueueTtlMs = 20 * 3600e3;  // the service recognizes a repeated event id for 24 hours
 
 export class FreshetError extends Error {
-  // status: 0 without a reply. code and member: of the problem document.
+  // status is 0 if there was no response. code and member come from the problem document.
   constructor(message, { status = 0, code = "unreachable", member, retryAfterMs } = {}) {
     super(message);
     Object.assign(this, { name: "FreshetError", status, code, member, retryAfterMs });
   }
-  // Whether the same request may succeed later.
+  // True if the same request may succeed later.
   get temporary() {
     return this.status === 0 || this.status === 429 || this.status >= 502;
   }
@@ -25,18 +25,18 @@ const segment = (id) => encodeURIComponent(String(id));
 
 export const newEventId = () => hex(crypto.getRandomValues(new Uint8Array(16)));
 
-// The value of Authorization for a key of the internal server (identity.internal_keys).
+// Authorization header for the internal server, signed with one of identity.internal_keys.
 export async function sign({ kid, secret }, method, target, body, seconds = Math.floor(Date.now() / 1000)) {
   const bytes = (text) => new TextEncoder().encode(text);
   const digest = hex(await crypto.subtle.digest("SHA-256", bytes(body)));
   const key = await crypto.subtle.importKey("raw", bytes(secret), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-  const said = await crypto.subtle.sign("HMAC", key, bytes(`v1\n${method}\n${target}\n${seconds}\n${digest}`));
-  return `Freshet-HMAC-SHA256 kid=${kid}, ts=${seconds}, sig=${hex(said)}`;
+  const signature = await crypto.subtle.sign("HMAC", key, bytes(`v1\n${method}\n${target}\n${seconds}\n${digest}`));
+  return `Freshet-HMAC-SHA256 kid=${kid}, ts=${seconds}, sig=${hex(signature)}`;
 }
 
-function memory() {
-  const kept = new Map();
-  return { getItem: (key) => kept.get(key) ?? null, setItem: (key, text) => void kept.set(key, text) };
+function memoryStorage() {
+  const values = new Map();
+  return { getItem: (key) => values.get(key) ?? null, setItem: (key, text) => void values.set(key, text) };
 }
 
 export class Freshet {
@@ -44,13 +44,13 @@ export class Freshet {
     this.base = base.replace(/\/$/, "");
     this.options = { key, headers, attempts, timeoutMs, firstPauseMs };
     this.fetch = fetch || ((...request) => globalThis.fetch(...request));
-    this.storage = storage || memory();
+    this.storage = storage || memoryStorage();
     globalThis.addEventListener?.("online", () => void this.flush().catch(() => {}));
   }
 
   // --- Events ---------------------------------------------------------------------------------------------------------
 
-  // {queued: true}: the service, or this client, counts it later.
+  // {queued: true}: not counted yet; the service or this client has queued it.
   async track(report) {
     const body = { eventId: newEventId(), ...report };
     try {
@@ -59,23 +59,23 @@ export class Freshet {
       return counted;
     } catch (error) {
       if (!error.temporary) throw error;
-      this.#keep([...this.#waiting(), { at: Date.now(), body }]);
+      this.#saveQueue([...this.#queue(), { at: Date.now(), body }]);
       return { ok: true, queued: true };
     }
   }
 
-  // Sends what waits; returns how many still do.
+  // Sends the queued tracks. Returns how many are still queued.
   async flush() {
-    if (this.flushing) return this.#waiting().length;
+    if (this.flushing) return this.#queue().length;
     this.flushing = true;
     try {
-      for (let waiting; (waiting = this.#waiting()).length; ) {
+      for (let queue; (queue = this.#queue()).length; ) {
         try {
-          await this.request("POST", "/api/track", { body: waiting[0].body, repeatable: true });
+          await this.request("POST", "/api/track", { body: queue[0].body, repeatable: true });
         } catch (error) {
-          if (error.temporary) throw error;  // what is refused is of no use later either
+          if (error.temporary) throw error;  // otherwise it was rejected for good: drop it
         }
-        this.#keep(this.#waiting().slice(1));
+        this.#saveQueue(this.#queue().slice(1));
       }
     } finally {
       this.flushing = false;
@@ -123,7 +123,7 @@ export class Freshet {
     return this.request("GET", "/api/follows", { query: { userId } });
   }
 
-  // --- The internal server's ------------------------------------------------------------------------------------------
+  // --- Internal server --------------------------------------------------------------------------------------------------
 
   stats(id) {
     return this.request("GET", `/api/articles/${segment(id)}/stats`);
@@ -138,10 +138,10 @@ export class Freshet {
     return this.request("DELETE", `/api/items/${segment(id)}`);
   }
   putItems(items) {
-    return this.#lines("/api/items", items);
+    return this.#postLines("/api/items", items);
   }
   interact(events) {
-    return this.#lines("/api/interactions", events.map((event) => ({ eventId: newEventId(), ...event })));
+    return this.#postLines("/api/interactions", events.map((event) => ({ eventId: newEventId(), ...event })));
   }
   push(channel, items, customers) {
     return this.request("POST", `/api/waterfall/${segment(channel)}`, { body: { items, customers, eventId: newEventId() }, repeatable: true });
@@ -158,15 +158,15 @@ export class Freshet {
 
   // --- Requests ---------------------------------------------------------------------------------------------------------
 
-  // `body`: an object, or a text of `type`. What is `repeatable` is sent again while that may help.
+  // `body` is an object sent as JSON, or a string of type `type`. A `repeatable` request is retried after temporary errors.
   async request(method, path, { query = {}, body, type = "application/json", repeatable = method !== "POST" } = {}) {
-    const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
-    const target = path + (given.length ? "?" + new URLSearchParams(given) : "");
+    const parameters = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
+    const target = path + (parameters.length ? "?" + new URLSearchParams(parameters) : "");
     const text = body === undefined ? "" : typeof body === "string" ? body : JSON.stringify(body);
     const { attempts, firstPauseMs } = this.options;
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#once(method, target, text, type);
+        return await this.#send(method, target, text, type);
       } catch (error) {
         if (!error.temporary || !repeatable || attempt >= attempts) throw error;
         await pause(Math.max(error.retryAfterMs || 0, firstPauseMs * 2 ** (attempt - 1) * (0.5 + Math.random())));
@@ -174,9 +174,9 @@ export class Freshet {
     }
   }
 
-  async #once(method, target, text, type) {
-    const { key, headers: more, timeoutMs } = this.options;
-    const headers = { ...more };
+  async #send(method, target, text, type) {
+    const { key, headers: extraHeaders, timeoutMs } = this.options;
+    const headers = { ...extraHeaders };
     if (text) headers["Content-Type"] = type;
     if (key) headers.Authorization = await sign(key, method, target, text);
     let reply, answer;
@@ -187,51 +187,51 @@ export class Freshet {
       });
       answer = /\bjson\b/.test(reply.headers.get("Content-Type") || "") ? await reply.json() : null;
     } catch (error) {
-      throw new FreshetError(`the service cannot be reached: ${error.message}`);
+      throw new FreshetError(`the service is unreachable: ${error.message}`);
     }
     if (reply.ok) return answer;
     const seconds = Number(reply.headers.get("Retry-After"));
-    throw new FreshetError(answer?.msg || `the service answered ${reply.status}`, {
+    throw new FreshetError(answer?.msg || `the service returned HTTP ${reply.status}`, {
       status: reply.status, code: answer?.code || "error", member: answer?.member, retryAfterMs: seconds > 0 ? 1000 * seconds : undefined,
     });
   }
 
-  #lines(path, objects) {
+  #postLines(path, objects) {
     const body = objects.map((each) => JSON.stringify(each)).join("\n");
     return this.request("POST", path, { body, type: "application/x-ndjson", repeatable: true });
   }
 
-  #waiting() {
+  #queue() {
     try {
-      return JSON.parse(this.storage.getItem(kQueueKey) || "[]").filter(({ at }) => at > Date.now() - kQueueMs);
+      return JSON.parse(this.storage.getItem(kQueueKey) || "[]").filter(({ at }) => at > Date.now() - kQueueTtlMs);
     } catch {
       return [];
     }
   }
-  #keep(waiting) {
+  #saveQueue(queue) {
     try {
-      this.storage.setItem(kQueueKey, JSON.stringify(waiting.slice(-kQueueMax)));
+      this.storage.setItem(kQueueKey, JSON.stringify(queue.slice(-kQueueMax)));
     } catch {
-      // A full or forbidden storage loses a report, never the page.
+      // If the storage is full or not allowed, the report is lost but the page goes on.
     }
   }
 }
 
-// A reader's feed. `page` is the place: keep it (in history.state, say) to go on after a reload.
+// A reader's feed. `page` is the cursor: keep it, for example in history.state, to continue after a reload.
 class Feed {
   constructor(client, userId, { limit, query, page = null } = {}) {
     Object.assign(this, { client, userId, limit, query, page });
   }
   refresh() {
-    return this.#ask("refresh");
+    return this.#request("refresh");
   }
   more() {
-    return this.#ask("load_more");
+    return this.#request("load_more");
   }
   async peek() {
-    return (await this.#ask("peek")).new;
+    return (await this.#request("peek")).new;
   }
-  async #ask(action) {
+  async #request(action) {
     const body = { action, userId: this.userId, limit: this.limit, query: this.query };
     if (this.page) body.page = this.page;
     else body.eventId = newEventId();
@@ -241,31 +241,31 @@ class Feed {
   }
 }
 
-// A reader's timeline. `cursors` are the place: {drop, up}.
+// A reader's timeline. `cursors` is {drop, up}: the highest and lowest scores received.
 class Timeline {
   constructor(client, channel, userId, { limit, cursors = null } = {}) {
     Object.assign(this, { client, channel, userId, limit, cursors });
   }
   async first() {
-    const page = await this.#ask("first", 0);
+    const page = await this.#request("first", 0);
     if (!page.degraded) this.cursors = { drop: page.drop, up: page.up };
     return page;
   }
-  // What is newer than all that was had.
+  // Items newer than all received so far.
   async newer() {
     if (!this.cursors) return this.first();
-    const page = await this.#ask("down", this.cursors.drop);
+    const page = await this.#request("down", this.cursors.drop);
     if (!page.degraded) this.cursors.drop = page.drop;
     return page;
   }
-  // What is older than all that was had.
+  // Items older than all received so far.
   async older() {
     if (!this.cursors) return this.first();
-    const page = await this.#ask("up", this.cursors.up);
+    const page = await this.#request("up", this.cursors.up);
     if (!page.degraded) this.cursors.up = page.up;
     return page;
   }
-  #ask(direction, score) {
+  #request(direction, score) {
     const query = { userId: this.userId, direction, score, limit: this.limit };
     return this.client.request("GET", `/api/waterfall/${segment(this.channel)}`, { query });
   }

@@ -13,7 +13,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Report a page view and how long it was read */
+        /** Report a page view and its reading time */
         post: operations["track"];
         delete?: never;
         options?: never;
@@ -30,7 +30,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Count a view, once per fingerprint and window */
+        /** Count a view, once per fingerprint and time window */
         post: operations["view"];
         delete?: never;
         options?: never;
@@ -48,8 +48,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Name an anonymous visitor, once, before the first report
-         * @description Sets the cookie freshet_visitor (over TLS __Host-freshet_visitor), signed and not for scripts, for whoever has none and is no reader who is known. Who reports without it is counted by address, agent and fingerprint, and as another visitor once it is set.
+         * Give an anonymous visitor a signed cookie, once, before the first report
+         * @description Sets the signed, HttpOnly cookie freshet_visitor (over TLS __Host-freshet_visitor), unless the client has it already or is an authenticated reader. Clients without it are counted by address, user agent and fingerprint, and count as a new visitor once they have it.
          */
         post: operations["visitor"];
         delete?: never;
@@ -83,8 +83,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A hot list as other settings would order it
-         * @description Computed from the counters there are; nothing is written, cached or counted. Engagement: of the 10,000 highest of today's list. Views: mode=current only, since what accumulate added was decayed when it came. A parameter that is missing is as configured; durations as in the configuration (6h).
+         * Preview a hot list with other settings
+         * @description Computed from the current counters; nothing is written, cached or counted. model=engagement re-scores the current top 10,000. model=views supports mode=current only, because accumulated scores were decayed when the views arrived. Absent parameters have their configured values. Durations are written as in the configuration (6h).
          */
         get: operations["preview"];
         put?: never;
@@ -102,7 +102,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Why an article stands where it stands */
+        /** Explain an article's position */
         get: operations["articleStats"];
         put?: never;
         post?: never;
@@ -119,7 +119,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The same of several articles */
+        /** Explain the positions of several articles */
         get: operations["stats"];
         put?: never;
         post?: never;
@@ -139,7 +139,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * A page of a reader's feed, or how many are new
+         * Get a page of a reader's feed, or the number of new items
          * @description peek records nothing.
          */
         post: operations["feed"];
@@ -156,12 +156,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What a reader looked at lately */
+        /** List a reader's recent views */
         get: operations["history"];
         put?: never;
-        /** A reader looked at a topic */
+        /** Record that a reader viewed a topic */
         post: operations["look"];
-        /** Forget what a reader looked at */
+        /** Clear a reader's view history */
         delete: operations["clearHistory"];
         options?: never;
         head?: never;
@@ -177,7 +177,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** At login: what the anonymous reader looked at goes to the user */
+        /** At sign-in, merge an anonymous reader's view history into the user's */
         post: operations["mergeHistory"];
         delete?: never;
         options?: never;
@@ -194,7 +194,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** What readers did: one object, or lines */
+        /** Record interactions of readers, as one object or NDJSON */
         post: operations["interact"];
         delete?: never;
         options?: never;
@@ -211,11 +211,11 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Not interested */
+        /** Mark an item as not interesting */
         post: operations["dismiss"];
         /**
-         * Take that back
-         * @description By parameters, or by a body, which wins.
+         * Undo a dismissal
+         * @description Pass parameters or a body; the body takes precedence.
          */
         delete: operations["undismiss"];
         options?: never;
@@ -230,7 +230,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What a reader may like */
+        /** Recommendations for a reader */
         get: operations["recommendations"];
         put?: never;
         post?: never;
@@ -247,7 +247,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Items like this one */
+        /** Items similar to an item */
         get: operations["similar"];
         put?: never;
         post?: never;
@@ -285,7 +285,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Take an item out of a reader's timeline */
+        /** Remove an item from a reader's timeline */
         delete: operations["removeFromTimeline"];
         options?: never;
         head?: never;
@@ -299,17 +299,17 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whom a reader follows */
+        /** List the authors that a reader follows */
         get: operations["follows"];
         /**
-         * A reader follows an author
-         * @description By a body, or by parameters.
+         * Follow an author
+         * @description Pass a body or parameters.
          */
         put: operations["follow"];
         post?: never;
         /**
-         * A reader follows an author no more
-         * @description By a body, or by parameters.
+         * Unfollow an author
+         * @description Pass a body or parameters.
          */
         delete: operations["unfollow"];
         options?: never;
@@ -324,12 +324,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** An item as it was put */
+        /** Get an item as it was put */
         get: operations["getItem"];
         /** Add or replace an item */
         put: operations["putItem"];
         post?: never;
-        /** Remove an item: it leaves every list at once */
+        /** Delete an item; it leaves every list at once */
         delete: operations["deleteItem"];
         options?: never;
         head?: never;
@@ -360,7 +360,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Everything that is stored about a reader */
+        /** Export everything that is stored about a reader */
         get: operations["exportUser"];
         put?: never;
         post?: never;
@@ -378,7 +378,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How far a job is */
+        /** Get a job's progress */
         get: operations["job"];
         put?: never;
         post?: never;
@@ -395,7 +395,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The recommender's model, for other hosts (freshetctl fetch-model) */
+        /** Download the recommendation model (freshetctl fetch-model does this on other hosts) */
         get: operations["model"];
         put?: never;
         post?: never;
@@ -412,7 +412,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A worker answers */
+        /** Liveness check: a worker answers */
         get: operations["live"];
         put?: never;
         post?: never;
@@ -429,7 +429,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A worker answers, and has what ready.require lists */
+        /** Readiness check: a worker answers and has the dependencies in ready.require */
         get: operations["ready"];
         put?: never;
         post?: never;
@@ -447,8 +447,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Answers ping.response
-         * @description At ping.path.
+         * Return ping.response
+         * @description Served at ping.path.
          */
         get: operations["ping"];
         put?: never;
@@ -467,7 +467,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What the pool does, for Prometheus
+         * Metrics for Prometheus
          * @description OpenMetrics 1.0.0; freshet-metrics(7) lists the metrics.
          */
         get: operations["metrics"];
@@ -487,8 +487,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What the pool does
-         * @description At pm.status_path.
+         * Status of the worker pool
+         * @description Served at pm.status_path.
          */
         get: operations["status"];
         put?: never;
@@ -503,24 +503,24 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description 1 to 128 bytes of valid UTF-8 without control characters, white space, characters without width, bidirectional controls, ':', '{', '}'. 12 and "12" are the same id. */
+        /** @description 1 to 128 bytes of valid UTF-8 without control characters, white space, zero-width characters, bidirectional controls, ':', '{' or '}'. 12 and "12" are the same id. */
         Id: string | number;
-        /** @description An Id, or null, which is as if absent. */
+        /** @description An Id, or null, which counts as absent. */
         MaybeId: string | number | null;
-        /** @description An id as replies have it: always a string. */
+        /** @description An id in a response: always a string. */
         IdText: string;
         /** @description RFC 3339 or integer unix seconds. */
         Time: string | number;
-        /** @description A Time, or null, which is as if absent. */
+        /** @description A Time, or null, which counts as absent. */
         MaybeTime: string | number | null;
-        /** @description Names a write for 24 hours: repeated with the same id it changes nothing and gives the same reply. It holds for the reader or the visitor's cookie; of track and views that have neither, for the session or fingerprint that they name, and has at least 16 characters on the public server. */
+        /** @description Identifies a write for 24 hours: repeating the write with the same id changes nothing and returns the same response. The id is scoped to the reader or to the visitor's cookie. For track and views without either, it is scoped to the session or fingerprint in the body and needs at least 16 characters on the public server. */
         EventId: string | number | null;
         /**
-         * @description The reason of a problem: those of the service, in alphabetical order.
+         * @description The reasons of the service's problems, in alphabetical order.
          * @enum {unknown}
          */
-        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_query" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "write_conflict" | "method_not_allowed" | "no_model" | "no_route" | "not_found" | "not_ready" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "unverified_quota" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_outcome";
-        /** @description RFC 9457. `code` is for programs and stable. Replies of nginx itself have the type about:blank. */
+        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_query" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "method_not_allowed" | "no_model" | "no_route" | "not_found" | "not_ready" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_outcome" | "unverified_quota" | "write_conflict";
+        /** @description RFC 9457. `code` is stable and meant for programs. Responses of nginx itself have the type about:blank. */
         Problem: {
             /** Format: uri-reference */
             type: string;
@@ -537,7 +537,7 @@ export interface components {
             /** @constant */
             ok: true;
         };
-        /** @description Redis is away; the write waits in the spool and counts when Redis is back. */
+        /** @description Redis is unavailable; the write is queued in the spool and applied when Redis returns. */
         Queued: {
             /** @constant */
             ok: true;
@@ -546,12 +546,12 @@ export interface components {
         };
         Track: {
             articleId: components["schemas"]["Id"];
-            /** @description cut to hot.dwell_cap */
+            /** @description capped at hot.dwell_cap */
             dwellMs: number;
             userId?: components["schemas"]["MaybeId"];
             sessionId?: components["schemas"]["MaybeId"];
             fingerprint?: components["schemas"]["MaybeId"];
-            /** @description used while the item is unknown; a public client's within 24 hours of now, else it counts as now */
+            /** @description used until the item is put; a time from a public client that is not within 24 hours of now counts as now */
             publishedAt?: components["schemas"]["MaybeTime"];
             eventId?: components["schemas"]["EventId"];
         };
@@ -562,19 +562,19 @@ export interface components {
             score: number;
             listed?: components["schemas"]["NotListed"];
             /**
-             * @description a crawler's report, which counts nothing
+             * @description present for crawlers, whose reports are not counted
              * @constant
              */
             counted?: false;
         };
         /**
-         * @description Nobody vouched for the article (a PUT, a report through the internal server, readers of ten networks): it is on no list, each network counts once, and an hour after the last new one it is forgotten.
+         * @description The article is unverified: it was neither put nor reported through the internal server, and fewer than ten networks have read it. It is on no list, each network counts once, and it is forgotten an hour after the last new network.
          * @constant
          */
         NotListed: false;
         View: {
             articleId: components["schemas"]["Id"];
-            /** @description used while the item is unknown; a public client's within 24 hours of now, else it counts as now */
+            /** @description used until the item is put; a time from a public client that is not within 24 hours of now counts as now */
             publishedAt: components["schemas"]["Time"];
             fingerprint: components["schemas"]["Id"];
             eventId?: components["schemas"]["EventId"];
@@ -585,7 +585,7 @@ export interface components {
             ok: true;
             /** @constant */
             dedup?: true;
-            /** @description the first of this fingerprint today */
+            /** @description whether this is the fingerprint's first view of the day */
             uv?: boolean;
             scoreInc?: number;
             listed?: components["schemas"]["NotListed"];
@@ -599,12 +599,12 @@ export interface components {
             url?: string;
             author?: string;
             tags?: string[];
-            /** @description unix seconds; of an item that the store knows */
+            /** @description unix seconds; only for items that were put */
             published_at?: number;
-            /** @description seconds since then, at the last whole minute before the list was made, or before `at` */
+            /** @description seconds since published_at, as of the last whole minute before the list was made or before `at` */
             age?: number;
         };
-        /** @description The terms give the served score within 1e-9 relative. */
+        /** @description The terms reproduce the served score with a relative error of at most 1e-9. */
         Stats: {
             pv: number;
             uv: number;
@@ -614,9 +614,9 @@ export interface components {
                 sum_ms: number;
                 count: number;
             };
-            /** @description how often it was on a page of a feed, up to a second ago */
+            /** @description how often the item was on a page of a feed, up to one second ago */
             shown: number;
-            /** @description pv ÷ shown, null before it was shown; above 1 when readers also come from elsewhere */
+            /** @description pv ÷ shown; null if the item was never shown; above 1 if readers also come from elsewhere */
             click_through: number | null;
             /** @description unix seconds */
             first_ts: number;
@@ -650,15 +650,15 @@ export interface components {
             /** @default 20 */
             limit: number | null;
             userId?: components["schemas"]["MaybeId"];
-            /** @description the older name of userId */
+            /** @description former name of userId, still accepted */
             agent_id?: components["schemas"]["MaybeId"];
             /** @description at most 512 bytes */
             query?: string | null;
-            /** @description `page` of the last reply: the same page and action within 60 s give the same items again */
+            /** @description `page` of the last response; the same page and action within 60 s return the same items again */
             page?: string | null;
             eventId?: components["schemas"]["EventId"];
         };
-        /** @description Of an item that was never put only the id is known. */
+        /** @description For an item that was never put, only the id is known. */
         FeedItem: {
             id: components["schemas"]["IdText"];
             title?: string;
@@ -679,9 +679,9 @@ export interface components {
                 items?: components["schemas"]["FeedItem"][];
                 has_more?: boolean;
                 page?: string | null;
-                /** @description the only end */
+                /** @description true only at the end of the feed */
                 exhausted?: boolean;
-                /** @description peek: how many are new */
+                /** @description peek: number of new items */
                 new?: number;
                 /** @constant */
                 degraded?: true;
@@ -702,7 +702,7 @@ export interface components {
             /** @constant */
             ok: true;
             /**
-             * @description a crawler's report
+             * @description present for crawlers, whose reports are not counted
              * @constant
              */
             counted?: false;
@@ -721,11 +721,11 @@ export interface components {
             topicId: components["schemas"]["Id"];
             /** @enum {unknown} */
             kind: "post" | "reply" | "like" | "favorite" | "share";
-            /** @description default: now; at most a day ahead */
+            /** @description default: now; at most one day ahead */
             at?: components["schemas"]["MaybeTime"];
             eventId?: components["schemas"]["EventId"];
         };
-        /** @description How many lines were accepted, and why others were not. `queued`: Redis is away, some wait in the spool. */
+        /** @description How many lines were accepted, and why others were not. `queued`: Redis is unavailable, and some are queued in the spool. */
         Lines: {
             accepted: number;
             rejected: {
@@ -764,13 +764,13 @@ export interface components {
             url?: string;
             author?: string;
             tags?: string[];
-            /** @description 0: the page was filled up with it */
+            /** @description 0 if the item only fills up the page */
             score: number;
             reason: components["schemas"]["Reason"];
         };
         Recommendations: {
             items: components["schemas"]["Recommended"][];
-            /** @description distinct ids in force */
+            /** @description distinct ids in effect, by reason */
             excluded: {
                 interacted: number;
                 viewed: number;
@@ -782,7 +782,7 @@ export interface components {
             missing?: components["schemas"]["Missing"];
         };
         /**
-         * @description What a degraded page was made without: Redis (what was known last, or nothing), the items that Redis has lost, the search index (what is hot and new; for a text nothing), room for writes (nothing is kept)
+         * @description What a degraded page was made without. redis: Redis is unavailable, so the page has the last known items or none. items: Redis has lost its items. index: without the search index, there are only hot and new items, and none for a text query. writes: Redis is nearly full, so nothing is recorded
          * @enum {unknown}
          */
         Missing: "redis" | "items" | "index" | "writes";
@@ -799,7 +799,7 @@ export interface components {
             }[];
             model: string;
             /**
-             * @description Redis is away: what was last known of the items, and hidden ones may be among them. Or the index is, and the model does not know the item
+             * @description Redis is unavailable: the items are as last known, and hidden ones may be among them. Or the index is unavailable, and the model does not know the item
              * @constant
              */
             degraded?: true;
@@ -815,13 +815,13 @@ export interface components {
                 url?: string;
                 author?: string;
                 tags?: string[];
-                /** @description unix microseconds, raised above every earlier one of the timeline */
+                /** @description unix microseconds, raised above every earlier score of the timeline */
                 score: number;
                 reason: components["schemas"]["Reason"];
             }[];
             /** @description the page's highest score */
             drop: number;
-            /** @description its lowest */
+            /** @description the page's lowest score */
             up: number;
             has_more: boolean;
             newer: number;
@@ -830,7 +830,7 @@ export interface components {
             /** @constant */
             degraded?: true;
         };
-        /** @description Either customers or followersOf; the latter only in the channel of waterfall.follow_channel (follow), since outboxes and follows belong to that one alone: in another channel following later would bring nothing, and unfollowing take nothing away. */
+        /** @description Either customers or followersOf. followersOf requires the channel of waterfall.follow_channel (follow), since only that one has follows and outboxes: in another channel, following later would add nothing, and unfollowing would remove nothing. */
         Push: {
             items: components["schemas"]["Id"][];
             customers?: components["schemas"]["Id"][];
@@ -847,7 +847,7 @@ export interface components {
             duplicates: number;
             rejected?: components["schemas"]["Refused"];
         };
-        /** @description Ask GET /api/jobs/{id} how far it is. */
+        /** @description GET /api/jobs/{id} returns the job's progress. */
         JobStarted: {
             job: string;
             rejected?: components["schemas"]["Refused"];
@@ -857,9 +857,9 @@ export interface components {
             removed: 0 | 1;
         };
         Follow: {
-            /** @description needed, by this name or the older */
+            /** @description required, under this name or the former one */
             userId?: components["schemas"]["MaybeId"];
-            /** @description the older name of userId */
+            /** @description former name of userId, still accepted */
             follower?: components["schemas"]["MaybeId"];
             author: components["schemas"]["Id"];
         };
@@ -871,14 +871,14 @@ export interface components {
             tags?: string[] | null;
             author?: string | null;
             url?: string | null;
-            /** @description A date ahead is an embargo: until then the item is in no list, feed, page of a timeline or recommendation; from then on in all of them within two seconds. */
+            /** @description A future date is an embargo: until then, no list, feed, timeline page or recommendation has the item; within two seconds of that date, all of them can. */
             published_at: components["schemas"]["Time"];
-            /** @description One that is ahead of now counts as now. */
+            /** @description A future time counts as now. */
             update_time?: components["schemas"]["MaybeTime"];
             /** @default false */
             hidden: boolean | null;
         };
-        /** @description A line of NDJSON: an ItemBody with the item's id. */
+        /** @description One line of NDJSON: an ItemBody with the item's id. */
         ItemLine: components["schemas"]["ItemBody"] & {
             id: components["schemas"]["Id"];
         };
@@ -896,7 +896,7 @@ export interface components {
         Export: {
             userId: components["schemas"]["IdText"];
             redis: {
-                /** @description what it is, in words for the reader */
+                /** @description description for the reader */
                 what: string;
                 key: string;
                 /** @enum {unknown} */
@@ -921,7 +921,7 @@ export interface components {
                     author: components["schemas"]["IdText"];
                     at: number;
                 }[];
-                /** @description `from` of the next part */
+                /** @description `from` of the next request */
                 next?: number;
             } | null;
             /** @description why `database` is null */
@@ -929,17 +929,17 @@ export interface components {
         };
         Job: {
             /**
-             * @description waiting: an erasure that is done but for `hosts`
+             * @description waiting: an erasure that is done except on `hosts`
              * @enum {unknown}
              */
             state: "queued" | "running" | "waiting" | "done" | "failed";
-            /** @description Of an erasure: host and folder whose spools may still hold something of the reader, which is void. They answer when nothing waits there; after spool.max_age nobody waits for them */
+            /** @description Erasures only: host and folder of each spool that may still hold data of the reader. That data will not be applied. A host is removed when its spool is empty, and after spool.max_age at the latest */
             hosts?: string[];
             done: number;
             total: number;
             failed: number;
         };
-        /** @description PHP-FPM's keys first. sampled at, hot …, stream entries, seen …, redis used bytes, redis max bytes, redis full: absent until a worker has asked Redis once, then at most some seconds old. */
+        /** @description PHP-FPM's keys come first. sampled at, hot …, stream entries, seen …, redis used bytes, redis max bytes and redis full are absent until a worker has queried Redis once, and then a few seconds old at most. */
         Status: {
             pool: string;
             "process manager": string;
@@ -958,38 +958,38 @@ export interface components {
             "accept lag p99 us": number;
             "hot list hits": number;
             "hot list misses": number;
-            /** @description What is shown of an item, from a worker's memory */
+            /** @description Items whose title and details came from a worker's memory */
             "card hits": number;
-            /** @description Read from Redis */
+            /** @description Items whose title and details were read from Redis */
             "card misses": number;
             "card bytes": number;
-            /** @description Items on pages of feeds */
+            /** @description Items on feed pages */
             "items shown": number;
-            /** @description Handed out since the start */
+            /** @description Served since the start */
             "feed pages": number;
-            /** @description Of them: Redis or the index was away, or nothing could be kept */
+            /** @description Feed pages served while Redis or the index was unavailable, or nothing could be recorded */
             "feed pages degraded": number;
             /** @description Messages on the channel hot:epoch that Freshet did not send */
             "announcements ignored": number;
             "redis p99 us": number;
             "redis breakers open": number;
-            /** @description unix seconds; 0: Redis has its items */
+            /** @description unix seconds; 0 if Redis has its items */
             "redis lost since": number;
             /** @description Workers that can search */
             "index ready": number;
-            /** @description -1: no worker can */
+            /** @description -1 if no worker can search */
             "index documents": number;
             /** @description Workers that have a model */
             "model ready": number;
             "model trained at": number;
-            /** @description What no worker has, of redis, items, index, model, writes: "index,model" */
+            /** @description Dependencies that no worker has, of redis, items, index, model and writes, such as "index,model" */
             missing: string;
             "sampled at"?: number;
             "hot rank"?: number;
             "hot published"?: number;
             "hot hidden"?: number;
             "stream entries"?: number;
-            /** @description by class */
+            /** @description by error class */
             "redis failures": {
                 [key: string]: number;
             };
@@ -1000,7 +1000,7 @@ export interface components {
             generation: number;
             reloads: number;
             "failed reloads": number;
-            /** @description unix seconds; 0: none yet */
+            /** @description unix seconds; 0 if there was none */
             "last reload": number;
             respawns: number;
             requests: number;
@@ -1010,7 +1010,7 @@ export interface components {
             "queued writes": number;
             "redis ready": number;
             "redis used bytes"?: number;
-            /** @description 0: without a limit */
+            /** @description 0 if there is no limit */
             "redis max bytes"?: number;
             "redis full"?: number;
             "redis full in hours"?: number;
@@ -1036,7 +1036,7 @@ export interface components {
             "recorder lag age ms": number;
             recorder: string;
             "recorder reason": string;
-            /** @description who records, on whatever host, or did last */
+            /** @description the current or last recorder, on any host */
             "recorder holder": string;
             "seen bytes"?: number;
             "seen impressions today"?: number;
@@ -1047,7 +1047,7 @@ export interface components {
             refused: {
                 [key: string]: number;
             };
-            /** @description A column each, a value a sample (every three seconds), oldest first. Rates are a second's, of the nine seconds before, as percentiles and shares; null: nothing can be said */
+            /** @description One array per column with one value per sample (every three seconds), oldest first. Rates are per second. Rates, percentiles and shares cover the nine seconds before; null: unknown */
             history?: {
                 "ms ago": number[];
             } & {
@@ -1057,7 +1057,7 @@ export interface components {
                 /** @description µs */
                 "request duration": number;
                 "request method": string;
-                /** @description without its query */
+                /** @description without the query */
                 "request uri": string;
                 "content length": number;
                 /** @constant */
@@ -1083,20 +1083,20 @@ export interface components {
             }[];
         };
         /**
-         * @description The reasons of nginx' own replies.
+         * @description The reasons in nginx' own responses.
          * @enum {unknown}
          */
         NginxCode: "bad_request" | "error" | "forbidden" | "method_not_allowed" | "not_found" | "rate_limited" | "timeout" | "too_large" | "unavailable" | "uri_too_long";
     };
     responses: {
-        /** @description If-None-Match names what it still is */
+        /** @description If-None-Match has the current ETag */
         NotModified: {
             headers: {
                 [name: string]: unknown;
             };
             content?: never;
         };
-        /** @description A part of the service is away; Retry-After says when to ask again */
+        /** @description Part of the service is unavailable; repeat the request after Retry-After */
         Away: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfter"];
@@ -1106,7 +1106,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description A part of the service is away; Retry-After says when to ask again */
+        /** @description Part of the service is unavailable; repeat the request after Retry-After */
         AwayPending: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfter"];
@@ -1116,7 +1116,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description A part of the service is away; Retry-After says when to ask again */
+        /** @description Part of the service is unavailable; repeat the request after Retry-After */
         AwaySpool: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfter"];
@@ -1126,7 +1126,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description A part of the service is away; Retry-After says when to ask again */
+        /** @description Part of the service is unavailable; repeat the request after Retry-After */
         AwaySpoolStream: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfter"];
@@ -1136,7 +1136,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description A part of the service is away; Retry-After says when to ask again */
+        /** @description Part of the service is unavailable; repeat the request after Retry-After */
         AwayStream: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfter"];
@@ -1146,7 +1146,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The service failed */
+        /** @description Internal error */
         Failed: {
             headers: {
                 [name: string]: unknown;
@@ -1155,7 +1155,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description It does not fit the state of things */
+        /** @description The request conflicts with the current state */
         ItemBusy: {
             headers: {
                 [name: string]: unknown;
@@ -1164,7 +1164,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description A part of the service is away; Retry-After says when to ask again */
+        /** @description Part of the service is unavailable; repeat the request after Retry-After */
         NotReady: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfter"];
@@ -1174,7 +1174,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Too many requests of an address (nginx), or of a visitor, a network or all who are not signed in (limits.*) */
+        /** @description Too many requests from an address (nginx), or from a visitor, a network or all anonymous clients (limits.*) */
         RateLimited: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfter"];
@@ -1187,7 +1187,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description This client is on clients.deny_file, a page of another site asks, or the internal server is not known by that Host */
+        /** @description The client is on clients.deny_file, the request comes from a page of another site, or the internal server does not have this Host */
         Refused: {
             headers: {
                 [name: string]: unknown;
@@ -1205,7 +1205,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description It does not fit the state of things */
+        /** @description The request conflicts with the current state */
         TooManyFollows: {
             headers: {
                 [name: string]: unknown;
@@ -1214,7 +1214,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Who is asking could not be established; on the internal server also: not signed */
+        /** @description The client could not be authenticated; on the internal server also: the request is not signed */
         Unauthorised: {
             headers: {
                 "WWW-Authenticate"?: "Bearer" | "Freshet-HMAC-SHA256";
@@ -1224,7 +1224,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description identity.internal_keys names keys, and this was not signed by one (the internal server) */
+        /** @description Internal server only: identity.internal_keys has keys, and the request is not signed with one of them */
         Unsigned: {
             headers: {
                 "WWW-Authenticate"?: "Freshet-HMAC-SHA256";
@@ -1234,7 +1234,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description There is no such thing */
+        /** @description Not found */
         UnknownChannel: {
             headers: {
                 [name: string]: unknown;
@@ -1243,7 +1243,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description There is no such thing */
+        /** @description Not found */
         UnknownItem: {
             headers: {
                 [name: string]: unknown;
@@ -1252,7 +1252,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description There is no such thing */
+        /** @description Not found */
         UnknownJob: {
             headers: {
                 [name: string]: unknown;
@@ -1261,7 +1261,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The body is of a type that the route does not take */
+        /** @description This route does not accept this content type */
         WrongType: {
             headers: {
                 [name: string]: unknown;
@@ -1274,17 +1274,17 @@ export interface components {
     parameters: never;
     requestBodies: never;
     headers: {
-        /** @description Good for If-None-Match; absent while degraded */
+        /** @description For If-None-Match; absent from degraded responses */
         ETag: string;
-        /** @description seconds */
+        /** @description Seconds */
         RetryAfter: number;
-        /** @description The burst of the token bucket with the fewest tokens left (limits.*): the visitor's, the network's or the service's. Never on a list that nginx caches, from the internal server, or without a limit */
+        /** @description Burst of the token bucket with the fewest tokens left (limits.*): the visitor's, the network's or the service's. Absent from lists that nginx caches, from the internal server, and if there is no limit */
         RateLimitLimit: number;
-        /** @description Requests that its tokens are good for now */
+        /** @description Requests that the remaining tokens allow now */
         RateLimitRemaining: number;
-        /** @description Seconds until it is full */
+        /** @description Seconds until the bucket is full */
         RateLimitReset: number;
-        /** @description present when the reply is less than it would be: Redis or the index is away, Redis has lost its items or is nearly full */
+        /** @description Present if the response is incomplete or stale: Redis or the index is unavailable, Redis has lost its items or is nearly full */
         FreshetDegraded: "true";
     };
     pathItems: never;
@@ -1334,7 +1334,7 @@ export interface operations {
                     "application/json": components["schemas"]["TrackCounts"];
                 };
             };
-            /** @description Redis is away; the write waits in the spool */
+            /** @description Redis is unavailable; the write is queued in the spool */
             202: {
                 headers: {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
@@ -1346,7 +1346,7 @@ export interface operations {
                     "application/json": components["schemas"]["Queued"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1385,7 +1385,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Counted, or seen lately */
+            /** @description Counted, or a recent duplicate */
             200: {
                 headers: {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
@@ -1404,7 +1404,7 @@ export interface operations {
                     "application/json": components["schemas"]["ViewCounted"];
                 };
             };
-            /** @description Redis is away; the write waits in the spool */
+            /** @description Redis is unavailable; the write is queued in the spool */
             202: {
                 headers: {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
@@ -1416,7 +1416,7 @@ export interface operations {
                     "application/json": components["schemas"]["Queued"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1443,7 +1443,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The next request is of a visitor with a name */
+            /** @description The cookie identifies the visitor from the next request on */
             204: {
                 headers: {
                     "Set-Cookie"?: string;
@@ -1471,10 +1471,10 @@ export interface operations {
                 limit?: number;
                 /** @description model=views only. */
                 mode?: "accumulate" | "current";
-                /** @description Published within. */
+                /** @description Only articles published within this time. */
                 window?: "all" | "24h" | "72h" | "7d";
                 tag?: components["schemas"]["IdText"];
-                /** @description model=engagement only: RFC 3339 or unix seconds, from now to 365 days ahead; how the list will stand if nobody comes. Never cached. */
+                /** @description model=engagement only. The list as it will be at this time without further events: RFC 3339 or unix seconds, from now to 365 days ahead. Never cached. */
                 at?: string;
             };
             header?: never;
@@ -1514,7 +1514,7 @@ export interface operations {
                 };
             };
             304: components["responses"]["NotModified"];
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1544,11 +1544,11 @@ export interface operations {
                 limit?: number;
                 /** @description With model=views. */
                 mode?: "current";
-                /** @description Published within. */
+                /** @description Only articles published within this time. */
                 window?: "all" | "24h" | "72h" | "7d";
                 tag?: components["schemas"]["IdText"];
                 /**
-                 * @description With model=engagement, as all of hot.
+                 * @description With model=engagement, like all hot.* parameters.
                  * @example 6h
                  */
                 "hot.half_life"?: string;
@@ -1556,9 +1556,9 @@ export interface operations {
                 "hot.uv_weight"?: number;
                 "hot.dwell_weight"?: number;
                 "hot.dwell_prior_views"?: number;
-                /** @description A number: ms. */
+                /** @description A plain number is in milliseconds. */
                 "hot.dwell_prior"?: string;
-                /** @description With model=views, as views.base_hours. */
+                /** @description With model=views, like views.base_hours. */
                 "views.gamma"?: number;
                 /** @description Hours. */
                 "views.base"?: number;
@@ -1573,7 +1573,7 @@ export interface operations {
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
-                    /** @description JSON: the settings it was made with, times in seconds */
+                    /** @description JSON object of the settings used, with durations in seconds */
                     "Freshet-Settings"?: string;
                     [name: string]: unknown;
                 };
@@ -1598,7 +1598,7 @@ export interface operations {
                 };
             };
             304: components["responses"]["NotModified"];
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1627,7 +1627,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Its counters and the terms of its scores */
+            /** @description The article's counters and the terms of its scores */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -1672,7 +1672,7 @@ export interface operations {
                 };
             };
             304: components["responses"]["NotModified"];
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1694,7 +1694,7 @@ export interface operations {
         parameters: {
             query: {
                 /**
-                 * @description 1 to 100 ids, comma between
+                 * @description 1 to 100 ids, separated by commas
                  * @example hello,essay
                  */
                 ids: string;
@@ -1705,7 +1705,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description By id */
+            /** @description Statistics by article id */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -1786,7 +1786,7 @@ export interface operations {
                 };
             };
             304: components["responses"]["NotModified"];
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1823,7 +1823,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A page. Redis away: empty, has_more, degraded, the given page. Without an index: what is hot and new, degraded. Redis nearly full: the best unseen, degraded */
+            /** @description A page of the feed. It is degraded while Redis is unavailable (no items, has_more, and the given page token), without a search index (hot and new items only), and while Redis is nearly full (the best unseen items) */
             200: {
                 headers: {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
@@ -1878,7 +1878,7 @@ export interface operations {
                     "application/json": components["schemas"]["FeedPage"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1900,7 +1900,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Believed on the internal server, and in identity.mode open.
+                 * @description Trusted on the internal server, and with identity.mode = open.
                  * @example ann
                  */
                 userId?: components["schemas"]["IdText"];
@@ -1934,7 +1934,7 @@ export interface operations {
                 };
             };
             304: components["responses"]["NotModified"];
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1971,7 +1971,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Remembered */
+            /** @description Recorded */
             200: {
                 headers: {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
@@ -1988,7 +1988,7 @@ export interface operations {
                     "application/json": components["schemas"]["Counted"];
                 };
             };
-            /** @description Redis is away; the write waits in the spool */
+            /** @description Redis is unavailable; the write is queued in the spool */
             202: {
                 headers: {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
@@ -2000,7 +2000,7 @@ export interface operations {
                     "application/json": components["schemas"]["Queued"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2023,7 +2023,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Believed on the internal server, and in identity.mode open.
+                 * @description Trusted on the internal server, and with identity.mode = open.
                  * @example carl
                  */
                 userId?: components["schemas"]["IdText"];
@@ -2035,7 +2035,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Forgotten */
+            /** @description Cleared */
             200: {
                 headers: {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
@@ -2052,7 +2052,7 @@ export interface operations {
                     "application/json": components["schemas"]["Ok"];
                 };
             };
-            /** @description Redis is away; the write waits in the spool */
+            /** @description Redis is unavailable; the write is queued in the spool */
             202: {
                 headers: {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
@@ -2064,7 +2064,7 @@ export interface operations {
                     "application/json": components["schemas"]["Queued"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2115,7 +2115,7 @@ export interface operations {
                     "application/json": components["schemas"]["Ok"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2168,7 +2168,7 @@ export interface operations {
                     "application/json": components["schemas"]["Lines"];
                 };
             };
-            /** @description Accepted; Redis is away and some wait in the spool */
+            /** @description Accepted; Redis is unavailable, and some are queued in the spool */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -2177,7 +2177,7 @@ export interface operations {
                     "application/json": components["schemas"]["Lines"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2216,7 +2216,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Remembered */
+            /** @description Recorded */
             200: {
                 headers: {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
@@ -2233,7 +2233,7 @@ export interface operations {
                     "application/json": components["schemas"]["Ok"];
                 };
             };
-            /** @description Redis is away; the write waits in the spool */
+            /** @description Redis is unavailable; the write is queued in the spool */
             202: {
                 headers: {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
@@ -2245,7 +2245,7 @@ export interface operations {
                     "application/json": components["schemas"]["Queued"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2268,7 +2268,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Believed on the internal server, and in identity.mode open.
+                 * @description Trusted on the internal server, and with identity.mode = open.
                  * @example ann
                  */
                 userId?: components["schemas"]["IdText"];
@@ -2289,7 +2289,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Taken back */
+            /** @description The dismissal is removed */
             200: {
                 headers: {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
@@ -2306,7 +2306,7 @@ export interface operations {
                     "application/json": components["schemas"]["Ok"];
                 };
             };
-            /** @description Redis is away; the write waits in the spool */
+            /** @description Redis is unavailable; the write is queued in the spool */
             202: {
                 headers: {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
@@ -2318,7 +2318,7 @@ export interface operations {
                     "application/json": components["schemas"]["Queued"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2340,13 +2340,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Believed on the internal server, and in identity.mode open.
+                 * @description Trusted on the internal server, and with identity.mode = open.
                  * @example ann
                  */
                 userId?: components["schemas"]["IdText"];
                 /** @example 2 */
                 limit?: number;
-                /** @description What the reader has seen: leave out, lower, or keep. */
+                /** @description Items that the reader has seen: exclude them (hard), rank them lower (soft), or keep them (off). */
                 exclude?: "hard" | "soft" | "off";
             };
             header?: never;
@@ -2406,7 +2406,7 @@ export interface operations {
                 };
             };
             304: components["responses"]["NotModified"];
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2439,7 +2439,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Most alike first */
+            /** @description Most similar first */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -2470,7 +2470,7 @@ export interface operations {
                 };
             };
             304: components["responses"]["NotModified"];
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2493,15 +2493,15 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Believed on the internal server, and in identity.mode open.
+                 * @description Trusted on the internal server, and with identity.mode = open.
                  * @example ann
                  */
                 userId?: components["schemas"]["IdText"];
-                /** @description The older name of userId. */
+                /** @description Former name of userId, still accepted. */
                 customerId?: components["schemas"]["IdText"];
-                /** @description down: newer than score, nearest first; up: older. */
+                /** @description down: items newer than score, the closest ones first; up: older items. */
                 direction?: "first" | "down" | "up";
-                /** @description Required with down and up: a drop or an up that a page gave. */
+                /** @description Required with down and up: the drop or up of an earlier page. */
                 score?: number;
                 /** @example 1 */
                 limit?: number;
@@ -2518,7 +2518,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Newest first; an empty page returns the given score in drop and up */
+            /** @description Newest first; an empty page has the given score as drop and up */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -2554,7 +2554,7 @@ export interface operations {
                 };
             };
             304: components["responses"]["NotModified"];
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2619,7 +2619,7 @@ export interface operations {
                     "application/json": components["schemas"]["Pushed"];
                 };
             };
-            /** @description followersOf: a job pushes them */
+            /** @description With followersOf, a job pushes the items */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -2628,7 +2628,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobStarted"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2650,11 +2650,11 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Needed, by this name or the older.
+                 * @description Required, under this name or the former one.
                  * @example ann
                  */
                 userId?: components["schemas"]["IdText"];
-                /** @description The older name of userId. */
+                /** @description Former name of userId, still accepted. */
                 customerId?: components["schemas"]["IdText"];
             };
             header?: never;
@@ -2671,7 +2671,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Whether it was there */
+            /** @description 1 if the item was in the timeline, else 0 */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2685,7 +2685,7 @@ export interface operations {
                     "application/json": components["schemas"]["Removed"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2707,11 +2707,11 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Believed on the internal server, and in identity.mode open.
+                 * @description Trusted on the internal server, and with identity.mode = open.
                  * @example ann
                  */
                 userId?: components["schemas"]["IdText"];
-                /** @description The older name of userId. */
+                /** @description Former name of userId, still accepted. */
                 follower?: components["schemas"]["IdText"];
             };
             header?: never;
@@ -2720,7 +2720,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Authors */
+            /** @description The authors' ids */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -2742,7 +2742,7 @@ export interface operations {
                 };
             };
             304: components["responses"]["NotModified"];
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2763,11 +2763,11 @@ export interface operations {
     follow: {
         parameters: {
             query?: {
-                /** @description Without a body. */
+                /** @description For requests without a body. */
                 userId?: components["schemas"]["IdText"];
-                /** @description The older name of userId. */
+                /** @description Former name of userId, still accepted. */
                 follower?: components["schemas"]["IdText"];
-                /** @description Without a body. */
+                /** @description For requests without a body. */
                 author?: components["schemas"]["IdText"];
             };
             header?: never;
@@ -2786,7 +2786,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Follows */
+            /** @description The reader follows the author */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2800,7 +2800,7 @@ export interface operations {
                     "application/json": components["schemas"]["Ok"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2823,14 +2823,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Without a body.
+                 * @description For requests without a body.
                  * @example ann
                  */
                 userId?: components["schemas"]["IdText"];
-                /** @description The older name of userId. */
+                /** @description Former name of userId, still accepted. */
                 follower?: components["schemas"]["IdText"];
                 /**
-                 * @description Without a body.
+                 * @description For requests without a body.
                  * @example bob
                  */
                 author?: components["schemas"]["IdText"];
@@ -2845,7 +2845,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Follows no more */
+            /** @description The reader does not follow the author */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2859,7 +2859,7 @@ export interface operations {
                     "application/json": components["schemas"]["Ok"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2914,7 +2914,7 @@ export interface operations {
                 };
             };
             304: components["responses"]["NotModified"];
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2974,7 +2974,7 @@ export interface operations {
                     "application/json": components["schemas"]["Ok"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3004,7 +3004,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Removed, or was not there */
+            /** @description Deleted, or it did not exist */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3018,7 +3018,7 @@ export interface operations {
                     "application/json": components["schemas"]["Ok"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3069,7 +3069,7 @@ export interface operations {
                     "application/json": components["schemas"]["Lines"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3101,7 +3101,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A part of it; `next` leads on */
+            /** @description Part of the data; `next` is the `from` of the next request */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -3138,7 +3138,7 @@ export interface operations {
                 };
             };
             304: components["responses"]["NotModified"];
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3167,7 +3167,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A job does it */
+            /** @description A job erases the data */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3181,7 +3181,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobStarted"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3210,7 +3210,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Its state */
+            /** @description The job's state */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -3229,7 +3229,7 @@ export interface operations {
                 };
             };
             304: components["responses"]["NotModified"];
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3256,7 +3256,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The file, as freshetctl train made it; its ETag is good for If-None-Match */
+            /** @description The file written by freshetctl train; pass its ETag as If-None-Match */
             200: {
                 headers: {
                     ETag: string;
@@ -3268,7 +3268,7 @@ export interface operations {
                 };
             };
             304: components["responses"]["NotModified"];
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3279,7 +3279,7 @@ export interface operations {
             };
             401: components["responses"]["Unsigned"];
             403: components["responses"]["Refused"];
-            /** @description train.publish is not set, or nothing was trained yet */
+            /** @description train.publish is not set, or no model has been trained yet */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3303,7 +3303,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description alive */
+            /** @description The service is alive */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3313,7 +3313,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3338,7 +3338,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description ready: reads are answered. The second line says whether writes of the public are taken (writes:true) or wait, Redis being nearly full (writes:false); a third, if there is one, what is missing (missing:index,model) */
+            /** @description Reads are served. The second line says whether public writes are applied (writes:true) or queued because Redis is nearly full (writes:false). A third line, if present, lists missing dependencies (missing:index,model) */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3351,7 +3351,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3376,7 +3376,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description pong */
+            /** @description The text of ping.response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3386,7 +3386,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3419,16 +3419,16 @@ export interface operations {
                 content: {
                     /**
                      * @example # TYPE freshet_build info
-                     *     # HELP freshet_build The version that runs.
+                     *     # HELP freshet_build Version of the running service.
                      *     freshet_build_info{version="0.1.0"} 1
                      *     # TYPE freshet_start_time_seconds gauge
-                     *     # HELP freshet_start_time_seconds When the master started, in unix time.
+                     *     # HELP freshet_start_time_seconds Start time of the master, in unix time.
                      *     freshet_start_time_seconds 1795392689
                      */
                     "application/openmetrics-text": string;
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3448,19 +3448,19 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Given at all: JSON.
+                 * @description If present, the response is JSON.
                  * @example
                  */
                 json?: string;
-                /** @description Given at all: a page. */
+                /** @description If present, the response is an HTML page. */
                 html?: string;
-                /** @description Given at all: XML. */
+                /** @description If present, the response is XML. */
                 xml?: string;
-                /** @description Given at all: PHP-FPM's own metrics. /metrics has all. */
+                /** @description If present, the response has PHP-FPM's own metrics. /metrics has all. */
                 openmetrics?: string;
-                /** @description Given at all: each worker too. */
+                /** @description If present, each worker is included. */
                 full?: string;
-                /** @description Given at all: JSON has the last five minutes too. */
+                /** @description If present, JSON includes the last five minutes. */
                 history?: string;
             };
             header?: never;
@@ -3469,7 +3469,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Lines as PHP-FPM's, or another of its forms */
+            /** @description Plain text like PHP-FPM's status page, or another of its formats */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3612,7 +3612,7 @@ export interface operations {
                     "application/json": components["schemas"]["Status"];
                 };
             };
-            /** @description The request is wrong; `member` says where */
+            /** @description The request is invalid; `member` names the part at fault */
             400: {
                 headers: {
                     [name: string]: unknown;

@@ -1,7 +1,7 @@
 <?php
-// A client of Freshet in one file; PHP 8.1 or later with curl.
+// Client for Freshet in one file, for PHP 8.1 or later with curl.
 //
-// What may be repeated is repeated by itself: reads, PUT and DELETE, and every event, which carries an id of its own.
+// Requests that can be repeated are retried automatically: reads, PUT, DELETE, and events, each of which has its own id.
 
 declare(strict_types=1);
 
@@ -9,7 +9,7 @@ namespace Freshet;
 
 final class FreshetException extends \RuntimeException
 {
-    /** $status: 0 without a reply. $problem and $member: code and member of the problem document. */
+    /** $status is 0 if there was no response. $problem and $member are code and member of the problem document. */
     public function __construct(
         string $message,
         public readonly int $status = 0,
@@ -20,7 +20,7 @@ final class FreshetException extends \RuntimeException
         parent::__construct($message, $status);
     }
 
-    /** Whether the same request may succeed later. */
+    /** True if the same request may succeed later. */
     public function temporary(): bool
     {
         return $this->status === 0 || $this->status === 429 || $this->status >= 502;
@@ -32,8 +32,8 @@ final class Freshet
     private ?\CurlHandle $curl = null;
 
     /**
-     * @param array{0: string, 1: string}|null $key     [kid, secret] for the internal server, where it asks for signatures
-     * @param array<string, string>            $headers with every request
+     * @param array{0: string, 1: string}|null $key     [kid, secret] for an internal server that requires signatures
+     * @param array<string, string>            $headers added to every request
      */
     public function __construct(
         private string $base = 'http://127.0.0.1:8080',
@@ -50,17 +50,17 @@ final class Freshet
 
     public function track(string|int $article, array $report = []): array
     {
-        return $this->event('/api/track', ['articleId' => $article] + $report);
+        return $this->postEvent('/api/track', ['articleId' => $article] + $report);
     }
 
     public function view(string|int $article, string $fingerprint, array $report = []): array
     {
-        return $this->event('/api/views', ['articleId' => $article, 'fingerprint' => $fingerprint] + $report);
+        return $this->postEvent('/api/views', ['articleId' => $article, 'fingerprint' => $fingerprint] + $report);
     }
 
     public function look(string|int $user, string|int $topic, string $kind = 'topic'): array
     {
-        return $this->event('/api/history', ['userId' => $user, 'topicId' => $topic, 'kind' => $kind]);
+        return $this->postEvent('/api/history', ['userId' => $user, 'topicId' => $topic, 'kind' => $kind]);
     }
 
     public function dismiss(string|int $user, string|int $topic, array $more = []): array
@@ -96,7 +96,7 @@ final class Freshet
         return $this->request('GET', '/api/history', ['userId' => $user] + $query);
     }
 
-    /** The reply's data; its `page` belongs into the next call: "load_more", or "refresh" again. */
+    /** Returns the response's data. Pass its `page` to the next call ("load_more" or "refresh"). */
     public function feed(string|int $user, string $action = 'refresh', ?string $page = null, array $more = []): array
     {
         $body = ['action' => $action, 'userId' => $user] + $more;
@@ -104,14 +104,14 @@ final class Freshet
         return $this->request('POST', '/api/feed', body: $body, repeatable: true)['data'];
     }
 
-    /** Keep `drop` of what is newest and `up` of what is oldest: the score of the next "down" and "up". */
+    /** Keep `drop` of the newest page and `up` of the oldest: they are the scores of the next "down" and "up". */
     public function timeline(string $channel, string|int $user, string $direction = 'first', int $score = 0, array $query = []): array
     {
         $query += ['userId' => $user, 'direction' => $direction, 'score' => $score];
         return $this->request('GET', '/api/waterfall/' . rawurlencode($channel), $query);
     }
 
-    // The internal server's
+    // Internal server
 
     public function stats(string|int $article): array
     {
@@ -136,23 +136,23 @@ final class Freshet
     /** @param list<array> $items */
     public function putItems(array $items): array
     {
-        return $this->lines('/api/items', $items);
+        return $this->postLines('/api/items', $items);
     }
 
     /** @param list<array> $events */
     public function interact(array $events): array
     {
-        return $this->lines('/api/interactions', array_map(fn ($each) => $each + ['eventId' => bin2hex(random_bytes(16))], $events));
+        return $this->postLines('/api/interactions', array_map(fn ($each) => $each + ['eventId' => bin2hex(random_bytes(16))], $events));
     }
 
     public function push(string $channel, array $items, array $customers): array
     {
-        return $this->event('/api/waterfall/' . rawurlencode($channel), ['items' => $items, 'customers' => $customers]);
+        return $this->postEvent('/api/waterfall/' . rawurlencode($channel), ['items' => $items, 'customers' => $customers]);
     }
 
     public function publish(string $channel, array $items, string|int $author): array
     {
-        return $this->event('/api/waterfall/' . rawurlencode($channel), ['items' => $items, 'followersOf' => $author]);
+        return $this->postEvent('/api/waterfall/' . rawurlencode($channel), ['items' => $items, 'followersOf' => $author]);
     }
 
     public function follow(string|int $user, string|int $author): array
@@ -167,15 +167,15 @@ final class Freshet
 
     // Requests
 
-    /** The value of Authorization for a key of the internal server (identity.internal_keys). */
+    /** Returns the Authorization header for the internal server, signed with one of identity.internal_keys. */
     public static function sign(string $kid, string $secret, string $method, string $target, string $body, ?int $seconds = null): string
     {
         $seconds ??= time();
-        $said = "v1\n$method\n$target\n$seconds\n" . hash('sha256', $body);
-        return "Freshet-HMAC-SHA256 kid=$kid, ts=$seconds, sig=" . hash_hmac('sha256', $said, $secret);
+        $message = "v1\n$method\n$target\n$seconds\n" . hash('sha256', $body);
+        return "Freshet-HMAC-SHA256 kid=$kid, ts=$seconds, sig=" . hash_hmac('sha256', $message, $secret);
     }
 
-    /** $body: an array for JSON, or a text of $type. What is repeatable is sent again while that may help. */
+    /** $body is an array sent as JSON, or a string of type $type. A $repeatable request is retried after temporary errors. */
     public function request(
         string $method,
         string $path,
@@ -190,7 +190,7 @@ final class Freshet
         $text = is_array($body) ? json_encode($body, JSON_THROW_ON_ERROR | JSON_UNESCAPED_UNICODE) : (string) $body;
         for ($attempt = 1; ; $attempt++) {
             try {
-                return $this->once($method, $target, $text, $type);
+                return $this->send($method, $target, $text, $type);
             } catch (FreshetException $error) {
                 if (!$error->temporary() || !$repeatable || $attempt >= $this->attempts) {
                     throw $error;
@@ -201,7 +201,7 @@ final class Freshet
         }
     }
 
-    private function once(string $method, string $target, string $text, string $type): array
+    private function send(string $method, string $target, string $text, string $type): array
     {
         $headers = array_map(fn ($name, $value) => "$name: $value", array_keys($this->headers), $this->headers);
         $headers[] = 'Expect:';
@@ -234,7 +234,7 @@ final class Freshet
         }
         $reply = curl_exec($this->curl);
         if ($reply === false) {
-            throw new FreshetException('the service cannot be reached: ' . curl_error($this->curl));
+            throw new FreshetException('the service is unreachable: ' . curl_error($this->curl));
         }
         $status = curl_getinfo($this->curl, CURLINFO_RESPONSE_CODE);
         $answer = json_decode((string) $reply, true);
@@ -243,7 +243,7 @@ final class Freshet
         }
         $problem = is_array($answer) ? $answer : [];
         throw new FreshetException(
-            $problem['msg'] ?? "the service answered $status",
+            $problem['msg'] ?? "the service returned HTTP $status",
             $status,
             $problem['code'] ?? 'error',
             $problem['member'] ?? null,
@@ -251,12 +251,12 @@ final class Freshet
         );
     }
 
-    private function event(string $path, array $body): array
+    private function postEvent(string $path, array $body): array
     {
         return $this->request('POST', $path, body: $body + ['eventId' => bin2hex(random_bytes(16))], repeatable: true);
     }
 
-    private function lines(string $path, array $objects): array
+    private function postLines(string $path, array $objects): array
     {
         $lines = implode("\n", array_map(fn ($each) => json_encode($each, JSON_THROW_ON_ERROR | JSON_UNESCAPED_UNICODE), $objects));
         return $this->request('POST', $path, body: $lines, repeatable: true, type: 'application/x-ndjson');

@@ -1,5 +1,5 @@
 <?php
-// A page view counted, what to read next, what is hot: php example.php [URL]
+// Reports a page view, then prints recommendations and the hottest article: php example.php [URL]
 require __DIR__ . '/Freshet.php';
 
 $freshet = new Freshet\Freshet($argv[1] ?? 'http://127.0.0.1:8080');

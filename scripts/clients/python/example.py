@@ -1,4 +1,4 @@
-"""A page view counted, what to read next, what is hot: python3 example.py [URL]"""
+"""Reports a page view, then prints recommendations and the hottest article: python3 example.py [URL]"""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""A client of Freshet in one file; Python 3.9 or later, nothing but the standard library. Not for several threads at once.
+"""Client for Freshet in one file, for Python 3.9 or later; needs only the standard library. A client is not thread-safe.
 
-What may be repeated is repeated by itself: reads, PUT and DELETE, and every event, which carries an id of its own.
+Requests that can be repeated are retried automatically: reads, PUT, DELETE, and events, each of which has its own id.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ import urllib.parse
 
 
 class FreshetError(Exception):
-    """status: 0 without a reply. code and member: of the problem document."""
+    """status is 0 if there was no response. code and member come from the problem document."""
 
     def __init__(self, message, status=0, code="unreachable", member=None, retry_after_s=0.0):
         super().__init__(message)
@@ -22,15 +22,15 @@ class FreshetError(Exception):
 
     @property
     def temporary(self):
-        """Whether the same request may succeed later."""
+        """True if the same request may succeed later."""
         return self.status in (0, 429) or self.status >= 502
 
 
 def sign(kid, secret, method, target, body, seconds=None):
-    """The value of Authorization for a key of the internal server (identity.internal_keys)."""
+    """Returns the Authorization header for the internal server, signed with one of identity.internal_keys."""
     seconds = int(time.time()) if seconds is None else seconds
-    said = f"v1\n{method}\n{target}\n{seconds}\n{hashlib.sha256(body).hexdigest()}"
-    sig = hmac.new(secret.encode(), said.encode(), hashlib.sha256).hexdigest()
+    message = f"v1\n{method}\n{target}\n{seconds}\n{hashlib.sha256(body).hexdigest()}"
+    sig = hmac.new(secret.encode(), message.encode(), hashlib.sha256).hexdigest()
     return f"Freshet-HMAC-SHA256 kid={kid}, ts={seconds}, sig={sig}"
 
 
@@ -39,7 +39,7 @@ def _segment(value):
 
 
 class Freshet:
-    """key: (kid, secret) for the internal server, where it asks for signatures."""
+    """key is (kid, secret) for an internal server that requires signatures."""
 
     def __init__(self, base="http://127.0.0.1:8080", key=None, headers=None, attempts=4, timeout_s=4.0, first_pause_s=0.25):
         address = urllib.parse.urlsplit(base)
@@ -52,13 +52,13 @@ class Freshet:
     # Events
 
     def track(self, article, **report):
-        return self._event("/api/track", {"articleId": article, **report})
+        return self._post_event("/api/track", {"articleId": article, **report})
 
     def view(self, article, fingerprint, **report):
-        return self._event("/api/views", {"articleId": article, "fingerprint": fingerprint, **report})
+        return self._post_event("/api/views", {"articleId": article, "fingerprint": fingerprint, **report})
 
     def look(self, user, topic, kind="topic"):
-        return self._event("/api/history", {"userId": user, "topicId": topic, "kind": kind})
+        return self._post_event("/api/history", {"userId": user, "topicId": topic, "kind": kind})
 
     def dismiss(self, user, topic, **more):
         return self.request("POST", "/api/feedback", {"userId": user, "topicId": topic, "kind": "not_interested", **more}, repeatable=True)
@@ -81,17 +81,17 @@ class Freshet:
         return self.request("GET", "/api/history", query={"userId": user, **query})
 
     def feed(self, user, action="refresh", page=None, **more):
-        """The reply's data; its `page` belongs into the next call: "load_more", or "refresh" again."""
+        """Returns the response's data. Pass its `page` to the next call ("load_more" or "refresh")."""
         body = {"action": action, "userId": user, **more}
         body.update({"page": page} if page else {"eventId": secrets.token_hex(16)})
         return self.request("POST", "/api/feed", body, repeatable=True)["data"]
 
     def timeline(self, channel, user, direction="first", score=0, **query):
-        """Keep `drop` of what is newest and `up` of what is oldest: the score of the next "down" and "up"."""
+        """Keep `drop` of the newest page and `up` of the oldest: they are the scores of the next "down" and "up"."""
         query = {"userId": user, "direction": direction, "score": score, **query}
         return self.request("GET", f"/api/waterfall/{_segment(channel)}", query=query)
 
-    # The internal server's
+    # Internal server
 
     def stats(self, article):
         return self.request("GET", f"/api/articles/{_segment(article)}/stats")
@@ -106,16 +106,16 @@ class Freshet:
         return self.request("DELETE", f"/api/items/{_segment(item)}")
 
     def put_items(self, items):
-        return self._lines("/api/items", items)
+        return self._post_lines("/api/items", items)
 
     def interact(self, events):
-        return self._lines("/api/interactions", [{"eventId": secrets.token_hex(16), **event} for event in events])
+        return self._post_lines("/api/interactions", [{"eventId": secrets.token_hex(16), **event} for event in events])
 
     def push(self, channel, items, customers):
-        return self._event(f"/api/waterfall/{_segment(channel)}", {"items": items, "customers": customers})
+        return self._post_event(f"/api/waterfall/{_segment(channel)}", {"items": items, "customers": customers})
 
     def publish(self, channel, items, author):
-        return self._event(f"/api/waterfall/{_segment(channel)}", {"items": items, "followersOf": author})
+        return self._post_event(f"/api/waterfall/{_segment(channel)}", {"items": items, "followersOf": author})
 
     def follow(self, user, author):
         return self.request("PUT", "/api/follows", {"userId": user, "author": author})
@@ -126,20 +126,20 @@ class Freshet:
     # Requests
 
     def request(self, method, path, body=None, query=None, repeatable=None, content_type="application/json"):
-        """`body`: an object, or bytes of `content_type`. What is repeatable is sent again while that may help."""
+        """`body` is an object sent as JSON, or bytes of `content_type`. A repeatable request is retried after temporary errors."""
         repeatable = method != "POST" if repeatable is None else repeatable
         query = {name: value for name, value in (query or {}).items() if value is not None}
         target = self._prefix + path + ("?" + urllib.parse.urlencode(query) if query else "")
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         for attempt in range(1, self.attempts + 1):
             try:
-                return self._once(method, target, data, content_type)
+                return self._send(method, target, data, content_type)
             except FreshetError as error:
                 if not error.temporary or not repeatable or attempt == self.attempts:
                     raise
                 time.sleep(max(error.retry_after_s, self.first_pause_s * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)))
 
-    def _once(self, method, target, data, content_type):
+    def _send(self, method, target, data, content_type):
         headers = dict(self.headers)
         if data:
             headers["Content-Type"] = content_type
@@ -151,7 +151,7 @@ class Freshet:
             text = reply.read()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
-            raise FreshetError(f"the service cannot be reached: {error}") from error
+            raise FreshetError(f"the service is unreachable: {error}") from error
         answer = None
         if "json" in reply.headers.get("Content-Type", ""):
             try:
@@ -165,12 +165,12 @@ class Freshet:
             retry_after_s = float(reply.headers.get("Retry-After", 0))
         except ValueError:
             retry_after_s = 0.0
-        raise FreshetError(problem.get("msg", f"the service answered {reply.status}"), reply.status, problem.get("code", "error"),
+        raise FreshetError(problem.get("msg", f"the service returned HTTP {reply.status}"), reply.status, problem.get("code", "error"),
                            problem.get("member"), retry_after_s)
 
-    def _event(self, path, body):
+    def _post_event(self, path, body):
         return self.request("POST", path, {"eventId": secrets.token_hex(16), **body}, repeatable=True)
 
-    def _lines(self, path, objects):
+    def _post_lines(self, path, objects):
         data = "\n".join(json.dumps(each) for each in objects).encode()
         return self.request("POST", path, data, repeatable=True, content_type="application/x-ndjson")
