@@ -1,4 +1,4 @@
-// freshetctl: what people and timers do with a running Freshet. The work is done in scripts/ctl.
+// freshetctl: command-line tool for operators and timers. The commands are in scripts/ctl.
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <iostream>
@@ -7,8 +7,8 @@
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Tool of the Freshet service. Times are RFC 3339 or unix seconds; spans are seconds unless a unit is "
-      "named.",
+      "Command-line tool of the Freshet service. Times are RFC 3339 or Unix seconds; durations are seconds "
+      "unless a unit is given.",
       "freshetctl");
   app.set_version_flag("-v,--version", FRESHET_VERSION);
   int status = 0;

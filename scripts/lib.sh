@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# What scripts/run, test, check and freshetctl share. Sourced, never run; sets `root` to the checkout.
+# Functions shared by scripts/run, test, check and freshetctl. To be sourced; sets `root` to the checkout.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly root
-# FRESHET_BUILD_DIR: use the programs of that build tree as they are, and build nothing (the tests of a tree do this).
+# FRESHET_BUILD_DIR: use the programs of this build tree and build nothing (set by the tests of a tree).
 readonly release=${FRESHET_BUILD_DIR:-$root/build/release}
 
 say() { printf '%s\n' "$*"; }
@@ -13,22 +13,22 @@ die() {
   exit 1
 }
 
-# usage FILE STATUS: prints the comment that opens a script, down to the first line that is none.
+# usage FILE STATUS: prints the comment block at the top of a script.
 usage() {
   sed -n '2,/^[^#]/s/^#\( \|$\)//p' "$1"
   exit "$2"
 }
 
-# configure [OPTION…]: the release tree.
+# configure [OPTION…]: configures the release tree.
 configure() {
   local version
   version=$(cmake --version 2>/dev/null | sed -n '1s/^cmake version //p') || true
   [[ $(printf '%s\n' 3.25 "${version:-0}" | sort -V | head -n 1) == 3.25 ]] ||
-    die "CMake 3.25 or later is needed, as in Debian 12; here it is ${version:-not there}"
+    die "CMake 3.25 or later is required, as in Debian 12; found ${version:-none}"
   (cd "$root" && cmake --preset release "$@") || die "cmake --preset release failed"
 }
 
-# build_release TARGET…: configures once, then builds what changed; seconds when nothing did.
+# build_release TARGET…: configures once, then builds what changed.
 build_release() {
   [[ -z ${FRESHET_BUILD_DIR:-} ]] || return 0
   [[ -f $release/build.ninja ]] || configure -DBUILD_TESTING=OFF
@@ -36,9 +36,9 @@ build_release() {
 }
 
 # --- Processes, by pid ---------------------------------------------------------------------------------------------
-# A pid can be handed out again, so what we started is remembered together with its start time.
+# A pid can be reused, so a process is identified by its pid and start time.
 
-# start_time PID: when the process began, in clock ticks since boot; fails when there is none or it is a zombie.
+# start_time PID: start time in clock ticks since boot; fails if there is no such process or it is a zombie.
 start_time() {
   local stat
   { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
@@ -48,14 +48,14 @@ start_time() {
   echo "${field[19]}"
 }
 
-# is_same PID START_TIME: true while the process that we started lives.
+# is_same PID START_TIME: true while the process is alive.
 is_same() { [[ $(start_time "$1") == "$2" ]]; }
 
-# pause SECONDS: as sleep, in this shell: a poll that starts a program each time costs more than what it waits for.
-exec {nothing}<> <(:)
-pause() { read -rt "$1" -u "$nothing" || true; }
+# pause SECONDS: sleep within this shell. Starting a program for every poll would cost more than the wait.
+exec {idle_fd}<> <(:)
+pause() { read -rt "$1" -u "$idle_fd" || true; }
 
-# wait_for SECONDS COMMAND…: polls until the command succeeds; fails when time is up.
+# wait_for SECONDS COMMAND…: polls until the command succeeds; fails after the timeout.
 wait_for() {
   local deadline=$((SECONDS + $1))
   shift
@@ -65,23 +65,23 @@ wait_for() {
   done
 }
 
-gone() { ! is_same "$1" "$2"; }
+has_ended() { ! is_same "$1" "$2"; }
 
-# end_process PID START_TIME SIGNAL: asks the process to end, and kills it when it has not after 40 seconds: freshetd gives
-# its workers 30, and Redis may still be writing.
+# end_process PID START_TIME SIGNAL: sends the signal, and SIGKILL after 40 seconds: freshetd gives its workers 30, and
+# Redis may still be writing.
 end_process() {
   is_same "$1" "$2" || return 0
   kill "-$3" "$1" 2>/dev/null || true
-  wait_for 40 gone "$1" "$2" && return 0  # a bare return in a trap gives the status from before it
+  wait_for 40 has_ended "$1" "$2" && return 0  # a bare return in a trap would return the status from before it
   is_same "$1" "$2" && kill -KILL "$1" 2>/dev/null
-  wait_for 5 gone "$1" "$2" || true
+  wait_for 5 has_ended "$1" "$2" || true
 }
 
 # --- nginx -----------------------------------------------------------------------------------------------------------
 
-# render_nginx DIR ADDRESS PORT INTERNAL_PORT USER LIMITS: writes the shipped configuration to DIR/etc/nginx with paths under
-# DIR and ports of the address. USER: empty when nginx is not started by root. LIMITS: 0 leaves out limit_req and limit_conn.
-# FRESHET_NGINX_EDIT: one more expression for sed, of tests that want shorter times.
+# render_nginx DIR ADDRESS PORT INTERNAL_PORT USER LIMITS: writes the shipped configuration to DIR/etc/nginx with paths
+# under DIR and the given address and ports. USER: empty unless root starts nginx. LIMITS: 0 removes limit_req and
+# limit_conn. FRESHET_NGINX_EDIT: an additional sed expression, used by tests for shorter times.
 render_nginx() {
   local state=$1
   local -a edits=(

@@ -1,4 +1,5 @@
-// Backups: whole or none, read back byte by byte, and restored into an empty Redis and folder.
+// Backups are complete or absent, are verified byte by byte, and restore into an empty Redis and
+// folder.
 #include "scripts/ctl/backup/backup.h"
 
 #include <sys/stat.h>
@@ -41,7 +42,7 @@ void write_to(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-// Every key's content, whatever its type, in an order of its own; a stream's with its groups.
+// Contents of every key, sorted, whatever its type; for a stream its length.
 std::map<std::string, std::string> read_all_keys(Fixture& fixture, redis::BlockingRedis& redis) {
   const auto ask = [&](auto... words) {
     redis::Pipeline one;
@@ -82,21 +83,22 @@ std::map<std::string, std::string> read_all_keys(Fixture& fixture, redis::Blocki
   return out;
 }
 
-// A service's Redis and files, without the service: what a backup is made of, and restored to.
-struct Place : Fixture {
+// Redis and files of a service, without the service: the source or the target of a backup.
+struct BackupSite : Fixture {
   TemporaryDirectory directory;
   RedisServer own_server;
   redis::BlockingRedis redis_there{own_server.endpoint(), milliseconds(10000), redis::kAllScripts};
   Target target;
 
-  Place() {
+  BackupSite() {
     open();
     settings.recorder.database = path("freshet.db");
     target.config = path("freshet.toml");
     write_to(path("salt"), kSalt);
-    write_to(target.config, "redis.url = \"" + own_server.url() + "\"\nrecorder.database = \"" + path("freshet.db") +
-                                "\"\nsearch.index = \"" + path("index") + "\"\nrecommend.model = \"" +
-                                path("freshet.model") + "\"\nidentity.salt_file = \"" + path("salt") + "\"\n");
+    write_to(target.config, "redis.url = \"" + own_server.url() + "\"\nrecorder.database = \"" +
+                                path("freshet.db") + "\"\nsearch.index = \"" + path("index") +
+                                "\"\nrecommend.model = \"" + path("freshet.model") +
+                                "\"\nidentity.salt_file = \"" + path("salt") + "\"\n");
   }
   std::string path(const std::string& name) const { return (directory.path() / name).string(); }
   std::unique_ptr<database::Database> database() const {
@@ -125,24 +127,23 @@ items::Item make_item(const std::string& id, const std::string& title) {
   out.id = ItemId::trusted(id);
   out.title = title;
   out.tags = {TagName::trusted("swift"), TagName::trusted("news")};
-  static const UnixSeconds kLately = wall_now() - seconds(3600);  // older ones have no score left
+  static const UnixSeconds kLately = wall_now() - seconds(3600);  // older items no longer have a score
   out.published_at = kLately;
   return out;
 }
 
-// Everything that a busy site leaves, through the stores: items, counters, what readers did,
-// timelines.
-void populate(Place& place) {
-  items::RedisItemStore items(place.redis_there, place.settings, place.keys(),
+// Populates the stores as a busy site does: items, counters, interactions, timelines.
+void populate(BackupSite& site) {
+  items::RedisItemStore items(site.redis_there, site.settings, site.keys(),
                               items::RedisItemStore::StreamPolicy::kSkip);
-  ImmediateWriteQueue later(place.redis_there);
+  ImmediateWriteQueue later(site.redis_there);
   int events = 0;
-  DeferredWork behind(later, place.settings, place.keys());
-  hot::RedisHotStore hot(place.redis_there, behind.writers, place.settings, place.keys(),
+  DeferredWork behind(later, site.settings, site.keys());
+  hot::RedisHotStore hot(site.redis_there, behind.writers, site.settings, site.keys(),
                          [&] { return "made-" + std::to_string(++events); });
-  place.settings.fanout.max_push_followers = 100;
-  timeline::RedisFollowStore follows(place.redis_there, place.settings, place.keys(), [] { return "j"; });
-  place.record([&](database::Database& database) {
+  site.settings.fanout.max_push_followers = 100;
+  timeline::RedisFollowStore follows(site.redis_there, site.settings, site.keys(), [] { return "j"; });
+  site.record([&](database::Database& database) {
     for (int i = 0; i < 50; ++i) {
       const items::Item item = make_item("i" + std::to_string(i), "about " + std::to_string(i));
       REQUIRE(run_sync(items.put(item)));
@@ -163,17 +164,17 @@ void populate(Place& place) {
     }
     REQUIRE(database.put_last_entry("", "1-1"));
   });
-  // The stream has been recorded: nobody is to do anything when it is restored.
+  // The streams have been recorded, so a restore has nothing pending to record.
   redis::Pipeline cut;
-  cut.add("DEL", place.keys().partition(0).stream());
-  REQUIRE(place.redis_there.call(cut));
+  cut.add("DEL", site.keys().partition(0).stream());
+  REQUIRE(site.redis_there.call(cut));
 }
 
-std::int64_t count_violations(Place& place) {
+std::int64_t count_violations(BackupSite& site) {
   Findings findings;
   CheckOptions options;
   options.quiet = true;
-  REQUIRE(check_redis(place.redis_there, place.settings, options, findings));
+  REQUIRE(check_redis(site.redis_there, site.settings, options, findings));
   INFO(findings.text());
   CHECK(findings.text().empty());
   return findings.remaining(Level::kViolation);
@@ -181,16 +182,16 @@ std::int64_t count_violations(Place& place) {
 
 }  // namespace
 
-TEST_CASE("what was restored into an empty Redis and folder is what was backed up", "[backup]") {
-  Place from, to;
+TEST_CASE("a restore into an empty Redis and folder reproduces what was backed up", "[backup]") {
+  BackupSite from, to;
   populate(from);
   write_to(from.path("freshet.model"), std::string(100000, 'm'));
   REQUIRE(from.back_up());
   CHECK(verify_backup(from.path("backup")));
   REQUIRE(to.restore(from.path("backup")));
   auto before = from.key_contents(), after = to.key_contents();
-  after.erase(to.keys().partition(0).stream());  // made for the recorder
-  // Whom they follow is in the database, too, and what they did: Redis gets it if it had lost it.
+  after.erase(to.keys().partition(0).stream());  // created for the recorder
+  // Interactions are in the database as well; the restore writes them to Redis, which had none.
   for (int reader = 0; reader < 5; ++reader)
     after.erase(to.keys().interactions("r" + std::to_string(reader)));
   CHECK(before.size() > 150);
@@ -209,8 +210,8 @@ TEST_CASE("what was restored into an empty Redis and folder is what was backed u
   CHECK(fs::exists(to.path("index")));
 }
 
-TEST_CASE("only its owner may read a backup, and its checksums are what sha256sum says", "[backup]") {
-  Place from;
+TEST_CASE("a backup is readable by its owner only and its checksums match sha256sum", "[backup]") {
+  BackupSite from;
   populate(from);
   REQUIRE(from.back_up());
   for (const auto& each : fs::recursive_directory_iterator(from.path("backup"))) {
@@ -218,7 +219,8 @@ TEST_CASE("only its owner may read a backup, and its checksums are what sha256su
     CHECK((each.status().permissions() & fs::perms::mask) == fs::perms(0600));
   }
   CHECK((fs::status(from.path("backup")).permissions() & fs::perms::mask) == fs::perms(0700));
-  CHECK(std::system(("cd " + from.path("backup") + " && sha256sum --status -c manifest.sha256").c_str()) == 0);
+  CHECK(std::system(("cd " + from.path("backup") + " && sha256sum --status -c manifest.sha256").c_str()) ==
+        0);
   const auto manifest = verify_backup(from.path("backup"));
   REQUIRE(manifest);
   for (const BackupFile& each : manifest->files) {
@@ -228,9 +230,8 @@ TEST_CASE("only its owner may read a backup, and its checksums are what sha256su
   }
 }
 
-TEST_CASE("a backup with any byte changed, cut off or missing is refused with the name of the file",
-          "[backup]") {
-  Place from, to;
+TEST_CASE("a backup with a changed, truncated or missing file is rejected with the file's name", "[backup]") {
+  BackupSite from, to;
   populate(from);
   write_to(from.path("freshet.model"), "model");
   REQUIRE(from.back_up());
@@ -238,10 +239,10 @@ TEST_CASE("a backup with any byte changed, cut off or missing is refused with th
   const std::string name =
       GENERATE("manifest.json", "manifest.sha256", "freshet.db", "redis.dump", "freshet.model");
   const fs::path broken = from.path("broken");
-  const auto refused = [&](const std::function<void(const fs::path&)>& hurt) {
+  const auto refused = [&](const std::function<void(const fs::path&)>& damage) {
     fs::remove_all(broken);
     fs::copy(good, broken, fs::copy_options::recursive);
-    hurt(broken / name);
+    damage(broken / name);
     CHECK(run_backup({broken.string(), true, false, true}, {}) != 0);
     const auto verified = verify_backup(broken.string());
     const auto restored = to.restore(broken.string());
@@ -249,7 +250,7 @@ TEST_CASE("a backup with any byte changed, cut off or missing is refused with th
     REQUIRE_FALSE(restored);
     CHECK(verified.error().reason == "bad_backup");
     CHECK(restored.error().detail == verified.error().detail);
-    // A checksum that is wrong speaks of what it is of.
+    // A wrong checksum file is reported as a mismatch of manifest.json.
     const bool of_manifest = name == "manifest.sha256" && fs::exists(broken / name);
     CHECK(verified.error().detail.starts_with(of_manifest ? "manifest.json" : name));
   };
@@ -267,8 +268,7 @@ TEST_CASE("a backup with any byte changed, cut off or missing is refused with th
   CHECK_FALSE(fs::exists(to.path("freshet.db")));
 }
 
-TEST_CASE("a dump that ends anywhere but at its end, or says what cannot be, is not read to its end",
-          "[backup]") {
+TEST_CASE("a truncated or malformed dump is never read as complete", "[backup]") {
   const TemporaryDirectory directory;
   const std::string whole = (directory.path() / "redis.dump").string();
   {
@@ -312,17 +312,17 @@ TEST_CASE("a dump that ends anywhere but at its end, or says what cannot be, is 
   }
   write_to(cut, bytes + "x");
   CHECK_FALSE(read_all(cut));
-  // Any length or kind that is wrong; 0xff in the middle of a length asks for gigabytes.
+  // Corrupts every byte in turn; 0xff inside a length asks for gigabytes.
   for (std::size_t at = 0; at < bytes.size(); ++at) {
     std::string changed = bytes;
     changed[at] = static_cast<char>(0xff);
     write_to(cut, changed);
-    (void)read_all(cut);  // no crash, no endless loop; a value's own bytes have a checksum elsewhere
+    (void)read_all(cut);  // must not crash or loop forever; bytes of a value have a checksum elsewhere
   }
 }
 
-TEST_CASE("a folder that is there is not written over, and what a dead backup left is", "[backup]") {
-  Place from;
+TEST_CASE("an existing folder is not overwritten, except for leftovers of a crashed backup", "[backup]") {
+  BackupSite from;
   populate(from);
   fs::create_directory(from.path("backup"));
   const auto refused = from.back_up();
@@ -341,8 +341,8 @@ TEST_CASE("a folder that is there is not written over, and what a dead backup le
   CHECK(second.error().reason == "backup_running");
 }
 
-TEST_CASE("a backup that fails leaves nothing behind", "[backup]") {
-  Place from;
+TEST_CASE("a failed backup leaves nothing behind", "[backup]") {
+  BackupSite from;
   populate(from);
   from.own_server.kill();
   REQUIRE_FALSE(from.back_up());
@@ -350,8 +350,8 @@ TEST_CASE("a backup that fails leaves nothing behind", "[backup]") {
   CHECK_FALSE(fs::exists(from.path("backup.partial")));
 }
 
-TEST_CASE("what Redis or the disk holds is deleted only on demand", "[backup]") {
-  Place from, to;
+TEST_CASE("existing data in Redis or on disk is only deleted with --replace", "[backup]") {
+  BackupSite from, to;
   populate(from);
   REQUIRE(from.back_up());
   const std::string before = GENERATE("a key", "a database");
@@ -369,13 +369,13 @@ TEST_CASE("what Redis or the disk holds is deleted only on demand", "[backup]") 
   CHECK(to.database()->item_count() == 50);
   CHECK_FALSE(to.key_contents().contains(to.keys().article("other")));
   CHECK(count_violations(to) == 0);
-  // And once more, as after an interruption.
+  // Repeatable, as after an interruption.
   REQUIRE(to.restore(from.path("backup"), true));
   CHECK(to.database()->item_count() == 50);
 }
 
-TEST_CASE("a restore refuses while a recorder has the database open, or another one the lease", "[backup]") {
-  Place from, to;
+TEST_CASE("a restore is refused while a recorder uses the database or holds the lease", "[backup]") {
+  BackupSite from, to;
   populate(from);
   REQUIRE(from.back_up());
   std::unique_ptr<database::Database> held;
@@ -393,8 +393,8 @@ TEST_CASE("a restore refuses while a recorder has the database open, or another 
   CHECK(to.restore(from.path("backup"), true));
 }
 
-TEST_CASE("a backup of other key names, or of a later schema, is refused", "[backup]") {
-  Place from, to;
+TEST_CASE("a backup with another key prefix and a database with a newer schema are refused", "[backup]") {
+  BackupSite from, to;
   populate(from);
   REQUIRE(from.back_up());
   std::ofstream(to.target.config, std::ios::app) << "redis.key_prefix = \"other:\"\n";
@@ -408,8 +408,8 @@ TEST_CASE("a backup of other key names, or of a later schema, is refused", "[bac
   CHECK(newer.error().detail.find("schema version 99") != std::string::npos);
 }
 
-TEST_CASE("a backup that a later version made is refused before anything is touched", "[backup]") {
-  Place from, to;
+TEST_CASE("a backup made by a newer version is refused before anything is changed", "[backup]") {
+  BackupSite from, to;
   populate(from);
   populate(to);
   REQUIRE(from.back_up());
@@ -421,12 +421,12 @@ TEST_CASE("a backup that a later version made is refused before anything is touc
     for (const BackupFile& each : manifest->files)
       REQUIRE(made->copy((fs::path(from.path("backup")) / each.name).string(), each.name));
     SqliteShell(made->file_path(kDatabaseName)).run("PRAGMA user_version = " + std::to_string(schema));
-    Manifest told = *manifest;
-    told.files.clear();
-    told.version = "9.8.7";
-    told.schema = schema;
-    told.format = format;
-    REQUIRE(made->finish(std::move(told)));
+    Manifest changed = *manifest;
+    changed.files.clear();
+    changed.version = "9.8.7";
+    changed.schema = schema;
+    changed.format = format;
+    REQUIRE(made->finish(std::move(changed)));
   };
   const auto keys = to.key_contents();
   const std::string database = bytes_of(to.path("freshet.db"));
@@ -434,8 +434,8 @@ TEST_CASE("a backup that a later version made is refused before anything is touc
   const auto refused = to.restore(from.path("schema"), true);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "database_newer");
-  for (const char* const said : {"Freshet 9.8.7", "schema version 99", "up to 3"})
-    CHECK(refused.error().detail.find(said) != std::string::npos);
+  for (const char* const text : {"Freshet 9.8.7", "schema version 99", "up to 3"})
+    CHECK(refused.error().detail.find(text) != std::string::npos);
   later("format", manifest->schema, kBackupFormat + 1);
   const auto unread = to.restore(from.path("format"), true);
   REQUIRE_FALSE(unread);
@@ -445,10 +445,10 @@ TEST_CASE("a backup that a later version made is refused before anything is touc
   CHECK_FALSE(fs::exists(to.path("freshet.db.restoring")));
 }
 
-TEST_CASE("a backup of each older schema is restored with everything it had", "[backup]") {
-  Place from, to;
+TEST_CASE("a backup of each older schema is restored completely", "[backup]") {
+  BackupSite from, to;
   const int version = GENERATE(0, 1, 2, 3);
-  // Today's file, taken back: each step only added tables.
+  // Downgrades a current file: each schema step only added tables.
   from.record([&](database::Database& database) {
     if (version >= 1) REQUIRE(database.put_item(make_item("old", "An old one")));
     if (version >= 2)
@@ -479,8 +479,8 @@ TEST_CASE("a backup of each older schema is restored with everything it had", "[
   CHECK(follows->size() == (version >= 3 ? 1 : 0));
 }
 
-TEST_CASE("a key lives on for what was left of its time, and not at all when that is over", "[backup]") {
-  Place from, to;
+TEST_CASE("a key keeps its remaining TTL and is dropped if that is over", "[backup]") {
+  BackupSite from, to;
   populate(from);
   const std::string lasting = from.keys().job("lasting"), short_lived = from.keys().job("short"),
                     over = from.keys().job("over");
@@ -489,7 +489,7 @@ TEST_CASE("a key lives on for what was left of its time, and not at all when tha
   make.add("EXPIRE", lasting, 5000).add("EXPIRE", short_lived, 50).add("EXPIRE", over, 70);
   REQUIRE(from.redis_there.call(make));
   REQUIRE(from.back_up());
-  // A dump of the same, in which time has passed.
+  // The same dump with less time left.
   const fs::path dump = fs::path(from.path("backup")) / "redis.dump";
   auto reader = DumpReader::open(dump.string());
   auto aged = BackupWriter::create(from.path("aged"));
@@ -498,7 +498,7 @@ TEST_CASE("a key lives on for what was left of its time, and not at all when tha
   auto writer = DumpWriter::create(aged->file_path("redis.dump"));
   REQUIRE(writer);
   for (DumpRecord record; reader->next(record).value();) {
-    CHECK(record.key != short_lived);  // not worth it
+    CHECK(record.key != short_lived);  // not saved: its TTL is too short
     if (record.key == over) record.expires_ms -= 71'000;
     REQUIRE(writer->add(record));
   }
@@ -519,11 +519,12 @@ TEST_CASE("a key lives on for what was left of its time, and not at all when tha
   CHECK((*replies)[2].integer() == 0);
 }
 
-TEST_CASE("large keys come back in pieces", "[backup]") {
-  Place from, to;
+TEST_CASE("large keys are saved and restored in pieces", "[backup]") {
+  BackupSite from, to;
   populate(from);
   redis::Pipeline fill;
-  const std::string active = from.keys().active_readers("discover"), tag = from.keys().partition(0).tagged_items("large");
+  const std::string active = from.keys().active_readers("discover"),
+                    tag = from.keys().partition(0).tagged_items("large");
   for (int i = 0; i < 25000; ++i)
     fill.add("ZADD", active, 0.1 + i, "reader" + std::to_string(i)).add("SADD", tag, "i" + std::to_string(i));
   REQUIRE(from.redis_there.call(fill));
@@ -535,40 +536,39 @@ TEST_CASE("large keys come back in pieces", "[backup]") {
   CHECK(after[tag] == before[tag]);
 }
 
-TEST_CASE("keys of others under the same prefix stay out of it", "[backup]") {
-  Place from, to;
+TEST_CASE("foreign keys with the same prefix are not saved or deleted", "[backup]") {
+  BackupSite from, to;
   populate(from);
-  redis::Pipeline strange;
-  strange.add("SET", "somebody:elses", "secret");
-  REQUIRE(from.redis_there.call(strange));
+  redis::Pipeline foreign;
+  foreign.add("SET", "somebody:elses", "secret");
+  REQUIRE(from.redis_there.call(foreign));
   REQUIRE(from.back_up());
   CHECK(bytes_of(from.path("backup/redis.dump")).find("elses") == std::string::npos);
-  strange.clear();
-  strange.add("SET", "somebody:elses", "kept");
-  REQUIRE(to.redis_there.call(strange));
+  foreign.clear();
+  foreign.add("SET", "somebody:elses", "kept");
+  REQUIRE(to.redis_there.call(foreign));
   REQUIRE(to.restore(from.path("backup"), true));
-  strange.clear();
-  strange.add("GET", "somebody:elses");
-  CHECK(to.redis_there.call(strange)->front().string() == "kept");
+  foreign.clear();
+  foreign.add("GET", "somebody:elses");
+  CHECK(to.redis_there.call(foreign)->front().string() == "kept");
 }
 
-TEST_CASE("Redis and a database of another moment become one", "[backup]") {
-  Place from, to;
+TEST_CASE("a restore reconciles Redis and a database saved at different times", "[backup]") {
+  BackupSite from, to;
   populate(from);
   items::RedisItemStore items(from.redis_there, from.settings, from.keys());
   // In the stream and not yet recorded: a new item, a new title, a removal.
   REQUIRE(run_sync(items.put(make_item("new", "not yet recorded"))));
   REQUIRE(run_sync(items.put(make_item("i1", "a later title"))));
   REQUIRE(run_sync(items.remove(ItemId::trusted("i2"))));
-  // Recorded after Redis was read: an item that Redis does not have, and one that was deleted
-  // meanwhile.
+  // Recorded after Redis was saved: a new item that Redis does not have, and a removal.
   from.record([](database::Database& database) {
     REQUIRE(database.put_item(make_item("later", "recorded later")));
     REQUIRE(database.remove_item(ItemId::trusted("i3")));
     REQUIRE(database.readers().remove_follow(ReaderId::trusted("r0"), AuthorId::trusted("ann")));
     REQUIRE(database.put_last_entry("", "99999999999999-7"));
   });
-  redis::Pipeline half;  // read between the two sides of an unfollow
+  redis::Pipeline half;  // saved between the two sides of an unfollow
   half.add("ZREM", from.keys().followers("ann"), "r0");
   REQUIRE(from.redis_there.call(half));
   REQUIRE(from.back_up());
@@ -583,9 +583,10 @@ TEST_CASE("Redis and a database of another moment become one", "[backup]") {
   CHECK(title("i2") == "unknown_item");
   CHECK(title("i3") == "unknown_item");
   CHECK(title("later") == "recorded later");
-  CHECK(to.database()->item_count() == 50);  // of 50 two are gone and two are new
+  CHECK(to.database()->item_count() == 50);  // 50 items, 2 removed, 2 added
   redis::Pipeline look;
-  look.add("ZSCORE", to.keys().followed_authors("r0"), "ann").add("ZSCORE", to.keys().followed_authors("r1"), "ann");
+  look.add("ZSCORE", to.keys().followed_authors("r0"), "ann")
+      .add("ZSCORE", to.keys().followed_authors("r1"), "ann");
   look.add("XINFO", "STREAM", to.keys().partition(0).stream()).add("XLEN", to.keys().partition(0).stream());
   const auto replies = to.redis_there.call(look);
   REQUIRE(replies);
@@ -593,27 +594,30 @@ TEST_CASE("Redis and a database of another moment become one", "[backup]") {
   CHECK_FALSE((*replies)[1].is_nil());
   std::string last;
   for (std::size_t i = 0; i + 1 < (*replies)[2].size(); i += 2) {
-    if (redis::string_at((*replies)[2], i) == "last-generated-id") last = redis::string_at((*replies)[2], i + 1);
+    if (redis::string_at((*replies)[2], i) == "last-generated-id")
+      last = redis::string_at((*replies)[2], i + 1);
   }
   CHECK(last == "99999999999999-7");
   CHECK((*replies)[3].integer() == 0);
   CHECK(count_violations(to) == 0);
 }
 
-TEST_CASE("who was erased after the backup is erased again by what the replaced database says", "[backup]") {
-  Place from;
+TEST_CASE("readers erased after the backup are erased again, as recorded by the replaced database",
+          "[backup]") {
+  BackupSite from;
   populate(from);
   auto identity = http::Identity::create(http::IdentityMode::kHeader, kSalt);
   REQUIRE(identity);
   const readers::ReaderPseudonyms hashes = reader_hashes(*identity);
-  // Two who are in the database, and one whom only a key names.
-  redis::Pipeline unwanted;
-  unwanted.add("ZADD", from.keys().interactions("onlykey"), 5, "l:i1")
+  // Two readers are in the database, one is known by a key only.
+  redis::Pipeline extra;
+  extra.add("ZADD", from.keys().interactions("onlykey"), 5, "l:i1")
       .add("EXPIRE", from.keys().interactions("onlykey"), 5000);
-  REQUIRE(from.redis_there.call(unwanted));
+  REQUIRE(from.redis_there.call(extra));
   from.record([&](database::Database& database) {
     REQUIRE(
-        database.put_erasure(hashes.erasure(ReaderId::trusted("r3")), wall_now() - seconds(3600)));  // before
+        // before the backup
+        database.put_erasure(hashes.erasure(ReaderId::trusted("r3")), wall_now() - seconds(3600)));
   });
   REQUIRE(from.back_up());
   const bool by_file = GENERATE(false, true);
@@ -636,7 +640,7 @@ TEST_CASE("who was erased after the backup is erased again by what the replaced 
   const auto database = from.database();
   CHECK(database->readers().follows_of(ReaderId::trusted("r1"), 10)->empty());
   CHECK(database->readers().follows_of(ReaderId::trusted("r3"), 10)->size() == 1);
-  // Under each of their names.
+  // Under each of their pseudonyms.
   CHECK(database->erasures_since(wall_now() - seconds(60))->size() ==
         hashes.all(ReaderId::trusted("r1")).size() + hashes.all(ReaderId::trusted("onlykey")).size());
 }

@@ -12,7 +12,7 @@ using namespace freshet::test;
 
 namespace {
 
-// A Redis that the stores filled: two items that are tracked and viewed, one of them put, with a
+// A Redis populated by the stores: two items with tracked events and views, one of them put, with a
 // tag.
 struct PopulatedRedis : Fixture {
   Findings findings;
@@ -35,11 +35,11 @@ struct PopulatedRedis : Fixture {
       REQUIRE(run_sync(hot->view(view_event(id, "anna"))));
     }
     flush_deferred();
-    // As if three seconds had passed, which is more than check gives a worker to place.
+    // Ages the articles by three seconds, more than the grace period for rank updates.
     for (const std::string id : {"1", "2"}) {
       const std::string v = field(id, "v"),
-                        earlier = std::to_string(redis::parse_or_zero<std::int64_t>(v) - 3'000'000);
-      run("HSET", keys().article(id), "v", earlier);
+                        aged = std::to_string(redis::parse_or_zero<std::int64_t>(v) - 3'000'000);
+      run("HSET", keys().article(id), "v", aged);
     }
   }
   template <class... Args>
@@ -56,7 +56,7 @@ struct PopulatedRedis : Fixture {
     REQUIRE(found);
     totals = *found;
   }
-  // Exactly one finding, of this kind.
+  // Expects exactly one finding, of this kind.
   void expect_finding(const FindingKind& kind) {
     check();
     INFO(findings.text());
@@ -65,7 +65,7 @@ struct PopulatedRedis : Fixture {
               findings.remaining(Level::kStale) ==
           1);
   }
-  // The same, and sweeping takes it away.
+  // Like expect_finding(), and --sweep removes it.
   void expect_swept(const FindingKind& kind) {
     expect_finding(kind);
     options.sweep = true;
@@ -80,7 +80,7 @@ struct PopulatedRedis : Fixture {
 
 }  // namespace
 
-TEST_CASE("what the stores write has nothing to report, with any prefix", "[ctl]") {
+TEST_CASE("keys written by the stores have no findings, with any prefix", "[ctl]") {
   for (const char* prefix : {"", "site1:"}) {
     PopulatedRedis filled(prefix);
     filled.run("SET", "somebody:else", "1");
@@ -95,7 +95,7 @@ TEST_CASE("what the stores write has nothing to report, with any prefix", "[ctl]
   }
 }
 
-TEST_CASE("a sum that is not what was accepted is a violation", "[ctl]") {
+TEST_CASE("an unexpected total is a violation", "[ctl]") {
   PopulatedRedis filled;
   filled.options.expect_pv = 4;
   filled.options.expect_views = 2;
@@ -105,14 +105,14 @@ TEST_CASE("a sum that is not what was accepted is a violation", "[ctl]") {
   filled.expect_finding(kinds::kWrongTotal);
 }
 
-TEST_CASE("a key that is none of ours, of another type, or with a wrong TTL is a violation", "[ctl]") {
+TEST_CASE("an unknown key, a wrong type and a wrong TTL are violations", "[ctl]") {
   PopulatedRedis filled;
   const auto keys = filled.keys();
   SECTION("unknown") {
     filled.run("SET", "hot:article:1:2", "1");
     filled.expect_finding(kinds::kUnknownKey);
   }
-  SECTION("type") {
+  SECTION("wrong type") {
     filled.run("DEL", keys.uv_hll("2"));
     filled.run("SADD", keys.uv_hll("2"), "x");
     filled.run("EXPIRE", keys.uv_hll("2"), "100");
@@ -122,66 +122,66 @@ TEST_CASE("a key that is none of ours, of another type, or with a wrong TTL is a
     filled.run("PERSIST", keys.uv_hll("1"));
     filled.expect_finding(kinds::kNoTtl);
   }
-  SECTION("an item of the site that will expire") {
+  SECTION("an item that the site put has a TTL") {
     filled.run("EXPIRE", keys.item("1"), "100");
     filled.expect_finding(kinds::kUnexpectedTtl);
   }
-  SECTION("an article of the site that will expire") {
+  SECTION("an article that the site put has a TTL") {
     filled.run("EXPIRE", keys.article("1"), "100");
     filled.expect_finding(kinds::kUnexpectedTtl);
   }
-  SECTION("an article that was only seen and stays") {
+  SECTION("an article that was only viewed has no TTL") {
     filled.run("PERSIST", keys.article("2"));
     filled.expect_finding(kinds::kNoTtl);
   }
-  SECTION("a TTL") {
+  SECTION("a permanent key has a TTL") {
     filled.run("EXPIRE", keys.partition(0).rank(hot::kEngagementModel), "100");
     filled.expect_finding(kinds::kUnexpectedTtl);
   }
 }
 
-TEST_CASE("counters that contradict each other are a violation", "[ctl]") {
+TEST_CASE("contradictory counters are a violation", "[ctl]") {
   PopulatedRedis filled;
   const auto keys = filled.keys();
-  SECTION("more dwell than sessions can have") {
+  SECTION("more dwell than the sessions can have") {
     filled.run("HINCRBY", keys.article("1"), "ms", "600000");
     filled.check();
     CHECK(filled.findings.count(kinds::kBadCounter) == 1);
     CHECK(filled.findings.count(kinds::kMisplaced) == 1);
   }
-  SECTION("a part of them is missing") {
+  SECTION("a counter is missing") {
     filled.run("HDEL", keys.article("1"), "renewed");
     filled.check();
     CHECK(filled.findings.count(kinds::kBadCounter) == 1);
   }
-  SECTION("a total that is no number") {
+  SECTION("a total that is not a number") {
     filled.run("HSET", keys.article("1"), "total", "nan");
     filled.expect_finding(kinds::kBadScore);
   }
 }
 
-TEST_CASE("a place that is not what the counters give is a violation, once it had time", "[ctl]") {
+TEST_CASE("a rank score that differs from the counters is a violation after a grace period", "[ctl]") {
   PopulatedRedis filled;
   const auto keys = filled.keys();
-  SECTION("altered by hand in the last bits") {
+  SECTION("differs in the last bits") {
     filled.run("ZINCRBY", keys.partition(0).rank(hot::kEngagementModel), "0.00000001", "1");
     filled.expect_finding(kinds::kMisplaced);
   }
-  SECTION("taken away") {
+  SECTION("removed from the rank") {
     filled.run("ZREM", keys.partition(0).rank(hot::kEngagementModel), "2");
     filled.expect_finding(kinds::kMisplaced);
   }
-  SECTION("of views") {
+  SECTION("views rank") {
     filled.run("ZINCRBY", keys.partition(0).rank(hot::kViewsModel), "1", "2");
     filled.expect_finding(kinds::kMisplaced);
   }
-  SECTION("not if it may be under way") {
+  SECTION("not while the update may be in flight") {
     filled.run("ZINCRBY", keys.partition(0).rank(hot::kEngagementModel), "1", "1");
     filled.run("HSET", keys.article("1"), "v", (unix_s(wall_now()) + 60) * 1'000'000);
     filled.check();
     CHECK(filled.findings.text().empty());
   }
-  SECTION("nor if the rank is full of higher ones") {
+  SECTION("not if the rank is full of higher scores") {
     filled.settings.list.max_members = 1;
     const bool first = *filled.stats("1").position(hot::kEngagementModel).rank == 1;
     filled.run("ZREM", keys.partition(0).rank(hot::kEngagementModel), first ? "2" : "1");
@@ -190,14 +190,14 @@ TEST_CASE("a place that is not what the counters give is a violation, once it ha
   }
 }
 
-TEST_CASE("more visitors than page views are odd, no violation", "[ctl]") {
+TEST_CASE("more visitors than page views are suspicious, not a violation", "[ctl]") {
   PopulatedRedis filled;
   filled.run("HSET", filled.keys().article("1"), "uv", "20");
   filled.check();
   CHECK(filled.findings.count(kinds::kUvAbovePv) == 1);
 }
 
-TEST_CASE("scores that are not finite or not positive, and ranks over their cap, are violations", "[ctl]") {
+TEST_CASE("scores that are not finite or not positive and ranks over their limit are violations", "[ctl]") {
   PopulatedRedis filled;
   const auto keys = filled.keys();
   SECTION("an infinite rank key") {
@@ -205,7 +205,7 @@ TEST_CASE("scores that are not finite or not positive, and ranks over their cap,
     filled.check();
     CHECK(filled.findings.count(kinds::kBadScore) == 1);
   }
-  SECTION("a rank key of the far future") {
+  SECTION("a rank key in the far future") {
     filled.run("ZADD", keys.partition(0).rank(hot::kEngagementModel), "100000", "2");
     filled.check();
     CHECK(filled.findings.count(kinds::kBadScore) == 1);
@@ -215,14 +215,14 @@ TEST_CASE("scores that are not finite or not positive, and ranks over their cap,
     filled.check();
     CHECK(filled.findings.count(kinds::kBadScore) == 1);
   }
-  SECTION("a cap") {
+  SECTION("rank size") {
     filled.settings.list.max_members = 1;
     filled.check();
     CHECK(filled.findings.count(kinds::kOverLimit) == 3);  // hot:rank, hot:score, hot:published
   }
 }
 
-TEST_CASE("an hour whose best total exceeds the index is a violation", "[ctl]") {
+TEST_CASE("an hour with a total above its bucket bound is a violation", "[ctl]") {
   PopulatedRedis filled;
   const std::int64_t hour = wall_now().time_since_epoch().count() / 3600 - 1;
   filled.run("ZADD", filled.keys().partition(0).current_bucket(hour), "50", "1");
@@ -235,7 +235,7 @@ TEST_CASE("a hidden item in a rank is a violation", "[ctl]") {
   filled.expect_finding(kinds::kHiddenListed);
 }
 
-TEST_CASE("an item that is only dated ahead may be in a rank", "[ctl]") {
+TEST_CASE("an item under embargo may be in a rank", "[ctl]") {
   PopulatedRedis filled;
   const auto now = wall_now().time_since_epoch().count();
   filled.run("ZADD", filled.keys().partition(0).hidden(), std::to_string(now + 3600) + ".5", "1");
@@ -243,7 +243,7 @@ TEST_CASE("an item that is only dated ahead may be in a rank", "[ctl]") {
   CHECK(filled.findings.count(kinds::kHiddenListed) == 0);
 }
 
-TEST_CASE("timelines and follows are whole, and what contradicts itself in them is found", "[ctl]") {
+TEST_CASE("contradictions in timelines and follows are found", "[ctl]") {
   PopulatedRedis filled("p:");
   const auto keys = filled.keys();
   filled.settings.timeline.max_items = 3;
@@ -256,25 +256,25 @@ TEST_CASE("timelines and follows are whole, and what contradicts itself in them 
   REQUIRE(run_sync(follows.follow(ReaderId::trusted("s"), author)));
   const std::string timeline = keys.timeline("follow", "s");
   const std::string top = filled.text(filled.command("ZRANGE", timeline, -1, -1, "WITHSCORES")[1]);
-  SECTION("nothing") {
+  SECTION("no contradiction") {
     filled.check();
     INFO(filled.findings.text());
     CHECK(filled.findings.text().empty());
-    CHECK(filled.command("ZCARD", timeline).integer() == 4);  // with a mark
+    CHECK(filled.command("ZCARD", timeline).integer() == 4);  // including a mark
   }
-  SECTION("a score above the mark") {
+  SECTION("a score above the top mark") {
     filled.run("ZADD", timeline, "XX", std::to_string(redis::to_int(top) + 1), "e");
     filled.expect_finding(kinds::kBadTimeline);
   }
-  SECTION("no mark") {
+  SECTION("no top mark") {
     filled.run("ZREM", timeline, ":");
     filled.expect_finding(kinds::kBadTimeline);
   }
-  SECTION("a score that no double counts exactly") {
+  SECTION("a score that a double cannot represent exactly") {
     filled.run("ZADD", timeline, "9007199254740992", "e", "-9007199254740992", ":");
     filled.expect_finding(kinds::kBadTimeline);
   }
-  SECTION("a cut above what is left") {
+  SECTION("a cut mark above the lowest score") {
     filled.run("ZADD", timeline, "-" + top, "::");
     filled.expect_finding(kinds::kBadTimeline);
   }
@@ -283,7 +283,7 @@ TEST_CASE("timelines and follows are whole, and what contradicts itself in them 
     filled.run("ZADD", timeline, "0", "x");
     filled.expect_finding(kinds::kBadTimeline);
   }
-  SECTION("more than may be") {
+  SECTION("too many items") {
     filled.settings.timeline.max_items = 2;
     filled.expect_finding(kinds::kOverLimit);
   }
@@ -291,17 +291,17 @@ TEST_CASE("timelines and follows are whole, and what contradicts itself in them 
     filled.run("PERSIST", timeline);
     filled.expect_finding(kinds::kNoTtl);
   }
-  SECTION("an author who does not know of it") {
+  SECTION("a follow that the author lacks") {
     filled.run("ZREM", keys.followers("ann"), "r");
     filled.expect_finding(kinds::kOneSidedFollow);
   }
-  SECTION("a reader who does not know of it") {
+  SECTION("a follow that the reader lacks") {
     filled.run("DEL", keys.followed_authors("s"));
     filled.expect_finding(kinds::kOneSidedFollow);
   }
 }
 
-TEST_CASE("what expired things leave behind is stale, and swept", "[ctl]") {
+TEST_CASE("members left by expired data are stale and swept", "[ctl]") {
   PopulatedRedis filled;
   const auto keys = filled.keys();
   SECTION("a ranked item without counters") {
@@ -316,7 +316,7 @@ TEST_CASE("what expired things leave behind is stale, and swept", "[ctl]") {
     filled.run("HSET", keys.article("1"), "renewed", unix_s(wall_now()) - 31 * 86400);
     filled.expect_swept(kinds::kNoCounters);
   }
-  SECTION("a date of an item without counters") {
+  SECTION("a publish time of an item without counters") {
     filled.run("ZADD", keys.partition(0).published(), "1500000000", "gone");
     filled.expect_swept(kinds::kNoCounters);
   }
@@ -328,15 +328,15 @@ TEST_CASE("what expired things leave behind is stale, and swept", "[ctl]") {
     filled.run("ZADD", keys.partition(0).current_bucket_index(), "3", "1000");
     filled.expect_swept(kinds::kNoBucket);
   }
-  SECTION("a deleted item whose late events need not be feared any more") {
+  SECTION("a deleted item that no longer has to be remembered") {
     filled.run("ZADD", keys.partition(0).hidden(), "1500000000", "gone");
     filled.expect_swept(kinds::kExpiredHidden);
   }
-  SECTION("the next rank of a rebuild that died") {
+  SECTION("the staging rank of a crashed rebuild") {
     filled.run("ZADD", keys.partition(0).staging_rank(hot::kEngagementModel), "1", "1");
     filled.expect_swept(kinds::kAbandonedRebuild);
   }
-  SECTION("but not that of a rebuild that runs") {
+  SECTION("not the staging rank of a running rebuild") {
     filled.run("ZADD", keys.partition(0).staging_rank(hot::kEngagementModel), "1", "1");
     filled.run("SET", keys.rank_rebuild_lock(), "1", "EX", "60");
     filled.check();
@@ -344,11 +344,12 @@ TEST_CASE("what expired things leave behind is stale, and swept", "[ctl]") {
   }
 }
 
-TEST_CASE("more keys and members than one page are all looked at, and all swept", "[ctl]") {
+TEST_CASE("keys and members beyond one page are all checked and swept", "[ctl]") {
   PopulatedRedis filled;
   redis::Pipeline pipeline;
   for (int i = 0; i < 2000; ++i) {
-    pipeline.add("ZADD", filled.keys().partition(0).rank(hot::kEngagementModel), "1", "gone" + std::to_string(i));
+    pipeline.add("ZADD", filled.keys().partition(0).rank(hot::kEngagementModel), "1",
+                 "gone" + std::to_string(i));
     pipeline.add("SET", "unknown:" + std::to_string(i), "1");
   }
   REQUIRE(filled.redis.call(pipeline));

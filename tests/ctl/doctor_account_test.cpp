@@ -1,4 +1,4 @@
-// What the doctor says of the service's account of Redis, against real accounts.
+// doctor's check of the service's Redis account, against real accounts.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -13,7 +13,7 @@ using namespace freshet::test;
 
 namespace {
 
-// The rights behind "user freshet" in the shipped file.
+// ACL rules of "user freshet" in the shipped file.
 std::vector<std::string> shipped_rules() {
   std::ifstream file(std::string(FRESHET_SOURCE_DIR) + "/systemd/redis-acl.conf");
   std::vector<std::string> out;
@@ -39,7 +39,7 @@ struct Server {
     REQUIRE(replies);
     return std::move(replies->front());
   }
-  // An account with what is shipped, then `changes`.
+  // Creates the account with the shipped rules, then `changes`.
   void set_account(std::vector<std::string> changes) {
     std::vector<std::string> words{"ACL", "SETUSER", "freshet", "reset", "on"};
     for (const std::string& each : shipped_rules())
@@ -71,7 +71,7 @@ Severity severity_of(const AccountFacts& facts) {
 
 }  // namespace
 
-TEST_CASE("the shipped account may what the service needs, and no more", "[doctor][redis]") {
+TEST_CASE("the shipped account has exactly the rights that the service needs", "[doctor][redis]") {
   Server redis;
   redis.set_account({});
   const auto facts = redis.collect_facts();
@@ -82,24 +82,24 @@ TEST_CASE("the shipped account may what the service needs, and no more", "[docto
   CHECK(severity_of(*facts) == Severity::kOk);
 }
 
-TEST_CASE("each right that is taken from the shipped account is missed by its name", "[doctor][redis]") {
+TEST_CASE("each right removed from the shipped account is reported by name", "[doctor][redis]") {
   Server redis;
   for (const std::string& right : shipped_rules()) {
     if (!right.starts_with('+') && !right.starts_with('~')) continue;
     INFO(right);
     if (right.starts_with('+')) {
       std::string name = right.substr(1);
-      if (name == "info|memory") name = "info";  // a first argument, which cannot be taken alone
+      if (name == "info|memory") name = "info";  // a rule on a first argument cannot be removed alone
       redis.set_account({"-" + name});
       std::ranges::transform(name, name.begin(),
                              [](unsigned char c) { return c == '|' ? ' ' : std::toupper(c); });
       const auto facts = redis.collect_facts();
-      if (name == "PING") {  // of the hand-shake
+      if (name == "PING") {  // sent by the handshake
         REQUIRE_FALSE(facts);
         CHECK(facts.error().reason == "redis_noperm");
         continue;
       }
-      if (name == "MULTI" || name == "EXEC") name = "EXEC";  // both are told together
+      if (name == "MULTI" || name == "EXEC") name = "EXEC";  // reported together
       REQUIRE(facts);
       CHECK(has(facts->missing, name));
       CHECK(severity_of(*facts) == Severity::kError);
@@ -117,7 +117,7 @@ TEST_CASE("each right that is taken from the shipped account is missed by its na
   }
 }
 
-TEST_CASE("an account without the service's prefix or channel is an error", "[doctor][redis]") {
+TEST_CASE("an account without the service's key prefix or channel is an error", "[doctor][redis]") {
   Server redis;
   redis.set_account({"resetchannels"});
   CHECK(has(redis.collect_facts()->missing, "the channel hot:epoch"));
@@ -126,14 +126,14 @@ TEST_CASE("an account without the service's prefix or channel is an error", "[do
   CHECK(has(redis.collect_facts()->missing, "the key site:hot:rank"));
 }
 
-TEST_CASE("an account that may more than the service needs is warned of", "[doctor][redis]") {
+TEST_CASE("unneeded rights are a warning", "[doctor][redis]") {
   Server redis;
   for (const auto& [right, name] :
        {std::pair("+flushall", "FLUSHALL"), std::pair("+flushdb", "FLUSHDB"), std::pair("+keys", "KEYS"),
         std::pair("+swapdb", "SWAPDB"), std::pair("+replicaof", "REPLICAOF"),
         std::pair("+config|set", "CONFIG SET"), std::pair("+acl", "ACL DELUSER"),
         std::pair("+script|kill", "SCRIPT KILL"), std::pair("+client|kill", "CLIENT KILL"),
-        std::pair("+eval", "EVAL"), std::pair("~*", "keys that are none of ours")}) {
+        std::pair("+eval", "EVAL"), std::pair("~*", "keys of other applications")}) {
     INFO(right);
     redis.set_account({right});
     const auto facts = redis.collect_facts();
@@ -143,7 +143,7 @@ TEST_CASE("an account that may more than the service needs is warned of", "[doct
   }
 }
 
-TEST_CASE("the account default is warned of, and nothing that is asked of it is done", "[doctor][redis]") {
+TEST_CASE("the default account is a warning and probing it changes nothing", "[doctor][redis]") {
   Server redis;
   REQUIRE_FALSE(redis.ask({"SET", "hot:x", "kept"}).is_error());
   REQUIRE_FALSE(redis.ask({"XADD", "recorder:stream", "1-1", "a", "b"}).is_error());
@@ -160,7 +160,7 @@ TEST_CASE("the account default is warned of, and nothing that is asked of it is 
   CHECK(redis.ask({"ROLE"})[0].string().value() == "master");
 }
 
-TEST_CASE("an account that Redis does not let in, or may not even queue, is told", "[doctor][redis]") {
+TEST_CASE("an account that cannot log in or use MULTI is reported", "[doctor][redis]") {
   Server redis;
   redis.set_account({});
   const auto refused = redis.collect_facts("another");

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The grade and text of the last finding of a check; each must be there.
+// The last finding of a check; fails the test if there is none.
 const Diagnosis& last_finding(const Diagnoses& out, std::string_view check) {
   INFO(out.text());
   const Diagnosis* last = nullptr;
@@ -43,7 +43,7 @@ Diagnoses evaluate_facts(const RedisFacts& facts, const Settings& settings = {})
   return out;
 }
 
-// Everything as it should be.
+// Facts without any problem.
 RedisFacts good_facts() {
   RedisFacts facts;
   facts.info = {
@@ -73,7 +73,7 @@ void send(const RedisServer& server, const redis::Pipeline& command) {
   for (const auto& each : *replies) REQUIRE_FALSE(each.is_error());
 }
 
-// Folders and files as an installation has them, of whoever runs the test.
+// Folders and files as of an installation, owned by the user who runs the test.
 struct Installation {
   fs::path root;
   Settings settings;
@@ -138,7 +138,7 @@ constexpr const char* kNginx =
     "$scheme://$http_host;\n"
     "fastcgi_param FRESHET_ZONE public;\n} }\n";
 
-std::string with(std::string text, const std::string& from, const std::string& to) {
+std::string substitute(std::string text, const std::string& from, const std::string& to) {
   const auto at = text.find(from);
   REQUIRE(at != std::string::npos);
   return text.replace(at, from.size(), to);
@@ -152,100 +152,102 @@ Diagnoses evaluate_config(const std::string& dump) {
 
 }  // namespace
 
-TEST_CASE("a cluster's slots, replicas, directives and versions are looked at", "[doctor]") {
+TEST_CASE("slots, replicas, directives and versions of a cluster are checked", "[doctor]") {
   ClusterFacts good;
   for (const char* name : {"192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1"})
     good.masters.push_back({name, "7.0.15", "1000", true, false, 5});
   good.masters[2].partitions = 6;
-  const auto judged_cluster = [](const ClusterFacts& facts) {
+  const auto cluster_findings = [](const ClusterFacts& facts) {
     Diagnoses out;
     evaluate_cluster(facts, out);
     return out;
   };
-  CHECK(last_finding(judged_cluster(good), "redis.cluster").severity == Severity::kOk);
-  CHECK(judged_cluster(good).all().size() == 1);
-  const auto says = [&](const ClusterFacts& facts, Severity grade, const char* what) {
-    const Diagnoses out = judged_cluster(facts);
+  CHECK(last_finding(cluster_findings(good), "redis.cluster").severity == Severity::kOk);
+  CHECK(cluster_findings(good).all().size() == 1);
+  const auto expect_finding = [&](const ClusterFacts& facts, Severity severity, const char* what) {
+    const Diagnoses out = cluster_findings(facts);
     const auto& all = out.all();
     CHECK(std::any_of(all.begin(), all.end(), [&](const Diagnosis& each) {
-      return each.severity == grade && each.message.find(what) != std::string::npos && !each.fix.empty();
+      return each.severity == severity && each.message.find(what) != std::string::npos && !each.fix.empty();
     }));
   };
   ClusterFacts facts = good;
   facts.uncovered_slots = 7;
-  says(facts, Severity::kError, "7 of 16,384 slots have no master");
+  expect_finding(facts, Severity::kError, "7 of 16,384 slots have no master");
   facts = good;
   facts.unreachable_masters.push_back("192.0.2.4:1");
-  says(facts, Severity::kError, "192.0.2.4:1 does not answer");
+  expect_finding(facts, Severity::kError, "192.0.2.4:1 does not answer");
   facts = good;
   facts.masters.pop_back();
-  says(facts, Severity::kWarning, "fewer than three masters");
+  expect_finding(facts, Severity::kWarning, "fewer than three masters");
   facts = good;
   facts.masters[1].has_replica = false;
-  says(facts, Severity::kWarning, "192.0.2.2:1 has no replica");
+  expect_finding(facts, Severity::kWarning, "192.0.2.2:1 has no replica");
   facts = good;
   facts.masters[0].full_coverage = true;
-  says(facts, Severity::kWarning, "cluster-require-full-coverage is on at 192.0.2.1:1");
+  expect_finding(facts, Severity::kWarning, "cluster-require-full-coverage is on at 192.0.2.1:1");
   facts = good;
   facts.masters[2].maxmemory = "0";
-  says(facts, Severity::kWarning, "no maxmemory at 192.0.2.3:1");
+  expect_finding(facts, Severity::kWarning, "maxmemory is not set at 192.0.2.3:1");
   facts = good;
   facts.masters[2].version = "6.2.0";
-  says(facts, Severity::kWarning, "several versions: 6.2.0, 7.0.15");
+  expect_finding(facts, Severity::kWarning, "different versions: 6.2.0, 7.0.15");
   facts = good;
   facts.masters[0].partitions = 8;
   facts.masters[1].partitions = 2;
-  says(facts, Severity::kWarning, "192.0.2.1:1 has 8 of the 16 groups of articles");
+  expect_finding(facts, Severity::kWarning, "192.0.2.1:1 has 8 of the 16 partitions");
 }
 
-TEST_CASE("a Redis as the service needs it is without a finding", "[doctor]") {
+TEST_CASE("a correctly configured Redis has no findings", "[doctor]") {
   const Diagnoses out = evaluate_facts(good_facts());
   INFO(out.text());
   CHECK(out.count(Severity::kOk) == static_cast<std::int64_t>(out.all().size()));
   CHECK(out.all().size() == 10);
 }
 
-TEST_CASE("a Redis that could not write its file is an error", "[doctor]") {
+TEST_CASE("a Redis that failed to write its file is an error", "[doctor]") {
   for (const char* const outcome : {"aof_last_write_status", "aof_last_bgrewrite_status"}) {
     auto facts = good_facts();
     facts.info[outcome] = "ok";
     CHECK(last_finding(evaluate_facts(facts), "redis.persistence").severity == Severity::kOk);
     facts.info[outcome] = "err";
-    CHECK(last_finding(evaluate_facts(facts), "redis.persistence").message.find(outcome) != std::string::npos);
+    CHECK(last_finding(evaluate_facts(facts), "redis.persistence").message.find(outcome) !=
+          std::string::npos);
   }
 }
 
-TEST_CASE("items that Redis has lost are an error, whoever noticed it", "[doctor]") {
-  const auto judged_items = [](const ItemFacts& facts) {
+TEST_CASE("items missing in Redis are an error, with or without a recorded data loss", "[doctor]") {
+  const auto items_finding = [](const ItemFacts& facts) {
     Diagnoses out;
     evaluate_items(facts, out);
     return out.all().front();
   };
-  CHECK(judged_items({10, 0, 0}).severity == Severity::kOk);
-  CHECK(judged_items({10, 0, 0, "web2, pid 9"}).message ==
-        "Redis belongs to another database, that of web2, pid 9");
-  CHECK(judged_items({0, 0, 0}).severity == Severity::kOk);
-  const std::string rebuild = "freshetctl rebuild-redis";
-  for (const auto& [facts, cure] :
-       {std::pair(ItemFacts{10, 10, 0}, rebuild), std::pair(ItemFacts{10, 1, 0}, rebuild + " --force"),
-        std::pair(ItemFacts{10, 9, 1700000000}, rebuild + "; lists"),
-        std::pair(ItemFacts{10, 0, 1700000000}, rebuild + "; lists")}) {
-    CHECK(judged_items(facts).severity == Severity::kError);
-    CHECK(judged_items(facts).fix.starts_with(cure));
+  CHECK(items_finding({10, 0, 0}).severity == Severity::kOk);
+  CHECK(items_finding({10, 0, 0, "web2, pid 9"}).message ==
+        "Redis belongs to another database, used by web2, pid 9");
+  CHECK(items_finding({0, 0, 0}).severity == Severity::kOk);
+  const std::string rebuild = "run `freshetctl rebuild-redis";
+  for (const auto& [facts, fix] :
+       {std::pair(ItemFacts{10, 10, 0}, rebuild + "`"), std::pair(ItemFacts{10, 1, 0}, rebuild + " --force`"),
+        std::pair(ItemFacts{10, 9, 1700000000}, rebuild + "`; lists"),
+        std::pair(ItemFacts{10, 0, 1700000000}, rebuild + "`; lists")}) {
+    CHECK(items_finding(facts).severity == Severity::kError);
+    CHECK(items_finding(facts).fix.starts_with(fix));
   }
 }
 
-TEST_CASE("a Redis before 6.2 is an error, and later ones are none", "[doctor]") {
-  for (const auto& [version, grade] : {std::pair("6.0.16", Severity::kError), std::pair("5.0.14", Severity::kError),
-                                       std::pair("6.2.0", Severity::kOk), std::pair("10.1", Severity::kOk)}) {
+TEST_CASE("Redis before 6.2 is an error, later versions are not", "[doctor]") {
+  for (const auto& [version, severity] :
+       {std::pair("6.0.16", Severity::kError), std::pair("5.0.14", Severity::kError),
+        std::pair("6.2.0", Severity::kOk), std::pair("10.1", Severity::kOk)}) {
     auto facts = good_facts();
     facts.info["redis_version"] = version;
     INFO(version);
-    CHECK(last_finding(evaluate_facts(facts), "redis.version").severity == grade);
+    CHECK(last_finding(evaluate_facts(facts), "redis.version").severity == severity);
   }
 }
 
-TEST_CASE("a slow Redis and a clock that is off are found by how much", "[doctor]") {
+TEST_CASE("a slow Redis and a wrong clock are keepalive_severity by their extent", "[doctor]") {
   auto facts = good_facts();
   facts.ping = milliseconds(6);
   facts.clock_offset = milliseconds(-1500);
@@ -257,16 +259,17 @@ TEST_CASE("a slow Redis and a clock that is off are found by how much", "[doctor
   CHECK(last_finding(evaluate_facts(facts), "redis.clock").severity == Severity::kError);
 }
 
-TEST_CASE("a recorder that is silent or does not keep up is found", "[doctor]") {
+TEST_CASE("an inactive recorder and one that lags are found", "[doctor]") {
   auto facts = good_facts();
   facts.recorder->is_active = false;
   facts.oldest_entry_age = milliseconds(120'000);
-  CHECK(last_finding(evaluate_facts(facts), "recorder.alive").message == "nobody records; the last was web1, pid 7");
+  CHECK(last_finding(evaluate_facts(facts), "recorder.alive").message ==
+        "no recorder is running; the last was web1, pid 7");
   CHECK(last_finding(evaluate_facts(facts), "recorder.alive").severity == Severity::kError);
   CHECK(last_finding(evaluate_facts(facts), "recorder.stream").severity == Severity::kWarning);
 }
 
-TEST_CASE("one group's full stream is an error, however little waits in all of them", "[doctor]") {
+TEST_CASE("a full stream of one partition is an error even if the others are empty", "[doctor]") {
   Settings settings;
   settings.redis.url = "redis+cluster://127.0.0.1:1";
   settings.recorder.stream_max_len = 1600;
@@ -275,12 +278,12 @@ TEST_CASE("one group's full stream is an error, however little waits in all of t
   const Diagnoses full = evaluate_facts(facts, settings);
   CHECK(last_finding(full, "recorder.stream").severity == Severity::kError);
   CHECK(last_finding(full, "recorder.stream")
-            .message.starts_with("100 of 1,600 entries wait, 100 of 100 in one group's stream"));
+            .message.starts_with("100 of 1,600 entries pending, 100 of 100 in one partition's stream"));
   facts.longest_stream = 40;
   CHECK(last_finding(evaluate_facts(facts, settings), "recorder.stream").severity == Severity::kOk);
 }
 
-TEST_CASE("eviction is an error only where memory has a bound", "[doctor]") {
+TEST_CASE("eviction is an error only with a memory limit", "[doctor]") {
   auto facts = good_facts();
   facts.directives["maxmemory-policy"] = "allkeys-lru";
   CHECK(last_finding(evaluate_facts(facts), "redis.eviction").severity == Severity::kError);
@@ -288,20 +291,20 @@ TEST_CASE("eviction is an error only where memory has a bound", "[doctor]") {
   CHECK(last_finding(evaluate_facts(facts), "redis.eviction").severity == Severity::kWarning);
 }
 
-TEST_CASE("a Redis that fills up, or has no bound, is told before the public's writes wait", "[doctor]") {
+TEST_CASE("a Redis that fills up or has no limit is reported before writes are queued", "[doctor]") {
   auto facts = good_facts();
-  const auto grade_of = [&](const char* most) {
+  const auto severity_for = [&](const char* most) {
     facts.info["maxmemory"] = most;
     return last_finding(evaluate_facts(facts), "redis.memory").severity;
   };
-  CHECK(grade_of("1251") == Severity::kOk);
-  CHECK(grade_of("1250") == Severity::kWarning);
-  CHECK(grade_of("1112") == Severity::kWarning);
-  CHECK(grade_of("1111") == Severity::kError);
-  CHECK(grade_of("0") == Severity::kWarning);
+  CHECK(severity_for("1251") == Severity::kOk);
+  CHECK(severity_for("1250") == Severity::kWarning);
+  CHECK(severity_for("1112") == Severity::kWarning);
+  CHECK(severity_for("1111") == Severity::kError);
+  CHECK(severity_for("0") == Severity::kWarning);
 }
 
-TEST_CASE("what Redis does not tell gives no verdict", "[doctor]") {
+TEST_CASE("facts that Redis withholds give no verdict", "[doctor]") {
   const Diagnoses out = evaluate_facts(RedisFacts());
   for (const char* check :
        {"redis.version", "redis.persistence", "redis.eviction", "recorder.stream", "recorder.alive"})
@@ -309,39 +312,40 @@ TEST_CASE("what Redis does not tell gives no verdict", "[doctor]") {
   CHECK(out.count(Severity::kError) == 0);
 }
 
-TEST_CASE("the settings of a real Redis are read, the wrong ones found", "[doctor][redis]") {
+TEST_CASE("wrong settings of a real Redis are found", "[doctor][redis]") {
   const RedisServer plain({"--maxmemory-policy", "volatile-ttl", "--maxmemory", "100mb"});
   const Diagnoses out = evaluate_server(plain);
   CHECK(last_finding(out, "redis.version").severity == Severity::kOk);
   CHECK(last_finding(out, "redis.persistence").severity == Severity::kError);
   CHECK(last_finding(out, "redis.eviction").severity == Severity::kError);
   CHECK(last_finding(out, "redis.clock").severity == Severity::kOk);
-  CHECK(last_finding(out, "recorder.alive").severity == Severity::kError);  // nobody ever joined
+  CHECK(last_finding(out, "recorder.alive").severity == Severity::kError);  // no recorder ever joined
 
   const RedisServer kept({"--appendonly", "yes", "--appendfsync", "no"});
-  CHECK(last_finding(evaluate_server(kept), "redis.persistence").message.find("appendfsync is no") != std::string::npos);
+  CHECK(last_finding(evaluate_server(kept), "redis.persistence").message.find("appendfsync is no") !=
+        std::string::npos);
   send(kept, redis::Pipeline().add("CONFIG", "SET", "appendfsync", "always"));
-  CHECK(last_finding(evaluate_server(kept), "redis.persistence").message.find("every write") != std::string::npos);
+  CHECK(last_finding(evaluate_server(kept), "redis.persistence").message.find("every write") !=
+        std::string::npos);
   send(kept, redis::Pipeline().add("CONFIG", "SET", "appendfsync", "everysec"));
   CHECK(last_finding(evaluate_server(kept), "redis.persistence").severity == Severity::kOk);
   send(kept, redis::Pipeline().add("REPLICAOF", "127.0.0.1", "1"));
   CHECK(last_finding(evaluate_server(kept), "redis.role").severity == Severity::kError);
 }
 
-TEST_CASE("a master that must have no replica is warned of where sentinels would replace it",
-          "[doctor][redis]") {
+TEST_CASE("a master that accepts writes without a replica is a warning with sentinels", "[doctor][redis]") {
   const RedisServer server;
   Settings settings;
   settings.redis.sentinels = {"192.0.2.1:26379"};
   CHECK(last_finding(evaluate_server(server, settings), "redis.failover").severity == Severity::kWarning);
   settings.redis.sentinels = {"192.0.2.1:26379", "192.0.2.2:26379", "192.0.2.3:26379"};
-  CHECK(last_finding(evaluate_server(server, settings), "redis.failover").message.find("min-replicas-to-write is 0") !=
-        std::string::npos);
+  CHECK(last_finding(evaluate_server(server, settings), "redis.failover")
+            .message.find("min-replicas-to-write is 0") != std::string::npos);
   send(server, redis::Pipeline().add("CONFIG", "SET", "min-replicas-to-write", "1"));
   CHECK(last_finding(evaluate_server(server, settings), "redis.failover").severity == Severity::kOk);
 }
 
-TEST_CASE("the stream of a real Redis is measured against its bound", "[doctor][redis]") {
+TEST_CASE("the stream of a real Redis is measured against its limit", "[doctor][redis]") {
   const RedisServer server;
   Settings settings;
   settings.recorder.stream_max_len = 4;
@@ -349,7 +353,8 @@ TEST_CASE("the stream of a real Redis is measured against its bound", "[doctor][
     send(server, redis::Pipeline().add("XADD", "recorder:stream", id, "op", "x"));
   };
   send(server, redis::Pipeline().add("XGROUP", "CREATE", "recorder:stream", "recorder", "0", "MKSTREAM"));
-  CHECK(last_finding(evaluate_server(server, settings), "recorder.alive").message == "nobody records");
+  CHECK(last_finding(evaluate_server(server, settings), "recorder.alive").message ==
+        "no recorder is running");
   redis::BlockingRedis redis(server.endpoint(), milliseconds(5000), redis::kAllScripts);
   recorder::Lease lease(redis::Keys(""), seconds(600));
   REQUIRE(lease.acquire(redis, "d", 0));
@@ -357,19 +362,21 @@ TEST_CASE("the stream of a real Redis is measured against its bound", "[doctor][
   CHECK(last_finding(out, "recorder.alive").severity == Severity::kOk);
   CHECK(last_finding(out, "recorder.stream").severity == Severity::kOk);
   lease.release(redis);
-  CHECK(last_finding(evaluate_server(server, settings), "recorder.alive").message.starts_with("nobody records; the last was "));
-  add("1-1");  // of 1970
-  CHECK(last_finding(evaluate_server(server, settings), "recorder.stream").message.find("one since") != std::string::npos);
+  CHECK(last_finding(evaluate_server(server, settings), "recorder.alive")
+            .message.starts_with("no recorder is running; the last was "));
+  add("1-1");  // from 1970
+  CHECK(last_finding(evaluate_server(server, settings), "recorder.stream").message.find("the oldest for") !=
+        std::string::npos);
   add("*");
   add("*");
   const Diagnoses half = evaluate_server(server, settings);
   CHECK(last_finding(half, "recorder.stream").severity == Severity::kWarning);
-  CHECK(last_finding(half, "recorder.stream").message == "3 of 4 entries wait");
+  CHECK(last_finding(half, "recorder.stream").message == "3 of 4 entries pending");
   add("*");
   CHECK(last_finding(evaluate_server(server, settings), "recorder.stream").severity == Severity::kError);
 }
 
-TEST_CASE("a user of Redis who may not look gets no verdict, and no error", "[doctor][redis]") {
+TEST_CASE("a Redis user without the necessary rights gets no verdict and no error", "[doctor][redis]") {
   const RedisServer server({"--appendonly", "yes"});
   send(server,
        redis::Pipeline().add("ACL", "SETUSER", "narrow", "on", ">secret", "~*", "+@all", "-config", "-info"));
@@ -385,108 +392,115 @@ TEST_CASE("a user of Redis who may not look gets no verdict, and no error", "[do
   CHECK(last_finding(out, "redis.version").severity == Severity::kSkipped);
 }
 
-TEST_CASE("files and folders as they should be have no error", "[doctor]") {
-  const Installation place;
-  REQUIRE(database::Database::open(place.settings.recorder.database, database::Database::Mode::kWrite));
-  const Diagnoses out = place.files();
+TEST_CASE("correct files and folders have no error", "[doctor]") {
+  const Installation installation;
+  REQUIRE(
+      database::Database::open(installation.settings.recorder.database, database::Database::Mode::kWrite));
+  const Diagnoses out = installation.files();
   INFO(out.text());
   CHECK(last_finding(out, "files.secret").severity == Severity::kOk);
   CHECK(last_finding(out, "files.database").severity == Severity::kOk);
-  CHECK(last_finding(out, "files.index").severity == Severity::kWarning);  // there is none yet
+  CHECK(last_finding(out, "files.index").severity == Severity::kWarning);  // no index yet
   CHECK(last_finding(out, "files.model").severity == Severity::kWarning);
   CHECK(last_finding(out, "files.folder").severity == Severity::kOk);
 }
 
-TEST_CASE("secrets that others can read, that are empty or not set are found", "[doctor]") {
-  Installation place;
-  place.write("salt", "0123456789abcdef0123456789abcdef", 0644);
-  CHECK(last_finding(place.files(), "files.secret").message.find("open to everybody") != std::string::npos);
-  place.write("salt", "", 0600);
-  CHECK(last_finding(place.files(), "files.secret").message.find("is empty") != std::string::npos);
-  place.settings.identity.salt_file.clear();
-  CHECK(last_finding(place.files(), "files.secret").severity == Severity::kWarning);
-  place.write("password", "secret", 0604);
-  place.settings.redis.password_file = place.root / "password";
-  CHECK(last_finding(place.files(), "files.secret").severity == Severity::kError);
+TEST_CASE("readable, empty and missing secrets are found", "[doctor]") {
+  Installation installation;
+  installation.write("salt", "0123456789abcdef0123456789abcdef", 0644);
+  CHECK(last_finding(installation.files(), "files.secret").message.find("accessible to all users") !=
+        std::string::npos);
+  installation.write("salt", "", 0600);
+  CHECK(last_finding(installation.files(), "files.secret").message.find("is empty") != std::string::npos);
+  installation.settings.identity.salt_file.clear();
+  CHECK(last_finding(installation.files(), "files.secret").severity == Severity::kWarning);
+  installation.write("password", "secret", 0604);
+  installation.settings.redis.password_file = installation.root / "password";
+  CHECK(last_finding(installation.files(), "files.secret").severity == Severity::kError);
 }
 
-TEST_CASE("folders that are absent, not writable for the service or writable for all are found", "[doctor]") {
-  Installation place;
-  place.settings.recorder.enabled = false;
-  const fs::path spool = place.settings.spool.path;
+TEST_CASE("missing folders and folders with wrong permissions are found", "[doctor]") {
+  Installation installation;
+  installation.settings.recorder.enabled = false;
+  const fs::path spool = installation.settings.spool.path;
   REQUIRE(chmod(spool.c_str(), 0555) == 0);
-  CHECK(last_finding(place.files(), "files.folder").message.find("not writable for") != std::string::npos);
+  CHECK(last_finding(installation.files(), "files.folder").message.find("not writable for") !=
+        std::string::npos);
   REQUIRE(chmod(spool.c_str(), 0777) == 0);
-  CHECK(last_finding(place.files(), "files.folder").message.find("for everybody") != std::string::npos);
-  CHECK(last_finding(place.files(), "files.database").severity == Severity::kSkipped);
-  place.settings.spool.path = place.root / "nowhere";
-  CHECK(last_finding(place.files(), "files.folder").severity == Severity::kOk);  // a worker makes it
-  place.settings.spool.path = place.root / "nowhere/spool";
-  CHECK(last_finding(place.files(), "files.folder").message.find("is no folder") != std::string::npos);
+  CHECK(last_finding(installation.files(), "files.folder").message.find("for all users") !=
+        std::string::npos);
+  CHECK(last_finding(installation.files(), "files.database").severity == Severity::kSkipped);
+  installation.settings.spool.path = installation.root / "nowhere";
+  CHECK(last_finding(installation.files(), "files.folder").severity == Severity::kOk);  // a worker creates it
+  installation.settings.spool.path = installation.root / "nowhere/spool";
+  CHECK(last_finding(installation.files(), "files.folder").message.find("is not a folder") !=
+        std::string::npos);
 }
 
-TEST_CASE("a folder above that cannot be entered is found for an account that is not its owner", "[doctor]") {
-  const Installation place;
+TEST_CASE("a parent folder that the account cannot enter is found", "[doctor]") {
+  const Installation installation;
   const Account other{"other", 4'000'000, 4'000'000, {}};
-  REQUIRE(chmod(place.settings.spool.path.c_str(), 0777) == 0);
-  REQUIRE(chmod(place.root.c_str(), 0700) == 0);
-  CHECK_FALSE(has_access(other, place.settings.spool.path, W_OK));
-  REQUIRE(chmod(place.root.c_str(), 0711) == 0);
-  CHECK(has_access(other, place.settings.spool.path, W_OK));
+  REQUIRE(chmod(installation.settings.spool.path.c_str(), 0777) == 0);
+  REQUIRE(chmod(installation.root.c_str(), 0700) == 0);
+  CHECK_FALSE(has_access(other, installation.settings.spool.path, W_OK));
+  REQUIRE(chmod(installation.root.c_str(), 0711) == 0);
+  CHECK(has_access(other, installation.settings.spool.path, W_OK));
 }
 
-TEST_CASE("a database of a later version, and one that is none, are errors; an older one is brought up",
-          "[doctor]") {
-  const Installation place;
-  const std::string path = place.settings.recorder.database;
-  CHECK(last_finding(place.files(), "files.database").message.find("not there yet") != std::string::npos);
+TEST_CASE("a newer or damaged database is an error, an older one a warning", "[doctor]") {
+  const Installation installation;
+  const std::string path = installation.settings.recorder.database;
+  CHECK(last_finding(installation.files(), "files.database").message.find("does not exist yet") !=
+        std::string::npos);
   std::ofstream(path) << "this is no database, and long enough to be read as one: " << std::string(4096, 'x');
-  CHECK(last_finding(place.files(), "files.database").severity == Severity::kError);
+  CHECK(last_finding(installation.files(), "files.database").severity == Severity::kError);
   fs::remove(path);
   REQUIRE(database::Database::open(path, database::Database::Mode::kWrite));
   REQUIRE(chmod(path.c_str(), 0444) == 0);
-  CHECK(last_finding(place.files(), "files.database").message.find("not writable") != std::string::npos);
+  CHECK(last_finding(installation.files(), "files.database").message.find("not writable") !=
+        std::string::npos);
   REQUIRE(chmod(path.c_str(), 0600) == 0);
-  for (const auto& [version, grade] : {std::pair("99", Severity::kError), std::pair("1", Severity::kWarning)}) {
+  for (const auto& [version, severity] :
+       {std::pair("99", Severity::kError), std::pair("1", Severity::kWarning)}) {
     SqliteShell(path).run(std::string("PRAGMA user_version = ") + version);
-    CHECK(last_finding(place.files(), "files.database").severity == grade);
+    CHECK(last_finding(installation.files(), "files.database").severity == severity);
   }
 }
 
-TEST_CASE("a broken index and a broken model are errors", "[doctor]") {
-  const Installation place;
-  const search::IndexFolder index(place.settings.search.index);
+TEST_CASE("a damaged index and a damaged model are errors", "[doctor]") {
+  const Installation installation;
+  const search::IndexFolder index(installation.settings.search.index);
   index.publish({{UnixSeconds{seconds{0}}, UnixSeconds{seconds{604'800}}, 1}});
-  CHECK(last_finding(place.files(), "files.index").severity == Severity::kError);
-  std::ofstream(place.settings.recommend.model) << "no model";
-  CHECK(last_finding(place.files(), "files.model").severity == Severity::kError);
+  CHECK(last_finding(installation.files(), "files.index").severity == Severity::kError);
+  std::ofstream(installation.settings.recommend.model) << "no model";
+  CHECK(last_finding(installation.files(), "files.model").severity == Severity::kError);
 }
 
-TEST_CASE("a configuration that shows everybody a password is an error", "[doctor]") {
-  Installation place;
-  place.write("freshet.toml", "", 0644);
-  const auto judged = [&] {
+TEST_CASE("a password in a world-readable configuration is an error", "[doctor]") {
+  Installation installation;
+  installation.write("freshet.toml", "", 0644);
+  const auto config_findings = [&] {
     Diagnoses out;
-    check_config(place.settings, place.root / "freshet.toml", out);
+    check_config(installation.settings, installation.root / "freshet.toml", out);
     return out;
   };
-  const auto told = [&] {
-    const Diagnoses out = judged();
+  const auto has_secret_finding = [&] {
+    const Diagnoses out = config_findings();
     return std::ranges::any_of(out.all(), [](const auto& each) { return each.check == "files.secret"; });
   };
-  CHECK_FALSE(told());
-  place.settings.redis.url = "redis://freshet:secret@192.0.2.1:6379";
-  CHECK(last_finding(judged(), "files.secret").severity == Severity::kError);
-  CHECK(last_finding(judged(), "files.secret").message.find(":secret@") == std::string::npos);
-  place.write("freshet.toml", "", 0640);
-  CHECK_FALSE(told());
+  CHECK_FALSE(has_secret_finding());
+  installation.settings.redis.url = "redis://freshet:secret@192.0.2.1:6379";
+  CHECK(last_finding(config_findings(), "files.secret").severity == Severity::kError);
+  CHECK(last_finding(config_findings(), "files.secret").message.find(":secret@") == std::string::npos);
+  installation.write("freshet.toml", "", 0640);
+  CHECK_FALSE(has_secret_finding());
 }
 
-TEST_CASE("the newest whole backup is found, and how old it is", "[doctor]") {
-  const Installation place;
-  const std::string folder = place.root / "backups";
+TEST_CASE("the newest complete backup and its age are found", "[doctor]") {
+  const Installation installation;
+  const std::string folder = installation.root / "backups";
   const auto now = wall_now();
-  const auto looked = [&](const std::string& at) {
+  const auto finding = [&](const std::string& at) {
     Diagnoses out;
     check_backups(at, now, out);
     return last_finding(out, "files.backup");
@@ -494,78 +508,81 @@ TEST_CASE("the newest whole backup is found, and how old it is", "[doctor]") {
   const auto make = [&](const char* name, seconds age) {
     auto made = BackupWriter::create(fs::path(folder) / name);
     REQUIRE(made);
-    for (const std::string_view each : {kDatabaseName, kRedisName}) std::ofstream(made->file_path(each)) << "x";
+    for (const std::string_view each : {kDatabaseName, kRedisName})
+      std::ofstream(made->file_path(each)) << "x";
     Manifest manifest;
     manifest.version = "1.0.0";
     manifest.began = manifest.ended = now - age;
     manifest.items = 1234;
     REQUIRE(made->finish(std::move(manifest)));
   };
-  CHECK(looked("").severity == Severity::kSkipped);
-  CHECK(looked(folder).message.find("No such file") != std::string::npos);
+  CHECK(finding("").severity == Severity::kSkipped);
+  CHECK(finding(folder).message.find("No such file") != std::string::npos);
   fs::create_directory(folder);
-  CHECK(looked(folder).message.find("no whole backup") != std::string::npos);
+  CHECK(finding(folder).message.find("no complete backup") != std::string::npos);
   make("older", seconds(5 * 86400));
-  CHECK(looked(folder).severity == Severity::kWarning);
-  CHECK(looked(folder).message.find("older, is 5 days old") != std::string::npos);
+  CHECK(finding(folder).severity == Severity::kWarning);
+  CHECK(finding(folder).message.find("older, is 5 days old") != std::string::npos);
   make("newer", seconds(3 * 86400));
-  CHECK(looked(folder).severity == Severity::kOk);
-  CHECK(looked(folder).message.find("newer, made 72 h ago") != std::string::npos);
-  // One that lost something, was cut off, or is being made is none.
+  CHECK(finding(folder).severity == Severity::kOk);
+  CHECK(finding(folder).message.find("newer, made 72 h ago") != std::string::npos);
+  // Damaged, truncated and partial backups do not count.
   make("cut", seconds(60));
   fs::rename(fs::path(folder) / "cut", fs::path(folder) / "now.partial");
   make("cut", seconds(60));
   fs::resize_file(fs::path(folder) / "cut" / kRedisName, 0);
   make("lost", seconds(60));
   fs::remove(fs::path(folder) / "lost" / kManifestName);
-  CHECK(looked(folder).message.find("newer, made 72 h ago") != std::string::npos);
+  CHECK(finding(folder).message.find("newer, made 72 h ago") != std::string::npos);
 }
 
-TEST_CASE("a disk that fills is a warning, one that is full an error", "[doctor]") {
-  const auto grade = [](std::uint64_t free, std::uint64_t total) {
+TEST_CASE("a disk that fills up is a warning, a full one an error", "[doctor]") {
+  const auto severity = [](std::uint64_t free, std::uint64_t total) {
     Diagnoses out;
     evaluate_disk_space("spool.path", "/var/lib/freshet/spool", free, total, out);
     return last_finding(out, "files.space").severity;
   };
-  CHECK(grade(50UL << 20, 100UL << 30) == Severity::kError);
-  CHECK(grade(500UL << 20, 2UL << 30) == Severity::kWarning);
-  CHECK(grade(4UL << 30, 100UL << 30) == Severity::kWarning);  // below a twentieth
-  CHECK(grade(40UL << 30, 100UL << 30) == Severity::kOk);
+  CHECK(severity(50UL << 20, 100UL << 30) == Severity::kError);
+  CHECK(severity(500UL << 20, 2UL << 30) == Severity::kWarning);
+  CHECK(severity(4UL << 30, 100UL << 30) == Severity::kWarning);  // below 5 %
+  CHECK(severity(40UL << 30, 100UL << 30) == Severity::kOk);
 }
 
-TEST_CASE("a socket that nobody listens on, all can reach, or nginx cannot, is found", "[doctor]") {
-  Installation place;
-  CHECK(last_finding(place.socket(), "socket").message.find("nobody listens") != std::string::npos);
-  REQUIRE(chmod(place.root.c_str(), 0755) == 0);
+TEST_CASE("a socket without a listener, open to all, or closed to nginx is found", "[doctor]") {
+  Installation installation;
+  CHECK(last_finding(installation.socket(), "socket").message.find("no listener") != std::string::npos);
+  REQUIRE(chmod(installation.root.c_str(), 0755) == 0);
   {
-    const Listener all(place.settings.pool.listen, 16, 0666);
-    CHECK(last_finding(place.socket(), "socket").message.find("any local user") != std::string::npos);
+    const Listener all(installation.settings.pool.listen, 16, 0666);
+    CHECK(last_finding(installation.socket(), "socket").message.find("any local user") != std::string::npos);
   }
-  CHECK(last_finding(place.socket(), "socket").message.find("nobody listens") != std::string::npos);  // a stale file
-  fs::remove(place.settings.pool.listen);
-  const Listener own(place.settings.pool.listen, 16, 0600);
+  // a stale socket file
+  CHECK(last_finding(installation.socket(), "socket").message.find("no listener") != std::string::npos);
+  fs::remove(installation.settings.pool.listen);
+  const Listener own(installation.settings.pool.listen, 16, 0600);
   const Account nginx{"nginx", 4'000'000, 4'000'000, {}};
-  CHECK(last_finding(place.socket(nginx), "socket").message.find("nginx runs as") != std::string::npos);
-  CHECK(last_finding(place.socket(), "socket").message.find("holds 16") != std::string::npos);
-  place.settings.pool.listen_backlog = 16;
-  CHECK(last_finding(place.socket(place.service), "socket").severity == Severity::kOk);
+  CHECK(last_finding(installation.socket(nginx), "socket").message.find("nginx runs as") !=
+        std::string::npos);
+  CHECK(last_finding(installation.socket(), "socket").message.find("queues at most 16") != std::string::npos);
+  installation.settings.pool.listen_backlog = 16;
+  CHECK(last_finding(installation.socket(installation.service), "socket").severity == Severity::kOk);
 }
 
-TEST_CASE("a status socket that is not set, is dead or does not answer is found", "[doctor]") {
-  Installation place;
-  const auto looked = [&] {
+TEST_CASE("a status socket that is unset, dead or silent is found", "[doctor]") {
+  Installation installation;
+  const auto finding = [&] {
     Diagnoses out;
-    check_status_socket(place.settings, out);
+    check_status_socket(installation.settings, out);
     return last_finding(out, "status.socket");
   };
-  place.settings.pool.status_listen.clear();
-  CHECK(looked().severity == Severity::kWarning);
-  place.settings.pool.status_listen = place.root / "status.sock";
-  CHECK(looked().message.find("nobody listens") != std::string::npos);
+  installation.settings.pool.status_listen.clear();
+  CHECK(finding().severity == Severity::kWarning);
+  installation.settings.pool.status_listen = installation.root / "status.sock";
+  CHECK(finding().message.find("no listener") != std::string::npos);
   {
-    const Listener silent(place.settings.pool.status_listen, 16, 0600);
+    const Listener silent(installation.settings.pool.status_listen, 16, 0600);
     std::thread closes([&] { close(accept(silent.fd, nullptr, nullptr)); });
-    CHECK(looked().message.find("does not answer") != std::string::npos);
+    CHECK(finding().message.find("does not answer") != std::string::npos);
     closes.join();
     std::thread answers([&] {
       const int fd = accept(silent.fd, nullptr, nullptr);
@@ -575,77 +592,81 @@ TEST_CASE("a status socket that is not set, is dead or does not answer is found"
       CHECK(send(fd, kReply.data(), kReply.size(), 0) > 0);
       close(fd);
     });
-    CHECK(looked().severity == Severity::kOk);
+    CHECK(finding().severity == Severity::kOk);
     answers.join();
   }
-  CHECK(looked().severity == Severity::kError);  // a stale file
-  place.settings.pool.status_listen = "127.0.0.1:1";
-  CHECK(looked().message.find("nobody listens") != std::string::npos);
+  CHECK(finding().severity == Severity::kError);  // a stale socket file
+  installation.settings.pool.status_listen = "127.0.0.1:1";
+  CHECK(finding().message.find("no listener") != std::string::npos);
 }
 
-TEST_CASE("nginx' limits and its way to the service are read from its configuration", "[doctor]") {
+TEST_CASE("limits and upstream are read from nginx's configuration", "[doctor]") {
   const Diagnoses good = evaluate_config(kNginx);
   INFO(good.text());
   CHECK(good.count(Severity::kOk) == 6);
   CHECK(good.all().size() == 6);
   CHECK(nginx_user(kNginx) == "www-data");
-  CHECK_FALSE(nginx_user(with(kNginx, "user www-data;", "")));
-  CHECK(last_finding(evaluate_config(with(with(kNginx, "FRESHET_ZONE", "OTHER"), "FRESHET_ZONE", "OTHER")),
-              "nginx.upstream")
+  CHECK_FALSE(nginx_user(substitute(kNginx, "user www-data;", "")));
+  CHECK(last_finding(
+            evaluate_config(substitute(substitute(kNginx, "FRESHET_ZONE", "OTHER"), "FRESHET_ZONE", "OTHER")),
+            "nginx.upstream")
             .severity == Severity::kError);
-  CHECK(last_finding(evaluate_config(with(kNginx, "freshetd.sock", "old.sock")), "nginx.upstream").severity ==
-        Severity::kError);
-  CHECK(last_finding(evaluate_config(with(kNginx, "worker_rlimit_nofile 16384;", "")), "nginx.connections").severity ==
+  CHECK(last_finding(evaluate_config(substitute(kNginx, "freshetd.sock", "old.sock")), "nginx.upstream")
+            .severity == Severity::kError);
+  CHECK(last_finding(evaluate_config(substitute(kNginx, "worker_rlimit_nofile 16384;", "")),
+                     "nginx.connections")
+            .severity == Severity::kWarning);
+  CHECK(last_finding(evaluate_config(substitute(kNginx, "size 8m", "size 1m")), "nginx.body_size").severity ==
         Severity::kWarning);
-  CHECK(last_finding(evaluate_config(with(kNginx, "size 8m", "size 1m")), "nginx.body_size").severity == Severity::kWarning);
 }
 
-TEST_CASE("a block of nginx that does not name the site is found, whatever stands around or inside it",
-          "[doctor]") {
-  const auto lost = [](const std::string& from, const std::string& to) {
-    return last_finding(evaluate_config(with(kNginx, from, to)), "nginx.site");
+TEST_CASE("an nginx block that does not set FRESHET_SITE is found regardless of its context", "[doctor]") {
+  const auto site_finding = [](const std::string& from, const std::string& to) {
+    return last_finding(evaluate_config(substitute(kNginx, from, to)), "nginx.site");
   };
   const std::string own = "fastcgi_param FRESHET_SITE $scheme://$http_host;\n";
-  CHECK(lost(own, "").message.find("FRESHET_ZONE public") != std::string::npos);
-  CHECK(lost(own, "").severity == Severity::kError);
-  CHECK(lost(own, "#" + own).severity == Severity::kError);
-  CHECK(lost(own, "location /inner {\n" + own + "}\n").severity == Severity::kError);
-  CHECK(lost("include /etc/nginx/freshet/freshet-params.conf;\n", "").message.find("FRESHET_ZONE internal") !=
-        std::string::npos);
-  CHECK(lost("FRESHET_SITE $scheme://$http_host if_not_empty", "OTHER x").severity == Severity::kError);
-  CHECK(lost(own, "include /etc/nginx/freshet/freshet-params.conf;\n").severity == Severity::kOk);
+  CHECK(site_finding(own, "").message.find("FRESHET_ZONE public") != std::string::npos);
+  CHECK(site_finding(own, "").severity == Severity::kError);
+  CHECK(site_finding(own, "#" + own).severity == Severity::kError);
+  CHECK(site_finding(own, "location /inner {\n" + own + "}\n").severity == Severity::kError);
+  CHECK(site_finding("include /etc/nginx/freshet/freshet-params.conf;\n", "")
+            .message.find("FRESHET_ZONE internal") != std::string::npos);
+  CHECK(site_finding("FRESHET_SITE $scheme://$http_host if_not_empty", "OTHER x").severity ==
+        Severity::kError);
+  CHECK(site_finding(own, "include /etc/nginx/freshet/freshet-params.conf;\n").severity == Severity::kOk);
 }
 
-TEST_CASE("an nginx that keeps connections for longer than a worker drains is warned of", "[doctor]") {
-  const auto graded = [](const std::string& to) {
-    return last_finding(evaluate_config(with(kNginx, "keepalive_time 5s;\nkeepalive_timeout 5s;", to)),
-                 "nginx.keepalive")
+TEST_CASE("connections that nginx keeps longer than a worker drains are a warning", "[doctor]") {
+  const auto keepalive_severity = [](const std::string& to) {
+    return last_finding(evaluate_config(substitute(kNginx, "keepalive_time 5s;\nkeepalive_timeout 5s;", to)),
+                        "nginx.keepalive")
         .severity;
   };
-  CHECK(graded("keepalive_time 5s;\nkeepalive_timeout 24s;") == Severity::kOk);
-  CHECK(graded("keepalive_time 5s;\nkeepalive_timeout 25s;") == Severity::kWarning);
-  CHECK(graded("keepalive_time 1m;\nkeepalive_timeout 5;") == Severity::kWarning);
-  CHECK(graded("keepalive_timeout 5s;") == Severity::kWarning);  // keepalive_time is an hour
-  CHECK(graded("keepalive_time 1h30m;") == Severity::kSkipped);
+  CHECK(keepalive_severity("keepalive_time 5s;\nkeepalive_timeout 24s;") == Severity::kOk);
+  CHECK(keepalive_severity("keepalive_time 5s;\nkeepalive_timeout 25s;") == Severity::kWarning);
+  CHECK(keepalive_severity("keepalive_time 1m;\nkeepalive_timeout 5;") == Severity::kWarning);
+  CHECK(keepalive_severity("keepalive_timeout 5s;") ==
+        Severity::kWarning);  // keepalive_time defaults to an hour
+  CHECK(keepalive_severity("keepalive_time 1h30m;") == Severity::kSkipped);
 }
 
-TEST_CASE("an nginx that lets in more than the queue holds, or slow clients without end, is warned of",
+TEST_CASE("more requests than the queue holds and missing limits for slow clients are a warning",
           "[doctor]") {
-  CHECK(last_finding(evaluate_config(with(kNginx, "internal 192", "internal 4096")), "nginx.queue").severity ==
-        Severity::kOk);
-  CHECK(last_finding(evaluate_config(with(kNginx, "internal 192", "internal 4097")), "nginx.queue").severity ==
-        Severity::kWarning);
-  CHECK(last_finding(evaluate_config(with(kNginx, "limit_conn freshet_bodies",
-                                "limit_conn freshet_public 768;\nlimit_conn freshet_bodies")),
-              "nginx.queue")
+  CHECK(last_finding(evaluate_config(substitute(kNginx, "internal 192", "internal 4096")), "nginx.queue")
+            .severity == Severity::kOk);
+  CHECK(last_finding(evaluate_config(substitute(kNginx, "internal 192", "internal 4097")), "nginx.queue")
+            .severity == Severity::kWarning);
+  CHECK(last_finding(evaluate_config(substitute(kNginx, "limit_conn freshet_bodies",
+                                                "limit_conn freshet_public 768;\nlimit_conn freshet_bodies")),
+                     "nginx.queue")
             .message.find("shared by all clients") != std::string::npos);
   for (const char* const line : {"limit_conn freshet_bodies 16;", "limit_conn freshet_body_networks 64;",
                                  "limit_conn freshet_internal 192;"})
-    CHECK(last_finding(evaluate_config(with(kNginx, line, "")), "nginx.queue").message.find("is not set") !=
-          std::string::npos);
+    CHECK(last_finding(evaluate_config(substitute(kNginx, line, "")), "nginx.queue")
+              .message.find("is not set") != std::string::npos);
 }
 
-TEST_CASE("an nginx that is absent or refuses gives no configuration", "[doctor]") {
+TEST_CASE("a missing nginx and one with a broken configuration give no dump", "[doctor]") {
   CHECK(nginx_dump("/nonexistent/nginx", "").error().reason == "no_nginx");
   CHECK(nginx_dump("false", "").error().reason == "nginx_refused");
   CHECK(nginx_dump("echo", "").value() == "-T -q\n");

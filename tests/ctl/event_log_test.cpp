@@ -14,7 +14,7 @@ namespace {
 
 using Records = std::vector<std::vector<std::string>>;
 
-// Every record, or the detail of the error.
+// All records, or the error's detail.
 std::variant<Records, std::string> read_csv(std::string_view text) {
   CsvReader reader(text);
   Records records;
@@ -39,7 +39,7 @@ UnixSeconds at(std::int64_t s) { return UnixSeconds{seconds{s}}; }
 
 }  // namespace
 
-TEST_CASE("CSV fields keep commas, quotes and line ends that are quoted", "[ctl]") {
+TEST_CASE("quoted CSV fields may contain commas, quotes and line breaks", "[ctl]") {
   CHECK(records("a,b\n1,2\n") == Records{{"a", "b"}, {"1", "2"}});
   CHECK(records("\"a,\"\"x\"\"\",\"two\nlines\",\n") == Records{{"a,\"x\"", "two\nlines", ""}});
   CHECK(records("\xEF\xBB\xBF"
@@ -47,13 +47,13 @@ TEST_CASE("CSV fields keep commas, quotes and line ends that are quoted", "[ctl]
   CHECK(records("").empty());
 }
 
-TEST_CASE("CSV that is wrong is refused with its line", "[ctl]") {
+TEST_CASE("malformed CSV is rejected with its line", "[ctl]") {
   CHECK(csv_error("a\n\"b") == "line 2: a quoted field has no end");
   CHECK(csv_error("a,b\"c\n") == "line 1: a quote inside an unquoted field");
   CHECK(csv_error("\"a\nb\",c\n\"d\"e\n") == "line 3: text behind a quoted field");
 }
 
-TEST_CASE("CSV that was quoted reads back, whatever the fields hold", "[ctl]") {
+TEST_CASE("quoted CSV round-trips for any field contents", "[ctl]") {
   CHECK(rc::check("read(write(records)) = records", [](std::vector<std::vector<std::string>> wanted) {
     std::string text;
     std::erase_if(wanted, [](const auto& record) { return record.empty(); });
@@ -65,8 +65,7 @@ TEST_CASE("CSV that was quoted reads back, whatever the fields hold", "[ctl]") {
   }));
 }
 
-TEST_CASE("Deskdrop's log is read by column names, in order of time, with the agent as it is quoted",
-          "[ctl]") {
+TEST_CASE("Deskdrop's log is read by column names, sorted by time, with quoted user agents", "[ctl]") {
   const auto log = parse_deskdrop(
       "eventType,timestamp,contentId,personId,sessionId,userAgent,userCountry\n"
       "LIKE,1465413050,-34,7,100,,\n"
@@ -77,12 +76,12 @@ TEST_CASE("Deskdrop's log is read by column names, in order of time, with the ag
   CHECK((*log)[0].at == at(1465413032));
   CHECK((*log)[0].user_agent == "Mozilla/5.0 (X11) (KHTML, like Gecko)");
   CHECK((*log)[0].dwell_ms == 18000);
-  CHECK((*log)[1].type == "LIKE");  // the file's order within a second
+  CHECK((*log)[1].type == "LIKE");  // order of the file within a second
   CHECK((*log)[1].item == "-34");
   CHECK((*log)[2].item == "56");
 }
 
-TEST_CASE("a log that is wrong is refused with its line", "[ctl]") {
+TEST_CASE("a malformed log is rejected with its line", "[ctl]") {
   const auto detail = [](const auto& result) { return result.error().detail; };
   CHECK(detail(parse_deskdrop("timestamp,eventType\n")) == "line 1: no column contentId");
   const std::string head = "timestamp,eventType,contentId,personId,sessionId,userAgent\n";
@@ -95,13 +94,13 @@ TEST_CASE("a log that is wrong is refused with its line", "[ctl]") {
              Catch::StartsWith("line 1: dwellMs"));
 }
 
-TEST_CASE("an agent of a log cannot put a second header into a request", "[ctl]") {
+TEST_CASE("a user agent of a log cannot inject a header", "[ctl]") {
   const auto log = parse_events(R"({"at":1,"item":"1","user":"2","userAgent":"a\r\nX-Evil: 1"})");
   REQUIRE(log);
   CHECK(log->front().user_agent == "aX-Evil: 1");
 }
 
-TEST_CASE("dwell is the time to the session's next event, at most the cap, and none for the last", "[ctl]") {
+TEST_CASE("dwell is the time to the session's next event, capped, and zero for the last event", "[ctl]") {
   std::vector<LogEvent> events;
   for (const auto& [t, session] :
        {std::pair{0, "a"}, {5, "b"}, {12, "a"}, {500, "a"}, {501, ""}, {502, ""}}) {
@@ -113,7 +112,7 @@ TEST_CASE("dwell is the time to the session's next event, at most the cap, and n
   CHECK(dwell == std::vector<std::int64_t>{12000, 0, 180000, 0, 0, 0});
 }
 
-TEST_CASE("a selection is half open in time, and its limit counts what was selected", "[ctl]") {
+TEST_CASE("a selection is half open in time and its limit counts selected events", "[ctl]") {
   std::vector<LogEvent> events;
   for (int t = 0; t < 10; ++t)
     events.push_back({at(t), t % 2 ? "VIEW" : "LIKE", std::to_string(t), "u", "", "", 0});
@@ -129,7 +128,7 @@ TEST_CASE("a selection is half open in time, and its limit counts what was selec
   CHECK(chosen[1].item == "4");
 }
 
-TEST_CASE("an item is as old as its site says, else as the log's first word of it", "[ctl]") {
+TEST_CASE("an item's publish time comes from the items, else from its first event", "[ctl]") {
   EventLog log;
   log.events = {{at(50), "VIEW", "known", "u", "", "", 0},
                 {at(60), "VIEW", "new", "u", "", "", 0},
@@ -141,7 +140,7 @@ TEST_CASE("an item is as old as its site says, else as the log's first word of i
 }
 
 TEST_CASE(
-    "the shipped sample is small, in order, and speaks of its own items only, none before it was published",
+    "the shipped sample is small, sorted, refers to its own items only and has no event before publication",
     "[ctl]") {
   const std::string directory = FRESHET_SAMPLE;
   const auto items = read_file(directory + "/items.ndjson"), events = read_file(directory + "/events.ndjson");
@@ -152,12 +151,12 @@ TEST_CASE(
   REQUIRE(log);
   CHECK(log->items.size() == 612);
   CHECK(log->events.size() == 16555);
-  int strangers = 0, early = 0;
+  int unknown_items = 0, early = 0;
   for (const LogEvent& each : log->events) {
     const auto item = log->items.find(each.item);
-    strangers += item == log->items.end() ? 1 : 0;
+    unknown_items += item == log->items.end() ? 1 : 0;
     early += item != log->items.end() && each.at < item->second.published ? 1 : 0;
   }
-  CHECK(strangers == 0);
+  CHECK(unknown_items == 0);
   CHECK(early == 0);
 }

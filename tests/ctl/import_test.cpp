@@ -8,7 +8,7 @@
 using namespace freshet;
 using namespace freshet::ctl;
 
-TEST_CASE("chunks keep both limits and every line, with its number in the file", "[ctl]") {
+TEST_CASE("chunks respect both limits and keep every line with its number in the file", "[ctl]") {
   CHECK(rc::check("chunks", [] {
     const auto lengths = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 12));
     std::string text;
@@ -35,9 +35,10 @@ TEST_CASE("chunks keep both limits and every line, with its number in the file",
       RC_ASSERT(each.lines.size() <= 3U);
       RC_ASSERT(each.lines.size() > 0U);
       joined += each.body;
-      // What lies up to its end are the lines up to its last one.
+      // The file up to the chunk's end contains exactly the lines up to its last one.
       RC_ASSERT(each.end_offset > before);
-      const auto lines = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(each.end_offset), '\n');
+      const auto lines =
+          std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(each.end_offset), '\n');
       RC_ASSERT(static_cast<std::size_t>(lines) == each.lines.back());
       before = each.end_offset;
       seen.insert(seen.end(), each.lines.begin(), each.lines.end());
@@ -48,14 +49,14 @@ TEST_CASE("chunks keep both limits and every line, with its number in the file",
   }));
 }
 
-TEST_CASE("a file without an end of line, with a byte order mark, is a whole file", "[ctl]") {
+TEST_CASE("a file with a byte order mark and without a final line break is read completely", "[ctl]") {
   const Chunks cut = split_into_chunks("\xEF\xBB\xBF{\"id\":1}\n{\"id\":2}");
   REQUIRE(cut.chunks.size() == 1);
   CHECK(cut.chunks[0].body == "{\"id\":1}\n{\"id\":2}\n");
   CHECK(cut.chunks[0].end_offset == 20);
 }
 
-TEST_CASE("only the times of a moved item change", "[ctl]") {
+TEST_CASE("shifting an item changes its times only", "[ctl]") {
   const auto moved = shift_item(
       R"({"id":18446744073709551615,"title":"a \"b\" ü","tags":["x","y"],"n":{"deep":[1.5,null,true]},"published_at":"2018-03-12T17:00:45Z","update_time":100})",
       seconds{10});
@@ -68,7 +69,7 @@ TEST_CASE("only the times of a moved item change", "[ctl]") {
   CHECK_FALSE(shift_item(R"({"id":1,"published_at":5})", seconds{-6}));
 }
 
-TEST_CASE("chunks keep their lines when their times are moved, and a bad line is named", "[ctl]") {
+TEST_CASE("shifted chunks keep their line numbers and a bad line is reported", "[ctl]") {
   Chunks cut = split_into_chunks("\n{\"id\":1,\"published_at\":5}\n\n{\"id\":2}\n");
   REQUIRE(shift_chunks(cut.chunks, seconds{10}));
   CHECK(cut.chunks[0].body == "{\"id\":\"1\",\"published_at\":15}\n{\"id\":\"2\"}\n");
@@ -79,7 +80,7 @@ TEST_CASE("chunks keep their lines when their times are moved, and a bad line is
   CHECK(moved.error().detail.starts_with("line 3: published_at"));
 }
 
-TEST_CASE("a bulk reply names the rejected lines", "[ctl]") {
+TEST_CASE("a bulk reply lists the rejected lines", "[ctl]") {
   const auto reply = parse_bulk_reply(R"({"accepted":2,"rejected":[{"line":3,"code":"bad_id"}]})");
   REQUIRE(reply);
   CHECK(reply->accepted == 2);

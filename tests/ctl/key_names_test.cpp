@@ -7,23 +7,23 @@
 using namespace freshet;
 using namespace freshet::ctl;
 
-TEST_CASE("a key gives back the name it was built from, with any prefix", "[ctl]") {
+TEST_CASE("removing the prefix from a key gives its name", "[ctl]") {
   for (const char* prefix : {"", "site1:"}) {
     const redis::Keys keys(prefix);
-    const auto plain = [&](const std::string& key) { return keys.strip_prefix(key).value_or("none"); };
+    const auto name = [&](const std::string& key) { return keys.strip_prefix(key).value_or("none"); };
     CAPTURE(prefix);
-    CHECK(plain(keys.article("a b")) == "hot:article:{a b}");
-    CHECK(plain(keys.session("a", "s")) == "hot:session:{a}:s");
-    CHECK(plain(keys.item("a")) == "item:{a}");
-    CHECK(plain(keys.partition(0).rank(hot::kEngagementModel)) == "hot:rank");
-    CHECK(plain(keys.partition(0).current_bucket(441345)) == "hot:current:441345");
-    CHECK(plain(keys.partition(0).current_bucket_index()) == "hot:current:index");
-    CHECK(plain(keys.partition(0).tagged_items("c++")) == "tag:c++");
+    CHECK(name(keys.article("a b")) == "hot:article:{a b}");
+    CHECK(name(keys.session("a", "s")) == "hot:session:{a}:s");
+    CHECK(name(keys.item("a")) == "item:{a}");
+    CHECK(name(keys.partition(0).rank(hot::kEngagementModel)) == "hot:rank");
+    CHECK(name(keys.partition(0).current_bucket(441345)) == "hot:current:441345");
+    CHECK(name(keys.partition(0).current_bucket_index()) == "hot:current:index");
+    CHECK(name(keys.partition(0).tagged_items("c++")) == "tag:c++");
   }
   CHECK_FALSE(redis::Keys("site1:").strip_prefix("other:hot:rank"));
 }
 
-TEST_CASE("what follows the head of a name is its id", "[ctl]") {
+TEST_CASE("strip_key_prefix returns the id after the prefix", "[ctl]") {
   CHECK(strip_key_prefix("hot:article:{12}", "hot:article:") == "12");
   CHECK(strip_key_prefix("hot:current:12", "hot:current:") == "12");
   CHECK_FALSE(strip_key_prefix("hot:uv:{12}", "hot:article:"));

@@ -30,7 +30,7 @@ std::map<std::string, double> scores(const std::vector<PastScore>& list) {
   return out;
 }
 
-// Some days of a few readers, items and sessions: short enough that no counter expires.
+// A few days of a few readers, items and sessions: too short for a counter to expire.
 EventLog random_log() {
   EventLog log;
   const auto size = *rc::gen::inRange<std::size_t>(1, 120);
@@ -47,7 +47,7 @@ EventLog random_log() {
   return log;
 }
 
-// Engagement over the raw events of one item, each figure by a pass of its own.
+// Engagement score of one item from the raw events, each term in a separate pass.
 double brute_force_engagement(const EventLog& log, const std::string& item, UnixSeconds now) {
   std::map<std::string, std::vector<LogEvent>> sessions;
   std::set<std::string> readers;
@@ -81,7 +81,7 @@ double brute_force_engagement(const EventLog& log, const std::string& item, Unix
   return base * std::exp2(-static_cast<double>(now.time_since_epoch().count() - first) / kDay);
 }
 
-// Views over the raw events of one item.
+// Views score of one item from the raw events.
 double brute_force_views(const EventLog& log, const std::string& item, UnixSeconds now, PastMode mode) {
   std::map<std::string, std::int64_t> counted;
   std::set<std::pair<std::string, std::int64_t>> days;
@@ -122,26 +122,26 @@ UnixSeconds random_moment() { return at(kStart + *rc::gen::inRange<std::int64_t>
 
 }  // namespace
 
-TEST_CASE("the engagement list of any past moment is what brute force over the raw events gives", "[ctl]") {
+TEST_CASE("the engagement list of any past moment matches brute force over the raw events", "[ctl]") {
   CHECK(rc::check("engagement", [] {
     const EventLog log = random_log();
     const UnixSeconds now = random_moment();
     check_list(engagement_list_at(log, now, Settings(), 100), log, now,
-                  [&](const std::string& item) { return brute_force_engagement(log, item, now); });
+               [&](const std::string& item) { return brute_force_engagement(log, item, now); });
   }));
 }
 
-TEST_CASE("the views lists of any past moment are what brute force over the raw events gives", "[ctl]") {
+TEST_CASE("the views lists of any past moment match brute force over the raw events", "[ctl]") {
   CHECK(rc::check("views", [](bool current) {
     const EventLog log = random_log();
     const UnixSeconds now = random_moment();
     const PastMode mode = current ? PastMode::kCurrent : PastMode::kAccumulate;
     check_list(views_list_at(log, now, mode, Settings(), 100), log, now,
-                  [&](const std::string& item) { return brute_force_views(log, item, now, mode); });
+               [&](const std::string& item) { return brute_force_views(log, item, now, mode); });
   }));
 }
 
-TEST_CASE("events after the moment do not count, and the list is cut at its limit", "[ctl]") {
+TEST_CASE("later events do not count and the list respects its limit", "[ctl]") {
   EventLog log;
   log.events = {visit(kStart, "a", "1"), visit(kStart + 5, "b", "1"), visit(kStart + 6, "b", "2"),
                 visit(kStart + 99, "a", "2")};
@@ -153,11 +153,11 @@ TEST_CASE("events after the moment do not count, and the list is cut at its limi
   CHECK(list[0].score == Approx(8 * std::exp2(-1.0 / kDay)).epsilon(1e-12));
 }
 
-TEST_CASE("counters that nobody renewed for thirty days begin anew", "[ctl]") {
+TEST_CASE("counters that are not renewed for thirty days start again from zero", "[ctl]") {
   EventLog log;
   log.items["a"] = {at(kStart), ""};
   for (int i = 0; i < 5; ++i) log.events.push_back(visit(kStart + i, "a", std::to_string(i)));
-  SECTION("a visit before they expire adds to them") {
+  SECTION("a visit before the expiry adds to them") {
     Settings settings;
     settings.list.min_score = 0;
     log.events.push_back(visit(kStart + 20 * kDay, "a", "x"));
@@ -165,7 +165,7 @@ TEST_CASE("counters that nobody renewed for thirty days begin anew", "[ctl]") {
     CHECK(engagement_list_at(log, at(kStart + 40 * kDay), settings, 9).front().pv == 7);
     CHECK(views_list_at(log, at(kStart + 40 * kDay), PastMode::kCurrent, Settings(), 9).front().pv == 7);
   }
-  SECTION("a visit after that is the first") {
+  SECTION("a visit after the expiry is the first") {
     log.events.push_back(visit(kStart + 31 * kDay, "a", "x"));
     const auto list = engagement_list_at(log, at(kStart + 31 * kDay), Settings(), 9);
     REQUIRE(list.size() == 1);
@@ -174,15 +174,16 @@ TEST_CASE("counters that nobody renewed for thirty days begin anew", "[ctl]") {
     const auto views = views_list_at(log, at(kStart + 31 * kDay), PastMode::kCurrent, Settings(), 9);
     CHECK(views.front().score == Approx(3 / std::pow(31 * 24 + 2, 1.5)).epsilon(1e-12));
   }
-  SECTION("the accumulated score stays") {
+  SECTION("the accumulated score remains") {
     const auto before = scores(views_list_at(log, at(kStart + 10), PastMode::kAccumulate, Settings(), 9));
-    const auto after = scores(views_list_at(log, at(kStart + 31 * kDay), PastMode::kAccumulate, Settings(), 9));
+    const auto after =
+        scores(views_list_at(log, at(kStart + 31 * kDay), PastMode::kAccumulate, Settings(), 9));
     CHECK(before == after);
     CHECK(views_list_at(log, at(kStart + 31 * kDay), PastMode::kCurrent, Settings(), 9).empty());
   }
 }
 
-TEST_CASE("an article that fell under the floor is in no engagement list", "[ctl]") {
+TEST_CASE("an article below the minimum score is in no engagement list", "[ctl]") {
   EventLog log;
   log.events = {visit(kStart, "a", "1")};
   CHECK(engagement_list_at(log, at(kStart + 31 * kDay), Settings(), 9).size() == 1);

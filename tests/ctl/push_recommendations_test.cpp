@@ -1,4 +1,5 @@
-// freshetctl push-recommendations against a real Redis: who gets what, in which order, and never again.
+// freshetctl push-recommendations against a real Redis: who gets what, in which order, without
+// repetitions.
 #include "scripts/ctl/commands/push_recommendations.h"
 
 #include <catch2/catch.hpp>
@@ -26,7 +27,7 @@ const std::string kSalt(32, 's');
 ItemId id(const std::string& text) { return ItemId::trusted(text); }
 ReaderId reader(const std::string& text) { return ReaderId::trusted(text); }
 
-// A site whose best item is i0, then i1, … by how many saw them, and a configuration of its own.
+// A site with a configuration of its own. i0 has the most viewers, then i1, and so on.
 struct Site : Fixture {
   TemporaryDirectory folder;
   Target target;
@@ -61,7 +62,7 @@ struct Site : Fixture {
   void visited(const std::string& who, UnixSeconds at) {
     command("ZADD", keys().active_readers("discover"), at.time_since_epoch().count(), who);
   }
-  // Newest first, as a page shows it.
+  // Newest first, as on a page.
   Ids timeline(const std::string& who = "ann") {
     const auto reply = command("ZREVRANGEBYSCORE", keys().timeline("discover", who), "+inf", "(0");
     Ids out;
@@ -73,8 +74,8 @@ struct Site : Fixture {
     for (int i = from; i < to; ++i) out.push_back("i" + std::to_string(i));
     return out;
   }
-  // What the feed's own store takes these for, as of a time.
-  std::vector<bool> seen_by_feed(const Ids& which, UnixSeconds at, feed::SeenEpochs::Pseudonym epoch_name = {},
+  // True for each item that the feed's store has as seen at the time.
+  std::vector<bool> seen_by_feed(const Ids& ids, UnixSeconds at, feed::SeenEpochs::Pseudonym epoch_name = {},
                                  const std::string& who = "ann") {
     const auto filter = feed::make_seen_filter(settings, keys());
     REQUIRE(run_sync(filter->probe(redis)));
@@ -85,7 +86,7 @@ struct Site : Fixture {
     const auto opening = run_sync(feed.load_state(request, false));
     REQUIRE(opening);
     std::vector<ItemId> wanted;
-    for (const auto& each : which) wanted.push_back(id(each));
+    for (const auto& each : ids) wanted.push_back(id(each));
     const auto out = run_sync(feed.check_seen(request.reader, opening->seen_view, wanted));
     REQUIRE(out);
     return *out;
@@ -99,8 +100,7 @@ struct Site : Fixture {
 
 }  // namespace
 
-TEST_CASE("fill pushes the best on top, and nothing twice until all that is recommended was pushed",
-          "[fill]") {
+TEST_CASE("the best items are pushed on top and no item twice", "[fill]") {
   Site site(12);
   site.options.limit = 5;
   CHECK(site.push().pushed == 5);
@@ -110,7 +110,7 @@ TEST_CASE("fill pushes the best on top, and nothing twice until all that is reco
   CHECK(pushed == 12);
   auto all = site.timeline();
   CHECK(all.size() == 12);
-  CHECK(Ids(all.end() - 5, all.end()) == site.item_ids(0, 5));  // who was there keeps their place
+  CHECK(Ids(all.end() - 5, all.end()) == site.item_ids(0, 5));  // earlier items keep their positions
   std::sort(all.begin(), all.end());
   CHECK(std::unique(all.begin(), all.end()) == all.end());
   const auto after = site.push();
@@ -120,7 +120,7 @@ TEST_CASE("fill pushes the best on top, and nothing twice until all that is reco
   CHECK(site.timeline().size() == 12);
 }
 
-TEST_CASE_METHOD(Site, "fill gives each reader fill.items at most, unless a limit is given", "[fill]") {
+TEST_CASE_METHOD(Site, "each reader gets at most fill.items unless a limit is given", "[fill]") {
   configure("fill.items = 3\n");
   CHECK(push().pushed == 3);
   options.limit = 1;
@@ -128,7 +128,7 @@ TEST_CASE_METHOD(Site, "fill gives each reader fill.items at most, unless a limi
   CHECK(timeline() == Ids{"i3", "i0", "i1", "i2"});
 }
 
-TEST_CASE("what the feed has handed out is not filled, known to the filter or still on the way to it",
+TEST_CASE("items that the feed delivered are not pushed, whether or not the seen filter has recorded them",
           "[fill]") {
   Site site(12);
   const bool recorded = GENERATE(false, true);
@@ -138,21 +138,22 @@ TEST_CASE("what the feed has handed out is not filled, known to the filter or st
   feed::FeedRequest request;
   request.reader = reader("ann");
   request.limit = 2;
-  const auto handed = run_sync(feed.swap_buffer(request, {0, 0, 0, {id("i1"), id("i3"), id("i5")}, false, {}}));
-  REQUIRE(handed);
-  REQUIRE(handed->page.items.size() == 2);
+  const auto delivered =
+      run_sync(feed.swap_buffer(request, {0, 0, 0, {id("i1"), id("i3"), id("i5")}, false, {}}));
+  REQUIRE(delivered);
+  REQUIRE(delivered->page.items.size() == 2);
   if (recorded) {
     const feed::Impressions shown{
-        {{handed->page.delivery_seq, handed->page.items}}, handed->page.items, wall_now()};
+        {{delivered->page.delivery_seq, delivered->page.items}}, delivered->page.items, wall_now()};
     REQUIRE(run_sync(feed.record(request.reader, shown)));
     site.command("DEL", site.keys().feed_state("ann"));  // a minute later
   }
   site.options.limit = 4;
   site.push();
-  CHECK(site.timeline() == Ids{"i0", "i2", "i4", "i5"});  // i5 waits in the buffer, nobody saw it
+  CHECK(site.timeline() == Ids{"i0", "i2", "i4", "i5"});  // i5 is buffered and was not delivered yet
 }
 
-TEST_CASE("what fill pushed is seen for the feed, for seven days", "[fill]") {
+TEST_CASE("pushed items are seen for the feed for seven days", "[fill]") {
   Site site(12);
   site.options.limit = 3;
   site.push();
@@ -162,7 +163,7 @@ TEST_CASE("what fill pushed is seen for the feed, for seven days", "[fill]") {
   CHECK(site.seen_by_feed({"i0", "i1", "i2"}, wall_now() + 9 * kDay) == std::vector<bool>(3));
 }
 
-TEST_CASE_METHOD(Site, "a reader who was erased is filled under their new name, as the feed knows them",
+TEST_CASE_METHOD(Site, "an erased reader gets recommendations under the new pseudonym, as in the feed",
                  "[fill]") {
   std::ofstream(folder.path() / "salt") << kSalt << "\n";
   configure("identity.salt_file = \"" + (folder.path() / "salt").string() + "\"\n");
@@ -174,37 +175,37 @@ TEST_CASE_METHOD(Site, "a reader who was erased is filled under their new name, 
   command("SET", keys().seen_epoch(name(reader("ann"))), 1);
   command("DEL", keys().timeline("discover", "ann"));
   CHECK(seen_by_feed({"i0", "i1"}, wall_now(), name) == std::vector<bool>{false, false});
-  push();  // what the old name was shown stands in nobody's way
+  push();  // entries under the old pseudonym do not block items
   CHECK(timeline() == Ids{"i0", "i1"});
   CHECK(seen_by_feed({"i0", "i1"}, wall_now(), name) == std::vector<bool>{true, true});
 }
 
-TEST_CASE_METHOD(Site,
-                 "what the reader viewed, did or dismissed is not filled, nor what is hidden or deleted",
-                 "[fill]") {
+TEST_CASE_METHOD(
+    Site,
+    "items that the reader viewed, interacted with or dismissed, and hidden or deleted items, are not pushed",
+    "[fill]") {
   readers::RedisReaderStore readers(redis, write_queue, settings, keys(), [] { return std::string("e"); });
   REQUIRE(run_sync(readers.record_view({reader("ann"), id("i0"), readers::ViewKind::kTopic})));
   REQUIRE(run_sync(readers.dismiss({reader("ann"), id("i2"), "", {}})));
-  REQUIRE(run_sync(
-      readers.record_interactions({{reader("ann"), id("i4"), readers::Interaction::kLike, UnixSeconds::max(), {}}})));
-  auto gone = item("i6", now() - seconds{3600});
-  gone.hidden = true;
-  put(gone);
+  REQUIRE(run_sync(readers.record_interactions(
+      {{reader("ann"), id("i4"), readers::Interaction::kLike, UnixSeconds::max(), {}}})));
+  auto hidden = item("i6", now() - seconds{3600});
+  hidden.hidden = true;
+  put(hidden);
   remove("i8");
   options.limit = 100;
   CHECK(push().pushed == 7);
-  auto held = timeline();
-  std::sort(held.begin(), held.end());
-  CHECK(held == Ids{"i1", "i10", "i11", "i3", "i5", "i7", "i9"});
+  auto pushed = timeline();
+  std::sort(pushed.begin(), pushed.end());
+  CHECK(pushed == Ids{"i1", "i10", "i11", "i3", "i5", "i7", "i9"});
 }
 
-TEST_CASE(
-    "what a crash left pushed and not noted keeps its place, is noted, and costs no place of the others",
-    "[fill]") {
+TEST_CASE("items pushed but not recorded before a crash are recorded, keep their positions and do not count",
+          "[fill]") {
   Site site(12);
   items::CardCache cards(*site.items, 0);
   timeline::RedisTimelineStore timelines(site.redis, site.redis, site.write_queue, cards, site.settings,
-                                          site.keys());
+                                         site.keys());
   REQUIRE(run_sync(timelines.push({"discover", {id("i2"), id("i1"), id("i0")}, {reader("ann")}})));
   const auto before = site.score(site.keys().timeline("discover", "ann"), "i0");
   site.options.limit = 3;
@@ -216,7 +217,7 @@ TEST_CASE(
   CHECK(site.seen_by_feed({"i0", "i1", "i2", "i5"}, wall_now()) == std::vector<bool>(4, true));
 }
 
-TEST_CASE("active readers are those of the last days, and are left alone until they have read what they got",
+TEST_CASE("readers are active for days after a visit and are skipped while they have unread items",
           "[fill]") {
   Site site(12);
   const auto now = wall_now();
@@ -239,21 +240,21 @@ TEST_CASE("active readers are those of the last days, and are left alone until t
   CHECK(site.timeline("bob") == Ids{"i2", "i3", "i0", "i1"});
   CHECK(site.timeline("ann") == Ids{"i0", "i1"});
   site.options.readers = {"ann"};
-  CHECK(site.push().pushed == 2);  // who is named is served
+  CHECK(site.push().pushed == 2);  // named readers are always served
 }
 
-TEST_CASE("unread is what came after the second of the last visit began", "[fill]") {
+TEST_CASE("an item pushed within the second of the last visit or later is unread", "[fill]") {
   const UnixSeconds at{seconds{1'750'000'000}};
   CHECK_FALSE(has_unread(0, at));
   CHECK_FALSE(has_unread(1'750'000'000'000'000, at));
   CHECK(has_unread(1'750'000'000'000'001, at));
 }
 
-TEST_CASE_METHOD(Site, "every active reader is served, however many there are", "[fill]") {
+TEST_CASE_METHOD(Site, "every active reader is served, whatever their number", "[fill]") {
   for (int i = 0; i < 700; ++i) visited("u" + std::to_string(i), wall_now());
   options.limit = 1;
   const auto summary = push_active();
-  CHECK(summary.served + summary.skipped == summary.readers);  // a ZSCAN may name one twice
+  CHECK(summary.served + summary.skipped == summary.readers);  // ZSCAN may return a reader twice
   CHECK(summary.pushed == 700);
   for (int i = 0; i < 700; ++i) REQUIRE(timeline("u" + std::to_string(i)) == Ids{"i0"});
 }
@@ -271,7 +272,7 @@ TEST_CASE_METHOD(Site, "a dry run prints and changes nothing", "[fill]") {
   CHECK(timeline("bob").empty());
 }
 
-TEST_CASE_METHOD(Site, "a run that SIGTERM ends serves nobody by half, and the next one goes on", "[fill]") {
+TEST_CASE_METHOD(Site, "SIGTERM ends a run between two readers and the next run serves the rest", "[fill]") {
   sigset_t term, old;
   sigemptyset(&term);
   sigaddset(&term, SIGTERM);
@@ -286,7 +287,8 @@ TEST_CASE_METHOD(Site, "a run that SIGTERM ends serves nobody by half, and the n
 }
 
 TEST_CASE_METHOD(
-    Site, "readers of a file are served with those that are named, and a bad id stops all before it begins",
+    Site,
+    "readers of a file and named readers are served, and a bad id is rejected before anything is pushed",
     "[fill]") {
   options.readers_file = (folder.path() / "readers").string();
   std::ofstream(options.readers_file) << "bob\r\n\ncarl\n";
@@ -295,25 +297,25 @@ TEST_CASE_METHOD(
   options.readers.clear();
   const auto refused = push_once(options, target);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().detail == options.readers_file + ": line 2 is no id");
+  CHECK(refused.error().detail == options.readers_file + ": line 2 is not a valid id");
   CHECK(timeline("dora").empty());
   options.readers_file += "-none";
   CHECK(push_once(options, target).error().reason == "no_file");
 }
 
-TEST_CASE_METHOD(Site, "a channel that is unknown, or filled by who is followed, is refused", "[fill]") {
+TEST_CASE_METHOD(Site, "an unknown channel and the follow channel are refused", "[fill]") {
   options.channel = "elsewhere";
   CHECK(push_once(options, target).error().detail ==
-        "no channel elsewhere; waterfall.channels has follow, discover");
+        "unknown channel elsewhere; waterfall.channels has follow, discover");
   options.channel = "follow";
   CHECK(push_once(options, target).error().reason == "follow_channel");
   CHECK_FALSE(exists(keys().timeline("follow", "ann")));
 }
 
-TEST_CASE_METHOD(Site, "without Redis the error says where it was looked for", "[fill]") {
-  target.redis = "unix://" + (folder.path() / "nobody.sock").string();
-  const auto away = push_once(options, target);
-  REQUIRE_FALSE(away);
-  CHECK(away.error().code == ErrorCode::kUnavailable);
-  CHECK(away.error().detail.starts_with("Redis at " + (folder.path() / "nobody.sock").string() + ": "));
+TEST_CASE_METHOD(Site, "an unreachable Redis is reported with its address", "[fill]") {
+  target.redis = "unix://" + (folder.path() / "absent.sock").string();
+  const auto result = push_once(options, target);
+  REQUIRE_FALSE(result);
+  CHECK(result.error().code == ErrorCode::kUnavailable);
+  CHECK(result.error().detail.starts_with("Redis at " + (folder.path() / "absent.sock").string() + ": "));
 }

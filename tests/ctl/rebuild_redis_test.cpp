@@ -18,7 +18,7 @@ using namespace freshet::test;
 
 namespace {
 
-// A Redis, and a database with items of its own.
+// A Redis and a database with items that Redis lacks.
 struct RebuildRedisFixture : Fixture {
   TemporaryDirectory directory;
   std::unique_ptr<database::Database> database;
@@ -63,84 +63,85 @@ struct RebuildRedisFixture : Fixture {
 
 }  // namespace
 
-TEST_CASE("an empty Redis gets every item of the database, and the recorder hears nothing of it", "[ctl]") {
-  RebuildRedisFixture lost(1234);
-  CHECK(lost.rebuild() == 1234);
-  for (const int each : {0, 499, 500, 1233}) CHECK(lost.title(each) == "of the database");
-  CHECK(lost.integer("SCARD", redis::Keys("").partition(0).tagged_items("t")) == 1234);
-  CHECK(lost.integer("XLEN", "recorder:stream") == 0);
+TEST_CASE("an empty Redis gets every item of the database without new stream entries", "[ctl]") {
+  RebuildRedisFixture fixture(1234);
+  CHECK(fixture.rebuild() == 1234);
+  for (const int each : {0, 499, 500, 1233}) CHECK(fixture.title(each) == "of the database");
+  CHECK(fixture.integer("SCARD", redis::Keys("").partition(0).tagged_items("t")) == 1234);
+  CHECK(fixture.integer("XLEN", "recorder:stream") == 0);
 }
 
-TEST_CASE("a Redis with items is refused unless forced, and then has the database's", "[ctl]") {
-  RebuildRedisFixture lost(2);
-  REQUIRE(run_sync(lost.items->put(RebuildRedisFixture::item(1, "of Redis"))));
-  const auto refused = lost.rebuild();
+TEST_CASE("a Redis with items is refused unless forced, and is then overwritten", "[ctl]") {
+  RebuildRedisFixture fixture(2);
+  REQUIRE(run_sync(fixture.items->put(RebuildRedisFixture::item(1, "of Redis"))));
+  const auto refused = fixture.rebuild();
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "has_items");
-  CHECK(lost.title(0) == "unknown_item");
-  CHECK(lost.title(1) == "of Redis");
-  lost.options.force = true;
-  CHECK(lost.rebuild() == 2);
-  CHECK(lost.title(1) == "of the database");
+  CHECK(fixture.title(0) == "unknown_item");
+  CHECK(fixture.title(1) == "of Redis");
+  fixture.options.force = true;
+  CHECK(fixture.rebuild() == 2);
+  CHECK(fixture.title(1) == "of the database");
 }
 
-TEST_CASE("a loss that was noted is mended beside what was written since, and is over then", "[ctl]") {
-  RebuildRedisFixture lost(3);
+TEST_CASE("a recorded data loss is repaired without overwriting later writes, and then cleared", "[ctl]") {
+  RebuildRedisFixture fixture(3);
   const redis::Keys keys("");
-  REQUIRE(lost.database->begin());
-  REQUIRE(lost.database->put_last_entry("", "1-1"));
-  REQUIRE(lost.database->commit());
-  const bool noted = GENERATE(false, true);  // by the recorder; else the rebuild finds it itself
-  if (noted) REQUIRE(recorder::recreate_groups_after_loss(lost.redis, keys));
-  REQUIRE(run_sync(lost.items->put(RebuildRedisFixture::item(1, "of Redis"))));
-  const auto before = collect_item_facts(lost.redis, *lost.database, lost.settings);
+  REQUIRE(fixture.database->begin());
+  REQUIRE(fixture.database->put_last_entry("", "1-1"));
+  REQUIRE(fixture.database->commit());
+  const bool noted = GENERATE(false, true);  // recorded by the recorder; else found by the rebuild
+  if (noted) REQUIRE(recorder::recreate_groups_after_loss(fixture.redis, keys));
+  REQUIRE(run_sync(fixture.items->put(RebuildRedisFixture::item(1, "of Redis"))));
+  const auto before = collect_item_facts(fixture.redis, *fixture.database, fixture.settings);
   REQUIRE(before);
   CHECK((before->items == 3 && before->missing == 2 && (before->data_lost_at > 0) == noted));
-  CHECK(lost.rebuild() == 2);
-  CHECK(lost.title(1) == "of Redis");
-  CHECK(lost.title(2) == "of the database");
-  CHECK(recorder::recorded_data_loss(lost.redis, keys) == "");
-  CHECK(recorder::has_groups(lost.redis, keys) == true);  // the recorder finds nothing to note
-  const auto after = collect_item_facts(lost.redis, *lost.database, lost.settings);
+  CHECK(fixture.rebuild() == 2);
+  CHECK(fixture.title(1) == "of Redis");
+  CHECK(fixture.title(2) == "of the database");
+  CHECK(recorder::recorded_data_loss(fixture.redis, keys) == "");
+  CHECK(recorder::has_groups(fixture.redis, keys) == true);  // the recorder has no loss to record
+  const auto after = collect_item_facts(fixture.redis, *fixture.database, fixture.settings);
   REQUIRE(after);
   CHECK((after->items == 3 && after->missing == 0 && after->data_lost_at == 0));
-  CHECK(lost.rebuild().error().reason == "has_items");
+  CHECK(fixture.rebuild().error().reason == "has_items");
 }
 
-TEST_CASE("an item that was deleted since Redis lost it does not come back", "[ctl]") {
-  RebuildRedisFixture lost(3);
-  REQUIRE(run_sync(lost.items->remove(RebuildRedisFixture::item(1, "").id)));
-  CHECK(lost.rebuild() == 2);
-  CHECK(lost.title(0) == "of the database");
-  CHECK(lost.title(1) == "unknown_item");
-  CHECK(collect_item_facts(lost.redis, *lost.database, lost.settings)->missing == 0);
+TEST_CASE("an item deleted since the data loss does not come back", "[ctl]") {
+  RebuildRedisFixture fixture(3);
+  REQUIRE(run_sync(fixture.items->remove(RebuildRedisFixture::item(1, "").id)));
+  CHECK(fixture.rebuild() == 2);
+  CHECK(fixture.title(0) == "of the database");
+  CHECK(fixture.title(1) == "unknown_item");
+  CHECK(collect_item_facts(fixture.redis, *fixture.database, fixture.settings)->missing == 0);
 }
 
-TEST_CASE("counters without an item are no reason to refuse", "[ctl]") {
-  RebuildRedisFixture lost(1);
-  REQUIRE(run_sync(lost.hot->track(RebuildRedisFixture::track_event("stranger", "anna", 1000))));
-  CHECK(lost.rebuild() == 1);
+TEST_CASE("counters without an item do not prevent a rebuild", "[ctl]") {
+  RebuildRedisFixture fixture(1);
+  REQUIRE(run_sync(fixture.hot->track(RebuildRedisFixture::track_event("stranger", "anna", 1000))));
+  CHECK(fixture.rebuild() == 1);
 }
 
-TEST_CASE("whom readers follow comes back in both directions, with nothing of what was published", "[ctl]") {
-  RebuildRedisFixture lost(1);
+TEST_CASE("follows are restored in both directions without published items", "[ctl]") {
+  RebuildRedisFixture fixture(1);
   const redis::Keys keys("");
-  lost.settings.fanout.max_push_followers = 0;
-  timeline::RedisFollowStore follows(lost.redis, lost.settings, keys, [] { return "j"; });
+  fixture.settings.fanout.max_push_followers = 0;
+  timeline::RedisFollowStore follows(fixture.redis, fixture.settings, keys, [] { return "j"; });
   const ReaderId here = ReaderId::trusted("here");
   const AuthorId ann = AuthorId::trusted("ann");
-  REQUIRE(run_sync(follows.follow(here, ann)));  // Redis knows this one
+  REQUIRE(run_sync(follows.follow(here, ann)));  // Redis still has this one
   REQUIRE(run_sync(follows.publish(ann, {ItemId::trusted("a")})));
-  REQUIRE(lost.database->begin());
+  REQUIRE(fixture.database->begin());
   for (int i = 0; i < 1200; ++i) {
     const auto reader = ReaderId::trusted("r" + std::to_string(i));
-    REQUIRE(lost.database->readers().put_follow({reader, ann, UnixSeconds{seconds{100 + i}}}));
+    REQUIRE(fixture.database->readers().put_follow({reader, ann, UnixSeconds{seconds{100 + i}}}));
   }
-  REQUIRE(lost.database->readers().put_follow({here, ann, UnixSeconds{seconds{50}}}));
-  REQUIRE(lost.database->readers().put_follow({here, AuthorId::trusted("bob"), UnixSeconds{seconds{50}}}));
-  REQUIRE(lost.database->commit());
+  REQUIRE(fixture.database->readers().put_follow({here, ann, UnixSeconds{seconds{50}}}));
+  REQUIRE(fixture.database->readers().put_follow({here, AuthorId::trusted("bob"), UnixSeconds{seconds{50}}}));
+  REQUIRE(fixture.database->commit());
   for (int again = 0; again < 2; ++again) {
-    const auto restored = recorder::restore_readers(lost.redis, *lost.database, lost.settings, wall_now());
+    const auto restored =
+        recorder::restore_readers(fixture.redis, *fixture.database, fixture.settings, wall_now());
     REQUIRE(restored);
     CHECK(restored->follows == (again == 0 ? 1201 : 0));
   }
@@ -148,23 +149,22 @@ TEST_CASE("whom readers follow comes back in both directions, with nothing of wh
   ask.add("ZCOUNT", keys.followers("ann"), "(0", "+inf").add("ZSCORE", keys.followers("bob"), "here");
   ask.add("ZSCORE", keys.followed_authors("r7"), "ann").add("ZSCORE", keys.pull_outbox("ann"), "a");
   ask.add("ZSCORE", keys.followed_authors("here"), "ann").add("EXISTS", keys.timeline("follow", "r7"));
-  const auto replies = *lost.redis.call(ask);
+  const auto replies = *fixture.redis.call(ask);
   CHECK(*replies[0].integer() == 1201);
   CHECK(!replies[1].is_nil());
   CHECK(*replies[2].string() == *replies[3].string());
-  CHECK(*replies[4].string() == "0");  // it has still to be pulled
+  CHECK(*replies[4].string() == "0");  // still to be pulled
   CHECK(*replies[5].integer() == 0);
 }
 
-TEST_CASE("readers get back the newest of what the database has of them, and nothing that has run out",
-          "[ctl]") {
-  RebuildRedisFixture lost(1);
-  lost.settings.interactions.max_kept = 700;
+TEST_CASE("readers get back their newest rows of the database, except expired ones", "[ctl]") {
+  RebuildRedisFixture fixture(1);
+  fixture.settings.interactions.max_kept = 700;
   const std::int64_t now = wall_now().time_since_epoch().count();
   const auto at = [](std::int64_t second) { return UnixSeconds{seconds{second}}; };
-  database::ReaderRows& rows = lost.database->readers();
+  database::ReaderRows& rows = fixture.database->readers();
   const ReaderId many = ReaderId::trusted("many"), few = ReaderId::trusted("few");
-  REQUIRE(lost.database->begin());
+  REQUIRE(fixture.database->begin());
   for (int i = 0; i < 2000; ++i) {
     const auto item = ItemId::trusted("i" + std::to_string(i % 1500));
     REQUIRE(rows.put_interaction({many, item, readers::Interaction::kLike, at(now - 3000 + i), {}}));
@@ -174,9 +174,9 @@ TEST_CASE("readers get back the newest of what the database has of them, and not
   REQUIRE(rows.put_interaction({few, old, readers::Interaction::kView, at(now - 100 * 86400), {}}));
   REQUIRE(rows.put_dismissal({few, old, "seen", {}}, at(now - 80 * 86400)));
   REQUIRE(rows.put_dismissal({few, ItemId::trusted("older"), "", {}}, at(now - 91 * 86400)));
-  REQUIRE(lost.database->commit());
+  REQUIRE(fixture.database->commit());
   const auto restore = [&] {
-    return recorder::restore_readers(lost.redis, *lost.database, lost.settings, at(now));
+    return recorder::restore_readers(fixture.redis, *fixture.database, fixture.settings, at(now));
   };
   const auto restored = restore();
   REQUIRE(restored);
@@ -191,7 +191,7 @@ TEST_CASE("readers get back the newest of what the database has of them, and not
   ask.add("TTL", keys.not_interested_reasons("few"))
       .add("EXISTS", keys.partition(0).stream())
       .add("GET", keys.archived_interactions("many"));
-  auto replies = *lost.redis.call(ask);
+  auto replies = *fixture.redis.call(ask);
   CHECK(*replies[0].integer() == 700);
   CHECK(replies[1].string() == std::to_string(now - 3000 + 1999));
   CHECK(replies[2].string() == std::to_string(now - 3000 + 1300));
@@ -204,44 +204,45 @@ TEST_CASE("readers get back the newest of what the database has of them, and not
   CHECK(*replies[7].integer() > 79 * 86400);
   CHECK(*replies[8].integer() > 9 * 86400);
   CHECK(*replies[9].integer() == 0);
-  // What is older stays excluded.
+  // Older interactions stay excluded.
   const auto earlier = parse_fingerprints(replies[10].string().value_or(""));
   for (int i = 500; i < 1300; ++i) CHECK(earlier.contains(fingerprint("i" + std::to_string(i))));
 
-  // What is newer in Redis stays.
+  // A newer entry in Redis is kept.
   ask.clear();
   ask.add("ZADD", keys.interactions("few"), now, "v:old")
       .add("EXPIRE", keys.interactions("few"), 180 * 86400);
-  REQUIRE(lost.redis.call(ask));
+  REQUIRE(fixture.redis.call(ask));
   REQUIRE(restore());
   ask.clear();
   ask.add("ZSCORE", keys.interactions("few"), "v:old").add("TTL", keys.interactions("few"));
-  replies = *lost.redis.call(ask);
+  replies = *fixture.redis.call(ask);
   CHECK(replies[0].string() == std::to_string(now));
   CHECK(*replies[1].integer() > 179 * 86400);
 }
 
-TEST_CASE("what waits in sixteen streams is recorded by a restore, and no stream gives an id twice",
-          "[ctl]") {
-  RebuildRedisFixture lost(0);
-  lost.partitions = 16;
-  lost.settings.redis.url = "redis+cluster://127.0.0.1:1";  // names alone are of a cluster here
-  lost.open();
-  const redis::Keys keys = lost.keys();
-  for (int i = 0; i < 40; ++i) REQUIRE(run_sync(lost.items->put(RebuildRedisFixture::item(i, "not yet recorded"))));
-  const auto job_of = keys.partition_for("reader"), ahead = keys.partition((keys.partition_of("reader") + 1) % 16);
-  lost.command("XADD", job_of.stream(), "*", "op", "erase", "reader", "reader", "job", "j");
+TEST_CASE("a restore records the entries of all streams and no stream reuses an id", "[ctl]") {
+  RebuildRedisFixture fixture(0);
+  fixture.partitions = 16;
+  fixture.settings.redis.url = "redis+cluster://127.0.0.1:1";  // key names as in a cluster, on one server
+  fixture.open();
+  const redis::Keys keys = fixture.keys();
+  for (int i = 0; i < 40; ++i)
+    REQUIRE(run_sync(fixture.items->put(RebuildRedisFixture::item(i, "not yet recorded"))));
+  const auto job_of = keys.partition_for("reader"),
+             ahead = keys.partition((keys.partition_of("reader") + 1) % 16);
+  fixture.command("XADD", job_of.stream(), "*", "op", "erase", "reader", "reader", "job", "j");
   const std::string last = "99999999999999-7";
-  REQUIRE(lost.database->put_last_entry(ahead.hash_tag(), last));
-  REQUIRE(reconcile(lost.redis, *lost.database, lost.settings, server().endpoint()));
-  CHECK(lost.database->item_count() == 40);
-  const auto given = recorder::Streams(lost.settings, server().endpoint()).last_generated_ids();
+  REQUIRE(fixture.database->put_last_entry(ahead.hash_tag(), last));
+  REQUIRE(reconcile(fixture.redis, *fixture.database, fixture.settings, server().endpoint()));
+  CHECK(fixture.database->item_count() == 40);
+  const auto given = recorder::Streams(fixture.settings, server().endpoint()).last_generated_ids();
   REQUIRE(given);
   for (const redis::PartitionKeys& each : keys.partitions()) {
     INFO(each.stream());
-    CHECK(lost.integer("XLEN", each.stream()) == (each.stream() == job_of.stream() ? 1 : 0));
+    CHECK(fixture.integer("XLEN", each.stream()) == (each.stream() == job_of.stream() ? 1 : 0));
   }
   for (unsigned g = 0; g < 16; ++g)
     CHECK(((*given)[g] == last) == (keys.partition(g).stream() == ahead.stream()));
-  CHECK(recorder::has_groups(lost.redis, keys) == true);
+  CHECK(recorder::has_groups(fixture.redis, keys) == true);
 }

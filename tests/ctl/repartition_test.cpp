@@ -1,4 +1,4 @@
-// Another number of groups: everything is as it was, whenever the tool was killed in between.
+// Repartitioning keeps all data, even if the tool is killed at any point.
 #include "scripts/ctl/backup/repartition.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 class RepartitionFixture : public Fixture {
  public:
   RepartitionFixture() {
-    settings.redis.url = "redis+cluster://127.0.0.1:1";  // names alone are of a cluster here
+    settings.redis.url = "redis+cluster://127.0.0.1:1";  // key names as in a cluster, on one server
     set_partitions(16);
     REQUIRE(verify_schema(redis::SchemaCheck::kInitialize));
   }
@@ -43,7 +43,7 @@ class RepartitionFixture : public Fixture {
       }
     }
     for (const char* const id : {"a2", "a3"}) remove(id);
-    // Seen long ago: its score outlives its counters, and its bucket.
+    // Viewed long ago: its score outlives its counters and its bucket.
     const UnixSeconds old = now() - seconds(1000 * 3600);
     put(item("old", old));
     view(view_event("old", "f"));
@@ -51,13 +51,13 @@ class RepartitionFixture : public Fixture {
     const redis::PartitionKeys group = keys().partition_for("old");
     command("DEL", group.current_bucket(unix_s(old) / kHourSeconds));
     command("ZREM", group.current_bucket_index(), unix_s(old) / kHourSeconds);
-    auto stranger = track_event("unknown", "v", 1000);
-    stranger.admission.network = "network";
+    auto unverified = track_event("unknown", "v", 1000);
+    unverified.admission.network = "network";
     settings.items_unknown = "count";
-    track(stranger);
+    track(unverified);
     mark_recorded();
   }
-  // As a recorder that has read and acknowledged all.
+  // As if a recorder had read and acknowledged all entries.
   void mark_recorded() {
     const redis::Keys names = keys();
     REQUIRE(recorder::create_groups(redis, names));
@@ -69,7 +69,7 @@ class RepartitionFixture : public Fixture {
     REQUIRE(each);
     return *std::ranges::max_element(*each, recorder::precedes);
   }
-  // The id that every stream gave last; "": they differ.
+  // The last id of every stream; empty if they differ.
   std::string common_last_id() {
     recorder::Streams streams(settings, server().endpoint());
     const auto each = streams.last_generated_ids();
@@ -126,12 +126,12 @@ const auto kContinue = [](std::int64_t) { return Result<void>(); };
 
 }  // namespace
 
-TEST_CASE_METHOD(RepartitionFixture, "after a regrouping everything is as it was", "[regroup]") {
+TEST_CASE_METHOD(RepartitionFixture, "repartitioning keeps all data", "[regroup]") {
   fill();
   const Content before = content();
   CHECK(before.lists.front().size() > 50);
   for (const char* const what : {"hidden", "newest", "unlisted"}) CHECK_FALSE(before.sets.at(what).empty());
-  const std::string said = check(), highest = highest_last_id();
+  const std::string findings = check(), highest = highest_last_id();
   for (const int number : {4, 64, 2, 16}) {
     INFO(number);
     set_partitions(number);
@@ -144,13 +144,12 @@ TEST_CASE_METHOD(RepartitionFixture, "after a regrouping everything is as it was
     CHECK(content() == before);
     CHECK(recorder::has_groups(redis, keys()) == true);
     CHECK(common_last_id() == highest);
-    CHECK(check() == said);
+    CHECK(check() == findings);
     CHECK(verify_schema());
   }
 }
 
-TEST_CASE_METHOD(RepartitionFixture, "a regrouping that is killed anywhere is finished by the next",
-                 "[regroup]") {
+TEST_CASE_METHOD(RepartitionFixture, "a killed repartition is finished by the next one", "[regroup]") {
   fill();
   const Content before = content();
   const std::string highest = highest_last_id();
@@ -164,7 +163,7 @@ TEST_CASE_METHOD(RepartitionFixture, "a regrouping that is killed anywhere is fi
     };
     if (ctl::repartition(redis, settings, kill)) break;
     ++killed;
-    // Nobody serves in between, whatever it is set to.
+    // No service starts in between, whatever its setting.
     for (const int number : {16, 4}) {
       set_partitions(number);
       REQUIRE_FALSE(verify_schema(redis::SchemaCheck::kInitialize));
@@ -179,7 +178,7 @@ TEST_CASE_METHOD(RepartitionFixture, "a regrouping that is killed anywhere is fi
   CHECK(killed > 3);
 }
 
-TEST_CASE_METHOD(RepartitionFixture, "entries that wait for the recorder are not left behind", "[regroup]") {
+TEST_CASE_METHOD(RepartitionFixture, "entries pending for the recorder block a repartition", "[regroup]") {
   fill();
   const redis::Keys old = keys();
   put(item("late", now()));
@@ -187,7 +186,7 @@ TEST_CASE_METHOD(RepartitionFixture, "entries that wait for the recorder are not
   const auto refused = ctl::repartition(redis, settings, kContinue);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "not_recorded");
-  for (const char* const word : {"wait for the recorder", "redis.partitions to 16", "freshetctl status"})
+  for (const char* const word : {"pending for the recorder", "redis.partitions to 16", "freshetctl status"})
     CHECK(refused.error().detail.find(word) != std::string::npos);
   CHECK(count_old_keys() > 0);
   CHECK_FALSE(exists(keys().partition(0).stream()));
@@ -200,7 +199,8 @@ TEST_CASE_METHOD(RepartitionFixture, "entries that wait for the recorder are not
   CHECK(count_old_keys() == 0);
 }
 
-TEST_CASE_METHOD(RepartitionFixture, "who is set to another number of groups is told what to do", "[regroup]") {
+TEST_CASE_METHOD(RepartitionFixture, "a service with another number of partitions is told what to do",
+                 "[regroup]") {
   fill();
   set_partitions(8);
   const auto other = verify_schema(redis::SchemaCheck::kInitialize);
@@ -212,7 +212,7 @@ TEST_CASE_METHOD(RepartitionFixture, "who is set to another number of groups is 
   CHECK(verify_schema());
   command("SET", keys().partition_count_key(), redis::kRepartitioning);
   CHECK(verify_schema().error().detail.find("freshetctl repartition") != std::string::npos);
-  // An empty Redis has any number, until somebody serves. On one server nothing is said.
+  // An empty Redis accepts any number until a service starts. A standalone Redis stores none.
   server().flush_all();
   set_partitions(8);
   CHECK(verify_schema());

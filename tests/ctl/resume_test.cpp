@@ -17,11 +17,11 @@ ImportPosition sample_position() {
 
 }  // namespace
 
-TEST_CASE("a position is read as it was written", "[ctl]") {
+TEST_CASE("a position round-trips through its text", "[ctl]") {
   CHECK(parse_position(to_text(sample_position())) == sample_position());
 }
 
-TEST_CASE("a torn or foreign file is no position", "[ctl]") {
+TEST_CASE("a truncated or foreign file is not a position", "[ctl]") {
   const std::string text = to_text(sample_position());
   for (std::size_t length = 0; length < text.size(); ++length)
     CHECK_FALSE(parse_position(text.substr(0, length)));
@@ -29,7 +29,7 @@ TEST_CASE("a torn or foreign file is no position", "[ctl]") {
   CHECK_FALSE(parse_position("freshetctl import 1\nend\n"));
 }
 
-TEST_CASE("a resume file is replaced whole, and a folder that cannot be written is told", "[ctl]") {
+TEST_CASE("a resume file is replaced atomically, and a folder that is not writable is an error", "[ctl]") {
   const TemporaryDirectory directory;
   const ResumeFile file((directory.path() / "notes").string());
   CHECK_FALSE(file.read());
@@ -45,19 +45,19 @@ TEST_CASE("a resume file is replaced whole, and a folder that cannot be written 
         "resume_file");
 }
 
-TEST_CASE("a file that was written to or replaced is another file", "[ctl]") {
+TEST_CASE("a file that was changed or replaced has another identity", "[ctl]") {
   const TemporaryDirectory directory;
   const std::string path = (directory.path() / "items").string();
   std::ofstream(path) << "one\n";
-  const auto before = identity_of(path);
+  const auto before = file_identity(path);
   REQUIRE(before);
-  CHECK(*identity_of(path) == *before);
+  CHECK(*file_identity(path) == *before);
   std::ofstream(path, std::ios::app) << "two\n";
-  CHECK(*identity_of(path) != *before);
-  const auto grown = *identity_of(path);
+  CHECK(*file_identity(path) != *before);
+  const auto grown = *file_identity(path);
   std::ofstream(path + ".other") << "one\ntwo\n";
   std::filesystem::last_write_time(path + ".other", std::filesystem::last_write_time(path));
   std::filesystem::rename(path + ".other", path);
-  CHECK(*identity_of(path) != grown);
-  CHECK(identity_of(path + ".none").error().reason == "no_file");
+  CHECK(*file_identity(path) != grown);
+  CHECK(file_identity(path + ".none").error().reason == "no_file");
 }

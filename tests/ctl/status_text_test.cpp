@@ -5,7 +5,7 @@
 using namespace freshet;
 using namespace freshet::ctl;
 
-TEST_CASE("spans, sizes and counts are said in the units of people", "[status]") {
+TEST_CASE("durations, sizes and counts are formatted with units", "[status]") {
   CHECK(span_text(seconds{0}) == "0 s");
   CHECK(span_text(seconds{59}) == "59 s");
   CHECK(span_text(seconds{185}) == "3 min 5 s");
@@ -22,7 +22,8 @@ TEST_CASE("spans, sizes and counts are said in the units of people", "[status]")
   CHECK(count_text(2, "error") == "2 errors");
 }
 
-TEST_CASE("the status page's times and sizes get units behind the value, everything else stays", "[status]") {
+TEST_CASE("times and sizes of the status page get units after the value, other rows are unchanged",
+          "[status]") {
   const UnixSeconds now{seconds{1'700'000'000}};
   CHECK(status_text("pool:                 freshet\n"
                     "start time:           22/Nov/2026:15:00:00 +0000\n"

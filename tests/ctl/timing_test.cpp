@@ -11,7 +11,7 @@ namespace {
 UnixSeconds at(std::int64_t s) { return UnixSeconds{seconds{s}}; }
 }  // namespace
 
-TEST_CASE("a speed is a number above nothing, or max", "[ctl]") {
+TEST_CASE("a speed is a positive number or max", "[ctl]") {
   CHECK(parse_speed("600") == 600.0);
   CHECK(parse_speed("600x") == 600.0);
   CHECK(parse_speed("0.5") == 0.5);
@@ -29,22 +29,21 @@ TEST_CASE("a time is RFC 3339, unix seconds or now", "[ctl]") {
   CHECK_FALSE(parse_time("yesterday", at(5)));
 }
 
-TEST_CASE("events are due at the speed asked for, and at once at the greatest", "[ctl]") {
+TEST_CASE("events are due at the requested speed, and at once at max", "[ctl]") {
   CHECK(due_offset(at(100), at(700), 600) == std::chrono::seconds(1));
   CHECK(due_offset(at(100), at(101), 0.5) == std::chrono::seconds(2));
   CHECK(due_offset(at(100), at(100), 7) == std::chrono::seconds(0));
   CHECK(due_offset(at(100), at(1000000), kMaxSpeed) == std::chrono::seconds(0));
-  // 350 days at a ten-thousandth of the speed would exceed the clock.
+  // 350 days at a millionth of the speed would overflow the clock.
   CHECK(due_offset(at(0), at(30240000), 1e-6) > std::chrono::hours(24 * 365));
 }
 
-TEST_CASE("a moved log ends when its replay does", "[ctl]") {
+TEST_CASE("a shifted log ends when its replay does", "[ctl]") {
   CHECK(shift_to_now(at(0), at(6000), at(1000000), kMaxSpeed) == seconds{994000});
   CHECK(shift_to_now(at(0), at(6000), at(1000000), 600) == seconds{994010});
 }
 
-TEST_CASE("a moved log never speaks of the future, at any moment of a replay at log speed or faster",
-          "[ctl]") {
+TEST_CASE("a shifted log is never in the future at log speed or faster", "[ctl]") {
   CHECK(rc::check("published + shift ≤ now", [] {
     const auto first = at(*rc::gen::inRange<std::int64_t>(0, 2000000000));
     const auto last = first + seconds{*rc::gen::inRange<std::int64_t>(0, 40000000)};

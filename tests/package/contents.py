@@ -1,4 +1,4 @@
-"""The files that are installed, by what lies in the repository."""
+"""The installed files, derived from the repository's files."""
 
 import glob
 import os
@@ -14,7 +14,7 @@ def names(pattern):
 CONFFILES = {"/etc/freshet/freshet.toml"} | {"/etc/nginx/freshet/" + name for name in names("nginx/freshet-*.conf")}
 UNITS = names("systemd/*.service") + names("systemd/*.socket") + names("systemd/*.timer")
 DOC = "/usr/share/doc/freshet/"
-# With a package or without.
+# With and without the package.
 FILES = (
     CONFFILES
     | {"/lib/systemd/system/" + unit for unit in UNITS}

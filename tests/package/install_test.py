@@ -1,4 +1,4 @@
-"""scripts/install: what it installs, what it keeps, and what it takes away again."""
+"""scripts/install: what it installs, keeps and removes."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ class Install(unittest.TestCase):
     def files(self):
         return {os.path.join(folder, name)[len(self.folder):] for folder, _, names in os.walk(self.folder) for name in names}
 
-    def test_everything_comes_and_goes_and_configuration_stays(self):
+    def test_everything_is_installed_and_removed_and_configuration_stays(self):
         self.assertEqual(self.install(), (0, ""))
         self.assertEqual(self.files(), FILES | {LIST})
         self.assertEqual(os.stat(self.folder + "/usr/sbin").st_mode & 0o777, 0o755)
@@ -36,9 +36,9 @@ class Install(unittest.TestCase):
         for name, text in (("/usr/lib/old/file", ""), (LIST, "/usr/lib/old/file\n")):
             with open(self.folder + name, "w", encoding="utf-8") as file:
                 file.write(text)
-        status, said = self.install()
-        self.assertEqual(status, 0, said)
-        self.assertIn(f"kept {edited}", said)
+        status, output = self.install()
+        self.assertEqual(status, 0, output)
+        self.assertIn(f"kept {edited}", output)
         self.assertEqual(self.files(), FILES | {LIST, "/etc/freshet/freshet.toml.new"})
         with open(edited, encoding="utf-8") as file:
             self.assertEqual(file.read(), "pm.max_children = 3\n")
@@ -46,10 +46,10 @@ class Install(unittest.TestCase):
         self.assertEqual(self.files(), CONFFILES | {"/etc/freshet/freshet.toml.new"})
         self.assertEqual(os.listdir(self.folder), ["etc"])
 
-    def test_uninstalling_what_was_not_installed_is_an_error(self):
-        status, said = self.install("--uninstall")
+    def test_uninstalling_without_an_installation_is_an_error(self):
+        status, output = self.install("--uninstall")
         self.assertEqual(status, 1)
-        self.assertIn("nothing to take away", said)
+        self.assertIn("nothing to uninstall", output)
 
 
 if __name__ == "__main__":

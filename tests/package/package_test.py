@@ -1,4 +1,4 @@
-"""The Debian package: lintian accepts it, it holds what it should, and what it leaves behind is what Debian expects."""
+"""The Debian package: lintian accepts it, its contents are complete, and it leaves behind what Debian expects."""
 
 import glob
 import os
@@ -8,11 +8,11 @@ import subprocess
 import tempfile
 import unittest
 
-import root as throw_away
+import root as temporary_root
 from contents import BUILD, CONFFILES, DEBIAN_FILES, FILES, UNITS
 
-NEEDED = {"cpack": "cmake", "dpkg-deb": "dpkg", "dpkg-shlibdeps": "dpkg-dev", "file": "file"}
-MISSING = [f"{program} (package {package})" for program, package in NEEDED.items() if not shutil.which(program)]
+REQUIRED_PROGRAMS = {"cpack": "cmake", "dpkg-deb": "dpkg", "dpkg-shlibdeps": "dpkg-dev", "file": "file"}
+MISSING = [f"{program} (package {package})" for program, package in REQUIRED_PROGRAMS.items() if not shutil.which(program)]
 
 
 def run(*command, **more):
@@ -32,9 +32,9 @@ class Package(unittest.TestCase):
 
     @staticmethod
     def pack(folder):
-        # The permissions in the package must not come from who builds it.
-        status, said = run("cpack", "-G", "DEB", "--config", os.path.join(BUILD, "CPackConfig.cmake"), "-B", folder, umask=0o077)
-        assert status == 0, said
+        # Permissions in the package must not depend on the umask.
+        status, output = run("cpack", "-G", "DEB", "--config", os.path.join(BUILD, "CPackConfig.cmake"), "-B", folder, umask=0o077)
+        assert status == 0, output
         (deb,) = glob.glob(os.path.join(folder, "*.deb"))
         return deb
 
@@ -48,16 +48,17 @@ class Package(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("lintian"), "SKIPPED: lintian is not installed (package lintian)")
     def test_lintian_accepts_it(self):
-        status, said = run("lintian", "--fail-on", "error,warning", "--allow-root", self.deb)
-        tags = [line for line in said.splitlines() if re.match(r"[EW]: ", line)]  # not what perl says of locales
-        self.assertEqual((status, tags), (0, []), said)
+        status, output = run("lintian", "--fail-on", "error,warning", "--allow-root", self.deb)
+        # without perl's messages about locales
+        tags = [line for line in output.splitlines() if re.match(r"[EW]: ", line)]
+        self.assertEqual((status, tags), (0, []), output)
 
-    def test_packed_again_later_it_is_the_same_bytes(self):
+    def test_packing_again_gives_the_same_bytes(self):
         again = self.pack(os.path.join(self.folder, "again"))
         with open(self.deb, "rb") as first, open(again, "rb") as second:
             self.assertTrue(first.read() == second.read())
 
-    def test_it_holds_what_is_listed_owned_by_root(self):
+    def test_it_contains_the_listed_files_owned_by_root(self):
         lines = run("dpkg-deb", "-c", self.deb)[1].splitlines()
         rows = [(line.split()[0], line.split()[1], line.split(None, 5)[5][1:]) for line in lines]
         self.assertEqual({path for _, _, path in rows if not path.endswith("/")}, FILES | DEBIAN_FILES)
@@ -65,7 +66,7 @@ class Package(unittest.TestCase):
             program = path.startswith(("/usr/sbin/", "/usr/bin/")) or path.endswith("/")
             self.assertEqual((mode[1:], owner), ("rwxr-xr-x" if program else "rw-r--r--", "root/root"), path)
 
-    def test_what_an_administrator_edits_is_a_conffile(self):
+    def test_files_for_the_administrator_are_conffiles(self):
         control = os.path.join(self.folder, "control")
         run("dpkg-deb", "-e", self.deb, control)
         with open(os.path.join(control, "conffiles"), encoding="utf-8") as file:
@@ -76,7 +77,7 @@ class Package(unittest.TestCase):
         self.assertIn("libjs-chart.js", self.field("Depends"))
         self.assertRegex(self.field("Recommends"), r"redis-server \(>= .*nginx")
 
-    def test_the_programs_are_stripped_and_say_the_package_s_version(self):
+    def test_the_programs_are_stripped_and_have_the_package_s_version(self):
         programs = self.unpack("programs")
         for program in ("usr/sbin/freshetd", "usr/bin/freshetctl"):
             path = os.path.join(programs, program)
@@ -84,26 +85,26 @@ class Package(unittest.TestCase):
             self.assertIn(self.field("Version").split("-")[0], run(path, "--version")[1])
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "SKIPPED: systemd-analyze is not installed (package systemd)")
-    def test_systemd_takes_the_units_with_the_programs_they_name(self):
+    def test_systemd_accepts_the_units_and_their_programs(self):
         folder = self.unpack("units")
         shutil.copytree("/lib/systemd/system", folder + "/lib/systemd/system", symlinks=True, dirs_exist_ok=True)
-        self.unpack("units")  # ours, should the host have some of the same name
+        self.unpack("units")  # ours win over the host's units of the same name
         os.makedirs(folder + "/bin")
         shutil.copy("/bin/kill", folder + "/bin/kill")  # ExecReload=
-        shutil.copy("/usr/bin/xapian-tcpsrv", folder + "/usr/bin")  # of the package that ours suggests
-        _, said = run("systemd-analyze", "verify", "--man=no", "--root=" + folder, *UNITS)
-        self.assertEqual([line for line in said.splitlines() if "freshet" in line], [])
+        shutil.copy("/usr/bin/xapian-tcpsrv", folder + "/usr/bin")  # from the package that ours suggests
+        _, output = run("systemd-analyze", "verify", "--man=no", "--root=" + folder, *UNITS)
+        self.assertEqual([line for line in output.splitlines() if "freshet" in line], [])
 
-    @unittest.skipUnless(throw_away.available(), "SKIPPED: needs root or user namespaces")
+    @unittest.skipUnless(temporary_root.available(), "SKIPPED: needs root or user namespaces")
     def test_installed_edited_upgraded_removed_and_purged(self):
         wanted = re.findall(r"[a-z][\w.+-]+(?=[ ,|]|$)", re.sub(r"\([^)]*\)", "", self.field("Depends")))
-        host = throw_away.Root(os.path.join(self.folder, "host"), wanted)
+        host = temporary_root.Root(os.path.join(self.folder, "host"), wanted)
         for program in ("fcgi/freshetd", "scripts/freshetctl"):
-            host.bring_libraries(os.path.join(BUILD, program))
+            host.copy_libraries(os.path.join(BUILD, program))
         host.write("tmp/systemctl", "")
         before = host.paths()
         self.dpkg(host, "--install", self.deb)
-        self.installed(host)
+        self.check_installed(host)
         host.write("etc/freshet/freshet.toml", "pm.max_children = 3\n")
         for file in ("etc/freshet/conf.d/own.toml", "var/lib/freshet/freshet.db", "var/lib/nginx/freshet_hot/a",
                      "var/log/nginx/freshet-public.log", "var/log/nginx/access.log"):
@@ -114,11 +115,11 @@ class Package(unittest.TestCase):
         self.dpkg(host, "--install", self.deb)
         self.assertEqual(host.read("etc/freshet/freshet.toml"), "pm.max_children = 3\n")
         restart = "try-restart freshet.service freshet-train.timer freshet-fill.timer freshet-check.timer freshet-fetch-model.timer"
-        self.assertEqual(host.asked_systemctl(), ["daemon-reload", restart])
+        self.assertEqual(host.systemctl_calls(), ["daemon-reload", restart])
 
         self.dpkg(host, "--remove", "freshet")
         stop = "stop freshet-train.timer freshet-fill.timer freshet-check.timer freshet-fetch-model.timer freshet.service freshet.socket freshet-search@*.service"
-        self.assertEqual(host.asked_systemctl(), [stop, "daemon-reload"])
+        self.assertEqual(host.systemctl_calls(), [stop, "daemon-reload"])
         left = host.paths() - before
         self.assertLessEqual(CONFFILES | {"/var/lib/freshet/freshet.db", "/etc/freshet/conf.d/own.toml"}, left)
         self.assertEqual(left & ((FILES | DEBIAN_FILES) - CONFFILES), set())
@@ -126,24 +127,24 @@ class Package(unittest.TestCase):
         self.dpkg(host, "--purge", "freshet")
         files = {path for path in host.paths() - before if not os.path.isdir(host.path + path)}
         accounts = {"/etc/.pwd.lock", "/etc/passwd-", "/etc/group-", "/etc/shadow", "/etc/gshadow"}
-        # The administrator's, and nginx's.
+        # Files of the administrator and of nginx.
         self.assertEqual(files - accounts, {"/etc/freshet/conf.d/own.toml", "/var/log/nginx/access.log"})
         ours = {path for path in host.paths() if "freshet" in path}
         self.assertEqual(ours, {"/etc/freshet", "/etc/freshet/conf.d", "/etc/freshet/conf.d/own.toml"})
-        self.assertIn("freshet:", host.read("etc/passwd"))  # as Debian's policy has it: an id is not given to somebody else
+        self.assertIn("freshet:", host.read("etc/passwd"))  # Debian policy: accounts stay, so that ids are not reused
 
     def dpkg(self, host, *arguments):
-        status, said = host.dpkg(*arguments)
-        self.assertEqual(status, 0, said)
-        self.assertNotRegex(said, "(?i)error|not found", said)
+        status, output = host.dpkg(*arguments)
+        self.assertEqual(status, 0, output)
+        self.assertNotRegex(output, "(?i)error|not found", output)
 
-    def installed(self, host):
+    def check_installed(self, host):
         self.assertRegex(host.read("etc/passwd"), r"(?m)^freshet:.*:/var/lib/freshet:")
         self.assertEqual(os.stat(host.path + "/etc/freshet/secrets").st_mode & 0o777, 0o700)
         self.assertEqual(glob.glob(host.path + "/etc/systemd/system/**/*", recursive=True), [], "something was enabled")
-        self.assertEqual(host.asked_systemctl(), ["daemon-reload"], "something was started")
-        status, said = host.run("/usr/sbin/freshetd", "-t")
-        self.assertEqual(status, 0, said)
+        self.assertEqual(host.systemctl_calls(), ["daemon-reload"], "something was started")
+        status, output = host.run("/usr/sbin/freshetd", "-t")
+        self.assertEqual(status, 0, output)
 
 
 if __name__ == "__main__":

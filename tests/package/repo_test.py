@@ -1,4 +1,6 @@
-"""scripts/package-repo: apt believes the repository it makes, and no other; checksums and SBOM tell of what is in it."""
+"""scripts/package-repo: apt trusts the repository it creates and no modified one; checksums and SBOM describe the
+contents.
+"""
 
 import json
 import os
@@ -8,14 +10,14 @@ import tempfile
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-NEEDED = ("apt-ftparchive", "gpg", "apt-get")
+REQUIRED_PROGRAMS = ("apt-ftparchive", "gpg", "apt-get")
 
 
 def run(*command, **options):
     return subprocess.run(command, capture_output=True, text=True, timeout=480, check=False, **options)
 
 
-@unittest.skipUnless(all(map(shutil.which, NEEDED)), "SKIPPED: apt-utils or gpg is not installed; ./scripts/deps test")
+@unittest.skipUnless(all(map(shutil.which, REQUIRED_PROGRAMS)), "SKIPPED: apt-utils or gpg is not installed; ./scripts/deps test")
 class Repository(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="freshet-repo-", dir="/tmp")
@@ -32,17 +34,17 @@ class Repository(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def package(self):
-        control = os.path.join(self.folder, "tried/DEBIAN/control")
+        control = os.path.join(self.folder, "sample/DEBIAN/control")
         os.makedirs(os.path.dirname(control))
         with open(control, "w", encoding="utf-8") as file:
-            file.write("Package: tried\nVersion: 1.2\nArchitecture: all\nMaintainer: A test <test@example.org>\n"
+            file.write("Package: sample\nVersion: 1.2\nArchitecture: all\nMaintainer: A test <test@example.org>\n"
                        "Depends: bash (>= 1) | dash, no-such-package\nDescription: test\n")
-        made = run("dpkg-deb", "--root-owner-group", "--build", os.path.join(self.folder, "tried"), os.path.join(self.folder, "tried_1.2_all.deb"))
+        made = run("dpkg-deb", "--root-owner-group", "--build", os.path.join(self.folder, "sample"), os.path.join(self.folder, "sample_1.2_all.deb"))
         self.assertEqual(made.returncode, 0, made.stderr)
-        return os.path.join(self.folder, "tried_1.2_all.deb")
+        return os.path.join(self.folder, "sample_1.2_all.deb")
 
     def apt(self, *command):
-        """apt with lists and sources of its own."""
+        """Runs apt with its own lists and sources."""
         state = os.path.join(self.folder, "apt")
         for each in ("lists/partial", "cache/archives/partial"):
             os.makedirs(os.path.join(state, each), exist_ok=True)
@@ -52,11 +54,11 @@ class Repository(unittest.TestCase):
         return run("apt-get", "-o", f"Dir::State::lists={state}/lists", "-o", f"Dir::Cache={state}/cache", "-o", f"Dir::Etc::sourcelist={source}",
                    "-o", "Dir::Etc::sourceparts=/nonexistent", "-o", "APT::Sandbox::User=", "-o", "APT::Update::Error-Mode=any", *command, cwd=self.folder)
 
-    def test_apt_takes_the_package_from_it_and_nothing_that_was_changed_since(self):
+    def test_apt_accepts_the_repository_but_not_a_modified_one(self):
         updated = self.apt("update")
         self.assertEqual(updated.returncode, 0, updated.stderr)
-        os.remove(os.path.join(self.folder, "tried_1.2_all.deb"))
-        got = self.apt("download", "tried")
+        os.remove(os.path.join(self.folder, "sample_1.2_all.deb"))
+        got = self.apt("download", "sample")
         self.assertEqual(got.returncode, 0, got.stderr)
         with open(os.path.join(self.out, "InRelease"), encoding="utf-8") as file:
             release = file.read()
@@ -65,13 +67,13 @@ class Repository(unittest.TestCase):
         os.remove(os.path.join(self.out, "Release.gpg"))
         self.assertNotEqual(self.apt("update").returncode, 0)
 
-    def test_checksums_and_bill_of_materials_name_what_is_there(self):
+    def test_checksums_and_bill_of_materials_match_the_contents(self):
         self.assertEqual(run("sha256sum", "-c", "../SHA256SUMS", cwd=os.path.join(self.out, "pool")).returncode, 0)
-        with open(os.path.join(self.out, "pool/tried_1.2_all.spdx.json"), encoding="utf-8") as file:
+        with open(os.path.join(self.out, "pool/sample_1.2_all.spdx.json"), encoding="utf-8") as file:
             bill = json.load(file)
         self.assertEqual(bill["spdxVersion"], "SPDX-2.3")
         found = {each["name"]: each for each in bill["packages"]}
-        self.assertEqual(set(found), {"tried", "bash", "no-such-package"})
+        self.assertEqual(set(found), {"sample", "bash", "no-such-package"})
         self.assertTrue(found["bash"]["versionInfo"])
         self.assertNotIn("versionInfo", found["no-such-package"])
         self.assertRegex(bill["creationInfo"]["created"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")

@@ -1,4 +1,4 @@
-"""scripts/mutate: what it draws, and that it tells who was killed from who survived and leaves nothing behind."""
+"""scripts/mutate: what it draws, that it distinguishes killed mutations from survivors, and that it leaves nothing behind."""
 
 import os
 import re
@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests"))
 from mutate import __main__ as mutate  # noqa: E402
 from mutate import concerns, draw, tree  # noqa: E402
 
-# A checkout in small: two directives, of which a test looks at one, and leaves a process behind.
+# A minimal checkout with two directives; its test checks one of them and leaves a process behind.
 SMALL = {
     "CMakePresets.json": '{"version": 6, "configurePresets": [{"name": "release", "generator": "Ninja", "binaryDir": "${sourceDir}/build/release"}]}',
     "CMakeLists.txt": 'cmake_minimum_required(VERSION 3.25)\nproject(small NONE)\nenable_testing()\n'
@@ -42,7 +42,7 @@ class Draw(unittest.TestCase):
         cls.sources = texts()
         cls.all = [one for path, text in cls.sources.items() for _, found in draw.mutations(path, text) for one in found]
 
-    def test_the_same_seed_draws_the_same_and_a_larger_count_goes_on(self):
+    def test_a_seed_is_deterministic_and_a_larger_count_extends_the_draw(self):
         forty = draw.draw("7", 40, self.sources)
         self.assertEqual(len(set(forty)), 40)
         self.assertEqual(draw.draw("7", 40, self.sources), forty)
@@ -50,7 +50,7 @@ class Draw(unittest.TestCase):
         self.assertNotEqual(draw.draw("8", 40, self.sources), forty)
         self.assertEqual({draw.kind_of(one.path) for one in forty}, set(draw.KINDS))
 
-    def test_every_mutation_applies_and_changes_its_line_and_no_other(self):
+    def test_every_mutation_changes_exactly_its_line(self):
         self.assertGreater(len(self.all), 2000)
         for one in self.all:
             before = self.sources[one.path].split("\n")
@@ -58,7 +58,7 @@ class Draw(unittest.TestCase):
             self.assertEqual([number for number, (old, new) in enumerate(zip(before, after), 1) if old != new], [one.line])
             self.assertEqual(len(before), len(after))
 
-    def test_changes_that_tests_once_let_through_are_among_them(self):
+    def test_mutations_that_tests_once_missed_are_drawn(self):
         wanted = [("nginx/freshet-locations.conf", r"limit_req zone=freshet_reads .*", ""),
                   ("core/hot/view.lua", r"if uv == 1 then call\('EXPIRE', KEYS\[3\], ARGV\[6\], 'NX'\) end", ""),
                   ("core/hot/view.lua", r"if event then call\('SET', event, 'dedup', 'EX', 86400\) end", ""),
@@ -67,27 +67,27 @@ class Draw(unittest.TestCase):
             with self.subTest(path=path, old=old):
                 self.assertTrue(any(one.path == path and re.fullmatch(old, one.old.strip()) and one.new.strip() == new for one in self.all))
 
-    def test_comments_and_what_strings_hold_stay(self):
+    def test_comments_and_string_contents_are_not_mutated(self):
         for path, line in (("core/hot/a.lua", "-- a == 1"), ("fcgi/handlers/a.cpp", "// if (a == 1) b();"), ("nginx/a.conf", "# limit 1;"),
                            ("systemd/a.service", "#LimitCORE=0"), ("core/hot/a.lua", "local a = 'b == 1'"), ("nginx/a.conf", "listen 80;")):
             self.assertEqual(draw.mutations(path, line), [], line)
 
-    def test_half_a_statement_is_not_deleted(self):
+    def test_part_of_a_statement_is_not_deleted(self):
         for path, text in (("core/hot/a.lua", "call('SET', 'a',\n  'b')"), ("fcgi/handlers/a.cpp", "f(1,\n  g(2));"),
                            ("nginx/a.conf", "log_format a\n  'b'\n  'c';")):
             found = [one for _, each in draw.mutations(path, text) for one in each]
             self.assertEqual([one for one in found if one.new == ""], [], text)
 
-    def test_whoever_is_called_equivalent_can_still_be_drawn(self):
+    def test_every_equivalent_mutation_can_still_be_drawn(self):
         for each in mutate.equivalents():
             self.assertTrue(any(mutate.same(one, each) for one in self.all), each)
             self.assertGreater(len(each["why"]), 20)
 
 
 class Concerns(unittest.TestCase):
-    def test_every_file_has_its_tests_and_they_exist(self):
-        said = subprocess.run(["ctest", "--test-dir", BUILD, "-N"], capture_output=True, text=True, check=True).stdout
-        names = re.findall(r"Test +#\d+: (\S+)", said)
+    def test_every_file_has_existing_tests(self):
+        output = subprocess.run(["ctest", "--test-dir", BUILD, "-N"], capture_output=True, text=True, check=True).stdout
+        names = re.findall(r"Test +#\d+: (\S+)", output)
         for path in texts():
             for option, pattern in concerns.stages(path, draw.kind_of(path)):
                 with self.subTest(path=path, pattern=pattern):
@@ -99,7 +99,7 @@ class Small(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.checkout, self.left = os.path.join(folder.name, "small"), os.path.join(folder.name, "left")
+        self.checkout, self.leftovers = os.path.join(folder.name, "small"), os.path.join(folder.name, "leftovers")
         for path, text in SMALL.items():
             path = os.path.join(self.checkout, path)
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -114,45 +114,45 @@ class Small(unittest.TestCase):
     def mutate(self, *options, **environment):
         return subprocess.Popen([sys.executable, "-m", "mutate", "--checkout", self.checkout, "--seed", "1", *options], text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                env=dict(os.environ, PYTHONPATH=os.path.join(ROOT, "tests"), **{"LEFT": self.left, "HANG": "", **environment}))
+                                env=dict(os.environ, PYTHONPATH=os.path.join(ROOT, "tests"), **{"LEFT": self.leftovers, "HANG": "", **environment}))
 
-    def assert_nothing_is_left(self):
-        with open(self.left, encoding="ascii") as file:
+    def assert_nothing_left(self):
+        with open(self.leftovers, encoding="ascii") as file:
             for pid in file.read().split():
                 self.assertFalse(os.path.exists(f"/proc/{pid}"), pid)
-        said = subprocess.run(["git", "status", "--porcelain"], cwd=self.checkout, capture_output=True, text=True, check=True).stdout
-        self.assertEqual(said, "")
+        output = subprocess.run(["git", "status", "--porcelain"], cwd=self.checkout, capture_output=True, text=True, check=True).stdout
+        self.assertEqual(output, "")
 
-    def test_who_is_looked_at_is_killed_and_who_is_not_survives(self):
+    def test_a_tested_directive_is_killed_and_an_untested_one_survives(self):
         process = self.mutate()
-        said = process.communicate(timeout=400)[0]
-        self.assertEqual(process.returncode, 1, said)
-        rows = re.findall(r"^ +\d+  (\w+) +(\S*) +\d+  systemd/small.service:(\d)  ", said, re.M)
-        self.assertEqual({row for row in rows}, {("killed", "hardening_small", "2"), ("survived", "", "3")}, said)
-        self.assertIn("seed 1, 2 mutations: 1 killed, 1 survived, 0 did not build, 0 equivalent, 0 not run", said)
-        self.assert_nothing_is_left()
-        os.unlink(self.left)
+        output = process.communicate(timeout=400)[0]
+        self.assertEqual(process.returncode, 1, output)
+        rows = re.findall(r"^ +\d+  (\w+) +(\S*) +\d+  systemd/small.service:(\d)  ", output, re.M)
+        self.assertEqual({row for row in rows}, {("killed", "hardening_small", "2"), ("survived", "", "3")}, output)
+        self.assertIn("seed 1, 2 mutations: 1 killed, 1 survived, 0 did not build, 0 equivalent, 0 not run", output)
+        self.assert_nothing_left()
+        os.unlink(self.leftovers)
         again = self.mutate()
         self.assertIn("1 killed, 1 survived", again.communicate(timeout=400)[0])
-        self.assertFalse(os.path.exists(self.left), "what is known is not run again")
+        self.assertFalse(os.path.exists(self.leftovers), "what is known is not run again")
 
-    def test_a_test_that_fails_anyway_kills_nobody(self):
+    def test_a_test_that_always_fails_kills_no_mutation(self):
         with open(os.path.join(self.checkout, "CMakeLists.txt"), "a", encoding="utf-8") as file:
             file.write('add_test(NAME test_units COMMAND false)\nset_tests_properties(test_units PROPERTIES LABELS unit)\n')
-        said = self.mutate().communicate(timeout=400)[0]
-        self.assertIn("test_units fails without any mutation", said)
-        self.assertIn("1 killed, 1 survived, 0 did not build, 0 equivalent, 0 not run", said)
+        output = self.mutate().communicate(timeout=400)[0]
+        self.assertIn("test_units fails without any mutation", output)
+        self.assertIn("1 killed, 1 survived, 0 did not build, 0 equivalent, 0 not run", output)
 
-    def test_ended_in_the_middle_it_takes_everything_with_it(self):
+    def test_an_interrupted_run_leaves_nothing_behind(self):
         environment = {"HANG": "1"}
         process = self.mutate(**environment)
         deadline = time.monotonic() + 60
-        while not (os.path.exists(self.left) and os.path.getsize(self.left)):
+        while not (os.path.exists(self.leftovers) and os.path.getsize(self.leftovers)):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
         process.terminate()
         process.communicate(timeout=240)
-        self.assert_nothing_is_left()
+        self.assert_nothing_left()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""scripts/run as a person uses it: it starts what it says, stops what it started, and says clearly why it cannot."""
+"""scripts/run from a user's view: it starts what it prints, stops what it started, and explains failures."""
 
 import json
 import os
@@ -27,8 +27,8 @@ def run(*arguments):
     return done.returncode, done.stdout + done.stderr
 
 
-def ask(request):
-    """The reply. A worker that gets no time from a busy machine says 503, and the client is to repeat."""
+def fetch(request):
+    """Returns the reply; repeats a 503, which a starved worker of a busy machine may send."""
     for left in range(20, -1, -1):
         try:
             return urllib.request.urlopen(request, timeout=120)
@@ -63,27 +63,27 @@ class Run(unittest.TestCase):
         return ["--no-sample", "--state", self.state, "--address", self.host, "--port", self.port, "--internal-port", self.internal_port]
 
     def processes(self):
-        """name → pid, as recorded in the state directory."""
+        """name → pid, from the state directory."""
         with open(os.path.join(self.state, "run/processes"), encoding="utf-8") as file:
             return {line.split()[0]: int(line.split()[1]) for line in file}
 
     def get(self, path, internal=False):
-        with ask(f"http://{self.host}:{self.internal_port if internal else self.port}{path}") as reply:
+        with fetch(f"http://{self.host}:{self.internal_port if internal else self.port}{path}") as reply:
             return reply.status, reply.read().decode()
 
-    def status_at(self, host, path):
+    def status_on(self, host, path):
         try:
-            return ask(f"http://{host}:{self.internal_port}{path}").status
+            return fetch(f"http://{host}:{self.internal_port}{path}").status
         except urllib.error.HTTPError as error:
             return error.code
 
-    def test_detached_it_serves_until_it_is_stopped_and_can_start_again(self):
+    def test_a_detached_instance_serves_until_stopped_and_can_be_restarted(self):
         for _ in range(2):
-            status, said = run("--detach", *self.arguments())
-            self.assertEqual(status, 0, said)
-            self.assertIn(f"http://{self.host}:{self.port}/", said)
+            status, output = run("--detach", *self.arguments())
+            self.assertEqual(status, 0, output)
+            self.assertIn(f"http://{self.host}:{self.port}/", output)
             pids = self.processes()
-            self.assertEqual(set(pids), {"redis", "freshetd", "nginx", "plug"})
+            self.assertEqual(set(pids), {"redis", "freshetd", "nginx", "outage"})
             self.assertIn("Hot now", self.get("/")[1])
             self.assertEqual(self.get("/ping", internal=True)[0], 200)
             for name in ("freshetd.sock", "redis.sock"):
@@ -98,13 +98,13 @@ class Run(unittest.TestCase):
             self.assertFalse(any(alive(pid) for pid in pids.values()))
             self.assertFalse(os.path.exists(os.path.join(self.state, "run/redis.sock")))
 
-    def test_nobody_else_reads_what_it_writes(self):
-        before = os.umask(0)  # the worst that a caller can have
+    def test_its_files_are_not_accessible_to_other_users(self):
+        before = os.umask(0)  # the worst case of a caller
         try:
-            status, said = run("--detach", *self.arguments())
+            status, output = run("--detach", *self.arguments())
         finally:
             os.umask(before)
-        self.assertEqual(status, 0, said)
+        self.assertEqual(status, 0, output)
         self.assertEqual(self.get("/ping", internal=True)[0], 200)
         open_to_all = []
         for folder, folders, files in os.walk(self.state):
@@ -114,30 +114,30 @@ class Run(unittest.TestCase):
                     open_to_all.append((os.path.join(folder, name), oct(status.st_mode)))
         self.assertEqual(open_to_all, [])
 
-    def test_what_it_says_to_try_puts_one_new_item_on_the_channels_page(self):
-        status, said = run("--detach", *self.arguments())
-        self.assertEqual(status, 0, said)
-        tried = next(line.partition("curl ")[2] for line in said.splitlines() if line.strip().startswith('"1 new"'))
+    def test_the_printed_example_pushes_one_new_item(self):
+        status, output = run("--detach", *self.arguments())
+        self.assertEqual(status, 0, output)
+        tried = next(line.partition("curl ")[2] for line in output.splitlines() if line.strip().startswith('"1 new"'))
         waiting = "/api/waterfall/discover?customerId=me&direction=down&score=0&limit=1"
-        self.assertIn(f"http://{self.host}:{self.port}/waterfall.html?user=me", said)
-        self.assertIn("Nothing new", self.get("/waterfall.html?user=me")[1])
+        self.assertIn(f"http://{self.host}:{self.port}/waterfall.html?user=me", output)
+        self.assertIn("No new articles", self.get("/waterfall.html?user=me")[1])
         self.assertEqual(json.loads(self.get(waiting)[1])["items"], [])
         done = subprocess.run(["bash", "-c", "curl -sS --retry 5 " + tried], capture_output=True, text=True, check=False, timeout=120)
         self.assertEqual(done.stdout, '{"pushed":1,"duplicates":0}', done.stderr)
         page = json.loads(self.get(waiting)[1])
         self.assertEqual(([item["id"] for item in page["items"]], page["newer"]), (["demo"], 0))
 
-    def test_pages_of_an_origin_that_is_named_may_call_it_and_no_others(self):
-        status, said = run("--detach", *self.arguments(), "--origin", "http://localhost:3000")
-        self.assertEqual(status, 0, said)
+    def test_only_pages_of_the_given_origin_may_call_the_api(self):
+        status, output = run("--detach", *self.arguments(), "--origin", "http://localhost:3000")
+        self.assertEqual(status, 0, output)
         for origin, allowed in (("http://localhost:3000", "http://localhost:3000"), ("http://localhost:3001", None)):
             asked = urllib.request.Request(f"http://{self.host}:{self.port}/api/recommendations", headers={"Origin": origin})
-            with ask(asked) as reply:
+            with fetch(asked) as reply:
                 self.assertEqual(reply.headers.get("Access-Control-Allow-Origin"), allowed)
 
-    def test_the_sample_comes_again_with_new_days_and_new_readers(self):
-        status, said = run("--detach", *self.arguments())
-        self.assertEqual(status, 0, said)
+    def test_the_sample_repeats_with_new_dates_and_readers(self):
+        status, output = run("--detach", *self.arguments())
+        self.assertEqual(status, 0, output)
         command = [os.path.join(ROOT, "scripts/sample/play"), "1", f"http://{self.host}:{self.internal_port}", self.state, "1"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -147,7 +147,7 @@ class Run(unittest.TestCase):
         self.assertFalse([each for each in before if "-" in each])
         follow = urllib.request.Request(f"http://{self.host}:{self.internal_port}/api/follows", method="PUT",
                                         data=b'{"follower": "fan", "author": "ahelwer"}', headers={"Content-Type": "application/json"})
-        self.assertEqual(ask(follow).status, 200)
+        self.assertEqual(fetch(follow).status, 200)
         wait_until(lambda: '"4129"' in self.get("/api/waterfall/follow?customerId=fan")[1], "what the author wrote")
         command[1] = "2"
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as play:
@@ -163,12 +163,12 @@ class Run(unittest.TestCase):
         wait_until(lambda: not any(map(alive, children)), "what it started to end")
 
     def status_of_item(self, item):
-        """200 or 404; 503 says that on a busy machine Redis took longer than its shipped deadline, so it is asked again."""
+        """200 or 404; repeats a 503, which a busy machine may cause when Redis exceeds its default deadline."""
         status = []
-        wait_until(lambda: status.append(self.status_at(self.host, f"/api/items/{item}")) or status[-1] != 503, "Redis")
+        wait_until(lambda: status.append(self.status_on(self.host, f"/api/items/{item}")) or status[-1] != 503, "Redis")
         return status[-1]
 
-    def test_ctrl_c_stops_what_it_started_and_nothing_else(self):
+    def test_ctrl_c_stops_exactly_the_started_processes(self):
         with subprocess.Popen(["sleep", "300"]) as bystander:
             with subprocess.Popen([RUN, *map(str, self.arguments())], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   start_new_session=True) as script:
@@ -182,49 +182,49 @@ class Run(unittest.TestCase):
             self.assertIsNone(bystander.poll())
             bystander.kill()
 
-    def test_it_ends_and_says_why_when_a_server_dies(self):
+    def test_it_exits_with_the_reason_when_a_server_dies(self):
         with subprocess.Popen([RUN, *map(str, self.arguments())], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as script:
             for line in script.stdout:
                 if "Ctrl-C" in line:
                     break
             pids = self.processes()
             os.kill(pids["redis"], signal.SIGKILL)
-            self.assertIn("redis ended", script.stdout.read())
+            self.assertIn("redis exited", script.stdout.read())
             self.assertEqual(script.wait(30), 1)
         self.assertFalse(any(alive(pid) for pid in pids.values()))
 
-    def test_a_port_in_use_is_said_and_nothing_is_left_behind(self):
+    def test_a_port_in_use_is_reported_and_nothing_is_left_behind(self):
         with socket.socket() as taken:
             taken.bind((self.host, self.port))
             taken.listen()
-            status, said = run("--detach", *self.arguments())
+            status, output = run("--detach", *self.arguments())
         self.assertEqual(status, 1)
-        self.assertIn(f"port {self.port} is in use", said)
+        self.assertIn(f"port {self.port} is in use", output)
         self.assertFalse(os.path.exists(self.state))
 
-    def test_two_run_beside_each_other_with_the_same_ports_on_addresses_of_their_own(self):
+    def test_two_instances_use_the_same_ports_on_different_addresses(self):
         other, state = loopback.Loopback(), os.path.join(self.directory, "other")
         try:
             for host, each in ((self.host, self.state), (other.host, state)):
-                status, said = run("--detach", "--no-sample", "--state", each, "--address", host, "--port", self.port,
+                status, output = run("--detach", "--no-sample", "--state", each, "--address", host, "--port", self.port,
                                    "--internal-port", self.internal_port)
-                self.assertEqual(status, 0, said)
+                self.assertEqual(status, 0, output)
             items = os.path.join(self.directory, "items")
             with open(items, "w", encoding="utf-8") as file:
                 file.write('{"id":"there","title":"there","published_at":1}')
             subprocess.run([CTL, "import", "--state", state, items], check=True, capture_output=True, timeout=480)
-            self.assertEqual(self.status_at(other.host, "/api/items/there"), 200)
-            self.assertEqual(self.status_at(self.host, "/api/items/there"), 404)
+            self.assertEqual(self.status_on(other.host, "/api/items/there"), 200)
+            self.assertEqual(self.status_on(self.host, "/api/items/there"), 404)
         finally:
             run("--stop", "--state", state)
             other.close()
 
-    def test_a_path_too_long_for_a_socket_is_said(self):
-        status, said = run("--detach", "--state", os.path.join(self.directory, "x" * 90))
+    def test_a_path_too_long_for_a_socket_is_reported(self):
+        status, output = run("--detach", "--state", os.path.join(self.directory, "x" * 90))
         self.assertEqual(status, 1)
-        self.assertIn("--state", said)
+        self.assertIn("--state", output)
 
-    def test_a_recorded_pid_that_belongs_to_another_process_now_is_left_alone(self):
+    def test_a_reused_pid_is_not_signaled(self):
         os.makedirs(os.path.join(self.state, "run"))
         with subprocess.Popen(["sleep", "300"]) as other:
             with open(os.path.join(self.state, "run/processes"), "w", encoding="utf-8") as file:
@@ -233,7 +233,7 @@ class Run(unittest.TestCase):
             self.assertIsNone(other.poll())
             other.kill()
 
-    def test_wrong_arguments_are_refused(self):
+    def test_invalid_arguments_are_rejected(self):
         for wrong in (["--port", "0"], ["--port", "70000"], ["--port"], ["--port", "9", "--internal-port", "9"], ["--wrong"], ["--address", "192.0.2.1"], ["--origin", "localhost:3000"],
                       ["--address", "127.1"], ["--address", "0.0.0.0"]):
             self.assertNotEqual(run("--state", self.state, *wrong)[0], 0, wrong)

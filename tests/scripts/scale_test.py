@@ -1,4 +1,4 @@
-"""scripts/scale with a tiny instance: both tables in their form, and used_memory's growth beside what MEMORY USAGE says of the keys."""
+"""scripts/scale with a tiny instance: the form of both tables, and used_memory's growth compared with MEMORY USAGE."""
 
 import contextlib
 import glob
@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-A_KEY = 80  # bytes that MEMORY USAGE leaves out: its deadline's entry, 24 of pointers, what jemalloc rounds up
+KEY_OVERHEAD = 80  # bytes that MEMORY USAGE omits: the expiry's entry, pointers (24), jemalloc's rounding
 
 
 def scale(*arguments, **environment):
@@ -18,7 +18,7 @@ def scale(*arguments, **environment):
 
 
 def processes_in(folder):
-    """The command lines that name the folder."""
+    """Command lines that contain the folder."""
     lines = []
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         with contextlib.suppress(OSError), open(path, "rb") as file:
@@ -26,30 +26,31 @@ def processes_in(folder):
     return [line for line in lines if folder in line]
 
 
-def table(said, head):
-    """Label → numbers, of the table with such a head."""
-    lines = said.split(head, 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+def table(output, head):
+    """Label → numbers, from the table with this head."""
+    lines = output.split(head, 1)[1].split("\n\n", 1)[0].splitlines()[2:]
     return {cells[0].strip(): [float(word.replace(",", "")) for word in re.findall(r"[\d.,]*\d(?:e[-+]\d+)?", "|".join(cells[1:]))]
             for cells in (line.strip("|").split("|") for line in lines)}
 
 
 class Scale(unittest.TestCase):
-    def test_it_measures_what_redis_says_of_the_keys_and_leaves_nothing(self):
+    def test_it_measures_memory_per_key_and_leaves_nothing_behind(self):
         with tempfile.TemporaryDirectory(prefix="freshet-scale-") as folder:
             os.chmod(folder, 0o755)
             done = scale("--tiny", TMPDIR=folder)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertEqual((os.listdir(folder), processes_in(folder)), ([], []))
-        memory = table(done.stdout, "| a million times | seen on")
+        memory = table(done.stdout, "| a million times | sample")
         self.assertEqual({len(row) for row in memory.values()}, {5}, memory)
         self.assertEqual(len(memory), 12)
         for what, (count, *pairs) in memory.items():
-            # Beyond MEMORY USAGE: what a key takes (of an article's three, and one in sets that all share; two at most of all others), a
-            # skiplist's nodes, which are more to the allocator, and what Redis and the service do meanwhile.
+            # Beyond MEMORY USAGE: the overhead per key (five for an article: three of its own and its entries in shared
+            # sets; at most two otherwise), skiplist nodes, which the allocator rounds up, and memory used by Redis and
+            # the service meanwhile.
             keys, meanwhile = (5, 1_000) if what.startswith("article") else (2, 32)
             for used, usage in (pairs[:2], pairs[2:]):
                 self.assertLessEqual(0.98 * usage - meanwhile / count, used, what)
-                self.assertLessEqual(used, 1.2 * usage + keys * A_KEY / 1000 + meanwhile / count, what)
+                self.assertLessEqual(used, 1.2 * usage + keys * KEY_OVERHEAD / 1000 + meanwhile / count, what)
         full = memory["timeline of 500 items, full, 30 days"]
         self.assertLess(full[3], full[1] / 3, "raised listpacks")
         self.assertGreater(full[4], 500 * 16 / 1000, "500 ids and scores")
@@ -60,7 +61,7 @@ class Scale(unittest.TestCase):
             self.assertGreater(min(row[:3]), 0, what)
         self.assertRegex(done.stdout, r"\nDisk: .*\nFork: .*\nRaised: ")
 
-    def test_what_cannot_be_measured_is_refused(self):
+    def test_too_small_counts_are_rejected(self):
         done = scale("--articles", "10")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--articles is at least 508", done.stderr)

@@ -27,7 +27,7 @@ bool exists(const std::string& path) {
   return !path.empty() && fs::is_regular_file(path, ignored);
 }
 
-// The file and what it includes.
+// The file and the conf.d files it includes.
 Result<void> copy_config(const std::string& path, BackupWriter& into) {
   const fs::path main(path);
   const fs::path to(kConfigFolder);
@@ -41,7 +41,7 @@ Result<void> copy_config(const std::string& path, BackupWriter& into) {
   return {};
 }
 
-std::int64_t bytes_of(const Manifest& manifest) {
+std::int64_t total_bytes(const Manifest& manifest) {
   std::int64_t bytes = 0;
   for (const BackupFile& each : manifest.files) bytes += each.bytes;
   return bytes;
@@ -49,7 +49,7 @@ std::int64_t bytes_of(const Manifest& manifest) {
 
 void write_summary(json::Writer& out, const Manifest& manifest) {
   out.key("items").integer(manifest.items).key("keys").integer(manifest.keys);
-  out.key("redis_version").string(manifest.redis_version).key("bytes").integer(bytes_of(manifest));
+  out.key("redis_version").string(manifest.redis_version).key("bytes").integer(total_bytes(manifest));
   out.key("files").integer(static_cast<std::int64_t>(manifest.files.size()));
   out.key("made").string(to_rfc3339(manifest.began)).key("version").string(manifest.version);
   out.key("schema").integer(manifest.schema);
@@ -57,8 +57,9 @@ void write_summary(json::Writer& out, const Manifest& manifest) {
 
 void print_summary(const Manifest& manifest) {
   fmt::print("{} items, {} keys of Redis {}, {} files, {} bytes, made {} by Freshet {}, schema {}\n",
-             format_number(manifest.items), format_number(manifest.keys), manifest.redis_version, manifest.files.size(),
-             format_number(bytes_of(manifest)), to_rfc3339(manifest.began), manifest.version, manifest.schema);
+             format_number(manifest.items), format_number(manifest.keys), manifest.redis_version,
+             manifest.files.size(), format_number(total_bytes(manifest)), to_rfc3339(manifest.began),
+             manifest.version, manifest.schema);
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ Result<Manifest> verify_backup(const std::string& folder) {
   const auto database = database::verify_database((fs::path(folder) / kDatabaseName).string());
   if (!database) return file_error(kDatabaseName, database.error());
   if (database->schema_version != manifest->schema)
-    return file_error(kDatabaseName, {ErrorCode::kInvalid, {}, {}, "another schema than the manifest says"});
+    return file_error(kDatabaseName, {ErrorCode::kInvalid, {}, {}, "its schema differs from the manifest's"});
   FRESHET_TRY(dump, DumpReader::open((fs::path(folder) / kRedisName).string()));
   DumpRecord record;
   for (;;) {
@@ -87,7 +88,7 @@ namespace {
 
 Result<int> verify(const std::string& folder, bool as_json) {
   if (!fs::is_directory(folder))
-    return fail(ErrorCode::kNotFound, "no_backup", {}, folder + ": there is no such folder");
+    return fail(ErrorCode::kNotFound, "no_backup", {}, folder + ": no such folder");
   const auto manifest = verify_backup(folder);
   if (!manifest) {
     fmt::print(stderr, "freshetctl backup: {}\n", manifest.error().detail);
@@ -105,14 +106,15 @@ Result<int> verify(const std::string& folder, bool as_json) {
     return 0;
   }
   print_summary(*manifest);
-  fmt::print("whole and unchanged\n");
+  fmt::print("complete and unchanged\n");
   return 0;
 }
 
-// Redis, then the database: what save_redis.h says of their order. Returns how many strangers' keys
-// it left out.
+// Redis first, then the database (save_redis.h gives the reason). Returns the number of foreign
+// keys left out.
 Result<std::int64_t> save_state(const BackupOptions& options, const Settings& settings,
-                                const redis::Endpoint& endpoint, const BackupWriter& into, Manifest& manifest) {
+                                const redis::Endpoint& endpoint, const BackupWriter& into,
+                                Manifest& manifest) {
   FRESHET_TRY(dump, DumpWriter::create(into.file_path(kRedisName)));
   redis::BlockingRedis redis(endpoint, kRedisTimeout, {});
   ProgressLine line(stderr, options.quiet);
@@ -149,14 +151,14 @@ Result<int> run_backup(const BackupOptions& options, const Target& target) {
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   if (!exists(settings->recorder.database))
     return fail(ErrorCode::kNotFound, "no_database", {},
-                settings->recorder.database + ": not there; the backup is made where the recorder runs");
+                settings->recorder.database + ": no such file; run the backup on the recorder's host");
   FRESHET_TRY(backup, BackupWriter::create(options.folder));
 
   Manifest manifest;
   manifest.version = FRESHET_VERSION;
   manifest.began = wall_now();
   manifest.key_prefix = settings->redis.key_prefix;
-  FRESHET_TRY(strangers, save_state(options, *settings, *endpoint, *backup, manifest));
+  FRESHET_TRY(foreign_keys, save_state(options, *settings, *endpoint, *backup, manifest));
   if (auto ok = copy_files(options, *settings, config_path(target), *backup); !ok)
     return tl::unexpected(ok.error());
   manifest.ended = wall_now();
@@ -164,13 +166,13 @@ Result<int> run_backup(const BackupOptions& options, const Target& target) {
   if (options.json) {
     report_json([&](json::Writer& out) {
       write_summary(out, *finished);
-      out.key("left_out").integer(*strangers);
+      out.key("left_out").integer(*foreign_keys);
     });
     return 0;
   }
   print_summary(*finished);
-  if (*strangers > 0)
-    fmt::print("left out: {} keys under the prefix that are none of Freshet's\n", format_number(*strangers));
+  if (*foreign_keys > 0)
+    fmt::print("not saved: {} keys with the prefix that are not Freshet's\n", format_number(*foreign_keys));
   return 0;
 }
 

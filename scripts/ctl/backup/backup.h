@@ -1,7 +1,7 @@
-// freshetctl backup: everything that is durable, into a folder (backup_folder.h), while the service
-// runs: Redis (save_redis.h), then the database, the model's file, and, where asked for, the
-// configuration. Not in it: the search index, which is made from the database; what waits in spool
-// files while Redis is away; keys and passwords.
+// freshetctl backup: saves all durable state into a folder (backup_folder.h) while the service
+// runs: Redis (save_redis.h), then the database, the model and, on request, the configuration. Not
+// included: the search index, which is rebuilt from the database; writes queued in spool files;
+// keys and passwords.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@
 namespace freshet::ctl {
 
 struct BackupOptions {
-  std::string folder;        // must not exist; with verify: a backup
-  bool verify = false;       // read a backup instead of making one
-  bool with_config = false;  // freshet.toml and the conf.d beside it, too
+  std::string folder;        // must not exist; with `verify`: an existing backup
+  bool verify = false;       // verify a backup instead of making one
+  bool with_config = false;  // include freshet.toml and the conf.d next to it
   bool json = false;
   bool quiet = false;
 };
 
-// Reads all of a backup: the checksums, the database's integrity, every record of Redis. Errors:
-// kInvalid "bad_backup", with the file's name in the detail.
+// Reads the whole backup: checksums, the database's integrity, every Redis record. Errors: kInvalid
+// "bad_backup", with the file's name in the detail; kUnavailable "database_newer".
 Result<Manifest> verify_backup(const std::string& folder);
 
 Result<int> run_backup(const BackupOptions& options, const Target& target);

@@ -49,7 +49,7 @@ class Sha256 {
   std::unique_ptr<EVP_MD_CTX, Free> context_{EVP_MD_CTX_new()};
 };
 
-// `each` sees the file's bytes, block by block.
+// Calls `each` with the file's bytes, block by block.
 template <class Each>
 Result<void> read_blocks(const fs::path& path, Each each) {
   const Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -100,10 +100,10 @@ Result<void> sync_folder(const fs::path& path) {
   return fd && fsync(fd.get()) == 0 ? Result<void>() : io_error(path);
 }
 
-// Every file below, by name.
+// Paths of all regular files below `folder`, relative to it and sorted.
 std::vector<std::string> list_files(const fs::path& folder) {
   std::vector<std::string> out;
-  std::error_code ignored;  // what cannot be listed is missing in the manifest's own check
+  std::error_code ignored;  // files that cannot be listed are missing from the manifest
   for (const auto& each : fs::recursive_directory_iterator(folder, ignored)) {
     if (each.is_regular_file()) out.push_back(fs::relative(each.path(), folder).string());
   }
@@ -119,22 +119,23 @@ std::string checksum_line(std::string_view manifest) {
   return sum.hex() + "  " + std::string(kManifestName) + "\n";
 }
 
-// A name of a manifest that leads out of the folder is nobody's file.
+// Rejects names that lead out of the folder.
 bool is_inside(const std::string& name) {
   const fs::path path(name);
   return !name.empty() && path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
 }
 
 Result<void> verify_file(const fs::path& folder, const BackupFile& listed) {
-  if (!is_inside(listed.name)) return bad_backup(kManifestName, "names a file outside of the backup");
+  if (!is_inside(listed.name)) return bad_backup(kManifestName, "lists a file outside the backup");
   std::error_code absent;
   const auto bytes = fs::file_size(folder / listed.name, absent);
   if (absent) return bad_backup(listed.name, "is missing");
   if (static_cast<std::int64_t>(bytes) != listed.bytes)
-    return bad_backup(listed.name, std::to_string(bytes) + " bytes instead of " + std::to_string(listed.bytes));
+    return bad_backup(listed.name,
+                      std::to_string(bytes) + " bytes instead of " + std::to_string(listed.bytes));
   const auto found = hash_file(folder, listed.name);
   if (!found) return bad_backup(listed.name, found.error().detail);
-  if (found->sha256 != listed.sha256) return bad_backup(listed.name, "its bytes have changed (SHA-256)");
+  if (found->sha256 != listed.sha256) return bad_backup(listed.name, "its contents have changed (SHA-256)");
   return {};
 }
 
@@ -151,11 +152,13 @@ Result<BackupWriter> BackupWriter::create(const fs::path& path) {
   if (fd < 0) return io_error(partial);
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     close(fd);
-    return fail(ErrorCode::kConflict, "backup_running", {}, partial.string() + " is being written");
+    return fail(ErrorCode::kConflict, "backup_running", {},
+                partial.string() + " is being written by another backup");
   }
   BackupWriter writer(target, partial, fd);
   std::error_code error;
-  // The manifest first: who is killed in the middle leaves nothing that calls itself whole.
+  // The manifest goes first, so that an interrupted cleanup does not leave a folder that looks
+  // complete.
   fs::remove(partial / kManifestName, error);
   for (const auto& each : fs::directory_iterator(partial, error)) fs::remove_all(each.path(), error);
   if (error) return fail(ErrorCode::kUnavailable, "backup_io", {}, partial.string() + ": " + error.message());
@@ -198,10 +201,11 @@ Result<Manifest> BackupWriter::finish(Manifest manifest) {
 
 Result<Manifest> verify_files(const fs::path& path) {
   const auto text = read_file((path / kManifestName).string());
-  if (!text) return bad_backup(kManifestName, "is missing: this is no whole backup");
+  if (!text) return bad_backup(kManifestName, "is missing: the backup is incomplete");
   const auto checksum = read_file((path / kChecksumName).string());
   if (!checksum) return bad_backup(kChecksumName, "is missing");
-  if (*checksum != checksum_line(*text)) return bad_backup(kManifestName, "its bytes have changed (SHA-256)");
+  if (*checksum != checksum_line(*text))
+    return bad_backup(kManifestName, "its contents have changed (SHA-256)");
   auto manifest = parse_manifest(*text);
   if (!manifest) return manifest;
   for (const std::string_view needed : {kDatabaseName, kRedisName}) {

@@ -1,11 +1,9 @@
-// A backup as a folder: its files, the manifest that lists them with their checksums, and how it
-// comes about as a whole or not at all.
+// A backup folder: its files and a manifest with their checksums. Created atomically.
 //
-// It is made beside its place as NAME.partial, every file of mode 0600 and synced, the manifest
-// last, and renamed when all of it is on the disk. So a folder with a manifest is a whole backup,
-// whenever whoever made it was killed; the next backup of that name takes the leftovers away.
-// manifest.json is described by Manifest; manifest.sha256 is its own checksum, as sha256sum -c
-// reads it.
+// It is written as NAME.partial, every file with mode 0600 and synced, the manifest last, and
+// renamed once everything is on disk. A folder with a manifest is therefore a complete backup, even
+// after a crash; the next backup of that name removes the leftovers. Manifest describes
+// manifest.json; manifest.sha256 is its checksum in the format of `sha256sum -c`.
 #pragma once
 
 #include <filesystem>
@@ -17,20 +15,20 @@
 
 namespace freshet::ctl {
 
-// Errors of all: kUnavailable "backup_io"; kConflict "backup_exists", "backup_running".
+// Errors of all methods: kUnavailable "backup_io"; kConflict "backup_exists", "backup_running".
 class BackupWriter {
  public:
-  // `path` must not exist; the folder it is in must. Makes PATH.partial, after removing what a dead
-  // one left there.
+  // Removes leftovers of a crashed backup, then creates PATH.partial and locks it. REQUIRES: the
+  // parent folder exists. Error "backup_exists" if `path` does.
   static Result<BackupWriter> create(const std::filesystem::path& path);
   BackupWriter(BackupWriter&& other) noexcept;
   BackupWriter& operator=(BackupWriter&&) = delete;
-  ~BackupWriter();  // removes it unless it was finished
+  ~BackupWriter();  // removes the folder unless finish() succeeded
 
   std::string file_path(std::string_view name) const { return (partial_ / name).string(); }
-  // A copy of another file, of mode 0600, synced.
+  // Copies a file into the backup with mode 0600 and syncs it.
   Result<void> copy(const std::string& from, const std::string& name);
-  // Lists what is in the folder, writes the manifest and moves the folder to its place. O(bytes).
+  // Writes the manifest of all files in the folder and moves the folder into place. O(bytes).
   Result<Manifest> finish(Manifest manifest);
 
  private:
@@ -41,12 +39,12 @@ class BackupWriter {
   int fd_;  // of the folder, locked; -1: moved from or finished
 };
 
-// Reads the manifest and the whole of every file it lists. Errors: kInvalid "bad_backup", the
-// file's name and what is wrong with it in the detail.
+// Reads the manifest and the complete contents of every file it lists. Errors: kInvalid
+// "bad_backup", with the file's name and the problem in the detail.
 Result<Manifest> verify_files(const std::filesystem::path& path);
 
-// Writes `from` to `to`, mode 0600, owned by who owns the folder it is in, synced. `to` is replaced
-// if it is there. Errors: kUnavailable "backup_io".
+// Atomically replaces `to` with a copy of `from`: mode 0600, synced; under root it gets the owner
+// of its folder. Errors: kUnavailable "backup_io".
 Result<void> copy_file(const std::string& from, const std::string& to);
 
 }  // namespace freshet::ctl

@@ -14,11 +14,13 @@ using redis::Reply;
 
 namespace {
 
-constexpr std::size_t kPipelineBytes = 1 << 18;  // sent together
-constexpr std::size_t kMembersPerCommand = 1000;     // of one command
+constexpr std::size_t kPipelineBytes = 1 << 18;   // bytes sent at once
+constexpr std::size_t kMembersPerCommand = 1000;  // per command
 
-// The lease and its fences are not of a backup, but of who restores it.
-std::vector<std::string> restorable_keys(const std::vector<std::string>& page, const RedisSettings& settings) {
+// Freshet's keys without the recorder's lease and fence, which belong to the restoring process, not
+// to the backup.
+std::vector<std::string> restorable_keys(const std::vector<std::string>& page,
+                                         const RedisSettings& settings) {
   const redis::Keys keys(settings);
   std::vector<std::string> out;
   for (const std::string& key : page) {
@@ -61,7 +63,7 @@ class Loader {
       ++result_.expired;
       return {};
     }
-    if (record.key != last_key_) ++result_.keys;  // a large one has several records
+    if (record.key != last_key_) ++result_.keys;  // a large key has several records
     last_key_ = record.key;
     if (record.type == DumpRecord::Type::kValue)
       out_.add("RESTORE", record.key, record.expires_ms, record.value, "ABSTTL");
@@ -70,7 +72,7 @@ class Loader {
     return out_.bytes().size() < kPipelineBytes ? Result<void>() : send();
   }
 
-  // A piece of a large key.
+  // Adds a piece of a large key.
   void add_members(const DumpRecord& record) {
     const bool sorted = record.type == DumpRecord::Type::kSortedSet;
     const std::size_t step = sorted ? 2 : 1;
@@ -91,7 +93,8 @@ class Loader {
     FRESHET_TRY(replies, run_pipeline(redis_, out_));
     for (const Reply& each : *replies) {
       if (each.is_error())
-        return fail(ErrorCode::kInvalid, "redis_refused", {}, "Redis refused: " + std::string(each.error()));
+        return fail(ErrorCode::kInvalid, "redis_refused", {},
+                    "Redis rejected a value: " + std::string(each.error()));
     }
     out_.clear();
     line_.update({result_.keys, total_, ProgressLine::Clock::now() - began_, {}});
@@ -139,7 +142,7 @@ Result<std::int64_t> remove_keys(redis::BlockingRedis& redis, const RedisSetting
 }
 
 Result<RedisLoadResult> load_redis(redis::BlockingRedis& redis, DumpReader& dump, std::int64_t total,
-                               ProgressLine& line) {
+                                   ProgressLine& line) {
   return Loader(redis, total, line).run(dump);
 }
 

@@ -1,5 +1,5 @@
-// The part of freshetctl restore that writes Redis: what save_redis.h saved, with what was left of
-// each key's time to live when it was saved, less the time since.
+// The part of freshetctl restore that writes to Redis what save_redis.h saved. Each key keeps its
+// remaining TTL, less the time since it was saved.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 
 namespace freshet::ctl {
 
-// Whether Redis has any key of ours. O(keys) when it has none.
+// Returns whether Redis holds any of Freshet's keys. O(keys) if it holds none.
 Result<bool> has_keys(redis::BlockingRedis& redis, const RedisSettings& settings);
-// Deletes all of them; returns how many. O(keys).
+// Deletes all of Freshet's keys; returns their number. O(keys).
 Result<std::int64_t> remove_keys(redis::BlockingRedis& redis, const RedisSettings& settings);
 
 struct RedisLoadResult {
   std::int64_t keys = 0;     // written
-  std::int64_t expired = 0;  // their time was over
+  std::int64_t expired = 0;  // skipped, their TTL is over
 };
-// REQUIRES: !has_keys(). O(bytes). Errors: Redis' and the dump's; kInvalid "redis_refused" when
-// Redis does not take a value: it is of an older version than the one saved, or lacks its module.
+// REQUIRES: !has_keys(). O(bytes). Errors: Redis' and the dump's; kInvalid "redis_refused" if Redis
+// rejects a value because it is older than the Redis that was saved or lacks a module.
 Result<RedisLoadResult> load_redis(redis::BlockingRedis& redis, DumpReader& dump, std::int64_t total,
-                               ProgressLine& line);
+                                   ProgressLine& line);
 
 }  // namespace freshet::ctl

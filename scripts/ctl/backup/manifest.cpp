@@ -12,7 +12,7 @@ tl::unexpected<Error> bad_backup(const Error& error) {
   return fail(ErrorCode::kInvalid, "bad_backup", {}, std::string(kManifestName) + ": " + what);
 }
 
-// The first member that is wrong ends the reading; what comes after it is left as it is.
+// Stops at the first invalid member and leaves later outputs unchanged.
 class MemberReader {
  public:
   explicit MemberReader(json::Value object) : object_(object) {}
@@ -81,7 +81,7 @@ Result<Manifest> parse_manifest(std::string text) {
   read.number("format", out.format);
   read.text("freshet", out.version);
   if (read.status() && out.format > kBackupFormat)
-    return bad_backup({ErrorCode::kInvalid, {}, {}, "made by a later version of Freshet, " + out.version});
+    return bad_backup({ErrorCode::kInvalid, {}, {}, "made by a later version of Freshet: " + out.version});
   read.time("began", out.began);
   read.time("ended", out.ended);
   read.number("schema", out.schema);

@@ -1,4 +1,4 @@
-// What a backup says of itself: manifest.json.
+// manifest.json of a backup.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@ inline constexpr std::string_view kDatabaseName = "freshet.db";
 inline constexpr std::string_view kRedisName = "redis.dump";
 inline constexpr std::string_view kModelName = "freshet.model";
 inline constexpr std::string_view kConfigFolder = "config";
-inline constexpr std::int64_t kBackupFormat = 1;  // a later one is refused
+inline constexpr std::int64_t kBackupFormat = 1;  // later formats are rejected
 
 struct BackupFile {
-  std::string name;  // within the folder
+  std::string name;  // relative to the folder
   std::int64_t bytes = 0;
   std::string sha256;  // 64 hexadecimal digits
 };
 
 struct Manifest {
   std::int64_t format = kBackupFormat;
-  std::string version;       // of Freshet
-  UnixSeconds began, ended;  // everything is as it was at some moment between the two
-  std::int64_t schema = 0;   // of the database
-  std::int64_t items = 0;    // in it
+  std::string version;       // version of Freshet
+  UnixSeconds began, ended;  // each part of the backup is a snapshot from between the two
+  std::int64_t schema = 0;   // schema version of the database
+  std::int64_t items = 0;    // in the database
   std::string redis_version, key_prefix;
   std::int64_t keys = 0;
   std::vector<BackupFile> files;
@@ -38,7 +38,7 @@ struct Manifest {
 };
 
 std::string manifest_json(const Manifest& manifest);
-// Error: kInvalid "bad_backup", with the member at fault in the detail.
+// Errors: kInvalid "bad_backup", with the offending member in the detail.
 Result<Manifest> parse_manifest(std::string text);
 
 }  // namespace freshet::ctl

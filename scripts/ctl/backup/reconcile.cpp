@@ -19,8 +19,8 @@ namespace freshet::ctl {
 
 using redis::Pipeline;
 using redis::Reply;
-using redis::string_at;
 using redis::run_sync;
+using redis::string_at;
 
 namespace {
 
@@ -38,17 +38,18 @@ class Reconciler {
         items_(redis, settings, keys_, items::RedisItemStore::StreamPolicy::kSkip) {}
 
   Result<ReconcileResult> run() {
-    for (const auto step : {&Reconciler::drain_streams, &Reconciler::write_database_items, &Reconciler::remove_deleted_items,
-                            &Reconciler::unrank_hidden, &Reconciler::restore_reader_data, &Reconciler::drop_one_sided_follows,
-                            &Reconciler::rebuild_ranks, &Reconciler::clear_data_loss}) {
+    for (const auto step :
+         {&Reconciler::drain_streams, &Reconciler::write_database_items, &Reconciler::remove_deleted_items,
+          &Reconciler::unrank_hidden, &Reconciler::restore_reader_data, &Reconciler::drop_one_sided_follows,
+          &Reconciler::rebuild_ranks, &Reconciler::clear_data_loss}) {
       if (auto ok = (this->*step)(); !ok) return tl::unexpected(ok.error());
     }
     return result_;
   }
 
  private:
-  // What is not yet recorded goes into the database, and jobs alone stay for the recorder. No
-  // stream's last id is below what was recorded of it.
+  // Records pending entries in the database and leaves only jobs in the streams. Raises each
+  // stream's last id to the last recorded one.
   Result<void> drain_streams() {
     if (auto ok = recorder::create_groups(redis_, keys_); !ok) return ok;
     FRESHET_TRY(last_ids, recorder::Streams(settings_, endpoint_).last_generated_ids());
@@ -95,8 +96,8 @@ class Reconciler {
     return read ? put_changed(batch) : read;
   }
 
-  // Those that Redis has otherwise or not at all, or that a set of their tags lacks, which may be
-  // of another moment than the hash.
+  // Puts the items that differ or are missing in Redis, or are missing from one of their tags'
+  // sets, which may have been saved at another time than the hash.
   Result<void> put_changed(const std::vector<items::Item>& batch) {
     Pipeline query;
     for (const items::Item& each : batch) {
@@ -123,14 +124,14 @@ class Reconciler {
     return changed.empty() ? Result<void>() : run_sync(items_.put_many(changed));
   }
 
-  // Deleted after Redis was saved and before the database was.
+  // Removes items deleted after Redis was saved and before the database was.
   Result<void> remove_deleted_items() {
     return scan_all(redis_, "SCAN", "", [&](const std::vector<std::string>& page) -> Result<void> {
       std::vector<std::string> ids;
       Pipeline query;
       for (const std::string& key : page) {
-        const auto plain = keys_.strip_prefix(key);
-        const auto id = plain ? strip_key_prefix(*plain, "item:") : std::nullopt;
+        const auto name = keys_.strip_prefix(key);
+        const auto id = name ? strip_key_prefix(*name, "item:") : std::nullopt;
         if (!id || database_ids_.contains(std::string(*id))) continue;
         ids.emplace_back(*id);
         query.add("HEXISTS", key, "published_at");
@@ -138,7 +139,7 @@ class Reconciler {
       if (ids.empty()) return {};
       FRESHET_TRY(is_put, run_pipeline(redis_, query));
       for (std::size_t i = 0; i < ids.size(); ++i) {
-        if ((*is_put)[i].integer().value_or(0) == 0) continue;  // only seen, never put
+        if ((*is_put)[i].integer().value_or(0) == 0) continue;  // only viewed, never put
         ++result_.items_removed;
         if (auto ok = run_sync(items_.remove(ItemId::trusted(ids[i]))); !ok) return ok;
       }
@@ -153,18 +154,18 @@ class Reconciler {
     return {};
   }
 
-  Result<void> unrank_hidden_in(const redis::PartitionKeys& group) {
-    return scan_all(redis_, "ZSCAN", group.hidden(), [&](std::vector<std::string> page) -> Result<void> {
+  Result<void> unrank_hidden_in(const redis::PartitionKeys& partition) {
+    return scan_all(redis_, "ZSCAN", partition.hidden(), [&](std::vector<std::string> page) -> Result<void> {
       Pipeline query;
-      for (const std::string& each : page) query.add("ZSCORE", group.hidden(), each);
+      for (const std::string& each : page) query.add("ZSCORE", partition.hidden(), each);
       FRESHET_TRY(until, run_pipeline(redis_, query));
-      std::size_t at = 0;  // what is only dated ahead keeps its places
+      std::size_t at = 0;  // items under embargo keep their ranks
       std::erase_if(page, [&](const std::string&) {
         return redis::is_embargo(redis::parse_or_zero<double>((*until)[at++].string().value_or("")));
       });
       if (page.empty()) return {};
-      std::vector<std::string> keys{group.newest()};
-      for (const hot::Model& model : hot::kModels) keys.push_back(group.rank(model));
+      std::vector<std::string> keys{partition.newest()};
+      for (const hot::Model& model : hot::kModels) keys.push_back(partition.rank(model));
       Pipeline out;
       for (const std::string& key : keys) {
         out.command(2 + page.size()).arg("ZREM").arg(key);
@@ -182,11 +183,13 @@ class Reconciler {
   Result<void> drop_one_sided_follows() {
     return scan_all(redis_, "SCAN", "", [&](const std::vector<std::string>& page) -> Result<void> {
       for (const std::string& key : page) {
-        const auto plain = keys_.strip_prefix(key);
-        if (!plain) continue;
+        const auto name = keys_.strip_prefix(key);
+        if (!name) continue;
         Result<void> ok;
-        if (const auto reader = strip_key_prefix(*plain, "follow:authors:")) ok = drop_one_sided(key, *reader, true);
-        if (const auto author = strip_key_prefix(*plain, "follow:readers:")) ok = drop_one_sided(key, *author, false);
+        if (const auto reader = strip_key_prefix(*name, "follow:authors:"))
+          ok = drop_one_sided(key, *reader, true);
+        if (const auto author = strip_key_prefix(*name, "follow:readers:"))
+          ok = drop_one_sided(key, *author, false);
         if (!ok) return ok;
       }
       return {};
@@ -214,7 +217,7 @@ class Reconciler {
     return rebuilt ? Result<void>() : tl::unexpected(rebuilt.error());
   }
 
-  // A backup may have been made of a Redis that had lost its items: it has them now.
+  // The backup may be of a Redis that had lost its items; it has them now.
   Result<void> clear_data_loss() { return recorder::clear_data_loss(redis_, keys_); }
 
   Result<void> send(const Pipeline& pipeline) {
@@ -231,14 +234,14 @@ class Reconciler {
   const redis::Endpoint& endpoint_;
   const redis::Keys keys_;
   items::RedisItemStore items_;
-  std::unordered_set<std::string> database_ids_;  // ids, in the database
+  std::unordered_set<std::string> database_ids_;  // ids of all items in the database
   ReconcileResult result_;
 };
 
 }  // namespace
 
-Result<ReconcileResult> reconcile(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
-                             const redis::Endpoint& endpoint) {
+Result<ReconcileResult> reconcile(redis::BlockingRedis& redis, database::Database& database,
+                                  const Settings& settings, const redis::Endpoint& endpoint) {
   return Reconciler(redis, database, settings, endpoint).run();
 }
 

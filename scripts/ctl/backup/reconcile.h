@@ -1,5 +1,5 @@
-// The part of freshetctl restore that makes Redis and the database one again. A backup of a running
-// service has each at a slightly other moment (save_redis.h), the database later.
+// The part of freshetctl restore that makes Redis and the database consistent. A backup of a
+// running service saves them at slightly different times (save_redis.h), the database later.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 namespace freshet::ctl {
 
 struct ReconcileResult {
-  std::int64_t items_put = 0;      // in Redis, which had them otherwise or not at all
-  std::int64_t items_removed = 0;  // from Redis: the database has them no more
-  std::int64_t one_sided_follows = 0;   // of which only one of reader and author knew: dropped
+  std::int64_t items_put = 0;          // in Redis, where they differed or were missing
+  std::int64_t items_removed = 0;      // from Redis, because the database no longer has them
+  std::int64_t one_sided_follows = 0;  // removed, because only the reader or only the author had it
 };
 
-// The stream's entries go into the database (jobs stay), which then has the last word: on items,
-// and on what readers did and whom they follow. The stream is not behind what the database
-// recorded, hidden items stand in no rank, and hot:rank is made anew. The recorder must not run.
-// O(items + keys). Errors: Redis' and the database's.
-Result<ReconcileResult> reconcile(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
-                             const redis::Endpoint& endpoint);
+// Records the streams' entries in the database (jobs stay queued) and then treats the database as
+// authoritative for items, interactions and follows. Afterwards no stream's last id is below the
+// last recorded one, hidden items are in no rank, and hot:rank is rebuilt. REQUIRES: the recorder
+// does not run. O(items + keys). Errors: Redis' and the database's.
+Result<ReconcileResult> reconcile(redis::BlockingRedis& redis, database::Database& database,
+                                  const Settings& settings, const redis::Endpoint& endpoint);
 
 }  // namespace freshet::ctl

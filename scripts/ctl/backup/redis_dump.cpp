@@ -11,7 +11,7 @@ namespace freshet::ctl {
 namespace {
 
 constexpr std::string_view kMagic = "FRESHET REDIS 1\n";
-constexpr std::size_t kHead = 1 + 4 + 8 + 4;
+constexpr std::size_t kHeaderSize = 1 + 4 + 8 + 4;
 
 void append_number(std::string& out, std::uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 255U);
@@ -34,7 +34,7 @@ std::string encode_body(const DumpRecord& record) {
   return out;
 }
 
-// False: lengths and bytes do not fit together.
+// False: the lengths do not add up to the body.
 bool split_members(std::string_view body, std::vector<std::string>& out) {
   out.clear();
   while (!body.empty()) {
@@ -97,20 +97,21 @@ Result<DumpReader> DumpReader::open(const std::string& path) {
   if (!reader.file_) return reader.invalid(std::strerror(errno));
   std::string magic;
   if (auto ok = reader.read_bytes(magic, kMagic.size()); !ok) return tl::unexpected(ok.error());
-  if (magic != kMagic) return reader.invalid("not a dump of this version");
+  if (magic != kMagic) return reader.invalid("not a dump in this version's format");
   return reader;
 }
 
 tl::unexpected<Error> DumpReader::invalid(std::string_view problem) const {
   const std::string name = std::filesystem::path(path_).filename().string();
-  return fail(ErrorCode::kInvalid, "bad_backup", {}, fmt::format("{}: at byte {}: {}", name, offset_, problem));
+  return fail(ErrorCode::kInvalid, "bad_backup", {},
+              fmt::format("{}: at byte {}: {}", name, offset_, problem));
 }
 
-// A length is believed only within what the file has.
+// Checks the length against the rest of the file before allocating.
 Result<void> DumpReader::read_bytes(std::string& out, std::size_t bytes) {
-  if (static_cast<std::int64_t>(bytes) > remaining_) return invalid("it ends in the middle of a record");
+  if (static_cast<std::int64_t>(bytes) > remaining_) return invalid("the file ends within a record");
   out.resize(bytes);
-  if (std::fread(out.data(), 1, bytes, file_.get()) != bytes) return invalid("it cannot be read");
+  if (std::fread(out.data(), 1, bytes, file_.get()) != bytes) return invalid("read error");
   remaining_ -= static_cast<std::int64_t>(bytes);
   offset_ += static_cast<std::int64_t>(bytes);
   return {};
@@ -118,7 +119,7 @@ Result<void> DumpReader::read_bytes(std::string& out, std::size_t bytes) {
 
 Result<bool> DumpReader::next(DumpRecord& record) {
   std::string head;
-  if (auto ok = read_bytes(head, kHead); !ok) return tl::unexpected(ok.error());
+  if (auto ok = read_bytes(head, kHeaderSize); !ok) return tl::unexpected(ok.error());
   record.type = static_cast<DumpRecord::Type>(head[0]);
   record.expires_ms = static_cast<std::int64_t>(number_at(head, 5, 8));
   if (auto ok = read_bytes(record.key, number_at(head, 1, 4)); !ok) return tl::unexpected(ok.error());
@@ -129,15 +130,15 @@ Result<bool> DumpReader::next(DumpRecord& record) {
       break;
     case DumpRecord::Type::kSet:
     case DumpRecord::Type::kSortedSet:
-      if (!split_members(record.value, record.members)) return invalid("lengths that contradict each other");
+      if (!split_members(record.value, record.members)) return invalid("inconsistent lengths");
       break;
     case DumpRecord::Type::kEnd:
       if (record.value.size() != 8 || number_at(record.value, 0, 8) != static_cast<std::uint64_t>(records_))
-        return invalid("another number of records than its end says");
-      if (remaining_ != 0) return invalid("bytes behind its end");
+        return invalid("the number of records differs from the one at the end");
+      if (remaining_ != 0) return invalid("data after the last record");
       return false;
     default:
-      return invalid("no kind of record");
+      return invalid("unknown record type");
   }
   ++records_;
   return true;

@@ -1,11 +1,14 @@
-// What a backup holds of Redis (redis.dump): a file of records, one after the other.
+// Redis' part of a backup (redis.dump): a sequence of records.
 //
-//   "FRESHET REDIS 1\n", then records: kind (1 byte), bytes of the key (4), when it expires (8:
-//   unix ms, 0: never), bytes of the body (4), key, body. Numbers are little-endian. The body of
-//   kValue is what DUMP gave, which only Redis reads; that of kSet and kSorted are strings, each
-//   behind its length (4): members, or member and score by turns. A large key has several such
-//   records. The last record is kEnd, its body the number of records before it (8), so that a file
-//   that was cut off is never taken for a whole one.
+//   "FRESHET REDIS 1\n", then records:
+//     type (1 byte), key length (4), expiry (8: Unix ms, 0: never), body length (4), key, body
+//   Numbers are little-endian. Bodies by type:
+//     kValue      payload of DUMP, opaque
+//     kSet        members, each prefixed by its length (4)
+//     kSortedSet  alternately member and score, each prefixed by its length (4)
+//     kEnd        number of the records before it (8)
+//   A large key has several kSet or kSortedSet records. kEnd is the last record, so a truncated
+//   file is detected.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +28,7 @@ struct DumpRecord {
   std::string key;
   std::int64_t expires_ms = 0;
   std::string value;                 // kValue
-  std::vector<std::string> members;  // kSet, kSorted
+  std::vector<std::string> members;  // kSet, kSortedSet
 };
 
 struct FileCloser {
@@ -35,10 +38,10 @@ using File = std::unique_ptr<std::FILE, FileCloser>;
 
 class DumpWriter {
  public:
-  // Creates the file. Errors of all: kUnavailable "backup_io".
+  // Creates the file. Errors of all methods: kUnavailable "backup_io".
   static Result<DumpWriter> create(const std::string& path);
   Result<void> add(const DumpRecord& record);
-  Result<void> finish();  // then it is whole, and on the disk
+  Result<void> finish();  // writes kEnd and syncs the file
   std::int64_t bytes() const { return bytes_; }
 
  private:
@@ -52,9 +55,10 @@ class DumpWriter {
 
 class DumpReader {
  public:
-  // Errors of both: kInvalid "bad_backup", the file's name and the byte in the detail.
+  // Errors of both methods: kInvalid "bad_backup", with the file's name and the offset in the
+  // detail.
   static Result<DumpReader> open(const std::string& path);
-  // False: that was the last one, and the file is whole. Memory: one record's.
+  // Reads the next record. False: end of a complete file. Memory: one record.
   Result<bool> next(DumpRecord& record);
 
  private:
@@ -65,7 +69,7 @@ class DumpReader {
 
   std::string path_;
   File file_;
-  std::int64_t remaining_;  // bytes of the file that are still to be read
+  std::int64_t remaining_;  // unread bytes of the file
   std::int64_t offset_ = 0, records_ = 0;
 };
 

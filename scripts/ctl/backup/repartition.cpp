@@ -24,24 +24,24 @@ using redis::PartitionKeys;
 using redis::Pipeline;
 using Clock = std::chrono::steady_clock;
 
-// Workers take the turn to look after ranks once a second, for redis::kRankTurnTtl.
+// Workers renew the rank maintenance lock once a second, with a TTL of
+// redis::kRankMaintenanceLockTtl.
 constexpr milliseconds kIdlePeriod{1500};
 constexpr milliseconds kTimeout{4000};
 
-// The key of a group that a key of another number of groups is copied into; "" when what it holds
-// is made anew.
-std::string target_key(std::string_view plain, const PartitionKeys& group) {
-  if (plain == "hot:hidden") return group.hidden();
-  if (plain == "hot:newest") return group.newest();
-  if (plain == "hot:unlisted") return group.unverified();
-  if (const auto tag = strip_key_prefix(plain, "tag:")) return group.tagged_items(*tag);
+// The new partition's key for the members of an old key; empty if the key is rebuilt instead.
+std::string target_key(std::string_view name, const PartitionKeys& partition) {
+  if (name == "hot:hidden") return partition.hidden();
+  if (name == "hot:newest") return partition.newest();
+  if (name == "hot:unlisted") return partition.unverified();
+  if (const auto tag = strip_key_prefix(name, "tag:")) return partition.tagged_items(*tag);
   return {};
 }
 
 class Repartitioner {
  public:
   Repartitioner(redis::BlockingRedis& redis, const Settings& settings,
-          const std::function<Result<void>(std::int64_t)>& pulse)
+                const std::function<Result<void>(std::int64_t)>& pulse)
       : redis_(redis), settings_(settings), keys_(settings.redis), on_progress_(pulse) {}
 
   Result<RepartitionResult> run() {
@@ -51,8 +51,9 @@ class Repartitioner {
     if (auto ok = create_streams(); !ok) return tl::unexpected(ok.error());
     if (auto ok = for_each_old_key([this](const auto& key) { return copy_key(key); }); !ok)
       return tl::unexpected(ok.error());
-    // Nobody else makes ranks: the lock is of a regrouping that was killed.
-    if (auto ok = send(Pipeline().add("DEL", keys_.rank_rebuild_lock())); !ok) return tl::unexpected(ok.error());
+    // Delete the lock left by a killed repartition; no other process builds ranks now.
+    if (auto ok = send(Pipeline().add("DEL", keys_.rank_rebuild_lock())); !ok)
+      return tl::unexpected(ok.error());
     FRESHET_TRY(rebuilt, redis::run_sync(hot::rebuild_ranks(redis_, settings_, keys_)));
     result_.items = rebuilt->items;
     if (auto ok = for_each_old_key([this](const auto& key) { return remove_key(key); }); !ok)
@@ -64,9 +65,9 @@ class Repartitioner {
   }
 
  private:
-  // That nothing waits in streams that go. Also learns the highest id that any stream gave, which
-  // those that are made begin with: ids of a group's stream only grow, however often it came and
-  // went (Database::last_entry()).
+  // Fails if entries are pending in a stream that will be removed. Also finds the highest id of all
+  // streams, at which the new ones start: ids of a partition's stream must only grow, even if it is
+  // removed and created again (Database::last_entry()).
   Result<void> require_empty_streams() {
     for (unsigned number = 1; number <= redis::kMaxPartitions; number *= 2) {
       Pipeline query;
@@ -83,8 +84,8 @@ class Repartitioner {
         if (number == keys_.partition_count() || (*replies)[i + 1].integer() == 0) continue;
         return fail(
             ErrorCode::kConflict, "not_recorded", {},
-            fmt::format("entries wait for the recorder in {} groups: set redis.partitions to {}, start the "
-                        "service, wait until `freshetctl status` says that none wait, and stop it",
+            fmt::format("entries are pending for the recorder in {} partitions: set redis.partitions to {}, "
+                        "start the service, wait until `freshetctl status` shows none, and stop it",
                         number, number));
       }
     }
@@ -98,7 +99,7 @@ class Repartitioner {
     return send(set);
   }
 
-  // Every key that belongs to a group of another number of groups.
+  // Calls the function for each key that belongs to another number of partitions.
   Result<void> for_each_old_key(const std::function<Result<void>(const std::string&)>& handle_key) {
     std::int64_t scanned = 0;
     return scan_all(redis_, "SCAN", "", [&](const std::vector<std::string>& page) -> Result<void> {
@@ -113,15 +114,15 @@ class Repartitioner {
   }
 
   Result<void> copy_key(const std::string& key) {
-    const std::string plain = *keys_.strip_prefix(key);
-    if (target_key(plain, keys_.partition(0)).empty()) return {};
-    const bool is_set = plain.starts_with("tag:");
+    const std::string name = *keys_.strip_prefix(key);
+    if (target_key(name, keys_.partition(0)).empty()) return {};
+    const bool is_set = name.starts_with("tag:");
     return scan_all(redis_, is_set ? "SSCAN" : "ZSCAN", key, [&](const std::vector<std::string>& page) {
-      return copy_members(key, plain, is_set, page);
+      return copy_members(key, name, is_set, page);
     });
   }
 
-  Result<void> copy_members(const std::string& key, const std::string& plain, bool is_set,
+  Result<void> copy_members(const std::string& key, const std::string& name, bool is_set,
                             const std::vector<std::string>& members) {
     Pipeline query, put;
     if (!is_set) {
@@ -133,7 +134,7 @@ class Repartitioner {
       scores = std::move(*answered);
     }
     for (std::size_t i = 0; i < members.size(); ++i) {
-      const std::string target = target_key(plain, keys_.partition_for(members[i]));
+      const std::string target = target_key(name, keys_.partition_for(members[i]));
       if (is_set)
         put.add("SADD", target, members[i]);
       else if (!scores[i].is_nil())
@@ -156,17 +157,18 @@ class Repartitioner {
   const Settings& settings_;
   const redis::Keys keys_;
   const std::function<Result<void>(std::int64_t)>& on_progress_;
-  std::string highest_id_ = "0-0";  // entry of any stream
+  std::string highest_id_ = "0-0";  // highest entry id of all streams
   RepartitionResult result_;
 };
 
-// Somebody whose turn is renewed serves.
+// A rank maintenance lock that is renewed means that a service is running.
 Result<void> require_no_service(redis::BlockingRedis& redis, const redis::Keys& keys) {
   const auto runs = [](const std::string& who) {
-    return fail(ErrorCode::kConflict, "service_running", {}, "a service runs" + who + ": stop it first");
+    return fail(ErrorCode::kConflict, "service_running", {},
+                "a service is running" + who + ": stop it first");
   };
   FRESHET_TRY(recorder, recorder::read_lease_owner(redis, keys));
-  if (recorder->is_active) return runs(", " + recorder->name + " records");
+  if (recorder->is_active) return runs(" (recorder: " + recorder->name + ")");
   const auto began = Clock::now();
   for (auto last_seen = began; Clock::now() - last_seen < kIdlePeriod;) {
     FRESHET_TRY(turn, redis.call_all(Pipeline().add("EXISTS", keys.rank_maintenance_lock())));
@@ -180,7 +182,7 @@ Result<void> require_no_service(redis::BlockingRedis& redis, const redis::Keys& 
 }  // namespace
 
 Result<RepartitionResult> repartition(redis::BlockingRedis& redis, const Settings& settings,
-                          const std::function<Result<void>(std::int64_t)>& on_progress) {
+                                      const std::function<Result<void>(std::int64_t)>& on_progress) {
   return Repartitioner(redis, settings, on_progress).run();
 }
 
@@ -188,11 +190,12 @@ Result<int> run_repartition(const RepartitionOptions& options, const Target& tar
   FRESHET_TRY(settings, load_settings(target));
   if (!settings->redis.is_cluster())
     return fail(ErrorCode::kInvalid, "no_cluster", {},
-                "redis.url names no Redis Cluster: one Redis has one group");
+                "redis.url is not a Redis Cluster; a standalone Redis has one partition");
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings, PartitionCheck::kAny));
   redis::BlockingRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const redis::Keys keys(settings->redis);
-  if (auto ok = require_no_service(redis, keys); !ok) return tl::unexpected(with_redis_address(ok.error(), *endpoint));
+  if (auto ok = require_no_service(redis, keys); !ok)
+    return tl::unexpected(with_redis_address(ok.error(), *endpoint));
   ProgressLine line(stderr, options.quiet);
   const auto began = ProgressLine::Clock::now();
   const auto done = repartition(redis, *settings, [&](std::int64_t scanned) {
@@ -209,7 +212,7 @@ Result<int> run_repartition(const RepartitionOptions& options, const Target& tar
     });
     return 0;
   }
-  fmt::print("{} items are in {} groups, {} keys of other groups removed, in {}\n", format_number(done->items),
+  fmt::print("{} items are in {} partitions, {} old keys removed, in {}\n", format_number(done->items),
              keys.partition_count(), format_number(done->removed), format_duration(took));
   return 0;
 }

@@ -1,5 +1,5 @@
-// freshetctl repartition: what articles share, from one number of groups (core/redis/partitions/partitions.h)
-// into that of redis.partitions.
+// freshetctl repartition: moves the shared keys of articles from another number of partitions
+// (core/redis/partitions) to that of redis.partitions.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@ struct RepartitionOptions {
 };
 
 struct RepartitionResult {
-  std::int64_t items = 0;    // with counters, or put
-  std::int64_t removed = 0;  // keys of other groups
+  std::int64_t items = 0;    // with counters, or put by the site
+  std::int64_t removed = 0;  // keys of the old partitions
 };
 
-// The recorder's streams, which must be empty, are made anew; hidden, newest and unlisted articles
-// and tags are copied, ranks and what belongs to them are made anew from the counters, then the
-// keys of other groups are removed. Until then Redis says that it is between two numbers, and no
-// service starts. Stopped anywhere, and called again, it ends as if it had not been. `pulse` is
-// told how many keys were looked at; its error ends this. REQUIRES: no service and no other tool
-// writes. O(keys). Errors: kConflict "not_recorded" when entries wait in a stream of another number
-// of groups, and nothing was done; Redis' own.
+// Creates the new partitions' recorder streams, copies hidden, newest and unverified articles and
+// tags, rebuilds the ranks from the counters, then removes the old partitions' keys. Meanwhile
+// Redis is marked as being repartitioned, and no service starts. Can be repeated after an
+// interruption at any point, with the same result. `on_progress` gets the number of keys scanned;
+// its error aborts.
+// REQUIRES: no service and no other tool writes. O(keys). Errors: kConflict "not_recorded" if
+// entries are pending in an old partition's stream (nothing was changed); Redis' own.
 Result<RepartitionResult> repartition(redis::BlockingRedis& redis, const Settings& settings,
-                          const std::function<Result<void>(std::int64_t)>& on_progress);
+                                      const std::function<Result<void>(std::int64_t)>& on_progress);
 
 // Errors: also kConflict "service_running"; kInvalid "no_cluster".
 Result<int> run_repartition(const RepartitionOptions& options, const Target& target);

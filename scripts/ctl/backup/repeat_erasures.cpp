@@ -9,7 +9,7 @@ namespace {
 class ErasureRepeater {
  public:
   ErasureRepeater(redis::BlockingRedis& redis, database::Database& database, const Settings& settings,
-         const readers::ReaderPseudonyms& hashes, const ErasureSet& erasures)
+                  const readers::ReaderPseudonyms& hashes, const ErasureSet& erasures)
       : redis_(redis), database_(database), keys_(settings.redis), hashes_(hashes), erasures_(erasures) {
     for (const ReaderId& each : erasures.readers) found_.insert(each.str());
   }
@@ -20,7 +20,8 @@ class ErasureRepeater {
       if (auto ok = find_in_redis(); !ok) return tl::unexpected(ok.error());
     }
     if (found_.empty()) return 0;
-    for (const auto step : {&ErasureRepeater::erase_keys, &ErasureRepeater::erase_rows, &ErasureRepeater::bump_epochs}) {
+    for (const auto step :
+         {&ErasureRepeater::erase_keys, &ErasureRepeater::erase_rows, &ErasureRepeater::bump_epochs}) {
       if (auto ok = (this->*step)(); !ok) return tl::unexpected(ok.error());
     }
     return static_cast<std::int64_t>(found_.size());
@@ -29,7 +30,8 @@ class ErasureRepeater {
  private:
   void check_reader(std::string_view id) {
     if (id.empty() || !checked_.insert(std::string(id)).second) return;
-    if (erasures_.pseudonyms.contains(hashes_.erasure(ReaderId::trusted(std::string(id))))) found_.emplace(id);
+    if (erasures_.pseudonyms.contains(hashes_.erasure(ReaderId::trusted(std::string(id)))))
+      found_.emplace(id);
   }
 
   Result<void> find_in_database() {
@@ -60,10 +62,11 @@ class ErasureRepeater {
           continue;
         }
         const char* const command = pattern->type == "zset" ? "ZSCAN" : "SSCAN";
-        auto ok = scan_all(redis_, command, key, [&](const std::vector<std::string>& members) -> Result<void> {
-          for (const std::string& each : members) check_reader(each);
-          return {};
-        });
+        auto ok =
+            scan_all(redis_, command, key, [&](const std::vector<std::string>& members) -> Result<void> {
+              for (const std::string& each : members) check_reader(each);
+              return {};
+            });
         if (!ok) return ok;
       }
       return {};
@@ -101,7 +104,7 @@ class ErasureRepeater {
     return database_.truncate_wal();
   }
 
-  // What the seen-filter knows of them is found by nobody then.
+  // Makes the seen filter forget the readers: its entries are stored under the old epoch.
   Result<void> bump_epochs() {
     if (!hashes_.erasure) return {};
     redis::Pipeline out;
@@ -118,14 +121,14 @@ class ErasureRepeater {
   const redis::Keys keys_;
   const readers::ReaderPseudonyms& hashes_;
   const ErasureSet& erasures_;
-  std::unordered_set<std::string> checked_, found_;  // ids
+  std::unordered_set<std::string> checked_, found_;  // reader ids
 };
 
 }  // namespace
 
 Result<std::int64_t> repeat_erasures(redis::BlockingRedis& redis, database::Database& database,
-                                 const Settings& settings, const readers::ReaderPseudonyms& hashes,
-                                 const ErasureSet& erasures) {
+                                     const Settings& settings, const readers::ReaderPseudonyms& hashes,
+                                     const ErasureSet& erasures) {
   return ErasureRepeater(redis, database, settings, hashes, erasures).run();
 }
 

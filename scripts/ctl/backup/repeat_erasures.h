@@ -1,4 +1,4 @@
-// The part of freshetctl restore that forgets readers who were erased after the backup was made.
+// The part of freshetctl restore that repeats the erasures made after the backup.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 namespace freshet::ctl {
 
 struct ErasureSet {
-  std::vector<ReaderId> readers;           // by their ids
-  std::unordered_set<std::string> pseudonyms;  // by their names in Database::erased_since()
+  std::vector<ReaderId> readers;               // by id
+  std::unordered_set<std::string> pseudonyms;  // by the pseudonyms of Database::erasures_since()
 };
 
-// Erases them from both, as core/recorder/erasure_worker.h does; a reader known by the hash alone is looked
-// for among all ids that database and keys name. Returns how many readers were found. The recorder
-// must not run. O(keys + readers). Errors: Redis' and the database's.
+// Erases the readers from Redis and the database, as core/recorder does. A pseudonym is matched
+// against every reader id found in the database and in Redis' keys. Returns the number of readers
+// found. REQUIRES: the recorder does not run. O(keys + readers). Errors: Redis' and the database's.
 Result<std::int64_t> repeat_erasures(redis::BlockingRedis& redis, database::Database& database,
-                                 const Settings& settings, const readers::ReaderPseudonyms& hashes,
-                                 const ErasureSet& erasures);
+                                     const Settings& settings, const readers::ReaderPseudonyms& hashes,
+                                     const ErasureSet& erasures);
 
 }  // namespace freshet::ctl

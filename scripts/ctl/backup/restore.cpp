@@ -16,9 +16,9 @@
 #include "fcgi/reader_hashes.h"
 #include "scripts/ctl/backup/backup.h"
 #include "scripts/ctl/backup/backup_folder.h"
-#include "scripts/ctl/backup/repeat_erasures.h"
 #include "scripts/ctl/backup/load_redis.h"
 #include "scripts/ctl/backup/reconcile.h"
+#include "scripts/ctl/backup/repeat_erasures.h"
 #include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/redis_scan.h"
 #include "scripts/ctl/commands/reindex.h"
@@ -68,13 +68,14 @@ class Restorer {
     fmt::print("restored {} items and {} keys, as of {}; {} keys had expired since\n",
                format_number(manifest_.items), format_number(loaded_.keys), to_rfc3339(manifest_.began),
                format_number(loaded_.expired));
-    fmt::print("made one: {} items put, {} removed, {} half follows dropped\n",
+    fmt::print("reconciled: {} items put, {} removed, {} one-sided follows dropped\n",
                format_number(reconciled_.items_put), format_number(reconciled_.items_removed),
                format_number(reconciled_.one_sided_follows));
-    fmt::print("erased again: {} readers{}\n", format_number(erased_),
-               knows_erasures_ ? ""
-                               : "; who was erased after the backup is not known here: erase them anew, or "
-                                 "restore again with --erase");
+    fmt::print(
+        "erasures repeated: {} readers{}\n", format_number(erased_),
+        knows_erasures_
+            ? ""
+            : "; erasures after the backup are unknown here: repeat them, or restore again with --erase");
   }
 
  private:
@@ -95,7 +96,7 @@ class Restorer {
     if (!recorder) return tl::unexpected(with_redis_address(recorder.error(), endpoint_));
     previous_owner_ = recorder->database;
     if (!database::database_in_use(database_path())) return {};
-    return fail(ErrorCode::kConflict, "service_running", {}, "the service runs: stop it first");
+    return fail(ErrorCode::kConflict, "service_running", {}, "the service is running: stop it first");
   }
 
   Result<void> require_empty() {
@@ -109,7 +110,7 @@ class Restorer {
     return fail(ErrorCode::kConflict, "has_data", {}, "Redis has keys of Freshet; --replace deletes them");
   }
 
-  // Who is to be erased is known before the database that says so is replaced.
+  // Collects the readers to erase before the database that lists them is replaced.
   Result<void> load_erasures() {
     if (!options_.erase.empty()) {
       FRESHET_TRY(text, read_file(options_.erase));
@@ -129,7 +130,8 @@ class Restorer {
     std::error_code ignored;
     if (!fs::exists(database_path(), ignored)) return {};
     auto now = database::Database::open(database_path(), database::Database::Mode::kRead);
-    if (!now) return {};  // broken, or of another version: report() says that nothing is known
+    // damaged or of another version: print_report() says that later erasures are unknown
+    if (!now) return {};
     return add_erasures(**now);
   }
 
@@ -140,7 +142,7 @@ class Restorer {
     return {};
   }
 
-  // Beside its place, and of this version.
+  // Copies the database next to its final path and migrates it to this version.
   Result<void> copy_database() {
     for (const char* const suffix : {"", "-wal", "-shm"}) {
       if (auto ok = remove_file(temporary_path() + suffix); !ok) return ok;
@@ -153,12 +155,15 @@ class Restorer {
     return (*migrated)->truncate_wal();
   }
 
-  // Redis belongs to the restored database from now on. No recorder of whatever host comes between.
+  // From here on, Redis belongs to the restored database, and no recorder on any host can take
+  // over.
   Result<void> acquire_lease() {
-    if (const auto acquired = lease_.acquire(redis_, backup_identity_, backup_token_, previous_owner_); !acquired) {
-      if (acquired.error().reason != "lease_held") return tl::unexpected(with_redis_address(acquired.error(), endpoint_));
+    if (const auto acquired = lease_.acquire(redis_, backup_identity_, backup_token_, previous_owner_);
+        !acquired) {
+      if (acquired.error().reason != "lease_held")
+        return tl::unexpected(with_redis_address(acquired.error(), endpoint_));
       return fail(ErrorCode::kConflict, "service_running", {},
-                  "the service runs: stop it first (" + acquired.error().detail + ")");
+                  "the service is running: stop it first (" + acquired.error().detail + ")");
     }
     lease_keeper_.emplace(lease_, endpoint_);
     return {};
@@ -176,14 +181,15 @@ class Restorer {
     return {};
   }
 
-  // The old log goes first: it would be taken for the new file's.
+  // Remove the old write-ahead log first; SQLite would apply it to the new file.
   Result<void> install_database() {
     for (const char* const suffix : {"-wal", "-shm"}) {
       if (auto ok = remove_file(database_path() + suffix); !ok) return ok;
     }
     std::error_code error;
     fs::rename(temporary_path(), database_path(), error);
-    if (error) return fail(ErrorCode::kUnavailable, "backup_io", {}, database_path() + ": " + error.message());
+    if (error)
+      return fail(ErrorCode::kUnavailable, "backup_io", {}, database_path() + ": " + error.message());
     return {};
   }
 
@@ -194,7 +200,7 @@ class Restorer {
     FRESHET_TRY(reconciled, reconcile(redis_, restored, settings_, endpoint_));
     reconciled_ = *reconciled;
     const bool knew = knows_erasures_;
-    if (auto ok = add_erasures(restored); !ok) return ok;  // those while it was made
+    if (auto ok = add_erasures(restored); !ok) return ok;  // erasures made while the backup was running
     knows_erasures_ = knew;
     FRESHET_TRY(erased, repeat_erasures(redis_, restored, settings_, hashes_, erasures_));
     erased_ = *erased;
@@ -212,8 +218,8 @@ class Restorer {
   redis::BlockingRedis redis_;
   recorder::Lease lease_;
   std::optional<recorder::LeaseKeepAlive> lease_keeper_;
-  std::string previous_owner_;            // the identity of the database that Redis belonged to
-  std::string backup_identity_;  // the backup's database
+  std::string previous_owner_;   // identity of the database that Redis belonged to
+  std::string backup_identity_;  // identity of the backup's database
   std::uint64_t backup_token_ = 0;
   ProgressLine line_;
   Manifest manifest_;
@@ -242,7 +248,7 @@ Result<int> run_restore(const RestoreOptions& options, const Target& target) {
       out.key("indexed").integer(indexed->indexed);
     });
   else
-    fmt::print("{}\n", format_duration(*indexed));
+    fmt::print("{}\n", summary_text(*indexed));
   return 0;
 }
 

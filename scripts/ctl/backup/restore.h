@@ -1,8 +1,8 @@
-// freshetctl restore: a backup (backup.h) becomes the service's state, on the host of its recorder,
-// while the service does not run on any: it has the recorder's lease until it is done. Redis and
-// the database are loaded, made one (reconcile.h), whoever was erased since is erased again
-// (erase_again.h), and the search index is made from the database. Killed in the middle it can be
-// repeated, with --replace; the database takes its place last.
+// freshetctl restore: replaces the service's state with a backup (backup.h). Runs on the recorder's
+// host while the service is stopped on all hosts; holds the recorder's lease until it is done.
+// Loads Redis and the database, makes them consistent (reconcile.h), repeats later erasures
+// (repeat_erasures.h) and rebuilds the search index. The database is moved into place last. After
+// an interruption repeat with --replace.
 #pragma once
 
 #include <string>
@@ -13,16 +13,15 @@ namespace freshet::ctl {
 
 struct RestoreOptions {
   std::string folder;
-  bool replace = false;  // what Redis and the disk hold now is deleted
-  std::string erase;     // a file of readers' ids, one a line: erased before anybody can see them
+  bool replace = false;  // delete the current contents of Redis and the database
+  std::string erase;     // file of reader ids, one per line, erased before the service can show them
   bool json = false;
   bool quiet = false;
 };
 
-// Errors, before anything is changed: what verify_backup() says; kConflict "service_running",
-// "has_data" (without --replace), "key_mismatch" (the backup's key_prefix differs); kUnavailable
-// "database_newer". Later ones: the disk's and Redis'. Run by root, files belong to the folder's
-// owner.
+// Errors before anything is changed: those of verify_backup(); kConflict "service_running",
+// "has_data" (without --replace), "key_mismatch" (the backup has another key_prefix). Later errors:
+// the disk's and Redis'. Under root, files get the owner of their folder.
 Result<int> run_restore(const RestoreOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

@@ -20,15 +20,16 @@ namespace {
 
 using RecordType = DumpRecord::Type;
 
-constexpr std::size_t kPipelineKeys = 40;        // keys of one pipeline: a DUMP of 500 members takes Redis 40 us
-constexpr std::int64_t kMaxWholeMembers = 10000;     // members; a larger key is read in pieces
-constexpr std::int64_t kMinTtlMs = 60'000;  // what lives shorter is gone before a restore is over
+constexpr std::size_t kPipelineKeys = 40;  // keys per pipeline: a DUMP of 500 members takes Redis 40 µs
+constexpr std::int64_t kMaxWholeMembers = 10000;  // larger sets are read in pieces
+constexpr std::int64_t kMinTtlMs = 60'000;  // keys with a shorter TTL expire before a restore is finished
 
-// What their names begin with.
+// Prefixes of their names.
 constexpr std::array<std::string_view, 7> kExcludedPrefixes{
     "hot:rank", "hot:placed", "hot:unplaced", "hot:list", "feed:cache:", "recorder:lease", "recorder:fence"};
 
-// Of one article, read together: visitors are counted in the one and looked up in the other.
+// Keys of one article that are saved in one transaction: visitors are counted in one and looked up
+// in the other.
 constexpr std::string_view kLeadPrefix = "hot:article:";
 constexpr std::array<std::string_view, 1> kDependentPrefixes{"hot:uv:hll:"};
 constexpr std::string_view kJobPattern = "job:*";
@@ -48,7 +49,7 @@ class Saver {
     for (const bool jobs : {true, false}) {
       if (auto ok = save_pass(jobs); !ok) return tl::unexpected(ok.error());
     }
-    // Those with a name of their own, in the table's order but for the streams.
+    // Keys with fixed names come last, the streams at the very end.
     std::vector<std::string> last, streams;
     for (const KeyPattern& each : redis::kKeyPatterns) {
       if (each.pattern.find('*') != std::string_view::npos || is_excluded_from_backup(each.pattern)) continue;
@@ -88,7 +89,8 @@ class Saver {
           continue;
         }
         const bool saved_last = pattern->pattern.find('*') == std::string_view::npos;
-        if (saved_last || is_excluded_from_backup(pattern->pattern) || is_dependent(key) || (pattern->pattern == kJobPattern) != jobs)
+        if (saved_last || is_excluded_from_backup(pattern->pattern) || is_dependent(key) ||
+            (pattern->pattern == kJobPattern) != jobs)
           continue;
         if (saved_keys_.insert(key).second) selected.push_back(key);
       }
@@ -113,14 +115,15 @@ class Saver {
   Result<void> save(const std::vector<std::string>& keys) {
     for (std::size_t from = 0; from < keys.size(); from += kPipelineKeys) {
       const auto begin = keys.begin() + static_cast<std::ptrdiff_t>(from);
-      const auto end = keys.begin() + static_cast<std::ptrdiff_t>(std::min(from + kPipelineKeys, keys.size()));
+      const auto end =
+          keys.begin() + static_cast<std::ptrdiff_t>(std::min(from + kPipelineKeys, keys.size()));
       FRESHET_TRY(small, save_large({begin, end}));
       if (auto ok = dump_whole(*small); !ok) return ok;
     }
     return {};
   }
 
-  // Saves those that are large, and returns the others.
+  // Saves the large keys and returns the others.
   Result<std::vector<std::string>> save_large(std::vector<std::string> keys) {
     Pipeline sizes;
     for (const std::string& key : keys) {
@@ -159,7 +162,7 @@ class Saver {
         at += 2;
         continue;
       }
-      at += 1 + 2 * family.size();  // behind MULTI and what it queued
+      at += 1 + 2 * family.size();  // skips the replies to MULTI and the queued commands
       const Reply& transaction = (*replies)[at++];
       for (std::size_t i = 0; i < family.size(); ++i) {
         if (auto ok = add(family[i], now, transaction[2 * i], transaction[2 * i + 1]); !ok) return ok;
@@ -175,8 +178,8 @@ class Saver {
 
   Result<void> add(const std::string& key, std::int64_t now, const Reply& ttl, const Reply& value) {
     const auto payload = value.optional_string();
-    if (!payload) return redis_error(value.is_error() ? value.error() : "no answer to DUMP");
-    if (!*payload) return {};  // gone since SCAN named it
+    if (!payload) return redis_error(value.is_error() ? value.error() : "no reply to DUMP");
+    if (!*payload) return {};  // gone since SCAN returned it
     const std::int64_t ttl_ms = ttl.integer().value_or(-1);
     if (ttl_ms >= 0 && ttl_ms <= kMinTtlMs) return {};
     DumpRecord record;
@@ -225,17 +228,18 @@ class Saver {
   const ProgressLine::Clock::time_point began_ = ProgressLine::Clock::now();
   RedisSaveResult result_;
   std::int64_t total_ = 0;
-  std::unordered_set<std::string> saved_keys_;  // SCAN may name a key twice
+  std::unordered_set<std::string> saved_keys_;  // SCAN may return a key twice
 };
 
 }  // namespace
 
 bool is_excluded_from_backup(std::string_view pattern) {
-  return std::ranges::any_of(kExcludedPrefixes, [&](std::string_view head) { return pattern.starts_with(head); });
+  return std::ranges::any_of(kExcludedPrefixes,
+                             [&](std::string_view head) { return pattern.starts_with(head); });
 }
 
-Result<RedisSaveResult> save_redis(redis::BlockingRedis& redis, const RedisSettings& settings, DumpWriter& dump,
-                              ProgressLine& line) {
+Result<RedisSaveResult> save_redis(redis::BlockingRedis& redis, const RedisSettings& settings,
+                                   DumpWriter& dump, ProgressLine& line) {
   return Saver(redis, settings, dump, line).run();
 }
 

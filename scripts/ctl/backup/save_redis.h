@@ -1,12 +1,11 @@
-// The part of freshetctl backup that reads Redis: into a dump (redis_dump.h), by SCAN and DUMP, in
-// small steps between which Redis serves. So it works with any Redis that can be reached, needs
-// none of its files and no right to replicate, and takes our keys only.
+// The part of freshetctl backup that saves Redis to a dump (redis_dump.h) with SCAN and DUMP, in
+// small steps between which Redis serves. Works with any reachable Redis: it needs neither its
+// files nor replication rights. Saves Freshet's keys only.
 //
-// Not one moment of all keys: each is as it was at some moment of the walk, an item's counters all
-// at the same. What belongs together is read in an order that load_redis.h and reconcile.h can
-// mend: jobs before what they write, an hour's bucket before the bound on it, the recorder's stream
-// last, and the database after it: an item that is in the dump's hashes is in its stream or in the
-// database.
+// Not a snapshot: each key is saved at its own moment of the scan; an item's counters are saved
+// together. Related keys are read in an order that load_redis.h and reconcile.h can repair: jobs
+// before the data they write, an hour's bucket before its bound, the recorder's streams last and
+// the database after them, so that every item in the dump is in a stream or in the database.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +19,18 @@
 namespace freshet::ctl {
 
 struct RedisSaveResult {
-  std::string version;         // of the server
-  std::int64_t keys = 0;       // written
-  std::int64_t foreign_keys = 0;  // under our prefix, and none of ours: not written
+  std::string version;            // version of the server
+  std::int64_t keys = 0;          // written
+  std::int64_t foreign_keys = 0;  // under our prefix but not Freshet's: not written
 };
 
-// Left out is what is made anew from the rest (hot:rank, cached lists, buffers of feeds) and what
-// has less than a minute to live. O(keys); memory: their names. Errors: Redis' and the dump's.
-Result<RedisSaveResult> save_redis(redis::BlockingRedis& redis, const RedisSettings& settings, DumpWriter& dump,
-                              ProgressLine& line);
+// Leaves out keys that are rebuilt from others (hot:rank, cached lists, feed buffers) and keys with
+// less than a minute to live. O(keys); memory: their names. Errors: Redis' and the dump's.
+Result<RedisSaveResult> save_redis(redis::BlockingRedis& redis, const RedisSettings& settings,
+                                   DumpWriter& dump, ProgressLine& line);
 
-// Whether a key, by its row in redis::kKeyPatterns, is made anew from others.
+// True for keys that are not saved, by their row in redis::kKeyPatterns: rebuilt from others, or of
+// the recorder's lease.
 bool is_excluded_from_backup(std::string_view pattern);
 
 }  // namespace freshet::ctl

@@ -21,7 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 class Checker {
  public:
-  Checker(redis::BlockingRedis& redis, const Settings& settings, const CheckOptions& options, Findings& findings)
+  Checker(redis::BlockingRedis& redis, const Settings& settings, const CheckOptions& options,
+          Findings& findings)
       : redis_(redis),
         keys_(settings.redis),
         findings_(findings),
@@ -32,8 +33,9 @@ class Checker {
 
   Result<CheckTotals> run() {
     if (auto ok = scan(); !ok) return tl::unexpected(ok.error());
-    for (const auto step : {&MemberCheck::check_ranks, &MemberCheck::check_bucket_index, &MemberCheck::check_hidden,
-                            &MemberCheck::check_abandoned_rebuilds, &MemberCheck::recheck_rank_scores}) {
+    for (const auto step :
+         {&MemberCheck::check_ranks, &MemberCheck::check_bucket_index, &MemberCheck::check_hidden,
+          &MemberCheck::check_abandoned_rebuilds, &MemberCheck::recheck_rank_scores}) {
       if (auto ok = (member_check_.*step)(); !ok) return tl::unexpected(ok.error());
     }
     return totals_;
@@ -59,9 +61,9 @@ class Checker {
   Result<void> check_page(const std::vector<std::string>& page) {
     std::vector<NamedKey> named_keys;
     for (const std::string& key : page) {
-      auto plain = keys_.strip_prefix(key);
-      if (!plain) continue;  // another prefix, another owner
-      if (checked_keys_.insert(key).second) named_keys.push_back({key, std::move(*plain)});
+      auto name = keys_.strip_prefix(key);
+      if (!name) continue;  // another application's prefix
+      if (checked_keys_.insert(key).second) named_keys.push_back({key, std::move(*name)});
     }
     totals_.keys += static_cast<std::int64_t>(named_keys.size());
     if (auto ok = key_check_.check(named_keys); !ok) return ok;
@@ -92,13 +94,14 @@ class Checker {
   MemberCheck member_check_;
   TimelineCheck timeline_check_;
   ProgressLine progress_;
-  std::unordered_set<std::string> checked_keys_;  // SCAN may name a key twice
+  std::unordered_set<std::string> checked_keys_;  // SCAN may return a key twice
 };
 
 void check_total(Findings& findings, const std::optional<std::int64_t>& expected, std::int64_t actual,
-            std::string_view label) {
+                 std::string_view label) {
   if (!expected || *expected == actual) return;
-  findings.add(kinds::kWrongTotal, label, fmt::format("{} counted, {} expected", format_number(actual), format_number(*expected)));
+  findings.add(kinds::kWrongTotal, label,
+               fmt::format("{} counted, {} expected", format_number(actual), format_number(*expected)));
 }
 
 std::string json_of(const CheckTotals& sums, const Findings& findings) {
@@ -119,15 +122,16 @@ std::string text_of(const CheckTotals& sums, const Findings& findings, bool swep
   return findings.text() +
          fmt::format("{} keys, {} items with counters, pv {}, counted views {}\n", format_number(sums.keys),
                      format_number(sums.items), format_number(sums.pv), format_number(sums.views)) +
-         fmt::format("{} violations, {} odd, {} stale{}", format_number(findings.remaining(Level::kViolation)),
+         fmt::format("{} violations, {} suspicious, {} stale{}",
+                     format_number(findings.remaining(Level::kViolation)),
                      format_number(findings.remaining(Level::kSuspicious)), format_number(stale),
                      stale > 0 && !swept ? " (--sweep removes them)" : "");
 }
 
 }  // namespace
 
-Result<CheckTotals> check_redis(redis::BlockingRedis& redis, const Settings& settings, const CheckOptions& options,
-                         Findings& findings) {
+Result<CheckTotals> check_redis(redis::BlockingRedis& redis, const Settings& settings,
+                                const CheckOptions& options, Findings& findings) {
   auto sums = Checker(redis, settings, options, findings).run();
   if (!sums) return sums;
   check_total(findings, options.expect_pv, sums->pv, "pv");

@@ -21,7 +21,7 @@ using redis::string_at;
 
 namespace {
 
-constexpr double kHllTolerance = 1.05;  // of an estimate of visitors: six standard errors
+constexpr double kHllTolerance = 1.05;  // tolerance of the visitor estimate: six standard errors
 constexpr std::int64_t kHllSlack = 2;
 
 bool is_positive(std::string_view text) {
@@ -45,7 +45,7 @@ Result<void> KeyCheck::check_types_and_ttls(const std::vector<NamedKey>& keys) {
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::string_view type = (*replies)[2 * i].string().value_or("");
     const std::int64_t ttl_ms = (*replies)[2 * i + 1].integer().value_or(-2);
-    if (type == "none" || ttl_ms == -2) continue;  // gone since SCAN named it
+    if (type == "none" || ttl_ms == -2) continue;  // gone since SCAN returned it
     const redis::KeyPattern* pattern = keys_.pattern_of(keys[i].key);
     if (!pattern) {
       findings_.add(kinds::kUnknownKey, keys[i].key, type);
@@ -54,7 +54,7 @@ Result<void> KeyCheck::check_types_and_ttls(const std::vector<NamedKey>& keys) {
     if (type != pattern->type) {
       findings_.add(kinds::kWrongType, keys[i].key, fmt::format("{} instead of {}", type, pattern->type));
     }
-    // items() knows which of them may expire.
+    // check_items() knows which of these may expire.
     if (strip_key_prefix(keys[i].name, "item:") || strip_key_prefix(keys[i].name, "hot:article:")) continue;
     if (!pattern->permanent && ttl_ms == -1) findings_.add(kinds::kNoTtl, keys[i].key);
     if (pattern->permanent && ttl_ms >= 0) findings_.add(kinds::kUnexpectedTtl, keys[i].key);
@@ -62,8 +62,8 @@ Result<void> KeyCheck::check_types_and_ttls(const std::vector<NamedKey>& keys) {
   return {};
 }
 
-// What the site put stays, in both hashes; an article that was only seen lives as long as its
-// counters, and that an item was removed is remembered as long.
+// Items that the site put stay, in both hashes. An article that was only viewed lives as long as
+// its counters, and so does the tombstone of a removed item.
 Result<void> KeyCheck::check_items(const std::vector<NamedKey>& keys) {
   std::vector<std::string> names;
   Pipeline pipeline;
@@ -72,7 +72,7 @@ Result<void> KeyCheck::check_items(const std::vector<NamedKey>& keys) {
     if (!is_item && !strip_key_prefix(each.name, "hot:article:")) continue;
     names.push_back(each.key);
     const char* const date = is_item ? "published_at" : "date";
-    // The first and the last answer differ when it was put or deleted in between.
+    // The item was put or deleted in between if the first and the last reply differ.
     pipeline.add("HEXISTS", each.key, date).add("PTTL", each.key).add("HEXISTS", each.key, date);
   }
   FRESHET_TRY(replies, run_pipeline(redis_, pipeline));
@@ -80,8 +80,8 @@ Result<void> KeyCheck::check_items(const std::vector<NamedKey>& keys) {
     const auto before = (*replies)[3 * i].integer(), ttl_ms = (*replies)[3 * i + 1].integer(),
                after = (*replies)[3 * i + 2].integer();
     if (!before || !ttl_ms || !after || *before != *after) continue;
-    if (*before == 1 && *ttl_ms >= 0) findings_.add(kinds::kUnexpectedTtl, names[i], "an item of the site");
-    if (*before == 0 && *ttl_ms == -1) findings_.add(kinds::kNoTtl, names[i], "an item that was never put");
+    if (*before == 1 && *ttl_ms >= 0) findings_.add(kinds::kUnexpectedTtl, names[i], "put by the site");
+    if (*before == 0 && *ttl_ms == -1) findings_.add(kinds::kNoTtl, names[i], "never put by the site");
   }
   return {};
 }
@@ -102,7 +102,7 @@ Result<void> KeyCheck::check_articles(const std::vector<NamedKey>& keys) {
   const UnixSeconds now{seconds{redis::to_int(string_at(replies->front(), 0))}};
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const Reply& raw = (*replies)[1 + 2 * i];
-    if (raw.is_error()) continue;  // of another type, which was said
+    if (raw.is_error()) continue;  // wrong type, already reported
     const hot::Article article = hot::parse_article((*replies)[2 + 2 * i], now, settings_);
     check_engagement(keys_.article(ids[i]), raw, article);
     check_views(keys_.article(ids[i]), raw, article);
@@ -119,7 +119,7 @@ void KeyCheck::check_engagement(const std::string& key, const Reply& raw, const 
              ms = redis::parse<std::int64_t>(string_at(raw, 1));
   const auto uv = redis::parse<double>(string_at(raw, 2));
   if (!pv || !ms || !uv || string_at(raw, 6).empty() || *pv < 1) {
-    findings_.add(kinds::kBadCounter, key, "without ms, uv or renewed, or no positive number");
+    findings_.add(kinds::kBadCounter, key, "ms, uv or renewed is missing or invalid");
     return;
   }
   if (*ms < 0 || *ms / settings_.engagement.dwell_cap_ms > *pv) {

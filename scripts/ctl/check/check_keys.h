@@ -1,5 +1,4 @@
-// The part of `freshetctl check` that looks at one key after the other: its name, type and TTL, and
-// the counters of items.
+// Per-key checks of `freshetctl check`: name, type, TTL, item counters and length limits.
 #pragma once
 
 #include <string>
@@ -7,8 +6,8 @@
 
 #include "core/config/settings.h"
 #include "core/hot/article.h"
-#include "core/redis/keys.h"
 #include "core/redis/blocking_redis.h"
+#include "core/redis/keys.h"
 #include "scripts/ctl/check/check.h"
 #include "scripts/ctl/check/findings.h"
 
@@ -25,7 +24,7 @@ class KeyCheck {
   KeyCheck(redis::BlockingRedis& redis, const Settings& settings, const redis::Keys& keys, Findings& findings,
            CheckTotals& sums)
       : redis_(redis), settings_(settings), keys_(keys), findings_(findings), totals_(sums) {}
-  // At most kPage keys, each given once. 4 RTT.
+  // At most kPageSize keys, each given once. 4 RTT.
   Result<void> check(const std::vector<NamedKey>& keys);
 
  private:

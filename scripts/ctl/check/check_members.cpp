@@ -26,11 +26,12 @@ using redis::string_at;
 
 namespace {
 
-// KEYS 1 hot:current:{hour}  2 hot:current:index  ARGV 1 hour. At one moment: both move together.
+// KEYS 1 hot:current:{hour}  2 hot:current:index  ARGV 1 hour. One script, because both change
+// together.
 constexpr std::string_view kBestAndBound =
     "local best = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES') "
     "return {best[2] or '', redis.call('ZSCORE', KEYS[2], ARGV[1]) or ''}";
-// From a report to its article's place, with room: at most so old is what may be wrong.
+// A rank must reflect its article's counters after this time, with a margin.
 constexpr milliseconds kRankUpdateGrace{2000};
 
 }  // namespace
@@ -47,14 +48,15 @@ Result<void> MemberCheck::check_bucket(const std::string& key, std::string_view 
         fmt::format("best {:.17g}, index {}", *best, bound ? fmt::format("{:.17g}", *bound) : "none"));
   }
   if (auto ok = check_scores(key, "0"); !ok) return ok;
-  return check_members(kinds::kNoCounters, key, "ZREM", [&](std::string_view id) { return keys_.article(id); });
+  return check_members(kinds::kNoCounters, key, "ZREM",
+                       [&](std::string_view id) { return keys_.article(id); });
 }
 
 Result<void> MemberCheck::check_tag(const std::string& key) {
   return check_members(kinds::kNoItem, key, "SREM", [&](std::string_view id) { return keys_.item(id); });
 }
 
-// No score at or below `lowest`, none infinite. O(log n).
+// Reports scores at or below `lowest` and infinite ones. O(log n).
 Result<void> MemberCheck::check_scores(const std::string& key, const char* lowest) {
   Pipeline pipeline;
   pipeline.add("ZRANGEBYSCORE", key, "-inf", lowest, "WITHSCORES", "LIMIT", 0, kPageSize);
@@ -62,35 +64,37 @@ Result<void> MemberCheck::check_scores(const std::string& key, const char* lowes
   FRESHET_TRY(replies, run_pipeline(redis_, pipeline));
   for (const Reply& each : *replies) {
     for (std::size_t i = 0; i + 1 < each.size(); i += 2) {
-      findings_.add(kinds::kBadScore, key, fmt::format("{} has {}", string_at(each, i), string_at(each, i + 1)));
+      findings_.add(kinds::kBadScore, key,
+                    fmt::format("{} has {}", string_at(each, i), string_at(each, i + 1)));
     }
   }
   return {};
 }
 
-// Members of `key` whose witness is not there are stale.
+// Members of `key` whose required key is missing are stale.
 Result<void> MemberCheck::check_members(const FindingKind& kind, const std::string& key, const char* remove,
-                                  const RequiredKey& required_key) {
+                                        const RequiredKey& required_key) {
   return scan_all(redis_, remove == std::string_view("SREM") ? "SSCAN" : "ZSCAN", key,
-              [&](const std::vector<std::string>& page) -> Result<void> {
-                Pipeline exists;
-                for (const std::string& each : page) {
-                  exists.add("EXISTS", required_key(each));
-                }
-                FRESHET_TRY(replies, run_pipeline(redis_, exists));
-                std::vector<std::string> stale;
-                for (std::size_t i = 0; i < page.size(); ++i) {
-                  if ((*replies)[i].integer().value_or(1) == 0) stale.push_back(page[i]);
-                }
-                return report_stale(kind, key, remove, stale, required_key);
-              });
+                  [&](const std::vector<std::string>& page) -> Result<void> {
+                    Pipeline exists;
+                    for (const std::string& each : page) {
+                      exists.add("EXISTS", required_key(each));
+                    }
+                    FRESHET_TRY(replies, run_pipeline(redis_, exists));
+                    std::vector<std::string> stale;
+                    for (std::size_t i = 0; i < page.size(); ++i) {
+                      if ((*replies)[i].integer().value_or(1) == 0) stale.push_back(page[i]);
+                    }
+                    return report_stale(kind, key, remove, stale, required_key);
+                  });
 }
 
 Result<void> MemberCheck::report_stale(const FindingKind& kind, const std::string& key, const char* remove,
-                                        const std::vector<std::string>& stale, const RequiredKey& required_key) {
+                                       const std::vector<std::string>& stale,
+                                       const RequiredKey& required_key) {
   for (const std::string& each : stale) findings_.add(kind, key, each);
   if (!sweep_ || stale.empty()) return {};
-  // Again, right before: what came back meanwhile stays.
+  // Checked again right before removal: a member whose key reappeared stays.
   Pipeline existence, sweep;
   for (const std::string& each : stale) existence.add("EXISTS", required_key(each));
   FRESHET_TRY(existing, run_pipeline(redis_, existence));
@@ -117,14 +121,14 @@ Result<void> MemberCheck::run_sweep(const FindingKind& kind, const Pipeline& swe
 Result<void> MemberCheck::check_ranks() {
   struct Rank {
     std::string key;
-    const char* lowest;  // a score may not be this, nor lower
+    const char* lowest;  // exclusive upper bound of invalid scores
   };
   std::vector<Rank> ranks;
-  for (const PartitionKeys& group : keys_.partitions()) {
-    ranks.push_back({group.published(), "(0"});
-    // A rank key is a logarithm: any finite number will do.
+  for (const PartitionKeys& partition : keys_.partitions()) {
+    ranks.push_back({partition.published(), "(0"});
+    // A rank key is a logarithm, so any finite number is valid.
     for (const Model& model : kModels)
-      ranks.push_back({group.rank(model), model.base != nullptr ? "-inf" : "0"});
+      ranks.push_back({partition.rank(model), model.base != nullptr ? "-inf" : "0"});
   }
   for (const Rank& each : ranks) {
     Pipeline size;
@@ -138,18 +142,18 @@ Result<void> MemberCheck::check_ranks() {
     const auto article = [&](std::string_view id) { return keys_.article(id); };
     if (auto ok = check_members(kinds::kNoCounters, each.key, "ZREM", article); !ok) return ok;
   }
-  for (const PartitionKeys& group : keys_.partitions()) {
-    if (auto ok = check_top_score(group); !ok) return ok;
+  for (const PartitionKeys& partition : keys_.partitions()) {
+    if (auto ok = check_top_score(partition); !ok) return ok;
   }
   return {};
 }
 
-// The highest place must stand for a finite score now, if it was made with the configuration's
-// parameters.
-Result<void> MemberCheck::check_top_score(const PartitionKeys& group) {
+// The highest rank score must map to a finite score now, provided the rank was built with the
+// configured parameters.
+Result<void> MemberCheck::check_top_score(const PartitionKeys& partition) {
   Pipeline pipeline;
-  pipeline.add("HGET", group.meta(), "formula").add("TIME");
-  for (const Model& model : kModels) pipeline.add("ZREVRANGE", group.rank(model), 0, 0, "WITHSCORES");
+  pipeline.add("HGET", partition.meta(), "formula").add("TIME");
+  for (const Model& model : kModels) pipeline.add("ZREVRANGE", partition.rank(model), 0, 0, "WITHSCORES");
   FRESHET_TRY(replies, run_pipeline(redis_, pipeline));
   if (replies->front().string().value_or("") != hot::params_fingerprint(settings_)) return {};
   const UnixSeconds now{seconds{redis::to_int(string_at((*replies)[1], 0))}};
@@ -157,21 +161,21 @@ Result<void> MemberCheck::check_top_score(const PartitionKeys& group) {
     const Reply& best = (*replies)[2 + hot::index_of(model)];
     const auto score = redis::parse<double>(string_at(best, 1));
     if (score && !std::isfinite(hot::score_at(model, *score, now, settings_)))
-      findings_.add(kinds::kBadScore, group.rank(model),
+      findings_.add(kinds::kBadScore, partition.rank(model),
                     fmt::format("{} has {:.17g}", string_at(best, 0), *score));
   }
   return {};
 }
 
-// Sums of logarithms and their texts come back as they were: places are compared exactly.
+// Exact comparison: sums of logarithms survive the round trip through text unchanged.
 Result<void> MemberCheck::compare_rank_scores(const std::vector<std::string>& ids) {
   if (ids.empty()) return {};
   Pipeline pipeline;
   pipeline.add("TIME");
   for (const std::string& id : ids) {
     hot::append_article_read(pipeline, keys_, id);
-    const PartitionKeys group = keys_.partition_for(id);
-    for (const Model& model : kModels) pipeline.add("ZSCORE", group.rank(model), id);
+    const PartitionKeys partition = keys_.partition_for(id);
+    for (const Model& model : kModels) pipeline.add("ZSCORE", partition.rank(model), id);
   }
   FRESHET_TRY(replies, run_pipeline(redis_, pipeline));
   const UnixSeconds now{seconds{redis::to_int(string_at(replies->front(), 0))}};
@@ -193,13 +197,15 @@ Result<void> MemberCheck::compare_rank_scores(const std::vector<std::string>& id
 Result<void> MemberCheck::recheck_rank_scores() {
   if (misplaced_.empty()) return {};
   Pipeline meta_query;
-  for (const PartitionKeys& group : keys_.partitions()) meta_query.add("HMGET", group.meta(), "formula", "next");
+  for (const PartitionKeys& partition : keys_.partitions())
+    meta_query.add("HMGET", partition.meta(), "formula", "next");
   FRESHET_TRY(metas, run_pipeline(redis_, meta_query));
   const std::string formula = hot::params_fingerprint(settings_);
-  const auto settled = [&](const Reply& meta) {  // not being made anew, nor to be
+  const auto settled = [&](const Reply& meta) {  // not being rebuilt, and not due for it
     return string_at(meta, 0) == formula && string_at(meta, 1).empty();
   };
-  std::erase_if(misplaced_, [&](const std::string& id) { return !settled((*metas)[keys_.partition_of(id)]); });
+  std::erase_if(misplaced_,
+                [&](const std::string& id) { return !settled((*metas)[keys_.partition_of(id)]); });
   if (misplaced_.empty()) return {};
   std::this_thread::sleep_for(kRankUpdateGrace);
   for (const std::string& id : misplaced_) {
@@ -208,15 +214,16 @@ Result<void> MemberCheck::recheck_rank_scores() {
   return {};
 }
 
-// None are those that were written within the last two seconds.
+// Skips articles that changed within the last two seconds.
 Result<void> MemberCheck::report_wrong_scores(const std::string& id) {
-  const PartitionKeys group = keys_.partition_for(id);
+  const PartitionKeys partition = keys_.partition_for(id);
   Pipeline pipeline;
   for (const Model& model : kModels) {
-    const std::string key = group.rank(model);
+    const std::string key = partition.rank(model);
     pipeline.add("ZSCORE", key, id).add("ZCARD", key).add("ZRANGE", key, 0, 0, "WITHSCORES");
   }
-  // Behind its places: when they were of an older version, this one is too new to be judged.
+  // Read after the rank scores. If those were of an older version, this one is too recent to be
+  // evaluated.
   pipeline.barrier();
   hot::append_article_read(pipeline, keys_, id);
   pipeline.add("TIME");
@@ -232,19 +239,19 @@ Result<void> MemberCheck::report_wrong_scores(const std::string& id) {
     const auto actual = redis::parse<double>(read[at].string().value_or(""));
     const auto expected = hot::rank_score(article, model, settings_);
     const bool full = read[at + 1].integer().value_or(0) >= hot::max_rank_members(settings_, keys_);
-    // What is below has no place.
-    const double lowest =
-        full ? redis::parse_or_zero<double>(string_at(read[at + 2], 1)) : hot::min_rank_score(model, now, settings_);
+    // Anything at or below `lowest` is not kept in the rank.
+    const double lowest = full ? redis::parse_or_zero<double>(string_at(read[at + 2], 1))
+                               : hot::min_rank_score(model, now, settings_);
     const bool dropped = !actual && expected && *expected <= lowest;
     if (actual == expected || dropped) continue;
-    const std::string key = group.rank(model);
+    const std::string key = partition.rank(model);
     if (model.base != nullptr && actual && article.counts.pv == 0 && !article.hidden) {
       findings_.add(kinds::kNoCounters, key, id);
       if (auto ok = sweep_expired(model, id, article.version); !ok) return ok;
       continue;
     }
     const auto text = [](const std::optional<double>& score) {
-      return score ? fmt::format("{:.17g}", *score) : "no place";
+      return score ? fmt::format("{:.17g}", *score) : "no score";
     };
     findings_.add(kinds::kMisplaced, key,
                   fmt::format("{} has {}, its counters give {}", id, text(actual), text(expected)));
@@ -268,32 +275,35 @@ Result<void> MemberCheck::sweep_expired(const Model& model, const std::string& i
 }
 
 Result<void> MemberCheck::check_bucket_index() {
-  for (const PartitionKeys& group : keys_.partitions()) {
+  for (const PartitionKeys& partition : keys_.partitions()) {
     const auto bucket = [&](std::string_view hour) {
-      return group.current_bucket(redis::parse_or_zero<std::int64_t>(hour));
+      return partition.current_bucket(redis::parse_or_zero<std::int64_t>(hour));
     };
-    if (auto ok = check_members(kinds::kNoBucket, group.current_bucket_index(), "ZREM", bucket); !ok) return ok;
+    if (auto ok = check_members(kinds::kNoBucket, partition.current_bucket_index(), "ZREM", bucket); !ok)
+      return ok;
   }
   return {};
 }
 
 Result<void> MemberCheck::check_hidden() {
-  for (const PartitionKeys& group : keys_.partitions()) {
-    auto ok = scan_all(redis_, "ZSCAN", group.hidden(),
-                   [&](const std::vector<std::string>& page) { return find_listed_hidden(group, page); });
-    if (ok) ok = check_expired_hidden(group);
+  for (const PartitionKeys& partition : keys_.partitions()) {
+    auto ok = scan_all(redis_, "ZSCAN", partition.hidden(), [&](const std::vector<std::string>& page) {
+      return find_listed_hidden(partition, page);
+    });
+    if (ok) ok = check_expired_hidden(partition);
     if (!ok) return ok;
   }
   return {};
 }
 
-Result<void> MemberCheck::find_listed_hidden(const PartitionKeys& group, const std::vector<std::string>& page) {
+Result<void> MemberCheck::find_listed_hidden(const PartitionKeys& partition,
+                                             const std::vector<std::string>& page) {
   Pipeline listed, hidden;
   for (const std::string& each : page) {
-    for (const Model& model : kModels) listed.add("ZSCORE", group.rank(model), each);
-    hidden.add("ZSCORE", group.hidden(), each);
+    for (const Model& model : kModels) listed.add("ZSCORE", partition.rank(model), each);
+    hidden.add("ZSCORE", partition.hidden(), each);
   }
-  // Whether it is hidden is read last: an item that is shown again leaves that set first.
+  // hot:hidden is read last, because an item that becomes visible again leaves it first.
   FRESHET_TRY(in_rank, run_pipeline(redis_, listed));
   FRESHET_TRY(is_hidden, run_pipeline(redis_, hidden));
   for (std::size_t i = 0; i < page.size(); ++i) {
@@ -301,40 +311,40 @@ Result<void> MemberCheck::find_listed_hidden(const PartitionKeys& group, const s
     const bool listed_somewhere = !std::ranges::all_of(scores, &Reply::is_nil);
     const auto until = redis::parse<double>((*is_hidden)[i].string().value_or(""));
     if (listed_somewhere && until && !redis::is_embargo(*until))
-      findings_.add(kinds::kHiddenListed, group.hidden(), page[i]);
+      findings_.add(kinds::kHiddenListed, partition.hidden(), page[i]);
   }
   return {};
 }
 
-// A deleted item is remembered until its score in hot:hidden, and an embargo an hour beyond it.
-Result<void> MemberCheck::check_expired_hidden(const PartitionKeys& group) {
+// A deleted item is remembered until its score in hot:hidden, an embargo one hour longer.
+Result<void> MemberCheck::check_expired_hidden(const PartitionKeys& partition) {
   Pipeline clock;
   clock.add("TIME");
   FRESHET_TRY(replies, run_pipeline(redis_, clock));
   const std::string over =
       std::to_string(redis::parse_or_zero<std::int64_t>(string_at(replies->front(), 0)) - 3600);
   Pipeline old;
-  old.add("ZRANGEBYSCORE", group.hidden(), "-inf", over);
+  old.add("ZRANGEBYSCORE", partition.hidden(), "-inf", over);
   if (replies = run_pipeline(redis_, old); !replies) return tl::unexpected(replies.error());
   Pipeline sweep;
   for (std::size_t i = 0; i < replies->front().size(); ++i) {
-    findings_.add(kinds::kExpiredHidden, group.hidden(), string_at(replies->front(), i));
+    findings_.add(kinds::kExpiredHidden, partition.hidden(), string_at(replies->front(), i));
     if (sweep_) findings_.mark_swept(kinds::kExpiredHidden);
   }
   if (!sweep_ || replies->front().size() == 0) return {};
-  sweep.add("ZREMRANGEBYSCORE", group.hidden(), "-inf", over);
+  sweep.add("ZREMRANGEBYSCORE", partition.hidden(), "-inf", over);
   if (replies = run_pipeline(redis_, sweep); !replies) return tl::unexpected(replies.error());
   return {};
 }
 
 Result<void> MemberCheck::check_abandoned_rebuilds() {
-  for (const PartitionKeys& group : keys_.partitions()) {
+  for (const PartitionKeys& partition : keys_.partitions()) {
     for (const Model& model : kModels) {
       if (model.base == nullptr) continue;
-      const std::string next = group.staging_rank(model);
+      const std::string next = partition.staging_rank(model);
       Pipeline pipeline;
-      // The lock comes before the new rank and goes after it; one rebuild may end and another begin
-      // in between.
+      // The lock is set before the new rank exists and released after it is gone. One rebuild may
+      // end and another begin between these commands.
       pipeline.add("EXISTS", next).barrier();
       pipeline.add("EXISTS", keys_.rank_rebuild_lock()).barrier();
       pipeline.add("EXISTS", next);
@@ -343,13 +353,13 @@ Result<void> MemberCheck::check_abandoned_rebuilds() {
       if (!exists(0) || exists(1) || !exists(2)) continue;
       findings_.add(kinds::kAbandonedRebuild, next);
       if (!sweep_) continue;
-      if (auto ok = sweep_rebuild(next, group.staging_rank_versions(model)); !ok) return ok;
+      if (auto ok = sweep_rebuild(next, partition.staging_rank_versions(model)); !ok) return ok;
     }
   }
   return {};
 }
 
-// Under the lock of those who make ranks.
+// Holds the rank lock, like every rebuild.
 Result<void> MemberCheck::sweep_rebuild(const std::string& rank, const std::string& placed) {
   Pipeline lock, sweep;
   lock.add("SET", keys_.rank_rebuild_lock(), 1, "NX", "EX", redis::kRebuildLockTtl.count());

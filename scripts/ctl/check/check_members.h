@@ -1,5 +1,4 @@
-// The part of `freshetctl check` that looks at sets: ranks, buckets, tags, hidden items; and sweeps
-// what is stale in them.
+// Set checks of `freshetctl check`: ranks, buckets, tags and hidden items. Can sweep stale members.
 #pragma once
 
 #include <functional>
@@ -8,53 +7,54 @@
 #include <vector>
 
 #include "core/config/settings.h"
-#include "core/redis/keys.h"
 #include "core/redis/blocking_redis.h"
+#include "core/redis/keys.h"
 #include "scripts/ctl/check/findings.h"
 
 namespace freshet::ctl {
 
 class MemberCheck {
  public:
-  // All must outlive this. `sweep`: what is stale is removed, each member only if it still is at
-  // that moment.
-  MemberCheck(redis::BlockingRedis& redis, const Settings& settings, const redis::Keys& keys, Findings& findings,
-              bool sweep)
+  // All references must outlive this. `sweep`: remove stale members, each only if it is still stale
+  // at that moment.
+  MemberCheck(redis::BlockingRedis& redis, const Settings& settings, const redis::Keys& keys,
+              Findings& findings, bool sweep)
       : redis_(redis), settings_(settings), keys_(keys), findings_(findings), sweep_(sweep) {}
 
-  // hot:current:{hour}: positive totals, none above the index; members with counters.
+  // hot:current:{hour}: totals are positive and within the index's bound; members have counters.
   Result<void> check_bucket(const std::string& key, std::string_view hour);
-  // tag:{tag}: members with items.
+  // tag:{tag}: members have items.
   Result<void> check_tag(const std::string& key);
-  // Ranks and hot:published: caps, scores, members with counters.
+  // Ranks and hot:published: size limits, scores, members with counters.
   Result<void> check_ranks();
-  // The places of these articles are what their counters give; what is not is kept for
-  // places_again().
+  // Compares the rank scores of these articles with their counters. Mismatches are queued for
+  // recheck_rank_scores().
   Result<void> compare_rank_scores(const std::vector<std::string>& ids);
-  // Two seconds later: what was counted by then has its place.
+  // Rechecks after two seconds, by when a rank update must have been written.
   Result<void> recheck_rank_scores();
-  // hot:current:index: hours with buckets.
+  // hot:current:index: every hour has its bucket.
   Result<void> check_bucket_index();
-  // hot:hidden: in no rank; nothing that need not be remembered.
+  // hot:hidden: no member is in a rank; expired entries are stale.
   Result<void> check_hidden();
-  // hot:rank:next, and the like of other models, only while a rebuild runs.
+  // hot:rank:next, and its counterparts of other models, exist only during a rebuild.
   Result<void> check_abandoned_rebuilds();
 
  private:
-  // The keys of which a member needs one.
-  // The key that a member needs to stay.
+  // Key that must exist for a member to stay in its set.
   using RequiredKey = std::function<std::string(std::string_view)>;
 
   Result<void> check_scores(const std::string& key, const char* lowest);
-  Result<void> check_members(const FindingKind& kind, const std::string& key, const char* remove, const RequiredKey& required_key);
+  Result<void> check_members(const FindingKind& kind, const std::string& key, const char* remove,
+                             const RequiredKey& required_key);
   Result<void> report_stale(const FindingKind& kind, const std::string& key, const char* remove,
-                             const std::vector<std::string>& stale, const RequiredKey& required_key);
+                            const std::vector<std::string>& stale, const RequiredKey& required_key);
   Result<void> run_sweep(const FindingKind& kind, const redis::Pipeline& sweep);
-  Result<void> check_top_score(const redis::PartitionKeys& group);
+  Result<void> check_top_score(const redis::PartitionKeys& partition);
   Result<void> report_wrong_scores(const std::string& id);
   Result<void> sweep_expired(const hot::Model& model, const std::string& id, std::int64_t version);
-  Result<void> find_listed_hidden(const redis::PartitionKeys& group, const std::vector<std::string>& page);
-  Result<void> check_expired_hidden(const redis::PartitionKeys& group);
+  Result<void> find_listed_hidden(const redis::PartitionKeys& partition,
+                                  const std::vector<std::string>& page);
+  Result<void> check_expired_hidden(const redis::PartitionKeys& partition);
   Result<void> sweep_rebuild(const std::string& rank, const std::string& placed);
 
   redis::BlockingRedis& redis_;

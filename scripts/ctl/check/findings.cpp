@@ -14,7 +14,7 @@ std::string_view word(Level level) {
     case Level::kViolation:
       return "violation";
     case Level::kSuspicious:
-      return "odd";
+      return "suspicious";
     case Level::kStale:
       return "stale";
   }
@@ -36,7 +36,8 @@ void Findings::add(const FindingKind& kind, std::string_view key, std::string_vi
   Entry& found = entries_.try_emplace(kind.name, Entry{kind, 0, {}}).first->second;
   ++found.count;
   if (found.examples.size() < kExamples) {
-    found.examples.push_back(escape_control_characters(key) + (detail.empty() ? "" : ": " + escape_control_characters(detail)));
+    found.examples.push_back(escape_control_characters(key) +
+                             (detail.empty() ? "" : ": " + escape_control_characters(detail)));
   }
 }
 
@@ -62,7 +63,7 @@ std::string Findings::text() const {
   std::string out;
   for (const auto& [name, found] : entries_) {
     const std::int64_t swept = swept_count(found.kind);
-    out += fmt::format("{:<9} {} × {}: {}{}\n", word(found.kind.level), format_number(found.count), name,
+    out += fmt::format("{:<10} {} × {}: {}{}\n", word(found.kind.level), format_number(found.count), name,
                        found.kind.meaning, swept > 0 ? fmt::format(" ({} swept)", format_number(swept)) : "");
     for (const std::string& example : found.examples) out += "            " + example + "\n";
     if (found.count > static_cast<std::int64_t>(found.examples.size())) out += "            …\n";

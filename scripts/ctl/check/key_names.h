@@ -1,4 +1,4 @@
-// Redis keys back to the names of core/redis/keys.h. Pure.
+// Parses Redis keys by the names of core/redis/keys.h. Pure.
 #pragma once
 
 #include <optional>
@@ -6,8 +6,8 @@
 
 namespace freshet::ctl {
 
-// The one part that follows `head` in a plain name, without braces: after("hot:pv:{12}", "hot:pv:")
-// is "12". Nullopt when the name begins otherwise, or more parts follow.
+// The single part after `prefix` in a key name, without braces: strip_key_prefix("hot:pv:{12}",
+// "hot:pv:") is "12". nullopt if the prefix differs or more parts follow.
 std::optional<std::string_view> strip_key_prefix(std::string_view name, std::string_view prefix);
 
 }  // namespace freshet::ctl

@@ -17,7 +17,7 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr std::size_t kNameWidth = 25;  // of a visitor; items may be longer
+constexpr std::size_t kNameWidth = 25;  // for visitor names; item ids may be longer
 
 std::string reading_time(std::int64_t dwell_ms) { return format_duration(milliseconds(dwell_ms)); }
 
@@ -28,15 +28,17 @@ void print_header(const char* first) {
 
 void print_row(std::string_view name, std::int64_t items, const hot::Contribution& added) {
   fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}\n", name, kNameWidth, format_number(items),
-             format_number(added.pv), format_number(added.uv), reading_time(added.dwell_ms), format_number(added.views));
+             format_number(added.pv), format_number(added.uv), reading_time(added.dwell_ms),
+             format_number(added.views));
 }
 
-// Of visitors, whom more is known of than of articles.
+// A row for a visitor has more columns than one for an article.
 void print_visitor(const VisitorTotals& visitor) {
   const hot::Contribution& added = visitor.contribution;
   fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {:>10}  {}\n", visitor.name, kNameWidth,
-             format_number(visitor.items), format_number(added.pv), format_number(added.uv), reading_time(added.dwell_ms),
-             format_number(added.views), format_number(visitor.origin.uncounted_events),
+             format_number(visitor.items), format_number(added.pv), format_number(added.uv),
+             reading_time(added.dwell_ms), format_number(added.views),
+             format_number(visitor.origin.uncounted_events),
              visitor.origin.network.empty() ? "-" : visitor.origin.network);
 }
 
@@ -46,11 +48,12 @@ hot::Contribution sum_contributions(const std::vector<hot::ItemContribution>& it
   return all;
 }
 
-// What is said of visitors: tables and lines as they come, or one list of JSON at the end:
-// [{visitor, articles, pv, uv, dwell_ms, views, not_remembered_max?, items?: [{id, pv, …}]}].
+// Prints tables and lines as they come, or one JSON list at the end: [{visitor, articles, pv, uv,
+// dwell_ms, views, not_remembered_max?, items?: [{id, pv, …}]}].
 class VisitorReport {
  public:
-  // `not_remembered_max`: reports a day and host that stay when a visitor's are taken back.
+  // `not_remembered_max`: events per day and host that are not recorded, so reverting cannot remove
+  // them.
   explicit VisitorReport(bool json, int not_remembered_max = 0)
       : json_(json), max_unrecorded_(not_remembered_max) {
     if (json_) writer_.begin_array();
@@ -58,7 +61,7 @@ class VisitorReport {
   void totals(const std::vector<VisitorTotals>& all) {
     if (!json_)
       fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {:>10}  {}\n", "visitor", kNameWidth,
-                 "articles", "page views", "visitors", "reading", "views", "beyond", "network");
+                 "articles", "page views", "visitors", "reading", "views", "uncounted", "network");
     for (const VisitorTotals& each : all) {
       if (json_) {
         begin(each.name, each.items, each.contribution).key("beyond").integer(each.origin.uncounted_events);
@@ -72,21 +75,21 @@ class VisitorReport {
     if (json_) return write(visitor, items);
     print_header(std::string(visitor).c_str());
     for (const hot::ItemContribution& each : items) print_row(each.item.view(), 1, each.contribution);
-    print_row("together", static_cast<std::int64_t>(items.size()), sum_contributions(items));
+    print_row("total", static_cast<std::int64_t>(items.size()), sum_contributions(items));
   }
   void reverted(std::string_view visitor, const std::vector<hot::ItemContribution>& items) {
     if (json_) return write(visitor, items);
     const hot::Contribution all = sum_contributions(items);
-    fmt::print("{}: taken back from {} articles: {} page views, {} visitors, {} of reading, {} views\n",
-               visitor, format_number(static_cast<std::int64_t>(items.size())), format_number(all.pv), format_number(all.uv),
-               reading_time(all.dwell_ms), format_number(all.views));
+    fmt::print("{}: reverted on {} articles: {} page views, {} visitors, {} of reading, {} views\n", visitor,
+               format_number(static_cast<std::int64_t>(items.size())), format_number(all.pv),
+               format_number(all.uv), reading_time(all.dwell_ms), format_number(all.views));
   }
-  // What was added before it was remembered.
+  // Notes the contributions that were not recorded (below limits.contribution_after).
   void note_unrecorded() {
     if (!json_ && max_unrecorded_ > 0)
       fmt::print(
-          "up to {} reports of each day, visitor (or network of those who are not signed in) and host "
-          "stay: limits.contribution_after\n",
+          "up to {} reports per day and host of each visitor (of each network, for anonymous visitors) are "
+          "not recorded and stay: limits.contribution_after\n",
           max_unrecorded_);
   }
   void end() {
@@ -119,28 +122,29 @@ class VisitorReport {
   json::Writer writer_{out_};
 };
 
-// A connection, and what is needed to ask over it.
-struct Session {
-  Session(Settings loaded_settings, redis::Endpoint redis_endpoint) : settings(std::move(loaded_settings)), endpoint(std::move(redis_endpoint)) {}
+// A Redis connection with the settings it was opened by.
+struct RedisSession {
+  RedisSession(Settings loaded_settings, redis::Endpoint redis_endpoint)
+      : settings(std::move(loaded_settings)), endpoint(std::move(redis_endpoint)) {}
   const Settings settings;
   const redis::Endpoint endpoint;
   redis::BlockingRedis redis{endpoint, kRedisTimeout, redis::kAllScripts};
   const redis::Keys keys{settings.redis};
 };
 
-Result<std::unique_ptr<Session>> open(const Target& target) {
+Result<std::unique_ptr<RedisSession>> open(const Target& target) {
   FRESHET_TRY(settings, load_settings(target));
   if (settings->limits.contribution_ttl.count() == 0)
     return fail(ErrorCode::kInvalid, "contributions_disabled", {},
-                "limits.contribution_ttl is 0: it is not remembered what a visitor added");
+                "limits.contribution_ttl is 0: visitors' contributions are not recorded");
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
-  return std::make_unique<Session>(std::move(*settings), std::move(*endpoint));
+  return std::make_unique<RedisSession>(std::move(*settings), std::move(*endpoint));
 }
 
-Result<http::Identity> identity_of(const IdentitySettings& settings) {
+Result<http::Identity> load_visitor_identity(const IdentitySettings& settings) {
   if (settings.salt_file.empty())
     return fail(ErrorCode::kInvalid, "no_salt", {},
-                "without identity.salt_file nobody can tell what the service calls a reader");
+                "identity.salt_file is required to compute visitors' pseudonyms");
   FRESHET_TRY(salt, read_secret(settings.salt_file));
   return http::Identity::create(http::IdentityMode::kOpen, *salt);
 }
@@ -158,9 +162,9 @@ Result<std::vector<std::string>> resolve_visitors(const VisitorSelector& visitor
   }
   if (visitors.address.empty() != visitors.agent.empty())
     return fail(ErrorCode::kInvalid, "no_agent", {},
-                "an anonymous visitor is an address and a User-Agent together");
+                "--address and --agent identify an anonymous visitor only together");
   if (visitors.readers.empty() && visitors.address.empty()) return out;
-  FRESHET_TRY(identity, identity_of(settings.identity));
+  FRESHET_TRY(identity, load_visitor_identity(settings.identity));
   for (const std::string& reader : visitors.readers) {
     FRESHET_TRY(id, ReaderId::parse(reader, "reader"));
     add(identity->visitor_for_reader(*id).str());
@@ -177,16 +181,17 @@ Result<std::vector<std::string>> resolve_visitors(const VisitorSelector& visitor
 
 Result<std::string> resolve_network(const std::string& network, const Settings& settings) {
   const std::string address = network.substr(0, network.find('/'));
-  if (http::network_prefix(address) == address) return network;  // no address: as it is printed
-  FRESHET_TRY(identity, identity_of(settings.identity));
+  if (http::network_prefix(address) == address) return network;  // not an address, so a pseudonym as printed
+  FRESHET_TRY(identity, load_visitor_identity(settings.identity));
   return identity->network_pseudonym(address);
 }
 
-Result<std::vector<VisitorTotals>> top_contributors(redis::BlockingRedis& redis, const Settings& settings, int top,
-                                                const std::string& network) {
+Result<std::vector<VisitorTotals>> top_contributors(redis::BlockingRedis& redis, const Settings& settings,
+                                                    int top, const std::string& network) {
   const auto limit = static_cast<std::size_t>(top);
   const auto ranks_before = [](const VisitorTotals& a, const VisitorTotals& b) {
-    const std::int64_t total_a = a.contribution.pv + a.contribution.views, total_b = b.contribution.pv + b.contribution.views;
+    const std::int64_t total_a = a.contribution.pv + a.contribution.views,
+                       total_b = b.contribution.pv + b.contribution.views;
     return total_a != total_b ? total_a > total_b : a.name < b.name;
   };
   const redis::Keys keys(settings.redis);
@@ -195,8 +200,8 @@ Result<std::vector<VisitorTotals>> top_contributors(redis::BlockingRedis& redis,
     redis::Pipeline query;
     std::vector<std::string> names;
     for (const std::string& key : page) {
-      const auto plain = keys.strip_prefix(key);
-      const auto visitor = plain ? strip_key_prefix(*plain, "hot:added:") : std::nullopt;
+      const auto name = keys.strip_prefix(key);
+      const auto visitor = name ? strip_key_prefix(*name, "hot:added:") : std::nullopt;
       if (!visitor) continue;
       names.emplace_back(*visitor);
       query.add("HGETALL", key);
@@ -208,7 +213,8 @@ Result<std::vector<VisitorTotals>> top_contributors(redis::BlockingRedis& redis,
       auto from = hot::parse_visitor_origin((*replies)[i]);
       if (!network.empty() && from.network != network) continue;
       if (items.empty() || std::ranges::find(best, names[i], &VisitorTotals::name) != best.end()) continue;
-      best.push_back({names[i], std::move(from), static_cast<std::int64_t>(items.size()), sum_contributions(items)});
+      best.push_back(
+          {names[i], std::move(from), static_cast<std::int64_t>(items.size()), sum_contributions(items)});
     }
     std::ranges::sort(best, ranks_before);
     if (best.size() > limit) best.resize(limit);
@@ -220,7 +226,7 @@ Result<std::vector<VisitorTotals>> top_contributors(redis::BlockingRedis& redis,
 
 Result<int> run_top_contributors(const TopContributorsOptions& options, const Target& target) {
   FRESHET_TRY(session, open(target));
-  Session& s = **session;
+  RedisSession& s = **session;
   FRESHET_TRY(names, resolve_visitors(options.visitors, s.settings));
   VisitorReport report(options.json);
   for (const std::string& name : *names) {
@@ -240,7 +246,7 @@ Result<int> run_top_contributors(const TopContributorsOptions& options, const Ta
 
 Result<int> run_revert_visitor(const RevertVisitorOptions& options, const Target& target) {
   FRESHET_TRY(session, open(target));
-  Session& s = **session;
+  RedisSession& s = **session;
   FRESHET_TRY(names, resolve_visitors(options.visitors, s.settings));
   if (!options.visitors.network.empty()) {
     FRESHET_TRY(network, resolve_network(options.visitors.network, s.settings));
@@ -248,7 +254,7 @@ Result<int> run_revert_visitor(const RevertVisitorOptions& options, const Target
     if (!all) return tl::unexpected(with_redis_address(all.error(), s.endpoint));
     for (const VisitorTotals& each : *all) names->push_back(each.name);
   } else if (names->empty())
-    return fail(ErrorCode::kInvalid, "no_visitor", {}, "whose counts? See --help");
+    return fail(ErrorCode::kInvalid, "no_visitor", {}, "name a visitor; see --help");
   VisitorReport report(options.json, 2 * s.settings.limits.contribution_after);
   for (const std::string& name : *names) {
     const auto items = redis::run_sync(hot::read_contributions(s.redis, s.keys, name));

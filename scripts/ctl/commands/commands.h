@@ -1,4 +1,4 @@
-// The subcommands of freshetctl, in the order of its help.
+// Subcommands of freshetctl, in the order of its help.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,21 +10,22 @@
 
 namespace freshet::ctl {
 
-// What a subcommand does; its exit status.
+// Executes a subcommand; returns its exit status.
 using CommandAction = std::function<Result<int>(const Target&)>;
 
-// Help of --json, which every command that reports has.
-inline constexpr const char* kJsonHelp = "report as JSON, on one line";
+// Help text of --json.
+inline constexpr const char* kJsonHelp = "print JSON on one line";
 
 struct Command {
   const char* name;
   const char* help;
-  CommandAction (*add_options)(CLI::App&);  // adds the options; what they are set to, Run finds when it is called
+  // adds the options to the app; the action reads their values when it runs
+  CommandAction (*add_options)(CLI::App&);
 };
 
-// What goes into the service, and what it makes of it.
+// Commands for content, events and models.
 std::span<const Command> content_commands();
-// Looking after a service that runs, and its data.
+// Commands for operating a service and its data.
 std::span<const Command> operation_commands();
 
 }  // namespace freshet::ctl

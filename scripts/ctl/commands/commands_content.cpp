@@ -17,43 +17,43 @@ namespace {
 
 constexpr int kMaxConnections = 1024;
 
-const char* const kTimeHelp = "RFC 3339 or unix seconds, in the log's own time";
+const char* const kTimeHelp = "RFC 3339 or Unix seconds, in the log's own time";
 
 CommandAction import_command(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
-  app.add_option("FILE", options->file, "items, one JSON object a line (id, title, published_at, tags, …)")
+  app.add_option("FILE", options->file, "items, one JSON object per line (id, title, published_at, tags, …)")
       ->required();
   app.add_flag(
       "--shift-to-now", options->shift_to_now,
-      "move published_at and update_time so that the log that is replayed next ends when its replay does");
-  app.add_option("--events", options->events, "that log (default: events.ndjson beside FILE)");
-  app.add_option("--speed", options->speed, "the speed it will be replayed at")->capture_default_str();
+      "shift published_at and update_time so that the log that is replayed next ends when its replay does");
+  app.add_option("--events", options->events, "that log (default: events.ndjson next to FILE)");
+  app.add_option("--speed", options->speed, "the speed of that replay")->capture_default_str();
   app.add_option("--resume", options->resume,
-                 "where it notes how far it has come, to go on there after an interruption (default: "
-                 "FILE.import)")
+                 "file for the progress, to resume an interrupted import (default: FILE.import)")
       ->type_name("NOTES");
   app.add_flag("--json", options->json, kJsonHelp);
-  app.add_flag("-q,--quiet", options->quiet, "no progress");
+  app.add_flag("-q,--quiet", options->quiet, "no progress output");
   return [options](const Target& target) { return run_import(*options, target); };
 }
 
 void add_replay_options(CLI::App& app, ReplayOptions& options) {
-  app.add_option("--speed", options.speed, "seconds of the log played in a second (600 or 600x), or max")
+  app.add_option("--speed", options.speed, "seconds of the log per second (600 or 600x), or max")
       ->capture_default_str();
-  app.add_option("--connections", options.connections, "kept connections, each with one request at a time")
+  app.add_option("--connections", options.connections,
+                 "persistent connections, each with one request at a time")
       ->check(CLI::Range(1, kMaxConnections))
       ->capture_default_str();
-  app.add_option("--route", options.route, "what each event is reported to")
+  app.add_option("--route", options.route, "endpoint that receives each event")
       ->check(CLI::IsMember({"track", "views", "both"}))
       ->capture_default_str();
-  app.add_flag(
-      "--shift-to-now", options.shift_to_now,
-      "move publish times so that the log ends when the replay does; without, they stay as they were");
-  app.add_flag("--loop", options.loop, "begin again at the end, for ever");
-  app.add_flag("--event-ids", options.event_ids, "send an eventId, and a report again whose reply was lost");
-  app.add_option("--user-agent", options.user_agent, "of events whose log has none")->capture_default_str();
-  app.add_flag("--strict", options.strict, "exit status 1 when any request was not accepted");
-  app.add_flag("-q,--quiet", options.quiet, "no progress");
+  app.add_flag("--shift-to-now", options.shift_to_now,
+               "shift publish times so that the log ends when the replay does (default: unchanged)");
+  app.add_flag("--loop", options.loop, "start again at the end, until interrupted");
+  app.add_flag("--event-ids", options.event_ids, "send event ids and repeat reports without a reply");
+  app.add_option("--user-agent", options.user_agent, "User-Agent of events without one")
+      ->capture_default_str();
+  app.add_flag("--strict", options.strict, "exit with status 1 if any request was not accepted");
+  app.add_flag("-q,--quiet", options.quiet, "no progress output");
 }
 
 CommandAction replay_command(CLI::App& app) {
@@ -61,31 +61,28 @@ CommandAction replay_command(CLI::App& app) {
   app.add_option("LOG", options->log,
                  "an events.ndjson, or a directory with one or with Deskdrop's users_interactions.csv")
       ->required();
-  app.add_option("--from", options->from, std::string("leave out what came before: ") + kTimeHelp)
+  app.add_option("--from", options->from, std::string("skip events before this time: ") + kTimeHelp)
       ->type_name("TIME");
-  app.add_option("--until", options->until, "leave out what came at this time or later")->type_name("TIME");
+  app.add_option("--until", options->until, "skip events at this time or later")->type_name("TIME");
   app.add_option("--type", options->types, "only events of this type (VIEW, vote, …); may be repeated");
   app.add_option("--limit", options->limit, "the first N events; with --at, the length of the list (20)")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
   add_replay_options(app, *options);
-  app.add_option("--at", options->at, std::string("send nothing; print the list as it stood then: ") + kTimeHelp)
+  app.add_option("--at", options->at, std::string("send nothing; print the list at this time: ") + kTimeHelp)
       ->type_name("TIME");
-  app.add_option("--model", options->model, "with --at: which list")
+  app.add_option("--model", options->model, "list to print with --at")
       ->check(CLI::IsMember({"views", "engagement"}))
       ->capture_default_str();
-  app.add_option("--mode", options->mode, "with --at --model views")
+  app.add_option("--mode", options->mode, "mode of the list with --at --model views")
       ->check(CLI::IsMember({"accumulate", "current"}))
       ->capture_default_str();
   app.add_flag("--json", options->json, kJsonHelp);
   app.footer(
-      "Dwell is in milliseconds. Deskdrop has none: an event's dwell is the time to the next event of its "
-      "session, at "
-      "most 180,000 ms, and 0 for the last one.\nA log without sessions gets them: 30 minutes of the log "
-      "without an event "
-      "of a reader end one. The window in which the service counts a\nreader's views of an item once passes "
-      "in "
-      "real time, so at high speeds more of them are dedup.");
+      "Dwell times are in milliseconds. Deskdrop has none: an event's dwell is the time to the next event of "
+      "its session, at most 180,000 ms, and 0 for\nthe last one. A log without sessions gets them: a pause "
+      "of 30 minutes in the log ends a reader's session. The service's deduplication\nwindow passes in real "
+      "time, so at high speeds more views count as duplicates (dedup).");
   return [options](const Target& target) { return run_replay(*options, target); };
 }
 
@@ -93,8 +90,8 @@ CommandAction train_command(CLI::App& app) {
   auto options = std::make_shared<TrainOptions>();
   app.add_option("--output", options->output, "write here instead of recommend.model")->type_name("FILE");
   app.add_flag("--json", options->json, kJsonHelp);
-  app.add_flag("-q,--quiet", options->quiet, "no progress");
-  app.footer("Serving goes on with the model before until the new one takes its place.");
+  app.add_flag("-q,--quiet", options->quiet, "no progress output");
+  app.footer("The service uses the previous model until the new one replaces it.");
   return [options](const Target& target) { return run_train(*options, target); };
 }
 
@@ -105,74 +102,76 @@ CommandAction fetch_model_command(CLI::App& app) {
                  "recommend.model_from)");
   app.add_flag("--json", options->json, kJsonHelp);
   app.footer(
-      "That host has train.publish. What has not changed since the last time is not sent again. What comes "
-      "takes the\nplace of recommend.model when it is a model that this version reads; else that stays.");
+      "That host must set train.publish. An unchanged model is not downloaded again. The new model "
+      "replaces\nrecommend.model if it is valid for this version; otherwise the previous one stays.");
   return [options](const Target& target) { return run_fetch_model(*options, target); };
 }
 
 CommandAction evaluate_command(CLI::App& app) {
   auto options = std::make_shared<EvaluateOptions>();
-  app.add_option("--days", options->days, "the last days with interactions")
+  app.add_option("--days", options->days, "number of days with interactions to evaluate, up to the last one")
       ->check(CLI::Range(1, 365))
       ->capture_default_str();
-  app.add_option("--model", options->model, "the present model, instead of recommend.model")
+  app.add_option("--model", options->model, "model to compare with, instead of recommend.model")
       ->type_name("FILE");
   app.add_flag("--json", options->json, kJsonHelp);
-  app.add_flag("-q,--quiet", options->quiet, "no progress");
+  app.add_flag("-q,--quiet", options->quiet, "no progress output");
   app.footer(
-      "For each day a model is trained on the interactions before it, and readers are judged by what they\n"
-      "touched for the first time on that day. The present model is judged only by what happened since it\n"
-      "was trained: to compare it over days, keep it and give it as --model. Writes nothing.");
+      "For each day a model is trained on earlier interactions and evaluated by the items that readers "
+      "first\ninteracted with on that day. The current model is evaluated only on events after its training: "
+      "to\nevaluate it over several days, keep a copy and pass it as --model. Writes nothing.");
   return [options](const Target& target) { return run_evaluate(*options, target); };
 }
 
 CommandAction explain_command(CLI::App& app) {
   auto options = std::make_shared<ExplainOptions>();
   app.add_option("user", options->user, "the reader")->required()->type_name("USER");
-  app.add_option("--limit", options->limit, "items of a page")->check(CLI::Range(1, 100));
+  app.add_option("--limit", options->limit, "items per page")->check(CLI::Range(1, 100));
   app.add_option("--exclude", options->exclude, "hard, soft or off")
       ->check(CLI::IsMember({"hard", "soft", "off"}));
-  app.add_flag("--all", options->all, "every candidate, not the first hundred");
+  app.add_flag("--all", options->all, "list all candidates, not only the first hundred");
   app.add_flag("--json", options->json, kJsonHelp);
-  app.footer("Reads Redis and the model as a worker does at this moment, and writes nothing.");
+  app.footer("Reads Redis and the model as a worker would now. Writes nothing.");
   return [options](const Target& target) { return run_explain(*options, target); };
 }
 
 CommandAction push_recommendations_command(CLI::App& app) {
   auto options = std::make_shared<PushRecommendationsOptions>();
-  app.add_option("CHANNEL", options->channel, "one of waterfall.channels that is not the follow channel")
+  app.add_option("CHANNEL", options->channel, "one of waterfall.channels, except the follow channel")
       ->required();
-  app.add_option("--reader", options->readers, "this reader, active or not; may be repeated")
+  app.add_option("--reader", options->readers, "push to this reader, active or not; may be repeated")
       ->type_name("ID")
       ->allow_extra_args(false);
-  app.add_option("--readers", options->readers_file, "those of a file, an id a line")->type_name("FILE");
-  app.add_option("--limit", options->limit, "items to each reader at most, instead of fill.items")
+  app.add_option("--readers", options->readers_file, "push to the readers of a file with one id per line")
+      ->type_name("FILE");
+  app.add_option("--limit", options->limit, "maximum of items per reader, instead of fill.items")
       ->check(CLI::Range(1, 100));
-  app.add_option("--every", options->every, "again after so many seconds, until SIGTERM")
+  app.add_option("--every", options->every, "repeat after this many seconds, until SIGTERM")
       ->check(CLI::PositiveNumber)
       ->type_name("SECONDS");
-  app.add_flag("--dry-run", options->dry_run, "print what each reader would get, and push nothing");
-  app.add_flag("--json", options->json, "each run's sums as a line of JSON");
+  app.add_flag("--dry-run", options->dry_run, "print what each reader would get, push nothing");
+  app.add_flag("--json", options->json, "print each run's totals as one line of JSON");
   app.footer(
-      "Without --reader and --readers it is for those who opened the channel within fill.active and have\n"
-      "seen what they got before. What the seen-filter knows is not pushed, and what is pushed is not shown\n"
-      "by the feed for seven days. An interrupted run can be repeated: nothing is pushed twice.");
+      "Without --reader and --readers it pushes to readers who opened the channel within fill.active and "
+      "have\nno unread items. Items in the seen filter are not pushed, and pushed items are not shown by the "
+      "feed\nfor seven days. An interrupted run can be repeated: nothing is pushed twice.");
   return [options](const Target& target) { return run_push_recommendations(*options, target); };
 }
 
 constexpr std::array kContentCommands{
-    Command{"import", "Put items into the service, from an NDJSON file", import_command},
-    Command{"replay", "Play a log of events through HTTP, or compute a list of the past from it",
-            replay_command},
-    Command{"train", "Make the recommender's model anew from the database", train_command},
-    Command{"fetch-model", "Bring the recommender's model from the host that trains", fetch_model_command},
-    Command{"evaluate",
-            "Measure recommendations on the site's own past, beside the trend alone and the present model",
-            evaluate_command},
+    Command{"import", "Import items from an NDJSON file", import_command},
+    Command{"replay", "Replay a log of events over HTTP, or compute a past list from it", replay_command},
+    Command{"train", "Train the recommender's model from the database", train_command},
+    Command{"fetch-model", "Download the recommender's model from the host that trains it",
+            fetch_model_command},
+    Command{
+        "evaluate",
+        "Evaluate recommendations on the site's own history, compared with trends only and the current model",
+        evaluate_command},
     Command{"explain",
-            "Every candidate of a reader's recommendations, its score's terms, and why it was dropped",
+            "List the candidates of a reader's recommendations with their score terms and outcomes",
             explain_command},
-    Command{"push-recommendations", "Push recommendations into a channel's timelines, for the readers who come for them",
+    Command{"push-recommendations", "Push recommendations into the timelines of a channel's active readers",
             push_recommendations_command},
 };
 

@@ -13,14 +13,14 @@
 #include "core/readers/reason.h"
 #include "core/recommend/recommendations.h"
 #include "core/recommend/recommender.h"
-#include "core/redis/scripts.h"
 #include "core/redis/blocking_redis.h"
+#include "core/redis/scripts.h"
 #include "scripts/ctl/commands/noop_services.h"
 
 namespace freshet::ctl {
 namespace {
 
-constexpr std::size_t kDefaultCandidates = 100;  // candidates shown without --all
+constexpr std::size_t kDefaultCandidates = 100;  // candidates printed without --all
 constexpr std::size_t kIdColumn = 24;
 constexpr std::size_t kMaxTitleCharacters = 60;
 
@@ -28,10 +28,10 @@ Result<recommend::ExclusionMode> parse_exclude(const std::string& name) {
   if (name == "hard") return recommend::ExclusionMode::kHard;
   if (name == "soft") return recommend::ExclusionMode::kSoft;
   if (name == "off") return recommend::ExclusionMode::kOff;
-  return fail(ErrorCode::kInvalid, "bad_exclude", "exclude", "--exclude is hard, soft or off");
+  return fail(ErrorCode::kInvalid, "bad_exclude", "exclude", "--exclude must be hard, soft or off");
 }
 
-std::string_view name_of(recommend::CandidateSource source) {
+std::string_view source_name(recommend::CandidateSource source) {
   switch (source) {
     case recommend::CandidateSource::kTrend:
       return "trend";
@@ -46,13 +46,15 @@ std::string_view name_of(recommend::CandidateSource source) {
 class DirectRecall final : public feed::Recall {
  public:
   explicit DirectRecall(const Settings& settings) : searcher_(settings) {}
-  Task<Result<feed::RecallResult>> search(feed::RecallQuery query) override { co_return searcher_.search(query); }
+  Task<Result<feed::RecallResult>> search(feed::RecallQuery query) override {
+    co_return searcher_.search(query);
+  }
 
  private:
   feed::BlockingRecall searcher_;
 };
 
-// What became of a candidate.
+// Outcome of a candidate.
 struct CandidateOutcome {
   std::string_view code;  // for programs
   std::string_view text;
@@ -88,7 +90,7 @@ class Explanation {
     print_reader();
     fmt::print("{:<{}} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8} {:>6} {:<8} {:<40} {}\n", "item",
                kIdColumn, "score", "trend", "affinity", "cf", "content", "points", "age h", "factor",
-               "source", "what became of it", "title");
+               "source", "outcome", "title");
     for (std::size_t i = 0; i < std::min(limit, choices().size()); ++i) print_row(i);
     if (choices().size() > limit) fmt::print("… and {} more (--all)\n", choices().size() - limit);
     for (const std::size_t i : from_index_) {
@@ -124,20 +126,25 @@ class Explanation {
   }
 
  private:
-  const std::vector<recommend::SelectionCandidate>& choices() const { return explained_.selection->candidates(); }
-  std::string_view id(const recommend::SelectionCandidate& choice) const { return explained_.selection->id(choice); }
+  const std::vector<recommend::SelectionCandidate>& choices() const {
+    return explained_.selection->candidates();
+  }
+  std::string_view id(const recommend::SelectionCandidate& choice) const {
+    return explained_.selection->id(choice);
+  }
   std::string_view title(const recommend::SelectionCandidate& choice) const {
     return explained_.candidates->metadata(choice.ranked->item).title;
   }
   static std::string_view source(const recommend::SelectionCandidate& choice) {
-    return choice.ranked->discovery ? "discover" : name_of(choice.ranked->source);
+    return choice.ranked->discovery ? "discover" : source_name(choice.ranked->source);
   }
 
   void print_reader() const {
     const readers::ReaderState& state = explained_.state;
     const recommend::ExcludedCounts& out = explained_.page.excluded;
     fmt::print("reader {}: {} topics and {} replies viewed, {} interactions, {} dismissed\n", reader_.view(),
-               state.topic_views.size(), state.reply_views.size(), state.interactions.size(), state.dismissals.size());
+               state.topic_views.size(), state.reply_views.size(), state.interactions.size(),
+               state.dismissals.size());
     fmt::print("excluded: {} interacted, {} viewed, {} not interested; model {}\n\n", out.interacted,
                out.viewed, out.not_interested, explained_.page.model);
   }
@@ -185,11 +192,11 @@ class Explanation {
     const recommend::SelectionCandidate& choice = choices()[at];
     switch (choice.eligibility) {
       case recommend::Eligibility::kInteracted:
-        return {"interacted", "dropped: interacted with", {}};
+        return {"interacted", "excluded: interacted with", {}};
       case recommend::Eligibility::kViewed:
-        return {"viewed", "dropped: viewed lately", {}};
+        return {"viewed", "excluded: viewed recently", {}};
       case recommend::Eligibility::kNotInterested:
-        return {"not_interested", "dropped: not interested", {}};
+        return {"not_interested", "excluded: not interested", {}};
       case recommend::Eligibility::kEligible:
         break;
     }
@@ -197,15 +204,16 @@ class Explanation {
     if (position != page_position_.end()) return {"served", {}, position->second};
     if (explained_.not_visible.contains(std::string(id(choice))))
       return {"hidden", "dropped: hidden or not an item", {}};
-    if (at <= lowest_served_) return {"capped", "dropped: enough of its author or tag", {}};
-    return {"below", "below the page", {}};
+    if (at <= lowest_served_) return {"capped", "dropped: limit of its author or tag reached", {}};
+    return {"below", "ranked below the page", {}};
   }
 
   const ReaderId& reader_;
   const recommend::RankingTrace& explained_;
   std::unordered_map<std::string_view, std::size_t> page_position_;
-  std::vector<std::size_t> from_index_;  // what the index filled the page up with stands among no choices
-  std::size_t lowest_served_ = 0;         // where in the choices the lowest served one stands
+  // positions on the page of items that were added from the index, not from the candidates
+  std::vector<std::size_t> from_index_;
+  std::size_t lowest_served_ = 0;  // index of the lowest candidate on the page
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// freshetctl explain USER: every candidate of a recommendation with the terms of its score, and
-// what became of it: the same code that serves, at this moment. Writes nothing.
+// freshetctl explain USER: lists every candidate of a reader's recommendations with the terms of
+// its score and what became of it. Runs the same code as the service. Read-only.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@ struct ExplainOptions {
   std::string user;
   int limit = 20;
   std::string exclude = "hard";  // hard | soft | off
-  bool all = false;              // every candidate, not the first hundred
+  bool all = false;              // every candidate, not only the first hundred
   bool json = false;
 };
 
-// Errors: Redis', kInvalid "bad_id".
+// Errors: Redis'; kInvalid "bad_id".
 Result<int> run_explain(const ExplainOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

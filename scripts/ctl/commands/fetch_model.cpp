@@ -17,20 +17,21 @@ namespace {
 constexpr milliseconds kTimeout{300'000};
 constexpr std::uint64_t kMaxModelBytes = 4ULL << 30;
 
-Result<HttpAddress> source_address(const FetchModelOptions& options, const Settings& settings, Target target) {
+Result<HttpAddress> source_address(const FetchModelOptions& options, const Settings& settings,
+                                   Target target) {
   target.base = options.url.empty() ? settings.recommend.model_source : options.url;
   if (target.base.empty())
     return fail(ErrorCode::kInvalid, "no_url", {},
-                "name the internal server of the host that trains, or set recommend.model_from");
+                "give the URL of the training host's internal server, or set recommend.model_from");
   const auto& keys = settings.identity.internal_key_files;
   if (target.key.empty() && !keys.empty()) target.key = keys.begin()->first + ":" + keys.begin()->second;
   return http_address(target);
 }
 
-// Beside the model: the ETag it came with, behind the checksum of the file that it belongs to.
+// A file next to the model: the checksum of the model file and the ETag it was served with.
 std::string etag_path(const std::string& model) { return model + ".etag"; }
 
-// Of what is there; empty when it did not come from there, or nobody knows.
+// ETag of the current model; empty if it was not fetched or has changed since.
 std::string stored_etag(const std::string& model) {
   std::ifstream file(etag_path(model));
   std::string checksum, etag;
@@ -39,7 +40,7 @@ std::string stored_etag(const std::string& model) {
   return actual && checksum == fmt::format("{:016x}", *actual) ? etag : std::string();
 }
 
-// Without it the next time brings the same again.
+// Best effort: without it, the next call downloads the same model again.
 void store_etag(const std::string& model, const std::string& etag) {
   const auto actual = model::read_checksum(model);
   if (etag.empty() || !actual) return;
@@ -48,12 +49,13 @@ void store_etag(const std::string& model, const std::string& etag) {
 
 tl::unexpected<Error> refusal_error(const HttpAddress& from, const HttpReply& reply) {
   const std::string_view why =
-      reply.status == 404   ? "it has no model: train.publish there, and freshetctl train"
-      : reply.status == 401 ? "it wants signed requests: --key, or identity.internal_keys here"
+      reply.status == 404   ? "it has no model: set train.publish and run `freshetctl train` there"
+      : reply.status == 401 ? "it requires signed requests: use --key, or set identity.internal_keys here"
                             : "";
-  if (!why.empty()) return fail(ErrorCode::kNotFound, "no_model", {}, fmt::format("{}: {}", from.display_url, why));
+  if (!why.empty())
+    return fail(ErrorCode::kNotFound, "no_model", {}, fmt::format("{}: {}", from.display_url, why));
   return fail(ErrorCode::kUnavailable, "no_model", {},
-              fmt::format("{}: GET /api/model was answered {}", from.display_url, reply.status));
+              fmt::format("{}: GET /api/model returned {}", from.display_url, reply.status));
 }
 
 }  // namespace
@@ -75,9 +77,9 @@ Result<int> run_fetch_model(const FetchModelOptions& options, const Target& targ
   if (!unchanged && reply->status != 200) return refusal_error(*from, *reply);
   if (!unchanged) {
     if (const auto ok = model::replace_model(file, reply->body); !ok)
-      return fail(
-          ok.error().code, ok.error().reason, {},
-          fmt::format("what {} serves: {}; {} stays as it was", from->display_url, ok.error().detail, file));
+      return fail(ok.error().code, ok.error().reason, {},
+                  fmt::format("invalid model from {}: {}; {} is unchanged", from->display_url,
+                              ok.error().detail, file));
     store_etag(file, reply->etag);
   }
   FRESHET_TRY(copy, model::copy_model(file));
@@ -91,7 +93,8 @@ Result<int> run_fetch_model(const FetchModelOptions& options, const Target& targ
     return 0;
   }
   fmt::print("{}: {}{} items, {:.1f} MB, trained {}\n", file, unchanged ? "unchanged, " : "",
-             format_number(fetched.items()), static_cast<double>(fetched.bytes()) / 1e6, to_rfc3339(fetched.trained_at()));
+             format_number(fetched.items()), static_cast<double>(fetched.bytes()) / 1e6,
+             to_rfc3339(fetched.trained_at()));
   return 0;
 }
 

@@ -1,4 +1,4 @@
-// What a command with --json says instead of its text: one object, on one line of stdout.
+// Output of commands with --json: one object on one line of stdout.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
-// What stores and use-cases of a worker are given in a tool, which has no reply to send first and
-// no index.
+// Stand-ins for worker services in the tool, which has no asynchronous writes and no search index.
 #pragma once
 
 #include "core/feed/ports.h"

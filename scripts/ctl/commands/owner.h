@@ -1,4 +1,4 @@
-// Who works on the service's files: their owner, also when root calls.
+// Keeps the service's files owned by the service's account when root runs the tool.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace freshet::ctl {
 
-// Run by root this process becomes, for good, the owner of `path` (of its folder when it is
-// absent): files of the index that root made would lock the service out. Anybody else: nothing
-// happens. Errors: kNotFound "no_file", kInternal "owner".
+// Under root, switches this process permanently to the owner of `path` (of its folder if absent):
+// index files created by root would lock out the service. No-op for other users. Errors: kNotFound
+// "no_file", kInternal "owner".
 Result<void> switch_to_owner(const std::string& path);
 
 }  // namespace freshet::ctl

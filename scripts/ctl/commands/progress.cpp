@@ -40,7 +40,7 @@ std::string progress_bar(const Progress& progress) {
 
   const std::int64_t done = std::clamp<std::int64_t>(progress.done, 0, progress.total);
   const double share = static_cast<double>(done) / static_cast<double>(progress.total);
-  // Rounded down: a full bar and 100 % mean that it is done.
+  // Rounded down: 100 % means finished.
   const auto filled = static_cast<std::size_t>(share * static_cast<double>(kBarCells));
   std::string eta = "?";
   if (progress.remaining) {
@@ -52,8 +52,8 @@ std::string progress_bar(const Progress& progress) {
         std::chrono::duration<double>(static_cast<double>(progress.total - done) / rate)));
   }
   return fmt::format("[{:.<20}] {:3} %  {} of {}  {}  ETA {}", std::string(filled, '#'),
-                     static_cast<int>(share * 100), format_number(progress.done), format_number(progress.total),
-                     per_second, eta);
+                     static_cast<int>(share * 100), format_number(progress.done),
+                     format_number(progress.total), per_second, eta);
 }
 
 ProgressLine::ProgressLine(std::FILE* out, bool quiet)
@@ -67,9 +67,9 @@ void ProgressLine::update(const Progress& progress, const std::string& suffix) {
   const auto now = Clock::now();
   if (quiet_ || now < next_update_) return;
   next_update_ = now + interval_;
-  // A log file gets whole lines; a terminal one line that stays.
-  fmt::print(out_, "{}{}{}{}{}", terminal_ ? "\r\033[K" : "", progress_bar(progress), suffix.empty() ? "" : "  ", suffix,
-             terminal_ ? "" : "\n");
+  // A log file gets complete lines, a terminal one line that is overwritten.
+  fmt::print(out_, "{}{}{}{}{}", terminal_ ? "\r\033[K" : "", progress_bar(progress),
+             suffix.empty() ? "" : "  ", suffix, terminal_ ? "" : "\n");
   std::fflush(out_);
   visible_ = terminal_;
 }

@@ -1,5 +1,5 @@
-// What a long job says of itself: one line that is written over on a terminal, a line every ten
-// seconds elsewhere.
+// Progress of a long job: one line, updated in place on a terminal; otherwise a line every ten
+// seconds.
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,10 @@ using Nanoseconds = std::chrono::nanoseconds;
 
 struct Progress {
   std::int64_t done = 0;
-  std::int64_t total = 0;  // 0: not known
+  std::int64_t total = 0;  // 0: unknown
   Nanoseconds elapsed{0};
-  std::optional<Nanoseconds> remaining;  // absent: as the rate so far says
-  std::int64_t done_before = 0;          // of `done`, what an earlier run did: no part of the rate
+  std::optional<Nanoseconds> remaining;  // unset: estimated from the rate so far
+  std::int64_t done_before = 0;          // part of `done` from an earlier run, excluded from the rate
 };
 
 // 72,312
@@ -32,16 +32,16 @@ std::string progress_bar(const Progress& progress);
 class ProgressLine {
  public:
   using Clock = std::chrono::steady_clock;
-  // `out` is a terminal or not; `quiet`: nothing is written.
+  // `quiet`: writes nothing.
   ProgressLine(std::FILE* out, bool quiet);
   ~ProgressLine() { clear(); }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // Writes bar(progress) and `more` when it is time for it: 5 times a second, or every 10 s.
-  // `total` and `elapsed` as there.
+  // Writes progress_bar(progress) and `suffix` if the interval has passed: 200 ms on a terminal,
+  // else 10 s.
   void update(const Progress& progress, const std::string& suffix = {});
-  // Takes the line away from a terminal, before something else is written.
+  // Removes the line from a terminal, before other output.
   void clear();
   Nanoseconds interval() const { return interval_; }
 

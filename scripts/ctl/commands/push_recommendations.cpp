@@ -17,16 +17,16 @@
 #include "core/timeline/recommendation_pusher.h"
 #include "core/timeline/timeline_store.h"
 #include "fcgi/http/identity.h"
-#include "scripts/ctl/commands/reader_selection.h"
-#include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/commands/noop_services.h"
+#include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/commands/reader_selection.h"
 
 namespace freshet::ctl {
 namespace {
 
-constexpr std::string_view kInterrupted = "interrupted";  // reason of an Error, within this file
+constexpr std::string_view kInterrupted = "interrupted";  // reason of an Error, used only in this file
 
-// SIGTERM and SIGINT, held back so that no reader is left half served.
+// Blocks SIGTERM and SIGINT, so that they are only handled between two readers.
 class TerminationSignals {
  public:
   TerminationSignals() {
@@ -35,7 +35,7 @@ class TerminationSignals {
     sigaddset(&signals_, SIGINT);
   }
   void block() { pthread_sigmask(SIG_BLOCK, &signals_, nullptr); }
-  // Whether one came; takes it.
+  // Waits up to `within` for a signal and consumes it. False: none.
   bool received(seconds within = seconds{0}) const {
     timespec limit{};
     limit.tv_sec = within.count();
@@ -49,17 +49,18 @@ class TerminationSignals {
 Result<void> check_channel(const std::string& channel, const TimelineSettings& settings) {
   if (channel == settings.follow_channel) {
     return fail(ErrorCode::kInvalid, "follow_channel", "channel",
-                channel + " is filled by those who are followed, not by recommendations");
+                channel + " is the follow channel; it gets items of followed authors, not recommendations");
   }
   const auto& channels = settings.channels;
   if (std::find(channels.begin(), channels.end(), channel) != channels.end()) return {};
-  return fail(ErrorCode::kInvalid, "unknown_channel", "channel",
-              fmt::format("no channel {}; waterfall.channels has {}", channel, fmt::join(channels, ", ")));
+  return fail(
+      ErrorCode::kInvalid, "unknown_channel", "channel",
+      fmt::format("unknown channel {}; waterfall.channels has {}", channel, fmt::join(channels, ", ")));
 }
 
-// Under what name the filter knows readers who were erased. Without identity.salt_file each start
-// of the service has a salt of its own, which nobody else can know: such a reader is then known by
-// the id alone.
+// Pseudonyms under which the seen filter stores erased readers. Without identity.salt_file each
+// start of the service has a random salt that no other process knows; the filter then uses plain
+// ids.
 Result<std::shared_ptr<http::Identity>> load_identity(const IdentitySettings& settings) {
   if (settings.salt_file.empty()) return nullptr;
   FRESHET_TRY(salt, read_secret(settings.salt_file));
@@ -72,10 +73,10 @@ feed::SeenEpochs::Pseudonym erasure_namer(const std::shared_ptr<http::Identity>&
   return [identity](const ReaderId& reader) { return identity->erasure_pseudonym(reader); };
 }
 
-// Everything that a worker has for this, on one blocking connection.
+// The services that a worker would use for this, on one blocking connection.
 struct PushServices {
   PushServices(redis::BlockingRedis& redis, const Settings& settings, const redis::Keys& keys,
-        const std::shared_ptr<http::Identity>& identity)
+               const std::shared_ptr<http::Identity>& identity)
       : readers(redis, write_queue, settings, keys, [] { return std::string(); }),
         items(redis, settings, keys),
         trend(redis, settings, keys),
@@ -164,7 +165,7 @@ void print(const PushRecommendationsOptions& options, const PushSummary& summary
              format_number(summary.readers), format_number(summary.served), format_number(summary.skipped),
              format_number(summary.nothing_new), format_number(summary.pushed),
              options.dry_run ? "would be pushed" : "pushed");
-  if (summary.duplicates > 0) fmt::print(", {} were there already", format_number(summary.duplicates));
+  if (summary.duplicates > 0) fmt::print(", {} already there", format_number(summary.duplicates));
   fmt::print("{}\n", summary.interrupted ? "; interrupted" : "");
   std::fflush(stdout);
 }
@@ -187,7 +188,8 @@ Result<PushSummary> push_once(const PushRecommendationsOptions& options, const T
     if (auto ok = redis::run_sync(parts.filter->probe(redis)); !ok) return ok;
     const auto serve = [&run](const ReaderId& reader) { return run.serve(reader); };
     if (options.readers.empty() && options.readers_file.empty())
-      return for_each_active_reader(redis, keys, options.channel, wall_now() - settings->fill.active_within, active, serve);
+      return for_each_active_reader(redis, keys, options.channel, wall_now() - settings->fill.active_within,
+                                    active, serve);
     for (const ReaderId& each : *named) {
       if (auto ok = serve(each); !ok) return ok;
     }
@@ -203,7 +205,7 @@ Result<PushSummary> push_once(const PushRecommendationsOptions& options, const T
 }
 
 Result<int> run_push_recommendations(const PushRecommendationsOptions& options, const Target& target) {
-  log::open("stderr", "warning");  // that a model was mapped is no news, every so many seconds
+  log::open("stderr", "warning");  // suppresses the model_mapped line of every run
   TerminationSignals stop;
   stop.block();
   FRESHET_TRY(summary, push_once(options, target));

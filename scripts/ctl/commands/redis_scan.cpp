@@ -22,15 +22,18 @@ std::vector<std::string> strings(const Reply& array) {
 
 }  // namespace
 
-Result<Replies> run_pipeline(redis::BlockingRedis& redis, const Pipeline& pipeline) { return redis.call_each(pipeline); }
+Result<Replies> run_pipeline(redis::BlockingRedis& redis, const Pipeline& pipeline) {
+  return redis.call_each(pipeline);
+}
 
 Result<void> scan_all(redis::BlockingRedis& redis, std::string_view command, const std::string& key,
-                  const PageHandler& handle_page) {
+                      const PageHandler& handle_page) {
   const bool pairs = command == "ZSCAN";
   std::string cursor = "0";
   do {
     Pipeline scan;
-    key.empty() ? scan.add(command, cursor, "COUNT", kPageSize) : scan.add(command, key, cursor, "COUNT", kPageSize);
+    key.empty() ? scan.add(command, cursor, "COUNT", kPageSize)
+                : scan.add(command, key, cursor, "COUNT", kPageSize);
     FRESHET_TRY(replies, run_pipeline(redis, scan));
     if (replies->front().is_error()) return {};
     cursor = string_at(replies->front(), 0);

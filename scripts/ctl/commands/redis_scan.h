@@ -1,4 +1,4 @@
-// Reading a Redis that serves meanwhile, in small pieces.
+// Scans a live Redis in small steps.
 #pragma once
 
 #include <functional>
@@ -10,16 +10,16 @@
 
 namespace freshet::ctl {
 
-inline constexpr std::size_t kPageSize = 160;  // keys or members looked at together; at most three commands each
+inline constexpr std::size_t kPageSize = 160;  // keys or members per step; at most three commands each
 
-// A refusal of one command (a key of another type) is left to the caller; a refusal of all
-// (READONLY, NOAUTH, …) is an error. 1 RTT.
+// Runs the pipeline. 1 RTT. An error of a single command (wrong type) is left in its reply; an
+// error that concerns all of them (READONLY, NOAUTH, …) is returned.
 Result<redis::Replies> run_pipeline(redis::BlockingRedis& redis, const redis::Pipeline& pipeline);
 
-// SCAN (with an empty `key`), SSCAN or ZSCAN to the end; `take` gets at most kPage keys or members
-// at once, some perhaps twice. 1 RTT a page.
+// Runs SCAN (with an empty `key`), SSCAN or ZSCAN to the end. `handle_page` gets at most kPageSize
+// keys or members per call, some possibly twice. 1 RTT per page.
 using PageHandler = std::function<Result<void>(const std::vector<std::string>&)>;
 Result<void> scan_all(redis::BlockingRedis& redis, std::string_view command, const std::string& key,
-                  const PageHandler& handle_page);
+                      const PageHandler& handle_page);
 
 }  // namespace freshet::ctl

@@ -16,7 +16,7 @@ Result<ReindexResult> reindex(const Target& target, bool quiet) {
   FRESHET_TRY(settings, load_settings(target));
   const std::string& path = settings->recorder.database;
   if (auto ok = switch_to_owner(path); !ok) return tl::unexpected(ok.error());
-  // In this order: what the recorder writes from now on it writes into the new index, too.
+  // In this order, so that the recorder writes every later change into the new index, too.
   FRESHET_TRY(rebuild, search::IndexRebuild::start(settings->search));
   FRESHET_TRY(database, database::Database::open(path, database::Database::Mode::kRead));
 
@@ -32,12 +32,12 @@ Result<ReindexResult> reindex(const Target& target, bool quiet) {
   if (!read) return tl::unexpected(read.error());
   if (auto finished = (*rebuild)->finish(); !finished) return tl::unexpected(finished.error());
   return ReindexResult{static_cast<std::int64_t>((*rebuild)->documents()), done,
-                   ProgressLine::Clock::now() - began};
+                       ProgressLine::Clock::now() - began};
 }
 
-std::string format_duration(const ReindexResult& result) {
-  return fmt::format("indexed {} of {} items in {}", format_number(result.indexed), format_number(result.items),
-                     format_duration(result.elapsed));
+std::string summary_text(const ReindexResult& result) {
+  return fmt::format("indexed {} of {} items in {}", format_number(result.indexed),
+                     format_number(result.items), format_duration(result.elapsed));
 }
 
 Result<int> run_reindex(const ReindexOptions& options, const Target& target) {
@@ -48,7 +48,7 @@ Result<int> run_reindex(const ReindexOptions& options, const Target& target) {
       out.key("seconds").number(to_seconds(done->elapsed));
     });
   else
-    fmt::print("{}\n", format_duration(*done));
+    fmt::print("{}\n", summary_text(*done));
   return 0;
 }
 

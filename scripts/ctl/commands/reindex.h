@@ -1,6 +1,5 @@
-// freshetctl reindex: the search index anew from the database, beside the old one, which is
-// searched until the new one takes its place. The recorder waits meanwhile, and writes go on into
-// the stream.
+// freshetctl reindex: rebuilds the search index from the database. The old index serves until it is
+// replaced. The recorder is paused meanwhile; its streams queue the writes.
 #pragma once
 
 #include "scripts/ctl/commands/progress.h"
@@ -12,7 +11,7 @@ struct ReindexResult {
   std::int64_t indexed = 0, items = 0;
   Nanoseconds elapsed{0};
 };
-// Run by root it works as the database's owner. Errors: no database, another writer of the index,
+// Under root it switches to the database's owner. Errors: no database, another writer of the index,
 // the disk.
 Result<ReindexResult> reindex(const Target& target, bool quiet);
 
@@ -22,6 +21,6 @@ struct ReindexOptions {
 };
 Result<int> run_reindex(const ReindexOptions& options, const Target& target);
 // "indexed 12 of 12 items in 42 ms"
-std::string format_duration(const ReindexResult& result);
+std::string summary_text(const ReindexResult& result);
 
 }  // namespace freshet::ctl

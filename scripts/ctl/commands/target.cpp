@@ -4,8 +4,8 @@
 
 #include "core/base/secret.h"
 #include "core/config/config.h"
-#include "core/redis/schema.h"
 #include "core/redis/blocking_redis.h"
+#include "core/redis/schema.h"
 #include "fcgi/http/signature.h"
 #include "scripts/ctl/replay/event_log.h"
 
@@ -23,14 +23,15 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-// A Redis that does not answer is the business of who asks it.
+// An unreachable Redis is not an error here; the caller's first command reports it.
 Result<redis::Endpoint> verify_schema(Result<redis::Endpoint> endpoint, const Settings& settings,
                                       PartitionCheck partition_check) {
   if (!endpoint) return endpoint;
   redis::BlockingRedis redis(*endpoint, kSchemaTimeout, {});
   const auto verified = redis::run_sync(redis::check_schema(redis, redis::Keys(settings.redis)));
-  if (!verified && (verified.error().reason == "schema_mismatch" ||
-                (verified.error().reason == "partitions_mismatch" && partition_check == PartitionCheck::kAsConfigured)))
+  if (!verified &&
+      (verified.error().reason == "schema_mismatch" || (verified.error().reason == "partitions_mismatch" &&
+                                                        partition_check == PartitionCheck::kAsConfigured)))
     return tl::unexpected(with_redis_address(verified.error(), *endpoint));
   return endpoint;
 }
@@ -42,7 +43,7 @@ Result<HttpAddress> base_address(const Target& target) {
   if (target.state.empty()) return parse_http_url(kDefaultBaseUrl);
   if (const auto url = read_file(state_path(target, "run/internal.url")))
     return parse_http_url(first_line(*url));
-  return fail(ErrorCode::kNotFound, "no_instance", {}, "no instance runs in " + target.state);
+  return fail(ErrorCode::kNotFound, "no_instance", {}, "no instance is running in " + target.state);
 }
 
 }  // namespace
@@ -86,10 +87,11 @@ Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& s
   return redis::endpoint_of(settings.redis, *password, *sentinel_password);
 }
 
-Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings, PartitionCheck partition_check) {
+Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings,
+                                       PartitionCheck partition_check) {
   auto endpoint = service_endpoint(target, settings);
   std::string account = target.redis_user;
-  // scripts/run gives its own Redis the shipped accounts.
+  // scripts/run creates the shipped accounts in its own Redis.
   if (const std::string file = state_path(target, "etc/redis-operator");
       account.empty() && target.redis.empty() && !target.state.empty() && exists(file))
     account = "freshet-operator:" + file;

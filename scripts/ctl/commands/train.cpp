@@ -25,7 +25,7 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
   const training::Progress show = [&](std::string_view stage, double done) {
     constexpr double kSteps = 100;
     line.update({static_cast<std::int64_t>(done * kSteps), static_cast<std::int64_t>(kSteps), spent(), {}},
-              "  " + std::string(stage));
+                "  " + std::string(stage));
   };
   const auto trained =
       training::train(*data, settings->train, show, recommend::RankingSettings::from(*settings));
@@ -35,7 +35,7 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
       report_json(
           [&](json::Writer& out) { out.key("model").null().key("why").string(trained.error().detail); });
     else
-      fmt::print("{}; no model was made\n", trained.error().detail);
+      fmt::print("{}; no model was trained\n", trained.error().detail);
     return 0;
   }
   if (!trained) return tl::unexpected(trained.error());
@@ -44,7 +44,7 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
     const auto published = model::publish_model(file, folder);
     if (!published)
       return fail(published.error().code, published.error().reason, {},
-                  file + " is made, but not published: " + published.error().detail);
+                  file + " is trained but not published: " + published.error().detail);
   }
   FRESHET_TRY(copy, model::copy_model(file));
   const auto interactions = static_cast<std::int64_t>(data->events.size());

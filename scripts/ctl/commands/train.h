@@ -1,5 +1,4 @@
-// freshetctl train: the recommender's model anew from the database, in the place of the one that is
-// served.
+// freshetctl train: trains the recommender's model from the database and replaces the one in use.
 #pragma once
 
 #include "scripts/ctl/commands/target.h"
@@ -12,9 +11,9 @@ struct TrainOptions {
   bool quiet = false;
 };
 
-// A copy goes to train.publish, if that is set. Run by root it works as the owner of the model's
-// folder. On a new site, with nothing to learn from, it says so. Errors: no database, the disk. In
-// all these cases the model before stays.
+// Publishes a copy to train.publish, if set. Under root it switches to the owner of the model's
+// folder. On a new site without training data it says so and returns 0. Errors: no database, the
+// disk. The previous model stays in all of these cases.
 Result<int> run_train(const TrainOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

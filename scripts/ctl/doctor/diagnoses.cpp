@@ -9,8 +9,8 @@
 namespace freshet::ctl {
 namespace {
 
-// In the order of Grade.
-constexpr std::array<std::string_view, 4> kSeverityNames{"ok", "warning", "error", "not looked at"};
+// Indexed by Severity.
+constexpr std::array<std::string_view, 4> kSeverityNames{"ok", "warning", "error", "skipped"};
 
 std::string_view word(Severity grade) { return kSeverityNames.at(static_cast<std::size_t>(grade)); }
 
@@ -19,8 +19,8 @@ std::string_view word(Severity grade) { return kSeverityNames.at(static_cast<std
 std::string Diagnoses::text() const {
   std::string out;
   for (const Diagnosis& finding : all_) {
-    out += fmt::format("{:<13} {}: {}{}{}\n", word(finding.severity), finding.check, finding.message,
-                       finding.fix.empty() ? "" : "; cure: ", finding.fix);
+    out += fmt::format("{:<8} {}: {}{}{}\n", word(finding.severity), finding.check, finding.message,
+                       finding.fix.empty() ? "" : "; fix: ", finding.fix);
   }
   return out;
 }

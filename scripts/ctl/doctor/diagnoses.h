@@ -1,4 +1,4 @@
-// What `freshetctl doctor` says of a deployment: a line a finding, with its cure.
+// Findings of `freshetctl doctor`: one line each, with the fix.
 #pragma once
 
 #include <algorithm>
@@ -11,16 +11,16 @@ namespace freshet::ctl {
 
 enum class Severity : std::uint8_t {
   kOk,
-  kWarning,    // works today; what it costs stands in the finding
-  kError,      // does not work, or a promise of the service does not hold
-  kSkipped,  // could not be seen from here: no verdict
+  kWarning,  // works today; the message names the risk
+  kError,    // does not work, or breaks a guarantee of the service
+  kSkipped,  // could not be checked from here: no verdict
 };
 
 struct Diagnosis {
   Severity severity = Severity::kOk;
-  std::string_view check;  // a stable word for programs: "redis.persistence"
+  std::string_view check;  // stable identifier for programs: "redis.persistence"
   std::string message;
-  std::string fix;  // what to do; empty only for kOk and kNotLooked
+  std::string fix;  // the remedy; empty only for kOk and kSkipped
 };
 
 class Diagnoses {
@@ -37,8 +37,10 @@ class Diagnoses {
   }
 
   const std::vector<Diagnosis>& all() const { return all_; }
-  std::int64_t count(Severity severity) const { return std::ranges::count(all_, severity, &Diagnosis::severity); }
-  std::string text() const;  // "error    redis.eviction: what; cure: …", a line each
+  std::int64_t count(Severity severity) const {
+    return std::ranges::count(all_, severity, &Diagnosis::severity);
+  }
+  std::string text() const;  // one line each: "error    redis.eviction: message; fix: …"
   std::string json() const;  // {errors, warnings, findings:[{grade, check, what, cure?}]}
 
  private:

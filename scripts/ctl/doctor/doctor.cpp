@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kDefaultConfig = "/etc/freshet/freshet.toml";
 
-// Each line of an error or a warning of the configuration's own check, freshetd -t.
+// Adds a finding for each line of the configuration check's output (freshetd -t).
 void for_each_line(const std::string& lines, void (*add)(std::string, Diagnoses&), Diagnoses& out) {
   for (std::size_t from = 0; from < lines.size();) {
     const std::size_t end = std::min(lines.find('\n', from), lines.size());
@@ -24,12 +24,12 @@ void for_each_line(const std::string& lines, void (*add)(std::string, Diagnoses&
 void add_config_warning(std::string line, Diagnoses& out) {
   const bool backlog = line.find("net.core.somaxconn") != std::string::npos;
   out.warn(backlog ? "config.backlog" : "config", std::move(line),
-           backlog ? "sysctl -w net.core.somaxconn=4096, and the same in /etc/sysctl.d/freshet.conf"
-                   : "change the directive in that line; freshet.toml explains it");
+           backlog ? "run `sysctl -w net.core.somaxconn=4096` and add it to /etc/sysctl.d/freshet.conf"
+                   : "change that directive; freshet.toml documents it");
 }
 
 void add_config_error(std::string line, Diagnoses& out) {
-  out.error("config", std::move(line), "correct that line; freshetd -t checks the file again");
+  out.error("config", std::move(line), "correct that line, then check the file with `freshetd -t`");
 }
 
 std::optional<Settings> read_config(const Target& target, Diagnoses& out) {
@@ -47,18 +47,18 @@ std::optional<Settings> read_config(const Target& target, Diagnoses& out) {
 }
 
 std::string fix_for(const Error& error) {
-  if (error.reason == "redis_noauth") return "redis.username and redis.password_file as Redis has them";
-  if (error.reason == "bad_secret") return "make redis.password_file readable, or call as root";
-  return "systemctl start redis-server, or correct redis.url; its socket must be writable for the service "
-         "(group redis)";
+  if (error.reason == "redis_noauth") return "set redis.username and redis.password_file to Redis' account";
+  if (error.reason == "bad_secret") return "make redis.password_file readable, or run as root";
+  return "start Redis (systemctl start redis-server) or correct redis.url; its socket must be writable for "
+         "the service (group redis)";
 }
 
 void check_items(redis::BlockingRedis& redis, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.items";
   if (!settings.recorder.enabled)
-    return out.skipped(kCheck, "the recorder runs on another host (recorder.enabled)");
+    return out.skipped(kCheck, "the recorder runs on another host (recorder.enabled = false)");
   const auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
-  if (!database) return out.skipped(kCheck, database.error().detail);  // files.database tells more
+  if (!database) return out.skipped(kCheck, database.error().detail);  // files.database reports the details
   const auto facts = collect_item_facts(redis, **database, settings);
   if (!facts) return out.skipped(kCheck, facts.error().detail);
   evaluate_items(*facts, out);
@@ -77,7 +77,8 @@ void check_redis_server(const Target& target, const Settings& settings, Diagnose
   out.ok("redis", endpoint->unix_path.empty() ? settings.redis.url : endpoint->unix_path);
   evaluate_redis(*facts, settings, out);
   if (endpoint->is_cluster()) {
-    if (const auto cluster = collect_cluster_facts(redis, *endpoint, redis::Keys(settings.redis).partition_count()))
+    if (const auto cluster =
+            collect_cluster_facts(redis, *endpoint, redis::Keys(settings.redis).partition_count()))
       evaluate_cluster(*cluster, out);
     else
       out.skipped("redis.cluster", cluster.error().detail);
@@ -85,7 +86,7 @@ void check_redis_server(const Target& target, const Settings& settings, Diagnose
   check_items(redis, settings, out);
 }
 
-// As the service logs in, whoever asks the rest.
+// Logs in with the service's own account, even when another one runs the other checks.
 void check_account(const Target& target, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.account";
   const auto service = service_endpoint(target, settings);
@@ -94,17 +95,17 @@ void check_account(const Target& target, const Settings& settings, Diagnoses& ou
   if (facts) return evaluate_account(*facts, out);
   if (facts.error().reason != "redis_noauth" && facts.error().reason != "redis_noperm")
     return out.skipped(kCheck, facts.error().detail);
-  out.error(kCheck, "Redis does not let the service in: " + facts.error().detail, fix_for(facts.error()));
+  out.error(kCheck, "Redis rejects the service's account: " + facts.error().detail, fix_for(facts.error()));
 }
 
-// Who the service runs as.
+// The account that the service runs as.
 std::optional<Account> service_account(const DoctorOptions& options, const Settings& settings,
                                        Diagnoses& out) {
   const std::string& name = options.user.empty() ? settings.pool.user : options.user;
   if (!name.empty()) {
     auto account = find_account(name);
     if (!account)
-      out.error("user", "there is no user " + name, "systemd-sysusers, or adduser --system " + name);
+      out.error("user", "there is no user " + name, "run systemd-sysusers or adduser --system " + name);
     return account;
   }
   const auto folder = std::filesystem::path(settings.recorder.database).parent_path();
@@ -113,11 +114,11 @@ std::optional<Account> service_account(const DoctorOptions& options, const Setti
   return account_by_uid(geteuid());
 }
 
-// nginx' user, when its configuration could be read.
+// Returns nginx's account if its configuration could be read.
 std::optional<Account> check_nginx(const DoctorOptions& options, const Target& target,
-                                     const Settings& settings, Diagnoses& out) {
+                                   const Settings& settings, Diagnoses& out) {
   if (options.nginx.empty()) {
-    out.skipped("nginx", "not asked for");
+    out.skipped("nginx", "disabled by --nginx ''");
     return std::nullopt;
   }
   const auto dump = nginx_dump(options.nginx, target.state);

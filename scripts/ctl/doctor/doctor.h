@@ -1,6 +1,8 @@
-// freshetctl doctor: whether a deployment is as the service needs it, and the cure where it is not.
-// It changes nothing. The parts are separate so that each can be asked of facts that no test
-// machine has.
+// freshetctl doctor: checks whether a deployment meets the service's requirements and names a fix
+// for each problem. Read-only.
+//
+// Collecting facts and evaluating them are separate functions, so tests can evaluate facts that no
+// test machine produces.
 #pragma once
 
 #include <cstdint>
@@ -22,76 +24,78 @@ namespace freshet::ctl {
 
 struct DoctorOptions {
   bool json = false;
-  std::string user;  // the service runs as; empty: pm's `user`, else the owner of the database's folder
-  std::string nginx = "nginx";  // the program; empty: do not look
-  std::string backups;          // the folder they are made in; empty: do not look
+  std::string user;  // account of the service; empty: pm's `user`, else the owner of the database's folder
+  std::string nginx = "nginx";  // program to run; empty: skip the nginx checks
+  std::string backups;          // folder of the backups; empty: skip the check
 };
 
 // --- Redis
 
-// What it said; nullopt: it would not say (ACL), which gives no verdict.
+// Redis' answers. nullopt: the ACL denied the command, so there is no verdict.
 struct RedisFacts {
-  std::map<std::string, std::string, std::less<>> info;        // INFO's lines
-  std::map<std::string, std::string, std::less<>> directives;  // of CONFIG GET
+  std::map<std::string, std::string, std::less<>> info;        // INFO, by line
+  std::map<std::string, std::string, std::less<>> directives;  // CONFIG GET, by directive
   std::optional<milliseconds> ping;                            // median round trip
-  std::optional<milliseconds> clock_offset;                     // of ours
-  std::optional<std::int64_t> stream_length;                   // of all groups' streams
-  std::int64_t longest_stream = 0;                             // entries in the one that has most
-  std::optional<milliseconds> oldest_entry_age;  // age of what waits longest in a stream; 0: nothing waits
-  bool has_consumer_group = false;                    // a recorder has joined every stream
-  std::optional<recorder::LeaseOwner> recorder;  // who records, or did last
-  std::vector<std::string> hosts_pending_erasure;           // hosts that have not answered the last erasure
-  std::optional<milliseconds> last_erasure;  // when it was asked for, unix time
-  std::vector<std::string> most_read_unverified;         // articles that nobody vouched for, the most read first
+  std::optional<milliseconds> clock_offset;                    // Redis' clock minus ours
+  std::optional<std::int64_t> stream_length;                   // sum over all partitions' streams
+  std::int64_t longest_stream = 0;                             // entries in the longest of them
+  std::optional<milliseconds> oldest_entry_age;    // age of the oldest entry in any stream; 0: all are empty
+  bool has_consumer_group = false;                 // true when every stream has the recorder's consumer group
+  std::optional<recorder::LeaseOwner> recorder;    // current recorder, or the last one
+  std::vector<std::string> hosts_pending_erasure;  // hosts that have not confirmed the last erasure
+  std::optional<milliseconds> last_erasure;        // when it was requested, Unix time
+  std::vector<std::string> most_read_unverified;   // unverified articles, most read first
   std::int64_t unverified_count = 0;
 };
 
-// TIME's reply as unix milliseconds.
+// TIME's reply as Unix milliseconds.
 std::optional<std::int64_t> parse_time_ms(const redis::Reply& reply);
-// About 26 round trips. Errors: Redis away, or it does not let us in.
+// About 26 RTT. Errors: Redis is unreachable or denies the login.
 Result<RedisFacts> collect_redis_facts(redis::BlockingRedis& redis, const Settings& settings);
 void evaluate_redis(const RedisFacts& facts, const Settings& settings, Diagnoses& out);
-// The parts of these two that are of the stream and who reads it; 2 RTT.
+// The part of collect_redis_facts() and evaluate_redis() about the streams and the recorder. 2 RTT.
 Result<void> collect_recorder_facts(redis::BlockingRedis& redis, const Settings& settings, RedisFacts& facts);
 void evaluate_recorder(const RedisFacts& facts, const Settings& settings, Diagnoses& out);
 
-// A Redis Cluster.
+// --- Redis Cluster
 struct MasterFacts {
   std::string name;  // "192.0.2.1:6379"
   std::string version, maxmemory;
   bool has_replica = false;
   bool full_coverage = false;  // cluster-require-full-coverage
-  std::size_t partitions = 0;      // of what articles share (core/redis/partitions/partitions.h), so many lie there
+  std::size_t partitions = 0;  // partitions whose keys live there (core/redis/partitions)
 };
 struct ClusterFacts {
   std::size_t uncovered_slots = 0;  // slots without a master
   std::vector<MasterFacts> masters;
-  std::vector<std::string> unreachable_masters;  // masters that do not answer us
+  std::vector<std::string> unreachable_masters;  // masters that do not answer
 };
-// 1 round trip, and one to each master. Errors: as ask_redis().
-Result<ClusterFacts> collect_cluster_facts(redis::BlockingRedis& redis, const redis::Endpoint& endpoint, unsigned partitions);
+// 1 RTT, and 1 to each master. Errors: as collect_redis_facts().
+Result<ClusterFacts> collect_cluster_facts(redis::BlockingRedis& redis, const redis::Endpoint& endpoint,
+                                           unsigned partitions);
 void evaluate_cluster(const ClusterFacts& facts, Diagnoses& out);
 
-// Whether Redis has what the database has.
+// Compares the items of Redis with those of the database.
 struct ItemFacts {
-  std::int64_t items = 0;       // of the database
-  std::int64_t missing = 0;     // of these, in Redis neither known nor just deleted
-  std::int64_t data_lost_at = 0;  // unix seconds: the recorder noted a loss; 0: none
-  std::string other_owner;       // whose database Redis belongs to, when it is another; else ""
+  std::int64_t items = 0;         // in the database
+  std::int64_t missing = 0;       // of these, neither stored in Redis nor recently deleted there
+  std::int64_t data_lost_at = 0;  // Unix seconds when the recorder recorded a data loss; 0: none
+  std::string other_owner;        // recorder whose database owns this Redis, when it is not ours; else empty
 };
-// O(items). Errors: those of both.
-Result<ItemFacts> collect_item_facts(redis::BlockingRedis& redis, database::Database& database, const Settings& settings);
+// O(items). Errors: Redis' and the database's.
+Result<ItemFacts> collect_item_facts(redis::BlockingRedis& redis, database::Database& database,
+                                     const Settings& settings);
 void evaluate_items(const ItemFacts& facts, Diagnoses& out);
 
-// What the service's account may there.
+// Permissions of the service's Redis account.
 struct AccountFacts {
   std::string name;
-  std::vector<std::string> missing;    // commands and keys that the service needs and the account may not use
-  std::vector<std::string> excess;  // what it may and the service never does: "FLUSHALL"
+  std::vector<std::string> missing;  // commands and keys that the service needs and the account may not use
+  std::vector<std::string> excess;   // permitted commands that the service never uses: "FLUSHALL"
 };
 
-// `service`: with the name and password that the service itself has. Executes nothing; three round
-// trips. Errors: Redis away, or it does not let the account in.
+// `service` carries the service's own name and password. Executes nothing. 3 RTT. Errors: Redis is
+// unreachable or denies the login.
 Result<AccountFacts> collect_account_facts(const redis::Endpoint& service, const Settings& settings);
 void evaluate_account(const AccountFacts& facts, Diagnoses& out);
 
@@ -100,43 +104,45 @@ void evaluate_account(const AccountFacts& facts, Diagnoses& out);
 struct Account {
   std::string name;
   unsigned uid = 0, gid = 0;
-  std::vector<unsigned> groups;  // all of them
+  std::vector<unsigned> groups;  // including the primary group
 };
-// nullopt: there is none of that name.
+// nullopt: no such account.
 std::optional<Account> find_account(const std::string& name);
-// The account of a uid; one without a name is called "uid N".
+// An account without a name is called "uid N".
 Account account_by_uid(unsigned uid);
-// By the mode bits of the path and of every folder above it (not by ACLs), as if the account were
-// not root. `wanted`: a sum of R_OK, W_OK, X_OK.
+// Evaluates the mode bits of the path and of every parent folder, ignoring ACLs and root's
+// override. `access_mode`: a combination of R_OK, W_OK and X_OK.
 bool has_access(const Account& account, const std::filesystem::path& path, int access_mode);
 
-// Secrets, folders, database, index, model, by their permissions and schema versions. O(bytes of
+// Checks permissions and schema versions of secrets, folders, database, index and model. O(bytes of
 // the model).
 void check_files(const Settings& settings, const Account& service, UnixSeconds now, Diagnoses& out);
-// Free bytes of a file system that something of ours is on.
-void evaluate_disk_space(std::string_view label, const std::string& path, std::uint64_t free, std::uint64_t total,
-                 Diagnoses& out);
-// The configuration's own file, which may hold a password.
+// Evaluates the free bytes of a file system that holds Freshet's data.
+void evaluate_disk_space(std::string_view label, const std::string& path, std::uint64_t free,
+                         std::uint64_t total, Diagnoses& out);
+// Checks the configuration file itself, which may contain a password.
 void check_config(const Settings& settings, const std::string& path, Diagnoses& out);
-// The age of the newest whole backup of those in `folder`. Reads manifests and sizes; the bytes are
-// what `backup --verify` looks at.
+// Checks the age of the newest complete backup in `folder`. Reads manifests and file sizes only;
+// `freshetctl backup --verify` reads the contents.
 void check_backups(const std::string& folder, UnixSeconds now, Diagnoses& out);
-// `peer`: who connects to it, nginx.
+// `peer`: the account that connects, nginx's.
 void check_socket(const Settings& settings, const std::optional<Account>& peer, Diagnoses& out);
 
-// Asks pm.status_listen as nginx would. Waits a few seconds at most.
+// Sends one request to pm.status_listen as nginx would. Blocks for a few seconds at most.
 void check_status_socket(const Settings& settings, Diagnoses& out);
 
 // --- nginx
 
-// What `nginx -T` prints, or why it does not. `state`: as Target's, whose nginx.conf is then meant.
+// Output of `nginx -T`. `state`: Target::state, whose nginx.conf is then used. Errors: kNotFound
+// "no_nginx"; kUnavailable "nginx_refused".
 Result<std::string> nginx_dump(const std::string& program, const std::string& state);
 void evaluate_nginx(const std::string& dump, const Settings& settings, Diagnoses& out);
-// The account its workers run as: the directive `user`. nullopt: as who started it, which nobody
-// says.
+// Account of nginx's workers, from the directive `user`. nullopt: not set, so they run as whoever
+// started nginx.
 std::optional<std::string> nginx_user(const std::string& dump);
 
-// The exit status: 1 when something is an error. Errors: none; what cannot be seen is a finding.
+// Returns the exit status: 1 when there is an error finding. Never fails; what cannot be checked is
+// a finding.
 Result<int> run_doctor(const DoctorOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

@@ -1,9 +1,8 @@
-// The doctor's look at the service's account of Redis: what it may and need not, and what it needs
-// and may not.
+// Checks the service's Redis account: rights it lacks, and rights it does not need.
 //
-// Each question is the command itself, queued in a transaction that is never executed: Redis says
-// at once whether the account may send it (NOPERM), of any version and without any right to ask
-// about rights. What was queued is gone with the connection. A refusal stands in ACL LOG.
+// Each command is queued in a transaction that is never executed. Redis answers NOPERM at once when
+// the account may not send it; this works in every version and needs no right to read ACLs. The
+// queued commands are dropped with the connection. Refusals appear in ACL LOG.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,42 +17,42 @@ namespace {
 
 using redis::Pipeline;
 
-// What the service sends, as systemd/redis-acl.conf allows it; K is a key, C the channel.
+// Commands the service sends, as systemd/redis-acl.conf allows them. K: a key, C: the channel.
 constexpr std::array kRequiredCommands{
-    // of the connection, its scripts and the channel
+    // connection, scripts, channel
     "PING", "SELECT 0", "ASKING", "CLUSTER SLOTS", "TIME", "ROLE", "DBSIZE", "SCAN 0", "COMMAND INFO get",
     "INFO memory", "SCRIPT LOAD return", "EVALSHA 0000000000000000000000000000000000000000 1 K",
     "PUBLISH C x", "SUBSCRIBE C",
-    // of any key
+    // any key
     "EXISTS K", "TYPE K", "TTL K", "PTTL K", "DEL K", "UNLINK K", "EXPIRE K 1", "PEXPIRE K 1", "EXPIREAT K 1",
     "RENAME K K",
-    // of strings and HyperLogLogs
+    // strings and HyperLogLogs
     "GET K", "GETEX K", "SET K x", "APPEND K x", "MGET K", "INCR K", "PERSIST K", "SPOP K", "STRLEN K",
     "PFADD K", "PFCOUNT K",
-    // of hashes
+    // hashes
     "HGET K x", "HSET K x y", "HDEL K x", "HMGET K x", "HGETALL K", "HKEYS K", "HLEN K", "HEXISTS K x",
     "HINCRBY K x 1", "HINCRBYFLOAT K x 1",
-    // of lists
+    // lists
     "LINSERT K BEFORE x y", "LLEN K", "LPOP K", "LPUSH K x", "LRANGE K 0 1", "LREM K 0 x", "LTRIM K 0 1",
     "RPUSH K x",
-    // of sets
+    // sets
     "SADD K x", "SCARD K", "SMEMBERS K", "SISMEMBER K x", "SMISMEMBER K x", "SREM K x",
-    // of sorted sets
+    // sorted sets
     "ZADD K 1 x", "ZCARD K", "ZCOUNT K 0 1", "ZMSCORE K x", "ZRANGE K 0 1", "ZRANGEBYSCORE K 0 1", "ZREM K x",
     "ZREMRANGEBYRANK K 0 1", "ZREMRANGEBYSCORE K 0 1", "ZREVRANGE K 0 1", "ZREVRANGEBYSCORE K 1 0",
     "ZREVRANK K x", "ZSCAN K 0", "ZSCORE K x",
-    // of the stream
+    // streams
     "XADD K * x y", "XLEN K", "XRANGE K - +", "XTRIM K MAXLEN 1", "XACK K x 0", "XPENDING K x",
     "XREADGROUP GROUP x x STREAMS K >", "XAUTOCLAIM K x x 0 0", "XGROUP CREATE K x 0", "XINFO STREAM K",
     "XINFO GROUPS K"};
 
-// What no service needs. Each is wrong in its arguments, or harmless: it would do nothing if it
-// were executed.
+// Commands the service never needs. Each has wrong arguments or is harmless, so it would do nothing
+// even if executed.
 constexpr std::array kUnneededCommands{"FLUSHALL x x",        "FLUSHDB x x",
-                                "SWAPDB x x",          "REPLICAOF x x",
-                                "KEYS freshet-doctor", "CONFIG SET freshet-doctor x",
-                                "SCRIPT KILL",         "ACL DELUSER freshet-doctor",
-                                "CLIENT KILL x",       "EVAL return 0"};
+                                       "SWAPDB x x",          "REPLICAOF x x",
+                                       "KEYS freshet-doctor", "CONFIG SET freshet-doctor x",
+                                       "SCRIPT KILL",         "ACL DELUSER freshet-doctor",
+                                       "CLIENT KILL x",       "EVAL return 0"};
 constexpr std::string_view kForeignKey = "freshet-doctor:none-of-ours";
 
 void append_command(std::string_view line, const std::string& key, const std::string& channel, Pipeline& to) {
@@ -64,15 +63,15 @@ void append_command(std::string_view line, const std::string& key, const std::st
   for (const std::string& each : parts) to.arg(each);
 }
 
-// "ZADD", or "XGROUP CREATE" where commands have parts.
-std::string name_of(std::string_view line) {
+// "ZADD", or "XGROUP CREATE" for commands with subcommands.
+std::string command_name(std::string_view line) {
   constexpr std::array kInParts{"COMMAND", "CLUSTER", "SCRIPT", "XGROUP", "XINFO", "CONFIG", "ACL", "CLIENT"};
   const std::size_t space = std::min(line.find(' '), line.size());
   const bool in_parts = std::ranges::count(kInParts, line.substr(0, space)) > 0;
   return std::string(line.substr(0, in_parts ? std::min(line.find(' ', space + 1), line.size()) : space));
 }
 
-// A key of each pattern as the service would name it.
+// One key for each pattern, as the service would name it.
 std::vector<std::string> sample_keys(const Settings& settings) {
   std::vector<std::string> out;
   for (const redis::KeyPattern& each : redis::kKeyPatterns) {
@@ -91,16 +90,17 @@ Permission permission_of(const redis::Reply& reply) {
                                                                   : Permission::kKeyDenied;
 }
 
-// Whether a transaction can be begun at all: else what follows MULTI would be executed.
+// Probes whether a transaction can be started; otherwise everything after MULTI would be executed.
 Result<bool> can_queue(redis::BlockingRedis& redis) {
   FRESHET_TRY(replies, redis.call(Pipeline().add("MULTI").add("EXEC")));
   return !replies->front().is_error() && !replies->back().is_error();
 }
 
 void read_replies(const redis::Replies& replies, const std::vector<std::string>& keys, AccountFacts& facts) {
-  std::size_t at = 1;  // behind MULTI's
+  std::size_t at = 1;  // skips MULTI's reply
   for (const char* const line : kRequiredCommands) {
-    if (permission_of(replies[at++]) == Permission::kCommandDenied) facts.missing.push_back(name_of(line));
+    if (permission_of(replies[at++]) == Permission::kCommandDenied)
+      facts.missing.push_back(command_name(line));
   }
   for (const std::string& key : keys) {
     if (permission_of(replies[at++]) == Permission::kKeyDenied) facts.missing.push_back("the key " + key);
@@ -108,10 +108,10 @@ void read_replies(const redis::Replies& replies, const std::vector<std::string>&
   if (permission_of(replies[at++]) == Permission::kKeyDenied)
     facts.missing.emplace_back("the channel hot:epoch");
   for (const char* const line : kUnneededCommands) {
-    if (permission_of(replies[at++]) == Permission::kAllowed) facts.excess.push_back(name_of(line));
+    if (permission_of(replies[at++]) == Permission::kAllowed) facts.excess.push_back(command_name(line));
   }
   if (permission_of(replies[at]) == Permission::kAllowed)
-    facts.excess.emplace_back("keys that are none of ours");
+    facts.excess.emplace_back("keys of other applications");
 }
 
 std::string join_names(const std::vector<std::string>& names) {
@@ -137,7 +137,8 @@ Result<AccountFacts> collect_account_facts(const redis::Endpoint& service, const
   const auto patterns = sample_keys(settings);
   Pipeline questions;
   questions.add("MULTI");
-  for (const char* const line : kRequiredCommands) append_command(line, keys.partition(0).stream(), keys.epoch(), questions);
+  for (const char* const line : kRequiredCommands)
+    append_command(line, keys.partition(0).stream(), keys.epoch(), questions);
   for (const std::string& key : patterns) questions.add("EXISTS", key);
   questions.add("PUBLISH", keys.epoch(), "x");
   for (const char* const line : kUnneededCommands) append_command(line, {}, {}, questions);
@@ -150,17 +151,17 @@ Result<AccountFacts> collect_account_facts(const redis::Endpoint& service, const
 void evaluate_account(const AccountFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.account";
   if (!facts.missing.empty())
-    out.error(kCheck, fmt::format("the account {} may not: {}", facts.name, join_names(facts.missing)),
-              "take the account's line from this version's redis-acl.conf (with redis.key_prefix before each "
-              "pattern), then ACL LOAD or a restart of Redis");
+    out.error(kCheck, fmt::format("the account {} lacks rights: {}", facts.name, join_names(facts.missing)),
+              "copy the account's line from this version's redis-acl.conf (with redis.key_prefix before each "
+              "pattern), then run ACL LOAD or restart Redis");
   if (!facts.excess.empty())
     out.warn(kCheck,
-             fmt::format("the account {} may more than the service needs: {}", facts.name,
+             fmt::format("the account {} has rights that the service does not need: {}", facts.name,
                          join_names(facts.excess)),
-             "the account freshet of redis-acl.conf, its name and password in redis.username and "
+             "use the account freshet from redis-acl.conf; set its name and password in redis.username and "
              "redis.password_file");
   if (facts.missing.empty() && facts.excess.empty())
-    out.ok(kCheck, fmt::format("the account {} may what the service needs, and no more", facts.name));
+    out.ok(kCheck, fmt::format("the account {} has exactly the rights that the service needs", facts.name));
 }
 
 }  // namespace freshet::ctl

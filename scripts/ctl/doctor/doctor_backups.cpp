@@ -1,4 +1,4 @@
-// The doctor's look at the backups.
+// Checks the age of the backups.
 #include <fmt/format.h>
 
 #include "scripts/ctl/backup/manifest.h"
@@ -11,9 +11,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr seconds kBackupOld{3 * 86400};  // it is made every night, and may fail once
+constexpr seconds kBackupOld{3 * 86400};  // made nightly; one may fail
 
-// The manifest of a folder that has every file of the size it says; nullopt: it is no whole backup.
+// The manifest of a backup whose files all exist with the listed size. nullopt: not a complete
+// backup.
 std::optional<Manifest> read_complete_manifest(const fs::path& folder) {
   auto text = read_file((folder / kManifestName).string());
   if (!text) return std::nullopt;
@@ -31,8 +32,8 @@ std::optional<Manifest> read_complete_manifest(const fs::path& folder) {
 
 void check_backups(const std::string& folder, UnixSeconds now, Diagnoses& out) {
   constexpr std::string_view kCheck = "files.backup";
-  if (folder.empty()) return out.skipped(kCheck, "--backups DIR says where they are made");
-  const std::string fix = fmt::format("freshetctl backup {}/$(date +%F), every night", folder);
+  if (folder.empty()) return out.skipped(kCheck, "--backups DIR is not given");
+  const std::string fix = fmt::format("run `freshetctl backup {}/$(date +%F)` every night", folder);
   std::optional<Manifest> newest;
   fs::path newest_path;
   std::error_code error;
@@ -45,14 +46,15 @@ void check_backups(const std::string& folder, UnixSeconds now, Diagnoses& out) {
   }
   if (error == std::errc::permission_denied) return out.skipped(kCheck, folder + ": " + error.message());
   if (error) return out.warn(kCheck, folder + ": " + error.message(), fix);
-  if (!newest) return out.warn(kCheck, "there is no whole backup in " + folder, fix);
+  if (!newest) return out.warn(kCheck, "no complete backup in " + folder, fix);
   const seconds age = now - newest->began;
   if (age > kBackupOld)
     return out.warn(
         kCheck,
-        fmt::format("the newest backup, {}, is {} days old", newest_path.string(), age / seconds(86400)), fix);
-  out.ok(kCheck, fmt::format("{} items in {}, made {} h ago", format_number(newest->items), newest_path.string(),
-                             age / seconds(3600)));
+        fmt::format("the newest backup, {}, is {} days old", newest_path.string(), age / seconds(86400)),
+        fix);
+  out.ok(kCheck, fmt::format("{} items in {}, made {} h ago", format_number(newest->items),
+                             newest_path.string(), age / seconds(3600)));
 }
 
 }  // namespace freshet::ctl

@@ -1,4 +1,4 @@
-// The doctor's questions to a Redis Cluster: to the whole of it, and to each of its masters.
+// Checks a Redis Cluster as a whole and each of its masters.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -18,10 +18,10 @@ using redis::Address;
 using redis::Pipeline;
 using redis::Reply;
 
-constexpr std::size_t kMinMasters = 3;  // of fewer no majority is left to vote when one is lost
+constexpr std::size_t kMinMasters = 3;  // with fewer, no majority can vote after losing one
 constexpr milliseconds kTimeout{2000};
 
-// A line of INFO.
+// Value of an INFO line.
 std::string info_value(std::string_view info, std::string_view name) {
   const std::size_t start = info.find(name);
   if (start == info.npos) return {};
@@ -29,7 +29,7 @@ std::string info_value(std::string_view info, std::string_view name) {
   return std::string(rest.substr(0, rest.find('\r')));
 }
 
-// CONFIG GET's value; "": it is not allowed.
+// CONFIG GET's value; empty: not permitted.
 std::string directive(const Reply& reply) {
   return reply.size() == 2 ? std::string(redis::string_at(reply, 1)) : std::string();
 }
@@ -48,7 +48,7 @@ Result<MasterFacts> collect_master_facts(redis::Endpoint endpoint, const Address
   MasterFacts facts;
   facts.name = to_string(address);
   facts.version = info_value((*replies)[0].string().value_or(""), "redis_version:");
-  // CLUSTER SLOTS names no replica that has been sent nothing yet.
+  // CLUSTER SLOTS omits replicas that have not been sent any data yet.
   facts.has_replica = info_value((*replies)[1].string().value_or(""), "connected_slaves:") != "0";
   facts.maxmemory = directive((*replies)[2]);
   facts.full_coverage = directive((*replies)[3]) == "yes";
@@ -62,7 +62,8 @@ std::string names_where(const std::vector<MasterFacts>& masters, bool (*predicat
   return fmt::format("{}", fmt::join(out, ", "));
 }
 
-// Every placement of an article goes to the master that has its group.
+// Every rank update of an article goes to the master of its partition, so partitions should be
+// spread evenly.
 void evaluate_partitions(const std::vector<MasterFacts>& masters, Diagnoses& out) {
   std::size_t all = 0;
   for (const MasterFacts& each : masters) all += each.partitions;
@@ -70,14 +71,15 @@ void evaluate_partitions(const std::vector<MasterFacts>& masters, Diagnoses& out
   const auto largest = std::ranges::max_element(masters, {}, &MasterFacts::partitions);
   if (largest->partitions <= (all + masters.size() - 1) / masters.size() + 1) return;
   out.warn("redis.cluster.groups",
-           fmt::format("{} has {} of the {} groups of articles: it does more than its part", largest->name,
+           fmt::format("{} has {} of the {} partitions, more than its share", largest->name,
                        largest->partitions, all),
-           "`redis-cli --cluster rebalance`, so that masters have equal ranges of slots");
+           "run `redis-cli --cluster rebalance` to give all masters equal ranges of slots");
 }
 
 }  // namespace
 
-Result<ClusterFacts> collect_cluster_facts(redis::BlockingRedis& redis, const redis::Endpoint& endpoint, unsigned partitions) {
+Result<ClusterFacts> collect_cluster_facts(redis::BlockingRedis& redis, const redis::Endpoint& endpoint,
+                                           unsigned partitions) {
   Pipeline question;
   question.add("CLUSTER", "SLOTS");
   FRESHET_TRY(replies, redis.call(question));
@@ -91,7 +93,8 @@ Result<ClusterFacts> collect_cluster_facts(redis::BlockingRedis& redis, const re
       continue;
     }
     for (unsigned partition = 0; partition < partitions; ++partition) {
-      const Address* const owner = map->owner(redis::slot_of(redis::partition_hash_tag(partition, partitions)));
+      const Address* const owner =
+          map->owner(redis::slot_of(redis::partition_hash_tag(partition, partitions)));
       if (owner != nullptr && *owner == each) ++master->partitions;
     }
     facts.masters.push_back(std::move(*master));
@@ -103,35 +106,37 @@ void evaluate_cluster(const ClusterFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.cluster";
   const auto& masters = facts.masters;
   if (facts.uncovered_slots > 0)
-    out.error(kCheck, fmt::format("{} of 16,384 slots have no master: their keys are away", facts.uncovered_slots),
-              "bring the node back that had them, or `redis-cli --cluster fix`");
+    out.error(
+        kCheck,
+        fmt::format("{} of 16,384 slots have no master: their keys are unavailable", facts.uncovered_slots),
+        "restart the node that had them, or run `redis-cli --cluster fix`");
   if (!facts.unreachable_masters.empty())
     out.error(kCheck, fmt::format("{} does not answer", fmt::join(facts.unreachable_masters, ", ")),
-              "look at the node, and at what lets us in there: each has its own accounts");
+              "check the node and the Redis account on it; each node has its own accounts");
   if (masters.size() + facts.unreachable_masters.size() < kMinMasters)
-    out.warn(kCheck, "fewer than three masters: when one is lost nobody can vote for its replica",
-             "three masters or more, on different hosts");
+    out.warn(kCheck, "fewer than three masters: if one is lost, no majority can promote its replica",
+             "use three or more masters on different hosts");
   if (const auto alone = names_where(masters, [](const MasterFacts& each) { return !each.has_replica; });
       !alone.empty())
-    out.warn(kCheck, fmt::format("{} has no replica: what it holds is away when it is", alone),
-             "`redis-cli --cluster add-node NODE ANY --cluster-slave`, on another host than its master");
+    out.warn(kCheck, fmt::format("{} has no replica: its keys are unavailable while it is down", alone),
+             "run `redis-cli --cluster add-node NODE ANY --cluster-slave` with a node on another host");
   if (const auto strict = names_where(masters, [](const MasterFacts& each) { return each.full_coverage; });
       !strict.empty())
     out.warn(kCheck,
-             fmt::format("cluster-require-full-coverage is on at {}: one master away stops all the others",
+             fmt::format("cluster-require-full-coverage is on at {}: losing one master stops all the others",
                          strict),
-             "`cluster-require-full-coverage no` in redis.conf of every node");
+             "set `cluster-require-full-coverage no` in redis.conf of every node");
   if (const auto open = names_where(masters, [](const MasterFacts& each) { return each.maxmemory == "0"; });
       !open.empty())
-    out.warn(kCheck, fmt::format("there is no maxmemory at {}", open), "set it in redis.conf of every node");
+    out.warn(kCheck, fmt::format("maxmemory is not set at {}", open), "set it in redis.conf of every node");
   std::set<std::string> versions;
   for (const MasterFacts& each : masters) versions.insert(each.version);
   if (versions.size() > 1)
-    out.warn(kCheck, fmt::format("masters are of several versions: {}", fmt::join(versions, ", ")),
+    out.warn(kCheck, fmt::format("masters run different versions: {}", fmt::join(versions, ", ")),
              "upgrade the older ones");
   evaluate_partitions(masters, out);
   if (facts.uncovered_slots == 0 && facts.unreachable_masters.empty())
-    out.ok(kCheck, fmt::format("{} masters have all slots", masters.size()));
+    out.ok(kCheck, fmt::format("{} masters cover all slots", masters.size()));
 }
 
 }  // namespace freshet::ctl

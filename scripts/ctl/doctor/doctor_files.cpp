@@ -1,4 +1,4 @@
-// The doctor's look at what lies on disk, and at the socket.
+// Checks files, folders, the search index, the model and the listening socket.
 #include <fmt/format.h>
 #include <grp.h>
 #include <pwd.h>
@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kSpaceError = 100UL << 20, kSpaceWarning = 1UL << 30;  // bytes
-constexpr seconds kModelOld{2 * 86400};                                        // it is made every night
+constexpr seconds kModelOld{2 * 86400};                                        // trained nightly
 
 std::optional<struct stat> stat_file(const fs::path& path) {
   struct stat found {};
@@ -43,7 +43,7 @@ Account account_from(const passwd& entry) {
   return out;
 }
 
-// The first of the classes owner, group, others that fits decides, as in the kernel.
+// As in the kernel, the first matching class decides: owner, group, others.
 bool mode_allows(const Account& account, const struct stat& file, int access_mode) {
   const auto bits = static_cast<int>(file.st_mode);
   if (file.st_uid == account.uid) return (bits >> 6 & access_mode) == access_mode;
@@ -61,21 +61,22 @@ std::string mode_of(const struct stat& file) {
 void check_secret(std::string_view directive, const std::string& path, Diagnoses& out) {
   if (path.empty()) return;
   const auto file = stat_file(path);
-  if (!file) return;  // the configuration's own check says so
+  if (!file) return;  // reported by the configuration check
   if ((file->st_mode & (S_IROTH | S_IWOTH)) != 0)
-    return out.error("files.secret",
-                     fmt::format("{} {} is open to everybody ({})", directive, path, mode_of(*file)),
-                     fmt::format("chmod 0600 {}, and make a new secret: this one may be known", path));
+    return out.error(
+        "files.secret", fmt::format("{} {} is accessible to all users ({})", directive, path, mode_of(*file)),
+        fmt::format("run `chmod 0600 {}` and replace the secret, which may have been read", path));
   if (file->st_size == 0)
     return out.error("files.secret", fmt::format("{} {} is empty", directive, path),
-                     fmt::format("head -c 32 /dev/urandom | base64 > {}", path));
+                     fmt::format("run `head -c 32 /dev/urandom | base64 > {}`", path));
   out.ok("files.secret", fmt::format("{} {} ({})", directive, path, mode_of(*file)));
 }
 
 void check_secrets(const Settings& settings, Diagnoses& out) {
   if (settings.identity.salt_file.empty())
-    out.warn("files.secret", "identity.salt_file is not set: at each restart every anonymous visitor is new",
-             "put 32 random bytes into a file in /etc/freshet/secrets and name it in identity.salt_file");
+    out.warn("files.secret",
+             "identity.salt_file is not set: after each restart every anonymous visitor counts as a new one",
+             "write 32 random bytes to a file in /etc/freshet/secrets and set identity.salt_file to it");
   check_secret("identity.salt_file", settings.identity.salt_file, out);
   check_secret("redis.password_file", settings.redis.password_file, out);
   check_secret("redis.sentinel_password_file", settings.redis.sentinel_password_file, out);
@@ -85,21 +86,22 @@ void check_secrets(const Settings& settings, Diagnoses& out) {
     check_secret("identity.internal_keys." + kid, path, out);
 }
 
-// Whether the service may work there.
+// Returns false if there is no such folder; wrong permissions are only reported.
 bool check_folder(std::string_view label, const fs::path& path, const Account& service, Diagnoses& out) {
   constexpr std::string_view kCheck = "files.folder";
   const auto folder = stat_file(path);
   if (!folder || !S_ISDIR(folder->st_mode)) {
-    out.error(kCheck, fmt::format("{} {} is no folder", label, path.string()),
-              fmt::format("install -d -o {} -m 0750 {}", service.name, path.string()));
+    out.error(kCheck, fmt::format("{} {} is not a folder", label, path.string()),
+              fmt::format("run `install -d -o {} -m 0750 {}`", service.name, path.string()));
     return false;
   }
   const std::string description = fmt::format("{} {} ({})", label, path.string(), mode_of(*folder));
   if (!has_access(service, path, R_OK | W_OK | X_OK)) {
     out.error(kCheck, fmt::format("{} is not writable for {}", description, service.name),
-              fmt::format("chown {} {} && chmod u+rwx {}", service.name, path.string(), path.string()));
+              fmt::format("run `chown {} {} && chmod u+rwx {}`", service.name, path.string(), path.string()));
   } else if ((folder->st_mode & S_IWOTH) != 0) {
-    out.error(kCheck, description + " is writable for everybody", fmt::format("chmod o-w {}", path.string()));
+    out.error(kCheck, description + " is writable for all users",
+              fmt::format("run `chmod o-w {}`", path.string()));
   } else {
     out.ok(kCheck, description);
   }
@@ -112,7 +114,8 @@ void check_disk_space(const std::vector<std::pair<std::string_view, fs::path>>& 
     const auto folder = stat_file(path);
     struct statvfs space {};
     if (!folder || !seen.insert(folder->st_dev).second || statvfs(path.c_str(), &space) != 0) continue;
-    evaluate_disk_space(label, path.string(), space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize, out);
+    evaluate_disk_space(label, path.string(), space.f_bavail * space.f_frsize,
+                        space.f_blocks * space.f_frsize, out);
   }
 }
 
@@ -120,20 +123,23 @@ void check_database(const Settings& settings, const Account& service, Diagnoses&
   constexpr std::string_view kCheck = "files.database";
   const std::string& path = settings.recorder.database;
   const auto file = stat_file(path);
-  if (!file) return out.warn(kCheck, path + " is not there yet", "the recorder makes it: start the service");
+  if (!file)
+    return out.warn(kCheck, path + " does not exist yet", "start the service; its recorder creates it");
   if (!has_access(service, path, R_OK | W_OK))
     return out.error(kCheck,
                      fmt::format("{} ({}) is not writable for {}", path, mode_of(*file), service.name),
-                     fmt::format("chown {} {}*", service.name, path));
+                     fmt::format("run `chown {} {}*`", service.name, path));
   const auto opened = database::Database::open(path, database::Database::Mode::kRead);
-  if (opened) return out.ok(kCheck, fmt::format("{} items in {}", format_number((*opened)->item_count()), path));
+  if (opened)
+    return out.ok(kCheck, fmt::format("{} items in {}", format_number((*opened)->item_count()), path));
   const Error& error = opened.error();
   const std::string message = fmt::format("{}: {}: {}", path, error.reason, error.detail);
   if (error.reason == "database_newer")
     return out.error(kCheck, message, "install the version of Freshet that wrote it, or a later one");
   if (error.reason == "database_absent")
-    return out.warn(kCheck, message, "start the service: the recorder brings it to this version");
-  out.error(kCheck, message, "stop the service, restore the file from a backup, then freshetctl rebuild-redis");
+    return out.warn(kCheck, message, "start the service; its recorder migrates it to this version");
+  out.error(kCheck, message,
+            "stop the service, restore the file from a backup, then run `freshetctl rebuild-redis`");
 }
 
 void check_index(const Settings& settings, Diagnoses& out) {
@@ -144,31 +150,35 @@ void check_index(const Settings& settings, Diagnoses& out) {
     const auto parts = folder.slices();
     for (const search::TimeSlice& each : parts.value_or(std::vector<search::TimeSlice>())) {
       if (stat_file(folder.path_of(each))) continue;
-      return out.error(kCheck, folder.path_of(each) + " is missing from the index", "freshetctl reindex");
+      return out.error(kCheck, folder.path_of(each) + " is missing from the index",
+                       "run `freshetctl reindex`");
     }
-    if (parts) return out.ok(kCheck, fmt::format("{} partitions in {}", parts->size(), path));
-    out.warn(kCheck, "there is no index in " + path, "freshetctl reindex (the recorder makes an empty one)");
+    if (parts) return out.ok(kCheck, fmt::format("{} time slices in {}", parts->size(), path));
+    out.warn(kCheck, "no index in " + path,
+             "run `freshetctl reindex` (the recorder only creates an empty index)");
   } catch (const std::exception& error) {
-    out.error(kCheck, fmt::format("{}: {}", path, error.what()), "freshetctl reindex");
+    out.error(kCheck, fmt::format("{}: {}", path, error.what()), "run `freshetctl reindex`");
   }
 }
 
-// Each asked as a worker would.
+// Queries each shard as a worker would.
 void check_shards(const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "search.shards";
   if (settings.search.shards.empty() && !settings.recorder.enabled)
-    return out.warn(
-        kCheck, "there is no index here, and none elsewhere is named: feeds have what is hot and new only",
-        "search.shards = [\"ADDRESS:7007\"], and freshet-search@ADDRESS.service on the host that records");
+    return out.warn(kCheck,
+                    "no index on this host and search.shards is not set: feeds only have hot and new items",
+                    "set search.shards = [\"ADDRESS:7007\"] and start freshet-search@ADDRESS.service on the "
+                    "recorder's host");
   for (const std::string& each : settings.search.shards) {
     Settings one = settings;
     one.search.shards = {each};
     const auto documents = feed::BlockingRecall(one).document_count();
     if (documents) {
-      out.ok(kCheck, fmt::format("{} documents at {}", format_number(static_cast<std::int64_t>(*documents)), each));
+      out.ok(kCheck,
+             fmt::format("{} documents at {}", format_number(static_cast<std::int64_t>(*documents)), each));
     } else {
       out.error(kCheck, fmt::format("{}: {}", each, documents.error().detail),
-                "there: systemctl status freshet-search@ADDRESS, whose IPAddressAllow= names this host");
+                "check freshet-search@ADDRESS on that host; its IPAddressAllow= must list this host");
     }
   }
 }
@@ -180,12 +190,11 @@ void check_published_model(const Settings& settings, Diagnoses& out) {
   const fs::path copy = fs::path(settings.train.publish_folder) / model::kPublishedName;
   const auto file = stat_file(copy);
   if (!file || model::read_checksum(copy) != ours)
-    return out.warn(kCheck,
-                    copy.string() + " is not the model of this host: others fetch none, or an old one",
-                    "freshetctl train");
+    return out.warn(kCheck, copy.string() + " is not this host's model: other hosts fetch an old one or none",
+                    "run `freshetctl train`");
   if ((file->st_mode & S_IROTH) == 0)
     return out.error(kCheck, fmt::format("{} ({}) is not readable for nginx", copy.string(), mode_of(*file)),
-                     fmt::format("chmod 0644 {}", copy.string()));
+                     fmt::format("run `chmod 0644 {}`", copy.string()));
   out.ok(kCheck, fmt::format("{} ({})", copy.string(), mode_of(*file)));
 }
 
@@ -195,21 +204,21 @@ void check_model(const Settings& settings, const Account& service, UnixSeconds n
   const bool fetched = !settings.recommend.model_source.empty();
   const std::string timer = fetched ? "freshet-fetch-model" : "freshet-train";
   const std::string command = fetched ? "freshetctl fetch-model" : "freshetctl train";
-  const std::string train = fmt::format("{}, and systemctl enable --now {}.timer", command, timer);
+  const std::string train = fmt::format("run `{}` and `systemctl enable --now {}.timer`", command, timer);
   const auto copy = model::copy_model(path);
   if (!copy && copy.error().reason == "model_absent")
-    return out.warn(kCheck, path + " is not there: recommendations come from what is trending alone", train);
+    return out.warn(kCheck, path + " does not exist: recommendations are based on trends only", train);
   if (!copy && copy.error().reason == "model_no_space") return out.skipped(kCheck, copy.error().detail);
   if (!copy)
     return out.error(kCheck, fmt::format("{}: {}: {}", path, copy.error().reason, copy.error().detail),
-                     command);
+                     fmt::format("run `{}`", command));
   if (!has_access(service, path, R_OK))
     return out.error(kCheck, fmt::format("{} is not readable for {}", path, service.name),
-                     fmt::format("chown {} {}", service.name, path));
+                     fmt::format("run `chown {} {}`", service.name, path));
   const auto age = now - copy->model->trained_at();
   if (age > kModelOld)
     return out.warn(kCheck, fmt::format("{} was trained {} days ago", path, age / seconds(86400)),
-                    fmt::format("systemctl status {0}.timer {0}.service", timer));
+                    fmt::format("check `systemctl status {0}.timer {0}.service`", timer));
   out.ok(kCheck,
          fmt::format("{} items in {}, trained {} h ago", copy->model->items(), path, age / seconds(3600)));
 }
@@ -219,15 +228,15 @@ void check_model(const Settings& settings, const Account& service, UnixSeconds n
 void check_config(const Settings& settings, const std::string& path, Diagnoses& out) {
   if (settings.engagement.dwell_prior_views == 0)
     out.ok("config.dwell",
-           "hot.dwell_prior_views is 0, the plain mean: on the open internet 5 with hot.dwell_prior = 30000 "
-           "is safer");
+           "hot.dwell_prior_views is 0 (plain mean); on a public site 5 with hot.dwell_prior = 30000 is more "
+           "robust");
   const auto file = stat_file(path);
   const auto redis = redis::parse_url(settings.redis.url);
   if (!file || !redis || redis->password.empty() || (file->st_mode & S_IROTH) == 0) return;
   out.error("files.secret",
-            fmt::format("{} ({}) holds Redis' password in redis.url, and everybody can read it", path,
+            fmt::format("{} ({}) contains Redis' password in redis.url and is readable for all users", path,
                         mode_of(*file)),
-            "put the password into a file of mode 0600 (redis.password_file), and make a new one");
+            "move the password to a file with mode 0600 (redis.password_file) and change it");
 }
 
 std::optional<Account> find_account(const std::string& name) {
@@ -252,13 +261,13 @@ bool has_access(const Account& account, const fs::path& path, int access_mode) {
   return file && mode_allows(account, *file, access_mode);
 }
 
-void evaluate_disk_space(std::string_view label, const std::string& path, std::uint64_t free, std::uint64_t total,
-                 Diagnoses& out) {
+void evaluate_disk_space(std::string_view label, const std::string& path, std::uint64_t free,
+                         std::uint64_t total, Diagnoses& out) {
   constexpr std::string_view kCheck = "files.space";
   const std::string message =
       fmt::format("{} MiB of {} MiB are free under {} {}", free >> 20, total >> 20, label, path);
   const std::string fix =
-      "free space, or move it to a larger disk; a full one stops the recorder and the spool";
+      "free space or move the data to a larger disk; a full disk stops the recorder and the spool";
   if (free < kSpaceError) return out.error(kCheck, message, fix);
   if (free < kSpaceWarning || free < total / 20) return out.warn(kCheck, message, fix);
   out.ok(kCheck, message);
@@ -269,7 +278,7 @@ void check_files(const Settings& settings, const Account& service, UnixSeconds n
   std::vector<std::pair<std::string_view, fs::path>> folders;
   const fs::path spool = settings.spool.path;
   if (!stat_file(spool) && has_access(service, spool.parent_path(), W_OK | X_OK))
-    out.ok("files.folder", fmt::format("spool.path {} is made when it is first needed", spool.string()));
+    out.ok("files.folder", fmt::format("spool.path {} will be created when it is needed", spool.string()));
   else
     folders.emplace_back("spool.path", spool);
   if (settings.recorder.enabled) {
@@ -284,7 +293,7 @@ void check_files(const Settings& settings, const Account& service, UnixSeconds n
     check_database(settings, service, out);
     check_index(settings, out);
   } else {
-    out.skipped("files.database", "the recorder runs on another host (recorder.enabled)");
+    out.skipped("files.database", "the recorder runs on another host (recorder.enabled = false)");
   }
   check_shards(settings, out);
   check_model(settings, service, now, out);
@@ -294,27 +303,30 @@ void check_files(const Settings& settings, const Account& service, UnixSeconds n
 void check_socket(const Settings& settings, const std::optional<Account>& peer, Diagnoses& out) {
   constexpr std::string_view kCheck = "socket";
   const std::string& path = settings.pool.listen;
-  if (!path.starts_with('/')) return out.skipped(kCheck, path + " is no unix socket");
+  if (!path.starts_with('/')) return out.skipped(kCheck, path + " is not a unix socket");
   const auto file = stat_file(path);
   const auto queue = listen_queue(path);
   const bool no_listener = !queue && queue.error().reason == "no_socket";
   if (!file || !S_ISSOCK(file->st_mode) || no_listener)
-    return out.error(kCheck, "nobody listens on " + path,
-                     "systemctl enable --now freshet.socket freshet.service; journalctl -u freshet");
+    return out.error(
+        kCheck, "no listener on " + path,
+        "run `systemctl enable --now freshet.socket freshet.service`; see `journalctl -u freshet`");
   const std::string description = fmt::format("{} ({})", path, mode_of(*file));
   if ((file->st_mode & S_IWOTH) != 0)
-    return out.error(kCheck, description + ": any local user can connect, and claim to be any reader",
-                     "listen.mode = 0o660, or SocketMode=0660 in freshet.socket");
+    return out.error(kCheck, description + ": any local user can connect and impersonate any reader",
+                     "set listen.mode = 0o660, or SocketMode=0660 in freshet.socket");
   if (peer && !has_access(*peer, path, R_OK | W_OK))
-    return out.error(kCheck, fmt::format("{} is not writable for {}, which nginx runs as", description, peer->name),
-                     "listen.group (or SocketGroup= in freshet.socket) names a group of nginx' user");
+    return out.error(kCheck,
+                     fmt::format("{} is not writable for {}, which nginx runs as", description, peer->name),
+                     "set listen.group (or SocketGroup= in freshet.socket) to a group of nginx's user");
   if (queue && queue->limit < static_cast<std::uint32_t>(settings.pool.listen_backlog))
     return out.warn(kCheck,
-                    fmt::format("{} holds {} waiting connections, listen.backlog is {}", description, queue->limit,
-                                settings.pool.listen_backlog),
-                    "Backlog= in freshet.socket and net.core.somaxconn bound it as well");
+                    fmt::format("{} queues at most {} connections, but listen.backlog is {}", description,
+                                queue->limit, settings.pool.listen_backlog),
+                    "raise Backlog= in freshet.socket and net.core.somaxconn, which also limit it");
   out.ok(kCheck,
-         queue ? fmt::format("{}, {} of {} connections wait", description, queue->waiting, queue->limit) : description);
+         queue ? fmt::format("{}, {} of {} connections queued", description, queue->waiting, queue->limit)
+               : description);
 }
 
 }  // namespace freshet::ctl

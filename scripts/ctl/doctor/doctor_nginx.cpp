@@ -1,4 +1,4 @@
-// The doctor's look at nginx: what its configuration says of us.
+// Checks the parts of nginx's configuration that concern Freshet.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
@@ -16,11 +16,11 @@ extern char** environ;
 namespace freshet::ctl {
 namespace {
 
-constexpr std::int64_t kDefaultConnections = 512;   // nginx' own worker_connections
-constexpr std::int64_t kDefaultDescriptors = 1024;  // what a process gets that asks for nothing
-constexpr std::uint64_t kDefaultBody = 1UL << 20;   // nginx' own client_max_body_size
+constexpr std::int64_t kDefaultConnections = 512;   // nginx's default worker_connections
+constexpr std::int64_t kDefaultDescriptors = 1024;  // default RLIMIT_NOFILE of a process
+constexpr std::uint64_t kDefaultBody = 1UL << 20;   // nginx's default client_max_body_size
 
-// The arguments of every such directive, in the order of the dump.
+// Arguments of every occurrence of a directive, in the order of the dump.
 std::vector<std::string> values_of(const std::string& dump, const std::string& directive) {
   const std::regex line("(?:^|[\\n;{}])[ \\t]*" + directive + "[ \\t]+([^;\\n]+);");
   std::vector<std::string> out;
@@ -33,8 +33,8 @@ std::int64_t number_value(const std::string& dump, const std::string& directive,
   return values.empty() ? fallback : redis::parse<std::int64_t>(values.back()).value_or(fallback);
 }
 
-// "16k", "8m", "1g" or bytes; 0 is without a bound.
-std::uint64_t bytes_of(std::string_view text) {
+// Parses "16k", "8m", "1g" or bytes. 0 means unlimited.
+std::uint64_t parse_size(std::string_view text) {
   int shift = 0;
   if (!text.empty()) {
     const char unit = static_cast<char>(text.back() | 0x20);
@@ -49,33 +49,33 @@ void evaluate_connections(const std::string& dump, Diagnoses& out) {
   constexpr std::string_view kCheck = "nginx.connections";
   const std::int64_t connections = number_value(dump, "worker_connections", kDefaultConnections);
   const std::int64_t files = number_value(dump, "worker_rlimit_nofile", kDefaultDescriptors);
-  // A request holds two: the client's and ours.
+  // Each request uses two: the client's connection and the upstream one.
   if (files < 2 * connections)
     return out.warn(kCheck,
-                    fmt::format("worker_connections {} need {} descriptors, a worker has {}", connections,
-                                2 * connections, files),
-                    fmt::format("worker_rlimit_nofile {}; at the top of nginx.conf", 4 * connections));
-  out.ok(kCheck, fmt::format("worker_connections {}, {} descriptors", connections, files));
+                    fmt::format("worker_connections {} needs {} file descriptors; a worker has {}",
+                                connections, 2 * connections, files),
+                    fmt::format("set `worker_rlimit_nofile {};` at the top of nginx.conf", 4 * connections));
+  out.ok(kCheck, fmt::format("worker_connections {}, {} file descriptors", connections, files));
 }
 
 void evaluate_body_size(const std::string& dump, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "nginx.body_size";
   std::uint64_t largest = 0;
   for (const std::string& text : values_of(dump, "client_max_body_size"))
-    largest = std::max(largest, bytes_of(text));
+    largest = std::max(largest, parse_size(text));
   if (largest == 0) largest = kDefaultBody;
   const std::size_t required = settings.gateway.max_bulk_body_bytes;
   if (largest < required)
     return out.warn(
         kCheck,
-        fmt::format("the largest client_max_body_size is {} bytes, gateway.max_bulk_body_bytes is {}",
+        fmt::format("the largest client_max_body_size is {} bytes, but gateway.max_bulk_body_bytes is {}",
                     largest, required),
-        fmt::format("client_max_body_size {}; in the internal server's bulk location", required));
-  out.ok(kCheck, fmt::format("bulk bodies of {} bytes pass", required));
+        fmt::format("set `client_max_body_size {};` in the internal server's bulk location", required));
+  out.ok(kCheck, fmt::format("bulk bodies of {} bytes are accepted", required));
 }
 
-// The directives of the innermost block around `at`, or of the file of the dump it is in, without
-// those of the blocks in it.
+// Directives of the innermost block around `at` (or of the file in the dump), without those of
+// nested blocks.
 std::string enclosing_block(std::string_view dump, std::size_t at) {
   constexpr std::string_view kFile = "# configuration file ";
   std::size_t from = at;
@@ -91,7 +91,7 @@ std::string enclosing_block(std::string_view dump, std::size_t at) {
   return out;
 }
 
-// Whether the files that `block` includes set the parameter, by their names.
+// Returns true if a file included by `block` sets the parameter.
 bool includes_parameter(const std::string& dump, const std::string& block, const std::regex& parameter) {
   for (const std::string& path : values_of(block, "include")) {
     const std::size_t head = dump.find("# configuration file " + path + ":");
@@ -103,8 +103,8 @@ bool includes_parameter(const std::string& dump, const std::string& block, const
   return false;
 }
 
-// A block with a fastcgi_param of its own has none of those above it, so FRESHET_SITE must stand,
-// or be included, beside each FRESHET_ZONE.
+// A block with its own fastcgi_param inherits none, so FRESHET_SITE must be set or included next to
+// each FRESHET_ZONE.
 void evaluate_site(const std::string& dump, Diagnoses& out) {
   constexpr std::string_view kCheck = "nginx.site";
   const std::regex zone("\n[ \t]*fastcgi_param[ \t]+FRESHET_ZONE[ \t]+(\\w+)");
@@ -114,21 +114,21 @@ void evaluate_site(const std::string& dump, Diagnoses& out) {
     const std::string block = enclosing_block(dump, static_cast<std::size_t>(at->position()) + 1);
     if (std::regex_search("\n" + block, site) || includes_parameter(dump, block, site)) continue;
     return out.error(kCheck,
-                     fmt::format("a block with FRESHET_ZONE {} does not set FRESHET_SITE: what a browser "
-                                 "posts to it is refused (403 origin_not_allowed)",
+                     fmt::format("a block with FRESHET_ZONE {} does not set FRESHET_SITE: browsers' POST "
+                                 "requests to it get 403 origin_not_allowed",
                                  (*at)[1].str()),
-                     "include /etc/nginx/freshet/freshet-params.conf; beside that FRESHET_ZONE");
+                     "add `include /etc/nginx/freshet/freshet-params.conf;` next to that FRESHET_ZONE");
   }
   if (blocks > 0) out.ok(kCheck, fmt::format("FRESHET_SITE is set in all {} blocks", blocks));
 }
 
-// The block of the upstream that `server` stands in first; empty: none.
+// The upstream block that contains the first `server`; empty: none.
 std::string upstream_block(const std::string& dump, const std::string& server) {
   const std::size_t at = dump.find("server " + server);
   return at == std::string::npos ? std::string() : enclosing_block(dump, at);
 }
 
-// "5s", "1h", "75": as nginx reads it; nullopt: of several units.
+// Parses "5s", "1h" or "75" as nginx does. nullopt: a combination of units.
 std::optional<seconds> parse_duration(const std::string& text) {
   if (text.ends_with("ms")) return seconds(1);
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
@@ -139,7 +139,8 @@ std::optional<seconds> parse_duration(const std::string& text) {
   return seconds(*number * factor);
 }
 
-// Connections that nginx keeps to the pool must end before a worker that drains does.
+// Connections that nginx keeps open must end within process_control_timeout, or a draining worker
+// cannot finish.
 void evaluate_keepalive(const std::string& upstream, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "nginx.keepalive";
   if (values_of(upstream, "keepalive").empty()) return;
@@ -148,27 +149,29 @@ void evaluate_keepalive(const std::string& upstream, const Settings& settings, D
     return parse_duration(values.empty() ? fallback : values.back());
   };
   const auto use = value("keepalive_time", "1h"), idle = value("keepalive_timeout", "60s");
-  if (!use || !idle) return out.skipped(kCheck, "its times are in several units");
+  if (!use || !idle) return out.skipped(kCheck, "a time combines several units");
   const seconds longest = *use + *idle, limit = settings.pool.process_control_timeout;
   const std::string message =
-      fmt::format("nginx keeps a connection for {} s at most, process_control_timeout is {} s",
-                  longest.count(), limit.count());
+      fmt::format("nginx keeps a connection for up to {} s; process_control_timeout is {} s", longest.count(),
+                  limit.count());
   if (longest >= limit)
-    return out.warn(kCheck, message + ": a reload can end requests",
-                    "keepalive_time 5s; keepalive_timeout 5s; in the upstream freshet (freshet-http.conf)");
+    return out.warn(
+        kCheck, message + ": a reload can abort requests",
+        "set `keepalive_time 5s; keepalive_timeout 5s;` in the upstream freshet (freshet-http.conf)");
   out.ok(kCheck, message);
 }
 
-// What bounds the clients that send slowly, and no limit that they could use up for everybody.
+// Checks that slow senders are limited, and that no limit is shared by all clients, where a few
+// could use it up.
 void evaluate_queue(const std::string& dump, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "nginx.queue";
   const auto is_limited = [&](const std::string& zone) {
     return !values_of(dump, "limit_conn[ \t]+" + zone).empty();
   };
   if (is_limited("freshet_public"))
-    return out.warn(kCheck,
-                    "limit_conn freshet_public is shared by all clients: a few slow ones shut out the others",
-                    "take freshet-locations.conf and freshet-http.conf as this version ships them");
+    return out.warn(
+        kCheck, "limit_conn freshet_public is shared by all clients: a few slow ones can lock out the others",
+        "install this version's freshet-locations.conf and freshet-http.conf");
   struct RequiredLimit {
     std::string_view zone;
     std::string limit;
@@ -177,17 +180,18 @@ void evaluate_queue(const std::string& dump, const Settings& settings, Diagnoses
        {RequiredLimit{"public", "freshet_bodies"}, RequiredLimit{"public", "freshet_body_networks"},
         RequiredLimit{"internal", "freshet_internal"}}) {
     if (!is_limited(limit) && dump.find("FRESHET_ZONE " + std::string(zone)) != std::string::npos)
-      return out.warn(kCheck, fmt::format("limit_conn {} is not set: nothing bounds how many wait", limit),
-                      "as in freshet-locations.conf and freshet-internal.conf");
+      return out.warn(
+          kCheck, fmt::format("limit_conn {} is not set: the number of waiting requests is unlimited", limit),
+          "set it as in freshet-locations.conf and freshet-internal.conf");
   }
   std::int64_t max_requests = 0;
   for (const std::string& each : values_of(dump, "limit_conn[ \t]+freshet_internal"))
     max_requests = std::max(max_requests, redis::parse_or_zero<std::int64_t>(each));
   const std::string message =
-      fmt::format("{} requests may be under way through the internal server, listen.backlog is {}", max_requests,
+      fmt::format("the internal server admits {} concurrent requests; listen.backlog is {}", max_requests,
                   settings.pool.listen_backlog);
   if (max_requests > settings.pool.listen_backlog)
-    return out.warn(kCheck, message + ": a full queue is an instant 502",
+    return out.warn(kCheck, message + ": a full queue causes 502 responses",
                     "lower limit_conn freshet_internal, or raise listen.backlog and net.core.somaxconn");
   out.ok(kCheck, message);
 }
@@ -206,11 +210,11 @@ void evaluate_nginx(const std::string& dump, const Settings& settings, Diagnoses
   const std::string address = listen.starts_with('/') ? "unix:" + listen : listen;
   if (dump.find("FRESHET_ZONE") == std::string::npos)
     return out.error(
-        kCheck, "nginx' configuration has no location of Freshet",
-        "include /etc/nginx/freshet/freshet-http.conf in http, freshet-locations.conf in your server");
+        kCheck, "nginx's configuration has no Freshet location",
+        "include /etc/nginx/freshet/freshet-http.conf in `http` and freshet-locations.conf in your `server`");
   if (dump.find(address) == std::string::npos)
-    return out.error(kCheck, fmt::format("nginx passes nothing to {}", address),
-                     fmt::format("`server {};` in the upstream freshet (freshet-http.conf)", address));
+    return out.error(kCheck, fmt::format("nginx does not pass requests to {}", address),
+                     fmt::format("set `server {};` in the upstream freshet (freshet-http.conf)", address));
   out.ok(kCheck, "nginx passes requests to " + address);
   evaluate_connections(dump, out);
   evaluate_body_size(dump, settings, out);
@@ -222,7 +226,7 @@ void evaluate_nginx(const std::string& dump, const Settings& settings, Diagnoses
 Result<std::string> nginx_dump(const std::string& program, const std::string& state) {
   std::vector<std::string> words{program, "-T", "-q"};
   if (!state.empty()) {
-    const auto folder = std::filesystem::absolute(state);  // nginx takes -c for relative to -p
+    const auto folder = std::filesystem::absolute(state);  // nginx resolves -c relative to -p
     words.insert(words.end(), {"-p", folder, "-c", folder / "etc/nginx/nginx.conf"});
   }
   std::vector<char*> argv;
@@ -244,12 +248,12 @@ Result<std::string> nginx_dump(const std::string& program, const std::string& st
   for (ssize_t got = 0; started == 0 && (got = read(ends[0], bytes.data(), bytes.size())) > 0;)
     dump.append(bytes.data(), static_cast<std::size_t>(got));
   close(ends[0]);
-  if (started != 0) return fail(ErrorCode::kNotFound, "no_nginx", {}, program + " is not there");
+  if (started != 0) return fail(ErrorCode::kNotFound, "no_nginx", {}, program + " is not installed");
   int status = 0;
   waitpid(pid, &status, 0);
   if (status != 0)
     return fail(ErrorCode::kUnavailable, "nginx_refused", {},
-                program + " -T failed: its configuration is wrong, or only root may read it");
+                program + " -T failed: its configuration is invalid or readable only for root");
   return dump;
 }
 

@@ -1,4 +1,5 @@
-// The doctor's questions to Redis.
+// Checks Redis' version, role, persistence, memory, latency and clock, and lists unverified
+// articles.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -23,14 +24,14 @@ constexpr int kPings = 20;
 constexpr std::array kDirectives{"appendonly", "appendfsync", "maxmemory-policy", "maxmemory",
                                  "min-replicas-to-write"};
 constexpr milliseconds kClockWarning{1000}, kClockError{5000};
-constexpr double kMemoryFull = 0.8;  // as the alert FreshetRedisFilling
+constexpr double kMemoryFull = 0.8;  // same as the alert FreshetRedisFilling
 
 std::string_view value(const std::map<std::string, std::string, std::less<>>& from, std::string_view name) {
   const auto found = from.find(name);
   return found == from.end() ? std::string_view() : std::string_view(found->second);
 }
 
-// "name:value" lines; what begins with '#' is a heading.
+// Parses "name:value" lines; lines that start with '#' are headings.
 void read_info(std::string_view text, RedisFacts& facts) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find("\r\n"), text.size());
@@ -62,7 +63,7 @@ Result<void> time_pings(redis::BlockingRedis& redis, RedisFacts& facts) {
   return {};
 }
 
-// Of the thousand that a new network read last.
+// Considers the 1,000 articles most recently read by a new network.
 Result<void> collect_unverified(redis::BlockingRedis& redis, const Settings& settings, RedisFacts& facts) {
   constexpr unsigned kNewest = 1000;
   constexpr std::size_t kShown = 10;
@@ -76,15 +77,15 @@ Result<void> collect_unverified(redis::BlockingRedis& redis, const Settings& set
   FRESHET_TRY(newest_ids, redis.call(newest));
   Pipeline query;
   std::vector<std::string_view> ids;
-  for (std::size_t group = 0; group < keys.partition_count(); ++group) {
-    facts.unverified_count += (*newest_ids)[group].integer().value_or(0);
-    const redis::Reply& page = (*newest_ids)[keys.partition_count() + group];
+  for (std::size_t partition = 0; partition < keys.partition_count(); ++partition) {
+    facts.unverified_count += (*newest_ids)[partition].integer().value_or(0);
+    const redis::Reply& page = (*newest_ids)[keys.partition_count() + partition];
     for (std::size_t i = 0; i < page.size(); ++i) ids.push_back(redis::string_at(page, i));
   }
   for (const std::string_view id : ids) hot::append_article_read(query, keys, id);
   if (query.empty()) return {};
   FRESHET_TRY(replies, redis.call(query));
-  std::vector<std::pair<std::int64_t, std::string>> by_networks;  // a network counts once, a report or a view
+  std::vector<std::pair<std::int64_t, std::string>> by_networks;  // one report or view per network
   for (std::size_t i = 0; i < replies->size(); ++i) {
     const hot::Article article =
         hot::parse_article((*replies)[i], UnixSeconds{seconds{now_ms() / 1000}}, settings);
@@ -99,52 +100,51 @@ Result<void> collect_unverified(redis::BlockingRedis& redis, const Settings& set
 void evaluate_unverified(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "items.unlisted";
   if (settings.items_unknown == "list")
-    return out.warn(kCheck, "items.unknown is list: anybody can put any text on a public list",
-                    "PUT the articles and set items.unknown = \"count\", if the site can");
-  if (facts.most_read_unverified.empty()) return out.ok(kCheck, "no article is read that nobody vouched for");
-  out.warn(
-      kCheck,
-      fmt::format("{} articles are read and on no list, since nobody vouched for them; the most read: {}",
-                  format_number(facts.unverified_count), fmt::join(facts.most_read_unverified, ", ")),
-      "PUT them (freshetctl import), or report through the internal server; a site that has nothing but "
-      "beacons sets items.unknown = \"list\"");
+    return out.warn(kCheck,
+                    "items.unknown is \"list\": anonymous clients can put arbitrary text on public lists",
+                    "PUT the articles and set items.unknown = \"count\", if possible");
+  if (facts.most_read_unverified.empty()) return out.ok(kCheck, "no unverified article is being read");
+  out.warn(kCheck,
+           fmt::format("{} unverified articles are read but not listed; the most read: {}",
+                       format_number(facts.unverified_count), fmt::join(facts.most_read_unverified, ", ")),
+           "PUT them (freshetctl import) or report events through the internal server; a site that only has "
+           "beacons can set items.unknown = \"list\"");
 }
 
 void evaluate_version(const RedisFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.version";
   const std::string_view version = value(facts.info, "redis_version");
-  if (version.empty()) return out.skipped(kCheck, "INFO is not allowed to this user");
+  if (version.empty()) return out.skipped(kCheck, "this user may not run INFO");
   const auto dot = std::min(version.find('.'), version.size() - 1);
   const int major = redis::parse_or_zero<int>(version.substr(0, dot));
   const int minor = redis::parse_or_zero<int>(version.substr(dot + 1, version.find('.', dot + 1) - dot - 1));
   if (major > 6 || (major == 6 && minor >= 2)) return out.ok(kCheck, fmt::format("Redis {}", version));
-  out.error(kCheck, fmt::format("Redis {} has no ZMSCORE, ZINTER, XAUTOCLAIM and GETEX", version),
+  out.error(kCheck, fmt::format("Redis {} lacks ZMSCORE, ZINTER, XAUTOCLAIM and GETEX", version),
             "install Redis 6.2 or later");
 }
 
 void evaluate_role(const RedisFacts& facts, Diagnoses& out) {
   if (value(facts.info, "role") == "slave")
-    out.error("redis.role", "redis.url leads to a replica, which takes no writes",
-              "name the master in redis.url");
+    out.error("redis.role", "redis.url is a replica, which rejects writes", "set redis.url to the master");
 }
 
-// A failover loses what the old master acknowledged and had not sent to the new one. A master that
-// is cut off goes on acknowledging until it is reached, unless it must have a replica.
+// A failover loses what the old master acknowledged but had not replicated. A partitioned master
+// keeps acknowledging writes unless it requires a replica.
 void evaluate_failover(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.failover";
   if (settings.redis.sentinels.empty()) return;
   if (settings.redis.sentinels.size() < 3)
-    out.warn(kCheck, "fewer than three sentinels: when the host of one is lost, no new master can be chosen",
-             "name three or more, on different hosts, in redis.sentinels");
+    out.warn(kCheck, "fewer than three sentinels: after losing one host, no new master can be elected",
+             "set redis.sentinels to three or more on different hosts");
   const std::string_view min_replicas = value(facts.directives, "min-replicas-to-write");
-  if (min_replicas.empty()) return out.skipped(kCheck, "CONFIG GET is not allowed to this user");
+  if (min_replicas.empty()) return out.skipped(kCheck, "this user may not run CONFIG GET");
   if (min_replicas == "0")
     return out.warn(
         kCheck,
-        "min-replicas-to-write is 0: a master that was voted out, or whose replicas are gone, goes on "
-        "acknowledging events that a failover loses",
-        "`min-replicas-to-write 1` and `min-replicas-max-lag 2` in redis.conf of every server");
-  out.ok(kCheck, "a master without a replica takes no writes");
+        "min-replicas-to-write is 0: a replaced or isolated master keeps acknowledging events that the "
+        "failover loses",
+        "set `min-replicas-to-write 1` and `min-replicas-max-lag 2` in redis.conf of every server");
+  out.ok(kCheck, "a master without a replica rejects writes");
 }
 
 void evaluate_persistence(const RedisFacts& facts, Diagnoses& out) {
@@ -153,56 +153,54 @@ void evaluate_persistence(const RedisFacts& facts, Diagnoses& out) {
   if (appendonly.empty() && !facts.info.empty())
     appendonly = value(facts.info, "aof_enabled") == "1" ? "yes" : "no";
   const std::string_view fsync = value(facts.directives, "appendfsync");
-  if (appendonly.empty())
-    return out.skipped(kCheck, "neither CONFIG GET nor INFO is allowed to this user");
+  if (appendonly.empty()) return out.skipped(kCheck, "this user may run neither CONFIG GET nor INFO");
   if (appendonly != "yes")
-    return out.error(
-        kCheck, "appendonly is off: a crash of Redis loses what was acknowledged",
-        "`appendonly yes` and `appendfsync everysec` in redis.conf; at once: redis-cli CONFIG SET "
-        "appendonly yes");
+    return out.error(kCheck, "appendonly is off: a Redis crash loses acknowledged writes",
+                     "set `appendonly yes` and `appendfsync everysec` in redis.conf; apply it now with "
+                     "`redis-cli CONFIG SET appendonly yes`");
   for (const std::string_view outcome : {"aof_last_write_status", "aof_last_bgrewrite_status"}) {
     if (value(facts.info, outcome) == "err")
       return out.error(kCheck, fmt::format("{} is err: Redis could not write its file", outcome),
-                       "look at the disk of Redis' `dir` and at its log; writes are refused (MISCONF) until "
-                       "it can");
+                       "check the disk of Redis' `dir` and Redis' log; writes fail (MISCONF) until it can");
   }
   if (fsync == "no")
-    return out.warn(kCheck, "appendfsync is no: a power cut loses up to half a minute, not one second",
-                    "`appendfsync everysec` in redis.conf");
+    return out.warn(kCheck, "appendfsync is no: a power failure loses up to 30 s of writes instead of 1 s",
+                    "set `appendfsync everysec` in redis.conf");
   if (fsync == "always")
     return out.warn(kCheck, "appendfsync is always: every write waits for the disk",
-                    "`appendfsync everysec` in redis.conf, unless a lost second is too much");
-  out.ok(kCheck, fmt::format("append-only file, fsync {}", fsync.empty() ? "not shown" : fsync));
+                    "set `appendfsync everysec` in redis.conf, unless losing one second is unacceptable");
+  out.ok(kCheck, fmt::format("append-only file, fsync {}", fsync.empty() ? "unknown" : fsync));
 }
 
 void evaluate_memory(const RedisFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.eviction";
   std::string_view policy = value(facts.directives, "maxmemory-policy");
   if (policy.empty()) policy = value(facts.info, "maxmemory_policy");
-  if (policy.empty()) return out.skipped(kCheck, "neither CONFIG GET nor INFO is allowed to this user");
+  if (policy.empty()) return out.skipped(kCheck, "this user may run neither CONFIG GET nor INFO");
   const auto limit = redis::parse_or_zero<std::int64_t>(value(facts.info, "maxmemory"));
   const auto used = redis::parse_or_zero<std::int64_t>(value(facts.info, "used_memory"));
-  const std::string fix = "`maxmemory-policy noeviction` in redis.conf, and redis-cli CONFIG SET the same";
+  const std::string fix = "set `maxmemory-policy noeviction` in redis.conf and with `redis-cli CONFIG SET`";
   if (policy == "noeviction") {
     out.ok(kCheck, "maxmemory-policy noeviction");
   } else if (limit > 0) {
     out.error(kCheck,
-              fmt::format("maxmemory-policy {}: keys go when {} bytes are full", policy, format_number(limit)),
+              fmt::format("maxmemory-policy {}: keys are evicted once {} bytes are used", policy,
+                          format_number(limit)),
               fix);
   } else {
-    out.warn(kCheck, fmt::format("maxmemory-policy {}: keys would go once maxmemory is set", policy), fix);
+    out.warn(kCheck, fmt::format("maxmemory-policy {}: keys would be evicted once maxmemory is set", policy),
+             fix);
   }
   const std::string fix_memory = "raise maxmemory, or lower list.max_members and the TTLs";
   const double share = limit > 0 ? static_cast<double>(used) / static_cast<double>(limit) : 0;
   const std::string usage = fmt::format("{} of {} bytes are used", format_number(used), format_number(limit));
   if (used == 0)
-    out.skipped("redis.memory", "INFO is not allowed to this user");
+    out.skipped("redis.memory", "this user may not run INFO");
   else if (limit == 0)
-    out.warn("redis.memory",
-             "maxmemory is not set: the public's writes go on until the host has no memory left",
-             "`maxmemory` in redis.conf, and redis-cli CONFIG SET the same");
+    out.warn("redis.memory", "maxmemory is not set: public writes can use up the host's memory",
+             "set `maxmemory` in redis.conf and with `redis-cli CONFIG SET`");
   else if (share >= redis::kFullUsage)
-    out.error("redis.memory", usage + ": what the public writes waits in the spool", fix_memory);
+    out.error("redis.memory", usage + ": public writes are queued in the spool", fix_memory);
   else if (share >= kMemoryFull)
     out.warn("redis.memory", usage, fix_memory);
   else
@@ -213,10 +211,10 @@ void evaluate_latency(const RedisFacts& facts, const Settings& settings, Diagnos
   constexpr std::string_view kCheck = "redis.latency";
   if (!facts.ping) return;
   const std::string message = fmt::format("PING takes {} ms (median), redis.timeout is {} ms",
-                                       facts.ping->count(), settings.redis.timeout.count());
+                                          facts.ping->count(), settings.redis.timeout.count());
   const std::string fix =
-      "look at redis-cli --latency and SLOWLOG GET, at swapping, and at the network between; raising "
-      "redis.timeout only hides it";
+      "check `redis-cli --latency`, SLOWLOG GET, swapping and the network; raising redis.timeout only hides "
+      "the problem";
   if (*facts.ping * 2 > settings.redis.timeout) return out.error(kCheck, message, fix);
   if (*facts.ping * 10 > settings.redis.timeout) return out.warn(kCheck, message, fix);
   out.ok(kCheck, message);
@@ -226,9 +224,10 @@ void evaluate_clock(const RedisFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.clock";
   if (!facts.clock_offset) return;
   const auto off = std::chrono::abs(*facts.clock_offset);
-  const std::string message = fmt::format("the clock of Redis' host is {} ms {} ours", off.count(),
-                                       facts.clock_offset->count() < 0 ? "behind" : "ahead of");
-  const std::string fix = "run an NTP client (systemd-timesyncd, chrony) on both hosts: timedatectl";
+  const std::string message = fmt::format("the clock of Redis' host is {} ms {} this host's", off.count(),
+                                          facts.clock_offset->count() < 0 ? "behind" : "ahead of");
+  const std::string fix =
+      "run an NTP client (systemd-timesyncd, chrony) on both hosts; check with `timedatectl`";
   if (off > kClockError) return out.error(kCheck, message, fix);
   if (off > kClockWarning) return out.warn(kCheck, message, fix);
   out.ok(kCheck, message);

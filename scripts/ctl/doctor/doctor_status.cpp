@@ -1,4 +1,4 @@
-// The doctor's question to the socket of the status pages: one FastCGI request, as nginx sends it.
+// Checks the status pages' socket with one FastCGI request, as nginx sends it.
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -19,7 +19,7 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr timeval kTimeout{3, 0};  // for connecting, and for each wait for bytes
+constexpr timeval kTimeout{3, 0};  // for connecting, and for each read
 
 enum class ProbeResult : std::uint8_t { kAnswered, kNoListener, kNoReply, kForbidden };
 
@@ -38,7 +38,7 @@ class Socket {
   int fd_;
 };
 
-// One record of request 1. REQUIRES: fewer than 256 bytes.
+// One FastCGI record of request 1. REQUIRES: content shorter than 256 bytes.
 std::string encode_record(char type, std::string_view content) {
   std::string out{'\1', type, '\0', '\1', '\0', static_cast<char>(content.size()), '\0', '\0'};
   return out.append(content);
@@ -49,11 +49,11 @@ std::string encode_pair(std::string_view name, std::string_view value) {
   return out.append(name).append(value);
 }
 
-// GET of the internal zone. REQUIRES: a path of less than 128 bytes.
+// GET from the internal zone. REQUIRES: a path shorter than 128 bytes.
 std::string encode_request(const std::string& path) {
   constexpr char kBegin = 1, kParams = 4, kStdin = 5;
-  const std::string params =
-      encode_pair("REQUEST_METHOD", "GET") + encode_pair("REQUEST_URI", path) + encode_pair("FRESHET_ZONE", "internal");
+  const std::string params = encode_pair("REQUEST_METHOD", "GET") + encode_pair("REQUEST_URI", path) +
+                             encode_pair("FRESHET_ZONE", "internal");
   return encode_record(kBegin, std::string_view("\0\1\0\0\0\0\0\0", 8)) + encode_record(kParams, params) +
          encode_record(kParams, {}) + encode_record(kStdin, {});
 }
@@ -62,7 +62,8 @@ struct StatusRequest {
   std::string path, reply;
 };
 
-ProbeResult send_request(const Socket& socket, const sockaddr* address, socklen_t size, StatusRequest& request) {
+ProbeResult send_request(const Socket& socket, const sockaddr* address, socklen_t size,
+                         StatusRequest& request) {
   if (connect(socket.get(), address, size) != 0)
     return errno == EACCES || errno == EPERM                               ? ProbeResult::kForbidden
            : errno == EAGAIN || errno == EINPROGRESS || errno == ETIMEDOUT ? ProbeResult::kNoReply
@@ -84,7 +85,7 @@ ProbeResult probe_unix(const std::string& path, StatusRequest& request) {
   return send_request(Socket(AF_UNIX), reinterpret_cast<const sockaddr*>(&address), sizeof address, request);
 }
 
-// REQUIRES: host:port, as the configuration's check wants it.
+// REQUIRES: host:port, as the configuration check enforces.
 ProbeResult probe_tcp(const std::string& listen, StatusRequest& request) {
   const std::size_t colon = listen.rfind(':');
   std::string host = listen.substr(0, colon);
@@ -93,42 +94,43 @@ ProbeResult probe_tcp(const std::string& listen, StatusRequest& request) {
   hints.ai_socktype = SOCK_STREAM;
   if (getaddrinfo(host.c_str(), listen.substr(colon + 1).c_str(), &hints, &found) != 0)
     return ProbeResult::kNoListener;
-  const ProbeResult answer = send_request(Socket(found->ai_family), found->ai_addr, found->ai_addrlen, request);
+  const ProbeResult answer =
+      send_request(Socket(found->ai_family), found->ai_addr, found->ai_addrlen, request);
   freeaddrinfo(found);
   return answer;
 }
 
-// What /status says of Redis' memory: when it will be full at the pace of the last hour or two.
+// Warns if /status predicts that Redis' memory fills up soon, at the rate of the last hour or two.
 void evaluate_forecast(std::string_view status, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.forecast", kRow = "\"redis full in hours\":";
-  constexpr double kSoon = 24;  // as the alert FreshetRedisFilling
+  constexpr double kSoon = 24;  // same as the alert FreshetRedisFilling
   const std::size_t row = status.find(kRow);
   if (row == status.npos) return;
   const std::string_view number =
       status.substr(row + kRow.size(), status.find_first_of(",}", row) - row - kRow.size());
   const double hours = redis::parse_or_zero<double>(number);
-  const std::string forecast = fmt::format("Redis will be full in {:.1f} hours, if it goes on", hours);
+  const std::string forecast = fmt::format("Redis will be full in {:.1f} hours at the current rate", hours);
   if (hours >= kSoon) return out.ok(kCheck, forecast);
-  out.warn(kCheck, forecast, "raise maxmemory; freshetctl top-contributors shows who writes most");
+  out.warn(kCheck, forecast, "raise maxmemory; `freshetctl top-contributors` lists who writes most");
 }
 
-// What it says that no worker has.
+// Reports the dependencies that no worker has, according to /status.
 void evaluate_dependencies(std::string_view status, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "ready", kRow = "\"missing\":\"";
   const std::size_t row = status.find(kRow);
   if (row == status.npos) return;
   const std::size_t from = row + kRow.size();
   const std::string_view names = status.substr(from, status.find('"', from) - from);
-  if (names.empty()) return out.ok(kCheck, "the workers have all that they need");
+  if (names.empty()) return out.ok(kCheck, "all dependencies of the workers are available");
   const auto is_missing = [&](std::string_view need) { return names.find(need) != names.npos; };
-  const std::string message = fmt::format("no worker has: {}", names);
+  const std::string message = fmt::format("unavailable to all workers: {}", names);
   if (std::ranges::any_of(settings.ready.require, is_missing))
     return out.error(kCheck, message + "; /health/ready answers 503",
-                     "what is said of it here, or take it out of ready.require");
+                     "see its finding here, or remove it from ready.require");
   if (is_missing(dependency_name(Dependency::kIndex)))
     return out.warn(
-        kCheck, message + "; feeds have what is hot and new only",
-        settings.recorder.enabled ? "freshetctl reindex" : "search.shards names the servers of the index");
+        kCheck, message + "; feeds only have hot and new items",
+        settings.recorder.enabled ? "run `freshetctl reindex`" : "set search.shards to the index servers");
   out.ok(kCheck, message);
 }
 
@@ -138,27 +140,26 @@ void check_status_socket(const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "status.socket";
   const std::string& listen = settings.pool.status_listen;
   if (listen.empty())
-    return out.warn(
-        kCheck,
-        "pm.status_listen is not set: when all workers are busy or stopped, nobody answers "
-        "/status, /metrics and /health",
-        "pm.status_listen = \"/run/freshet/status.sock\" and a restart; freshet-http.conf has its "
-        "upstream freshet_status");
+    return out.warn(kCheck,
+                    "pm.status_listen is not set: /status, /metrics and /health do not answer while all "
+                    "workers are busy or stopped",
+                    "set pm.status_listen = \"/run/freshet/status.sock\" and restart; freshet-http.conf has "
+                    "the matching upstream freshet_status");
   const std::string& path = settings.pool.status_path;
   StatusRequest request{path.empty() || path.size() > 100 ? "/health/live" : path + "?json", {}};
   switch (listen.starts_with('/') ? probe_unix(listen, request) : probe_tcp(listen, request)) {
     case ProbeResult::kAnswered:
       evaluate_forecast(request.reply, out);
       evaluate_dependencies(request.reply, settings, out);
-      return out.ok(kCheck, "status and metrics are answered on " + listen);
+      return out.ok(kCheck, "status and metrics are served on " + listen);
     case ProbeResult::kForbidden:
       return out.skipped(kCheck, listen + " is not writable for this user");
     case ProbeResult::kNoListener:
-      return out.error(kCheck, "nobody listens on pm.status_listen, " + listen,
-                       "systemctl restart freshet; journalctl -u freshet tells why it was not opened");
+      return out.error(kCheck, "no listener on pm.status_listen, " + listen,
+                       "run `systemctl restart freshet`; `journalctl -u freshet` says why it was not opened");
     case ProbeResult::kNoReply:
-      return out.error(kCheck, listen + " takes connections and does not answer",
-                       "journalctl -u freshet; the master makes the status process anew when it is killed");
+      return out.error(kCheck, listen + " accepts connections but does not answer",
+                       "see `journalctl -u freshet`; the master restarts the status process if you kill it");
   }
 }
 

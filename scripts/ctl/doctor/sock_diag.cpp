@@ -33,7 +33,7 @@ class Netlink {
   int fd_;
 };
 
-bool run_pipeline(int fd) {
+bool request_sockets(int fd) {
   struct {
     nlmsghdr header;
     unix_diag_req request;
@@ -47,11 +47,12 @@ bool run_pipeline(int fd) {
   return send(fd, &message, sizeof message, 0) == static_cast<ssize_t>(sizeof message);
 }
 
-// One socket's answer; its queue when it is the one with this inode.
+// Parses one socket's reply. Returns its queue if it has this inode.
 std::optional<ListenQueue> queue_of(const nlmsghdr* message, ino_t inode) {
   std::optional<unix_diag_rqlen> lengths;
   bool same = false;
-  auto remaining = static_cast<int>(message->nlmsg_len) - static_cast<int>(NLMSG_LENGTH(sizeof(unix_diag_msg)));
+  auto remaining =
+      static_cast<int>(message->nlmsg_len) - static_cast<int>(NLMSG_LENGTH(sizeof(unix_diag_msg)));
   const char* begin = reinterpret_cast<const char*>(message) + NLMSG_LENGTH(sizeof(unix_diag_msg));
   while (remaining >= static_cast<int>(sizeof(rtattr))) {
     rtattr attribute{};
@@ -81,7 +82,7 @@ Result<ListenQueue> listen_queue(const std::string& path) {
   if (stat(path.c_str(), &file) != 0)
     return fail(ErrorCode::kNotFound, "no_socket", {}, path + ": " + std::strerror(errno));
   const Netlink netlink;
-  if (netlink.fd() < 0 || !run_pipeline(netlink.fd())) {
+  if (netlink.fd() < 0 || !request_sockets(netlink.fd())) {
     return fail(ErrorCode::kUnavailable, "no_sock_diag", {},
                 std::string("sock_diag: ") + std::strerror(errno));
   }
@@ -97,9 +98,9 @@ Result<ListenQueue> listen_queue(const std::string& path) {
       const auto* message = reinterpret_cast<const nlmsghdr*>(at);
       if (message->nlmsg_len < sizeof(nlmsghdr) || message->nlmsg_len > remaining) break;
       if (message->nlmsg_type == NLMSG_ERROR)
-        return fail(ErrorCode::kUnavailable, "no_sock_diag", {}, "sock_diag refused");
+        return fail(ErrorCode::kUnavailable, "no_sock_diag", {}, "sock_diag refused the request");
       if (message->nlmsg_type == NLMSG_DONE)
-        return fail(ErrorCode::kNotFound, "no_socket", {}, "nobody listens on " + path);
+        return fail(ErrorCode::kNotFound, "no_socket", {}, "no listener on " + path);
       if (const auto queue = queue_of(message, file.st_ino)) return *queue;
       const std::size_t step = std::min<std::size_t>(NLMSG_ALIGN(message->nlmsg_len), remaining);
       at += step;

@@ -1,4 +1,4 @@
-// The listen queue of a unix socket, asked of the kernel (sock_diag), as `ss -xl` does.
+// Reads the listen queue of a unix socket from the kernel (sock_diag), as `ss -xl` does.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 namespace freshet::ctl {
 
 struct ListenQueue {
-  std::uint32_t waiting = 0;  // connections that nobody has accepted yet
-  std::uint32_t limit = 0;    // the backlog: more are refused at once
+  std::uint32_t waiting = 0;  // connections not yet accepted
+  std::uint32_t limit = 0;    // backlog; further connections are refused
 };
 
-// Errors: kNotFound, "no_socket" — nobody listens there; kUnavailable, "no_sock_diag" — the kernel
-// does not say (a sandbox).
+// Errors: kNotFound "no_socket": no listener; kUnavailable "no_sock_diag": the kernel does not
+// answer (sandbox).
 Result<ListenQueue> listen_queue(const std::string& path);
 
 }  // namespace freshet::ctl

@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "core/hot/rebuild.h"
+#include "core/redis/blocking_redis.h"
 #include "core/redis/keys.h"
 #include "core/redis/scripts.h"
-#include "core/redis/blocking_redis.h"
 #include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/doctor/sock_diag.h"
@@ -25,7 +25,7 @@ std::string socket_path(const StatusOptions& options, const Target& target, cons
   return settings.pool.listen;
 }
 
-// The page's object with two members more, null when the kernel does not say.
+// Adds the two members to the page's object; null when the kernel does not answer.
 std::string append_listen_queue(std::string page, const Result<ListenQueue>& queue) {
   const auto end = page.rfind('}');
   if (end == std::string::npos) return page;
@@ -60,7 +60,7 @@ Result<int> run_status(const StatusOptions& options, const Target& target) {
     return 0;
   }
   fmt::print("{}", page);
-  // It runs on another host, or we are not allowed to look: the rest is still worth showing.
+  // The socket is on another host or not readable: print the rest anyway.
   if (!queue) {
     fmt::print("{:<22}unknown ({})\n", "kernel listen queue:", queue.error().detail);
   } else {
@@ -93,8 +93,8 @@ Result<int> run_rebuild_rank(const RebuildRankOptions& options, const Target& ta
     return 0;
   }
   fmt::print("rebuilt hot:rank in {}: {} items with counters, {} ranked (half-life {} s, weights {} {} {})\n",
-             format_duration(took), format_number(rebuilt->items), format_number(rebuilt->ranked), e.half_life.count(),
-             e.pv_weight, e.uv_weight, e.dwell_weight);
+             format_duration(took), format_number(rebuilt->items), format_number(rebuilt->ranked),
+             e.half_life.count(), e.pv_weight, e.uv_weight, e.dwell_weight);
   return 0;
 }
 

@@ -1,5 +1,5 @@
-// freshetctl status: what the pool says of itself, with units unless as JSON, and what only the
-// kernel knows.
+// freshetctl status: the pool's status page (with units, unless JSON), plus the kernel's listen
+// queue.
 #pragma once
 
 #include "scripts/ctl/commands/target.h"
@@ -7,14 +7,14 @@
 namespace freshet::ctl {
 
 struct StatusOptions {
-  bool json = false;   // /status?json, with "kernel listen queue" and "kernel listen queue len"
-  std::string socket;  // the pool's unix socket; empty: as the configuration says
+  bool json = false;   // /status?json, plus "kernel listen queue" and "kernel listen queue len"
+  std::string socket;  // the pool's unix socket; empty: from the configuration
 };
 
 // Errors: the service does not answer.
 Result<int> run_status(const StatusOptions& options, const Target& target);
 
-// freshetctl rebuild-rank: hot:rank anew from the counters, with the configuration's half-life and
+// freshetctl rebuild-rank: rebuilds hot:rank from the counters with the configured half-life and
 // weights.
 struct RebuildRankOptions {
   bool json = false;

@@ -17,14 +17,17 @@ struct NamedUnit {
   std::string_view name;
   Unit unit;
 };
-// Of rows whose names do not say it.
-constexpr std::array kUnitsByName{
-    NamedUnit{"start since", Unit::kSeconds},         NamedUnit{"memory peak", Unit::kBytes},
-    NamedUnit{"model trained at", Unit::kTimestamp},     NamedUnit{"recorder waiting since", Unit::kTimestamp},
-    NamedUnit{"recorder last commit", Unit::kTimestamp}, NamedUnit{"sampled at", Unit::kTimestamp},
-    NamedUnit{"redis lost since", Unit::kTimestamp},     NamedUnit{"last reload", Unit::kTimestamp}};
-constexpr std::array kUnitsBySuffix{NamedUnit{" ms", Unit::kMilliseconds}, NamedUnit{" us", Unit::kMicroseconds},
-                              NamedUnit{" bytes", Unit::kBytes}};
+// Units of rows whose name does not end in one.
+constexpr std::array kUnitsByName{NamedUnit{"start since", Unit::kSeconds},
+                                  NamedUnit{"memory peak", Unit::kBytes},
+                                  NamedUnit{"model trained at", Unit::kTimestamp},
+                                  NamedUnit{"recorder waiting since", Unit::kTimestamp},
+                                  NamedUnit{"recorder last commit", Unit::kTimestamp},
+                                  NamedUnit{"sampled at", Unit::kTimestamp},
+                                  NamedUnit{"redis lost since", Unit::kTimestamp},
+                                  NamedUnit{"last reload", Unit::kTimestamp}};
+constexpr std::array kUnitsBySuffix{NamedUnit{" ms", Unit::kMilliseconds},
+                                    NamedUnit{" us", Unit::kMicroseconds}, NamedUnit{" bytes", Unit::kBytes}};
 
 bool is_subsecond(Unit unit) { return unit == Unit::kMilliseconds || unit == Unit::kMicroseconds; }
 
@@ -75,7 +78,7 @@ std::string line_text(std::string_view line, UnixSeconds now) {
   const auto value = redis::parse<std::int64_t>(line.substr(from));
   if (!unit || !value || *value < 0) return std::string(line);
   std::string name(line.substr(0, from));
-  if (is_subsecond(*unit)) {  // the unit stands behind the value instead
+  if (is_subsecond(*unit)) {  // the unit moves behind the value
     name.erase(colon - 3, 3);
     name.append(3, ' ');
   }

@@ -1,4 +1,4 @@
-// The status page's lines as people read them: times, durations and sizes with units.
+// Formats the status page for people: times, durations and sizes with units.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ std::string span_text(seconds span);
 std::string size_text(std::uint64_t bytes);
 // "1 error", "2 errors".
 std::string count_text(std::int64_t count, std::string_view noun);
-// The text form of /status; lines that it does not know stay as they are.
+// Formats the text form of /status. Unknown lines are left unchanged.
 std::string status_text(std::string_view page, UnixSeconds now);
 
 }  // namespace freshet::ctl

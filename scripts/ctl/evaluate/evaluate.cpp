@@ -4,8 +4,8 @@
 
 #include "core/base/json.h"
 #include "core/model/model_copy.h"
-#include "core/training/learn_rerank.h"
 #include "core/training/in_memory_model.h"
+#include "core/training/learn_rerank.h"
 #include "core/training/training_source.h"
 #include "scripts/ctl/commands/owner.h"
 #include "scripts/ctl/commands/progress.h"
@@ -18,8 +18,8 @@ using ModelPtr = std::shared_ptr<const model::Model>;
 using recommend::RankingSettings;
 using training::kOneDay;
 
-constexpr int kRetuneDays = 7;               // days
-constexpr std::size_t kMaxCases = 1000;  // of a day, evenly from its readers
+constexpr int kRetuneDays = 7;           // days
+constexpr std::size_t kMaxCases = 1000;  // per day, evenly sampled from its readers
 
 RankingSettings trend_only(RankingSettings settings) {
   settings.cf_weight = 0;
@@ -32,13 +32,16 @@ class Strategy {
  public:
   Strategy(std::string name, const RankingSettings& settings) : name_(std::move(name)), ranking_(settings) {}
 
-  void evaluate(const std::vector<EvaluationCase>& moments, const training::EventReplay& past, const ModelPtr& model) {
-    const training::RerankDatasetSettings as_served;
-    const IndexedCatalogue shelf(model, past, past.live_items(as_served.trend_items, as_served.newest_items));
-    const std::size_t stride = 1 + moments.size() / kMaxCases;
-    for (std::size_t i = 0; i < moments.size(); i += stride) {
-      score_.add(top_items(moments[i], past, shelf, ranking_, ranking_.settings().max_profile_events, false),
-                 moments[i].relevant);
+  void evaluate(const std::vector<EvaluationCase>& cases, const training::EventReplay& replay,
+                const ModelPtr& model) {
+    const training::RerankDatasetSettings defaults;
+    const IndexedCatalogue catalogue(model, replay,
+                                     replay.live_items(defaults.trend_items, defaults.newest_items));
+    const std::size_t stride = 1 + cases.size() / kMaxCases;
+    for (std::size_t i = 0; i < cases.size(); i += stride) {
+      score_.add(
+          top_items(cases[i], replay, catalogue, ranking_, ranking_.settings().max_profile_events, false),
+          cases[i].relevant);
     }
   }
   std::size_t case_count() const { return static_cast<std::size_t>(score_.count()); }
@@ -63,7 +66,8 @@ class Evaluation {
         progress_(progress) {}
 
   Result<std::vector<Comparison>> run(int days) {
-    const UnixSeconds from = std::max(replay_.first_day() + kOneDay, replay_.last_day() - (days - 1) * kOneDay);
+    const UnixSeconds from =
+        std::max(replay_.first_day() + kOneDay, replay_.last_day() - (days - 1) * kOneDay);
     const auto count = (replay_.last_day() - from) / kOneDay + 1;
     for (std::int64_t i = 0; i < count; ++i) {
       stage_ = fmt::format("day {} of {}", i + 1, count);
@@ -73,9 +77,10 @@ class Evaluation {
     std::vector<Comparison> out{comparison(fmt::format("from {}", to_rfc3339(from)), {&trend_, &trained_})};
     if (current_trend_.case_count() > 0) {
       const auto begin = std::max(from, current_model_->trained_at());
-      out.push_back(comparison(fmt::format("from {}, beside the present model ({} of {})", to_rfc3339(begin),
-                                         current_model_->algorithm(), to_rfc3339(current_model_->trained_at())),
-                             {&current_trend_, &current_trained_, &current_strategy_}));
+      out.push_back(
+          comparison(fmt::format("from {}, with the current model ({} of {})", to_rfc3339(begin),
+                                 current_model_->algorithm(), to_rfc3339(current_model_->trained_at())),
+                     {&current_trend_, &current_trained_, &current_strategy_}));
     }
     return out;
   }
@@ -84,31 +89,31 @@ class Evaluation {
   void evaluate_day(UnixSeconds day) {
     replay_.advance_to(day);
     const UnixSeconds end = day + kOneDay;
-    auto moments = evaluation_cases(replay_, end);
-    if (moments.empty()) return;
+    auto cases = evaluation_cases(replay_, end);
+    if (cases.empty()) return;
     const ModelPtr model = model_before(day);
-    trend_.evaluate(moments, replay_, nullptr);
-    trained_.evaluate(moments, replay_, model);
+    trend_.evaluate(cases, replay_, nullptr);
+    trained_.evaluate(cases, replay_, model);
     if (!current_model_ || current_model_->trained_at() >= end) return;
     if (current_model_->trained_at() > day) {
       replay_.advance_to(current_model_->trained_at());
-      moments = evaluation_cases(replay_, end);
+      cases = evaluation_cases(replay_, end);
     }
-    current_trend_.evaluate(moments, replay_, nullptr);
-    current_trained_.evaluate(moments, replay_, model);
-    current_strategy_.evaluate(moments, replay_, current_model_);
+    current_trend_.evaluate(cases, replay_, nullptr);
+    current_trained_.evaluate(cases, replay_, model);
+    current_strategy_.evaluate(cases, replay_, current_model_);
   }
 
-  // Null when there is nothing to learn from yet: then the trend is what would be served.
+  // Null when there is no training data yet: the service would then rank by trend only.
   ModelPtr model_before(UnixSeconds day) {
     const bool retune = !parameters_ || day - tuned_at_ >= kRetuneDays * kOneDay;
     auto trained = retune ? training::train(
-                              replay_.known(), settings_.train,
-                              [this](std::string_view what, double done) {
-                                progress_(stage_ + ": " + std::string(what), done);
-                              },
-                              ranking_)
-                        : training::train_with_parameters(replay_.known(), settings_.train, *parameters_);
+                                replay_.known(), settings_.train,
+                                [this](std::string_view what, double done) {
+                                  progress_(stage_ + ": " + std::string(what), done);
+                                },
+                                ranking_)
+                          : training::train_with_parameters(replay_.known(), settings_.train, *parameters_);
     if (!trained) return nullptr;
     if (retune) {
       tuned_at_ = day;
@@ -121,7 +126,8 @@ class Evaluation {
 
   Comparison comparison(std::string period, std::initializer_list<const Strategy*> strategies) const {
     Comparison out{std::move(period), (*strategies.begin())->case_count(), {}};
-    for (const Strategy* strategy : strategies) out.rows.push_back(strategy->quality(replay_.existing_items().size()));
+    for (const Strategy* strategy : strategies)
+      out.rows.push_back(strategy->quality(replay_.existing_items().size()));
     return out;
   }
 
@@ -134,14 +140,15 @@ class Evaluation {
   std::optional<training::Parameters> parameters_;
   std::vector<float> reranker_;
   UnixSeconds tuned_at_;
-  Strategy trend_{"trend alone", trend_only(ranking_)}, trained_{"trained before each day", ranking_};
-  // The same since the present model was trained, beside it.
-  Strategy current_trend_ = trend_, current_trained_ = trained_, current_strategy_{"present model", ranking_};
+  Strategy trend_{"trend only", trend_only(ranking_)}, trained_{"trained before each day", ranking_};
+  // The same strategies since the current model was trained, for the second comparison.
+  Strategy current_trend_ = trend_, current_trained_ = trained_, current_strategy_{"current model", ranking_};
 };
 
 void print_table(const std::vector<Comparison>& comparisons) {
   for (const Comparison& each : comparisons) {
-    fmt::print("{}: {} moments of readers\n", each.period, format_number(static_cast<std::int64_t>(each.cases)));
+    fmt::print("{}: {} evaluation cases\n", each.period,
+               format_number(static_cast<std::int64_t>(each.cases)));
     fmt::print("  {:<26}{:>12}{:>12}{:>12}\n", "", "ndcg@20", "recall@20", "coverage@20");
     for (const Quality& row : each.rows)
       fmt::print("  {:<26}{:>12.4f}{:>12.4f}{:>12.4f}\n", row.name, row.ndcg, row.recall, row.coverage);
@@ -187,16 +194,17 @@ Result<int> run_evaluate(const EvaluateOptions& options, const Target& target) {
   const auto compared = evaluate_past(
       *data, *settings, options.days, copy ? copy->model : nullptr, [&](std::string_view what, double done) {
         constexpr std::int64_t kSteps = 1000;
-        line.update({static_cast<std::int64_t>(done * kSteps), kSteps, ProgressLine::Clock::now() - began, {}},
-                  "  " + std::string(what));
+        line.update(
+            {static_cast<std::int64_t>(done * kSteps), kSteps, ProgressLine::Clock::now() - began, {}},
+            "  " + std::string(what));
       });
   line.clear();
   if (!compared) return tl::unexpected(compared.error());
   (options.json ? print_json : print_table)(*compared);
   if (!copy)
-    fmt::print(stderr, "no present model: {}\n", copy.error().detail);
+    fmt::print(stderr, "no current model: {}\n", copy.error().detail);
   else if (compared->size() == 1)
-    fmt::print(stderr, "the present model was trained after all of this, so it is not judged\n");
+    fmt::print(stderr, "the current model was trained after all of these events, so it is not evaluated\n");
   return 0;
 }
 

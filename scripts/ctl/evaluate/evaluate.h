@@ -1,5 +1,4 @@
-// freshetctl evaluate: what recommendations would have been worth to the site's own readers,
-// day by day.
+// freshetctl evaluate: measures recommendations against the site's own history, day by day.
 #pragma once
 
 #include <memory>
@@ -21,32 +20,33 @@ struct EvaluateOptions {
   bool quiet = false;
 };
 
-// One way of ranking. Each is 0..1.
+// Results of one ranking strategy. Each metric is in 0..1.
 struct Quality {
   std::string name;
   double ndcg = 0, recall = 0, coverage = 0;
 };
 
-// Ways of ranking over the same moments of readers.
+// Results of several ranking strategies on the same evaluation cases.
 struct Comparison {
   std::string period;
   std::size_t cases = 0;
   std::vector<Quality> rows;
 };
 
-// On each of the last `days` days (UTC) with interactions: a model is trained on what was known
-// when the day began, and for each reader of whom something was known, what they touched for the
-// first time on that day is what should have been on top. Every seventh day everything is chosen
-// and learned anew, as `freshetctl train` does; in between as chosen. The first comparison is of
-// these days: the trend alone, trained before each day. The second has the model `present`, too,
-// and begins when that was trained; empty when there is none, or when it was trained after
-// everything. Errors: kInvalid "no_past" (interactions of fewer than two days).
+// Evaluates each of the last `days` UTC days with interactions. A model is trained on the data
+// known at the start of the day; for each reader with a history, the items they first interacted
+// with on that day are the relevant ones. Parameters are selected and the re-ranker is trained
+// every seventh day, as `freshetctl train` does, and reused in between.
+// The first comparison covers all of these days: trend only, and trained before each day. The
+// second adds the model `current_model` and starts when that was trained; it is absent without such
+// a model or if it was trained after all events. Errors: kInvalid "no_past" (interactions of fewer
+// than two days).
 Result<std::vector<Comparison>> evaluate_past(const training::TrainingData& data, const Settings& settings,
                                               int days, std::shared_ptr<const model::Model> current_model,
                                               const training::Progress& progress);
 
-// Prints both. Run by root it works as the owner of the database. Errors: as above, and
-// no database.
+// Prints the comparisons. Under root it switches to the owner of the database. Errors: as above,
+// and no database.
 Result<int> run_evaluate(const EvaluateOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

@@ -1,5 +1,5 @@
-// How good an order is: what readers of the past would have been shown, judged by what they
-// touched next.
+// Offline metrics of a ranking: what readers would have been shown, compared with what they
+// interacted with next.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace freshet::ctl {
 
-// Means over moments of NDCG@20 and recall@20 (relevance is binary), and which items were
-// in a top 20.
+// Means over evaluation cases of NDCG@20 and recall@20 (binary relevance), and the set of items
+// that were in any top 20.
 class RankingScore {
  public:
-  // `top`: at most 20; `taken` ascending, not empty.
+  // `top`: at most 20. `relevant`: ascending, not empty.
   void add(std::span<const std::uint32_t> top, std::span<const std::uint32_t> relevant);
   double count() const { return count_; }
   double ndcg() const { return ndcg_ / std::max(1.0, count_); }
   double recall() const { return recall_ / std::max(1.0, count_); }
-  // The share of `items` that were in somebody's top 20.
+  // Share of `items` that were in any top 20.
   double coverage(std::size_t items) const;
 
  private:
@@ -30,29 +30,31 @@ class RankingScore {
   std::set<std::uint32_t> covered_;
 };
 
-// A reader of whom something is known, and what they touch next for the first time. By index
-// into the data.
+// A reader with a history, and the items they interact with next for the first time. By index into
+// the data.
 struct EvaluationCase {
   std::uint32_t reader = 0;
   std::vector<std::uint32_t> relevant;  // ascending, not empty
 };
 
-// The moments from past.known().now on and before `until`: one of each reader, by
+// Evaluation cases between replay.known().now and `until`, one per reader, by
 // training::first_touches().
-std::vector<EvaluationCase> evaluation_cases(const training::EventReplay& past, UnixSeconds until);
+std::vector<EvaluationCase> evaluation_cases(const training::EventReplay& replay, UnixSeconds until);
 
-// What can be ranked at past.known().now, with the ways from the data's indexes to the
-// catalogue's and back.
+// Catalogue of the items that can be ranked at replay.known().now, with index mappings: data →
+// catalogue and back.
 struct IndexedCatalogue {
-  IndexedCatalogue(std::shared_ptr<const model::Model> model, const training::EventReplay& past,
-        std::vector<recommend::LiveItem> live);
+  IndexedCatalogue(std::shared_ptr<const model::Model> model, const training::EventReplay& replay,
+                   std::vector<recommend::LiveItem> live);
   recommend::Catalogue catalogue;
   std::vector<std::uint32_t> to_catalogue, to_data;
 };
 
-// The best 20 for the reader that exist and that they have not touched, best first, by index into
-// the data. `known`: newest events of the reader that the ranking knows. `all`: as Ranking::rank().
-std::vector<std::uint32_t> top_items(const EvaluationCase& reader_case, const training::EventReplay& past, const IndexedCatalogue& catalogue,
-                                    recommend::Ranker& ranking, std::size_t max_events, bool all);
+// The best 20 existing items that the reader has not interacted with, best first, by index into the
+// data. `max_events`: number of the reader's newest events that the ranking gets. `all`: as for
+// Ranker::rank().
+std::vector<std::uint32_t> top_items(const EvaluationCase& reader_case, const training::EventReplay& replay,
+                                     const IndexedCatalogue& catalogue, recommend::Ranker& ranking,
+                                     std::size_t max_events, bool all);
 
 }  // namespace freshet::ctl

@@ -81,7 +81,7 @@ Result<std::string> shift_item(std::string_view line, seconds shift) {
   for (const auto& [name, value] : item.members()) {
     writer.key(name);
     if (name == "id") {
-      auto id = json::id_text(value, name);  // an integer beyond 2^63 must not pass through a double
+      auto id = json::id_text(value, name);  // an integer above 2^63 must not pass through a double
       if (!id) return tl::unexpected(id.error());
       writer.string(*id);
     } else if (name == "published_at" || name == "update_time") {

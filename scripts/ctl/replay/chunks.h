@@ -1,4 +1,4 @@
-// A file of items cut into the bodies of bulk requests, its times moved when asked for. Pure.
+// Splits an NDJSON file of items into bodies of bulk requests, optionally with shifted times. Pure.
 #pragma once
 
 #include <cstddef>
@@ -11,30 +11,29 @@
 
 namespace freshet::ctl {
 
-// What POST /api/items takes at once.
+// Limits of POST /api/items.
 inline constexpr std::size_t kMaxChunkLines = 1000;
 inline constexpr std::size_t kMaxChunkBytes = 8U << 20U;
 
 struct Chunk {
   std::string body;                // NDJSON, without empty lines
-  std::vector<std::size_t> lines;  // of the file, counted from 1: the number of each line in `body`
-  std::size_t end_offset = 0;             // offset in the file behind its last line
+  std::vector<std::size_t> lines;  // line number in the file (from 1) of each line in `body`
+  std::size_t end_offset = 0;      // file offset after its last line
 };
 
-// Cuts NDJSON into chunks within both limits. A line that alone exceeds the bytes is in `too_long`.
-// O(bytes).
+// Splits NDJSON into chunks within both limits. Lines that exceed `max_bytes` alone are listed in
+// `too_long`. O(bytes).
 struct Chunks {
   std::vector<Chunk> chunks;
   std::vector<std::size_t> too_long;
 };
 Chunks split_into_chunks(std::string_view ndjson, std::size_t max_lines = kMaxChunkLines,
-                       std::size_t max_bytes = kMaxChunkBytes);
+                         std::size_t max_bytes = kMaxChunkBytes);
 
-// One line of items with published_at and update_time moved by `shift`; everything else as it was.
-// Errors: kInvalid.
+// Shifts published_at and update_time of one item; everything else is unchanged. Errors: kInvalid.
 Result<std::string> shift_item(std::string_view line, seconds shift);
 
-// shifted_item() for every line of every chunk. Errors: kInvalid, with the line in the detail.
+// Applies shift_item() to every line of every chunk. Errors: kInvalid, with the line in the detail.
 Result<void> shift_chunks(std::vector<Chunk>& chunks, seconds shift);
 
 }  // namespace freshet::ctl

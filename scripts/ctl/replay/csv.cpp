@@ -22,7 +22,7 @@ Result<std::string> CsvReader::read_quoted() {
     const std::size_t quote = remaining_.find('"');
     if (quote == std::string_view::npos) {
       return fail(ErrorCode::kInvalid, "bad_csv", {},
-                  "line " + std::to_string(record_line_) + ": a quoted field has no end");
+                  "line " + std::to_string(record_line_) + ": unterminated quoted field");
     }
     out.append(remaining_.substr(0, quote));
     line_ += static_cast<std::size_t>(
@@ -53,7 +53,7 @@ Result<bool> CsvReader::next(std::vector<std::string>& fields) {
       }
       if (field.find('"') != std::string_view::npos) {
         return fail(ErrorCode::kInvalid, "bad_csv", {},
-                    "line " + std::to_string(record_line_) + ": a quote inside an unquoted field");
+                    "line " + std::to_string(record_line_) + ": quote inside an unquoted field");
       }
       fields.emplace_back(field);
       remaining_.remove_prefix(end);
@@ -64,7 +64,7 @@ Result<bool> CsvReader::next(std::vector<std::string>& fields) {
     }
     if (remaining_.empty() || skip_line_end()) return true;
     return fail(ErrorCode::kInvalid, "bad_csv", {},
-                "line " + std::to_string(record_line_) + ": text behind a quoted field");
+                "line " + std::to_string(record_line_) + ": text after a quoted field");
   }
 }
 

@@ -1,5 +1,5 @@
-// Comma-separated values as RFC 4180 has them: quoted fields may hold commas, doubled quotes and
-// line ends.
+// Comma-separated values as of RFC 4180: quoted fields may contain commas, doubled quotes and line
+// breaks.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@ namespace freshet::ctl {
 
 class CsvReader {
  public:
-  // `text` must outlive this. Lines end with LF or CRLF; the last one needs no end; a leading byte
+  // `text` must outlive this. Lines end with LF or CRLF, optional for the last one. A leading byte
   // order mark is skipped.
   explicit CsvReader(std::string_view text);
-  // Reads one record into `fields`. False at the end. Empty lines are skipped. Errors: kInvalid,
-  // "bad_csv", detail with the line. O(bytes).
+  // Reads one record into `fields`. False at the end. Skips empty lines. Errors: kInvalid
+  // "bad_csv", with the line in the detail. O(bytes).
   Result<bool> next(std::vector<std::string>& fields);
-  // The line that the record read last began on; the first is 1.
+  // First line of the record read last, from 1.
   std::size_t line() const { return record_line_; }
 
  private:

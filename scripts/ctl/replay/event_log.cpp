@@ -29,7 +29,7 @@ void sort_by_time(std::vector<LogEvent>& events) {
                    [](const LogEvent& a, const LogEvent& b) { return a.at < b.at; });
 }
 
-// Calls `take(object)` for each line that is not empty.
+// Calls `take` with the object of each nonempty line.
 template <class Take>
 Result<void> for_each_object(std::string_view ndjson, Take take) {
   json::Document document;
@@ -42,7 +42,7 @@ Result<void> for_each_object(std::string_view ndjson, Take take) {
     ++line;
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
     if (auto ok = document.parse(text); !ok)
-      return bad_line(line, ok.error().detail.empty() ? "no JSON" : ok.error().detail);
+      return bad_line(line, ok.error().detail.empty() ? "invalid JSON" : ok.error().detail);
     if (!document.root().is_object()) return bad_line(line, "not an object");
     if (Result<void> ok = take(document.root()); !ok) return bad_line(line, describe(ok.error()));
   }
@@ -81,7 +81,7 @@ Result<UnixSeconds> unix_field(const std::string& text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    return fail(ErrorCode::kInvalid, "bad_time", "timestamp", "no integer");
+    return fail(ErrorCode::kInvalid, "bad_time", "timestamp", "not an integer");
   }
   return from_unix(value, "timestamp");
 }
@@ -126,7 +126,7 @@ Result<std::vector<LogEvent>> parse_deskdrop(std::string_view csv) {
       return events;
     }
     if (fields.size() != width)
-      return bad_line(reader.line(), "another number of fields than the first line");
+      return bad_line(reader.line(), "number of fields differs from the first line");
     auto at = unix_field(fields[column[0]]);
     if (!at) return bad_line(reader.line(), describe(at.error()));
     drop_control_characters(fields[column[5]]);
@@ -197,14 +197,14 @@ Result<EventLog> read_log(const std::string& path) {
   if (!events)
     return fail(events.error().code, events.error().reason, {}, file.string() + ": " + events.error().detail);
   EventLog log{std::move(*events), {}};
-  const fs::path beside = file.parent_path() / "items.ndjson";
-  if (fs::exists(beside, ignored)) {
-    text = read_file(beside);
+  const fs::path items_path = file.parent_path() / "items.ndjson";
+  if (fs::exists(items_path, ignored)) {
+    text = read_file(items_path);
     if (!text) return tl::unexpected(text.error());
     auto items = parse_items(*text);
     if (!items)
       return fail(items.error().code, items.error().reason, {},
-                  beside.string() + ": " + items.error().detail);
+                  items_path.string() + ": " + items.error().detail);
     log.items = std::move(*items);
   }
   return log;

@@ -1,5 +1,4 @@
-// Logs of what readers did, as freshetctl replays them: the shipped sample's NDJSON, or Deskdrop's
-// CSV.
+// Event logs for freshetctl replay: NDJSON as of the shipped sample, or Deskdrop's CSV.
 #pragma once
 
 #include <limits>
@@ -14,11 +13,11 @@
 
 namespace freshet::ctl {
 
-inline constexpr std::int64_t kDwellCapMs = 180000;  // of one report
+inline constexpr std::int64_t kDwellCapMs = 180000;  // per event
 
 struct LogEvent {
   UnixSeconds at;
-  std::string type;  // "view", "vote", …: only for --type
+  std::string type;  // "view", "vote", …; used by --type only
   std::string item;
   std::string user;
   std::string session;     // empty: the log has none
@@ -26,27 +25,27 @@ struct LogEvent {
   std::int64_t dwell_ms = 0;
 };
 
-// What the site says of an item, where a file of items lies beside the log.
+// Data of an item, from a file of items next to the log.
 struct LogItem {
   UnixSeconds published;
   std::string title;
 };
 using LogItems = std::unordered_map<std::string, LogItem>;
 
-// --- Reading. Events come back in order of time; those of one second in the order of the file.
-// Errors: kInvalid, "bad_log", detail "line N: what is wrong".
+// --- Reading. Events are returned in order of time; events of the same second keep the order of
+// the file.
+// Errors: kInvalid "bad_log", detail "line N: what is wrong".
 
-// {"at":…,"type":…,"item":…,"user":…,"session"?,"dwellMs"?,"userAgent"?} a line. `at` is RFC 3339
-// or unix seconds.
+// One object per line: {"at":…,"type":…,"item":…,"user":…,"session"?,"dwellMs"?,"userAgent"?}. `at`
+// is RFC 3339 or Unix seconds.
 Result<std::vector<LogEvent>> parse_events(std::string_view ndjson);
-// Deskdrop's users_interactions.csv, columns by the names in its first line.
+// Deskdrop's users_interactions.csv; columns are found by the names in its first line.
 Result<std::vector<LogEvent>> parse_deskdrop(std::string_view csv);
-// Items as POST /api/items takes them: `id`, `title`, `published_at`.
+// Items as for POST /api/items: `id`, `title`, `published_at`.
 Result<LogItems> parse_items(std::string_view ndjson);
 
-// Deskdrop has no dwell. What its log does say is when the session did its next thing: that span,
-// at most the cap, is the dwell of each event; the last one of a session has 0. REQUIRES: `events`
-// in order of time.
+// Deskdrop's log has no dwell times. Sets each event's dwell to the time until the session's next
+// event, at most the cap; a session's last event gets 0. REQUIRES: `events` in order of time.
 void derive_dwell(std::vector<LogEvent>& events);
 
 struct Selection {
@@ -58,15 +57,15 @@ std::vector<LogEvent> filter_events(std::vector<LogEvent> events, const Selectio
 
 struct EventLog {
   std::vector<LogEvent> events;
-  LogItems items;  // empty when no file of items lies beside it
+  LogItems items;  // empty without a file of items next to the log
 };
-// `path`: an NDJSON file (items.ndjson beside it is read too), or a directory with
+// `path`: an NDJSON file (items.ndjson next to it is read, too), or a directory with
 // users_interactions.csv or events.ndjson. Errors as above, with the path in the detail.
 Result<EventLog> read_log(const std::string& path);
-// The bytes of a file. Errors: kNotFound, "no_file".
+// Contents of a file. Errors: kNotFound "no_file".
 Result<std::string> read_file(const std::string& path);
 
-// When each item was published: what the items say, else when the log first speaks of it.
+// Publish time of each item: from the items, else the time of its first event in the log.
 std::unordered_map<std::string, UnixSeconds> publish_times(const EventLog& log);
 
 }  // namespace freshet::ctl

@@ -39,7 +39,7 @@ std::string host_header(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
 
-// Beast's view is std's in Boost 1.81 and its own in 1.74.
+// Beast's string_view is std's in Boost 1.81 and its own in 1.74.
 boost::beast::string_view beast_view(std::string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace
@@ -78,14 +78,14 @@ struct HttpConnection::Wire {
       : address(where), timeout(limit), stream(executor) {
     if (address.key_id.empty()) return;
     auto made = freshet::http::SignatureKeys::create({{address.key_id, address.key}});
-    if (made) signatures.emplace(std::move(*made));  // http_address() has looked at it
+    if (made) signatures.emplace(std::move(*made));  // the key was validated by http_address()
   }
 
   asio::awaitable<error_code> connect();
   asio::awaitable<error_code> connect_to(asio::generic::stream_protocol::endpoint endpoint);
   void close();
-  // A server may close a kept connection at any time; one that has done so already is not worth a
-  // request.
+  // Detects a connection that the server has closed already. It may still close one at any later
+  // time.
   bool is_alive();
 
   const HttpAddress& address;
@@ -122,7 +122,7 @@ asio::awaitable<error_code> HttpConnection::Wire::connect_to(
     error_code error;
     stream.expires_at(deadline);
     co_await stream.async_connect(endpoint, redirect_error(use_awaitable, error));
-    // A unix socket with a full backlog answers EAGAIN, which Asio takes for a connection in
+    // A unix socket with a full backlog returns EAGAIN, which Asio treats as a connection in
     // progress.
     if (!error) stream.socket().remote_endpoint(error);
     if (!error) break;
@@ -186,7 +186,8 @@ asio::awaitable<Result<HttpReply>> HttpConnection::exchange(const HttpRequest& r
   }
   if (error) {
     wire.close();
-    co_return fail(ErrorCode::kUnknownOutcome, "no_reply", {}, wire.address.display_url + ": " + error.message());
+    co_return fail(ErrorCode::kUnknownOutcome, "no_reply", {},
+                   wire.address.display_url + ": " + error.message());
   }
   if (!parser.get().keep_alive()) wire.close();
   const auto etag = parser.get()[http::field::etag];

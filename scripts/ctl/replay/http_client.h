@@ -1,7 +1,7 @@
-// HTTP/1.1 over kept connections, to a TCP port or a unix socket.
+// HTTP/1.1 client with persistent connections, over TCP or a unix socket.
 #pragma once
 
-#include <utility>  // Boost 1.74's awaitable.hpp stands on it
+#include <utility>  // required by awaitable.hpp of Boost 1.74
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -17,14 +17,14 @@
 namespace freshet::ctl {
 
 struct HttpAddress {
-  std::string unix_path;   // set for a unix socket, else empty
-  std::string host, port;  // of TCP
-  std::string display_url;       // the URL, for people and error lines
-  // Of identity.internal_keys: requests are signed with it. Empty: they are not.
+  std::string unix_path;    // set for a unix socket, else empty
+  std::string host, port;   // of TCP
+  std::string display_url;  // the URL, for messages
+  // Key from identity.internal_keys that signs the requests. Empty: unsigned.
   std::string key_id, key;
 };
 
-// http://host[:port] (port 80 when absent) or unix:///path/to.sock. Errors: kInvalid, "bad_url".
+// Parses http://host[:port] (default port 80) or unix:///path/to.sock. Errors: kInvalid "bad_url".
 Result<HttpAddress> parse_http_url(std::string_view url);
 
 struct HttpRequest {
@@ -33,26 +33,26 @@ struct HttpRequest {
   std::string body;
   std::string_view content_type = "application/json";
   std::string_view user_agent;
-  std::string if_none_match;                   // an ETag; empty: any
+  std::string if_none_match;                  // an ETag; empty: unconditional
   std::uint64_t max_reply_bytes = 64U << 20;  // a longer body is an error, "no_reply"
 };
 struct HttpReply {
   int status = 0;
   std::string body;
-  std::string etag;  // empty: it has none
+  std::string etag;  // empty if the reply has none
 };
 
-// One connection, made when it is first needed and again after the server closed it or an error.
+// One connection, opened on first use and reopened after an error or after the server closed it.
 // One request at a time.
 class HttpConnection {
  public:
-  // `timeout` bounds connecting and each exchange. `address` must outlive this.
+  // `timeout` applies to connecting and to each exchange. `address` must outlive this.
   HttpConnection(boost::asio::any_io_executor executor, const HttpAddress& address, milliseconds timeout);
   ~HttpConnection();
   HttpConnection(HttpConnection&&) noexcept;
 
-  // Errors: kUnavailable, "no_connection" — nothing was sent; kUnknownOutcome, "no_reply" — sent,
-  // but no reply came.
+  // Errors: kUnavailable "no_connection": nothing was sent; kUnknownOutcome "no_reply": sent, but
+  // no reply arrived.
   boost::asio::awaitable<Result<HttpReply>> exchange(const HttpRequest& request);
 
  private:
@@ -60,7 +60,7 @@ class HttpConnection {
   std::unique_ptr<Wire> wire_;
 };
 
-// exchange() for callers that are no coroutines. Blocks.
+// Blocking exchange().
 class BlockingHttp {
  public:
   BlockingHttp(HttpAddress address, milliseconds timeout);

@@ -17,12 +17,12 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr milliseconds kBulkTimeout{35000};  // the service's own budget for a bulk request is 30 s
+constexpr milliseconds kBulkTimeout{35000};  // the service's own limit for a bulk request is 30 s
 constexpr int kMaxAttempts = 5;
 constexpr milliseconds kRetryDelay{250};
 constexpr std::int64_t kMaxShownRejections = 20;
 
-// An import may be repeated: putting an item twice is putting it once.
+// Safe to repeat: putting an item is idempotent.
 Result<HttpReply> post_with_retries(BlockingHttp& http, const HttpRequest& request) {
   milliseconds pause = kRetryDelay;
   for (int attempts_left = kMaxAttempts - 1;; --attempts_left) {
@@ -54,7 +54,7 @@ std::int64_t count_lines(const Chunks& chunks) {
 
 class Importer {
  public:
-  // `position`: where an earlier run has come to, or the beginning.
+  // `position`: end of an earlier run, or the beginning.
   Importer(BlockingHttp& http, ResumeFile notes, ImportPosition position, bool quiet)
       : http_(http),
         resume_file_(std::move(notes)),
@@ -68,7 +68,7 @@ class Importer {
     FRESHET_TRY(reply, post_with_retries(http_, request));
     if (reply->status != 200 && reply->status != 207) {
       return fail(ErrorCode::kUnavailable, "refused", {},
-                  fmt::format("{}/api/items answered {}: {:.300}", http_.address().display_url, reply->status,
+                  fmt::format("{}/api/items returned {}: {:.300}", http_.address().display_url, reply->status,
                               reply->body));
     }
     FRESHET_TRY(bulk, parse_bulk_reply(std::move(reply->body)));
@@ -87,12 +87,15 @@ class Importer {
     progress_.clear();
     fmt::print(stderr, "line {}: {}\n", line, code);
   }
-  void show_progress(std::int64_t total) { progress_.update({done(), total, Clock::now() - began_, {}, done_before_}); }
+  void show_progress(std::int64_t total) {
+    progress_.update({done(), total, Clock::now() - began_, {}, done_before_});
+  }
   int finish(bool as_json) {
     progress_.clear();
     resume_file_.remove();
     if (rejected_lines_ > kMaxShownRejections) {
-      fmt::print(stderr, "… and {} more rejected lines\n", format_number(rejected_lines_ - kMaxShownRejections));
+      fmt::print(stderr, "… and {} more rejected lines\n",
+                 format_number(rejected_lines_ - kMaxShownRejections));
     }
     const auto took = Clock::now() - began_;
     const double s = std::max(1e-9, to_seconds(took));
@@ -102,11 +105,12 @@ class Importer {
         out.key("earlier").integer(done_before_).key("seconds").number(to_seconds(took));
       });
     else
-      fmt::print("imported {} items in {} ({}/s), rejected {}{}\n", format_number(position_.accepted),
-                 format_duration(took),
-                 format_number(static_cast<std::int64_t>(static_cast<double>(done() - done_before_) / s)),
-                 format_number(position_.rejected),
-                 done_before_ > 0 ? fmt::format(", {} of them by an earlier run", format_number(done_before_)) : "");
+      fmt::print(
+          "imported {} items in {} ({}/s), rejected {}{}\n", format_number(position_.accepted),
+          format_duration(took),
+          format_number(static_cast<std::int64_t>(static_cast<double>(done() - done_before_) / s)),
+          format_number(position_.rejected),
+          done_before_ > 0 ? fmt::format(", {} of them in an earlier run", format_number(done_before_)) : "");
     return position_.rejected == 0 ? 0 : 1;
   }
   void clear_progress() { progress_.clear(); }
@@ -114,15 +118,17 @@ class Importer {
  private:
   using Clock = std::chrono::steady_clock;
   std::int64_t done() const { return position_.accepted + position_.rejected; }
-  // A folder that cannot be written is no reason not to import.
+  // A folder that is not writable prevents resuming, not importing.
   void save_position() {
     if (!resumable_) return;
     const auto noted = resume_file_.write(position_);
     if (noted) return;
     resumable_ = false;
     progress_.clear();
-    fmt::print(stderr, "cannot be resumed if it is interrupted ({}); --resume names another file\n",
-               noted.error().detail);
+    fmt::print(
+        stderr,
+        "the import cannot be resumed after an interruption ({}); use --resume to choose another file\n",
+        noted.error().detail);
   }
 
   BlockingHttp& http_;
@@ -132,7 +138,7 @@ class Importer {
   bool resumable_ = true;
   ProgressLine progress_;
   Clock::time_point began_ = Clock::now();
-  std::int64_t rejected_lines_ = 0;  // rejected in this run
+  std::int64_t rejected_lines_ = 0;  // in this run
 };
 
 }  // namespace
@@ -156,38 +162,40 @@ Result<BulkReply> parse_bulk_reply(std::string text) {
 
 namespace {
 
-// Where an earlier run of the same file into the same service was interrupted, else the beginning.
+// Position of an interrupted run with the same file and service, else the beginning.
 ImportPosition start_position(const ResumeFile& notes, const FileIdentity& file, const std::string& target,
-                        bool quiet) {
+                              bool quiet) {
   const auto noted = notes.read();
   if (!noted) return {file, target, 0, 0, 0, 0};
   if (noted->file != file || noted->target != target) {
-    if (!quiet) fmt::print(stderr, "{} is of another file or service: from the beginning\n", notes.path());
+    if (!quiet)
+      fmt::print(stderr, "{} is for another file or service: starting from the beginning\n", notes.path());
     return {file, target, 0, 0, 0, 0};
   }
   if (!quiet) {
-    fmt::print(stderr, "going on after {} items that an earlier run sent\n",
+    fmt::print(stderr, "resuming after {} items of an earlier run\n",
                format_number(noted->accepted + noted->rejected));
   }
   return *noted;
 }
 
-// A moved time and a longer id may add some bytes to a line.
+// A shifted time and a quoted id may add some bytes to a line.
 constexpr std::size_t kShiftReserve = 64 * kMaxChunkLines;
 
 }  // namespace
 
 Result<int> run_import(const ImportOptions& options, const Target& target) {
   FRESHET_TRY(address, http_address(target));
-  FRESHET_TRY(identity, identity_of(options.file));
+  FRESHET_TRY(identity, file_identity(options.file));
   FRESHET_TRY(text, read_file(options.file));
   Chunks chunks =
       split_into_chunks(*text, kMaxChunkLines, kMaxChunkBytes - (options.shift_to_now ? kShiftReserve : 0));
   const ResumeFile notes(options.resume.empty() ? options.file + ".import" : options.resume);
   ImportPosition position = start_position(notes, *identity, address->display_url, options.quiet);
   if (options.shift_to_now) {
-    // The rest of an interrupted import is moved as far as its beginning was.
-    FRESHET_TRY(shift, position.offset > 0 ? Result<seconds>(seconds(position.shift_s)) : compute_shift(options));
+    // Keep the shift of the interrupted run, so that all items are shifted equally.
+    FRESHET_TRY(shift,
+                position.offset > 0 ? Result<seconds>(seconds(position.shift_s)) : compute_shift(options));
     if (auto moved = shift_chunks(chunks.chunks, *shift); !moved)
       return fail(moved.error().code, moved.error().reason, {}, options.file + ": " + moved.error().detail);
     position.shift_s = shift->count();

@@ -1,5 +1,5 @@
-// freshetctl import: items from an NDJSON file into a running service. Each chunk's acknowledgement
-// is noted in a file (resume.h), so that an interrupted import goes on where it was.
+// freshetctl import: sends items from an NDJSON file to a running service. Progress is saved after
+// each acknowledged chunk (resume.h), so an interrupted import can be resumed.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,21 @@ namespace freshet::ctl {
 // {"accepted":…,"rejected":[{"line","code"}]}
 struct BulkReply {
   std::int64_t accepted = 0;
-  std::vector<std::pair<std::size_t, std::string>> rejected;  // line of the body, counted from 1; code
+  std::vector<std::pair<std::size_t, std::string>> rejected;  // line of the body (from 1) and error code
 };
 Result<BulkReply> parse_bulk_reply(std::string text);
 
 struct ImportOptions {
   std::string file;
   bool shift_to_now = false;
-  std::string events;         // the log that is replayed afterwards; empty: events.ndjson beside the file
+  std::string events;         // log to be replayed afterwards; empty: events.ndjson next to the file
   std::string speed = "max";  // of that replay
-  std::string resume;         // where it notes how far it has come; empty: FILE.import
+  std::string resume;         // file for the progress; empty: FILE.import
   bool json = false;
   bool quiet = false;
 };
 
-// The exit status: 1 when a line was rejected. Errors: what keeps the whole from being done.
+// Returns the exit status: 1 when a line was rejected. Errors: anything that prevents completion.
 Result<int> run_import(const ImportOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

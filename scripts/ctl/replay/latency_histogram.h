@@ -1,5 +1,4 @@
-// Latencies of any number of requests in a fixed space: buckets 1.1 % wide, from 1 µs to half an
-// hour.
+// Histogram of request latencies in constant space: buckets 1.1 % wide, from 1 µs to half an hour.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +19,8 @@ class LatencyHistogram {
     ++total_;
     max_ = std::max(max_, span);
   }
-  // The latency that `share` of the requests did not exceed, up to the width of a bucket; 0 without
-  // any. REQUIRES: 0 < share ≤ 1.
+  // Latency that a share of `quantile` of the requests did not exceed, rounded up to the bucket's
+  // edge. 0 if empty. REQUIRES: 0 < quantile ≤ 1.
   Microseconds percentile(double quantile) const {
     const auto target = static_cast<std::int64_t>(std::ceil(quantile * static_cast<double>(total_)));
     std::int64_t seen = 0;

@@ -13,7 +13,7 @@ namespace freshet::ctl {
 namespace {
 
 constexpr seconds kMaxRenewalInterval{
-    86400};  // the service renews the TTL of counters once a day, not at every event
+    86400};  // the service renews a counter's TTL once a day, not at every event
 
 seconds renewal_interval(seconds ttl) { return std::min(kMaxRenewalInterval, ttl / 2); }
 
@@ -42,9 +42,9 @@ struct Article {
   hot::EngagementCounts counts;
   std::unordered_set<std::string_view> visitors;
   std::unordered_map<std::string_view, Session> sessions;
-  std::optional<UnixSeconds> first_seen;  // of an item that the log's items do not name
-  UnixSeconds until;                      // when its counters expire
-  double key = 0;                         // as hot:rank holds it: made at the last event
+  std::optional<UnixSeconds> first_seen;  // for items that the log's items do not list
+  UnixSeconds until;                      // expiry of its counters
+  double key = 0;                         // as in hot:rank, from the last event
 };
 
 void count_visit(Article& article, const LogEvent& event, const EngagementSettings& settings) {
@@ -60,7 +60,7 @@ void count_visit(Article& article, const LogEvent& event, const EngagementSettin
     session.dwell_ms = new_session ? dwell : std::max(session.dwell_ms, dwell);
     session.until = event.at + settings.session_window;
   }
-  if (article.counts.pv == 0 && !new_session) {  // the counters have expired under a session that goes on
+  if (article.counts.pv == 0 && !new_session) {  // the counters expired within a running session
     new_session = true;
     added_dwell = dwell;
   }
@@ -69,7 +69,8 @@ void count_visit(Article& article, const LogEvent& event, const EngagementSettin
   article.counts.dwell_count += new_session ? 1 : 0;
   article.visitors.insert(event.user);
   article.counts.uv = static_cast<std::int64_t>(article.visitors.size());
-  const bool renewal_due = article.until - event.at < settings.counter_ttl - renewal_interval(settings.counter_ttl);
+  const bool renewal_due =
+      article.until - event.at < settings.counter_ttl - renewal_interval(settings.counter_ttl);
   if (new_session && (article.counts.pv == 1 || renewal_due)) article.until = event.at + settings.counter_ttl;
 }
 
@@ -83,7 +84,7 @@ void expire(Article& article, UnixSeconds now) {
 // --- Views
 
 struct ViewedItem {
-  std::unordered_map<std::string_view, UnixSeconds> seen_until;  // by reader: the dedup window
+  std::unordered_map<std::string_view, UnixSeconds> seen_until;  // by reader: end of the deduplication window
   std::int64_t day = -1;
   std::unordered_set<std::string_view> today;
   std::optional<UnixSeconds> first_seen;
@@ -91,7 +92,7 @@ struct ViewedItem {
   UnixSeconds date;  // effective publish time at the last view
   std::int64_t pv = 0;
   double total = 0, score = 0;
-  std::int64_t bucket_generation = 0;  // which life of its bucket holds it
+  std::int64_t bucket_generation = 0;  // generation of the bucket that contains it
 };
 
 struct HourBucket {
@@ -106,9 +107,9 @@ std::int64_t hours(UnixSeconds at) {
   return std::chrono::floor<std::chrono::hours>(at).time_since_epoch().count();
 }
 
-// False for a view that the window swallows.
+// Returns false for a view within the deduplication window.
 bool count_view(ViewedItem& item, const LogEvent& event, std::optional<UnixSeconds> known,
-          const ViewsSettings& settings) {
+                const ViewsSettings& settings) {
   if (settings.dedup_window.count() > 0) {
     UnixSeconds& until = item.seen_until[event.user];
     if (event.at < until) return false;
@@ -144,7 +145,7 @@ bool count_view(ViewedItem& item, const LogEvent& event, std::optional<UnixSecon
 }  // namespace
 
 std::vector<PastScore> engagement_list_at(const EventLog& log, UnixSeconds at, const Settings& settings,
-                                     std::size_t limit) {
+                                          std::size_t limit) {
   const EngagementSettings& engagement = settings.engagement;
   std::unordered_map<std::string, Article> articles;
   for (const LogEvent& event : log.events) {
@@ -168,8 +169,8 @@ std::vector<PastScore> engagement_list_at(const EventLog& log, UnixSeconds at, c
   return top_scores(std::move(all), limit);
 }
 
-std::vector<PastScore> views_list_at(const EventLog& log, UnixSeconds at, PastMode mode, const Settings& settings,
-                                std::size_t limit) {
+std::vector<PastScore> views_list_at(const EventLog& log, UnixSeconds at, PastMode mode,
+                                     const Settings& settings, std::size_t limit) {
   std::unordered_map<std::string, ViewedItem> viewed;
   std::unordered_map<std::int64_t, HourBucket> buckets;
   for (const LogEvent& event : log.events) {
@@ -177,7 +178,7 @@ std::vector<PastScore> views_list_at(const EventLog& log, UnixSeconds at, PastMo
     ViewedItem& item = viewed[event.item];
     if (!count_view(item, event, site_publish_time(log, event.item), settings.views)) continue;
     HourBucket& bucket = buckets[hours(item.date)];
-    if (event.at >= bucket.until) ++bucket.generation;  // it had expired with all its members
+    if (event.at >= bucket.until) ++bucket.generation;  // the bucket had expired with all its members
     bucket.until = event.at + settings.views.counter_ttl;
     item.bucket_generation = bucket.generation;
   }

@@ -20,11 +20,12 @@ namespace {
 constexpr milliseconds kRequestTimeout{10000};
 constexpr milliseconds kInitialDelay{100};
 constexpr milliseconds kMaxDelay{2000};
-constexpr seconds kTimeout{30};  // with a service that has gone away
-constexpr int kMaxTries = 3;         // of a report with an event id
+constexpr seconds kTimeout{30};  // give up if the service is unreachable for so long
+constexpr int kMaxTries = 3;     // for a report with an event id
 constexpr Nanoseconds kMinShownLag = std::chrono::seconds(1);
 
-// Two replays of one log within a day must not look like one report sent twice.
+// Event ids must differ between two replays of one log within a day, or the service deduplicates
+// them.
 std::string new_run_id() {
   std::random_device device;
   return fmt::format("replay-{:08x}{:08x}", device(), device());
@@ -63,8 +64,8 @@ std::optional<Player::ScheduledEvent> Player::next_event() {
   }
   const LogEvent& event = events_[next_];
   const auto number = static_cast<std::int64_t>(next_++);
-  return ScheduledEvent{&event, number, round_, round_began_ + due_offset(events_.front().at, event.at, options_.speed),
-                shift_};
+  return ScheduledEvent{&event, number, round_,
+                        round_began_ + due_offset(events_.front().at, event.at, options_.speed), shift_};
 }
 
 asio::awaitable<void> Player::sleep_until(asio::steady_timer& timer, Clock::time_point until) {
@@ -74,7 +75,7 @@ asio::awaitable<void> Player::sleep_until(asio::steady_timer& timer, Clock::time
   co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }
 
-// A reply, or what went wrong with it; nothing when it was stopped before it could be sent.
+// Returns the reply or its error; nullopt if stopped before it was sent.
 asio::awaitable<std::optional<Result<HttpReply>>> Player::send(HttpConnection& http,
                                                                asio::steady_timer& timer,
                                                                const HttpRequest& request) {
@@ -85,7 +86,7 @@ asio::awaitable<std::optional<Result<HttpReply>>> Player::send(HttpConnection& h
     if (reply) co_return reply;
     const bool not_sent = reply.error().code == ErrorCode::kUnavailable;
     if (not_sent) {
-      // A wrong address is told at once; a service that was there is waited for.
+      // Fail at once on a wrong address, but wait for a service that has answered before.
       if (totals_.sent + totals_.lost == 0 || Clock::now() - began > kTimeout) {
         if (!error_) error_ = reply.error();
         stop();
@@ -112,20 +113,23 @@ void Player::count(const Result<HttpReply>& reply, Nanoseconds took) {
   totals_.latencies.add(took);
   const ReportOutcome outcome = outcome_of(reply->status, reply->body);
   ++totals_.by_outcome[static_cast<std::size_t>(outcome)];
-  if (outcome == ReportOutcome::kRefused || outcome == ReportOutcome::kFailed) ++totals_.refusals[reply->status];
+  if (outcome == ReportOutcome::kRefused || outcome == ReportOutcome::kFailed)
+    ++totals_.refusals[reply->status];
 }
 
-asio::awaitable<void> Player::send_event(HttpConnection& http, asio::steady_timer& timer, const ScheduledEvent& ticket,
-                                       Route route) {
-  const LogEvent& event = *ticket.event;
-  const UnixSeconds published = published_.at(event.item) + ticket.shift;
-  // With speeds under 1 a moved time can still be ahead of now.
+asio::awaitable<void> Player::send_event(HttpConnection& http, asio::steady_timer& timer,
+                                         const ScheduledEvent& scheduled, Route route) {
+  const LogEvent& event = *scheduled.event;
+  const UnixSeconds published = published_.at(event.item) + scheduled.shift;
+  // At speeds below 1 a shifted time can still be in the future.
   const auto published_at = std::min(published, std::max(wall_now(), published_.at(event.item)));
-  const std::string event_id =
-      options_.event_ids ? fmt::format("{}-{}-{}", run_id_, ticket.round, ticket.number) : std::string();
-  HttpRequest request{"POST", route == Route::kTrack ? "/api/track" : "/api/views",
-                      report_body(route, event, published_at.time_since_epoch().count(), ticket.round, event_id),
-                      "application/json", event.user_agent.empty() ? options_.user_agent : event.user_agent};
+  const std::string event_id = options_.event_ids
+                                   ? fmt::format("{}-{}-{}", run_id_, scheduled.round, scheduled.number)
+                                   : std::string();
+  HttpRequest request{
+      "POST", route == Route::kTrack ? "/api/track" : "/api/views",
+      report_body(route, event, published_at.time_since_epoch().count(), scheduled.round, event_id),
+      "application/json", event.user_agent.empty() ? options_.user_agent : event.user_agent};
   const auto began = Clock::now();
   const auto reply = co_await send(http, timer, request);
   if (reply) count(*reply, Clock::now() - began);
@@ -133,13 +137,14 @@ asio::awaitable<void> Player::send_event(HttpConnection& http, asio::steady_time
 
 asio::awaitable<void> Player::run_connection(asio::steady_timer& timer) {
   HttpConnection http(io_.get_executor(), address_, kRequestTimeout);
-  while (const auto ticket = next_event()) {
-    co_await sleep_until(timer, ticket->due);
+  while (const auto scheduled = next_event()) {
+    co_await sleep_until(timer, scheduled->due);
     if (stopping_) break;
-    if (options_.speed != kMaxSpeed) lag_ = std::max(Nanoseconds(0), Nanoseconds(Clock::now() - ticket->due));
-    for (const Route route : options_.routes) co_await send_event(http, timer, *ticket, route);
+    if (options_.speed != kMaxSpeed)
+      lag_ = std::max(Nanoseconds(0), Nanoseconds(Clock::now() - scheduled->due));
+    for (const Route route : options_.routes) co_await send_event(http, timer, *scheduled, route);
     ++totals_.events;
-    if (ticket->round == round_ && ++round_done_ == static_cast<std::int64_t>(events_.size()))
+    if (scheduled->round == round_ && ++round_done_ == static_cast<std::int64_t>(events_.size()))
       ++totals_.rounds;
   }
   if (--open_connections_ == 0) {
@@ -184,7 +189,7 @@ Result<void> Player::play() {
     if (error) return;
     interrupted_ = true;
     stop();
-    signals_.clear();  // a second Ctrl-C ends at once
+    signals_.clear();  // a second Ctrl-C terminates
   });
   for (int i = 0; i < options_.connections; ++i) timers_.emplace_back(io_);
   open_connections_ = options_.connections;

@@ -1,7 +1,7 @@
-// Plays a log: its events over kept connections, each when it is due.
+// Plays a log: sends each event when it is due, over persistent connections.
 #pragma once
 
-#include <utility>  // Boost 1.74's awaitable.hpp stands on it
+#include <utility>  // required by awaitable.hpp of Boost 1.74
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -20,26 +20,26 @@
 namespace freshet::ctl {
 
 struct PlayOptions {
-  double speed = 1;  // seconds of the log a second; kMaxSpeed
+  double speed = 1;  // seconds of the log per second; or kMaxSpeed
   int connections = 8;
-  std::vector<Route> routes;  // each event goes to each of these, in order
+  std::vector<Route> routes;  // every event is sent to each of these, in order
   bool shift_to_now = false;
   bool loop = false;
-  bool event_ids = false;  // reports carry one, so one whose reply was lost is sent again
+  bool event_ids = false;  // send an event id, so that a report without a reply can be repeated
   bool quiet = false;
-  std::string user_agent;  // of events without one
+  std::string user_agent;  // for events without one
 };
 
 class Player {
  public:
   using Clock = std::chrono::steady_clock;
-  // All must outlive this. REQUIRES: `events` not empty, in order of time; `published` has every
-  // item.
+  // All references must outlive this. REQUIRES: `events` is not empty and in order of time;
+  // `published` has every item.
   Player(const std::vector<LogEvent>& events, const std::unordered_map<std::string, UnixSeconds>& published,
          const HttpAddress& address, const PlayOptions& options);
 
-  // Blocks until everything has been played or SIGINT or SIGTERM came; requests in flight are
-  // waited for. Errors: kUnavailable when the service cannot be reached at first, or for half a
+  // Blocks until everything has been played or SIGINT or SIGTERM arrives; waits for requests in
+  // flight. Errors: kUnavailable if the service cannot be reached at the start, or for half a
   // minute later on.
   Result<void> play();
 
@@ -49,9 +49,9 @@ class Player {
   bool interrupted() const { return interrupted_; }
 
  private:
-  struct ScheduledEvent {  // an event to play
+  struct ScheduledEvent {  // an event with its due time
     const LogEvent* event;
-    std::int64_t number;  // in this round, from 0
+    std::int64_t number;  // within the round, from 0
     std::int64_t round;   // from 1
     Clock::time_point due;
     seconds shift;
@@ -60,7 +60,7 @@ class Player {
   void start_round();
   boost::asio::awaitable<void> run_connection(boost::asio::steady_timer& timer);
   boost::asio::awaitable<void> send_event(HttpConnection& http, boost::asio::steady_timer& timer,
-                                        const ScheduledEvent& ticket, Route route);
+                                          const ScheduledEvent& scheduled, Route route);
   boost::asio::awaitable<std::optional<Result<HttpReply>>> send(HttpConnection& http,
                                                                 boost::asio::steady_timer& timer,
                                                                 const HttpRequest& request);
@@ -74,11 +74,11 @@ class Player {
   const std::unordered_map<std::string, UnixSeconds>& published_;
   const HttpAddress& address_;
   const PlayOptions options_;
-  const std::string run_id_;  // sets the event ids of two replays apart
+  const std::string run_id_;  // makes the event ids of this replay unique
 
   boost::asio::io_context io_;
   boost::asio::signal_set signals_;
-  std::deque<boost::asio::steady_timer> timers_;  // one a connection
+  std::deque<boost::asio::steady_timer> timers_;  // one per connection
   boost::asio::steady_timer report_timer_;
   ProgressLine progress_;
   ReplayTotals totals_;
@@ -90,7 +90,7 @@ class Player {
   int open_connections_ = 0;
   bool stopping_ = false;
   bool interrupted_ = false;
-  Nanoseconds lag_{0};  // how late the event played last was
+  Nanoseconds lag_{0};  // delay of the last event
   std::optional<Error> error_;
 };
 

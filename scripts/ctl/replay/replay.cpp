@@ -19,7 +19,7 @@ constexpr std::size_t kListLength = 20;
 Result<std::optional<UnixSeconds>> time_option(const std::string& text) {
   if (text.empty()) return std::optional<UnixSeconds>();
   auto at = parse_time(text, wall_now());
-  if (!at) return fail(ErrorCode::kInvalid, "bad_time", {}, text + " is neither RFC 3339 nor unix seconds");
+  if (!at) return fail(ErrorCode::kInvalid, "bad_time", {}, text + " is neither RFC 3339 nor Unix seconds");
   return std::optional<UnixSeconds>(*at);
 }
 
@@ -55,15 +55,18 @@ void print_totals(const Player& player, const std::vector<LogEvent>& log, const 
              format_number(static_cast<std::int64_t>(static_cast<double>(totals.sent) / s)),
              to_rfc3339(log.front().at), to_rfc3339(log.back().at), options.speed);
   if (options.shift_to_now)
-    fmt::print(", moved by {:.1f} days", static_cast<double>(player.shift().count()) / 86400);
-  if (options.loop) fmt::print(", {} whole rounds", totals.rounds);
+    fmt::print(", shifted by {:.1f} days", static_cast<double>(player.shift().count()) / 86400);
+  if (options.loop) fmt::print(", {} complete rounds", totals.rounds);
   fmt::print("\n  requests   {}: counted {}, dedup {}, bots {}, queued {}\n", format_number(totals.sent),
-             format_number(count_of(totals, ReportOutcome::kCounted)), format_number(count_of(totals, ReportOutcome::kDedup)),
-             format_number(count_of(totals, ReportOutcome::kBot)), format_number(count_of(totals, ReportOutcome::kQueued)));
-  fmt::print("  refused    4xx {}; others {}; no reply {}; sent again {}\n",
-             status_breakdown(totals, ReportOutcome::kRefused), status_breakdown(totals, ReportOutcome::kFailed), format_number(totals.lost),
+             format_number(count_of(totals, ReportOutcome::kCounted)),
+             format_number(count_of(totals, ReportOutcome::kDedup)),
+             format_number(count_of(totals, ReportOutcome::kBot)),
+             format_number(count_of(totals, ReportOutcome::kQueued)));
+  fmt::print("  refused    4xx {}; others {}; no reply {}; repeated {}\n",
+             status_breakdown(totals, ReportOutcome::kRefused),
+             status_breakdown(totals, ReportOutcome::kFailed), format_number(totals.lost),
              format_number(totals.resent));
-  fmt::print("  latency    p50 {:.2f} ms, p99 {:.2f} ms, greatest {:.2f} ms\n",
+  fmt::print("  latency    p50 {:.2f} ms, p99 {:.2f} ms, max {:.2f} ms\n",
              to_ms(totals.latencies.percentile(0.5)), to_ms(totals.latencies.percentile(0.99)),
              to_ms(totals.latencies.max()));
 }
@@ -72,10 +75,18 @@ void print_json_totals(const Player& player) {
   const ReplayTotals& totals = player.totals();
   report_json([&](json::Writer& out) {
     out.key("events").integer(totals.events).key("requests").integer(totals.sent);
-    out.key("rounds").integer(totals.rounds).key("counted").integer(count_of(totals, ReportOutcome::kCounted));
-    out.key("dedup").integer(count_of(totals, ReportOutcome::kDedup)).key("bots").integer(count_of(totals, ReportOutcome::kBot));
+    out.key("rounds")
+        .integer(totals.rounds)
+        .key("counted")
+        .integer(count_of(totals, ReportOutcome::kCounted));
+    out.key("dedup")
+        .integer(count_of(totals, ReportOutcome::kDedup))
+        .key("bots")
+        .integer(count_of(totals, ReportOutcome::kBot));
     out.key("queued").integer(count_of(totals, ReportOutcome::kQueued)).key("refused");
-    out.integer(count_of(totals, ReportOutcome::kRefused)).key("failed").integer(count_of(totals, ReportOutcome::kFailed));
+    out.integer(count_of(totals, ReportOutcome::kRefused))
+        .key("failed")
+        .integer(count_of(totals, ReportOutcome::kFailed));
     out.key("lost").integer(totals.lost).key("resent").integer(totals.resent);
     out.key("p50_ms").number(to_ms(totals.latencies.percentile(0.5)));
     out.key("p99_ms").number(to_ms(totals.latencies.percentile(0.99)));
@@ -87,7 +98,8 @@ void print_json_totals(const Player& player) {
 int exit_status(const Player& player, const ReplayOptions& options) {
   if (player.interrupted()) return 1;
   const ReplayTotals& totals = player.totals();
-  const std::int64_t refused = count_of(totals, ReportOutcome::kRefused) + count_of(totals, ReportOutcome::kFailed);
+  const std::int64_t refused =
+      count_of(totals, ReportOutcome::kRefused) + count_of(totals, ReportOutcome::kFailed);
   if (options.strict && refused + totals.lost > 0) return 1;
   return totals.sent > refused ? 0 : 1;
 }
@@ -98,7 +110,7 @@ Result<int> send_all(const EventLog& log, const PublishTimes& published, const R
                      const Target& target) {
   FRESHET_TRY(address, http_address(target));
   auto speed = parse_speed(options.speed);
-  if (!speed) return fail(ErrorCode::kInvalid, "bad_speed", {}, "--speed is a number above 0, or max");
+  if (!speed) return fail(ErrorCode::kInvalid, "bad_speed", {}, "--speed must be a number above 0, or max");
   PlayOptions play;
   play.speed = *speed;
   play.connections = options.connections;
@@ -159,12 +171,12 @@ Result<int> list_at(const EventLog& log, const ReplayOptions& options, const Tar
 Result<int> run_replay(const ReplayOptions& options, const Target& target) {
   FRESHET_TRY(selection, make_selection(options));
   FRESHET_TRY(log, read_log(options.log));
-  // Before the selection: an item is as old as the whole log says.
+  // Before filtering: an item's age follows from the whole log.
   const auto published = publish_times(*log);
   derive_sessions(log->events);
   log->events = filter_events(std::move(log->events), *selection);
   if (log->events.empty())
-    return fail(ErrorCode::kInvalid, "empty_log", {}, options.log + " has no such events");
+    return fail(ErrorCode::kInvalid, "empty_log", {}, options.log + " has no matching events");
   return options.at.empty() ? send_all(*log, published, options, target) : list_at(*log, options, target);
 }
 

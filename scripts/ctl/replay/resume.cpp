@@ -16,8 +16,8 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr std::string_view kHead = "freshetctl import 1\n";
-constexpr std::string_view kTail = "end\n";
+constexpr std::string_view kHeader = "freshetctl import 1\n";
+constexpr std::string_view kFooter = "end\n";
 
 template <class Number>
 bool read_number(const std::map<std::string, std::string, std::less<>>& values, std::string_view name,
@@ -31,7 +31,7 @@ bool read_number(const std::map<std::string, std::string, std::less<>>& values, 
 
 }  // namespace
 
-Result<FileIdentity> identity_of(const std::string& path) {
+Result<FileIdentity> file_identity(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) {
     return fail(ErrorCode::kNotFound, "no_file", {}, path + ": " + std::strerror(errno));
@@ -45,14 +45,14 @@ std::string to_text(const ImportPosition& position) {
   return fmt::format(
       "{}device={}\ninode={}\nsize={}\nmodified_ns={}\ntarget={}\nshift_s={}\noffset={}\naccepted={}\n"
       "rejected={}\n{}",
-      kHead, file.device, file.inode, file.size, file.modified_ns, position.target, position.shift_s,
-      position.offset, position.accepted, position.rejected, kTail);
+      kHeader, file.device, file.inode, file.size, file.modified_ns, position.target, position.shift_s,
+      position.offset, position.accepted, position.rejected, kFooter);
 }
 
 std::optional<ImportPosition> parse_position(const std::string& text) {
-  if (!text.starts_with(kHead) || !text.ends_with(kTail)) return std::nullopt;
+  if (!text.starts_with(kHeader) || !text.ends_with(kFooter)) return std::nullopt;
   std::map<std::string, std::string, std::less<>> values;
-  for (std::size_t at = kHead.size(); at < text.size();) {
+  for (std::size_t at = kHeader.size(); at < text.size();) {
     const std::size_t end = text.find('\n', at);
     const std::string line = text.substr(at, end - at);
     if (const std::size_t equals = line.find('='); equals != std::string::npos)

@@ -6,8 +6,7 @@
 namespace freshet::ctl {
 namespace {
 
-// Some 100 years: what is further off than that never comes, and the clock's own range is not
-// exceeded.
+// About 100 years. Avoids an overflow of the clock for events that are never reached.
 constexpr double kLongestPlaySeconds = 3.2e9;
 
 template <class T>
@@ -30,7 +29,7 @@ Result<double> parse_speed(std::string_view text) {
   if (text.ends_with('x')) text.remove_suffix(1);
   double value = 0;
   if (!parse_number(text, value) || !std::isfinite(value) || value <= 0) {
-    return fail(ErrorCode::kInvalid, "bad_speed", "speed", "a number above 0, or max");
+    return fail(ErrorCode::kInvalid, "bad_speed", "speed", "must be a number above 0, or max");
   }
   return value;
 }

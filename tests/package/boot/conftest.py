@@ -18,7 +18,7 @@ def deb(request):
 
 @pytest.fixture(scope="session")
 def machine(request):
-    """Not booted yet."""
+    """The machine, not booted yet."""
     one = Machine(request.config.getoption("--machine-root"))
     request.config.machine = one
     yield one
@@ -26,7 +26,7 @@ def machine(request):
 
 
 class Session(http.server.BaseHTTPRequestHandler):
-    """The site's session check, where freshet-auth.conf looks for it: the cookie `user` says who it is."""
+    """The site's session check, where freshet-auth.conf expects it: the cookie `user` identifies the reader."""
 
     def do_GET(self):
         user = self.headers.get("Cookie", "").partition("user=")[2].partition(";")[0]
@@ -42,7 +42,7 @@ class Session(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="session")
-def session_check(machine):  # which brings the network up
+def session_check(machine):  # the machine sets up the network
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 9000), Session)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield
@@ -55,4 +55,4 @@ def pytest_runtest_makereport(item, call):
     report = outcome.get_result()
     machine = getattr(item.config, "machine", None)
     if report.failed and machine:
-        report.sections.append(("the machine", machine.last_words()))
+        report.sections.append(("the machine", machine.diagnostics()))

@@ -1,4 +1,4 @@
-"""A Debian that systemd boots, in a container on this process' own network, which nobody else sees (`run` makes it)."""
+"""A Debian booted by systemd in a container, on this process's private network (created by `run`)."""
 
 import os
 import re
@@ -22,7 +22,7 @@ def children(pid):
 
 
 def unified_hierarchy():
-    """Where cgroup2 is mounted; beside the old hierarchies it is mounted here when it is not."""
+    """Mount point of cgroup2; mounts it next to the cgroup v1 hierarchies if necessary."""
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         found = re.search(r"^\S+ \S+ \S+ \S+ (\S+) .* - cgroup2 ", file.read(), re.M)
     if found:
@@ -37,21 +37,21 @@ class Machine:
     def __init__(self, root):
         self.root, self._nspawn, self._leader = root, None, None
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        os.makedirs("/run/systemd/nspawn", exist_ok=True)  # where nspawn leaves things
+        os.makedirs("/run/systemd/nspawn", exist_ok=True)  # nspawn's runtime folder
         subprocess.run(["mount", "-t", "tmpfs", "nspawn", "/run/systemd/nspawn"], check=True)
         self._group = os.path.join(unified_hierarchy(), f"freshet-boot-{os.path.basename(os.path.dirname(root))}")
         os.makedirs(self._group)
         self.console = open(os.path.join(os.path.dirname(root), "console"), "w+", encoding="utf-8")
 
     def at(self, path):
-        """A path of the machine's, seen from here."""
+        """A path of the machine, as seen from here."""
         return self.root + path
 
     def boot(self):
-        """Returns when it is up, with nothing failed."""
-        # On the old hierarchy systemd in a container does not hear of a cgroup that has run empty.
+        """Returns when the system is running without failed units."""
+        # With cgroup v1, systemd in a container is not notified of empty cgroups.
         environment = os.environ | {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
-        # The network is this process' own (made by unshare), so that a reboot stays in it.
+        # The network namespace is this process's own (created by unshare), so that a reboot stays in it.
         command = ["systemd-nspawn", "-q", "-D", self.root, "--machine=freshet-boot", "--register=no", "--keep-unit", "--console=pipe", "-b",
                    "--resolv-conf=off", "--timezone=off", "--link-journal=no", f"--network-namespace-path=/proc/{os.getpid()}/ns/net"]
         self._nspawn = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.console, stderr=subprocess.STDOUT, env=environment,
@@ -60,7 +60,7 @@ class Machine:
 
     def reboot(self):
         self.run("systemctl reboot", check=False)
-        assert self._nspawn.wait(60) == 133  # with --keep-unit whoever started it starts it again
+        assert self._nspawn.wait(60) == 133  # with --keep-unit the caller has to start it again
         self.boot()
 
     def power_off(self):
@@ -68,7 +68,7 @@ class Machine:
         assert self._nspawn.wait(60) == 0
 
     def close(self):
-        """Whatever state it is in."""
+        """Works in any state."""
         if self._nspawn and self._nspawn.poll() is None:
             for pid in children(self._nspawn.pid) + [self._nspawn.pid]:
                 os.kill(pid, 9)
@@ -77,7 +77,7 @@ class Machine:
             wait_until(lambda folder=folder: self._remove(folder), f"the end of the processes in {folder}", 10)
 
     def run(self, script, check=True, timeout=240):
-        """bash in the machine, as root; what it said on stdout and stderr."""
+        """Runs bash in the machine as root; returns its stdout and stderr."""
         command = ["nsenter", "-t", str(self._leader), "-m", "-u", "-i", "-p", "-C", "env", "-i", f"PATH={PATH}", "HOME=/root", "LC_ALL=C.UTF-8",
                    "DEBIAN_FRONTEND=noninteractive", "bash", "-euo", "pipefail", "-c", "cd /root\n" + script]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
@@ -86,16 +86,16 @@ class Machine:
         return done.stdout.strip()
 
     def ok(self, script):
-        """Whether it exits 0."""
+        """Returns whether the script exits 0."""
         return self.run(f"({script}) >/dev/null 2>&1 && echo yes || true") == "yes"
 
     def show(self, unit, *properties):
-        """{property: value} as systemctl has it."""
-        said = self.run(f"systemctl show {unit} -p {','.join(properties)}")
-        return dict(line.split("=", 1) for line in said.splitlines())
+        """{property: value} from systemctl."""
+        output = self.run(f"systemctl show {unit} -p {','.join(properties)}")
+        return dict(line.split("=", 1) for line in output.splitlines())
 
     def journal(self, unit, since=0.0):
-        """What the unit and systemd said of it, since that time.time()."""
+        """Messages of the unit, and of systemd about it, since this time.time()."""
         return self.run(f"journalctl --sync; journalctl -q -u {unit} -o cat --since=@{since:.6f}")
 
     def write(self, path, text, mode=0o644):
@@ -104,7 +104,7 @@ class Machine:
             file.write(text)
         os.chmod(self.at(path), mode)
 
-    def copy_in(self, source, path):
+    def copy_file(self, source, path):
         os.makedirs(os.path.dirname(self.at(path)), exist_ok=True)
         shutil.copy(source, self.at(path))
 
@@ -114,24 +114,24 @@ class Machine:
 
     def _await_boot(self):
         def leader():
-            assert self._nspawn.poll() is None, self._said()
-            # Before systemd listens the container is not complete, and nobody may enter it.
+            assert self._nspawn.poll() is None, self._console_output()
+            # Until systemd listens, the container is incomplete and cannot be entered.
             return next((pid for pid in children(self._nspawn.pid) if os.path.exists(f"/proc/{pid}/root/run/systemd/private")), None)
 
         try:
             self._leader = wait_until(leader, "init")
             state = wait_until(lambda: re.search("running|degraded", self.run("systemctl is-system-running", check=False)), "the end of the boot", 60)[0]
         except AssertionError as error:
-            raise AssertionError(f"{error}: {self._said()}") from error
+            raise AssertionError(f"{error}: {self._console_output()}") from error
         assert state == "running", self.run("systemctl --failed --no-pager; journalctl -b -p warning --no-pager | tail -n 40")
 
-    def last_words(self):
-        """For whoever reads of a failure."""
+    def diagnostics(self):
+        """Diagnostics for the report of a failed test."""
         if self._leader is None or self._nspawn is None or self._nspawn.poll() is not None:
-            return self._said()
+            return self._console_output()
         return self.run("systemctl --failed --no-legend; journalctl -b -q -u 'freshet*' --no-pager | tail -n 40; tail -n 10 /var/log/redis/redis-server.log", check=False)
 
-    def _said(self):
+    def _console_output(self):
         self.console.flush()
         with open(self.console.name, encoding="utf-8", errors="replace") as file:
             return file.read()[-3000:]

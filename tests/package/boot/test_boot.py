@@ -1,4 +1,4 @@
-"""The package under a systemd that booted: each test goes on where the one before it ended."""
+"""The package under a booted systemd. Each test continues where the previous one ended."""
 
 import os
 import re
@@ -17,14 +17,14 @@ NOW = int(time.time())
 
 
 def deployment():
-    """The ```sh blocks of the section in OPERATIONS.md, in their order."""
+    """The ```sh blocks of OPERATIONS.md's section "Deployment", in order."""
     with open(os.path.join(ROOT, "OPERATIONS.md"), encoding="utf-8") as file:
         section = re.search(r"^## Deployment\n.*?(?=^## )", file.read(), re.M | re.S)[0]
     return re.findall(r"^```sh\n(.*?)^```", section, re.M | re.S)
 
 
-def one_of_each(client, turn):
-    """A read and two writes in turn, each new. Raises unless it was answered as it should be."""
+def send_request(client, turn):
+    """A read and two writes in turn, each new. Raises unless the reply is correct."""
     ask = (lambda: client.get("/api/hot?model=views&limit=5"), lambda: client.track(f"load-{turn % 50}", 1000, sessionId=f"s{turn}"),
            lambda: client.put(f"/api/items/load-{turn % 50}", {"title": f"Load {turn}", "published_at": NOW}))
     reply = ask[turn % 3]()
@@ -32,18 +32,20 @@ def one_of_each(client, turn):
     return reply.status
 
 
-def a_read(client, _):
-    return one_of_each(client, 0)
+def send_read(client, _):
+    return send_request(client, 0)
 
 
 class Load(Load):
-    """Over nginx, from outside the unit. A stop closes connections that nginx keeps, as TERM means it: what nginx writes into one at that
-    moment it repeats for a read, and not for a write. So a stop is judged by reads, and whatever loses nothing by both."""
+    """Load through nginx, from outside the unit. Stopping closes kept connections, as TERM is meant to; nginx repeats a
+    read that it writes into one at that moment, but not a write. So tests of a stop use reads; all others use reads and
+    writes.
+    """
 
-    def __init__(self, work=one_of_each):
+    def __init__(self, work=send_request):
         super().__init__(lambda: Client(HOST, INTERNAL), work)
 
-    def go_on(self, requests=200):
+    def wait_for_replies(self, requests=200):
         before = len(self.results)
         wait_until(lambda: len(self.results) >= before + requests or self.errors, "replies")
         assert self.errors == []
@@ -54,7 +56,7 @@ def main_pid(machine):
 
 
 def ping():
-    """The status of a reply that no cache has; 0: nginx does not answer."""
+    """Status of an uncached reply; 0: nginx does not answer."""
     try:
         return Client(HOST, INTERNAL, timeout=5).get("/ping").status
     except OSError:
@@ -72,13 +74,13 @@ def no_drop_in(machine, unit):
 
 
 def install_binary(machine, edition):
-    """The program in another file, in one step, as dpkg does it."""
+    """Replaces the program's file atomically, as dpkg does."""
     machine.run(f"cp /usr/sbin/freshetd /usr/sbin/freshetd.new; echo 'edition {edition}' >>/usr/sbin/freshetd.new\n"
                 "mv /usr/sbin/freshetd.new /usr/sbin/freshetd")
 
 
 def repackaged(deb, version, change=None):
-    """The package again with another version, and with its unpacked tree changed."""
+    """The package with another version and optional changes to its unpacked tree."""
     folder = os.path.join(os.path.dirname(deb), version)
     subprocess.run(["dpkg-deb", "-R", deb, folder], check=True)
     control = os.path.join(folder, "DEBIAN/control")
@@ -94,23 +96,23 @@ def repackaged(deb, version, change=None):
 
 
 def install_package(machine, deb):
-    machine.copy_in(deb, "/root/" + os.path.basename(deb))
+    machine.copy_file(deb, "/root/" + os.path.basename(deb))
     machine.run(f"dpkg -i /root/{os.path.basename(deb)}")
 
 
-def test_the_documented_commands_install_a_service_that_the_doctor_finds_well(machine, deb, session_check):
+def test_the_documented_commands_install_a_service_without_doctor_errors(machine, deb, session_check):
     build, *steps = deployment()
     assert "cpack -G DEB" in build and len(steps) == 7
-    machine.copy_in(deb, "/root/build/release/" + os.path.basename(deb))
+    machine.copy_file(deb, "/root/build/release/" + os.path.basename(deb))
     machine.boot()
     *before, doctor = steps
     for step in before:
         machine.run(step)
     assert doctor.startswith("freshetctl doctor")
-    said = wait_until(lambda: re.search(r"(?s).*\b0 errors, 1 warnings?\b", machine.run(doctor, check=False)), "a clean bill", 15)[0]
-    assert re.search(r"files\.model: .*is not there", said), said
+    output = wait_until(lambda: re.search(r"(?s).*\b0 errors, 1 warnings?\b", machine.run(doctor, check=False)), "a clean bill", 15)[0]
+    assert re.search(r"files\.model: .*does not exist", output), output
     assert machine.run("systemctl --failed --no-legend") == ""
-    # From here on a slow answer of a busy machine is no failure.
+    # From here on, slow replies of a busy machine are not failures.
     machine.write("/etc/freshet/conf.d/patient.toml", 'gateway.request_budget = "2500ms"\nredis.timeout = "2s"\n')
     machine.run("systemctl reload freshet")
 
@@ -121,29 +123,29 @@ def test_nginx_answers_from_outside_the_unit():
     assert anybody.track("hello", 5000, sessionId="s1").json()["pv"] == 1
     end = time.monotonic() + 30
     while not (listed := anybody.get("/api/hot?model=engagement").json()) and time.monotonic() < end:
-        time.sleep(0.1)  # articles are placed a moment after the report
+        time.sleep(0.1)  # rank updates follow a moment after the event
     assert [item["id"] for item in listed] == ["hello"]
     assert anybody.get("/").status == 200 and anybody.get("/ping").status == 404
     assert operator.get("/ping").body == b"pong"
     assert operator.get("/health/ready").status == 200
 
 
-def test_the_site_s_session_check_says_who_is_asking():
+def test_the_site_s_session_check_identifies_the_reader():
     ann = {"Cookie": "user=ann"}
     assert Client(HOST, PUBLIC).post("/api/history", {"topicId": "hello"}, headers=ann).status == 200
     assert Client(HOST, PUBLIC).get("/api/history", headers=ann).json()["items"] == ["hello"]
     assert Client(HOST, INTERNAL).get("/api/history?userId=ann").json()["items"] == ["hello"]
 
 
-def test_a_reload_under_load_fails_no_request(machine):
+def test_no_request_fails_during_a_reload(machine):
     with Load() as load:
         for _ in range(3):
             machine.run("systemctl reload freshet")
-            load.go_on()
+            load.wait_for_replies()
     assert load.errors == []
 
 
-def test_a_broken_configuration_is_refused_and_the_old_one_serves_on(machine):
+def test_an_invalid_configuration_is_rejected_and_the_old_one_stays(machine):
     machine.write("/etc/freshet/conf.d/broken.toml", "pm.max_children = 'many'\n")
     assert not machine.ok("systemctl reload freshet")
     assert "broken.toml:1" in machine.journal("freshet.service")
@@ -160,29 +162,30 @@ def test_a_stop_drains_also_after_upgrades_of_the_binary(machine):
                 before = main_pid(machine)
                 install_binary(machine, number)
                 machine.run("systemctl reload freshet")
-                # The next one waits until the one before has drained what nginx keeps open to it, for ten seconds.
+                # The new master waits up to ten seconds until the old one has drained connections that nginx keeps
+                # open.
                 wait_until(lambda before=before: main_pid(machine) != before, "another master", 40)
-                load.go_on()
+                load.wait_for_replies()
         assert load.errors == []
-        with Load(a_read) as load:
-            load.go_on()
+        with Load(send_read) as load:
+            load.wait_for_replies()
             stop = time.monotonic()
             machine.run("systemctl stop freshet.service")
-            took = time.monotonic() - stop
-            # What came meanwhile waited at the socket, and started the service again.
-            load.go_on()
-        said = machine.journal("freshet.service", began)
-        print(f"{upgrades} upgrades, {len(load.results)} requests, a stop of {took * 1000:.0f} ms")
-        assert load.errors == [] and said.count("event=master_stopped") >= 1 + min(upgrades, 1), said
-        assert "alien" not in said and "Failed with result" not in said and "SIGKILL" not in said, said
-        assert took < 5
+            duration = time.monotonic() - stop
+            # Connections that arrived meanwhile waited at the socket and started the service again.
+            load.wait_for_replies()
+        output = machine.journal("freshet.service", began)
+        print(f"{upgrades} upgrades, {len(load.results)} requests, a stop of {duration * 1000:.0f} ms")
+        assert load.errors == [] and output.count("event=master_stopped") >= 1 + min(upgrades, 1), output
+        assert "alien" not in output and "Failed with result" not in output and "SIGKILL" not in output, output
+        assert duration < 5
 
 
-def test_a_killed_master_is_back(machine):
+def test_a_killed_master_is_restarted(machine):
     before = main_pid(machine)
     machine.run(f"kill -9 {before}")
     wait_until(lambda: ping() == 200 and main_pid(machine) not in (0, before), "the service")
-    assert machine.show("freshet.service", "RestartUSec")["RestartUSec"] == "100ms"  # the rest is what a start takes
+    assert machine.show("freshet.service", "RestartUSec")["RestartUSec"] == "100ms"  # the rest is the start time
     assert machine.show("freshet.service", "NRestarts")["NRestarts"] == "1"
 
 
@@ -198,7 +201,7 @@ def test_the_watchdog_restarts_a_master_that_hangs(machine):
     assert ping() == 200
 
 
-def test_the_timers_run_and_nothing_to_do_is_a_success(machine):
+def test_the_timers_run_and_succeed_without_work(machine):
     for name in ("train", "fill"):
         assert machine.show(f"freshet-{name}.timer", "ActiveState", "Result") == {"ActiveState": "active", "Result": "success"}
         # While its service runs, as after the training, a timer has no next time.
@@ -212,19 +215,19 @@ def test_the_timers_run_and_nothing_to_do_is_a_success(machine):
     assert "nothing to learn from" in machine.journal("freshet-train.service")
 
 
-def test_an_upgrade_of_the_package_under_load_fails_no_read(machine, deb):
+def test_no_read_fails_during_a_package_upgrade(machine, deb):
     newer = repackaged(deb, "9.0.0-1")
     before = main_pid(machine)
-    with Load(a_read) as load:
-        load.go_on()
+    with Load(send_read) as load:
+        load.wait_for_replies()
         install_package(machine, newer)
-        load.go_on()
+        load.wait_for_replies()
     assert load.errors == []
     assert main_pid(machine) not in (0, before)
     assert machine.show("freshet.service", "Result") == {"Result": "success"}
 
 
-def test_a_reboot_keeps_everything(machine):
+def test_a_reboot_keeps_all_data(machine):
     operator = Client(HOST, INTERNAL)
     assert operator.track("kept", 5000, sessionId="s1").status == 200
     before = operator.get("/api/articles/kept/stats").json()
@@ -236,15 +239,17 @@ def test_a_reboot_keeps_everything(machine):
     assert operator.get("/api/history?userId=ann").json()["items"] == ["hello"]
 
 
-def as_it_was(folder):
-    """The first release: nginx could not connect, since systemd gave the socket's folder and what lies in it to the service."""
+def break_socket_ownership(folder):
+    """The first release: systemd made the service the owner of the socket's folder and its contents, so nginx could not
+    connect.
+    """
     path = os.path.join(folder, "lib/systemd/system/freshet.service")
     with open(path, "a", encoding="utf-8") as file:
         file.write("[Service]\nRuntimeDirectory=freshet\nRuntimeDirectoryPreserve=yes\n")
 
 
-def test_an_upgrade_from_the_release_before_cures_what_that_left_behind(machine, deb):
-    install_package(machine, repackaged(deb, "0.0.1-1", as_it_was))
+def test_an_upgrade_fixes_the_socket_ownership_of_the_first_release(machine, deb):
+    install_package(machine, repackaged(deb, "0.0.1-1", break_socket_ownership))
     assert ping() == 502
     install_package(machine, deb)
     wait_until(lambda: ping() == 200, "the service")
