@@ -1,4 +1,4 @@
-"""HTTP as a browser's connection speaks it: kept alive, one request after the other."""
+"""An HTTP client that sends requests one after another over a persistent connection, as a browser does."""
 
 import http.client
 import json
@@ -9,8 +9,8 @@ from urllib.parse import quote, urlencode
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.0.0 Safari/537.36"
 
 
-def segment(text):
-    """One segment of a path, every byte that could mean something else encoded."""
+def quote_segment(text):
+    """Percent-encodes text as one path segment."""
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     return quote(raw, safe="")
 
@@ -31,8 +31,8 @@ class Client:
         self._connection = http.client.HTTPConnection(host, port, timeout=timeout, source_address=source and (source, 0))
         self._agent = agent
 
-    def ask(self, method, path, body=None, headers=None, query=None):
-        """A body that is no bytes or text is sent as JSON. Never repeats a request by itself."""
+    def request(self, method, path, body=None, headers=None, query=None):
+        """Sends a body that is neither bytes nor text as JSON. Never retries."""
         send = {"Content-Type": "application/json"} if body is not None else {}
         if self._agent is not None:
             send["User-Agent"] = self._agent
@@ -53,16 +53,16 @@ class Client:
             raise
 
     def get(self, path, **more):
-        return self.ask("GET", path, **more)
+        return self.request("GET", path, **more)
 
     def post(self, path, body, **more):
-        return self.ask("POST", path, body, **more)
+        return self.request("POST", path, body, **more)
 
     def put(self, path, body, **more):
-        return self.ask("PUT", path, body, **more)
+        return self.request("PUT", path, body, **more)
 
     def delete(self, path, **more):
-        return self.ask("DELETE", path, **more)
+        return self.request("DELETE", path, **more)
 
     def track(self, article, dwell_ms=0, **members):
         return self.post("/api/track", {"articleId": article, "dwellMs": dwell_ms} | members)
@@ -73,7 +73,7 @@ class Client:
 
 
 def assert_problem(reply, status, code=None, member=None):
-    """A problem document of RFC 9457 with our two members; `member` is what its detail names."""
+    """Checks an RFC 9457 problem document with our two extra members. `member` is the name its detail must mention."""
     assert reply.status == status, reply
     assert reply.headers["Content-Type"] == "application/problem+json", reply
     problem = reply.json()
@@ -85,7 +85,9 @@ def assert_problem(reply, status, code=None, member=None):
 
 
 class Load:
-    """Threads that call `work(client, turn)` in turns until the block ends. A call returns what is worth keeping, or raises."""
+    """Threads that call `work(client, turn)` until the block ends; `turn` numbers the calls. Return values are
+    collected in `results`, exceptions in `errors`.
+    """
 
     def __init__(self, make_client, work, threads=4):
         self.results, self.errors = [], []
@@ -97,7 +99,7 @@ class Load:
         while not self._stop.is_set():
             try:
                 self.results.append(self._work(client, turn))
-            except Exception as error:  # each is one lost request; the test says how many it allows
+            except Exception as error:  # each is a lost request; the test decides how many are acceptable
                 self.errors.append(repr(error))
             turn += len(self._threads)
 
@@ -111,11 +113,13 @@ class Load:
         for thread in self._threads:
             thread.join(90)
             if thread.is_alive():
-                self.errors.append("still waiting for a reply")
+                self.errors.append("a thread is still waiting for a reply")
 
 
-class Noise(Load):
-    """Requests that nginx answers by itself, meanwhile: what a busy machine and this process add to the time of any other."""
+class BaselineLoad(Load):
+    """A load of requests that nginx answers without a worker. Its slowest response is the delay that the busy machine
+    and this process add to every other request.
+    """
 
     def __init__(self, make_client):
         super().__init__(make_client, lambda client, _: client.get("/openapi.json").seconds, threads=1)

@@ -1,4 +1,4 @@
-"""Fixtures of the end-to-end tests: instances of the whole service, and readers that nobody else is."""
+"""Fixtures of the end-to-end tests: instances of the whole service, and unique names."""
 
 import itertools
 import os
@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from service import PATIENT, SHARED, Instance, stop_orphans
+from service import LONG_TIMEOUTS, SHARED, Instance, stop_orphans
 
 _numbers = itertools.count()
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "latency: judges how long a reply takes, so nothing else may run meanwhile")
+    config.addinivalue_line("markers", "latency: measures response times, so nothing else may run at the same time")
 
 
 def pytest_sessionstart():
@@ -30,25 +30,25 @@ def _instance(*options, **directives):
 
 @pytest.fixture(scope="session")
 def service():
-    """One instance without limits, for tests that leave it as healthy as they found it."""
-    yield from _instance("--no-limits", **PATIENT)
+    """One instance without rate limits, shared by tests that do not disturb it."""
+    yield from _instance("--no-limits", **LONG_TIMEOUTS)
 
 
 @pytest.fixture
 def own_service():
-    """An instance for one test that hurts it, patient with Redis."""
-    yield from _instance("--no-limits", **PATIENT)
+    """A separate instance for a test that disrupts it. Long Redis timeouts."""
+    yield from _instance("--no-limits", **LONG_TIMEOUTS)
 
 
 @pytest.fixture
 def shipped_service():
-    """The same with the shipped deadlines."""
+    """Like own_service, but with the shipped timeouts."""
     yield from _instance("--no-limits")
 
 
 @pytest.fixture
 def instance():
-    """instance(option…, directive=value…): instances with options or a configuration of the test's own."""
+    """instance(option…, directive=value…): starts instances with the test's own options and configuration."""
     started = []
 
     def start(*options, **directives):
@@ -56,20 +56,20 @@ def instance():
         return started[-1].start()
 
     yield start
-    for one in reversed(started):  # the first may have the Redis of others
+    for one in reversed(started):  # reversed: later instances may use the first one's Redis
         one.stop()
 
 
 @pytest.fixture
 def name():
-    """name("a"): an id, tag or fingerprint that no other test and no earlier run uses."""
+    """name("a"): a unique id, tag or fingerprint, different from those of other tests and earlier runs."""
     stem = f"{os.getpid()}-{time.time_ns() % 10**9}"
     return lambda word="x": f"{word}-{stem}-{next(_numbers)}"
 
 
 @pytest.fixture(scope="session")
 def shared():
-    """The folder with the hostile inputs."""
+    """The directory with the hostile inputs."""
     if not os.path.isdir(os.path.join(SHARED, "corpora")):
-        pytest.skip(f"no inputs at {SHARED}; FRESHET_SHARED names them")
+        pytest.skip(f"no inputs at {SHARED}; set FRESHET_SHARED")
     return SHARED

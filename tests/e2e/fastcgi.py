@@ -1,4 +1,4 @@
-"""FastCGI by hand, straight to the workers' socket: whole requests, and broken ones."""
+"""A minimal FastCGI client for the workers' socket, for well-formed and malformed requests."""
 
 import socket
 import struct
@@ -42,7 +42,7 @@ class Connection:
         self.socket.sendall(data)
 
     def reply(self):
-        """(status, body) of the next reply; None when the peer closed first."""
+        """(status, body) of the next reply, or None if the peer closed the connection first."""
         out = b""
         while True:
             while len(self._got) >= 8:
@@ -61,12 +61,12 @@ class Connection:
                 return None
             self._got += more
 
-    def ask(self, **fields):
+    def request(self, **fields):
         self.send(request(**fields))
         return self.reply()
 
     def closed_by_peer(self, within_s):
-        """Waits so long at most; drops what comes meanwhile."""
+        """Waits at most `within_s`, discarding data. Returns whether the peer closed the connection."""
         self.socket.settimeout(within_s)
         try:
             while self.socket.recv(65536):

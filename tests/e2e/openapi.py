@@ -1,4 +1,4 @@
-"""The OpenAPI document as a judge of replies: every one must be of a status, a media type and a schema that it describes."""
+"""Validates responses against the OpenAPI document: each must have a status, media type and schema that it describes."""
 
 import copy
 import json
@@ -12,7 +12,7 @@ from service import ROOT
 FILE = os.path.join(ROOT, "nginx/html/openapi.json")
 METHODS = {"get", "post", "put", "delete"}
 
-# What an OpenAPI 3.1 document is, as far as ours goes: a member that is none of these is a slip of the pen.
+# JSON Schema of the part of OpenAPI 3.1 that the document uses. Any other member is a typo.
 _TEXT = {"type": "string", "minLength": 1}
 _SCHEMA = {"type": "object"}
 _REF = {"type": "object", "required": ["$ref"], "properties": {"$ref": _TEXT}, "additionalProperties": False}
@@ -55,7 +55,7 @@ def load():
 
 
 def closed(node):
-    """A copy in which no object has members that the document does not name: what is served must be described."""
+    """Returns a copy in which objects allow only the described members, so that undescribed members are errors."""
     node = copy.deepcopy(node)
     for each in walk(node):
         if isinstance(each, dict) and each.get("type") == "object" and "properties" in each:
@@ -73,10 +73,10 @@ class OpenApi:
     def __init__(self):
         self.document = load()
         self._replies = closed(self.document)
-        self.seen = set()  # (operation id, status, media type) of what was judged
+        self.seen = set()  # (operation id, status, media type) of the validated responses
 
     def operations(self):
-        """(method, path, operation)"""
+        """Returns (method, path, operation) of every operation."""
         return [(method, path, operation) for path, item in self.document["paths"].items() for method, operation in item.items()]
 
     def find(self, name):
@@ -88,34 +88,35 @@ class OpenApi:
             node = node[name]
         return node
 
-    def fits(self, schema, value, document=None):
+    def mismatches(self, schema, value, document=None):
+        """Returns how the value violates the schema; an empty string if it is valid."""
         document = document or self.document
         resolver = jsonschema.RefResolver.from_schema(document)
         errors = list(jsonschema.Draft202012Validator(schema, resolver=resolver).iter_errors(value))
         return "; ".join(f"{error.json_path}: {error.message}" for error in errors)
 
-    def ask(self, client, name, status, body=None, query=None, headers=None, **path):
-        """Asks an operation and judges its reply; a request that is answered with 2xx must itself be as described."""
+    def call(self, client, name, status, body=None, query=None, headers=None, **path):
+        """Calls an operation and validates its response. If a 2xx status is expected, the request must be valid as well."""
         method, template, operation = self.find(name)
         if status < 300 and isinstance(body, dict):
-            wrong = self.fits(operation["requestBody"]["content"]["application/json"]["schema"], body)
-            assert not wrong, (name, body, wrong)
-        where = template.format(**{key: quote(str(value), safe="") for key, value in path.items()})
-        reply = client.ask(method.upper(), where, body, headers=headers, query=query)
+            errors = self.mismatches(operation["requestBody"]["content"]["application/json"]["schema"], body)
+            assert not errors, (name, body, errors)
+        target = template.format(**{key: quote(str(value), safe="") for key, value in path.items()})
+        reply = client.request(method.upper(), target, body, headers=headers, query=query)
         assert reply.status == status, (name, reply)
-        self.judge(name, reply)
+        self.validate(name, reply)
         return reply
 
     def example_of(self, name):
-        """(path parameters, query, body, media type) of an operation's example."""
+        """Returns (path parameters, query, body, media type) of an operation's example."""
         _, _, operation = self.find(name)
-        given = {where: {each["name"]: each["example"] for each in operation.get("parameters", ()) if each["in"] == where and "example" in each}
-                 for where in ("path", "query")}
+        examples = {location: {each["name"]: each["example"] for each in operation.get("parameters", ())
+                               if each["in"] == location and "example" in each} for location in ("path", "query")}
         content = operation.get("requestBody", {"content": {}})["content"]
         media = next((each for each in content if "example" in content[each]), None)
-        return given["path"], given["query"], content[media]["example"] if media else None, media
+        return examples["path"], examples["query"], content[media]["example"] if media else None, media
 
-    def judge(self, name, reply):
+    def validate(self, name, reply):
         described = self.find(name)[2]["responses"].get(str(reply.status))
         assert described, f"{name}: {reply.status} is not described"
         if "$ref" in described:
@@ -127,9 +128,9 @@ class OpenApi:
             assert media in described["content"], (name, reply, media)
             schema = closed(described["content"][media]["schema"])
             value = reply.json() if media.endswith("json") else reply.body.decode()
-            wrong = self.fits(schema, value, self._replies)
-            assert not wrong, (name, reply, wrong)
-        for header, says in described.get("headers", {}).items():
-            says = self.at(says["$ref"]) if "$ref" in says else says
-            assert not says.get("required") or header in reply.headers, (name, header)
+            errors = self.mismatches(schema, value, self._replies)
+            assert not errors, (name, reply, errors)
+        for header, definition in described.get("headers", {}).items():
+            definition = self.at(definition["$ref"]) if "$ref" in definition else definition
+            assert not definition.get("required") or header in reply.headers, (name, header)
         self.seen.add((name, reply.status, media))

@@ -1,9 +1,10 @@
-"""A TCP proxy between the service and Redis that is slow, cuts what passes into pieces, swallows it or breaks off in mid-reply.
+"""A TCP proxy between the service and Redis that delays or fragments replies, holds them back, or resets connections
+mid-reply.
 
     with Proxy(os.path.join(state, "run/redis.sock"), seed=1) as proxy:  # redis.url = proxy.url
         proxy.set(delay_s=(0.01, 0.04))                                  # from now on, on every connection
         proxy.set(chunk=1, chunk_pause_s=0.0002, reset_chance=0.01)
-        proxy.set()                                                      # well again
+        proxy.set()                                                      # no impairment
 """
 
 import asyncio
@@ -17,10 +18,13 @@ READ_BYTES = 65536
 
 
 @dataclasses.dataclass(frozen=True)
-class Harm:
-    """delay_s: what each read of a reply waits, (least, most). chunk: replies leave in pieces of so many bytes (0: whole), with a pause
-    between them. reset_chance: of each read of a reply, to end in mid-reply with an RST. stalled: replies are held back until that changes.
-    refuse: new connections are reset at once."""
+class Impairment:
+    """delay_s: (min, max) delay of each read of a reply.
+    chunk: replies are sent in chunks of this size, with chunk_pause_s between them; 0 sends them whole.
+    reset_chance: probability, for each read of a reply, of an RST in the middle of it.
+    stalled: replies are held back until this changes.
+    refuse: new connections are reset immediately.
+    """
     delay_s: tuple = (0.0, 0.0)
     chunk: int = 0
     chunk_pause_s: float = 0.0
@@ -30,12 +34,12 @@ class Harm:
 
 
 class Proxy:
-    """upstream: the path of a unix socket, or a port of the loopback address. Its own loop, in a thread of its own."""
+    """upstream: path of a unix socket, or a port on the loopback address. Runs its own event loop in a thread."""
 
     def __init__(self, upstream, seed=0):
-        self.connections = self.resets = self.delayed = self.chunks = 0  # since the start
-        self._upstream, self._dice = upstream, random.Random(seed)
-        self._harm, self._open = Harm(), {}  # (client, redis) → the task that carries it
+        self.connections = self.resets = self.delayed = self.chunks = 0  # totals since the start
+        self._upstream, self._random = upstream, random.Random(seed)
+        self._impairment, self._open = Impairment(), {}  # (client, redis) → the task that forwards between them
         self._server = socket.create_server(("127.0.0.1", 0), backlog=256)
         self._server.setblocking(False)
         self.port = self._server.getsockname()[1]
@@ -51,28 +55,28 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
 
-    def set(self, **harm):
-        """What is done from now on; what is not named is not done."""
-        new = Harm(**harm)
+    def set(self, **impairment):
+        """Replaces the impairment of all connections. Parameters that are not given are off."""
+        new = Impairment(**impairment)
 
         def change():
-            self._harm = new
-        self._soon(change)
+            self._impairment = new
+        self._run_in_loop(change)
 
     def reset_all(self):
-        """Ends every connection with an RST now."""
-        self._soon(lambda: [task.cancel() for task in self._open.values()])
+        """Resets every connection with an RST now."""
+        self._run_in_loop(lambda: [task.cancel() for task in self._open.values()])
 
-    # --- in the thread
+    # --- in the proxy's thread
 
-    def _soon(self, work):
+    def _run_in_loop(self, work):
         done = threading.Event()
 
         def run():
             work()
             done.set()
         self._loop.call_soon_threadsafe(run)
-        assert done.wait(10), "the proxy's loop does not turn"
+        assert done.wait(10), "the proxy's event loop is stuck"
 
     def _run(self):
         asyncio.set_event_loop(self._loop)
@@ -91,9 +95,9 @@ class Proxy:
         while True:
             client, _ = await self._loop.sock_accept(self._server)
             self.connections += 1
-            self._loop.create_task(self._carry(client))
+            self._loop.create_task(self._forward(client))
 
-    async def _carry(self, client):
+    async def _forward(self, client):
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         redis = socket.socket(socket.AF_UNIX if isinstance(self._upstream, str) else socket.AF_INET)
@@ -101,19 +105,19 @@ class Proxy:
         pair = (client, redis)
         self._open[pair] = asyncio.current_task()
         try:
-            if self._harm.refuse:
+            if self._impairment.refuse:
                 return
             await self._loop.sock_connect(redis, self._upstream if isinstance(self._upstream, str) else ("127.0.0.1", self._upstream))
             replies = asyncio.Queue()
-            ways = [self._loop.create_task(way) for way in (self._commands(client, redis), self._read(redis, replies), self._reply(replies, client))]
+            tasks = [self._loop.create_task(task) for task in (self._commands(client, redis), self._read(redis, replies), self._reply(replies, client))]
             try:
-                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for way in ways:
-                    way.cancel()
-                await asyncio.gather(*ways, return_exceptions=True)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
         except OSError:
-            pass  # one of the two is gone: so is the other
+            pass  # one side is gone, so the other is closed too
         finally:
             self._reset(*pair)
 
@@ -122,35 +126,35 @@ class Proxy:
             await self._loop.sock_sendall(redis, data)
 
     async def _read(self, redis, replies):
-        """What was read at different moments waits side by side, so a delay is a latency and no limit of the rate."""
+        """Queues each piece with its own due time, so that a delay adds latency and does not limit the throughput."""
         due = 0.0
         while data := await self._loop.sock_recv(redis, READ_BYTES):
-            least, most = self._harm.delay_s
-            self.delayed += most > 0
-            due = max(due, self._loop.time() + self._dice.uniform(least, most))
+            low, high = self._impairment.delay_s
+            self.delayed += high > 0
+            due = max(due, self._loop.time() + self._random.uniform(low, high))
             replies.put_nowait((due, data))
 
     async def _reply(self, replies, client):
         while True:
             due, data = await replies.get()
             await asyncio.sleep(due - self._loop.time())
-            while self._harm.stalled:
+            while self._impairment.stalled:
                 await asyncio.sleep(0.01)
-            harm = self._harm
-            if harm.reset_chance > 0 and self._dice.random() < harm.reset_chance:
+            impairment = self._impairment
+            if impairment.reset_chance > 0 and self._random.random() < impairment.reset_chance:
                 self.resets += 1
-                await self._loop.sock_sendall(client, data[:self._dice.randrange(len(data))])
-                await asyncio.sleep(0.001)  # the part is read before the end of it is known
+                await self._loop.sock_sendall(client, data[:self._random.randrange(len(data))])
+                await asyncio.sleep(0.001)  # lets the client read the partial reply before the RST
                 return
-            piece = harm.chunk or len(data)
-            for at in range(0, len(data), piece):
-                await self._loop.sock_sendall(client, data[at:at + piece])
-                if harm.chunk:
+            size = impairment.chunk or len(data)
+            for start in range(0, len(data), size):
+                await self._loop.sock_sendall(client, data[start:start + size])
+                if impairment.chunk:
                     self.chunks += 1
-                    await asyncio.sleep(harm.chunk_pause_s)
+                    await asyncio.sleep(impairment.chunk_pause_s)
 
     def _reset(self, client, redis):
-        """An RST to whoever asked; Redis sees an ordinary end."""
+        """Sends an RST to the client and closes the connection to Redis normally."""
         self._open.pop((client, redis), None)
         if client.fileno() >= 0:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

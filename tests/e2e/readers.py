@@ -1,4 +1,4 @@
-"""Readers who report and read under load, and who know what the service must have kept."""
+"""Readers who report and read under load, and who know which events the service must have counted."""
 
 import threading
 import time
@@ -7,7 +7,9 @@ from service import wait_until
 
 
 class Readers:
-    """Events with ids, each of a reader and session of its own, spread over articles; what was acknowledged is remembered."""
+    """Reports events with event ids, each from its own reader and session, spread over articles. Remembers those that were
+    acknowledged.
+    """
 
     def __init__(self, instance, name, articles=5):
         self.articles = [name("a") for _ in range(articles)]
@@ -16,7 +18,7 @@ class Readers:
         self._instance, self._lock = instance, threading.Lock()
 
     def report(self, client, turn):
-        """One event, repeated with the same event id until it is acknowledged, as a page's retry does."""
+        """One event, repeated with the same event id until it is acknowledged, as a page would retry."""
         article, dwell = self.articles[turn % len(self.articles)], turn % 1000
         event = f"e{turn}"
         deadline = time.monotonic() + 60
@@ -30,7 +32,7 @@ class Readers:
                     return reply.status
             assert reply.status in (502, 503, 504), reply
             assert time.monotonic() < deadline, "never acknowledged"
-            time.sleep(0.01)  # the pace of a client that was told to come back
+            time.sleep(0.01)  # the pace of a client that was told to retry
 
     def counted(self):
         return {article: tuple(int(value or 0) for value in self._instance.redis("HMGET", f"hot:article:{{{article}}}", "pv", "ms"))
@@ -43,7 +45,7 @@ class Readers:
         def settled():
             return self._instance.status()["spooled bytes"] == 0 and self.counted() == self.expected()
         try:
-            wait_until(settled, "the spool to be applied", 30)
+            wait_until(settled, "the spool to be replayed", 30)
         except AssertionError:
             assert self.counted() == self.expected(), (self.counted(), self.expected(), self._instance.status())
             raise
@@ -51,19 +53,19 @@ class Readers:
 
 
 def known_items(instance, name, count=20):
-    """{id: title}: readable by GET, each reply verifiable."""
+    """{id: title} of new items, so that each GET reply can be verified."""
     client, titles = instance.internal(), {}
     for _ in range(count):
         item = name("i")
         titles[item] = f"about {item}"
         body = {"title": titles[item], "published_at": int(time.time())}
-        # With the shipped deadlines a Redis on a busy machine may be too slow for one of them.
-        wait_until(lambda item=item, body=body: client.put(f"/api/items/{item}", body).status == 200, "the item")
+        # With the shipped timeouts, Redis on a busy machine may be too slow for one of them.
+        wait_until(lambda item=item, body=body: client.put(f"/api/items/{item}", body).status == 200, "the item to be written")
     return titles
 
 
 def read_items(titles, allowed=(200,)):
-    """A load that asks for known items and looks whether the reply is that item's."""
+    """A load that reads known items and verifies that each reply belongs to the requested item."""
     ids = list(titles)
 
     def work(client, turn):
@@ -72,13 +74,13 @@ def read_items(titles, allowed=(200,)):
         assert reply.status in allowed, reply
         if reply.status == 200:
             got = reply.json()
-            assert (got["id"], got["title"]) == (item, titles[item]), "another item's reply"
+            assert (got["id"], got["title"]) == (item, titles[item]), "the reply belongs to another item"
         return reply
 
     return work
 
 
-def mixed(instance, name):
+def mixed_load(instance, name):
     titles, readers = known_items(instance, name), Readers(instance, name)
     reads = read_items(titles)
 

@@ -1,4 +1,4 @@
-"""What the recorder keeps of an instance, read as a stranger would: with sqlite3 and with Xapian's own tool."""
+"""Data that the recorder of an instance has stored, read with independent tools: sqlite3 and xapian-delve."""
 
 import os
 import signal
@@ -9,101 +9,103 @@ import threading
 from service import wait_until
 
 
-class Recorded:
+class RecorderData:
     def __init__(self, instance):
         self.database = os.path.join(instance.state, "record/freshet.db")
         self.index = os.path.join(instance.state, "record/index")
         self._instance = instance
 
     def connect(self):
-        # The recorder locks it for a moment when it opens or checkpoints it.
+        # The recorder briefly locks the database when it opens or checkpoints it.
         return sqlite3.connect(f"file:{self.database}?mode=rw", uri=True, timeout=30, isolation_level=None)
 
     def titles(self):
-        """{id: title} of the database."""
+        """{id: title} of the items in the database."""
         connection = self.connect()
         try:
             return dict(connection.execute("SELECT id, title FROM items"))
         finally:
             connection.close()
 
-    def indexed(self):
-        """The ids in the index."""
+    def indexed_ids(self):
+        """Ids of the items in the index."""
         done = subprocess.run(["xapian-delve", "-1", "-A", "Q", self.index], capture_output=True, text=True, check=False, timeout=240)
         assert done.returncode == 0, done.stderr
         return {line.split()[0][1:] for line in done.stdout.splitlines() if line.startswith("Q")}
 
-    def forbid_writing(self):
-        """Makes database and folder read-only, for a recorder that opens them from now on."""
-        self._give_rights(0o444, 0o555)
+    def make_read_only(self):
+        """Makes the database and its directory read-only, and restarts the recorder so that it opens them that way."""
+        self._set_modes(0o444, 0o555)
         before = self._instance.recorder()
-        os.kill(before, signal.SIGKILL)  # what it has open it may go on writing
-        wait_until(lambda: self._instance.recorder() not in (None, before), "another recorder")
+        os.kill(before, signal.SIGKILL)  # it could still write to files that it has open
+        wait_until(lambda: self._instance.recorder() not in (None, before), "a new recorder")
 
-    def allow_writing(self):
-        self._give_rights(0o600, 0o755)
+    def make_writable(self):
+        self._set_modes(0o600, 0o755)
 
-    def _give_rights(self, of_files, of_folder):
-        folder = os.path.dirname(self.database)
-        for file in os.listdir(folder):
+    def _set_modes(self, file_mode, directory_mode):
+        directory = os.path.dirname(self.database)
+        for file in os.listdir(directory):
             if file.startswith("freshet.db"):
-                os.chmod(os.path.join(folder, file), of_files)
-        os.chmod(folder, of_folder)
+                os.chmod(os.path.join(directory, file), file_mode)
+        os.chmod(directory, directory_mode)
 
     def wait_for(self, titles, limit_s=30.0):
-        """Until database and index hold exactly these items."""
+        """Waits until the database and the index hold exactly these items."""
         def settled():
             try:
-                return self.titles() == titles and self.indexed() == set(titles)
-            except (sqlite3.Error, AssertionError):  # not made yet, or a commit is under way
+                return self.titles() == titles and self.indexed_ids() == set(titles)
+            except (sqlite3.Error, AssertionError):  # not created yet, or a commit is in progress
                 return False
         try:
-            wait_until(settled, "the recorder", limit_s)
+            wait_until(settled, "the recorder to catch up", limit_s)
         except AssertionError:
             assert self.titles() == titles
-            assert self.indexed() == set(titles)
+            assert self.indexed_ids() == set(titles)
             raise
 
     def wait_until_indexed(self, items, limit_s=30.0):
-        """Until the index holds these items, and maybe others."""
-        def there():
+        """Waits until the index holds these items; it may hold others."""
+        def is_indexed():
             try:
-                return self.indexed() >= set(items)
+                return self.indexed_ids() >= set(items)
             except AssertionError:  # as in wait_for()
                 return False
-        wait_until(there, "the index", limit_s)
+        wait_until(is_indexed, "the items to be indexed", limit_s)
 
-    def wait_until_it(self, state, reason=None):
-        """Waits for a state in /status (and a reason); returns the status."""
+    def wait_for_state(self, state, reason=None):
+        """Waits for this recorder state (and reason) in /status. Returns the status."""
         def reached():
             status = self._instance.status()
             return status if status["recorder"] == state and reason in (None, status["recorder reason"]) else None
-        return wait_until(reached, f"a recorder that is {state} {reason or ''}", 30)
+        return wait_until(reached, f"recorder state {state} {reason or ''}", 30)
 
 
 class Writers:
-    """A load of PUTs and DELETEs, each item one writer's own; knows what was acknowledged and must therefore be kept."""
+    """A load of PUTs and DELETEs; each item is written by one writer. `expected` holds the acknowledged items, which must
+    not be lost.
+    """
 
     def __init__(self, name, refusals=(502, 503, 504)):
-        self.kept, self._name, self._refusals, self._lock = {}, name, refusals, threading.Lock()
+        self.expected, self._name, self._refusals, self._lock = {}, name, refusals, threading.Lock()
         self.refused = 0
 
     def write(self, client, turn):
-        item, title = self._name("w"), f"written in turn {turn}"
-        if not self._repeat(lambda: client.put(f"/api/items/{item}", {"title": title, "published_at": 1700000000 + turn})):
+        item, title = self._name("w"), f"title {turn}"
+        if not self._retry(lambda: client.put(f"/api/items/{item}", {"title": title, "published_at": 1700000000 + turn})):
             return None
         with self._lock:
-            self.kept[item] = title
-        if turn % 10 == 9 and self._repeat(lambda: client.delete(f"/api/items/{item}")):
+            self.expected[item] = title
+        if turn % 10 == 9 and self._retry(lambda: client.delete(f"/api/items/{item}")):
             with self._lock:
-                del self.kept[item]
+                del self.expected[item]
         return item
 
-    def _repeat(self, ask):
-        """Until it is acknowledged, as whoever feeds a service does: what was not may have happened or not."""
+    def _retry(self, send):
+        """Retries until acknowledged, as a site's back end would. A failed attempt may or may not have been applied."""
         for _ in range(2000):
             try:
-                reply = ask()
+                reply = send()
             except OSError:
                 reply = None
             if reply is not None and reply.status == 200:

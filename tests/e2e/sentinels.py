@@ -1,4 +1,4 @@
-"""Redis as a site has it that must not lose it: a master, two replicas and three sentinels, real ones, on a loopback address of their own."""
+"""A highly available Redis: a master, two replicas and three real sentinels on their own loopback address."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ sentinel failover-timeout {name} 6000
 
 
 class Deployment:
-    """Servers with the shipped accounts; the service's password is in the file `password_file`."""
+    """Servers with the shipped accounts. `password_file` contains the service's password."""
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix=f"freshet-sentinels-{os.getpid()}-", dir="/tmp")
@@ -34,8 +34,8 @@ class Deployment:
         with open(self.password_file, "w", encoding="ascii") as file:
             file.write(PASSWORD)
         os.chmod(self.password_file, 0o644)
-        self._processes = {}  # port: process
-        self.servers, self.sentinels = list(range(16379, 16382)), list(range(26379, 26382))  # all of them ports
+        self._processes = {}  # {port: process}
+        self.servers, self.sentinels = list(range(16379, 16382)), list(range(26379, 26382))  # ports
         self._loopback = loopback.Loopback([*self.servers, *self.sentinels])
         self.host = self._loopback.host
         for port in self.servers:
@@ -43,7 +43,7 @@ class Deployment:
         wait_until(lambda: self.info(self.servers[0], "replication").get("connected_slaves") == "2", "two replicas")
         for port in self.sentinels:
             self._start_sentinel(port)
-        wait_until(self._sentinels_know_each_other, "sentinels that know each other", 60)
+        wait_until(self._sentinels_know_each_other, "the sentinels to discover each other", 60)
 
     def _run(self, port, *command):
         with open(os.path.join(self.folder, f"{port}.log"), "ab") as log:
@@ -74,19 +74,19 @@ class Deployment:
         return {"redis__sentinels": f"[{addresses}]", "redis__sentinel_master": f'"{NAME}"', "redis__username": '"freshet"',
                 "redis__password_file": f'"{self.password_file}"', "redis__url": '"redis://127.0.0.1:1"'}
 
-    def ask(self, port, *command):
+    def redis_cli(self, port, *command):
         done = subprocess.run(["redis-cli", "-h", self.host, "-p", str(port), "-e", "--json", *map(str, command)], capture_output=True, check=False, timeout=80)
         assert done.returncode == 0, (port, command, done.stdout, done.stderr)
         return json.loads(done.stdout)
 
     def _answers(self, port):
         try:
-            return self.ask(port, "PING") == "PONG"
+            return self.redis_cli(port, "PING") == "PONG"
         except (AssertionError, ValueError, subprocess.TimeoutExpired):
             return False
 
     def text(self, port, *command):
-        """Of the commands whose reply is text for people, also with --json."""
+        """For commands whose reply is plain text even with --json."""
         return subprocess.run(["redis-cli", "-h", self.host, "-p", str(port), *command], capture_output=True, text=True, check=False, timeout=80).stdout
 
     def info(self, port, section):
@@ -94,7 +94,7 @@ class Deployment:
 
     def _sentinels_know_each_other(self):
         for port in self.sentinels:
-            fields = self.ask(port, "SENTINEL", "MASTER", NAME)
+            fields = self.redis_cli(port, "SENTINEL", "MASTER", NAME)
             if not isinstance(fields, dict):
                 fields = dict(zip(fields[::2], fields[1::2]))
             if (fields["num-other-sentinels"], fields["num-slaves"], fields["flags"]) != ("2", "2", "master"):
@@ -102,30 +102,30 @@ class Deployment:
         return True
 
     def master(self):
-        """The port of the master, as all sentinels say; None while they disagree."""
-        said = {int(self.ask(port, "SENTINEL", "get-master-addr-by-name", NAME)[1]) for port in self.sentinels}
-        return said.pop() if len(said) == 1 else None
+        """Port of the master according to all sentinels, or None while they disagree."""
+        ports = {int(self.redis_cli(port, "SENTINEL", "get-master-addr-by-name", NAME)[1]) for port in self.sentinels}
+        return ports.pop() if len(ports) == 1 else None
 
     def redis(self, *command):
-        return self.ask(self.master(), *command)
+        return self.redis_cli(self.master(), *command)
 
-    def replicated(self):
-        """Waits until the replicas have all that the master has."""
-        wait_until(lambda: self.redis("WAIT", 2, 1000) == 2, "the replicas")
+    def wait_for_replicas(self):
+        """Waits until the replicas have all of the master's writes."""
+        wait_until(lambda: self.redis("WAIT", 2, 1000) == 2, "replication")
 
     def signal(self, port, number):
         os.kill(self._processes[port].pid, number)
         if number == signal.SIGKILL:
             self._processes[port].wait(20)
 
-    def of_the_service(self, port):
+    def service_connections(self, port):
         """Ports of the service's connections that this server has accepted."""
         lines = self.text(port, "CLIENT", "LIST").splitlines()
         clients = [dict(word.split("=", 1) for word in line.split() if "=" in word) for line in lines]
         return {int(client["addr"].rpartition(":")[2]) for client in clients if client["user"] == "freshet"}
 
-    def known_to_the_kernel(self, port):
-        """Ports of the peers of all connections to this server, also of those that it has not accepted, and of peers that hung up."""
+    def kernel_connections(self, port):
+        """Ports of the peers of all connections to this server, including those not accepted yet and those whose peer has hung up."""
         with open("/proc/net/tcp", encoding="ascii") as file:
             ends = [line.split()[1:3] for line in file.readlines()[1:]]
         here = f"{int.from_bytes(socket.inet_aton(self.host), sys.byteorder):08X}:{port:04X}"

@@ -1,4 +1,4 @@
-"""A whole instance of the service, as scripts/run starts it, in a short-lived directory of its own."""
+"""A complete instance of the service, started by scripts/run in its own temporary directory."""
 
 import binascii
 import contextlib
@@ -23,65 +23,67 @@ import loopback  # noqa: E402
 from waiting import remove_tree, wait_until  # noqa: E402
 
 BUILD = os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release"))
-CTL = os.path.join(BUILD, "scripts/freshetctl")  # not scripts/freshetctl, which first sees to packages and the build
+CTL = os.path.join(BUILD, "scripts/freshetctl")  # not scripts/freshetctl, which checks packages and the build first
 SHARED = os.environ.get("FRESHET_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
 
-# Masters of the Redis Cluster that each instance has instead of one server; 0: one server.
+# Number of masters of the Redis Cluster that each instance uses instead of a single server. 0: a single server.
 CLUSTER = int(os.environ.get("FRESHET_CLUSTER", "0"))
 FIRST_NODE = 7101
-# What all articles share has one word in braces behind its name in a cluster (Keys::kShared), and what those of a group share the group's tag.
+# In a cluster, keys shared by all articles end with one fixed hash tag (Keys::kShared), keys of a partition with the
+# partition's tag.
 SHARED_KEY = re.compile(r"(hot:(epoch|groups|lost|list[^{}]*|rank:(lock|turn))|recorder:lease)$")
-GROUP_KEY = re.compile(r"(hot:(rank|placed|unplaced|score|published|hidden|newest|unlisted|current)(:[^{}]*)?|tag:[^{}]*|recorder:(stream|fence))$")
-GROUPS = 16
-# Where the member stands behind the key.
-OF_A_MEMBER = {"ZADD": 2} | dict.fromkeys(("ZSCORE", "ZRANK", "ZREVRANK", "ZREM", "SISMEMBER", "SADD", "SREM", "HDEL"), 1)
+PARTITION_KEY = re.compile(r"(hot:(rank|placed|unplaced|score|published|hidden|newest|unlisted|current)(:[^{}]*)?|tag:[^{}]*|recorder:(stream|fence))$")
+PARTITIONS = 16
+# Index of the member argument, counted from the key.
+MEMBER_OFFSET = {"ZADD": 2} | dict.fromkeys(("ZSCORE", "ZRANK", "ZREVRANK", "ZREM", "SISMEMBER", "SADD", "SREM", "HDEL"), 1)
 
 
-def group_tags():
-    """The tags of the groups of a cluster, as core/redis/partitions/partitions.cpp has them."""
+def partition_tags():
+    """Hash tags of the partitions, computed like core/redis/partitions/partitions.cpp does."""
     with open(os.path.join(ROOT, "core/redis/partitions/partitions.cpp"), encoding="utf-8") as file:
         table = "".join(re.findall(r'^    "(\w+)";?$', file.read(), re.M))
-    every = [table[at:at + 3] for at in range(0, len(table), 3)]
-    return [every[(2 * group + 1) * len(every) // (2 * GROUPS)] for group in range(GROUPS)]
+    tags = [table[start:start + 3] for start in range(0, len(table), 3)]
+    return [tags[(2 * partition + 1) * len(tags) // (2 * PARTITIONS)] for partition in range(PARTITIONS)]
 
 
-def group_of(article):
-    return binascii.crc_hqx(str(article).encode(), 0) % 16384 * GROUPS // 16384
+def partition_of(article):
+    return binascii.crc_hqx(str(article).encode(), 0) % 16384 * PARTITIONS // 16384
 
-REQUEST_ID = r"\d+\.\d{3}-\d+-\d+"  # as nginx/freshet-http.conf makes it
-# On a machine that builds or tests something else meanwhile Redis may well take longer than 50 ms.
-PATIENT = {"redis__timeout": '"1s"', "gateway__request_budget": '"3s"'}
-# nginx gives idle connections to workers up after a tenth of the shipped time, so that those who drain end soon. Still it closes first.
-LETS_GO_SOON = r"s/^\( *keepalive_\(time\|timeout\)\) 5s;/\1 500ms;/"
+REQUEST_ID = r"\d+\.\d{3}-\d+-\d+"  # the format set in nginx/freshet-http.conf
+# Redis may take longer than the default 50 ms on a machine that is busy with builds or other tests.
+LONG_TIMEOUTS = {"redis__timeout": '"1s"', "gateway__request_budget": '"3s"'}
+# Makes nginx close idle connections to workers after a tenth of the shipped time, so that draining workers exit soon.
+# nginx still closes first.
+SHORT_KEEPALIVE = r"s/^\( *keepalive_\(time\|timeout\)\) 5s;/\1 500ms;/"
 
 
-def kill_in_the_middle(most_s, *command):
-    """Begins a command of freshetctl, and ends it within `most_s`. Whether it still ran."""
+def kill_while_running(max_s, *command):
+    """Starts a freshetctl command and kills it after a random time of at most `max_s`. Returns whether it was still running."""
     process = subprocess.Popen([CTL, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    time.sleep(random.uniform(0, most_s))
-    ran = process.poll() is None
-    if ran:
+    time.sleep(random.uniform(0, max_s))
+    was_running = process.poll() is None
+    if was_running:
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    return ran
+    return was_running
 
 
 def children(pid):
-    """As two looks in a row agree: while one ends the kernel may leave another out of its list."""
-    def look():
+    """Reads the list until two consecutive reads agree: the kernel may omit a child while another one exits."""
+    def read():
         try:
             with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
                 return [int(child) for child in file.read().split()]
         except OSError:
             return []
-    before, now = None, look()
+    before, now = None, read()
     while now != before:
-        before, now = now, look()
+        before, now = now, read()
     return now
 
 
 def birth(pid):
-    """When the process began; None when there is none (any more)."""
+    """Start time of the process in clock ticks since boot, as text. None if it does not exist or is a zombie."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -108,22 +110,22 @@ def descriptors(pid):
 
 
 def kill_workers(service, load, done, times):
-    """Kills a worker, any, so many times, each when the load has got some more `done`, and the pool is whole again."""
+    """Kills random workers, one at a time: each after the load has added entries to `done`, and once the pool is complete again."""
 
     def alive():
         return {pid for pid in service.workers() if birth(pid)}
 
-    whole = len(alive())
+    pool_size = len(alive())
     for _ in range(times):
-        seen = len(done)
-        wait_until(lambda seen=seen: len(done) > seen + 4 or load.errors, "what the load does")
+        count_before = len(done)
+        wait_until(lambda count_before=count_before: len(done) > count_before + 4 or load.errors, "progress of the load")
         victim = random.choice(sorted(alive()))
         os.kill(victim, signal.SIGKILL)
-        wait_until(lambda victim=victim: victim not in alive() and len(alive()) == whole, "the pool to be whole")
+        wait_until(lambda victim=victim: victim not in alive() and len(alive()) == pool_size, "a complete pool")
 
 
 def stop_orphans():
-    """Ends instances whose test run was killed before it could."""
+    """Stops instances left behind by test runs that were killed."""
     for state in glob.glob("/tmp/freshet-e2e-*"):
         pid = int(state.split("-")[2])
         if not os.path.exists(f"/proc/{pid}"):
@@ -132,15 +134,16 @@ def stop_orphans():
 
 
 class Instance:
-    """options: of scripts/run; directives: dotted names of the configuration (dots as __) and their TOML values. `beside`: an instance whose
-    Redis is this one's, too, as if the two were hosts of one deployment."""
+    """One instance. options: for scripts/run. directives: dotted configuration names (dots written as __) and their
+    TOML values. `peer`: an instance whose Redis this one uses too, as if both were hosts of one deployment.
+    """
 
-    def __init__(self, *options, beside=None, **directives):
-        self.beside = beside
-        if beside:
-            options += ("--redis", beside.redis_url())
-            directives = {"redis__username": '"freshet"', "redis__password_file": f'"{beside.state}/etc/redis-service"'} | directives
-        # A unix socket's path has 107 bytes at most, so not pytest's own tmp_path.
+    def __init__(self, *options, peer=None, **directives):
+        self.peer = peer
+        if peer:
+            options += ("--redis", peer.redis_url())
+            directives = {"redis__username": '"freshet"', "redis__password_file": f'"{peer.state}/etc/redis-service"'} | directives
+        # Not pytest's tmp_path: the path of a unix socket is limited to 107 bytes.
         self.state = tempfile.mkdtemp(prefix=f"freshet-e2e-{os.getpid()}-", dir="/tmp")
         os.chmod(self.state, 0o755)
         if CLUSTER and not {"--redis", "--cluster"} & set(options):
@@ -148,21 +151,22 @@ class Instance:
         self.masters = int(options[options.index("--cluster") + 1]) if "--cluster" in options else 0
         self._loopback = loopback.Loopback()
         self.host, self.port, self.internal_port = self._loopback.host, loopback.PUBLIC, loopback.INTERNAL
-        self.inside = []  # what stands before the command that starts it
+        self.command_prefix = []  # words in front of the start command
         self.socket_path = os.path.join(self.state, "run/freshetd.sock")
-        self._options, self.nginx_edit = options, LETS_GO_SOON
-        # Most tests name articles that they never put, and look at what a first report did.
+        self._options, self.nginx_edit = options, SHORT_KEEPALIVE
+        # Most tests report articles that were never PUT, and check the effect of the first report.
         self._nodes = []
         self._seen, self._directives = {}, {"items__unknown": '"list"', "limits__contribution_after": 0} | directives
-        self.expects_refusals = False  # by Redis, of its account
-        self.environment = {}  # of its processes, beside this one's
+        self.expects_acl_denials = False  # Redis ACL denials are part of the test
+        self.environment = {}  # added to the environment of its processes
         self.configure()
-        # Not a new one each run: with some, of a few visitors two would meet in a HyperLogLog's register and count as one.
+        # A fixed salt: with some salts, two of a handful of visitors fall into the same HyperLogLog register and count
+        # as one.
         with open(os.path.join(self.state, "etc/salt"), "w", opener=lambda path, flags: os.open(path, flags, 0o600), encoding="ascii") as file:
             file.write("0123456789abcdef" * 4)
 
     def configure(self, **directives):
-        """What is to differ from the instance's first configuration; in force after a start or a reload."""
+        """Writes the configuration with `directives` as changes to the initial one. Takes effect at the next start or reload."""
         folder = os.path.join(self.state, "etc/conf.d")
         os.makedirs(folder, exist_ok=True)
         lines = [f"{name.replace('__', '.')} = {value}\n" for name, value in (self._directives | directives).items()]
@@ -170,45 +174,45 @@ class Instance:
             file.writelines(lines)
 
     def start(self):
-        command = [*self.inside, os.path.join(ROOT, "scripts/run"), "--detach", "--no-sample", "--state", self.state, "--address", self._loopback.host,
+        command = [*self.command_prefix, os.path.join(ROOT, "scripts/run"), "--detach", "--no-sample", "--state", self.state, "--address", self._loopback.host,
                    "--port", str(self.port), "--internal-port", str(self.internal_port), *self._options]
         done = subprocess.run(command, env=os.environ | self.environment | {"FRESHET_NGINX_EDIT": self.nginx_edit}, stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=900, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-        wait_until(lambda: self.internal().get("/ping").status == 200, "/ping")
-        wait_until(self._is_complete, "every process")
-        self.note_processes()
+        wait_until(lambda: self.internal().get("/ping").status == 200, "a reply to /ping")
+        wait_until(self._all_processes_run, "all processes")
+        self.record_processes()
         return self
 
-    def _is_complete(self):
+    def _all_processes_run(self):
         status = self.status()
         return status["recorder"] in ("running", "waiting", "off") and status["total processes"] == len(self.workers())
 
     def stop(self):
-        """Ends the instance; fails when a process of it is left, or when Redis refused its account something."""
-        self.note_processes()
-        refused = self.refused_by_redis()
+        """Stops the instance. Fails if a process survives, or if Redis denied the service's account a command."""
+        self.record_processes()
+        denials = self.acl_denials()
         subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", self.state], stdin=subprocess.DEVNULL,
                        capture_output=True, timeout=480, check=True)
-        left = {pid: what for pid, (began, what) in self._seen.items() if birth(pid) == began}
+        survivors = {pid: role for pid, (began, role) in self._seen.items() if birth(pid) == began}
         remove_tree(self.state)
         self._loopback.close()
-        assert not left, f"still alive after the stop: {left}"
-        assert not refused or self.expects_refusals, f"the shipped account may not do what was tried: {refused}"
+        assert not survivors, f"still running after the stop: {survivors}"
+        assert not denials or self.expects_acl_denials, f"Redis denied the shipped account: {denials}"
 
-    def refused_by_redis(self):
-        """What was refused to the service's account since Redis was started, by systemd/redis-acl.conf; nothing when Redis is not there."""
+    def acl_denials(self):
+        """ACL denials of the service's account (systemd/redis-acl.conf) since Redis was started. Empty if Redis is unreachable."""
         try:
             return [(entry["reason"], entry["object"], entry["username"]) for entry in self.redis("ACL", "LOG")]
         except (AssertionError, ValueError, subprocess.TimeoutExpired):
             return []
 
-    # --- its processes
+    # --- processes
 
     def pid(self, role):
-        """Of redis, freshetd (the master) or nginx (the master)."""
+        """`role`: redis, freshetd (its master) or nginx (its master)."""
         if role == "redis" and self.masters:
-            pytest.skip("names the one server, of which there are many here")
+            pytest.skip("needs a single Redis server")
         with open(os.path.join(self.state, "run/processes"), encoding="utf-8") as file:
             return next(int(line.split()[1]) for line in file if line.split()[0] == role)
 
@@ -216,15 +220,15 @@ class Instance:
         return [pid for pid in children(self.pid("freshetd")) if comm(pid) == "freshetd-worker"]
 
     def recorder(self):
-        """The pid of the living recorder, or None."""
+        """pid of the running recorder, or None."""
         return next((pid for pid in children(self.pid("freshetd")) if comm(pid) == "freshetd-record" and birth(pid)), None)
 
     def status_process(self):
-        """The pid of the living one, or None."""
+        """pid of the running status process, or None."""
         return next((pid for pid in children(self.pid("freshetd")) if comm(pid) == "freshetd-status" and birth(pid)), None)
 
-    def note_processes(self):
-        """Remembers who lives, for the check at the end; returns {pid: (birth, what)}."""
+    def record_processes(self):
+        """Records the running processes for the check in stop(). Returns {pid: (start time, role)}."""
         now = {}
         for role in ("redis", "freshetd", "nginx") if not self.masters else ("freshetd", "nginx"):
             try:
@@ -241,29 +245,29 @@ class Instance:
         os.kill(self.pid(role), number)
 
     def reload(self):
-        """Asks for a new generation and waits until it serves and the old workers have been told to go."""
+        """Sends SIGHUP and waits until the new generation serves and the old workers were told to drain."""
         before = self.status()["generation"]
         self.signal("freshetd", signal.SIGHUP)
         wait_until(lambda: self.status()["generation"] > before, "a new generation")
-        self.note_processes()
+        self.record_processes()
 
-    def replace_process(self, role, pid, how):
-        """A process of the test's own takes a dead one's place, so that stop() ends it: by the signal `how`."""
+    def replace_process(self, role, pid, stop_signal):
+        """Registers a process started by the test in the place of a dead one, so that stop() ends it with `stop_signal`."""
         path = os.path.join(self.state, "run/processes")
         with open(path, encoding="utf-8") as file:
-            lines = [f"{role} {pid} {birth(pid)} {how}" if line.split()[0] == role else line for line in file.read().splitlines()]
+            lines = [f"{role} {pid} {birth(pid)} {stop_signal}" if line.split()[0] == role else line for line in file.read().splitlines()]
         with open(path + ".new", "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
-        os.replace(path + ".new", path)  # whole for whoever reads it meanwhile
-        self.note_processes()
+        os.replace(path + ".new", path)  # readers see the old or the new file, never half of it
+        self.record_processes()
 
-    def renew(self):
-        """reload(), until nobody is left who knows what was before: an old worker answers for a while."""
+    def reload_and_drain(self):
+        """reload(), then waits until all old workers have exited: they answer for a while."""
         before = set(self.workers())
         self.reload()
-        wait_until(lambda: not before & set(self.workers()), "the old workers to go")
+        wait_until(lambda: not before & set(self.workers()), "the exit of the old workers")
 
-    # --- talking to it
+    # --- requests and Redis
 
     def public(self, **options):
         return Client(self.host, self.port, **options)
@@ -275,53 +279,55 @@ class Instance:
         return self.internal().get("/status?json").json()
 
     def redis(self, *command):
-        """The reply as JSON has it. Fails on an error reply. In a cluster: of whoever has the key, or of all masters or groups together."""
+        """Runs a command and returns the reply decoded from JSON; fails on an error reply. In a cluster it runs on the
+        node that owns the key, or on all masters or partitions, with merged replies.
+        """
         if not self.masters:
-            return self.ask_redis(*command)
-        name, *words = (f"{each}:{{all}}" if SHARED_KEY.match(str(each)) else each for each in command)
-        at = next((place for place, word in enumerate(words) if GROUP_KEY.match(str(word))), None)
-        if at is not None and name != "KEYS":
-            return self._ask_groups(name, words, at)
+            return self.redis_command(*command)
+        name, *arguments = (f"{each}:{{all}}" if SHARED_KEY.match(str(each)) else each for each in command)
+        index = next((position for position, argument in enumerate(arguments) if PARTITION_KEY.match(str(argument))), None)
+        if index is not None and name != "KEYS":
+            return self._redis_on_partitions(name, arguments, index)
         if name in ("KEYS", "ACL", "CLIENT"):
-            said = [self.ask_redis(name, *words, node=node) for node in self.nodes("master")]
-            assert said, "no master answers"
-            return [each for some in said for each in some] if isinstance(said[0], list) else said[0]
+            replies = [self.redis_command(name, *arguments, node=node) for node in self.nodes("master")]
+            assert replies, "no master replies"
+            return [each for reply in replies for each in reply] if isinstance(replies[0], list) else replies[0]
         if name == "EVAL":
-            pytest.skip("looks at many readers' keys by one script")
+            pytest.skip("one script accesses keys of several slots")
         if name == "FLUSHALL":
-            return [self.ask_redis(name, node=node) for node in self.nodes("master")][0]
+            return [self.redis_command(name, node=node) for node in self.nodes("master")][0]
         if name == "DEL":
-            return sum(self.ask_redis(name, each) for each in words)
-        return self.ask_redis(name, *words)
+            return sum(self.redis_command(name, each) for each in arguments)
+        return self.redis_command(name, *arguments)
 
-    def _ask_groups(self, name, words, at):
-        """Of the member's group, or of all: numbers summed up, lists one behind the other."""
-        keys = [f"{words[at]}:{{{tag}}}" for tag in group_tags()]
-        if name in OF_A_MEMBER:
-            keys = [keys[group_of(words[at + OF_A_MEMBER[name]])]]
-        said = [self.ask_redis(name, *words[:at], key, *words[at + 1:]) for key in keys]
-        if len(said) == 1:
-            return said[0]
-        said = [each for each in said if each is not None]
-        if said and isinstance(said[0], list):
-            return [each for some in said for each in some]
-        return sum(said) if said and isinstance(said[0], int) else next(iter(said), None)
+    def _redis_on_partitions(self, name, arguments, index):
+        """Runs the command on the member's partition, or on all of them: numbers are added, lists are concatenated."""
+        keys = [f"{arguments[index]}:{{{tag}}}" for tag in partition_tags()]
+        if name in MEMBER_OFFSET:
+            keys = [keys[partition_of(arguments[index + MEMBER_OFFSET[name]])]]
+        replies = [self.redis_command(name, *arguments[:index], key, *arguments[index + 1:]) for key in keys]
+        if len(replies) == 1:
+            return replies[0]
+        replies = [each for each in replies if each is not None]
+        if replies and isinstance(replies[0], list):
+            return [each for reply in replies for each in reply]
+        return sum(replies) if replies and isinstance(replies[0], int) else next(iter(replies), None)
 
-    def ask_redis(self, *command, node=None):
-        """The same of one node of a cluster (its port), which may name another."""
+    def redis_command(self, *command, node=None):
+        """Runs a command on one node of a cluster (by port), which may redirect to another."""
         done = subprocess.run([*self._redis_cli(node), "-e", "--json", *map(str, command)], env=self._redis_environment(), capture_output=True,
                               check=False, timeout=80)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         return json.loads(done.stdout)
 
     def redis_text(self, *command, node=None):
-        """INFO and its like, which redis-cli prints as it comes."""
+        """For commands with a plain-text reply, such as INFO."""
         done = subprocess.run([*self._redis_cli(node), "-e", *command], env=self._redis_environment(), capture_output=True, text=True, check=False, timeout=80)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         return done.stdout
 
     def nodes(self, role):
-        """Ports of a cluster's nodes that live and are "master" or "slave"."""
+        """Ports of the cluster's live nodes with the role "master" or "slave"."""
         for port in range(FIRST_NODE, FIRST_NODE + 2 * self.masters):
             with contextlib.suppress(AssertionError):
                 rows = [line.split() for line in self.redis_text("CLUSTER", "NODES", node=port).splitlines()]
@@ -335,7 +341,7 @@ class Instance:
 
     def redis_socket(self):
         if self.masters:
-            pytest.skip("names the one server, of which there are many here")
+            pytest.skip("needs a single Redis server")
         return os.path.join(self.state, "run/redis.sock")
 
     def _redis_cli(self, node=None):
@@ -350,24 +356,24 @@ class Instance:
             return os.environ | {"REDISCLI_AUTH": file.read()}
 
     def persistence(self, field):
-        """A field of INFO persistence."""
-        said = self.redis_text("INFO", "persistence")
-        return dict(line.split(":", 1) for line in said.split() if ":" in line)[field]
+        """One field of INFO persistence."""
+        text = self.redis_text("INFO", "persistence")
+        return dict(line.split(":", 1) for line in text.split() if ":" in line)[field]
 
     def kill_redis(self):
-        """kill -9, when it has written down what it acknowledged; waits for its end."""
-        self.redis("CONFIG", "SET", "appendfsync", "always")  # also writes what it held back
+        """Kills Redis with SIGKILL after it has flushed its acknowledged writes to disk, and waits until it is gone."""
+        self.redis("CONFIG", "SET", "appendfsync", "always")  # flushes buffered writes immediately
         pid = self.pid("redis")
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: birth(pid) is None, "Redis' end")
+        wait_until(lambda: birth(pid) is None, "the exit of Redis")
 
-    def lose_redis(self):
-        """kill_redis(), and every worker has noticed."""
+    def make_redis_unavailable(self):
+        """kill_redis(), then waits until every worker has noticed."""
         self.kill_redis()
-        wait_until(lambda: self.status()["redis ready"] == 0, "the loss of Redis to be noticed")
+        wait_until(lambda: self.status()["redis ready"] == 0, "the workers to notice that Redis is unavailable")
 
     def restart_redis(self, *options, environment=None):
-        """After its death: the same server on the same files. options: of redis-server, beside those it always has; environment: beside ours."""
+        """Starts the killed server again on the same files. options: extra arguments for redis-server; environment: extra variables."""
         run = os.path.join(self.state, "run")
         user = os.stat(os.path.join(self.state, "redis"))
         with open(os.path.join(self.state, "log/redis.log"), "ab") as log:
@@ -377,17 +383,17 @@ class Instance:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, user=user.st_uid, group=user.st_gid,
                 env=os.environ | (environment or {}))
         self.replace_process("redis", process.pid, "TERM")
-        self._redis = process  # kept, so that it is reaped
-        wait_until(self._redis_answers, "Redis")
+        self._redis = process  # a reference, so that the process is reaped
+        wait_until(self._redis_replies, "Redis")
 
-    # --- a cluster's
+    # --- cluster
 
     def node_pid(self, port):
         with open(os.path.join(self.state, "run/processes"), encoding="utf-8") as file:
             return next(int(line.split()[1]) for line in file if line.split()[0] == f"redis-{port}")
 
     def start_node(self, port):
-        """After its death: the same server on the same files."""
+        """Starts the killed node again on the same files."""
         folder = os.path.join(self.state, f"redis/{port}")
         user = os.stat(folder)
         with open(os.path.join(self.state, f"log/redis-{port}.log"), "ab") as log:
@@ -397,17 +403,19 @@ class Instance:
                  "--appendfsync", "everysec", "--save", ""],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, user=user.st_uid, group=user.st_gid)
         self.replace_process(f"redis-{port}", process.pid, "TERM")
-        self._nodes.append(process)  # kept, so that it is reaped
+        self._nodes.append(process)  # references, so that the processes are reaped
 
-    def _redis_answers(self):
+    def _redis_replies(self):
         try:
             return self.redis("PING") == "PONG"
         except (AssertionError, ValueError):
             return False
 
     def check(self):
-        """The invariants of a running instance: key names, TTLs, caps, sums. Without what waits to be placed there is nothing to look at twice."""
-        self.await_placed(1)
+        """Checks the invariants of the running instance: key names, TTLs, caps, sums. Pending rank updates are written
+        first, because freshetctl would otherwise check them twice.
+        """
+        self.wait_for_background_writes(1)
         done = subprocess.run([CTL, "check", "--state", self.state], capture_output=True,
                               text=True, check=False, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -417,37 +425,40 @@ class Instance:
         with open(os.path.join(self.state, f"log/{name}.log"), encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    # --- what tests say often
+    # --- common steps
 
     def put(self, item, **members):
-        """Puts an item, published now unless said otherwise."""
+        """PUTs an item, by default published now."""
         members = {"title": f"about {item}", "published_at": int(time.time())} | members
         reply = self.internal().put(f"/api/items/{item}", members)
         assert reply.status == 200, reply
         return members
 
-    def await_placed(self, limit_s=10):
-        """Until what was counted before has its places in the ranks, and is remembered of its visitors: when nothing waits to be written, or after
-        `limit_s`, under a load that never ends and while Redis is away."""
+    def wait_for_background_writes(self, limit_s=10):
+        """Waits until pending rank updates and contributions of earlier events are written, but at most `limit_s`:
+        under a constant load, or while Redis is unavailable, the queue never empties.
+        """
         deadline, idle = time.monotonic() + limit_s, 0
-        while idle < 2 and time.monotonic() < deadline:  # twice: a reply leaves shortly before its worker's rows say what it left to be written
-            idle = idle + 1 if self.status().get("background queued") == 0 else 0  # without a worker it says nothing of it
+        # twice: a reply may arrive shortly before its worker publishes the queue length
+        while idle < 2 and time.monotonic() < deadline:
+            # the field is missing while there is no worker
+            idle = idle + 1 if self.status().get("background queued") == 0 else 0
             time.sleep(0.01)
 
-    def keys_of(self, *names):
-        """The keys that hold something of these: ids, readers, sessions. What other requests left to be written behind their replies is none of them."""
-        self.await_placed()
+    def keys_containing(self, *names):
+        """Keys whose names contain one of these: ids, readers, sessions. Waits for asynchronous writes of earlier requests first."""
+        self.wait_for_background_writes()
         return [key for name in names for key in self.redis("KEYS", f"*{name}*")]
 
     def hot(self, **query):
-        """The list as the workers have it (nginx caches the public one), with all that was counted before."""
-        self.await_placed()
+        """The list as computed by the workers (nginx caches the public one), including all earlier events."""
+        self.wait_for_background_writes()
         reply = self.internal().get("/api/hot", query=query)
         assert reply.status == 200, reply
         return reply.json()
 
     def stats(self, item):
-        self.await_placed()
+        self.wait_for_background_writes()
         reply = self.internal().get(f"/api/articles/{item}/stats")
         assert reply.status == 200, reply
         return reply.json()

@@ -1,7 +1,8 @@
-// Preloaded into a process: its time of day, off by as many seconds as the file SHIFTED_CLOCK says, which may be replaced
-// meanwhile. Other clocks and the times of files stay. libfaketime leaves a semaphore and a segment of shared memory behind for each
-// process that is killed, which a later process of that id and another user may not open; and it does not get along with jemalloc,
-// which asks for the time before it is set up.
+// A preloaded library that shifts a process's time of day by the number of seconds in the file named by SHIFTED_CLOCK. The file may
+// be replaced while the process runs. Other clocks and file times are unaffected.
+// It replaces libfaketime, which leaves a semaphore and a shared memory segment behind for each killed process that a later process
+// with the same pid and another user cannot open, and which does not work with jemalloc: jemalloc asks for the time before libfaketime
+// is initialized.
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -11,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static char path[PATH_MAX];  // a copy: nginx writes its title over the environment
+static char path[PATH_MAX];  // a copy, because nginx writes its process title over the environment
 
-__attribute__((constructor)) static void note_path(void) {
+__attribute__((constructor)) static void remember_path(void) {
   const char* const name = getenv("SHIFTED_CLOCK");
   if (name && strlen(name) < sizeof path) strcpy(path, name);
 }
@@ -39,9 +40,9 @@ int clock_gettime(clockid_t clock, struct timespec* now) {
   return (int)done;
 }
 
-time_t time(time_t* also) {
+time_t time(time_t* result) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  if (also) *also = now.tv_sec;
+  if (result) *result = now.tv_sec;
   return now.tv_sec;
 }

@@ -9,31 +9,32 @@ import unicodedata
 
 import pytest
 
-from client import assert_problem, segment
-from service import PATIENT, Instance
+from client import assert_problem, quote_segment
+from service import LONG_TIMEOUTS, Instance
 
 WHITE_SPACE = set("\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000")
-SEEN_FORMATS = set("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\ufff9\ufffa\ufffb")  # the others are not seen, or turn text around
+# the other format characters are invisible or reorder text
+VISIBLE_FORMAT_CHARACTERS = set("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\ufff9\ufffa\ufffb")
 ID_MEMBERS = {"/api/track": ["articleId", "userId", "sessionId", "fingerprint", "eventId"],
               "/api/views": ["articleId", "fingerprint", "eventId"]}
-LARGEST_ITEM = 2 << 20  # bytes that nginx takes of a PUT
+LARGEST_ITEM = 2 << 20  # nginx's limit for a PUT, in bytes
 
 
 def is_id(text):
-    """The rule of the interface, in other words than the service's."""
+    """The rule of the API, implemented independently of the service."""
     try:
         raw = text.encode("utf-8")
     except UnicodeEncodeError:
         return False
-    unseen = any(unicodedata.category(c) == "Cf" and ord(c) < 0x10000 and c not in SEEN_FORMATS or c == "\u2065" for c in text)
-    forbidden = unseen or any(unicodedata.category(c) == "Cc" or c in WHITE_SPACE or c in ":{}" for c in text)
+    invisible = any(unicodedata.category(c) == "Cf" and ord(c) < 0x10000 and c not in VISIBLE_FORMAT_CHARACTERS or c == "\u2065" for c in text)
+    forbidden = invisible or any(unicodedata.category(c) == "Cc" or c in WHITE_SPACE or c in ":{}" for c in text)
     return 1 <= len(raw) <= 128 and not forbidden
 
 
 @pytest.fixture(scope="module")
 def instance(shared):
-    """Its workers must be the same at the end, and Redis must hold nothing unexpected."""
-    started = Instance("--no-limits", **PATIENT)
+    """Its workers must not be replaced, and Redis must hold nothing unexpected at the end."""
+    started = Instance("--no-limits", **LONG_TIMEOUTS)
     try:
         started.start()
         workers = started.workers()
@@ -54,7 +55,7 @@ def hostile(shared):
 
 @pytest.fixture(scope="module")
 def strings(shared, hostile):
-    """Ids that are none and naughty strings; lone surrogates too, which only an escape can carry."""
+    """Invalid ids and naughty strings, including lone surrogates, which only an escape sequence can carry."""
     with open(os.path.join(shared, "corpora/BLNS/blns.json"), encoding="utf-8") as file:
         naughty = json.load(file)
     assert len(naughty) > 400
@@ -62,40 +63,40 @@ def strings(shared, hostile):
     return hostile["ids"] + naughty + more
 
 
-def base(path, name):
+def valid_event(path, name):
     if path == "/api/track":
         return {"articleId": name(), "dwellMs": 1, "userId": "u"}
     return {"articleId": name(), "publishedAt": 1700000000, "fingerprint": name()}
 
 
 @pytest.mark.parametrize("path, member", [(path, member) for path, members in ID_MEMBERS.items() for member in members])
-def test_an_id_in_an_event_counts_or_is_named(instance, strings, name, path, member):
+def test_an_event_with_a_valid_id_counts_and_an_invalid_id_is_named(instance, strings, name, path, member):
     client = instance.public()
     for escaped in (True, False):
         for text in strings:
             if not escaped and any("\ud800" <= c <= "\udfff" for c in text):
                 continue
-            body = json.dumps(base(path, name) | {member: text}, ensure_ascii=escaped)
+            body = json.dumps(valid_event(path, name) | {member: text}, ensure_ascii=escaped)
             reply = client.post(path, body)
             if len(body.encode()) > 16384:
                 assert_problem(reply, 413, "too_large")
             elif is_id(text) and (path, member) == ("/api/views", "eventId") and len(text.encode()) < 16:
-                assert_problem(reply, 400, "bad_id", "eventId")  # an anonymous one can be guessed
+                assert_problem(reply, 400, "bad_id", "eventId")  # anonymous event ids must be too long to guess
             elif is_id(text):
                 assert reply.status == 200, (text, reply)
             else:
                 problem = assert_problem(reply, 400)
-                lone = any("\ud800" <= c <= "\udfff" for c in text)
-                assert problem["code"] == ("bad_json" if lone else "bad_id"), (text, problem)
-                assert lone or problem["member"] == member, (text, problem)
+                lone_surrogate = any("\ud800" <= c <= "\udfff" for c in text)
+                assert problem["code"] == ("bad_json" if lone_surrogate else "bad_id"), (text, problem)
+                assert lone_surrogate or problem["member"] == member, (text, problem)
 
 
-def test_an_article_is_found_under_the_very_bytes_it_was_counted_with(instance, strings):
+def test_an_article_is_found_by_the_exact_bytes_of_its_id(instance, strings):
     public, internal = instance.public(), instance.internal()
     accepted = [text for text in dict.fromkeys(strings) if is_id(text)]
     assert len(accepted) > 150
     for text in accepted:
-        before = internal.get(f"/api/articles/{segment(text)}/stats")
+        before = internal.get(f"/api/articles/{quote_segment(text)}/stats")
         assert before.status in (200, 400, 404), before
         assert public.track(text, 5, userId=f"once-{time.monotonic_ns()}").status == 200
         after = internal.get("/api/stats", query={"ids": text}) if "," not in text else None
@@ -104,20 +105,20 @@ def test_an_article_is_found_under_the_very_bytes_it_was_counted_with(instance, 
             assert after.json()[text]["pv"] >= 1
 
 
-def test_values_that_are_no_strings_are_no_ids(instance, name):
+def test_values_of_other_types_are_not_ids(instance, name):
     client = instance.public()
     for path, members in ID_MEMBERS.items():
         for member in members:
             for value in (True, 1.5, [], {}, ["a"], {"$gt": ""}, 1e300, 2**64, -2**63 - 1):
-                assert_problem(client.post(path, base(path, name) | {member: value}), 400, "bad_id", member)
-            null = client.post(path, base(path, name) | {member: None})
+                assert_problem(client.post(path, valid_event(path, name) | {member: value}), 400, "bad_id", member)
+            null = client.post(path, valid_event(path, name) | {member: None})
             if member == "articleId" or (path, member) == ("/api/views", "fingerprint"):
                 assert_problem(null, 400, "bad_id", member)
             else:
                 assert null.status == 200, (member, null)
 
 
-def test_numbers_of_dwell_count_or_are_refused(instance, hostile, name):
+def test_valid_dwell_times_count_and_others_are_refused(instance, hostile, name):
     client = instance.public()
     for raw in hostile["numbers_raw"] + ["1e3", "1E400", "-9223372036854775809", "00", "01", ".5", "5.", "1_0", "NaN", '"1"', "[1]", "null"]:
         reply = client.post("/api/track", '{"articleId":"%s","userId":"u","dwellMs":%s}' % (name(), raw))
@@ -134,18 +135,18 @@ def test_numbers_of_dwell_count_or_are_refused(instance, hostile, name):
 
 
 def times(hostile):
-    """(raw JSON, accepted)"""
-    good = {"0", '"2099-01-01T00:00:00Z"', "null"}
+    """[(raw JSON, accepted)]. None: either is fine."""
+    accepted = {"0", '"2099-01-01T00:00:00Z"', "null"}
     more = [("253402300799", True), ("-1", False), ("1.5", False), ("1e9", False), ('"1700000000"', False), ('"2026-01-01T00:00:00+02:00"', True),
             ('"2026-01-01T00:00:00.123456Z"', True), ('"2026-01-01t00:00:00z"', None), ('"2026-13-01T00:00:00Z"', False),
             ('"2026-01-01T25:00:00Z"', False), ('"2026-01-01T00:00:00Z "', False), ("true", False), ("[]", False), ("99999999999999999999", False)]
-    return [(raw, raw in good) for raw in hostile["timestamps_raw"]] + more
+    return [(raw, raw in accepted) for raw in hostile["timestamps_raw"]] + more
 
 
 @pytest.mark.parametrize("path", list(ID_MEMBERS))
-def test_times_of_events_count_or_are_named(instance, hostile, name, path):
+def test_valid_event_times_count_and_invalid_ones_are_named(instance, hostile, name, path):
     for raw, good in times(hostile):
-        members = dict(base(path, name))
+        members = dict(valid_event(path, name))
         members.pop("publishedAt", None)
         reply = instance.public().post(path, json.dumps(members)[:-1] + f',"publishedAt":{raw}}}')
         if raw == "null" and path == "/api/views":
@@ -158,7 +159,7 @@ def test_times_of_events_count_or_are_named(instance, hostile, name, path):
             assert_problem(reply, 400, "bad_time", "publishedAt")
 
 
-def test_bodies_that_are_no_events_are_refused(instance, hostile, shared):
+def test_bodies_that_are_not_events_are_refused(instance, hostile, shared):
     files = sorted(glob.glob(os.path.join(shared, "corpora/JSONTestSuite/test_parsing/*.json")))
     bodies = [body.encode() for body in hostile["bodies_raw"]]
     bodies += [b"\xef\xbb\xbf{}", b'{"articleId":"\xff"}', b'{"articleId":"\xed\xa0\x80"}', b"\x00", b'{"articleId":"a","dwellMs":1}{}', b"{}" * 5000]
@@ -170,27 +171,27 @@ def test_bodies_that_are_no_events_are_refused(instance, hostile, shared):
     for body in bodies:
         for method, client, path in (("POST", public, "/api/track"), ("POST", public, "/api/views"), ("PUT", internal, "/api/items/bad-body")):
             if method == "PUT" and b'"title"' in body:
-                continue  # one of the files is an item
-            reply = client.ask(method, path, body)
+                continue  # one of the files is a valid item
+            reply = client.request(method, path, body)
             assert_problem(reply, 413 if len(body) > (LARGEST_ITEM if method == "PUT" else 4096) else 400)
     assert internal.get("/api/items/bad-body").status == 404
 
 
-def test_every_file_that_is_no_json_is_bad_json(instance, shared):
+def test_malformed_json_is_bad_json(instance, shared):
     client = instance.public()
     files = sorted(glob.glob(os.path.join(shared, "corpora/JSONTestSuite/test_parsing/n_*.json")))
     assert len(files) > 180
     for path in files:
         with open(path, "rb") as file:
             body = file.read()
-        # As it is, and as the value of a member that nobody asked for.
+        # Sent as is, and as the value of an unknown member.
         if len(body) <= 16384:
             assert_problem(client.post("/api/track", body), 400, "bad_json")
             inside = b'{"articleId":"n","userId":"u","dwellMs":1,"x":' + body + b"}"
             assert client.post("/api/track", inside).status in (200, 400), path
 
 
-def test_lines_of_a_bulk_that_are_no_items_are_named_and_the_others_accepted(instance, shared, hostile, name):
+def test_bad_lines_of_a_bulk_request_are_named_and_the_others_accepted(instance, shared, hostile, name):
     client, item = instance.internal(), name()
     files = sorted(glob.glob(os.path.join(shared, "corpora/JSONTestSuite/test_parsing/[ny]_*.json")))
     lines = [b'{"id":"%s","title":"x","published_at":1}' % item.encode()]
@@ -210,7 +211,7 @@ LIMITS = {"title": 1024, "url": 2048, "author": 128, "text": 256 * 1024}
 
 
 @pytest.mark.parametrize("member", list(LIMITS))
-def test_text_of_an_item_comes_back_byte_for_byte(instance, strings, name, member):
+def test_text_of_an_item_is_returned_byte_for_byte(instance, strings, name, member):
     client, item = instance.internal(), name()
     for text in strings:
         body = json.dumps({"title": "t", "published_at": 1} | {member: text})
@@ -228,7 +229,7 @@ def test_text_of_an_item_comes_back_byte_for_byte(instance, strings, name, membe
             assert client.get(f"/api/items/{item}").json().get(member, "") == text
 
 
-def test_tags_and_path_ids_of_items_come_back_byte_for_byte(instance, strings):
+def test_tags_and_path_ids_of_items_are_returned_byte_for_byte(instance, strings):
     client = instance.internal()
     for text in strings:
         body = json.dumps({"title": "t", "published_at": 1, "tags": [text]})
@@ -238,7 +239,7 @@ def test_tags_and_path_ids_of_items_come_back_byte_for_byte(instance, strings):
             assert client.get("/api/items/tagged").json()["tags"] == [text]
         else:
             assert_problem(reply, 413 if len(body) > LARGEST_ITEM else 400)
-        path = f"/api/items/{segment(text)}"
+        path = f"/api/items/{quote_segment(text)}"
         reply = client.put(path, {"title": text[:100] if is_id(text) else "t", "published_at": 1})
         if reply.status == 200:
             assert is_id(text), (text, reply)
@@ -246,13 +247,13 @@ def test_tags_and_path_ids_of_items_come_back_byte_for_byte(instance, strings):
             assert (got["id"], got["title"]) == (text, text[:100])
             assert client.delete(path).json() == {"ok": True}
         else:
-            # Empty: no such route. NUL and what climbs out of the root: nginx refuses it.
+            # Empty: no such route. With NUL, or leading out of the root: refused by nginx.
             assert reply.status in (400, 404, 405, 414), (text, reply)
             assert not is_id(text) or ".." in text, (text, reply)
             assert reply.headers["Content-Type"] == "application/problem+json"
 
 
-def test_members_of_items_of_another_kind_are_named(instance):
+def test_item_members_of_the_wrong_type_are_named(instance):
     wrong = {"title": [None, 1, True, [], {}], "text": [1, []], "url": [1, {}], "author": [5, False], "tags": ["a", [1], [[]], {}, ["a"] * 33],
              "hidden": [0, "true", []], "published_at": ["", "now", 1.5, -1, []], "update_time": ["x", {}, -1]}
     for member, values in wrong.items():
@@ -262,10 +263,10 @@ def test_members_of_items_of_another_kind_are_named(instance):
 
 
 @pytest.mark.parametrize("member", ["limit", "model", "mode", "window", "tag", "at", "nobody-asked"])
-def test_naughty_parameters_of_the_list_are_named_or_served(instance, strings, member):
+def test_naughty_list_parameters_are_named_or_served(instance, strings, member):
     public = instance.public()
     for text in strings:
-        reply = public.get(f"/api/hot?model=engagement&{member}={segment(text)}" if member == "at" else f"/api/hot?{member}={segment(text)}")
+        reply = public.get(f"/api/hot?model=engagement&{member}={quote_segment(text)}" if member == "at" else f"/api/hot?{member}={quote_segment(text)}")
         if reply.status == 414 or len(text) > 8000:
             assert_problem(reply, 414)
         elif "\0" in text:
@@ -276,21 +277,21 @@ def test_naughty_parameters_of_the_list_are_named_or_served(instance, strings, m
             assert_problem(reply, 400, member=member)
 
 
-def test_naughty_ids_of_stats_are_named_or_served(instance, strings):
+def test_naughty_ids_in_stats_requests_are_named_or_served(instance, strings):
     internal = instance.internal()
     for text in strings:
-        reply = internal.get(f"/api/stats?ids={segment(text)}")
+        reply = internal.get(f"/api/stats?ids={quote_segment(text)}")
         if len(text) > 8000:
             assert_problem(reply, 414)
         elif all(is_id(part) for part in text.split(",")):
             assert reply.status == 200 and set(reply.json()) == set(text.split(",")), (text, reply)
         else:
             assert_problem(reply, 400, member="ids")
-        reply = internal.get(f"/api/articles/{segment(text)}/stats")
+        reply = internal.get(f"/api/articles/{quote_segment(text)}/stats")
         assert reply.status in (200, 404) if is_id(text) and ".." not in text else reply.status in (200, 400, 404, 414), (text, reply)
 
 
-def test_targets_that_are_none_are_refused(instance):
+def test_malformed_request_targets_are_refused(instance):
     client = instance.public()
     for path in ("/api/hot?limit=%", "/api/hot?limit=%zz", "/api/hot?%", "/api/hot?tag=%ff", "/api/hot?" + "a&" * 40, "/api/hot?tag=%00"):
         assert_problem(client.get(path), 400)

@@ -1,4 +1,4 @@
-"""The clients under scripts/clients against a running instance, and against servers that answer badly: the same in every language."""
+"""Runs the same scenario with each client of scripts/clients, against an instance and against a stub server with faults."""
 
 import gzip
 import http.server
@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from service import PATIENT, ROOT, Instance, wait_until
+from service import LONG_TIMEOUTS, ROOT, Instance, wait_until
 
 CLIENTS = os.path.join(ROOT, "scripts/clients")
 HERE = os.path.join(ROOT, "tests/e2e/clients")
@@ -30,10 +30,10 @@ def output(*command, **options):
 
 
 class Stub:
-    """Refuses each event twice and takes it the third time; /html is a proxy's error page; /once is busy."""
+    """Rejects each event twice and accepts it the third time. /html returns a proxy's error page, /once is always busy."""
 
     def __init__(self):
-        self.bodies, self.asked = [], []
+        self.bodies, self.paths = [], []
         stub = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -41,7 +41,7 @@ class Stub:
 
             def answer(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                stub.asked.append(self.path)
+                stub.paths.append(self.path)
                 status, kind, text = 503, "application/problem+json", b'{"code":"unavailable","msg":"busy"}'
                 if self.path == "/html":
                     status, kind, text = 502, "text/html", b"<html>Bad Gateway</html>"
@@ -71,14 +71,14 @@ class Stub:
 
 @pytest.fixture
 def stub():
-    one = Stub()
-    yield one
-    one.close()
+    server = Stub()
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="module")
 def site():
-    service = Instance("--no-limits", **PATIENT)
+    service = Instance("--no-limits", **LONG_TIMEOUTS)
     path = os.path.join(service.state, "etc/key")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="ascii") as file:
@@ -92,24 +92,24 @@ def site():
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_client_does_the_same(site, stub, language):
+def test_all_clients_behave_alike(site, stub, language):
     program, scenario, _ = LANGUAGES[language]
     name = f"client-{language}"
     addresses = [f"http://{site.host}:{port}" for port in (site.port, site.internal_port)]
-    said = json.loads(output(program, os.path.join(HERE, scenario), *addresses, "k1", SECRET, stub.base, name))
+    result = json.loads(output(program, os.path.join(HERE, scenario), *addresses, "k1", SECRET, stub.base, name))
     items = [f"{name}-{i}" for i in (1, 2, 3, 4)]
-    assert said == {
+    assert result == {
         "put": {"ok": True}, "lines": 3, "title": "Über ééé", "pv": 1, "stats": 1, "pushed": 3, "first": [items[2], items[1]],
         "older": [items[0]], "newer": [items[3]], "look": True, "history": [items[0]], "dismissed": 1, "undismissed": 0,
-        "follows": ["ann@x/y"], "feed": said["feed"], "page": "string", "more": said["more"],
-        "wrong": [400, "bad_id", "articleId"], "refused": 401,
-        "again": 7, "page502": [502, "the service answered 502"], "once": 503,
+        "follows": ["ann@x/y"], "feed": result["feed"], "page": "string", "more": result["more"],
+        "invalid": [400, "bad_id", "articleId"], "unsigned": 401,
+        "retried": 7, "html502": [502, "the service returned HTTP 502"], "not_repeatable": 503,
     }
-    # An event is sent again under the id it had; what cannot be repeated is not.
+    # A retried event keeps its id. A request that cannot be repeated is not retried.
     assert len(stub.bodies) == 3
     assert len({each["eventId"] for each in stub.bodies}) == 1
-    assert stub.asked.count("/once") == 1
-    assert stub.asked.count("/html") == 4
+    assert stub.paths.count("/once") == 1
+    assert stub.paths.count("/html") == 4
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -119,12 +119,12 @@ def test_the_examples_of_the_clients_run(service, language):
     service.put("other", title="Another")
     assert service.public().track("hello", 1000, sessionId=language).status == 200
     wait_until(lambda: service.public().get("/api/hot?model=engagement").json(), "a hot list")
-    def shown():
+    def example_output():
         done = subprocess.run([program, os.path.join(CLIENTS, example), f"http://{service.host}:{service.port}"],
                               capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return re.fullmatch(r"page views: \d+\n(.+: .+\n)+hottest: .+\n", done.stdout)
-    wait_until(shown, "a recommendation")
+    wait_until(example_output, "a recommendation")
 
 
 def test_the_readme_shows_the_examples():
@@ -138,25 +138,25 @@ def test_the_readme_shows_the_examples():
             assert line in readme, (language, line)
 
 
-def test_a_track_that_cannot_be_delivered_waits_and_is_delivered_once(stub):
-    said = json.loads(output("node", os.path.join(HERE, "queue.mjs"), stub.base))
-    assert said == {"said": [{"ok": True, "queued": True}] * 2, "left": 0, "waiting": 0}
+def test_an_undeliverable_track_is_queued_and_delivered_once(stub):
+    result = json.loads(output("node", os.path.join(HERE, "queue.mjs"), stub.base))
+    assert result == {"replies": [{"ok": True, "queued": True}] * 2, "flushed": 0, "stored": 0}
     assert [each["articleId"] for each in stub.bodies] == ["a"] * 3 + ["b"] * 3
     assert len({each["eventId"] for each in stub.bodies}) == 2
 
 
-def test_the_javascript_client_is_small_and_its_types_are_those_of_the_document(tmp_path):
+def test_the_javascript_client_is_small_and_its_types_match_the_document(tmp_path):
     with open(os.path.join(CLIENTS, "javascript/freshet.mjs"), "rb") as file:
         assert len(gzip.compress(file.read())) <= 5 * 1024
-    made = tmp_path / "openapi.d.ts"
-    output(os.path.join(MODULES, "openapi-typescript"), os.path.join(ROOT, "nginx/html/openapi.json"), "-o", str(made))
+    generated = tmp_path / "openapi.d.ts"
+    output(os.path.join(MODULES, "openapi-typescript"), os.path.join(ROOT, "nginx/html/openapi.json"), "-o", str(generated))
     with open(os.path.join(CLIENTS, "javascript/openapi.d.ts"), encoding="utf-8") as file:
-        assert file.read() == made.read_text(encoding="utf-8"), "cd tests/browser && npx openapi-typescript ../../nginx/html/openapi.json"
+        assert file.read() == generated.read_text(encoding="utf-8"), "regenerate it: cd tests/browser && npx openapi-typescript ../../nginx/html/openapi.json -o ../../scripts/clients/javascript/openapi.d.ts"
 
 
 @pytest.fixture
 def project(tmp_path):
-    """An empty project with the packed client in it."""
+    """An empty project with the packed client installed."""
     packed = json.loads(output("npm", "pack", "--json", "--pack-destination", str(tmp_path), cwd=os.path.join(CLIENTS, "javascript")))[0]
     assert {each["path"] for each in packed["files"]} == {"package.json", "freshet.mjs", "freshet.d.mts", "openapi.d.ts"}
     folder = tmp_path / "project"
@@ -175,15 +175,15 @@ console.log((await new Freshet({ base: process.argv[2] }).track({ articleId: "pa
     assert output("node", "use.mjs", f"http://{service.host}:{service.port}", cwd=project) == "1\n"
 
 
-def test_a_wrong_call_is_an_error_of_types(project):
-    def complaints(text):
+def test_a_wrong_call_is_a_type_error(project):
+    def type_errors(text):
         (project / "use.mts").write_text('import { Freshet } from "freshet-client";\nconst f = new Freshet();\n' + text, encoding="utf-8")
         done = subprocess.run([os.path.join(MODULES, "tsc"), "--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "use.mts"],
                               capture_output=True, text=True, timeout=240, check=False, cwd=project)
         return done.stdout
 
-    good = "const [item] = await f.hot({ model: 'views' });\nitem?.score.toFixed();\n(await f.stats('a')).terms.pv.toFixed();\n"
-    good += "(await f.feed('a').refresh()).items.map((each) => each.id);\n(await f.timeline('c', 'a').older()).has_more;\n"
-    assert complaints(good) == ""
-    assert "TS2322" in complaints("await f.hot({ model: 'nonsense' });")
-    assert "TS2345" in complaints("await f.track({ dwellMs: 1 });")
+    correct = "const [item] = await f.hot({ model: 'views' });\nitem?.score.toFixed();\n(await f.stats('a')).terms.pv.toFixed();\n"
+    correct += "(await f.feed('a').refresh()).items.map((each) => each.id);\n(await f.timeline('c', 'a').older()).has_more;\n"
+    assert type_errors(correct) == ""
+    assert "TS2322" in type_errors("await f.hot({ model: 'nonsense' });")
+    assert "TS2345" in type_errors("await f.track({ dwellMs: 1 });")

@@ -1,4 +1,4 @@
-"""A Redis Cluster of three masters, each with a replica: what happens to slots and masters while readers are served."""
+"""A Redis Cluster of three masters with a replica each: slots move and masters fail while readers are served."""
 
 import os
 import signal
@@ -9,16 +9,16 @@ import time
 import pytest
 from client import Load
 from readers import Readers, known_items, read_items
-from service import CTL, FIRST_NODE, PATIENT, Instance, group_of, group_tags, wait_until
+from service import CTL, FIRST_NODE, LONG_TIMEOUTS, Instance, partition_of, partition_tags, wait_until
 
 MASTERS = 3
-# What a master may have acknowledged and not yet sent to its replica when it is killed.
-SENT_S = 0.1
+# Writes that a master acknowledged within this time before it was killed may be missing on its replica.
+REPLICATION_LAG_S = 0.1
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    started = Instance("--cluster", str(MASTERS), "--no-limits", **PATIENT)
+    started = Instance("--cluster", str(MASTERS), "--no-limits", **LONG_TIMEOUTS)
     try:
         yield started.start()
     finally:
@@ -29,7 +29,7 @@ def cluster_tool(service, *command):
     with open(os.path.join(service.state, "etc/redis-default"), encoding="ascii") as file:
         environment = os.environ | {"REDISCLI_AUTH": file.read()}
     done = subprocess.run(["redis-cli", "--cluster", *map(str, command), "--cluster-yes"], env=environment, capture_output=True, text=True, check=False,
-                          timeout=240)  # a thousand slots, on a machine that is busy
+                          timeout=240)  # moving a thousand slots takes long on a busy machine
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -39,7 +39,7 @@ def freshetctl(service, *command):
 
 
 def masters(service):
-    """port → (its id, the slots it has)"""
+    """{port: (node id, [(first slot, last slot)…])}"""
     out = {}
     for line in service.redis_text("CLUSTER", "NODES", node=service.nodes("master")[0]).splitlines():
         row = line.split()
@@ -56,43 +56,43 @@ def owner(service, slot):
 def wait_for_replicas(service):
     wait_until(lambda: len(service.nodes("slave")) == MASTERS and len(service.nodes("master")) == MASTERS, "a replica of each master")
     for port in service.nodes("slave"):
-        wait_until(lambda port=port: "master_link_status:up" in service.redis_text("INFO", "replication", node=port), "the replica's link")
+        wait_until(lambda port=port: "master_link_status:up" in service.redis_text("INFO", "replication", node=port), "the replica to be in sync")
 
 
-class Reads(Load):
-    """Pages that everybody sees; each must be answered, perhaps degraded."""
+class PageLoad(Load):
+    """Requests for pages. Each must get a reply, which may be degraded."""
 
     def __init__(self, service):
         def work(client, turn):
-            asked = ("/api/hot?model=engagement&limit=5", f"/api/recommendations?userId=r{turn % 7}&limit=3", f"/api/history?userId=r{turn % 7}")
-            reply = client.get(asked[turn % len(asked)])
+            paths = ("/api/hot?model=engagement&limit=5", f"/api/recommendations?userId=r{turn % 7}&limit=3", f"/api/history?userId=r{turn % 7}")
+            reply = client.get(paths[turn % len(paths)])
             assert reply.status == 200, reply
             return "Freshet-Degraded" in reply.headers
         super().__init__(service.public, work, threads=2)
 
 
-def test_slots_move_under_load_and_nothing_is_lost_or_counted_twice(cluster, name):
+def test_moving_slots_under_load_loses_nothing_and_counts_nothing_twice(cluster, name):
     titles, readers = known_items(cluster, name), Readers(cluster, name, articles=20)
-    shared = cluster.ask_redis("CLUSTER", "KEYSLOT", "hot:epoch:{all}")
+    shared = cluster.redis_command("CLUSTER", "KEYSLOT", "hot:epoch:{all}")
     source = owner(cluster, shared)
     target = next(port for port in masters(cluster) if port != source)
-    with Load(cluster.public, readers.report) as writes, Load(cluster.internal, read_items(titles), threads=2) as reads, Reads(cluster) as pages:
+    with Load(cluster.public, readers.report) as writes, Load(cluster.internal, read_items(titles), threads=2) as reads, PageLoad(cluster) as pages:
         wait_until(lambda: len(writes.results) > 100, "load")
         before = masters(cluster)
         first = next(first for first, last in before[source][1] if first <= shared <= last)
-        # Up to the slot of what all articles share, and with it.
+        # Moves slots up to and including the slot of the shared keys.
         cluster_tool(cluster, "reshard", f"{cluster.host}:{source}", "--cluster-from", before[source][0], "--cluster-to", before[target][0],
                      "--cluster-slots", shared - first + 1)
         assert owner(cluster, shared) == target
-        seen = len(writes.results)
-        wait_until(lambda: len(writes.results) > seen + 100, "load behind it")
+        count_before = len(writes.results)
+        wait_until(lambda: len(writes.results) > count_before + 100, "load after the move")
     assert writes.errors == [] and reads.errors == [] and pages.errors == []
     assert readers.statuses <= {200, 202}
     readers.assert_counted_once()
     cluster.check()
 
 
-def test_a_killed_masters_slots_are_served_again_and_what_was_queued_counts_once(cluster, name):
+def test_a_killed_masters_slots_are_served_again_and_queued_events_count_once(cluster, name):
     wait_for_replicas(cluster)
     articles, acknowledged, lock = [name("a") for _ in range(30)], [], threading.Lock()
 
@@ -111,69 +111,69 @@ def test_a_killed_masters_slots_are_served_again_and_what_was_queued_counts_once
         return {article: int(cluster.redis("HGET", f"hot:article:{{{article}}}", "pv") or 0) for article in articles}
 
     def expected(until=float("inf"), since=float("-inf")):
-        return {article: sum(each == article and since <= when < until for when, each, _ in acknowledged) for article in articles}
+        return {article: sum(each == article and since <= at < until for at, each, _ in acknowledged) for article in articles}
 
-    spared = owner(cluster, cluster.ask_redis("CLUSTER", "KEYSLOT", "hot:epoch:{all}"))
-    slots = {port: sum(last - first + 1 for first, last in ranges) for port, (_, ranges) in masters(cluster).items() if port != spared}
+    shared_owner = owner(cluster, cluster.redis_command("CLUSTER", "KEYSLOT", "hot:epoch:{all}"))
+    slots = {port: sum(last - first + 1 for first, last in ranges) for port, (_, ranges) in masters(cluster).items() if port != shared_owner}
     victim = max(slots, key=slots.get)
-    with Load(cluster.public, report) as writes, Reads(cluster) as pages:
+    with Load(cluster.public, report) as writes, PageLoad(cluster) as pages:
         wait_until(lambda: len(writes.results) > 200, "load")
         pid = cluster.node_pid(victim)
         os.kill(pid, signal.SIGKILL)
         killed = time.monotonic()
         wait_until(lambda: victim not in cluster.nodes("master") and len(cluster.nodes("master")) == MASTERS, "a new master")
-        seen = len(writes.results)
-        wait_until(lambda: writes.results[seen:].count(200) > 200 and 202 not in writes.results[-50:], "normal service")
+        count_before = len(writes.results)
+        wait_until(lambda: writes.results[count_before:].count(200) > 200 and 202 not in writes.results[-50:], "normal service")
     assert writes.errors == [] and pages.errors == []
-    assert any(status == 202 for _, _, status in acknowledged), "nothing was queued"
-    wait_until(lambda: cluster.status()["spooled bytes"] == 0 and cluster.status()["background queued"] == 0, "the spool to be applied")
-    unsent = expected(since=killed - SENT_S, until=killed)
+    assert any(status == 202 for _, _, status in acknowledged), "no event was queued"
+    wait_until(lambda: cluster.status()["spooled bytes"] == 0 and cluster.status()["background queued"] == 0, "the spool to be replayed")
+    unsent = expected(since=killed - REPLICATION_LAG_S, until=killed)
 
     def settled():
-        now, whole = counted(), expected()
-        return all(whole[each] - unsent[each] <= now[each] <= whole[each] for each in articles)
-    wait_until(settled, "what was acknowledged to be counted")
+        now, acknowledged_counts = counted(), expected()
+        return all(acknowledged_counts[each] - unsent[each] <= now[each] <= acknowledged_counts[each] for each in articles)
+    wait_until(settled, "the acknowledged events to be counted")
     cluster.start_node(victim)
     wait_for_replicas(cluster)
     cluster.check()
 
 
-def test_the_first_node_that_is_named_may_be_away(cluster):
-    """Workers and tools find the others."""
+def test_the_first_configured_node_may_be_down(cluster):
+    """Workers and tools find the other nodes."""
     wait_for_replicas(cluster)
     victim = FIRST_NODE
     os.kill(cluster.node_pid(victim), signal.SIGKILL)
     try:
-        wait_until(lambda: victim not in cluster.nodes("master") and len(cluster.nodes("master")) == MASTERS, "its replica's turn")
-        cluster.renew()
+        wait_until(lambda: victim not in cluster.nodes("master") and len(cluster.nodes("master")) == MASTERS, "its replica to take over")
+        cluster.reload_and_drain()
         assert cluster.public().track("seen", 1, userId="u", sessionId="s").status in (200, 202)
-        wait_until(lambda: cluster.internal().get("/health/ready").status == 200, "readiness")
+        wait_until(lambda: cluster.internal().get("/health/ready").status == 200, "the service to be ready")
         cluster.check()
     finally:
         cluster.start_node(victim)
         wait_for_replicas(cluster)
 
 
-def test_another_number_of_groups_is_told_and_not_taken_while_somebody_serves(cluster):
+def test_a_different_number_of_partitions_is_reported_and_refused_while_a_service_runs(cluster):
     assert cluster.redis("GET", "hot:groups") == "16"
     cluster.configure(redis__partitions=8)
     try:
-        status, said = freshetctl(cluster, "check")
-        assert status != 0 and "16 groups" in said and "`freshetctl repartition`" in said, said
-        status, said = freshetctl(cluster, "repartition")
-        assert status != 0 and "a service runs" in said, said
+        status, output = freshetctl(cluster, "check")
+        assert status != 0 and "16 partitions" in output and "`freshetctl repartition`" in output, output
+        status, output = freshetctl(cluster, "repartition")
+        assert status != 0 and "a service is running" in output, output
     finally:
         cluster.configure()
     assert cluster.redis("GET", "hot:groups") == "16"
     cluster.check()
 
 
-def test_an_erasure_stands_in_the_stream_of_its_reader(cluster, name):
+def test_an_erasure_is_written_to_the_stream_of_the_readers_partition(cluster, name):
     reader, recorder = name("r"), cluster.recorder()
-    os.kill(recorder, signal.SIGSTOP)  # else it reads the entry at once
+    os.kill(recorder, signal.SIGSTOP)  # otherwise it reads the entry immediately
     try:
         assert cluster.internal().delete(f"/api/users/{reader}").status == 202
-        entries = cluster.ask_redis("XRANGE", f"recorder:stream:{{{group_tags()[group_of(reader)]}}}", "-", "+")
+        entries = cluster.redis_command("XRANGE", f"recorder:stream:{{{partition_tags()[partition_of(reader)]}}}", "-", "+")
         assert any(reader in fields for _, fields in entries), entries
     finally:
         os.kill(recorder, signal.SIGCONT)

@@ -1,17 +1,17 @@
-"""Items that are dated ahead: nowhere before their date, everywhere within two seconds of it."""
+"""Items with a future publication date: invisible before it, and visible everywhere within two seconds of it."""
 
 import time
 
-from service import PATIENT, wait_until
+from service import LONG_TIMEOUTS, wait_until
 from timelines import ids, push, read
 
 
-def surfaces(service, name, tag, shown, timeline):
-    """{name: what shows ids there now}."""
+def surfaces(service, name, tag, visible, timeline):
+    """{name: function that returns the ids shown there}."""
     client, internal = service.public(), service.internal()
 
-    def hot(which, **query):
-        return lambda: [item["id"] for item in which.get("/api/hot", query={"tag": tag} | query).json()]
+    def hot(source, **query):
+        return lambda: [item["id"] for item in source.get("/api/hot", query={"tag": tag} | query).json()]
 
     def feed(**members):
         body = {"action": "refresh", "limit": 100, "agent_id": name("r")} | members  # a new reader each time
@@ -23,41 +23,41 @@ def surfaces(service, name, tag, shown, timeline):
     out = {"feed": feed, "query": lambda: feed(query="apricot"),
            "recommendations": lambda: listed("/api/recommendations", userId=name("r"), limit=100),
            "timeline": lambda: ids(read(client, "discover", timeline, limit=100)),
-           "similar": lambda: [shown] + listed(f"/api/items/{shown}/similar")}
+           "similar": lambda: [visible] + listed(f"/api/items/{visible}/similar")}
     for query in ({}, {"model": "engagement"}, {"mode": "current"}, {"window": "24h"}):
         out |= {f"public {query}": hot(client, **query), f"internal {query}": hot(internal, **query)}
     return out
 
 
-def test_an_item_that_is_dated_ahead_is_nowhere_before_its_date_and_everywhere_within_two_seconds_of_it(instance, name):
-    service = instance("--no-limits", "--no-sample", list__rebuild_interval='"30s"', **PATIENT)
-    shown, ahead, tag, timeline = name("s"), name("a"), name("t"), name("r")
+def test_an_item_dated_in_the_future_appears_everywhere_within_two_seconds_of_its_date_and_not_before(instance, name):
+    service = instance("--no-limits", "--no-sample", list__rebuild_interval='"30s"', **LONG_TIMEOUTS)
+    visible, embargoed, tag, timeline = name("s"), name("a"), name("t"), name("r")
     date = int(time.time()) + 10
-    service.put(ahead, title="apricot early", tags=[tag], published_at=date)
-    service.put(shown, title="apricot", tags=[tag])
-    for _ in range(20):  # among which the two are alike
+    service.put(embargoed, title="apricot early", tags=[tag], published_at=date)
+    service.put(visible, title="apricot", tags=[tag])
+    for _ in range(20):  # other items, so that these two are similar
         service.put(name("o"), title="of something else")
-    for item in (ahead, shown):  # an editor's look at the page
+    for item in (embargoed, visible):  # an editor opens the page
         assert service.public().track(item, 0, userId="u").status == 200
         assert service.public().view(item, "f").status == 200
-    push(service, "discover", [shown, ahead], [timeline])
-    everywhere = surfaces(service, name, tag, shown, timeline)
-    for where, ask in everywhere.items():
-        wait_until(lambda ask=ask: shown in ask(), where)
-    looks = 0
+    push(service, "discover", [visible, embargoed], [timeline])
+    readers = surfaces(service, name, tag, visible, timeline)
+    for surface, read_ids in readers.items():
+        wait_until(lambda read_ids=read_ids: visible in read_ids(), surface)
+    checks = 0
     while time.time() < date - 0.5:
-        for where, ask in everywhere.items():
-            found = ask()
-            assert ahead not in found or time.time() >= date, where
-        looks += 1
-    assert looks > 0
-    assert service.internal().get(f"/api/items/{ahead}").status == 200
-    wait_until(lambda: time.time() >= date + 2, "two seconds behind the date")
-    assert [where for where, ask in everywhere.items() if ahead not in ask()] == []
+        for surface, read_ids in readers.items():
+            found = read_ids()
+            assert embargoed not in found or time.time() >= date, surface
+        checks += 1
+    assert checks > 0
+    assert service.internal().get(f"/api/items/{embargoed}").status == 200
+    wait_until(lambda: time.time() >= date + 2, "two seconds after the date")
+    assert [surface for surface, read_ids in readers.items() if embargoed not in read_ids()] == []
     service.check()
 
 
-def test_an_item_that_is_dated_ahead_later_leaves_at_once_and_can_be_published_early(service, name):
+def test_an_item_redated_to_the_future_disappears_at_once_and_can_be_published_early(service, name):
     item, tag = name("i"), name("t")
     service.put(item, tags=[tag])
     service.public().track(item, 0, userId="u")
@@ -65,15 +65,15 @@ def test_an_item_that_is_dated_ahead_later_leaves_at_once_and_can_be_published_e
     def listed():
         return [each["id"] for each in service.hot(model="engagement", tag=tag)]
 
-    wait_until(lambda: listed() == [item], "the item")
+    wait_until(lambda: listed() == [item], "the item to be listed")
     service.put(item, tags=[tag], published_at=int(time.time()) + 3600)
-    wait_until(lambda: not any(listed() for _ in range(8)), "its leaving", 2)
+    wait_until(lambda: not any(listed() for _ in range(8)), "the item to disappear", 2)
     assert service.public().get(f"/api/items/{item}/similar").status == 404
     service.put(item, tags=[tag])
-    wait_until(lambda: listed() == [item], "its return", 2)
+    wait_until(lambda: listed() == [item], "the item to reappear", 2)
 
 
-def test_nothing_is_updated_in_the_future(service, name):
+def test_an_update_time_in_the_future_is_replaced_by_the_current_time(service, name):
     item, now = name("i"), int(time.time())
     service.put(item, update_time=now + 86400 * 365)
     assert now <= service.internal().get(f"/api/items/{item}").json()["update_time"] <= time.time()

@@ -1,4 +1,6 @@
-"""freshetctl push-recommendations beside the running service: what it pushes is on the reader's pages, and what was shown is not shown again."""
+"""freshetctl push-recommendations against a running service: pushed items are on the reader's pages, and items already
+shown are not pushed.
+"""
 
 import json
 import signal
@@ -7,15 +9,15 @@ import time
 
 import pytest
 
-from service import CTL, PATIENT, wait_until
+from service import CTL, LONG_TIMEOUTS, wait_until
 from test_feed import Feed, put_items
 
 
 
 @pytest.fixture
 def site(instance):
-    """An instance with nothing in it and one worker, which sees what it was told at once."""
-    return instance("--no-limits", **PATIENT, pm__max_children="1")
+    """An empty instance with one worker, which sees its own changes immediately."""
+    return instance("--no-limits", **LONG_TIMEOUTS, pm__max_children="1")
 
 
 def ctl(site, *arguments):
@@ -23,10 +25,10 @@ def ctl(site, *arguments):
     return done.returncode, done.stdout + done.stderr
 
 
-def fill(site, *arguments):
-    status, said = ctl(site, "discover", *arguments)
-    assert status == 0, said
-    return said
+def push(site, *arguments):
+    status, output = ctl(site, "discover", *arguments)
+    assert status == 0, output
+    return output
 
 
 def page(site, reader, limit=100):
@@ -35,20 +37,20 @@ def page(site, reader, limit=100):
     return [item["id"] for item in reply.json()["items"]]
 
 
-def test_the_feed_and_fill_never_show_a_reader_the_same_item(site, name):
+def test_the_feed_and_pushed_recommendations_never_show_an_item_twice(site, name):
     items, reader = put_items(site, name, 24), name("ann")
     feed = Feed(site, reader)
-    shown = feed.ids("refresh", 6)
-    assert len(shown) == 6
-    assert "1 served" in fill(site, "--reader", reader, "--limit", "8")
-    filled = page(site, reader)
-    assert len(filled) == 8 and not set(filled) & set(shown)
-    shown += feed.all(5)  # what still waits in its buffer is checked anew
-    assert not set(filled) & set(shown)
-    assert sorted(shown + filled) == sorted(items)
-    status, said = ctl(site, "--reader", reader, "discover")
-    assert status == 0 and "1 with nothing new; 0 items pushed" in said
-    assert page(site, reader) == filled
+    feed_items = feed.ids("refresh", 6)
+    assert len(feed_items) == 6
+    assert "1 served" in push(site, "--reader", reader, "--limit", "8")
+    pushed = page(site, reader)
+    assert len(pushed) == 8 and not set(pushed) & set(feed_items)
+    feed_items += feed.read_all(5)  # buffered items are checked again
+    assert not set(pushed) & set(feed_items)
+    assert sorted(feed_items + pushed) == sorted(items)
+    status, output = ctl(site, "--reader", reader, "discover")
+    assert status == 0 and "1 with nothing new; 0 items pushed" in output
+    assert page(site, reader) == pushed
     site.check()
 
 
@@ -57,8 +59,8 @@ def test_the_best_recommendation_is_on_top_of_the_page(site, name):
     for number, item in enumerate(items[:5]):
         for viewer in range(5 - number):
             assert site.public().view(item, f"f{viewer}").status == 200
-    wait_until(lambda: [each["id"] for each in recommended(site, reader)] == items[:5], "the trend")
-    fill(site, "--reader", reader, "--limit", "5")
+    wait_until(lambda: [each["id"] for each in recommended(site, reader)] == items[:5], "the trend to be computed")
+    push(site, "--reader", reader, "--limit", "5")
     assert page(site, reader) == items[:5]
 
 
@@ -66,33 +68,33 @@ def recommended(site, reader):
     return site.internal().get("/api/recommendations", query={"userId": reader, "limit": 5}).json()["items"]
 
 
-def test_who_opened_the_channel_is_filled_and_then_left_alone_until_they_have_read_it(site, name):
+def test_a_reader_who_opened_the_channel_is_served_again_only_after_the_next_visit(site, name):
     put_items(site, name, 24)
     reader = name("ann")
-    assert "0 readers" in fill(site)
+    assert "0 readers" in push(site)
     assert page(site, reader) == []
-    assert "1 served" in fill(site, "--limit", "3")
+    assert "1 served" in push(site, "--limit", "3")
     for _ in range(2):
-        assert "0 served, 1 skipped" in fill(site, "--limit", "3")
-    # A visit in the second of the push does not count as one after it.
-    wait_until(lambda: len(page(site, reader)) == 3 and "1 served" in fill(site, "--limit", "3"), "more")
+        assert "0 served, 1 skipped" in push(site, "--limit", "3")
+    # A visit in the same second as the push does not count as a later one.
+    wait_until(lambda: len(page(site, reader)) == 3 and "1 served" in push(site, "--limit", "3"), "a second push")
     assert len(set(page(site, reader))) == 6
 
 
-def test_a_dry_run_prints_what_would_be_pushed_and_pushes_nothing(site, name):
+def test_a_dry_run_prints_the_items_and_pushes_nothing(site, name):
     put_items(site, name, 5)
     reader = name("ann")
-    said = fill(site, "--reader", reader, "--limit", "2", "--dry-run")
-    promised = said.splitlines()[0].removeprefix(reader + ":").split()
-    assert len(promised) == 2 and "2 items would be pushed" in said
-    sums = json.loads(fill(site, "--reader", reader, "--limit", "2", "--dry-run", "--json"))
-    assert (sums["channel"], sums["readers"], sums["served"], sums["pushed"], sums["dry_run"]) == ("discover", 1, 1, 2, True)
+    output = push(site, "--reader", reader, "--limit", "2", "--dry-run")
+    previewed = output.splitlines()[0].removeprefix(reader + ":").split()
+    assert len(previewed) == 2 and "2 items would be pushed" in output
+    summary = json.loads(push(site, "--reader", reader, "--limit", "2", "--dry-run", "--json"))
+    assert (summary["channel"], summary["readers"], summary["served"], summary["pushed"], summary["dry_run"]) == ("discover", 1, 1, 2, True)
     assert page(site, reader) == []
-    fill(site, "--reader", reader, "--limit", "2")
-    assert page(site, reader) == promised
+    push(site, "--reader", reader, "--limit", "2")
+    assert page(site, reader) == previewed
 
 
-def test_every_so_often_it_fills_who_has_come_until_sigterm(site, name):
+def test_every_serves_active_readers_periodically_until_sigterm(site, name):
     put_items(site, name, 12)
     reader = name("ann")
     with subprocess.Popen([CTL, "push-recommendations", "discover", "--every", "1", "--limit", "2", "--state", site.state], stdout=subprocess.PIPE, text=True) as process:
@@ -103,36 +105,36 @@ def test_every_so_often_it_fills_who_has_come_until_sigterm(site, name):
         assert process.wait(20) == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_run_that_is_ended_in_the_middle_and_repeated_serves_everybody_once(site, name, number):
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
+def test_an_interrupted_run_that_is_repeated_serves_every_reader_once(site, name, signal_number):
     put_items(site, name, 12)
     readers = [name("r") for _ in range(3000)]
     for first in range(0, len(readers), 500):
         site.redis("ZADD", "active:discover", *(word for each in readers[first:first + 500] for word in (int(time.time()), each)))
 
-    def held():
+    def timeline_sizes():
         count = "local out = {} for i, name in ipairs(ARGV) do out[i] = redis.call('ZCOUNT', 'wf:discover:{' .. name .. '}', '(0', '+inf') end return out"
         return [each for first in range(0, len(readers), 500) for each in site.redis("EVAL", count, 0, *readers[first:first + 500])]
 
     with subprocess.Popen([CTL, "push-recommendations", "discover", "--limit", "3", "--state", site.state], stdout=subprocess.PIPE, text=True) as process:
-        wait_until(lambda: sum(held()) > 0, "the first of them")
-        process.send_signal(number)
-        said = process.communicate(timeout=80)[0]
-        assert process.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 1)
-    assert number == signal.SIGKILL or "interrupted" in said
-    assert set(held()) == {0, 3}  # in the middle, and nobody by half
-    fill(site, "--limit", "3")
-    assert set(held()) == {3}
+        wait_until(lambda: sum(timeline_sizes()) > 0, "the first reader to be served")
+        process.send_signal(signal_number)
+        output = process.communicate(timeout=80)[0]
+        assert process.returncode == (-signal.SIGKILL if signal_number == signal.SIGKILL else 1)
+    assert signal_number == signal.SIGKILL or "interrupted" in output
+    assert set(timeline_sizes()) == {0, 3}  # interrupted, but no reader was served partially
+    push(site, "--limit", "3")
+    assert set(timeline_sizes()) == {3}
 
 
-def test_what_is_wrong_is_said_and_pushes_nothing(site, name):
+def test_bad_arguments_are_reported_and_push_nothing(site, name):
     put_items(site, name, 3)
-    for arguments, words in ((["elsewhere"], "no channel elsewhere"), (["follow"], "follow is filled by those who are followed"),
-                             (["discover", "--reader", "a:b"], "--reader a:b is no id"), (["discover", "--readers", "/none"], "/none")):
-        status, said = ctl(site, *arguments)
-        assert status == 2 and words in said, said
+    for arguments, words in ((["elsewhere"], "unknown channel elsewhere"), (["follow"], "follow is the follow channel"),
+                             (["discover", "--reader", "a:b"], "--reader a:b is not a valid id"), (["discover", "--readers", "/none"], "/none")):
+        status, output = ctl(site, *arguments)
+        assert status == 2 and words in output, output
     assert ctl(site, "discover", "--limit", "0")[0] == 2
     assert ctl(site)[0] == 2
     site.signal("redis", signal.SIGKILL)
-    wait_until(lambda: ctl(site, "discover", "--reader", name("ann"))[0] == 2, "Redis to be gone")
+    wait_until(lambda: ctl(site, "discover", "--reader", name("ann"))[0] == 2, "Redis to be unreachable")
     assert f"Redis at {site.state}/run/redis.sock" in ctl(site, "discover", "--reader", name("ann"))[1]

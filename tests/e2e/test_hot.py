@@ -1,4 +1,4 @@
-"""The counting half of "Hot articles" in the interface: what track and views answer and keep, and what stats make of it."""
+"""Counting in "Hot articles": replies and effects of track and views, and the statistics based on them."""
 
 import json
 import time
@@ -6,7 +6,7 @@ import time
 import pytest
 
 from client import assert_problem
-from service import PATIENT
+from service import LONG_TIMEOUTS
 
 HALF_LIFE_S = 86400
 HOUR_S = 3600
@@ -29,7 +29,7 @@ def test_the_first_report_scores_pv_plus_three_uv_plus_dwell(service, name):
     assert reply.json() == {"pv": 1, "uv": 1, "avg_dwell_ms": 30000, "score": pytest.approx(64, rel=2e-5)}
 
 
-def test_each_reader_adds_to_pv_uv_and_the_mean(service, name):
+def test_each_reader_adds_to_pv_uv_and_mean_dwell(service, name):
     article, client = name("a"), service.public()
     dwells = [10000, 20001, 0, 180000]
     for number, dwell in enumerate(dwells, 1):
@@ -40,16 +40,16 @@ def test_each_reader_adds_to_pv_uv_and_the_mean(service, name):
         assert reply["score"] == pytest.approx(engagement(number, number, mean), rel=2e-4)
 
 
-def test_heartbeats_of_a_session_count_one_view_and_its_longest_dwell(service, name):
-    article, client = name("a"), service.internal()  # which is believed that so much time has passed
-    seen = [client.track(article, dwell, userId="u", sessionId="tab").json() for dwell in (5000, 20000, 10000, 20000, 25000)]
-    assert [reply["pv"] for reply in seen] == [1] * 5
-    assert [reply["avg_dwell_ms"] for reply in seen] == [5000, 20000, 20000, 20000, 25000]
+def test_heartbeats_of_a_session_count_as_one_view_with_the_longest_dwell(service, name):
+    article, client = name("a"), service.internal()  # internal: its claim of elapsed time is trusted
+    replies = [client.track(article, dwell, userId="u", sessionId="tab").json() for dwell in (5000, 20000, 10000, 20000, 25000)]
+    assert [reply["pv"] for reply in replies] == [1] * 5
+    assert [reply["avg_dwell_ms"] for reply in replies] == [5000, 20000, 20000, 20000, 25000]
     other = client.track(article, 5000, userId="u", sessionId="other-tab").json()
     assert (other["pv"], other["uv"], other["avg_dwell_ms"]) == (2, 1, 15000)
 
 
-def test_without_a_session_the_reader_is_the_session(service, name):
+def test_reports_without_a_session_are_grouped_by_reader(service, name):
     article, client = name("a"), service.public()
     for _ in range(3):
         reply = client.track(article, 1000, userId="u").json()
@@ -57,38 +57,38 @@ def test_without_a_session_the_reader_is_the_session(service, name):
     assert client.track(article, 1000, userId="v").json()["pv"] == 2
 
 
-def test_a_session_window_slides_with_every_report(service, name):
+def test_every_report_extends_the_session_window(service, name):
     article, client = name("a"), service.public()
     client.track(article, 1000, userId="u", sessionId="s")
     [key] = keys(service, f"hot:session:{{{article}}}:*")
     service.redis("EXPIRE", key, 5)
     client.track(article, 500, userId="u", sessionId="s")
     assert service.redis("TTL", key) > 1790
-    service.redis("DEL", key)  # as after half an hour of silence
+    service.redis("DEL", key)  # as if half an hour had passed
     assert client.track(article, 3000, userId="u", sessionId="s").json() == {
         "pv": 2, "uv": 1, "avg_dwell_ms": 2000, "score": pytest.approx(9, rel=1e-3)}
 
 
-def test_without_a_window_each_report_counts(instance, name):
-    service, article = instance("--no-limits", hot__session_window=0, **PATIENT), name("a")
+def test_without_a_session_window_every_report_counts(instance, name):
+    service, article = instance("--no-limits", hot__session_window=0, **LONG_TIMEOUTS), name("a")
     for dwell in (4000, 2000):
         reply = service.public().track(article, dwell, userId="u", sessionId="s").json()
     assert (reply["pv"], reply["uv"], reply["avg_dwell_ms"]) == (2, 1, 3000)
 
 
-def test_dwell_is_cut_at_three_minutes(service, name):
+def test_dwell_is_capped_at_three_minutes(service, name):
     for dwell in (180000, 180001, 2**53, 2**63 - 1):
         assert service.public().track(name("a"), dwell, userId="u").json()["avg_dwell_ms"] == 180000
 
 
 @pytest.mark.parametrize("dwell", [-1, -2**63, 1.5, "5", True, [], {}])
-def test_a_dwell_that_is_no_natural_number_is_refused_and_counts_nothing(service, name, dwell):
+def test_an_invalid_dwell_is_refused_and_counts_nothing(service, name, dwell):
     article = name("a")
     assert_problem(service.public().track(article, dwell, userId="u"), 400, "bad_number", "dwellMs")
     assert keys(service, f"*{article}*") == []
 
 
-def test_an_event_id_makes_a_repetition_harmless_and_gives_the_same_reply(service, name):
+def test_a_repeated_event_id_counts_once_and_gets_the_same_reply(service, name):
     article, client = name("a"), service.public()
     first = client.track(article, 1000, userId="u", sessionId="s", eventId="e")
     client.track(article, 9000, userId="v")
@@ -98,26 +98,26 @@ def test_an_event_id_makes_a_repetition_harmless_and_gives_the_same_reply(servic
     assert (stats["pv"], stats["uv"], stats["dwell"]["sum_ms"]) == (2, 2, 10000)
 
 
-def test_an_event_id_suppresses_nobody_elses_report(service, name):
+def test_an_event_id_does_not_suppress_reports_of_other_clients(service, name):
     article, client, cookies, event = name("a"), service.public(), [], name("event-id")
     for _ in range(2):
         cookies.append({"Cookie": client.post("/api/visitor", None).headers["Set-Cookie"].split(";")[0]})
-    # By reader, by cookie, by session: each a try and its repetition. The repetition of an anonymous report may come from
+    # Identified by reader, cookie or session: each request and its repetition. An anonymous repetition may come from
     # another address or agent.
     elsewhere = service.public(agent="Mozilla/5.0 (X11) Firefox/121.0")
-    for turn, who in enumerate([{"userId": "u"}, {"userId": "w"}, {"sessionId": "s"}, {"sessionId": "t"}]):
-        tries = [each.track(article, 1, eventId=event, **who) for each in (client, elsewhere)]
-        assert [reply.json()["pv"] for reply in tries] == [turn + 1] * 2, who
+    for turn, identity in enumerate([{"userId": "u"}, {"userId": "w"}, {"sessionId": "s"}, {"sessionId": "t"}]):
+        tries = [each.track(article, 1, eventId=event, **identity) for each in (client, elsewhere)]
+        assert [reply.json()["pv"] for reply in tries] == [turn + 1] * 2, identity
     for turn, cookie in enumerate(cookies, 5):
         body = {"articleId": article, "dwellMs": 1, "eventId": event}
         tries = [client.post("/api/track", body | {"sessionId": session}, headers=cookie) for session in (f"a{turn}", f"b{turn}")]
         assert [reply.json()["pv"] for reply in tries] == [turn] * 2
     for fingerprint in "fg":
-        seen = [each.view(article, fingerprint, eventId=event).json() for each in (client, elsewhere)]
-        assert seen[0] == seen[1] and "scoreInc" in seen[0]
+        replies = [each.view(article, fingerprint, eventId=event).json() for each in (client, elsewhere)]
+        assert replies[0] == replies[1] and "scoreInc" in replies[0]
 
 
-def test_an_anonymous_event_id_is_too_long_to_guess(service, name):
+def test_anonymous_event_ids_must_be_too_long_to_guess(service, name):
     article, client = name("a"), service.public()
     for reply in (client.track(article, 1, eventId="e" * 15), client.view(article, "f", eventId="e" * 15)):
         assert_problem(reply, 400, "bad_id", "eventId")
@@ -126,18 +126,18 @@ def test_an_anonymous_event_id_is_too_long_to_guess(service, name):
     assert service.internal().track(article, 1, eventId="e").status == 200
 
 
-def test_no_key_or_member_shows_a_session_an_event_or_a_fingerprint(service, name):
+def test_no_key_or_member_reveals_a_session_event_id_or_fingerprint(service, name):
     article, session, event, fingerprint = name("a"), name("session"), name("event-id"), name("fingerprint")
     service.public().track(article, 1, sessionId=session, eventId=event, fingerprint=fingerprint)
     service.public().view(article, fingerprint, eventId=event)
-    kept = keys(service, f"*{article}*")
-    assert {key.split("{" + article)[0] for key in kept} >= {"hot:session:", "hot:event:", "hot:dedup:", "hot:view:event:", "hot:uv:"}
+    stored_keys = keys(service, f"*{article}*")
+    assert {key.split("{" + article)[0] for key in stored_keys} >= {"hot:session:", "hot:event:", "hot:dedup:", "hot:view:event:", "hot:uv:"}
     [day] = keys(service, f"hot:uv:{{{article}}}:*")
     for word in (session, event, fingerprint):
-        assert word not in str(kept) and word not in str(service.redis("SMEMBERS", day))
+        assert word not in str(stored_keys) and word not in str(service.redis("SMEMBERS", day))
 
 
-def test_anonymous_readers_differ_by_fingerprint_and_agent(service, name):
+def test_anonymous_readers_are_distinguished_by_fingerprint_and_agent(service, name):
     article = name("a")
     readers = [("f1", None), ("f2", None), ("f1", "Mozilla/5.0 (X11) Firefox/121.0"), ("f1", None)]
     for fingerprint, agent in readers:
@@ -146,7 +146,7 @@ def test_anonymous_readers_differ_by_fingerprint_and_agent(service, name):
     assert reply.json()["uv"] == 3
 
 
-def test_the_clients_date_counts_at_first_sight_only(service, name):
+def test_a_clients_date_is_used_for_the_first_report_only(service, name):
     article, client, now = name("a"), service.public(), int(time.time())
     reply = client.track(article, 0, userId="u", publishedAt=now - HALF_LIFE_S // 2)
     assert reply.json()["score"] == pytest.approx(4 / 2 ** 0.5, rel=1e-4)
@@ -156,14 +156,14 @@ def test_the_clients_date_counts_at_first_sight_only(service, name):
     assert ahead.json()["score"] == pytest.approx(4, rel=1e-4)
 
 
-def test_the_item_stores_date_beats_the_clients(service, name):
+def test_the_date_of_the_item_overrides_the_clients_date(service, name):
     article, now = name("a"), int(time.time())
     service.put(article, published_at=now - 2 * HALF_LIFE_S)
     reply = service.public().track(article, 0, userId="u", publishedAt=now)
     assert reply.json()["score"] == pytest.approx(1, rel=1e-4)
 
 
-def test_an_id_is_the_same_as_integer_and_as_string(service, name):
+def test_integer_and_string_ids_are_equivalent(service, name):
     article = time.time_ns()
     service.public().track(article, 0, userId=7)
     reply = service.public().track(str(article), 0, userId="7", sessionId="s")
@@ -182,13 +182,13 @@ def test_unknown_members_are_ignored(service, name):
 
 
 @pytest.mark.parametrize("hours", [0, 4, 12, 72])
-def test_a_view_adds_its_worth_divided_by_age(service, name, hours):
-    # A public client's word counts for a day.
+def test_a_view_adds_its_weight_discounted_by_age(service, name, hours):
+    # A public client's date is trusted only within a day of the current time.
     article, client, published = name("a"), service.public() if hours < 24 else service.internal(), int(time.time()) - hours * HOUR_S
     first = client.view(article, "f", published).json()
     assert first == {"ok": True, "uv": True, "scoreInc": pytest.approx(3 / (hours + 2) ** 1.5, rel=1e-3)}
     assert client.view(article, "f", published).json() == {"ok": True, "dedup": True}
-    service.redis("DEL", *keys(service, f"hot:dedup:{{{article}}}:*"))  # as after ten minutes
+    service.redis("DEL", *keys(service, f"hot:dedup:{{{article}}}:*"))  # as if ten minutes had passed
     again = client.view(article, "f", published).json()
     assert again == {"ok": True, "uv": False, "scoreInc": pytest.approx(1 / (hours + 2) ** 1.5, rel=1e-3)}
     views = service.stats(article)["views"]
@@ -202,7 +202,7 @@ def test_dates_may_be_rfc_3339(service, name):
     assert reply.json()["scoreInc"] == pytest.approx(3 / 6 ** 1.5, rel=1e-3)
 
 
-def test_a_forged_date_does_not_raise_what_is_known(service, name):
+def test_a_forged_date_does_not_raise_the_score_of_a_known_item(service, name):
     article, now = name("a"), int(time.time())
     service.put(article, published_at=now - 72 * HOUR_S)
     assert service.public().view(article, "f", now).json()["scoreInc"] == pytest.approx(3 / 74 ** 1.5, rel=1e-3)
@@ -210,7 +210,7 @@ def test_a_forged_date_does_not_raise_what_is_known(service, name):
     assert future["scoreInc"] == pytest.approx(3 / 2 ** 1.5, rel=1e-3)
 
 
-def test_a_views_event_id_gives_the_same_reply_after_the_window_too(service, name):
+def test_a_repeated_view_gets_the_same_reply_even_after_the_dedup_window(service, name):
     article, client = name("a"), service.public()
     event = name("event-id")
     first = client.view(article, "f", eventId=event).json()
@@ -220,7 +220,7 @@ def test_a_views_event_id_gives_the_same_reply_after_the_window_too(service, nam
 
 
 @pytest.mark.parametrize("missing", ["articleId", "publishedAt", "fingerprint"])
-def test_a_view_without_a_member_is_refused(service, name, missing):
+def test_a_view_without_a_required_member_is_refused(service, name, missing):
     body = {"articleId": name("a"), "publishedAt": int(time.time()), "fingerprint": "f"}
     del body[missing]
     assert_problem(service.public().post("/api/views", body), 400, member=missing)
@@ -229,7 +229,7 @@ def test_a_view_without_a_member_is_refused(service, name, missing):
 # --- stats
 
 
-def test_the_terms_of_stats_give_the_served_score(service, name):
+def test_the_terms_of_stats_yield_the_served_score(service, name):
     tag, article, now = name("t"), name("a"), int(time.time())
     service.put(article, tags=[tag], published_at=now - 5 * HOUR_S)
     client = service.public()
@@ -250,35 +250,35 @@ def test_the_terms_of_stats_give_the_served_score(service, name):
     assert isinstance(stats["rank"], int) and stats["rank"] >= 1
 
     at = now + 3 * HOUR_S
-    [shown] = service.hot(model="engagement", tag=tag, at=at)
-    assert shown["score"] == pytest.approx(stats["base"] * 2 ** (-(at - stats["first_ts"]) / HALF_LIFE_S), rel=1e-9)
-    [shown] = service.hot(model="views", tag=tag)
-    assert shown["score"] == pytest.approx(stats["views"]["score"], rel=1e-9)
+    [item] = service.hot(model="engagement", tag=tag, at=at)
+    assert item["score"] == pytest.approx(stats["base"] * 2 ** (-(at - stats["first_ts"]) / HALF_LIFE_S), rel=1e-9)
+    [item] = service.hot(model="views", tag=tag)
+    assert item["score"] == pytest.approx(stats["views"]["score"], rel=1e-9)
 
 
-def test_stats_of_many_ids_stand_under_their_ids(service, name):
+def test_stats_of_many_ids_are_keyed_by_id(service, name):
     ids = [name("a"), name("b")]
     for count, article in enumerate(ids, 1):
         for number in range(count):
             service.public().track(article, 0, userId=f"u{number}")
-    service.await_placed()
+    service.wait_for_background_writes()
     reply = service.internal().get("/api/stats", query={"ids": ",".join(ids)})
     assert reply.status == 200
     assert list(reply.json()) == ids
     assert [row["pv"] for row in reply.json().values()] == [1, 2]
     for article in ids:
-        aged = {"age_seconds": 0, "decay": 0, "score": 0}  # between the two requests, as its views are
+        aged = {"age_seconds": 0, "decay": 0, "score": 0}  # change between the two requests, as do the views
         assert {**reply.json()[article], **aged, "views": None} == {**service.stats(article), **aged, "views": None}
 
 
-def test_stats_of_what_nobody_knows_are_404(service, name):
+def test_stats_of_an_unknown_article_are_404(service, name):
     assert_problem(service.internal().get(f"/api/articles/{name('a')}/stats"), 404, "unknown_item")
 
 
 # --- items
 
 
-def test_an_item_comes_back_as_it_was_put(service, name):
+def test_an_item_is_returned_as_it_was_put(service, name):
     item, client = name("i"), service.internal()
     members = {"title": "Ünïcode \"quoted\" \u2028 \u0001", "text": "line\nline", "tags": ["a", "b"], "author": "someone",
                "url": "https://example.org/?a=b&c", "published_at": 1700000000, "update_time": 1700000100, "hidden": False}
@@ -289,7 +289,7 @@ def test_an_item_comes_back_as_it_was_put(service, name):
     assert_problem(client.get(f"/api/items/{item}"), 404, "unknown_item")
 
 
-def test_bulk_items_answer_for_each_line(service, name):
+def test_a_bulk_request_reports_each_bad_line(service, name):
     good, other = name("i"), name("i")
     lines = [json.dumps({"id": good, "title": "one", "published_at": 1700000000}), "{broken", json.dumps({"title": "no id"}), "",
              json.dumps({"id": "a b", "title": "x"}), json.dumps({"id": other, "title": 5}),
@@ -304,7 +304,7 @@ def test_bulk_items_answer_for_each_line(service, name):
         assert (got["title"], got["published_at"]) == (title, 1700000000)
 
 
-def test_a_bulk_of_thousands_is_written_before_the_reply(service, name):
+def test_a_bulk_request_of_thousands_is_written_before_the_reply(service, name):
     tag = name("t")
     ids = [f"{tag}-{number}" for number in range(3000)]
     body = "\n".join(json.dumps({"id": item, "title": item, "published_at": 1700000000, "tags": [tag]}) for item in ids)
@@ -314,7 +314,7 @@ def test_a_bulk_of_thousands_is_written_before_the_reply(service, name):
 
 
 def test_unknown_items_can_be_refused(instance, name):
-    service = instance("--no-limits", items__unknown='"reject"', **PATIENT)
+    service = instance("--no-limits", items__unknown='"reject"', **LONG_TIMEOUTS)
     article = name("a")
     assert_problem(service.public().track(article, 0, userId="u"), 404, "unknown_item")
     assert_problem(service.public().view(article, "f"), 404, "unknown_item")

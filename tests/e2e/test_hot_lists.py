@@ -1,4 +1,4 @@
-"""The reading half of "Hot articles": lists of both models, their arguments, their caching, and who leaves them when."""
+"""Reading in "Hot articles": lists of both models, their parameters and caching, and when items leave them."""
 
 import time
 
@@ -12,8 +12,8 @@ HOUR_S = 3600
 
 
 @pytest.fixture
-def column(service, name):
-    """A tag with three items, of 1, 2 and 3 readers: (tag, [hottest, …])."""
+def tagged_items(service, name):
+    """A tag with three items that have 3, 2 and 1 readers: (tag, [hottest, …])."""
     tag, items = name("t"), [name("c"), name("b"), name("a")]
     for readers, item in zip((3, 2, 1), items):
         service.put(item, tags=[tag, "common"], url=f"/{item}", author="someone")
@@ -23,50 +23,50 @@ def column(service, name):
     return tag, items
 
 
-def ids(listed):
-    return [shown["id"] for shown in listed]
+def ids(items):
+    return [item["id"] for item in items]
 
 
 @pytest.mark.parametrize("query", [{}, {"model": "views"}, {"mode": "accumulate"}, {"mode": "current"}, {"model": "engagement"},
                                    {"window": "24h"}, {"model": "engagement", "window": "7d"}, {"mode": "current", "window": "72h"}])
-def test_lists_of_every_model_come_hottest_first_with_cards(service, column, query):
-    tag, items = column
-    # mode = current learns of a view behind the reply.
+def test_lists_of_every_model_are_sorted_by_score_and_include_item_data(service, tagged_items, query):
+    tag, items = tagged_items
+    # mode=current learns of a view asynchronously.
     listed = wait_until(lambda: (now := service.hot(tag=tag, **query)) and ids(now) == items and now, "three items, the hottest first")
-    assert [shown["score"] for shown in listed] == sorted((shown["score"] for shown in listed), reverse=True)
-    for shown in listed:
-        assert shown["title"] == f"about {shown['id']}"
-        assert (shown["url"], shown["author"], shown["tags"]) == (f"/{shown['id']}", "someone", [tag, "common"])
+    assert [item["score"] for item in listed] == sorted((item["score"] for item in listed), reverse=True)
+    for item in listed:
+        assert item["title"] == f"about {item['id']}"
+        assert (item["url"], item["author"], item["tags"]) == (f"/{item['id']}", "someone", [tag, "common"])
 
 
-def test_items_that_were_never_put_are_listed_without_a_card(own_service, name):
+def test_items_that_were_never_put_are_listed_without_item_data(own_service, name):
     item = name("a")
     own_service.internal().view(item, "f")
-    assert [sorted(shown) for shown in own_service.hot()] == [["id", "score"]]
+    assert [sorted(each) for each in own_service.hot()] == [["id", "score"]]
     assert ids(own_service.hot()) == [item]
 
 
 @pytest.mark.parametrize("hours, views, score", [(12, 120, 2.2908), (4, 80, 5.4433), (72, 300, 0.4713)])
-def test_current_mode_gives_the_vectors_of_the_seed(service, name, hours, views, score):
+def test_current_mode_matches_the_reference_scores(service, name, hours, views, score):
     tag, item, client = name("t"), name("a"), service.public()
     published = int(time.time()) - hours * HOUR_S
 
-    def score_now():  # the vector's article is as old as that; on a slow machine this one has grown older meanwhile
+    def score_now():  # on a slow machine, the article is now older than in the reference
         return score * ((hours + 2) / ((time.time() - published) / HOUR_S + 2)) ** 1.5
 
     service.put(item, tags=[tag], published_at=published)
-    for number in range(views // 3):  # a first view of the day is worth three
+    for number in range(views // 3):  # a visitor's first view of the day has weight 3
         client.view(item, f"f{number}")
     for number in range(views % 3):
         service.redis("DEL", *service.redis("KEYS", f"hot:dedup:{{{item}}}:*"))
         client.view(item, f"f{number}")
     assert service.stats(item)["views"]["total"] == views
-    # A list may know all but the last view, which is worth more than the tolerance.
+    # The list may still lack the last view, which is worth more than the tolerance.
     wait_until(lambda: (now := service.hot(mode="current", tag=tag)) and now[0]["score"] == pytest.approx(score_now(), abs=2e-3), f"the score {score}")
 
 
-def test_a_limit_cuts_the_same_list(service, column):
-    tag, items = column
+def test_a_limit_truncates_the_list(service, tagged_items):
+    tag, items = tagged_items
     for limit in (1, 2, 3, 100):
         assert ids(service.hot(tag=tag, limit=limit)) == items[:limit]
 
@@ -75,28 +75,28 @@ def test_a_limit_cuts_the_same_list(service, column):
     ("limit", "0"), ("limit", "101"), ("limit", "-1"), ("limit", "1e1"), ("limit", ""), ("limit", "2.0"), ("limit", "9" * 30),
     ("model", "hot"), ("model", ""), ("mode", "both"), ("window", "1h"), ("window", "24H"), ("tag", ""), ("tag", "a b"),
     ("tag", "x" * 129), ("tag", "a:b")])
-def test_a_bad_argument_is_named(service, member, value):
+def test_a_bad_parameter_is_named(service, member, value):
     for client in (service.public(), service.internal()):
         assert_problem(client.get("/api/hot", query={member: value}), 400, member=member)
 
 
 @pytest.mark.parametrize("offset", [-3600, 365 * 86400 + 60, -10**10, 10**12])
-def test_a_moment_in_the_past_or_too_far_ahead_is_refused(service, offset):
+def test_a_time_in_the_past_or_too_far_ahead_is_refused(service, offset):
     reply = service.public().get("/api/hot", query={"model": "engagement", "at": int(time.time()) + offset})
     assert_problem(reply, 400, "bad_time", "at")
 
 
-def test_views_have_no_list_of_tomorrow(service):
+def test_the_views_model_has_no_future_lists(service):
     assert_problem(service.public().get("/api/hot", query={"at": int(time.time()) + 60}), 400, member="at")
 
 
 @pytest.mark.parametrize("text", ["", "tomorrow", "1e9", "2030-01-01", "nan"])
-def test_a_moment_that_is_none_is_refused(service, text):
+def test_an_invalid_time_is_refused(service, text):
     assert_problem(service.public().get("/api/hot", query={"model": "engagement", "at": text}), 400, "bad_time", "at")
 
 
-def test_scores_halve_in_a_half_life_and_keep_their_order(service, column):
-    tag, items = column
+def test_scores_halve_within_a_half_life_and_keep_their_order(service, tagged_items):
+    tag, items = tagged_items
     now = int(time.time()) + 5
     query = {"model": "engagement", "tag": tag}
     today, tomorrow = service.hot(at=now, **query), service.hot(at=now + HALF_LIFE_S, **query)
@@ -108,30 +108,30 @@ def test_scores_halve_in_a_half_life_and_keep_their_order(service, column):
         assert third["score"] == pytest.approx(first["score"] / 4, rel=1e-9)
 
 
-def test_ages_are_those_of_the_last_whole_minute(service, name):
+def test_ages_are_computed_at_the_last_full_minute(service, name):
     tag, item, published = name("t"), name("a"), int(time.time()) - HOUR_S
     service.put(item, tags=[tag], published_at=published)
     service.public().track(item, 0, userId="u")
     service.public().view(item, "f")
     minute = (published // 60 + 200) * 60
     for at in (minute, minute + 59):
-        [shown] = wait_until(lambda at=at: service.hot(model="engagement", tag=tag, at=at), "the list")
-        assert (shown["published_at"], shown["age"]) == (published, minute - published)
+        [listed_item] = wait_until(lambda at=at: service.hot(model="engagement", tag=tag, at=at), "the item to be listed")
+        assert (listed_item["published_at"], listed_item["age"]) == (published, minute - published)
     for query in ({}, {"mode": "current"}, {"model": "engagement"}):
         before = int(time.time())
-        [shown] = wait_until(lambda query=query: service.hot(tag=tag, **query), "the list")
-        # Of a list that may be some seconds old.
-        assert (shown["age"] + published) % 60 == 0 and before - 120 < shown["age"] + published <= time.time()
-    [shown] = service.internal().get("/api/hot/preview", query={"model": "engagement", "tag": tag}).json()
-    assert (shown["age"] + published) % 60 == 0
+        [listed_item] = wait_until(lambda query=query: service.hot(tag=tag, **query), "the item to be listed")
+        # The list may be some seconds old.
+        assert (listed_item["age"] + published) % 60 == 0 and before - 120 < listed_item["age"] + published <= time.time()
+    [listed_item] = service.internal().get("/api/hot/preview", query={"model": "engagement", "tag": tag}).json()
+    assert (listed_item["age"] + published) % 60 == 0
 
 
-def test_a_list_of_tomorrow_is_never_cached(service, column):
-    reply = service.public().get("/api/hot", query={"model": "engagement", "tag": column[0], "at": int(time.time()) + 900})
+def test_a_future_list_is_never_cached(service, tagged_items):
+    reply = service.public().get("/api/hot", query={"model": "engagement", "tag": tagged_items[0], "at": int(time.time()) + 900})
     assert reply.status == 200 and "no-store" in reply.headers["Cache-Control"]
 
 
-def test_windows_keep_older_items_out(service, name):
+def test_windows_exclude_older_items(service, name):
     tag, now = name("t"), int(time.time())
     ages = {"24h": 2, "72h": 48, "7d": 5 * 24, "all": 30 * 24}
     items = {}
@@ -142,50 +142,50 @@ def test_windows_keep_older_items_out(service, name):
         service.public().track(items[window], 0, userId="u")
     for query in ({}, {"model": "engagement"}, {"mode": "current"}):
         for count, window in enumerate(ages, 1):
-            expected, asked = list(items.values())[:count], {"tag": tag, "window": window} | query
-            wait_until(lambda expected=expected, asked=asked: ids(service.hot(**asked)) == expected, f"{expected} of {asked}")
+            expected, parameters = list(items.values())[:count], {"tag": tag, "window": window} | query
+            wait_until(lambda expected=expected, parameters=parameters: ids(service.hot(**parameters)) == expected, f"{expected} of {parameters}")
 
 
-def test_a_tag_that_nobody_has_lists_nothing(service, name):
+def test_an_unused_tag_has_an_empty_list(service, name):
     assert service.hot(tag=name("t")) == []
 
 
 # --- caching
 
 
-def test_lists_carry_a_tag_and_may_be_kept_while_they_are_fetched_anew(service, column):
+def test_lists_have_an_etag_and_may_be_served_stale_while_revalidated(service, tagged_items):
     for client in (service.public(), service.internal()):
-        reply = client.get("/api/hot", query={"tag": column[0]})
+        reply = client.get("/api/hot", query={"tag": tagged_items[0]})
         assert "max-age=" in reply.headers["Cache-Control"] and "stale-while-revalidate=" in reply.headers["Cache-Control"]
         for match in ("{}", '"other", {}', "*", "W/{}"):
-            def again(client=client, match=match):  # all ages change with the minute, and the tag with them
-                tag = client.get("/api/hot", query={"tag": column[0]}).headers["ETag"]
-                same = client.get("/api/hot", query={"tag": column[0]}, headers={"If-None-Match": match.format(tag)})
+            def again(client=client, match=match):  # all ages change with the minute, and the ETag with them
+                tag = client.get("/api/hot", query={"tag": tagged_items[0]}).headers["ETag"]
+                same = client.get("/api/hot", query={"tag": tagged_items[0]}, headers={"If-None-Match": match.format(tag)})
                 return (same.status, same.body, same.headers["ETag"]) == (304, b"", tag)
-            wait_until(again, f"a 304 to {match}")
-        assert client.get("/api/hot", query={"tag": column[0]}, headers={"If-None-Match": '"other"'}).status == 200
+            wait_until(again, f"a 304 for {match}")
+        assert client.get("/api/hot", query={"tag": tagged_items[0]}, headers={"If-None-Match": '"other"'}).status == 200
 
 
-def test_lists_of_another_content_have_another_tag(service, column):
+def test_different_lists_have_different_etags(service, tagged_items):
     client = service.internal()
-    tags = [client.get("/api/hot", query={"tag": column[0], "limit": limit}).headers["ETag"] for limit in (1, 2)]
+    tags = [client.get("/api/hot", query={"tag": tagged_items[0], "limit": limit}).headers["ETag"] for limit in (1, 2)]
     assert tags[0] != tags[1]
-    before = client.get("/api/hot", query={"tag": column[0]}).headers["ETag"]
-    service.public().view(column[1][2], "another")
-    wait_until(lambda: client.get("/api/hot", query={"tag": column[0]}).headers["ETag"] != before, "another tag")
+    before = client.get("/api/hot", query={"tag": tagged_items[0]}).headers["ETag"]
+    service.public().view(tagged_items[1][2], "another")
+    wait_until(lambda: client.get("/api/hot", query={"tag": tagged_items[0]}).headers["ETag"] != before, "another ETag")
 
 
-def test_head_answers_as_get_does_without_the_body(service, column):
+def test_head_matches_get_without_a_body(service, tagged_items):
     for client in (service.public(), service.internal()):
-        path = f"/api/hot?tag={column[0]}"
-        full, head = client.get(path), client.ask("HEAD", path)
+        path = f"/api/hot?tag={tagged_items[0]}"
+        full, head = client.get(path), client.request("HEAD", path)
         assert (head.status, head.body) == (200, b"")
-        wait_until(lambda: client.ask("HEAD", path).headers["ETag"] == client.get(path).headers["ETag"], "the same tag")  # noqa: B023
+        wait_until(lambda: client.request("HEAD", path).headers["ETag"] == client.get(path).headers["ETag"], "equal ETags")  # noqa: B023
         assert head.headers["Content-Type"] == full.headers["Content-Type"] == "application/json"
 
 
-def test_a_view_reaches_the_list_within_a_slice(service, column):
-    tag, items = column
+def test_a_view_reaches_the_list_within_the_rebuild_interval(service, tagged_items):
+    tag, items = tagged_items
     assert ids(service.hot(tag=tag)) == items
     for number in range(9):
         service.public().view(items[2], f"g{number}")
@@ -193,10 +193,10 @@ def test_a_view_reaches_the_list_within_a_slice(service, column):
     wait_until(lambda: ids(service.public().get("/api/hot", query={"tag": tag}).json())[0] == items[2], "the new order in public", 8)
 
 
-def test_cached_lists_live_a_minute(service, column):
-    tag = column[0]
+def test_cached_lists_expire_within_a_minute(service, tagged_items):
+    tag = tagged_items[0]
     service.hot(tag=tag)
-    keys = wait_until(lambda: [key for key in service.redis("KEYS", "hot:list*") if tag in key], "the cached list")
+    keys = wait_until(lambda: [key for key in service.redis("KEYS", "hot:list*") if tag in key], "the list to be cached")
     for key in keys:
         assert 0 < service.redis("TTL", key) <= 60
 
@@ -207,47 +207,49 @@ def test_cached_lists_live_a_minute(service, column):
 QUERIES = [{}, {"model": "engagement"}, {"mode": "current"}]
 
 
-def shows(service, tag, query):
-    """What every worker shows: several requests, each on a connection of its own."""
+def shown_lists(service, tag, query):
+    """The lists of all workers: several requests, each on its own connection."""
     return {tuple(ids(service.hot(tag=tag, **query))) for _ in range(8)}
 
 
-def shows_at_once(service, tag, query, expected):
-    """The other workers learn of it by a message, which may reach one behind a request: a look or two later, not when a list is made anew."""
-    return any(shows(service, tag, query) == {expected} for _ in range(4))
+def changes_immediately(service, tag, query, expected):
+    """Other workers learn of a change from a message that may arrive just after a request, so a few requests are allowed.
+    They must not wait for the next rebuild.
+    """
+    return any(shown_lists(service, tag, query) == {expected} for _ in range(4))
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_hidden_item_leaves_every_list_at_once_and_comes_back(service, column, query):
-    tag, items = column
-    wait_until(lambda: shows(service, tag, query) == {tuple(items)}, "all three")
+def test_a_hidden_item_leaves_every_list_at_once_and_can_return(service, tagged_items, query):
+    tag, items = tagged_items
+    wait_until(lambda: shown_lists(service, tag, query) == {tuple(items)}, "all three items")
     members = service.put(items[0], tags=[tag, "common"], hidden=True)
-    assert shows_at_once(service, tag, query, tuple(items[1:]))
+    assert changes_immediately(service, tag, query, tuple(items[1:]))
     service.public().track(items[0], 0, userId="late")
     service.public().view(items[0], "late")
-    assert shows(service, tag, query) == {tuple(items[1:])}
+    assert shown_lists(service, tag, query) == {tuple(items[1:])}
     service.put(items[0], **(members | {"hidden": False}))
-    wait_until(lambda: shows(service, tag, query) == {tuple(items)}, "its return")
+    wait_until(lambda: shown_lists(service, tag, query) == {tuple(items)}, "the item to return")
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_deleted_item_leaves_every_list_at_once(service, column, query):
-    tag, items = column
-    wait_until(lambda: shows(service, tag, query) == {tuple(items)}, "all three")
+def test_a_deleted_item_leaves_every_list_at_once(service, tagged_items, query):
+    tag, items = tagged_items
+    wait_until(lambda: shown_lists(service, tag, query) == {tuple(items)}, "all three items")
     assert service.internal().delete(f"/api/items/{items[1]}").status == 200
-    assert shows_at_once(service, tag, query, (items[0], items[2]))
+    assert changes_immediately(service, tag, query, (items[0], items[2]))
 
 
 @pytest.mark.latency
-def test_a_deleted_item_leaves_every_public_list_within_two_seconds_idle_or_busy(service, column):
-    tag, items = column
+def test_a_deleted_item_leaves_every_public_list_within_two_seconds_idle_or_busy(service, tagged_items):
+    tag, items = tagged_items
     client = service.public()
-    wait_until(lambda: shows(service, tag, {}) == {tuple(items)}, "all three")
+    wait_until(lambda: shown_lists(service, tag, {}) == {tuple(items)}, "all three items")
 
     def public(limit):
         return [each["id"] for each in client.get("/api/hot", query={"tag": tag, "limit": limit}).json()]
 
-    idle = range(4, 44)  # as many lists of nginx' cache, filled at different moments
+    idle = range(4, 44)  # as many lists in nginx's cache, filled at different times
     for limit in idle:
         assert items[0] in public(limit)
         busy = items[0] in public(100)
@@ -260,25 +262,25 @@ def test_a_deleted_item_leaves_every_public_list_within_two_seconds_idle_or_busy
     assert [limit for limit in idle if items[0] in public(limit)] == []
 
 
-def test_a_new_date_moves_the_item(service, column):
-    tag, items = column
+def test_a_new_date_changes_the_rank_of_the_item(service, tagged_items):
+    tag, items = tagged_items
     query = {"model": "engagement"}
-    assert shows(service, tag, query) == {tuple(items)}
+    assert shown_lists(service, tag, query) == {tuple(items)}
     service.put(items[0], tags=[tag], published_at=int(time.time()) - 5 * HALF_LIFE_S)
-    wait_until(lambda: shows(service, tag, query) == {(items[1], items[2], items[0])}, "the new order")
-    shown = service.hot(tag=tag, at=int(time.time()) + 5, **query)[2]
+    wait_until(lambda: shown_lists(service, tag, query) == {(items[1], items[2], items[0])}, "the new order")
+    item = service.hot(tag=tag, at=int(time.time()) + 5, **query)[2]
     stats = service.stats(items[0])
     assert stats["age_seconds"] >= 5 * HALF_LIFE_S
-    assert shown["score"] == pytest.approx(stats["score"], rel=2e-4)
+    assert item["score"] == pytest.approx(stats["score"], rel=2e-4)
     assert ids(service.hot(tag=tag, window="24h", **query)) == [items[1], items[2]]
 
 
-def test_a_changed_tag_moves_the_item_to_another_column(service, column, name):
-    tag, items = column
+def test_a_changed_tag_moves_the_item_to_another_list(service, tagged_items, name):
+    tag, items = tagged_items
     other = name("t")
     service.put(items[0], tags=[other])
-    wait_until(lambda: ids(service.hot(tag=tag)) == items[1:], "its leaving")
-    wait_until(lambda: ids(service.hot(tag=other)) == items[:1], "its arrival")
+    wait_until(lambda: ids(service.hot(tag=tag)) == items[1:], "the item to leave its old list")
+    wait_until(lambda: ids(service.hot(tag=other)) == items[:1], "the item to be in the new list")
     assert service.redis("SISMEMBER", f"tag:{tag}", items[0]) == 0
 
 
@@ -292,19 +294,19 @@ def test_a_changed_half_life_rebuilds_the_rank(own_service, name):
     query = {"model": "engagement", "tag": tag}
 
     def served():
-        """Whatever generation answers meanwhile, it answers JSON."""
-        return [shown["score"] for shown in own_service.hot(at=int(time.time()) + 1, **query)]
+        """The reply is JSON, whichever generation sends it."""
+        return [each["score"] for each in own_service.hot(at=int(time.time()) + 1, **query)]
 
-    wait_until(lambda: served() is not None and not set(own_service.workers()) & set(old), "the old generation's end", 45)
-    wait_until(lambda: served() == [pytest.approx(2, rel=2e-3)], "the place by the new half-life")
+    wait_until(lambda: served() is not None and not set(own_service.workers()) & set(old), "the old generation to exit", 45)
+    wait_until(lambda: served() == [pytest.approx(2, rel=2e-3)], "the score with the new half-life")
     assert own_service.stats(item)["score"] == pytest.approx(2, rel=2e-3)
     assert own_service.redis("HGET", "hot:rank:meta", "formula").split()[-1] == "43200"
 
 
-TRIED = {"hot.half_life": "2h", "hot.pv_weight": "0.5", "hot.uv_weight": "4", "hot.dwell_weight": "0.01", "views.gamma": "0.4", "views.base_hours": "5"}
+PREVIEW_SETTINGS = {"hot.half_life": "2h", "hot.pv_weight": "0.5", "hot.uv_weight": "4", "hot.dwell_weight": "0.01", "views.gamma": "0.4", "views.base_hours": "5"}
 
 
-def test_a_preview_is_the_list_that_the_settings_give_once_they_are_in_force(own_service, name):
+def test_a_preview_matches_the_list_once_its_settings_are_applied(own_service, name):
     internal, now = own_service.internal(), int(time.time())
     items = [name(word) for word in "abcd"]
     for hours, readers, dwell, item in zip((30, 9, 2, 0), (9, 6, 2, 1), (0, 100, 20000, 5000), items):
@@ -316,30 +318,30 @@ def test_a_preview_is_the_list_that_the_settings_give_once_they_are_in_force(own
     def preview(**query):
         reply = internal.get("/api/hot/preview", query=query)
         assert reply.status == 200, reply
-        return {shown["id"]: shown["score"] for shown in reply.json()}
+        return {item["id"]: item["score"] for item in reply.json()}
 
     def served(**query):
-        return {shown["id"]: shown["score"] for shown in own_service.hot(**query)}
+        return {item["id"]: item["score"] for item in own_service.hot(**query)}
 
     lists = ({"model": "engagement"}, {"model": "views", "mode": "current"})
     for query in lists:
         wait_until(lambda: len(served(**query)) == len(items), "all items")  # noqa: B023
-        wait_until(lambda: preview(**query) == pytest.approx(served(**query), rel=1e-3), "the list as it is")  # noqa: B023
+        wait_until(lambda: preview(**query) == pytest.approx(served(**query), rel=1e-3), "a preview equal to the current list")  # noqa: B023
     before = own_service.redis("ZRANGE", "hot:rank", 0, -1, "WITHSCORES")
-    tried = [preview(**query, **{key: value for key, value in TRIED.items() if key.startswith(which)}) for query, which in zip(lists, ("hot.", "views."))]
+    previews = [preview(**query, **{key: value for key, value in PREVIEW_SETTINGS.items() if key.startswith(prefix)}) for query, prefix in zip(lists, ("hot.", "views."))]
     assert own_service.redis("ZRANGE", "hot:rank", 0, -1, "WITHSCORES") == before
-    for given, query in zip(tried, lists):
-        assert list(given) != list(served(**query)), query
+    for previewed, query in zip(previews, lists):
+        assert list(previewed) != list(served(**query)), query
 
-    own_service.configure(**{key.replace(".", "__"): f'"{value}"' if "life" in key else float(value) for key, value in TRIED.items()})
+    own_service.configure(**{key.replace(".", "__"): f'"{value}"' if "life" in key else float(value) for key, value in PREVIEW_SETTINGS.items()})
     own_service.reload()
-    for given, query in zip(tried, lists):
-        # A worker of the old generation may answer still.
-        wait_until(lambda: (now := served(**query)) == pytest.approx(given, rel=0.02) and list(now) == list(given),  # noqa: B023
-                   f"{query} as foreseen: {given}, {served(**query)}")
+    for previewed, query in zip(previews, lists):
+        # A worker of the old generation may still answer.
+        wait_until(lambda: (now := served(**query)) == pytest.approx(previewed, rel=0.02) and list(now) == list(previewed),  # noqa: B023
+                   f"{query} to match the preview: {previewed}, {served(**query)}")
 
 
-def test_a_preview_takes_what_can_be_tried_only_and_is_the_operators(service):
+def test_a_preview_is_internal_and_accepts_only_the_settings_of_its_model(service):
     assert_problem(service.public().get("/api/hot/preview", query={"model": "engagement"}), 404)
     for query, member in (({"model": "engagement", "hot.half_life": "soon"}, "hot.half_life"), ({"model": "engagement", "hot.uv_weight": "-1"}, "hot.uv_weight"),
                           ({"model": "engagement", "hot.uv_weight": "nan"}, "hot.uv_weight"), ({"mode": "current", "views.gamma": "11"}, "views.gamma"),

@@ -1,4 +1,4 @@
-"""HTTP itself: problems, methods, zones, ids of requests, origins, compression, limits, bots and the pool's state."""
+"""HTTP: problem documents, methods, zones, request ids, CORS, compression, limits, bots and the status of the pool."""
 
 import gzip
 import http.client
@@ -10,7 +10,7 @@ import pytest
 
 from client import AGENT, Load, assert_problem
 from fastcgi import Connection
-from service import PATIENT, REQUEST_ID, Instance, wait_until
+from service import LONG_TIMEOUTS, REQUEST_ID, Instance, wait_until
 
 CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 ORIGIN = "https://site.example"
@@ -18,8 +18,8 @@ ORIGIN = "https://site.example"
 
 @pytest.fixture(scope="module")
 def limited():
-    """An instance with the shipped limits, and one origin allowed."""
-    started = Instance(http__cors_origins=f'["{ORIGIN}"]', **PATIENT)
+    """An instance with the shipped limits and one allowed origin."""
+    started = Instance(http__cors_origins=f'["{ORIGIN}"]', **LONG_TIMEOUTS)
     try:
         yield started.start()
     finally:
@@ -32,25 +32,25 @@ def limited():
 @pytest.mark.parametrize("method, path, allow", [
     ("GET", "/api/track", {"POST", "OPTIONS"}), ("DELETE", "/api/views", {"POST", "OPTIONS"}),
     ("POST", "/api/hot", {"GET", "HEAD", "OPTIONS"}), ("PUT", "/api/hot", {"GET", "HEAD", "OPTIONS"})])
-def test_a_wrong_method_is_405_and_says_which_are_right(service, method, path, allow):
+def test_a_wrong_method_is_405_and_the_allowed_ones_are_listed(service, method, path, allow):
     for client in (service.public(), service.internal()):
-        reply = client.ask(method, path, body="{}" if method != "GET" else None)
+        reply = client.request(method, path, body="{}" if method != "GET" else None)
         assert_problem(reply, 405, "method_not_allowed")
         assert {word.strip() for word in reply.headers["Allow"].split(",")} == allow
 
 
-def test_methods_of_items_are_named(service):
+def test_allowed_methods_of_items_are_listed(service):
     reply = service.internal().post("/api/items/x", {})
     assert_problem(reply, 405)
     assert {"GET", "PUT", "DELETE", "HEAD"} <= {word.strip() for word in reply.headers["Allow"].split(",")}
 
 
-def test_a_method_that_nobody_knows_is_refused(service):
+def test_an_unknown_method_is_refused(service):
     for client in (service.public(), service.internal()):
-        assert client.ask("BREW", "/api/hot").status in (400, 405)
+        assert client.request("BREW", "/api/hot").status in (400, 405)
 
 
-def test_a_path_that_does_not_exist_is_404(service):
+def test_an_unknown_path_is_404(service):
     for path in ("/api/nothing", "/api/", "/api/hot/", "/api/hot/x", "/api//hot", "/API/HOT", "/api/hot%2F"):
         assert_problem(service.internal().get(path), 404)
         assert_problem(service.public().get(path), 404)
@@ -61,8 +61,8 @@ def test_a_path_that_does_not_exist_is_404(service):
     ("POST", "/api/items"), ("GET", "/ping"), ("GET", "/status"), ("GET", "/status?json"), ("GET", "/metrics"),
     ("GET", "/api/track/../items/a"), ("GET", "/%61pi/items/a"), ("GET", "//api/items/a"), ("GET", "/api/hot/../stats?ids=a")])
 def test_internal_routes_do_not_exist_on_the_public_port(service, method, path):
-    reply = service.public().ask(method, path, body='{"title":"x"}' if method in ("PUT", "POST") else None)
-    # Outside /api/ there are only static files, which have no PUT.
+    reply = service.public().request(method, path, body='{"title":"x"}' if method in ("PUT", "POST") else None)
+    # Paths outside /api/ are static files, which do not support PUT.
     assert reply.status == 404, reply
     assert b"pv" not in reply.body and b"pool" not in reply.body
 
@@ -73,24 +73,24 @@ def test_a_zone_cannot_be_claimed_by_a_header(service):
 
 
 def test_every_reply_carries_one_request_id(service):
-    seen = set()
+    request_ids = set()
     for client, path in ((service.public(), "/api/hot"), (service.public(), "/api/none"), (service.public(), "/"),
                          (service.internal(), "/api/hot"), (service.internal(), "/api/items/none"), (service.internal(), "/ping"),
                          (service.public(), "/api/hot?limit=0")):
         [request_id] = client.get(path).headers.get_all("X-Request-Id")
         assert re.fullmatch(REQUEST_ID, request_id), request_id
-        seen.add(request_id)
+        request_ids.add(request_id)
     connection = http.client.HTTPConnection(service.host, service.port, timeout=10)
     for _ in range(2):
         connection.request("GET", "/api/hot")
         reply = connection.getresponse()
         reply.read()
-        seen.add(reply.headers["X-Request-Id"])
+        request_ids.add(reply.headers["X-Request-Id"])
     connection.close()
-    assert len(seen) == 9
+    assert len(request_ids) == 9
 
 
-def test_numbers_of_json_come_unrounded_and_bodies_are_utf_8(service, name):
+def test_json_numbers_are_exact_and_bodies_are_utf_8(service, name):
     article = "é" + name("a")
     reply = service.public().track(article, 1, userId="u")
     assert reply.status == 200
@@ -100,36 +100,36 @@ def test_numbers_of_json_come_unrounded_and_bodies_are_utf_8(service, name):
 # --- bodies and content types
 
 
-def test_beacons_are_taken_by_track_and_views_only(service, name):
+def test_only_track_and_views_accept_beacons(service, name):
     beacon = {"Content-Type": "text/plain;charset=UTF-8"}
     body = json.dumps({"articleId": name("a"), "dwellMs": 1, "fingerprint": "f", "publishedAt": 1700000000})
     for path in ("/api/track", "/api/views"):
         assert service.public().post(path, body, headers=beacon).status == 200
     internal, item = service.internal(), name("i")
-    for method, path, kind in (("PUT", f"/api/items/{item}", "text/plain"), ("POST", "/api/items", "Text/Plain;charset=UTF-8"),
-                               ("POST", "/api/items", "application/x-www-form-urlencoded"), ("POST", "/api/items", "multipart/form-data; boundary=json"),
-                               ("PUT", f"/api/items/{item}", "application/xml"), ("POST", "/api/items", "text/csv; header=json")):
-        reply = internal.ask(method, path, json.dumps({"id": item, "title": "x"}), headers={"Content-Type": kind})
+    for method, path, content_type in (("PUT", f"/api/items/{item}", "text/plain"), ("POST", "/api/items", "Text/Plain;charset=UTF-8"),
+                                       ("POST", "/api/items", "application/x-www-form-urlencoded"), ("POST", "/api/items", "multipart/form-data; boundary=json"),
+                                       ("PUT", f"/api/items/{item}", "application/xml"), ("POST", "/api/items", "text/csv; header=json")):
+        reply = internal.request(method, path, json.dumps({"id": item, "title": "x"}), headers={"Content-Type": content_type})
         assert_problem(reply, 415, "bad_content_type")
     assert internal.get(f"/api/items/{item}").status == 404
 
 
-def test_json_by_any_of_its_names_is_taken_and_a_public_body_without_one_is_json(service, name):
+def test_all_json_media_types_are_accepted_and_a_public_body_without_one_is_json(service, name):
     internal, body = service.internal(), json.dumps({"title": "x", "published_at": 1})
-    for kind in ("application/json", "Application/JSON ; charset=utf-8", "application/merge-patch+json", "application/x-ndjson"):
-        assert internal.ask("PUT", f"/api/items/{name('i')}", body, headers={"Content-Type": kind}).status == 200, kind
-    for kind in ("", "application/x-www-form-urlencoded"):
-        assert internal.ask("PUT", f"/api/items/{name('i')}", body, headers={"Content-Type": kind}).status == 415, kind
+    for content_type in ("application/json", "Application/JSON ; charset=utf-8", "application/merge-patch+json", "application/x-ndjson"):
+        assert internal.request("PUT", f"/api/items/{name('i')}", body, headers={"Content-Type": content_type}).status == 200, content_type
+    for content_type in ("", "application/x-www-form-urlencoded"):
+        assert internal.request("PUT", f"/api/items/{name('i')}", body, headers={"Content-Type": content_type}).status == 415, content_type
         viewed = json.dumps({"userId": name("r"), "topicId": "t"})
-        assert service.public().post("/api/history", viewed, headers={"Content-Type": kind}).status == (415 if kind else 200), kind
+        assert service.public().post("/api/history", viewed, headers={"Content-Type": content_type}).status == (415 if content_type else 200), content_type
 
 
-def test_an_item_has_room_for_its_text(service, name):
+def test_an_item_may_have_a_long_text(service, name):
     internal, item = service.internal(), name("i")
     for text in ("x" * (20 << 10), "\x01" * (256 << 10)):
-        assert internal.ask("PUT", f"/api/items/{item}", json.dumps({"title": "x", "text": text, "published_at": 1})).status == 200
+        assert internal.request("PUT", f"/api/items/{item}", json.dumps({"title": "x", "text": text, "published_at": 1})).status == 200
         assert internal.get(f"/api/items/{item}").json()["text"] == text
-    reply = internal.ask("PUT", f"/api/items/{item}", json.dumps({"title": "x", "text": "x" * ((256 << 10) + 1), "published_at": 1}))
+    reply = internal.request("PUT", f"/api/items/{item}", json.dumps({"title": "x", "text": "x" * ((256 << 10) + 1), "published_at": 1}))
     assert_problem(reply, 400, "bad_string", "text")
 
 
@@ -140,31 +140,31 @@ MISSING = [("/api/track", {"articleId": "a", "userId": "u"}, "dwellMs"), ("/api/
 
 
 @pytest.mark.parametrize("path, members, missing", MISSING, ids=[f"{path}-{missing}" for path, _, missing in MISSING])
-def test_a_missing_member_is_said_to_be_missing(service, path, members, missing):
+def test_a_missing_member_is_reported_as_missing(service, path, members, missing):
     reply = service.internal().post(path, members)
     assert (reply.status, reply.json()["member"]) == (400, missing), reply
     assert reply.json()["detail"].startswith("is missing"), reply
 
 
-@pytest.mark.parametrize("path, most", [("/api/track", 4096), ("/api/views", 4096), ("/api/feedback", 16384)])
-def test_a_body_beyond_the_limit_is_413_in_public_and_internal(service, path, most, name):
+@pytest.mark.parametrize("path, limit", [("/api/track", 4096), ("/api/views", 4096), ("/api/feedback", 16384)])
+def test_a_body_beyond_the_limit_is_413_on_both_servers(service, path, limit, name):
     body = json.dumps({"articleId": name("a"), "dwellMs": 1, "fingerprint": "f", "publishedAt": 1700000000, "userId": name("r"), "topicId": "t",
                        "kind": "not_interested"})
     for client in (service.public(), service.internal()):
-        assert client.post(path, body.ljust(most)).status == 200
-        assert_problem(client.post(path, body.ljust(most + 1)), 413, "too_large")
+        assert client.post(path, body.ljust(limit)).status == 200
+        assert_problem(client.post(path, body.ljust(limit + 1)), 413, "too_large")
 
 
-def test_the_worker_too_refuses_a_body_beyond_the_limit_with_the_same_document(service):
+def test_workers_refuse_oversized_bodies_with_the_same_document_as_nginx(service):
     with Connection(service.socket_path) as direct:
-        status, body = direct.ask(method="POST", uri="/api/track", body=b"{}".ljust(4097))
+        status, body = direct.request(method="POST", uri="/api/track", body=b"{}".ljust(4097))
         assert (status, json.loads(body)["code"]) == (413, "too_large")
         nginx = service.public().post("/api/track", b"{}".ljust(4097)).json()
         assert set(nginx) <= set(json.loads(body)) | {"member"}
         assert {key: nginx[key] for key in ("status", "code")} == {"status": 413, "code": "too_large"}
 
 
-def test_bulk_routes_take_eight_mebibytes_and_no_more(service, name):
+def test_bulk_routes_accept_at_most_eight_mebibytes(service, name):
     line = json.dumps({"id": name("i"), "title": "x", "published_at": 1})
     client = service.internal()
     assert client.post("/api/items", line.ljust(8 << 20)).json()["accepted"] == 1
@@ -173,19 +173,19 @@ def test_bulk_routes_take_eight_mebibytes_and_no_more(service, name):
 
 
 def test_replies_over_a_kibibyte_are_compressed(service, name):
-    item, asked = name("i"), {"Accept-Encoding": "gzip"}
+    item, accept_gzip = name("i"), {"Accept-Encoding": "gzip"}
     service.put(item, text="t" * 2000)
-    reply = service.internal().get(f"/api/items/{item}", headers=asked)
+    reply = service.internal().get(f"/api/items/{item}", headers=accept_gzip)
     assert reply.headers["Content-Encoding"] == "gzip"
     assert json.loads(gzip.decompress(reply.body))["text"] == "t" * 2000
     assert "Content-Encoding" not in service.internal().get(f"/api/items/{item}").headers
-    assert "Content-Encoding" not in service.internal().get("/ping", headers=asked).headers
+    assert "Content-Encoding" not in service.internal().get("/ping", headers=accept_gzip).headers
 
 
-# --- asking again
+# --- conditional requests
 
 
-def test_what_has_not_changed_is_304_for_who_polls(service, name):
+def test_unchanged_replies_are_304_for_polling_clients(service, name):
     public, internal, reader, author = service.public(), service.internal(), name("r"), name("a")
     items = [name("i") for _ in range(20)]
     for item in items:
@@ -193,37 +193,37 @@ def test_what_has_not_changed_is_304_for_who_polls(service, name):
     internal.put("/api/follows", {"userId": reader, "author": author})
     internal.post("/api/waterfall/discover", {"items": items, "customers": [reader]})
     internal.post("/api/history", {"userId": reader, "topicId": items[0]})
-    asked = [f"/api/history?userId={reader}", f"/api/recommendations?userId={reader}", f"/api/items/{items[0]}/similar",
+    paths = [f"/api/history?userId={reader}", f"/api/recommendations?userId={reader}", f"/api/items/{items[0]}/similar",
              f"/api/waterfall/discover?customerId={reader}", f"/api/follows?userId={reader}"]
-    for client, path in [(public, each) for each in asked] + [(internal, each) for each in asked + [f"/api/items/{items[0]}"]]:
+    for client, path in [(public, each) for each in paths] + [(internal, each) for each in paths + [f"/api/items/{items[0]}"]]:
         for encoding in ("identity", "gzip"):
             def again(client=client, path=path, encoding=encoding):
-                whole = client.get(path, headers={"Accept-Encoding": encoding})
-                tag = whole.headers["ETag"]
-                # nginx weakens the tag of what it compresses.
-                assert whole.status == 200 and tag.startswith("W/" if whole.headers["Content-Encoding"] else '"'), (path, whole)
+                full_reply = client.get(path, headers={"Accept-Encoding": encoding})
+                tag = full_reply.headers["ETag"]
+                # nginx weakens the ETag of a compressed reply.
+                assert full_reply.status == 200 and tag.startswith("W/" if full_reply.headers["Content-Encoding"] else '"'), (path, full_reply)
                 same = client.get(path, headers={"Accept-Encoding": encoding, "If-None-Match": tag})
                 return same.status == 304 and not same.body and same.headers["ETag"] == tag.removeprefix("W/")
-            wait_until(again, f"a 304 of {path}, {encoding}")
-    timeline = internal.get(asked[3], headers={"Accept-Encoding": "gzip"})
-    assert timeline.headers["Content-Encoding"] == "gzip"  # so the loop saw a weak tag
+            wait_until(again, f"a 304 for {path} with {encoding}")
+    timeline = internal.get(paths[3], headers={"Accept-Encoding": "gzip"})
+    assert timeline.headers["Content-Encoding"] == "gzip"  # so the loop saw a weak ETag
     service.put(another := name("i"))
     internal.post("/api/waterfall/discover", {"items": [another], "customers": [reader]})
-    changed = public.get(asked[3], headers={"If-None-Match": timeline.headers["ETag"]})
+    changed = public.get(paths[3], headers={"If-None-Match": timeline.headers["ETag"]})
     assert changed.status == 200 and changed.headers["ETag"] not in timeline.headers["ETag"]
 
 
-def test_what_is_no_reply_to_a_poll_has_no_tag(service):
+def test_replies_that_are_not_meant_to_be_polled_have_no_etag(service):
     for path in ("/ping", "/status", "/metrics", "/health/live", "/health/ready", "/api/items/none", "/api/nothing"):
         assert "ETag" not in service.internal().get(path, headers={"If-None-Match": "*"}).headers, path
 
 
-# --- other origins
+# --- CORS
 
 
 def test_a_preflight_of_an_allowed_origin_is_204(limited):
-    asked = {"Origin": ORIGIN, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
-    reply = limited.public().ask("OPTIONS", "/api/track", headers=asked)
+    headers = {"Origin": ORIGIN, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
+    reply = limited.public().request("OPTIONS", "/api/track", headers=headers)
     assert (reply.status, reply.body) == (204, b"")
     assert reply.headers["Access-Control-Allow-Origin"] == ORIGIN
     assert "POST" in reply.headers["Access-Control-Allow-Methods"]
@@ -232,14 +232,14 @@ def test_a_preflight_of_an_allowed_origin_is_204(limited):
     assert "Origin" in reply.headers["Vary"]
 
 
-def test_another_origin_gets_no_permission(limited):
+def test_other_origins_get_no_permission(limited):
     for origin in ("https://evil.example", ORIGIN + ".evil.example", "null", ORIGIN + ":8443"):
-        reply = limited.public().ask("OPTIONS", "/api/track", headers={"Origin": origin, "Access-Control-Request-Method": "POST"})
+        reply = limited.public().request("OPTIONS", "/api/track", headers={"Origin": origin, "Access-Control-Request-Method": "POST"})
         assert "Access-Control-Allow-Origin" not in reply.headers
         assert "Access-Control-Allow-Origin" not in limited.public().get("/api/hot", headers={"Origin": origin}).headers
 
 
-def test_replies_to_an_allowed_origin_say_so_from_the_cache_too(limited):
+def test_replies_to_an_allowed_origin_have_cors_headers_even_from_the_cache(limited):
     client = limited.public()
     for _ in range(2):
         assert client.get("/api/hot", headers={"Origin": ORIGIN}).headers["Access-Control-Allow-Origin"] == ORIGIN
@@ -249,8 +249,8 @@ def test_replies_to_an_allowed_origin_say_so_from_the_cache_too(limited):
     assert "ETag" in bad.headers["Access-Control-Expose-Headers"]
 
 
-def test_internal_routes_grant_no_origin_anything(limited):
-    reply = limited.internal().ask("OPTIONS", "/api/items/x", headers={"Origin": ORIGIN, "Access-Control-Request-Method": "PUT"})
+def test_internal_routes_permit_no_other_origin(limited):
+    reply = limited.internal().request("OPTIONS", "/api/items/x", headers={"Origin": ORIGIN, "Access-Control-Request-Method": "PUT"})
     assert "Access-Control-Allow-Origin" not in reply.headers
 
 
@@ -264,7 +264,7 @@ def counts(service, article):
     return reply.json()["pv"], reply.json()["views"]["total"]
 
 
-def test_crawlers_get_the_same_shape_and_count_nothing(service, name):
+def test_crawlers_get_replies_of_the_same_shape_and_count_nothing(service, name):
     article = name("a")
     assert service.public().track(article, 1000, userId="u").status == 200
     assert service.public().view(article, "f").status == 200
@@ -280,7 +280,7 @@ def test_crawlers_get_the_same_shape_and_count_nothing(service, name):
     assert service.status()["refused"]["bot"] == refused + 6
 
 
-def test_a_crawlers_bad_request_is_refused_as_anybodys(service):
+def test_bad_requests_of_crawlers_are_refused(service):
     assert_problem(service.public(agent=CRAWLER).track("a b", 1), 400, "bad_id", "articleId")
 
 
@@ -291,26 +291,26 @@ def test_curl_counts_because_this_instance_allows_it(service, name):
         assert "counted" not in reply.json() and reply.json()["pv"] == number
 
 
-OUR_CALLERS = ("python-requests/2.31", "Go-http-client/1.1", "axios/1.6.2", "okhttp/4.12.0", "WordPress/6.4; https://example.org", "curl/7.88.1", CRAWLER)
+INTERNAL_AGENTS = ("python-requests/2.31", "Go-http-client/1.1", "axios/1.6.2", "okhttp/4.12.0", "WordPress/6.4; https://example.org", "curl/7.88.1", CRAWLER)
 
 
-def test_no_caller_of_the_internal_server_is_taken_for_a_crawler(instance, name):
-    service = instance("--no-limits", bots__allow="[]", **PATIENT)
+def test_clients_of_the_internal_server_are_never_treated_as_crawlers(instance, name):
+    service = instance("--no-limits", bots__allow="[]", **LONG_TIMEOUTS)
     article, reader, topic = name("a"), name("r"), name("t")
-    for number, agent in enumerate(OUR_CALLERS, 1):
-        ours = service.internal(agent=agent)
-        assert ours.track(article, 0, userId=f"{reader}{number}").json()["pv"] == number, agent
-        assert "counted" not in ours.view(article, f"f{number}").json(), agent
-        assert ours.post("/api/history", {"userId": reader, "topicId": f"{topic}{number}"}).json() == {"ok": True}, agent
-    assert counts(service, article)[0] == len(OUR_CALLERS)
-    assert len(service.internal().get("/api/history", query={"userId": reader}).json()["items"]) == len(OUR_CALLERS)
+    for number, agent in enumerate(INTERNAL_AGENTS, 1):
+        client = service.internal(agent=agent)
+        assert client.track(article, 0, userId=f"{reader}{number}").json()["pv"] == number, agent
+        assert "counted" not in client.view(article, f"f{number}").json(), agent
+        assert client.post("/api/history", {"userId": reader, "topicId": f"{topic}{number}"}).json() == {"ok": True}, agent
+    assert counts(service, article)[0] == len(INTERNAL_AGENTS)
+    assert len(service.internal().get("/api/history", query={"userId": reader}).json()["items"]) == len(INTERNAL_AGENTS)
     assert service.status()["refused"]["bot"] == 0
 
 
-def test_a_crawlers_public_history_says_that_it_does_not_count_though_nobody_is_known(instance, name):
-    service = instance("--no-limits", identity__mode='"header"', **PATIENT)
-    said = service.public(agent=CRAWLER).post("/api/history", {"userId": name("r"), "topicId": "t"})
-    assert said.json() == {"ok": True, "counted": False}
+def test_a_crawlers_history_request_is_not_counted_even_without_a_known_reader(instance, name):
+    service = instance("--no-limits", identity__mode='"header"', **LONG_TIMEOUTS)
+    reply = service.public(agent=CRAWLER).post("/api/history", {"userId": name("r"), "topicId": "t"})
+    assert reply.json() == {"ok": True, "counted": False}
 
 
 # --- limits
@@ -333,16 +333,16 @@ def test_too_many_writes_are_429_with_retry_after_and_count_nothing(limited, nam
         assert int(reply.headers["Retry-After"]) >= 1
         assert len(reply.headers.get_all("X-Request-Id")) == 1
     assert limited.stats(article)["pv"] == len(accepted)
-    # Who waits as told is served again.
-    wait_until(lambda: limited.public().track(article, 0, userId="patient").status == 200, "the limit's end", 5)
+    # A client that waits as told is served again.
+    wait_until(lambda: limited.public().track(article, 0, userId="patient").status == 200, "the limit to allow a request", 5)
 
 
-def test_limits_by_address_do_not_touch_the_internal_server(limited):
+def test_limits_per_address_do_not_apply_to_the_internal_server(limited):
     client = limited.internal()
     assert {client.get("/ping").status for _ in range(500)} == {200}
 
 
-# --- operation
+# --- operations
 
 
 def test_ping_answers_pong(service):
@@ -365,21 +365,21 @@ def test_status_has_the_keys_of_php_fpm(service):
     assert {row["pid"] for row in full["processes"]} == set(service.workers())
 
 
-def straight(service, **fields):
-    """The status of a request that nginx has not seen."""
+def direct_status(service, **fields):
+    """Sends a request to a worker without nginx. Returns its status."""
     with Connection(service.socket_path) as direct:
-        return direct.ask(**fields)[0]
+        return direct.request(**fields)[0]
 
 
-@pytest.mark.parametrize("reason, ask", [
+@pytest.mark.parametrize("reason, send", [
     ("bad_json", lambda service: service.public().post("/api/track", "{")),
     ("bad_member", lambda service: service.public().track("a b", 1)),
-    ("too_large", lambda service: straight(service, method="POST", uri="/api/track", body=b"{}".ljust(16385))),
+    ("too_large", lambda service: direct_status(service, method="POST", uri="/api/track", body=b"{}".ljust(16385))),
     ("not_found", lambda service: service.internal().get("/api/none")),
     ("method", lambda service: service.internal().get("/api/track")),
 ])
-def test_what_was_refused_is_counted_by_reason(service, reason, ask):
+def test_refused_requests_are_counted_by_reason(service, reason, send):
     before = service.status()["refused"]
-    reply = ask(service)
+    reply = send(service)
     assert 400 <= getattr(reply, "status", reply) < 500
     wait_until(lambda: service.status()["refused"][reason] == before[reason] + 1, f"refused {reason}", 5)

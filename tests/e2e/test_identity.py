@@ -1,4 +1,4 @@
-"""Who is asking: the three modes end to end, as a site would use them, and callers of the internal server who sign."""
+"""Identity: the three modes as a site would use them, and signed requests to the internal server."""
 
 import hashlib
 import hmac
@@ -12,16 +12,16 @@ from urllib.parse import quote
 import pytest
 
 from client import assert_problem
-from service import BUILD, CTL, PATIENT, ROOT, Instance, children, wait_until
+from service import BUILD, CTL, LONG_TIMEOUTS, ROOT, Instance, children, wait_until
 
 sys.path.append(os.path.join(ROOT, "tests/nginx"))
-from instance import Sessions, auth_edits  # noqa: E402  the nginx tests' session back end
+from instance import Sessions, auth_edits  # noqa: E402  the session back end of the nginx tests
 
 KEYS = {"k1": "0123456789abcdef-1", "k2": "0123456789abcdef-2"}
 
 
 def secret_files(service):
-    """The files of KEYS, {kid: path}, readable for whoever the service runs as."""
+    """Writes KEYS to files that the service's user can read: {kid: path}."""
     paths = {}
     for kid, key in KEYS.items():
         paths[kid] = os.path.join(service.state, "etc", kid)
@@ -35,8 +35,8 @@ def table(paths):
 
 
 def token(kid, reader, expires=None, key=None):
-    said = f"v1.{kid}.{quote(reader, safe='')}.{int(time.time()) + 60 if expires is None else expires}"
-    return said + "." + hmac.new((key or KEYS[kid]).encode(), said.encode(), hashlib.sha256).hexdigest()
+    payload = f"v1.{kid}.{quote(reader, safe='')}.{int(time.time()) + 60 if expires is None else expires}"
+    return payload + "." + hmac.new((key or KEYS[kid]).encode(), payload.encode(), hashlib.sha256).hexdigest()
 
 
 def history(client, headers=None, **query):
@@ -48,9 +48,9 @@ def history(client, headers=None, **query):
 
 @pytest.fixture(scope="module")
 def with_sessions():
-    """Mode header with the shipped auth_request in use, and the site's sessions behind it."""
+    """Mode "header" with the shipped auth_request, and the site's sessions behind it."""
     backend = Sessions({"sid=alice": "alice", "sid=bob": "bob", "sid=broken": "no:id"})
-    service = Instance("--no-limits", identity__mode='"header"', **PATIENT)
+    service = Instance("--no-limits", identity__mode='"header"', **LONG_TIMEOUTS)
     try:
         service.start()
         for name, old, new in auth_edits(backend.port):
@@ -62,25 +62,25 @@ def with_sessions():
                 file.write(text.replace(old, new))
         before = set(children(service.pid("nginx")))
         service.signal("nginx", signal.SIGHUP)
-        wait_until(lambda: (now := set(children(service.pid("nginx")))) and not before & now, "nginx's new workers")
+        wait_until(lambda: (now := set(children(service.pid("nginx")))) and not before & now, "nginx to replace its workers")
         yield service
     finally:
         service.stop()
         backend.close()
 
 
-def test_a_reader_who_is_logged_in_has_their_own_history_and_nobody_elses(with_sessions, name):
+def test_a_logged_in_reader_sees_only_their_own_history(with_sessions, name):
     public, items = with_sessions.public(), {"alice": name("a"), "bob": name("b")}
     for reader, item in items.items():
         assert public.post("/api/history", {"topicId": item}, headers={"Cookie": f"sid={reader}"}).status == 200
     for reader, item in items.items():
-        shown = history(public, {"Cookie": f"sid={reader}"}).json()["items"]
-        assert item in shown and not set(items.values()) - {item} & set(shown)
-        # What the request claims beside it changes nothing.
-        assert history(public, {"Cookie": f"sid={reader}"}, userId="alice").json()["items"] == shown
+        items_shown = history(public, {"Cookie": f"sid={reader}"}).json()["items"]
+        assert item in items_shown and not set(items.values()) - {item} & set(items_shown)
+        # A reader named by the request changes nothing.
+        assert history(public, {"Cookie": f"sid={reader}"}, userId="alice").json()["items"] == items_shown
 
 
-def test_who_is_not_logged_in_has_no_history_whatever_they_send(with_sessions, name):
+def test_a_client_that_is_not_logged_in_has_no_history_whatever_it_sends(with_sessions, name):
     public = with_sessions.public()
     public.post("/api/history", {"topicId": name("a")}, headers={"Cookie": "sid=alice"})
     forged = {each: "alice" for each in ("X-User-Id", "FRESHET_USER", "Freshet-User", "Remote-User", "X-Remote-User")}
@@ -93,7 +93,7 @@ def test_who_is_not_logged_in_has_no_history_whatever_they_send(with_sessions, n
     assert history(public, {"Cookie": "sid=banned"}).status == 403
 
 
-def test_the_sites_own_back_end_asks_for_any_reader(with_sessions, name):
+def test_the_sites_back_end_can_read_the_history_of_any_reader(with_sessions, name):
     item = name("a")
     with_sessions.public().post("/api/history", {"topicId": item}, headers={"Cookie": "sid=alice"})
     assert history(with_sessions.internal(), userId="alice").json()["items"][0] == item
@@ -104,7 +104,7 @@ def test_the_sites_own_back_end_asks_for_any_reader(with_sessions, name):
 
 @pytest.fixture(scope="module")
 def with_tokens():
-    service = Instance("--no-limits", identity__mode='"token"', history__from_track="true", **PATIENT)
+    service = Instance("--no-limits", identity__mode='"token"', history__from_track="true", **LONG_TIMEOUTS)
     paths = secret_files(service)
     service.configure(identity__token_keys=table(paths))
     service.paths = paths
@@ -127,14 +127,14 @@ def test_a_signed_token_names_its_reader_as_bearer_or_cookie(with_tokens, name):
     assert history(public, bearer(token("k1", reader)), userId="somebody").json()["items"] == [item]
 
 
-def test_a_view_that_names_no_reader_is_the_tokens_and_the_historys(with_tokens, name):
-    public, item, who = with_tokens.public(), name("a"), bearer(token("k1", name("r")))
+def test_a_view_without_a_reader_is_attributed_to_the_token_and_added_to_the_history(with_tokens, name):
+    public, item, headers = with_tokens.public(), name("a"), bearer(token("k1", name("r")))
     view = {"articleId": item, "fingerprint": "f", "publishedAt": int(time.time())}
-    assert public.post("/api/views", view, headers=who).status == 200
-    wait_until(lambda: history(public, who).json()["items"] == [item], "the view in the history")
+    assert public.post("/api/views", view, headers=headers).status == 200
+    wait_until(lambda: history(public, headers).json()["items"] == [item], "the view in the history")
 
 
-def test_a_token_that_is_expired_forged_or_anothers_is_401(with_tokens):
+def test_expired_and_forged_tokens_are_401(with_tokens):
     public, now = with_tokens.public(), int(time.time())
     assert_problem(history(public, bearer(token("k1", "alice", now - 1))), 401, "expired_token")
     good = token("k1", "alice")
@@ -146,7 +146,7 @@ def test_a_token_that_is_expired_forged_or_anothers_is_401(with_tokens):
         reply = history(public, bearer(each))
         assert_problem(reply, 401, "bad_token")
         assert reply.headers["WWW-Authenticate"] == "Bearer"
-    # A cookie that is not valid is as if absent: a page with a stale one goes on.
+    # An invalid cookie is ignored, so that a page with a stale one keeps working.
     assert_problem(history(public, {"Cookie": "freshet_token=" + forged[0]}), 400, "bad_id")
     assert_problem(history(public, None, userId="alice"), 400, "bad_id")
 
@@ -155,18 +155,18 @@ def test_keys_are_rotated_by_two_reloads(with_tokens, name):
     public, old, new = with_tokens.public(), token("k1", name("r")), token("k2", name("r"))
     assert [history(public, bearer(each)).status for each in (old, new)] == [200, 200]
     with_tokens.configure(identity__token_keys=table({"k2": with_tokens.paths["k2"]}))
-    with_tokens.renew()
+    with_tokens.reload_and_drain()
     try:
         assert [history(with_tokens.public(), bearer(each)).status for each in (old, new)] == [401, 200]
     finally:
         with_tokens.configure(identity__token_keys=table(with_tokens.paths))
-        with_tokens.renew()
+        with_tokens.reload_and_drain()
 
 
 # --- open
 
 
-def test_open_is_refused_where_the_world_can_listen_unless_that_is_meant(instance):
+def test_open_mode_on_a_public_address_must_be_enabled_explicitly(instance):
     service = instance("--no-limits")
     program = os.path.join(BUILD, "fcgi/freshetd")
 
@@ -188,8 +188,8 @@ def test_open_is_refused_where_the_world_can_listen_unless_that_is_meant(instanc
 
 
 @pytest.fixture(scope="module")
-def signed():
-    service = Instance("--no-limits", **PATIENT)
+def signed_service():
+    service = Instance("--no-limits", **LONG_TIMEOUTS)
     service.paths = secret_files(service)
     service.configure(identity__internal_keys=table(service.paths))
     try:
@@ -200,13 +200,13 @@ def signed():
 
 def signature(method, target, body=b"", kid="k1", key=None, at=None):
     at = int(time.time()) if at is None else at
-    said = f"v1\n{method}\n{target}\n{at}\n{hashlib.sha256(body).hexdigest()}"
-    made = hmac.new((key or KEYS[kid]).encode(), said.encode(), hashlib.sha256).hexdigest()
-    return {"Authorization": f"Freshet-HMAC-SHA256 kid={kid}, ts={at}, sig={made}"}
+    message = f"v1\n{method}\n{target}\n{at}\n{hashlib.sha256(body).hexdigest()}"
+    digest = hmac.new((key or KEYS[kid]).encode(), message.encode(), hashlib.sha256).hexdigest()
+    return {"Authorization": f"Freshet-HMAC-SHA256 kid={kid}, ts={at}, sig={digest}"}
 
 
-def test_the_internal_server_asks_its_callers_to_sign(signed, name):
-    internal, item, body = signed.internal(), name("i"), b'{"title":"x","published_at":1}'
+def test_the_internal_server_requires_signatures_if_keys_are_configured(signed_service, name):
+    internal, item, body = signed_service.internal(), name("i"), b'{"title":"x","published_at":1}'
     target = f"/api/items/{item}"
     for headers in ({}, signature("PUT", target), signature("POST", target, body), signature("PUT", target + "x", body),
                     signature("PUT", target, body, key="another"), bearer(token("k1", "alice"))):
@@ -224,45 +224,45 @@ def test_the_internal_server_asks_its_callers_to_sign(signed, name):
         assert internal.get(target, headers=signature("GET", target)).status == 200
 
 
-def test_probes_and_the_public_server_need_no_signature(signed, name):
+def test_health_checks_and_the_public_server_need_no_signature(signed_service, name):
     for path in ("/ping", "/health/live", "/health/ready", "/status?json", "/metrics"):
-        assert signed.internal().get(path).status == 200
-    assert signed.public().get("/api/hot").status == 200
-    assert signed.public().track(name("a"), 1, userId=name("r")).status == 200
-    # A signature opens nothing there that is not open anyway.
-    assert signed.public().get("/status", headers=signature("GET", "/status")).status == 404
+        assert signed_service.internal().get(path).status == 200
+    assert signed_service.public().get("/api/hot").status == 200
+    assert signed_service.public().track(name("a"), 1, userId=name("r")).status == 200
+    # A signature does not open anything there.
+    assert signed_service.public().get("/status", headers=signature("GET", "/status")).status == 404
 
 
-def test_the_documented_way_to_sign_in_a_shell_works(signed, name):
+def test_the_documented_way_to_sign_in_a_shell_works(signed_service, name):
     with open(os.path.join(ROOT, "fcgi/http/signature.h"), encoding="utf-8") as file:
-        shell = [line.removeprefix("//").strip() for line in file if line.startswith(("//   ts=$(", "//   said=$(", "//   sig=$("))]
+        shell = [line.removeprefix("//").strip() for line in file if line.startswith(("//   ts=$(", "//   message=$(", "//   sig=$("))]
     assert len(shell) == 3
     item = name("i")
     body = '{"id":"%s","title":"x","published_at":1}' % item
     script = f"""set -e; key={KEYS['k2']}; body='{body}'; {"; ".join(shell)}
         curl -fsS -H "Authorization: Freshet-HMAC-SHA256 kid=k2, ts=$ts, sig=$sig" -H 'Content-Type: application/x-ndjson' \
-          --data-binary "$body" http://{signed.host}:{signed.internal_port}/api/items"""
+          --data-binary "$body" http://{signed_service.host}:{signed_service.internal_port}/api/items"""
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0 and '"accepted":1' in done.stdout, done
 
 
-def test_freshetctl_signs_with_its_key(signed, name, tmp_path):
+def test_freshetctl_signs_with_its_key(signed_service, name, tmp_path):
     item, file = name("i"), tmp_path / "items.ndjson"
     file.write_text('{"id":"%s","title":"x","published_at":1}\n' % item, encoding="utf-8")
 
     def tool(*more):
-        return subprocess.run([CTL, "import", str(file), "--state", signed.state, "--resume",
+        return subprocess.run([CTL, "import", str(file), "--state", signed_service.state, "--resume",
                                str(tmp_path / "notes"), "-q", *more], capture_output=True, text=True, check=False, timeout=480)
 
     assert tool().returncode != 0
     assert tool("--key", f"k1:{tmp_path}/nothing").returncode != 0
-    done = tool("--key", f"k1:{signed.paths['k1']}")
+    done = tool("--key", f"k1:{signed_service.paths['k1']}")
     assert done.returncode == 0, done
-    assert signed.redis("HGET", f"item:{{{item}}}", "title") == "x"
+    assert signed_service.redis("HGET", f"item:{{{item}}}", "title") == "x"
 
 
-def test_after_a_reload_that_was_given_up_new_workers_know_the_old_keys_and_not_the_new_ones(instance):
-    service = instance("--no-limits", **PATIENT, pm__max_children=2)
+def test_after_a_failed_reload_new_workers_accept_the_old_keys_only(instance):
+    service = instance("--no-limits", **LONG_TIMEOUTS, pm__max_children=2)
     old, new = "the-old-key-of-sixteen", "the-new-key-of-sixteen"
     path = os.path.join(service.state, "etc/internal")
 
@@ -276,21 +276,21 @@ def test_after_a_reload_that_was_given_up_new_workers_know_the_old_keys_and_not_
     write(old)
     keys = {"identity__internal_keys": table({"k1": path})}
     service.configure(**keys)
-    service.renew()
-    wait_until(lambda: accepts(old), "the key")
+    service.reload_and_drain()
+    wait_until(lambda: accepts(old), "the key to be accepted")
     generation, workers = service.status()["generation"], service.workers()
-    # The files are good; only the workers find that this Redis has no such module.
+    # The files are valid, but the workers find that this Redis lacks the module.
     write(new)
     service.configure(**keys, seen__filter='"redisbloom"')
     service.signal("freshetd", signal.SIGHUP)
-    wait_until(lambda: service.status()["failed reloads"] == 1, "the reload to be given up", 60)
+    wait_until(lambda: service.status()["failed reloads"] == 1, "the reload to fail", 60)
     assert service.status()["generation"] == generation
     for pid in workers:
         os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: len(set(service.workers()) - set(workers)) == 2, "others in their place", 60)
-    wait_until(lambda: accepts(old), "one of them to serve", 60)
+    wait_until(lambda: len(set(service.workers()) - set(workers)) == 2, "new workers", 60)
+    wait_until(lambda: accepts(old), "a new worker to serve", 60)
     for _ in range(20):  # either worker
         assert accepts(old) and not accepts(new)
     service.configure(**keys)
     service.reload()
-    wait_until(lambda: accepts(new) and not accepts(old), "the new key")
+    wait_until(lambda: accepts(new) and not accepts(old), "the new key to be accepted")

@@ -1,4 +1,4 @@
-"""INTEGRATION.md as a site would follow it: its session check behind PHP-FPM, its signed calls in three languages."""
+"""INTEGRATION.md as a site would follow it: its session check behind PHP-FPM, and its signed requests in three languages."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from client import Client
-from service import PATIENT, ROOT, Instance, children, wait_until
+from service import LONG_TIMEOUTS, ROOT, Instance, children, wait_until
 
 DOCUMENT = pathlib.Path(ROOT, "INTEGRATION.md").read_text(encoding="utf-8")
 SECRET = "0123456789abcdef" * 4
@@ -30,10 +30,10 @@ def blocks(language):
 
 
 class Site:
-    """An instance whose nginx asks the document's session.php; login.php is what a site has."""
+    """An instance whose nginx uses the document's session.php. login.php stands in for the site's own login."""
 
     def __init__(self):
-        self.service = Instance(**PATIENT, identity__mode='"header"').start()
+        self.service = Instance(**LONG_TIMEOUTS, identity__mode='"header"').start()
         self.folder = os.path.join(self.service.state, "site")
         os.mkdir(self.folder, 0o777)
         os.chmod(self.folder, 0o777)
@@ -54,17 +54,17 @@ class Site:
 
     def configure_nginx(self):
         nginx = pathlib.Path(self.service.state, "etc/nginx")
-        ours = blocks("nginx")[0].replace("/run/php/php8.2-fpm.sock", f"{self.folder}/php.sock").replace("/var/www/", f"{self.folder}/")
-        login = ours.replace("/_freshet_who", "/login.php").replace("  internal;\n", "").replace("/session.php", "/login.php")
+        location = blocks("nginx")[0].replace("/run/php/php8.2-fpm.sock", f"{self.folder}/php.sock").replace("/var/www/", f"{self.folder}/")
+        login = location.replace("/_freshet_who", "/login.php").replace("  internal;\n", "").replace("/session.php", "/login.php")
         login = login.replace("  error_page", "  fastcgi_param QUERY_STRING $query_string;\n  error_page")
-        (nginx / "freshet-auth.conf").write_text(ours + login, encoding="utf-8")
+        (nginx / "freshet-auth.conf").write_text(location + login, encoding="utf-8")
         steps = pathlib.Path(ROOT, "OPERATIONS.md").read_text(encoding="utf-8")
         edit = re.search(r"^sed -i ('.*') /etc/nginx/freshet/freshet-locations.conf$", steps, re.M)[1]
         subprocess.run(["bash", "-c", f"sed -i {edit} {nginx}/freshet-locations.conf"], check=True)
         old = set(children(self.service.pid("nginx")))
         self.service.signal("nginx", signal.SIGHUP)
-        wait_until(lambda: not old & set(children(self.service.pid("nginx"))), "nginx' old processes to go")
-        wait_until(lambda: Client(self.service.host, self.service.port).get("/login.php?nobody").status == 200, "the site's login")
+        wait_until(lambda: not old & set(children(self.service.pid("nginx"))), "nginx's old processes to exit")
+        wait_until(lambda: Client(self.service.host, self.service.port).get("/login.php?nobody").status == 200, "the site's login page")
 
     def stop(self):
         self.php.terminate()
@@ -73,7 +73,7 @@ class Site:
 
 
 @pytest.mark.skipif(not shutil.which("php-fpm8.2"), reason="php-fpm8.2 is not installed; ./scripts/deps test")
-def test_a_reader_is_whom_the_sites_php_session_names_and_nobody_else():
+def test_the_sites_php_session_identifies_the_reader():
     site = Site()
     try:
         service = site.service
@@ -90,8 +90,8 @@ def test_a_reader_is_whom_the_sites_php_session_names_and_nobody_else():
         site.stop()
 
 
-def test_the_signed_calls_of_every_language_are_taken_and_no_others(tmp_path):
-    service = Instance(**PATIENT)
+def test_signed_requests_of_every_language_are_accepted_and_wrong_signatures_refused(tmp_path):
+    service = Instance(**LONG_TIMEOUTS)
     key = os.path.join(service.state, "etc/key")
     with open(key, "w", encoding="ascii") as file:
         file.write(SECRET)
@@ -103,14 +103,14 @@ def test_the_signed_calls_of_every_language_are_taken_and_no_others(tmp_path):
         for program, suffix, language in (("node", "mjs", "javascript"), ("php", "php", "php"), ("/usr/bin/python3", "py", "python")):
             folder = tmp_path / language
             shutil.copytree(os.path.join(clients, language), folder)
-            said = next(block for block in blocks({"javascript": "js"}.get(language, language)) if "FRESHET_SECRET" in block)
-            (folder / f"said.{suffix}").write_text(("<?php\n" if language == "php" else "") + said, encoding="utf-8")
+            example = next(block for block in blocks({"javascript": "js"}.get(language, language)) if "FRESHET_SECRET" in block)
+            (folder / f"example.{suffix}").write_text(("<?php\n" if language == "php" else "") + example, encoding="utf-8")
             environment = os.environ | {"FRESHET": f"http://{service.host}:{service.internal_port}"}
             for secret, status in ((SECRET, 0), ("wrong" * 8, 1)):
-                done = subprocess.run([program, f"said.{suffix}"], cwd=folder, env=environment | {"FRESHET_SECRET": secret},
+                done = subprocess.run([program, f"example.{suffix}"], cwd=folder, env=environment | {"FRESHET_SECRET": secret},
                                       capture_output=True, text=True, timeout=240, check=False)
                 assert (done.returncode != 0) == (status != 0), (language, done.stdout, done.stderr)
         assert service.internal().get("/api/items/from-php").status == 401
-        wait_until(lambda: service.status()["recorder items"] == 3, "an item of each language")
+        wait_until(lambda: service.status()["recorder items"] == 3, "an item from each language")
     finally:
         service.stop()

@@ -1,4 +1,4 @@
-"""The OpenAPI document does not lie: replies of the running service are held against it. (That it names every route is a unit test.)"""
+"""Validates responses of a running service against the OpenAPI document. (A unit test checks that it has every route.)"""
 
 import json
 import os
@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from openapi import SHAPE, OpenApi, closed, walk
-from service import PATIENT, wait_until
+from service import LONG_TIMEOUTS, wait_until
 
 LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -19,16 +19,16 @@ def api():
 
 
 def publish(service):
-    """Something for /api/model: nginx does not look into it."""
+    """Creates the file that /api/model serves; nginx does not check its content."""
     with open(os.path.join(service.state, "model/freshet.model"), "w", encoding="ascii") as file:
         file.write("FRSHMODL")
     os.chmod(file.name, 0o644)
 
 
-def test_it_is_a_document_of_openapi_3_1(api):
+def test_the_document_is_valid_openapi_3_1(api):
     jsonschema.Draft202012Validator.check_schema(SHAPE)
-    wrong = [f"{error.json_path}: {error.message[:200]}" for error in jsonschema.Draft202012Validator(SHAPE).iter_errors(api.document)]
-    assert not wrong
+    errors = [f"{error.json_path}: {error.message[:200]}" for error in jsonschema.Draft202012Validator(SHAPE).iter_errors(api.document)]
+    assert not errors
     for node in walk(api.document):
         if isinstance(node, dict):
             if isinstance(node.get("$ref"), str):
@@ -39,7 +39,7 @@ def test_it_is_a_document_of_openapi_3_1(api):
         jsonschema.Draft202012Validator.check_schema(schema)
 
 
-def test_both_servers_give_the_document(service, api):
+def test_both_servers_serve_the_document(service, api):
     for client in (service.public(), service.internal()):
         reply = client.get("/openapi.json")
         assert reply.status == 200 and reply.headers["Content-Type"] == "application/json", reply
@@ -50,7 +50,7 @@ def test_every_component_is_used(api):
     used = {node["$ref"] for node in walk(api.document) if isinstance(node, dict) and isinstance(node.get("$ref"), str)}
     for kind in ("schemas", "responses", "headers"):
         unused = {name for name in api.document["components"][kind] if f"#/components/{kind}/{name}" not in used}
-        # The bodies of lines are described for people: their media type has no schema of a line.
+        # NDJSON bodies are described in prose only, because their media type has no schema per line.
         assert unused <= {"ItemLine"}, (kind, unused)
 
 
@@ -59,87 +59,87 @@ def test_defaults_lie_within_their_own_bounds(api):
         for parameter in operation.get("parameters", ()):
             schema = parameter["schema"]
             if "default" in schema:
-                assert not api.fits(schema, schema["default"]), (method, path, parameter["name"])
+                assert not api.mismatches(schema, schema["default"]), (method, path, parameter["name"])
 
 
-def test_every_operation_answers_as_described(service, name, api):
+def test_every_operation_responds_as_described(service, name, api):
     public, internal = service.public(), service.internal()
     now, item, other, reader, author = int(time.time()), name("i"), name("i"), name("r"), name("a")
 
-    def ask(operation, status=200, client=internal, **more):
-        return api.ask(client, operation, status, **more)
+    def call(operation, status=200, client=internal, **more):
+        return api.call(client, operation, status, **more)
 
-    ask("putItem", id=item, body={"title": "one", "tags": ["t"], "author": author, "published_at": now, "url": "/one", "text": "words of one"})
+    call("putItem", id=item, body={"title": "one", "tags": ["t"], "author": author, "published_at": now, "url": "/one", "text": "words of one"})
     line = {"id": other, "title": "two", "published_at": "2026-01-02T03:04:05Z", "update_time": now}
-    assert not api.fits({"$ref": "#/components/schemas/ItemLine"}, line)
-    reply = ask("putItems", body=json.dumps(line) + "\n{}\n", headers=LINES)
+    assert not api.mismatches({"$ref": "#/components/schemas/ItemLine"}, line)
+    reply = call("putItems", body=json.dumps(line) + "\n{}\n", headers=LINES)
     assert reply.json()["accepted"] == 1 and len(reply.json()["rejected"]) == 1
-    ask("getItem", id=item)
-    ask("getItem", 304, id=item, headers={"If-None-Match": "*"})
-    ask("track", client=public, body={"articleId": item, "dwellMs": 1000, "userId": reader, "sessionId": None, "eventId": name("e")})
-    ask("track", client=public, body=json.dumps({"articleId": item, "dwellMs": 1}), headers={"Content-Type": "text/plain"})
+    call("getItem", id=item)
+    call("getItem", 304, id=item, headers={"If-None-Match": "*"})
+    call("track", client=public, body={"articleId": item, "dwellMs": 1000, "userId": reader, "sessionId": None, "eventId": name("e")})
+    call("track", client=public, body=json.dumps({"articleId": item, "dwellMs": 1}), headers={"Content-Type": "text/plain"})
     view = {"articleId": item, "fingerprint": name("f"), "publishedAt": now}
-    ask("view", client=public, body=view)
-    assert ask("view", client=public, body=view).json() == {"ok": True, "dedup": True}
+    call("view", client=public, body=view)
+    assert call("view", client=public, body=view).json() == {"ok": True, "dedup": True}
     for query in ({}, {"model": "engagement", "limit": 100}, {"mode": "current", "window": "24h"}, {"model": "engagement", "at": now + 3600}):
-        reply = ask("hot", query=query)
+        reply = call("hot", query=query)
     wait_until(lambda: public.get("/api/hot", headers={"If-None-Match": public.get("/api/hot").headers["ETag"]}).status == 304, "a 304")
-    ask("preview", query={"model": "engagement", "hot.half_life": "6h", "hot.uv_weight": 0})
-    ask("preview", query={"mode": "current", "views.gamma": 1.2})
-    ask("articleStats", id=item)
-    assert set(ask("stats", query={"ids": f"{item},{name('none')}"}).json()) >= {item}
+    call("preview", query={"model": "engagement", "hot.half_life": "6h", "hot.uv_weight": 0})
+    call("preview", query={"mode": "current", "views.gamma": 1.2})
+    call("articleStats", id=item)
+    assert set(call("stats", query={"ids": f"{item},{name('none')}"}).json()) >= {item}
 
-    ask("look", client=public, body={"userId": reader, "topicId": item, "kind": "topic"})
-    assert ask("history", query={"userId": reader}).json()["items"] == [item]
-    ask("mergeHistory", body={"from": name("x"), "to": reader})
-    ask("clearHistory", query={"userId": reader, "kind": "reply"})
-    ask("interact", body={"userId": reader, "topicId": item, "kind": "like", "at": now})
-    ask("interact", body='{"userId":"a","topicId":"b","kind":"like"}\n{"kind":1}\n', headers=LINES)
-    ask("dismiss", body={"userId": reader, "topicId": other, "kind": "not_interested", "reason": "seen it"})
-    ask("undismiss", query={"userId": reader, "topicId": other})
-    ask("recommendations", query={"userId": reader, "exclude": "off", "limit": 100})
-    ask("similar", id=item)
-    page = ask("feed", body={"action": "refresh", "agent_id": reader, "limit": 1}).json()["data"]["page"]
-    ask("feed", body={"action": "load_more", "agent_id": reader, "page": page})
-    ask("feed", body={"action": "peek", "agent_id": reader})
+    call("look", client=public, body={"userId": reader, "topicId": item, "kind": "topic"})
+    assert call("history", query={"userId": reader}).json()["items"] == [item]
+    call("mergeHistory", body={"from": name("x"), "to": reader})
+    call("clearHistory", query={"userId": reader, "kind": "reply"})
+    call("interact", body={"userId": reader, "topicId": item, "kind": "like", "at": now})
+    call("interact", body='{"userId":"a","topicId":"b","kind":"like"}\n{"kind":1}\n', headers=LINES)
+    call("dismiss", body={"userId": reader, "topicId": other, "kind": "not_interested", "reason": "seen it"})
+    call("undismiss", query={"userId": reader, "topicId": other})
+    call("recommendations", query={"userId": reader, "exclude": "off", "limit": 100})
+    call("similar", id=item)
+    page = call("feed", body={"action": "refresh", "agent_id": reader, "limit": 1}).json()["data"]["page"]
+    call("feed", body={"action": "load_more", "agent_id": reader, "page": page})
+    call("feed", body={"action": "peek", "agent_id": reader})
 
-    assert ask("push", channel="discover", body={"items": [item], "customers": [reader]}).json()["pushed"] == 1
-    page = ask("timeline", channel="discover", query={"customerId": reader}).json()
+    assert call("push", channel="discover", body={"items": [item], "customers": [reader]}).json()["pushed"] == 1
+    page = call("timeline", channel="discover", query={"customerId": reader}).json()
     assert page["items"][0]["id"] == item
-    ask("timeline", channel="discover", query={"customerId": reader, "direction": "up", "score": page["up"]})
-    ask("removeFromTimeline", channel="discover", itemId=item, query={"customerId": reader})
-    ask("follow", body={"follower": reader, "author": author})
-    assert ask("follows", query={"follower": reader}).json()["items"] == [author]
-    job = ask("push", 202, channel="follow", body={"items": [item], "followersOf": author}).json()["job"]
-    ask("job", id=job)
-    ask("exportUser", id=reader)
-    ask("unfollow", query={"follower": reader, "author": author})
-    ask("eraseUser", 202, id=reader)
-    ask("deleteItem", id=other)
-    ask("visitor", 204, client=public)
+    call("timeline", channel="discover", query={"customerId": reader, "direction": "up", "score": page["up"]})
+    call("removeFromTimeline", channel="discover", itemId=item, query={"customerId": reader})
+    call("follow", body={"follower": reader, "author": author})
+    assert call("follows", query={"follower": reader}).json()["items"] == [author]
+    job = call("push", 202, channel="follow", body={"items": [item], "followersOf": author}).json()["job"]
+    call("job", id=job)
+    call("exportUser", id=reader)
+    call("unfollow", query={"follower": reader, "author": author})
+    call("eraseUser", 202, id=reader)
+    call("deleteItem", id=other)
+    call("visitor", 204, client=public)
     publish(service)
-    etag = ask("model").headers["ETag"]
-    ask("model", 304, headers={"If-None-Match": etag})
+    etag = call("model").headers["ETag"]
+    call("model", 304, headers={"If-None-Match": etag})
     for operation in ("live", "ready", "ping", "status", "metrics"):
-        ask(operation)
-    ask("status", query={"json": "", "full": "", "history": ""})
+        call(operation)
+    call("status", query={"json": "", "full": "", "history": ""})
 
     answered = {operation for operation, status, _ in api.seen if status < 300}
     assert answered == {operation["operationId"] for _, _, operation in api.operations()}
 
 
-# In an order in which each finds what it needs.
+# Ordered so that each example has the data it needs.
 EXAMPLES = ("putItem putItems getItem track view visitor look history dismiss undismiss interact hot preview articleStats stats recommendations "
             "similar feed push timeline removeFromTimeline follow follows unfollow mergeHistory clearHistory exportUser eraseUser job deleteItem "
             "model ping live ready metrics status").split()
 
 
-def test_every_example_of_the_document_is_answered_as_the_document_shows(instance, api):
-    """The reply shown has the members of the one that came, and both are as described."""
+def test_every_example_gets_the_response_that_the_document_shows(instance, api):
+    """The example response has the same members as the actual one, and both match the schema."""
     assert sorted(EXAMPLES) == sorted(operation["operationId"] for _, _, operation in api.operations())
-    made = instance(**PATIENT)
-    publish(made)
-    internal, job = made.internal(), None
+    service = instance(**LONG_TIMEOUTS)
+    publish(service)
+    internal, job = service.internal(), None
     for name in EXAMPLES:
         path, query, body, media = api.example_of(name)
         if name == "job":
@@ -148,26 +148,26 @@ def test_every_example_of_the_document_is_answered_as_the_document_shows(instanc
         status, described = min(described.items())
         headers = {"Content-Type": media} if media else None
 
-        def came():
-            return api.ask(internal, name, int(status), body=body, query=query, headers=headers, **path)  # noqa: B023
+        def call():
+            return api.call(internal, name, int(status), body=body, query=query, headers=headers, **path)  # noqa: B023
 
-        reply = came()
-        if name == "similar":  # the search index comes behind
-            reply = wait_until(lambda: came().json()["items"] and came(), "the index")  # noqa: B023
+        reply = call()
+        if name == "similar":  # the search index is updated asynchronously
+            reply = wait_until(lambda: call().json()["items"] and call(), "the index")  # noqa: B023
         if name == "eraseUser":
             job = reply.json()["job"]
         shown = next((content["example"] for content in described.get("content", {}).values() if "example" in content), None)
         assert (shown is None) == (not reply.body), name
         if isinstance(shown, dict):
-            wrong = api.fits(closed(described["content"]["application/json"]["schema"]), shown)
-            assert not wrong, (name, wrong)
-            if name == "status":  # some of its rows come with the first samples
-                reply = wait_until(lambda: set(shown) <= set(came().json()) and came(), "the samples")  # noqa: B023
+            errors = api.mismatches(closed(described["content"]["application/json"]["schema"]), shown)
+            assert not errors, (name, errors)
+            if name == "status":  # some rows appear with the first samples
+                reply = wait_until(lambda: set(shown) <= set(call().json()) and call(), "the samples")  # noqa: B023
             assert set(shown) == set(reply.json()), name
 
 
-# operation, status, code, and what is asked
-WRONG = [
+# operation, status, code, request
+INVALID_REQUESTS = [
     ("track", 400, "bad_number", {"body": {"articleId": "1"}}),
     ("track", 400, "bad_json", {"body": "{"}),
     ("track", 400, "bad_body", {"body": "[]"}),
@@ -208,33 +208,33 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("operation, status, code, asked", WRONG, ids=[f"{row[0]}-{row[2]}" for row in WRONG])
-def test_what_is_wrong_is_answered_as_described(service, api, operation, status, code, asked):
-    assert api.ask(service.internal(), operation, status, **asked).json()["code"] == code
+@pytest.mark.parametrize("operation, status, code, arguments", INVALID_REQUESTS, ids=[f"{row[0]}-{row[2]}" for row in INVALID_REQUESTS])
+def test_invalid_requests_get_the_described_problem(service, api, operation, status, code, arguments):
+    assert api.call(service.internal(), operation, status, **arguments).json()["code"] == code
 
 
-def test_without_redis_replies_are_queued_degraded_or_503_as_described(own_service, name, api):
+def test_without_redis_responses_are_queued_degraded_or_503_as_described(own_service, name, api):
     internal, reader, item = own_service.internal(), name("r"), name("i")
     own_service.put(item)
-    api.ask(internal, "hot", 200)
-    own_service.lose_redis()
+    api.call(internal, "hot", 200)
+    own_service.make_redis_unavailable()
     queued = {"track": {"articleId": item, "dwellMs": 1}, "view": {"articleId": item, "fingerprint": "f", "publishedAt": 1},
               "look": {"userId": reader, "topicId": item}, "dismiss": {"userId": reader, "topicId": item, "kind": "not_interested"},
               "undismiss": {"userId": reader, "topicId": item, "kind": "not_interested"},
               "interact": {"userId": reader, "topicId": item, "kind": "like"}}
     for operation, body in queued.items():
-        assert api.ask(internal, operation, 202, body=body).json()["queued"] is True
-    api.ask(internal, "clearHistory", 202, query={"userId": reader})
+        assert api.call(internal, operation, 202, body=body).json()["queued"] is True
+    api.call(internal, "clearHistory", 202, query={"userId": reader})
     degraded = {"history": {"query": {"userId": reader}}, "follows": {"query": {"follower": reader}},
                 "recommendations": {"query": {"userId": reader}}, "timeline": {"channel": "discover", "query": {"customerId": reader}},
                 "feed": {"body": {"action": "refresh", "agent_id": reader}}}
-    for operation, asked in degraded.items():
-        reply = api.ask(internal, operation, 200, **asked)
+    for operation, request in degraded.items():
+        reply = api.call(internal, operation, 200, **request)
         assert reply.headers["Freshet-Degraded"] == "true", (operation, reply)
         assert reply.json().get("degraded") or reply.json()["data"]["degraded"]
-    assert "degraded" in api.ask(internal, "feed", 200, body={"action": "peek", "agent_id": reader}).json()["data"]
-    for operation, asked in {"putItem": {"id": item, "body": {"title": "t", "published_at": 1}}, "getItem": {"id": item},
+    assert "degraded" in api.call(internal, "feed", 200, body={"action": "peek", "agent_id": reader}).json()["data"]
+    for operation, request in {"putItem": {"id": item, "body": {"title": "t", "published_at": 1}}, "getItem": {"id": item},
                              "follow": {"body": {"follower": reader, "author": "a"}}, "mergeHistory": {"body": {"from": "a", "to": "b"}}}.items():
-        assert api.ask(internal, operation, 503, **asked).json()["code"] in ("unavailable", "unknown_outcome")
-    assert api.ask(internal, "ready", 503).json()["code"] == "not_ready"
-    api.ask(internal, "status", 200, query={"json": ""})
+        assert api.call(internal, operation, 503, **request).json()["code"] in ("unavailable", "unknown_outcome")
+    assert api.call(internal, "ready", 503).json()["code"] == "not_ready"
+    api.call(internal, "status", 200, query={"json": ""})

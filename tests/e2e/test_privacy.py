@@ -1,4 +1,4 @@
-"""What is kept about a reader can be had, and forgotten to the last byte: in Redis, the database, the stream and the spool."""
+"""Everything stored about a reader can be exported, and erased completely: from Redis, the database, the stream and the spools."""
 
 import glob
 import os
@@ -9,13 +9,13 @@ import time
 import pytest
 
 from client import assert_problem
-from recorded import Recorded
-from service import PATIENT, birth, wait_until
+from recorded import RecorderData
+from service import LONG_TIMEOUTS, birth, wait_until
 from timelines import follows, push, read, timeline
 
 
-def use(service, reader, items):
-    """Everything a reader does: follows, timelines, a feed, reads, views, a history, interactions, what is not wanted."""
+def use_everything(service, reader, items):
+    """Everything a reader can do: follows, timelines, a feed, reads, views, history, interactions, dismissals."""
     client, internal = service.public(), service.internal()
     for author in ("ann", "bob"):
         assert internal.put("/api/follows", {"follower": reader, "author": author}).status == 200
@@ -39,42 +39,42 @@ def put_items(service, name, count=6):
     items = [name("i") for _ in range(count)]
     for item in items:
         service.put(item)
-    Recorded(service).wait_until_indexed(items)
+    RecorderData(service).wait_until_indexed(items)
     return items
 
 
-def shown(service, reader, limit=50):
+def feed_ids(service, reader, limit=50):
     reply = service.public().post("/api/feed", {"action": "refresh", "limit": limit, "agent_id": reader})
     assert reply.status == 200, reply
     return {item["id"] for item in reply.json()["data"]["items"]}
 
 
-def forget(service, reader):
+def erase(service, reader):
     reply = service.internal().delete(f"/api/users/{reader}")
     assert reply.status == 202, reply
     return reply.json()["job"]
 
 
-def job(service, number):
-    reply = service.internal().get(f"/api/jobs/{number}")
+def job(service, job_id):
+    reply = service.internal().get(f"/api/jobs/{job_id}")
     assert reply.status in (200, 503), reply
     return reply.json() if reply.status == 200 else {"state": "unknown"}
 
 
-def wait_done(service, number):
-    wait_until(lambda: job(service, number)["state"] == "done", "the job", 60)
-    assert job(service, number)["failed"] == 0
+def wait_until_done(service, job_id):
+    wait_until(lambda: job(service, job_id)["state"] == "done", "the erasure job", 60)
+    assert job(service, job_id)["failed"] == 0
 
 
-class Redis:
-    """Redis' own protocol: values are bytes that no other client would take for text."""
+class RespClient:
+    """A client for Redis's protocol that returns values as bytes, because not all of them are text."""
 
     def __init__(self, service):
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(service.redis_socket())
         self._file = self._socket.makefile("rb")
 
-    def ask(self, *words):
+    def command(self, *words):
         parts = [str(word).encode() if not isinstance(word, bytes) else word for word in words]
         self._socket.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts))
         return self._reply()
@@ -95,25 +95,25 @@ class Redis:
 
 
 def redis_content(service):
-    """Every name and value that Redis has, except the bytes of the seen-filter."""
-    redis, keys, cursor = Redis(service), set(), None
+    """All keys and values in Redis, except the bytes of the seen filter."""
+    redis, keys, cursor = RespClient(service), set(), None
     while cursor != b"0":
-        cursor, page = redis.ask("SCAN", cursor or "0", "COUNT", 1000)
+        cursor, page = redis.command("SCAN", cursor or "0", "COUNT", 1000)
         keys |= set(page)
     read = {b"string": ("GET",), b"hash": ("HGETALL",), b"set": ("SMEMBERS",), b"list": ("LRANGE", 0, -1), b"zset": ("ZRANGE", 0, -1),
             b"stream": ("XRANGE", "-", "+")}
     out = []
     for key in sorted(keys):
-        kind = redis.ask("TYPE", key)
-        if kind != b"none" and not key.startswith(b"bf:global:"):
-            command, *rest = read[kind]
-            out.append(f"{key} {redis.ask(command, key, *rest)}")
+        value_type = redis.command("TYPE", key)
+        if value_type != b"none" and not key.startswith(b"bf:global:"):
+            command, *rest = read[value_type]
+            out.append(f"{key} {redis.command(command, key, *rest)}")
     redis.close()
     return "\n".join(out)
 
 
-def files_with(service, reader):
-    """Files of ours that hold the id: the database's, its log, the spool. Redis' own are another matter."""
+def files_containing(service, reader):
+    """Our files that contain the id: the database, its write-ahead log, and spools. Redis's files are not included."""
     found = []
     for folder in ("record", "spool"):
         for path in glob.glob(os.path.join(service.state, folder, "**"), recursive=True):
@@ -124,30 +124,30 @@ def files_with(service, reader):
     return found
 
 
-def assert_forgotten(service, reader):
+def assert_erased(service, reader):
     assert reader not in redis_content(service)
-    assert files_with(service, reader) == []
+    assert files_containing(service, reader) == []
 
 
 def recorded_interactions(service, reader):
-    connection = Recorded(service).connect()
+    connection = RecorderData(service).connect()
     try:
         return connection.execute("SELECT count(*) FROM interactions JOIN readers ON key = reader WHERE id = ?", (reader,)).fetchone()[0]
     finally:
         connection.close()
 
 
-def wait_recorded(service, reader, count):
-    wait_until(lambda: recorded_interactions(service, reader) == count, "the recorder", 30)
+def wait_until_recorded(service, reader, count):
+    wait_until(lambda: recorded_interactions(service, reader) == count, "the interactions to be recorded", 30)
 
 
 @pytest.fixture
 def site(instance):
-    return instance("--no-limits", **PATIENT)
+    return instance("--no-limits", **LONG_TIMEOUTS)
 
 
-def assert_timelines_shown(export, reader, items):
-    """With their members, without the marks among these; and the places where the reader stands among others."""
+def assert_timelines_exported(export, reader, items):
+    """Timelines are exported with their members but without internal marks, other keys with the reader's own entry."""
     values = {key["key"]: key["value"] for key in export["redis"] if key["type"] == "zset"}
     for channel in ("follow", "discover"):
         assert set(values[f"wf:{channel}:{{{reader}}}"]) == set(items)
@@ -160,83 +160,83 @@ def assert_timelines_shown(export, reader, items):
     assert not [member for value in values.values() for member in value if member.startswith(":")]
 
 
-def test_an_export_shows_all_that_is_kept_and_after_the_erasure_nothing_is(site, name):
+def test_an_export_contains_everything_and_is_empty_after_an_erasure(site, name):
     items, reader, other = put_items(site, name), name("reader"), name("other")
     for each in (reader, other):
-        use(site, each, items)
-        wait_recorded(site, each, len(items))
+        use_everything(site, each, items)
+        wait_until_recorded(site, each, len(items))
     export = site.internal().get(f"/api/users/{reader}").json()
-    kept = {key["key"].split("{" + reader)[0] for key in export["redis"] if reader in key["key"]}
-    assert kept >= {"user:interactions:", "user:views:topic:", "user:views:reply:", "user:views:at:", "user:not_interested:",
-                    "user:not_interested:why:", "user:events:", "feed:state:", "wf:follow:", "wf:discover:", "follow:authors:"}, kept
+    prefixes = {key["key"].split("{" + reader)[0] for key in export["redis"] if reader in key["key"]}
+    assert prefixes >= {"user:interactions:", "user:views:topic:", "user:views:reply:", "user:views:at:", "user:not_interested:",
+                        "user:not_interested:why:", "user:events:", "feed:state:", "wf:follow:", "wf:discover:", "follow:authors:"}, prefixes
     assert {row["topicId"] for row in export["database"]["interactions"]} == set(items)
-    said = {key["key"]: key["what"] for key in export["redis"]}
-    assert said[f"user:interactions:{{{reader}}}"] == "what you did with items, and when" and all(said.values())
+    descriptions = {key["key"]: key["what"] for key in export["redis"]}
+    assert descriptions[f"user:interactions:{{{reader}}}"] == "your interactions with items, and when they happened" and all(descriptions.values())
     assert export["database"]["not_interested"][0]["reason"] == "seen"
     assert [row["author"] for row in export["database"]["follows"]] == ["ann", "bob"]
     assert all(abs(row["at"] - time.time()) < 60 and set(row) == {"author", "at"} for row in export["database"]["follows"])
-    assert_timelines_shown(export, reader, items)
+    assert_timelines_exported(export, reader, items)
     assert "next" not in export["database"]
     assert other not in str(export)
     assert site.public().get(f"/api/users/{reader}").status == 404
     assert site.public().delete(f"/api/users/{reader}").status == 404
 
-    seen = shown(site, reader)
-    wait_done(site, forget(site, reader))
-    assert_forgotten(site, reader)
+    shown_before = feed_ids(site, reader)
+    wait_until_done(site, erase(site, reader))
+    assert_erased(site, reader)
     assert f"user:interactions:{{{other}}}" in redis_content(site) and recorded_interactions(site, other) == len(items)
     export = site.internal().get(f"/api/users/{reader}").json()
     assert export == {"userId": reader, "redis": [], "database": {"interactions": [], "not_interested": [], "follows": []}}
     assert timeline(site, "discover", other) == items[::-1] and follows(site.internal(), other) == ["ann", "bob"]
-    # The filter has forgotten too; and remembers what is shown from now on, on every worker.
-    again = shown(site, reader)
-    assert again >= seen and set(items) <= again
-    wait_until(lambda: not shown(site, reader), "the impressions")
+    # The filter has forgotten the reader too, and every worker records new impressions.
+    again = feed_ids(site, reader)
+    assert again >= shown_before and set(items) <= again
+    wait_until(lambda: not feed_ids(site, reader), "the impressions to be recorded")
     site.check()
 
 
-def test_somebody_unknown_and_the_same_again_are_forgotten_likewise(site, name):
-    reader = name("nobody")
-    jobs = [forget(site, reader), forget(site, reader)]
+def test_unknown_readers_and_repeated_requests_are_erased_too(site, name):
+    reader = name("unknown")
+    jobs = [erase(site, reader), erase(site, reader)]
     for each in jobs:
-        wait_done(site, each)
-    assert_forgotten(site, reader)
+        wait_until_done(site, each)
+    assert_erased(site, reader)
     assert_problem(site.internal().get("/api/jobs/never-was"), 404, "unknown_job")
     assert_problem(site.internal().delete("/api/users/a:b"), 400, "bad_id")
     assert_problem(site.internal().get(f"/api/users/{reader}?from=-1"), 400, "bad_number")
 
 
-def test_a_recorder_that_is_killed_again_and_again_ends_the_job(site, name):
+def test_an_erasure_finishes_although_the_recorder_is_killed_repeatedly(site, name):
     items, reader = put_items(site, name), name("reader")
-    use(site, reader, items)
-    number = forget(site, reader)
+    use_everything(site, reader, items)
+    job_id = erase(site, reader)
     for _ in range(8):
         pid = wait_until(site.recorder, "a recorder")
-        time.sleep(0.3)  # somewhere within its life
+        time.sleep(0.3)  # at some point of its life
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: birth(pid) is None, "its end")
-    wait_done(site, number)
-    assert_forgotten(site, reader)
+        wait_until(lambda: birth(pid) is None, "its exit")
+    wait_until_done(site, job_id)
+    assert_erased(site, reader)
 
 
-def test_what_waits_in_a_spool_is_forgotten_too_and_redis_may_go_away_meanwhile(site, name):
+def test_spooled_events_are_erased_even_if_redis_fails_meanwhile(site, name):
     items, reader = put_items(site, name), name("reader")
 
     def write_queued():
         assert site.public().track(items[0], 20000, userId=reader, sessionId=reader).status == 202
         assert site.public().post("/api/history", {"userId": reader, "topicId": items[0]}).status == 202
         assert site.internal().post("/api/interactions", {"userId": reader, "topicId": items[0], "kind": "post"}).json()["accepted"] == 1
-        assert any("spool" in path for path in files_with(site, reader))
+        assert any("spool" in path for path in files_containing(site, reader))
 
-    site.lose_redis()
+    site.make_redis_unavailable()
     write_queued()
-    os.kill(site.workers()[0], signal.SIGKILL)  # its spool is somebody else's now
+    os.kill(site.workers()[0], signal.SIGKILL)  # another process has to replay its spool
     site.restart_redis()
-    wait_until(lambda: site.status()["redis ready"] > 0, "Redis")
-    number = wait_until(lambda: (reply := site.internal().delete(f"/api/users/{reader}")).status == 202 and reply.json()["job"], "the job")
-    site.lose_redis()
+    wait_until(lambda: site.status()["redis ready"] > 0, "Redis to be available")
+    job_id = wait_until(lambda: (reply := site.internal().delete(f"/api/users/{reader}")).status == 202 and reply.json()["job"], "the erasure to be accepted")
+    site.make_redis_unavailable()
     site.restart_redis()
-    wait_done(site, number)
-    assert_forgotten(site, reader)
+    wait_until_done(site, job_id)
+    assert_erased(site, reader)
     assert recorded_interactions(site, reader) == 0
     site.check()

@@ -1,4 +1,4 @@
-"""freshetctl top-contributors and purge: an operator finds who counts too much, and takes it back while others read on."""
+"""freshetctl top-contributors and revert-visitor: an operator finds fraudulent visitors and reverts their contributions under load."""
 
 import itertools
 import json
@@ -10,32 +10,32 @@ import time
 import pytest
 
 from client import AGENT, Load
-from service import CTL, PATIENT, kill_in_the_middle, wait_until
+from service import CTL, LONG_TIMEOUTS, kill_while_running, wait_until
 
 HOT = {"model": "engagement"}
 
 
 def ctl(service, *command, expect=0):
-    """What the command says, when what was counted before is remembered."""
-    service.await_placed()
+    """Output of the command, which runs after pending contributions were written."""
+    service.wait_for_background_writes()
     done = subprocess.run([CTL, *command, "--state", service.state], capture_output=True, text=True, check=False, timeout=480)
     assert done.returncode == expect, (command, done.stdout, done.stderr)
     return done.stdout if expect == 0 else done.stderr
 
 
-def rows(said):
-    """{first column: [the other columns as numbers, of the reading time its text]} of a table."""
-    return {line.split()[0]: line.split()[1:] for line in said.splitlines()[1:]}
+def table_rows(output):
+    """{first column: [other columns]} of a printed table."""
+    return {line.split()[0]: line.split()[1:] for line in output.splitlines()[1:]}
 
 
-def cookie_of(service):
-    """A visitor who has the cookie from the start, and the name that the service counts them under."""
-    given = service.public().post("/api/visitor", None).headers["Set-Cookie"].split(";")[0]
-    return {"Cookie": given}
+def new_visitor_cookie(service):
+    """The Cookie header of a new visitor."""
+    cookie = service.public().post("/api/visitor", None).headers["Set-Cookie"].split(";")[0]
+    return {"Cookie": cookie}
 
 
-def push_up(service, item, headers, sessions):
-    """What a fraud does: one visitor, many sessions and fingerprints."""
+def inflate(service, item, headers, sessions):
+    """Fraud: one visitor with many sessions and fingerprints."""
     client = service.public()
     for number in range(sessions):
         body = {"articleId": item, "dwellMs": 20000, "sessionId": f"s{number}", "fingerprint": f"f{number}"}
@@ -43,12 +43,12 @@ def push_up(service, item, headers, sessions):
         assert client.post("/api/views", {"articleId": item, "fingerprint": f"f{number}", "publishedAt": 1}, headers=headers).status == 200
 
 
-def test_the_fraud_is_on_top_and_their_counts_go(own_service, name):
+def test_a_fraudulent_visitor_is_listed_first_and_can_be_reverted(own_service, name):
     service, good, bad = own_service, name("good"), name("bad")
     for item in (good, bad):
         service.put(item)
-    fraud = cookie_of(service)
-    push_up(service, bad, fraud, 40)
+    fraud = new_visitor_cookie(service)
+    inflate(service, bad, fraud, 40)
     for number in range(10):
         for item in (good, bad) if number < 4 else (good,):
             assert service.internal().track(item, 20000, userId=f"reader{number}").status == 200
@@ -57,17 +57,17 @@ def test_the_fraud_is_on_top_and_their_counts_go(own_service, name):
     before = service.stats(bad)
     assert (before["pv"], before["uv"], before["views"]["pv"]) == (44, 5, 44)
 
-    table = rows(ctl(service, "top-contributors", "--top", "3"))
+    table = table_rows(ctl(service, "top-contributors", "--top", "3"))
     visitor = next(iter(table))
     assert len(table) == 3 and visitor.startswith("c") and table[visitor][:3] == ["1", "40", "1"]
-    shown = rows(ctl(service, "top-contributors", visitor))
-    assert shown[bad][:3] == ["1", "40", "1"] and shown[bad][-1] == "40" and shown["together"] == shown[bad]
-    assert rows(ctl(service, "revert-visitor", "--dry-run", visitor)) == shown
+    details = table_rows(ctl(service, "top-contributors", visitor))
+    assert details[bad][:3] == ["1", "40", "1"] and details[bad][-1] == "40" and details["together"] == details[bad]
+    assert table_rows(ctl(service, "revert-visitor", "--dry-run", visitor)) == details
     listed = json.loads(ctl(service, "top-contributors", "--json"))
     assert len(listed) > 3 and (listed[0]["visitor"], listed[0]["articles"], listed[0]["pv"]) == (visitor, 1, 40)
-    [found] = json.loads(ctl(service, "top-contributors", "--json", visitor))
-    assert json.loads(ctl(service, "revert-visitor", "--dry-run", "--json", visitor)) == [found]
-    assert [(item["id"], item["pv"], item["views"]) for item in found["items"]] == [(bad, 40, 40)]
+    [contributions] = json.loads(ctl(service, "top-contributors", "--json", visitor))
+    assert json.loads(ctl(service, "revert-visitor", "--dry-run", "--json", visitor)) == [contributions]
+    assert [(item["id"], item["pv"], item["views"]) for item in contributions["items"]] == [(bad, 40, 40)]
     assert service.stats(bad)["pv"] == 44
 
     assert "40 page views, 1 visitors" in ctl(service, "revert-visitor", visitor)
@@ -76,13 +76,13 @@ def test_the_fraud_is_on_top_and_their_counts_go(own_service, name):
     assert after["avg_dwell_ms"] == 20000
     wait_until(lambda: [item["id"] for item in service.hot(**HOT)] == [good, bad], "the list without the fraud")
     wait_until(lambda: [item["id"] for item in service.hot(model="views")] == [good, bad], "the views without the fraud")
-    assert visitor not in rows(ctl(service, "top-contributors"))
+    assert visitor not in table_rows(ctl(service, "top-contributors"))
     assert "0 page views" in ctl(service, "revert-visitor", visitor)
     assert service.stats(bad)["pv"] == 4
     service.check()
 
 
-def test_users_and_the_anonymous_are_found_by_what_an_operator_knows_of_them(own_service, name):
+def test_visitors_can_be_named_by_user_or_by_address_and_agent(own_service, name):
     service, item, agent = own_service, name("i"), f"{AGENT} cheat"
     service.put(item)
     for number in range(3):
@@ -90,44 +90,44 @@ def test_users_and_the_anonymous_are_found_by_what_an_operator_knows_of_them(own
         assert service.public(agent=agent).track(item, 1000, sessionId=f"a{number}", fingerprint=f"f{number}").status == 200
     assert "3 page views" in ctl(service, "revert-visitor", "--reader", "mallory")
     anonymous = ctl(service, "top-contributors", "--address", "127.0.0.1", "--agent", agent)
-    assert anonymous.startswith("a") and rows(anonymous)[item][1:3] == ["3", "3"]
+    assert anonymous.startswith("a") and table_rows(anonymous)[item][1:3] == ["3", "3"]
     assert "3 page views, 3 visitors" in ctl(service, "revert-visitor", "--address", "127.0.0.1", "--agent", agent)
     assert service.redis("HEXISTS", f"hot:article:{{{item}}}", "pv") == 0
     assert item not in [each["id"] for each in service.hot(**HOT)]
     service.check()
 
 
-def test_a_network_is_purged_as_one_and_others_stay(own_service, name):
+def test_a_network_is_reverted_as_a_whole_and_others_are_kept(own_service, name):
     service, item = own_service, name("i")
     service.put(item)
     for number in range(12):
         assert service.public(source=f"127.0.7.{1 + number}", agent=f"{AGENT} {number}").track(item, 1000, sessionId=f"s{number}").status == 200
     for number in range(2):
         assert service.public(source="127.0.8.1", agent=f"{AGENT} {number}").track(item, 1000, sessionId=f"t{number}").status == 200
-    table = rows(ctl(service, "top-contributors"))
+    table = table_rows(ctl(service, "top-contributors"))
     networks = [columns[-1] for columns in table.values()]
     assert len(table) == 14 and sorted(networks.count(each) for each in set(networks)) == [2, 12]
-    for named in ("127.0.7.0/24", "127.0.7.99", max(networks, key=networks.count)):
-        assert set(rows(ctl(service, "top-contributors", "--network", named))) == {who for who, columns in table.items() if networks.count(columns[-1]) == 12}
+    for network in ("127.0.7.0/24", "127.0.7.99", max(networks, key=networks.count)):
+        assert set(table_rows(ctl(service, "top-contributors", "--network", network))) == {visitor for visitor, columns in table.items() if networks.count(columns[-1]) == 12}
     ctl(service, "revert-visitor", "--network", "127.0.7.0/24")
     stats = service.stats(item)
     assert (stats["pv"], stats["uv"], stats["dwell"]["sum_ms"]) == (2, 2, 2000)
-    assert len(rows(ctl(service, "top-contributors"))) == 2
+    assert len(table_rows(ctl(service, "top-contributors"))) == 2
     service.check()
 
 
-def test_the_first_reports_of_a_network_are_not_written_down_and_purge_says_how_many_stay(instance, name):
-    service = instance("--no-limits", limits__contribution_after=20, **PATIENT)
+def test_the_first_reports_of_a_network_are_not_recorded_and_revert_visitor_says_how_many_remain(instance, name):
+    service = instance("--no-limits", limits__contribution_after=20, **LONG_TIMEOUTS)
     item, reader = name("i"), name("r")
     service.put(item)
 
-    def report(number):  # each as somebody else
+    def report(number):  # each from another client
         client = service.public(source=f"127.0.7.{1 + number % 200}", agent=f"{AGENT} {number}")
         assert client.track(item, 1000, sessionId=f"s{number}").status == 200
 
     for number in range(20):
         report(number)
-    service.await_placed()
+    service.wait_for_background_writes()
     assert service.redis("KEYS", "hot:added:*") == []
     for number in range(20, 70):
         report(number)
@@ -142,12 +142,12 @@ def test_the_first_reports_of_a_network_are_not_written_down_and_purge_says_how_
     service.check()
 
 
-def test_a_purge_under_load_that_is_killed_and_repeated_leaves_what_the_others_added(own_service, name):
+def test_a_killed_and_repeated_revert_under_load_keeps_the_contributions_of_others(own_service, name):
     service = own_service
     items = [name("i") for _ in range(60)]
     for item in items:
         service.put(item)
-    fraud, counted, number = cookie_of(service), {item: 0 for item in items}, itertools.count()
+    fraud, counted, number = new_visitor_cookie(service), {item: 0 for item in items}, itertools.count()
     lock = threading.Lock()
 
     def read(client, _):
@@ -164,14 +164,14 @@ def test_a_purge_under_load_that_is_killed_and_repeated_leaves_what_the_others_a
             assert client.post("/api/track", {"articleId": item, "dwellMs": 9000, "sessionId": f"x{turn}"}, headers=fraud).status == 200
 
     cheat()
-    visitor = next(iter(rows(ctl(service, "top-contributors", "--top", "1"))))
+    visitor = next(iter(table_rows(ctl(service, "top-contributors", "--top", "1"))))
     began = time.monotonic()
     subprocess.run([CTL, "revert-visitor", visitor, "--dry-run", "--state", service.state], capture_output=True, check=True, timeout=240)
-    takes_s, killed, tries = time.monotonic() - began, 0, 0
+    duration_s, killed, tries = time.monotonic() - began, 0, 0
     with Load(service.internal, read, threads=2) as load:
         wait_until(lambda: len(load.results) > 100, "load")
         while tries < 12 or (killed == 0 and tries < 100):
-            killed += kill_in_the_middle(1.5 * takes_s, "revert-visitor", visitor, "--state", service.state)
+            killed += kill_while_running(1.5 * duration_s, "revert-visitor", visitor, "--state", service.state)
             cheat()
             tries += 1
         ctl(service, "revert-visitor", visitor)
@@ -180,22 +180,22 @@ def test_a_purge_under_load_that_is_killed_and_repeated_leaves_what_the_others_a
         stats = service.stats(item)
         assert stats["pv"] == counted[item] and stats["dwell"]["sum_ms"] == 10 * counted[item], item
     service.check()
-    service.await_placed()
+    service.wait_for_background_writes()
     ranks = service.redis("ZRANGE", "hot:rank", 0, -1, "WITHSCORES")
     ctl(service, "rebuild-rank")
     assert service.redis("ZRANGE", "hot:rank", 0, -1, "WITHSCORES") == ranks
 
 
-@pytest.mark.parametrize(("command", "says"), [
-    (["revert-visitor"], "whose counts"), (["revert-visitor", "--address", "127.0.0.1"], "User-Agent"), (["revert-visitor", "a b"], "white space"),
-    (["revert-visitor", "--reader", "{"], "an id has no"), (["top-contributors", "--top", "0"], "--top")])
-def test_what_cannot_be_meant_is_refused(service, command, says):
+@pytest.mark.parametrize(("command", "message"), [
+    (["revert-visitor"], "name a visitor"), (["revert-visitor", "--address", "127.0.0.1"], "User-Agent"), (["revert-visitor", "a b"], "white space"),
+    (["revert-visitor", "--reader", "{"], "an id must not contain"), (["top-contributors", "--top", "0"], "--top")])
+def test_invalid_arguments_are_refused(service, command, message):
     done = subprocess.run([CTL, *command, "--state", service.state], capture_output=True, text=True, check=False, timeout=240)
-    assert done.returncode != 0 and says in done.stderr, done
+    assert done.returncode != 0 and message in done.stderr, done
 
 
-def test_what_is_not_remembered_cannot_be_purged_and_says_so(instance, name):
-    service, item = instance("--no-limits", limits__contribution_ttl='"0s"', **PATIENT), name("i")
+def test_revert_visitor_is_refused_if_contributions_are_not_recorded(instance, name):
+    service, item = instance("--no-limits", limits__contribution_ttl='"0s"', **LONG_TIMEOUTS), name("i")
     service.put(item)
     assert service.internal().track(item, 1, userId="u").status == 200
     assert service.redis("KEYS", "hot:added:*") == []
@@ -203,6 +203,6 @@ def test_what_is_not_remembered_cannot_be_purged_and_says_so(instance, name):
         assert "limits.contribution_ttl" in ctl(service, command, "--reader", "u", expect=2)
 
 
-def test_without_redis_it_says_so(own_service):
+def test_an_unreachable_redis_is_reported(own_service):
     own_service.signal("redis", signal.SIGKILL)
     assert "redis.sock" in ctl(own_service, "revert-visitor", "cAAAAAAAAAAAAAAAAAAAAAA", expect=2)

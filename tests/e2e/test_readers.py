@@ -1,4 +1,6 @@
-"""What readers looked at, did and do not want, through the whole service: seen at once by every worker, kept while Redis is away."""
+"""Readers' history, interactions and dismissals through the whole service: visible to every worker immediately, and kept
+while Redis is unavailable.
+"""
 
 import json
 import time
@@ -7,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from client import Load, assert_problem
-from service import PATIENT, wait_until
+from service import LONG_TIMEOUTS, wait_until
 
 CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 LINES = {"headers": {"Content-Type": "application/x-ndjson"}}
 
 
-def look_at(client, reader, topic, **members):
+def record_view(client, reader, topic, **members):
     return client.post("/api/history", {"userId": reader, "topicId": topic} | members)
 
 
@@ -23,8 +25,8 @@ def history(client, reader, **query):
     return reply.json()["items"]
 
 
-def done(service, reader):
-    """{letter:item: unix seconds} of Redis."""
+def interactions(service, reader):
+    """{letter:item: Unix time in seconds}, from Redis."""
     return {member: int(score) for member, score in service.redis("ZRANGE", f"user:interactions:{{{reader}}}", 0, -1, "WITHSCORES")}
 
 
@@ -32,23 +34,23 @@ def dismissed(service, reader):
     return set(service.redis("ZRANGE", f"user:not_interested:{{{reader}}}", 0, -1))
 
 
-def back_again(service):
+def restart_redis_and_replay(service):
     service.restart_redis()
-    wait_until(lambda: service.status()["spooled bytes"] == 0 and service.status()["redis ready"] > 0, "the spool to be empty")
+    wait_until(lambda: service.status()["spooled bytes"] == 0 and service.status()["redis ready"] > 0, "the spool to be replayed")
 
 
 # --- history
 
 
-def test_a_view_is_known_to_the_very_next_request_on_any_worker(instance, name):
-    service = instance("--no-limits", pm__max_children=4, **PATIENT)
+def test_a_view_is_visible_to_the_next_request_on_any_worker(instance, name):
+    service = instance("--no-limits", pm__max_children=4, **LONG_TIMEOUTS)
     assert len(service.workers()) == 4
 
     def browse(reader):
         expected = []
         for turn in range(40):
             topic = f"t{turn % 13}"
-            assert look_at(service.public(), reader, topic).json() == {"ok": True}  # each a connection of its own
+            assert record_view(service.public(), reader, topic).json() == {"ok": True}  # a new connection each time
             expected = ([topic] + [each for each in expected if each != topic])[:10]
             assert history(service.public(), reader) == expected
         assert history(service.public(), reader, kind="reply") == []
@@ -57,7 +59,7 @@ def test_a_view_is_known_to_the_very_next_request_on_any_worker(instance, name):
         processes = service.internal().get("/status?json&full").json()["processes"]
         return sum(process["requests"] > 0 for process in processes)
 
-    # nginx keeps a connection to one worker as long as one at a time is enough: several at once reach others.
+    # nginx keeps using one connection, and so one worker, until several are needed at once.
     for _ in range(10):
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(browse, [name(f"r{i}") for i in range(8)]))
@@ -70,92 +72,92 @@ def test_a_view_is_known_to_the_very_next_request_on_any_worker(instance, name):
 def test_concurrent_views_of_one_reader_are_all_kept(service, name):
     reader, topics = name("r"), [f"t{number}" for number in range(10)]
 
-    def one(client, turn):
-        assert look_at(client, reader, topics[turn % 10]).status == 200
+    def view(client, turn):
+        assert record_view(client, reader, topics[turn % 10]).status == 200
         return turn
 
-    with Load(service.public, one) as load:
+    with Load(service.public, view) as load:
         wait_until(lambda: len(load.results) > 300 or load.errors, "views")
     assert load.errors == [] and sorted(history(service.public(), reader)) == sorted(topics)
 
 
-def test_histories_of_topics_and_replies_are_cleared_apart_and_merged_at_login(service, name):
+def test_topic_and_reply_histories_are_cleared_separately_and_merged_at_login(service, name):
     client, guest, user = service.public(), name("guest"), name("user")
-    look_at(client, user, "t1")
+    record_view(client, user, "t1")
     wait_until(lambda: time.time() % 1 < 0.9, "the middle of a second")
-    look_at(client, guest, "t2")
-    look_at(client, guest, "r1", kind="reply")
-    look_at(client, guest, "t1")
+    record_view(client, guest, "t2")
+    record_view(client, guest, "r1", kind="reply")
+    record_view(client, guest, "t1")
     assert service.internal().post("/api/history/merge", {"from": guest, "to": user}).json() == {"ok": True}
     assert sorted(history(client, user)) == ["t1", "t2"] and history(client, user, kind="reply") == ["r1"]
     assert history(client, guest) == [] and history(client, guest, kind="reply") == []
     assert service.internal().post("/api/history/merge", {"from": user, "to": user}).json() == {"ok": True}
     assert client.delete("/api/history", query={"userId": user}).json() == {"ok": True}
     assert history(client, user) == [] and history(client, user, kind="reply") == ["r1"]
-    assert_problem(client.post("/api/history/merge", {"from": guest, "to": user}), 404)  # nobody merges others' from outside
+    assert_problem(client.post("/api/history/merge", {"from": guest, "to": user}), 404)  # merging is not public
 
 
-def test_a_view_repeated_under_its_event_id_changes_no_order(service, name):
+def test_a_view_repeated_with_its_event_id_does_not_change_the_order(service, name):
     client, reader, event = service.public(), name("r"), name("e")
-    first = look_at(client, reader, "a", eventId=event)
-    look_at(client, reader, "b")
-    again = look_at(client, reader, "a", eventId=event)
+    first = record_view(client, reader, "a", eventId=event)
+    record_view(client, reader, "b")
+    again = record_view(client, reader, "a", eventId=event)
     assert (again.status, again.body) == (first.status, first.body) and history(client, reader) == ["b", "a"]
-    assert_problem(look_at(client, reader, "a", eventId="no:id"), 400, "bad_id", "eventId")
+    assert_problem(record_view(client, reader, "a", eventId="no:id"), 400, "bad_id", "eventId")
 
 
-def test_page_views_are_the_historys_when_it_is_told_so(service, instance, name):
+def test_page_views_are_added_to_the_history_if_configured(service, instance, name):
     reader, event = name("r"), name("e")
     service.public().track(name("t"), 0, userId=reader)
-    own = instance("--no-limits", history__from_track="true", **PATIENT)
-    client = own.public()
+    tracking_service = instance("--no-limits", history__from_track="true", **LONG_TIMEOUTS)
+    client = tracking_service.public()
     topics = [name("t") for _ in range(3)]
     client.track(topics[0], 0, userId=reader, eventId=event)
-    wait_until(lambda: history(client, reader) == topics[:1], "the first")
+    wait_until(lambda: history(client, reader) == topics[:1], "the first view")
     client.track(topics[1], 0, userId=reader)
-    wait_until(lambda: history(client, reader) == topics[1::-1], "the second")
-    second = int(own.redis("TIME")[0])
-    wait_until(lambda: int(own.redis("TIME")[0]) > second, "a later second")
-    client.track(topics[0], 0, userId=reader, eventId=event)  # told again
-    client.track(topics[2], 0)  # of nobody who is known
-    assert own.public(agent=CRAWLER).track(topics[2], 0, userId=reader).json()["counted"] is False
-    own.kill_redis()
+    wait_until(lambda: history(client, reader) == topics[1::-1], "the second view")
+    second = int(tracking_service.redis("TIME")[0])
+    wait_until(lambda: int(tracking_service.redis("TIME")[0]) > second, "a later second")
+    client.track(topics[0], 0, userId=reader, eventId=event)  # repeated
+    client.track(topics[2], 0)  # without a known reader
+    assert tracking_service.public(agent=CRAWLER).track(topics[2], 0, userId=reader).json()["counted"] is False
+    tracking_service.kill_redis()
     wait_until(lambda: client.post("/api/track", {"articleId": topics[2], "userId": reader, "dwellMs": 0}).status == 202, "a queued report")
-    back_again(own)
-    wait_until(lambda: topics[2] in history(client, reader), "what was queued")
+    restart_redis_and_replay(tracking_service)
+    wait_until(lambda: topics[2] in history(client, reader), "the queued report to be applied")
     assert history(client, reader) == [topics[2], topics[1], topics[0]]
-    assert history(service.public(), reader) == []  # as shipped
+    assert history(service.public(), reader) == []  # off by default
 
 
-def test_a_crawlers_views_are_answered_and_not_kept(service, name):
+def test_views_of_crawlers_are_answered_but_not_stored(service, name):
     reader = name("r")
-    assert look_at(service.public(agent=CRAWLER), reader, "t").json() == {"ok": True, "counted": False}
+    assert record_view(service.public(agent=CRAWLER), reader, "t").json() == {"ok": True, "counted": False}
     assert history(service.public(), reader) == []
 
 
 def test_a_view_costs_one_round_trip_of_one_command(instance, name):
-    # One worker: another one that nginx comes to meanwhile would begin by greeting Redis.
-    service, reader = instance("--no-limits", pm__max_children=1, **PATIENT), name("r")
+    # One worker: another one would greet Redis when nginx first connects to it.
+    service, reader = instance("--no-limits", pm__max_children=1, **LONG_TIMEOUTS), name("r")
     client = service.public()
-    look_at(client, reader, "warm")
-    wait_until(lambda: "sampled at" in service.status(), "its look at the stores, which it repeats every ten seconds")
+    record_view(client, reader, "warm")
+    wait_until(lambda: "sampled at" in service.status(), "the first sample of the store, which is repeated every ten seconds")
 
-    def between_its_looks():
+    def measure_between_samples():
         before, began = settled_status(service), time.monotonic()
         for _ in range(50):
-            assert look_at(client, reader, name("t")).status == 200
+            assert record_view(client, reader, name("t")).status == 200
         after = settled_status(service)
         return (before, after, time.monotonic() - began) if before["sampled at"] == after["sampled at"] else None
 
-    before, after, took_s = wait_until(between_its_looks, "50 views between two looks", 120)
+    before, after, duration_s = wait_until(measure_between_samples, "50 views between two samples", 120)
     commands, trips = (after[key] - before[key] for key in ("redis commands", "redis round trips"))
-    own = status_cost(service)
-    looks = took_s + 1  # after the ranks, once a second: a trip of five commands
-    assert commands <= 50 + own["redis commands"] + 5 * looks and 0 < trips <= 50 + own["redis round trips"] + looks, (before, after, took_s)
+    overhead = status_cost(service)
+    samples = duration_s + 1  # one per second for the maintenance of ranks: a round trip of five commands
+    assert commands <= 50 + overhead["redis commands"] + 5 * samples and 0 < trips <= 50 + overhead["redis round trips"] + samples, (before, after, duration_s)
 
 
 def settled_status(service):
-    """The counters when the workers have had the time to publish them."""
+    """/status, after the workers have had time to publish their counters."""
     last = None
 
     def steady():
@@ -169,7 +171,7 @@ def settled_status(service):
 
 
 def status_cost(service):
-    """What asking for the status itself may add between two of settled_status(): a generous bound."""
+    """A generous bound of what the status requests of two settled_status() calls add."""
     before = service.status()
     for _ in range(5):
         service.status()
@@ -180,35 +182,35 @@ def status_cost(service):
 # --- interactions
 
 
-def test_an_interaction_counts_once_by_its_event_id(service, name):
+def test_an_interaction_with_an_event_id_counts_once(service, name):
     reader, client = name("r"), service.internal()
     event = {"userId": reader, "topicId": "t", "kind": "like", "at": 1700000000, "eventId": "e1"}
     for members in ({}, {"at": 1700000500}):
         assert client.post("/api/interactions", event | members).json() == {"accepted": 1, "rejected": []}
-    assert done(service, reader) == {"l:t": 1700000000}
+    assert interactions(service, reader) == {"l:t": 1700000000}
     assert client.post("/api/interactions", event | {"eventId": "e2", "at": 1600000000}).status == 200
     assert client.post("/api/interactions", event | {"eventId": "e3", "kind": "reply", "at": "2023-11-14T22:13:20Z"}).status == 200
-    assert done(service, reader) == {"l:t": 1700000000, "r:t": 1700000000}
+    assert interactions(service, reader) == {"l:t": 1700000000, "r:t": 1700000000}
     assert client.post("/api/interactions", event | {"eventId": "e4", "kind": "share", "at": int(time.time()) + 3600}).status == 200
-    assert abs(done(service, reader)["s:t"] - time.time()) < 60  # what is ahead counts as now
+    assert abs(interactions(service, reader)["s:t"] - time.time()) < 60  # a time in the future counts as now
 
 
-def test_ten_thousand_lines_are_taken_and_each_bad_one_is_named(service, name):
+def test_ten_thousand_lines_are_accepted_and_bad_ones_are_named(service, name):
     readers = [name("r") for _ in range(20)]
     lines = [json.dumps({"userId": readers[turn % 20], "topicId": f"t{turn}", "kind": "like", "at": 1700000000 + turn, "eventId": f"e{turn}"})
              for turn in range(10000)]
     lines[17], lines[4999], lines[5000] = "{", "", json.dumps({"userId": "a b", "topicId": "t", "kind": "like"})
-    body = "\n".join(lines) + '\n{"userId":"u","topicId":'  # and it was cut off
-    for _ in range(2):  # a retry of the whole changes nothing
+    body = "\n".join(lines) + '\n{"userId":"u","topicId":'  # and the last line is truncated
+    for _ in range(2):  # repeating the whole request changes nothing
         reply = service.internal().post("/api/interactions", body, **LINES)
         assert reply.status == 200, reply
         assert reply.json() == {"accepted": 9997, "rejected": [
             {"line": 18, "code": "bad_json"}, {"line": 5001, "code": "bad_id", "member": "userId"}, {"line": 10001, "code": "bad_json"}]}
-    assert sum(len(done(service, reader)) for reader in readers) == 9997
+    assert sum(len(interactions(service, reader)) for reader in readers) == 9997
     service.check()
 
 
-def test_lines_are_known_without_their_content_type(service, name):
+def test_ndjson_is_detected_without_its_content_type(service, name):
     reader = name("r")
     one = {"userId": reader, "topicId": "t", "kind": "post"}
     post = service.internal().post
@@ -225,7 +227,7 @@ def test_lines_are_known_without_their_content_type(service, name):
     ({"at": 1e18}, "bad_time", "at"), ({"at": int(time.time()) + 90000}, "bad_time", "at"), ({"at": 1.5}, "bad_time", "at"),
     ({"userId": None}, "bad_id", "userId"), ({"userId": "a:b"}, "bad_id", "userId"), ({"topicId": ""}, "bad_id", "topicId"),
     ({"topicId": 1.5}, "bad_id", "topicId"), ({"topicId": "x" * 129}, "bad_id", "topicId"), ({"eventId": "a b"}, "bad_id", "eventId")])
-def test_a_bad_interaction_is_400_and_named_alone_and_in_a_line(service, members, code, member):
+def test_a_bad_interaction_is_named_alone_and_in_a_bulk_request(service, members, code, member):
     event = {"userId": "bad", "topicId": "t", "kind": "like"} | members
     assert_problem(service.internal().post("/api/interactions", event), 400, code, member)
     reply = service.internal().post("/api/interactions", json.dumps(event), **LINES)
@@ -233,34 +235,34 @@ def test_a_bad_interaction_is_400_and_named_alone_and_in_a_line(service, members
     assert service.redis("EXISTS", "user:interactions:{bad}") == 0
 
 
-def test_interactions_and_merges_are_not_for_the_public(service):
+def test_interactions_and_merges_are_internal(service):
     for path in ("/api/interactions", "/api/history/merge"):
         assert_problem(service.public().post(path, {}), 404)
 
 
-def test_with_items_unknown_reject_a_topic_that_does_not_exist_is_refused(instance, name):
-    service = instance("--no-limits", items__unknown='"reject"', **PATIENT)
+def test_with_items_unknown_reject_an_unknown_topic_is_refused(instance, name):
+    service = instance("--no-limits", items__unknown='"reject"', **LONG_TIMEOUTS)
     reader, known = name("r"), name("t")
     service.put(known)
     lines = "\n".join(json.dumps({"userId": reader, "topicId": topic, "kind": "like"}) for topic in ("none", known))
     assert service.internal().post("/api/interactions", lines, **LINES).json() == {
         "accepted": 1, "rejected": [{"line": 1, "code": "unknown_item", "member": "topicId"}]}
-    assert_problem(look_at(service.public(), reader, "none"), 404, "unknown_item")
-    assert look_at(service.public(), reader, known).status == 200
+    assert_problem(record_view(service.public(), reader, "none"), 404, "unknown_item")
+    assert record_view(service.public(), reader, known).status == 200
     assert_problem(service.public().post("/api/feedback", {"userId": reader, "topicId": "none", "kind": "not_interested"}), 404, "unknown_item")
 
 
 # --- feedback
 
 
-def test_not_interested_is_kept_with_its_reason_and_undone(service, name):
+def test_a_dismissal_is_stored_with_its_reason_and_can_be_undone(service, name):
     client, reader = service.public(), name("r")
-    word = {"userId": reader, "kind": "not_interested"}
+    feedback = {"userId": reader, "kind": "not_interested"}
     for topic in ("a", "b", "c"):
-        assert client.post("/api/feedback", word | {"topicId": topic, "reason": "too 長い"}).json() == {"ok": True}
+        assert client.post("/api/feedback", feedback | {"topicId": topic, "reason": "too 長い"}).json() == {"ok": True}
     assert service.redis("HGET", f"user:not_interested:why:{{{reader}}}", "a") == "too 長い"
     assert client.delete("/api/feedback", query={"userId": reader, "topicId": "a"}).json() == {"ok": True}
-    assert client.ask("DELETE", "/api/feedback", word | {"topicId": "b"}).json() == {"ok": True}
+    assert client.request("DELETE", "/api/feedback", feedback | {"topicId": "b"}).json() == {"ok": True}
     assert dismissed(service, reader) == {"c"}
     service.check()
 
@@ -290,11 +292,11 @@ def test_bad_parameters_of_reading_and_undoing_are_400_and_named(service):
     assert_problem(client.put("/api/history", {}), 405)
 
 
-def test_where_claims_do_not_count_nobody_reads_or_writes_for_another(instance, name):
-    service, reader = instance("--no-limits", identity__mode='"header"', **PATIENT), name("r")
-    assert look_at(service.internal(), reader, "mine").status == 200
+def test_where_claims_are_not_trusted_clients_cannot_act_for_other_readers(instance, name):
+    service, reader = instance("--no-limits", identity__mode='"header"', **LONG_TIMEOUTS), name("r")
+    assert record_view(service.internal(), reader, "mine").status == 200
     public = service.public()
-    assert_problem(look_at(public, reader, "t"), 400, "bad_id", "userId")
+    assert_problem(record_view(public, reader, "t"), 400, "bad_id", "userId")
     assert_problem(public.get("/api/history", query={"userId": reader}), 400, "bad_id", "userId")
     assert_problem(public.delete("/api/history", query={"userId": reader}), 400, "bad_id", "userId")
     assert_problem(public.post("/api/feedback", {"userId": reader, "topicId": "t", "kind": "not_interested"}), 400, "bad_id", "userId")
@@ -305,19 +307,19 @@ def test_where_claims_do_not_count_nobody_reads_or_writes_for_another(instance, 
 
 
 def test_without_redis_writes_are_queued_and_applied_once(instance, name):
-    # Without a recorder every entry of the stream stays to be counted.
-    service, reader = instance("--no-limits", **PATIENT, recorder__enabled="false"), name("r")
+    # Without a recorder, all entries stay in the stream and can be counted.
+    service, reader = instance("--no-limits", **LONG_TIMEOUTS, recorder__enabled="false"), name("r")
     public, internal = service.public(), service.internal()
-    look_at(public, reader, "before")
+    record_view(public, reader, "before")
     public.post("/api/feedback", {"userId": reader, "topicId": "taken", "kind": "not_interested"})
-    service.lose_redis()
+    service.make_redis_unavailable()
     queued = {"ok": True, "queued": True}
-    first = look_at(public, reader, "t1"), look_at(public, reader, "t2")
-    # Each worker has a spool of its own; between them the second of a view is what orders.
+    first = record_view(public, reader, "t1"), record_view(public, reader, "t2")
+    # Each worker has its own spool. Between spools, views are ordered by their second.
     second = int(time.time())
     wait_until(lambda: int(time.time()) > second, "the next second")
-    for reply in (*first, look_at(public, reader, "t1"),
-                  look_at(public, reader, "r1", kind="reply"), public.delete("/api/history", query={"userId": reader, "kind": "reply"}),
+    for reply in (*first, record_view(public, reader, "t1"),
+                  record_view(public, reader, "r1", kind="reply"), public.delete("/api/history", query={"userId": reader, "kind": "reply"}),
                   public.post("/api/feedback", {"userId": reader, "topicId": "no", "kind": "not_interested", "reason": "why"}),
                   public.delete("/api/feedback", query={"userId": reader, "topicId": "taken"})):
         assert (reply.status, reply.json()) == (202, queued), reply
@@ -330,11 +332,11 @@ def test_without_redis_writes_are_queued_and_applied_once(instance, name):
     reply = public.get("/api/history", query={"userId": reader})
     assert (reply.status, reply.json(), reply.headers["Freshet-Degraded"]) == (200, {"items": [], "degraded": True}, "true")
     assert internal.post("/api/history/merge", {"from": reader, "to": "other"}).status == 503
-    back_again(service)
-    wait_until(lambda: service.status()["spooled bytes"] == 0, "every worker's spool to be applied")
-    wait_until(lambda: history(public, reader) == ["t1", "t2", "before"], "each worker to have Redis back")
+    restart_redis_and_replay(service)
+    wait_until(lambda: service.status()["spooled bytes"] == 0, "every worker's spool to be replayed")
+    wait_until(lambda: history(public, reader) == ["t1", "t2", "before"], "every worker to reconnect to Redis")
     assert history(public, reader, kind="reply") == []
-    assert len(done(service, reader)) == 500 and set(done(service, reader).values()) == {1700000000}
+    assert len(interactions(service, reader)) == 500 and set(interactions(service, reader).values()) == {1700000000}
     assert dismissed(service, reader) == {"no"}
     assert service.redis("HGET", f"user:not_interested:why:{{{reader}}}", "no") == "why"
     entries = [dict(zip(entry[1][::2], entry[1][1::2])) for entry in service.redis("XRANGE", "recorder:stream", "-", "+")]
@@ -343,43 +345,43 @@ def test_without_redis_writes_are_queued_and_applied_once(instance, name):
     assert [each["op"] for each in entries].count("interaction") == 1201
     others = [(each["op"], each["item"]) for each in entries if each["op"] != "interaction"]
     assert others[0] == ("dismiss", "taken")
-    assert sorted(others[1:]) == [("dismiss", "no"), ("undismiss", "taken")]  # from the spools of two workers, maybe
+    assert sorted(others[1:]) == [("dismiss", "no"), ("undismiss", "taken")]  # possibly from the spools of two workers
     service.check()
 
 
 def test_a_full_spool_refuses_interactions_line_by_line_and_then_with_503(instance, name):
     service, reader = instance("--no-limits", spool__max_bytes=65536, pm__max_children=1), name("r")
-    service.lose_redis()
+    service.make_redis_unavailable()
     lines = "\n".join(json.dumps({"userId": reader, "topicId": f"t{turn}", "kind": "like"}) for turn in range(2000))
     reply = service.internal().post("/api/interactions", lines, **LINES)
-    said = reply.json()
-    assert reply.status == 202 and 0 < said["accepted"] < 2000 and said["queued"], reply
-    assert len(said["rejected"]) == 2000 - said["accepted"] and {each["code"] for each in said["rejected"]} == {"spool_full"}
+    result = reply.json()
+    assert reply.status == 202 and 0 < result["accepted"] < 2000 and result["queued"], reply
+    assert len(result["rejected"]) == 2000 - result["accepted"] and {each["code"] for each in result["rejected"]} == {"spool_full"}
     reply = service.internal().post("/api/interactions", lines, **LINES)
     assert_problem(reply, 503, "spool_full")
     assert int(reply.headers["Retry-After"]) >= 1
-    # What is left may hold a few views, which are shorter.
-    reply = wait_until(lambda: (last := look_at(service.public(), reader, "t")).status == 503 and last, "no room for a view")
+    # The remaining space may fit a few views, which are shorter.
+    reply = wait_until(lambda: (last := record_view(service.public(), reader, "t")).status == 503 and last, "a view to be refused")
     assert int(reply.headers["Retry-After"]) >= 1
-    back_again(service)
-    assert len(done(service, reader)) == min(500, said["accepted"])
+    restart_redis_and_replay(service)
+    assert len(interactions(service, reader)) == min(500, result["accepted"])
 
 
-def test_a_reader_is_named_by_user_id_wherever_there_is_an_older_name(service, name):
+def test_user_id_is_accepted_wherever_an_older_parameter_name_is(service, name):
     public, internal = service.public(), service.internal()
     item, author = name("i"), name("a")
     service.put(item, author=author)
-    for spelled in ("userId", "agent_id"):
-        reply = public.post("/api/feed", {"action": "peek", spelled: name("r")})
+    for parameter in ("userId", "agent_id"):
+        reply = public.post("/api/feed", {"action": "peek", parameter: name("r")})
         assert reply.status == 200, reply
     assert_problem(public.post("/api/feed", {"action": "peek", "userId": "a b"}), 400, "bad_id", "userId")
-    for follows, owns in (("userId", "userId"), ("follower", "customerId")):
+    for follower_parameter, reader_parameter in (("userId", "userId"), ("follower", "customerId")):
         reader = name("r")
-        assert internal.put("/api/follows", {follows: reader, "author": author}).status == 200
-        assert public.get("/api/follows", query={follows: reader}).json()["items"] == [author]
-        assert internal.ask("DELETE", "/api/follows", query={follows: reader, "author": author}).status == 200
-        assert public.get("/api/follows", query={follows: reader}).json()["items"] == []
+        assert internal.put("/api/follows", {follower_parameter: reader, "author": author}).status == 200
+        assert public.get("/api/follows", query={follower_parameter: reader}).json()["items"] == [author]
+        assert internal.request("DELETE", "/api/follows", query={follower_parameter: reader, "author": author}).status == 200
+        assert public.get("/api/follows", query={follower_parameter: reader}).json()["items"] == []
         assert internal.post("/api/waterfall/discover", {"items": [item], "customers": [reader]}).json()["pushed"] == 1
-        assert public.get("/api/waterfall/discover", query={owns: reader}).json()["items"][0]["id"] == item
-        assert internal.delete(f"/api/waterfall/discover/{item}", query={owns: reader}).json() == {"removed": 1}
+        assert public.get("/api/waterfall/discover", query={reader_parameter: reader}).json()["items"][0]["id"] == item
+        assert internal.delete(f"/api/waterfall/discover/{item}", query={reader_parameter: reader}).json() == {"removed": 1}
     assert_problem(internal.put("/api/follows", {"userId": "a b", "author": author}), 400, "bad_id", "userId")

@@ -1,20 +1,23 @@
-"""A Redis that dies, hangs, forgets its scripts or has no memory: reads go on, acknowledged writes count once, nothing is mixed up."""
+"""Redis crashes, hangs, loses its scripts or runs out of memory: reads continue, acknowledged writes count once, and
+replies are never mixed up.
+"""
 
 import os
 import signal
 
 import pytest
 
-from client import Load, Noise, assert_problem
-from readers import Readers, known_items, mixed, read_items
+from client import BaselineLoad, Load, assert_problem
+from readers import Readers, known_items, mixed_load, read_items
 from service import wait_until
 
-# A request that waits for Redis ends after 50 ms, its retry too. What the machine adds is measured beside it.
+# Requests that wait for Redis end after 50 ms, and so does their retry. The delay of the machine is measured
+# separately.
 SLOWEST_S = 0.5
 
 
 @pytest.mark.latency
-def test_without_redis_reads_go_on_and_writes_wait_their_turn(shipped_service, name):
+def test_without_redis_reads_continue_and_writes_are_queued(shipped_service, name):
     readers, titles = Readers(shipped_service, name), known_items(shipped_service, name)
     def hot():
         reply = shipped_service.internal().get("/api/hot?model=engagement")
@@ -31,21 +34,21 @@ def test_without_redis_reads_go_on_and_writes_wait_their_turn(shipped_service, n
         return reply
 
     with Load(shipped_service.public, readers.report) as writes, Load(shipped_service.internal, read_lists, threads=2) as reads, \
-            Load(shipped_service.internal, read_items(titles, allowed=(200, 503)), threads=2) as items, Noise(shipped_service.internal) as noise:
+            Load(shipped_service.internal, read_items(titles, allowed=(200, 503)), threads=2) as items, BaselineLoad(shipped_service.internal) as baseline:
         wait_until(lambda: len(writes.results) > 100, "load")
         shipped_service.kill_redis()
         wait_until(lambda: writes.results.count(202) > 100, "queued writes")
         wait_until(lambda: any(degraded for degraded, _ in lists), "a degraded list")
-        os.kill(shipped_service.workers()[0], signal.SIGKILL)  # what it acknowledged is in its spool
-        seen = len(writes.results)
-        wait_until(lambda: len(writes.results) > seen + 50, "load")
+        os.kill(shipped_service.workers()[0], signal.SIGKILL)  # its acknowledged events are in its spool
+        count_before = len(writes.results)
+        wait_until(lambda: len(writes.results) > count_before + 50, "load")
         shipped_service.restart_redis()
-        back = len(writes.results)
-        wait_until(lambda: 200 in writes.results[back:], "a counted write")
+        restarted_at = len(writes.results)
+        wait_until(lambda: 200 in writes.results[restarted_at:], "a counted write")
         wait_until(lambda: lists and not lists[-1][0], "a fresh list")
     assert writes.errors == [] and reads.errors == [] and items.errors == []
     assert readers.statuses <= {200, 202, 502, 503}
-    assert noise.errors == [] and max(seconds for _, seconds in lists) < SLOWEST_S + 2 * noise.slowest_s()
+    assert baseline.errors == [] and max(seconds for _, seconds in lists) < SLOWEST_S + 2 * baseline.slowest_s()
     readers.assert_counted_once()
     assert shipped_service.status()["replayed"] > 0
     shipped_service.check()
@@ -53,7 +56,7 @@ def test_without_redis_reads_go_on_and_writes_wait_their_turn(shipped_service, n
 
 def test_a_reply_to_a_queued_write_says_so(own_service, name):
     client, article = own_service.public(), name("a")
-    own_service.lose_redis()
+    own_service.make_redis_unavailable()
     for reply in (client.track(article, 1, userId="u"), client.view(article, "f"), client.track(article, 1, userId="u", eventId="e")):
         assert (reply.status, reply.json()) == (202, {"ok": True, "queued": True})
     assert own_service.internal().put(f"/api/items/{article}", {"title": "t", "published_at": 1}).status == 503
@@ -62,15 +65,15 @@ def test_a_reply_to_a_queued_write_says_so(own_service, name):
     assert own_service.internal().get("/health/ready").status == 503
     assert own_service.internal().get("/health/live").status == 200
     own_service.restart_redis()
-    wait_until(lambda: None not in own_service.redis("HMGET", f"hot:article:{{{article}}}", "pv", "views"), "the events")
-    wait_until(lambda: own_service.internal().get("/health/ready").status == 200, "readiness")
+    wait_until(lambda: None not in own_service.redis("HMGET", f"hot:article:{{{article}}}", "pv", "views"), "the events to be counted")
+    wait_until(lambda: own_service.internal().get("/health/ready").status == 200, "the service to be ready")
     assert own_service.redis("HGET", f"hot:article:{{{article}}}", "views") == "1"
     own_service.check()
 
 
 def test_a_full_spool_refuses_writes_with_retry_after(instance, name):
     service, article = instance("--no-limits", spool__max_bytes=65536), name("a")
-    service.lose_redis()
+    service.make_redis_unavailable()
     client, accepted = service.public(), 0
     for turn in range(2000):
         reply = client.track(article, 1, userId=f"u{turn}", sessionId=f"s{turn}")
@@ -81,36 +84,36 @@ def test_a_full_spool_refuses_writes_with_retry_after(instance, name):
     assert reply.status == 503 and int(reply.headers["Retry-After"]) >= 1
     assert service.status()["refused"]["spool_full"] >= 1
     service.restart_redis()
-    wait_until(lambda: int(service.redis("HGET", f"hot:article:{{{article}}}", "pv") or 0) == accepted, "the acknowledged events")
+    wait_until(lambda: int(service.redis("HGET", f"hot:article:{{{article}}}", "pv") or 0) == accepted, "the acknowledged events to be counted")
 
 
 @pytest.mark.latency
-def test_a_redis_that_hangs_holds_nobody_up_and_mixes_nothing_up(shipped_service, name):
+def test_a_hanging_redis_neither_delays_requests_nor_mixes_up_replies(shipped_service, name):
     readers, titles = Readers(shipped_service, name), known_items(shipped_service, name)
-    with Load(shipped_service.public, readers.report) as writes, Noise(shipped_service.internal) as noise, \
+    with Load(shipped_service.public, readers.report) as writes, BaselineLoad(shipped_service.internal) as baseline, \
             Load(shipped_service.internal, read_items(titles, allowed=(200, 503))) as items:
         wait_until(lambda: len(items.results) > 100 and len(writes.results) > 100, "load")
         redis = shipped_service.pid("redis")
         try:
             os.kill(redis, signal.SIGSTOP)
             wait_until(lambda: shipped_service.status()["redis breakers open"] > 0, "an open breaker")
-            seen = len(items.results)
-            wait_until(lambda: len(items.results) > seen + 200, "load")
+            count_before = len(items.results)
+            wait_until(lambda: len(items.results) > count_before + 200, "load")
             during = [reply.status for reply in items.results[-20:]]
         finally:
             os.kill(redis, signal.SIGCONT)
         wait_until(lambda: items.results[-1].status == 200 and writes.results[-1] == 200, "normal service")
-        seen = len(items.results)
-        wait_until(lambda: len(items.results) > seen + 100 or items.errors, "load")
+        count_before = len(items.results)
+        wait_until(lambda: len(items.results) > count_before + 100 or items.errors, "load")
     assert items.errors == [] and writes.errors == []
     assert during == [503] * 20
-    assert noise.errors == []
-    assert max(readers.slowest_s, *(reply.seconds for reply in items.results)) < SLOWEST_S + 2 * noise.slowest_s()
+    assert baseline.errors == []
+    assert max(readers.slowest_s, *(reply.seconds for reply in items.results)) < SLOWEST_S + 2 * baseline.slowest_s()
     readers.assert_counted_once()
     shipped_service.check()
 
 
-def test_a_write_whose_outcome_redis_did_not_tell_says_so_and_is_counted_as_late(own_service, name):
+def test_a_write_with_an_unknown_outcome_is_reported_and_counted_as_a_timeout(own_service, name):
     before = own_service.status()["refused"]
     redis = own_service.pid("redis")
     try:
@@ -123,18 +126,18 @@ def test_a_write_whose_outcome_redis_did_not_tell_says_so_and_is_counted_as_late
     assert (after["deadline"], after["redis_unavailable"]) == (before["deadline"] + 1, before["redis_unavailable"])
 
 
-def test_flushed_scripts_are_loaded_again_unseen(own_service, name):
-    readers, work = mixed(own_service, name)
+def test_flushed_scripts_are_reloaded_transparently(own_service, name):
+    readers, work = mixed_load(own_service, name)
     with Load(own_service.internal, work) as load:
         for _ in range(20):
-            seen = len(load.results)
-            wait_until(lambda seen=seen: len(load.results) > seen + 20 or load.errors, "load")
+            count_before = len(load.results)
+            wait_until(lambda count_before=count_before: len(load.results) > count_before + 20 or load.errors, "load")
             own_service.redis("SCRIPT", "FLUSH")
     assert load.errors == [] and set(load.results) == {200} and readers.statuses == {200}
     readers.assert_counted_once()
 
 
-def test_a_redis_without_memory_is_a_503_or_a_queue_and_never_a_500(own_service, name):
+def test_writes_to_a_redis_without_memory_are_queued_or_refused_and_never_a_500(own_service, name):
     readers, client = Readers(own_service, name), own_service.public()
     item = known_items(own_service, name, 1)
     for turn in range(60):
@@ -143,7 +146,7 @@ def test_a_redis_without_memory_is_a_503_or_a_queue_and_never_a_500(own_service,
     statuses = {client.track(name("o"), 1, userId="u", eventId=f"o{turn}").status for turn in range(20)}
     statuses |= {client.view(name("o"), "f").status for _ in range(20)}
     assert statuses <= {202, 503}, statuses
-    # A script whose first write frees memory may go on.
+    # A script whose first write frees memory may continue.
     assert own_service.internal().put(f"/api/items/{name('i')}", {"title": "t", "published_at": 1}).status in (200, 503)
     assert own_service.internal().get("/api/hot").status == 200
     assert own_service.internal().get(f"/api/items/{next(iter(item))}").status == 200

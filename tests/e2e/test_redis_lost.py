@@ -1,4 +1,4 @@
-"""A Redis that lost its data under writes says so everywhere, until freshetctl rebuild-redis has brought it back."""
+"""A Redis that lost its data while it was written to is reported everywhere, until freshetctl rebuild-redis restores it."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 
 from client import Load
 from recorded import Writers
-from service import CTL, PATIENT, birth, wait_until
+from service import CTL, LONG_TIMEOUTS, birth, wait_until
 
 
 def freshetctl(service, *arguments):
@@ -23,15 +23,15 @@ def lost_since(service):
     return service.status()["redis lost since"]
 
 
-def lists(service, name):
-    """The replies of all lists."""
+def list_replies(service, name):
+    """Replies to requests for each kind of list."""
     reader, internal, public = name("r"), service.internal(), service.public()
     return [internal.get("/api/hot"), internal.get("/api/hot", query={"model": "engagement", "at": int(time.time()) + 60}),
             internal.get(f"/api/recommendations?userId={reader}"),
             public.get("/api/waterfall/discover", query={"customerId": reader}), public.post("/api/feed", {"action": "refresh", "agent_id": reader})]
 
 
-def degraded(replies):
+def degraded_values(replies):
     assert {reply.status for reply in replies} == {200}, replies
     return {reply.headers["Freshet-Degraded"] for reply in replies}
 
@@ -46,84 +46,84 @@ def flush(service):
 
 
 def lose_files(service):
-    """kill -9, and its append-only file is gone."""
+    """Kills Redis and deletes its append-only file."""
     pid = service.pid("redis")
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: birth(pid) is None, "Redis' end")
+    wait_until(lambda: birth(pid) is None, "the exit of Redis")
     for each in os.listdir(os.path.join(service.state, "redis")):
         shutil.rmtree(os.path.join(service.state, "redis", each))
     service.restart_redis()
 
 
 @pytest.mark.parametrize("lose", [flush, lose_files])
-def test_a_loss_under_writes_is_told_everywhere_until_it_is_mended(instance, name, lose):
-    own_service = instance("--no-limits", recorder__rebuild='"manual"', **PATIENT)
-    own_service.expects_refusals = True  # of what the doctor asks whether the account may
+def test_a_loss_during_writes_is_reported_everywhere_until_redis_is_rebuilt(instance, name, lose):
+    own_service = instance("--no-limits", recorder__rebuild='"manual"', **LONG_TIMEOUTS)
+    own_service.expects_acl_denials = True  # doctor tests the account's rights
     before = {item: own_service.put(item)["title"] for item in (name("before") for _ in range(200))}
-    wait_until(lambda: own_service.status()["recorder items"] >= len(before), "the recorder")
-    assert lost_since(own_service) == 0 and degraded(lists(own_service, name)) == {None}
+    wait_until(lambda: own_service.status()["recorder items"] >= len(before), "the items to be recorded")
+    assert lost_since(own_service) == 0 and degraded_values(list_replies(own_service, name)) == {None}
     assert items_finding(own_service)["grade"] == "ok"
     with Load(own_service.internal, Writers(name).write, threads=2) as load:
         wait_until(lambda: len(load.results) > 50 or load.errors, "writes")
         lose(own_service)
-        wait_until(lambda: lost_since(own_service) or load.errors, "the loss to be told")
-        assert degraded(lists(own_service, name)) == {"true"}
+        wait_until(lambda: lost_since(own_service) or load.errors, "the loss to be reported")
+        assert degraded_values(list_replies(own_service, name)) == {"true"}
     assert not load.errors, load.errors[:3]
     assert own_service.internal().get(f"/api/items/{next(iter(before))}").status == 404
-    assert "event=redis_lost " in own_service.log() and 'cure="freshetctl rebuild-redis"' in own_service.log()
+    assert "event=redis_data_lost " in own_service.log() and 'fix="freshetctl rebuild-redis"' in own_service.log()
     assert f"freshet_redis_lost_time_seconds {lost_since(own_service)}" in own_service.internal().get("/metrics").body.decode()
     finding = items_finding(own_service)
-    assert finding["grade"] == "error" and finding["cure"].startswith("freshetctl rebuild-redis"), finding
-    status, said = freshetctl(own_service, "check")
-    assert status == 1 and "rebuild-redis" in said, said
-    status, said = freshetctl(own_service, "check", "--json", "--quiet")
-    found = json.loads(said)
-    assert status == 1 and found["violations"] == 1, said
-    assert [(each["kind"], each["level"], each["times"]) for each in found["findings"] if each["level"] == "violation"] == [("lost", "violation", 1)]
+    assert finding["grade"] == "error" and finding["cure"].startswith("run `freshetctl rebuild-redis`"), finding
+    status, output = freshetctl(own_service, "check")
+    assert status == 1 and "rebuild-redis" in output, output
+    status, output = freshetctl(own_service, "check", "--json", "--quiet")
+    report = json.loads(output)
+    assert status == 1 and report["violations"] == 1, output
+    assert [(each["kind"], each["level"], each["times"]) for each in report["findings"] if each["level"] == "violation"] == [("lost", "violation", 1)]
 
-    # Whoever starts anew knows it too.
+    # Processes that start now know of the loss too.
     recorder = own_service.recorder()
     os.kill(recorder, signal.SIGKILL)
-    wait_until(lambda: own_service.recorder() not in (None, recorder), "another recorder")
-    own_service.renew()
-    wait_until(lambda: own_service.status()["recorder"] == "running", "the recorder")
-    assert lost_since(own_service) and degraded(lists(own_service, name)) == {"true"}
+    wait_until(lambda: own_service.recorder() not in (None, recorder), "a new recorder")
+    own_service.reload_and_drain()
+    wait_until(lambda: own_service.status()["recorder"] == "running", "the recorder to run")
+    assert lost_since(own_service) and degraded_values(list_replies(own_service, name)) == {"true"}
 
-    writers = Writers(name)  # what they write is not lost again
+    writers = Writers(name)  # its writes are not lost again
     with Load(own_service.internal, writers.write, threads=2) as load:
         wait_until(lambda: len(load.results) > 50 or load.errors, "writes")
-        status, said = freshetctl(own_service, "rebuild-redis")
-        assert status == 0, said
+        status, output = freshetctl(own_service, "rebuild-redis")
+        assert status == 0, output
     assert not load.errors, load.errors[:3]
-    wait_until(lambda: lost_since(own_service) == 0, "the end of it")
-    assert degraded(lists(own_service, name)) == {None}
-    kept = before | writers.kept
-    wait_until(lambda: own_service.status()["recorder items"] >= len(kept), "the recorder")
-    assert {item: own_service.internal().get(f"/api/items/{item}").json().get("title") for item in kept} == kept
+    wait_until(lambda: lost_since(own_service) == 0, "the loss to be cleared")
+    assert degraded_values(list_replies(own_service, name)) == {None}
+    expected = before | writers.expected
+    wait_until(lambda: own_service.status()["recorder items"] >= len(expected), "the items to be recorded")
+    assert {item: own_service.internal().get(f"/api/items/{item}").json().get("title") for item in expected} == expected
     assert items_finding(own_service)["grade"] == "ok"
     own_service.check()
 
 
 @pytest.mark.parametrize("lose", [flush, lose_files])
-def test_a_loss_under_writes_is_mended_by_the_recorder(own_service, name, lose):
+def test_the_recorder_repairs_a_loss_during_writes(own_service, name, lose):
     before = {item: own_service.put(item)["title"] for item in (name("before") for _ in range(200))}
-    wait_until(lambda: own_service.status()["recorder items"] >= len(before), "the recorder")
+    wait_until(lambda: own_service.status()["recorder items"] >= len(before), "the items to be recorded")
     writers = Writers(name)
     with Load(own_service.internal, writers.write, threads=2) as load:
         wait_until(lambda: len(load.results) > 50 or load.errors, "writes")
         lose(own_service)
-        wait_until(lambda: "event=redis_rebuilt " in own_service.log() or load.errors, "the recorder to mend it")
-        seen = len(load.results)
-        wait_until(lambda: len(load.results) > seen + 50 or load.errors, "writes")
+        wait_until(lambda: "event=redis_rebuilt " in own_service.log() or load.errors, "the recorder to repair it")
+        count_before = len(load.results)
+        wait_until(lambda: len(load.results) > count_before + 50 or load.errors, "writes")
     assert not load.errors, load.errors[:3]
-    wait_until(lambda: lost_since(own_service) == 0 and own_service.status()["recorder lag entries"] == 0, "the end of it")
-    wait_until(lambda: degraded(lists(own_service, name)) == {None}, "whole lists")
+    wait_until(lambda: lost_since(own_service) == 0 and own_service.status()["recorder lag entries"] == 0, "the loss to be cleared")
+    wait_until(lambda: degraded_values(list_replies(own_service, name)) == {None}, "complete lists")
     assert {item: own_service.internal().get(f"/api/items/{item}").json().get("title") for item in before} == before
     own_service.check()
 
 
-def test_a_redis_that_kept_its_data_has_lost_nothing(own_service, name):
-    """First start, reloads, Redis killed with its file kept."""
+def test_a_redis_that_kept_its_data_reports_no_loss(own_service, name):
+    """After the first start, reloads, and a Redis killed with its files intact."""
     written = 0
 
     def put():
@@ -131,12 +131,12 @@ def test_a_redis_that_kept_its_data_has_lost_nothing(own_service, name):
         item = {"title": "an item", "published_at": int(time.time())}
         wait_until(lambda: own_service.internal().put(f"/api/items/{name('i')}", item).status == 200, "a write")
         written += 1
-        # Once it is recorded, the recorder has looked for its group.
-        wait_until(lambda: own_service.status()["recorder items"] == written, "the recorder")
+        # The recorder checks its consumer group before it records.
+        wait_until(lambda: own_service.status()["recorder items"] == written, "the item to be recorded")
         assert own_service.redis("EXISTS", "hot:lost") == 0
 
-    for again in (own_service.renew, lambda: (own_service.lose_redis(), own_service.restart_redis()), own_service.renew):
+    for disturb in (own_service.reload_and_drain, lambda: (own_service.make_redis_unavailable(), own_service.restart_redis()), own_service.reload_and_drain):
         put()
-        again()
+        disturb()
         put()
     assert lost_since(own_service) == 0

@@ -1,4 +1,4 @@
-"""Straight at the workers' socket: broken, half-sent, aborted requests and replies that nobody reads."""
+"""Malformed, incomplete and aborted requests sent directly to the workers' socket, and replies that are never read."""
 
 import json
 import os
@@ -18,8 +18,8 @@ DEADLINE_S = 1.0
 
 @pytest.fixture(scope="module")
 def service():
-    """Its deadlines for half-sent requests and for replies are one second; its workers must live to the end."""
-    # Redis may take longer than 50 ms for twenty lists of three megabytes at once; that is not what is tested here.
+    """Requests and replies have a deadline of one second. No worker may be replaced during the tests."""
+    # Redis may take longer than 50 ms for twenty lists of 3 MB at once, which is not the subject of these tests.
     started = Instance("--no-limits", gateway__read_timeout='"1s"', gateway__write_timeout='"1s"', redis__timeout='"2s"',
                        gateway__request_budget='"4s"')
     try:
@@ -55,50 +55,50 @@ def ping(client, _=0):
     return reply.seconds
 
 
-def assert_held_up_by_nobody(load):
-    """A worker that waits for one client lets the others wait for that one's deadline."""
+def assert_not_delayed(load):
+    """A worker that waits for one client would delay the others by that client's deadline."""
     assert load.errors == []
     assert max(load.results) < 0.8 * DEADLINE_S and statistics.median(load.results) < 0.1
 
 
-def test_the_hand_made_client_is_understood(service):
+def test_the_minimal_fastcgi_client_works(service):
     with connect(service) as direct:
         for _ in range(3):
-            assert direct.ask() == (200, b"pong")
-        status, body = direct.ask(method="POST", uri="/api/track", zone="public", body=b'{"articleId":"s","userId":"u","dwellMs":1}')
+            assert direct.request() == (200, b"pong")
+        status, body = direct.request(method="POST", uri="/api/track", zone="public", body=b'{"articleId":"s","userId":"u","dwellMs":1}')
         assert status == 200 and json.loads(body)["pv"] == 1
-        assert direct.ask(zone="public")[0] == 404
-        assert direct.ask(zone="")[0] == 404
+        assert direct.request(zone="public")[0] == 404
+        assert direct.request(zone="")[0] == 404
 
 
-def test_broken_streams_leave_the_pool_available(service, streams):
+def test_malformed_streams_leave_the_pool_available(service, streams):
     before = service.status()["refused"]
     with Load(service.internal, ping, threads=2) as load:
         for _ in range(10):
-            held = []
+            connections = []
             for name, data in streams.items():
-                held.append((name, connect(service)))
+                connections.append((name, connect(service)))
                 try:
-                    held[-1][1].send(data)
+                    connections[-1][1].send(data)
                 except OSError:
-                    pass  # refused before the end of it
-            for name, direct in held:
-                # Nothing sent, or a whole request on a kept connection, may stay; whatever is broken or half-sent goes.
+                    pass  # refused before all of it was sent
+            for name, direct in connections:
+                # Connections without data, or kept after a complete request, may stay open. All others are closed.
                 if name.startswith(("01_", "00_", "10_", "16_")):
                     continue
                 assert direct.closed_by_peer(DEADLINE_S + 3), name
-            for _, direct in held:
+            for _, direct in connections:
                 direct.close()
             if load.errors:
                 break
     assert load.errors == []
 
-    def counted(reason, least):
-        return service.status()["refused"][reason] >= before[reason] + least
+    def counted(reason, minimum):
+        return service.status()["refused"][reason] >= before[reason] + minimum
 
-    wait_until(lambda: counted("protocol", 80) and counted("read_timeout", 20), "their count", 5)
+    wait_until(lambda: counted("protocol", 80) and counted("read_timeout", 20), "the drops to be counted", 5)
     with connect(service) as direct:
-        assert direct.ask() == (200, b"pong")
+        assert direct.request() == (200, b"pong")
 
 
 def test_well_formed_streams_of_the_corpus_are_answered(service, streams):
@@ -109,118 +109,118 @@ def test_well_formed_streams_of_the_corpus_are_answered(service, streams):
 
 
 @pytest.mark.latency
-def test_half_sent_requests_are_dropped_at_their_deadline_while_others_are_served(service):
-    whole = request(method="POST", uri="/api/track", body=b'{"articleId":"half","userId":"u","dwellMs":1}')
+def test_incomplete_requests_are_dropped_at_their_deadline_while_others_are_served(service):
+    request_bytes = request(method="POST", uri="/api/track", body=b'{"articleId":"half","userId":"u","dwellMs":1}')
     before = service.status()["refused"]["read_timeout"]
-    held = []
+    connections = []
     with Load(service.internal, ping, threads=2) as load:
-        for size in range(1, len(whole), 3):
-            held.append(connect(service))
-            held[-1].send(whole[:size])
+        for size in range(1, len(request_bytes), 3):
+            connections.append(connect(service))
+            connections[-1].send(request_bytes[:size])
         began = time.monotonic()
-        for direct in held:
+        for direct in connections:
             assert direct.closed_by_peer(DEADLINE_S + 3)
         assert time.monotonic() - began < DEADLINE_S + 2
-    assert_held_up_by_nobody(load)
-    wait_until(lambda: service.status()["refused"]["read_timeout"] >= before + len(held), "their count", 5)
+    assert_not_delayed(load)
+    wait_until(lambda: service.status()["refused"]["read_timeout"] >= before + len(connections), "the drops to be counted", 5)
     assert service.redis("EXISTS", "hot:article:{half}") == 0
 
 
-def test_who_goes_away_in_mid_request_is_forgotten_before_any_deadline(service):
-    whole, before = request(method="POST", uri="/api/track", body=b"{}"), service.status()
+def test_a_client_that_disconnects_mid_request_is_dropped_before_its_deadline(service):
+    request_bytes, before = request(method="POST", uri="/api/track", body=b"{}"), service.status()
     for _ in range(100):
         with connect(service) as direct:
-            direct.send(whole[:40])  # and the end of the stream right behind it
-    wait_until(lambda: service.status()["connections"] <= before["connections"] + 4, "their end", 5)
+            direct.send(request_bytes[:40])  # immediately followed by the end of the stream
+    wait_until(lambda: service.status()["connections"] <= before["connections"] + 4, "the connections to close", 5)
     assert service.status()["refused"]["read_timeout"] == before["refused"]["read_timeout"]
 
 
 @pytest.mark.latency
-def test_who_dribbles_is_dropped_too_and_holds_nobody_up(service):
-    whole = request(uri="/api/hot?model=engagement")
-    held = [connect(service) for _ in range(200)]
+def test_slow_senders_are_dropped_and_delay_no_other_request(service):
+    request_bytes = request(uri="/api/hot?model=engagement")
+    connections = [connect(service) for _ in range(200)]
     closed = set()
     with Load(service.internal, ping, threads=2) as load:
         end, at = time.monotonic() + DEADLINE_S + 1.5, 0
         while time.monotonic() < end:
-            for number, direct in enumerate(held):
-                if number not in closed and at < len(whole) - 1:
+            for number, direct in enumerate(connections):
+                if number not in closed and at < len(request_bytes) - 1:
                     try:
-                        direct.send(whole[at:at + 1])
+                        direct.send(request_bytes[at:at + 1])
                     except OSError:
                         closed.add(number)
             at += 1
             wait_until(lambda paced=time.monotonic() + 0.02: time.monotonic() > paced, "the next byte")
-    assert_held_up_by_nobody(load)
-    assert all(number in closed or direct.closed_by_peer(1) for number, direct in enumerate(held))
+    assert_not_delayed(load)
+    assert all(number in closed or direct.closed_by_peer(1) for number, direct in enumerate(connections))
 
 
 def big_list(service):
-    """A list of 100 items with the longest titles and addresses: the largest reply there is. Its URI and size."""
+    """Lists 100 items with the longest titles and URLs: the largest possible reply. Returns its URI."""
     items = [json.dumps({"id": f"big-{number}", "title": "\x01" * 1024, "url": "\x02" * 2048, "author": "\x03" * 128, "published_at": int(time.time()),
                          "tags": ["big"] + [f"{tag:02}" + '"' * 120 for tag in range(31)]}) for number in range(100)]
     for at in range(0, 100, 20):
         assert service.internal().post("/api/items", "\n".join(items[at:at + 20])).json()["accepted"] == 20
     with connect(service) as direct:
         for number in range(100):
-            status, _ = direct.ask(method="POST", uri="/api/views", zone="public",
-                                   body=json.dumps({"articleId": f"big-{number}", "fingerprint": "f", "publishedAt": int(time.time())}).encode())
+            status, _ = direct.request(method="POST", uri="/api/views", zone="public",
+                                       body=json.dumps({"articleId": f"big-{number}", "fingerprint": "f", "publishedAt": int(time.time())}).encode())
             assert status == 200
-    uri = "/api/hot?limit=100&tag=big"  # read by nginx, which takes what comes at once: a worker waits a second only
-    reply = wait_until(lambda: reply if len((reply := service.internal().get(uri)).json()) == 100 else None, "all in the list").body
+    uri = "/api/hot?limit=100&tag=big"  # read through nginx, which reads immediately: a worker waits only a second
+    reply = wait_until(lambda: reply if len((reply := service.internal().get(uri)).json()) == 100 else None, "a list of all items").body
     assert len(reply) > 2_000_000
     return uri
 
 
 @pytest.mark.latency
-def test_a_reader_that_never_reads_its_reply_is_dropped_while_others_are_served(service):
+def test_a_client_that_never_reads_its_reply_is_dropped_while_others_are_served(service):
     uri = big_list(service)
     before = service.status()
     with Load(service.internal, ping, threads=2) as load:
-        held = []
+        connections = []
 
-        def hold():
-            held.append(connect(service))
-            held[-1].send(request(uri=uri))
+        def send_request():
+            connections.append(connect(service))
+            connections[-1].send(request(uri=uri))
 
-        def dropped():
-            # A worker for which Redis was too slow has no list: then one more asks.
-            if len(held) < 200 and time.monotonic() > began + len(held) / 10:
-                hold()
+        def are_dropped():
+            # A worker for which Redis was too slow has no list, so more requests are made.
+            if len(connections) < 200 and time.monotonic() > began + len(connections) / 10:
+                send_request()
             return service.status()["refused"]["write_timeout"] >= before["refused"]["write_timeout"] + 20
 
         began = time.monotonic()
         for _ in range(20):
-            hold()
-        wait_until(dropped, "the dropping", 60)
-        seen = len(load.results)
-        wait_until(lambda: len(load.results) > seen + 20 or load.errors, "load")
-    assert_held_up_by_nobody(load)
-    assert sum(direct.closed_by_peer(0.2) for direct in held) >= 20
-    for direct in held:
+            send_request()
+        wait_until(are_dropped, "the connections to be dropped", 60)
+        count_before = len(load.results)
+        wait_until(lambda: len(load.results) > count_before + 20 or load.errors, "load")
+    assert_not_delayed(load)
+    assert sum(direct.closed_by_peer(0.2) for direct in connections) >= 20
+    for direct in connections:
         direct.close()
-    wait_until(lambda: service.status()["connections"] <= before["connections"] + 4, "the connections' end")
+    wait_until(lambda: service.status()["connections"] <= before["connections"] + 4, "the connections to close")
 
 
-def test_thousands_of_aborts_at_random_offsets_leave_nothing_behind(service):
-    # Not the list of all: with the items of other tests it has megabytes, of which a worker holds one or two.
+def test_thousands_of_aborts_at_random_offsets_leak_nothing(service):
+    # Not the list of all items: with those of other tests it has megabytes, one or two of which a worker keeps.
     requests = [request(), request(uri="/api/hot?tag=abort"), request(uri="/api/stats?ids=" + ",".join(f"a{n}" for n in range(100))),
                 request(method="POST", uri="/api/track", body=b'{"articleId":"abort","userId":"u","dwellMs":1}'),
                 request(method="POST", uri="/api/items", body=b"x" * 30000)]
-    dice = random.Random(7)
+    rng = random.Random(7)
 
     def abort(times):
         for _ in range(times):
-            data = dice.choice(requests)
-            sent = dice.choice((len(data), dice.randrange(1, len(data))))
+            data = rng.choice(requests)
+            sent = rng.choice((len(data), rng.randrange(1, len(data))))
             with connect(service) as direct:
                 direct.send(data[:sent])
-                if sent == len(data) and dice.random() < 0.3:
-                    direct.socket.recv(dice.choice((1, 100, 5000)))
+                if sent == len(data) and rng.random() < 0.3:
+                    direct.socket.recv(rng.choice((1, 100, 5000)))
 
     def measure():
-        wait_until(lambda: service.status()["in flight"] <= 1, "quiet", 10)
-        wait_until(lambda: service.status()["connections"] <= 4, "nginx to close what it kept", 60)
+        wait_until(lambda: service.status()["in flight"] <= 1, "no request in flight", 10)
+        wait_until(lambda: service.status()["connections"] <= 4, "nginx to close its connections", 60)
         pids = service.workers()
         return {pid: descriptors(pid) for pid in pids}, {pid: rss_kib(pid) for pid in pids}
 
@@ -234,8 +234,8 @@ def test_thousands_of_aborts_at_random_offsets_leave_nothing_behind(service):
     fds, rss = measure()
     for pid in rss:
         assert rss[pid] < rss_before[pid] * 1.05 + 1024, (rss_before, rss)
-    # A few belong to nginx's own kept connections, which come and go.
+    # A few belong to nginx's persistent connections, which come and go.
     for pid in fds:
         assert abs(fds[pid] - fds_before[pid]) <= 6, (fds_before, fds)
     with connect(service) as direct:
-        assert direct.ask() == (200, b"pong")
+        assert direct.request() == (200, b"pong")

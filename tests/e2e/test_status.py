@@ -1,4 +1,4 @@
-"""What operators see: the status page in PHP-FPM's forms, metrics, the slow log, the access log, the budget of a request."""
+"""For operators: the status page in PHP-FPM's formats, metrics, the slow log, the access log, and the request budget."""
 
 import contextlib
 import html.parser
@@ -17,7 +17,7 @@ import pytest
 from client import assert_problem
 from fastcgi import Connection
 from proxy import Proxy
-from service import BUILD, PATIENT, REQUEST_ID, ROOT, Instance, group_tags, wait_until
+from service import BUILD, LONG_TIMEOUTS, REQUEST_ID, ROOT, Instance, partition_tags, wait_until
 
 with open(os.path.join(os.path.dirname(__file__), "php_fpm_status.json"), encoding="utf-8") as golden:
     FPM = json.load(golden)
@@ -25,7 +25,7 @@ with open(os.path.join(os.path.dirname(__file__), "php_fpm_status.json"), encodi
 
 @pytest.fixture(scope="module")
 def service():
-    started = Instance("--no-limits", request_slowlog_timeout="100000", **PATIENT)
+    started = Instance("--no-limits", request_slowlog_timeout="100000", **LONG_TIMEOUTS)
     try:
         started.start()
         yield started
@@ -37,15 +37,15 @@ def status_socket(service):
     return os.path.join(service.state, "run/status.sock")
 
 
-def page(service, query=""):
+def status_page(service, query=""):
     with Connection(status_socket(service)) as direct:
-        code, body = direct.ask(uri="/status" + query)
+        code, body = direct.request(uri="/status" + query)
     assert code == 200, body
     return body.decode()
 
 
-def begins_with(keys, expected):
-    """What PHP-FPM says comes first and in its order; ours follows."""
+def assert_begins_with(keys, expected):
+    """PHP-FPM's keys come first and in its order, followed by ours."""
     assert list(keys)[:len(expected)] == list(expected)
 
 
@@ -54,31 +54,31 @@ def begins_with(keys, expected):
 
 def test_the_json_status_begins_with_php_fpms_keys_and_types(service):
     for query, processes in (("?json", False), ("?json&full", True)):
-        status = json.loads(page(service, query))
-        begins_with(status, FPM["json"])
-        kinds = {"string": str, "number": (int, float)}
-        assert all(isinstance(status[key], kinds[kind]) for key, kind in FPM["json"].items()), status
+        status = json.loads(status_page(service, query))
+        assert_begins_with(status, FPM["json"])
+        types = {"string": str, "number": (int, float)}
+        assert all(isinstance(status[key], types[type_name]) for key, type_name in FPM["json"].items()), status
         assert ("processes" in status) == processes
         for process in status.get("processes", []):
-            begins_with(process, FPM["json_process"])
-            assert all(isinstance(process[key], kinds[kind]) for key, kind in FPM["json_process"].items()), process
+            assert_begins_with(process, FPM["json_process"])
+            assert all(isinstance(process[key], types[type_name]) for key, type_name in FPM["json_process"].items()), process
 
 
 def test_the_text_status_begins_with_php_fpms_keys(service):
-    pool, *workers = page(service, "?full").split("\n************************\n")
-    begins_with([line.split(":")[0] for line in pool.splitlines()], FPM["text"])
+    pool, *workers = status_page(service, "?full").split("\n************************\n")
+    assert_begins_with([line.split(":")[0] for line in pool.splitlines()], FPM["text"])
     assert len(workers) == len(service.workers())
     for worker in workers:
-        begins_with([line.split(":")[0] for line in worker.splitlines()], FPM["text_process"])
+        assert_begins_with([line.split(":")[0] for line in worker.splitlines()], FPM["text_process"])
     start = re.search(r"^start time: +(.*)$", pool, re.M)[1]
     assert abs(time.mktime(time.strptime(start, "%d/%b/%Y:%H:%M:%S +0000")) - time.timezone - service.status()["start time"]) < 1
 
 
 def test_the_xml_status_begins_with_php_fpms_elements(service):
-    root = ElementTree.fromstring(page(service, "?xml&full"))
-    begins_with([element.tag for element in root], FPM["xml"])
+    root = ElementTree.fromstring(status_page(service, "?xml&full"))
+    assert_begins_with([element.tag for element in root], FPM["xml"])
     for process in root.find("processes"):
-        begins_with([element.tag for element in process], FPM["xml_process"])
+        assert_begins_with([element.tag for element in process], FPM["xml_process"])
 
 
 def test_the_html_status_begins_with_php_fpms_headings(service):
@@ -98,27 +98,27 @@ def test_the_html_status_begins_with_php_fpms_headings(service):
             self.inside = False
 
     parser = Headings()
-    parser.feed(page(service, "?html&full"))
+    parser.feed(status_page(service, "?html&full"))
     pool, workers = parser.tables
-    begins_with(pool, FPM["html"])
-    begins_with(workers, FPM["html_process"])
+    assert_begins_with(pool, FPM["html"])
+    assert_begins_with(workers, FPM["html_process"])
 
 
-def test_the_openmetrics_status_is_php_fpms(service):
-    text = page(service, "?openmetrics")
+def test_the_openmetrics_status_matches_php_fpm(service):
+    text = status_page(service, "?openmetrics")
     types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
     assert types == FPM["openmetrics"]
     assert set(re.findall(r"^(phpfpm_\w+) [0-9.]+$", text, re.M)) == set(types)
     assert text.endswith("# EOF\n")
 
 
-def test_numbers_of_the_status_are_those_of_the_pool(service, name):
-    before = json.loads(page(service, "?json"))
+def test_the_status_counts_processes_and_requests(service, name):
+    before = json.loads(status_page(service, "?json"))
     internal = service.internal()
     for _ in range(5):
         assert internal.get("/api/hot").status == 200
     assert internal.put(f"/api/items/{name()}", {"title": "x", "published_at": 1}).status == 200
-    after = wait_until(lambda: (now := json.loads(page(service, "?json&full")))["requests"] >= before["requests"] + 6 and now, "six requests")
+    after = wait_until(lambda: (now := json.loads(status_page(service, "?json&full")))["requests"] >= before["requests"] + 6 and now, "six requests")
     assert after["total processes"] == len(service.workers()) == after["idle processes"] + after["active processes"]
     assert sum(process["requests"] for process in after["processes"]) == after["requests"]
     assert after["memory peak"] > 1 << 20 and all(process["last request memory"] > 1 << 20 for process in after["processes"])
@@ -128,14 +128,14 @@ def test_numbers_of_the_status_are_those_of_the_pool(service, name):
 
     def lists(status):
         return status["hot list hits"] + status["hot list misses"]
-    # Workers say so twice a second.
-    wait_until(lambda: lists(json.loads(page(service, "?json"))) >= lists(before) + 5, "the lists to be counted")
+    # Workers publish these counters twice a second.
+    wait_until(lambda: lists(json.loads(status_page(service, "?json"))) >= lists(before) + 5, "the lists to be counted")
 
 
-# --- the companion
+# --- the status process
 
 
-def stopped(pids):
+def stop_processes(pids):
     @contextlib.contextmanager
     def block():
         for pid in pids:
@@ -148,7 +148,7 @@ def stopped(pids):
     return block()
 
 
-def test_five_minutes_are_kept_over_a_reload_and_told_while_every_worker_is_stopped(own_service, name):
+def test_the_history_survives_a_reload_and_is_served_while_every_worker_is_stopped(own_service, name):
     def history():
         return own_service.internal().get("/status?json&history").json()["history"]
 
@@ -158,39 +158,39 @@ def test_five_minutes_are_kept_over_a_reload_and_told_while_every_worker_is_stop
 
     assert "history" not in own_service.internal().get("/status?json").json()
     wait_until(has_counted, "requests a second")
-    before, keeper, old = history(), own_service.status_process(), set(own_service.workers())
+    before, status_process, old_workers = history(), own_service.status_process(), set(own_service.workers())
     assert all(len(column) == len(before["ms ago"]) for column in before.values())
     own_service.reload()
-    wait_until(lambda: own_service.status_process() not in (keeper, None), "another status process")
-    wait_until(lambda: not old & set(own_service.workers()), "the old workers to be gone")
-    with stopped(own_service.workers()):
-        after = wait_until(lambda: len(history()["ms ago"]) > len(before["ms ago"]) + 2 and history(), "more of it")
+    wait_until(lambda: own_service.status_process() not in (status_process, None), "a new status process")
+    wait_until(lambda: not old_workers & set(own_service.workers()), "the old workers to exit")
+    with stop_processes(own_service.workers()):
+        after = wait_until(lambda: len(history()["ms ago"]) > len(before["ms ago"]) + 2 and history(), "more history")
     assert after["requests"][1:len(before["requests"])] == before["requests"][1:]
     assert after["ms ago"] == sorted(after["ms ago"], reverse=True) and after["ms ago"][0] > before["ms ago"][0]
 
 
-def test_status_and_metrics_answer_while_every_worker_is_stopped(service):
+def test_status_and_metrics_are_served_while_every_worker_is_stopped(service):
     client = service.internal()
-    with stopped(service.workers()):
+    with stop_processes(service.workers()):
         for path in ("/status?json", "/metrics", "/health/live", "/health/ready"):
             assert client.get(path).status == 200, path
         assert client.get("/status?json").json()["total processes"] == len(service.workers())
         with Connection(status_socket(service)) as direct:
-            assert direct.ask(uri="/ping") == (200, b"pong")
+            assert direct.request(uri="/ping") == (200, b"pong")
 
 
-def test_the_companion_has_no_other_routes_and_none_for_the_public(service):
+def test_the_status_process_has_no_other_routes_and_no_public_ones(service):
     with Connection(status_socket(service)) as direct:
-        assert direct.ask(uri="/api/hot")[0] == 404
-        assert direct.ask(uri="/status", zone="public")[0] == 404
-        assert direct.ask(uri="/status", method="POST")[0] == 405
-        assert direct.ask(uri="/status")[0] == 200
+        assert direct.request(uri="/api/hot")[0] == 404
+        assert direct.request(uri="/status", zone="public")[0] == 404
+        assert direct.request(uri="/status", method="POST")[0] == 405
+        assert direct.request(uri="/status")[0] == 200
 
 
-def test_workers_answer_when_the_companion_is_away(service):
+def test_workers_serve_status_and_metrics_too(service):
     with Connection(service.socket_path) as direct:
-        assert direct.ask(uri="/status?json")[0] == 200
-        code, body = direct.ask(uri="/metrics")
+        assert direct.request(uri="/status?json")[0] == 200
+        code, body = direct.request(uri="/metrics")
     assert code == 200 and body.endswith(b"# EOF\n")
 
 
@@ -206,12 +206,12 @@ def metrics(service):
 
 def value(text, sample):
     found = re.search("^" + re.escape(sample) + r" (\S+)$", text, re.M)
-    assert found, f"no {sample}"
+    assert found, f"no sample {sample}"
     return float(found[1])
 
 
-def older_form(text):
-    """As Prometheus' older text form has it, which promtool reads: there the family of a counter has the sample's name."""
+def prometheus_text(text):
+    """Converts to Prometheus's older text format, which promtool reads: there, a counter's family has the name of its sample."""
     suffix = {"counter": "_total", "info": "_info"}
     types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
 
@@ -225,18 +225,18 @@ def older_form(text):
 def promtool(*arguments, **options):
     tool = shutil.which("promtool") or os.environ.get("FRESHET_PROMTOOL")
     if not tool:
-        pytest.skip("no promtool (Debian's prometheus)")
+        pytest.skip("promtool is not installed (package prometheus)")
     done = subprocess.run([tool, *arguments], capture_output=True, text=True, check=False, timeout=240, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
-def test_promtool_finds_nothing_wrong_with_the_metrics(service):
-    assert promtool("check", "metrics", input=older_form(metrics(service))).strip() == ""
+def test_promtool_accepts_the_metrics(service):
+    assert promtool("check", "metrics", input=prometheus_text(metrics(service))).strip() == ""
 
 
 def test_the_metrics_are_openmetrics(service):
-    parser = pytest.importorskip("prometheus_client.openmetrics.parser", reason="no python3-prometheus-client")
+    parser = pytest.importorskip("prometheus_client.openmetrics.parser", reason="python3-prometheus-client is not installed")
     families = {family.name: family for family in parser.text_string_to_metric_families(metrics(service))}
     assert families["freshet_requests"].type == "counter"
     assert families["freshet_request_duration_seconds"].type == "histogram"
@@ -245,7 +245,7 @@ def test_the_metrics_are_openmetrics(service):
 
 def test_requests_are_counted_and_timed_by_route(service):
     route = 'route="GET /api/hot"'
-    service.internal().get("/api/hot")  # a route is timed once it was asked for
+    service.internal().get("/api/hot")  # a route has a duration only after its first request
     before = wait_until(lambda: f"duration_seconds_count{{{route}}}" in (text := metrics(service)) and text, "the route")
     for _ in range(7):
         service.internal().get("/api/hot")
@@ -261,7 +261,7 @@ def test_requests_are_counted_and_timed_by_route(service):
     assert value(text, f'freshet_request_duration_seconds_bucket{{{route},le="+Inf"}}') == value(text, f"freshet_request_duration_seconds_count{{{route}}}")
 
 
-def test_what_only_redis_knows_is_sampled(service, name):
+def test_values_that_only_redis_has_are_sampled(service, name):
     service.put(name())
     assert service.internal().track(name("sampled"), 100, userId=name("u")).status == 200
     size = service.redis("ZCARD", "hot:rank")
@@ -270,12 +270,12 @@ def test_what_only_redis_knows_is_sampled(service, name):
     assert abs(value(metrics(service), "freshet_store_sample_time_seconds") - time.time()) < 30
 
 
-def test_a_stream_is_as_full_as_that_of_its_fullest_group(instance, name):
+def test_the_stream_fill_ratio_is_that_of_the_fullest_partition(instance, name):
     service = instance(recorder__enabled="false", stream__max_len=1600)
     for _ in range(8):
         service.put(name())
-    streams = [f"recorder:stream:{{{tag}}}" for tag in group_tags()] if service.masters else ["recorder:stream"]
-    lengths = [service.ask_redis("XLEN", each) for each in streams]
+    streams = [f"recorder:stream:{{{tag}}}" for tag in partition_tags()] if service.masters else ["recorder:stream"]
+    lengths = [service.redis_command("XLEN", each) for each in streams]
     assert sum(lengths) == 8
     full = max(lengths) / (1600 / len(streams))
     wait_until(lambda: f"\nfreshet_recorder_stream_fill_ratio {full}\n" in metrics(service), "the sample")
@@ -290,11 +290,11 @@ def test_counters_outlive_the_worker_that_counted(own_service):
     before = wait_until(lambda: (now := value(metrics(own_service), sample)) >= 20 and now, "the requests")
     for pid in own_service.workers():
         os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: value(metrics(own_service), "freshet_pool_respawns_total") >= 1, "the deaths")
+    wait_until(lambda: value(metrics(own_service), "freshet_pool_respawns_total") >= 1, "the respawns")
     assert value(metrics(own_service), sample) >= before
 
 
-# --- what is shipped for Prometheus
+# --- shipped files for Prometheus
 
 ALERTS = os.path.join(ROOT, "nginx/freshet-alerts.yml")
 
@@ -307,9 +307,9 @@ def shipped_expressions():
     return rules, [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
 
 
-def test_alerts_and_dashboard_name_metrics_that_there_are(service):
+def test_alerts_and_dashboard_use_existing_metrics(service):
     text = metrics(service)
-    # Of a histogram or a counter the samples' names; a model's age is there when there is a model.
+    # Names of samples, and of gauges that may have none: the age of the model exists only if there is a model.
     known = set(re.findall(r"^(freshet_\w+)", text, re.M)) | {f for f, _ in re.findall(r"^# TYPE (\S+) (gauge)$", text, re.M)}
     rules, panels = shipped_expressions()
     assert len(rules) > 10 and len(panels) > 10
@@ -326,35 +326,35 @@ def test_alerts_fire_when_they_should_and_not_before():
     promtool("test", "rules", os.path.join(os.path.dirname(__file__), "alerts_test.yml"))
 
 
-# --- a Redis that is slow
+# --- a slow Redis
 
 
 @pytest.fixture
 def slow_redis():
-    """slow_redis(directive=value…): an instance behind a proxy to Redis, and the proxy. What Redis has not answered it waits for."""
-    with contextlib.ExitStack() as ending:
+    """slow_redis(directive=value…): an instance behind a proxy to Redis, and the proxy. Its timeouts exceed the delays."""
+    with contextlib.ExitStack() as stack:
         def start(**directives):
             service = Instance("--no-limits", **({"redis__timeout": '"20s"', "gateway__request_budget": '"30s"', "gateway__bulk_budget": '"30s"',
                                                   "request_terminate_timeout": '"60s"', "pm__max_children": "1"} | directives))
-            proxy = ending.enter_context(Proxy(service.redis_socket()))
+            proxy = stack.enter_context(Proxy(service.redis_socket()))
             service.configure(redis__url=f'"{proxy.url}"')
-            ending.callback(service.stop)
-            ending.callback(proxy.set)
+            stack.callback(service.stop)
+            stack.callback(proxy.set)
             return service.start(), proxy
 
         yield start
 
 
-class Asked:
-    """A request under way."""
+class BackgroundRequest:
+    """A request sent in a thread."""
 
-    def __init__(self, ask):
-        self._ask, self.reply = ask, None
+    def __init__(self, send):
+        self._send, self.reply = send, None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def _run(self):
-        self.reply = self._ask()
+        self.reply = self._send()
 
     def wait(self):
         self._thread.join(60)
@@ -366,14 +366,14 @@ def fields(line):
     return {name: quoted or bare for name, quoted, bare in re.findall(r'(\w+)=(?:"([^"]*)"|(\S*))', line)}
 
 
-def test_a_slow_request_is_logged_once_while_it_runs_with_what_it_is_at(slow_redis, name):
+def test_a_slow_request_is_logged_once_while_it_runs_with_its_stage(slow_redis, name):
     service, proxy = slow_redis(request_slowlog_timeout="200", slowlog='"%s"' % "/tmp/unused")
     log = os.path.join(service.state, "log/slow.log")
     service.configure(redis__url=f'"{proxy.url}"', slowlog=f'"{log}"', request_slowlog_timeout="200")
-    service.renew()
+    service.reload_and_drain()
     article = name("slow")
     proxy.set(stalled=True)
-    asked = Asked(lambda: service.public().track(article, 10, userId=name("u")))
+    request = BackgroundRequest(lambda: service.public().track(article, 10, userId=name("u")))
 
     def lines():
         with contextlib.suppress(FileNotFoundError), open(log, encoding="utf-8") as file:
@@ -381,12 +381,12 @@ def test_a_slow_request_is_logged_once_while_it_runs_with_what_it_is_at(slow_red
         return []
 
     wait_until(lines, "the line in the slow log")
-    assert asked.reply is None  # it still runs
+    assert request.reply is None  # the request is still running
     with Connection(status_socket(service)) as direct:
-        process = json.loads(direct.ask(uri="/status?json&full")[1])["processes"]
+        process = json.loads(direct.request(uri="/status?json&full")[1])["processes"]
     assert any(each["request method"] == "POST" and each["request uri"] == "/api/track" and each["request duration"] >= 200_000 for each in process)
     proxy.set()
-    assert asked.wait().status == 200
+    assert request.wait().status == 200
     service.public().track(article, 10, userId=name("u"))
     line, *others = lines()
     assert line["request"] not in [each["request"] for each in others]
@@ -397,7 +397,7 @@ def test_a_slow_request_is_logged_once_while_it_runs_with_what_it_is_at(slow_red
 
 
 def open_files(pid):
-    """Paths; of descriptors that are closed meanwhile nothing."""
+    """Paths of open files. Descriptors that are closed meanwhile are skipped."""
     paths = set()
     for descriptor in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(FileNotFoundError):
@@ -405,28 +405,28 @@ def open_files(pid):
     return paths
 
 
-def test_usr1_opens_the_logs_anew(instance):
-    service = instance("--no-limits", **PATIENT)
+def test_usr1_reopens_the_logs(instance):
+    service = instance("--no-limits", **LONG_TIMEOUTS)
     log = os.path.join(service.state, "log/access.log")
     service.configure(access__log=f'"{log}"', access__format="'%m %r%Q%q %s'")
-    service.renew()
+    service.reload_and_drain()
     service.internal().get("/api/hot?limit=1")
     wait_until(lambda: os.path.exists(log) and "/api/hot" in open(log, encoding="utf-8").read(), "a line")
     os.rename(log, log + ".1")
     service.signal("freshetd", signal.SIGUSR1)
-    wait_until(lambda: not any(log + ".1" in open_files(pid) for pid in service.workers()), "every worker to let go of the old file")
+    wait_until(lambda: not any(log + ".1" in open_files(pid) for pid in service.workers()), "every worker to close the old file")
     service.internal().get("/api/hot?limit=2")
     wait_until(lambda: "GET /api/hot?limit=2 200" in open(log, encoding="utf-8").read().splitlines(), "a line in the new file")
     assert "limit=2" not in open(log + ".1", encoding="utf-8").read()
 
 
-# --- the budget of a request
+# --- the request budget
 
 
-def test_a_request_that_used_up_its_budget_is_answered_and_harms_nobody(slow_redis, name):
+def test_a_request_over_its_budget_is_refused_and_affects_no_other(slow_redis, name):
     service, proxy = slow_redis(gateway__request_budget='"1500ms"', redis__timeout='"1400ms"')
-    # The budget is above redis.timeout, or the configuration would be refused; so it is the round trips of one request that add up: a
-    # list is asked for, then built from the ranks.
+    # A valid budget is longer than redis.timeout, so this request exceeds it with two round trips: one looks for the
+    # cached list, the next builds it from the ranks.
     article = name("late")
     service.put(article)
     client = service.internal()
@@ -434,16 +434,16 @@ def test_a_request_that_used_up_its_budget_is_answered_and_harms_nobody(slow_red
     proxy.set(delay_s=(0.8, 0.8))
     began = time.monotonic()
     reply = client.get(f"/api/hot?tag={name('t')}")
-    took = time.monotonic() - began
+    duration_s = time.monotonic() - began
     proxy.set()
     assert_problem(reply, 503)
     assert int(reply.headers["Retry-After"]) >= 1
-    assert took < 5
-    # A worker shows its counters twice a second, or when it has something else to do.
-    status = wait_until(lambda: (now := service.status())["over budget"] == 1 and now, "the count")
+    assert duration_s < 5
+    # Workers publish counters twice a second, or with their next request.
+    status = wait_until(lambda: (now := service.status())["over budget"] == 1 and now, "the request to be counted")
     assert status["refused"]["deadline"] == 1
-    wait_until(lambda: service.status()["late"] == 0, "the late request's end")
-    # The connection and the worker serve on, each its own reply.
+    wait_until(lambda: service.status()["late"] == 0, "the detached request to finish")
+    # The connection and the worker remain usable, without mixing up replies.
     for _ in range(20):
         assert client.get(f"/api/articles/{article}/stats").json()["pv"] == 1
 
@@ -451,33 +451,33 @@ def test_a_request_that_used_up_its_budget_is_answered_and_harms_nobody(slow_red
 # --- the access log
 
 
-def test_a_line_of_the_access_log_says_what_was_asked_and_answered(instance, name):
-    service = instance("--no-limits", **PATIENT)
+def test_the_access_log_describes_request_and_reply(instance, name):
+    service = instance("--no-limits", **LONG_TIMEOUTS)
     log = os.path.join(service.state, "log/access.log")
     letters = ["%%", "%C", "%{milli}d", "%{HTTP_USER_AGENT}e", "%f", "%l", "%m", "%{kilo}M", "%n", "%{Content-Type}o", "%p", "%P", "%Q%q", "%r", "%R", "%s",
                "%{%Y}t", "%T", "%u", "%{redis_ms}x", "%{round_trips}x", "%{route}x", "%{request_id}x", "%{zone}x"]
     service.configure(access__log=f'"{log}"', access__format="'" + "|".join(letters) + "'")
-    service.renew()
+    service.reload_and_drain()
     with Connection(service.socket_path) as direct:
         body = json.dumps({"articleId": name("a"), "userId": name("u"), "dwellMs": 5}).encode()
-        code, answered = direct.ask(method="POST", uri='/api/track?x="1"', body=body, REMOTE_ADDR="203.0.113.77", HTTP_USER_AGENT="a\nb\x7f|".replace("|", ""))
-    assert code == 200, answered
+        code, reply_body = direct.request(method="POST", uri='/api/track?x="1"', body=body, REMOTE_ADDR="203.0.113.77", HTTP_USER_AGENT="a\nb\x7f|".replace("|", ""))
+    assert code == 200, reply_body
     line = wait_until(lambda: os.path.exists(log) and [each for each in open(log, encoding="utf-8").read().splitlines() if "|POST|" in each], "the line")[0]
-    got = dict(zip(letters, line.split("|")))
+    logged = dict(zip(letters, line.split("|")))
     assert len(line.split("|")) == len(letters)
-    assert got["%%"] == "%" and got["%C"] == got["%f"] == got["%u"] == "-"
-    assert got["%m"] == "POST" and got["%r"] == "/api/track" and got["%Q%q"] == "?x=\\x221\\x22" and got["%s"] == "200"
-    assert got["%R"] == "203.0.113.0" and got["%{HTTP_USER_AGENT}e"] == "a\\x0Ab\\x7F"
-    assert got["%l"] == str(len(body)) and got["%n"] == "freshet" and got["%{Content-Type}o"] == "application/json"
-    assert int(got["%p"]) in service.workers() and int(got["%P"]) == service.pid("freshetd")
-    assert got["%{route}x"] == "POST /api/track" and got["%{zone}x"] == "internal" and got["%{request_id}x"] == "e2e"
-    assert got["%{round_trips}x"] == "1" and 0 < float(got["%{redis_ms}x"]) <= float(got["%{milli}d"]) < 60_000
-    assert got["%{%Y}t"] == time.strftime("%Y") and int(got["%{kilo}M"]) > 1024
-    time.strptime(got["%T"], "%d/%b/%Y:%H:%M:%S %z")
+    assert logged["%%"] == "%" and logged["%C"] == logged["%f"] == logged["%u"] == "-"
+    assert logged["%m"] == "POST" and logged["%r"] == "/api/track" and logged["%Q%q"] == "?x=\\x221\\x22" and logged["%s"] == "200"
+    assert logged["%R"] == "203.0.113.0" and logged["%{HTTP_USER_AGENT}e"] == "a\\x0Ab\\x7F"
+    assert logged["%l"] == str(len(body)) and logged["%n"] == "freshet" and logged["%{Content-Type}o"] == "application/json"
+    assert int(logged["%p"]) in service.workers() and int(logged["%P"]) == service.pid("freshetd")
+    assert logged["%{route}x"] == "POST /api/track" and logged["%{zone}x"] == "internal" and logged["%{request_id}x"] == "e2e"
+    assert logged["%{round_trips}x"] == "1" and 0 < float(logged["%{redis_ms}x"]) <= float(logged["%{milli}d"]) < 60_000
+    assert logged["%{%Y}t"] == time.strftime("%Y") and int(logged["%{kilo}M"]) > 1024
+    time.strptime(logged["%T"], "%d/%b/%Y:%H:%M:%S %z")
 
 
 @pytest.mark.parametrize("wrong", ["%y", "%{nonsense}d", "%{}e", "%e", "%{x", "%", "%{HTTP_COOKIE}e", "%{none}x", "%{a}m"])
-def test_a_format_with_an_unknown_letter_is_refused_at_the_check(service, tmp_path, wrong):
+def test_an_access_log_format_with_an_unknown_letter_is_refused(service, tmp_path, wrong):
     path = tmp_path / "freshet.toml"
     path.write_text(f"access.format = '{wrong}'\n", encoding="utf-8")
     done = subprocess.run([os.path.join(BUILD, "fcgi/freshetd"), "-t", "-y", str(path)], capture_output=True, text=True, check=False, timeout=80)

@@ -1,4 +1,6 @@
-"""Redis behind TLS, reached through stunnel on Freshet's host: one server, and a cluster whose nodes are all at the tunnel's address."""
+"""Redis behind TLS, reached through stunnel on Freshet's host: a single server, and a cluster with all nodes at the
+tunnel's address.
+"""
 
 import os
 import shutil
@@ -7,7 +9,7 @@ import subprocess
 import tempfile
 
 import pytest
-from service import PATIENT, Instance, birth, loopback, wait_until
+from service import LONG_TIMEOUTS, Instance, birth, loopback, wait_until
 
 STUNNEL = shutil.which("stunnel4")
 pytestmark = pytest.mark.skipif(STUNNEL is None, reason="stunnel4 is not installed")
@@ -26,8 +28,8 @@ TIMEOUTconnect = 2
 """
 
 
-class Behind:
-    """Servers that speak TLS alone, and a tunnel to each: `near` is where Freshet finds them, `far` where they are."""
+class TlsRedis:
+    """TLS-only Redis servers with a tunnel to each. `near` is the address of the tunnels, `far` that of the servers."""
 
     def __init__(self, ports, *options):
         self.folder, self._ports, self._options = tempfile.mkdtemp(prefix=f"freshet-e2e-{os.getpid()}-tls-", dir="/tmp"), ports, options
@@ -46,9 +48,9 @@ class Behind:
                       "--dir", folder, "--protected-mode", "no", "--tls-cert-file", f"{self.folder}/ca.pem", "--tls-key-file", f"{self.folder}/key.pem",
                       "--tls-ca-cert-file", f"{self.folder}/ca.pem", "--tls-auth-clients", "no", "--requirepass", "secret", "--masterauth", "secret",
                       "--save", "", *self._options)
-            self.dig(port)
+            self.start_tunnel(port)
         for port in self._ports:
-            wait_until(lambda port=port: self.ask(port, "PING") == "PONG", "Redis behind its tunnel")
+            wait_until(lambda port=port: self.redis_cli(port, "PING") == "PONG", "Redis behind its tunnel")
         with open(f"{self.folder}/password", "w", encoding="ascii") as file:
             file.write("secret")
         return self
@@ -66,70 +68,70 @@ class Behind:
         with open(os.path.join(self.folder, f"{name}.log"), "ab") as log:
             self._processes[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
-    def dig(self, port):
+    def start_tunnel(self, port):
         path = os.path.join(self.folder, f"stunnel-{port}.conf")
         with open(path, "w", encoding="ascii") as file:
             file.write(TUNNEL.format(near=self.near, far=self.far, port=port, folder=self.folder))
         self._run(f"stunnel-{port}", STUNNEL, path)
 
-    def fill_in(self, port):
-        """The tunnel is gone."""
+    def kill_tunnel(self, port):
+        """Kills the tunnel."""
         process = self._processes[f"stunnel-{port}"]
         process.send_signal(signal.SIGKILL)
         process.wait(30)
         assert birth(process.pid) is None
 
-    def ask(self, port, *command):
+    def redis_cli(self, port, *command):
         done = subprocess.run(["redis-cli", "-h", self.near, "-p", str(port), *map(str, command)], env=os.environ | {"REDISCLI_AUTH": "secret"},
                               capture_output=True, text=True, check=False, timeout=80)
         return done.stdout.strip()
 
-    def ask_all(self, *command):
-        """What each says; those of a cluster that have not the key name another."""
-        return [self.ask(port, *command) for port in self._ports]
+    def redis_cli_all(self, *command):
+        """The replies of all servers. Nodes of a cluster that do not own the key redirect."""
+        return [self.redis_cli(port, *command) for port in self._ports]
 
-    def serve(self, url):
-        """An instance that gets through the tunnels."""
+    def make_instance(self, url):
+        """An instance that uses the tunnels."""
         os.chmod(self.folder, 0o755)
-        return Instance("--no-limits", "--redis", url, redis__password_file=f'"{self.folder}/password"', **PATIENT)
+        return Instance("--no-limits", "--redis", url, redis__password_file=f'"{self.folder}/password"', **LONG_TIMEOUTS)
 
 
-def counts_through(behind, service, name):
+def assert_event_counts(tls_redis, service, name):
     article = name("a")
-    wait_until(lambda: service.public().track(name("warm"), 1, userId="u", sessionId="s").status == 200, "service")
+    wait_until(lambda: service.public().track(name("warm"), 1, userId="u", sessionId="s").status == 200, "the service to work")
     assert service.public().track(article, 1, userId="u", sessionId="s", eventId=name("e")).status == 200
-    assert "1" in behind.ask_all("HGET", f"hot:article:{{{article}}}", "pv")
+    assert "1" in tls_redis.redis_cli_all("HGET", f"hot:article:{{{article}}}", "pv")
 
 
-def test_one_redis_behind_tls_is_served_and_an_interruption_loses_nothing(name):
-    with Behind(PORTS[:1]) as behind:
-        service = behind.serve(f"redis://{behind.near}:{PORTS[0]}")
+def test_a_redis_behind_tls_works_and_an_interruption_loses_nothing(name):
+    with TlsRedis(PORTS[:1]) as tls_redis:
+        service = tls_redis.make_instance(f"redis://{tls_redis.near}:{PORTS[0]}")
         try:
             service.start()
-            counts_through(behind, service, name)
-            behind.fill_in(PORTS[0])
-            wait_until(lambda: service.status()["redis ready"] == 0, "the loss to be noticed")
-            article = name("away")
+            assert_event_counts(tls_redis, service, name)
+            tls_redis.kill_tunnel(PORTS[0])
+            wait_until(lambda: service.status()["redis ready"] == 0, "the workers to notice that Redis is unavailable")
+            article = name("queued")
             assert service.public().track(article, 1, userId="u", sessionId="s", eventId=name("e")).status == 202
-            behind.dig(PORTS[0])
-            wait_until(lambda: behind.ask(PORTS[0], "HGET", f"hot:article:{{{article}}}", "pv") == "1", "what was queued to be counted")
+            tls_redis.start_tunnel(PORTS[0])
+            wait_until(lambda: tls_redis.redis_cli(PORTS[0], "HGET", f"hot:article:{{{article}}}", "pv") == "1", "the queued event to be counted")
         finally:
             service.stop()
 
 
-def test_a_cluster_behind_tunnels_is_served_when_its_nodes_announce_their_ports_alone(name):
-    """By cluster-preferred-endpoint-type unknown-endpoint; each node has a port of its own, and the tunnel to it the same."""
-    with Behind(PORTS, "--cluster-enabled", "yes", "--tls-cluster", "yes", "--tls-replication", "yes", "--cluster-preferred-endpoint-type",
-                "unknown-endpoint") as behind:
+def test_a_cluster_behind_tunnels_works_if_its_nodes_announce_only_their_ports(name):
+    """With cluster-preferred-endpoint-type unknown-endpoint. Each node has its own port, and its tunnel the same one."""
+    with TlsRedis(PORTS, "--cluster-enabled", "yes", "--tls-cluster", "yes", "--tls-replication", "yes", "--cluster-preferred-endpoint-type",
+                  "unknown-endpoint") as tls_redis:
         for number, port in enumerate(PORTS):
-            behind.ask(port, "CLUSTER", "ADDSLOTSRANGE", 16384 * number // 3, 16384 * (number + 1) // 3 - 1)
-            behind.ask(PORTS[0], "CLUSTER", "MEET", behind.far, port)
-        wait_until(lambda: all("cluster_state:ok" in behind.ask(port, "CLUSTER", "INFO") for port in PORTS), "the cluster")
-        service = behind.serve(f"redis+cluster://{behind.near}:{PORTS[1]}")
+            tls_redis.redis_cli(port, "CLUSTER", "ADDSLOTSRANGE", 16384 * number // 3, 16384 * (number + 1) // 3 - 1)
+            tls_redis.redis_cli(PORTS[0], "CLUSTER", "MEET", tls_redis.far, port)
+        wait_until(lambda: all("cluster_state:ok" in tls_redis.redis_cli(port, "CLUSTER", "INFO") for port in PORTS), "the cluster to be ready")
+        service = tls_redis.make_instance(f"redis+cluster://{tls_redis.near}:{PORTS[1]}")
         try:
             service.start()
             for _ in range(10):
-                counts_through(behind, service, name)
+                assert_event_counts(tls_redis, service, name)
             service.check()
         finally:
             service.stop()

@@ -1,4 +1,4 @@
-"""Timelines through the whole service: the seed's walk, the shape of pages and pushes, and who may read what."""
+"""Timelines through the whole service: paging as designed, the shape of pages and pushes, and access."""
 
 import hashlib
 import hmac
@@ -12,39 +12,39 @@ import pytest
 
 from client import assert_problem
 from fastcgi import Connection
-from service import PATIENT, wait_until
+from service import LONG_TIMEOUTS, wait_until
 from timelines import Reader, follows, ids, push, read, timeline
 
-# --- the seed
+# --- paging
 
 
-def test_the_walk_of_the_seed(service, name):
+def test_paging_works_as_designed(service, name):
     stem, reader, client = name("s"), Reader(name("r")), service.public()
     items = {number: f"{stem}-{number}" for number in range(100, 125)}
     numbers = {item: number for number, item in items.items()}
 
     def step(direction):
-        page = reader.take(client, direction)
+        page = reader.fetch(client, direction)
         return [numbers[item] for item in ids(page)], page
 
     push(service, "discover", [items[number] for number in range(100, 116)], [reader.name])
-    shown, page = step("first")
-    assert shown == [115, 114, 113, 112, 111] and page["has_more"] and page["newer"] == 0
+    received, page = step("first")
+    assert received == [115, 114, 113, 112, 111] and page["has_more"] and page["newer"] == 0
     push(service, "discover", [items[number] for number in range(116, 125)], [reader.name])
-    shown, page = step("down")
-    assert shown == [120, 119, 118, 117, 116] and page["has_more"] and page["newer"] == 4
-    shown, page = step("up")
-    assert shown == [110, 109, 108, 107, 106] and page["has_more"] and page["newer"] == 14
-    # What was deleted shifts nothing; what came shifts nothing.
+    received, page = step("down")
+    assert received == [120, 119, 118, 117, 116] and page["has_more"] and page["newer"] == 4
+    received, page = step("up")
+    assert received == [110, 109, 108, 107, 106] and page["has_more"] and page["newer"] == 14
+    # Neither deleted nor new items shift the page.
     assert service.internal().delete(f"/api/waterfall/discover/{items[104]}", query={"customerId": reader.name}).json() == {"removed": 1}
-    shown, page = step("down")
-    assert shown == [124, 123, 122, 121] and not page["has_more"] and page["newer"] == 0
-    shown, page = step("up")
-    assert shown == [105, 103, 102, 101, 100] and not page["has_more"]
-    assert [numbers[item] for item in reader.shown] == [number for number in range(124, 99, -1) if number != 104]
+    received, page = step("down")
+    assert received == [124, 123, 122, 121] and not page["has_more"] and page["newer"] == 0
+    received, page = step("up")
+    assert received == [105, 103, 102, 101, 100] and not page["has_more"]
+    assert [numbers[item] for item in reader.item_ids] == [number for number in range(124, 99, -1) if number != 104]
     for direction in ("down", "up"):
-        shown, page = step(direction)
-        assert shown == [] and not page["has_more"]
+        received, page = step(direction)
+        assert received == [] and not page["has_more"]
 
 
 def test_a_page_has_the_members_of_the_api_and_no_others(service, name):
@@ -61,29 +61,29 @@ def test_a_page_has_the_members_of_the_api_and_no_others(service, name):
     assert b'"drop":%d,' % page["items"][0]["score"] in reply.body
     empty = read(client, "discover", name("nobody"))
     assert empty == {"items": [], "drop": 0, "up": 0, "has_more": False, "newer": 0}
-    assert client.ask("HEAD", f"/api/waterfall/discover?customerId={reader}").status == 200
+    assert client.request("HEAD", f"/api/waterfall/discover?customerId={reader}").status == 200
 
 
-def test_each_item_says_why_it_is_there(service, name):
+def test_each_item_has_a_reason(service, name):
     internal, reader, author, old = service.internal(), name("r"), name("a"), "2026-01-02T03:04:05Z"
-    liked, alike, other, published = (name("i") for _ in range(4))
-    for item, tags, by in ((liked, ["sea", "war"], "ann"), (alike, ["war"], "bob"), (other, ["tea"], "bob"), (published, [], author)):
+    liked, similar, other, published = (name("i") for _ in range(4))
+    for item, tags, by in ((liked, ["sea", "war"], "ann"), (similar, ["war"], "bob"), (other, ["tea"], "bob"), (published, [], author)):
         service.put(item, tags=tags, author=by, published_at=old)
     done = internal.post("/api/interactions", {"userId": reader, "topicId": liked, "kind": "like"})
     assert done.json()["accepted"] == 1
-    push(service, "discover", [other, alike], [reader])
+    push(service, "discover", [other, similar], [reader])
     reasons = [item["reason"] for item in read(internal, "discover", reader)["items"]]
     assert [reason["kind"] for reason in reasons] == ["like", "more"]
     assert (reasons[0]["id"], reasons[0]["interaction"]) == (liked, "like")
 
     assert internal.put("/api/follows", {"userId": reader, "author": author}).status == 200
     assert internal.post("/api/waterfall/follow", {"items": [published], "followersOf": author}).status == 202
-    wait_until(lambda: timeline(service, "follow", reader) == [published], "the job")
+    wait_until(lambda: timeline(service, "follow", reader) == [published], "the job to finish")
     (item,) = read(internal, "follow", reader)["items"]
     assert item["reason"] == {"kind": "followed", "author": author, "text": f"by {author}, whom you follow"}
 
 
-def test_five_items_are_a_page_unless_told_otherwise(service, name):
+def test_a_page_has_five_items_by_default(service, name):
     client, reader = service.public(), name("r")
     items = [name("i") for _ in range(100)]
     push(service, "discover", items, [reader])
@@ -92,7 +92,7 @@ def test_five_items_are_a_page_unless_told_otherwise(service, name):
     assert ids(read(client, "discover", reader, "first", limit=1)) == items[-1:]
 
 
-def test_an_empty_page_leaves_the_cursor_where_it_was(service, name):
+def test_an_empty_page_does_not_move_the_cursor(service, name):
     client, reader = service.public(), name("r")
     push(service, "discover", [name("i")], [reader])
     page = read(client, "discover", reader)
@@ -101,7 +101,7 @@ def test_an_empty_page_leaves_the_cursor_where_it_was(service, name):
         assert (empty["items"], empty["drop"], empty["up"], empty["has_more"]) == ([], page["drop"], page["drop"], False)
 
 
-def test_channels_of_one_reader_and_readers_of_one_channel_are_apart(service, name):
+def test_channels_of_one_reader_and_readers_of_one_channel_are_separate(service, name):
     client, one, two = service.public(), name("r"), name("r")
     a, b, c = name("a"), name("b"), name("c")
     push(service, "discover", [a], [one])
@@ -112,7 +112,7 @@ def test_channels_of_one_reader_and_readers_of_one_channel_are_apart(service, na
     assert ids(read(client, "discover", two)) == [c]
 
 
-def test_another_channels_cursor_is_a_number_like_any_other(service, name):
+def test_a_cursor_of_another_channel_is_a_valid_position(service, name):
     client, reader = service.public(), Reader(name("r"))
     items = [name("i") for _ in range(12)]
     push(service, "discover", items[:6], [reader.name])
@@ -125,7 +125,7 @@ def test_another_channels_cursor_is_a_number_like_any_other(service, name):
     assert ids(newer) + at + ids(older) == items[::-1] and len(at) <= 1
 
 
-def test_pushing_again_keeps_the_place_and_counts_as_a_duplicate(service, name):
+def test_pushing_again_keeps_the_position_and_counts_as_a_duplicate(service, name):
     client, a, b, one, two = service.public(), name("a"), name("b"), name("r"), name("r")
     assert push(service, "discover", [a, b], [one]) == {"pushed": 2, "duplicates": 0}
     before = read(client, "discover", one)
@@ -137,7 +137,7 @@ def test_pushing_again_keeps_the_place_and_counts_as_a_duplicate(service, name):
     assert ids(read(client, "discover", third)) == [b, a]
 
 
-def test_a_push_that_is_repeated_under_its_event_id_gives_the_same_reply_and_brings_nothing_back(service, name):
+def test_a_push_repeated_with_its_event_id_gets_the_same_reply_and_restores_nothing(service, name):
     a, b, reader, event = name("a"), name("b"), name("r"), name("e")
     internal = service.internal()
     hidden = name("h")
@@ -150,25 +150,25 @@ def test_a_push_that_is_repeated_under_its_event_id_gives_the_same_reply_and_bri
     assert (again.status, again.body) == (first.status, first.body)
     assert timeline(service, "discover", reader) == [a]
     assert 86000 < service.redis("TTL", f"job:discover:{event}") <= 86400
-    # Another channel, and another id, are another push.
+    # Another channel, or another event id, is another push.
     assert internal.post("/api/waterfall/follow", body).json()["pushed"] == 2
     assert internal.post("/api/waterfall/discover", body | {"eventId": name("e")}).json()["pushed"] == 1
     assert timeline(service, "discover", reader) == [b, a]
 
 
-def test_what_an_author_publishes_under_an_event_id_is_published_once(service, name):
+def test_a_publication_repeated_with_its_event_id_is_published_once(service, name):
     internal, reader, author, item, event = service.internal(), name("r"), name("a"), name("i"), name("e")
     assert internal.put("/api/follows", {"follower": reader, "author": author}).status == 200
     body = {"items": [item], "followersOf": author, "eventId": event}
     first = internal.post("/api/waterfall/follow", body)
     assert first.status == 202, first
-    wait_until(lambda: timeline(service, "follow", reader) == [item], "the job")
+    wait_until(lambda: timeline(service, "follow", reader) == [item], "the job to finish")
     internal.delete(f"/api/waterfall/follow/{item}", query={"customerId": reader})
     again = internal.post("/api/waterfall/follow", body)
     assert (again.status, again.body) == (202, first.body) and timeline(service, "follow", reader) == []
 
 
-def test_followers_of_an_author_are_of_one_channel_and_the_error_says_which_and_why(service):
+def test_followers_of_is_refused_in_other_channels_and_the_error_names_the_right_one(service):
     reply = service.internal().post("/api/waterfall/discover", {"items": ["i"], "followersOf": "a"})
     assert_problem(reply, 400, "bad_parameter", "followersOf")
     assert '"follow"' in reply.json()["detail"] and "waterfall.follow_channel" in reply.json()["detail"]
@@ -176,35 +176,35 @@ def test_followers_of_an_author_are_of_one_channel_and_the_error_says_which_and_
     assert "waterfall.follow_channel (follow)" in described and "since" in described
 
 
-def test_hidden_and_deleted_items_are_not_pushed_and_named_each(service, name):
-    shown, hidden, deleted, reader = name("s"), name("h"), name("d"), name("r")
+def test_hidden_and_deleted_items_are_not_pushed_and_each_is_named(service, name):
+    visible, hidden, deleted, reader = name("s"), name("h"), name("d"), name("r")
     service.put(hidden, hidden=True)
     service.put(deleted)
     assert service.internal().delete(f"/api/items/{deleted}").status == 200
     refused = [{"item": hidden, "code": "hidden_item"}, {"item": deleted, "code": "hidden_item"}]
-    assert push(service, "discover", [hidden, shown, deleted], [reader]) == {"pushed": 1, "duplicates": 0, "rejected": refused}
-    assert timeline(service, "discover", reader) == [shown]
-    nobody = name("r")
-    assert push(service, "discover", [hidden, deleted], [nobody]) == {"pushed": 0, "duplicates": 0, "rejected": refused}
-    assert service.redis("EXISTS", f"wf:discover:{{{nobody}}}") == 0
+    assert push(service, "discover", [hidden, visible, deleted], [reader]) == {"pushed": 1, "duplicates": 0, "rejected": refused}
+    assert timeline(service, "discover", reader) == [visible]
+    other = name("r")
+    assert push(service, "discover", [hidden, deleted], [other]) == {"pushed": 0, "duplicates": 0, "rejected": refused}
+    assert service.redis("EXISTS", f"wf:discover:{{{other}}}") == 0
 
 
-def test_what_is_hidden_later_is_skipped_and_the_page_filled_up(service, name):
+def test_items_hidden_later_are_skipped_and_the_page_is_filled_up(service, name):
     client, reader, items = service.public(), name("r"), [name("i") for _ in range(12)]
     for item in items:
         service.put(item)
     push(service, "discover", items, [reader])
     for item in items[4::2]:
         service.put(item, hidden=True)
-    shown = [item for item in items[::-1] if item not in items[4::2]]
+    visible = [item for item in items[::-1] if item not in items[4::2]]
     page = read(client, "discover", reader)
-    assert ids(page) == shown[:5] and page["has_more"]
+    assert ids(page) == visible[:5] and page["has_more"]
     page = read(client, "discover", reader, "up", page["up"], 100)
-    assert ids(page) == shown[5:] and not page["has_more"]
+    assert ids(page) == visible[5:] and not page["has_more"]
 
 
-def test_with_items_unknown_reject_an_item_that_does_not_exist_is_named(instance, name):
-    service = instance("--no-limits", items__unknown='"reject"', **PATIENT)
+def test_with_items_unknown_reject_an_unknown_item_is_named(instance, name):
+    service = instance("--no-limits", items__unknown='"reject"', **LONG_TIMEOUTS)
     known, unknown, reader = name("k"), name("u"), name("r")
     service.put(known)
     refused = [{"item": unknown, "code": "unknown_item"}]
@@ -223,24 +223,24 @@ def test_ten_thousand_readers_get_a_push_before_its_reply(service, name):
     service.check()
 
 
-def test_a_removed_item_is_gone_and_removing_it_again_says_so(service, name):
+def test_an_item_can_be_removed_once_and_pushed_again(service, name):
     a, b, reader = name("a"), name("b"), name("r")
     push(service, "discover", [a, b], [reader])
     internal = service.internal()
     for removed in (1, 0):
         assert internal.delete(f"/api/waterfall/discover/{b}", query={"customerId": reader}).json() == {"removed": removed}
     assert ids(read(service.public(), "discover", reader)) == [a]
-    # It comes back with a score above every one there was.
+    # It returns with a score higher than every earlier one.
     push(service, "discover", [b], [reader])
     assert ids(read(service.public(), "discover", reader)) == [b, a]
 
 
-def test_a_cursor_that_fell_off_the_end_says_so(instance, name):
-    service = instance("--no-limits", waterfall__max_items=10, **PATIENT)
+def test_a_cursor_beyond_the_trimmed_end_is_reported(instance, name):
+    service = instance("--no-limits", waterfall__max_items=10, **LONG_TIMEOUTS)
     client, reader = service.public(), Reader(name("r"))
     old, new = [name("o") for _ in range(10)], [name("n") for _ in range(12)]
     push(service, "discover", old, [reader.name])
-    assert "trimmed" not in reader.take(client, "first")
+    assert "trimmed" not in reader.fetch(client, "first")
     assert push(service, "discover", new[:6], [reader.name])["pushed"] == 6
     page = read(client, "discover", reader.name, "up", reader.up)
     assert (page["items"], page["has_more"], page["trimmed"]) == ([], False, True)
@@ -249,7 +249,7 @@ def test_a_cursor_that_fell_off_the_end_says_so(instance, name):
     push(service, "discover", new[6:], [reader.name])
     page = read(client, "discover", reader.name, "down", reader.drop, 100)
     assert ids(page) == new[:1:-1] and page["trimmed"] and page["newer"] == 0
-    # The timeline's time was up: whatever the client has is older than all that will come.
+    # The timeline has expired, so all items of the client are older than any future one.
     service.redis("DEL", f"wf:discover:{{{reader.name}}}")
     for direction in ("down", "up"):
         page = read(client, "discover", reader.name, direction, reader.drop)
@@ -269,43 +269,43 @@ def test_a_page_costs_one_round_trip(own_service, name, channel):
         read(client, channel, reader, "up", up)
         read(client, channel, reader, "down", up)
     after = service.status()
-    # What asking for the status adds, and what workers send meanwhile by themselves, is far below one for each page.
+    # The status requests and the workers' own commands cost far less than one round trip per page.
     assert 0 < after["redis round trips"] - before["redis round trips"] < 150, (before, after)
 
 
-def test_a_page_shows_an_item_as_it_is_now(own_service, name):
+def test_a_page_shows_the_current_version_of_an_item(own_service, name):
     service, reader, item, client = own_service, name("r"), name("i"), own_service.public()
     service.put(item, title="first")
     push(service, "discover", [item], [reader])
     for title in ("second", "third"):
         for _ in range(20):
-            read(client, "discover", reader)  # whichever worker it is knows the item
+            read(client, "discover", reader)  # makes every worker cache the item
         service.put(item, title=title)
         assert {read(client, "discover", reader)["items"][0]["title"] for _ in range(20)} == {title}
     before = service.status()
     service.redis("PUBLISH", "hot:epoch", "garbage")
     service.redis("PUBLISH", "hot:epoch", "")
-    wait_until(lambda: service.status()["announcements ignored"] >= before["announcements ignored"] + 2, "the workers' counts")
-    wait_until(lambda: service.status()["card hits"] > 0 and service.status()["card bytes"] > 0, "the workers' counts")
+    wait_until(lambda: service.status()["announcements ignored"] >= before["announcements ignored"] + 2, "the workers to publish their counters")
+    wait_until(lambda: service.status()["card hits"] > 0 and service.status()["card bytes"] > 0, "the workers to publish their counters")
     service.put(item, title="third", hidden=True)
     assert all(read(client, "discover", reader)["items"] == [] for _ in range(20))
 
 
-# --- who follows whom
+# --- follows
 
 
-def test_follows_are_put_listed_and_taken_back_by_body_or_query(service, name):
+def test_follows_are_added_listed_and_removed_by_body_or_query(service, name):
     internal, reader, authors = service.internal(), name("r"), sorted(name("a") for _ in range(3))
     for author in authors + authors[:1]:
         assert internal.put("/api/follows", {"follower": reader, "author": author}).json() == {"ok": True}
     assert follows(service.public(), reader) == authors
-    assert internal.ask("DELETE", "/api/follows", {"follower": reader, "author": authors[0]}).json() == {"ok": True}
+    assert internal.request("DELETE", "/api/follows", {"follower": reader, "author": authors[0]}).json() == {"ok": True}
     assert internal.delete("/api/follows", query={"follower": reader, "author": authors[1]}).json() == {"ok": True}
     assert internal.delete("/api/follows", query={"follower": reader, "author": authors[1]}).json() == {"ok": True}
     assert follows(service.public(), reader) == authors[2:]
 
 
-def test_what_an_author_publishes_comes_to_who_follows_and_the_job_says_when(service, name):
+def test_publications_reach_followers_and_the_job_reports_completion(service, name):
     internal, reader, author, items = service.internal(), name("r"), name("a"), [name("i") for _ in range(3)]
     hidden = name("h")
     service.put(hidden, hidden=True)
@@ -314,42 +314,42 @@ def test_what_an_author_publishes_comes_to_who_follows_and_the_job_says_when(ser
     assert reply.status == 202 and set(reply.json()) == {"job", "rejected"}, reply
     assert reply.json()["rejected"] == [{"item": hidden, "code": "hidden_item"}]
     job = reply.json()["job"]
-    wait_until(lambda: internal.get(f"/api/jobs/{job}").json()["state"] == "done", "the job")
+    wait_until(lambda: internal.get(f"/api/jobs/{job}").json()["state"] == "done", "the job to finish")
     assert ids(read(service.public(), "follow", reader)) == items[::-1]
     reply = internal.post("/api/waterfall/follow", {"items": [hidden], "followersOf": author})
     assert (reply.status, reply.json()) == (200, {"pushed": 0, "duplicates": 0, "rejected": [{"item": hidden, "code": "hidden_item"}]})
 
 
 def test_too_many_follows_are_a_conflict(instance, name):
-    service, reader = instance("--no-limits", waterfall__max_follows=2, **PATIENT), name("r")
+    service, reader = instance("--no-limits", waterfall__max_follows=2, **LONG_TIMEOUTS), name("r")
     put = service.internal().put
     assert [put("/api/follows", {"follower": reader, "author": f"a{number}"}).status for number in (1, 2, 1)] == [200, 200, 200]
     assert_problem(put("/api/follows", {"follower": reader, "author": "a3"}), 409, "too_many_follows")
     assert follows(service.public(), reader) == ["a1", "a2"]
 
 
-# --- who may
+# --- access
 
 
-def test_writes_are_not_for_the_public(service, name):
+def test_writes_are_internal(service, name):
     item, reader, public = name("i"), name("r"), service.public()
     for reply in (public.post("/api/waterfall/discover", {"items": [item], "customers": [reader]}),
                   public.put("/api/follows", {"follower": reader, "author": "a"}),
                   public.delete("/api/follows", query={"follower": reader, "author": "a"})):
         assert_problem(reply, 403)
     assert_problem(public.delete(f"/api/waterfall/discover/{item}", query={"customerId": reader}), 404)
-    # The workers refuse them too, whatever a site's own nginx lets through.
+    # The workers refuse them too, even if a site's own nginx lets them through.
     pair = json.dumps({"follower": reader, "author": "a"}).encode()
     batch = json.dumps({"items": [item], "customers": [reader]}).encode()
     with Connection(service.socket_path) as nginx:
         for method, uri, body, refusal in (("POST", "/api/waterfall/discover", batch, 405), ("PUT", "/api/follows", pair, 405),
                                            ("DELETE", "/api/follows", pair, 405), ("DELETE", f"/api/waterfall/discover/{item}?customerId={reader}", b"", 404)):
-            assert nginx.ask(zone="public", method=method, uri=uri, body=body)[0] == refusal
+            assert nginx.request(zone="public", method=method, uri=uri, body=body)[0] == refusal
     assert timeline(service, "discover", reader) == [] and follows(public, reader) == []
 
 
-def test_in_header_mode_a_claim_opens_nobodys_timeline(instance, name):
-    service, reader = instance("--no-limits", identity__mode='"header"', **PATIENT), name("r")
+def test_in_header_mode_a_claimed_reader_is_ignored(instance, name):
+    service, reader = instance("--no-limits", identity__mode='"header"', **LONG_TIMEOUTS), name("r")
     item = name("i")
     push(service, "discover", [item], [reader])
     service.internal().put("/api/follows", {"follower": reader, "author": "a"})
@@ -358,29 +358,29 @@ def test_in_header_mode_a_claim_opens_nobodys_timeline(instance, name):
     assert_problem(public.get("/api/follows", query={"follower": reader}), 400, "bad_id", "follower")
     assert ids(read(service.internal(), "discover", reader)) == [item]
     assert follows(service.internal(), reader) == ["a"]
-    # What nginx found by auth_request counts, and a claim beside it does not.
+    # The user that nginx found with auth_request counts; a reader named by the request does not.
     with Connection(service.socket_path) as nginx:
         for claim in ("", f"?customerId={reader}", "?customerId=other"):
-            status, body = nginx.ask(zone="public", uri="/api/waterfall/discover" + claim, FRESHET_USER=reader)
+            status, body = nginx.request(zone="public", uri="/api/waterfall/discover" + claim, FRESHET_USER=reader)
             assert status == 200 and ids(json.loads(body)) == [item]
-        status, body = nginx.ask(zone="public", uri=f"/api/waterfall/discover?customerId={reader}", FRESHET_USER="other")
+        status, body = nginx.request(zone="public", uri=f"/api/waterfall/discover?customerId={reader}", FRESHET_USER="other")
         assert status == 200 and ids(json.loads(body)) == []
 
 
-def test_in_token_mode_the_token_says_whose_timeline_it_is(instance, name):
+def test_in_token_mode_the_token_identifies_the_reader(instance, name):
     secret = "e2e-secret-" + "k" * 32
     with tempfile.NamedTemporaryFile("w", dir="/tmp", prefix="freshet-token-") as file:
         file.write(secret)
         file.flush()
-        os.chmod(file.name, 0o644)  # the service may run as somebody else
-        service = instance("--no-limits", identity__mode='"token"', identity__token_keys=f'{{ k1 = "{file.name}" }}', **PATIENT)
+        os.chmod(file.name, 0o644)  # the service may run as another user
+        service = instance("--no-limits", identity__mode='"token"', identity__token_keys=f'{{ k1 = "{file.name}" }}', **LONG_TIMEOUTS)
     mine, theirs = name("r"), name("r")
     item = name("i")
     push(service, "discover", [item], [mine])
 
     def bearer(reader):
-        said = f"v1.k1.{reader}.{int(time.time()) + 600}"
-        return {"headers": {"Authorization": f"Bearer {said}.{hmac.new(secret.encode(), said.encode(), hashlib.sha256).hexdigest()}"}}
+        payload = f"v1.k1.{reader}.{int(time.time()) + 600}"
+        return {"headers": {"Authorization": f"Bearer {payload}.{hmac.new(secret.encode(), payload.encode(), hashlib.sha256).hexdigest()}"}}
 
     get = service.public().get
     path = f"/api/waterfall/discover?customerId={mine}"

@@ -1,4 +1,6 @@
-"""Redis and workers that die or hang under pages and pushes: a client that follows the rules loses nothing and gets nothing twice."""
+"""Redis and workers crash or hang during pages and pushes: a client that follows the paging rules loses nothing and gets
+nothing twice.
+"""
 
 import os
 import signal
@@ -10,18 +12,18 @@ from service import kill_workers, wait_until
 from timelines import Reader, push, timeline
 
 
-def back_again(service):
+def restart_redis_and_wait(service):
     service.restart_redis()
-    wait_until(lambda: service.internal().get("/health/ready").status == 200, "Redis to be seen")
+    wait_until(lambda: service.internal().get("/health/ready").status == 200, "the service to be ready")
 
 
-def test_without_redis_pages_are_empty_and_writes_are_told_to_come_back(own_service, name):
+def test_without_redis_pages_are_empty_and_writes_are_refused_with_retry_after(own_service, name):
     service, reader, items = own_service, Reader(name("r")), [name("i") for _ in range(12)]
     client, internal = service.public(), service.internal()
     push(service, "discover", items[:10], [reader.name])
-    reader.take(client, "first")
-    kept = (reader.drop, reader.up, list(reader.shown))
-    service.lose_redis()
+    reader.fetch(client, "first")
+    cursors = (reader.drop, reader.up, list(reader.item_ids))
+    service.make_redis_unavailable()
     for direction in ("first", "down", "up"):
         query = {"customerId": reader.name, "direction": direction, "score": reader.up, "limit": 5}
         reply = client.get("/api/waterfall/discover", query=query)
@@ -36,18 +38,18 @@ def test_without_redis_pages_are_empty_and_writes_are_told_to_come_back(own_serv
                   internal.delete("/api/follows", query={"follower": reader.name, "author": "a"})):
         assert_problem(reply, 503)
         assert int(reply.headers["Retry-After"]) >= 1
-    back_again(service)
-    assert (reader.drop, reader.up, reader.shown) == kept
+    restart_redis_and_wait(service)
+    assert (reader.drop, reader.up, reader.item_ids) == cursors
     reader.exhaust(client)
-    assert reader.shown == items[9::-1]
+    assert reader.item_ids == items[9::-1]
     service.check()
 
 
-def test_a_redis_that_hangs_or_has_no_memory_is_an_empty_page_or_a_503(shipped_service, name):
+def test_with_a_hanging_or_full_redis_pages_are_empty_and_writes_are_503(shipped_service, name):
     service, reader = shipped_service, Reader(name("r"))
     items = [name("i") for _ in range(10)]
-    wait_until(lambda: service.internal().post("/api/waterfall/discover", {"items": items, "customers": [reader.name]}).status == 200, "the push")
-    wait_until(lambda: not reader.take(service.public(), "first").get("degraded"), "a page")
+    wait_until(lambda: service.internal().post("/api/waterfall/discover", {"items": items, "customers": [reader.name]}).status == 200, "the push to succeed")
+    wait_until(lambda: not reader.fetch(service.public(), "first").get("degraded"), "a page")
     body = {"items": [name("n")], "customers": [reader.name]}
 
     def page():
@@ -69,36 +71,36 @@ def test_a_redis_that_hangs_or_has_no_memory_is_an_empty_page_or_a_503(shipped_s
     assert page()["drop"] <= reader.up
     service.redis("CONFIG", "SET", "maxmemory", "0")
     wait_until(lambda: service.internal().post("/api/waterfall/discover", body).status == 200, "normal service")
-    wait_until(lambda: reader.take(service.public(), "up", 100)["items"], "the older ones")
-    wait_until(lambda: reader.take(service.public(), "down", 100)["items"], "the newer one")
-    assert reader.shown == body["items"] + items[::-1]
+    wait_until(lambda: reader.fetch(service.public(), "up", 100)["items"], "the older items")
+    wait_until(lambda: reader.fetch(service.public(), "down", 100)["items"], "the newer item")
+    assert reader.item_ids == body["items"] + items[::-1]
     service.check()
 
 
-def test_redis_killed_under_pushes_and_reads_loses_and_repeats_nothing(own_service, name):
+def test_redis_killed_during_pushes_and_reads_loses_and_repeats_nothing(own_service, name):
     service = own_service
-    clients, pushed = walk_under_load(service, name, kill_redis_once)
-    finish_walks(service, clients, pushed)
+    clients, pushed = page_under_load(service, name, kill_redis_once)
+    read_to_end_and_check(service, clients, pushed)
 
 
-def test_workers_killed_under_pushes_and_reads_lose_and_repeat_nothing(own_service, name):
+def test_workers_killed_during_pushes_and_reads_lose_and_repeat_nothing(own_service, name):
     service = own_service
-    clients, pushed = walk_under_load(service, name, lambda service, load, pushed: kill_workers(service, load, pushed, times=10))
-    finish_walks(service, clients, pushed)
+    clients, pushed = page_under_load(service, name, lambda service, load, pushed: kill_workers(service, load, pushed, times=10))
+    read_to_end_and_check(service, clients, pushed)
 
 
 def kill_redis_once(service, load, pushed):
     wait_until(lambda: len(pushed) > 70 or load.errors, "pushes")
-    service.lose_redis()
-    seen = len(load.results)
-    wait_until(lambda: len(load.results) > seen + 50 or load.errors, "load without Redis")
-    back_again(service)
-    seen = len(pushed)
-    wait_until(lambda: len(pushed) > seen + 30 or load.errors, "pushes")
+    service.make_redis_unavailable()
+    count_before = len(load.results)
+    wait_until(lambda: len(load.results) > count_before + 50 or load.errors, "load without Redis")
+    restart_redis_and_wait(service)
+    count_before = len(pushed)
+    wait_until(lambda: len(pushed) > count_before + 30 or load.errors, "pushes")
 
 
-def walk_under_load(service, name, harm):
-    """Four readers walk about while two writers push to all of them; a lost request is made again, as a client does."""
+def page_under_load(service, name, inject_fault):
+    """Four readers page up and down while two writers push to all of them. Lost requests are repeated, as clients do."""
     clients = [Reader(name("r")) for _ in range(4)]
     readers, lock = [client.name for client in clients], threading.Lock()
     pushed = [f"before{number}-{readers[0]}" for number in range(40)]
@@ -107,7 +109,7 @@ def walk_under_load(service, name, harm):
         if turn % 6 >= 4:
             return write(turn)
         client = clients[turn % 6]
-        page = client.take(connection, ("down", "up", "down")[turn // 6 % 3], 1 + turn % 9)
+        page = client.fetch(connection, ("down", "up", "down")[turn // 6 % 3], 1 + turn % 9)
         if page.get("degraded"):
             time.sleep(0.02)
         return page
@@ -126,17 +128,17 @@ def walk_under_load(service, name, harm):
 
     push(service, "discover", pushed, readers)
     for client in clients:
-        client.take(service.public(), "first")
+        client.fetch(service.public(), "first")
     with Load(service.public, work, threads=6) as load:
-        harm(service, load, pushed)
+        inject_fault(service, load, pushed)
     assert load.errors == []
     return clients, pushed
 
 
-def finish_walks(service, clients, pushed):
+def read_to_end_and_check(service, clients, pushed):
     for client in clients:
         client.exhaust(service.public())
-        assert client.shown == timeline(service, "discover", client.name)
-        assert set(client.shown) == set(pushed)
+        assert client.item_ids == timeline(service, "discover", client.name)
+        assert set(client.item_ids) == set(pushed)
     assert len(pushed) > 80
     service.check()

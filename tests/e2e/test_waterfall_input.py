@@ -1,4 +1,4 @@
-"""Bad input to timelines and follows: named, and nothing of it written."""
+"""Bad input to timelines and follows: the member is named, and nothing is written."""
 
 import itertools
 import json
@@ -16,7 +16,7 @@ BAD_CURSORS = ["NaN", "inf", "1e400", "-1", str(2**60), str(SCORE_END), "text", 
 
 
 @pytest.mark.parametrize("direction", [None, "first", "down", "up"])
-def test_a_cursor_that_is_none_is_named(service, direction):
+def test_an_invalid_cursor_is_named(service, direction):
     client = service.public()
     for score in BAD_CURSORS:
         query = {"customerId": "bad", "score": score} | ({"direction": direction} if direction else {})
@@ -41,7 +41,7 @@ def test_a_bad_parameter_of_a_page_is_named(service, members, code, member):
     assert assert_problem(reply, 400, code)["member"] == member
 
 
-def test_an_unknown_channel_is_404_and_nothing_is_made_of_it(service, name):
+def test_an_unknown_channel_is_404_and_nothing_is_written(service, name):
     reader, internal = name("r"), service.internal()
     for channel in ("nowhere", "Discover", "discover%20", "discover%3Ax", "*", "%00", "x" * 300):
         for client in (service.public(), internal):
@@ -74,15 +74,15 @@ def test_a_bad_push_is_named_and_nothing_is_written(service, members, code, memb
     body = {"items": ["i"], "customers": ["never"]} | members
     problem = assert_problem(service.internal().post("/api/waterfall/discover", body), 400, code)
     assert problem["member"] == member
-    assert service.keys_of("{never}", "{r}", "{n0}") == []
+    assert service.keys_containing("{never}", "{r}", "{n0}") == []
 
 
-def test_the_place_of_a_bad_element_is_said(service):
+def test_the_position_of_a_bad_element_is_reported(service):
     reply = service.internal().post("/api/waterfall/discover", {"items": ["a", "b", "c d"], "customers": ["r"]})
     assert assert_problem(reply, 400, "bad_id", "items")["detail"].startswith("element 3: ")
 
 
-def test_whole_numbers_are_ids_as_everywhere(service, name):
+def test_integers_are_valid_ids(service, name):
     reader, number = name("r"), time.time_ns()
     assert push(service, "discover", [number, str(number)], [reader]) == {"pushed": 1, "duplicates": 1}
     assert ids(read(service.public(), "discover", reader)) == [str(number)]
@@ -93,12 +93,12 @@ def test_whole_numbers_are_ids_as_everywhere(service, name):
     (b"[" * 100000, 400, "bad_json"), (b'{"items":["\xff"],"customers":["deep"]}', 400, "bad_json"), (b'{"items":["i\\u0000"],"customers":["deep"]}', 400, "bad_id"),
     (b'{"items":["i"],"customers":[' + b'"deep",' * 200000 + b'"deep"]}', 400, "bad_json"), (b'{"items":["i"],"customers":["deep"]}{}', 400, "bad_json"),
     (b" " * (8 << 20) + b"{}", 413, None)], ids=itertools.count())
-def test_bodies_that_are_no_push_are_refused_and_write_nothing(service, body, status, code):
+def test_bodies_that_are_not_pushes_are_refused_and_write_nothing(service, body, status, code):
     assert_problem(service.internal().post("/api/waterfall/discover", body), status, code)
     assert service.redis("EXISTS", "wf:discover:{deep}") == 0
 
 
-def test_a_push_that_any_page_could_send_is_refused(service):
+def test_a_push_without_a_json_content_type_is_refused(service):
     reply = service.internal().post("/api/waterfall/discover", '{"items":["i"],"customers":["plain"]}', headers={"Content-Type": "text/plain"})
     assert_problem(reply, 415, "bad_content_type")
     assert service.redis("EXISTS", "wf:discover:{plain}") == 0
@@ -110,11 +110,11 @@ def test_a_push_that_any_page_could_send_is_refused(service):
 def test_a_bad_follow_is_named(service, members, code, member):
     internal = service.internal()
     for method in ("PUT", "DELETE"):
-        assert assert_problem(internal.ask(method, "/api/follows", {"follower": "never", "author": "a"} | members), 400, code)["member"] == member
+        assert assert_problem(internal.request(method, "/api/follows", {"follower": "never", "author": "a"} | members), 400, code)["member"] == member
     assert follows(internal, "never") == []
 
 
-def test_bad_parameters_of_removals_and_methods_are_refused(service):
+def test_bad_removals_and_methods_are_refused(service):
     internal = service.internal()
     assert_problem(internal.delete("/api/waterfall/discover/i"), 400, "bad_id", "customerId")
     assert_problem(internal.delete("/api/waterfall/discover/i", query={"customerId": "a b"}), 400, "bad_id", "customerId")
@@ -125,7 +125,7 @@ def test_bad_parameters_of_removals_and_methods_are_refused(service):
     assert_problem(service.public().get("/api/follows", query={"follower": "a:b"}), 400, "bad_id", "follower")
 
 
-def test_naughty_ids_come_back_byte_for_byte_or_are_named(service, shared, name):
+def test_naughty_ids_are_returned_byte_for_byte_or_named(service, shared, name):
     with open(os.path.join(shared, "corpora/BLNS/blns.json"), encoding="utf-8") as file:
         strings = json.load(file)
     with open(os.path.join(shared, "corpora/hostile/hostile.json"), encoding="utf-8") as file:
@@ -143,7 +143,7 @@ def test_naughty_ids_come_back_byte_for_byte_or_are_named(service, shared, name)
                 assert_problem(service.internal().post("/api/waterfall/follow", members), 400)
             reply = service.internal().put("/api/follows", {"follower": reader, "author": text})
             assert_problem(reply, 413 if len(json.dumps(text)) > 16000 else 400)
-    shown = Reader(reader)
-    shown.take(service.public(), "first", 100)
-    shown.exhaust(service.public())
-    assert len(good) > 100 and shown.shown == good[::-1]
+    client = Reader(reader)
+    client.fetch(service.public(), "first", 100)
+    client.exhaust(service.public())
+    assert len(good) > 100 and client.item_ids == good[::-1]

@@ -1,4 +1,4 @@
-"""Timelines as their clients meet them: a reader who follows the seed's rules, and what tests of timelines say often."""
+"""Helpers for timelines: a client that follows the paging rules, and common requests."""
 
 
 def push(service, channel, items, customers):
@@ -19,17 +19,17 @@ def ids(page):
 
 
 def timeline(service, channel, reader):
-    """The ids in Redis, newest first."""
+    """Ids of the timeline in Redis, newest first."""
     return service.redis("ZREVRANGEBYSCORE", f"wf:{channel}:{{{reader}}}", "+inf", "(0")
 
 
 class Reader:
-    """A client that follows the seed's rules: keeps drop and up, and changes only the one it asked about."""
+    """A client that follows the paging rules: it keeps the cursors `drop` and `up`, and updates only the one it used."""
 
     def __init__(self, name, channel="discover"):
-        self.name, self.channel, self.shown, self.drop, self.up, self.more = name, channel, [], 0, 0, True
+        self.name, self.channel, self.item_ids, self.drop, self.up, self.has_more = name, channel, [], 0, 0, True
 
-    def take(self, client, direction, limit=5):
+    def fetch(self, client, direction, limit=5):
         score = {"first": None, "down": self.drop, "up": self.up}[direction]
         page = read(client, self.channel, self.name, direction, score, limit)
         if page.get("degraded"):
@@ -40,21 +40,21 @@ class Reader:
         assert (page["drop"], page["up"]) == ((scores[0], scores[-1]) if scores else (score or 0, score or 0))
         if direction == "up":
             assert all(score < self.up for score in scores)
-            self.shown += ids(page)
+            self.item_ids += ids(page)
         else:
             assert all(score > self.drop for score in scores)
-            self.shown = ids(page) + self.shown
+            self.item_ids = ids(page) + self.item_ids
             self.drop = page["drop"]
         if direction != "down":
-            self.up, self.more = page["up"], page["has_more"]
+            self.up, self.has_more = page["up"], page["has_more"]
         return page
 
     def exhaust(self, client):
-        while self.take(client, "down", 7)["has_more"]:
+        while self.fetch(client, "down", 7)["has_more"]:
             pass
-        while self.more:
-            self.take(client, "up", 7)
-        assert len(set(self.shown)) == len(self.shown), "an item came twice"
+        while self.has_more:
+            self.fetch(client, "up", 7)
+        assert len(set(self.item_ids)) == len(self.item_ids), "an item was delivered twice"
 
 
 def follows(client, reader):

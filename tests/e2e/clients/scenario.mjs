@@ -1,4 +1,4 @@
-// node scenario.mjs PUBLIC INTERNAL KID SECRET STUB NAME: what the client gave, as JSON; the same in every language.
+// node scenario.mjs PUBLIC INTERNAL KID SECRET STUB NAME: prints the client's results as JSON, the same in every language.
 import { Freshet } from "../../../scripts/clients/javascript/freshet.mjs";
 
 const [base, internal, kid, secret, stub, name] = process.argv.slice(2);
@@ -32,11 +32,11 @@ const feed = site.feed(name, { limit: 2 });
 out.feed = (await feed.refresh()).items.length;
 out.page = typeof feed.page;
 out.more = (await feed.more()).items.length;
-out.wrong = await site.track({ dwellMs: 1 }).catch(({ status, code, member }) => [status, code, member]);
-out.refused = await new Freshet({ base: internal, key: { kid, secret: secret + "x" } }).getItem(items[0]).catch(({ status }) => status);
+out.invalid = await site.track({ dwellMs: 1 }).catch(({ status, code, member }) => [status, code, member]);
+out.unsigned = await new Freshet({ base: internal, key: { kid, secret: secret + "x" } }).getItem(items[0]).catch(({ status }) => status);
 
 const flaky = new Freshet({ base: stub, firstPauseMs: 1 });
-out.again = (await flaky.track({ articleId: "a" })).pv;
-out.page502 = await flaky.request("GET", "/html").catch(({ status, message }) => [status, message]);
-out.once = await flaky.request("POST", "/once", { body: {} }).catch(({ status }) => status);
+out.retried = (await flaky.track({ articleId: "a" })).pv;
+out.html502 = await flaky.request("GET", "/html").catch(({ status, message }) => [status, message]);
+out.not_repeatable = await flaky.request("POST", "/once", { body: {} }).catch(({ status }) => status);
 console.log(JSON.stringify(out));

@@ -1,5 +1,5 @@
 <?php
-// php scenario.php PUBLIC INTERNAL KID SECRET STUB NAME: what the client gave, as JSON; the same in every language.
+// php scenario.php PUBLIC INTERNAL KID SECRET STUB NAME: prints the client's results as JSON, the same in every language.
 require __DIR__ . '/../../../scripts/clients/php/Freshet.php';
 
 use Freshet\Freshet;
@@ -44,13 +44,13 @@ $page = $site->feed($name, more: ['limit' => 2]);
 $out['feed'] = count($page['items']);
 $out['page'] = gettype($page['page']);
 $out['more'] = count($site->feed($name, 'load_more', $page['page'], ['limit' => 2])['items']);
-$wrong = $error(fn () => $site->request('POST', '/api/track', body: ['dwellMs' => 1]));
-$out['wrong'] = [$wrong->status, $wrong->problem, $wrong->member];
-$out['refused'] = $error(fn () => (new Freshet($internal, [$kid, $secret . 'x']))->getItem($items[0]))->status;
+$invalid = $error(fn () => $site->request('POST', '/api/track', body: ['dwellMs' => 1]));
+$out['invalid'] = [$invalid->status, $invalid->problem, $invalid->member];
+$out['unsigned'] = $error(fn () => (new Freshet($internal, [$kid, $secret . 'x']))->getItem($items[0]))->status;
 
 $flaky = new Freshet($stub, firstPauseMs: 1);
-$out['again'] = $flaky->track('a')['pv'];
+$out['retried'] = $flaky->track('a')['pv'];
 $html = $error(fn () => $flaky->request('GET', '/html'));
-$out['page502'] = [$html->status, $html->getMessage()];
-$out['once'] = $error(fn () => $flaky->request('POST', '/once', body: ['x' => 1]))->status;
+$out['html502'] = [$html->status, $html->getMessage()];
+$out['not_repeatable'] = $error(fn () => $flaky->request('POST', '/once', body: ['x' => 1]))->status;
 echo json_encode($out, JSON_UNESCAPED_UNICODE), "\n";

@@ -1,4 +1,4 @@
-"""scenario.py PUBLIC INTERNAL KID SECRET STUB NAME: what the client gave, as JSON; the same in every language."""
+"""scenario.py PUBLIC INTERNAL KID SECRET STUB NAME: prints the client's results as JSON, the same in every language."""
 
 import json
 import os
@@ -49,13 +49,13 @@ page = site.feed(name, limit=2)
 out["feed"] = len(page["items"])
 out["page"] = "string" if isinstance(page["page"], str) else None
 out["more"] = len(site.feed(name, "load_more", page["page"], limit=2)["items"])
-wrong = error(lambda: site.request("POST", "/api/track", {"dwellMs": 1}))
-out["wrong"] = [wrong.status, wrong.code, wrong.member]
-out["refused"] = error(lambda: Freshet(internal, key=(kid, secret + "x")).get_item(items[0])).status
+invalid = error(lambda: site.request("POST", "/api/track", {"dwellMs": 1}))
+out["invalid"] = [invalid.status, invalid.code, invalid.member]
+out["unsigned"] = error(lambda: Freshet(internal, key=(kid, secret + "x")).get_item(items[0])).status
 
 flaky = Freshet(stub, first_pause_s=0.001)
-out["again"] = flaky.track("a")["pv"]
+out["retried"] = flaky.track("a")["pv"]
 html = error(lambda: flaky.request("GET", "/html"))
-out["page502"] = [html.status, str(html)]
-out["once"] = error(lambda: flaky.request("POST", "/once", {})).status
+out["html502"] = [html.status, str(html)]
+out["not_repeatable"] = error(lambda: flaky.request("POST", "/once", {})).status
 print(json.dumps(out))
