@@ -1,7 +1,7 @@
 // Reads what only Redis knows: sizes of ranks, the stream and the seen-filter for /metrics; whether
 // Redis lost its items, which lists report; its memory, which pauses public writes when full; and
 // its time, to which workers synchronize. Also reports the state of this host's spools after an
-// erasure. One worker at a time reads for all: sizes each kKeyStatsIntervalMs, the rest each
+// erasure. One worker at a time reads for all: sizes every kKeyStatsIntervalMs, the rest every
 // kHealthIntervalMs.
 #pragma once
 

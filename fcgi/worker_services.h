@@ -1,4 +1,4 @@
-// The components of a worker and their dependencies: loop, Redis connections, stores, use-cases,
+// The components of a worker and their dependencies: loop, Redis connections, stores, use cases,
 // handlers and gateway. worker.cpp starts, runs and drains them.
 #pragma once
 
@@ -103,7 +103,7 @@ struct WorkerServices {
 
   timeline::RedisTimelineStore timelines;
   timeline::RedisFollowStore follows;
-  BlockingPool users_pool;
+  BlockingPool export_pool;
   readers::PersonalData users;
 
   http::RateLimiter limits;

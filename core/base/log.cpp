@@ -146,7 +146,7 @@ void reopen() {
     open_sink(destination(), destination().logger->level());
   } catch (const std::exception& failure) {
     // The old file is still open; a line in a rotated file is better than none.
-    error("log_reopen_failed", {{"file", destination().target}, {"why", failure.what()}});
+    error("log_reopen_failed", {{"file", destination().target}, {"error", failure.what()}});
   }
 }
 

@@ -32,8 +32,8 @@ struct TokenRate {
   std::int64_t interval_us = 0;
   std::int64_t capacity_us = 0;
 };
-// REQUIRES: per_second > 0, burst ≥ 1. Rounds so that never more is granted; a bucket takes at most
-// 76 hours to fill.
+// REQUIRES: per_second > 0, burst ≥ 1. Rounds so that the rate is never exceeded; a bucket takes at
+// most 76 hours to fill.
 TokenRate token_rate(double per_second, double burst);
 
 struct TakeResult {

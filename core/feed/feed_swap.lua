@@ -1,11 +1,12 @@
--- Replaces a reader's buffer with new candidates and delivers the first page of it. If another refresh of the same query came first, or more pages
--- were delivered meanwhile than are remembered, the buffer stays and the page comes from it.
+-- Replaces a reader's buffer with new candidates and delivers the first page of it. If another
+-- refresh of the same query came first, or more pages have been delivered since than are
+-- remembered, the buffer stays and the page comes from it.
 --
 -- KEYS and ARGV 1…8 as feed_next.lua, 7 always '0'
 -- ARGV 9 generation, 10 delivery_seq and 11 `noted` as loaded by the caller  12 '1' if recall has no further candidates
 --      13 number of candidates  14… lines of candidates, best first, ids separated by spaces
--- Returns as feed_next.lua, but never 'empty'; {'again'} if more was delivered since the caller loaded the state than is
--- remembered, and the buffer is empty.
+-- Returns as feed_next.lua, but never 'empty'; {'again'} if more pages were delivered since the
+-- caller loaded the state than are remembered, and the buffer is empty.
 --@include feed_state
 local changes, loaded_seq = {}, tonumber(ARGV[10])
 -- Items delivered since the caller loaded the state; nil if more pages were delivered than are remembered.

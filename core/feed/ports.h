@@ -122,7 +122,7 @@ struct FeedState {
   bool is_replay = false;         // already answered: next_page() has its page; all other fields are empty
   std::int64_t generation = 0;    // 0: no buffer
   std::int64_t delivery_seq = 0;  // of the last delivery
-  std::int64_t external_impressions = 0;  // how often impressions were recorded outside of feed pages
+  std::int64_t external_impressions = 0;  // how many times impressions were recorded elsewhere
   std::vector<ItemId> delivered_items;    // recently delivered; the filter may not have them yet
   // Those of the above whose acknowledgement timed out: their impressions may be lost.
   std::vector<UnacknowledgedDelivery> unacknowledged;
@@ -211,13 +211,13 @@ class FeedStore {
   // Delivers the next page of the buffer. Atomic, 1 RTT; one more if the result has external
   // impressions.
   virtual Task<Result<PageResult>> next_page(const FeedRequest& request) = 0;
-  // Fills up a page of which only the items of `partial` can be shown, as far as the buffer
-  // reaches. The result is a new delivery that includes those items and replaces the old one in
+  // Completes a page from the buffer, as far as that reaches, when only the items of `partial` can
+  // be shown. The result is a new delivery that includes those items and replaces the old one in
   // replays. Cost as next_page().
   virtual Task<Result<PageResult>> refill_page(const FeedRequest& request, const Page& partial) = 0;
   // Call before showing a replayed page that is not acknowledged. Returns those of `items` that may
-  // be shown: not those that the request which delivered the page has left out meanwhile. The
-  // returned items count as shown, even if another request leaves them out. 1 RTT.
+  // be shown, without any that the request that delivered the page has left out in the meantime.
+  // The returned items count as shown, even if another request leaves them out. 1 RTT.
   virtual Task<Result<std::vector<ItemId>>> replay_page(const FeedRequest& request,
                                                         const std::vector<ItemId>& items) = 0;
   // Writes impressions to the filter, then acknowledges their deliveries. 2 RTT. After an error the

@@ -1,7 +1,7 @@
 // seen.filter = "fingerprints": the shards of core/feed/seen_layout.h as plain Redis strings,
 // written with APPEND.
 //
-// This process' first write to a shard, and any write that may belong to an earlier day, goes
+// This process's first write to a shard, and any write that may belong to an earlier day, goes
 // through a script that sets the key's expiry and rejects expired days. Later writes are plain
 // APPENDs. The reply, the new length, shows when the shard is full, and whether it holds nothing
 // but the bytes just appended. In that case the shard is new (or was lost): its expiry is set, and

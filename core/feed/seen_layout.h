@@ -55,8 +55,8 @@ std::string encode_fingerprints(std::uint64_t reader_hash, const std::vector<Ite
 // A reader's shards, loaded for lookups.
 class FingerprintSet {
  public:
-  // Adds a shard as stored in Redis; empty if missing. Returns false if its length is no multiple
-  // of three, that is, if another program wrote to it. Such a shard is read at all three
+  // Adds a shard as stored in Redis; empty if missing. Returns false if its length is not a
+  // multiple of three, that is, if another program wrote to it. Such a shard is read at all three
   // alignments, which triples the false-positive rate but loses no impression before or after the
   // foreign bytes.
   bool add_shard(std::string_view shard);

@@ -18,7 +18,7 @@ using IdSet = std::unordered_set<ItemId>;
 constexpr std::size_t kUnseenDivisor = 5;
 // Cards fetched beyond the page, in case the swap drops some items.
 constexpr std::size_t kSpareCards = 5;
-// A page is refilled at most this often; then it is served short.
+// A page is refilled at most this many times; then it is served short.
 constexpr int kMaxRefills = 3;
 // Attempts to refresh, if too many pages are delivered while it searches.
 constexpr int kMaxRefreshAttempts = 10;
@@ -65,7 +65,7 @@ std::vector<ItemId> ids_of(const std::vector<FeedItem>& items) {
   return out;
 }
 
-// Drops items that were seen elsewhere meanwhile, are hidden or dated in the future, or no longer
+// Drops items that have since been seen elsewhere, are hidden or dated in the future, or no longer
 // exist.
 std::vector<FeedItem> visible_items(std::vector<FeedItem> items, const std::vector<bool>& repeated,
                                     UnixSeconds now) {

@@ -5,7 +5,8 @@
 //   peek       load state → recall → count; writes nothing
 //
 // While writes are disabled (FeedRequest::allow_writes) a refresh returns the best items of a
-// recall without storing anything, so they may come again; load_more continues an existing buffer.
+// recall without storing anything, so they may be shown again; load_more continues an existing
+// buffer.
 //
 // Items are excluded from later pages by the script that delivers them. They are then added to the
 // seen filter asynchronously, and the delivery is acknowledged. If that was lost because a worker

@@ -115,7 +115,7 @@ class ContributionReverter {
   };
   struct StageResult {
     std::vector<StagedContribution> staged;
-    std::vector<std::string> remaining;  // more was recorded meanwhile, or the fields changed
+    std::vector<std::string> remaining;  // more was recorded since, or the fields changed
   };
 
   Task<Result<StageResult>> stage(const std::vector<std::string>& ids) {
@@ -190,8 +190,8 @@ class ContributionReverter {
     co_return conflicts;
   }
 
-  // Appends a write of the article without the staged contribution. Returns false if it is
-  // subtracted already or the article is gone.
+  // Appends a write of the article without the staged contribution. Returns false if it was
+  // subtracted already or the article no longer exists.
   bool append_subtraction(Pipeline& out, const StagedContribution& staged, const redis::Reply& reply,
                           UnixSeconds now) const {
     const auto text = [&](Field field) { return redis::string_at(reply, field); };

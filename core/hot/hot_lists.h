@@ -1,10 +1,10 @@
 // Serves hot lists from this worker's snapshot, else from the list cached in Redis, else built from
 // the ranks.
 //
-// One process rebuilds a list, at most once per list.rebuild_interval (the store's lock); the
-// others serve the old list meanwhile. A snapshot is always a copy of the list in Redis, never
-// built for this worker alone, so workers disagree for at most a snapshot's lifetime. When an item
-// is hidden, every worker is told (invalidate()), and a list that may contain it is no longer
+// One process rebuilds a list, at most once per list.rebuild_interval (the store's lock); until
+// then the others serve the old list. A snapshot is always a copy of the list in Redis, never built
+// for this worker alone, so workers disagree for at most a snapshot's lifetime. When an item is
+// hidden, every worker is notified (invalidate()), and a list that may contain it is no longer
 // served unless Redis is unavailable.
 #pragma once
 

@@ -32,7 +32,8 @@ class RedisHotStore final : public HotStore {
   Task<Result<TrackResult>> track(const TrackEvent& event) override;
   // One more RTT around midnight UTC if this host's clock and Redis' disagree about the day.
   Task<Result<ViewResult>> view(const ViewEvent& event) override;
-  // An event without an id gets one, so that a replay counts it once. It keeps the current time.
+  // An event without an id gets one, so that a replay counts it once. Its time is set to the
+  // current time.
   Result<void> spool_track(const TrackEvent& event) override;
   Result<void> spool_view(const ViewEvent& event) override;
   Task<Result<CachedList>> cached_list(const ListQuery& query) override;

@@ -113,9 +113,9 @@ bool ranks_before(const ScoredItem& a, const ScoredItem& b) {
 }
 
 // A page of those candidates that are in the rank and match the filter.
-Task<Result<RankPage>> page_of_candidates(redis::Redis& redis, const redis::Keys& keys, const Model& model,
-                                          const RankFilter& filter, std::vector<ScoredItem> candidates,
-                                          std::int64_t offset, std::int64_t count) {
+Task<Result<RankPage>> read_candidate_page(redis::Redis& redis, const redis::Keys& keys, const Model& model,
+                                           const RankFilter& filter, std::vector<ScoredItem> candidates,
+                                           std::int64_t offset, std::int64_t count) {
   RankPage page;
   if (candidates.empty()) co_return page;
   const redis::PartitionedCommand partitioned = by_partition(keys, candidates);
@@ -246,8 +246,8 @@ Task<Result<RankPage>> RedisHotStore::rank_page(const ListQuery& query, RankCurs
     FRESHET_CO_TRY(small_set, co_await filter.small_candidate_set());
     const std::int64_t offset = from.empty() ? 0 : from.front();
     if (*small_set)
-      co_return co_await page_of_candidates(redis_, keys_, *query.model, filter, std::move(**small_set),
-                                            offset, count);
+      co_return co_await read_candidate_page(redis_, keys_, *query.model, filter, std::move(**small_set),
+                                             offset, count);
   }
   from.resize(keys_.partition_count());
   redis::KWayMerge merge(from);

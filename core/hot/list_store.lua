@@ -2,7 +2,7 @@
 --
 -- KEYS 1 hot:list…  2 hot:list:meta…  3 hot:list:lock…  4 hot:epoch
 -- ARGV 1 json  2 token of the lock (ms)  3 epoch it was built at  4 TTL s
--- Returns 1 if stored; 0 if an item was hidden meanwhile or a newer list is stored.
+-- Returns 1 if stored; 0 if an item was hidden since the list was built, or a newer list is stored.
 local meta, built = KEYS[2], ARGV[2]
 if call('GET', KEYS[3]) == built then call('DEL', KEYS[3]) end
 local epoch = call('GET', KEYS[4]) or '0'

@@ -1,5 +1,5 @@
 -- Writes articles' scores to the rank of a model (core/hot/models.h), unless a later version has
--- been written; for views also their totals to the buckets of mode = current.
+-- been written. For views, also writes their totals to the buckets of mode = current.
 --
 -- KEYS 1 hot:rank or hot:score
 --      2 hot:placed or hot:placed:views, of the same rank (or both of :next, during a rebuild)

@@ -22,10 +22,10 @@ struct RebuildResult {
 };
 
 // Fills hot:rank:next (and likewise for other models) from every article's counters, renames it to
-// hot:rank, then ranks again the articles in hot:unplaced, which were counted meanwhile. Lists are
-// served throughout. May be repeated at any time; after a crash either the old or the new ranks are
-// in place. Errors: kConflict "rebuild_running" if another one is running. O(keys), in pipelines of
-// at most 500 commands.
+// hot:rank, then ranks the articles in hot:unplaced, which were counted during the rebuild, again.
+// Lists are served throughout. May be repeated at any time; after a crash either the old or the new
+// ranks are in place. Errors: kConflict "rebuild_running" if another one is running. O(keys), in
+// pipelines of at most 500 commands.
 Task<Result<RebuildResult>> rebuild_ranks(redis::Redis& redis, const Settings& settings,
                                           const redis::Keys& keys);
 

@@ -54,7 +54,7 @@ struct CurrentScore {
 // top().
 class ThresholdTopK {
  public:
-  // Members to read: of each bucket those at ranks offset … offset + count − 1 by total, highest
+  // Members to read from each bucket: those at ranks offset … offset + count − 1 by total, highest
   // first.
   struct Read {
     std::vector<BucketName> buckets;

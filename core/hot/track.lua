@@ -73,7 +73,7 @@ if window ~= '0' then
     local new_longest = max(dwell, longest)
     call('SET', KEYS[3], new_longest .. ' ' .. begin, 'EX', window)
     added_ms = dwell
-    if live then counts, added_ms = false, new_longest - longest end  -- else the counters have expired meanwhile
+    if live then counts, added_ms = false, new_longest - longest end  -- otherwise the counters have expired
   end
 end
 ms = ms + added_ms

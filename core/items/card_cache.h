@@ -90,9 +90,8 @@ class CardCache {
   CardCounters counters_;
 };
 
-// Parses a message of the channel hot:epoch: "card ID": what is shown of the item has changed;
-// "list ID": and lists that contain it are outdated; "all": all items and all lists. nullopt: some
-// other message.
+// Parses a message of the channel hot:epoch: "card ID": the item's card has changed; "list ID": and
+// lists that contain it are outdated; "all": all items and all lists. nullopt: some other message.
 struct Invalidation {
   std::optional<ItemId> item;  // nullopt: all
   bool lists = true;

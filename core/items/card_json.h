@@ -1,4 +1,4 @@
-// JSON members that pages show of an item, for an object that has been begun.
+// Writes the JSON members of an item that pages show into an object that is already open.
 #pragma once
 
 #include <string>

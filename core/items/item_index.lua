@@ -2,8 +2,8 @@
 -- and visibility. Scores in ranks are written by the caller (core/hot/rank_updater.h).
 --
 -- KEYS 1 hot:published  2 hot:current:index  3 hot:hidden  4 hot:newest  5 hot:current:{hour} of the old publish time
---      6… the rank of each model and its versions, as hot:rank and hot:placed, then tag:{tag} of
---      the tags it loses, then of those it has
+--      6… the rank of each model and its versions, such as hot:rank and hot:placed, then tag:{tag}
+--      of the tags it loses, then of those it has
 -- ARGV 1 id  2 1: it is removed  3 1: hidden  4 publish time  5 1: the publish time changed
 --      6 for how many s a removed item stays hidden  7 number of models  8 number of tags it loses
 -- Returns 2 if its visibility in lists has changed, so that they are outdated; 1 if it is in a

@@ -17,7 +17,7 @@ namespace {
 using redis::Pipeline;
 
 constexpr std::size_t kBatchSize = 500;
-// Writers of one item rarely conflict; one that loses this often returns an error.
+// Writers of one item rarely conflict; one that loses this many times returns an error.
 constexpr int kMaxAttempts = 4;
 
 // Fields that pages show; lists show the first kListFieldCount.

@@ -4,7 +4,7 @@
 // 1. Read the item: its old tags and date determine the keys to remove it from.
 // 2. Update the indexes that lists are built from (item_index.lua) and append the recorder's stream
 //    entry (item_fields.h), then write the item and its article by a script that does nothing if
-//    the item was written meanwhile.
+//    the item was written in between.
 // 3. Update ranks, and publish the change to workers and lists.
 //
 // A writer that lost the race starts over, so an item's last stream entry always matches its hash.

@@ -39,7 +39,7 @@ class ItemStore {
   virtual ~ItemStore() = default;
   // 3 RTT each (put_many: per 500 items): read the item, update the indexes, write the item.
   // Updates the item's ranks if published_at, hidden or tags changed, and tells all workers to
-  // invalidate their lists if one could show it wrongly.
+  // invalidate their lists if any list may now be wrong.
   virtual Task<Result<void>> put(const Item& item) = 0;
   virtual Task<Result<void>> put_many(const std::vector<Item>& items) = 0;
   virtual Task<Result<void>> remove(const ItemId& id) = 0;

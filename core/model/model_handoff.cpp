@@ -70,7 +70,7 @@ Result<void> ModelHandoff::put(HandoffEntry entry, int file) {
     std::memcpy(CMSG_DATA(header), &file, sizeof file);
   }
   if (sendmsg(sender_.get(), &message, 0) != static_cast<ssize_t>(sizeof entry))
-    return fail(ErrorCode::kInternal, "model_shelf", {}, std::string("sendmsg: ") + std::strerror(errno));
+    return fail(ErrorCode::kInternal, "model_handoff", {}, std::string("sendmsg: ") + std::strerror(errno));
   // Remove older entries only now, so that the queue is never empty. There are two if a process
   // died in between.
   for (auto entry_in_queue = peek(); entry_in_queue && entry_in_queue->id != entry.id;

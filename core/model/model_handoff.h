@@ -27,7 +27,7 @@ class ModelHandoff {
   ModelHandoff();
 
   // Replaces the current entry. `file` is the open model, or −1 for no model. Sets id and
-  // has_model. Only one process at a time may call this. Errors: kInternal "model_shelf".
+  // has_model. Only one process at a time may call this. Errors: kInternal "model_handoff".
   Result<void> put(HandoffEntry entry, int file);
   // Returns nullopt if nothing was put yet.
   std::optional<HandoffEntry> peek() const;

@@ -94,7 +94,7 @@ Result<void> publish_model(const std::filesystem::path& path, const std::filesys
     const ssize_t more = read(file->get(), bytes.data() + got, bytes.size() - got);
     if (more < 0 && errno == EINTR) continue;
     if (more < 0) return system_error(path);
-    if (more == 0) break;  // truncated meanwhile: replace_model() rejects it
+    if (more == 0) break;  // truncated concurrently: replace_model() rejects it
     got += static_cast<std::size_t>(more);
   }
   return replace_model(folder / kPublishedName, {bytes.data(), got}, FileAccess::kWorldReadable);

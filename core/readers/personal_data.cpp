@@ -110,7 +110,7 @@ Task<Result<void>> PersonalData::read_keys(const std::vector<std::string>& keys,
     const redis::KeyPattern& pattern = *keys_.pattern_of(keys[i]);
     ExportedKey stored{description_for(pattern), *keys_.strip_prefix(keys[i]), std::string(pattern.type), {}};
     add_values(reply, stored.type, stored.values);
-    if (!stored.values.empty()) out.keys.push_back(std::move(stored));  // otherwise it expired meanwhile
+    if (!stored.values.empty()) out.keys.push_back(std::move(stored));  // otherwise it has expired
   }
   co_return Result<void>();
 }
@@ -194,7 +194,7 @@ Task<Result<std::string>> PersonalData::request_erasure(const ReaderId& reader) 
                      ttl = redis::tombstone_ttl(spool_settings_.max_age).count();
   for (const std::string& name : pseudonyms_.all(reader))
     writes.add("SET", keys_.tombstone(name), now / 1000, "EX", ttl);
-  // A host that has not reported the last erasure within spool.max_age is gone.
+  // A host that has not reported the last erasure within spool.max_age is considered gone.
   if (last > 0 && now - last > milliseconds(spool_settings_.max_age).count())
     writes.add("ZREMRANGEBYSCORE", spools, "-inf", "(" + std::to_string(last));
   writes.add("ZADD", spools, now, kErasureMember);

@@ -66,9 +66,9 @@ class PersonalData {
   // Redis: O(keys), 2 RTT per thousand keys.
   Task<Result<Export>> collect(const ReaderId& reader, std::int64_t from);
   // Creates a job that erases everything about the reader (core/recorder/erasure_worker.h) and
-  // returns its id. All data written before the call is gone when the job is done. Unknown readers
-  // are accepted too. Writes a tombstone that voids events in all hosts' spools. 2 RTT. Errors:
-  // kUnavailable "stream_full"; Redis' own.
+  // returns its id. All data written before the call has been erased when the job is done. Unknown
+  // readers are accepted too. Writes a tombstone that voids events in all hosts' spools. 2 RTT.
+  // Errors: kUnavailable "stream_full"; Redis' own.
   Task<Result<std::string>> request_erasure(const ReaderId& reader);
   // 1 RTT. Errors: kNotFound "unknown_job".
   Task<Result<Job>> job(const EventId& id);

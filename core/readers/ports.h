@@ -94,7 +94,7 @@ class ReaderStore {
                                          std::optional<UnixSeconds> until) = 0;
   // Merges both histories of `from` into those of `to`: `to` keeps the newest views of both by
   // time, `from` becomes empty. Merging a reader into itself changes nothing. 3 RTT, not atomic:
-  // repeat the call after an error. Views that `from` records meanwhile stay there.
+  // repeat the call after an error. Views that `from` records concurrently stay there.
   virtual Task<Result<void>> merge_views(const ReaderId& from, const ReaderId& to) = 0;
 
   // Returns one result per event, in order. An error of one event (kUnavailable "stream_full", …)

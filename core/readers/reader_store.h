@@ -40,7 +40,7 @@ class RedisReaderStore final : public ReaderStore {
   // reject).
   Task<Result<std::vector<Result<void>>>> record_interactions(
       const std::vector<ReaderEvent>& events) override;
-  // Errors as of record_interactions().
+  // Errors: those of record_interactions().
   Task<Result<void>> dismiss(const Dismissal& dismissal) override;
   Task<Result<void>> undo_dismissal(const ReaderId& reader, const ItemId& item, OptionalTime at) override;
 

@@ -19,7 +19,7 @@ constexpr std::size_t kMaxDiscoveries = 16;
 // Marks an item as part of the profile, however old the event is.
 constexpr float kMinWeight = std::numeric_limits<float>::min();
 
-// How often the affinity candidates are selected again without archived items.
+// Maximum number of times the affinity candidates are selected again without archived items.
 constexpr int kMaxAffinityRounds = 4;
 
 bool ranks_before(const Catalogue& catalogue, const RankedCandidate& a, const RankedCandidate& b) {

@@ -8,7 +8,7 @@
 namespace freshet::recommend {
 namespace {
 
-// How often a page is selected again because some of its items turned out to be hidden.
+// Maximum number of times a page is selected again because some of its items are hidden.
 constexpr int kMaxPageRounds = 4;
 // Extra cards loaded with a page, to replace hidden items.
 constexpr std::size_t kSpareItems = 5;

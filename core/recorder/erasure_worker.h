@@ -3,12 +3,12 @@
 // A job's entry stays pending until the job is done, so a recorder that was killed starts the job
 // again. Every step is idempotent. A job first waits until no more data of the reader can arrive:
 // everything that workers accepted before the request is in Redis or in a spool file after
-// kSettleTime; this host's spool files must no longer mention the reader; and the entries that the
-// stream held by then must be recorded. It then erases, in this order: every key of
+// kSettleTime; this host's spool files must no longer mention the reader; and all entries in the
+// stream at that point must be recorded. It then erases, in this order: every key of
 // core/readers/personal_keys.h; the reader's seen filter, by incrementing the reader's epoch; and
 // the rows of the database, including its WAL, leaving only a salted hash as a record of the
 // erasure. Acknowledging the job's entry removes the preceding entries of the stream. Data that the
-// reader creates meanwhile may or may not be erased.
+// reader creates in the meantime may or may not be erased.
 //
 // Spool files of other hosts are not accessible. A tombstone (user:erased, set with the request)
 // makes their records void when they are replayed; until then the data stays in these files.

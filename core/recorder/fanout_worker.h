@@ -5,13 +5,13 @@
 // stream), one chunk of followers at a time. Between chunks, the recorder processes other entries.
 // A job iterates over follow:readers:{author} by score, the order of following, from its cursor up
 // to `up_to_score`, the last follower at the time of publication. Later followers have a higher
-// score and get the item by back-fill. Readers who unfollowed meanwhile are skipped.
+// score and get the item by back-fill. Readers who have unfollowed since are skipped.
 //
 // A job's entry stays pending until the job is done, and its cursor is stored in job:{id}. A step
 // pushes to some followers, then advances the cursor. If Redis or the recorder is killed in
-// between, the step is repeated: no follower is left out, and none gets an item twice, even if they
-// removed it meanwhile, because a timeline stores which job it had last. If a reader unfollows
-// during a step, the items are removed from their timeline.
+// between, the step is repeated: no follower is left out, and none gets an item twice, even after
+// removing it, because a timeline stores which job it had last. If a reader unfollows during a
+// step, the items are removed from their timeline.
 #pragma once
 
 #include <cstdint>

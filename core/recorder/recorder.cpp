@@ -132,7 +132,7 @@ int Recorder::run(const std::atomic<bool>& stop) {
     sleep_until(Clock::now() + wait, stop);
     wait = std::min(2 * wait, kMaxBackoff);
   }
-  if (!impl_->unindexed.empty()) (void)impl_->commit_unindexed();  // on failure, after the restart
+  if (!impl_->unindexed.empty()) (void)impl_->commit_unindexed();  // the next run retries a failure
   if (impl_->has_lease) impl_->lease.release(impl_->streams.redis());
   return 0;
 }
@@ -146,8 +146,9 @@ Result<void> Recorder::Impl::run_once(const std::atomic<bool>& stop) {
     if (auto ok = begin_session(); !ok) return ok;
   }
   if (auto ok = open_files(); !ok) return ok;
-  // All pending entries come again and are written again, in order. If unindexed ones were
-  // acknowledged after only some of them came again, older rows would overwrite newer ones.
+  // All pending entries are delivered and written again, in order. If unindexed ones were
+  // acknowledged after only some of them had been redelivered, older rows would overwrite newer
+  // ones.
   if (is_new_session && !unindexed.empty()) {
     if (auto ok = write_index(); !ok) return ok;
     unindexed = {};
@@ -201,7 +202,7 @@ Result<void> Recorder::Impl::begin_session() {
 }
 
 // Acquires the lease for the current database. Unindexed changes are kept if no other recorder
-// has written since; otherwise they are pending and come again.
+// has written since; otherwise they are pending and will be delivered again.
 Result<void> Recorder::Impl::acquire_lease() {
   if (!database) {
     if (auto ok = open_database(); !ok) return ok;
@@ -369,7 +370,7 @@ void Recorder::Impl::on_failed(const Error& error) {
   const bool refused =
       reason == RecorderPauseReason::kLeaseHeld || reason == RecorderPauseReason::kDatabaseMismatch;
   streams.restart();
-  // Unindexed changes are in the database. If Redis lost their entries meanwhile, they will not be
+  // Unindexed changes are in the database. If Redis has lost their entries, they will not be
   // delivered again, so keep them.
   if (reason != RecorderPauseReason::kRedisUnavailable && !refused) unindexed = {};
   // The connection or the descriptors may be broken for good, so reopen them.
@@ -389,7 +390,7 @@ void Recorder::Impl::on_failed(const Error& error) {
   report.reason.store(reason);
   if (reason == RecorderPauseReason::kRedisUnavailable) return;
   if (has_lease)
-    (void)acknowledge(EntryBatch());  // resumes when the cause is gone
+    (void)acknowledge(EntryBatch());  // resumes when the cause has been fixed
   else if (const auto backlog = streams.backlog())
     publish_lag(*backlog);
 }

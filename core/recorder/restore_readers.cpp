@@ -101,7 +101,7 @@ class FollowRestorer {
   // Reads the outbox marks first, so that anything published for pulling in between will be pulled.
   Result<void> flush() {
     if (follows_.empty()) return {};
-    redis::Pipeline marks, both;  // neither needs an order: an author's readers, a reader's authors
+    redis::Pipeline marks, both;  // neither list needs an order
     for (const readers::Follow& each : follows_)
       marks.add("ZSCORE", keys_.pull_outbox(each.author.view()), ":");
     FRESHET_TRY(found, send_pipeline_(marks));

@@ -168,8 +168,8 @@ class Keys {
   // --- Keys of one item
   // Hash: counters, and what counting needs to know of the item (core/hot/article.h). Permanent for
   // an item that was put; its counters then expire by `renewed` and `viewed`. Otherwise it has a
-  // TTL: of an unverified article an hour, of a removed item engagement.counter_ttl, of any other
-  // the later of engagement.counter_ttl and views.counter_ttl.
+  // TTL: an hour for an unverified article, engagement.counter_ttl for a removed item, and the
+  // later of engagement.counter_ttl and views.counter_ttl for any other.
   std::string article(std::string_view id) const { return item_key("hot:article:", id); }
   // HyperLogLog; expires engagement.counter_ttl after the last PV, renewed once a day
   std::string uv_hll(std::string_view id) const { return item_key("hot:uv:hll:", id); }
@@ -249,7 +249,7 @@ class Keys {
   std::string reader_event_ids(std::string_view reader) const { return item_key("user:events:", reader); }
   // `reader_hash`: a salted hash of the reader's id, never the id itself, because the key outlives
   // the erasure.
-  // String: how often the reader was erased; expires kSeenEpochTtl after its last use
+  // String: number of times the reader was erased; expires kSeenEpochTtl after its last use
   std::string seen_epoch(std::string_view reader_hash) const { return item_key("user:epoch:", reader_hash); }
   // String: unix s of the reader's erasure; tombstone_ttl()
   std::string tombstone(std::string_view reader_hash) const { return item_key("user:erased:", reader_hash); }

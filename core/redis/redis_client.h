@@ -33,7 +33,7 @@ class RedisClient : public Redis {
   // Calls `listener` with true when the client becomes ready, with false when it stops being ready.
   virtual void on_ready_changed(std::function<void(bool)> listener) = 0;
   virtual const ConnectionCounters& counters() const = 0;
-  virtual BreakerState breaker_state() const = 0;  // of several servers the worst
+  virtual BreakerState breaker_state() const = 0;  // with several servers, the worst state
   // Resolves where to subscribe to messages (redis_subscriber.h); null: at the endpoint.
   virtual MasterResolver* resolver() = 0;
 };

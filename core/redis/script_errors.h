@@ -18,7 +18,7 @@ inline constexpr std::string_view kDayChanged = "DAY";
 // A status: the item has changed since it was read. Read it and retry.
 inline constexpr std::string_view kRetry = "RETRY";
 // The article is unverified, so unlisted.lua must count it. Its statuses: kVerified: it has been
-// verified meanwhile; kCreates: the event would create it, which the call did not allow.
+// verified since; kCreates: the event would create it, which the call did not allow.
 inline constexpr std::string_view kUnverified = "UNLISTED";
 inline constexpr std::string_view kVerified = "LISTED";
 inline constexpr std::string_view kCreates = "BEGINS";

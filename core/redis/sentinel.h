@@ -1,6 +1,6 @@
 // Resolves the current master through Redis Sentinel (https://redis.io/docs/management/sentinel/).
 //
-// The sentinels are asked before every connection attempt, so a failover is followed when the old
+// The sentinels are queried before every connection attempt, so a failover is followed when the old
 // master is lost or refuses a write. They are also polled every second: when they name another
 // master, every connection to the old one is closed at once and its pending pipelines fail, so that
 // writes acknowledged by a demoted master are not mistaken for durable ones. A server must report

@@ -32,7 +32,7 @@ class Spool {
   };
 
   // Opens or creates the file and locks it. Errors: kConflict "spool_locked" (another process owns
-  // it, or deleted it meanwhile: retry), kUnavailable "spool_io", kInvalid "spool_format" (not a
+  // it, or has just deleted it: retry), kUnavailable "spool_io", kInvalid "spool_format" (not a
   // spool; left untouched).
   static Result<std::unique_ptr<Spool>> open(const std::filesystem::path& path, std::size_t max_bytes);
   // Returns true if the file, which another process may own, contains `name` as a field of an

@@ -36,7 +36,7 @@ TimeSlices::OpenSlice& TimeSlices::slice_for(UnixSeconds published) {
   const auto successor = std::find_if(open_slices_.begin(), open_slices_.end(),
                                       [&](const OpenSlice& each) { return published < each.slice.end; });
   if (successor != open_slices_.end() && successor->slice.contains(published)) return *successor;
-  // A slice of its own week, as far as the neighbors leave space.
+  // A slice for its own week, limited by the neighboring slices.
   TimeSlice slice{slice_start(published), slice_start(published) + kSliceSpan, folder_.next_serial()};
   if (successor != open_slices_.end()) slice.end = std::min(slice.end, successor->slice.begin);
   if (successor != open_slices_.begin()) slice.begin = std::max(slice.begin, std::prev(successor)->slice.end);

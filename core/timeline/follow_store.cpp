@@ -19,7 +19,7 @@ Error too_many_follows() {
           "the reader already follows the maximum number of authors"};
 }
 
-constexpr int kMaxFollowAttempts = 4;  // follow() restarts if the reader unfollowed meanwhile
+constexpr int kMaxFollowAttempts = 4;  // follow() restarts if the reader unfollows concurrently
 constexpr std::size_t kItemsPerCommand = 1000;
 constexpr std::size_t kReadersPerScript = 50;  // about 300 µs of Redis for one item; larger calls save little
 
@@ -111,7 +111,7 @@ Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const Author
     append_join(backfill, timeline_settings_, join);
     backfill.barrier().add("ZSCORE", readers, reader.view());
     FRESHET_CO_TRY(backfilled, co_await redis::run_all(redis_, backfill));
-    // Otherwise the reader unfollowed meanwhile, or another call changed the mark: try again.
+    // Otherwise the reader has unfollowed, or another call has changed the mark: try again.
     if ((*backfilled)[0].integer().value_or(0) == 1 && !(*backfilled)[1].is_nil()) break;
   }
   co_return Result<void>();
@@ -171,7 +171,7 @@ Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
   if (const auto has_room = check_stream_room(read_replies->front());
       followers_before > 0 && !is_pulled && !has_room)
     co_return tl::unexpected(has_room.error());
-  // The order matters: a reader who follows meanwhile either finds the items in the outbox or is
+  // The order matters: a reader who follows concurrently either finds the items in the outbox or is
   // counted among the followers read after it. Items in the pull outbox are also in the outbox.
   std::vector<std::string_view> ids;
   ids.reserve(items.size());

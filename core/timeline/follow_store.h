@@ -16,7 +16,7 @@
 //
 // publish    Read, and decide whether the author is pulled → add the items to the outbox, then to
 // the pull outbox if the author is pulled, then count the followers. Items are pushed to all of
-// them, which may be a few more than fanout.max_push if readers followed meanwhile → list the
+// them, which may be a few more than fanout.max_push if readers follow concurrently → list the
 // author as pulled, or create the job and append it to the recorder's stream.
 #pragma once
 

@@ -12,7 +12,7 @@ namespace {
 
 // Items times readers per round trip, during which Redis serves no other request. Measured on a
 // busy host with a push of 100 items to 10,000 readers; page latency (median / 99 %) and timeouts
-// meanwhile:
+// during the push:
 //      500 pairs                              5 / 18 ms   0 of 4,800
 //    2,000 pairs                             17 / 43 ms   46 of 2,000
 //      500 readers, any number of items      12 / 48 ms   hundreds

@@ -22,7 +22,7 @@ struct Content {
 Content build_content(std::span<const std::vector<model::TermCount>> items);
 
 // The `limit` nearest neighbours of every item, weighted by cosine. Ignores terms of more than
-// 3,000 items, which weigh little. O(Σ over terms of items²).
+// 3,000 items, which weigh little. Takes O(n²) for each term that n items have.
 Columns content_columns(const Content& content, std::size_t limit);
 
 inline constexpr std::size_t kMaxDonors = 20;

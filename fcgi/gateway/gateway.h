@@ -35,7 +35,7 @@ struct GatewayOptions {
   std::chrono::milliseconds request_budget{200};
   std::chrono::milliseconds bulk_budget{30000};
   std::chrono::milliseconds slow_timeout{0};  // 0: requests are never reported as slow
-  // where requests publish the loop's current phase; null: nowhere
+  // requests publish the loop's current phase here; null: not published
   std::atomic<PackedPhase>* phase_slot = nullptr;
   std::size_t max_in_flight = 1024;
   std::vector<std::string> allowed_clients{};  // IP addresses; empty: all. TCP only
@@ -48,7 +48,7 @@ struct GatewayCounters {
   std::uint64_t read_timeouts = 0;
   std::uint64_t write_timeouts = 0;
   std::uint64_t overloaded = 0;   // refused because max_in_flight was reached
-  std::uint64_t over_budget = 0;  // answered because their budget was used up
+  std::uint64_t over_budget = 0;  // requests that ran out of their time budget
   std::uint32_t in_flight = 0;
   std::uint32_t detached = 0;        // in flight, already answered, still running
   std::uint32_t peak_in_flight = 0;  // the highest value so far
@@ -74,9 +74,9 @@ class Gateway final : public FdHandler {
   void listen(int listen_fd);
   // Takes ownership of a connected socket. For tests and fuzzers.
   void adopt(int fd);
-  // Stops accepting and serves the existing connections. Closes none of them first (nginx might be
-  // sending on it) until `deadline`, when idle ones are closed, and busy ones after their reply.
-  // Calls `done` when no connection or detached request is left.
+  // Stops accepting and serves the existing connections. Leaves closing them to nginx, which might
+  // be sending on one, until `deadline`; then closes idle ones at once and busy ones after their
+  // reply. Calls `done` when no connection or detached request is left.
   void drain(std::chrono::steady_clock::time_point deadline, std::function<void()> done);
 
   const GatewayCounters& counters() const { return counters_; }

@@ -18,7 +18,8 @@ class AdminPages {
   Response live() const;
   // 503 if a dependency that ready.require lists is missing; otherwise lists the missing ones.
   Response ready(const DependencyState& state) const;
-  // Readiness of the pool, which has what any of its workers has. 503 if no worker is ready.
+  // Readiness of the pool: a dependency is available if any worker has it. 503 if no worker is
+  // ready.
   Response pool_ready() const;
 
  private:

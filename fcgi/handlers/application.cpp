@@ -88,11 +88,11 @@ bool is_body_too_slow(const Request& request, const GatewaySettings& settings) {
 
 void count_refusal(Services& services, const Error& error) {
   for (const ReasonRow& row : kReasonRefusals) {
-    if (row.reason == error.reason) return services.count(row.refusal);
+    if (row.reason == error.reason) return services.count_refusal(row.refusal);
   }
   const auto row =
       std::find_if(kRefusals.begin(), kRefusals.end(), [&](auto& r) { return r.code == error.code; });
-  if (row != kRefusals.end()) services.count(row->reason);
+  if (row != kRefusals.end()) services.count_refusal(row->reason);
 }
 
 // In the order of http::BucketKind.
@@ -155,10 +155,10 @@ Task<Result<Response>> Application::dispatch(Request& request,
   }
   switch (match->outcome) {
     case http::Match::Outcome::kNotFound:
-      services_.count(Refusal::kNotFound);
+      services_.count_refusal(Refusal::kNotFound);
       co_return http::no_such_route();
     case http::Match::Outcome::kMethodNotAllowed:
-      services_.count(Refusal::kMethodNotAllowed);
+      services_.count_refusal(Refusal::kMethodNotAllowed);
       co_return http::method_not_allowed(match->allow);
     case http::Match::Outcome::kOptions:
       co_return cors_.options_response(request, *match);
@@ -176,7 +176,7 @@ Task<Result<Response>> Application::dispatch(Request& request,
   Call call{services_, request, *target, *match, auth_result, access == http::AccessDecision::kAllowed};
   rate_limit = consume_rate_limit(call, route.handler.cost);
   if (rate_limit && !rate_limit->granted) {
-    services_.count(kBucketRefusals[static_cast<std::size_t>(rate_limit->kind)]);
+    services_.count_refusal(kBucketRefusals[static_cast<std::size_t>(rate_limit->kind)]);
     co_return http::problem(Error{ErrorCode::kRateLimited, "rate_limited", {}, {}}, rate_limit->retry_after);
   }
   auto result = co_await route.handler.handle(call);
@@ -269,7 +269,7 @@ void Application::overloaded(const Request& request, Response& response) {
 void Application::deadline_exceeded(const Request& request, Response& response) {
   const bool reads = request.method == Method::kGet || request.method == Method::kHead;
   const ErrorCode code = reads ? ErrorCode::kUnavailable : ErrorCode::kUnknownOutcome;
-  services_.count(Refusal::kDeadline);
+  services_.count_refusal(Refusal::kDeadline);
   auto fallback = request.on_deadline ? request.on_deadline() : std::nullopt;
   response = fallback ? std::move(*fallback) : http::problem(Error{code, "over_budget", {}, {}});
   if (request.zone == Zone::kPublic) cors_.add_cors_headers(request, response);

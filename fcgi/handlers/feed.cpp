@@ -81,8 +81,8 @@ json::Writer begin_data(std::string& out) {
   return writer;
 }
 
-// If nothing could be taken for a page, the client's cursor is returned unchanged, so that
-// repeating the request gives the missed page.
+// If no page could be delivered, returns the client's cursor unchanged, so that repeating the
+// request gives the missed page.
 Response render(const feed::FeedPage& page, const FeedBody& body, http::PageTokenSigner& pages) {
   std::string out;
   json::Writer writer = begin_data(out);

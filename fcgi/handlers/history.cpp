@@ -55,7 +55,7 @@ Task<Result<Response>> post_history(Call& call) {
   FRESHET_CO_TRY(body, read_object(document, call.request.body));
   FRESHET_CO_TRY(view, parse_history(*body));
   if (call.is_bot()) {
-    services.count(Refusal::kBot);
+    services.count_refusal(Refusal::kBot);
     co_return private_json("{\"ok\":true,\"counted\":false}");
   }
   FRESHET_CO_TRY(reader, require_reader(call, view->reader));

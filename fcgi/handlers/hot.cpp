@@ -21,7 +21,7 @@ void write_counts(json::Writer& writer, const hot::TrackResult& counts) {
 
 // The reply to a crawler, whose report does not count: the article's current counters.
 Task<Result<Response>> bot_reply(Call& call, const ItemId& item) {
-  call.services.count(Refusal::kBot);
+  call.services.count_refusal(Refusal::kBot);
   const std::vector<ItemId> ids(1, item);
   const auto stats = co_await call.services.hot.stats(ids, hot::Ranks::kOmit);
   hot::TrackResult counts;
@@ -91,7 +91,7 @@ void charge_quotas(Call& call, const ItemId& item, const hot::EventAdmission& ad
                    const hot::EventOutcome& outcome) {
   http::RateLimiter& limits = call.services.rate_limiter;
   const std::int64_t now_us = http::monotonic_us();
-  if (!admission.counts_as_visitor) call.services.count(Refusal::kVisitorQuota);
+  if (!admission.counts_as_visitor) call.services.count_refusal(Refusal::kVisitorQuota);
   if (admission.network.empty()) return;
   if (outcome.created) limits.consume_quota(http::Quota::kUnverifiedArticles, admission.network, {}, now_us);
   if (outcome.new_visitor && is_anonymous(call))
@@ -125,7 +125,8 @@ void record_history_view(Call& call, const ReaderId& reader, const ItemId& item,
   if (!services.settings.history.from_track || reader.empty()) return;
   const readers::View view{reader, item, readers::ViewKind::kTopic, event};
   if (!must_spool) return services.readers.record_view_async(view);
-  if (auto spooled = services.readers.spool_history_view(view); !spooled) services.count(Refusal::kSpoolFull);
+  if (auto spooled = services.readers.spool_history_view(view); !spooled)
+    services.count_refusal(Refusal::kSpoolFull);
 }
 
 // How long nginx may keep a list, independent of max-age for clients: a hidden item must be gone
@@ -235,7 +236,7 @@ Task<Result<Response>> post_views(Call& call) {
   FRESHET_CO_TRY(body, read_object(document, call.request.body));
   FRESHET_CO_TRY(view, parse_view(*body));
   if (call.is_bot()) {
-    services.count(Refusal::kBot);
+    services.count_refusal(Refusal::kBot);
     co_return private_json("{\"ok\":true,\"uv\":false,\"scoreInc\":0,\"counted\":false}");
   }
   const http::ClaimedIdentity no_claim;

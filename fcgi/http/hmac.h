@@ -41,7 +41,7 @@ class Hmac {
 std::string base64url(std::string_view bytes);
 // The first 16 bytes of the digest as base64url: 22 characters.
 std::string truncated_base64url(const Hmac::Digest& digest);
-// Takes time that depends only on the lengths.
+// Constant-time comparison: the time depends only on the lengths.
 bool constant_time_equal(std::string_view a, std::string_view b);
 
 }  // namespace freshet::http

@@ -30,7 +30,7 @@ struct AccessEntry {
 void append_access_line(std::string& line, const std::vector<AccessFormatPart>& format,
                         const AccessEntry& entry);
 
-// "192.0.2.17" → "192.0.2.0", "2001:db8:1:2::3" → "2001:db8:1::". "-" if it is no address.
+// "192.0.2.17" → "192.0.2.0", "2001:db8:1:2::3" → "2001:db8:1::". "-" if it is not an address.
 std::string truncate_address(std::string_view address);
 // Parts of a request's URI before and after the '?'.
 std::string_view path_of(std::string_view uri);

@@ -11,8 +11,8 @@
 // (upgrade.h). The new master's workers are the second generation. Once they are ready, the new
 // master becomes the service's main process and the old one drains its workers and ends. A stop
 // before that ends both. After it, the new master forwards a stop and waits for the old one. A HUP
-// or USR2 that arrives meanwhile is carried out afterwards by the process that serves then.
-// Counters start at zero.
+// or USR2 that arrives during the upgrade is carried out afterwards, by the process that is then
+// serving. Counters start at zero.
 //
 // When the master dies, the kernel sends TERM to each worker, which finishes the requests in flight
 // and ends. With a socket unit, connections wait in the socket's queue for the next master.

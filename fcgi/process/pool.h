@@ -54,7 +54,7 @@ class Pool {
   // replaces is drained.
   void read_pipe(pid_t pid, Generation* generation, SteadyTime now);
   // Removes a dead worker and records in its generation when the position may fork again. Empty if
-  // `pid` was no worker. `status` is the one from waitpid().
+  // `pid` was not a worker. `status` is the one from waitpid().
   std::optional<WorkerDeath> reap(pid_t pid, int status, const std::vector<Generation*>& generations,
                                   SteadyTime now);
   // Asks the workers of a generation (0: all) to end with QUIT or TERM. Escalates QUIT to TERM and

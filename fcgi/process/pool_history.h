@@ -1,4 +1,4 @@
-// The last five minutes of the pool in the scoreboard's shared memory, one sample each three
+// The last five minutes of the pool in the scoreboard's shared memory, one sample every three
 // seconds. The status process writes the ring; it outlives that process, which a reload replaces.
 #pragma once
 

@@ -45,8 +45,8 @@ struct HelperSlot {
   std::atomic<std::uint32_t> respawns{0};
 };
 
-// Values read from Redis by one worker for all (fcgi/redis_sampler.h): key statistics each
-// kKeyStatsIntervalMs; data loss, memory and the clock each kHealthIntervalMs.
+// Values read from Redis by one worker for all (fcgi/redis_sampler.h): key statistics every
+// kKeyStatsIntervalMs; data loss, memory and the clock every kHealthIntervalMs.
 inline constexpr std::int64_t kKeyStatsIntervalMs = 10'000;
 inline constexpr std::int64_t kHealthIntervalMs = 1'000;
 struct RedisKeyStats {

@@ -114,8 +114,8 @@ class DoubleBuffered {
   std::array<std::array<std::atomic<std::uint64_t>, kWords>, 2> copies_{};
 };
 
-// All zeros when empty. The fields that are read for every slot come first, so that only one page
-// of a never used slot is in memory.
+// All zeros when empty. The fields that are read for every slot come first, so that an unused slot
+// has only one page in memory.
 struct alignas(64) WorkerSlot {
   std::atomic<WorkerState> state{WorkerState::kEmpty};
   std::atomic<pid_t> pid{0};

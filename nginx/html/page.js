@@ -113,7 +113,7 @@ export function plural(count, noun) {
 
 const kUnits = [[86400 * 365, "year"], [86400 * 30, "month"], [86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
 
-// A duration in whole units of the largest that fits: "3 days".
+// A duration in whole units, using the largest unit that fits: "3 days".
 export function formatDuration(seconds) {
   const [size, unit] = kUnits.find(([each]) => seconds >= each) || kUnits.at(-1);
   return plural(Math.floor(Math.max(0, seconds) / size), unit);

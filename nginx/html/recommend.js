@@ -85,7 +85,7 @@ function describeModel(model) {
 
 let latestTurn = 0;
 
-// Of concurrent calls, only the latest is shown, in whatever order the responses arrive.
+// Shows only the latest of concurrent calls, in whatever order the responses arrive.
 async function show() {
   const turn = ++latestTurn;
   try {

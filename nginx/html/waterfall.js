@@ -1,7 +1,8 @@
 // A reader's timeline in a channel. The page keeps two scores: `drop`, of the newest item, and `up`, of the oldest. Pulling
 // down requests items newer than `drop` and updates only `drop`; scrolling requests items older than `up` and updates only
-// `up`. So no item repeats and no gap opens, whatever is pushed meanwhile. Every few seconds the page counts the new items
-// without adding them. The items and scores are kept in the history entry, so that a reload restores the list.
+// `up`. So no item repeats and no gap opens, whatever is pushed in the meantime. Every few seconds the page counts the
+// new items without adding them. The items and scores are kept in the history entry, so that a reload restores the
+// list.
 import { button, call, callWithRetry, element, formatDuration, params, plural, reader, showAttribution, showStatus, zone } from "/page.js";
 import { infiniteScroll, itemRow } from "/scroll.js";
 

@@ -64,7 +64,7 @@ class CostMeter {
     REQUIRE(direct.call_all(load));
   }
   // The cost of `work` over `redis`, including asynchronous writes over `direct`. Expiring keys
-  // count as commands, so no key must expire meanwhile.
+  // count as commands, so no key must expire during `work`.
   Cost measure(const std::function<void()>& work) {
     redis::Pipeline persistence_query, reset;
     persistence_query.add("INFO", "persistence");

@@ -73,7 +73,7 @@ void send(const RedisServer& server, const redis::Pipeline& command) {
   for (const auto& each : *replies) REQUIRE_FALSE(each.is_error());
 }
 
-// Folders and files as of an installation, owned by the user who runs the test.
+// Folders and files as after an installation, owned by the user who runs the test.
 struct Installation {
   fs::path root;
   Settings settings;
@@ -247,7 +247,7 @@ TEST_CASE("Redis before 6.2 is an error, later versions are not", "[doctor]") {
   }
 }
 
-TEST_CASE("a slow Redis and a wrong clock are keepalive_severity by their extent", "[doctor]") {
+TEST_CASE("a slow Redis and a wrong clock are warnings or errors depending on their extent", "[doctor]") {
   auto facts = good_facts();
   facts.ping = milliseconds(6);
   facts.clock_offset = milliseconds(-1500);
@@ -452,7 +452,8 @@ TEST_CASE("a newer or damaged database is an error, an older one a warning", "[d
   const std::string path = installation.settings.recorder.database;
   CHECK(last_finding(installation.files(), "files.database").message.find("does not exist yet") !=
         std::string::npos);
-  std::ofstream(path) << "this is no database, and long enough to be read as one: " << std::string(4096, 'x');
+  std::ofstream(path) << "this is not a database, and long enough to be read as one: "
+                      << std::string(4096, 'x');
   CHECK(last_finding(installation.files(), "files.database").severity == Severity::kError);
   fs::remove(path);
   REQUIRE(database::Database::open(path, database::Database::Mode::kWrite));

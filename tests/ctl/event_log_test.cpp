@@ -48,9 +48,9 @@ TEST_CASE("quoted CSV fields may contain commas, quotes and line breaks", "[ctl]
 }
 
 TEST_CASE("malformed CSV is rejected with its line", "[ctl]") {
-  CHECK(csv_error("a\n\"b") == "line 2: a quoted field has no end");
-  CHECK(csv_error("a,b\"c\n") == "line 1: a quote inside an unquoted field");
-  CHECK(csv_error("\"a\nb\",c\n\"d\"e\n") == "line 3: text behind a quoted field");
+  CHECK(csv_error("a\n\"b") == "line 2: unterminated quoted field");
+  CHECK(csv_error("a,b\"c\n") == "line 1: quote inside an unquoted field");
+  CHECK(csv_error("\"a\nb\",c\n\"d\"e\n") == "line 3: text after a quoted field");
 }
 
 TEST_CASE("quoted CSV round-trips for any field contents", "[ctl]") {
@@ -85,7 +85,7 @@ TEST_CASE("a malformed log is rejected with its line", "[ctl]") {
   const auto detail = [](const auto& result) { return result.error().detail; };
   CHECK(detail(parse_deskdrop("timestamp,eventType\n")) == "line 1: no column contentId");
   const std::string head = "timestamp,eventType,contentId,personId,sessionId,userAgent\n";
-  CHECK(detail(parse_deskdrop(head + "1,V,2\n")) == "line 2: another number of fields than the first line");
+  CHECK(detail(parse_deskdrop(head + "1,V,2\n")) == "line 2: number of fields differs from the first line");
   CHECK_THAT(detail(parse_deskdrop(head + "x1,V,2,3,4,\n")), Catch::StartsWith("line 2: timestamp"));
   CHECK_THAT(detail(parse_events("{\"at\":1,\"item\":\"1\",\"user\":\"2\"}\n\n{\"at\":1}\n")),
              Catch::StartsWith("line 3: item"));

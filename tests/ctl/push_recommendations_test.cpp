@@ -153,7 +153,7 @@ TEST_CASE("items that the feed delivered are not pushed, whether or not the seen
   CHECK(site.timeline() == Ids{"i0", "i2", "i4", "i5"});  // i5 is buffered and was not delivered yet
 }
 
-TEST_CASE("pushed items are seen for the feed for seven days", "[fill]") {
+TEST_CASE("pushed items count as seen by the feed for seven days", "[fill]") {
   Site site(12);
   site.options.limit = 3;
   site.push();

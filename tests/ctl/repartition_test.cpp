@@ -206,7 +206,7 @@ TEST_CASE_METHOD(RepartitionFixture, "a service with another number of partition
   const auto other = verify_schema(redis::SchemaCheck::kInitialize);
   REQUIRE_FALSE(other);
   CHECK(other.error().reason == "partitions_mismatch");
-  for (const char* const word : {"16 groups", "redis.partitions says 8", "freshetctl repartition"})
+  for (const char* const word : {"16 partitions", "redis.partitions is 8", "freshetctl repartition"})
     CHECK(other.error().detail.find(word) != std::string::npos);
   set_partitions(16);
   CHECK(verify_schema());

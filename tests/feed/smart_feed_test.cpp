@@ -122,7 +122,7 @@ TEST_CASE("recently delivered items are excluded even if the filter does not hav
   CHECK(ids(site.refresh(3)) == std::vector<ItemId>{item(1), item(2), item(4)});
 }
 
-TEST_CASE("a buffered item that was seen elsewhere meanwhile is replaced", "[feed]") {
+TEST_CASE("a buffered item that has since been seen elsewhere is replaced", "[feed]") {
   Site site;
   site.refresh();
   site.store.seen_items = {item(6), item(7)};
@@ -142,7 +142,7 @@ TEST_CASE("a filter without a view is queried by item, which takes one more roun
   CHECK(ids(site.load_more(3)) == range(5, 8));
 }
 
-TEST_CASE("an item hidden after it was buffered is replaced and may come again", "[feed]") {
+TEST_CASE("an item hidden after it was buffered is replaced and may be shown later", "[feed]") {
   Site site;
   site.refresh();
   site.items.hidden = {item(5)};

@@ -339,7 +339,7 @@ TEST_CASE("A peer that closes its side right after a request is answered and for
   for (const bool whole : {true, false}) {
     UnixClient client = fixture.client();
     const std::string request = get_request("/bye");
-    // The loop is busy meanwhile, so that it sees both in one event.
+    // Keep the loop busy, so that it sees both in one event.
     fixture.thread().run_on_loop([&] {
       REQUIRE(client.send(whole ? request : request.substr(0, 30)));
       REQUIRE(shutdown(client.fd(), SHUT_WR) == 0);

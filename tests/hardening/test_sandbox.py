@@ -107,7 +107,7 @@ def exercise(service):
     assert not failed, failed
     wait_until(lambda: set(titles(service)) == {"a", "b", "c"}, "the recorder to commit", 60)
 
-    # The publisher makes an unnamed copy next to the file, and reports that it is no model.
+    # The publisher makes an unnamed copy next to the file, and reports that it is not a model.
     with open(service.path_of("lib/freshet.model"), "wb") as file:
         file.write(b"no model" * 1000)
     wait_until(lambda: "reason=model_corrupt" in service.log(), "the model file to be copied", 60)
@@ -236,7 +236,7 @@ def test_the_sandbox_refuses_what_it_should():
 
 
 def test_a_unit_that_is_too_strict_is_detected():
-    """The tests above can fail."""
+    """Checks that the tests above can fail."""
     narrower = unit.directives()
     narrower["SystemCallFilter"] = [*narrower["SystemCallFilter"], "~@file-system"]
     sandboxed = SandboxedService(service=narrower)

@@ -41,7 +41,8 @@ struct RevertFixture : Fixture {
   std::vector<hot::ItemContribution> revert() { return revert(contributions()); }
 };
 
-// Both items must have the same statistics, as if the fraud had never visited `purged`.
+// Both items must have the same statistics, as if the fraudulent visitor had never visited
+// `purged`.
 void check_same_stats(RevertFixture& f, const std::string& purged, const std::string& clean) {
   const hot::ItemStats actual = f.stats(purged), reference = f.stats(clean);
   INFO(purged);
@@ -127,7 +128,7 @@ TEST_CASE_METHOD(RevertFixture, "a revert leaves the counters as if the visitor 
   }
   for (int i = 0; i < 400; ++i) {
     const std::string& id = ids[static_cast<std::size_t>(below(4))];
-    // Only the fraud opens "d".
+    // Only the fraudulent visitor opens "d".
     const bool fraud = id == "d" || below(3) == 0;
     const std::string visitor = fraud ? "fraud" : "visitor" + std::to_string(below(6));
     const std::string session = visitor + "-" + std::to_string(below(5));
@@ -196,7 +197,7 @@ TEST_CASE_METHOD(RevertFixture, "a revert interrupted at any step can be resumed
     const std::vector<ItemId> targets{ItemId::trusted("a")};
     const bool done =
         run_sync(hot::revert_contributions(failing, settings, keys(), kFraud, targets)).has_value();
-    // Readers still see the pending revert, and other visitors can be reverted meanwhile.
+    // Readers still see the pending revert, and other visitors can be reverted in the meantime.
     REQUIRE(run_sync(hot::revert_contributions(redis, settings, keys(), "fraud2", targets)));
     track(report("a", "fraud", 3000, "later"));
     CHECK(contributions().size() == 1);

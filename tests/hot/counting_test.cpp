@@ -27,7 +27,7 @@ TEST_CASE("An event that was certainly not applied waits in the spool", "[counti
   CHECK(run_ready(hot::track(store, {})).error().reason == "spool_full");
 }
 
-TEST_CASE("An event of unknown fate is repeated only when its id makes that harmless", "[counting]") {
+TEST_CASE("An event whose outcome is unknown is repeated only if it has an event id", "[counting]") {
   FakeHotStore store;
   store.failing = true;
   store.error = Error{ErrorCode::kUnknownOutcome, "redis_timeout", {}, {}};
@@ -39,7 +39,7 @@ TEST_CASE("An event of unknown fate is repeated only when its id makes that harm
   CHECK(store.spooled == 1);
 }
 
-TEST_CASE("An event that is refused for what it is is never spooled", "[counting]") {
+TEST_CASE("An event that is rejected as invalid is never spooled", "[counting]") {
   FakeHotStore store;
   store.failing = true;
   store.error = Error{ErrorCode::kNotFound, "unknown_item", {}, {}};

@@ -60,8 +60,8 @@ std::set<std::string> reader_agents() {
   return agents;
 }
 
-// The process's proportional set size (PSS) in KiB: its private memory and its share of what it
-// shares.
+// The process's proportional set size (PSS) in KiB: its private memory plus its part of the shared
+// memory.
 long pss_kib() {
   std::ifstream in("/proc/self/smaps_rollup");
   for (std::string line; std::getline(in, line);) {

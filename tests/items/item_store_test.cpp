@@ -110,7 +110,8 @@ TEST_CASE_METHOD(RankedItemFixture, "a hidden item leaves every list at once and
   CHECK(f.stats("a").views_total == 6);
 }
 
-TEST_CASE_METHOD(RankedItemFixture, "an item that is unhidden comes back with everything counted meanwhile",
+TEST_CASE_METHOD(RankedItemFixture,
+                 "an item that is unhidden comes back with everything counted while it was hidden",
                  "[items]") {
   auto& f = *this;
   const auto date = f.now() - seconds{3600};
@@ -301,7 +302,7 @@ class InterruptedRedis final : public redis::Redis {
 
 }  // namespace
 
-TEST_CASE_METHOD(ItemFixture, "an item changed by another writer meanwhile is read again and loses no tag",
+TEST_CASE_METHOD(ItemFixture, "an item that another writer changed in between is read again and loses no tag",
                  "[items]") {
   auto second = item("a", now() - seconds{86400});
   second.tags = {TagName::trusted("sport")};

@@ -169,7 +169,7 @@ class PendingBodies(Case):
 
 
 class SlowClients(Case):
-    """SlowClients clients cost little. Timeouts are shortened by edits in every file that sets them."""
+    """Slow clients cost little. Timeouts are shortened by edits in every file that sets them."""
 
     def setUp(self):
         server = [("send_timeout 10s", "send_timeout 300ms"), ("client_header_timeout 5s", "client_header_timeout 300ms")]

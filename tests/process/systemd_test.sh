@@ -52,7 +52,7 @@ done
 [ "$(grep -c '^IPAddressAllow=' "$units/redis-tcp.conf")" = 1 ] || fail "redis-tcp.conf allows more than one address"
 rm -r "$work"/freshet*.service.d
 
-# The checks themselves can fail.
+# Verify that the checks can fail.
 sed -i 's/^PrivateNetwork=yes/PrivateNetwork=no/' "$work/freshet.service"
 if secure 5; then fail "the exposure check does not notice a missing PrivateNetwork="; fi
 [ "$(open)" = PrivateNetwork= ] || fail "the check does not name what is unrestricted: $(open)"

@@ -6,7 +6,7 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SERVICES = ["freshet.service", "freshet-train.service", "freshet-fill.service"]
-SANDBOX = "# --- What it cannot do"
+SANDBOX = "# --- Sandbox"
 
 
 def read(name):

@@ -58,7 +58,7 @@ TEST_CASE("writes that Redis did not accept, or may have, are spooled until the 
   }
 }
 
-TEST_CASE("writes rejected for themselves or for a full stream are not spooled", "[reader_events]") {
+TEST_CASE("writes rejected as invalid or because of a full stream are not spooled", "[reader_events]") {
   for (const Error& error : {kFull, kNoItem}) {
     FakeReaderStore store;
     store.results.assign(5, tl::unexpected(error));

@@ -507,7 +507,7 @@ TEST_CASE("a reader with a million interactions stays small", "[readers][long]")
   const int events = repeat_count(100000, 1000000);  // fewer than the full run, but enough to fill every cap
   const std::int64_t start = 1700000000;
   for (int i = 0; i < events; ++i) {
-    // Every fifth has an event id: more ids in a day than are remembered.
+    // Every fifth interaction has an event id, which makes more ids in a day than are remembered.
     batch.push_back(site.make_event("item" + std::to_string(i), Interaction::kLike,
                                     UnixSeconds{seconds{start + i}},
                                     i % 5 == 0 ? "e" + std::to_string(i) : ""));

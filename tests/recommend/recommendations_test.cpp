@@ -86,7 +86,7 @@ TEST_CASE_METHOD(Site, "hidden, deleted and unknown items are replaced by the ne
   for (int i = 0; i < 25; ++i) items.hidden.insert(item(i));
   cards.invalidate_all();
   CHECK(ids(page()) == std::vector<std::string>{"i25", "i26", "i27", "i28", "i29"});
-  // The page is as long as there are visible items.
+  // The page has every item that is still visible.
   for (int i = 25; i < 29; ++i) items.hidden.insert(item(i));
   cards.invalidate_all();
   CHECK(ids(page()) == std::vector<std::string>{"i29"});

@@ -105,7 +105,7 @@ TEST_CASE_METHOD(Site, "a new reader gets trending and new items with their poin
 }
 
 TEST_CASE_METHOD(Site,
-                 "hidden items are no candidates; a site without registered items gets the counted ones",
+                 "hidden items are not candidates; a site without registered items gets the counted ones",
                  "[recommender]") {
   view(view_event("x", "f"));
   view(view_event("y", "f"));

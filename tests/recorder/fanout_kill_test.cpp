@@ -95,7 +95,7 @@ TEST_CASE("two recorders on the same job, one of them outdated, serve no followe
   int steps = 0;
   for (bool over = false; !over; ++steps) {
     REQUIRE(steps < 20);
-    auto& next = steps % 3 == 0 ? one : two;  // each is behind the other sometimes
+    auto& next = steps % 3 == 0 ? one : two;  // each sometimes lags behind the other
     const auto stepped = next.step();
     REQUIRE(stepped);
     over = *stepped;
@@ -103,10 +103,10 @@ TEST_CASE("two recorders on the same job, one of them outdated, serve no followe
     for (const int each : have) CHECK(served.insert(each).second);
     f.remove_from_timelines("a", have);
   }
-  CHECK(steps > 4);  // some were without effect
+  CHECK(steps > 4);  // some had no effect
   CHECK(served.size() == 350);
   CHECK(f.job_summary(job) == "done 350/350 0");
-  for (auto* each : {&one, &two}) CHECK(each->step().value());  // both notice
+  for (auto* each : {&one, &two}) CHECK(each->step().value());  // both notice that it is done
   CHECK(f.readers_with("a", 350).empty());
 }
 

@@ -152,7 +152,8 @@ TEST_CASE_METHOD(LeaseFixture, "a crashed recorder is replaced within its lease 
   CHECK(took <= recorder::kLeaseTtl + seconds(1));
   REQUIRE(eventually([&] { return backlog() == 0; }));
   check_all();
-  // An entry counts once Redis has answered; the first recorder may have been killed before that.
+  // An entry is counted only after Redis has answered; the first recorder may have been killed
+  // before that.
   CHECK(shared->report.entries.load() + rival.shared->report.entries.load() <= 400);
 }
 

@@ -241,7 +241,7 @@ TEST_CASE_METHOD(PartitionFixture, "nothing is acknowledged in any stream with a
     CHECK(length(g) == static_cast<std::int64_t>(some.entries.size()));
   }
   CHECK(pending() == 160);
-  // A missing fence is treated like another process' fence.
+  // A missing fence is treated like another process's fence.
   command("DEL", keys().partition(3).fence());
   const auto unknown = streams.acknowledge(second, *batch);
   REQUIRE_FALSE(unknown);

@@ -365,7 +365,7 @@ TEST_CASE("A reconnect after a refusal waits for the other pending replies", "[r
   answer = true;
   CHECK(value(std::move(slow)) == "slow");
   const auto second = value(std::move(write));
-  if (second) CHECK(*second == "write");  // or the retry budget was spent meanwhile
+  if (second) CHECK(*second == "write");  // or the retry budget has been spent
 }
 
 TEST_CASE("No command of a discarded transaction is sent again automatically", "[redis]") {

@@ -23,7 +23,7 @@ RECIPES = {
     "parameter": ("A parameter of the engagement formula", 8),
     "key": ("A key in Redis", 2),
     "endpoint": ("An endpoint on existing data", 6),
-    "model": ("A model of hot lists", 10),
+    "model": ("A model for hot lists", 10),
 }
 
 

@@ -46,7 +46,7 @@ class Scale(unittest.TestCase):
         for what, (count, *pairs) in memory.items():
             # Beyond MEMORY USAGE: the overhead per key (five for an article: three of its own and its entries in shared
             # sets; at most two otherwise), skiplist nodes, which the allocator rounds up, and memory used by Redis and
-            # the service meanwhile.
+            # the service during the test.
             keys, meanwhile = (5, 1_000) if what.startswith("article") else (2, 32)
             for used, usage in (pairs[:2], pairs[2:]):
                 self.assertLessEqual(0.98 * usage - meanwhile / count, used, what)

@@ -53,7 +53,7 @@ class FakeRedis {
     for (auto& [fd, peer] : peers_) ::close(fd);
     ::close(listen_fd_);
   }
-  int reads() const { return reads_; }  // how often bytes were received
+  int reads() const { return reads_; }  // number of reads that received bytes
   int connections() const { return connections_; }
 
  private:

@@ -23,7 +23,7 @@ CLONE_NEWNET = 0x40000000
 
 
 def missing_requirement():
-    """Returns missing this process cannot create machines, or None. CI must be able to."""
+    """Returns why this process cannot create machines, or None. CI must be able to create them."""
     missing = None
     if os.geteuid() != 0:
         missing = "needs root"

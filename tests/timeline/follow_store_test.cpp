@@ -13,7 +13,7 @@ TEST_CASE("a follow is stored on both sides and written to the recorder's stream
   CHECK(site.followed() == Ids{"ann", "bob"});
   CHECK(site.followed("other") == Ids{"ann"});
   CHECK(site.followed("nobody").empty());
-  CHECK(site.readers("ann") == Ids{"reader", "other"});  // in the order of following
+  CHECK(site.readers("ann") == Ids{"reader", "other"});  // in the order in which they followed
   CHECK(site.readers("bob") == Ids{"reader"});
   const auto entries = site.stream();
   REQUIRE(entries.size() == 3);
@@ -45,7 +45,7 @@ TEST_CASE("a new follower gets the author's newest items on top, in order", "[fo
   site.reopen();
   for (const char* item : {"a1", "a2", "a3", "a4", "a5"}) site.publish("ann", {item});
   site.push({"own", "gone"}, {"reader"}, "follow");
-  // The item with the highest score, which is in the future, is gone.
+  // The item with the highest score, which is in the future, was removed.
   const std::int64_t ahead = site.members(site.follow_timeline()).back().second + 100'000'000;
   site.command("ZREM", site.follow_timeline(), "gone");
   site.command("ZADD", site.follow_timeline(), -ahead, ":");

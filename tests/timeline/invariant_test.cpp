@@ -3,7 +3,7 @@
 // one it used, sees every item that stays in its timeline exactly once and in order. Concurrent
 // operations and the order of all round trips are drawn from a seed.
 //
-// FRESHET_LAW_SEED: run only this seed. FRESHET_LAW_RUNS: number of seeds to run.
+// FRESHET_INVARIANT_SEED: run only this seed. FRESHET_INVARIANT_RUNS: number of seeds to run.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -34,7 +34,7 @@ using Entries = std::map<std::int64_t, std::string>;  // score → item
 struct Timeline {
   ReaderId reader;
   Entries entries, trimmed;
-  std::map<std::string, int> pulled;  // how often an item joined while a page was read
+  std::map<std::string, int> pulled;  // number of times an item joined while a page was read
   std::int64_t highest_ever = 0;
   // The highest trimmed score is between these two: items that join and are trimmed in one step are
   // not observed, and deleted items may have left either way.
@@ -476,7 +476,7 @@ class Explorer {
   std::array<Timeline, kReaders> timelines_;
   std::array<Client, kReaders * kClients> clients_;
   std::set<std::string> hidden_, was_hidden_, was_deleted_;  // items
-  std::map<std::string, int> published_;                     // how often, by any author
+  std::map<std::string, int> published_;                     // number of publications by any author
   int in_flight_ = 0;
   std::exception_ptr failed_;
   bool reached_end_ = false;  // the last page was the end of its direction
@@ -496,15 +496,16 @@ std::string explore(Deployment on, int runs) {
   redis::Pipeline load;
   for (const redis::Script& each : redis::kAllScripts) load.add("SCRIPT", "LOAD", each.source);
   REQUIRE(redis.call(load));
-  const bool one = std::getenv("FRESHET_LAW_SEED") != nullptr;
-  const unsigned begin = number_of("FRESHET_LAW_SEED", std::random_device{}());
-  for (unsigned i = 0; i < (one ? 1 : number_of("FRESHET_LAW_RUNS", static_cast<unsigned>(runs))); ++i) {
-    INFO("FRESHET_LAW_SEED=" << begin + i);
+  const bool one = std::getenv("FRESHET_INVARIANT_SEED") != nullptr;
+  const unsigned begin = number_of("FRESHET_INVARIANT_SEED", std::random_device{}());
+  for (unsigned i = 0; i < (one ? 1 : number_of("FRESHET_INVARIANT_RUNS", static_cast<unsigned>(runs)));
+       ++i) {
+    INFO("FRESHET_INVARIANT_SEED=" << begin + i);
     Explorer explorer(redis, begin + i, on);
     try {
       explorer.run(30);
     } catch (const InvariantViolation& violation) {
-      return "FRESHET_LAW_SEED=" + std::to_string(begin + i) + ": " + violation.what();
+      return "FRESHET_INVARIANT_SEED=" + std::to_string(begin + i) + ": " + violation.what();
     }
   }
   return {};

@@ -3,7 +3,7 @@
 -- The hash of a reader's feed has these fields:
 --   head    of the buffer: 'generation sequence delivery_seq remaining exhausted noted_at_fill query'. delivery_seq is the number of the last delivery.
 --           noted_at_fill is the value of `noted` when the buffer was filled.
---   noted   how often impressions were recorded for the reader outside of feed pages
+--   noted   number of times impressions were recorded for the reader outside of feed pages
 --   0 … 3   the last four pages, at delivery_seq modulo 4
 --   late    older pages that are not acknowledged, one per line
 -- A page is '0=key seq time generation sequence buffered exhausted item…'. It begins with 1 instead of 0 once it is acknowledged. `key` is the

@@ -7,8 +7,9 @@
 // everything before it has its reply, and nothing at all if a node gave none.
 //
 // SCAN goes to one master after the other; its cursor holds the current one (slot.h). Keys of a
-// slot that migrates meanwhile may be missed or returned twice. DBSIZE and INFO go to every master:
-// the result is the sum of the integers, or the text of the master with the highest memory usage.
+// slot that migrates during the scan may be missed or returned twice. DBSIZE and INFO go to every
+// master: the result is the sum of the integers, or the text of the master with the highest memory
+// usage.
 //
 // A refused command had no effect, so it is sent to the node that the refusal names, at most
 // kMaxSends times. A command without a reply may have taken effect and is never sent again.

@@ -81,7 +81,7 @@ Task<void> ClusterRedis::send(ClusterPipeline& cluster_pipeline,
 
 Task<void> ClusterRedis::send_one(ClusterPipeline& cluster_pipeline, const ClusterPipeline::NodeBatch& batch,
                                   Clock::time_point deadline) {
-  const Node node = node_for(batch.node);  // a copy: the node may be retired meanwhile
+  const Node node = node_for(batch.node);  // a copy: the node may be retired while this waits
   // A node that a refusal has just named may still be in its handshake.
   if (!node.connection->ready() && Clock::now() - node.created_at < options_.timeout)
     co_await node.connection->wait_until_ready(std::min(deadline, node.created_at + options_.timeout));

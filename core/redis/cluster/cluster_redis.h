@@ -36,8 +36,8 @@ class ClusterRedis final : public RedisClient, public MasterResolver {
   // 1 RTT to each node and per barrier, plus one for each time a node refuses. No attempt begins
   // later than options.retry_within.
   Task<Result<Replies>> run(const Pipeline& pipeline) override;
-  // True once every slot has a master and all of them answered; from then on while any of them
-  // does.
+  // True once every slot has a master and all of them have answered; after that, as long as any of
+  // them answers.
   bool ready() const override { return ready_; }
   void on_ready_changed(std::function<void(bool)> listener) override { listener_ = std::move(listener); }
   const ConnectionCounters& counters() const override { return counters_; }

@@ -34,10 +34,10 @@ class PartitionKeys {
   std::string unranked() const { return name("hot:unplaced"); }
   // ZSET by publish time
   std::string published() const { return name("hot:published"); }
-  // ZSET of items that must not be shown → unix s until which they are hidden. +inf: hidden; of a
-  // deleted item the time at which it is forgotten; of a future-dated item half a second before its
-  // date (all times compared with it are whole seconds). Only future-dated items are also in ranks,
-  // hot:published, hot:newest and tags.
+  // ZSET of items that must not be shown → unix s until which they are hidden. +inf for a hidden
+  // item; for a deleted one the time at which it is forgotten; for a future-dated one half a second
+  // before its date (all times compared with it are whole seconds). Only future-dated items are
+  // also in ranks, hot:published, hot:newest and tags.
   std::string hidden() const { return name("hot:hidden"); }
   // ZSET by date: the 1,000 newest published items that are not hidden, and all future-dated ones
   std::string newest() const { return name("hot:newest"); }

@@ -58,7 +58,7 @@ class KWayMerge {
   std::vector<Input> inputs_;
 };
 
-// How many members to read of each partition for the top `count` of all: an equal share plus a
+// How many members to read from each partition for the top `count` of all: an equal share plus a
 // margin, since shares differ.
 constexpr std::int64_t read_size(std::int64_t count, unsigned partitions) {
   constexpr std::int64_t kSpare = 14;

@@ -614,7 +614,7 @@ export interface components {
                 sum_ms: number;
                 count: number;
             };
-            /** @description how often the item was on a page of a feed, up to one second ago */
+            /** @description number of times the item was on a page of a feed, up to one second ago */
             shown: number;
             /** @description pv ÷ shown; null if the item was never shown; above 1 if readers also come from elsewhere */
             click_through: number | null;

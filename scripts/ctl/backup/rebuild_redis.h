@@ -18,10 +18,10 @@ struct RebuildRedisOptions {
   bool quiet = false;
 };
 
-// Concurrent writes are safe: unless forced, items that Redis has again or that were deleted
-// meanwhile are left alone. Errors: kConflict "has_items" (not forced, and no data loss is
-// recorded), "database_mismatch" (not forced), "lease_held" (that database's recorder is running),
-// "redis_data_lost_again" (a new data loss meanwhile); Redis' and the database's.
+// Concurrent writes are safe: unless forced, items that Redis has again or that have been deleted
+// since are left alone. Errors: kConflict "has_items" (not forced, and no data loss is recorded),
+// "database_mismatch" (not forced), "lease_held" (that database's recorder is running),
+// "redis_data_lost_again" (a new data loss during the rebuild); Redis' and the database's.
 Result<recorder::RestoreResult> rebuild_redis(redis::BlockingRedis& redis, database::Database& database,
                                               const Settings& settings, const RebuildRedisOptions& options);
 

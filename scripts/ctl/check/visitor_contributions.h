@@ -15,7 +15,7 @@ namespace freshet::ctl {
 struct VisitorSelector {
   std::vector<std::string> names;    // as `freshetctl top-contributors` prints them
   std::vector<std::string> readers;  // ids of the site's users
-  // An anonymous visitor without a cookie; address and agent need each other.
+  // An anonymous visitor without a cookie; address and agent are required together.
   std::string address, agent;
   // All visitors whose last event came from this network: "192.0.2.0/24", an address in it, or as
   // `freshetctl top-contributors` prints it.

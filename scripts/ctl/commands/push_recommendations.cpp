@@ -68,7 +68,7 @@ Result<std::shared_ptr<http::Identity>> load_identity(const IdentitySettings& se
   return std::make_shared<http::Identity>(std::move(*identity));
 }
 
-feed::SeenEpochs::Pseudonym erasure_namer(const std::shared_ptr<http::Identity>& identity) {
+feed::SeenEpochs::Pseudonym make_erasure_pseudonym(const std::shared_ptr<http::Identity>& identity) {
   if (!identity) return {};
   return [identity](const ReaderId& reader) { return identity->erasure_pseudonym(reader); };
 }
@@ -84,7 +84,7 @@ struct PushServices {
         cards(items, settings.items_cache_bytes),
         recommendations(readers, recommender, cards, recall, settings),
         filter(feed::make_seen_filter(settings, keys)),
-        seen(redis, *filter, settings, keys, wall_now, erasure_namer(identity)),
+        seen(redis, *filter, settings, keys, wall_now, make_erasure_pseudonym(identity)),
         timelines(redis, redis, write_queue, cards, settings, keys),
         pusher(recommendations, seen, timelines) {
     model.open(settings.recommend.model);

@@ -14,7 +14,7 @@ struct PushRecommendationsOptions {
   std::vector<std::string> readers;  // readers to serve, with those of the file; both empty: active readers
   std::string readers_file;          // one id per line
   int limit = 0;                     // maximum of items per reader; 0: fill.items
-  int every = 0;                     // repeat every so many seconds until SIGTERM; 0: run once
+  int every = 0;                     // interval in seconds, repeated until SIGTERM; 0: run once
   bool dry_run = false;              // print what would be pushed
   bool json = false;                 // print each run's totals as one JSON line
 };

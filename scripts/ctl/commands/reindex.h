@@ -1,5 +1,5 @@
 // freshetctl reindex: rebuilds the search index from the database. The old index serves until it is
-// replaced. The recorder is paused meanwhile; its streams queue the writes.
+// replaced. The recorder is paused until then; its streams queue the writes.
 #pragma once
 
 #include "scripts/ctl/commands/progress.h"

@@ -16,9 +16,9 @@ extern char** environ;
 namespace freshet::ctl {
 namespace {
 
-constexpr std::int64_t kDefaultConnections = 512;   // nginx's default worker_connections
-constexpr std::int64_t kDefaultDescriptors = 1024;  // default RLIMIT_NOFILE of a process
-constexpr std::uint64_t kDefaultBody = 1UL << 20;   // nginx's default client_max_body_size
+constexpr std::int64_t kDefaultConnections = 512;          // nginx's default worker_connections
+constexpr std::int64_t kDefaultDescriptors = 1024;         // default RLIMIT_NOFILE of a process
+constexpr std::uint64_t kDefaultMaxBodyBytes = 1UL << 20;  // nginx's default client_max_body_size
 
 // Arguments of every occurrence of a directive, in the order of the dump.
 std::vector<std::string> values_of(const std::string& dump, const std::string& directive) {
@@ -63,7 +63,7 @@ void evaluate_body_size(const std::string& dump, const Settings& settings, Diagn
   std::uint64_t largest = 0;
   for (const std::string& text : values_of(dump, "client_max_body_size"))
     largest = std::max(largest, parse_size(text));
-  if (largest == 0) largest = kDefaultBody;
+  if (largest == 0) largest = kDefaultMaxBodyBytes;
   const std::size_t required = settings.gateway.max_bulk_body_bytes;
   if (largest < required)
     return out.warn(

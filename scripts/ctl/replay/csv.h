@@ -1,5 +1,5 @@
-// Comma-separated values as of RFC 4180: quoted fields may contain commas, doubled quotes and line
-// breaks.
+// Comma-separated values as defined by RFC 4180: quoted fields may contain commas, doubled quotes
+// and line breaks.
 #pragma once
 
 #include <string>

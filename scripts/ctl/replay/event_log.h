@@ -1,4 +1,4 @@
-// Event logs for freshetctl replay: NDJSON as of the shipped sample, or Deskdrop's CSV.
+// Event logs for freshetctl replay: NDJSON in the format of the shipped sample, or Deskdrop's CSV.
 #pragma once
 
 #include <limits>
@@ -51,7 +51,7 @@ void derive_dwell(std::vector<LogEvent>& events);
 struct Selection {
   std::optional<UnixSeconds> from, until;                       // from ≤ at < until
   std::vector<std::string> types;                               // empty: all
-  std::size_t limit = std::numeric_limits<std::size_t>::max();  // the first so many
+  std::size_t limit = std::numeric_limits<std::size_t>::max();  // at most this many, the first ones
 };
 std::vector<LogEvent> filter_events(std::vector<LogEvent> events, const Selection& selection);
 

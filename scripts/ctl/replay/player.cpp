@@ -20,7 +20,7 @@ namespace {
 constexpr milliseconds kRequestTimeout{10000};
 constexpr milliseconds kInitialDelay{100};
 constexpr milliseconds kMaxDelay{2000};
-constexpr seconds kTimeout{30};  // give up if the service is unreachable for so long
+constexpr seconds kTimeout{30};  // give up if the service is unreachable for this long
 constexpr int kMaxTries = 3;     // for a report with an event id
 constexpr Nanoseconds kMinShownLag = std::chrono::seconds(1);
 

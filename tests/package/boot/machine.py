@@ -95,7 +95,7 @@ class Machine:
         return dict(line.split("=", 1) for line in output.splitlines())
 
     def journal(self, unit, since=0.0):
-        """Messages of the unit, and of systemd about it, since this time.time()."""
+        """Messages of the unit, and of systemd about it, since `since` (a time.time())."""
         return self.run(f"journalctl --sync; journalctl -q -u {unit} -o cat --since=@{since:.6f}")
 
     def write(self, path, text, mode=0o644):

@@ -172,7 +172,7 @@ def test_a_stop_drains_also_after_upgrades_of_the_binary(machine):
             stop = time.monotonic()
             machine.run("systemctl stop freshet.service")
             duration = time.monotonic() - stop
-            # Connections that arrived meanwhile waited at the socket and started the service again.
+            # Connections that arrived in the meantime waited at the socket and started the service again.
             load.wait_for_replies()
         output = machine.journal("freshet.service", began)
         print(f"{upgrades} upgrades, {len(load.results)} requests, a stop of {duration * 1000:.0f} ms")

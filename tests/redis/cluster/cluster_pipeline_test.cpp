@@ -1,5 +1,5 @@
-// Runs pipelines through a simulated cluster whose slots and keys migrate meanwhile, and whose
-// nodes refuse, disappear and lose replies.
+// Runs pipelines through a simulated cluster whose slots and keys are migrating, and whose nodes
+// refuse, disappear and lose replies.
 #include "core/redis/cluster/cluster_pipeline.h"
 
 #include <catch2/catch.hpp>

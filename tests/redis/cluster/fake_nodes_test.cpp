@@ -80,7 +80,7 @@ class Nodes {
     return run(std::move(pipeline));
   }
   std::string at(std::size_t node) const { return "127.0.0.1:" + std::to_string(ports_[node]); }
-  // How often the node received this command.
+  // Number of times the node received this command.
   int count(std::size_t node, const std::string& name) {
     const std::lock_guard lock(mutex_);
     return static_cast<int>(std::ranges::count(received_[node], name));
