@@ -1,4 +1,4 @@
-"""Measures freshet against what a site would run instead. Called by scripts/bench, which has installed what it needs."""
+"""Benchmarks Freshet against what a site could run instead. Called by scripts/bench, which installs the packages."""
 
 import argparse
 import os
@@ -16,59 +16,59 @@ from procs import BenchError
 from redis import RedisError
 from workload import REQUESTS
 
-LONGEST_TURN_S = 60
-MOST_ROUNDS = 21
-MOST_TIMELINES = MOST_READERS = 10_000_000
+MAX_TURN_S = 60
+MAX_ROUNDS = 21
+MAX_TIMELINES = MAX_READERS = 10_000_000
 SMOKE_REQUESTS = 1 << 15
-FAILURES = (BenchError, AssertionError, RedisError)  # what ends a benchmark with a message
+FAILURES = (BenchError, AssertionError, RedisError)  # end a benchmark with a message
 
 
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__.split(". ")[0] + ".")
-    parser.add_argument("names", nargs="*", metavar="name", help="of: " + ", ".join(BENCHMARKS) + " (default: all); or compare REV: this tree beside a revision, in turns")
-    parser.add_argument("--seconds", type=int, default=3, help="of one turn (default 3)")
+    parser.add_argument("names", nargs="*", metavar="name", help="benchmarks: " + ", ".join(BENCHMARKS) + " (default: all); or compare REV: this tree and a revision in turns")
+    parser.add_argument("--seconds", type=int, default=3, help="length of a turn (default 3)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each contender; medians are shown (default 3)")
-    parser.add_argument("--timelines", type=int, default=1_000_000, help="of waterfall's many (default 1,000,000: 0.6 GB of memory)")
-    parser.add_argument("--readers", type=int, default=1_000_000, help="of growth's many (default 1,000,000: 1 GB of memory)")
-    parser.add_argument("--smoke", action="store_true", help="one short turn of ping and track: does the harness work?")
-    parser.add_argument("--peers-only", action="store_true", help="leave freshet out")
+    parser.add_argument("--timelines", type=int, default=1_000_000, help="timelines of waterfall's large store (default 1,000,000: 0.6 GB of memory)")
+    parser.add_argument("--readers", type=int, default=1_000_000, help="readers of growth's large store (default 1,000,000: 1 GB of memory)")
+    parser.add_argument("--smoke", action="store_true", help="run one short turn of ping and track to test the harness")
+    parser.add_argument("--peers-only", action="store_true", help="omit Freshet")
     options = parser.parse_args()
     options.revision = None
     if options.names[:1] == ["compare"]:
         if len(options.names) != 2:
-            parser.error("compare takes one revision")
+            parser.error("compare needs exactly one revision")
         options.revision, options.names = options.names[1], []
-        return bounded(parser, options)
+        return check_ranges(parser, options)
     unknown = [name for name in options.names if name not in BENCHMARKS]
     if unknown:
-        parser.error(f"no benchmark {unknown[0]}; there are {', '.join(BENCHMARKS)}")
-    options = bounded(parser, options)
+        parser.error(f"unknown benchmark {unknown[0]}; known: {', '.join(BENCHMARKS)}")
+    options = check_ranges(parser, options)
     if options.smoke:
         options.seconds, options.rounds = 1, 1
     options.names = options.names or (["ping", "track"] if options.smoke else list(BENCHMARKS))
     return options
 
 
-def bounded(parser, options):
-    if not 1 <= options.seconds <= LONGEST_TURN_S or not 1 <= options.rounds <= MOST_ROUNDS:
-        parser.error(f"--seconds is 1 to {LONGEST_TURN_S}, --rounds 1 to {MOST_ROUNDS}")
-    if not 1 <= options.timelines <= MOST_TIMELINES:
-        parser.error(f"--timelines is 1 to {MOST_TIMELINES:,}")
-    if not feed_bench.FEW <= options.readers <= MOST_READERS:
-        parser.error(f"--readers is {feed_bench.FEW:,} to {MOST_READERS:,}")
+def check_ranges(parser, options):
+    if not 1 <= options.seconds <= MAX_TURN_S or not 1 <= options.rounds <= MAX_ROUNDS:
+        parser.error(f"--seconds must be 1 to {MAX_TURN_S}, --rounds 1 to {MAX_ROUNDS}")
+    if not 1 <= options.timelines <= MAX_TIMELINES:
+        parser.error(f"--timelines must be 1 to {MAX_TIMELINES:,}")
+    if not feed_bench.BASELINE_READERS <= options.readers <= MAX_READERS:
+        parser.error(f"--readers must be {feed_bench.BASELINE_READERS:,} to {MAX_READERS:,}")
     return options
 
 
-def session_of(options, directory):
+def make_session(options, directory):
     return Session(directory, options.seconds, options.rounds,
                    track_connections=(8,) if options.smoke else (8, 32, 128),
                    growth_articles=10_000 if options.smoke else 1_000_000, growth_timelines=options.timelines,
                    growth_readers=2_000 if options.smoke else options.readers,
-                   requests=SMOKE_REQUESTS if options.smoke else REQUESTS, with_ours=not options.peers_only)
+                   requests=SMOKE_REQUESTS if options.smoke else REQUESTS, with_freshet=not options.peers_only)
 
 
 def measure(options, directory):
-    sections, session = [], session_of(options, directory)
+    sections, session = [], make_session(options, directory)
     try:
         if options.revision:
             sections += compare(session, options.revision)
@@ -99,9 +99,9 @@ def main():
     paths = report.write(os.path.join(ROOT, "build", "bench"), sections, about)
     print(f"{about['processor']}, {about['cores']} cores, {options.rounds} turns of {options.seconds} s\n")
     print("\n\n".join(filter(None, [report.table(sections), "\n".join(report.verdicts(sections)), "\n".join(paths)])))
-    void = report.problems(sections)
-    print("".join(f"\n⚠ {problem}" for problem in void), file=sys.stderr)
-    return 1 if void else 0
+    problems = report.problems(sections)
+    print("".join(f"\n⚠ {problem}" for problem in problems), file=sys.stderr)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

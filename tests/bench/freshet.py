@@ -1,4 +1,4 @@
-"""Freshet itself, as scripts/run starts it, on the same terms as its peers."""
+"""Freshet, started by scripts/run under the same conditions as its peers."""
 
 import glob
 import json
@@ -17,16 +17,19 @@ from procs import BenchError, Server, stopped_on_failure, wait_until
 from peers import ROOT, loopback
 from redis_server import RedisServer
 
-RUN_LIMIT_S = 900  # scripts/run builds when something has changed
+RUN_LIMIT_S = 900  # scripts/run may have to build first
 READY_LIMIT_S = 10
 
 
-# On a busy host a command may take longer than the shipped deadline, and what is answered without Redis is cheap and counts for nothing.
-PATIENT = {"redis.timeout": '"2s"', "gateway.request_budget": '"2900ms"'}
+# On a busy host commands may exceed the shipped timeout, and degraded replies are cheap and would distort the results.
+LONG_TIMEOUTS = {"redis.timeout": '"2s"', "gateway.request_budget": '"2900ms"'}
 
 
-class Ours:
-    """One running instance: redis-server from here, nginx and freshetd from scripts/run of the tree `root`, with these `settings` of freshet.toml."""
+class Freshet:
+    """A running instance: a RedisServer, and nginx and freshetd started by scripts/run of the tree `root`.
+
+    settings: directives and their TOML values.
+    """
 
     def __init__(self, run_directory, name="freshet", root=ROOT, settings=None):
         self.name = name
@@ -42,8 +45,8 @@ class Ours:
             self._start()
             self._roots["nginx"] = root_of(listeners(tcp=(self.host, self.port)))
             self._roots["worker"] = root_of(listeners(unix_path=self.fcgi_socket))
-            self._equal_nginx()
-            self._set(PATIENT | (settings or {}))
+            self._configure_nginx_like_peers()
+            self._apply_settings(LONG_TIMEOUTS | (settings or {}))
 
     def _start(self):
         done = subprocess.run(
@@ -53,8 +56,8 @@ class Ours:
         if done.returncode != 0:
             raise BenchError(f"scripts/run: {(done.stdout + done.stderr)[-2000:]}")
 
-    def _equal_nginx(self):
-        """Gives nginx one worker process and no access log, as the peers have. Everything else stays as shipped."""
+    def _configure_nginx_like_peers(self):
+        """Gives nginx one worker process and no access log, like the peers. Everything else stays as shipped."""
         master = self._roots["nginx"]
         words = _command_line(master)
         main_file = words[words.index("-c") + 1]
@@ -66,14 +69,14 @@ class Ours:
         os.kill(master, signal.SIGHUP)
         wait_until(lambda: _nginx_workers(master) == 1, "nginx to run one worker process")
 
-    def _set(self, settings):
+    def _apply_settings(self, settings):
         path = os.path.join(self.state, "etc", "freshet.toml")
         with open(path, encoding="utf-8") as file:
             text = file.read()
         for name, value in settings.items():
             text, found = re.subn(rf"(?m)^#?{re.escape(name)} = .*$", f"{name} = {value}", text)
             if found != 1:
-                raise BenchError(f"freshet.toml names no {name}")
+                raise BenchError(f"freshet.toml does not contain {name}")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         os.kill(self.master_pid(), signal.SIGUSR2)
@@ -87,14 +90,15 @@ class Ours:
         return self.host, self.internal_port if contender.internal else self.port
 
     def queued_writes(self):
-        """Reports answered 202 so far because Redis missed its deadline: cheaper than a counted one."""
+        """Number of reports answered with 202 because Redis exceeded its timeout. They are cheaper than counted ones.
+        """
         return self._status()["queued writes"]
 
     def redis_client(self):
         return self.redis.client
 
     def groups(self):
-        return {name: procs.family(root) for name, root in self._roots.items()}
+        return {name: procs.process_tree(root) for name, root in self._roots.items()}
 
     def master_pid(self):
         return self._roots["worker"]
@@ -105,7 +109,7 @@ class Ours:
         self._loopback.close()
 
     def ready_command(self, copy):
-        """The arguments that start a second freshetd of the same configuration whose files lie under `copy`."""
+        """The command that starts a second freshetd with the same configuration and its files in `copy`."""
         config = next(iter(glob.glob(os.path.join(self.state, "**", "freshet.toml"), recursive=True)), None)
         if config is None:
             raise BenchError(f"no freshet.toml under {self.state}")
@@ -122,7 +126,9 @@ class Ours:
 
 
 def milliseconds_to_ready(argv, directory):
-    """Starts a program, waits until it tells systemd's notification socket READY=1, ends it; milliseconds between."""
+    """Returns the milliseconds from the start of a program to READY=1 on systemd's notification socket. Stops the
+    program.
+    """
     path = os.path.join(directory, "notify.sock")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
         notify.bind(path)
@@ -142,7 +148,7 @@ def milliseconds_to_ready(argv, directory):
 
 
 def listeners(tcp=None, unix_path=None):
-    """pids that hold the listening socket of (host, port) or of a unix socket's path."""
+    """Pids of processes that have the listening socket of (host, port) or of a Unix socket's path open."""
     inodes = set()
     if tcp is not None:
         host, port = tcp
@@ -159,9 +165,9 @@ def listeners(tcp=None, unix_path=None):
 
 
 def root_of(pids):
-    """The one process among `pids` whose family contains all of them."""
+    """The process among `pids` whose process tree contains all of them."""
     for pid in pids:
-        if set(pids) <= set(procs.family(pid)):
+        if set(pids) <= set(procs.process_tree(pid)):
             return pid
     raise BenchError(f"no common master of the processes {pids}")
 
@@ -179,15 +185,15 @@ def _holds(pid, names):
 
 
 def _command_line(pid):
-    """The words of a process' command line; none when it has ended."""
+    """The arguments of a process, empty if it has exited."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             text = file.read().rstrip(b"\0").decode()
     except OSError:
         return []
-    # nginx rewrites its title: "nginx: master process nginx -c …", one string
+    # nginx replaces its arguments by one string: "nginx: master process nginx -c …"
     return text.split("\0") if "\0" in text else text.split()
 
 
 def _nginx_workers(master):
-    return sum(1 for pid in procs.family(master) if "worker process" in " ".join(_command_line(pid)))
+    return sum(1 for pid in procs.process_tree(master) if "worker process" in " ".join(_command_line(pid)))

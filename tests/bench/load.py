@@ -1,4 +1,4 @@
-"""One turn of load: wrk against one address, with what it cost and whether every connection was served."""
+"""One turn: runs wrk against one address, measures CPU and checks that every connection was served."""
 
 import json
 import os
@@ -11,12 +11,12 @@ import procs
 from procs import BenchError, wait_until
 
 WRK_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "wrk")
-START_LIMIT_S = 30  # wrk reads its requests before it connects
+START_LIMIT_S = 30  # wrk reads all requests before it connects
 
 
 @dataclass
 class Turn:
-    """What one run of wrk measured. cpu_us: microseconds per request of each group of processes."""
+    """The results of one run of wrk. cpu_us: microseconds per request of each group of processes."""
     requests: int
     per_second: float
     p50_us: int
@@ -36,7 +36,7 @@ class Turn:
 
 
 def run(contender, connections, seconds, script_args=()):
-    """Runs wrk for `seconds` with `connections` kept connections; one thread, closed loop."""
+    """Runs wrk for `seconds` with `connections` keep-alive connections, one thread, closed loop."""
     queued = contender.deployment.queued_writes()
     groups = contender.deployment.groups()
     before = {name: procs.cpu_us(pids) for name, pids in groups.items()}
@@ -50,29 +50,29 @@ def run(contender, connections, seconds, script_args=()):
         turn.problems.append(f"errors {turn.errors}")
     queued = contender.deployment.queued_writes() - queued
     if queued:
-        turn.problems.append(f"{queued} reports were queued, not counted at once")
+        turn.problems.append(f"{queued} reports were queued instead of counted")
     if not progress["watched"]:
-        turn.problems.append("no connection lived long enough to be watched")
+        turn.problems.append("no connection stayed open long enough to be observed")
     if progress["stalled"]:
         turn.problems.append(f"{progress['stalled']} connections made no progress")
     return turn
 
 
 def start(contender, connections, seconds, script_args=()):
-    """Starts wrk and returns at once."""
-    argv = ["wrk", "-t1", f"-c{connections}", f"-d{_whole(seconds)}s", "--timeout", "5s",
+    """Starts wrk without waiting for it."""
+    argv = ["wrk", "-t1", f"-c{connections}", f"-d{_whole_seconds(seconds)}s", "--timeout", "5s",
             "-s", os.path.join(WRK_DIR, contender.script), contender.url, "--", *map(str, script_args)]
     return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                             env=dict(os.environ, BENCH_WRK_DIR=WRK_DIR))
 
 
 def finish(wrk, seconds):
-    """Waits for wrk and reads its result."""
+    """Waits for wrk and returns its results as a Turn."""
     try:
         output, _ = wrk.communicate(timeout=seconds + START_LIMIT_S)
     except subprocess.TimeoutExpired:
         wrk.kill()
-        raise BenchError("wrk did not end") from None
+        raise BenchError("wrk did not finish") from None
     for line in output.splitlines():
         if line.startswith("RESULT "):
             result = json.loads(line[len("RESULT "):])
@@ -81,19 +81,20 @@ def finish(wrk, seconds):
     raise BenchError(f"wrk printed no result: {output[-400:]}")
 
 
-def _whole(seconds):
+def _whole_seconds(seconds):
     return max(1, round(seconds))
 
 
 def _watch_connections(address, connections, seconds, wrk):
-    """Compares what each connection has received at two moments of the run; a starved one has received nothing between.
+    """Compares the bytes received by each connection at two times of the run. A starved connection has received nothing
+    between them.
 
-    wrk's own latencies cannot show that: a request that is never answered is never measured.
+    wrk's latencies do not show starvation: a request that is never answered is never measured.
     """
     wait_until(lambda: len(_received(address)) >= connections or wrk.poll() is not None, "wrk to connect", START_LIMIT_S)
-    time.sleep(0.2 * _whole(seconds))
+    time.sleep(0.2 * _whole_seconds(seconds))
     first = _received(address)
-    time.sleep(0.4 * _whole(seconds))
+    time.sleep(0.4 * _whole_seconds(seconds))
     second = _received(address)
     gains = [second[local] - first[local] for local in first if local in second]
     return {"watched": len(gains), "stalled": sum(1 for gain in gains if gain <= 0),
@@ -101,12 +102,12 @@ def _watch_connections(address, connections, seconds, wrk):
 
 
 def connections_to(address):
-    """How many connections of this machine to (host, port) are open."""
+    """Number of open connections of this machine to (host, port)."""
     return len(_received(address))
 
 
 def _received(address):
-    """Local address → bytes received, of every established connection of this machine to (host, port)."""
+    """{local address: bytes received} for the established connections of this machine to (host, port)."""
     output = subprocess.run(["ss", "-tinHO", "state", "established", "dst", "{}:{}".format(*address)], check=True,
                             capture_output=True, text=True).stdout
     received = {}

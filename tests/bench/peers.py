@@ -1,4 +1,6 @@
-"""The peers: what a site would run instead, each a folder under peers/, each with its own nginx and redis-server."""
+"""The peers, which a site could run instead. Each has a folder under peers/, its own nginx, and its own redis-server if
+it needs one.
+"""
 
 import json
 import os
@@ -6,7 +8,7 @@ import subprocess
 import urllib.request
 from dataclasses import dataclass
 
-import procs  # which finds tests/support
+import procs  # adds tests/support to the path
 import loopback
 from procs import ROOT, BenchError, Server, stopped_on_failure
 from redis_server import RedisServer
@@ -14,10 +16,10 @@ from redis_server import RedisServer
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = os.path.join(HERE, "peers")
 
-SEED_SCRIPT = os.path.join(PEERS, "seed", "track.lua")
-OUR_SCRIPT = os.path.join(PEERS, "ours", "track.lua")  # as it was when scripts ranked
-WORKER_PROCESSES = os.cpu_count() or 2  # echo's: as many as freshetd has
-PHP_CHILDREN = 4  # tried 2, 4, 8 at 32 connections on two cores: 7.0, 9.1, 9.2 k req/s; 189, 170, 174 µs
+ORIGINAL_SCRIPT = os.path.join(PEERS, "seed", "track.lua")
+EARLIER_SCRIPT = os.path.join(PEERS, "ours", "track.lua")  # Freshet's, from when scripts updated the ranks
+WORKER_PROCESSES = os.cpu_count() or 2  # of the echo server, as many as freshetd has
+PHP_CHILDREN = 4  # 2, 4 and 8 with 32 connections on two cores: 7,000, 9,100 and 9,200 req/s; 189, 170 and 174 µs
 LUA_MODULES = ("ndk_http_module.so", "ngx_http_lua_module.so")
 MODULE_DIRECTORY = "/usr/lib/nginx/modules"
 
@@ -29,9 +31,9 @@ def script_text(path):
 
 @dataclass
 class Contender:
-    """One thing to measure: a URL of a deployment, and the wrk script that asks it.
+    """A URL of a deployment and the wrk script that sends requests to it.
 
-    internal: it is on the deployment's internal server. counts_all: it counts every report as a view.
+    internal: the URL is on the deployment's internal server. counts_all: every report counts as a view.
     """
     name: str
     deployment: object
@@ -47,18 +49,18 @@ class Contender:
 
 
 def check_titles(section, contenders, query="", body=None):
-    """A page whose items have no titles is not the work that is measured: a problem of the section."""
+    """Adds a problem to the section if a page is empty or has items without titles."""
     for contender in contenders:
         request = urllib.request.Request(contender.url + query, body and json.dumps(body).encode(), {"Content-Type": "application/json"} if body else {})
         with urllib.request.urlopen(request, timeout=5) as reply:
             page = json.load(reply)
         items = page.get("data", page)["items"]
         if not items or not all(item["title"] for item in items):
-            section.problems.append(f"{contender.name}: {len(items)} items of a page, some without a title")
+            section.problems.append(f"{contender.name}: a page of {len(items)} items, some without a title")
 
 
 class Peer:
-    """nginx, perhaps a worker, perhaps Redis, in a directory of their own. Configuration: peers/<name>/*.in."""
+    """nginx, optionally with a worker and Redis, in its own directory. Configuration: peers/<name>/*.in."""
 
     def __init__(self, name, run_directory, tokens=None, with_redis=False, modules=(), folder=None):
         self.name = name
@@ -74,12 +76,14 @@ class Peer:
         self._tokens.update(tokens or {})
 
     def load_scripts(self):
-        """Loads the seed's script and ours into Redis; templates know them by the tokens SEED_SHA and OURS_SHA."""
-        for token, path in (("SEED_SHA", SEED_SCRIPT), ("OURS_SHA", OUR_SCRIPT)):
+        """Loads the original script and our earlier one into Redis, and sets the tokens SEED_SHA and OURS_SHA for
+        templates.
+        """
+        for token, path in (("SEED_SHA", ORIGINAL_SCRIPT), ("OURS_SHA", EARLIER_SCRIPT)):
             self._tokens[token] = self.redis.client.script_load(script_text(path))
 
     def render(self, template, target=None):
-        """Fills the tokens of a template in; returns the path of the result."""
+        """Replaces the tokens of a template. Returns the path of the result."""
         with open(os.path.join(PEERS, template), encoding="utf-8") as file:
             text = file.read()
         for token, value in self._tokens.items():
@@ -113,14 +117,14 @@ class Peer:
         return self.redis.client if self.redis else None
 
     def groups(self):
-        """Group name → pids: the master of each part and all its descendants."""
-        return {name: procs.family(server.pid) for name, server in self._servers.items()}
+        """{group name: pids}: the process tree of each server."""
+        return {name: procs.process_tree(server.pid) for name, server in self._servers.items()}
 
     def master_pid(self):
         return self._servers["worker"].pid
 
     def ready_command(self, copy):
-        """The arguments that start a second worker of the same configuration whose socket lies under `copy`."""
+        """The command that starts a second worker with the same configuration and its socket in `copy`."""
         os.makedirs(copy, exist_ok=True)
         config = self.render(f"{self.name}/php-fpm.conf.in", "second.conf")
         with open(config, encoding="utf-8") as file:
@@ -139,13 +143,13 @@ class Peer:
 
 
 def nginx_static(run_directory):
-    """nginx `return 200`: the floor."""
+    """nginx `return 200`: the lower bound."""
     with stopped_on_failure(Peer("nginx-static", run_directory)) as peer:
         return peer.start_nginx()
 
 
 def libfcgi_echo(run_directory):
-    """A libfcgi program that accepts once per request."""
+    """A libfcgi program that accepts a connection per request."""
     with stopped_on_failure(Peer("libfcgi-echo", run_directory)) as peer:
         program = os.path.join(peer.run, "echo")
         argv = ["cc", "-O2", "-o", program, os.path.join(PEERS, "libfcgi-echo", "echo.c"), "-l:libfcgi.a"]
@@ -161,7 +165,7 @@ def php_command(config):
 
 
 def php_fpm(run_directory, children=PHP_CHILDREN, name="php-fpm"):
-    """PHP-FPM + phpredis, on a persistent connection. `name`: of its folder, when there are several."""
+    """PHP-FPM and phpredis with persistent connections. name: of its folder, to run several."""
     tokens = {"CHILDREN": str(children), "FPM_USER": "user = root\ngroup = root" if os.geteuid() == 0 else ""}
     with stopped_on_failure(Peer("php-fpm", run_directory, with_redis=True, tokens=tokens, folder=name)) as peer:
         peer.load_scripts()
@@ -170,7 +174,7 @@ def php_fpm(run_directory, children=PHP_CHILDREN, name="php-fpm"):
 
 
 def nginx_lua(run_directory):
-    """nginx + Lua + lua-nginx-redis with a pool of kept connections: no FastCGI hop."""
+    """nginx, Lua and lua-nginx-redis with a connection pool, without FastCGI."""
     with stopped_on_failure(Peer("nginx-lua", run_directory, with_redis=True, modules=LUA_MODULES)) as peer:
         peer.load_scripts()
         return peer.start_nginx()

@@ -1,4 +1,4 @@
-"""Processes: starting and ending them by pid, and the CPU time and memory they use, read from /proc."""
+"""Starts and stops processes, and reads their CPU time and memory from /proc."""
 
 import contextlib
 import os
@@ -15,12 +15,12 @@ STOP_LIMIT_S = 10.0
 
 
 class BenchError(Exception):
-    """Something the benchmark needs is missing or broke; the message is for the person who runs it."""
+    """Something that the benchmark needs is missing or has failed. The message is shown to the user."""
 
 
 @contextlib.contextmanager
 def stopped_on_failure(deployment):
-    """Inside, a failure stops what `deployment` has started so far before it goes on."""
+    """Stops the deployment if the block raises."""
     try:
         yield deployment
     except BaseException:
@@ -29,7 +29,7 @@ def stopped_on_failure(deployment):
 
 
 def accepts(address):
-    """True when something accepts connections at `address`: (host, port) or a socket's path."""
+    """True if a server accepts connections at `address`: (host, port) or a socket's path."""
     family = socket.AF_INET if isinstance(address, tuple) else socket.AF_UNIX
     with socket.socket(family) as probe:
         probe.settimeout(1.0)
@@ -41,7 +41,7 @@ def accepts(address):
 
 
 class Server:
-    """One process started here, in the foreground, with its output in a log file. stop() ends it and only it."""
+    """A foreground process with its output in a log file. stop() ends only this process."""
 
     def __init__(self, name, argv, log_path, env=None):
         self.name = name
@@ -52,10 +52,12 @@ class Server:
         self.pid = self._process.pid
 
     def wait_for(self, address):
-        """Returns when `address` accepts; raises with the end of the log when the process died or took too long."""
+        """Waits until `address` accepts connections. Raises, with the end of the log, if the process exits; also on a
+        timeout.
+        """
         wait_until(lambda: accepts(address) or self._process.poll() is not None, f"{self.name} at {address}")
         if self._process.poll() is not None:
-            raise BenchError(f"{self.name} ended with status {self._process.returncode}: {self.log_tail()}")
+            raise BenchError(f"{self.name} exited with status {self._process.returncode}: {self.log_tail()}")
         return self
 
     def log_tail(self):
@@ -72,8 +74,8 @@ class Server:
                 self._process.wait()
 
 
-def _parents():
-    """pid → parent pid of every process there is."""
+def _parent_pids():
+    """{pid: parent pid} of all processes."""
     parents = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -85,18 +87,19 @@ def _parents():
     return parents
 
 
-def family(root):
+def process_tree(root):
     """`root` and all its descendants, root first."""
-    parents, found = _parents(), [root]
+    parents, found = _parent_pids(), [root]
     for pid in found:
         found.extend(child for child, parent in parents.items() if parent == pid)
     return found
 
 
 def cpu_us(pids):
-    """CPU time used so far, in microseconds: user and system, over every thread of `pids`.
+    """User and system CPU time of all threads of `pids` so far, in microseconds.
 
-    /proc/PID/task/*/schedstat counts nanoseconds; /proc/PID/stat counts ticks of 10 ms, but remembers threads that ended.
+    /proc/PID/task/*/schedstat counts nanoseconds. /proc/PID/stat counts ticks of 10 ms, but includes threads that have
+    ended.
     """
     total = 0.0
     tick_us = 1e6 / os.sysconf("SC_CLK_TCK")
@@ -122,12 +125,12 @@ def _threads_us(pid):
     return total
 
 
-def name(pid):
+def process_name(pid):
     with open(f"/proc/{pid}/comm", encoding="ascii", errors="replace") as comm:
         return comm.read().strip()
 
 
 def pss_kib(pid):
-    """Proportional set size: private memory plus this process's share of what it shares with others, in KiB."""
+    """Proportional set size in KiB: private memory plus a proportional share of shared memory."""
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as rollup:
         return next(int(line.split()[1]) for line in rollup if line.startswith("Pss:"))

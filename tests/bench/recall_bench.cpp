@@ -1,9 +1,9 @@
-// Recall over 100,000 items against one flat Xapian query: recall_bench [items [days [rounds
-// [folder]]]]
+// Compares recall over 100,000 items with a flat Xapian query:
+//   recall_bench [items [days [rounds [folder]]]]
 //
-// Both take the best 500 by a 13-term OR and read their ids; the flat index is one database without
-// partitions and knows no decay. They take turns; medians and 99th percentiles in ms. Builds its
-// indexes in a temporary folder first.
+// Both find the best 500 items for a 13-term OR and read their ids. The flat index is one database
+// without time slices and decay. They take turns. Prints medians and 99th percentiles in ms. Builds
+// the indexes first, in a temporary folder if none is given.
 #include <stdlib.h>
 #include <xapian.h>
 
@@ -34,7 +34,7 @@ class Corpus {
  public:
   Corpus(int items, int days) : items_(items), days_(days) {}
 
-  // Words by a Zipf-like law; eight in the title, two hundred in the text.
+  // Words have a distribution similar to Zipf's law.
   std::string word(int skip = 0) {
     const double u = std::uniform_real_distribution<>(0, 1)(random_);
     return "w" + std::to_string(skip + static_cast<int>(kVocabulary * std::pow(u, 3)));
@@ -54,12 +54,12 @@ class Corpus {
     return made;
   }
   std::vector<feed::Interest> interests() {
-    std::vector<feed::Interest> some;
+    std::vector<feed::Interest> out;
     for (int i = 0; i < 10; ++i) {
-      const auto which = items_ - 1 - static_cast<int>(random_() % static_cast<unsigned>(items_ / 10));
-      some.push_back({ItemId::trusted("item-" + std::to_string(which)), 1.0});
+      const auto number = items_ - 1 - static_cast<int>(random_() % static_cast<unsigned>(items_ / 10));
+      out.push_back({ItemId::trusted("item-" + std::to_string(number)), 1.0});
     }
-    return some;
+    return out;
   }
 
  private:
@@ -67,7 +67,7 @@ class Corpus {
   std::mt19937_64 random_{7};
 };
 
-void done(const Result<void>& result) {
+void exit_on_error(const Result<void>& result) {
   if (result) return;
   std::fprintf(stderr, "%s\n", result.error().detail.c_str());
   std::exit(1);
@@ -80,7 +80,7 @@ double time_ms(Work work) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Returns the number of ids' bytes, so that nothing is optimised away.
+// Returns the total length of the ids, so that nothing is optimized away.
 std::size_t flat_search(const Xapian::Database& database, const Xapian::Query& query) {
   Xapian::Enquire enquire(database);
   enquire.set_query(query);
@@ -105,11 +105,11 @@ void build(const SearchSettings& settings, const std::string& flat_path, int ite
   Xapian::WritableDatabase flat(flat_path, Xapian::DB_CREATE);
   for (int i = 0; i < items; ++i) {
     const items::Item item = corpus.item(i);
-    done(index->put(item));
+    exit_on_error(index->put(item));
     flat.add_document(search::make_document(item, Xapian::Stem()));
-    if (i % 2000 == 1999) done(index->commit());
+    if (i % 2000 == 1999) exit_on_error(index->commit());
   }
-  done(index->commit());
+  exit_on_error(index->commit());
   flat.commit();
 }
 
@@ -125,14 +125,14 @@ int main(int argc, char** argv) {
   settings.search.index = folder + "/index";
   if (!std::filesystem::exists(settings.search.index)) {
     const double built_ms = time_ms([&] { build(settings.search, folder + "/flat", items, days); });
-    std::printf("%d items of %d days, built twice in %.1f s\n", items, days, built_ms / 1000);
+    std::printf("%d items of %d days, both indexes built in %.1f s\n", items, days, built_ms / 1000);
   }
 
   const Xapian::Database flat(folder + "/flat");
   feed::BlockingRecall recall(settings);
   Corpus queries(items, days);
   Contender contenders[] = {{"flat Xapian, 13 terms", {}},
-                            {"recall, the same as text", {}},
+                            {"recall, same words as text", {}},
                             {"recall, ten interests", {}},
                             {"recall, newest", {}}};
   std::size_t found = 0;
@@ -151,7 +151,7 @@ int main(int argc, char** argv) {
       found += recall.search({{}, {}, kNow, kSize}).value().candidates.size();
     }));
   }
-  std::printf("%-28s %8s %8s %8s\n", "", "median", "p99", "of flat");
+  std::printf("%-28s %8s %8s %8s\n", "", "median", "p99", "x flat");
   const double reference = contenders[0].at(0.5);
   for (Contender& each : contenders) {
     std::printf("%-28s %8.2f %8.2f %8.2f\n", each.name, each.at(0.5), each.at(0.99),

@@ -1,4 +1,6 @@
-"""P6: recommendations over many items and readers with long histories, against the same in PHP-FPM from a list made beforehand."""
+"""P6: recommendations with many items and readers with many interactions, compared with PHP-FPM filtering a precomputed
+list.
+"""
 
 import json
 import os
@@ -7,15 +9,15 @@ import subprocess
 import time
 import urllib.request
 
-import ours
+import freshet
 import peers
 from peers import Contender
 from procs import BenchError, wait_until
 from redis_server import run_all
 
-ITEMS, READERS, DONE, TOPICS = 50_000, 5_000, 100, 100
-LINES_A_POST = 50_000
-RANKED = 200  # of the peer's list
+ITEMS, READERS, INTERACTIONS, TOPICS = 50_000, 5_000, 100, 100  # INTERACTIONS: of each reader
+LINES_PER_POST = 50_000
+PEER_LIST_LENGTH = 200
 KINDS = ("like", "favorite", "share", "reply", "post")
 LIMIT_S = 600
 
@@ -27,14 +29,14 @@ def item(number, now):
 
 
 def interactions(now):
-    """Each reader keeps to three topics, four times in five."""
-    choose = random.Random(6)
+    """80 % of a reader's interactions are with items of the same three topics, the others with random items."""
+    rng = random.Random(6)
     for reader in range(READERS):
-        topics = choose.sample(range(TOPICS), 3)
-        for number in range(DONE):
-            topic = choose.choice(topics) if choose.random() < 0.8 else choose.randrange(TOPICS)
-            done = topic + TOPICS * choose.randrange(ITEMS // TOPICS)
-            yield {"userId": f"u{reader}", "topicId": f"i{done}", "kind": KINDS[number % len(KINDS)], "at": now - number * 3600}
+        topics = rng.sample(range(TOPICS), 3)
+        for number in range(INTERACTIONS):
+            topic = rng.choice(topics) if rng.random() < 0.8 else rng.randrange(TOPICS)
+            item_number = topic + TOPICS * rng.randrange(ITEMS // TOPICS)
+            yield {"userId": f"u{reader}", "topicId": f"i{item_number}", "kind": KINDS[number % len(KINDS)], "at": now - number * 3600}
 
 
 def post(url, body, kind="application/x-ndjson"):
@@ -55,35 +57,35 @@ def status(deployment):
         return json.load(reply)
 
 
-def teach(deployment, directory):
-    """Items and interactions through the front door, then a model."""
+def load_and_train(deployment, directory):
+    """Sends items and interactions over HTTP, then trains a model and waits until all workers use it."""
     base, now = deployment.internal_url, int(time.time())
     path = os.path.join(directory, "recommend-items.ndjson")
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(item(number, now)) + "\n" for number in range(ITEMS))
     freshetctl("import", "-q", path, "--base", base)
     lines = [json.dumps(each) for each in interactions(now)]
-    for first in range(0, len(lines), LINES_A_POST):
-        part = lines[first:first + LINES_A_POST]
-        answer = post(base + "/api/interactions", "\n".join(part))
-        if answer["accepted"] != len(part):
-            raise BenchError(f"interactions: {str(answer)[:300]}")
+    for first in range(0, len(lines), LINES_PER_POST):
+        part = lines[first:first + LINES_PER_POST]
+        reply = post(base + "/api/interactions", "\n".join(part))
+        if reply["accepted"] != len(part):
+            raise BenchError(f"interactions: {str(reply)[:300]}")
     wait_until(lambda: status(deployment)["recorder lag entries"] == 0, "the recorder", LIMIT_S)
     freshetctl("train", "-q", "--state", deployment.state)
-    wait_until(lambda: all(served(base) for _ in range(20)), "the model", LIMIT_S)
+    wait_until(lambda: all(serves_model(base) for _ in range(20)), "the model", LIMIT_S)
 
 
-def served(base):
+def serves_model(base):
     with urllib.request.urlopen(base + "/api/recommendations?userId=u1&limit=1", timeout=5) as reply:
         return json.load(reply)["model"] != "none"
 
 
-def teach_peer(client):
-    """The same items and readers, and a list ranked for each reader."""
-    now, choose, commands = int(time.time()), random.Random(7), []
+def load_peer(client):
+    """Writes the same items and interactions, and a ranked list for each reader."""
+    now, rng, commands = int(time.time()), random.Random(7), []
 
-    def run(least):
-        if len(commands) >= least:
+    def flush_at(count):
+        if len(commands) >= count:
             run_all(client, commands)
             commands.clear()
 
@@ -91,23 +93,25 @@ def teach_peer(client):
         each = item(number, now)
         commands.append(("HSET", f"item:{{{each['id']}}}", "title", each["title"], "url", each["url"], "author", each["author"],
                          "tags", " ".join(each["tags"]), "published_at", each["published_at"]))
-        run(1000)
+        flush_at(1000)
     for each in interactions(now):
         commands.append(("ZADD", f"user:interactions:{{{each['userId']}}}", each["at"], f"l:{each['topicId']}"))
-        run(1000)
+        flush_at(1000)
     for reader in range(READERS):
-        ranked = [part for place in range(RANKED) for part in (RANKED - place, f"i{choose.randrange(ITEMS)}")]
+        ranked = [word for rank in range(PEER_LIST_LENGTH) for word in (PEER_LIST_LENGTH - rank, f"i{rng.randrange(ITEMS)}")]
         commands.append(("ZADD", f"recommended:u{reader}", *ranked))
-        run(1000)
-    run(1)
+        flush_at(1000)
+    flush_at(1)
 
 
 def round_trips(deployment):
-    """A request's, without the copy of what is trending, which each worker renews twice a second; one connection, one after the other."""
+    """Redis round trips per request, with requests sent one at a time; and renewals of the workers' trend per request,
+    which cause additional round trips (each worker renews it twice a second).
+    """
     readers, before = 200, status(deployment)
     began = time.monotonic()
     for reader in range(readers):
-        for _ in range(2):  # the second time its titles are known
+        for _ in range(2):  # the second request finds its items in the cache
             with urllib.request.urlopen(f"{deployment.internal_url}/api/recommendations?userId=u{reader}", timeout=5) as reply:
                 reply.read()
     after = status(deployment)
@@ -117,20 +121,20 @@ def round_trips(deployment):
 
 def recommend(session, section):
     contenders = []
-    if session.with_ours:
+    if session.with_freshet:
         if "freshet-recommend" not in session.running:
-            session.running["freshet-recommend"] = ours.Ours(session.directory, "freshet-recommend")
-            teach(session.running["freshet-recommend"], session.directory)
-        contenders.append(Contender("freshet recommendations", session.running["freshet-recommend"], "/api/recommendations", "recommend.lua"))
+            session.running["freshet-recommend"] = freshet.Freshet(session.directory, "freshet-recommend")
+            load_and_train(session.running["freshet-recommend"], session.directory)
+        contenders.append(Contender("Freshet recommendations", session.running["freshet-recommend"], "/api/recommendations", "recommend.lua"))
     if "php-recommend" not in session.running:
         session.running["php-recommend"] = peers.php_fpm(session.directory, name="php-recommend")
-        teach_peer(session.running["php-recommend"].redis_client())
+        load_peer(session.running["php-recommend"].redis_client())
     contenders.append(Contender("PHP-FPM recommendations", session.running["php-recommend"], "/recommend", "recommend.lua"))
-    title = f"P6 GET /api/recommendations, {ITEMS:,} items, {DONE} interactions a reader"
+    title = f"P6 GET /api/recommendations, {ITEMS:,} items, {INTERACTIONS} interactions per reader"
     sections = [section(f"recommend-{connections}", f"{title}, {connections} connections",
                         session.turns(contenders, connections, script_args=[READERS])) for connections in (2, 32)]
     peers.check_titles(sections[0], contenders, "?userId=u1")
-    if session.with_ours:
+    if session.with_freshet:
         trips, renewals = round_trips(session.running["freshet-recommend"])
-        sections[0].values.append(("freshet: round trips a request, titles known half of the time", trips, f"renewals of the trend: {renewals:.2f} a request"))
+        sections[0].values.append(("Freshet: round trips per request, half of them with cached items", trips, f"with {renewals:.2f} renewals of the trend per request"))
     return sections

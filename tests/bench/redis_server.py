@@ -1,4 +1,4 @@
-"""A private redis-server per contender, and the few commands the harness sends it."""
+"""A private redis-server for each contender, and commands that the harness sends to it."""
 
 import os
 import time
@@ -6,7 +6,7 @@ import time
 import redis
 from procs import Server, wait_until
 
-# The persistence every contender gets. Rewrites are asked for between turns, never inside one.
+# All contenders have the same persistence. Rewrites of the append-only file are triggered between turns only.
 CONFIG = """port 0
 unixsocket {directory}/redis.sock
 unixsocketperm 777
@@ -18,11 +18,11 @@ save ""
 daemonize no
 """
 REWRITE_LIMIT_S = 120
-QUIET_S = 0.15
+IDLE_S = 0.15
 
 
 class RedisServer:
-    """A redis-server with the contenders' common persistence, on a unix socket in `directory`."""
+    """A redis-server with CONFIG, on a Unix socket in `directory`."""
 
     def __init__(self, directory):
         os.makedirs(directory, exist_ok=True)
@@ -42,48 +42,50 @@ class RedisServer:
 def run_all(client, commands):
     """Sends all commands in one pipeline."""
     pipeline = client.pipeline(transaction=False)
-    for words in commands:
-        pipeline.execute_command(*words)
+    for command in commands:
+        pipeline.execute_command(*command)
     pipeline.execute()
 
 
-def quiet(client):
-    """Waits until no more writes come in: requests that wrk gave up at the end of a turn may still be under way."""
+def wait_until_idle(client):
+    """Waits until no more writes arrive. Requests that wrk abandoned at the end of a turn may still be in flight."""
     def writes():
         stats = client.info("commandstats")
         return [stats.get(f"cmdstat_{command}") for command in ("evalsha", "zadd")]
 
-    def idle():
+    def is_idle():
         before = writes()
-        time.sleep(QUIET_S)
+        time.sleep(IDLE_S)
         return writes() == before
 
-    wait_until(idle, "Redis to be idle")
+    wait_until(is_idle, "Redis to be idle")
 
 
-def empty(client):
-    """Drops every key and shrinks the append-only file, so that each turn starts from the same state."""
-    quiet(client)
+def flush(client):
+    """Deletes all keys and shrinks the append-only file, so that each turn starts from the same state."""
+    wait_until_idle(client)
     client.flushall()
-    compact(client)
+    rewrite_aof(client)
 
 
-def compact(client):
-    """Rewrites the append-only file and waits for it, so that no rewrite falls into a measured turn."""
-    def idle():
+def rewrite_aof(client):
+    """Rewrites the append-only file and waits until it is finished, so that no turn includes a rewrite."""
+    def is_finished():
         persistence = client.info("persistence")
         return not persistence["aof_rewrite_in_progress"] and not persistence["aof_rewrite_scheduled"]
 
-    wait_until(idle, "Redis to finish rewriting", REWRITE_LIMIT_S)
+    wait_until(is_finished, "Redis to finish rewriting", REWRITE_LIMIT_S)
     client.bgrewriteaof()
-    wait_until(idle, "Redis to finish rewriting", REWRITE_LIMIT_S)
+    wait_until(is_finished, "Redis to finish rewriting", REWRITE_LIMIT_S)
 
 
-def sum_of_views(client):
-    """How many views the store has counted: pv of all hot:article:{id}, and all hot:pv:* of those who count as the seed does."""
+def total_views(client):
+    """Number of counted views: the sum of pv in hot:article:{id} (Freshet) and of hot:pv:* (the original script and our
+    earlier one).
+    """
     keys = list(client.scan_iter("hot:pv:*", count=5000))
     total = sum(int(value or 0) for first in range(0, len(keys), 5000) for value in client.mget(keys[first:first + 5000]))
-    asked = client.pipeline(transaction=False)
+    pipeline = client.pipeline(transaction=False)
     for key in client.scan_iter("hot:article:*", count=5000):
-        asked.hget(key, "pv")
-    return total + sum(int(value or 0) for value in asked.execute())
+        pipeline.hget(key, "pv")
+    return total + sum(int(value or 0) for value in pipeline.execute())

@@ -1,4 +1,4 @@
-"""What a run leaves: a Markdown table for people, JSON for programs, an SVG chart."""
+"""Reports of a run: a Markdown table, JSON, and an SVG chart."""
 
 import dataclasses
 import json
@@ -10,11 +10,13 @@ import chart
 from targets import TARGETS
 
 GROUPS = ("nginx", "worker", "redis")
-HEAD = ("", "req/s", "p50 ms", "p99 ms", "max ms", "CPU µs (nginx + worker + Redis)", "req/s ratio", "CPU ratio", "slowest connection")
+HEAD = ("", "req/s", "p50 ms", "p99 ms", "max ms", "CPU µs/request (nginx + worker + Redis)", "req/s ratio", "CPU ratio", "slowest connection")
 
 
 def table(sections):
-    """Every section as one Markdown table. Ratios are the first row's figure divided by the row's."""
+    """All sections as one Markdown table, and lists of single values. Ratios are the first row's value divided by the
+    row's.
+    """
     lines = ["| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
     for section in sections:
         if section.rows:
@@ -34,7 +36,7 @@ def _cells(row):
     shares = [turn.progress["slowest_share"] for turn in row.turns if turn.progress["slowest_share"] is not None]
     return [row.contender + (" ⚠" if row.problems() else ""), f"{row.median(lambda turn: turn.per_second):,.0f}",
             *(f"{row.median(lambda turn, name=name: getattr(turn, name)) / 1e3:.2f}" for name in ("p50_us", "p99_us", "max_us")),
-            f"{row.median(lambda turn: turn.cpu_total_us):.1f} ({parts})", *ratio, f"{min(shares):.2f} × median" if shares else "not seen"]
+            f"{row.median(lambda turn: turn.cpu_total_us):.1f} ({parts})", *ratio, f"{min(shares):.2f} × median" if shares else "not observed"]
 
 
 def _number(value):
@@ -42,19 +44,19 @@ def _number(value):
 
 
 def verdicts(sections):
-    """One line for each target that this run measured."""
+    """A line for each target that this run has measured."""
     lines = []
     for target in TARGETS:
         value = target.measured(sections)
         if value is not None:
             sign = "≥" if target.at_least else "≤"
-            word = "reached" if target.reached(value) else "MISSED "
-            lines.append(f"{word}  {target.describe()}: {value:.2f} (target {sign} {target.limit:g})")
+            verdict = "met   " if target.is_met(value) else "MISSED"
+            lines.append(f"{verdict}  {target.describe()}: {value:.2f} (target {sign} {target.limit:g})")
     return lines
 
 
 def problems(sections):
-    """What makes figures of this run void: errors, miscounted views, starved connections."""
+    """Problems that invalidate results of this run: errors, miscounted views, starved connections."""
     found = [f"{section.title}, {row.contender}: {problem}"
              for section in sections for row in section.rows for problem in row.problems()]
     return found + [f"{section.title}: {problem}" for section in sections for problem in section.problems]

@@ -1,4 +1,6 @@
-"""P5 and P8: what it takes to know what a reader has seen, against daily sets and, with FRESHET_REDISBLOOM, the module."""
+"""P5 and P8: CPU and memory of the seen filter, compared with daily sets and, if FRESHET_REDISBLOOM names the module,
+RedisBloom.
+"""
 
 import os
 import subprocess
@@ -11,7 +13,9 @@ PROGRAM = os.path.join(ROOT, "build", "release", "tests", "bench", "seen_check")
 
 
 def seen(session, section):
-    """A refresh's 500 candidates and a page of 20; the program takes turns itself, Redis without nginx or workers."""
+    """Checks of 500 candidates (a refresh) and of 20 (a page). seen_check itself takes turns; it uses Redis without
+    nginx and workers.
+    """
     built = subprocess.run(["cmake", "--build", os.path.join(ROOT, "build", "release"), "--target", "seen_check"],
                            capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
     if built.returncode != 0:
@@ -23,6 +27,6 @@ def seen(session, section):
         if done.returncode != 0:
             raise BenchError(done.stderr.strip() or "seen_check failed")
         values = [(label, float(value), unit) for label, value, unit in (line.split("\t") for line in done.stdout.splitlines())]
-        note = "" if os.environ.get("FRESHET_REDISBLOOM") else " (RedisBloom left out: FRESHET_REDISBLOOM names no module)"
-        sections.append(section(f"seen-{candidates}", f"P5, P8 are {candidates} items seen, on eight days?{note}", values=values))
+        note = "" if os.environ.get("FRESHET_REDISBLOOM") else " (without RedisBloom: FRESHET_REDISBLOOM is not set)"
+        sections.append(section(f"seen-{candidates}", f"P5, P8 check of {candidates} items against eight days{note}", values=values))
     return sections

@@ -1,6 +1,5 @@
-// The table of PERFORMANCE.md: false positives over eight full days, for readers of several habits
-// in shards of several loads. Without Redis: cmake --build build/release --target seen_table &&
-// build/release/tests/bench/seen_table
+// Prints the seen filter's false positives over eight full days, for several numbers of impressions
+// per reader and several loads of a shard. Does not use Redis.
 #include <cstdio>
 
 #include "core/feed/seen_layout.h"
@@ -10,21 +9,23 @@ using namespace freshet;
 
 namespace {
 
-constexpr int kShards = 25;      // different shards that a row is the mean of
-constexpr int kProbes = 40'000;  // unseen items asked of each
+constexpr int kShards = 25;      // each row is the mean of this many shards
+constexpr int kProbes = 40'000;  // unseen items checked in each shard
 
-std::string shown(const ReaderId& reader, std::int64_t count, std::uint64_t& next_item) {
+// Fingerprints of `count` new items.
+std::string make_fingerprints(const ReaderId& reader, std::int64_t count, std::uint64_t& next_item) {
   std::vector<ItemId> items;
   for (; count > 0; --count) items.push_back(ItemId::trusted("item-" + std::to_string(next_item++)));
   return feed::encode_fingerprints(feed::reader_hash(reader), items);
 }
 
 struct Row {
-  double impressions = 0, measured = 0, formula = 0;
+  double impressions = 0;            // in a shard per day
+  double measured = 0, formula = 0;  // probability of a false positive
 };
 
-// A reader of `own` impressions a day among others who make `load` times a shard's expected
-// impressions.
+// Measures a reader with `own` impressions per day. The other readers of the shard have `load` times
+// its expected impressions.
 Row measure(std::int64_t own, double load) {
   std::mt19937_64 random(2026);
   std::poisson_distribution<int> readers(load * feed::kImpressionsPerShard / bench::kMeanImpressions);
@@ -38,10 +39,10 @@ Row measure(std::int64_t own, double load) {
     feed::FingerprintSet prints;
     double unseen = 1;
     for (int day = 0; day < feed::kSeenDays; ++day) {
-      std::string bytes = shown(reader, own, next_item);
+      std::string bytes = make_fingerprints(reader, own, next_item);
       for (int other = readers(random); other > 0; --other)
-        bytes += shown(ReaderId::trusted("other-" + std::to_string(other)), bench::impressions_of_one(random),
-                       next_item);
+        bytes += make_fingerprints(ReaderId::trusted("other-" + std::to_string(other)),
+                                   bench::draw_daily_impressions(random), next_item);
       const auto impressions = static_cast<std::int64_t>(bytes.size() / feed::kFingerprintBytes);
       row.impressions += static_cast<double>(impressions) / (kShards * feed::kSeenDays);
       unseen *= 1 - feed::shard_false_positive_rate(impressions);
@@ -57,12 +58,12 @@ Row measure(std::int64_t own, double load) {
 }  // namespace
 
 int main() {
-  std::printf("reader's   load of    impressions       P, %%\n");
-  std::printf("own a day  the rest   in the shard  measured  formula\n");
+  std::printf("reader's  others'   impressions   false positives, %%\n");
+  std::printf("per day      load  in the shard  measured   formula\n");
   for (const double load : {0.1, 0.5, 1.0, 2.0, 10.0}) {
     for (const std::int64_t own : {60, 300, 3000, 10'000}) {
       const Row row = measure(own, load);
-      std::printf("%9lld  %8.1f  %13.0f  %8.3f  %7.3f\n", static_cast<long long>(own), load, row.impressions,
+      std::printf("%8lld  %8.1f  %12.0f  %8.3f  %8.3f\n", static_cast<long long>(own), load, row.impressions,
                   row.measured * 100, row.formula * 100);
     }
   }

@@ -1,5 +1,5 @@
-// A Redis in memory, for benchmarks of what stands above it: replies as bytes, decoded as the
-// worker does.
+// A stub for Redis in benchmarks of the layers above it. Replies are bytes in RESP, decoded by
+// hiredis as in a worker.
 #pragma once
 
 #include <hiredis/hiredis.h>
@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/redis/write_queue.h"
 #include "core/redis/redis.h"
+#include "core/redis/write_queue.h"
 
 namespace freshet::bench {
 
@@ -23,7 +23,7 @@ inline std::string bulk(std::string_view text) {
 
 inline std::string array(std::size_t elements) { return "*" + std::to_string(elements) + "\r\n"; }
 
-// Of this process.
+// CPU time of this process in µs.
 inline double cpu_us() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -31,23 +31,23 @@ inline double cpu_us() {
 }
 
 template <class T>
-T must(Result<T> result) {
+T value_or_exit(Result<T> result) {
   if (result) return *std::move(result);
   std::fprintf(stderr, "%s: %s\n", std::string(result.error().reason).c_str(), result.error().detail.c_str());
   std::exit(1);
 }
 
-class Answers : public redis::Redis, public redis::WriteQueue {
+class StubRedis : public redis::Redis, public redis::WriteQueue {
  public:
-  using Words = std::vector<std::string>;  // of a command
+  using Command = std::vector<std::string>;
 
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
     redis::Replies out;
     for (std::size_t i = 0; i < pipeline.size(); ++i) {
-      const std::string answer = answer_to(words_of(pipeline.at(i)));
+      const std::string bytes = reply_to(parse_command(pipeline.at(i)));
       redisReader* const decoder = redisReaderCreate();
       void* reply = nullptr;
-      redisReaderFeed(decoder, answer.data(), answer.size());
+      redisReaderFeed(decoder, bytes.data(), bytes.size());
       redisReaderGetReply(decoder, &reply);
       redisReaderFree(decoder);
       out.emplace_back(static_cast<redisReply*>(reply));
@@ -59,10 +59,10 @@ class Answers : public redis::Redis, public redis::WriteQueue {
   Result<void> spool(const redis::SpoolRecord&) override { return {}; }
 
  private:
-  virtual std::string answer_to(const Words& words) const = 0;
+  virtual std::string reply_to(const Command& command) const = 0;
 
-  static Words words_of(std::string_view resp) {
-    Words out;
+  static Command parse_command(std::string_view resp) {
+    Command out;
     for (std::size_t at = resp.find('$'); at < resp.size();) {
       const std::size_t bytes = std::strtoul(resp.data() + at + 1, nullptr, 10);
       at = resp.find('\n', at) + 1;

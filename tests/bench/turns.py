@@ -1,4 +1,6 @@
-"""Contenders take turns (A B C A B C …); what comes out are medians, and ratios of turns that ran side by side."""
+"""Contenders take turns (A B C A B C …). Results are medians, and medians of the ratios between turns of the same
+round.
+"""
 
 import statistics
 from dataclasses import dataclass, field
@@ -12,7 +14,9 @@ SETTLE_LIMIT_S = 2.0
 
 @dataclass
 class Row:
-    """One contender at one number of connections. ratio: the first contender's figure divided by this one's."""
+    """The turns of a contender with one number of connections. ratio: the first contender's figure divided by this
+    one's.
+    """
     contender: str
     connections: int
     turns: list
@@ -35,10 +39,10 @@ FIGURES = {
 
 
 def take_turns(contenders, connections, seconds, rounds, script_args=(), before=None, after=None):
-    """One Row per contender; when the first is freshet, the others are compared with it.
+    """Returns a Row per contender. If the first one is Freshet, the others have ratios to it.
 
-    `before(contender)` runs ahead of each turn, `after(contender, turn)` may append to turn.problems; `script_args`
-    are the wrk script's, or a function of the contender that gives them.
+    before(contender) runs before each turn. after(contender, turn) runs after it and may append to turn.problems.
+    script_args: arguments of the wrk script, or a function of the contender that returns them.
     """
     rows = [Row(contender.name, connections, []) for contender in contenders]
     for _ in range(rounds):
@@ -49,31 +53,31 @@ def take_turns(contenders, connections, seconds, rounds, script_args=(), before=
             if after:
                 after(contender, turn)
             row.turns.append(turn)
-    for row in rows[1:] if contenders[0].name.startswith("freshet") else []:
+    for row in rows[1:] if contenders[0].name.startswith("Freshet") else []:
         for name, figure in FIGURES.items():
-            pairs = [(figure(ours), figure(theirs)) for ours, theirs in zip(rows[0].turns, row.turns)]
-            row.ratio[name] = statistics.median(ours / theirs if theirs else 0.0 for ours, theirs in pairs)
+            pairs = [(figure(first), figure(other)) for first, other in zip(rows[0].turns, row.turns)]
+            row.ratio[name] = statistics.median(first / other if other else 0.0 for first, other in pairs)
     return rows
 
 
 def start_empty(contender):
-    """For take_turns: the store holds nothing when the turn begins."""
-    redis_server.empty(contender.deployment.redis_client())
+    """For take_turns: empties the store before a turn."""
+    redis_server.flush(contender.deployment.redis_client())
 
 
 def check_counters(workload):
-    """For take_turns: the store's counters must have grown by what was sent, no more and no less.
+    """For take_turns: checks that the counters match the number of reports sent.
 
-    The seed's script counts every report; ours counts one view per reader and article in a session's window. wrk
-    leaves up to one request per connection unanswered at its end, which may or may not have been counted.
+    The original script counts every report; Freshet counts one view per reader, article and session window. At the end
+    wrk leaves up to one request per connection unanswered, which may or may not have been counted.
     """
     def check(contender, turn):
         client = contender.deployment.redis_client()
         count = (lambda sent: sent) if contender.counts_all else workload.visits
-        least, most = count(turn.requests), count(turn.requests + turn.progress["opened"])
+        lowest, highest = count(turn.requests), count(turn.requests + turn.progress["opened"])
         try:
-            wait_until(lambda: least <= redis_server.sum_of_views(client) <= most, "counters", SETTLE_LIMIT_S)
+            wait_until(lambda: lowest <= redis_server.total_views(client) <= highest, "the counters", SETTLE_LIMIT_S)
         except AssertionError:
-            counted = redis_server.sum_of_views(client)
-            turn.problems.append(f"counted {counted} views, sent between {least} and {most}")
+            counted = redis_server.total_views(client)
+            turn.problems.append(f"counted {counted} views instead of {lowest} to {highest}")
     return check

@@ -1,10 +1,10 @@
-"""P7: timelines: a page at either end and in the middle, a push to few and to many, and what a million timelines cost."""
+"""P7 and P9: pages of timelines, pushes to few and to many readers, and both with a million timelines."""
 
 import json
 import time
 import urllib.request
 
-import ours
+import freshet
 import peers
 import redis_server
 import turns
@@ -13,16 +13,17 @@ from recommend_bench import status
 
 CHANNEL = "discover"
 ITEMS = 2_000
-READERS, LONG = 1_000, 60  # timelines of the page rows, and the items of each
-GROWN = 10  # items of a timeline where there are many
-PUSHED_TO = ((1, 32), (100, 8), (10_000, 2))  # readers of a push, connections
+READERS, PAGE_TIMELINE_ITEMS = 1_000, 60  # for pages: timelines, and items in each
+GROWTH_TIMELINE_ITEMS = 10
+PUSHES = ((1, 32), (100, 8), (10_000, 2))  # (readers of a push, connections)
 PUSH_READERS = 10_000
 FIRST_SCORE = 1_750_000_000_000_000
 TTL_S = 30 * 86400
-LOADED_AT_ONCE = 2_000
-MINIMUM_S = 5  # of the turns that push to many: some tens of requests
+LOAD_BATCH = 2_000
+MIN_PUSH_TURN_S = 5  # for pushes to many readers: enough for tens of requests
 
-# Timelines as timeline_push.lua leaves them. ARGV 1 first reader  2 last reader  3 items of each  4 items in all  5 first score  6 TTL s  7 1: with the mark
+# Creates timelines in the format of timeline_push.lua.
+# ARGV 1 first reader  2 last reader  3 items per timeline  4 number of items  5 first score  6 TTL s  7 1: with the marker
 LOAD = """
 for reader = ARGV[1], ARGV[2] do
   local key, members = 'wf:discover:{u' .. reader .. '}', {}
@@ -37,7 +38,7 @@ for reader = ARGV[1], ARGV[2] do
   redis.call('EXPIRE', key, ARGV[6])
 end
 """
-PUSHED_IN_ALL = "local n = 0 for reader = 0, ARGV[1] - 1 do n = n + redis.call('ZCOUNT', 'wf:discover:{u' .. reader .. '}', '(0', '+inf') end return n"
+TOTAL_PUSHED = "local n = 0 for reader = 0, ARGV[1] - 1 do n = n + redis.call('ZCOUNT', 'wf:discover:{u' .. reader .. '}', '(0', '+inf') end return n"
 
 
 def put_items(client):
@@ -49,30 +50,30 @@ def put_items(client):
     redis_server.run_all(client, commands)
 
 
-def load_timelines(client, count, items, ours_too):
-    """`count` timelines and the items they name, in an empty store. The append-only file is off meanwhile."""
-    redis_server.empty(client)
+def load_timelines(client, count, items, with_marker):
+    """Replaces the contents of the store by `count` timelines and their items, with the append-only file off."""
+    redis_server.flush(client)
     client.config_set("appendonly", "no")
     put_items(client)
-    for first in range(0, count, LOADED_AT_ONCE):
-        last = min(first + LOADED_AT_ONCE, count) - 1
-        client.eval(LOAD, 0, first, last, items, ITEMS, FIRST_SCORE, TTL_S, int(ours_too))
+    for first in range(0, count, LOAD_BATCH):
+        last = min(first + LOAD_BATCH, count) - 1
+        client.eval(LOAD, 0, first, last, items, ITEMS, FIRST_SCORE, TTL_S, int(with_marker))
     client.config_set("appendonly", "yes")
-    redis_server.compact(client)
+    redis_server.rewrite_aof(client)
 
 
-def contenders(session, path, peer_path, script, internal=False):
+def make_contenders(session, path, peer_path, script, internal=False):
     out = []
-    if session.with_ours:
+    if session.with_freshet:
         if "freshet-waterfall" not in session.running:
-            session.running["freshet-waterfall"] = ours.Ours(session.directory, "freshet-waterfall")
-        out.append(Contender("freshet", session.running["freshet-waterfall"], path, script, internal=internal))
+            session.running["freshet-waterfall"] = freshet.Freshet(session.directory, "freshet-waterfall")
+        out.append(Contender("Freshet", session.running["freshet-waterfall"], path, script, internal=internal))
     if "php-waterfall" not in session.running:
         session.running["php-waterfall"] = peers.php_fpm(session.directory, name="php-waterfall")
     return out + [Contender("PHP-FPM", session.running["php-waterfall"], peer_path, script)]
 
 
-def asked(contender, direction, cursor, limit):
+def fetch_page(contender, direction, cursor, limit):
     url = f"{contender.url}?customerId=u7&direction={direction}&score={cursor}&limit={limit}"
     with urllib.request.urlopen(url, timeout=5) as reply:
         page = json.load(reply)
@@ -80,89 +81,88 @@ def asked(contender, direction, cursor, limit):
 
 
 def round_trips(contender):
-    """A page's, one connection, one after the other."""
-    pages = 200
+    """Redis round trips per page, with requests sent one at a time."""
+    requests = 200
     before = status(contender.deployment)["redis round trips"]
-    for _ in range(pages):
-        asked(contender, "first", 0, 5)
-    return (status(contender.deployment)["redis round trips"] - before) / pages
+    for _ in range(requests):
+        fetch_page(contender, "first", 0, 5)
+    return (status(contender.deployment)["redis round trips"] - before) / requests
 
 
 def pages(session, section):
-    """First, older from the middle on, newer from the middle on."""
-    made = contenders(session, f"/api/waterfall/{CHANNEL}", "/waterfall_page", "waterfall.lua")
-    for contender in made:
-        load_timelines(contender.deployment.redis_client(), READERS, LONG, contender.name == "freshet")
+    """The first page, and pages from the middle in both directions."""
+    contenders = make_contenders(session, f"/api/waterfall/{CHANNEL}", "/waterfall_page", "waterfall.lua")
+    for contender in contenders:
+        load_timelines(contender.deployment.redis_client(), READERS, PAGE_TIMELINE_ITEMS, contender.name == "Freshet")
     sections = []
     for limit in (5, 20):
         for direction in ("first", "up", "down"):
-            cursor = 0 if direction == "first" else FIRST_SCORE + LONG // 2
+            cursor = 0 if direction == "first" else FIRST_SCORE + PAGE_TIMELINE_ITEMS // 2
             title = f"P7 GET /api/waterfall, {direction}, {limit} items, 32 connections"
-            made_section = section(f"waterfall-{direction}-{limit}", title,
-                                   session.turns(made, 32, script_args=[direction, cursor, limit, READERS]))
-            if len({str(asked(contender, direction, cursor, limit)) for contender in made}) != 1:
-                made_section.problems.append("the contenders serve different pages")
-            sections.append(made_section)
-    if session.with_ours:
-        sections[0].values.append(("freshet: round trips to Redis for a page", round_trips(made[0]), ""))
+            sections.append(section(f"waterfall-{direction}-{limit}", title,
+                                    session.turns(contenders, 32, script_args=[direction, cursor, limit, READERS])))
+            if len({str(fetch_page(contender, direction, cursor, limit)) for contender in contenders}) != 1:
+                sections[-1].problems.append("the contenders serve different pages")
+    if session.with_freshet:
+        sections[0].values.append(("Freshet: Redis round trips per page", round_trips(contenders[0]), ""))
     return sections
 
 
 def check_pushes(readers):
-    """For take_turns: what was sent is in the timelines. Up to one request a connection was given up by wrk."""
+    """For take_turns: checks that the timelines contain what was sent. wrk abandons up to one request per connection.
+    """
     def check(contender, turn):
         client = contender.deployment.redis_client()
-        redis_server.quiet(client)
-        held = client.eval(PUSHED_IN_ALL, 0, PUSH_READERS)
-        least, most = turn.requests * readers, (turn.requests + turn.progress["opened"]) * readers
-        if not least <= held <= most:
-            turn.problems.append(f"timelines hold {held} items, sent {least} to {most}")
+        redis_server.wait_until_idle(client)
+        stored = client.eval(TOTAL_PUSHED, 0, PUSH_READERS)
+        lowest, highest = turn.requests * readers, (turn.requests + turn.progress["opened"]) * readers
+        if not lowest <= stored <= highest:
+            turn.problems.append(f"timelines contain {stored} items instead of {lowest} to {highest}")
     return check
 
 
 def pushes(session, section):
     sections = []
-    for readers, connections in PUSHED_TO:
-        made = contenders(session, f"/api/waterfall/{CHANNEL}", "/waterfall_push", "waterfall_push.lua", internal=True)
-        seconds = session.seconds if readers == 1 else max(session.seconds, MINIMUM_S)
-        rows = turns.take_turns(made, connections, seconds, session.rounds, script_args=[readers, PUSH_READERS],
+    for readers, connections in PUSHES:
+        contenders = make_contenders(session, f"/api/waterfall/{CHANNEL}", "/waterfall_push", "waterfall_push.lua", internal=True)
+        seconds = session.seconds if readers == 1 else max(session.seconds, MIN_PUSH_TURN_S)
+        rows = turns.take_turns(contenders, connections, seconds, session.rounds, script_args=[readers, PUSH_READERS],
                                 before=turns.start_empty, after=check_pushes(readers))
         title = f"P7 POST /api/waterfall to {readers:,} readers, {connections} connections"
-        made_section = section(f"waterfall-push-{readers}", title, rows)
+        sections.append(section(f"waterfall-push-{readers}", title, rows))
         if readers > 1:
-            made_section.values += [(f"{row.contender}: CPU for a reader", row.median(lambda turn: turn.cpu_total_us) / readers, "µs") for row in rows]
-        sections.append(made_section)
+            sections[-1].values += [(f"{row.contender}: CPU per reader", row.median(lambda turn: turn.cpu_total_us) / readers, "µs") for row in rows]
     return sections
 
 
 def growth(session, section):
-    """Ours alone: the same page and the same push among few timelines and among many."""
-    if not session.with_ours:
+    """Freshet only: the same page and the same push with few and with many timelines."""
+    if not session.with_freshet:
         return []
     many = session.growth_timelines
-    bases, values = {}, []
+    stores, values = {}, []
     for label, count in (("many", many), ("few", READERS)):
         name = f"freshet-waterfall-{label}"
-        session.running[name] = session.running.get(name) or ours.Ours(session.directory, name)
+        session.running[name] = session.running.get(name) or freshet.Freshet(session.directory, name)
         client = session.running[name].redis_client()
-        redis_server.empty(client)
+        redis_server.flush(client)
         before = client.info("memory")["used_memory"]
-        load_timelines(client, count, GROWN, True)
-        bases[label] = (session.running[name], count)
+        load_timelines(client, count, GROWTH_TIMELINE_ITEMS, True)
+        stores[label] = (session.running[name], count)
         if label == "many":
-            values = [(f"Redis' memory for a timeline of {GROWN} items, among {count:,}", (client.info("memory")["used_memory"] - before) / count, "bytes"),
-                      ("of that the key's own, by MEMORY USAGE", client.memory_usage(f"wf:{CHANNEL}:{{u{count - 1}}}", samples=0), "bytes")]
+            values = [(f"Redis memory of a timeline of {GROWTH_TIMELINE_ITEMS} items, with {count:,} timelines", (client.info("memory")["used_memory"] - before) / count, "bytes"),
+                      ("MEMORY USAGE of its key", client.memory_usage(f"wf:{CHANNEL}:{{u{count - 1}}}", samples=0), "bytes")]
 
-    def take(kind, path, script, arguments, **options):
-        made = [Contender(f"freshet {kind}, {count:,} timelines", deployment, path, script, **options) for deployment, count in bases.values()]
-        by_name = {f"freshet {kind}, {count:,} timelines": count for _, count in bases.values()}
-        return session.turns(made, 32, script_args=lambda contender: [*arguments, by_name[contender.name]])
+    def take_turns(kind, path, script, arguments, **options):
+        contenders = [Contender(f"Freshet {kind}, {count:,} timelines", deployment, path, script, **options) for deployment, count in stores.values()]
+        readers = {f"Freshet {kind}, {count:,} timelines": count for _, count in stores.values()}
+        return session.turns(contenders, 32, script_args=lambda contender: [*arguments, readers[contender.name]])
 
     path = f"/api/waterfall/{CHANNEL}"
-    page = section("waterfall-growth", "P7 GET /api/waterfall, first 5, as there are more timelines", take("page", path, "waterfall.lua", ["first", 0, 5]))
+    page = section("waterfall-growth", "P9 GET /api/waterfall, first 5, by number of timelines", take_turns("page", path, "waterfall.lua", ["first", 0, 5]))
     page.values = values
-    return [page, section("waterfall-push-growth", "P7 POST /api/waterfall to one reader, as there are more timelines",
-                          take("push", path, "waterfall_push.lua", [1], internal=True))]
+    return [page, section("waterfall-push-growth", "P9 POST /api/waterfall to one reader, by number of timelines",
+                          take_turns("push", path, "waterfall_push.lua", [1], internal=True))]
 
 
 def waterfall(session, section):

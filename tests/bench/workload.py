@@ -1,7 +1,7 @@
-"""The bodies of POST /api/track, drawn once and written to a file that wrk's script reads.
+"""Bodies of POST /api/track, generated once and written to a file that the wrk script reads.
 
-Who reads what: articles by Zipf's law (or evenly, for the growth benchmark), readers evenly, dwell up to the cap. The
-same seed gives the same file, so every contender is sent the same requests in the same order.
+Articles follow Zipf's law (in the growth benchmark they are uniform), readers are uniform, and dwell times are up to
+the cap. The random seed is fixed, so all contenders receive the same requests in the same order.
 """
 
 import bisect
@@ -10,38 +10,39 @@ import random
 
 ARTICLES = 10_000
 READERS = 100_000
-REQUESTS = 1 << 18  # more than one turn sends at 3 s; longer turns start over
+REQUESTS = 1 << 18  # more than a turn of 3 s sends; longer turns start again from the beginning
 
 
 class Workload:
     """`pairs[i]` is the (article, reader) of line i of the file at `path`."""
 
     def __init__(self, path, articles=ARTICLES, zipf=True, requests=REQUESTS):
-        draw = random.Random(20260306)
+        rng = random.Random(20260306)
         weights = [1.0 / (rank if zipf else 1) for rank in range(1, articles + 1)]
-        ranks = draw.choices(range(1, articles + 1), cum_weights=list(itertools.accumulate(weights)), k=requests)
+        ranks = rng.choices(range(1, articles + 1), cum_weights=list(itertools.accumulate(weights)), k=requests)
         self.path = path
-        self.pairs = [(rank, draw.randrange(READERS)) for rank in ranks]
+        self.pairs = [(rank, rng.randrange(READERS)) for rank in ranks]
         with open(path, "w", encoding="ascii") as file:
             for article, reader in self.pairs:
-                dwell_ms = draw.randrange(1_000, 180_001)
+                dwell_ms = rng.randrange(1_000, 180_001)
                 file.write(f'{{"articleId":"a{article}","userId":"u{reader}","dwellMs":{dwell_ms}}}\n')
-        self._firsts = self._first_visits()
+        self._first_visits = self._find_first_visits()
 
-    def _first_visits(self):
-        seen, firsts = set(), []
+    def _find_first_visits(self):
+        """Indexes of the first occurrences of pairs."""
+        seen, first_visits = set(), []
         for index, pair in enumerate(self.pairs):
             if pair not in seen:
                 seen.add(pair)
-                firsts.append(index)
-        return firsts
+                first_visits.append(index)
+        return first_visits
 
     def visits(self, sent):
-        """How many different (article, reader) pairs the first `sent` requests of a run name.
+        """Number of distinct (article, reader) pairs in the first `sent` requests of a run.
 
-        wrk calls request() once before it starts, to look at it, so what is sent begins with the second line.
+        wrk calls request() once before the run and discards the result, so the first request sent is the second line.
         """
         if sent >= len(self.pairs):
-            return len(self._firsts)
-        visits = bisect.bisect_left(self._firsts, sent + 1)
+            return len(self._first_visits)
+        visits = bisect.bisect_left(self._first_visits, sent + 1)
         return visits - (1 if self.pairs[0] not in self.pairs[1:sent + 1] else 0)

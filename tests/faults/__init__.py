@@ -1,10 +1,10 @@
-"""The faults of the matrix: each does harm to a running service under load whose every reply is verified, and says what that cost.
+"""Fault injection: each fault damages a running service under a load with verified replies and reports the effects.
 
-Started by scripts/faults; `python3 -m faults` with tests on the path is the same.
+Run by scripts/faults, or by `python3 -m faults` with tests/ on PYTHONPATH.
 """
 
 import os
 import sys
 
-# The harness of the end-to-end tests: service, client, fastcgi, openapi, proxy, recorded.
+# Modules of the end-to-end tests: service, client, fastcgi, openapi, proxy, recorded.
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2e"))

@@ -1,4 +1,4 @@
-"""F11: SQLite is full, read-only, locked, deleted, while items are written over HTTP."""
+"""F11: the SQLite database is locked, full, read-only or deleted while items are written over HTTP."""
 
 import contextlib
 import os
@@ -6,14 +6,17 @@ import sqlite3
 import subprocess
 import time
 
-from client import Load as Writing
-from recorded import Recorded, Writers
+from client import Load as WriteLoad
+from recorded import RecorderData, Writers
 from service import ROOT, Instance, birth, wait_until
 
-from faults.invariants import broken_invariants, unsound
+from faults.invariants import broken_invariants, integrity_error
 from faults.scenario import NO_LIMITS, fault
 
-STREAM = 1000  # entries of the stream before writes are refused
+MAX_STREAM_ENTRIES = 1000  # writes are refused above it
+
+
+# Each yields the reason that a paused recorder reports, or None if several are possible.
 
 
 @contextlib.contextmanager
@@ -40,16 +43,16 @@ def full(service, recorded):
 
 @contextlib.contextmanager
 def read_only(_, recorded):
-    recorded.forbid_writing()
+    recorded.make_read_only()
     try:
         yield "database_read_only"
     finally:
-        recorded.allow_writing()
+        recorded.make_writable()
 
 
 @contextlib.contextmanager
 def small_disk(service):
-    """A file system of 24 MB for what the recorder keeps; says whether there is one."""
+    """Mounts a 24 MB file system for the recorder's files. Yields False if mounting is not permitted."""
     folder = os.path.join(service.state, "record")
     os.mkdir(folder)
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=0777", "tmpfs", folder], capture_output=True, check=False).returncode == 0
@@ -61,36 +64,37 @@ def small_disk(service):
             subprocess.run(["umount", folder], check=True)
 
 
-def suffer(run, service, recorded, name, state, load, writers):
-    """One of them under a load of writes until these are refused, then the end of it."""
+def recovery_s(run, service, recorded, name, state, load, writers):
+    """Keeps the database in `state` until writes are refused. Returns the seconds until the recorder and writes have
+    recovered.
+    """
     with state(service, recorded) as reason:
         recorder = wait_until(service.recorder, "a recorder")
-        began_as = birth(recorder)
-        recorded.wait_until_it("waiting", reason)
+        recorder_birth = birth(recorder)
+        recorded.wait_for_state("waiting", reason)
         refused = writers.refused
         wait_until(lambda: writers.refused > refused + 20 or load.errors, f"refused writes while {name}", 30)
         if service.internal().get("/health/ready").status != 200:
-            run.figure(f"not ready while {name}", False, safety=True)
+            run.report(f"not ready while {name}", False, safety=True)
     began, done = time.monotonic(), len(load.results)
-    recorded.wait_until_it("running")
+    recorded.wait_for_state("running")
     wait_until(lambda: len(load.results) > done + 100 or load.errors, "writes")
-    if birth(recorder) != began_as:
-        said = [line for line in service.log().splitlines() if "freshetd-record" in line]
-        run.figure(f"restarted after {name}: {said[-1:]}", False, safety=True)
+    if birth(recorder) != recorder_birth:
+        log_lines = [line for line in service.log().splitlines() if "freshetd-record" in line]
+        run.report(f"recorder restarted after {name}: {log_lines[-1:]}", False, safety=True)
     return time.monotonic() - began
 
 
-@fault("F11", "SQLite locked, full (a small file system), read-only, deleted, under writes by HTTP",
-       "integrity_check ok, nothing lost")
+@fault("F11", "SQLite locked, full, read-only, deleted, while items are written", "integrity_check ok, 0 lost")
 def disk_full(run):
-    service = Instance("--no-limits", **NO_LIMITS, redis__timeout='"1s"', gateway__request_budget='"3s"', stream__max_len=str(STREAM),
+    service = Instance("--no-limits", **NO_LIMITS, redis__timeout='"1s"', gateway__request_budget='"3s"', stream__max_len=str(MAX_STREAM_ENTRIES),
                        recorder__batch="50")
     with small_disk(service) as small:
         try:
             service.start()
-            _all_of_them(run, service, small)
+            _run_states(run, service, small)
             broken = broken_invariants(service)
-            run.figure("invariants hold" if not broken else f"invariants broken: {broken[:3]}", not broken, safety=True)
+            run.report("invariants hold" if not broken else f"invariants broken: {broken[:3]}", not broken, safety=True)
         finally:
             if not small:
                 service.stop()
@@ -98,48 +102,48 @@ def disk_full(run):
         service.stop()
 
 
-def _all_of_them(run, service, small):
-    recorded, numbers = Recorded(service), iter(range(10**9))
-    writers = Writers(lambda word: f"{word}-{next(numbers)}", refusals=(503,))
+def _run_states(run, service, small):
+    recorded, numbers = RecorderData(service), iter(range(10**9))
+    writers = Writers(lambda prefix: f"{prefix}-{next(numbers)}", refusals=(503,))
     states = {"locked": locked, "full": full, "read-only": read_only}
     if not small:
         del states["full"]
-        run.figure("FULL SKIPPED: needs the right to mount a small file system", False)
+        run.report("FULL SKIPPED: mounting a small file system is not permitted", False)
     if os.stat(os.path.join(service.state, "record")).st_uid == 0 and not small:
         del states["read-only"]
-        run.figure("READ-ONLY SKIPPED: the service runs as root", False)
-    back = 0.0
-    with Writing(service.internal, writers.write) as load:
+        run.report("READ-ONLY SKIPPED: the service runs as root", False)
+    slowest_s = 0.0
+    with WriteLoad(service.internal, writers.write) as load:
         wait_until(lambda: len(load.results) > 200 or load.errors, "writes")
         for _ in range(run.scale(1, 2)):
             for name, state in states.items():
-                back = max(back, suffer(run, service, recorded, name, state, load, writers))
+                slowest_s = max(slowest_s, recovery_s(run, service, recorded, name, state, load, writers))
                 assert not load.errors, load.errors[:3]
-    run.figure(f"{', '.join(states)}; {len(writers.kept):,} items written, {writers.refused:,} writes refused")
-    run.figure(f"running and 100 writes after at most {back:.1f} s")
-    recorded.wait_for(writers.kept, 60)
-    run.none("items lost", len(set(writers.kept.items()) ^ set(recorded.titles().items())))
-    said = unsound(recorded.database)
-    run.figure(f"integrity {said or 'ok'}", said is None, safety=True)
-    _deleted(run, service, recorded, writers.kept)
+    run.report(f"{', '.join(states)}; {len(writers.expected):,} items written, {writers.refused:,} writes refused")
+    run.report(f"resumed, with 100 more writes, within {slowest_s:.1f} s")
+    recorded.wait_for(writers.expected, 60)
+    run.expect_none("items lost", len(set(writers.expected.items()) ^ set(recorded.titles().items())))
+    error = integrity_error(recorded.database)
+    run.report(f"integrity {error or 'ok'}", error is None, safety=True)
+    _delete_database(run, service, recorded, writers.expected)
 
 
-def _deleted(run, service, recorded, kept):
-    """What was in the file is gone with it; what comes is recorded by the same process, and Redis still has everything."""
+def _delete_database(run, service, recorded, kept):
+    """The same recorder process creates a new database and records new items; Redis still has all earlier ones."""
     recorder = wait_until(service.recorder, "a recorder")
-    began_as = birth(recorder)
-    for end in ("", "-wal", "-shm"):
+    recorder_birth = birth(recorder)
+    for suffix in ("", "-wal", "-shm"):
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(recorded.database + end)
+            os.unlink(recorded.database + suffix)
     after = {f"after-{number}": service.put(f"after-{number}")["title"] for number in range(50)}
 
-    def there():
+    def are_recorded():
         try:
             return set(after.items()) <= set(recorded.titles().items())
         except sqlite3.Error:
             return False
-    wait_until(there, "a new database", 30)
-    said = unsound(recorded.database)
-    run.figure(f"deleted: made anew, integrity {said or 'ok'}", said is None and birth(recorder) == began_as, safety=True)
-    sample = run.dice.sample(sorted(kept), 20)
-    run.none("items gone from Redis", sum(service.internal().get(f"/api/items/{item}").status != 200 for item in sample))
+    wait_until(are_recorded, "a new database", 30)
+    error = integrity_error(recorded.database)
+    run.report(f"deleted: created again, integrity {error or 'ok'}", error is None and birth(recorder) == recorder_birth, safety=True)
+    sample = run.rng.sample(sorted(kept), 20)
+    run.expect_none("items missing in Redis", sum(service.internal().get(f"/api/items/{item}").status != 200 for item in sample))

@@ -1,4 +1,4 @@
-"""A load of many readers whose every reply is judged, and whose every event is accounted for; in a thread with a loop of its own."""
+"""A load of many readers. Every reply is checked for other readers' data, and every event is recorded in a ledger."""
 
 import array
 import asyncio
@@ -10,24 +10,28 @@ import threading
 import time
 
 from faults import identities
-from faults.accountant import Accountant, key_name
-from faults.wire import Connection, Lost, request
+from faults.event_ledger import EventLedger, pseudonym
+from faults.wire import Connection, NoReply, request
 
-AGAIN_S = 0.02             # a client that is told to come back
-GIVE_UP_S = 45.0           # an event that is not acknowledged until then remains in doubt
-REPEAT_SHARE = 0.03        # of acknowledged events, sent again as if the reply had been lost
-FEED_EVENT_S = 50.0        # a page of the feed may be asked for again for a minute
-MOST_NOTED = 20
+RETRY_DELAY_S = 0.02
+GIVE_UP_S = 45.0           # an event not acknowledged by then stays in doubt
+REPEAT_SHARE = 0.03        # share of acknowledged events sent again, as if the reply had been lost
+FEED_EVENT_S = 50.0        # a page of the feed may be requested again, with the same event id, for a minute
+MAX_EXAMPLES = 20
 
 READ, WRITE = "read", "write"
 
 
 class Operation:
-    """make(load, reader) → the bytes of a request; judge: of identities. Reads are asked once, events until they are acknowledged."""
+    """A request of the load. Operations with make_event are repeated until acknowledged, others are sent once.
 
-    def __init__(self, name, kind, weight, judge, make=None, internal=False, event=None):
-        self.name, self.kind, self.weight, self.judge = name, kind, weight, judge
-        self.make, self.internal, self.event = make, internal, event
+    check: a function of identities. make(load, reader) and make_event(load, reader, event) return the bytes of a
+    request.
+    """
+
+    def __init__(self, name, kind, weight, check, make=None, internal=False, make_event=None):
+        self.name, self.kind, self.weight, self.check = name, kind, weight, check
+        self.make, self.internal, self.make_event = make, internal, make_event
 
 
 def _feed(load, reader):
@@ -36,8 +40,8 @@ def _feed(load, reader):
                                                     "eventId": event}).encode())
 
 
-def _look(load, reader):
-    return request("POST", "/api/history", json.dumps({"userId": reader.id, "topicId": load.dice.choice(reader.viewed)}).encode())
+def _history_view(load, reader):
+    return request("POST", "/api/history", json.dumps({"userId": reader.id, "topicId": load.rng.choice(reader.viewed)}).encode())
 
 
 def _track(load, reader, event):
@@ -51,50 +55,56 @@ def _view(load, reader, event):
 
 
 OPERATIONS = [
-    Operation("history", READ, 3, identities.judge_history, lambda load, reader: request("GET", f"/api/history?userId={reader.id}")),
-    Operation("timeline", READ, 3, identities.judge_timeline, lambda load, reader: request(
+    Operation("history", READ, 3, identities.check_history, lambda load, reader: request("GET", f"/api/history?userId={reader.id}")),
+    Operation("timeline", READ, 3, identities.check_timeline, lambda load, reader: request(
         "GET", f"/api/waterfall/{identities.CHANNEL}?customerId={reader.id}&direction=first&limit={identities.PAGE}")),
-    Operation("recommendations", READ, 1, identities.judge_recommendations, lambda load, reader: request(
+    Operation("recommendations", READ, 1, identities.check_recommendations, lambda load, reader: request(
         "GET", f"/api/recommendations?userId={reader.id}&limit=10")),
-    Operation("feed", READ, 1, identities.judge_feed, _feed),
-    Operation("hot", READ, 2, identities.judge_list, lambda load, reader: request(
+    Operation("feed", READ, 1, identities.check_feed, _feed),
+    Operation("hot", READ, 2, identities.check_list, lambda load, reader: request(
         "GET", f"/api/hot?model=engagement&limit={reader.list_limit}")),
-    Operation("item", READ, 2, identities.judge_item, lambda load, reader: request("GET", f"/api/items/{load.dice.choice(reader.items)}"), internal=True),
-    Operation("stats", READ, 1, identities.judge_stats, lambda load, reader: request("GET", f"/api/articles/{reader.read_article}/stats"), internal=True),
-    Operation("look", WRITE, 1, identities.judge_ok, _look),
-    Operation("track", WRITE, 4, identities.judge_track, event=_track),
-    Operation("view", WRITE, 1, identities.judge_ok, event=_view),
+    Operation("item", READ, 2, identities.check_item, lambda load, reader: request("GET", f"/api/items/{load.rng.choice(reader.items)}"), internal=True),
+    Operation("stats", READ, 1, identities.check_stats, lambda load, reader: request("GET", f"/api/articles/{reader.read_article}/stats"), internal=True),
+    Operation("history_view", WRITE, 1, identities.check_ok, _history_view),
+    Operation("track", WRITE, 4, identities.check_track, make_event=_track),
+    Operation("view", WRITE, 1, identities.check_ok, make_event=_view),
 ]
 GETS = ("history", "timeline", "recommendations", "item", "stats")
-LISTS = ("history", "timeline", "recommendations", "feed", "hot")  # what a page shows: served also while Redis is away (R4)
+PAGE_READS = ("history", "timeline", "recommendations", "feed", "hot")  # contents of pages, served even while Redis is down (R4)
 
 
-def _names(instance, readers):
-    """Of the events in Redis' keys; of an instance that hashes nothing, as they are."""
+def _make_ledger(instance, readers):
+    """Redis keys contain pseudonyms of events, except those of a fake instance, which has no salt."""
     if not hasattr(instance, "state"):
-        return ()
+        return EventLedger()
     with open(os.path.join(instance.state, "etc/salt"), "rb") as file:
         salt = file.read().rstrip(b"\r\n")
-    visitors = {reader.article: "u" + key_name(salt, "reader", reader.id) for reader in readers}
-    return (lambda kind, article, event: key_name(salt, "event", visitors[article], event) if kind == "track"
-            else key_name(salt, "named event", f"f{event}", event),)
+    visitors = {reader.article: "u" + pseudonym(salt, "reader", reader.id) for reader in readers}
+    return EventLedger(lambda kind, article, event: pseudonym(salt, "event", visitors[article], event) if kind == "track"
+                       else pseudonym(salt, "named event", f"f{event}", event))
 
 
 class Load:
-    """only: names of operations. allowed: statuses that a read may have; any other, and a lost reply, is a failure. think_s: between two
-    requests of a connection. source: the address it comes from. While it runs, everything is its thread's; the counts may be looked at."""
+    """Sends requests over `connections` connections, on an event loop in its own thread.
+
+    only: names of operations. allowed: accepted statuses of reads; other statuses and missing replies are failures.
+    think_s: mean pause between two requests of a connection. source: client address. Other threads may read the
+    counters while the load runs, but nothing else.
+    """
 
     def __init__(self, instance, readers, seed, connections=16, only=None, allowed=(200,), think_s=0.0, source=None):
-        self.readers, self.dice = readers, random.Random(seed)
-        self.accountant, self.published_at = Accountant(*_names(instance, readers)), int(time.time())
-        self.failures, self.mixups = [], []  # texts, the first of them
+        self.readers, self.rng = readers, random.Random(seed)
+        self.ledger, self.published_at = _make_ledger(instance, readers), int(time.time())
+        self.failures, self.mixups = [], []  # descriptions of the first MAX_EXAMPLES
         self.failed = self.mixed_up = self.requests = 0
         self._host, self._ports = instance.host, (instance.port, instance.internal_port)
         self._connections, self._allowed, self._think_s, self._source = connections, set(allowed), think_s, source
         self._operations = [each for each in OPERATIONS if only is None or each.name in only]
-        self._when, self._seconds = array.array("d"), array.array("f")
-        self._what, self._status = array.array("B"), array.array("H")  # index in OPERATIONS; 0: lost. Bit 15: degraded
-        self._stop, self._pause = threading.Event(), threading.Event()
+        # One entry per request: time of the reply, latency, index in OPERATIONS, status (0: no reply; bit 15:
+        # degraded).
+        self._times, self._latencies_s = array.array("d"), array.array("f")
+        self._operation_indexes, self._statuses = array.array("B"), array.array("H")
+        self._stop = threading.Event()
         self._thread, self._crash = threading.Thread(target=self._run, daemon=True), None
 
     def __enter__(self):
@@ -108,137 +118,135 @@ class Load:
     def stop(self):
         self._stop.set()
         self._thread.join(GIVE_UP_S + 60)
-        assert not self._thread.is_alive(), "the load does not end"
+        assert not self._thread.is_alive(), "the load does not stop"
         if self._crash:
             raise self._crash
 
     def elapsed(self):
         return time.monotonic() - self._began
 
-    def wait_for(self, more, limit_s=60.0):
-        """Until so many more requests were made."""
-        target, deadline = self.requests + more, time.monotonic() + limit_s
+    def wait_for(self, count, limit_s=60.0):
+        """Waits until `count` more requests have been made."""
+        target, deadline = self.requests + count, time.monotonic() + limit_s
         while self.requests < target:
             if self._crash:
                 raise self._crash
             assert time.monotonic() < deadline, f"the load made {self.requests} of {target} requests: {self.failures}"
             time.sleep(0.005)
 
-    # --- what it saw
+    # --- results of requests answered from `since` to before `until` (time.monotonic)
 
-    def seconds(self, names=None, since=None, until=None, statuses=None):
-        """Sorted times of replies to these operations, by the moment (time.monotonic) they came."""
-        wanted = {at for at, each in enumerate(OPERATIONS) if names is None or each.name in names}
-        return sorted(self._seconds[at] for at in self._rows(since, until)
-                      if self._what[at] in wanted and (statuses is None or self._status[at] & 0x7fff in statuses))
+    def latencies_s(self, names=None, since=None, until=None):
+        """Sorted latencies of these operations in seconds."""
+        return sorted(self._latencies_s[row] for row in self._rows(names, since, until))
 
     def statuses(self, names=None, since=None, until=None):
-        """status (0: lost) → how many."""
-        wanted = {at for at, each in enumerate(OPERATIONS) if names is None or each.name in names}
+        """{status (0: no reply): count}"""
         out = {}
-        for at in self._rows(since, until):
-            if self._what[at] in wanted:
-                status = self._status[at] & 0x7fff
-                out[status] = out.get(status, 0) + 1
+        for row in self._rows(names, since, until):
+            status = self._statuses[row] & 0x7fff
+            out[status] = out.get(status, 0) + 1
         return out
 
-    def degraded(self, since=None, until=None):
-        return sum(self._status[at] >> 15 for at in self._rows(since, until))
+    def degraded_count(self, since=None, until=None):
+        return sum(self._statuses[row] >> 15 for row in self._rows(None, since, until))
 
-    def last_of(self, statuses, names, since, until):
-        """When the last reply came that was degraded or had one of these statuses; `since`: none did."""
-        wanted = {at for at, each in enumerate(OPERATIONS) if names is None or each.name in names}
-        return max((self._when[at] for at in self._rows(since, until)
-                    if self._what[at] in wanted and (self._status[at] >> 15 or self._status[at] & 0x7fff in statuses)), default=since)
+    def last_time(self, statuses, names, since, until):
+        """Time of the last reply that was degraded or had one of these statuses, or `since` if there is none."""
+        return max((self._times[row] for row in self._rows(names, since, until)
+                    if self._statuses[row] >> 15 or self._statuses[row] & 0x7fff in statuses), default=since)
 
-    def _rows(self, since, until):
-        size = min(map(len, (self._when, self._seconds, self._what, self._status)))
-        return [at for at in range(size) if (since is None or self._when[at] >= since) and (until is None or self._when[at] < until)]
+    def _rows(self, names, since, until):
+        indexes = {index for index, each in enumerate(OPERATIONS) if names is None or each.name in names}
+        size = min(map(len, (self._times, self._latencies_s, self._operation_indexes, self._statuses)))
+        return [row for row in range(size) if (since is None or self._times[row] >= since) and (until is None or self._times[row] < until)
+                and self._operation_indexes[row] in indexes]
 
-    # --- in the thread
+    # --- in the load's thread
 
     def _run(self):
         try:
-            asyncio.run(self._all())
-        except BaseException as error:  # the scenario must hear of it
+            asyncio.run(self._run_clients())
+        except BaseException as error:  # raised again in wait_for() and stop()
             self._crash = error
 
-    async def _all(self):
+    async def _run_clients(self):
         weights = [each.weight for each in self._operations]
 
         async def client():
             pair = [Connection(self._host, port, source=self._source) for port in self._ports]
             try:
                 while not self._stop.is_set():
-                    operation = self.dice.choices(self._operations, weights)[0]
-                    await self._do(operation, self.dice.choice(self.readers), pair[operation.internal])
+                    operation = self.rng.choices(self._operations, weights)[0]
+                    await self._perform(operation, self.rng.choice(self.readers), pair[operation.internal])
                     if self._think_s:
-                        await asyncio.sleep(self._think_s * self.dice.uniform(0.5, 1.5))
+                        await asyncio.sleep(self._think_s * self.rng.uniform(0.5, 1.5))
             finally:
                 for each in pair:
                     each.close()
         await asyncio.gather(*(client() for _ in range(self._connections)))
 
-    async def _do(self, operation, reader, connection):
-        if operation.event is None:
-            reply = await self._ask(operation, reader, connection, operation.make(self, reader))
+    async def _perform(self, operation, reader, connection):
+        if operation.make_event is None:
+            reply = await self._send(operation, reader, connection, operation.make(self, reader))
             allowed = self._allowed if operation.kind == READ else {200, 202, 429, 502, 503, 504}
             if (reply.status if reply else 0) not in allowed:
-                self._note("failure", f"{operation.name} of {reader.id}: {reply or 'lost'}")
+                self._add_failure(f"{operation.name} of {reader.id}: {reply or 'no reply'}")
             return
-        event = self.accountant.new(operation.name, reader.article if operation.name == "track" else reader.viewed_article)
         article = reader.article if operation.name == "track" else reader.viewed_article
-        data, deadline = operation.event(self, reader, event), time.monotonic() + GIVE_UP_S
+        event = self.ledger.new_event(operation.name, article)
+        data, deadline = operation.make_event(self, reader, event), time.monotonic() + GIVE_UP_S
         while time.monotonic() < deadline:
-            reply = await self._ask(operation, reader, connection, data)
+            reply = await self._send(operation, reader, connection, data)
             if reply and reply.status in (200, 202):
-                self.accountant.acknowledge(operation.name, article, event)
-                if self.dice.random() >= REPEAT_SHARE:
+                self.ledger.acknowledge(operation.name, article, event)
+                if self.rng.random() >= REPEAT_SHARE:
                     return
-                self.accountant.repeated += 1
+                self.ledger.repeated += 1
             elif reply and reply.status not in (429, 502, 503, 504):
-                self._note("failure", f"{operation.name} of {reader.id}: {reply}")
+                self._add_failure(f"{operation.name} of {reader.id}: {reply}")
                 return
             else:
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(RETRY_DELAY_S)
 
-    async def _ask(self, operation, reader, connection, data):
+    async def _send(self, operation, reader, connection, data):
         began = time.monotonic()
         try:
-            reply = await connection.ask(data)
-        except Lost:
+            reply = await connection.exchange(data)
+        except NoReply:
             reply = None
         now = time.monotonic()
         degraded = reply is not None and b"freshet-degraded" in reply.headers
-        self._when.append(now)
-        self._seconds.append(now - began)
-        self._what.append(OPERATIONS.index(operation))
-        self._status.append((reply.status if reply else 0) | degraded << 15)
+        self._times.append(now)
+        self._latencies_s.append(now - began)
+        self._operation_indexes.append(OPERATIONS.index(operation))
+        self._statuses.append((reply.status if reply else 0) | degraded << 15)
         self.requests += 1
         if reply is not None and reply.status in (200, 202):
-            self._judge(operation, reader, data, reply, degraded)
+            self._check(operation, reader, data, reply, degraded)
         elif reply is not None and (wrong := identities.foreign_names(reader, reply.body)):
-            self._note("mixup", f"{operation.name} of {reader.id}: {wrong} in {reply}")
+            self._add_mixup(f"{operation.name} of {reader.id}: {wrong} in {reply}")
         return reply
 
-    def _judge(self, operation, reader, data, reply, degraded):
-        wrong = "no reply of this kind"
+    def _check(self, operation, reader, data, reply, degraded):
+        wrong = "an unexpected format"
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-            got = json.loads(reply.body)
-            degraded = degraded or (isinstance(got, dict) and got.get("degraded") is True)
-            wrong = operation.judge(reader, got, degraded)
-        if wrong is None and operation.name == "item" and not data.split(b" ", 2)[1].endswith(b"/" + got["id"].encode()):
-            wrong = "another item than was asked for"
+            content = json.loads(reply.body)
+            degraded = degraded or (isinstance(content, dict) and content.get("degraded") is True)
+            wrong = operation.check(reader, content, degraded)
+        if wrong is None and operation.name == "item" and not data.split(b" ", 2)[1].endswith(b"/" + content["id"].encode()):
+            wrong = "another item than requested"
         if wrong is None and operation.name == "hot" and b"set-cookie" in reply.headers:
-            wrong = "a cookie on a list that everybody shares"
+            wrong = "a cookie on a shared list"
         if wrong is not None:
-            self._note("mixup", f"{operation.name} of {reader.id}: {wrong} in {reply}")
+            self._add_mixup(f"{operation.name} of {reader.id}: {wrong} in {reply}")
 
-    def _note(self, what, text):
-        texts = self.mixups if what == "mixup" else self.failures
-        if what == "mixup":
-            self.mixed_up += 1
-        else:
-            self.failed += 1
-        if len(texts) < MOST_NOTED:
-            texts.append(text)
+    def _add_mixup(self, text):
+        self.mixed_up += 1
+        if len(self.mixups) < MAX_EXAMPLES:
+            self.mixups.append(text)
+
+    def _add_failure(self, text):
+        self.failed += 1
+        if len(self.failures) < MAX_EXAMPLES:
+            self.failures.append(text)

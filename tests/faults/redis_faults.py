@@ -1,4 +1,4 @@
-"""F7 to F10: Redis dies, hangs, is slow, breaks off, or says no."""
+"""F7 to F10: Redis is killed, hangs, is slow, drops connections, or refuses commands."""
 
 import contextlib
 import os
@@ -10,71 +10,73 @@ import time
 from proxy import Proxy
 from service import birth, children, comm, wait_until
 
-from faults.load import LISTS
+from faults.load import PAGE_READS
 from faults.scenario import fault, percentile
 
-READS_MS, OPEN_MS, SLOWEST_MS = 150, 20, 300
-BACK_S = 1.0
-FSYNC_S = 1.0          # what a crash of Redis may cost (AOF everysec)
-LATE_S = 0.1           # a client hears of an acknowledgement so much later
-AWAY = (200, 429, 503)  # of an item or counters that only Redis has
+READ_P99_MS, OPEN_READ_P99_MS, SLOWEST_MS = 150, 20, 300
+RECOVERY_S = 1.0
+FSYNC_INTERVAL_S = 1.0  # a crash of Redis may lose the writes of this long (appendfsync everysec)
+CLIENT_DELAY_S = 0.1    # between an acknowledgment by Redis and its arrival at the client
+OUTAGE_STATUSES = (200, 429, 503)  # allowed for items and counters, which only Redis has
 
 
-def reads(run, load, what, limit_ms, *windows):
-    seconds = sorted(each for since, until in windows for each in load.seconds(LISTS, since, until))
-    run.at_most(f"{what}: reads p50 {1000 * percentile(seconds, 0.5):.1f} ms, p99", 1000 * percentile(seconds, 0.99), limit_ms)
+def expect_read_p99(run, load, label, limit_ms, *windows):
+    seconds = sorted(each for since, until in windows for each in load.latencies_s(PAGE_READS, since, until))
+    run.expect_at_most(f"{label}: reads p50 {1000 * percentile(seconds, 0.5):.1f} ms, p99", 1000 * percentile(seconds, 0.99), limit_ms)
 
 
-def all_answered(run, load, since, until):
-    """R4: a read is answered, perhaps from an old copy, perhaps with nothing."""
-    statuses = load.statuses(LISTS, since, until)
+def expect_reads_served(run, load, since, until):
+    """R4: page reads are served, from stale copies or empty if necessary."""
+    statuses = load.statuses(PAGE_READS, since, until)
     refused = sum(count for status, count in statuses.items() if status != 200)
-    run.none("reads without a 200", refused, [f"statuses {statuses}"] if refused else [])
+    run.expect_none("reads without a 200", refused, [f"statuses {statuses}"] if refused else [])
 
 
-def back_to_normal(load, since, until, names=None):
+def recovery_s(load, since, until, names=None):
     """Seconds from `since` to the last reply (to these operations) that was degraded, queued or refused."""
-    return load.last_of((0, 202, 503), names, since, until) - since
+    return load.last_time((0, 202, 503), names, since, until) - since
 
 
-def lost_within_a_second(balance, kills):
-    """R5 of a crash of Redis: what it loses was acknowledged in the last second before it (and the write to the file, which may wait for a sync)."""
+def is_crash_loss(balance, kills):
+    """R5 for a crash of Redis: lost events must have been acknowledged in the last second before it, or during the
+    write to the append-only file, which may wait up to another second for a sync.
+    """
     return len(balance.lost_times) == balance.lost and all(
-        any(kill - FSYNC_S - 1 <= when <= kill + LATE_S for kill in kills) for when in balance.lost_times)
+        any(kill - FSYNC_INTERVAL_S - 1 <= acknowledged <= kill + CLIENT_DELAY_S for kill in kills) for acknowledged in balance.lost_times)
 
 
-@fault("F7", "kill -9 Redis (AOF everysec), start it again after 3 s", "reads 100 % 2xx; normal ≤ 1 s after Redis answers")
+@fault("F7", "Redis killed and restarted after 3 s (AOF everysec)", "reads 100 % 2xx; normal ≤ 1 s after Redis answers")
 def redis_killed(run):
     with run.instance() as service:
-        load = run.load(service, run.readers(service), allowed=AWAY, think_s=0.004)
-        killed, away, back = [], [], []
+        load = run.load(service, run.readers(service), allowed=OUTAGE_STATUSES, think_s=0.004)
+        killed, outages, recoveries = [], [], []
         with load:
             for _ in range(run.scale(1, 5)):
                 load.wait_for(500)
                 pid, began = service.pid("redis"), birth(service.pid("redis"))
                 os.kill(pid, signal.SIGKILL)
                 killed.append(time.monotonic())
-                wait_until(lambda pid=pid, began=began: birth(pid) != began, "Redis' end")
+                wait_until(lambda pid=pid, began=began: birth(pid) != began, "Redis to exit")
                 time.sleep(3)
-                away.append((killed[-1], time.monotonic()))
+                outages.append((killed[-1], time.monotonic()))
                 service.restart_redis()
-                answers = time.monotonic()
+                restarted = time.monotonic()
                 time.sleep(3)
-                back.append((answers, time.monotonic()))
-        run.figure(f"{len(killed)} kills")
-        all_answered(run, load, away[0][0], back[-1][1])
-        reads(run, load, "away", READS_MS, *away)
-        run.at_most("normal after at most", max(back_to_normal(load, *window) for window in back), BACK_S, "s")
-        run.figure(f"{load.statuses(since=killed[0]).get(202, 0):,} writes spooled")
-        run.none("unexpected replies", load.failed, load.failures)
-        run.balance(service, load, may_lose=lambda balance: lost_within_a_second(balance, killed))
-        run.judge(load)
+                recoveries.append((restarted, time.monotonic()))
+        run.report(f"{len(killed)} kills")
+        expect_reads_served(run, load, outages[0][0], recoveries[-1][1])
+        expect_read_p99(run, load, "while down", READ_P99_MS, *outages)
+        run.expect_at_most("normal within", max(recovery_s(load, *window) for window in recoveries), RECOVERY_S, "s")
+        run.report(f"{load.statuses(since=killed[0]).get(202, 0):,} writes spooled")
+        run.expect_none("unexpected replies", load.failed, load.failures)
+        run.check_events(service, load, may_lose=lambda balance: is_crash_loss(balance, killed))
+        run.check_replies(load)
 
 
-@fault("F8", "SIGSTOP Redis for 10 s", "p99 ≤ 150 ms, ≤ 20 ms once open; R1 holds")
+@fault("F8", "Redis stopped (SIGSTOP) for 10 s", "p99 ≤ 150 ms, ≤ 20 ms once the circuit breaker is open; R1 holds")
 def redis_stopped(run):
     with run.instance() as service:
-        load, seconds = run.load(service, run.readers(service), allowed=AWAY, think_s=0.004), run.scale(3, 10)
+        load, seconds = run.load(service, run.readers(service), allowed=OUTAGE_STATUSES, think_s=0.004), run.scale(3, 10)
         with load:
             load.wait_for(1000)
             redis, before = service.pid("redis"), time.monotonic()
@@ -86,64 +88,64 @@ def redis_stopped(run):
                 os.kill(redis, signal.SIGCONT)
             until = time.monotonic()
             time.sleep(2)
-        reads(run, load, "before", 10**9, (None, before))
-        all_answered(run, load, since, until)
-        reads(run, load, "stopped", READS_MS, (since, until))
-        reads(run, load, "open", OPEN_MS, (since + 1, until))
-        run.at_most("the slowest of all", 1000 * max(load.seconds(None, since, until)), SLOWEST_MS)
-        run.figure(f"normal after {back_to_normal(load, until, None):.2f} s")
-        run.none("unexpected replies", load.failed, load.failures)
-        run.balance(service, load)
-        run.judge(load)
+        expect_read_p99(run, load, "before", 10**9, (None, before))
+        expect_reads_served(run, load, since, until)
+        expect_read_p99(run, load, "stopped", READ_P99_MS, (since, until))
+        expect_read_p99(run, load, "breaker open", OPEN_READ_P99_MS, (since + 1, until))
+        run.expect_at_most("slowest request", 1000 * max(load.latencies_s(None, since, until)), SLOWEST_MS)
+        run.report(f"normal after {recovery_s(load, until, None):.2f} s")
+        run.expect_none("unexpected replies", load.failed, load.failures)
+        run.check_events(service, load)
+        run.check_replies(load)
 
 
-HARMS = [("slow", {"delay_s": (0.001, 0.03)}), ("slower than its deadline", {"delay_s": (0.02, 0.09)}),
-         ("1-byte chunks", {"chunk": 1}), ("slow chunks", {"chunk": 1, "chunk_pause_s": 0.0005}),
-         ("RST in mid-reply", {"reset_chance": 0.02}), ("all of it", {"delay_s": (0.0, 0.03), "chunk": 7, "reset_chance": 0.01})]
+# Settings of the proxy: slow, slower than redis.timeout, one-byte chunks, slow chunks, RST during replies, and a
+# mixture.
+PROXY_FAULTS = [{"delay_s": (0.001, 0.03)}, {"delay_s": (0.02, 0.09)}, {"chunk": 1}, {"chunk": 1, "chunk_pause_s": 0.0005},
+                {"reset_chance": 0.02}, {"delay_s": (0.0, 0.03), "chunk": 7, "reset_chance": 0.01}]
 
 
-@fault("F9", "a TCP proxy before Redis: delays, 1-byte chunks, RST in mid-reply", "R1 holds; no request > 300 ms")
+@fault("F9", "a proxy in front of Redis: delays, one-byte chunks, RST during replies", "R1 holds; no request > 300 ms")
 def redis_slow(run):
-    with run.instance() as service, Proxy(os.path.join(service.state, "run/redis.sock"), run.dice.randrange(2**32)) as proxy:
+    with run.instance() as service, Proxy(os.path.join(service.state, "run/redis.sock"), run.rng.randrange(2**32)) as proxy:
         readers = run.readers(service)
         service.configure(redis__url=f'"{proxy.url}"')
         service.reload()
-        load, windows = run.load(service, readers, allowed=AWAY, think_s=0.008), []
+        load = run.load(service, readers, allowed=OUTAGE_STATUSES, think_s=0.008)
         with load:
             load.wait_for(300)
-            for name, harm in HARMS * run.scale(1, 2):
-                proxy.set(**harm)
-                began = time.monotonic()
+            since = time.monotonic()
+            for settings in PROXY_FAULTS * run.scale(1, 2):
+                proxy.set(**settings)
                 time.sleep(run.scale(1, 4))
-                windows.append((name, began, time.monotonic()))
+                until = time.monotonic()
                 proxy.set()
                 time.sleep(0.5)
             load.wait_for(300)
         service.configure()
         service.reload()
-        slowest = load.seconds(None, windows[0][1], windows[-1][2])
-        run.at_most("the slowest request", 1000 * slowest[-1], SLOWEST_MS)
-        run.figure(f"reads p99 {1000 * percentile(load.seconds(LISTS, windows[0][1], windows[-1][2]), 0.99):.0f} ms")
-        run.figure(f"{proxy.resets} RST, {proxy.chunks:,} chunks, {proxy.delayed:,} delays, {proxy.connections} connections")
-        all_answered(run, load, windows[0][1], windows[-1][2])
-        run.none("unexpected replies", load.failed, load.failures)
-        run.balance(service, load)
-        run.judge(load)
+        run.expect_at_most("slowest request", 1000 * max(load.latencies_s(None, since, until)), SLOWEST_MS)
+        run.report(f"reads p99 {1000 * percentile(load.latencies_s(PAGE_READS, since, until), 0.99):.0f} ms")
+        run.report(f"{proxy.resets} RST, {proxy.chunks:,} chunks, {proxy.delayed:,} delays, {proxy.connections} connections")
+        expect_reads_served(run, load, since, until)
+        run.expect_none("unexpected replies", load.failed, load.failures)
+        run.check_events(service, load)
+        run.check_replies(load)
 
 
-# --- F10: each makes a real Redis say one thing, and undoes it
+# --- F10: each context manager makes a real Redis answer with one error, and undoes it
 
 
-def _config(service, **values):
+def _set_config(service, **values):
     for name, value in values.items():
         service.redis("CONFIG", "SET", name.replace("_", "-"), value)
 
 
 @contextlib.contextmanager
 def oom(service):
-    _config(service, maxmemory="1")
+    _set_config(service, maxmemory="1")
     yield
-    _config(service, maxmemory="0")
+    _set_config(service, maxmemory="0")
 
 
 @contextlib.contextmanager
@@ -153,49 +155,51 @@ def readonly(service):
     service.redis("REPLICAOF", "NO", "ONE")
 
 
-LOADING_S = 5  # longer than a worker waits between two tries to connect
+LOADING_S = 5  # longer than a worker waits between two attempts to connect
 
 
 @contextlib.contextmanager
 def loading(service):
-    """Started again with a file that it takes its time to read."""
-    # Between two keys that cannot be compressed Redis answers; else only after some fifty, which is beyond every deadline.
+    """Restarts Redis with a file that takes LOADING_S to load."""
+    # Redis answers between keys whose values cannot be compressed. With other values it answers only after about fifty
+    # keys, which is beyond every deadline.
     service.redis("EVAL", "for i = 1, 2000 do local t = {} for j = 1, 30 do t[j] = redis.sha1hex(i * 30 + j) end "
                           "redis.call('SET', 'hot:session:{load}:' .. i, table.concat(t), 'EX', 3600) end", 0)
-    # As the base of the file it is read key by key; while it reads commands Redis listens to nobody.
+    # The base of the append-only file is loaded key by key. While Redis replays commands it answers nothing.
     service.redis("BGREWRITEAOF")
-    wait_until(lambda: service.persistence("aof_rewrite_in_progress") == "0" and service.persistence("aof_base_size") != "0", "the file's base")
+    wait_until(lambda: service.persistence("aof_rewrite_in_progress") == "0" and service.persistence("aof_base_size") != "0", "the rewrite of the append-only file")
     delay_us = LOADING_S * 10**6 // service.redis("DBSIZE")
     pid, began = service.pid("redis"), birth(service.pid("redis"))
     os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: birth(pid) != began, "Redis' end")
+    wait_until(lambda: birth(pid) != began, "Redis to exit")
     starting = threading.Thread(target=service.restart_redis, args=("--key-load-delay", str(delay_us), "--loading-process-events-interval-bytes", "1024"))
     starting.start()
-    wait_until(lambda: _says(service, "LOADING"), "LOADING")
+    wait_until(lambda: _fails_with(service, "LOADING"), "Redis to answer LOADING")
     yield
     starting.join()
 
 
-def _says(service, what):
+def _fails_with(service, code):
     try:
         service.redis("GET", "hot:epoch")
     except AssertionError as error:
-        return what in str(error)
+        return code in str(error)
     return False
 
 
 @contextlib.contextmanager
 def busy(service):
-    _config(service, busy_reply_threshold="5")
+    _set_config(service, busy_reply_threshold="5")
     with subprocess.Popen(["redis-cli", "-s", os.path.join(service.state, "run/redis.sock"), "EVAL", "while true do end", "0"],
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as endless:
         yield
-        wait_until(lambda: _script_killed(service), "the script's end")
+        wait_until(lambda: _kill_script(service), "the script to end")
         endless.wait(20)
-    _config(service, busy_reply_threshold="5000")
+    _set_config(service, busy_reply_threshold="5000")
 
 
-def _script_killed(service):
+def _kill_script(service):
+    """Returns whether Redis accepted SCRIPT KILL, or runs no script."""
     try:
         service.redis("SCRIPT", "KILL")
     except AssertionError as error:
@@ -205,19 +209,19 @@ def _script_killed(service):
 
 @contextlib.contextmanager
 def misconf(service):
-    """A snapshot that fails: its process is killed."""
-    _config(service, save="3600 1", rdb_key_save_delay="100000")
+    """Makes a snapshot fail by killing its process."""
+    _set_config(service, save="3600 1", rdb_key_save_delay="100000")
     service.redis("BGSAVE")
-    saver = wait_until(lambda: next((pid for pid in children(service.pid("redis")) if comm(pid)), None), "the saver")
+    saver = wait_until(lambda: next((pid for pid in children(service.pid("redis")) if comm(pid)), None), "the snapshot's process")
     os.kill(saver, signal.SIGKILL)
-    wait_until(lambda: "rdb_last_bgsave_status:err" in service.redis("EVAL", "return redis.call('INFO', 'persistence')", 0), "the failure")
+    wait_until(lambda: "rdb_last_bgsave_status:err" in service.redis("EVAL", "return redis.call('INFO', 'persistence')", 0), "the snapshot to fail")
     yield
-    _config(service, save="", rdb_key_save_delay="0")
+    _set_config(service, save="", rdb_key_save_delay="0")
 
 
 @contextlib.contextmanager
 def noauth(service):
-    """The service's account is switched off, and its connections ended."""
+    """Disables the service's account and closes its connections."""
     service.redis("ACL", "SETUSER", "freshet", "off")
     service.redis("CLIENT", "KILL", "USER", "freshet")
     yield
@@ -226,21 +230,21 @@ def noauth(service):
 
 @contextlib.contextmanager
 def noperm(service):
-    """Its account loses the right to what most requests need."""
+    """Revokes commands that most requests need."""
     service.redis("ACL", "SETUSER", "freshet", "-evalsha", "-hmget", "-xreadgroup")
     yield
     service.redis("ACL", "SETUSER", "freshet", "+evalsha", "+hmget", "+xreadgroup")
 
 
 STATES = {"OOM": oom, "READONLY": readonly, "LOADING": loading, "BUSY": busy, "MISCONF": misconf, "NOAUTH": noauth, "NOPERM": noperm}
-COUNTED = {"NOPERM": "permission"}  # the classes' names are else the states' in lower case
+COUNTER_NAMES = {"NOPERM": "permission"}  # others have the state's name in lower case
 
 
-def counted(status, name):
-    """A counter of that name anywhere in the status, or None."""
+def find_counter(status, name):
+    """The value of the counter with this name anywhere in the status, or None."""
     for key, value in status.items():
         if isinstance(value, dict):
-            if (inner := counted(value, name)) is not None:
+            if (inner := find_counter(value, name)) is not None:
                 return inner
         elif isinstance(value, int) and (key == name or key.endswith(f" {name}")):
             return value
@@ -248,40 +252,40 @@ def counted(status, name):
 
 
 def round_trips(service, load):
-    """Of the workers to Redis, and the load's requests."""
+    """(round trips of the workers to Redis, requests of the load) so far."""
     return service.status()["redis round trips"], load.requests
 
 
-@fault("F10", "OOM, READONLY, LOADING, BUSY, MISCONF, NOAUTH, NOPERM, each for a while", "≤ 2 tries a request, a counter each")
+@fault("F10", "Redis refuses: OOM, READONLY, LOADING, BUSY, MISCONF, NOAUTH, NOPERM in turn", "≤ 2 attempts a request, each state counted")
 def redis_refuses(run):
     with run.instance() as service:
-        service.expects_refusals = True
-        load, most, uncounted, refused = run.load(service, run.readers(service), allowed=AWAY, think_s=0.008), 0.0, [], {}
+        service.expects_acl_denials = True
+        load, max_attempts, uncounted, refused = run.load(service, run.readers(service), allowed=OUTAGE_STATUSES, think_s=0.008), 0.0, [], {}
         with load:
             for name, state in STATES.items():
                 load.wait_for(200)
-                wanted = COUNTED.get(name, name.lower())
-                before = counted(service.status(), wanted) or 0
+                counter = COUNTER_NAMES.get(name, name.lower())
+                before = find_counter(service.status(), counter) or 0
                 with state(service):
                     began, first = time.monotonic(), round_trips(service, load)
                     time.sleep(run.scale(0.7, 4))
                     until, last = time.monotonic(), round_trips(service, load)
-                most = max(most, (last[0] - first[0]) / max(1, last[1] - first[1]))
-                for status, count in load.statuses(LISTS, began, until).items():
+                max_attempts = max(max_attempts, (last[0] - first[0]) / max(1, last[1] - first[1]))
+                for status, count in load.statuses(PAGE_READS, began, until).items():
                     if status != 200:
                         refused[f"{name}: {status}"] = count
-                if (counted(service.status(), wanted) or 0) <= before:
-                    uncounted.append(wanted)
-                wait_until(lambda: _normal(service), f"normal service after {name}", 20)
-        run.figure(f"{len(STATES)} states")
-        run.at_most("tries a request", most, 2, "")
-        run.figure(f"not counted: {', '.join(uncounted)}" if uncounted else "a counter each", not uncounted)
-        run.none("reads without a 200", sum(refused.values()), [str(refused)] if refused else [])
-        run.none("unexpected replies", load.failed, load.failures)
-        run.balance(service, load)
-        run.judge(load)
+                if (find_counter(service.status(), counter) or 0) <= before:
+                    uncounted.append(counter)
+                wait_until(lambda: _is_normal(service), f"normal service after {name}", 20)
+        run.report(f"{len(STATES)} states")
+        run.expect_at_most("at most", max_attempts, 2, "attempts a request")
+        run.report(f"not counted: {', '.join(uncounted)}" if uncounted else "each state counted", not uncounted)
+        run.expect_none("reads without a 200", sum(refused.values()), [str(refused)] if refused else [])
+        run.expect_none("unexpected replies", load.failed, load.failures)
+        run.check_events(service, load)
+        run.check_replies(load)
 
 
-def _normal(service):
+def _is_normal(service):
     reply = service.internal().track("f10-probe", 1, userId="f10-probe", sessionId=str(time.monotonic_ns()))
     return reply.status == 200

@@ -1,4 +1,4 @@
-"""What a fault is: harm done to a running service, figures of what that cost, and the invariants afterwards."""
+"""Faults: how they are registered, run and reported."""
 
 import contextlib
 import dataclasses
@@ -7,19 +7,21 @@ import sys
 import time
 import traceback
 
-from service import PATIENT, Instance
+from service import LONG_TIMEOUTS, Instance
 
 from faults import identities
 from faults.invariants import broken_invariants
 from faults.load import Load
 
-# Readers of the load ask more than a person would, from one address.
+# The load's readers send more requests than people do, from one address.
 NO_LIMITS = {f"limits__{name}_rate": "0" for name in ("track", "views", "history", "feedback", "feed", "recommendations", "waterfall")}
 
 
 @dataclasses.dataclass
 class Figure:
-    """safety: a promise about data or readers; missing it is a failure. Else it is a target of time, which a slow machine may miss."""
+    """One result of a fault. safety: a guarantee about data or readers, whose violation is a failure. Others are
+    performance targets, which a slow machine may miss.
+    """
     text: str
     met: bool = True
     safety: bool = False
@@ -28,17 +30,17 @@ class Figure:
 @dataclasses.dataclass
 class Fault:
     name: str
-    done: str      # what is done
+    description: str
     target: str
-    function: object
+    function: object  # is called with a Run
 
 
 FAULTS = {}
 
 
-def fault(name, done, target):
+def fault(name, description, target):
     def register(function):
-        FAULTS[name] = Fault(name, done, target, function)
+        FAULTS[name] = Fault(name, description, target, function)
         return function
     return register
 
@@ -56,83 +58,87 @@ class Outcome:
 
 
 class Run:
-    """What a scenario gets: the dice, the scale, and instances that end with it."""
+    """One run of a fault: random choices, scale, instances of the service, and the results so far."""
 
     def __init__(self, seed, short, name):
         self.seed, self.short, self.name = seed, short, name
-        self.dice = random.Random(f"{seed} {name}")
+        self.rng = random.Random(f"{seed} {name}")
         self.figures = []
         self._numbers = 0
 
     def scale(self, short, long):
+        """The value for the short or the long form."""
         return short if self.short else long
 
-    def figure(self, text, met=True, safety=False):
+    def report(self, text, met=True, safety=False):
         self.figures.append(Figure(text, met, safety))
 
-    def at_most(self, what, value, limit, unit="ms"):
-        """A target of time."""
-        self.figure(f"{what} {value:.3g} {unit}" + ("" if value <= limit else f" (target {limit:g})"), value <= limit)
+    def expect_at_most(self, what, value, limit, unit="ms"):
+        """Reports a value with a performance target."""
+        self.report(f"{what} {value:.3g} {unit}" + ("" if value <= limit else f" (target {limit:g})"), value <= limit)
 
-    def none(self, what, count, examples=()):
-        """A promise: there is none of it."""
-        self.figure(f"{count} {what}", count == 0, safety=True)
+    def expect_none(self, what, count, examples=()):
+        """Reports a count that a guarantee requires to be 0; prints some examples if it is not."""
+        self.report(f"{count} {what}", count == 0, safety=True)
         for text in list(examples)[:3] if count else ():
             print(f"  {self.name}: {text}", file=sys.stderr, flush=True)
 
     @contextlib.contextmanager
-    def instance(self, *options, patient=False, check=True, limits=False, **directives):
-        """An instance, without limits by address or visitor unless said otherwise. patient: with a Redis deadline that a busy machine keeps.
-        Ends with the invariants, if it is to be checked."""
-        free = () if limits else ("--no-limits",)
-        service = Instance(*free, *options, **(({} if limits else NO_LIMITS) | (PATIENT if patient else {}) | directives))
+    def instance(self, *options, long_timeouts=False, limits=False, **directives):
+        """Runs an instance and checks the invariants at the end.
+
+        long_timeouts: timeouts that a busy machine does not exceed. limits: with rate limits.
+        """
+        no_limits = () if limits else ("--no-limits",)
+        service = Instance(*no_limits, *options, **(({} if limits else NO_LIMITS) | (LONG_TIMEOUTS if long_timeouts else {}) | directives))
         if not self.short:
             service.nginx_edit = ""  # as shipped
         try:
             service.start()
             yield service
-            if check:
-                broken = broken_invariants(service)
-                self.figure("invariants hold" if not broken else "invariants broken", not broken, safety=True)
-                for text in broken:
-                    print(f"  {self.name}: {text}", file=sys.stderr, flush=True)
+            broken = broken_invariants(service)
+            self.report("invariants hold" if not broken else "invariants broken", not broken, safety=True)
+            for text in broken:
+                print(f"  {self.name}: {text}", file=sys.stderr, flush=True)
         finally:
             service.stop()
 
     def readers(self, service, count=24):
         self._numbers += 1
-        stamp = f"{self.name.lower()}{self._numbers}x{self.dice.randrange(10**6)}"
+        stamp = f"{self.name.lower()}{self._numbers}x{self.rng.randrange(10**6)}"
         return identities.prepare(service, [identities.Reader(stamp, number) for number in range(count)])
 
     def load(self, service, readers, **options):
-        return Load(service, readers, self.dice.randrange(2**32), **options)
+        return Load(service, readers, self.rng.randrange(2**32), **options)
 
-    def judge(self, load):
-        """R1 of a load that has ended."""
-        self.figure(f"{load.requests:,} requests", safety=False)
-        self.none("mix-ups", load.mixed_up, load.mixups)
+    def check_replies(self, load):
+        """R1: reports mix-ups of a load that has stopped."""
+        self.report(f"{load.requests:,} requests", safety=False)
+        self.expect_none("mixed up", load.mixed_up, load.mixups)
 
-    def balance(self, service, load, may_lose=None):
-        """R5 of a load that has ended. may_lose(balance): whether what is lost was allowed to be."""
-        balance = load.accountant.settled(service)
-        kept = balance.double == 0 and (balance.lost == 0 or (may_lose is not None and may_lose(balance)))
-        self.figure(str(balance), kept, safety=True)
-        for text in ([] if kept else balance.details[:5]):
+    def check_events(self, service, load, may_lose=None):
+        """R5: reports whether each event of a load that has stopped was counted once. may_lose(balance): whether its
+        losses are allowed.
+        """
+        balance = load.ledger.settled_balance(service)
+        is_kept = balance.duplicated == 0 and (balance.lost == 0 or (may_lose is not None and may_lose(balance)))
+        self.report(str(balance), is_kept, safety=True)
+        for text in ([] if is_kept else balance.details[:5]):
             print(f"  {self.name}: {text}", file=sys.stderr, flush=True)
         return balance
 
 
 def percentile(values, share):
-    """Of sorted values, in the unit they have; 0 of none."""
+    """A percentile (share: 0..1) of sorted values; 0 if there are none."""
     return values[min(len(values) - 1, int(len(values) * share))] if values else 0.0
 
 
-def carry_out(one, seed, short):
-    """Runs a fault; whatever it raises is a violation that says so."""
-    run, began = Run(seed, short, one.name), time.monotonic()
+def run_fault(injected, seed, short):
+    """Runs a fault. An exception counts as a violation."""
+    run, began = Run(seed, short, injected.name), time.monotonic()
     try:
-        one.function(run)
-    except Exception as error:  # the other faults are to be run all the same
+        injected.function(run)
+    except Exception as error:  # the remaining faults must still run
         traceback.print_exc()
-        run.figure(f"not carried out: {type(error).__name__}: {(str(error).splitlines() or [''])[0][:300]}", False, safety=True)
-    return Outcome(one, run.figures, time.monotonic() - began)
+        run.report(f"failed: {type(error).__name__}: {(str(error).splitlines() or [''])[0][:300]}", False, safety=True)
+    return Outcome(injected, run.figures, time.monotonic() - began)

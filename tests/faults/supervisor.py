@@ -1,4 +1,4 @@
-"""What systemd does for the service, for tests on machines where it is not PID 1: keeps the socket, starts the master again."""
+"""A stand-in for systemd on machines where it is not PID 1: holds the socket and restarts the master."""
 
 import os
 import re
@@ -11,27 +11,29 @@ from service import ROOT, birth, wait_until
 
 
 class Supervisor:
-    """Takes a running instance's freshetd over: Type=notify, Restart=on-failure after the unit's RestartSec, the socket unit's socket."""
+    """Takes over the freshetd of a running instance, with the unit's Type=notify, Restart=on-failure and RestartSec,
+    and the socket unit's socket.
+    """
 
     def __init__(self, service):
         self.service = service
         with open(os.path.join(ROOT, "systemd/freshet.service"), encoding="utf-8") as file:
             self._restart_s = int(re.search(r"^RestartSec=(\d+)ms$", file.read(), re.MULTILINE)[1]) / 1000
-        self.ready = []  # when READY=1 came
+        self.ready = []  # times of READY=1 (time.monotonic)
         self._stopping = False
 
     def __enter__(self):
         pid, began = self.service.pid("freshetd"), birth(self.service.pid("freshetd"))
-        self.service.note_processes()
+        self.service.record_processes()
         os.kill(pid, 15)
-        wait_until(lambda: birth(pid) != began, "the end of the unsupervised master", 45)
+        wait_until(lambda: birth(pid) != began, "the unsupervised master to exit", 45)
         owner = os.stat(os.path.join(self.service.state, "redis"))
         self._user = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
         self._socket = self._listen(self.service.socket_path, owner)
         self._notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._notify.bind(f"\0freshet-faults-{os.getpid()}-{id(self)}")
         self._notify.settimeout(0.2)
-        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._supervise, self._listen_to_it)]
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._supervise, self._read_notifications)]
         for each in self._threads:
             each.start()
         self.wait_until_ready(1)
@@ -40,16 +42,17 @@ class Supervisor:
     def __exit__(self, *_):
         self._stopping = True
         if self._process.poll() is None:
-            self.service.note_processes()
+            self.service.record_processes()
             self._process.terminate()
         for each in self._threads:
             each.join(60)
         self._socket.close()
         self._notify.close()
 
-    def wait_until_ready(self, times):
-        wait_until(lambda: len(self.ready) >= times, "READY=1", 30)
-        return self.ready[times - 1]
+    def wait_until_ready(self, count):
+        """Waits for `count` times READY=1 in all. Returns the time of the last one."""
+        wait_until(lambda: len(self.ready) >= count, "READY=1", 30)
+        return self.ready[count - 1]
 
     @staticmethod
     def _listen(path, owner):
@@ -64,16 +67,16 @@ class Supervisor:
 
     def _start(self):
         program = os.path.join(os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release")), "fcgi/freshetd")
-        passed = self._socket.fileno()
-        # LISTEN_PID is the pid that exec keeps.
-        command = ["bash", "-c", f'exec 3<&{passed} {passed}<&-; export LISTEN_PID=$$ LISTEN_FDS=1; exec "$@"', "_", program, "-F",
+        descriptor = self._socket.fileno()
+        # The shell's pid, which exec keeps, is the one for LISTEN_PID.
+        command = ["bash", "-c", f'exec 3<&{descriptor} {descriptor}<&-; export LISTEN_PID=$$ LISTEN_FDS=1; exec "$@"', "_", program, "-F",
                    *(["-R"] if os.geteuid() == 0 else []), "-y", os.path.join(self.service.state, "etc/freshet.toml")]
-        if passed == 3:
+        if descriptor == 3:
             command[2] = 'export LISTEN_PID=$$ LISTEN_FDS=1; exec "$@"'
         environment = dict(os.environ, NOTIFY_SOCKET=self._notify.getsockname().decode().replace("\0", "@"))
         with open(os.path.join(self.service.state, "log/freshetd.log"), "ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
-                                             pass_fds=(passed,), start_new_session=True, **self._user)
+                                             pass_fds=(descriptor,), start_new_session=True, **self._user)
         self.service.replace_process("freshetd", self._process.pid, "QUIT")
 
     def _supervise(self):
@@ -84,7 +87,7 @@ class Supervisor:
                 return
             time.sleep(self._restart_s)
 
-    def _listen_to_it(self):
+    def _read_notifications(self):
         while not self._stopping or self._process.poll() is None:
             try:
                 if "READY=1" in self._notify.recv(4096).decode().split("\n"):

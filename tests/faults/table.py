@@ -1,10 +1,10 @@
-"""The table of figures, aligned, for a terminal or a document."""
+"""The table of results, as aligned text or as Markdown."""
 
 import os
 import shutil
 import textwrap
 
-HEAD = ("fault", "what was done", "figures", "target", "verdict")
+HEAD = ("", "fault", "result", "target", "verdict")  # as in PERFORMANCE.md, which omits the last column
 
 
 def cores():
@@ -12,15 +12,15 @@ def cores():
 
 
 def rows(outcomes):
-    return [(each.fault.name, each.fault.done, "; ".join(figure.text for figure in each.figures), each.fault.target,
+    return [(each.fault.name, each.fault.description, "; ".join(figure.text for figure in each.figures), each.fault.target,
              each.verdict()) for each in outcomes]
 
 
 def render(outcomes, width=None):
-    """Text for a terminal; the three long columns are wrapped."""
+    """Text for a terminal. The three long columns are wrapped."""
     width = width or max(100, shutil.get_terminal_size((150, 40)).columns)
-    room = width - 5 - 8 - 4 * 2
-    widths = (5, room * 26 // 100, room * 50 // 100, room * 24 // 100, 8)
+    available = width - 5 - 8 - 4 * 2
+    widths = (5, available * 26 // 100, available * 50 // 100, available * 24 // 100, 8)
     lines = [_line(HEAD, widths), _line(tuple("-" * each for each in widths), widths)]
     for row in rows(outcomes):
         cells = [textwrap.wrap(text, each) or [""] for text, each in zip(row, widths)]

@@ -1,4 +1,4 @@
-"""The instruments of the fault matrix notice what they are there for: a mixed-up reply, a lost event, one that was counted twice."""
+"""Tests of the tools: they detect mixed-up replies, lost events and events that are counted twice."""
 
 import asyncio
 import contextlib
@@ -15,13 +15,16 @@ import pytest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # pylint: disable=wrong-import-position
 from faults import identities, load as loads, scenario, table, wire
-from faults.accountant import Accountant
+from faults.event_ledger import EventLedger
 from service import birth, wait_until
 import lan
 
 
 class FakeService:
-    """Answers as the service does to a handful of readers; `swap`: now and then two replies go to each other's reader."""
+    """Answers like the service, for a few readers. With *_every = N each Nth request is answered with a fault: swap:
+    another reader's page; lose: 200, but the event is not counted; double: counted again; refuse: 503; cut: an
+    incomplete reply.
+    """
 
     def __init__(self, readers):
         self.readers = {reader.id: reader for reader in readers}
@@ -54,35 +57,35 @@ class FakeService:
         self.port = self.internal_port = server.sockets[0].getsockname()[1]
         self._loop.run_forever()
 
-    async def _serve(self, lines, out):
+    async def _serve(self, reader, writer):
         try:
-            while head := await lines.readuntil(b"\r\n\r\n"):
+            while head := await reader.readuntil(b"\r\n\r\n"):
                 size = next((int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")), 0)
-                body = await lines.readexactly(size)
+                body = await reader.readexactly(size)
                 self._served += 1
                 method, target = head.split(b" ", 2)[:2]
                 status, reply = self.answer(method.decode(), target.decode(), json.loads(body) if body else None)
                 data = json.dumps(reply).encode()
-                if self._every(self.cut_every):
-                    out.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+                if self._is_due(self.cut_every):
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
                     break
-                out.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(data)) + data)
-                await out.drain()
+                writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(data)) + data)
+                await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
-        out.close()
+        writer.close()
 
-    def _every(self, number):
-        return number and self._served % number == 0
+    def _is_due(self, interval):
+        return interval and self._served % interval == 0
 
     def answer(self, method, target, body):
         query = {name: values[0] for name, values in parse_qs(urlsplit(target).query).items()}
         path = urlsplit(target).path
         if path in ("/api/track", "/api/views"):
             return self._count(path, body)
-        who = (body or {}).get("agent_id") or (body or {}).get("userId") or query.get("userId") or query.get("customerId")
-        reader = self.readers.get(who) or next(iter(self.readers.values()))
-        if self._every(self.swap_every):
+        reader_id = (body or {}).get("agent_id") or (body or {}).get("userId") or query.get("userId") or query.get("customerId")
+        reader = self.readers.get(reader_id) or next(iter(self.readers.values()))
+        if self._is_due(self.swap_every):
             reader = next(each for each in self.readers.values() if each is not reader)
         return 200, self._page(method, path, reader)
 
@@ -101,17 +104,17 @@ class FakeService:
     def _count(self, path, body):
         kind = "track" if path == "/api/track" else "view"
         article, event = body["articleId"], body["eventId"]
-        if self._every(self.refuse_every):
+        if self._is_due(self.refuse_every):
             return 503, {}
         key = (kind, article)
-        if (kind, article, event) not in self.events or self._every(self.double_every):
-            if not self._every(self.lose_every):
+        if (kind, article, event) not in self.events or self._is_due(self.double_every):
+            if not self._is_due(self.lose_every):
                 self.counted[key] = self.counted.get(key, 0) + 1
                 self.events[kind, article, event] = True
         return 200, {"ok": True, "avg_dwell_ms": self.articles[article].dwell_ms}
 
     def redis(self, command, *arguments):
-        """What the accountant asks of Redis."""
+        """Answers the commands that EventLedger sends to Redis."""
         def pv(key, field):
             kind = "track" if field == "pv" else "view"
             return self.counted.get((kind, key.rpartition(":")[2].strip("{}")))
@@ -140,16 +143,16 @@ def run_load(service, readers, requests=1500, **options):
 PERSONAL = ("history", "timeline", "recommendations", "feed")
 
 
-def test_right_replies_are_right(readers):
+def test_correct_replies_are_accepted(readers):
     with FakeService(readers) as service:
-        load = run_load(service, readers, only=(*PERSONAL, "look", "track", "view", "hot"))
+        load = run_load(service, readers, only=(*PERSONAL, "history_view", "track", "view", "hot"))
     assert (load.mixups, load.failures) == ([], [])
-    balance = load.accountant.balance(service.redis)
-    assert balance.kept() and balance.in_doubt == 0 and balance.acknowledged == len(service.events) > 200 and balance.repeated > 0
+    balance = load.ledger.balance(service.redis)
+    assert balance.is_exact() and balance.in_doubt == 0 and balance.acknowledged == len(service.events) > 200 and balance.repeated > 0
 
 
 @pytest.mark.parametrize("operation", PERSONAL)
-def test_a_reply_of_another_reader_is_noticed_by_its_body(readers, operation):
+def test_another_readers_reply_is_detected_by_its_body(readers, operation):
     with FakeService(readers) as service:
         service.swap_every = 97
         load = run_load(service, readers, only=(operation,))
@@ -157,143 +160,143 @@ def test_a_reply_of_another_reader_is_noticed_by_its_body(readers, operation):
     assert load.mixed_up >= load.requests // 97 - 1 > 5
 
 
-def test_every_pair_of_readers_can_be_told_apart_by_each_judge(readers):
-    everybody = [identities.Reader("t", number) for number in range(48)]
-    for reader in everybody:
+def test_each_check_distinguishes_all_readers(readers):
+    all_readers = [identities.Reader("t", number) for number in range(48)]
+    for reader in all_readers:
         reader.first_page = [(item, 100) for item in reader.items[:5]]
-    fake = FakeService(everybody)
-    pages = {"history": ("GET", "/api/history", identities.judge_history), "timeline": ("GET", "/api/waterfall/discover", identities.judge_timeline),
-             "feed": ("POST", "/api/feed", identities.judge_feed), "recommendations": ("GET", "/api/recommendations", identities.judge_recommendations)}
-    for method, path, judge in pages.values():
-        for one in everybody:
-            for other in everybody:
-                verdict = judge(one, fake._page(method, path, other), False)
-                assert (verdict is None) == (one is other), (path, one.id, other.id, verdict)
-    for one in everybody:
-        for other in everybody:
-            assert (identities.judge_track(one, {"avg_dwell_ms": other.dwell_ms}, False) is None) == (one is other)
+    fake = FakeService(all_readers)
+    pages = {"history": ("GET", "/api/history", identities.check_history), "timeline": ("GET", "/api/waterfall/discover", identities.check_timeline),
+             "feed": ("POST", "/api/feed", identities.check_feed), "recommendations": ("GET", "/api/recommendations", identities.check_recommendations)}
+    for method, path, check in pages.values():
+        for one in all_readers:
+            for other in all_readers:
+                wrong = check(one, fake._page(method, path, other), False)
+                assert (wrong is None) == (one is other), (path, one.id, other.id, wrong)
+    for one in all_readers:
+        for other in all_readers:
+            assert (identities.check_track(one, {"avg_dwell_ms": other.dwell_ms}, False) is None) == (one is other)
 
 
-def test_anothers_names_are_noticed_in_a_reply_of_any_kind():
+def test_another_readers_names_are_detected_in_any_reply():
     one, other = (identities.Reader("f131x22", number) for number in (1, 11))
     for name in (other.id, other.author, other.tag, other.items[3], other.article, other.viewed_article, other.read_article):
         assert identities.foreign_names(one, f'{{"status":503,"detail":"{name}"}}'.encode()), name
-    mine = " ".join((one.id, one.author, one.tag, *one.items, one.article, one.viewed_article, one.read_article))
-    assert identities.foreign_names(one, mine.encode()) is None
+    own_names = " ".join((one.id, one.author, one.tag, *one.items, one.article, one.viewed_article, one.read_article))
+    assert identities.foreign_names(one, own_names.encode()) is None
     assert identities.foreign_names(one, b"<html>502 Bad Gateway</html>") is None
 
 
-def test_a_longer_list_than_was_asked_for_is_anothers():
+def test_a_list_longer_than_requested_is_a_mixup():
     reader = identities.Reader("t", 2)
-    assert identities.judge_list(reader, [{}] * reader.list_limit, False) is None
-    assert identities.judge_list(reader, [{}] * (reader.list_limit + 1), False)
+    assert identities.check_list(reader, [{}] * reader.list_limit, False) is None
+    assert identities.check_list(reader, [{}] * (reader.list_limit + 1), False)
 
 
-def test_another_item_of_the_same_reader_is_noticed(readers):
+def test_another_item_of_the_same_reader_is_detected(readers):
     load = loads.Load(FakeService(readers), readers[:1], 1)
     operation = next(each for each in loads.OPERATIONS if each.name == "item")
     reader = readers[0]
-    for asked in (3, 4):
+    for requested in (3, 4):
         reply = wire.Reply(200, None, json.dumps({"id": reader.items[3], "title": f"about {reader.word} number 3"}).encode())
-        load._judge(operation, reader, wire.request("GET", f"/api/items/{reader.items[asked]}"), reply, False)
+        load._check(operation, reader, wire.request("GET", f"/api/items/{reader.items[requested]}"), reply, False)
     assert load.mixed_up == 1 and "another item" in load.mixups[0]
 
 
-def test_a_degraded_reply_may_lack_something_and_never_hold_anothers(readers):
+def test_a_degraded_reply_may_be_incomplete_but_not_contain_foreign_data(readers):
     one, other = readers[:2]
-    assert identities.judge_history(one, {"items": []}, True) is None
-    assert identities.judge_history(one, {"items": []}, False)
-    assert identities.judge_history(one, {"items": other.viewed}, True)
-    assert identities.judge_timeline(one, {"items": []}, True) is None
-    assert identities.judge_timeline(one, {"items": [{"id": other.items[0], "score": 1}]}, True)
+    assert identities.check_history(one, {"items": []}, True) is None
+    assert identities.check_history(one, {"items": []}, False)
+    assert identities.check_history(one, {"items": other.viewed}, True)
+    assert identities.check_timeline(one, {"items": []}, True) is None
+    assert identities.check_timeline(one, {"items": [{"id": other.items[0], "score": 1}]}, True)
 
 
 @pytest.mark.parametrize("fault", ["lose_every", "double_every"])
-def test_lost_events_and_double_ones_are_told_apart_and_counted(readers, monkeypatch, fault):
+def test_lost_and_duplicated_events_are_counted_separately(readers, monkeypatch, fault):
     monkeypatch.setattr(loads, "REPEAT_SHARE", 0.3)
     with FakeService(readers) as service:
         setattr(service, fault, 11)
         load = run_load(service, readers, only=("track", "view"))
-    balance = load.accountant.balance(service.redis)
-    assert not balance.kept() and len(balance.lost_times) == balance.lost
-    assert (balance.lost > 5, balance.double > 5) == (fault == "lose_every", fault == "double_every"), balance
+    balance = load.ledger.balance(service.redis)
+    assert not balance.is_exact() and len(balance.lost_times) == balance.lost
+    assert (balance.lost > 5, balance.duplicated > 5) == (fault == "lose_every", fault == "double_every"), balance
 
 
-def test_a_single_lost_event_among_thousands_is_noticed(readers):
+def test_a_single_lost_event_among_thousands_is_detected(readers):
     with FakeService(readers) as service:
         load = run_load(service, readers, only=("track",))
         article, key = readers[0].article, ("track", readers[0].article)
-        event = next(event for kind, where, event in service.events if where == article)
+        event = next(event for _, event_article, event in service.events if event_article == article)
         service.counted[key] -= 1
         del service.events["track", article, event]
-    balance = load.accountant.balance(service.redis)
-    assert (balance.lost, balance.double) == (1, 0)
+    balance = load.ledger.balance(service.redis)
+    assert (balance.lost, balance.duplicated) == (1, 0)
     service.counted[key] += 2
     service.events["track", article, event] = True
-    balance = load.accountant.balance(service.redis)
-    assert (balance.lost, balance.double) == (0, 1)
+    balance = load.ledger.balance(service.redis)
+    assert (balance.lost, balance.duplicated) == (0, 1)
 
 
-def test_refused_events_are_repeated_until_they_are_acknowledged(readers):
+def test_refused_events_are_repeated_until_acknowledged(readers):
     with FakeService(readers) as service:
         service.refuse_every = 3
         load = run_load(service, readers, only=("track", "view"), think_s=0.0001)
     assert load.failed == 0 and load.statuses()[503] > 100
-    balance = load.accountant.balance(service.redis)
-    assert balance.kept() and balance.in_doubt == 0
+    balance = load.ledger.balance(service.redis)
+    assert balance.is_exact() and balance.in_doubt == 0
 
 
-def test_a_reply_that_is_cut_off_is_a_failed_read_and_an_event_to_be_repeated(readers):
+def test_an_incomplete_reply_fails_a_read_and_repeats_an_event(readers):
     with FakeService(readers) as service:
         service.cut_every = 20
         load = run_load(service, readers, only=("history", "track"))
     assert load.failed > 5 and load.mixed_up == 0
-    assert load.accountant.balance(service.redis).kept()
+    assert load.ledger.balance(service.redis).is_exact()
 
 
-def test_an_event_whose_outcome_nobody_learnt_is_in_doubt_and_neither_lost_nor_double():
-    accountant = Accountant()
-    first, second = (accountant.new("track", "a") for _ in range(2))
-    accountant.acknowledge("track", "a", first)
+def test_an_event_with_an_unknown_outcome_is_neither_lost_nor_duplicated():
+    ledger = EventLedger()
+    first, second = (ledger.new_event("track", "a") for _ in range(2))
+    ledger.acknowledge("track", "a", first)
 
     def redis(counted, *known):
         return lambda command, *arguments: ["reply" if key.rpartition(":")[2] in known else None for key in arguments] if command == "MGET" else counted
     for reply in (redis("1", first), redis("2", first, second)):
-        balance = accountant.balance(reply)
-        assert balance.kept() and balance.in_doubt == 1
-    assert accountant.balance(redis("2", first)).double == 1
-    assert accountant.balance(redis("1", second)).lost == 1
+        balance = ledger.balance(reply)
+        assert balance.is_exact() and balance.in_doubt == 1
+    assert ledger.balance(redis("2", first)).duplicated == 1
+    assert ledger.balance(redis("1", second)).lost == 1
 
 
-def test_a_broken_promise_is_a_violation_and_a_missed_time_is_not():
+def test_a_broken_guarantee_is_a_violation_and_a_missed_target_is_not():
     def verdict(function):
-        return scenario.carry_out(scenario.Fault("F0", "", "", function), "1", True).verdict()
-    assert verdict(lambda run: run.none("mix-ups", 0)) == "met"
-    assert verdict(lambda run: run.none("mix-ups", 1)) == "VIOLATED"
-    assert verdict(lambda run: run.at_most("p99", 9.0, 10)) == "met"
-    assert verdict(lambda run: run.at_most("p99", 11.0, 10)) == "missed"
-    assert verdict(lambda run: (run.at_most("p99", 11.0, 10), run.none("lost", 1))) == "VIOLATED"
+        return scenario.run_fault(scenario.Fault("F0", "", "", function), "1", True).verdict()
+    assert verdict(lambda run: run.expect_none("mix-ups", 0)) == "met"
+    assert verdict(lambda run: run.expect_none("mix-ups", 1)) == "VIOLATED"
+    assert verdict(lambda run: run.expect_at_most("p99", 9.0, 10)) == "met"
+    assert verdict(lambda run: run.expect_at_most("p99", 11.0, 10)) == "missed"
+    assert verdict(lambda run: (run.expect_at_most("p99", 11.0, 10), run.expect_none("lost", 1))) == "VIOLATED"
     assert verdict(lambda run: 1 / 0) == "VIOLATED"
 
 
-def test_the_dice_of_a_fault_depend_on_the_seed_and_on_nothing_else():
-    def rolls(seed, name):
-        return [scenario.Run(seed, True, name).dice.random() for _ in range(3)]
-    assert rolls("1", "F1") == rolls("1", "F1") != rolls("2", "F1")
-    assert rolls("1", "F1") != rolls("1", "F2")
+def test_random_choices_depend_only_on_the_seed_and_the_faults_name():
+    def draw(seed, name):
+        return [scenario.Run(seed, True, name).rng.random() for _ in range(3)]
+    assert draw("1", "F1") == draw("1", "F1") != draw("2", "F1")
+    assert draw("1", "F1") != draw("1", "F2")
 
 
-def test_the_table_is_aligned_and_holds_every_figure():
+def test_the_table_is_aligned_and_contains_every_figure():
     def function(run):
         for number in range(30):
-            run.figure(f"figure-number-{number}")
-    text = table.render([scenario.carry_out(scenario.Fault("F0", "something", "nothing", function), "1", True)], width=100)
+            run.report(f"figure-number-{number}")
+    text = table.render([scenario.run_fault(scenario.Fault("F0", "something", "nothing", function), "1", True)], width=100)
     assert all(f"figure-number-{number}" in text for number in range(30))
     assert all(len(line) <= 100 for line in text.splitlines())
 
 
-def reply_of(*parts):
-    """What the client takes for the reply to one request that is answered so."""
+def parse_reply(*parts):
+    """The reply that the client returns if the server sends these parts."""
     async def answer(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         for part in parts:
@@ -304,76 +307,76 @@ def reply_of(*parts):
             await reader.read()
         writer.close()
 
-    async def ask():
+    async def send_request():
         async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
             client = wire.Connection(*server.sockets[0].getsockname(), timeout_s=0.5)
             try:
-                return await client.ask(wire.request("GET", "/"))
+                return await client.exchange(wire.request("GET", "/"))
             finally:
                 client.close()
-    return asyncio.run(ask())
+    return asyncio.run(send_request())
 
 
-def test_chunked_bodies_and_bodies_with_a_length_are_read_whole():
+def test_chunked_bodies_and_bodies_with_a_length_are_read_completely():
     head, body = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX: y\r\n\r\n", b"5\r\nabcde\r\n1\r\nf\r\n0\r\n\r\n"
-    reply = reply_of(head, *(body[at:at + 1] for at in range(len(body))))
+    reply = parse_reply(head, *(body[at:at + 1] for at in range(len(body))))
     assert (reply.status, reply.headers[b"x"], reply.body) == (200, b"y", b"abcdef")
-    assert reply_of(b"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nab", b"c").body == b"abc"
+    assert parse_reply(b"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nab", b"c").body == b"abc"
 
 
-def test_what_is_not_exactly_one_reply_is_none():
+def test_anything_but_exactly_one_reply_is_an_error():
     reply = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"
     for parts in ([reply + b"d"], [reply + reply], [reply[:-1]], [b"HTTP/1.1 200 OK\r\n\r\nabc"], [b"5\r\nabcde"]):
-        with pytest.raises(wire.Lost):
-            reply_of(*parts)
+        with pytest.raises(wire.NoReply):
+            parse_reply(*parts)
 
 
-# --- machines of a test's own
+# --- network namespaces
 
 
 def machines_or_skip(folder):
-    if why := lan.why_not():
-        pytest.skip(why)
+    if reason := lan.missing_requirement():
+        pytest.skip(reason)
     return lan.Lan({"one": ("wire",), "two": ("wire",)}, str(folder))
 
 
-def reaches(made, source, target):
-    """Whether a connection from the one machine to the other is made within a second, to whoever listens there."""
-    address = made.machines[target].addresses["wire"]
-    with made.here(target), socket.create_server((address, 7777)):
-        with made.here(source), contextlib.suppress(OSError), socket.create_connection((address, 7777), timeout=1):
+def is_reachable(network, source, target):
+    """True if one machine can connect to a listener on the other within a second."""
+    address = network.machines[target].addresses["wire"]
+    with network.on_machine(target), socket.create_server((address, 7777)):
+        with network.on_machine(source), contextlib.suppress(OSError), socket.create_connection((address, 7777), timeout=1):
             return True
     return False
 
 
-def test_a_cut_cable_carries_nothing_and_a_mended_one_does(tmp_path):
-    with contextlib.closing(machines_or_skip(tmp_path)) as made:
-        assert reaches(made, "one", "two")
-        made.cut("two", "wire")
-        assert not reaches(made, "one", "two")
-        made.heal("two", "wire")
-        wait_until(lambda: reaches(made, "one", "two"), "the mended cable")
-        identities = {subprocess.run([*each.inside(), "sh", "-c", "cat /etc/machine-id /proc/sys/kernel/random/boot_id 2>/dev/null; hostname"],
-                                     capture_output=True, text=True, check=False).stdout for each in made.machines.values()}
+def test_a_machine_is_unreachable_while_disconnected(tmp_path):
+    with contextlib.closing(machines_or_skip(tmp_path)) as network:
+        assert is_reachable(network, "one", "two")
+        network.cut("two", "wire")
+        assert not is_reachable(network, "one", "two")
+        network.heal("two", "wire")
+        wait_until(lambda: is_reachable(network, "one", "two"), "the machine to be reachable again")
+        identities = {subprocess.run([*each.command_prefix(), "sh", "-c", "cat /etc/machine-id /proc/sys/kernel/random/boot_id 2>/dev/null; hostname"],
+                                     capture_output=True, text=True, check=False).stdout for each in network.machines.values()}
         assert len(identities) == 2
 
 
-LEFT_BEHIND = """import sys, subprocess, lan
-made = lan.Lan({"one": ("wire",)}, sys.argv[1])
-left = subprocess.Popen([*made.machines["one"].inside(), "sleep", "1000"], stdout=subprocess.DEVNULL)
-print(made.machines["one"].space, left.pid, flush=True)
+ORPHAN_SCRIPT = """import sys, subprocess, lan
+network = lan.Lan({"one": ("wire",)}, sys.argv[1])
+left = subprocess.Popen([*network.machines["one"].command_prefix(), "sleep", "1000"], stdout=subprocess.DEVNULL)
+print(network.machines["one"].space, left.pid, flush=True)
 sys.stdin.read()
 """
 
 
-def test_what_a_killed_test_left_is_ended_by_the_next(tmp_path):
+def test_processes_and_namespaces_of_a_killed_test_are_removed(tmp_path):
     machines_or_skip(tmp_path).close()
-    with subprocess.Popen([sys.executable, "-c", LEFT_BEHIND, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    with subprocess.Popen([sys.executable, "-c", ORPHAN_SCRIPT, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           env=os.environ | {"PYTHONPATH": os.path.dirname(lan.__file__)}) as killed:
         space, pid = killed.stdout.readline().split()
         born = birth(int(pid))
         assert born and os.path.exists(os.path.join(lan.FOLDER, space))
         killed.kill()
     lan.remove_orphans()
-    wait_until(lambda: birth(int(pid)) != born, "the end of what ran there")
+    wait_until(lambda: birth(int(pid)) != born, "the orphaned process to end")
     assert not os.path.exists(os.path.join(lan.FOLDER, space))

@@ -1,4 +1,4 @@
-"""HTTP/1.1 on kept connections for one asyncio loop: some thousands of requests a second, and nothing repeated behind one's back."""
+"""An asyncio HTTP/1.1 client with keep-alive: thousands of requests per second, and no automatic retries."""
 
 import asyncio
 
@@ -7,12 +7,12 @@ import httptools
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.0.0 Safari/537.36"
 
 
-class Lost(Exception):
-    """No reply, or the beginning of one, or more than one."""
+class NoReply(Exception):
+    """There was no reply, an incomplete one, or more than one."""
 
 
 class Reply:
-    """headers: names in lower case → values, both bytes; the last of several."""
+    """headers: {lower-case name: value}, both bytes. Of repeated headers the last one."""
     __slots__ = ("status", "headers", "body")
 
     def __init__(self, status=0, headers=None, body=b""):
@@ -23,7 +23,7 @@ class Reply:
 
 
 def request(method, target, body=b"", media="application/json"):
-    """The bytes of a request. target: encoded."""
+    """The bytes of a request. target: percent-encoded."""
     head = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: {AGENT}\r\n"
     if body or method in ("POST", "PUT"):
         head += f"Content-Type: {media}\r\nContent-Length: {len(body)}\r\n"
@@ -31,21 +31,21 @@ def request(method, target, body=b"", media="application/json"):
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time; connects when it must. Bytes that belong to no reply are a Lost, too."""
+    """Sends one request at a time, and connects when necessary. Bytes outside of a reply raise NoReply, too."""
 
     def __init__(self, host, port, timeout_s=20.0, source=None):
         self._address, self._timeout_s = (host, port), timeout_s
         self._source = (source, 0) if source else None
         self._transport = self._waiting = self._parser = self._reply = None
 
-    async def ask(self, data):
-        """Sends a request and returns its reply. Raises Lost; then the outcome is unknown."""
+    async def exchange(self, data):
+        """Sends a request and returns its reply. After NoReply the outcome is unknown."""
         loop = asyncio.get_running_loop()
         if self._transport is None or self._transport.is_closing():
             try:
                 await loop.create_connection(lambda: self, *self._address, local_addr=self._source)
             except OSError as error:
-                raise Lost(f"not connected: {error}") from None
+                raise NoReply(f"not connected: {error}") from None
         self._waiting = loop.create_future()
         timer = loop.call_later(self._timeout_s, self._fail, "no reply in time")
         self._transport.write(data)
@@ -59,11 +59,11 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _fail(self, why):
+    def _fail(self, reason):
         if self._transport is not None:
             self._transport.abort()
         if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_exception(Lost(why))
+            self._waiting.set_exception(NoReply(reason))
 
     # --- asyncio.Protocol
 
@@ -77,11 +77,11 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data):
         if self._waiting is None or self._waiting.done():
-            return self._fail("bytes that nobody asked for")
+            return self._fail("unexpected bytes")
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            return self._fail(f"no reply, or more than one: {error}")
+            return self._fail(f"malformed or more than one reply: {error}")
         if self._reply is not None and self._reply.status:
             if not self._parser.should_keep_alive():
                 self._transport.close()
@@ -93,7 +93,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self):
         if self._reply is not None:
-            raise Lost("a second reply")
+            raise NoReply("a second reply")
         self._reply = Reply()
 
     def on_header(self, name, value):

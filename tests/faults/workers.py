@@ -1,4 +1,4 @@
-"""F1 to F3: workers that die."""
+"""F1 to F3: workers are killed or crash."""
 
 import contextlib
 import json
@@ -12,127 +12,128 @@ from service import birth, wait_until
 from faults.load import GETS
 from faults.scenario import fault, percentile
 
-TRIES = re.compile(r", | : ")  # between the tries of a request
+ATTEMPT_SEPARATOR = re.compile(r", | : ")  # between attempts in nginx's $upstream_* variables
 RESPAWN_MS = 100
-FORKS_A_MINUTE = 20
+MAX_FORKS_PER_MINUTE = 20
 
 
 class Pool:
-    """The workers, as the master's children and as the status page says."""
+    """The pool of workers, according to the status page."""
 
     def __init__(self, service):
         self.service, self._client = service, service.internal()
-        self.refused = []  # replies to our own questions, which are GETs as any other
+        self.refused = []  # failed requests for the status page, which count as client errors
         self.size = len(self.ready())
 
     def ready(self):
-        """pids of those that take requests."""
+        """Pids of the workers that accept requests."""
         reply = self._client.get("/status?json&full")
         if reply.status != 200:
             self.refused.append(repr(reply))
             return set()
         return {row["pid"] for row in reply.json()["processes"] if row["state"] in ("Idle", "Running")}
 
-    def kill_one(self, dice):
-        """Kills one and returns the seconds until another is ready in its place."""
-        before = wait_until(lambda: ready if len(ready := self.ready()) == self.size else None, "a whole pool")
-        victim = dice.choice(sorted(before))
+    def kill_one(self, rng):
+        """Kills a random worker. Returns the seconds until its replacement is ready."""
+        before = wait_until(lambda: ready if len(ready := self.ready()) == self.size else None, "a complete pool")
+        victim = rng.choice(sorted(before))
         began = time.monotonic()
         os.kill(victim, signal.SIGKILL)
         wait_until(lambda: self.ready() - before, "a new worker")
         return time.monotonic() - began
 
 
-def cut_off(service):
-    """How often nginx saw a worker go with a request in it: a try that connected and has no reply. Of what nginx has written down, which is all
-    once it ended, and else what is a second old."""
-    tries = 0
+def interrupted_requests(service):
+    """Number of attempts in nginx's logs that connected to a worker and got no reply. The logs are complete once nginx
+    has exited; before, the last second is missing.
+    """
+    count = 0
     for name in ("freshet-public", "freshet-internal"):
         for line in service.log(name).splitlines():
-            with contextlib.suppress(ValueError, KeyError):  # nginx may be writing the last
+            with contextlib.suppress(ValueError, KeyError):  # the last line may be incomplete
                 upstream = json.loads(line)["upstream"]
-                pairs = zip(TRIES.split(upstream["status"]), TRIES.split(upstream["connect"]), strict=True)
-                tries += sum(status == "502" and connect != "-" for status, connect in pairs)
-    return tries
+                attempts = zip(ATTEMPT_SEPARATOR.split(upstream["status"]), ATTEMPT_SEPARATOR.split(upstream["connect"]), strict=True)
+                count += sum(status == "502" and connect != "-" for status, connect in attempts)
+    return count
 
 
 def kill_under_load(run, service, load, kills):
-    """Returns the sorted respawn times, and what the status page refused."""
-    pool, respawned = Pool(service), []
+    """Returns the sorted respawn times in seconds, and the failed requests for the status page."""
+    pool, respawn_s = Pool(service), []
     load.wait_for(100)
     for _ in range(kills):
-        time.sleep(run.dice.uniform(0, 0.01))
-        respawned.append(pool.kill_one(run.dice))
+        time.sleep(run.rng.uniform(0, 0.01))
+        respawn_s.append(pool.kill_one(run.rng))
     load.wait_for(100)
-    return sorted(respawned), pool.refused
+    return sorted(respawn_s), pool.refused
 
 
-def respawns(run, respawned):
-    run.figure(f"{len(respawned)} kills")
-    run.at_most("respawn p50", 1000 * percentile(respawned, 0.5), RESPAWN_MS)
-    run.figure(f"p99 {1000 * percentile(respawned, 0.99):.0f} ms")
+def report_respawns(run, respawn_s):
+    run.report(f"{len(respawn_s)} kills")
+    run.expect_at_most("respawn p50", 1000 * percentile(respawn_s, 0.5), RESPAWN_MS)
+    run.report(f"p99 {1000 * percentile(respawn_s, 0.99):.0f} ms")
 
 
-@fault("F1", "kill -9 a worker in mid-GET", "0 client errors, respawn ≤ 100 ms")
+@fault("F1", "workers killed during GETs", "0 client errors, respawn ≤ 100 ms")
 def killed_in_gets(run):
-    with run.instance(patient=True) as service:
+    with run.instance(long_timeouts=True) as service:
         load = run.load(service, run.readers(service), only=GETS)
         with load:
-            respawned, refused = kill_under_load(run, service, load, run.scale(120, 1000))
-        respawns(run, respawned)
-        run.none("client errors", load.failed + len(refused), load.failures + refused)
-        run.figure(f"{cut_off(service):,} retried unseen")
-        run.judge(load)
+            respawn_s, refused = kill_under_load(run, service, load, run.scale(120, 1000))
+        report_respawns(run, respawn_s)
+        run.expect_none("client errors", load.failed + len(refused), load.failures + refused)
+        run.report(f"{interrupted_requests(service):,} retried by nginx")
+        run.check_replies(load)
 
 
-@fault("F2", "kill -9 a worker in mid-POST; the client retries with the same eventId", "0 double, 0 acknowledged lost")
+@fault("F2", "workers killed during POSTs, requests repeated with the same eventId", "0 counted twice, 0 lost")
 def killed_in_posts(run):
-    with run.instance(patient=True) as service:
+    with run.instance(long_timeouts=True) as service:
         load = run.load(service, run.readers(service), only=("track", "view", "feed", "stats"), allowed=(200, 502))
         with load:
-            respawned, refused = kill_under_load(run, service, load, run.scale(60, 500))
-        respawns(run, respawned)
-        run.figure(f"{load.statuses(('track', 'view')).get(502, 0):,} posts cut off")
-        balance = run.balance(service, load)
-        run.figure(f"{balance.repeated:,} sent again though acknowledged")
-        run.none("unexpected replies", load.failed + len(refused), load.failures + refused)
-        run.judge(load)
+            respawn_s, refused = kill_under_load(run, service, load, run.scale(60, 500))
+        report_respawns(run, respawn_s)
+        run.report(f"{load.statuses(('track', 'view')).get(502, 0):,} POSTs interrupted")
+        balance = run.check_events(service, load)
+        run.report(f"{balance.repeated:,} acknowledged events sent again")
+        run.expect_none("unexpected replies", load.failed + len(refused), load.failures + refused)
+        run.check_replies(load)
 
 
-@fault("F3", "every worker crashes before READY", "≤ 20 forks a minute, master alive, not ready")
+@fault("F3", "all workers crash before READY", "≤ 20 forks a minute, master alive, not ready")
 def crashing_before_ready(run):
-    with run.instance(patient=True) as service:
+    with run.instance(long_timeouts=True) as service:
         shards = f"bf:global:{time.strftime('%Y%m%d', time.gmtime())}:shards"
-        wait_until(lambda: service.redis("EXISTS", shards), "the seen-filter")
-        kept = service.redis("GET", shards)
+        wait_until(lambda: service.redis("EXISTS", shards), "the seen filter")
+        original = service.redis("GET", shards)
         service.redis("DEL", shards)
-        service.redis("HSET", shards, "in", "the way")  # a worker that cannot use the seen-filter ends before it is ready
+        service.redis("HSET", shards, "wrong", "type")  # workers exit before READY if they cannot use the seen filter
         master, began = service.pid("freshetd"), birth(service.pid("freshetd"))
         victims = service.workers()
         for pid in victims:
             os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in victims), "the master to reap them")
-        wait_until(lambda: not _ready(service), "it to say so")
-        since, seconds, answered = time.monotonic(), run.scale(15, 60), 0
+        wait_until(lambda: not _is_ready(service), "the service not to be ready")
+        since, seconds, ready_count = time.monotonic(), run.scale(15, 60), 0
         while time.monotonic() < since + seconds:
-            answered += _ready(service)
+            ready_count += _is_ready(service)
             time.sleep(0.05)
         forks = len(re.findall(r"event=worker_exited .* ready=no", service.log()))
-        run.figure(f"{forks} forks in {seconds} s")
-        run.none("forks over 20 a minute", max(0, forks - FORKS_A_MINUTE))
-        assert forks >= 4, "no worker crashed before it was ready"
-        run.none("times ready", answered)
-        run.none("masters lost", int(birth(master) != began))
+        run.report(f"{forks} forks in {seconds} s")
+        run.expect_none("forks over 20 a minute", max(0, forks - MAX_FORKS_PER_MINUTE))
+        assert forks >= 4, "too few workers crashed before READY"
+        run.expect_none("times ready", ready_count)
+        run.expect_none("masters lost", int(birth(master) != began))
         service.redis("DEL", shards)
-        if kept is not None:
-            service.redis("SET", shards, kept, "EX", 9 * 86400)
-        back = time.monotonic()
-        wait_until(lambda: _ready(service), "the pool", 30)
-        run.figure(f"serving {time.monotonic() - back:.1f} s after the cause was gone")
-        service.note_processes()
+        if original is not None:
+            service.redis("SET", shards, original, "EX", 9 * 86400)
+        repaired = time.monotonic()
+        wait_until(lambda: _is_ready(service), "the service to be ready", 30)
+        run.report(f"ready {time.monotonic() - repaired:.1f} s after the repair")
+        service.record_processes()
 
 
-def _ready(service):
+def _is_ready(service):
     try:
         return service.internal(timeout=1).get("/health/ready").status == 200
     except OSError:

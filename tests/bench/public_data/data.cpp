@@ -22,16 +22,18 @@ using Clock = std::chrono::steady_clock;
 
 constexpr UnixSeconds kNow{seconds{1700000000}};
 constexpr std::size_t kServedProfile = 200;
-constexpr int kRowsATransaction = 50000;
+constexpr int kRowsPerTransaction = 50000;
 
-std::vector<recommend::ProfileItem> profile_of(std::span<const std::uint32_t> items, std::size_t most) {
+std::vector<recommend::ProfileItem> make_profile(std::span<const std::uint32_t> items,
+                                                 std::size_t max_items) {
   std::vector<recommend::ProfileItem> profile;
-  for (const std::uint32_t item : items.subspan(0, std::min(most, items.size())))
+  for (const std::uint32_t item : items.subspan(0, std::min(max_items, items.size())))
     profile.push_back({item, 1});
   return profile;
 }
 
-Result<void> fill(database::Database& database, const training::TrainingData& data, const Stage& stage) {
+Result<void> fill(database::Database& database, const training::TrainingData& data,
+                  const Progress& progress) {
   if (auto ok = database.begin(); !ok) return ok;
   for (const training::TrainingItem& from : data.items) {
     items::Item item;
@@ -49,8 +51,8 @@ Result<void> fill(database::Database& database, const training::TrainingData& da
     row.kind = event.kind;
     row.at = event.at;
     if (auto ok = database.readers().put_interaction(row); !ok) return ok;
-    if (++rows % kRowsATransaction != 0) continue;
-    stage("filling a database", static_cast<double>(i) / static_cast<double>(data.events.size()));
+    if (++rows % kRowsPerTransaction != 0) continue;
+    progress("filling a database", static_cast<double>(i) / static_cast<double>(data.events.size()));
     if (auto ok = database.commit(); !ok) return ok;
     if (auto ok = database.begin(); !ok) return ok;
   }
@@ -74,7 +76,7 @@ Result<std::vector<std::vector<std::uint32_t>>> read_numbers(const std::filesyst
       const auto [next, error] = std::from_chars(at, end, number);
       if (error != std::errc{}) {
         return fail(ErrorCode::kInvalid, "bad_data", {},
-                    fmt::format("{}: line {} is no list of numbers", path.string(), lines.size()));
+                    fmt::format("{}: line {} is not a list of numbers", path.string(), lines.size()));
       }
       numbers.push_back(number);
       at = next;
@@ -83,14 +85,14 @@ Result<std::vector<std::vector<std::uint32_t>>> read_numbers(const std::filesyst
   return lines;
 }
 
-std::string padded(std::uint32_t number) { return fmt::format("{:06}", number); }
+std::string padded_id(std::uint32_t number) { return fmt::format("{:06}", number); }
 
 training::TrainingData training_data(std::span<const std::vector<std::uint32_t>> items_of_readers,
                                      std::uint32_t count) {
   training::TrainingData data;
   data.now = kNow;
   for (std::uint32_t item = 0; item < count; ++item) {
-    data.items.push_back({padded(item), {}, {}, {}, {}, kNow, false});
+    data.items.push_back({padded_id(item), {}, {}, {}, {}, kNow, false});
   }
   for (std::uint32_t reader = 0; reader < items_of_readers.size(); ++reader) {
     for (const std::uint32_t item : items_of_readers[reader]) {
@@ -103,7 +105,7 @@ training::TrainingData training_data(std::span<const std::vector<std::uint32_t>>
 ScratchFolder::ScratchFolder(const std::filesystem::path& below) {
   std::string pattern = (below / "freshet-evaluate-XXXXXX").string();
   if (mkdtemp(pattern.data()) == nullptr)
-    throw std::runtime_error("cannot make a folder in " + below.string());
+    throw std::runtime_error("cannot create a folder in " + below.string());
   path_ = pattern;
 }
 
@@ -112,38 +114,39 @@ ScratchFolder::~ScratchFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-Result<Trial> trial(const training::TrainingData& data, const TrainSettings& settings, const Stage& stage) {
+Result<TrainingRun> train_from_database(const training::TrainingData& data, const TrainSettings& settings,
+                                        const Progress& progress) {
   const ScratchFolder folder(std::filesystem::temp_directory_path());
   const std::string path = (folder.path() / "items.db").string();
   {
     FRESHET_TRY(database, database::Database::open(path, database::Database::Mode::kWrite));
-    if (auto ok = fill(**database, data, stage); !ok) return tl::unexpected(ok.error());
+    if (auto ok = fill(**database, data, progress); !ok) return tl::unexpected(ok.error());
   }
   const auto began = Clock::now();
   FRESHET_TRY(read, training::read_training_data(path, settings, data.now));
-  FRESHET_TRY(trained, training::train(*read, settings, stage));
+  FRESHET_TRY(trained, training::train(*read, settings, progress));
   const auto file = folder.path() / "model";
   if (auto ok = training::write_model(*trained, file); !ok) return tl::unexpected(ok.error());
-  const std::chrono::duration<double> spent = Clock::now() - began;
+  const std::chrono::duration<double> elapsed = Clock::now() - began;
   FRESHET_TRY(mapped, model::Model::open(file));
-  return Trial{std::move(*mapped), trained->report, spent};
+  return TrainingRun{std::move(*mapped), trained->report, elapsed};
 }
 
 Accuracy accuracy(const model::Model& model, std::span<const std::vector<std::uint32_t>> profiles,
-                  std::span<const std::vector<std::uint32_t>> wanted,
-                  std::span<const std::uint32_t> without) {
+                  std::span<const std::vector<std::uint32_t>> relevant,
+                  std::span<const std::uint32_t> excluded) {
   recommend::AffinityScorer affinity;
   Accuracy sum;
   double readers = 0;
   for (std::size_t reader = 0; reader < profiles.size(); ++reader) {
-    if (wanted[reader].empty()) continue;
+    if (relevant[reader].empty()) continue;
     readers += 1;
-    std::vector<std::uint32_t> sorted = wanted[reader];
+    std::vector<std::uint32_t> sorted = relevant[reader];
     std::sort(sorted.begin(), sorted.end());
-    affinity.compute(model, profile_of(profiles[reader], profiles[reader].size()));
-    std::vector<std::uint32_t> out(without.begin(), without.end());
-    out.insert(out.end(), profiles[reader].begin(), profiles[reader].end());
-    const auto list = affinity.top(training::kListLength, out);
+    affinity.compute(model, make_profile(profiles[reader], profiles[reader].size()));
+    std::vector<std::uint32_t> omitted(excluded.begin(), excluded.end());
+    omitted.insert(omitted.end(), profiles[reader].begin(), profiles[reader].end());
+    const auto list = affinity.top(training::kListLength, omitted);
     sum.recall += training::recall(list, sorted);
     sum.ndcg += training::ndcg(list, sorted);
   }
@@ -152,25 +155,26 @@ Accuracy accuracy(const model::Model& model, std::span<const std::vector<std::ui
 
 Times scoring_times(const model::Model& model, std::span<const std::vector<std::uint32_t>> profiles) {
   recommend::AffinityScorer affinity;
-  std::vector<double> spent;
+  std::vector<double> medians_us;
   for (const auto& items : profiles) {
     if (items.empty()) continue;
-    const auto profile = profile_of(items, kServedProfile);
-    std::array<double, 3> tries{};
-    for (double& one : tries) {
+    const auto profile = make_profile(items, kServedProfile);
+    std::array<double, 3> times_us{};
+    for (double& time_us : times_us) {
       const auto began = Clock::now();
       affinity.compute(model, profile);
       const auto list = affinity.top(training::kListLength, items);
-      one = std::chrono::duration<double, std::micro>(Clock::now() - began).count();
+      time_us = std::chrono::duration<double, std::micro>(Clock::now() - began).count();
     }
-    std::sort(tries.begin(), tries.end());
-    spent.push_back(tries[1]);
+    std::sort(times_us.begin(), times_us.end());
+    medians_us.push_back(times_us[1]);
   }
-  std::sort(spent.begin(), spent.end());
-  const auto at = [&](std::size_t percent) {
-    return spent.empty() ? 0 : spent[std::min(spent.size() - 1, spent.size() * percent / 100)];
+  std::sort(medians_us.begin(), medians_us.end());
+  const auto percentile = [&](std::size_t percent) {
+    const std::size_t count = medians_us.size();
+    return count == 0 ? 0 : medians_us[std::min(count - 1, count * percent / 100)];
   };
-  return {at(50), at(99)};
+  return {percentile(50), percentile(99)};
 }
 
 }  // namespace freshet::bench

@@ -1,4 +1,4 @@
-// Public data sets as training data, and the measuring that they share.
+// Conversion of public data sets to training data, and the measurements that all of them use.
 #pragma once
 
 #include <chrono>
@@ -15,27 +15,30 @@
 
 namespace freshet::bench {
 
-// The lines of a file as numbers. Errors: kNotFound "no_file", kInvalid "bad_data" with the line.
+// Reads a file whose lines are lists of numbers. Errors: kNotFound "no_file", kInvalid "bad_data"
+// with the line.
 Result<std::vector<std::vector<std::uint32_t>>> read_numbers(const std::filesystem::path& path);
 
-// "000042": ids in the order of their numbers, so that model indexes are the data set's.
-std::string padded(std::uint32_t number);
+// An id like "000042". Ids sort like their numbers, so that the model's indexes are those of the
+// data set.
+std::string padded_id(std::uint32_t number);
 
-// Items 0 … count − 1 and an event of each reader with each of its items, at data.now.
+// Items 0 … count − 1, and an event at data.now for each item of each reader.
 training::TrainingData training_data(std::span<const std::vector<std::uint32_t>> items_of_readers,
                                      std::uint32_t count);
 
-struct Trial {
-  std::shared_ptr<const model::Model> model;  // as it was written and mapped
-  std::string report;                         // what validation said
-  std::chrono::duration<double> trained{0};   // read from SQLite, trained, written
+struct TrainingRun {
+  std::shared_ptr<const model::Model> model;  // mapped from the written file
+  std::string report;                         // of validation
+  std::chrono::duration<double> trained{0};   // time to read from SQLite, train and write the file
 };
 
-// Puts the data into a database as the recorder does, then times reading, training and writing. In
-// a folder of its own under the system's temporary directory, removed when done.
-Result<Trial> trial(const training::TrainingData& data, const TrainSettings& settings, const Stage& stage);
+// Writes the data to a database like the recorder's, then reads it, trains and writes a model. Uses a
+// temporary folder, which it removes.
+Result<TrainingRun> train_from_database(const training::TrainingData& data, const TrainSettings& settings,
+                                        const Progress& progress);
 
-// A folder that is removed with what is in it.
+// A new folder in `below`, removed with its contents by the destructor.
 class ScratchFolder {
  public:
   explicit ScratchFolder(const std::filesystem::path& below);
@@ -49,19 +52,20 @@ class ScratchFolder {
 };
 
 struct Accuracy {
-  double recall = 0, ndcg = 0;  // at 20, mean over readers with something wanted
+  double recall = 0, ndcg = 0;  // at 20, mean over readers with relevant items
 };
 
-// Ranks all items but `without` (ascending or not) and each reader's own by affinity.
+// Ranks all items by affinity, except `excluded` (in any order) and the items of the reader's profile.
 Accuracy accuracy(const model::Model& model, std::span<const std::vector<std::uint32_t>> profiles,
-                  std::span<const std::vector<std::uint32_t>> wanted, std::span<const std::uint32_t> without);
+                  std::span<const std::vector<std::uint32_t>> relevant,
+                  std::span<const std::uint32_t> excluded);
 
 struct Times {
   double p50_us = 0, p99_us = 0;
 };
 
-// Each reader's affinities and top 20, with at most the first 200 of the profile, as serving has
-// it; the median of three.
+// Times the computation of affinities and top 20 for each reader, with the first 200 items of the
+// profile at most, as in serving. Takes the median of three for each reader.
 Times scoring_times(const model::Model& model, std::span<const std::vector<std::uint32_t>> profiles);
 
 }  // namespace freshet::bench

@@ -1,9 +1,9 @@
-// Deskdrop (CI&T's articles, real readers), daily prequential: before each day (UTC) everything is
-// trained on all earlier events, then articles first seen before that day and not yet touched by
-// the reader are ranked. The last 141 of its 352 days, with the day as the clock's midnight; a
-// reader counts on a day when something was known of them before it and when they touch at least
-// one such article; what they touch first on that day is what should have been on top. Relevance is
-// binary, means are over (reader, day).
+// Daily prequential evaluation on Deskdrop (articles of CI&T with real readers), for the last 141 of
+// its 352 days (UTC). Before each day a model is trained on all earlier events. At midnight all
+// articles that existed by then are ranked for each reader, without those that the reader has
+// touched. Articles of the ranking that the reader touches for the first time on that day are
+// relevant (binary). Only readers with earlier events and at least one relevant article count. Means
+// are over (reader, day).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,19 +25,19 @@ namespace freshet::bench {
 namespace {
 
 using ctl::EvaluationCase;
-using ctl::RankingScore;
 using ctl::IndexedCatalogue;
+using ctl::RankingScore;
 using recommend::Ranker;
 using recommend::RankingSettings;
 using training::EventReplay;
 
 constexpr int kTestDays = 141;
-constexpr int kLessonDays = 84;            // as LessonSettings::within
-constexpr int kLearnAnew = 7;              // the re-ranker, every so many days
-constexpr std::size_t kMostLessons = 107;  // of a day: 3,000 over 28 days, as LessonSettings has them
+constexpr int kExampleDays = 84;                 // as RerankDatasetSettings::window_days
+constexpr int kRelearnDays = 7;                  // interval of training the re-ranker
+constexpr std::size_t kMaxExamplesPerDay = 107;  // as RerankDatasetSettings: 3,000 over 28 days
 
-constexpr std::size_t kMinuteStride = 3;  // of first touches for Q9
-constexpr std::size_t kCurveStride = 4;   // of readers' moments for the learning curve
+constexpr std::size_t kMinuteStride = 3;  // every third first touch is used for Q9
+constexpr std::size_t kCurveStride = 4;   // every fourth case is used for the learning curve
 
 struct EventKind {
   std::string_view name;
@@ -51,7 +51,7 @@ constexpr std::array kEventKinds{
     EventKind{"FOLLOW", readers::Interaction::kShare},
 };
 
-// --- the data
+// --- data
 
 Result<training::TrainingData> read_events(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -64,14 +64,14 @@ Result<training::TrainingData> read_events(const std::filesystem::path& path) {
   for (;;) {
     FRESHET_TRY(more, csv.next(fields));
     if (!*more) break;
-    if (csv.line() == 1) continue;  // names of columns
+    if (csv.line() == 1) continue;  // column names
     const auto kind = std::find_if(kEventKinds.begin(), kEventKinds.end(), [&](const EventKind& each) {
       return fields.size() > 3 && each.name == fields[1];
     });
     const auto at = fields.empty() ? 0 : std::strtoll(fields[0].c_str(), nullptr, 10);
     if (kind == kEventKinds.end() || at <= 0 || at > kMaxUnixSeconds) {
       return fail(ErrorCode::kInvalid, "bad_data", {},
-                  fmt::format("{}: line {} is no event of Deskdrop's", path.string(), csv.line()));
+                  fmt::format("{}: line {} is not a Deskdrop event", path.string(), csv.line()));
     }
     const auto [item, is_new] = items.emplace(fields[2], static_cast<std::uint32_t>(items.size()));
     if (is_new) data.items.push_back({fields[2], {}, {}, {}, {}, {}, false});
@@ -83,13 +83,13 @@ Result<training::TrainingData> read_events(const std::filesystem::path& path) {
   return data;
 }
 
-// --- measuring
+// --- measurement
 
-// What is served to whom: the ways of ranking under comparison.
-struct Way {
+// A ranking strategy to compare.
+struct Strategy {
   std::string name;
   RankingSettings settings;
-  std::size_t profile = 200;  // newest events of the reader that it knows
+  std::size_t profile = 200;  // number of the reader's newest events to use
 };
 
 RankingSettings formula(double cf_weight) {
@@ -106,29 +106,31 @@ RankingSettings reranked(bool discoveries) {
   return settings;
 }
 
-class Ways {
+// Scores of several strategies on the same cases.
+class StrategyComparison {
  public:
-  explicit Ways(std::vector<Way> ways) : ways_(std::move(ways)), scores_(ways_.size()) {
-    for (const Way& way : ways_) rankings_.emplace_back(way.settings);
+  explicit StrategyComparison(std::vector<Strategy> strategies)
+      : strategies_(std::move(strategies)), scores_(strategies_.size()) {
+    for (const Strategy& each : strategies_) rankers_.emplace_back(each.settings);
   }
 
-  void add(const EventReplay& past, const IndexedCatalogue& shelf, const EvaluationCase& moment) {
-    for (std::size_t way = 0; way < ways_.size(); ++way) {
-      const auto top = ctl::top_items(moment, past, shelf, rankings_[way], ways_[way].profile, true);
-      scores_[way].add(top, moment.relevant);
+  void add(const EventReplay& past, const IndexedCatalogue& catalogue, const EvaluationCase& test_case) {
+    for (std::size_t i = 0; i < strategies_.size(); ++i) {
+      const auto top = ctl::top_items(test_case, past, catalogue, rankers_[i], strategies_[i].profile, true);
+      scores_[i].add(top, test_case.relevant);
     }
   }
-  const std::vector<Way>& ways() const { return ways_; }
-  const RankingScore& score(std::size_t way) const { return scores_[way]; }
+  const std::vector<Strategy>& strategies() const { return strategies_; }
+  const RankingScore& score(std::size_t strategy) const { return scores_[strategy]; }
 
  private:
-  std::vector<Way> ways_;
-  std::vector<Ranker> rankings_;
+  std::vector<Strategy> strategies_;
+  std::vector<Ranker> rankers_;
   std::vector<RankingScore> scores_;
 };
 
-// The same for orders that are everybody's: by a number of each item.
-struct Everybody {
+// A ranking that is the same for all readers: by descending value().
+struct GlobalRanking {
   std::string name;
   double (*value)(const EventReplay& past, std::uint32_t item);
   RankingScore score;
@@ -138,9 +140,11 @@ double hours_old(const EventReplay& past, std::uint32_t item) {
   return static_cast<double>((past.known().now - past.published(item)).count()) / 3600;
 }
 
-std::vector<Everybody> for_everybody() {
+std::vector<GlobalRanking> global_rankings() {
   return {
-      {"newest first", [](const EventReplay& past, std::uint32_t item) { return -hours_old(past, item); }, {}},
+      {"newest first",
+       [](const EventReplay& past, std::uint32_t item) { return -hours_old(past, item); },
+       {}},
       {"popularity", [](const EventReplay& past, std::uint32_t item) { return past.points(item); }, {}},
       {"by engagement: base / 2^days",
        [](const EventReplay& past, std::uint32_t item) {
@@ -150,44 +154,45 @@ std::vector<Everybody> for_everybody() {
   };
 }
 
-void add_everybody(std::vector<Everybody>& all, const EventReplay& past, std::span<const EvaluationCase> moments) {
-  for (Everybody& each : all) {
+void add_global_rankings(std::vector<GlobalRanking>& rankings, const EventReplay& past,
+                         std::span<const EvaluationCase> cases) {
+  for (GlobalRanking& each : rankings) {
     auto order = past.existing_items();
     std::vector<double> values(past.known().items.size(), 0);
     for (const std::uint32_t item : order) values[item] = each.value(past, item);
     std::stable_sort(order.begin(), order.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return values[a] > values[b]; });
-    for (const EvaluationCase& moment : moments) {
+    for (const EvaluationCase& test_case : cases) {
       std::vector<std::uint32_t> top;
       for (std::size_t i = 0; i < order.size() && top.size() < training::kListLength; ++i) {
-        if (!past.has_touched(moment.reader, order[i])) top.push_back(order[i]);
+        if (!past.has_touched(test_case.reader, order[i])) top.push_back(order[i]);
       }
-      each.score.add(top, moment.relevant);
+      each.score.add(top, test_case.relevant);
     }
   }
 }
 
-// --- the days
+// --- days
 
 class Prequential {
  public:
-  Prequential(const training::TrainingData& data, const Stage& stage)
+  Prequential(const training::TrainingData& data, const Progress& progress)
       : data_(data),
         past_(data),
-        taught_(data),
-        stage_(stage),
-        lessons_(RankingSettings{}),
-        everybody_(for_everybody()) {}
+        example_past_(data),
+        progress_(progress),
+        examples_(RankingSettings{}),
+        global_rankings_(global_rankings()) {}
 
   Result<void> run() {
     const UnixSeconds test = past_.last_day() - (kTestDays - 1) * training::kOneDay;
     const UnixSeconds begin =
-        std::max(past_.first_day() + training::kOneDay, test - kLessonDays * training::kOneDay);
+        std::max(past_.first_day() + training::kOneDay, test - kExampleDays * training::kOneDay);
     for (UnixSeconds day = begin; day <= past_.last_day(); day += training::kOneDay) {
-      stage_("daily", static_cast<double>((day - begin).count()) /
-                          static_cast<double>((past_.last_day() - begin).count() + 1));
+      progress_("daily", static_cast<double>((day - begin).count()) /
+                             static_cast<double>((past_.last_day() - begin).count() + 1));
       past_.advance_to(day);
-      if (auto ok = one_day(day, day >= test); !ok) return ok;
+      if (auto ok = run_day(day, day >= test); !ok) return ok;
     }
     return {};
   }
@@ -195,14 +200,14 @@ class Prequential {
   EvaluationReport report() const;
 
  private:
-  Result<void> one_day(UnixSeconds day, bool test) {
+  Result<void> run_day(UnixSeconds day, bool test) {
     const auto readers = training::first_touches(past_, day + training::kOneDay);
-    // Lessons as training takes them: of every third day.
-    const bool teaches = (day.time_since_epoch() / training::kOneDay) % 3 == 0;
-    if (readers.empty() || (!test && !teaches)) return {};
-    if (test && (!learned_at_ || day - *learned_at_ >= kLearnAnew * training::kOneDay)) {
-      lessons_.discard_before(day - kLessonDays * training::kOneDay);
-      reranker_ = lessons_.learn();
+    // Every third day provides examples for the re-ranker, as in training.
+    const bool has_examples = (day.time_since_epoch() / training::kOneDay) % 3 == 0;
+    if (readers.empty() || (!test && !has_examples)) return {};
+    if (test && (!learned_at_ || day - *learned_at_ >= kRelearnDays * training::kOneDay)) {
+      examples_.discard_before(day - kExampleDays * training::kOneDay);
+      reranker_ = examples_.learn();
       learned_at_ = day;
       chosen_.reset();
     }
@@ -216,64 +221,64 @@ class Prequential {
     const auto file = folder_.path() / "model";
     if (auto ok = training::write_model(*trained, file); !ok) return ok;
     FRESHET_TRY(model, model::Model::open(file));
-    if (teaches) {
-      taught_.advance_to(day);
-      training::add_examples(lessons_, taught_, *model, {}, kMostLessons);
+    if (has_examples) {
+      example_past_.advance_to(day);
+      training::add_examples(examples_, example_past_, *model, {}, kMaxExamplesPerDay);
     }
-    if (test) judge(*model, day);
-    if (test) judge_by_the_minute(*model, day);
+    if (test) evaluate_at_midnight(*model, day);
+    if (test) evaluate_by_minute(*model, day);
     return {};
   }
 
-  // Q9: before each first touch of the day, with counters and profiles as they are then.
-  void judge_by_the_minute(const std::shared_ptr<const model::Model>& model, UnixSeconds day) {
+  // Q9: ranks before each first touch of the day, with the counters and profiles of that moment.
+  void evaluate_by_minute(const std::shared_ptr<const model::Model>& model, UnixSeconds day) {
     const auto today = past_.upcoming(day + training::kOneDay);
     for (const training::TrainingEvent& each : today) {
       past_.advance_to(each.at);
       if (!past_.exists(each.item) || past_.has_touched(each.reader, each.item)) continue;
-      if (past_.events_of(each.reader).empty() || ++minutes_ % kMinuteStride != 0) continue;
-      by_the_minute_.add(past_, IndexedCatalogue(model, past_, past_.live_items()), {each.reader, {each.item}});
+      if (past_.events_of(each.reader).empty() || ++first_touches_ % kMinuteStride != 0) continue;
+      by_minute_.add(past_, IndexedCatalogue(model, past_, past_.live_items()), {each.reader, {each.item}});
     }
   }
 
-  void judge(const std::shared_ptr<const model::Model>& model, UnixSeconds day) {
-    const IndexedCatalogue shelf(model, past_, past_.live_items());
-    const auto moments = ctl::evaluation_cases(past_, day + training::kOneDay);
-    add_everybody(everybody_, past_, moments);
-    for (const EvaluationCase& moment : moments) {
-      daily_.add(past_, shelf, moment);
-      const bool known_well = past_.events_of(moment.reader).size() >= 10;
-      if (known_well && ++well_known_ % kCurveStride == 0) curve_.add(past_, shelf, moment);
+  void evaluate_at_midnight(const std::shared_ptr<const model::Model>& model, UnixSeconds day) {
+    const IndexedCatalogue catalogue(model, past_, past_.live_items());
+    const auto cases = ctl::evaluation_cases(past_, day + training::kOneDay);
+    add_global_rankings(global_rankings_, past_, cases);
+    for (const EvaluationCase& test_case : cases) {
+      daily_.add(past_, catalogue, test_case);
+      const bool has_history = past_.events_of(test_case.reader).size() >= 10;
+      if (has_history && ++curve_candidates_ % kCurveStride == 0) curve_.add(past_, catalogue, test_case);
     }
   }
 
   const training::TrainingData& data_;
-  EventReplay past_, taught_;  // the latter goes on within a day
-  const Stage& stage_;
+  EventReplay past_, example_past_;  // add_examples() advances the latter within a day
+  const Progress& progress_;
   const ScratchFolder folder_{std::filesystem::temp_directory_path()};
-  training::RerankDataset lessons_;
+  training::RerankDataset examples_;
   std::vector<float> reranker_;
   std::optional<UnixSeconds> learned_at_;
-  std::size_t well_known_ = 0, minutes_ = 0;
-  std::optional<training::Parameters> chosen_;  // by validation, anew with each re-ranker
-  std::map<std::string, int> algorithms_;
-  std::vector<Everybody> everybody_;
-  Ways daily_{{{"by views: (1 + points) / (hours + 2)^1.5", formula(0)},
-               {"trend x (1 + 2 x affinity)", formula(2)},
-               {"trend x (1 + 0.5 x affinity)", formula(0.5)},
-               {"trend x (1 + 0.25 x affinity)", formula(0.25)},
-               {"re-ranker without discoveries", reranked(false)},
-               {"re-ranker (served)", reranked(true)}}};
-  Ways by_the_minute_{{{"by views", formula(0)},
-                       {"trend x (1 + 2 x affinity)", formula(2)},
-                       {"trend x (1 + 0.5 x affinity)", formula(0.5)},
-                       {"re-ranker (served)", reranked(true)}}};
-  Ways curve_{{{"0", reranked(true), 0},
-               {"1", reranked(true), 1},
-               {"3", reranked(true), 3},
-               {"5", reranked(true), 5},
-               {"10", reranked(true), 10},
-               {"200", reranked(true), 200}}};
+  std::size_t curve_candidates_ = 0, first_touches_ = 0;
+  std::optional<training::Parameters> chosen_;  // by validation, again after each training of the re-ranker
+  std::map<std::string, int> algorithms_;       // chosen algorithm → number of test days
+  std::vector<GlobalRanking> global_rankings_;
+  StrategyComparison daily_{{{"by views: (1 + points) / (hours + 2)^1.5", formula(0)},
+                             {"trend x (1 + 2 x affinity)", formula(2)},
+                             {"trend x (1 + 0.5 x affinity)", formula(0.5)},
+                             {"trend x (1 + 0.25 x affinity)", formula(0.25)},
+                             {"re-ranker without discoveries", reranked(false)},
+                             {"re-ranker (served)", reranked(true)}}};
+  StrategyComparison by_minute_{{{"by views", formula(0)},
+                                 {"trend x (1 + 2 x affinity)", formula(2)},
+                                 {"trend x (1 + 0.5 x affinity)", formula(0.5)},
+                                 {"re-ranker (served)", reranked(true)}}};
+  StrategyComparison curve_{{{"0", reranked(true), 0},
+                             {"1", reranked(true), 1},
+                             {"3", reranked(true), 3},
+                             {"5", reranked(true), 5},
+                             {"10", reranked(true), 10},
+                             {"200", reranked(true), 200}}};
 };
 
 EvaluationReport Prequential::report() const {
@@ -291,41 +296,41 @@ EvaluationReport Prequential::report() const {
     }
     for (const Metric& each : {ndcg, recall, coverage}) report.add(each);
   };
-  for (const Everybody& each : everybody_) add(each.name, each.score, false);
-  for (std::size_t way = 0; way < daily_.ways().size(); ++way)
-    add(daily_.ways()[way].name, daily_.score(way), way + 1 == daily_.ways().size());
-  for (std::size_t way = 0; way < by_the_minute_.ways().size(); ++way) {
+  for (const GlobalRanking& each : global_rankings_) add(each.name, each.score, false);
+  const std::size_t strategies = daily_.strategies().size();  // the last one is served
+  for (std::size_t i = 0; i < strategies; ++i)
+    add(daily_.strategies()[i].name, daily_.score(i), i + 1 == strategies);
+  for (std::size_t i = 0; i < by_minute_.strategies().size(); ++i) {
     report.add({"Q9",
-                "ndcg@20 by the minute " + by_the_minute_.ways()[way].name,
-                by_the_minute_.score(way).ndcg(),
+                "ndcg@20 by the minute " + by_minute_.strategies()[i].name,
+                by_minute_.score(i).ndcg(),
                 "",
                 {},
                 {}});
   }
-  for (std::size_t way = 0; way < curve_.ways().size(); ++way) {
+  for (std::size_t i = 0; i < curve_.strategies().size(); ++i) {
     report.add({"",
-                "ndcg@20 knowing a reader's newest " + curve_.ways()[way].name,
-                curve_.score(way).ndcg(),
+                "ndcg@20 knowing a reader's newest " + curve_.strategies()[i].name,
+                curve_.score(i).ndcg(),
                 "",
                 {},
                 {}});
   }
   std::string chosen;
   for (const auto& [algorithm, days] : algorithms_) chosen += fmt::format(" {} on {} days", algorithm, days);
-  report.note(
-      fmt::format("{} moments of a reader; {} articles; chosen:{}; re-ranker learned anew every {} days",
-                  daily_.score(0).count(), items, chosen, kLearnAnew));
+  report.note(fmt::format("{} cases; {} articles; chosen:{}; re-ranker trained every {} days",
+                          daily_.score(0).count(), items, chosen, kRelearnDays));
   return report;
 }
 
 }  // namespace
 
-Result<EvaluationReport> evaluate_deskdrop(const std::string& directory, const Stage& stage) {
-  stage("reading", 0);
+Result<EvaluationReport> evaluate_deskdrop(const std::string& directory, const Progress& progress) {
+  progress("reading", 0);
   FRESHET_TRY(data, read_events(std::filesystem::path(directory) / "users_interactions.csv"));
-  Prequential days(*data, stage);
-  if (auto ok = days.run(); !ok) return tl::unexpected(ok.error());
-  return days.report();
+  Prequential evaluation(*data, progress);
+  if (auto ok = evaluation.run(); !ok) return tl::unexpected(ok.error());
+  return evaluation.report();
 }
 
 }  // namespace freshet::bench

@@ -7,25 +7,25 @@
 namespace freshet::bench {
 namespace {
 
-std::string shown(double value, const std::string& unit) {
+std::string format_value(double value, const std::string& unit) {
   if (unit == "bytes") return fmt::format("{:.2f} MB", value / 1e6);
   if (unit == "us") return fmt::format("{:.0f} us", value);
   if (unit == "s") return fmt::format("{:.2f} s", value);
   return fmt::format("{:.4f}", value);
 }
 
-std::string shown(const std::optional<double>& value, const std::string& unit) {
-  return value ? shown(*value, unit) : "";
+std::string format_value(const std::optional<double>& value, const std::string& unit) {
+  return value ? format_value(*value, unit) : "";
 }
 
-bool reached(const Metric& metric, const std::optional<double>& goal) {
+bool is_reached(const Metric& metric, const std::optional<double>& goal) {
   return goal && (metric.less_is_better ? metric.value <= *goal : metric.value >= *goal);
 }
 
 const char* verdict(const Metric& metric) {
   if (!metric.must) return "";
-  if (reached(metric, metric.stretch)) return "stretch";
-  return reached(metric, metric.must) ? "reached" : "MISSED";
+  if (is_reached(metric, metric.stretch)) return "stretch";
+  return is_reached(metric, metric.must) ? "reached" : "MISSED";
 }
 
 }  // namespace
@@ -37,8 +37,8 @@ std::string EvaluationReport::table() const {
   };
   row("goal", "measure", "value", "must", "stretch", "");
   for (const Metric& metric : metrics_) {
-    row(metric.goal, metric.name, shown(metric.value, metric.unit), shown(metric.must, metric.unit),
-        shown(metric.stretch, metric.unit), verdict(metric));
+    row(metric.goal, metric.name, format_value(metric.value, metric.unit),
+        format_value(metric.must, metric.unit), format_value(metric.stretch, metric.unit), verdict(metric));
   }
   for (const std::string& note : notes_) out += "  " + note + "\n";
   return out;

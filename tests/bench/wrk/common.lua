@@ -1,4 +1,4 @@
--- Shared by the load scripts: the headers a real browser sends, and the result as one line of JSON.
+-- Shared by the load scripts: a browser's headers, and the result as one line of JSON.
 local common = {}
 
 common.headers = {
@@ -8,7 +8,7 @@ common.headers = {
   ["Accept-Language"] = "en-GB,en;q=0.9",
 }
 
--- The head of a POST up to the value of Content-Length.
+-- Returns the head of a POST, up to and without the value of Content-Length.
 function common.post_head()
   local lines = { "POST " .. wrk.path .. " HTTP/1.1", "Host: " .. wrk.headers["Host"] }
   for name, value in pairs(common.headers) do
@@ -19,7 +19,7 @@ function common.post_head()
   return table.concat(lines, "\r\n")
 end
 
--- Times in microseconds.
+-- Prints the results. Times are in microseconds.
 function common.report(summary, latency)
   local errors = summary.errors
   io.write(string.format(

@@ -1,4 +1,4 @@
--- POST of feed requests, each by the next reader of a walk that visits all of them. Arguments: action, limit, readers.
+-- POST /api/feed, cycling through all readers in a fixed pseudo-random order. Arguments: action, limit, readers.
 package.path = os.getenv("BENCH_WRK_DIR") .. "/?.lua"
 local common = require("common")
 local head, body, readers, at

@@ -1,4 +1,4 @@
--- GET of the URL, as a browser asks.
+-- GET of the URL with a browser's headers.
 package.path = os.getenv("BENCH_WRK_DIR") .. "/?.lua"
 local common = require("common")
 

@@ -1,4 +1,4 @@
--- POST of views, each by the next reader of a walk that visits all of them, of topics likewise. Arguments: readers, topics.
+-- POST of views, cycling through all readers and all topics in fixed pseudo-random orders. Arguments: readers, topics.
 package.path = os.getenv("BENCH_WRK_DIR") .. "/?.lua"
 local common = require("common")
 local head, readers, topics, at

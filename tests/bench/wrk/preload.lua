@@ -1,5 +1,5 @@
--- POST of one view each of articles a<from>, a<from+1> … a<last>, then from a1 again: fills a store through its own
--- front door. Arguments: from, last.
+-- Fills a store over HTTP: POST of one view for each of the articles a<from>, a<from+1> … a<last>, then from a1 again.
+-- Arguments: from, last.
 package.path = os.getenv("BENCH_WRK_DIR") .. "/?.lua"
 local common = require("common")
 local head, article, last
@@ -7,7 +7,7 @@ local head, article, last
 function init(args)
   head = common.post_head()
   last = tonumber(args[2])
-  article = tonumber(args[1]) - 1  -- wrk calls request() once before it starts
+  article = tonumber(args[1]) - 1  -- wrk calls request() once before the run
 end
 
 function request()

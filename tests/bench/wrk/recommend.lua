@@ -1,4 +1,4 @@
--- GET of recommendations, each by the next reader of a walk that visits all of them. Arguments: readers.
+-- GET of recommendations, cycling through all readers in a fixed pseudo-random order. Arguments: readers.
 package.path = os.getenv("BENCH_WRK_DIR") .. "/?.lua"
 local common = require("common")
 

@@ -1,5 +1,5 @@
--- POST of the lines of a file, one after the other, from the start again at its end.
--- Arguments: the file. Whole requests are made before the run: during it, request() only hands them out.
+-- POST of the lines of a file, starting again at its end. Arguments: the file.
+-- All requests are built before the run, so request() only returns them.
 package.path = os.getenv("BENCH_WRK_DIR") .. "/?.lua"
 local common = require("common")
 local requests, index = {}, 0

@@ -1,4 +1,5 @@
--- GET of a page of a timeline, each by the next reader of a walk that visits all of them. Arguments: direction, cursor, limit, readers.
+-- GET of a timeline's page, cycling through all readers in a fixed pseudo-random order.
+-- Arguments: direction, cursor, limit, readers.
 package.path = os.getenv("BENCH_WRK_DIR") .. "/?.lua"
 local common = require("common")
 

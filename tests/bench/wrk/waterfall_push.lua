@@ -1,14 +1,15 @@
--- POST of one new item to so many readers, the next ones of all in turn. Arguments: readers of a push, readers in all.
+-- POST of one new item to several readers, cycling through groups of readers.
+-- Arguments: readers per push, readers in all.
 package.path = os.getenv("BENCH_WRK_DIR") .. "/?.lua"
 local common = require("common")
 local head, groups, at = nil, {}, 0
 
 function init(args)
   head = common.post_head()
-  local most, all = tonumber(args[1]), tonumber(args[2])
-  for first = 0, all - most, most do
+  local per_push, total = tonumber(args[1]), tonumber(args[2])
+  for first = 0, total - per_push, per_push do
     local names = {}
-    for reader = first, first + most - 1 do names[#names + 1] = ('"u%d"'):format(reader) end
+    for reader = first, first + per_push - 1 do names[#names + 1] = ('"u%d"'):format(reader) end
     groups[#groups + 1] = table.concat(names, ",")
   end
 end

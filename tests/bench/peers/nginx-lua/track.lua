@@ -1,4 +1,4 @@
--- What both track scripts share: the decoded body and the pool of kept connections to Redis.
+-- Shared by both track scripts: decodes the body, and runs a script over a pooled connection to Redis.
 local cjson = require("cjson.safe")
 local redis = require("nginx.redis")
 
@@ -11,7 +11,7 @@ local function fail(status, code)
   ngx.exit(status)
 end
 
--- The body's members, checked as the service checks them.
+-- Returns the body's members, validated as in the service.
 function track.report()
   ngx.req.read_body()
   local body = cjson.decode(ngx.req.get_body_data() or "")
@@ -22,7 +22,7 @@ function track.report()
   return body
 end
 
--- Runs a script that the server knows by its hash: EVALSHA sha keys …
+-- Runs a loaded script: EVALSHA sha keys …
 function track.call(...)
   local client = redis:new()
   client:set_timeout(1000)

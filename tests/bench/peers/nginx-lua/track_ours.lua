@@ -1,4 +1,4 @@
--- The service's own script without a FastCGI hop: keys and arguments as core/hot passes them, default settings.
+-- Freshet's earlier script without FastCGI, with the keys and arguments that Freshet passed with default settings.
 local track = require("track")
 local body = track.report()
 local id, reader = body.articleId, body.userId

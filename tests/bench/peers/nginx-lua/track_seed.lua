@@ -1,4 +1,4 @@
--- Seed 001's service without a FastCGI hop.
+-- The original service (design source 001) without FastCGI.
 local track = require("track")
 local body = track.report()
 local reply = track.call(bench.seed_sha, 0, ngx.time(), body.articleId, body.userId, body.dwellMs, 86400)

@@ -1,23 +1,24 @@
--- A report of reading: PV once per session and window, UV, the session's greatest dwell, the rank.
+-- Freshet's earlier script for a report of reading: counts a page view once per session window, visitors and the session's
+-- longest dwell, and updates the rank.
 --
 -- KEYS 1 hot:pv:{id}  2 hot:uv:hll:{id}  3 hot:dwell:sum:{id}  4 hot:dwell:cnt:{id}  5 hot:first_ts:{id}  6 item:{id}
 --      7 hot:session:{id}:{session}  [8 hot:event:{id}:{event}, when ARGV 6 is 1]
 --      then hot:rank  hot:published  [hot:added:{visitor}, when ARGV 15 is not 0]
--- ARGV 1 id  2 visitor  3 dwell ms  4 client's publish time or ''  5 time of the event or '' (now)  6 1: has an event key  7 session window s, 0: every
---      report counts  8 counter TTL s  9 the formula's parameters  10 dwell cap ms
---      11 log2 of the floor  12 most members of a rank  13 1: unknown items are refused  14 '' or the most ms that a session's first report can claim
---      15 for how many s it is remembered what this adds
+-- ARGV 1 id  2 visitor  3 dwell ms  4 client's publish time or ''  5 time of the event or '' (now)  6 1: has an event key
+--      7 session window s, 0: every report counts  8 counter TTL s  9 the formula's parameters  10 dwell cap ms
+--      11 log2 of the minimum score  12 maximum members of a rank  13 1: unknown items are refused
+--      14 '' or the maximum dwell ms of a session's first report  15 TTL s of contributions
 -- Returns 'pv uv mean score', the latter two as %.17g.
--- Errors: UNKNOWN_ITEM, INVALID. All before the first write: Lua has no rollback.
+-- Errors: UNKNOWN_ITEM, INVALID, always before the first write, since Lua has no rollback.
 --
--- A session's key holds 'dwell begin': its greatest dwell, and the ms at which it would have begun if its first report told the truth. A client whose
--- word needs a proof (ARGV 14) can claim that much at first, later no more than the time since `begin` and 5 s: reports travel at different speeds.
+-- A session's key has 'dwell begin': its longest dwell, and the start of the session in ms according to its first report. If a dwell
+-- time is untrusted, the first report may claim ARGV 14, later ones the time since `begin` plus 5 s, as latencies of reports differ.
 --
--- This is the hottest script, so (measured, of 14 µs): numbers go back to Redis as the text they came in, since Redis prints a Lua number with
--- %.17g (0.2 µs each); `+ 0` reads one in half the time of tonumber and fails, here at the top, on what is none.
+-- This is the most frequent script. Optimizations (measured, of 14 µs): numbers are returned to Redis as the text in which they came,
+-- since Redis formats a Lua number with %.17g (0.2 µs each); `+ 0` takes half the time of tonumber and raises an error if it is no number.
 local call, format = redis.call, string.format
 local id, window, formula = ARGV[1], ARGV[7], ARGV[9]
--- Expects: formula, which is formula_argument() of core/hot/placing.h. Gives its parameters as numbers, or fails on what is none.
+-- Expects: formula (params_fingerprint() of core/hot/rank_updater.h). Sets its parameters as numbers; raises an error if one is none.
 local w_pv, w_uv, w_dwell, m, prior, half = formula:match('^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
 w_pv, w_uv, w_dwell, m, prior, half = w_pv + 0, w_uv + 0, w_dwell + 0, m + 0, prior + 0, half + 0
 local dwell = ARGV[3]:find('^%d+$') and ARGV[3] + 0
@@ -38,7 +39,7 @@ local item = call('HMGET', KEYS[6], 'published_at', 'hidden', 'early', 'renewed'
 local date = tonumber(item[1])
 if not date and ARGV[13] == '1' then return redis.error_reply('UNKNOWN_ITEM no such item') end
 
--- From here on everything is valid. The session's key keeps its greatest dwell; each report renews its window.
+-- The input is valid. The session's key keeps its longest dwell; each report renews its window.
 local counts, more, most = true, 0, ARGV[14] ~= '' and ARGV[14] + 0
 local claim, text = dwell, ARGV[3]
 if most and dwell > most then claim, text = most, ARGV[14] end
@@ -51,7 +52,7 @@ else
     local greatest, begin = before:match('^(%d+) ?(%d*)')
     greatest = greatest + 0
     begin = tonumber(begin) or at_ms - greatest
-    if ARGV[5] ~= '' then begin = math.min(begin, at_ms - claim) end  -- it may have been the first, and waited in a spool
+    if ARGV[5] ~= '' then begin = math.min(begin, at_ms - claim) end  -- it may be the session's first report, delayed in a spool
     if most then dwell = math.max(0, math.min(dwell, at_ms - begin + 5000)) end
     more = math.max(0, dwell - greatest)
     call('SET', KEYS[7], greatest + more .. ' ' .. begin, 'EX', window)
@@ -62,7 +63,7 @@ if not counts then
   local had = call('MGET', KEYS[1], KEYS[3], KEYS[4])
   pv, sum, cnt = tonumber(had[1]), tonumber(had[2]), tonumber(had[3])
   if not (pv and sum and cnt) then
-    counts, text = true, dwell  -- the counters have gone meanwhile
+    counts, text = true, dwell  -- the counters have expired
   elseif more > 0 then
     sum = call('INCRBY', KEYS[3], more)
   end
@@ -76,10 +77,10 @@ local uv = call('PFCOUNT', KEYS[2])
 local uv_before = uv
 if call('PFADD', KEYS[2], ARGV[2]) == 1 then uv = call('PFCOUNT', KEYS[2]) end
 if ARGV[15] ~= '0' then
--- What this report adds, in hot:added:{visitor}: one field an item, 2^42 for each page view and 1 for each ms. A visitor adds to UV what the estimate
--- rises by, which is 1 with the first page view; what is more or less than that, as among thousands, has a field of its own. So has what is added to
--- a page view that another visitor brought, in a session that both have. Each new field renews the TTL.
--- Expects: call counts text more uv uv_before id. An overflow (two million page views of an item) is not remembered.
+-- Records this report's contribution in hot:added:{visitor}: one field per item, with 2^42 per page view and 1 per ms. A visitor's
+-- contribution to UV is the change of the estimate. Usually it is 1, with the first page view; a difference from that, as with thousands
+-- of visitors, has a separate field. So has a change that belongs to another visitor's page view in a shared session. New fields renew the TTL.
+-- Expects: call counts text more uv uv_before id. An overflow (two million page views of an item) is not recorded.
 local added, usual, new = KEYS[#KEYS], 0, false
 if counts then
   local all = redis.pcall('HINCRBY', added, 't:' .. id, 4398046511104 + text)
@@ -93,11 +94,11 @@ local rest = uv - uv_before - usual
 if rest ~= 0 and call('HINCRBY', added, 'u:' .. id, rest) == rest then new = true end
 if new then call('EXPIRE', added, ARGV[15]) end
 end
--- Visitors whose counts were taken back (purge_item.lua): they stay in the HyperLogLog while it lives.
+-- Reverted visitors (purge_item.lua) stay in the HyperLogLog until it expires.
 if item[6] and pv > 1 then uv = math.max(0, uv - item[6]) end
 
--- The item store's date wins; the client's counts at first sight of an unknown item only. A date ahead of now counts as now; `early` remembers
--- that now, so that the rank key can be told apart from the date.
+-- The item store's date has precedence. The client's is used only for the first report of an unknown item. A future date counts as now;
+-- `early` stores that time, so that the rank key is known although it differs from the date.
 local first = date
 if date then
   if date > now then
@@ -117,8 +118,8 @@ else
   end
   date = first
 end
--- Renewing five TTLs at every report would double the work: once a day is enough. When that was last done stands in the item's hash, which is
--- read anyway; so does, of an unknown item, the value of hot:first_ts (its hash then lives as long as the counters).
+-- Renewing five TTLs with every report would double the work, so it is done once a day. The item's hash, which is read anyway, has the
+-- time of the last renewal and, for an unknown item, the value of hot:first_ts (its TTL is then that of the counters).
 if counts and (pv == 1 or not item[4] or clock - item[4] > math.min(86400, ARGV[8] / 2)) then
   call('HSET', KEYS[6], 'renewed', clock)
   if item[6] and pv == 1 then call('HDEL', KEYS[6], 'uv_less') end
@@ -129,7 +130,7 @@ if counts and (pv == 1 or not item[4] or clock - item[4] > math.min(86400, ARGV[
   for i = 1, 5 do call('EXPIRE', KEYS[i], ARGV[8]) end
 end
 
--- Expects: pv uv sum cnt first, and formula.lua before it. Gives: base, z (z is nil when base has no logarithm).
+-- Expects: pv uv sum cnt first, and formula.lua before it. Sets: base, z (nil if base has no logarithm).
 -- base = w_pv·pv + w_uv·uv + w_dwell·(sum + m·prior)/(cnt + m);  z = log2(base) + first/half   (core/hot/engagement.h)
 local mean = 0
 if cnt + m > 0 then mean = (sum + m * prior) / (cnt + m) end
@@ -142,8 +143,8 @@ local reply = format('%d %d %.17g %.17g', pv, uv, cnt > 0 and sum / cnt or 0, ba
 local rank, published = KEYS[at], KEYS[at + 1]
 if item[2] ~= '1' and z then
   local floor, max = tonumber(ARGV[11]), tonumber(ARGV[12])
--- Expects: id z date clock half floor max rank published. Writes the member; only when the set has grown is it trimmed: members whose score
--- fell under the floor (its log2 in `floor`), then the lowest beyond `max`. So the cap always holds, and most calls pay nothing.
+-- Expects: id z date clock half floor max rank published. Writes the member. Trims the set only if it has grown: first members with a
+-- score below the minimum (`floor` is its log2), then the lowest ones beyond `max`. So the cap always holds, and most calls skip this.
 if redis.call('ZADD', rank, z, id) == 1 then
   redis.call('ZADD', published, date, id)
   redis.call('ZREMRANGEBYSCORE', rank, '-inf', '(' .. string.format('%.17g', floor + clock / half))

@@ -1,5 +1,5 @@
 <?php
-// What both track scripts share: the decoded body and the persistent connection to Redis.
+// Shared by both track scripts: decodes the body, and runs a script over a persistent connection to Redis.
 
 function report(): array {
     $in = json_decode(file_get_contents('php://input'), true);
@@ -11,7 +11,7 @@ function report(): array {
     return $in;
 }
 
-// Runs a script that the server knows by its hash.
+// Runs a loaded script by its hash.
 function call_script(string $sha, array $keysAndArguments, int $keys): array|string {
     $redis = new Redis();
     $redis->pconnect($_SERVER['REDIS_SOCKET']);

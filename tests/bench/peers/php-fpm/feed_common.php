@@ -1,6 +1,6 @@
 <?php
-// What both feed scripts share: the decoded body, Redis, the details of a page, and the write after the reply. Seen items are kept
-// as the system behind seed 002 keeps them, a set a reader and day: RedisBloom is in no distribution.
+// Shared by both feed scripts: the decoded body, Redis, the details of a page, and the write after the response. Seen items
+// are in one set per reader and day, since RedisBloom, which design source 002 uses, is in no distribution.
 
 function feed_request(): array {
     $in = json_decode(file_get_contents('php://input'), true);

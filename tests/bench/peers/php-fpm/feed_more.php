@@ -1,5 +1,5 @@
 <?php
-// Seed 002, scenario 2: the next page of the reader's buffer.
+// Design source 002, scenario 2: the next page from the reader's buffer.
 require __DIR__ . '/feed_common.php';
 $in = feed_request();
 $redis = redis();

@@ -1,5 +1,5 @@
 <?php
-// Seed 002, scenario 1. The search engine is one ZREVRANGE of the newest, cheaper than any.
+// Design source 002, scenario 1. One ZREVRANGE of the newest items stands in for the search engine and is cheaper than any.
 require __DIR__ . '/feed_common.php';
 $in = feed_request();
 $agent = $in['agent_id'];

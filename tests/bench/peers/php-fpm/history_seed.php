@@ -1,5 +1,5 @@
 <?php
-// Seed 000's recordTopicView: three calls, as its text has them, on the persistent connection. Ids are strings, as ours are.
+// recordTopicView of design source 000 with its three calls, on a persistent connection. Ids are strings, as in Freshet.
 $in = json_decode(file_get_contents('php://input'), true);
 if (!is_array($in) || !is_string($in['userId'] ?? null) || !is_string($in['topicId'] ?? null)) {
     http_response_code(400);

@@ -1,6 +1,6 @@
 <?php
-// Seed 000 as its own site serves it: a list of the reader's that was ranked beforehand, without what they viewed lately and interacted
-// with, and the details of what is left. Ranking itself happens elsewhere and costs nothing here.
+// Recommendations as in design source 000: a precomputed list of the reader without recently viewed items and items the reader
+// interacted with, and the details of the rest. The cost of ranking is not included.
 $reader = (string)($_GET['userId'] ?? '');
 $limit = (int)($_GET['limit'] ?? 20);
 if ($reader === '' || $limit < 1 || $limit > 100) {

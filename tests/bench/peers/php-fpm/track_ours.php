@@ -1,5 +1,5 @@
 <?php
-// The service's own script behind PHP-FPM: keys and arguments as core/hot passes them, default settings.
+// Freshet's earlier script, run by PHP-FPM with the keys and arguments that Freshet passed with default settings.
 require __DIR__ . '/common.php';
 $in = report();
 $id = $in['articleId'];

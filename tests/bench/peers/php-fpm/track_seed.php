@@ -1,5 +1,6 @@
 <?php
-// Seed 001's service. Two changes: the script is loaded once instead of at every call, and the reply is read from 0.
+// The original service (design source 001) with two changes: the script is loaded once instead of with every call, and indexes of
+// the reply start at 0.
 require __DIR__ . '/common.php';
 $in = report();
 $reply = call_script($_SERVER['SEED_SHA'], [time(), $in['articleId'], $in['userId'], $in['dwellMs'], 86400], 0);

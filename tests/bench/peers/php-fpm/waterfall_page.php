@@ -1,6 +1,6 @@
 <?php
-// Seed 004's page, with what it gets wrong put right: a limit that means it, cursors that stay on an empty page, nearest ones first when
-// pulling down. Two round trips: the page, and the details of its items.
+// Page of a timeline as in design source 004, with fixes: the limit is obeyed, an empty page keeps its cursors, and pulling
+// down returns the nearest items first. Two round trips: the page, and the details of its items.
 $channel = 'discover';
 $reader = (string)($_GET['customerId'] ?? '');
 $direction = (string)($_GET['direction'] ?? 'first');

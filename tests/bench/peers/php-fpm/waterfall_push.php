@@ -1,5 +1,6 @@
 <?php
-// Seed 004's push to a list of readers: an item that is there keeps its place, the timeline its newest 500. Pipelined, 500 readers at once.
+// Push to a list of readers as in design source 004: existing items keep their position, and a timeline keeps its newest 500
+// items. Pipelines of 500 readers.
 const PIPELINED = 500;
 $in = json_decode(file_get_contents('php://input'), true);
 if (!is_array($in) || !is_array($in['items'] ?? null) || !is_array($in['customers'] ?? null) || count($in['customers']) > 10000) {

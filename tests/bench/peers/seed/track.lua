@@ -1,4 +1,4 @@
--- The script of seed 001, word for word: keys are built from ARGV, every view counts, first_ts never expires early.
+-- The original script of design source 001, unchanged: keys are built from ARGV, every view counts, first_ts never expires early.
 -- ARGV: now (unix seconds), article, reader, dwell ms, half-life s. Returns {pv, uv, mean dwell, score}; Redis cuts the
 -- last two to integers.
 local now = tonumber(ARGV[1])
