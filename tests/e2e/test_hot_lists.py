@@ -329,6 +329,7 @@ def test_a_preview_matches_the_list_once_its_settings_are_applied(own_service, n
         wait_until(lambda: preview(**query) == pytest.approx(served(**query), rel=1e-3), "a preview equal to the current list")  # noqa: B023
     before = own_service.redis("ZRANGE", "hot:rank", 0, -1, "WITHSCORES")
     previews = [preview(**query, **{key: value for key, value in PREVIEW_SETTINGS.items() if key.startswith(prefix)}) for query, prefix in zip(lists, ("hot.", "views."))]
+    assert preview(**lists[1], **{"views.gamma": "0.4", "views.base": "5"}) == pytest.approx(previews[1], rel=1e-3), "a former name"
     assert own_service.redis("ZRANGE", "hot:rank", 0, -1, "WITHSCORES") == before
     for previewed, query in zip(previews, lists):
         assert list(previewed) != list(served(**query)), query

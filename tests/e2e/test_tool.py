@@ -37,6 +37,20 @@ def test_every_command_has_a_json_report():
         assert "--json" in subprocess.run([CTL, command, "--help"], capture_output=True, text=True, check=True).stdout, command
 
 
+FORMER_NAMES = {"fill": "push-recommendations", "purge": "revert-visitor", "regroup": "repartition", "visitors": "top-contributors"}
+
+
+def test_former_names_of_commands_work_with_one_warning(service):
+    assert set(FORMER_NAMES.values()) <= set(commands()) and not set(FORMER_NAMES) & set(commands())
+    for former, name in FORMER_NAMES.items():
+        texts = [subprocess.run([CTL, each, "--help"], capture_output=True, text=True, check=True).stdout for each in (former, name)]
+        assert texts[0].replace(f"freshetctl {former}", f"freshetctl {name}").split() == texts[1].split(), former
+    runs = [subprocess.run([CTL, each, "--json", "--state", service.state], capture_output=True, text=True, check=True, timeout=240)
+            for each in ("visitors", "top-contributors")]
+    assert runs[0].stderr == "freshetctl: visitors is now called top-contributors\n" and runs[1].stderr == ""
+    assert runs[0].stdout == runs[1].stdout
+
+
 @pytest.fixture(scope="module")
 def filled(service, tmp_path_factory):
     path = tmp_path_factory.mktemp("tool") / "items.ndjson"

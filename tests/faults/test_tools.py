@@ -369,12 +369,18 @@ sys.stdin.read()
 """
 
 
+def comm_of(pid):
+    with open(f"/proc/{pid}/comm", encoding="ascii") as file:
+        return file.read().strip()
+
+
 def test_processes_and_namespaces_of_a_killed_test_are_removed(tmp_path):
     machines_or_skip(tmp_path).close()
     with subprocess.Popen([sys.executable, "-c", ORPHAN_SCRIPT, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           env=os.environ | {"PYTHONPATH": os.path.dirname(lan.__file__)}) as killed:
         space, pid = killed.stdout.readline().split()
         born = birth(int(pid))
+        wait_until(lambda: comm_of(pid) == "sleep", "the process to run in its namespace")
         assert born and os.path.exists(os.path.join(lan.FOLDER, space))
         killed.kill()
     lan.remove_orphans()

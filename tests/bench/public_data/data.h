@@ -33,8 +33,8 @@ struct TrainingRun {
   std::chrono::duration<double> trained{0};   // time to read from SQLite, train and write the file
 };
 
-// Writes the data to a database like the recorder's, then reads it, trains and writes a model. Uses a
-// temporary folder, which it removes.
+// Writes the data to a database like the recorder's, then reads it, trains and writes a model. Uses
+// a temporary folder, which it removes.
 Result<TrainingRun> train_from_database(const training::TrainingData& data, const TrainSettings& settings,
                                         const Progress& progress);
 
@@ -55,7 +55,7 @@ struct Accuracy {
   double recall = 0, ndcg = 0;  // at 20, mean over readers with relevant items
 };
 
-// Ranks all items by affinity, except `excluded` (in any order) and the items of the reader's profile.
+// Ranks all items by affinity, except `excluded` (in any order) and items of the reader's profile.
 Accuracy accuracy(const model::Model& model, std::span<const std::vector<std::uint32_t>> profiles,
                   std::span<const std::vector<std::uint32_t>> relevant,
                   std::span<const std::uint32_t> excluded);
