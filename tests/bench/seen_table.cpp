@@ -24,8 +24,8 @@ struct Row {
   double measured = 0, formula = 0;  // probability of a false positive
 };
 
-// Measures a reader with `own` impressions per day. The other readers of the shard have `load` times
-// its expected impressions.
+// Measures a reader with `own` impressions per day. The other readers of the shard have `load`
+// times its expected impressions.
 Row measure(std::int64_t own, double load) {
   std::mt19937_64 random(2026);
   std::poisson_distribution<int> readers(load * feed::kImpressionsPerShard / bench::kMeanImpressions);

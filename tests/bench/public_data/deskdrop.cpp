@@ -1,9 +1,9 @@
-// Daily prequential evaluation on Deskdrop (articles of CI&T with real readers), for the last 141 of
-// its 352 days (UTC). Before each day a model is trained on all earlier events. At midnight all
+// Daily prequential evaluation on Deskdrop (articles of CI&T with real readers), for the last 141
+// of its 352 days (UTC). Before each day a model is trained on all earlier events. At midnight all
 // articles that existed by then are ranked for each reader, without those that the reader has
 // touched. Articles of the ranking that the reader touches for the first time on that day are
-// relevant (binary). Only readers with earlier events and at least one relevant article count. Means
-// are over (reader, day).
+// relevant (binary). Only readers with earlier events and at least one relevant article count.
+// Means are over (reader, day).
 #include <fmt/format.h>
 
 #include <algorithm>
