@@ -3,7 +3,8 @@
 //
 // Uses the data of `scripts/bench recommend` and all layers below the handler, with a stub for
 // Redis, so without sockets and JSON. Items are cached and there is no search. Prints µs of CPU per
-// page with and without a re-ranker. Trains the model and writes it to MODEL if the file is missing.
+// page with and without a re-ranker. Trains the model and writes it to MODEL if the file is
+// missing.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
