@@ -1,4 +1,4 @@
--- Delivers the next page of a reader's buffer, exactly once. The page waits for its acknowledgement from then on.
+-- Delivers the next page of a reader's buffer, exactly once. The page then awaits its acknowledgement.
 --
 -- KEYS 1 feed:cache:{reader}  2 feed:state:{reader}
 -- ARGV 1 limit  2 digest of the query  3 idempotency key, or ''  4 replay window in s  5 TTL s while a page is not acknowledged

@@ -43,7 +43,7 @@ struct DatabaseRows {
 
 Result<DatabaseRows> read_database_rows(const std::string& path, const ReaderId& reader, std::int64_t from) {
   FRESHET_TRY(database, database::Database::open(path, database::Database::Mode::kRead));
-  // One more, to learn whether there are more.
+  // One more than returned, to detect whether there are more.
   FRESHET_TRY(interactions, (*database)->readers().interactions_of(reader, from, kMaxExportedRows + 1));
   FRESHET_TRY(dismissals, (*database)->readers().dismissals_of(reader, kMaxExportedRows));
   FRESHET_TRY(follows, (*database)->readers().follows_of(reader, kMaxExportedRows));

@@ -62,7 +62,7 @@ void RedisSubscriber::subscribe() {
 void RedisSubscriber::schedule_heartbeat() {
   heartbeat_timer_.after(kHeartbeatInterval, [this] {
     if (!context()) return;
-    read_now();  // the delay may be ours
+    read_now();  // this process, not Redis, may be late
     if (!context()) return;
     if (!received_) return abort(FailureKind::kTimeout);
     received_ = false;

@@ -118,7 +118,7 @@ def track_contenders(session):
 
 
 def track(session):
-    """P2: reports of reading, starting with an empty store, with several numbers of connections."""
+    """P2: reports of reading into an empty store, with different numbers of connections."""
     workload = session.workload()
     sections = []
     for connections in session.track_connections:
@@ -198,7 +198,7 @@ def preload(contender, articles):
     redis_server.rewrite_aof(client)
 
 
-# Children of the master that are no workers.
+# Children of the master that are not workers.
 HELPER_PROCESSES = {"freshetd-record", "freshetd-status", "freshetd-model"}
 
 

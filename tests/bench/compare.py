@@ -18,8 +18,8 @@ READERS, TOPICS = "100000", "10000"  # arguments of history.lua
 
 
 def checkout(revision):
-    """Unpacks the sources of `revision` into build/compare/COMMIT, unless they are there. Returns the commit and the
-    folder.
+    """Unpacks the sources of `revision` into build/compare/COMMIT, unless they are already there. Returns the commit and
+    the folder.
     """
     done = subprocess.run(["git", "-C", ROOT, "rev-parse", "--verify", "--short=12", revision + "^{commit}"],
                           capture_output=True, text=True, check=False)

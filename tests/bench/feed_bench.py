@@ -95,7 +95,7 @@ def fill_seen_days(client):
 
 
 def clear_seen_today(client):
-    """Deletes what earlier turns have marked as seen, so that their readers get the same items again."""
+    """Clears the items that earlier turns marked as seen, so that their readers get the same items again."""
     today = time.strftime("%Y%m%d", time.gmtime())
     keys = client.keys(f"bf:global:{today}:{{*}}") + client.keys(f"seen:*:{today}")
     for first in range(0, len(keys), 1000):
@@ -155,7 +155,7 @@ def refresh(contenders, turns_of, connections):
 
 
 def growth(session, section):
-    """Freshet only: refreshes among few and among many readers, all with a remainder in their buffers."""
+    """Freshet only: refreshes with few and with many readers, whose buffers all hold items left over from earlier."""
     if not session.with_freshet:
         return []
     contenders, readers = [], {}

@@ -191,7 +191,7 @@ def _command_line(pid):
             text = file.read().rstrip(b"\0").decode()
     except OSError:
         return []
-    # nginx replaces its arguments by one string: "nginx: master process nginx -c …"
+    # nginx replaces its arguments with one string: "nginx: master process nginx -c …"
     return text.split("\0") if "\0" in text else text.split()
 
 

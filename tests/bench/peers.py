@@ -17,8 +17,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = os.path.join(HERE, "peers")
 
 ORIGINAL_SCRIPT = os.path.join(PEERS, "seed", "track.lua")
-EARLIER_SCRIPT = os.path.join(PEERS, "ours", "track.lua")  # Freshet's, from when scripts updated the ranks
-WORKER_PROCESSES = os.cpu_count() or 2  # of the echo server, as many as freshetd has
+EARLIER_SCRIPT = os.path.join(PEERS, "ours", "track.lua")  # Freshet's own, from the time when scripts updated the ranks
+WORKER_PROCESSES = os.cpu_count() or 2  # processes of the echo server; as many as freshetd has
 PHP_CHILDREN = 4  # 2, 4 and 8 with 32 connections on two cores: 7,000, 9,100 and 9,200 req/s; 189, 170 and 174 µs
 LUA_MODULES = ("ndk_http_module.so", "ngx_http_lua_module.so")
 MODULE_DIRECTORY = "/usr/lib/nginx/modules"
@@ -165,7 +165,7 @@ def php_command(config):
 
 
 def php_fpm(run_directory, children=PHP_CHILDREN, name="php-fpm"):
-    """PHP-FPM and phpredis with persistent connections. name: of its folder, to run several."""
+    """PHP-FPM and phpredis with persistent connections. name: of its folder, so that several can run."""
     tokens = {"CHILDREN": str(children), "FPM_USER": "user = root\ngroup = root" if os.geteuid() == 0 else ""}
     with stopped_on_failure(Peer("php-fpm", run_directory, with_redis=True, tokens=tokens, folder=name)) as peer:
         peer.load_scripts()

@@ -2,7 +2,7 @@
 //   recall_bench [items [days [rounds [folder]]]]
 //
 // Both find the best 500 items for a 13-term OR and read their ids. The flat index is one database
-// without time slices and decay. They take turns. Prints medians and 99th percentiles in ms. Builds
+// without time slices or decay. They take turns. Prints medians and 99th percentiles in ms. Builds
 // the indexes first, in a temporary folder if none is given.
 #include <stdlib.h>
 #include <xapian.h>
@@ -93,7 +93,7 @@ std::size_t flat_search(const Xapian::Database& database, const Xapian::Query& q
 struct Contender {
   const char* name;
   std::vector<double> ms;
-  double at(double share) {
+  double percentile_ms(double share) {
     std::sort(ms.begin(), ms.end());
     return ms[std::min(ms.size() - 1, static_cast<std::size_t>(share * static_cast<double>(ms.size())))];
   }
@@ -152,10 +152,10 @@ int main(int argc, char** argv) {
     }));
   }
   std::printf("%-28s %8s %8s %8s\n", "", "median", "p99", "x flat");
-  const double reference = contenders[0].at(0.5);
+  const double reference = contenders[0].percentile_ms(0.5);
   for (Contender& each : contenders) {
-    std::printf("%-28s %8.2f %8.2f %8.2f\n", each.name, each.at(0.5), each.at(0.99),
-                each.at(0.5) / reference);
+    std::printf("%-28s %8.2f %8.2f %8.2f\n", each.name, each.percentile_ms(0.5), each.percentile_ms(0.99),
+                each.percentile_ms(0.5) / reference);
   }
   if (argc <= 4) std::filesystem::remove_all(folder);
   return found > 0 ? 0 : 1;

@@ -15,7 +15,7 @@ from peers import Contender
 from procs import BenchError, wait_until
 from redis_server import run_all
 
-ITEMS, READERS, INTERACTIONS, TOPICS = 50_000, 5_000, 100, 100  # INTERACTIONS: of each reader
+ITEMS, READERS, INTERACTIONS, TOPICS = 50_000, 5_000, 100, 100  # INTERACTIONS is per reader
 LINES_PER_POST = 50_000
 PEER_LIST_LENGTH = 200
 KINDS = ("like", "favorite", "share", "reply", "post")

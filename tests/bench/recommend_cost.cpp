@@ -2,7 +2,7 @@
 //   recommend_cost [MODEL [items [interactions [readers [rounds]]]]]
 //
 // Uses the data of `scripts/bench recommend` and all layers below the handler, with a stub for
-// Redis, so without sockets and JSON. Items are cached and there is no search. Prints µs of CPU per
+// Redis, so without sockets or JSON. Items are cached and there is no search. Prints µs of CPU per
 // page with and without a re-ranker. Trains the model and writes it to MODEL if the file is
 // missing.
 #include <algorithm>
@@ -30,7 +30,7 @@ namespace {
 constexpr std::uint32_t kTopics = 100;
 
 struct Size {
-  std::uint32_t items = 50'000, interactions = 100, readers = 500;  // interactions: of each reader
+  std::uint32_t items = 50'000, interactions = 100, readers = 500;  // interactions is per reader
   int rounds = 20;
 };
 

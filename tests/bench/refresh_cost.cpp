@@ -2,7 +2,7 @@
 //   refresh_cost [FOLDER [items [readers [rounds [kinds]]]]]
 //
 // Uses the data of `scripts/bench feed`, a real index and all layers below the handler, with a stub
-// for Redis, so without sockets, JSON and the queue to recall's thread. Items are cached; the seen
+// for Redis, so without sockets, JSON or the queue to recall's thread. Items are cached; the seen
 // filter's days are filled to capacity. Prints µs of CPU per refresh for readers without interests,
 // as in the benchmark (kinds = 1), with ten interests (2), or both (3, the default). Builds the
 // index in FOLDER/index if it is missing.

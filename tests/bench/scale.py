@@ -38,7 +38,7 @@ SHARED = ("hot:rank", "hot:placed", "hot:placed:views", "hot:score", "hot:publis
 
 @dataclass
 class Memory:
-    """Bytes in Redis per unit, by the growth of used_memory and by MEMORY USAGE of the keys."""
+    """Bytes in Redis per unit, measured by the growth of used_memory and by MEMORY USAGE of the keys."""
     label: str
     count: int
     used: float
@@ -95,7 +95,7 @@ class Meter:
 
     @contextlib.contextmanager
     def measure_growth(self, label, count, patterns):
-        """Measures the growth of the keys that match and of shared keys during the block."""
+        """Measures the growth of the matching keys and of shared keys during the block."""
         def total():
             return self.data_bytes(), self.usage(self.keys(patterns)) + sum(self.usage([key]) for key in self.keys(SHARED))
 
@@ -104,7 +104,7 @@ class Meter:
         self.memory.append(Memory(label, count, *((now - then) / count for now, then in zip(total(), before))))
 
     def measure_freed(self, label, count, patterns):
-        """Deletes the keys that match and measures how much memory that frees."""
+        """Deletes the matching keys and measures how much memory that frees."""
         keys = self.keys(patterns)
         usage, before = self.usage(keys), self.data_bytes()
         for first in range(0, len(keys), 1000):
@@ -311,7 +311,7 @@ def arguments():
     parser = argparse.ArgumentParser(prog="scripts/scale", description=__doc__.split(". ")[0] + ".")
     parser.add_argument("--articles", type=int, default=20_000, help=f"number of articles, at least {FULL + SINGLE_PUSHES} (default 20,000)")
     parser.add_argument("--visitors", type=int, default=10, help="visitors of each article (default 10)")
-    parser.add_argument("--readers", type=int, default=2_000, help="readers with histories and timelines; a quarter of them has feeds and interactions (default 2,000)")
+    parser.add_argument("--readers", type=int, default=2_000, help="readers with histories and timelines; a quarter of them have feeds and interactions (default 2,000)")
     parser.add_argument("--events", type=int, default=50_000, help="reports with an event id (default 50,000)")
     parser.add_argument("--tiny", action="store_true", help="600 articles, 20 readers and 1,000 events, to test the script")
     options = parser.parse_args()

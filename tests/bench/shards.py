@@ -2,9 +2,9 @@
 """Compares the latency of searching two remote shards and a local index: ./tests/bench/shards.py [ITEMS] [REQUESTS]
 
 Two instances of scripts/run share one Redis. The first has a local index (20,000 items with texts of 100 words), the
-second searches two Xapian servers (freshet-search@.service) with half of the items each. Sends refreshes (2,000) with
-two search words, then for the newest items, in turns, each for another reader. Pages whose order differs are counted;
-only the start of another second between two searches can explain one.
+second searches two Xapian servers (freshet-search@.service) with half of the items each. Sends each
+refresh to both, first REQUESTS (2,000) with two search words, then as many for the newest items, each for a different
+reader. Counts the pages whose order differs; the only valid reason is that a new second began between the two searches.
 """
 
 import itertools

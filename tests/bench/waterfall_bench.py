@@ -51,7 +51,7 @@ def put_items(client):
 
 
 def load_timelines(client, count, items, with_marker):
-    """Replaces the contents of the store by `count` timelines and their items, with the append-only file off."""
+    """Replaces the contents of the store with `count` timelines and their items, with the append-only file off."""
     redis_server.flush(client)
     client.config_set("appendonly", "no")
     put_items(client)

@@ -1,4 +1,4 @@
-"""Readers who report and read under load, and who know which events the service must have counted."""
+"""Simulated readers that report and read under load, and record which events the service must have counted."""
 
 import threading
 import time

@@ -1,8 +1,10 @@
-// A preloaded library that shifts a process's time of day by the number of seconds in the file named by SHIFTED_CLOCK. The file may
-// be replaced while the process runs. Other clocks and file times are unaffected.
-// It replaces libfaketime, which leaves a semaphore and a shared memory segment behind for each killed process that a later process
-// with the same pid and another user cannot open, and which does not work with jemalloc: jemalloc asks for the time before libfaketime
-// is initialized.
+// A preloaded library that shifts a process's time of day by the number of seconds in the file named
+// by SHIFTED_CLOCK. The file may be replaced while the process runs. Other clocks and file times are
+// unaffected.
+//
+// It replaces libfaketime, which leaves a semaphore and a shared memory segment behind for each
+// killed process; a later process with the same pid but another user cannot open them. Besides,
+// libfaketime does not work with jemalloc, which asks for the time before libfaketime is initialized.
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>

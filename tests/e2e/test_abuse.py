@@ -263,10 +263,10 @@ def test_a_nearly_full_redis_still_accepts_hiding_and_erasing(instance, name):
     item, hidden, reader = name("i"), name("i"), name("r")
     service.put(item)
     service.put(hidden)
-    # Large enough that the buffers of Redis's connections do not matter.
+    # Large enough that the buffers of Redis' connections do not matter.
     service.redis("SETRANGE", "hot:session:{filler}:s", 1 << 26, "x")
     service.redis("EXPIRE", "hot:session:{filler}:s", 3600)
-    wait_until(lambda: service.status().get("redis full") == 0 and service.status()["recorder lag entries"] == 0, "the first sample of Redis's memory")
+    wait_until(lambda: service.status().get("redis full") == 0 and service.status()["recorder lag entries"] == 0, "the first sample of Redis' memory")
     fill_up(service, 0.93)
     wait_until(lambda: service.status()["redis full"] == 1, "the workers to learn that Redis is full")
     public, internal = service.public(), service.internal()
@@ -334,7 +334,7 @@ def test_unverified_articles_are_small_and_limited_per_network(instance):
     assert_problem(service.public(source="127.61.0.9").view("made-by-view", "f"), 429, "unverified_quota")
     assert anonymous.track("known", 1).status == 200 and anonymous.track("made-00001", 1).status == 200
     assert service.public(source="127.62.0.1").track("made-00100", 1).status == 200
-    # Nine networks: the largest that an unverified article can become.
+    # Nine networks make an unverified article as large as it can get.
     for network in range(62, 70):
         for number in range(20):
             assert track_from_network(service, network, f"made-{number:05}").json()["uv"] == network - 60

@@ -1,4 +1,4 @@
-"""Unexpected content of Redis: keys of foreign types, garbage on the invalidation channel, a rank written by another tool,
+"""Unexpected content of Redis: keys of the wrong type, garbage on the invalidation channel, a rank written by another tool,
 truncated filter shards, an older schema, and a clock that jumps back. Each is reported, or ignored and counted; nothing
 is lost.
 """
@@ -20,7 +20,7 @@ def feed_page(service, reader, limit=5):
     return [each["id"] for each in reply.json()["data"]["items"]]
 
 
-def replace_with_foreign_type(service, key, write):
+def replace_with_wrong_type(service, key, write):
     """Puts a key of another type in the place of `key`. Returns a function that restores it."""
     existed = service.redis("EXISTS", key)
     if existed:
@@ -36,11 +36,11 @@ def replace_with_foreign_type(service, key, write):
 
 
 @pytest.mark.parametrize("key, model", [("hot:article:{%s}", "engagement"), ("hot:uv:hll:{%s}", "engagement"), ("hot:article:{%s}", "views")])
-def test_a_counter_of_a_foreign_type_is_an_error_for_that_article_only(own_service, name, key, model):
+def test_a_counter_of_the_wrong_type_is_an_error_for_that_article_only(own_service, name, key, model):
     bad, good = name("bad"), name("good")
     for item in (bad, good):
         own_service.put(item)
-    undo = replace_with_foreign_type(own_service, key % bad, lambda k: own_service.redis("LPUSH", k, "foreign"))
+    undo = replace_with_wrong_type(own_service, key % bad, lambda k: own_service.redis("LPUSH", k, "foreign"))
     public = own_service.public()
     count = (lambda item: public.track(item, userId="eve")) if model == "engagement" else (lambda item: public.view(item, "f"))
     assert_problem(count(bad), 500, "internal")  # the public is not told what the error was
@@ -54,13 +54,13 @@ def test_a_counter_of_a_foreign_type_is_an_error_for_that_article_only(own_servi
 
 
 @pytest.mark.parametrize("key", ["feed:state:{%s}", "feed:cache:{%s}", "user:not_interested:{%s}", "user:events:{%s}"])
-def test_a_readers_key_of_a_foreign_type_is_an_error_for_that_reader_only(own_service, name, key):
+def test_a_readers_key_of_the_wrong_type_is_an_error_for_that_reader_only(own_service, name, key):
     items = [name() for _ in range(20)]
     for item in items:
         own_service.put(item)
     wait_until(lambda: len(feed_page(own_service, name("r"), 20)) == 20, "all items to be indexed")
     eve, adam = name("eve"), name("adam")
-    undo = replace_with_foreign_type(own_service, key % eve, lambda k: own_service.redis("SADD", k, "foreign"))
+    undo = replace_with_wrong_type(own_service, key % eve, lambda k: own_service.redis("SADD", k, "foreign"))
     reply = own_service.public().post("/api/feed", {"action": "refresh", "agent_id": eve, "limit": 5})
     assert reply.status in (200, 500), reply
     if reply.status == 500:
@@ -81,7 +81,7 @@ def test_garbage_on_the_invalidation_channel_is_counted_and_ignored(own_service,
     assert received >= len(garbage) * len(own_service.workers())
     wait_until(lambda: own_service.status()["announcements ignored"] == ignored + received, "every worker to count every message")
     own_service.put(item, title="another")
-    wait_until(lambda: own_service.hot(model="engagement")[0]["title"] == "another", "a valid announcement to be applied")
+    wait_until(lambda: own_service.hot(model="engagement")[0]["title"] == "another", "a valid invalidation to be applied")
 
 
 def test_a_rank_written_by_another_tool_is_found_and_corrected(own_service, name):
@@ -134,7 +134,7 @@ def test_data_of_an_older_schema_is_refused_with_an_error_message(own_service, n
 
 @pytest.fixture
 def set_clock(own_service):
-    """set_clock(seconds): shifts Redis's clock by this offset from now on."""
+    """set_clock(seconds): shifts Redis' clock by this offset from now on."""
     path = os.path.join(own_service.state, "clock")
 
     def write(offset):

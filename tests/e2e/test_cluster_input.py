@@ -77,7 +77,7 @@ def has_logged(service, event, *words):
 def test_a_node_outside_a_cluster_is_reported_by_workers_recorder_and_tools():
     with LoneServer().start() as server:
         service = Instance("--no-limits", "--redis", server.url(), **LONG_TIMEOUTS)
-        # in a thread: workers accept no connection before they know Redis's time
+        # in a thread: workers accept no connection before they know Redis' time
         starting = threading.Thread(target=service.start)
         starting.start()
         try:

@@ -94,7 +94,7 @@ def test_a_dry_run_prints_the_items_and_pushes_nothing(site, name):
     assert page(site, reader) == previewed
 
 
-def test_every_serves_active_readers_periodically_until_sigterm(site, name):
+def test_the_every_option_serves_active_readers_periodically_until_sigterm(site, name):
     put_items(site, name, 12)
     reader = name("ann")
     with subprocess.Popen([CTL, "push-recommendations", "discover", "--every", "1", "--limit", "2", "--state", site.state], stdout=subprocess.PIPE, text=True) as process:

@@ -1,4 +1,4 @@
-"""Hosts with different clocks, and a host whose clock is changed, by means of shifted_clock.c. Redis's clock is authoritative."""
+"""Hosts with different clocks, and a host whose clock is changed (shifted_clock.c). Redis' clock is authoritative."""
 
 import os
 import time

@@ -67,7 +67,7 @@ def wait_until_done(service, job_id):
 
 
 class RespClient:
-    """A client for Redis's protocol that returns values as bytes, because not all of them are text."""
+    """A client for Redis' protocol that returns values as bytes, because not all of them are text."""
 
     def __init__(self, service):
         self._socket = socket.socket(socket.AF_UNIX)
@@ -113,7 +113,7 @@ def redis_content(service):
 
 
 def files_containing(service, reader):
-    """Our files that contain the id: the database, its write-ahead log, and spools. Redis's files are not included."""
+    """Our files that contain the id: the database, its write-ahead log, and spools. Redis' files are not included."""
     found = []
     for folder in ("record", "spool"):
         for path in glob.glob(os.path.join(service.state, folder, "**"), recursive=True):

@@ -171,7 +171,7 @@ def settled_status(service):
 
 
 def status_cost(service):
-    """A generous bound of what the status requests of two settled_status() calls add."""
+    """A generous upper bound on what the status requests of two settled_status() calls add."""
     before = service.status()
     for _ in range(5):
         service.status()

@@ -169,7 +169,7 @@ def test_the_recorder_does_not_touch_a_database_of_a_later_version(own_service, 
         for each in glob.glob(database + "*"):
             os.rename(each, os.path.join(moved_folder, os.path.basename(each)))
         later = sqlite3.connect(moved_folder + "/later.db")
-        later.executescript("CREATE TABLE of_later (a); PRAGMA user_version = 1000")
+        later.executescript("CREATE TABLE later_version (a); PRAGMA user_version = 1000")
         later.close()
         os.chown(moved_folder + "/later.db", owner.st_uid, owner.st_gid)
         os.rename(moved_folder + "/later.db", database)

@@ -1,5 +1,5 @@
-"""A Redis that replies with errors: out of memory, a replica, unable to save, busy, loading, or with another password. And
-one behind an unreliable connection.
+"""Redis replies with errors (out of memory, a replica, unable to save, busy, loading, another password), or the connection
+to it is unreliable.
 
 Reads continue. Writes are acknowledged and count once, or are refused with Retry-After; never a 500.
 """

@@ -94,9 +94,9 @@ def test_an_old_master_that_comes_back_gets_no_writes(instance, deployment, name
         wait_until(lambda: deployment.master() not in (old, None), "a failover", 60)
         wait_until_ready(service)
         wait_for_counted_events(writes.results)
-        # A worker that has not noticed the failover would trust the old master. Redis's own protection is
+        # A worker that has not noticed the failover would trust the old master. Redis' own protection is
         # min-replicas-to-write.
-        wait_until(lambda: service.status()["redis ready"] == len(service.workers()), "all workers at the new master", 60)
+        wait_until(lambda: service.status()["redis ready"] == len(service.workers()), "all workers to connect to the new master", 60)
         # The old master still accepts connections that the kernel took while it was stopped, and reads what was sent
         # before the failover.
         before, began = deployment.kernel_connections(old), time.monotonic()

@@ -203,7 +203,7 @@ def test_a_client_that_never_reads_its_reply_is_dropped_while_others_are_served(
 
 
 def test_thousands_of_aborts_at_random_offsets_leak_nothing(service):
-    # Not the list of all items: with those of other tests it has megabytes, one or two of which a worker keeps.
+    # The list of all items is not requested: other tests make it megabytes long, and a worker keeps one or two of them.
     requests = [request(), request(uri="/api/hot?tag=abort"), request(uri="/api/stats?ids=" + ",".join(f"a{n}" for n in range(100))),
                 request(method="POST", uri="/api/track", body=b'{"articleId":"abort","userId":"u","dwellMs":1}'),
                 request(method="POST", uri="/api/items", body=b"x" * 30000)]

@@ -49,7 +49,7 @@ def assert_begins_with(keys, expected):
     assert list(keys)[:len(expected)] == list(expected)
 
 
-# --- PHP-FPM's forms
+# --- PHP-FPM's formats
 
 
 def test_the_json_status_begins_with_php_fpms_keys_and_types(service):

@@ -75,7 +75,6 @@ class TlsRedis:
         self._run(f"stunnel-{port}", STUNNEL, path)
 
     def kill_tunnel(self, port):
-        """Kills the tunnel."""
         process = self._processes[f"stunnel-{port}"]
         process.send_signal(signal.SIGKILL)
         process.wait(30)

@@ -170,8 +170,8 @@ def redis_filled(run):
     with run.instance(long_timeouts=True, spool__max_bytes='"64M"') as service:
         with honest_readers(run, service, allowed=(200, 202)):
             service.put("to-be-hidden")
-            # Large enough that connection buffers do not matter, nor what a fast host accepts within a second, between
-            # two samples of Redis' memory.
+            # Large enough that neither connection buffers nor what a fast host accepts between two samples of Redis'
+            # memory (a second) matters.
             service.redis("SETRANGE", "hot:session:{filler}:s", 1 << 28, "x")
             service.redis("EXPIRE", "hot:session:{filler}:s", 3600)
             limit = int(service.redis("MEMORY", "STATS")["total.allocated"] / 0.885)

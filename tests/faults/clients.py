@@ -106,7 +106,7 @@ class SlowClients:
             await asyncio.sleep(self._pause_s)
 
 
-# The honest reader's address is in another network than the slow clients', the neighbor's is in the same one.
+# The honest reader's address is in a different network from the slow clients', the neighbor's is in the same one.
 SLOW, HONEST, NEIGHBOR = [f"127.66.0.{number}" for number in range(2, 14)], "127.67.0.50", "127.66.0.50"
 
 
@@ -133,7 +133,7 @@ def slow_clients(run):
         latencies_s = honest.latencies_s(None, connected, until)
         run.expect_at_most(f"with slow clients p50 {1000 * percentile(latencies_s, 0.5):.1f} ms, p99", 1000 * percentile(latencies_s, 0.99), READER_P99_MS)
         run.report(f"slowest while they connected {1000 * max(honest.latencies_s(None, began, connected), default=0):.0f} ms")
-        # 202 (event queued for Redis) counts as an acknowledgment.
+        # 202 (event queued for Redis) counts as an acknowledgement.
         refused = {status: count for load in (honest, neighbor) for status, count in load.statuses(None, began, until).items()
                    if status not in (200, 202)}
         run.expect_none("requests refused or lost", sum(refused.values()), [str(refused)])

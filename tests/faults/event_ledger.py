@@ -20,7 +20,7 @@ class Balance:
     lost: int = 0         # acknowledged but not counted
     duplicated: int = 0   # excess counts
     in_doubt: int = 0     # never acknowledged; may have been counted
-    repeated: int = 0     # sent again after an acknowledgment
+    repeated: int = 0     # sent again after an acknowledgement
     lost_times: list = dataclasses.field(default_factory=list)  # when the lost events were acknowledged (time.monotonic)
     details: list = dataclasses.field(default_factory=list)
 

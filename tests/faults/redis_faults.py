@@ -15,8 +15,8 @@ from faults.scenario import fault, percentile
 
 READ_P99_MS, OPEN_READ_P99_MS, SLOWEST_MS = 150, 20, 300
 RECOVERY_S = 1.0
-FSYNC_INTERVAL_S = 1.0  # a crash of Redis may lose the writes of this long (appendfsync everysec)
-CLIENT_DELAY_S = 0.1    # between an acknowledgment by Redis and its arrival at the client
+FSYNC_INTERVAL_S = 1.0  # a crash of Redis may lose the writes of the last second (appendfsync everysec)
+CLIENT_DELAY_S = 0.1    # between an acknowledgement by Redis and its arrival at the client
 OUTAGE_STATUSES = (200, 429, 503)  # allowed for items and counters, which only Redis has
 
 

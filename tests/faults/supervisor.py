@@ -50,7 +50,7 @@ class Supervisor:
         self._notify.close()
 
     def wait_until_ready(self, count):
-        """Waits for `count` times READY=1 in all. Returns the time of the last one."""
+        """Waits until READY=1 has been received `count` times in total. Returns the time of the last one."""
         wait_until(lambda: len(self.ready) >= count, "READY=1", 30)
         return self.ready[count - 1]
 

@@ -12,7 +12,7 @@ class NoReply(Exception):
 
 
 class Reply:
-    """headers: {lower-case name: value}, both bytes. Of repeated headers the last one."""
+    """headers: {lower-case name: value}, both bytes. Only the last of repeated headers is kept."""
     __slots__ = ("status", "headers", "body")
 
     def __init__(self, status=0, headers=None, body=b""):

@@ -170,7 +170,7 @@ TEST_CASE_METHOD(FaultFixture, "a database written by a later version is left un
   REQUIRE(becomes_idle());
   stop();
   const std::string version = SqliteShell(file).run("PRAGMA user_version");
-  SqliteShell(file).run("CREATE TABLE of_later (a); PRAGMA user_version = 1000");
+  SqliteShell(file).run("CREATE TABLE later_version (a); PRAGMA user_version = 1000");
   const std::string as_it_was = bytes();
   put_some("After");
   put(item("x", "Of the time between"));
@@ -184,7 +184,7 @@ TEST_CASE_METHOD(FaultFixture, "a database written by a later version is left un
   CHECK(bytes() == as_it_was);
   CHECK((!std::filesystem::exists(file.string() + "-wal") ||
          std::filesystem::file_size(file.string() + "-wal") == 0));
-  SqliteShell(file).run("DROP TABLE of_later; PRAGMA user_version = " + version);
+  SqliteShell(file).run("DROP TABLE later_version; PRAGMA user_version = " + version);
   REQUIRE(becomes_idle());
   stop();
   check_all();

@@ -14,11 +14,13 @@
 -- A session's key has 'dwell begin': its longest dwell, and the start of the session in ms according to its first report. If a dwell
 -- time is untrusted, the first report may claim ARGV 14, later ones the time since `begin` plus 5 s, as latencies of reports differ.
 --
--- This is the most frequent script. Optimizations (measured, of 14 µs): numbers are returned to Redis as the text in which they came,
--- since Redis formats a Lua number with %.17g (0.2 µs each); `+ 0` takes half the time of tonumber and raises an error if it is no number.
+-- This is the most frequent script. Optimizations (measured, of 14 µs): numbers are returned to Redis as the text that was
+-- received, since Redis formats a Lua number with %.17g (0.2 µs each); `+ 0` takes half the time of tonumber and raises an
+-- error if its operand is not a number.
 local call, format = redis.call, string.format
 local id, window, formula = ARGV[1], ARGV[7], ARGV[9]
--- Expects: formula (params_fingerprint() of core/hot/rank_updater.h). Sets its parameters as numbers; raises an error if one is none.
+-- Expects: formula (params_fingerprint() of core/hot/rank_updater.h). Sets its parameters as numbers; raises an error if one is
+-- not a number.
 local w_pv, w_uv, w_dwell, m, prior, half = formula:match('^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
 w_pv, w_uv, w_dwell, m, prior, half = w_pv + 0, w_uv + 0, w_dwell + 0, m + 0, prior + 0, half + 0
 local dwell = ARGV[3]:find('^%d+$') and ARGV[3] + 0
@@ -77,9 +79,10 @@ local uv = call('PFCOUNT', KEYS[2])
 local uv_before = uv
 if call('PFADD', KEYS[2], ARGV[2]) == 1 then uv = call('PFCOUNT', KEYS[2]) end
 if ARGV[15] ~= '0' then
--- Records this report's contribution in hot:added:{visitor}: one field per item, with 2^42 per page view and 1 per ms. A visitor's
--- contribution to UV is the change of the estimate. Usually it is 1, with the first page view; a difference from that, as with thousands
--- of visitors, has a separate field. So has a change that belongs to another visitor's page view in a shared session. New fields renew the TTL.
+-- Records this report's contribution in hot:added:{visitor}: one field per item, with 2^42 per page view and 1 per ms. A
+-- visitor's contribution to UV is the change of the estimate. It is usually 1, at the first page view. Any other change is
+-- stored in a separate field: the estimate of thousands of visitors is inexact, and in a shared session the page view may be
+-- another visitor's. New fields renew the TTL.
 -- Expects: call counts text more uv uv_before id. An overflow (two million page views of an item) is not recorded.
 local added, usual, new = KEYS[#KEYS], 0, false
 if counts then

@@ -1,6 +1,6 @@
 <?php
 // Shared by both feed scripts: the decoded body, Redis, the details of a page, and the write after the response. Seen items
-// are in one set per reader and day, since RedisBloom, which design source 002 uses, is in no distribution.
+// are in one set per reader and day, since no distribution packages RedisBloom, which design source 002 uses.
 
 function feed_request(): array {
     $in = json_decode(file_get_contents('php://input'), true);

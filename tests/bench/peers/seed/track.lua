@@ -1,5 +1,5 @@
 -- The original script of design source 001, unchanged: keys are built from ARGV, every view counts, first_ts never expires early.
--- ARGV: now (unix seconds), article, reader, dwell ms, half-life s. Returns {pv, uv, mean dwell, score}; Redis cuts the
+-- ARGV: now (unix seconds), article, reader, dwell ms, half-life s. Returns {pv, uv, mean dwell, score}; Redis truncates the
 -- last two to integers.
 local now = tonumber(ARGV[1])
 local id = ARGV[2]
