@@ -193,8 +193,10 @@ struct TreeFunctions {
     reply->len = size;
     return reply;
   }
-  static void* array(const redisReadTask* task, int elements) {
-    const auto count = static_cast<std::size_t>(std::max(0, elements));
+  // hiredis 0.14 passes an int, later versions a size_t.
+  template <std::integral Count>
+  static void* array(const redisReadTask* task, Count elements) {
+    const auto count = static_cast<std::size_t>(std::max(Count{0}, elements));
     void* memory = nullptr;
     redisReply* const reply = make_reply(task, count * sizeof(redisReply*),
                                          std::min(kMaxPreallocated, count * kBytesPerElement), memory);
@@ -216,6 +218,11 @@ struct TreeFunctions {
     if (reply != nullptr) reply->type = REDIS_REPLY_NIL;  // the task has the type of the missing value
     return reply;
   }
+  // RESP3 types. No command asks for RESP3, and Reply has no accessor for them.
+  static void* number(const redisReadTask* task, double /*value*/, char* text, std::size_t size) {
+    return string(task, text, size);
+  }
+  static void* boolean(const redisReadTask* task, int value) { return integer(task, value); }
   // Called for complete replies and for unfinished ones.
   static void free_unless_detached(void* reply) {
     if (reply == nullptr) return;
@@ -224,10 +231,24 @@ struct TreeFunctions {
   }
 };
 
+// A template, since the members differ between hiredis 0.14 and later versions.
+template <class Functions>
+Functions make_tree_functions() {
+  Functions out{};
+  out.createString = &TreeFunctions::string;
+  out.createArray = &TreeFunctions::array;
+  out.createInteger = &TreeFunctions::integer;
+  out.createNil = &TreeFunctions::nil;
+  out.freeObject = &TreeFunctions::free_unless_detached;
+  if constexpr (requires { out.createDouble; }) {
+    out.createDouble = &TreeFunctions::number;
+    out.createBool = &TreeFunctions::boolean;
+  }
+  return out;
+}
+
 void ReplyAssembly::attach(redisReader& reader) {
-  static redisReplyObjectFunctions functions{&TreeFunctions::string, &TreeFunctions::array,
-                                             &TreeFunctions::integer, &TreeFunctions::nil,
-                                             &TreeFunctions::free_unless_detached};
+  static redisReplyObjectFunctions functions = make_tree_functions<redisReplyObjectFunctions>();
   reader.fn = &functions;
   reader.privdata = this;
 }

@@ -1,12 +1,16 @@
-# Third-party packages in Debian 12's versions; scripts/deps lists the package names.
+# Third-party packages, in the versions of Debian 12 or later; scripts/deps lists the package names.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
+# Boost's own package configuration where it is installed; CMake's FindBoost is deprecated (CMP0167).
+if(POLICY CMP0167)
+  cmake_policy(SET CMP0167 NEW)
+endif()
 find_package(Boost 1.74 REQUIRED)
 find_package(tl-expected REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(Eigen3 3.3 REQUIRED NO_MODULE)  # 3.4 on Debian 12
+find_package(Eigen3 REQUIRED NO_MODULE)  # 3.4 on Debian 12 and 13
 find_package(OpenSSL REQUIRED)
 pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
 pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)

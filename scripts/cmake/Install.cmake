@@ -24,7 +24,7 @@ freshet_install(${CMAKE_INSTALL_DATADIR}/doc/freshet API.md INTEGRATION.md OPERA
 install(DIRECTORY nginx/html DESTINATION ${CMAKE_INSTALL_DATADIR}/freshet COMPONENT freshet
         FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
 
-freshet_install(/lib/systemd/system systemd/freshet.service systemd/freshet.socket systemd/freshet-train.service
+freshet_install(/usr/lib/systemd/system systemd/freshet.service systemd/freshet.socket systemd/freshet-train.service
                 systemd/freshet-train.timer systemd/freshet-fill.service systemd/freshet-fill.timer
                 systemd/freshet-check.service systemd/freshet-check.timer systemd/freshet-fetch-model.service
                 systemd/freshet-fetch-model.timer systemd/freshet-search@.service)

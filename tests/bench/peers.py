@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import procs  # adds tests/support to the path
 import loopback
+from php_fpm import PHP_FPM
 from procs import ROOT, BenchError, Server, stopped_on_failure
 from redis_server import RedisServer
 
@@ -161,7 +162,7 @@ def libfcgi_echo(run_directory):
 
 
 def php_command(config):
-    return ["php-fpm8.2", "--nodaemonize", "--fpm-config", config] + (["-R"] if os.geteuid() == 0 else [])
+    return [PHP_FPM, "--nodaemonize", "--fpm-config", config] + (["-R"] if os.geteuid() == 0 else [])
 
 
 def php_fpm(run_directory, children=PHP_CHILDREN, name="php-fpm"):

@@ -11,6 +11,7 @@ import pytest
 
 from client import Client
 from service import LONG_TIMEOUTS, ROOT, Instance, children, wait_until
+from php_fpm import PHP_FPM
 
 DOCUMENT = pathlib.Path(ROOT, "INTEGRATION.md").read_text(encoding="utf-8")
 SECRET = "0123456789abcdef" * 4
@@ -40,7 +41,7 @@ class Site:
         self.write("session.php", blocks("php")[0])
         self.write("login.php", "<?php session_start(); $_SESSION['user_id'] = $_SERVER['QUERY_STRING'];")
         self.write("fpm.conf", FPM.format(folder=self.folder))
-        command = ["php-fpm8.2", "--nodaemonize", "--allow-to-run-as-root", "--fpm-config", os.path.join(self.folder, "fpm.conf")]
+        command = [PHP_FPM, "--nodaemonize", "--allow-to-run-as-root", "--fpm-config", os.path.join(self.folder, "fpm.conf")]
         if os.geteuid() == 0:
             command[:0] = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
         self.php = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -54,7 +55,7 @@ class Site:
 
     def configure_nginx(self):
         nginx = pathlib.Path(self.service.state, "etc/nginx")
-        location = blocks("nginx")[0].replace("/run/php/php8.2-fpm.sock", f"{self.folder}/php.sock").replace("/var/www/", f"{self.folder}/")
+        location = blocks("nginx")[0].replace("/run/php/php-fpm.sock", f"{self.folder}/php.sock").replace("/var/www/", f"{self.folder}/")
         login = location.replace("/_freshet_who", "/login.php").replace("  internal;\n", "").replace("/session.php", "/login.php")
         login = login.replace("  error_page", "  fastcgi_param QUERY_STRING $query_string;\n  error_page")
         (nginx / "freshet-auth.conf").write_text(location + login, encoding="utf-8")
@@ -72,7 +73,7 @@ class Site:
         self.service.stop()
 
 
-@pytest.mark.skipif(not shutil.which("php-fpm8.2"), reason="php-fpm8.2 is not installed; ./scripts/deps test")
+@pytest.mark.skipif(not PHP_FPM, reason="php-fpm is not installed; ./scripts/deps test")
 def test_the_sites_php_session_identifies_the_reader():
     site = Site()
     try:

@@ -17,7 +17,7 @@ DOC = "/usr/share/doc/freshet/"
 # With and without the package.
 FILES = (
     CONFFILES
-    | {"/lib/systemd/system/" + unit for unit in UNITS}
+    | {"/usr/lib/systemd/system/" + unit for unit in UNITS}
     | {"/usr/share/freshet/html/" + name for name in names("nginx/html/*")}
     | {"/usr/sbin/freshetd", "/usr/bin/freshetctl", "/usr/lib/sysusers.d/freshet.conf"}
     | {DOC + name for name in ("API.md", "INTEGRATION.md", "OPERATIONS.md", "README.md", "SECURITY.md", "examples/freshet-alerts.yml",

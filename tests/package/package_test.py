@@ -87,7 +87,7 @@ class Package(unittest.TestCase):
     @unittest.skipUnless(shutil.which("systemd-analyze"), "SKIPPED: systemd-analyze is not installed (package systemd)")
     def test_systemd_accepts_the_units_and_their_programs(self):
         folder = self.unpack("units")
-        shutil.copytree("/lib/systemd/system", folder + "/lib/systemd/system", symlinks=True, dirs_exist_ok=True)
+        shutil.copytree("/usr/lib/systemd/system", folder + "/usr/lib/systemd/system", symlinks=True, dirs_exist_ok=True)
         self.unpack("units")  # ours win over the host's units of the same name
         os.makedirs(folder + "/bin")
         shutil.copy("/bin/kill", folder + "/bin/kill")  # ExecReload=
@@ -111,7 +111,7 @@ class Package(unittest.TestCase):
             host.write(file, "")
         wants = host.path + "/etc/systemd/system/sockets.target.wants"  # `systemctl enable freshet.socket`
         os.makedirs(wants)
-        os.symlink("/lib/systemd/system/freshet.socket", wants + "/freshet.socket")
+        os.symlink("/usr/lib/systemd/system/freshet.socket", wants + "/freshet.socket")
         self.dpkg(host, "--install", self.deb)
         self.assertEqual(host.read("etc/freshet/freshet.toml"), "pm.max_children = 3\n")
         restart = "try-restart freshet.service freshet-train.timer freshet-fill.timer freshet-check.timer freshet-fetch-model.timer"

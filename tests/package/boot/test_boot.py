@@ -243,7 +243,7 @@ def break_socket_ownership(folder):
     """The first release: systemd made the service the owner of the socket's folder and its contents, so nginx could not
     connect.
     """
-    path = os.path.join(folder, "lib/systemd/system/freshet.service")
+    path = os.path.join(folder, "usr/lib/systemd/system/freshet.service")
     with open(path, "a", encoding="utf-8") as file:
         file.write("[Service]\nRuntimeDirectory=freshet\nRuntimeDirectoryPreserve=yes\n")
 
