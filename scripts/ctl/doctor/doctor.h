@@ -137,8 +137,8 @@ void check_status_socket(const Settings& settings, Diagnoses& out);
 // "no_nginx"; kUnavailable "nginx_refused".
 Result<std::string> nginx_dump(const std::string& program, const std::string& state);
 void evaluate_nginx(const std::string& dump, const Settings& settings, Diagnoses& out);
-// Account of nginx's workers, from the directive `user`. nullopt: not set, so they run as whoever
-// started nginx.
+// Account of nginx's workers, from the directive `user`. nullopt if it is not set: workers then run
+// under the account that started nginx.
 std::optional<std::string> nginx_user(const std::string& dump);
 
 // Returns the exit status: 1 when there is an error finding. Never fails; what cannot be checked is
