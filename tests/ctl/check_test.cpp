@@ -83,8 +83,8 @@ struct PopulatedRedis : Fixture {
 TEST_CASE("keys written by the stores have no findings, with any prefix", "[ctl]") {
   for (const char* prefix : {"", "site1:"}) {
     PopulatedRedis filled(prefix);
-    filled.run("SET", "somebody:else", "1");
-    if (*prefix == '\0') filled.run("DEL", "somebody:else");
+    filled.run("SET", "foreign:key", "1");
+    if (*prefix == '\0') filled.run("DEL", "foreign:key");
     filled.check();
     CAPTURE(prefix);
     INFO(filled.findings.text());
