@@ -37,9 +37,9 @@ struct BackgroundOptions {
   // Returns true to pause replay although Redis answers, because it is short of memory. Empty:
   // never.
   std::function<bool()> pause_replay = {};
-  // Applies the event with these fields (spool_record.h). If is_away() holds for the error, the
-  // event is retried later; after any other error it is dropped and logged. The fields stay valid
-  // until the task completes.
+  // Applies the event with these fields (spool_record.h). If is_unavailable() holds for the error,
+  // the event is retried later; after any other error it is dropped and logged. The fields stay
+  // valid until the task completes.
   std::function<Task<Result<void>>(const std::vector<std::string_view>& fields)> apply = {};
   // Older events are dropped. 0: no limit.
   milliseconds max_age{0};

@@ -346,13 +346,14 @@ void explore(Conditions conditions, int seeds) {
 
 }  // namespace
 
-TEST_CASE("no reader sees an item twice and none is lost, in any order of steps", "[feed][law]") {
+TEST_CASE("no reader sees an item twice and none is lost, in any order of steps", "[feed][invariant]") {
   explore({.exact = true}, 25);
 }
-TEST_CASE("the invariant holds with the fingerprints filter, apart from its false positives", "[feed][law]") {
+TEST_CASE("the invariant holds with the fingerprints filter, apart from its false positives",
+          "[feed][invariant]") {
   explore({.exact = false}, 15);
 }
 
-TEST_CASE("the invariant holds while Redis fails, replies are lost and workers die", "[feed][law]") {
+TEST_CASE("the invariant holds while Redis fails, replies are lost and workers die", "[feed][invariant]") {
   explore({.faults = true}, 25);
 }

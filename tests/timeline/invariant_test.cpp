@@ -72,7 +72,7 @@ class Explorer {
         order_{random_, on != Deployment::kClusterWithoutBarriers},
         shared_order_(on == Deployment::kStandalone ? nullptr : &order_),
         inner_(inner),
-        keys_("law:" + std::to_string(seed) + ":"),
+        keys_("invariant:" + std::to_string(seed) + ":"),
         settings_(draw_settings()) {
     for (std::size_t i = 0; i < kReaders; ++i) timelines_[i].reader = ReaderId::trusted(name_of_reader(i));
     for (std::size_t i = 0; i < clients_.size(); ++i) clients_[i].timeline = &timelines_[i % kReaders];
@@ -514,15 +514,15 @@ std::string explore(Deployment on, int runs) {
 }  // namespace
 
 TEST_CASE("a client that follows the rules sees what stays in its timeline once and in order",
-          "[waterfall][law][long]") {
+          "[waterfall][invariant][long]") {
   CHECK(explore(Deployment::kStandalone, test::repeat_count(1000, 20000)) == "");
 }
 
 TEST_CASE("the invariant holds in a cluster that runs commands in any order between barriers",
-          "[waterfall][law][long]") {
+          "[waterfall][invariant][long]") {
   CHECK(explore(Deployment::kCluster, test::repeat_count(500, 10000)) == "");
 }
 
-TEST_CASE("without barriers the invariant does not hold in a cluster", "[waterfall][law]") {
+TEST_CASE("without barriers the invariant does not hold in a cluster", "[waterfall][invariant]") {
   CHECK(explore(Deployment::kClusterWithoutBarriers, 1000) != "");
 }

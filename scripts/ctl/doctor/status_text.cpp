@@ -78,7 +78,7 @@ std::string line_text(std::string_view line, UnixSeconds now) {
   const auto value = redis::parse<std::int64_t>(line.substr(from));
   if (!unit || !value || *value < 0) return std::string(line);
   std::string name(line.substr(0, from));
-  if (is_subsecond(*unit)) {  // the unit moves behind the value
+  if (is_subsecond(*unit)) {  // the unit moves after the value
     name.erase(colon - 3, 3);
     name.append(3, ' ');
   }
