@@ -106,7 +106,13 @@ def rss_kib(pid):
 
 
 def descriptors(pid):
-    return len(os.listdir(f"/proc/{pid}/fd"))
+    """The process's open descriptors, without the files of the search index: a worker opens those of each week's
+    partition at its first search and keeps them, and how many weeks the items span depends on the date."""
+    count = 0
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # closed since
+            count += not os.readlink(f"/proc/{pid}/fd/{name}").endswith(".glass")
+    return count
 
 
 def kill_workers(service, load, done, times):

@@ -16,7 +16,7 @@ from fastcgi import Connection as FastCgi
 from fastcgi import request as fastcgi_request
 from service import SHARED, wait_until
 
-from faults.invariants import INDEX_FILES, Resources
+from faults.invariants import MORE_DESCRIPTORS, Resources
 from faults.load import GETS, PAGE_READS
 from faults.scenario import fault, percentile
 from faults.wire import request
@@ -234,7 +234,7 @@ def _is_overdue(direct, data, since):
 def descriptors_at_rest(service, before):
     """The largest increase of a worker's descriptors, after giving nginx time to close its idle connections."""
     with contextlib.suppress(AssertionError):
-        wait_until(lambda: Resources(service).descriptor_growth(before) <= INDEX_FILES, "nginx to close its connections", 30)
+        wait_until(lambda: Resources(service).descriptor_growth(before) <= MORE_DESCRIPTORS, "nginx to close its connections", 30)
     return Resources(service).descriptor_growth(before)
 
 
@@ -291,7 +291,7 @@ def aborts(run):
         median_growth = statistics.median(later.rss_growth(earlier) for earlier, later in zip(quarters, quarters[1:]))
         run.report(f"{count // 4 * 4:,} aborts")
         more = descriptors_at_rest(service, before)  # a leak of one per hundred aborts would be twenty or more
-        run.report(f"{more} more descriptors when idle", more <= INDEX_FILES, safety=True)
+        run.report(f"{more} more descriptors when idle", more <= MORE_DESCRIPTORS, safety=True)
         run.report(f"RSS {100 * after.rss_growth(before):+.1f} %, {100 * median_growth:+.1f} % in the median quarter", median_growth < 0.0125)
         run.expect_none("workers lost", len(set(before.rss_kib) - set(after.rss_kib)))
         run.expect_none("failed requests of others", load.failed, load.failures)

@@ -65,7 +65,7 @@ def broken_invariants(instance):
     return broken
 
 
-INDEX_FILES = 12  # descriptors that a worker opens for its first searches and keeps
+MORE_DESCRIPTORS = 4  # of connections that nginx keeps open to a worker that is idle again
 
 
 class Resources:

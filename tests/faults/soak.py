@@ -9,7 +9,7 @@ from fastcgi import Connection as FastCgi
 from service import birth, comm, wait_until
 
 from faults.clients import SlowClients, abort, broken_streams, corpus, descriptors_at_rest
-from faults.invariants import INDEX_FILES, Resources
+from faults.invariants import MORE_DESCRIPTORS, Resources
 from faults.lifecycle import BAD_SETTINGS, rejects_bad_file
 from faults.load import GETS, PAGE_READS
 from faults.redis_faults import is_crash_loss
@@ -170,7 +170,7 @@ def mixed_requests(run):
             requests = load.requests - requests
         more = descriptors_at_rest(service, before)
         run.report(f"memory {100 * last.rss_growth(first):+.1f} % ({max(last.rss_kib.values()) // 1024} MB) over {requests:,} requests", last.rss_growth(first) < MAX_RSS_GROWTH)
-        run.report(f"{more} more descriptors when idle", more <= INDEX_FILES, safety=True)
+        run.report(f"{more} more descriptors when idle", more <= MORE_DESCRIPTORS, safety=True)
         run.expect_none("failed requests", load.failed, load.failures)
         run.report(f"{len(load.latencies_s()) / load.elapsed():,.0f} requests a second, GETs p99 {1000 * percentile(load.latencies_s(GETS), 0.99):.0f} ms")
         run.check_events(service, load)

@@ -1,5 +1,8 @@
 // libFuzzer: no token, page token, cookie or Authorization header crashes its verification, and
-// none is accepted unless it was signed here: modified ones are refused.
+// none is accepted unless signing what it names gives the same text: modified ones are refused.
+// (libFuzzer copies operands of comparisons into its inputs, so an input can hold a genuine one.)
+#include <array>
+#include <set>
 #include <string>
 
 #include "fcgi/http/identity.h"
@@ -34,6 +37,26 @@ std::optional<VisitorId> cookie_of(http::Identity& identity, std::string_view he
   return verified->cookie;
 }
 
+// The token for `reader` with the key id and expiry of `token`.
+std::string sign_again(http::TokenKeys& keys, const ReaderId& reader, std::string_view token) {
+  const std::size_t kid = token.find('.') + 1;
+  const std::size_t mac = token.rfind('.');
+  const std::size_t expiry = token.rfind('.', mac - 1) + 1;
+  const seconds expires{std::stoll(std::string(token.substr(expiry, mac - expiry)))};
+  return *keys.sign(std::string(token.substr(kid, token.find('.', kid) - kid)), reader, UnixSeconds{expires});
+}
+
+// The visitors of all cookies that the runs issue.
+std::set<std::string> issue_all(http::Identity& identity) {
+  std::set<std::string> visitors;
+  for (unsigned first = 0; first < 256; ++first) {
+    std::array<unsigned char, 16> random{};
+    random[0] = static_cast<unsigned char>(first);
+    visitors.insert(identity.issue_visitor_cookie(random, false).visitor.str());
+  }
+  return visitors;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
@@ -41,6 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   static auto pages = *http::PageTokenSigner::create(kSalt);
   static auto identity =
       *http::Identity::create(http::IdentityMode::kToken, kSalt, {{"k1", std::string(kSalt)}});
+  static const std::set<std::string> issued = issue_all(identity);
   Input input(bytes, size);
   const auto reader = ReaderId::parse(input.text(input.number<std::uint8_t>() % 24), "userId");
   const auto reader_id = reader && !reader->empty() ? *reader : ReaderId::trusted("ann");
@@ -68,9 +92,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   require(!known || *known == visitor.visitor);
 
   const std::string_view text = input.rest();
-  require(!keys.verify(text, kNow));
-  require(!pages.verify(reader_id, text));
-  require(!cookie_of(identity, text));
+  if (const auto named = keys.verify(text, kNow)) require(sign_again(keys, *named, text) == text);
+  if (const auto named = pages.verify(reader_id, text)) require(pages.sign(reader_id, *named) == text);
+  if (const auto named = cookie_of(identity, text)) require(issued.contains(named->str()));
   const std::string_view value = http::cookie_value(text, "freshet_visitor");
   require(value.empty() || text.find(value) != text.npos);
   require(http::network_prefix(text).size() <= http::subscriber_prefix(text).size());
