@@ -12,11 +12,6 @@ struct KeyDescription {
 };
 
 constexpr std::array kKeyDescriptions{
-    KeyDescription{"hot:session:", "a visit to an article, kept so that it counts only once"},
-    KeyDescription{"hot:event:", "a report about an article, kept so that it counts only once"},
-    KeyDescription{"hot:dedup:", "a view of an article, kept so that it counts only once"},
-    KeyDescription{"hot:uv:", "a day on which you were counted as a visitor of an article"},
-    KeyDescription{"hot:view:event:", "a report of a view, kept so that it counts only once"},
     KeyDescription{"hot:added:", "what you contributed to the counters of articles"},
     KeyDescription{"feed:cache:", "items queued for the next pages of your feed"},
     KeyDescription{"feed:state:", "your position in your feed, and its last pages"},
@@ -43,10 +38,11 @@ constexpr std::string_view find_description(std::string_view pattern) {
 
 static_assert(std::all_of(redis::kKeyPatterns.begin(), redis::kKeyPatterns.end(),
                           [](const redis::KeyPattern& key) {
-                            return (key.subject == redis::Subject::kNone) ==
-                                   find_description(key.pattern).empty();
+                            const bool exported =
+                                key.subject != redis::Subject::kNone && !redis::names_article_first(key);
+                            return exported != find_description(key.pattern).empty();
                           }),
-              "exactly the keys about a reader have a description");
+              "exactly the exported keys have a description");
 
 }  // namespace
 

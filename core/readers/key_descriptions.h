@@ -7,7 +7,7 @@
 
 namespace freshet::readers {
 
-// Empty for keys that are not about a reader.
+// Empty for keys that an export does not contain.
 std::string_view description_for(const redis::KeyPattern& key);
 
 }  // namespace freshet::readers

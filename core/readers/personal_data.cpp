@@ -73,6 +73,7 @@ PersonalData::PersonalData(redis::Redis& redis, BlockingPool& pool, const Settin
     : redis_(redis),
       pool_(pool),
       recorder_settings_(settings.recorder),
+      channels_(settings.timeline.channels),
       spool_settings_(settings.spool),
       keys_(std::move(keys)),
       pseudonyms_(std::move(pseudonyms)),
@@ -84,24 +85,18 @@ Task<Result<Export>> PersonalData::collect(const ReaderId& reader, std::int64_t 
   Export out;
   ReaderNames names;
   add_reader_names(names, reader, pseudonyms_);
-  std::string cursor = "0";
-  do {
-    FRESHET_CO_TRY(page, co_await scan_personal_keys(redis_, keys_, names, cursor));
-    FRESHET_CO_TRY(keys_read, co_await read_keys(page->keys, out));
-    FRESHET_CO_TRY(members_read, co_await read_members(page->member_sets, names, out));
-    cursor = page->cursor;
-  } while (cursor != "0" && out.keys.size() < kMaxExportedKeys);
-  out.has_more_keys = cursor != "0";
-  // SCAN may return a key twice.
+  std::vector<std::string> keys;
+  for (const std::string& name : names)
+    for (std::string& each : keys_.keys_about(name, channels_)) keys.push_back(std::move(each));
+  FRESHET_CO_TRY(keys_read, co_await read_keys(keys, out));
+  FRESHET_CO_TRY(memberships_read, co_await read_memberships(reader, out));
   std::sort(out.keys.begin(), out.keys.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  const auto same = [](const ExportedKey& a, const ExportedKey& b) { return a.name == b.name; };
-  out.keys.erase(std::unique(out.keys.begin(), out.keys.end(), same), out.keys.end());
   co_await read_rows(reader, from, out);
   co_return out;
 }
 
+// Appends the keys that exist.
 Task<Result<void>> PersonalData::read_keys(const std::vector<std::string>& keys, Export& out) {
-  if (keys.empty()) co_return Result<void>();
   Pipeline command;
   for (const std::string& key : keys) append_read(command, keys_.pattern_of(key)->type, key);
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
@@ -110,36 +105,31 @@ Task<Result<void>> PersonalData::read_keys(const std::vector<std::string>& keys,
     const redis::KeyPattern& pattern = *keys_.pattern_of(keys[i]);
     ExportedKey stored{description_for(pattern), *keys_.strip_prefix(keys[i]), std::string(pattern.type), {}};
     add_values(reply, stored.type, stored.values);
-    if (!stored.values.empty()) out.keys.push_back(std::move(stored));  // otherwise it has expired
+    if (!stored.values.empty()) out.keys.push_back(std::move(stored));
   }
   co_return Result<void>();
 }
 
-Task<Result<void>> PersonalData::read_members(const std::vector<MemberSet>& sets, const ReaderNames& names,
-                                              Export& out) {
+// Appends the reader's entries in the ZSETs of each channel's active readers and of the followers
+// of each author in `out`.
+Task<Result<void>> PersonalData::read_memberships(const ReaderId& reader, Export& out) {
+  std::vector<std::string> sets;
+  for (const std::string& channel : channels_) sets.push_back(keys_.active_readers(channel));
+  const std::string authors = *keys_.strip_prefix(keys_.followed_authors(reader.view()));
+  for (const ExportedKey& each : out.keys) {
+    if (each.name != authors) continue;
+    for (std::size_t i = 0; i < each.values.size(); i += 2) sets.push_back(keys_.followers(each.values[i]));
+  }
   if (sets.empty()) co_return Result<void>();
   Pipeline command;
-  for (const MemberSet& each : sets) {
-    for (const std::string& name : names)
-      command.add(each.is_sorted ? "ZSCORE" : "SISMEMBER", each.key, name);
-  }
+  for (const std::string& set : sets) command.add("ZSCORE", set, reader.view());
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
-  auto reply = replies->begin();
-  for (const MemberSet& each : sets) {
-    ExportedKey stored{description_for(*keys_.pattern_of(each.key)),
-                       *keys_.strip_prefix(each.key),
-                       each.is_sorted ? "zset" : "set",
-                       {}};
-    for (const std::string& name : names) {
-      if (each.is_sorted && !reply->is_nil()) {
-        stored.values.push_back(name);
-        stored.values.emplace_back(reply->string().value_or(""));
-      } else if (!each.is_sorted && reply->integer().value_or(0) == 1) {
-        stored.values.push_back(name);
-      }
-      ++reply;
-    }
-    if (!stored.values.empty()) out.keys.push_back(std::move(stored));
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    if ((*replies)[i].is_nil()) continue;
+    out.keys.push_back({description_for(*keys_.pattern_of(sets[i])),
+                        *keys_.strip_prefix(sets[i]),
+                        "zset",
+                        {reader.str(), std::string((*replies)[i].string().value_or(""))}});
   }
   co_return Result<void>();
 }

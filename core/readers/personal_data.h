@@ -18,7 +18,6 @@
 
 namespace freshet::readers {
 
-inline constexpr std::size_t kMaxExportedKeys = 1000;
 // Per list or ZSET; other types have smaller limits of their own.
 inline constexpr std::int64_t kMaxExportedValues = 5000;
 // Interactions; the same limit for dismissals and for follows.
@@ -36,7 +35,6 @@ struct ExportedKey {
 
 struct Export {
   std::vector<ExportedKey> keys;
-  bool has_more_keys = false;  // there are more keys than the export contains
   // Why the database rows are missing; empty if they are included. Always set on hosts without the
   // database, with the name of the recording host.
   std::string rows_missing_reason;
@@ -62,8 +60,9 @@ class PersonalData {
   PersonalData(redis::Redis& redis, BlockingPool& pool, const Settings& settings, redis::Keys keys,
                ReaderPseudonyms pseudonyms, std::function<std::string()> new_job_id);
 
-  // Exports interactions from number `from` on, and everything else every time. Scans all keys of
-  // Redis: O(keys), 2 RTT per thousand keys.
+  // Exports interactions from number `from` on, and everything else every time, except keys that
+  // name an article before the reader (sessions, event ids and the like, which expire within days
+  // and only a scan of all keys would find; an erasure removes them). 3 RTT.
   Task<Result<Export>> collect(const ReaderId& reader, std::int64_t from);
   // Creates a job that erases everything about the reader (core/recorder/erasure_worker.h) and
   // returns its id. All data written before the call has been erased when the job is done. Unknown
@@ -75,12 +74,13 @@ class PersonalData {
 
  private:
   Task<Result<void>> read_keys(const std::vector<std::string>& keys, Export& out);
-  Task<Result<void>> read_members(const std::vector<MemberSet>& sets, const ReaderNames& names, Export& out);
+  Task<Result<void>> read_memberships(const ReaderId& reader, Export& out);
   Task<void> read_rows(const ReaderId& reader, std::int64_t from, Export& out);
 
   redis::Redis& redis_;
   BlockingPool& pool_;
   const RecorderSettings recorder_settings_;
+  const std::vector<std::string> channels_;
   const SpoolSettings spool_settings_;
   const redis::Keys keys_;
   const ReaderPseudonyms pseudonyms_;

@@ -154,6 +154,22 @@ std::vector<std::string> Keys::names_of(const KeyPattern& row) const {
   return out;
 }
 
+std::vector<std::string> Keys::keys_about(std::string_view name,
+                                          const std::vector<std::string>& channels) const {
+  constexpr std::string_view kVariable = "{*}";
+  const std::string timelines = "wf:*:" + std::string(kVariable);
+  std::vector<std::string> out;
+  for (const KeyPattern& row : kKeyPatterns) {
+    if (row.subject != Subject::kReader || names_article_first(row)) continue;
+    if (row.pattern == timelines) {
+      for (const std::string& channel : channels) out.push_back(timeline(channel, name));
+    } else {
+      out.push_back(item_key(row.pattern.substr(0, row.pattern.size() - kVariable.size()), name));
+    }
+  }
+  return out;
+}
+
 std::string_view key_segment(std::string_view key, std::size_t index) {
   for (; index > 0; --index) {
     const std::size_t colon = key.find(':');

@@ -121,6 +121,10 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"hot:list:lock:*:*:*:*", "string", false, Subject::kNone},
 };
 
+// True if the name begins with an article's id and the reader's follows it, if any. Nothing but a
+// scan of all keys finds a reader's.
+constexpr bool names_article_first(const KeyPattern& key) { return key.pattern.ends_with("{*}:*"); }
+
 // Returns true if a score of hot:hidden is that of an item that is only future-dated.
 inline bool is_embargo(double until) { return until != std::floor(until); }
 
@@ -160,6 +164,10 @@ class Keys {
   bool has_other_partition_count(std::string_view key) const;
   // All keys that a row of kKeyPatterns without variable segments stands for.
   std::vector<std::string> names_of(const KeyPattern& row) const;
+
+  // The keys about a reader with this name (Subject::kReader) that can be found without a scan: all
+  // but those of names_article_first(). `channels`: waterfall.channels.
+  std::vector<std::string> keys_about(std::string_view name, const std::vector<std::string>& channels) const;
 
   // The key's slot in a cluster, 0 on a single Redis. Keys of different ids may be passed to one
   // script call only if this is equal for them.

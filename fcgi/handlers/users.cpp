@@ -61,7 +61,6 @@ std::string render(const ReaderId& reader, const readers::Export& exported) {
   writer.begin_object().key("userId").string(reader.view()).key("redis").begin_array();
   for (const readers::ExportedKey& key : exported.keys) write_key(writer, key);
   writer.end_array();
-  if (exported.has_more_keys) writer.key("more_keys").boolean(true);
   writer.key("database");
   if (exported.rows_missing_reason.empty()) {
     write_rows(writer, exported);

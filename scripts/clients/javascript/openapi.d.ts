@@ -903,8 +903,6 @@ export interface components {
                 type: "string" | "hash" | "list" | "set" | "zset";
                 value: string | Record<string, never> | unknown[];
             }[];
-            /** @constant */
-            more_keys?: true;
             database: {
                 interactions: {
                     topicId: components["schemas"]["IdText"];

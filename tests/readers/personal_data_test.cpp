@@ -1,0 +1,95 @@
+// An export contains every key about a reader that its name leads to, without a scan.
+#include "core/readers/personal_data.h"
+
+#include <set>
+
+#include "core/async/event_loop.h"
+#include "tests/cost/cost.h"
+#include "tests/readers/fixture.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+const std::string kChannel = "discover";
+
+struct ExportFixture : ReaderFixture {
+  ExportFixture() { settings.recorder.enabled = false; }
+
+  readers::Export collect() {
+    readers::PersonalData data(counting, pool, settings, keys(), pseudonyms, [] { return "job"; });
+    auto out = run_sync(data.collect(kReader, 0));
+    REQUIRE(out);
+    return *out;
+  }
+  // Creates a key of this type that holds one value, or one that has the reader as a member.
+  void create(const redis::KeyPattern& row, const std::string& key) {
+    if (row.subject == redis::Subject::kMembers)
+      command("ZADD", key, 7, kReader.view());
+    else if (row.type == "string")
+      command("SET", key, "x");
+    else if (row.type == "list")
+      command("RPUSH", key, "x");
+    else if (row.type == "hash")
+      command("HSET", key, "x", 1);
+    else
+      command("ZADD", key, 1, "x");
+  }
+  static std::string replaced(std::string text, std::string_view part, const std::string& by) {
+    const std::size_t at = text.find(part);
+    return at == text.npos ? text : text.replace(at, part.size(), by);
+  }
+
+  EventLoop loop;
+  BlockingPool pool{loop, 1, 1, "busy"};
+  CountingRedis counting{redis};
+  readers::ReaderPseudonyms pseudonyms{[](const ReaderId& each) { return "v-" + each.str(); }, {}};
+};
+
+}  // namespace
+
+TEST_CASE("an export has every key about a reader except those that name an article first",
+          "[readers][privacy]") {
+  ExportFixture site;
+  std::set<std::string> expected;
+  for (const redis::KeyPattern& row : redis::kKeyPatterns) {
+    if (row.subject == redis::Subject::kNone) continue;
+    const std::string name = row.subject == redis::Subject::kMembers ? "x" : kReader.str();
+    const std::string key = ExportFixture::replaced(
+        ExportFixture::replaced(std::string(row.pattern), "{*}", "{" + name + "}"), "*", kChannel);
+    INFO(key);
+    if (row.type == "set" || redis::names_article_first(row)) {
+      if (row.type == "string") site.command("SET", key, "x");
+    } else {
+      site.create(row, key);
+      expected.insert(key);
+    }
+  }
+  site.command("HSET", "hot:added:{v-" + kReader.str() + "}", "x", 1);
+  expected.insert("hot:added:{v-" + kReader.str() + "}");
+  site.create(redis::KeyPattern{"", "hash", false, redis::Subject::kReader}, "user:views:at:{somebody else}");
+
+  std::set<std::string> exported;
+  for (const readers::ExportedKey& each : site.collect().keys) {
+    exported.insert(each.name);
+    CHECK_FALSE(each.description.empty());
+    CHECK_FALSE(each.values.empty());
+  }
+  CHECK(exported == expected);
+}
+
+TEST_CASE("an export costs three round trips and no scan, however many keys Redis has",
+          "[readers][privacy]") {
+  ExportFixture site;
+  for (int i = 0; i < 3000; ++i) site.command("SET", "hot:session:{a}:" + std::to_string(i), "1 1");
+  site.command("ZADD", site.keys().followed_authors(kReader.view()), 1, "ann", 2, "bob");
+  site.command("CONFIG", "RESETSTAT");
+  const readers::Export exported = site.collect();
+  CHECK(exported.keys.size() == 1);
+  CHECK(exported.keys.front().values == std::vector<std::string>{"bob", "2", "ann", "1"});
+  CHECK(site.counting.round_trips == 3);
+  const std::string stats(site.command("INFO", "commandstats").text());
+  CHECK(stats.find("cmdstat_zrange") != stats.npos);
+  CHECK(stats.find("scan") == stats.npos);
+}
