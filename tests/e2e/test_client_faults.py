@@ -1,7 +1,7 @@
 """Runs clients/scenarios.json with each client of scripts/clients against clients/stub.py, a server that fails as servers do.
 
-A scenario is a list of calls of one client, constructed with `options` (`first_pause_ms` is 1 unless it says otherwise). Each
-call has
+A scenario is a list of calls of one client, constructed with `options` (`first_pause_ms` is 1 and `timeout_ms` a minute unless
+they say otherwise). Each call has
 
 - `call`, `args` and `more`: the method by its name in Python, its arguments and the members of its last, open argument;
 - `request`: what must arrive. The path is compared by bytes, the query and the body by what they mean, the headers only if
@@ -60,7 +60,7 @@ def load_scenarios():
     expected = signature("k1", "sécret", "POST", "/api/items?x=1", 1700000000, '{"title":"é"}'.encode())
     scenarios = json.loads(text.replace("<large>", LARGE).replace("<signature>", expected))
     for scenario in scenarios:
-        scenario["options"] = {"first_pause_ms": 1} | scenario.get("options", {})
+        scenario["options"] = {"first_pause_ms": 1, "timeout_ms": 60_000} | scenario.get("options", {})
         if scenario["options"]["first_pause_ms"] is None:
             del scenario["options"]["first_pause_ms"]
         calls = []
@@ -230,7 +230,7 @@ def test_pauses_vary(runs, language):
     [number] = [number for number, scenario in enumerate(SCENARIOS) if scenario.get("varied")]
     first_s = SCENARIOS[number]["options"]["first_pause_ms"] / 1000
     ratios = [pause / first_s / 2**attempt for outcome in runs[language, number][1] for attempt, pause in enumerate(outcome["pauses"])]
-    assert len(ratios) == 60  # all of them in one half of the range: once in 10**12 runs
+    assert len(ratios) == 60  # all of them in one half of the range: less than once in 10**12 runs
     assert min(ratios) < 0.9
     assert max(ratios) > 1.1
 
@@ -260,7 +260,7 @@ def wrong_replies(client, stem, count):
 
 def test_threads_that_share_a_python_client_get_their_own_replies(echo_stub):
     port, requests = echo_stub
-    client, wrong = freshet.Freshet(f"http://127.0.0.1:{port}", attempts=1), []
+    client, wrong = freshet.Freshet(f"http://127.0.0.1:{port}", attempts=1, timeout_s=60), []
     threads = [threading.Thread(target=lambda stem=stem: wrong.append(wrong_replies(client, stem, 50))) for stem in "abcd"]
     for thread in threads:
         thread.start()
@@ -274,7 +274,7 @@ FORK = """
 import os, sys
 sys.path[:0] = sys.argv[2:]
 from freshet import Freshet
-client = Freshet(sys.argv[1], attempts=1)
+client = Freshet(sys.argv[1], attempts=1, timeout_s=60)
 client.get_item("first")
 stem = "child" if os.fork() == 0 else "parent"
 wrong = sum(client.get_item(f"{stem}-{i}") != {"id": f"{stem}-{i}"} for i in range(50))

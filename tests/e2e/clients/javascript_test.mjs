@@ -35,8 +35,10 @@ function client(fetch, options) {
 }
 
 const articles = (site) => site.bodies.map(({ articleId }) => articleId);
-// Until the client's background work is done: it consists of promises only.
-const settle = () => new Promise((done) => setImmediate(done));
+// The client works in the background after a track and when the browser is online again.
+async function waitFor(site, count) {
+  for (let turn = 0; site.bodies.length < count && turn < 1000; turn++) await new Promise((done) => setImmediate(done));
+}
 
 test("tracks that cannot be delivered are queued, and delivered once, in order, as they were", async () => {
   const shared = storage();
@@ -59,7 +61,7 @@ test("a track that is delivered takes the queue with it", async () => {
   await page.track({ articleId: "a" });
   site.reply = () => ({ body: { pv: 7 } });
   assert.deepEqual(await page.track({ articleId: "b" }), { pv: 7 });
-  await settle();
+  await waitFor(site, 3);
   assert.deepEqual(articles(site), ["a", "b", "a"]);
 });
 
@@ -192,10 +194,11 @@ test("the queue is flushed when the browser is online again", async () => {
   const [[event, online]] = listeners;
   assert.equal(event, "online");
   online();  // still down: no unhandled rejection
-  await settle();
+  await waitFor(site, 2);
+  while (page.flushing) await new Promise((done) => setImmediate(done));
   site.reply = () => ({});
   online();
-  await settle();
+  await waitFor(site, 3);
   assert.deepEqual(articles(site), ["a", "a", "a"]);
 });
 

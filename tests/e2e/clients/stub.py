@@ -8,7 +8,7 @@ import struct
 import threading
 import time
 
-PATIENCE_S = 20  # after that, a client that should have given up is disconnected
+PATIENCE_S = 60  # after that, a client that should have given up is disconnected
 DRIP_S = 0.05
 
 
