@@ -4,6 +4,7 @@
 
 #include "tests/feed/fakes.h"
 #include "tests/hot/fakes.h"
+#include "tests/support/error_of.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -248,7 +249,7 @@ TEST_CASE("too many unacknowledged impressions are an error, not a degraded page
   const feed::FeedRequest feed_request{kReader, {}, {}, 5};
   const auto page = run_ready(site.feed().page(feed_request));
   REQUIRE_FALSE(page);
-  CHECK(page.error().reason == "too_many_pending");
+  CHECK(error_of(page).reason == "too_many_pending");
 }
 
 TEST_CASE("peek counts what a refresh would add and changes nothing", "[feed]") {

@@ -5,6 +5,7 @@
 
 #include "core/hot/contributions.h"
 #include "core/hot/rebuild.h"
+#include "tests/support/error_of.h"
 #include "tests/support/store_fixture.h"
 
 using namespace freshet;
@@ -163,8 +164,8 @@ TEST_CASE_METHOD(UnlistedFixture, "a network that may not create articles may st
   event.admission.may_create = false;
   const auto refused = run_sync(hot->track(event));
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().code == ErrorCode::kRateLimited);
-  CHECK(refused.error().reason == "unverified_quota");
+  CHECK(error_of(refused).code == ErrorCode::kRateLimited);
+  CHECK(error_of(refused).reason == "unverified_quota");
   CHECK_FALSE(exists(keys().article("another")));
   event.item = ItemId::trusted("there");
   CHECK(track(event).pv == 2);
@@ -180,10 +181,10 @@ TEST_CASE_METHOD(UnlistedFixture, "at most items.unknown_max exist, and expired 
   for (int i = 0; i < 5; ++i) track_from(0, "made-up-" + to_string(i));
   const auto refused = run_sync(hot->track(report_from(1, "sixth")));
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "unverified_quota");
+  CHECK(error_of(refused).reason == "unverified_quota");
   const auto viewed_refused = run_sync(hot->view(view_from(1, "sixth")));
   REQUIRE_FALSE(viewed_refused);
-  CHECK(viewed_refused.error().reason == "unverified_quota");
+  CHECK(error_of(viewed_refused).reason == "unverified_quota");
   CHECK(track_from(1, "made-up-0").pv == 2);
   command("ZADD", keys().partition(0).unverified(), "XX", unix_s(now()) - 1, "made-up-3");
   CHECK(track_from(0, "sixth").outcome.created);

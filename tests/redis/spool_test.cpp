@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/base/redis_clock.h"
+#include "tests/support/error_of.h"
 #include "tests/support/file_bytes.h"
 #include "tests/support/unix_socket.h"
 
@@ -87,7 +88,7 @@ TEST_CASE("A spool belongs to one process at a time", "[spool]") {
   REQUIRE(first);
   const auto second = Spool::open(path, 1 << 20);
   REQUIRE_FALSE(second);
-  CHECK(second.error().reason == "spool_locked");
+  CHECK(error_of(second).reason == "spool_locked");
   first->reset();
   CHECK(Spool::open(path, 1 << 20));
 }
@@ -182,7 +183,7 @@ TEST_CASE("A file that is not a spool is left untouched", "[spool]") {
   std::ofstream(path) << std::string(5000, 'z');
   const auto spool = Spool::open(path, 1 << 20);
   REQUIRE_FALSE(spool);
-  CHECK(spool.error().reason == "spool_format");
+  CHECK(error_of(spool).reason == "spool_format");
   CHECK(std::filesystem::file_size(path) == 5000);
 }
 
