@@ -6,10 +6,12 @@
 #include <string>
 
 #include "core/base/utf8.h"
+#include "tests/support/error_of.h"
 
 using freshet::check_id;
 using freshet::ErrorCode;
 using freshet::ItemId;
+using freshet::test::error_of;
 
 namespace {
 
@@ -17,9 +19,9 @@ void check_rejected(const std::string& text) {
   INFO("id of " << text.size() << " bytes: " << text.substr(0, 40));
   const auto result = check_id(text, "articleId");
   REQUIRE_FALSE(result);
-  CHECK(result.error().code == ErrorCode::kInvalid);
-  CHECK(result.error().reason == "bad_id");
-  CHECK(result.error().member == "articleId");
+  CHECK(error_of(result).code == ErrorCode::kInvalid);
+  CHECK(error_of(result).reason == "bad_id");
+  CHECK(error_of(result).member == "articleId");
 }
 
 void check_accepted(const std::string& text) {

@@ -4,9 +4,11 @@
 #include <set>
 
 #include "core/base/json.h"
+#include "tests/support/error_of.h"
 #include "tests/support/shared_files.h"
 
 using namespace freshet;
+using namespace freshet::test;
 using test::files_in;
 using test::read_file;
 using test::shared_path;
@@ -124,7 +126,7 @@ TEST_CASE("hostile ids are rejected, or kept byte for byte", "[json][corpus]") {
     if (parsed) {
       CHECK(parsed->str() == id);
     } else {
-      CHECK(parsed.error().member == "articleId");
+      CHECK(error_of(parsed).member == "articleId");
     }
   }
 }
@@ -137,7 +139,7 @@ TEST_CASE("hostile numbers are rejected as a dwell time", "[json][corpus]") {
     if (!document.parse(text)) continue;
     const auto value = json::required_integer(document.root(), "dwellMs", 0, 180000);
     REQUIRE_FALSE(value);
-    CHECK(value.error().member == "dwellMs");
+    CHECK(error_of(value).member == "dwellMs");
   }
 }
 

@@ -2,7 +2,10 @@
 
 #include "core/base/json.h"
 
+#include "tests/support/error_of.h"
+
 using namespace freshet;
+using namespace freshet::test;
 
 namespace {
 
@@ -16,10 +19,10 @@ struct Body {
 template <class T>
 void check_error(const Result<T>& result, std::string_view reason, const std::string& member) {
   REQUIRE_FALSE(result);
-  CHECK(result.error().code == ErrorCode::kInvalid);
-  CHECK(result.error().reason == reason);
-  CHECK(result.error().member == member);
-  CHECK_FALSE(result.error().detail.empty());
+  CHECK(error_of(result).code == ErrorCode::kInvalid);
+  CHECK(error_of(result).reason == reason);
+  CHECK(error_of(result).member == member);
+  CHECK_FALSE(error_of(result).detail.empty());
 }
 
 }  // namespace
@@ -84,7 +87,7 @@ TEST_CASE("a required member that is absent or null is reported as missing", "[j
     INFO(member);
     const auto check_missing = [&](const auto& result, std::string_view reason) {
       check_error(result, reason, member);
-      CHECK(result.error().detail == "is missing");
+      CHECK(error_of(result).detail == "is missing");
     };
     check_missing(json::required_id<ItemId>(body.root(), member), "bad_id");
     check_missing(json::required_integer(body.root(), member, 0, 1), "bad_number");

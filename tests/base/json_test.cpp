@@ -1,5 +1,6 @@
 #include "core/base/json.h"
 #include "core/base/utf8.h"
+#include "tests/support/error_of.h"
 
 #include <rapidcheck.h>
 
@@ -9,6 +10,7 @@
 #include <limits>
 
 using namespace freshet;
+using namespace freshet::test;
 using json::Document;
 using json::Type;
 using json::Value;
@@ -33,8 +35,8 @@ void check_rejected(const std::string& text) {
   INFO(text.substr(0, 80));
   const Parsed parsed(text);
   REQUIRE_FALSE(parsed.result);
-  CHECK(parsed.result.error().code == ErrorCode::kInvalid);
-  CHECK(parsed.result.error().reason == "bad_json");
+  CHECK(error_of(parsed.result).code == ErrorCode::kInvalid);
+  CHECK(error_of(parsed.result).reason == "bad_json");
   CHECK(parsed.root().is_missing());
 }
 
@@ -111,7 +113,7 @@ TEST_CASE("an escaped NUL is an ordinary character", "[json]") {
 
 TEST_CASE("a byte order mark is rejected", "[json]") {
   check_rejected("\xEF\xBB\xBF{}");
-  CHECK(Parsed("\xEF\xBB\xBF{}").result.error().detail == "begins with a byte order mark");
+  CHECK(error_of(Parsed("\xEF\xBB\xBF{}").result).detail == "begins with a byte order mark");
   check_rejected("\xFE\xFF{}");
   check_rejected("\xFF\xFE{}");
 }

@@ -5,8 +5,10 @@
 #include <catch2/catch.hpp>
 
 #include "core/base/redis_clock.h"
+#include "tests/support/error_of.h"
 
 using namespace freshet;
+using namespace freshet::test;
 
 namespace {
 
@@ -70,9 +72,9 @@ TEST_CASE("strings that are not RFC 3339 with an offset are rejected, naming the
     INFO(text);
     const auto at = parse_rfc3339(text, "publishedAt");
     REQUIRE_FALSE(at);
-    CHECK(at.error().code == ErrorCode::kInvalid);
-    CHECK(at.error().reason == "bad_time");
-    CHECK(at.error().member == "publishedAt");
+    CHECK(error_of(at).code == ErrorCode::kInvalid);
+    CHECK(error_of(at).reason == "bad_time");
+    CHECK(error_of(at).member == "publishedAt");
   }
 }
 
@@ -85,7 +87,7 @@ TEST_CASE("times before 1970 and after 9999 are rejected, even if only the offse
   CHECK(from_unix(kMaxUnixSeconds, "at"));
   CHECK_FALSE(from_unix(-1, "at"));
   CHECK_FALSE(from_unix(kMaxUnixSeconds + 1, "at"));
-  CHECK(from_unix(-1, "at").error().reason == "bad_time");
+  CHECK(error_of(from_unix(-1, "at")).reason == "bad_time");
 }
 
 TEST_CASE("a day is a UTC day", "[time]") {

@@ -11,11 +11,13 @@
 #include <sstream>
 
 #include "core/config/aliases.h"
+#include "tests/support/error_of.h"
 
 namespace freshet {
 namespace {
 
 namespace fs = std::filesystem;
+using test::error_of;
 
 // A temporary folder.
 class Folder {
@@ -53,8 +55,8 @@ Settings settings_of(const std::string& text) {
 std::string errors_of(const std::string& text) {
   const auto loaded = load(text);
   if (loaded) return "none";
-  CHECK(loaded.error().reason == "bad_config");
-  return std::regex_replace(loaded.error().detail, std::regex("/[^\n:]*/"), "");
+  CHECK(error_of(loaded).reason == "bad_config");
+  return std::regex_replace(error_of(loaded).detail, std::regex("/[^\n:]*/"), "");
 }
 
 std::string warnings_of(const std::string& text) {
@@ -182,9 +184,9 @@ TEST_CASE("all errors are reported at once, each with file and line", "[config]"
 
 TEST_CASE("a file that is not TOML is an error with its line", "[config]") {
   CHECK(contains(errors_of("user = \"a\"\ngroup ="), "freshet.toml:2: "));
-  CHECK(contains(load_config("/no/freshet.toml").error().detail,
+  CHECK(contains(error_of(load_config("/no/freshet.toml")).detail,
                  "/no/freshet.toml:1: cannot be read: No such"));
-  CHECK(contains(load_config("/tmp").error().detail, "/tmp:1: cannot be read"));
+  CHECK(contains(error_of(load_config("/tmp")).detail, "/tmp:1: cannot be read"));
 }
 
 TEST_CASE("an error for an unknown directive suggests the nearest known one", "[config]") {
@@ -212,7 +214,7 @@ TEST_CASE("files in conf.d are read in name order and the last value wins", "[co
   CHECK(loaded->settings.redis.db == 4);
   CHECK(loaded->settings.log_level == "error");
   folder.write("conf.d/10.toml", "\nredis.dbb = 4");
-  CHECK(contains(load_config(path).error().detail, "conf.d/10.toml:2: unknown directive"));
+  CHECK(contains(error_of(load_config(path)).detail, "conf.d/10.toml:2: unknown directive"));
 }
 
 TEST_CASE("a check across directives names the line of the one set last", "[config]") {

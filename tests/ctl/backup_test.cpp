@@ -20,6 +20,7 @@
 #include "scripts/ctl/check/check.h"
 #include "scripts/ctl/replay/event_log.h"
 #include "tests/recorder/sqlite_shell.h"
+#include "tests/support/error_of.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/unix_socket.h"
 
@@ -248,11 +249,11 @@ TEST_CASE("a backup with a changed, truncated or missing file is rejected with t
     const auto restored = to.restore(broken.string());
     REQUIRE_FALSE(verified);
     REQUIRE_FALSE(restored);
-    CHECK(verified.error().reason == "bad_backup");
-    CHECK(restored.error().detail == verified.error().detail);
+    CHECK(error_of(verified).reason == "bad_backup");
+    CHECK(error_of(restored).detail == error_of(verified).detail);
     // A wrong checksum file is reported as a mismatch of manifest.json.
     const bool of_manifest = name == "manifest.sha256" && fs::exists(broken / name);
-    CHECK(verified.error().detail.starts_with(of_manifest ? "manifest.json" : name));
+    CHECK(error_of(verified).detail.starts_with(of_manifest ? "manifest.json" : name));
   };
   const std::string bytes = bytes_of(good / name);
   for (const std::size_t at : {std::size_t{0}, bytes.size() / 2, bytes.size() - 1}) {
@@ -327,7 +328,7 @@ TEST_CASE("an existing folder is not overwritten, except for leftovers of a cras
   fs::create_directory(from.path("backup"));
   const auto refused = from.back_up();
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "backup_exists");
+  CHECK(error_of(refused).reason == "backup_exists");
   CHECK(fs::is_empty(from.path("backup")));
   fs::create_directory(from.path("next.partial"));
   write_to(from.path("next.partial/freshet.db"), "half");
@@ -338,7 +339,7 @@ TEST_CASE("an existing folder is not overwritten, except for leftovers of a cras
   REQUIRE(held);
   const auto second = from.back_up("third");
   REQUIRE_FALSE(second);
-  CHECK(second.error().reason == "backup_running");
+  CHECK(error_of(second).reason == "backup_running");
 }
 
 TEST_CASE("a failed backup leaves nothing behind", "[backup]") {
@@ -364,7 +365,7 @@ TEST_CASE("existing data in Redis or on disk is only deleted with --replace", "[
     to.record([](database::Database& database) { REQUIRE(database.put_item(make_item("other", "t"))); });
   const auto refused = to.restore(from.path("backup"));
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "has_data");
+  CHECK(error_of(refused).reason == "has_data");
   REQUIRE(to.restore(from.path("backup"), true));
   CHECK(to.database()->item_count() == 50);
   CHECK_FALSE(to.key_contents().contains(to.keys().article("other")));
@@ -387,7 +388,7 @@ TEST_CASE("a restore is refused while a recorder uses the database or holds the 
     REQUIRE(elsewhere.acquire(to.redis_there, "identity of another database", 7));
   const auto refused = to.restore(from.path("backup"), true);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "service_running");
+  CHECK(error_of(refused).reason == "service_running");
   held.reset();
   elsewhere.release(to.redis_there);
   CHECK(to.restore(from.path("backup"), true));
@@ -400,12 +401,12 @@ TEST_CASE("a backup with another key prefix and a database with a newer schema a
   std::ofstream(to.target.config, std::ios::app) << "redis.key_prefix = \"other:\"\n";
   const auto refused = to.restore(from.path("backup"));
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "key_mismatch");
+  CHECK(error_of(refused).reason == "key_mismatch");
 
   SqliteShell(from.path("freshet.db")).run("PRAGMA user_version = 99");
   const auto newer = from.back_up("newer");
   REQUIRE_FALSE(newer);
-  CHECK(newer.error().detail.find("schema version 99") != std::string::npos);
+  CHECK(error_of(newer).detail.find("schema version 99") != std::string::npos);
 }
 
 TEST_CASE("a backup made by a newer version is refused before anything is changed", "[backup]") {
@@ -433,13 +434,13 @@ TEST_CASE("a backup made by a newer version is refused before anything is change
   later("schema", 99, kBackupFormat);
   const auto refused = to.restore(from.path("schema"), true);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "database_newer");
+  CHECK(error_of(refused).reason == "database_newer");
   for (const char* const text : {"Freshet 9.8.7", "schema version 99", "up to 3"})
-    CHECK(refused.error().detail.find(text) != std::string::npos);
+    CHECK(error_of(refused).detail.find(text) != std::string::npos);
   later("format", manifest->schema, kBackupFormat + 1);
   const auto unread = to.restore(from.path("format"), true);
   REQUIRE_FALSE(unread);
-  CHECK(unread.error().detail.find("9.8.7") != std::string::npos);
+  CHECK(error_of(unread).detail.find("9.8.7") != std::string::npos);
   CHECK(to.key_contents() == keys);
   CHECK(bytes_of(to.path("freshet.db")) == database);
   CHECK_FALSE(fs::exists(to.path("freshet.db.restoring")));

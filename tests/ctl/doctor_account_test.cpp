@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "scripts/ctl/doctor/doctor.h"
+#include "tests/support/error_of.h"
 #include "tests/support/redis_server.h"
 
 using namespace freshet;
@@ -96,7 +97,7 @@ TEST_CASE("each right removed from the shipped account is reported by name", "[d
       const auto facts = redis.collect_facts();
       if (name == "PING") {  // sent by the handshake
         REQUIRE_FALSE(facts);
-        CHECK(facts.error().reason == "redis_noperm");
+        CHECK(error_of(facts).reason == "redis_noperm");
         continue;
       }
       if (name == "MULTI" || name == "EXEC") name = "EXEC";  // reported together
@@ -165,7 +166,7 @@ TEST_CASE("an account that cannot log in or use MULTI is reported", "[doctor][re
   redis.set_account({});
   const auto refused = redis.collect_facts("another");
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "redis_noauth");
+  CHECK(error_of(refused).reason == "redis_noauth");
   redis.set_account({"-multi"});
   CHECK(redis.collect_facts()->missing == std::vector<std::string>{"MULTI", "EXEC"});
 }

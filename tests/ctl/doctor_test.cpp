@@ -15,6 +15,7 @@
 #include "core/search/index_folder.h"
 #include "scripts/ctl/backup/backup_folder.h"
 #include "tests/recorder/sqlite_shell.h"
+#include "tests/support/error_of.h"
 #include "tests/support/redis_server.h"
 
 using namespace freshet;
@@ -668,8 +669,8 @@ TEST_CASE("more requests than the queue holds and missing limits for slow client
 }
 
 TEST_CASE("a missing nginx and one with a broken configuration give no dump", "[doctor]") {
-  CHECK(nginx_dump("/nonexistent/nginx", "").error().reason == "no_nginx");
-  CHECK(nginx_dump("false", "").error().reason == "nginx_refused");
+  CHECK(error_of(nginx_dump("/nonexistent/nginx", "")).reason == "no_nginx");
+  CHECK(error_of(nginx_dump("false", "")).reason == "nginx_refused");
   CHECK(nginx_dump("echo", "").value() == "-T -q\n");
   const std::string here = std::filesystem::current_path();
   CHECK(nginx_dump("echo", "some/where").value() ==

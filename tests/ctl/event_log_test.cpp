@@ -6,8 +6,10 @@
 #include <variant>
 
 #include "scripts/ctl/replay/csv.h"
+#include "tests/support/error_of.h"
 
 using namespace freshet;
+using namespace freshet::test;
 using namespace freshet::ctl;
 
 namespace {
@@ -82,7 +84,7 @@ TEST_CASE("Deskdrop's log is read by column names, sorted by time, with quoted u
 }
 
 TEST_CASE("a malformed log is rejected with its line", "[ctl]") {
-  const auto detail = [](const auto& result) { return result.error().detail; };
+  const auto detail = [](const auto& result) { return error_of(result).detail; };
   CHECK(detail(parse_deskdrop("timestamp,eventType\n")) == "line 1: no column contentId");
   const std::string head = "timestamp,eventType,contentId,personId,sessionId,userAgent\n";
   CHECK(detail(parse_deskdrop(head + "1,V,2\n")) == "line 2: number of fields differs from the first line");

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "tests/support/error_of.h"
+
 using namespace freshet;
+using namespace freshet::test;
 using namespace freshet::ctl;
 
 TEST_CASE("chunks respect both limits and keep every line with its number in the file", "[ctl]") {
@@ -64,8 +67,8 @@ TEST_CASE("shifting an item changes its times only", "[ctl]") {
   CHECK(
       *moved ==
       R"({"id":"18446744073709551615","title":"a \"b\" ü","tags":["x","y"],"n":{"deep":[1.5,null,true]},"published_at":1520874055,"update_time":110})");
-  CHECK(shift_item("[1]", seconds{1}).error().detail == "not an object");
-  CHECK(shift_item(R"({"id":1,"published_at":"soon"})", seconds{1}).error().member == "published_at");
+  CHECK(error_of(shift_item("[1]", seconds{1})).detail == "not an object");
+  CHECK(error_of(shift_item(R"({"id":1,"published_at":"soon"})", seconds{1})).member == "published_at");
   CHECK_FALSE(shift_item(R"({"id":1,"published_at":5})", seconds{-6}));
 }
 
@@ -77,7 +80,7 @@ TEST_CASE("shifted chunks keep their line numbers and a bad line is reported", "
   Chunks bad = split_into_chunks("{\"id\":1}\n\n{\"id\":2,\"published_at\":\"soon\"}\n");
   const auto moved = shift_chunks(bad.chunks, seconds{10});
   REQUIRE_FALSE(moved);
-  CHECK(moved.error().detail.starts_with("line 3: published_at"));
+  CHECK(error_of(moved).detail.starts_with("line 3: published_at"));
 }
 
 TEST_CASE("a bulk reply lists the rejected lines", "[ctl]") {

@@ -11,6 +11,7 @@
 #include "core/timeline/timeline_store.h"
 #include "fcgi/http/identity.h"
 #include "scripts/ctl/commands/reader_selection.h"
+#include "tests/support/error_of.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/unix_socket.h"
 
@@ -297,18 +298,18 @@ TEST_CASE_METHOD(
   options.readers.clear();
   const auto refused = push_once(options, target);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().detail == options.readers_file + ": line 2 is not a valid id");
+  CHECK(error_of(refused).detail == options.readers_file + ": line 2 is not a valid id");
   CHECK(timeline("dora").empty());
   options.readers_file += "-none";
-  CHECK(push_once(options, target).error().reason == "no_file");
+  CHECK(error_of(push_once(options, target)).reason == "no_file");
 }
 
 TEST_CASE_METHOD(Site, "an unknown channel and the follow channel are refused", "[fill]") {
   options.channel = "elsewhere";
-  CHECK(push_once(options, target).error().detail ==
+  CHECK(error_of(push_once(options, target)).detail ==
         "unknown channel elsewhere; waterfall.channels has follow, discover");
   options.channel = "follow";
-  CHECK(push_once(options, target).error().reason == "follow_channel");
+  CHECK(error_of(push_once(options, target)).reason == "follow_channel");
   CHECK_FALSE(exists(keys().timeline("follow", "ann")));
 }
 
@@ -316,6 +317,6 @@ TEST_CASE_METHOD(Site, "an unreachable Redis is reported with its address", "[fi
   target.redis = "unix://" + (folder.path() / "absent.sock").string();
   const auto result = push_once(options, target);
   REQUIRE_FALSE(result);
-  CHECK(result.error().code == ErrorCode::kUnavailable);
-  CHECK(result.error().detail.starts_with("Redis at " + (folder.path() / "absent.sock").string() + ": "));
+  CHECK(error_of(result).code == ErrorCode::kUnavailable);
+  CHECK(error_of(result).detail.starts_with("Redis at " + (folder.path() / "absent.sock").string() + ": "));
 }

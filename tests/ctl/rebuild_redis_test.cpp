@@ -9,6 +9,7 @@
 #include "core/timeline/follow_store.h"
 #include "scripts/ctl/backup/reconcile.h"
 #include "scripts/ctl/doctor/doctor.h"
+#include "tests/support/error_of.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/unix_socket.h"
 
@@ -76,7 +77,7 @@ TEST_CASE("a Redis with items is refused unless forced, and is then overwritten"
   REQUIRE(run_sync(fixture.items->put(RebuildRedisFixture::item(1, "of Redis"))));
   const auto refused = fixture.rebuild();
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "has_items");
+  CHECK(error_of(refused).reason == "has_items");
   CHECK(fixture.title(0) == "unknown_item");
   CHECK(fixture.title(1) == "of Redis");
   fixture.options.force = true;
@@ -104,7 +105,7 @@ TEST_CASE("a recorded data loss is repaired without overwriting later writes, an
   const auto after = collect_item_facts(fixture.redis, *fixture.database, fixture.settings);
   REQUIRE(after);
   CHECK((after->items == 3 && after->missing == 0 && after->data_lost_at == 0));
-  CHECK(fixture.rebuild().error().reason == "has_items");
+  CHECK(error_of(fixture.rebuild()).reason == "has_items");
 }
 
 TEST_CASE("an item deleted since the data loss does not come back", "[ctl]") {

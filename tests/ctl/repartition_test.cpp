@@ -7,6 +7,7 @@
 #include "core/recorder/stream.h"
 #include "core/redis/schema.h"
 #include "scripts/ctl/check/check.h"
+#include "tests/support/error_of.h"
 #include "tests/support/store_fixture.h"
 
 using namespace freshet;
@@ -185,9 +186,9 @@ TEST_CASE_METHOD(RepartitionFixture, "entries pending for the recorder block a r
   set_partitions(4);
   const auto refused = ctl::repartition(redis, settings, kContinue);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "not_recorded");
+  CHECK(error_of(refused).reason == "not_recorded");
   for (const char* const word : {"pending for the recorder", "redis.partitions to 16", "freshetctl status"})
-    CHECK(refused.error().detail.find(word) != std::string::npos);
+    CHECK(error_of(refused).detail.find(word) != std::string::npos);
   CHECK(count_old_keys() > 0);
   CHECK_FALSE(exists(keys().partition(0).stream()));
   set_partitions(16);
@@ -205,13 +206,13 @@ TEST_CASE_METHOD(RepartitionFixture, "a service with another number of partition
   set_partitions(8);
   const auto other = verify_schema(redis::SchemaCheck::kInitialize);
   REQUIRE_FALSE(other);
-  CHECK(other.error().reason == "partitions_mismatch");
+  CHECK(error_of(other).reason == "partitions_mismatch");
   for (const char* const word : {"16 partitions", "redis.partitions is 8", "freshetctl repartition"})
-    CHECK(other.error().detail.find(word) != std::string::npos);
+    CHECK(error_of(other).detail.find(word) != std::string::npos);
   set_partitions(16);
   CHECK(verify_schema());
   command("SET", keys().partition_count_key(), redis::kRepartitioning);
-  CHECK(verify_schema().error().detail.find("freshetctl repartition") != std::string::npos);
+  CHECK(error_of(verify_schema()).detail.find("freshetctl repartition") != std::string::npos);
   // An empty Redis accepts any number until a service starts. A standalone Redis stores none.
   server().flush_all();
   set_partitions(8);

@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/error_of.h"
 #include "tests/support/unix_socket.h"
 
 using namespace freshet::ctl;
+using freshet::test::error_of;
 using freshet::test::TemporaryDirectory;
 
 namespace {
@@ -41,7 +43,7 @@ TEST_CASE("a resume file is replaced atomically, and a folder that is not writab
   file.remove();
   CHECK_FALSE(file.read());
   CHECK(std::filesystem::is_empty(directory.path()));
-  CHECK(ResumeFile((directory.path() / "no" / "folder").string()).write(sample_position()).error().reason ==
+  CHECK(error_of(ResumeFile((directory.path() / "no" / "folder").string()).write(sample_position())).reason ==
         "resume_file");
 }
 
@@ -59,5 +61,5 @@ TEST_CASE("a file that was changed or replaced has another identity", "[ctl]") {
   std::filesystem::last_write_time(path + ".other", std::filesystem::last_write_time(path));
   std::filesystem::rename(path + ".other", path);
   CHECK(*file_identity(path) != grown);
-  CHECK(file_identity(path + ".none").error().reason == "no_file");
+  CHECK(error_of(file_identity(path + ".none")).reason == "no_file");
 }

@@ -7,6 +7,7 @@
 #include "core/training/training_source.h"
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
+#include "tests/support/error_of.h"
 #include "tests/support/file_bytes.h"
 
 using namespace freshet;
@@ -196,7 +197,7 @@ TEST_CASE_METHOD(Readers, "a file of the first version is migrated in place, wit
   SqliteShell(path).run(kVersion1);
   const auto refused = Database::open(path, Database::Mode::kRead);
   REQUIRE(!refused);
-  CHECK(refused.error().reason == "database_absent");
+  CHECK(error_of(refused).reason == "database_absent");
   open();
   CHECK(database->item_count() == 1);
   CHECK(*database->last_entry("") == "17-4");
@@ -338,7 +339,7 @@ TEST_CASE_METHOD(Readers, "the log cannot be truncated while another connection 
   add({interaction("b", "x", 1)});
   const auto refused = database->truncate_wal();
   REQUIRE(!refused);
-  CHECK(refused.error().reason == "database_locked");
+  CHECK(error_of(refused).reason == "database_locked");
   other.run("COMMIT");
   REQUIRE(database->truncate_wal());
   CHECK(std::filesystem::file_size(path + "-wal") == 0);

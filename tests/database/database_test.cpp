@@ -5,6 +5,7 @@
 
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
+#include "tests/support/error_of.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -115,7 +116,7 @@ TEST_CASE_METHOD(File, "iteration stops at the first error, and can be repeated"
     return {};
   });
   REQUIRE_FALSE(outcome);
-  CHECK(outcome.error().reason == "enough");
+  CHECK(error_of(outcome).reason == "enough");
   CHECK(seen == 2);
   CHECK(ids(*database).size() == 3);
   put(*database, make_item("d"));
@@ -136,29 +137,28 @@ TEST_CASE_METHOD(File, "the last entry is committed with its transaction", "[dat
 
 TEST_CASE_METHOD(File, "a file that cannot be used is rejected and left unchanged", "[database]") {
   SECTION("no file, opened for reading") {
-    CHECK(Database::open(path, Database::Mode::kRead).error().reason == "database_absent");
+    CHECK(error_of(Database::open(path, Database::Mode::kRead)).reason == "database_absent");
     CHECK_FALSE(std::filesystem::exists(path));
   }
   SECTION("an empty file, opened for reading") {
     std::ofstream(path).close();
-    CHECK(Database::open(path, Database::Mode::kRead).error().reason == "database_absent");
+    CHECK(error_of(Database::open(path, Database::Mode::kRead)).reason == "database_absent");
   }
   SECTION("no folder") {
-    CHECK(
-        Database::open((folder.path() / "no" / "items.db").string(), Database::Mode::kWrite).error().reason ==
-        "database_absent");
+    CHECK(error_of(Database::open((folder.path() / "no" / "items.db").string(), Database::Mode::kWrite))
+              .reason == "database_absent");
   }
   SECTION("another type of file") {
     std::ofstream(path) << std::string(8192, 'x');
     for (const auto mode : {Database::Mode::kRead, Database::Mode::kWrite})
-      CHECK(Database::open(path, mode).error().reason == "database_corrupt");
+      CHECK(error_of(Database::open(path, mode)).reason == "database_corrupt");
     CHECK(std::filesystem::file_size(path) == 8192);
   }
   SECTION("a later schema version") {
     open();
     SqliteShell(path).run("PRAGMA user_version = 1000");
     for (const auto mode : {Database::Mode::kRead, Database::Mode::kWrite})
-      CHECK(Database::open(path, mode).error().reason == "database_newer");
+      CHECK(error_of(Database::open(path, mode)).reason == "database_newer");
     CHECK(SqliteShell(path).run("PRAGMA user_version") == "1000");
   }
 }
@@ -220,9 +220,9 @@ TEST_CASE_METHOD(File, "a connection cannot write after another one stored a hig
   for (int again = 0; again < 2; ++again) {
     const auto refused = first->begin();
     REQUIRE_FALSE(refused);
-    CHECK(refused.error().reason == "lease_lost");
-    CHECK(first->verify_fencing_token().error().reason == "lease_lost");
-    CHECK(first->set_fencing_token(1).error().reason == "lease_lost");
+    CHECK(error_of(refused).reason == "lease_lost");
+    CHECK(error_of(first->verify_fencing_token()).reason == "lease_lost");
+    CHECK(error_of(first->set_fencing_token(1)).reason == "lease_lost");
   }
   put(*second, make_item("b"));
   CHECK(ids(*second) == std::vector<std::string>{"a", "b"});

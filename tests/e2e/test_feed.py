@@ -140,6 +140,9 @@ def test_a_repeated_request_returns_the_same_page_so_a_lost_reply_loses_nothing(
     reader = Feed(site, name("r"))
     first = reader.fetch("refresh", 3, eventId="e1")
     assert reader.fetch("refresh", 3, eventId="e1") == first
+    more = reader.fetch("load_more", 3, eventId="e1")  # another action with the same event id is another page
+    assert not {i["id"] for i in more["items"]} & {i["id"] for i in first["items"]}
+    assert reader.fetch("load_more", 3, eventId="e1") == more and reader.fetch("refresh", 3, eventId="e1") == first
     second = reader.fetch("load_more", 3, page=first["page"])
     # on another connection, perhaps to another worker
     again = Feed(site, reader.agent).fetch("load_more", 3, page=first["page"])

@@ -240,3 +240,28 @@ def test_spooled_events_are_erased_even_if_redis_fails_meanwhile(site, name):
     assert_erased(site, reader)
     assert recorded_interactions(site, reader) == 0
     site.check()
+
+
+def test_an_export_goes_on_past_its_first_page(site, name):
+    items, reader = put_items(site, name, 3), name("reader")
+    use_everything(site, reader, items)
+    wait_until_recorded(site, reader, len(items))
+    if not site.masters:  # other keys between the reader's, so that one SCAN does not find them all
+        site.redis_command("EVAL", "for i = 1, 20000 do redis.call('SET', 'hot:dedup:{' .. ARGV[1] .. '}:' .. i, 1, 'EX', 600) end", 0, items[0])
+    rows = 20000  # of a page
+    connection = RecorderData(site).connect()
+    connection.execute("""WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
+                          INSERT INTO interactions (reader, at, item, kind) SELECT key, n, 'old' || n, 'l' FROM readers, numbers WHERE id = ?""", (rows, reader))
+    connection.close()
+
+    def export(position):
+        return site.internal().get(f"/api/users/{reader}?from={position}").json()
+
+    first = export(0)
+    rest = export(first["database"]["next"])
+    assert len(first["database"]["interactions"]) == rows and len(rest["database"]["interactions"]) == len(items) and "next" not in rest["database"]
+    exported = [row["topicId"] for page in (first, rest) for row in page["database"]["interactions"]]
+    assert len(set(exported)) == len(exported) and set(exported) == {*items, *(f"old{n}" for n in range(1, rows + 1))}
+    assert export(rows + len(items))["database"]["interactions"] == []
+    assert {f"user:interactions:{{{reader}}}", f"user:views:topic:{{{reader}}}", f"feed:state:{{{reader}}}", f"wf:discover:{{{reader}}}",
+            f"follow:authors:{{{reader}}}"} <= {key["key"] for key in first["redis"]}

@@ -12,10 +12,12 @@
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 #include "tests/feed/exact_filter.h"
+#include "tests/support/error_of.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/write_queues.h"
 
 using namespace freshet;
+using namespace freshet::test;
 
 namespace {
 
@@ -332,7 +334,7 @@ TEST_CASE("foreign data in a feed's keys is an error or treated as no buffer", "
   site.integer("SADD", key, "x");
   const auto state = redis::run_sync(site.feed().load_state(site.page(5), false));
   REQUIRE_FALSE(state);
-  CHECK(state.error().code == ErrorCode::kInternal);
+  CHECK(error_of(state).code == ErrorCode::kInternal);
 }
 
 TEST_CASE("the same request within a minute returns the same page and leaves the buffer unchanged",
@@ -409,8 +411,8 @@ TEST_CASE("requests beyond the limit of unacknowledged impressions are refused a
   const auto first = site.swap({}, range(0, 300), false, 100);
   const auto refused = redis::run_sync(site.feed().next_page(site.page(1)));
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().code == ErrorCode::kUnavailable);
-  CHECK(refused.error().reason == "too_many_pending");
+  CHECK(error_of(refused).code == ErrorCode::kUnavailable);
+  CHECK(error_of(refused).reason == "too_many_pending");
   CHECK(site.buffered() == range(100, 300));
   site.record(first, range(0, 100));
   CHECK(site.next_page(1).page.items == range(100, 101));

@@ -8,6 +8,7 @@
 #include "core/feed/recall_source.h"
 #include "core/search/index_folder.h"
 #include "tests/search/corpus.h"
+#include "tests/support/error_of.h"
 #include "tests/support/shared_files.h"
 
 using namespace freshet;
@@ -97,9 +98,9 @@ TEST_CASE_METHOD(Fixture, "a text longer than 512 bytes is rejected", "[search]"
   feed::BlockingRecall recall(settings);
   const auto refused = recall.search({std::string(513, 'x'), {}, kNow, 10});
   REQUIRE_FALSE(refused.has_value());
-  CHECK(refused.error().code == ErrorCode::kInvalid);
-  CHECK(refused.error().reason == "bad_query");
-  CHECK(refused.error().member == "query");
+  CHECK(error_of(refused).code == ErrorCode::kInvalid);
+  CHECK(error_of(refused).reason == "bad_query");
+  CHECK(error_of(refused).member == "query");
   CHECK(recall.search({std::string(512, 'x'), {}, kNow, 10}).has_value());
 }
 
@@ -172,9 +173,9 @@ TEST_CASE_METHOD(Fixture, "a search that runs out of budget returns what it foun
     CHECK_FALSE(part->exhausted);
     CHECK(part->candidates.size() < items.size());
   } else {
-    CHECK(part.error().reason == "search_timeout");
+    CHECK(error_of(part).reason == "search_timeout");
   }
-  CHECK((part || part.error().reason == "search_timeout"));
+  CHECK((part || error_of(part).reason == "search_timeout"));
 }
 
 TEST_CASE_METHOD(Fixture, "no string of the BLNS corpus is an error or matches another", "[search]") {
@@ -230,8 +231,8 @@ TEST_CASE_METHOD(Fixture, "a missing index is unavailable, an empty one has no r
   feed::BlockingRecall recall(settings);
   const auto nothing = recall.search({"whale", {}, kNow, 10});
   REQUIRE_FALSE(nothing.has_value());
-  CHECK(nothing.error().code == ErrorCode::kUnavailable);
-  CHECK(nothing.error().reason == "index_unavailable");
+  CHECK(error_of(nothing).code == ErrorCode::kUnavailable);
+  CHECK(error_of(nothing).reason == "index_unavailable");
   open_index(settings);
   const feed::RecallResult recalled = run_search(recall, {"whale", {}, kNow, 10});
   CHECK(recalled.candidates.empty());
@@ -340,7 +341,7 @@ TEST_CASE_METHOD(Fixture, "a match whose values are missing fails only its own s
       CHECK(eventually([&] { return !recall.search({text, {}, kNow, 10}); }));
       const auto none = recall.search({text, {}, kNow, 10});
       REQUIRE_FALSE(none);
-      CHECK(none.error().reason == "index_unavailable");
+      CHECK(error_of(none).reason == "index_unavailable");
     }
   }
 }
@@ -357,14 +358,14 @@ TEST_CASE_METHOD(Fixture,
   {
     auto rebuild = search::IndexRebuild::start(settings.search);
     REQUIRE(rebuild.has_value());
-    CHECK(search::IndexRebuild::start(settings.search).error().reason == "index_locked");
+    CHECK(error_of(search::IndexRebuild::start(settings.search)).reason == "index_locked");
     for (int i = 0; i < 20; ++i)
       require_ok((*rebuild)->put(item("new" + std::to_string(i), "whale", kNow - i * kDay)));
     items::Item hidden = item("hidden", "whale");
     hidden.hidden = true;
     require_ok((*rebuild)->put(hidden));
     CHECK((*rebuild)->documents() == 20);
-    CHECK(index->put(item("late", "whale")).error().reason == "index_locked");
+    CHECK(error_of(index->put(item("late", "whale"))).reason == "index_locked");
     CHECK(run_search(recall, {"whale", {}, kNow, 100}).candidates.size() == 50);
     require_ok((*rebuild)->finish());
   }

@@ -9,6 +9,7 @@
 
 #include "core/feed/seen_layout.h"
 #include "core/redis/cluster/slot.h"
+#include "tests/support/error_of.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/store_fixture.h"
 
@@ -360,7 +361,7 @@ TEST_CASE("invalid filter data is an error or ignored, never a crash", "[seen]")
   const auto added =
       run_sync(one.filter->add(one.redis, alice, SeenFixture::ids_of({"b"}), one.today, false));
   REQUIRE_FALSE(added);  // not acknowledged, so not lost
-  CHECK(added.error().code == ErrorCode::kInternal);
+  CHECK(error_of(added).code == ErrorCode::kInternal);
   CHECK(one.filter->counters().recorded == 1);
   one.command("DEL", key);
   one.add("alice", {"b"}, one.today);
@@ -489,9 +490,9 @@ TEST_CASE("redisbloom: a server without the module is reported at startup", "[se
   const auto filter = feed::make_seen_filter(bloom(), redis::Keys(""));
   const auto probed = run_sync(filter->probe(one.redis));
   REQUIRE_FALSE(probed);
-  CHECK(probed.error().reason == "no_redisbloom");
-  CHECK(probed.error().code == ErrorCode::kUnavailable);
-  CHECK(probed.error().detail.find("seen.filter = \"fingerprints\"") != std::string::npos);
+  CHECK(error_of(probed).reason == "no_redisbloom");
+  CHECK(error_of(probed).code == ErrorCode::kUnavailable);
+  CHECK(error_of(probed).detail.find("seen.filter = \"fingerprints\"") != std::string::npos);
   const auto plain = feed::make_seen_filter(Settings(), redis::Keys(""));
   CHECK(run_sync(plain->probe(one.redis)));
 }

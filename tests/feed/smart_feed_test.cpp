@@ -4,6 +4,7 @@
 
 #include "tests/feed/fakes.h"
 #include "tests/hot/fakes.h"
+#include "tests/support/error_of.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -248,7 +249,7 @@ TEST_CASE("too many unacknowledged impressions are an error, not a degraded page
   const feed::FeedRequest feed_request{kReader, {}, {}, 5};
   const auto page = run_ready(site.feed().page(feed_request));
   REQUIRE_FALSE(page);
-  CHECK(page.error().reason == "too_many_pending");
+  CHECK(error_of(page).reason == "too_many_pending");
 }
 
 TEST_CASE("peek counts what a refresh would add and changes nothing", "[feed]") {
@@ -283,12 +284,15 @@ TEST_CASE("hot articles that are unknown or hidden are neither shown nor counted
   CHECK(ids(site.refresh(10)) == range(0, 3));
 }
 
-TEST_CASE("a future-dated item is on no page, whether from the rank or from the buffer", "[feed]") {
-  Site site(3);
-  site.store.hot = {item(41)};
-  site.items.dates = {{item(41), UnixSeconds::max() - seconds{1}},
-                      {item(1), UnixSeconds::max() - seconds{1}}};
-  CHECK(ids(site.refresh(10)) == std::vector<ItemId>{item(0), item(2)});
+TEST_CASE("an item is on no page before its date, whether from the rank, recall or the buffer", "[feed]") {
+  const UnixSeconds now{seconds{1'800'000'000}};
+  Site site(6);
+  site.made.emplace(site.store, site.recall, site.cards, site.settings, [=] { return now; });
+  site.store.hot = {item(41), item(42)};
+  for (const int i : {1, 4, 41}) site.items.dates[item(i)] = now + seconds{1};
+  for (const int i : {2, 5, 42}) site.items.dates[item(i)] = now;
+  CHECK(ids(site.refresh(3)) == std::vector<ItemId>{item(0), item(42), item(2)});
+  CHECK(ids(site.load_more(10)) == std::vector<ItemId>{item(3), item(5)});
 }
 
 TEST_CASE("lost impressions are recorded again with their own date", "[feed]") {

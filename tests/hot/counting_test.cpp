@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/hot/fakes.h"
+#include "tests/support/error_of.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -24,14 +25,14 @@ TEST_CASE("An event that was certainly not applied waits in the spool", "[counti
   CHECK(run_ready(hot::view(store, {}))->queued);
   CHECK(store.spooled == 2);
   store.spool_full = true;
-  CHECK(run_ready(hot::track(store, {})).error().reason == "spool_full");
+  CHECK(error_of(run_ready(hot::track(store, {}))).reason == "spool_full");
 }
 
 TEST_CASE("An event whose outcome is unknown is repeated only if it has an event id", "[counting]") {
   FakeHotStore store;
   store.failing = true;
   store.error = Error{ErrorCode::kUnknownOutcome, "redis_timeout", {}, {}};
-  CHECK(run_ready(hot::track(store, {})).error().code == ErrorCode::kUnknownOutcome);
+  CHECK(error_of(run_ready(hot::track(store, {}))).code == ErrorCode::kUnknownOutcome);
   CHECK(store.spooled == 0);
   hot::TrackEvent event;
   event.event_id = EventId::trusted("e1");
@@ -43,6 +44,6 @@ TEST_CASE("An event that is rejected as invalid is never spooled", "[counting]")
   FakeHotStore store;
   store.failing = true;
   store.error = Error{ErrorCode::kNotFound, "unknown_item", {}, {}};
-  CHECK(run_ready(hot::view(store, {})).error().code == ErrorCode::kNotFound);
+  CHECK(error_of(run_ready(hot::view(store, {}))).code == ErrorCode::kNotFound);
   CHECK(store.spooled == 0);
 }

@@ -1,6 +1,7 @@
 // Rebuilding hot:rank from the counters.
 #include "core/hot/engagement.h"
 #include "core/redis/schema.h"
+#include "tests/support/error_of.h"
 #include "tests/support/store_fixture.h"
 
 using namespace freshet;
@@ -98,10 +99,10 @@ TEST_CASE_METHOD(RebuildFixture, "data of another schema version is rejected", "
   by_event ? f.traffic(1) : static_cast<void>(f.has_current_params());
   CHECK(fits());
   f.command("HSET", f.keys().rank_meta(), "schema", redis::kSchemaVersion + 1);
-  CHECK(fits().error().reason == "schema_mismatch");
+  CHECK(error_of(fits()).reason == "schema_mismatch");
   f.command("HDEL", f.keys().rank_meta(), "schema");
   REQUIRE_FALSE(fits());
-  CHECK(fits().error().detail.find("schema 1") != std::string::npos);
+  CHECK(error_of(fits()).detail.find("schema 1") != std::string::npos);
 }
 
 TEST_CASE_METHOD(RebuildFixture, "two rebuilds cannot run at the same time", "[rebuild]") {
@@ -109,7 +110,7 @@ TEST_CASE_METHOD(RebuildFixture, "two rebuilds cannot run at the same time", "[r
   f.command("SET", f.keys().rank_rebuild_lock(), 1, "EX", 60);
   const auto refused = run_sync(hot::rebuild_ranks(f.redis, f.settings, f.keys()));
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "rebuild_running");
+  CHECK(error_of(refused).reason == "rebuild_running");
 }
 
 TEST_CASE_METHOD(Fixture, "a prefix with glob characters matches only its own items", "[rebuild]") {

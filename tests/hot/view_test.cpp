@@ -42,10 +42,9 @@ TEST_CASE_METHOD(Fixture,
                  "a dedup key expires after ten minutes and the day's visitors three days after the first",
                  "[view]") {
   view(view_event("a", "f"));
-  CHECK(ttl(keys().dedup("a", "f")) > 590);
-  CHECK(ttl(keys().dedup("a", "f")) <= 600);
+  CHECK(has_new_ttl(keys().dedup("a", "f"), 600));
   const auto day = keys().uv_day("a", now());
-  CHECK(ttl(day) > 259190);
+  CHECK(has_new_ttl(day, 3 * 86400));
   command("EXPIRE", day, 1000);
   view(view_event("a", "g"));
   CHECK(ttl(day) <= 1000);
@@ -56,14 +55,14 @@ TEST_CASE_METHOD(Fixture,
                  "[view]") {
   view(view_event("a", "f"));
   const std::string key = keys().article("a");
-  CHECK(ttl(key) > 2591990);
+  CHECK(has_new_ttl(key, 30 * 86400));
   command("EXPIRE", key, 1000);
   command("HSET", key, "viewed", now().time_since_epoch().count() - 86300);
   view(view_event("a", "g"));
   CHECK(ttl(key) <= 1000);
   command("HSET", key, "viewed", now().time_since_epoch().count() - 86500);
   view(view_event("a", "h"));
-  CHECK(ttl(key) > 2591990);
+  CHECK(has_new_ttl(key, 30 * 86400));
 }
 
 TEST_CASE_METHOD(Fixture, "the day is Redis' UTC day: a host with a wrong date counts under the right key",
@@ -101,7 +100,7 @@ TEST_CASE_METHOD(Fixture, "an event id that was a duplicate stays one after the 
   command("DEL", keys().dedup("a", "f"));
   CHECK(view(event).dedup);
   CHECK(stats("a").views_pv == 1);
-  CHECK(ttl(keys().view_event("a", "e")) > 86390);
+  CHECK(has_new_ttl(keys().view_event("a", "e"), 86400));
 }
 
 TEST_CASE_METHOD(Fixture, "one event id used for a report and a view of an article counts both", "[view]") {

@@ -10,9 +10,11 @@
 #include <set>
 
 #include "core/base/json.h"
+#include "tests/support/error_of.h"
 #include "tests/support/shared_files.h"
 
 using namespace freshet;
+using namespace freshet::test;
 using http::BotMatcher;
 
 namespace {
@@ -103,8 +105,8 @@ TEST_CASE("an allowed agent is not a bot even if the list matches it", "[bots]")
 TEST_CASE("the error about an invalid allow pattern names it", "[bots]") {
   const auto made = BotMatcher::create({"fine", "(broken"});
   REQUIRE_FALSE(made);
-  CHECK(made.error().reason == "bad_pattern");
-  CHECK(made.error().detail.find("(broken") != std::string::npos);
+  CHECK(error_of(made).reason == "bad_pattern");
+  CHECK(error_of(made).detail.find("(broken") != std::string::npos);
 }
 
 TEST_CASE("an agent may contain any bytes", "[bots]") {

@@ -7,7 +7,10 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 
+#include "tests/support/error_of.h"
+
 using namespace freshet;
+using namespace freshet::test;
 using namespace freshet::http;
 
 namespace {
@@ -19,11 +22,11 @@ ClientList parse_list(std::string_view text) {
   return std::move(*parsed);
 }
 
-std::string error_of(std::string_view text) {
+std::string refusal_of(std::string_view text) {
   const auto parsed = ClientList::parse(text, "/etc/deny");
   REQUIRE_FALSE(parsed);
-  CHECK(parsed.error().reason == "bad_clients");
-  return parsed.error().detail;
+  CHECK(error_of(parsed).reason == "bad_clients");
+  return error_of(parsed).detail;
 }
 
 std::string address(std::uint32_t number) {
@@ -76,16 +79,16 @@ TEST_CASE("each agent pattern matches on its own", "[clients]") {
 }
 
 TEST_CASE("errors name the file and the line", "[clients]") {
-  CHECK(error_of("192.0.2.1\nexample.org\n").starts_with("/etc/deny:2: "));
-  CHECK(error_of("\n\n10.1.0.0/8").find("/etc/deny:3: the address has host bits set") == 0);
-  CHECK(error_of("agent:(").starts_with("/etc/deny:1: not a valid RE2 pattern"));
+  CHECK(refusal_of("192.0.2.1\nexample.org\n").starts_with("/etc/deny:2: "));
+  CHECK(refusal_of("\n\n10.1.0.0/8").find("/etc/deny:3: the address has host bits set") == 0);
+  CHECK(refusal_of("agent:(").starts_with("/etc/deny:1: not a valid RE2 pattern"));
   for (const char* wrong :
        {"agent:", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8/8", "10.0.0",
         "1.2.3.4 5.6.7.8", "2001:db8::1/64", "agent:(?P<x", "/8", "0.0.0.0/4294967296", "fe80::1%2"}) {
     INFO(wrong);
-    CHECK(error_of(wrong).starts_with("/etc/deny:1: "));
+    CHECK(refusal_of(wrong).starts_with("/etc/deny:1: "));
   }
-  CHECK(ClientList::read("/nowhere/deny").error().detail == "/nowhere/deny: the file cannot be read");
+  CHECK(error_of(ClientList::read("/nowhere/deny")).detail == "/nowhere/deny: the file cannot be read");
 }
 
 TEST_CASE("no file means no clients, and the allow list takes precedence", "[clients]") {

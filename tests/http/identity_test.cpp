@@ -4,7 +4,10 @@
 #include <chrono>
 #include <set>
 
+#include "tests/support/error_of.h"
+
 using namespace freshet;
+using namespace freshet::test;
 using namespace freshet::http;
 
 namespace {
@@ -55,8 +58,8 @@ TEST_CASE("a verified user that is not a valid id is an error rather than anonym
   Identity header = make_identity(IdentityMode::kHeader);
   const auto result = header.identify({.verified_user = "a:b"}, {}, kNow);
   REQUIRE_FALSE(result);
-  CHECK(result.error().code == ErrorCode::kUnauthorised);
-  CHECK(result.error().reason == "bad_user");
+  CHECK(error_of(result).code == ErrorCode::kUnauthorised);
+  CHECK(error_of(result).reason == "bad_user");
 }
 
 TEST_CASE("token mode trusts signed tokens, the header before the cookie", "[identity]") {
@@ -79,8 +82,8 @@ TEST_CASE("an invalid bearer token is an error, an invalid cookie is ignored", "
   const std::string stale = token.tokens().sign("k1", ReaderId::trusted("bob"), kNow).value();
   const std::string bearer = "Bearer " + stale;
   const std::string cookie = "freshet_token=" + stale;
-  CHECK(token.identify({.authorization = bearer}, {}, kNow).error().reason == "expired_token");
-  CHECK(token.identify({.authorization = "Bearer x"}, {}, kNow).error().reason == "bad_token");
+  CHECK(error_of(token.identify({.authorization = bearer}, {}, kNow)).reason == "expired_token");
+  CHECK(error_of(token.identify({.authorization = "Bearer x"}, {}, kNow)).reason == "bad_token");
   CHECK(identify(token, {.cookie = cookie}).reader.empty());
   CHECK(identify(token, {.authorization = "Basic YTpi"}).reader.empty());
 }
@@ -186,7 +189,7 @@ TEST_CASE("another salt makes every visitor new", "[identity]") {
   CHECK(visitor_at(first, "192.0.2.1") != visitor_at(*other, "192.0.2.1"));
   const std::string sent = cookie_of(first.issue_visitor_cookie(kRandom, false));
   CHECK(identify(*other, {.cookie = sent}).needs_cookie);
-  CHECK(Identity::create(IdentityMode::kHeader, "short").error().reason == "weak_key");
+  CHECK(error_of(Identity::create(IdentityMode::kHeader, "short")).reason == "weak_key");
 }
 
 TEST_CASE("a visitor cookie that we did not sign is ignored", "[identity]") {

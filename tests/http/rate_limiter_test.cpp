@@ -193,6 +193,35 @@ TEST_CASE("when all networks together exceed the service's rate, the heaviest ar
   }
 }
 
+TEST_CASE("a request costs its network more only while the service bucket is less than half full",
+          "[limits]") {
+  LimitSettings limits = settings();
+  limits.track = {1, 8};  // a network has 80 tokens
+  limits.anonymous = {1, 10'000};
+  Fixture fixture(limits);
+  int networks = 0, left = 10'000;
+  const auto next_network = [&] {
+    ++networks;
+    return "10." + std::to_string(networks / 250) + "." + std::to_string(networks % 250) + ".";
+  };
+  // Granted requests of one network while the service bucket holds about that many tokens.
+  const auto granted_at = [&](int tokens) {
+    for (; left > tokens; --left)
+      REQUIRE(fixture.count_granted(fixture.subject_at(next_network() + "1"), 1) == 1);
+    const std::string network = next_network();
+    int granted = 0;
+    for (int i = 0; i < 100; ++i)
+      granted += fixture.count_granted(fixture.subject_at(network + std::to_string(i)), 1);
+    left -= granted;
+    return granted;
+  };
+  CHECK(granted_at(7'500) == 80);
+  CHECK(granted_at(5'100) == 80);
+  CHECK(granted_at(3'750) == 24);  // 3.25 tokens each
+  CHECK(granted_at(2'500) == 14);  // 5.5
+  CHECK(granted_at(1'000) == 9);   // 8.2
+}
+
 TEST_CASE("a reply describes the bucket with the fewest tokens left", "[limits]") {
   LimitSettings limits = settings();
   limits.network_factor = 1;

@@ -4,8 +4,10 @@
 #include <catch2/catch.hpp>
 
 #include "fcgi/http/cors.h"
+#include "tests/support/error_of.h"
 
 using namespace freshet;
+using namespace freshet::test;
 using namespace freshet::http;
 using Outcome = Match::Outcome;
 
@@ -80,7 +82,7 @@ TEST_CASE("a bad escape in a path is an error", "[router]") {
     INFO(path);
     const auto match = router().match(Method::kGet, path, Zone::kInternal);
     REQUIRE_FALSE(match);
-    CHECK(match.error().reason == "bad_target");
+    CHECK(error_of(match).reason == "bad_target");
   }
 }
 

@@ -3,7 +3,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/error_of.h"
+
 using namespace freshet;
+using namespace freshet::test;
 using namespace freshet::http;
 
 namespace {
@@ -21,8 +24,8 @@ std::string verify_reason(SignatureKeys& signatures, std::string_view authorizat
                           const SignedRequest& request = kRequest, UnixSeconds now = kNow) {
   const auto verified = signatures.verify(authorization, request, now);
   if (verified) return "ok";
-  CHECK(verified.error().code == ErrorCode::kUnauthorised);
-  return std::string(verified.error().reason);
+  CHECK(error_of(verified).code == ErrorCode::kUnauthorised);
+  return std::string(error_of(verified).reason);
 }
 
 }  // namespace
@@ -71,8 +74,8 @@ TEST_CASE("a removed key no longer signs", "[signature]") {
   auto rotated = SignatureKeys::create({{"k2", "fedcba9876543210"}});
   REQUIRE(rotated);
   CHECK(verify_reason(*rotated, signature) == "bad_signature");
-  CHECK(rotated->sign("k1", kRequest, kNow).error().reason == "bad_key_id");
-  CHECK(SignatureKeys::create({{"a b", "0123456789abcdef"}}).error().reason == "bad_key_id");
-  CHECK(SignatureKeys::create({{"k", "short"}}).error().reason == "weak_key");
+  CHECK(error_of(rotated->sign("k1", kRequest, kNow)).reason == "bad_key_id");
+  CHECK(error_of(SignatureKeys::create({{"a b", "0123456789abcdef"}})).reason == "bad_key_id");
+  CHECK(error_of(SignatureKeys::create({{"k", "short"}})).reason == "weak_key");
   CHECK(SignatureKeys::create({}).value().empty());
 }

@@ -5,8 +5,10 @@
 #include <catch2/catch.hpp>
 
 #include "core/base/hex.h"
+#include "tests/support/error_of.h"
 
 using namespace freshet;
+using namespace freshet::test;
 using http::Target;
 
 namespace {
@@ -58,7 +60,7 @@ TEST_CASE("bad escapes and targets without a path are rejected", "[target]") {
     INFO(uri);
     const auto target = Target::parse(uri);
     REQUIRE_FALSE(target);
-    CHECK(target.error().reason == "bad_target");
+    CHECK(error_of(target).reason == "bad_target");
   }
 }
 
@@ -67,8 +69,8 @@ TEST_CASE("a NUL is rejected in parameters and segments", "[target]") {
     INFO(uri);
     const auto target = Target::parse(uri);
     REQUIRE_FALSE(target);
-    CHECK(target.error().reason == "bad_target");
-    CHECK(target.error().member == "id");
+    CHECK(error_of(target).reason == "bad_target");
+    CHECK(error_of(target).member == "id");
   }
   CHECK_FALSE(http::percent_decode("a%00b"));
   CHECK(http::percent_decode("a%01b") ==
@@ -94,13 +96,13 @@ TEST_CASE("errors of typed parameters name the parameter", "[target]") {
     INFO(name);
     const auto value = http::integer_parameter(*target, name, 10, 1, 100);
     REQUIRE_FALSE(value);
-    CHECK(value.error().reason == "bad_number");
-    CHECK(value.error().member == name);
+    CHECK(error_of(value).reason == "bad_number");
+    CHECK(error_of(value).member == name);
   }
   CHECK(http::id_parameter<ItemId>(*target, "id")->str() == "a");
   CHECK(http::id_parameter<ItemId>(*target, "absent")->empty());
-  CHECK(http::id_parameter<ItemId>(*target, "colon").error().member == "colon");
-  CHECK(http::id_parameter<ItemId>(*target, "empty").error().reason == "bad_id");
+  CHECK(error_of(http::id_parameter<ItemId>(*target, "colon")).member == "colon");
+  CHECK(error_of(http::id_parameter<ItemId>(*target, "empty")).reason == "bad_id");
 }
 
 TEST_CASE("percent-encoded bytes decode to the same bytes", "[target]") {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/hot/threshold_top_k.h"
+#include "tests/support/error_of.h"
 #include "tests/support/store_fixture.h"
 
 using namespace freshet;
@@ -82,10 +83,10 @@ TEST_CASE_METHOD(ItemFixture, "an item is returned byte for byte", "[items]") {
 }
 
 TEST_CASE_METHOD(ItemFixture, "an item that was never PUT, or was removed, is unknown", "[items]") {
-  CHECK(run_sync(items->get(ItemId::trusted("a"))).error().reason == "unknown_item");
+  CHECK(error_of(run_sync(items->get(ItemId::trusted("a")))).reason == "unknown_item");
   put(item("a", now()));
   remove("a");
-  CHECK(run_sync(items->get(ItemId::trusted("a"))).error().reason == "unknown_item");
+  CHECK(error_of(run_sync(items->get(ItemId::trusted("a")))).reason == "unknown_item");
   CHECK_FALSE(run_sync(items->cards({ItemId::trusted("a")}))->front().known);
   CHECK(ttl(keys().item("a")) > 0);
   put(item("a", now()));
@@ -414,8 +415,8 @@ TEST_CASE_METHOD(StreamFixture, "when the stream is full a write is rejected and
        {run_sync(f.items->put(changed)), run_sync(f.items->put_many({changed, f.news("c", f.now())})),
         run_sync(f.items->remove(ItemId::trusted("a")))}) {
     REQUIRE_FALSE(outcome);
-    CHECK(outcome.error().code == ErrorCode::kUnavailable);
-    CHECK(outcome.error().reason == "stream_full");
+    CHECK(error_of(outcome).code == ErrorCode::kUnavailable);
+    CHECK(error_of(outcome).reason == "stream_full");
   }
   CHECK(f.sorted_keys() == before);
   CHECK(run_sync(f.items->get(ItemId::trusted("a")))->title == old.title);

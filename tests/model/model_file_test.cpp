@@ -15,6 +15,7 @@
 #include "core/model/model_view.h"
 #include "core/model/replace_model.h"
 #include "tests/model/fixture.h"
+#include "tests/support/error_of.h"
 #include "tests/support/shared_files.h"
 
 using namespace freshet;
@@ -282,7 +283,7 @@ TEST_CASE("readers never see a torn file while a writer keeps replacing it", "[m
   while (!done) {
     const auto model = Model::open(file.path);
     if (!model) {
-      wrong = model.error().detail;
+      wrong = error_of(model).detail;
       break;
     }
     if ((*model)->items() != 40 && (*model)->items() != 50) wrong = "a mixture";
@@ -324,7 +325,7 @@ TEST_CASE("a failed write keeps the old model and returns the cause", "[model]")
   const auto nowhere =
       write_model(train_model(make_training_data(60, 40)), file.directory.path() / "no" / "such");
   REQUIRE_FALSE(nowhere);
-  CHECK(nowhere.error().reason == "model_io");
+  CHECK(error_of(nowhere).reason == "model_io");
   CHECK(file.bytes() == before);
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/model/active_model.h"
 #include "tests/model/fixture.h"
+#include "tests/support/error_of.h"
 #include "tests/support/shared_files.h"
 
 using namespace freshet;
@@ -216,7 +217,7 @@ TEST_CASE_METHOD(Site, "a full disk keeps the old model, and copying is retried"
     const FileSizeLimit limit(read_file_version(path).bytes - 1);
     const auto copy = copy_model(path);
     REQUIRE_FALSE(copy);
-    CHECK(copy.error().reason == "model_no_space");
+    CHECK(error_of(copy).reason == "model_no_space");
     CHECK_FALSE(poll());
   }
   CHECK_FALSE(poll());  // not at every poll

@@ -11,9 +11,11 @@
 
 #include "fcgi/observe/line_file.h"
 #include "fcgi/observe/request_observer.h"
+#include "tests/support/error_of.h"
 #include "tests/support/unix_socket.h"
 
 using namespace freshet;
+using namespace freshet::test;
 using namespace freshet::observe;
 using namespace std::chrono_literals;
 
@@ -115,8 +117,8 @@ TEST_CASE("an unknown letter in a format is refused with a reason", "[access]") 
     CAPTURE(format);
     const auto parsed = parse_access_format(format);
     REQUIRE_FALSE(parsed);
-    CHECK(parsed.error().reason == "bad_access_format");
-    CHECK_FALSE(parsed.error().detail.empty());
+    CHECK(error_of(parsed).reason == "bad_access_format");
+    CHECK_FALSE(error_of(parsed).detail.empty());
   }
   CHECK(parse_access_format(""));
   CHECK(parse_access_format("no letters"));

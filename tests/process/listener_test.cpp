@@ -15,11 +15,13 @@
 #include <fstream>
 
 #include "tests/process/master_fixture.h"
+#include "tests/support/error_of.h"
 
 namespace freshet::testing {
 namespace {
 
 namespace fs = std::filesystem;
+using test::error_of;
 
 ListenOptions options_for(const std::string& address) {
   PoolSettings pool;
@@ -94,7 +96,7 @@ TEST_CASE("the socket file gets its owner and group", "[process]") {
   pool.owner = "no-such-user";
   CHECK(Listener::bind(options_for(folder / "t")).has_value());
   pool.address = folder / "u";
-  CHECK(Listener::bind(pool).error().member == "listen.owner");
+  CHECK(error_of(Listener::bind(pool)).member == "listen.owner");
   CHECK_FALSE(fs::exists(pool.address));
 }
 
@@ -112,10 +114,10 @@ TEST_CASE("a socket in use is left alone, even when its queue is full", "[proces
   const int in_use = bound_socket(folder / "s");
   REQUIRE(listen(in_use, 0) == 0);
   // This probe fills the queue.
-  CHECK(Listener::bind(options_for(folder / "s")).error().reason == "address_in_use");
+  CHECK(error_of(Listener::bind(options_for(folder / "s"))).reason == "address_in_use");
   const auto second = Listener::bind(options_for(folder / "s"));
-  CHECK(second.error().reason == "address_in_use");
-  CHECK(second.error().code == ErrorCode::kConflict);
+  CHECK(error_of(second).reason == "address_in_use");
+  CHECK(error_of(second).code == ErrorCode::kConflict);
   CHECK(fs::exists(folder / "s"));
   close(in_use);
 }
@@ -123,7 +125,7 @@ TEST_CASE("a socket in use is left alone, even when its queue is full", "[proces
 TEST_CASE("a file that is not a socket is never removed", "[process]") {
   const TempFolder folder;
   std::ofstream(folder / "s") << "precious";
-  CHECK(Listener::bind(options_for(folder / "s")).error().reason == "bad_listen");
+  CHECK(error_of(Listener::bind(options_for(folder / "s"))).reason == "bad_listen");
   CHECK(fs::file_size(folder / "s") == 8);
 }
 
@@ -164,8 +166,8 @@ TEST_CASE("a TCP address is bound, or refused if it is in use", "[process]") {
   const std::string address = "127.0.0.1:" + std::to_string(ntohs(any.sin_port));
   const auto listener = Listener::bind(options_for(address));
   REQUIRE(listener.has_value());
-  CHECK(Listener::bind(options_for(address)).error().reason == "address_in_use");
-  CHECK(Listener::bind(options_for("no.such.host.invalid:1")).error().reason == "bad_listen");
+  CHECK(error_of(Listener::bind(options_for(address))).reason == "address_in_use");
+  CHECK(error_of(Listener::bind(options_for("no.such.host.invalid:1"))).reason == "bad_listen");
 }
 
 TEST_CASE("a socket passed by systemd is used instead of binding listen.address", "[process]") {
@@ -262,8 +264,8 @@ TEST_CASE("a stale status socket is replaced, and one in use is reported with it
   CHECK(Client(folder / "status").is_connected());
   const auto second = open_passed(folder / "other", folder / "status");
   REQUIRE_FALSE(second.has_value());
-  CHECK(second.error().reason == "address_in_use");
-  CHECK(second.error().member == "pm.status_listen");
+  CHECK(error_of(second).reason == "address_in_use");
+  CHECK(error_of(second).member == "pm.status_listen");
   CHECK_FALSE(fs::exists(folder / "other"));
 }
 

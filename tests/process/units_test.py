@@ -5,7 +5,7 @@ import re
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SERVICES = ["freshet.service", "freshet-train.service", "freshet-fill.service"]
+SERVICES = ["freshet.service", "freshet-train.service", "freshet-fill.service", "freshet-check.service"]
 SANDBOX = "# --- Sandbox"
 
 
@@ -37,7 +37,7 @@ class Units(unittest.TestCase):
                 self.assertEqual({directive: unit.get(directive) for directive in ("User", "Group", "StateDirectory", "StateDirectoryMode", "UMask", "LimitCORE")},
                                  {"User": ["freshet"], "Group": ["freshet"], "StateDirectory": ["freshet"], "StateDirectoryMode": ["0700"],
                                   "UMask": ["0077"], "LimitCORE": ["0"]})  # core files would contain secrets
-        self.assertEqual([directives(read(name)).get("SupplementaryGroups") for name in SERVICES], [["redis"], None, ["redis"]])
+        self.assertEqual([directives(read(name)).get("SupplementaryGroups") for name in SERVICES], [["redis"], None, ["redis"], ["redis"]])
 
     def test_network_units_have_the_rest_of_the_sandbox_and_reach_no_unlisted_address(self):
         sandbox = lambda name: directives(read(name).partition(SANDBOX)[2].partition("\n[Install]")[0])
@@ -56,12 +56,12 @@ class Units(unittest.TestCase):
         self.assertEqual((timer["OnCalendar"], timer["RandomizedDelaySec"], timer["WantedBy"]), (["*:0/10"], ["5min"], ["timers.target"]))
 
     def test_jobs_run_at_low_priority_and_with_a_timeout(self):
-        for name in SERVICES[1:]:
+        for name in (*SERVICES[1:], "freshet-fetch-model.service"):
             with self.subTest(unit=name):
                 job = directives(read(name))
                 self.assertEqual([job.get(directive) for directive in ("Type", "Nice", "CPUSchedulingPolicy", "OOMScoreAdjust")],
                                  [["oneshot"], ["19"], ["batch"], ["500"]])
-                self.assertRegex(job["TimeoutStartSec"][0], r"^(2h|15min)$")
+                self.assertRegex(job["TimeoutStartSec"][0], r"^(2h|1h|15min)$")
                 self.assertIn("freshet.service", job["After"][0].split())
 
     def test_jobs_are_batch_jobs_and_order_after_the_network_if_they_want_it(self):
@@ -76,16 +76,20 @@ class Units(unittest.TestCase):
                     self.assertEqual(unit["CPUSchedulingPolicy"], ["batch"])
 
     def test_every_job_has_a_timer_with_a_random_delay(self):
+        times = dict(zip(SERVICES[1:], ("*-*-* 03:30:00", "*:0/10", "*-*-* 05:00:00")))
         for name in SERVICES[1:]:
             with self.subTest(unit=name):
                 timer = directives(read(name.replace(".service", ".timer")))
-                self.assertEqual(timer["OnCalendar"], ["*-*-* 03:30:00" if "train" in name else "*:0/10"])
+                self.assertEqual(timer["OnCalendar"], [times[name]])
                 self.assertRegex(timer["RandomizedDelaySec"][0], r"^\d+min$")
                 self.assertEqual(timer["WantedBy"], ["timers.target"])
-        self.assertEqual(directives(read("freshet-train.service"))["IOSchedulingClass"], ["idle"])
-        self.assertEqual(directives(read("freshet-fill.service"))["TimeoutStopSec"], ["15"])
-        # A missed nightly run is made up for; a missed ten-minute run is not, since the next one covers it.
-        self.assertEqual(directives(read("freshet-train.timer"))["Persistent"], ["yes"])
+        for name in ("freshet-train.service", "freshet-fetch-model.service"):
+            self.assertEqual(directives(read(name))["IOSchedulingClass"], ["idle"])
+        for name in ("freshet-fill.service", "freshet-check.service"):
+            self.assertEqual(directives(read(name))["TimeoutStopSec"], ["15"])
+        # A missed daily run is made up for; a missed ten-minute run is not, since the next one covers it.
+        for name in ("freshet-train.timer", "freshet-check.timer"):
+            self.assertEqual(directives(read(name))["Persistent"], ["yes"])
         self.assertNotIn("Persistent", directives(read("freshet-fill.timer")))
 
     def test_the_socket_belongs_to_nginx_and_outlives_the_service(self):

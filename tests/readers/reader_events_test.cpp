@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/readers/fakes.h"
+#include "tests/support/error_of.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -54,7 +55,7 @@ TEST_CASE("writes that Redis did not accept, or may have, are spooled until the 
     }
     CHECK(store.spooled == std::vector<std::string>{"i", "clear", "0", "i", "i"});
     store.spool_capacity = 0;
-    for (const auto& written : all_writes(store)) CHECK(written.error().reason == "spool_full");
+    for (const auto& written : all_writes(store)) CHECK(error_of(written).reason == "spool_full");
   }
 }
 
@@ -62,7 +63,7 @@ TEST_CASE("writes rejected as invalid or because of a full stream are not spoole
   for (const Error& error : {kFull, kNoItem}) {
     FakeReaderStore store;
     store.results.assign(5, tl::unexpected(error));
-    for (const auto& written : all_writes(store)) CHECK(written.error().reason == error.reason);
+    for (const auto& written : all_writes(store)) CHECK(error_of(written).reason == error.reason);
     CHECK(store.spooled.empty());
   }
 }
@@ -73,9 +74,9 @@ TEST_CASE("each of several events has its own result", "[reader_events]") {
   const auto answers = run_ready(readers::record_interactions(store, events(5)));
   REQUIRE(answers.size() == 5);
   CHECK((answers[0] && !answers[0]->queued));
-  CHECK(answers[1].error().reason == "unknown_item");
+  CHECK(error_of(answers[1]).reason == "unknown_item");
   CHECK((answers[2] && answers[2]->queued));
-  CHECK(answers[3].error().reason == "stream_full");
+  CHECK(error_of(answers[3]).reason == "stream_full");
   CHECK((answers[4] && !answers[4]->queued));
   CHECK(store.spooled == std::vector<std::string>{"2"});
 }
@@ -88,6 +89,6 @@ TEST_CASE("the spool takes as many of several events as fit", "[reader_events]")
   REQUIRE(answers.size() == 4);
   CHECK((answers[0] && answers[0]->queued));
   CHECK((answers[1] && answers[1]->queued));
-  CHECK(answers[2].error().reason == "spool_full");
-  CHECK(answers[3].error().reason == "spool_full");
+  CHECK(error_of(answers[2]).reason == "spool_full");
+  CHECK(error_of(answers[3]).reason == "spool_full");
 }

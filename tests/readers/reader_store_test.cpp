@@ -5,6 +5,7 @@
 #include "core/base/fingerprint.h"
 #include "core/base/json.h"
 #include "tests/readers/fixture.h"
+#include "tests/support/error_of.h"
 #include "tests/support/repeat_count.h"
 #include "tests/support/shared_files.h"
 
@@ -411,9 +412,9 @@ TEST_CASE("a full stream rejects interactions and dismissals before anything is 
        site.make_event("c", Interaction::kLike, UnixSeconds::max(), "e")}));
   REQUIRE(answers);
   CHECK(((*answers)[0] && (*answers)[1]));
-  CHECK((*answers)[2].error().reason == "stream_full");
-  CHECK(site.dismiss("d").error().reason == "stream_full");
-  CHECK(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted("d"), std::nullopt)).error().reason ==
+  CHECK(error_of((*answers)[2]).reason == "stream_full");
+  CHECK(error_of(site.dismiss("d")).reason == "stream_full");
+  CHECK(error_of(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted("d"), std::nullopt))).reason ==
         "stream_full");
   CHECK(site.read().interactions.size() == 2);
   CHECK(site.read().dismissals.empty());
@@ -437,11 +438,11 @@ TEST_CASE("with items.unknown = reject only events of unknown items are rejected
   const auto answers = run_sync(site.store().record_interactions(
       {site.make_event("none", Interaction::kLike), site.make_event("known", Interaction::kLike)}));
   REQUIRE(answers);
-  CHECK((*answers)[0].error().reason == "unknown_item");
+  CHECK(error_of((*answers)[0]).reason == "unknown_item");
   CHECK((*answers)[1]);
   CHECK(site.stream_entries().size() == before + 1);
-  CHECK(run_sync(site.store().record_view(site.make_view("none"))).error().code == ErrorCode::kNotFound);
-  CHECK(site.dismiss("none").error().reason == "unknown_item");
+  CHECK(error_of(run_sync(site.store().record_view(site.make_view("none")))).code == ErrorCode::kNotFound);
+  CHECK(error_of(site.dismiss("none")).reason == "unknown_item");
   site.view("known");
   CHECK(site.dismiss("known"));
   CHECK(site.history() == Names{"known"});

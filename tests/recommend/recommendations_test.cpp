@@ -5,6 +5,8 @@
 
 #include "tests/recommend/fakes.h"
 
+#include "tests/support/error_of.h"
+
 using namespace freshet;
 using namespace freshet::test;
 
@@ -99,7 +101,7 @@ TEST_CASE_METHOD(Site, "an item dated in the future is not recommended, similar 
   recommender.similar_items["i1"] = {{item(0), 3}, {item(2), 2}};
   CHECK(run_ready(recommendations.similar(item(1), 5))->items.size() == 1);
   recommender.similar_items["i0"] = {{item(2), 2}};
-  CHECK(run_ready(recommendations.similar(item(0), 5)).error().reason == "unknown_item");
+  CHECK(error_of(run_ready(recommendations.similar(item(0), 5))).reason == "unknown_item");
   recommender.next->attributions[1] = {item(0), readers::Interaction::kLike, 1};
   CHECK(page(1).items.front().reason.kind != readers::Reason::Kind::kLike);
   clock = kNow + seconds{1};  // with cached cards
@@ -299,10 +301,10 @@ TEST_CASE_METHOD(Site, "similar items come from the model, for newer items from 
   CHECK(alone->items.empty());
   items.unknown = {item(7)};
   cards.invalidate_all();
-  CHECK(run_ready(recommendations.similar(item(7), 5)).error().reason == "unknown_item");
+  CHECK(error_of(run_ready(recommendations.similar(item(7), 5))).reason == "unknown_item");
   items.hidden = {item(1)};
   cards.invalidate_all();
-  CHECK(run_ready(recommendations.similar(item(1), 5)).error().reason == "unknown_item");
+  CHECK(error_of(run_ready(recommendations.similar(item(1), 5))).reason == "unknown_item");
 }
 
 TEST_CASE_METHOD(Site, "without Redis, similar items come from the last copy, marked as degraded",

@@ -7,6 +7,7 @@
 #include "core/base/fingerprint.h"
 #include "core/readers/interaction.h"
 #include "core/training/train.h"
+#include "tests/support/error_of.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/unix_socket.h"
 
@@ -255,7 +256,7 @@ TEST_CASE_METHOD(Site, "while Redis is unavailable, the last copy is used; witho
   recommend::MappedRecommender fresh(reader, *active_model, settings);
   const auto none = run_sync(fresh.find_candidates({}, now()));
   REQUIRE_FALSE(none);
-  CHECK(none.error().code == ErrorCode::kUnavailable);
+  CHECK(error_of(none).code == ErrorCode::kUnavailable);
 }
 
 TEST_CASE_METHOD(Site,

@@ -8,6 +8,7 @@
 #include "core/search/search_index.h"
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
+#include "tests/support/error_of.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -70,7 +71,7 @@ TEST_CASE_METHOD(FaultFixture, "a locked database is waited for; writes are refu
     put_some("Until full", 20);
     const auto refused = run_sync(items->put(item("x", "Refused")));
     REQUIRE_FALSE(refused);
-    CHECK(refused.error().reason == "stream_full");
+    CHECK(error_of(refused).reason == "stream_full");
     shell.run("ROLLBACK");
   }
   REQUIRE(becomes_idle());

@@ -6,6 +6,7 @@
 
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
+#include "tests/support/error_of.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -124,12 +125,12 @@ TEST_CASE_METHOD(LeaseFixture, "the active recorder and a refusal are reported w
   recorder::Lease other(keys());
   const auto refused = other.acquire(redis, "another", 0);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "database_mismatch");
-  CHECK(refused.error().detail.find(holder->name) != std::string::npos);
+  CHECK(error_of(refused).reason == "database_mismatch");
+  CHECK(error_of(refused).detail.find(holder->name) != std::string::npos);
   const auto waits = recorder::Lease(keys()).acquire(redis, holder->database, 0);
   REQUIRE_FALSE(waits);
-  CHECK(waits.error().reason == "lease_held");
-  CHECK(waits.error().detail.find(holder->name) != std::string::npos);
+  CHECK(error_of(waits).reason == "lease_held");
+  CHECK(error_of(waits).detail.find(holder->name) != std::string::npos);
   stop();
   CHECK_FALSE(recorder::read_lease_owner(redis, keys())->is_active);
 }
@@ -210,7 +211,7 @@ TEST_CASE_METHOD(LeaseFixture, "acknowledging with an older token is refused", "
   REQUIRE(batch);
   const auto refused = stream.acknowledge(first, *batch);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "lease_lost");
+  CHECK(error_of(refused).reason == "lease_lost");
   CHECK(pending() == 1);
   REQUIRE(stream.acknowledge(second, *batch));
   CHECK(backlog() == 0);

@@ -5,6 +5,7 @@
 #include "core/recorder/write_batch.h"
 #include "tests/recorder/fanout_fixture.h"
 #include "tests/recorder/sqlite_shell.h"
+#include "tests/support/error_of.h"
 #include "tests/support/repeat_count.h"
 
 using namespace freshet;
@@ -237,7 +238,7 @@ TEST_CASE_METHOD(PartitionFixture, "nothing is acknowledged in any stream with a
     REQUIRE_FALSE(some.empty());
     const auto refused = streams.acknowledge(first, some);
     REQUIRE_FALSE(refused);
-    CHECK(refused.error().reason == "lease_lost");
+    CHECK(error_of(refused).reason == "lease_lost");
     CHECK(length(g) == static_cast<std::int64_t>(some.entries.size()));
   }
   CHECK(pending() == 160);
@@ -245,7 +246,7 @@ TEST_CASE_METHOD(PartitionFixture, "nothing is acknowledged in any stream with a
   command("DEL", keys().partition(3).fence());
   const auto unknown = streams.acknowledge(second, *batch);
   REQUIRE_FALSE(unknown);
-  CHECK(unknown.error().reason == "redis_no_group");
+  CHECK(error_of(unknown).reason == "redis_no_group");
   CHECK(length(3) > 0);
   CHECK(length(4) == 0);
   REQUIRE(second.acquire(redis, "d", 0));

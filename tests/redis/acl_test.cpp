@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "core/redis/keys.h"
+#include "tests/support/error_of.h"
 #include "tests/support/redis_server.h"
 
 using namespace freshet;
@@ -208,6 +209,6 @@ TEST_CASE("a shipped account without a password cannot log in", "[acl]") {
     ping.add("PING");
     const auto reply = redis::BlockingRedis(endpoint, milliseconds(5000), {}).call(ping);
     REQUIRE_FALSE(reply);
-    CHECK(reply.error().reason == "redis_noauth");
+    CHECK(error_of(reply).reason == "redis_noauth");
   }
 }

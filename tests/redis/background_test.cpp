@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "core/redis/redis_connection.h"
+#include "tests/support/error_of.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/log_file.h"
 #include "tests/support/loop_thread.h"
@@ -351,7 +352,7 @@ TEST_CASE("A full queue overflows to the spool, and a full spool is reported", "
   CHECK(writer.with([](auto& w) { return w.counters().dropped; }) == 1);
   const auto spooled = writer.with([&](auto& w) { return w.spool(set_event("one more")); });
   REQUIRE_FALSE(spooled);
-  CHECK(spooled.error().reason == "spool_full");
+  CHECK(error_of(spooled).reason == "spool_full");
 }
 
 TEST_CASE("A spool that cannot be written is logged once, and the number of lost events once it recovers",

@@ -1,4 +1,5 @@
 // BlockingRedis never gives a reply to the wrong command, whatever happens to the server.
+#include "tests/support/error_of.h"
 #include "tests/support/store_fixture.h"
 
 using namespace freshet;
@@ -37,8 +38,8 @@ TEST_CASE("after a timeout the late reply does not answer the next command", "[s
   const auto late = client.call(make_command("ECHO", "late"));
   private_server.resume();
   REQUIRE_FALSE(late);
-  CHECK(late.error().code == ErrorCode::kUnknownOutcome);
-  CHECK(late.error().reason == "redis_timeout");
+  CHECK(error_of(late).code == ErrorCode::kUnknownOutcome);
+  CHECK(error_of(late).reason == "redis_timeout");
   CHECK_FALSE(client.ready());
   Result<redis::Replies> next = client.call(make_command("ECHO", "next"));
   while (!next) next = client.call(make_command("ECHO", "next"));
@@ -58,8 +59,8 @@ TEST_CASE("a restarted server is found again, and counters survive the restart",
   REQUIRE_FALSE(first_error);
   const auto second_error = run_sync(hot.track(Fixture::track_event("a", "w", 1000)));
   REQUIRE_FALSE(second_error);
-  CHECK(second_error.error().code == ErrorCode::kUnavailable);
-  CHECK(second_error.error().reason == "redis_unavailable");
+  CHECK(error_of(second_error).code == ErrorCode::kUnavailable);
+  CHECK(error_of(second_error).reason == "redis_unavailable");
   private_server.start();
   const auto recovered = run_sync(hot.track(Fixture::track_event("a", "w", 1000)));
   REQUIRE(recovered);
@@ -77,8 +78,8 @@ TEST_CASE("a server that is out of memory refuses a report as a whole", "[sync]"
   event.event_id = EventId::trusted("e1");
   const auto refused = run_sync(hot.track(event));
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().code == ErrorCode::kUnavailable);
-  CHECK(refused.error().reason == "redis_oom");
+  CHECK(error_of(refused).code == ErrorCode::kUnavailable);
+  CHECK(error_of(refused).reason == "redis_oom");
   redis::Pipeline size;
   size.add("DBSIZE");
   CHECK(client.call(size)->front().integer().value_or(9) == 0);

@@ -6,6 +6,7 @@
 #include <map>
 #include <thread>
 
+#include "tests/support/error_of.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop_thread.h"
 
@@ -125,8 +126,8 @@ TEST_CASE("A command before the connection is ready fails at once without being 
   Fixture fixture([](const auto&, int) { return std::string(); });
   const auto reply = value(fixture.echo("a"));
   REQUIRE_FALSE(reply);
-  CHECK(reply.error().code == ErrorCode::kUnavailable);
-  CHECK(reply.error().reason == "redis_unavailable");
+  CHECK(error_of(reply).code == ErrorCode::kUnavailable);
+  CHECK(error_of(reply).reason == "redis_unavailable");
 }
 
 TEST_CASE("A handshake that is not answered times out and is retried", "[redis]") {
@@ -164,8 +165,8 @@ TEST_CASE("A deadline fails everything pending, and late replies are discarded",
   for (auto* reply : {&first, &second}) {
     const auto got = value(std::move(*reply));
     REQUIRE_FALSE(got);
-    CHECK(got.error().code == ErrorCode::kUnknownOutcome);
-    CHECK(got.error().reason == "redis_timeout");
+    CHECK(error_of(got).code == ErrorCode::kUnknownOutcome);
+    CHECK(error_of(got).reason == "redis_timeout");
   }
   hang = false;
   REQUIRE(fixture.wait_ready());
@@ -189,7 +190,7 @@ TEST_CASE("A connection lost in mid-reply fails pending commands as unknown and 
   for (auto* reply : {&a, &b}) {
     const auto got = value(std::move(*reply));
     REQUIRE_FALSE(got);
-    CHECK(got.error().code == ErrorCode::kUnknownOutcome);
+    CHECK(error_of(got).code == ErrorCode::kUnknownOutcome);
   }
   REQUIRE(fixture.wait_ready());
   CHECK(value(fixture.echo("c")) == "c");
@@ -261,7 +262,7 @@ TEST_CASE("A reply of an unexpected type is an error", "[redis]") {
   });
   const auto got = result.get_future().get();
   REQUIRE_FALSE(got);
-  CHECK(got.error().reason == "redis_type");
+  CHECK(error_of(got).reason == "redis_type");
 }
 
 namespace {
@@ -295,7 +296,7 @@ TEST_CASE("A refusal is counted by class and returned to the caller", "[redis]")
     echoes = 0;
     const auto reply = value(fixture.echo("a"));
     REQUIRE_FALSE(reply);
-    CHECK(reply.error().code == ErrorCode::kUnavailable);
+    CHECK(error_of(reply).code == ErrorCode::kUnavailable);
     CHECK(counted(fixture, refusals[index].second) == 1);
     CHECK(echoes == 1);  // only time helps, so it is not retried
   }
@@ -335,7 +336,7 @@ TEST_CASE("A server that keeps refusing is tried twice and stays connected", "[r
   REQUIRE(fixture.wait_ready());
   const auto reply = value(fixture.echo("a"));
   REQUIRE_FALSE(reply);
-  CHECK(reply.error().reason == "redis_readonly");
+  CHECK(error_of(reply).reason == "redis_readonly");
   CHECK(echoes == 2);
   CHECK(counted(fixture, ErrorClass::kReadOnly) == 2);
 }
@@ -425,7 +426,7 @@ TEST_CASE("A Redis that answers PING and nothing else costs a deadline to one re
   for (auto& each : replies) {
     const auto got = value(std::move(each));
     REQUIRE_FALSE(got);
-    ++reasons[got.error().reason];
+    ++reasons[error_of(got).reason];
   }
   CHECK(reasons["redis_unavailable"] >= 19);
   hang = false;

@@ -2,7 +2,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/error_of.h"
+
 using namespace freshet::redis;
+using freshet::test::error_of;
 
 TEST_CASE("A Redis URL names a unix socket or a host", "[redis]") {
   const auto local = parse_url("unix:///run/redis.sock?db=3");
@@ -33,7 +36,7 @@ TEST_CASE("An invalid Redis URL is refused", "[redis]") {
     CAPTURE(url);
     const auto parsed = parse_url(url);
     REQUIRE_FALSE(parsed);
-    CHECK(parsed.error().reason == "bad_redis_url");
+    CHECK(error_of(parsed).reason == "bad_redis_url");
   }
 }
 
@@ -49,7 +52,7 @@ TEST_CASE("A cluster's URL lists addresses of some of its nodes", "[redis]") {
 }
 
 TEST_CASE("Settings that a cluster does not support are refused with advice", "[redis]") {
-  const auto why = [](const char* url) { return parse_url(url).error().detail; };
+  const auto why = [](const char* url) { return error_of(parse_url(url)).detail; };
   CHECK_THAT(why("redis+cluster://"),
              Catch::Contains("needs the addresses of nodes, such as 192.0.2.1:6379,"));
   CHECK_THAT(why("redis+cluster://192.0.2.1:1,"), Catch::Contains("needs the addresses"));
@@ -59,10 +62,10 @@ TEST_CASE("Settings that a cluster does not support are refused with advice", "[
   freshet::RedisSettings settings;
   settings.url = "redis+cluster://192.0.2.1:6379";
   settings.db = 2;
-  CHECK_THAT(endpoint_of(settings, "", "").error().detail, Catch::Contains("redis.db: a cluster has only"));
+  CHECK_THAT(error_of(endpoint_of(settings, "", "")).detail, Catch::Contains("redis.db: a cluster has only"));
   settings.db = 0;
   settings.sentinels = {"192.0.2.1:26379"};
-  CHECK_THAT(endpoint_of(settings, "", "").error().detail,
+  CHECK_THAT(error_of(endpoint_of(settings, "", "")).detail,
              Catch::Contains("redis.sentinels: not used with a cluster"));
   settings.sentinels.clear();
   REQUIRE(endpoint_of(settings, "word", ""));

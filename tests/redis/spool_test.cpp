@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/base/redis_clock.h"
+#include "tests/support/error_of.h"
 #include "tests/support/file_bytes.h"
 #include "tests/support/unix_socket.h"
 
@@ -87,7 +88,7 @@ TEST_CASE("A spool belongs to one process at a time", "[spool]") {
   REQUIRE(first);
   const auto second = Spool::open(path, 1 << 20);
   REQUIRE_FALSE(second);
-  CHECK(second.error().reason == "spool_locked");
+  CHECK(error_of(second).reason == "spool_locked");
   first->reset();
   CHECK(Spool::open(path, 1 << 20));
 }
@@ -182,7 +183,7 @@ TEST_CASE("A file that is not a spool is left untouched", "[spool]") {
   std::ofstream(path) << std::string(5000, 'z');
   const auto spool = Spool::open(path, 1 << 20);
   REQUIRE_FALSE(spool);
-  CHECK(spool.error().reason == "spool_format");
+  CHECK(error_of(spool).reason == "spool_format");
   CHECK(std::filesystem::file_size(path) == 5000);
 }
 
@@ -279,7 +280,7 @@ TEST_CASE("Remains of a process killed while popping or appending are erased on 
   }
 }
 
-TEST_CASE("mentions() finds a name in any process's spool, also across chunk boundaries", "[spool]") {
+TEST_CASE("mentions() finds a name in any process's spool, also across two chunks", "[spool]") {
   TemporaryDirectory directory;
   const auto path = directory.path() / "a.spool";
   CHECK(!*Spool::mentions(path, "anna"));
@@ -290,9 +291,14 @@ TEST_CASE("mentions() finds a name in any process's spool, also across chunk bou
   CHECK(!*Spool::mentions(path, "anna"));
   CHECK(*Spool::mentions(path, "annabel"));
   CHECK(*Spool::mentions(path, "hanna"));
-  const std::string name(128, 'n');
-  add(std::string((1 << 20) - 4096 - static_cast<std::size_t>(GENERATE(0, 60, 128, 190, 200, 300)), 'x') +
-      "\r\n" + name + "\r\n");
+  const std::string name(20, 'n');
+  // The file is searched in chunks of 1 MiB after a header of 4 KiB. The name begins up to 24 bytes
+  // before the end of the first chunk, or one byte after it.
+  constexpr std::size_t kFileHeader = 4096, kEntryHeader = 24, kChunkEnd = kFileHeader + (1 << 20);
+  const std::size_t name_at = kChunkEnd - 24 + static_cast<std::size_t>(GENERATE(range(0, 26)));
+  const std::size_t payload_at = kFileHeader + (*spool)->bytes() + kEntryHeader;
+  add(std::string(name_at - payload_at - 2, 'x') + "\r\n" + name + "\r\n");
+  REQUIRE(file_bytes(path).find(name) == name_at);
   CHECK(*Spool::mentions(path, name));
   CHECK(!*Spool::mentions(path, name.substr(1)));
   add("4\r\nanna\r\n");

@@ -11,6 +11,7 @@
 #include "core/search/index_folder.h"
 #include "core/search/time_slices.h"
 #include "tests/search/corpus.h"
+#include "tests/support/error_of.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -149,8 +150,8 @@ TEST_CASE_METHOD(Fixture, "only one writer can be open", "[search]") {
   auto first = open_index(settings);
   const auto second = search::SearchIndex::open(settings.search);
   REQUIRE_FALSE(second.has_value());
-  CHECK(second.error().code == ErrorCode::kUnavailable);
-  CHECK(second.error().reason == "index_locked");
+  CHECK(error_of(second).code == ErrorCode::kUnavailable);
+  CHECK(error_of(second).reason == "index_locked");
   first.reset();
   CHECK(search::SearchIndex::open(settings.search).has_value());
 }

@@ -7,6 +7,7 @@
 #include <future>
 
 #include "tests/search/corpus.h"
+#include "tests/support/error_of.h"
 #include "tests/support/loop_thread.h"
 
 using namespace freshet;
@@ -77,7 +78,7 @@ TEST_CASE_METHOD(Fixture, "calls beyond the queue limit fail at once", "[pool]")
   auto second = start(thread, *pool, answers[1], [](std::size_t) -> Result<int> { return 2; });
   const auto third = start(thread, *pool, answers[2], [](std::size_t) -> Result<int> { return 3; }).get();
   REQUIRE_FALSE(third.has_value());
-  CHECK(third.error().reason == "pool_busy");
+  CHECK(error_of(third).reason == "pool_busy");
   gate.set_value();
   CHECK(first.get().value() == 1);
   CHECK(second.get().value() == 2);
@@ -107,7 +108,7 @@ TEST_CASE_METHOD(Fixture, "work that has waited too long is not started", "[pool
   CHECK(first.get().value() == 1);
   const Result<int> second = answers[1].get_future().get();
   REQUIRE_FALSE(second.has_value());
-  CHECK(second.error().reason == "pool_busy");
+  CHECK(error_of(second).reason == "pool_busy");
   CHECK_FALSE(ran);
 }
 
@@ -202,7 +203,7 @@ TEST_CASE("a reader has at most one text search at a time, and other searches ne
   auto slow = search_for("\"b a\"", "ann", long_one);
   const Result<feed::RecallResult> second = search_for("whale", "ann", again).get();
   REQUIRE_FALSE(second.has_value());
-  CHECK(second.error().reason == "search_busy");
+  CHECK(error_of(second).reason == "search_busy");
   CHECK(search_for("", "ann", newest).get().value().candidates.size() == 10);
   CHECK(slow.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);  // still searching
   const Result<feed::RecallResult> found = slow.get();

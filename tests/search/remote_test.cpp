@@ -14,6 +14,8 @@
 
 #include "tests/search/corpus.h"
 
+#include "tests/support/error_of.h"
+
 using namespace freshet;
 using namespace freshet::test;
 
@@ -149,7 +151,7 @@ TEST_CASE_METHOD(Fixture, "a shard that dies is an error, and its return is dete
   servers[1].reset();
   const auto failed = recall.search({"whale", {}, kNow, 10});
   REQUIRE_FALSE(failed.has_value());
-  CHECK(failed.error().reason == "index_unavailable");
+  CHECK(error_of(failed).reason == "index_unavailable");
   serve(1);
   CHECK(run_search(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
 }

@@ -139,6 +139,11 @@ struct Fixture {
   }
   std::string text(const redis::Reply& reply) { return std::string(reply.string().value_or("")); }
   std::int64_t ttl(const std::string& key) { return command("TTL", key).integer().value_or(-9); }
+  // True if the key was given this TTL within the last seconds.
+  bool has_new_ttl(const std::string& key, std::int64_t expected) {
+    const std::int64_t left = ttl(key);
+    return left > expected - 60 && left <= expected;
+  }
   bool exists(const std::string& key) { return command("EXISTS", key).integer().value_or(0) == 1; }
   std::optional<double> score(const std::string& key, const std::string& id) {
     const auto value = command("ZSCORE", key, id).number();

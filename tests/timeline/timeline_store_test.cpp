@@ -3,6 +3,8 @@
 
 #include "tests/timeline/fixture.h"
 
+#include "tests/support/error_of.h"
+
 using namespace freshet;
 using namespace freshet::test;
 
@@ -402,12 +404,12 @@ TEST_CASE("a timeline of a wrong type is an error, and the other readers are ser
   site.command("SET", site.timeline("bad"), "text");
   Ids readers{"good", "bad"};
   for (int i = 0; i < 600; ++i) readers.push_back("r" + std::to_string(i));
-  CHECK(site.try_push({"a"}, readers).error().code == ErrorCode::kInternal);
+  CHECK(error_of(site.try_push({"a"}, readers)).code == ErrorCode::kInternal);
   for (const char* each : {"good", "r0", "r599"}) CHECK(site.ids_in(site.timeline(each)) == Ids{"a"});
-  CHECK(site.try_page(Direction::kFirst, 0, 5, "discover", "bad").error().code == ErrorCode::kInternal);
+  CHECK(error_of(site.try_page(Direction::kFirst, 0, 5, "discover", "bad")).code == ErrorCode::kInternal);
   CHECK_FALSE(run_sync(site.store().remove("discover", ReaderId::trusted("bad"), ItemId::trusted("a"))));
   site.command("SET", site.keys().item("a"), "text");
-  CHECK(site.try_page(Direction::kFirst, 0, 5, "discover", "good").error().code == ErrorCode::kInternal);
+  CHECK(error_of(site.try_page(Direction::kFirst, 0, 5, "discover", "good")).code == ErrorCode::kInternal);
   CHECK_FALSE(run_sync(site.store().check_pushable({ItemId::trusted("a")})));
   site.push({"b"}, {"good"});
   site.publish("author", {"pulled"});

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/feed/fakes.h"
+#include "tests/support/error_of.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -117,7 +118,7 @@ TEST_CASE("a page from Redis is not degraded, and an internal error is not treat
   store.error = kBroken;
   const auto failed = run_ready(timeline::read_page(store, page_query(timeline::Direction::kOlder), false));
   REQUIRE_FALSE(failed);
-  CHECK(failed.error().reason == "redis_reply");
+  CHECK(error_of(failed).reason == "redis_reply");
 }
 
 TEST_CASE("each item of a page has a reason, in the follow channel the followed author", "[waterfall]") {
@@ -223,7 +224,7 @@ TEST_CASE("a push that runs out of time ends between two round trips with an err
   const auto outcome =
       run_ready(timeline::push_items(store, items, {"discover", ids<ItemId>({"a"}), readers_of(1000)}, once));
   REQUIRE_FALSE(outcome);
-  CHECK((outcome.error().code == ErrorCode::kUnavailable && outcome.error().reason == "budget"));
+  CHECK((error_of(outcome).code == ErrorCode::kUnavailable && error_of(outcome).reason == "budget"));
   CHECK(store.pushes.size() == 1);
 }
 
@@ -235,12 +236,12 @@ TEST_CASE("a timeline that cannot be written does not affect others, and its err
   const timeline::PushRequest push{"discover", ids<ItemId>({"a"}), readers_of(1500)};
   const auto outcome = run_ready(timeline::push_items(store, items, push, kAlways));
   REQUIRE_FALSE(outcome);
-  CHECK(outcome.error().reason == "redis_reply");
+  CHECK(error_of(outcome).reason == "redis_reply");
   CHECK(store.pushes.size() == 3);
   store.error = kAway;
   const auto away = run_ready(timeline::push_items(store, items, push, kAlways));
   REQUIRE_FALSE(away);
-  CHECK((away.error().reason == "redis_unavailable" && store.pushes.size() == 3));
+  CHECK((error_of(away).reason == "redis_unavailable" && store.pushes.size() == 3));
 }
 
 TEST_CASE("a publish leaves out items that cannot be pushed", "[waterfall]") {

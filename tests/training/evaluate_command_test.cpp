@@ -9,6 +9,7 @@
 #include "core/database/database_readers.h"
 #include "core/training/in_memory_model.h"
 #include "core/training/training_source.h"
+#include "tests/support/error_of.h"
 #include "tests/support/unix_socket.h"
 
 using namespace freshet;
@@ -141,7 +142,7 @@ TEST_CASE("evaluate reads the site's configuration and reports a missing history
   site.options.json = true;
   CHECK(run_evaluate(site.options, site.target) == 0);
   const Site young(false);
-  CHECK(run_evaluate(site.options, young.target).error().reason == "no_past");
+  CHECK(error_of(run_evaluate(site.options, young.target)).reason == "no_past");
   std::filesystem::remove(site.settings.recorder.database);
   CHECK_FALSE(run_evaluate(site.options, site.target));
 }

@@ -6,6 +6,7 @@
 #include "core/training/columns.h"
 #include "core/training/validation.h"
 #include "tests/model/fixture.h"
+#include "tests/support/error_of.h"
 #include "tests/support/shared_files.h"
 
 using namespace freshet;
@@ -62,7 +63,7 @@ TEST_CASE("training requires two items with events", "[model]") {
   for (TrainingEvent& event : data.events) event.item = 3;
   const auto trained = train(data, {}, kNoProgress);
   REQUIRE_FALSE(trained);
-  CHECK(trained.error().reason == "no_events");
+  CHECK(error_of(trained).reason == "no_events");
   CHECK_FALSE(train({}, {}, kNoProgress));
 }
 

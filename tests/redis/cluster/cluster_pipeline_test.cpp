@@ -11,7 +11,10 @@ extern "C" {
 #include <hiredis/hiredis.h>
 }
 
+#include "tests/support/error_of.h"
+
 using namespace freshet;
+using namespace freshet::test;
 using namespace freshet::redis;
 
 namespace {
@@ -140,7 +143,7 @@ std::string find_violation(const Cluster& cluster, const Trial& trial, const Res
   const auto ran = [&](std::size_t index) { return position[index] < cluster.done.size(); };
   for (std::size_t i = 0; i < trial.keys.size(); ++i) {
     if (!replies) {
-      if (replies.error().code == ErrorCode::kUnavailable && ran(i))
+      if (error_of(replies).code == ErrorCode::kUnavailable && ran(i))
         return "a command ran but was reported as unsent";
       continue;
     }
@@ -292,7 +295,7 @@ TEST_CASE("SCAN goes from master to master, guided by its cursor", "[cluster]") 
     pipeline.add("SCAN", cursor, "COUNT", 10);
     ClusterPipeline cluster_pipeline(pipeline);
     const auto batches = cluster_pipeline.next_batches(map, kNodes[1]);
-    if (batches.empty()) return std::move(cluster_pipeline).result().error().detail;
+    if (batches.empty()) return error_of(std::move(cluster_pipeline).result()).detail;
     REQUIRE(batches.size() == 1);
     std::string sent(batches[0].commands().at(0));
     Replies node_replies;
@@ -368,7 +371,7 @@ TEST_CASE("If no node answers, the pipeline fails as on a single Redis", "[clust
   cluster_pipeline.record_replies(batches[1], fail(ErrorCode::kUnknownOutcome, "redis_timeout", {}, "late"));
   const auto replies = std::move(cluster_pipeline).result();
   REQUIRE_FALSE(replies);
-  CHECK(replies.error().reason == "redis_timeout");
+  CHECK(error_of(replies).reason == "redis_timeout");
 }
 
 TEST_CASE("CLUSTER SLOTS is parsed for nodes with a host name, without an address, and outside a cluster",
@@ -389,7 +392,7 @@ TEST_CASE("CLUSTER SLOTS is parsed for nodes with a host name, without an addres
   const auto alone =
       SlotMap::parse(Reply::from_error("ERR This instance has cluster support disabled"), {"192.0.2.9", 9});
   REQUIRE_FALSE(alone);
-  CHECK(alone.error().detail ==
+  CHECK(error_of(alone).detail ==
         "192.0.2.9:9 is not a cluster node: use redis:// in redis.url, or set cluster-enabled yes there");
   CHECK(SlotMap().uncovered_slots() == kSlots);
 }

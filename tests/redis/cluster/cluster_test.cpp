@@ -9,6 +9,7 @@
 
 #include "core/redis/blocking_redis.h"
 #include "core/redis/cluster/cluster_redis.h"
+#include "tests/support/error_of.h"
 #include "tests/support/loop_thread.h"
 #include "tests/support/redis_cluster.h"
 
@@ -61,7 +62,7 @@ class Load {
       const auto replies = co_await redis_.run(pipeline);
       ++completed;
       if (!replies) {
-        errors.push_back(replies.error().detail);
+        errors.push_back(error_of(replies).detail);
         continue;
       }
       if ((*replies)[0].is_error())
@@ -259,8 +260,8 @@ TEST_CASE("BlockingRedis reports what is wrong with a node and keeps using the o
   unreachable.nodes = {{"127.0.0.1", 1}};
   const auto refused = BlockingRedis(unreachable, 5s, kScripts).call_all(ping);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().reason == "redis_unavailable");
-  CHECK(refused.error().detail ==
+  CHECK(error_of(refused).reason == "redis_unavailable");
+  CHECK(error_of(refused).detail ==
         "the node at 127.0.0.1:1 does not answer: start it, or allow connections to it");
 }
 

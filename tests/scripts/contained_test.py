@@ -1,0 +1,106 @@
+"""tests/support/contained.py: no test leaves a process behind, even if ctest is killed."""
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release"))
+CONTAINED = os.path.join(ROOT, "tests/support/contained.py")
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def tests():
+    """{name: command} of all tests."""
+    listing = subprocess.run(["ctest", "--test-dir", BUILD, "-C", "long", "--show-only=json-v1"], capture_output=True, check=True).stdout
+    return {test["name"]: test["command"] for test in json.loads(listing)["tests"]}
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def descendants(pid):
+    """{pid: name} of all living descendants."""
+    out = {}
+    try:
+        children = "".join(read(f"/proc/{pid}/task/{thread}/children") for thread in os.listdir(f"/proc/{pid}/task"))
+        for child in map(int, children.split()):
+            name, state = read(f"/proc/{child}/stat").split("(", 1)[1].rsplit(")", 1)
+            if state.split()[0] not in "ZX":
+                out[child] = name
+            out |= descendants(child)
+    except (FileNotFoundError, ProcessLookupError):  # it has exited
+        pass
+    return out
+
+
+def wait_until(condition, what, limit_s=60):
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited too long for {what}; processes: {descendants(os.getpid())}"
+        time.sleep(0.05)
+
+
+class Contained(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # Adopts what escapes from ctest, so that descendants() finds it.
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def tearDown(self):
+        for pid in descendants(os.getpid()):
+            os.kill(pid, signal.SIGKILL)
+
+    def assert_nothing_remains(self):
+        wait_until(lambda: not descendants(os.getpid()), "all processes to end")
+
+    def test_every_test_is_contained(self):
+        outside = [name for name, command in tests().items() if CONTAINED not in command]
+        self.assertEqual(outside, [])
+
+    def test_a_killed_ctest_leaves_no_processes_behind(self):
+        commands = tests()
+        prefix = commands["test_recorder_kills"][:-1]
+        for command, programs in ((commands["test_recorder_kills"], {"redis-server"}), (commands["e2e_workers"], {"redis-server", "nginx", "freshetd"}),
+                                  ([*prefix, "bash", "-c", "setsid --fork sleep 1000; sleep 1000"], {"sleep"})):
+            with self.subTest(command), tempfile.TemporaryDirectory() as directory:
+                # A list of tests of its own: two runs of ctest in one tree would write the same log.
+                with open(os.path.join(directory, "CTestTestfile.cmake"), "w", encoding="utf-8") as file:
+                    file.write(f"add_test(one {' '.join(f'[=[{word}]=]' for word in command)})\n")
+                run = subprocess.Popen(["ctest", "--test-dir", directory], stdout=subprocess.DEVNULL)
+                wait_until(lambda wanted=programs: wanted <= set(descendants(os.getpid()).values()), f"{programs}")
+                run.kill()
+                run.wait()
+                self.assert_nothing_remains()
+
+    def test_daemons_end_with_their_test_and_its_status_is_passed_on(self):
+        daemon = "setsid sleep 1000 >/dev/null 2>&1 &"
+        for end, status in (("exit 77", 77), ("kill -SEGV $$", -signal.SIGSEGV)):
+            done = subprocess.run([sys.executable, "-IS", CONTAINED, "bash", "-c", f"{daemon} {end}"], check=False)
+            self.assertEqual(done.returncode, status)
+            self.assert_nothing_remains()
+
+    def test_a_terminated_test_ends_with_its_descendants(self):
+        run = subprocess.Popen([sys.executable, "-IS", CONTAINED, "bash", "-c", "trap '' TERM; setsid sleep 1000 & setsid sleep 1001 & wait"])
+        wait_until(lambda: list(descendants(run.pid).values()).count("sleep") == 2, "the daemons")
+        run.terminate()
+        self.assertEqual(run.wait(), -signal.SIGTERM)
+        self.assert_nothing_remains()
+
+    def test_a_test_that_would_end_after_the_deadline_is_skipped(self):
+        for seconds, status in ((60, 77), (5, 0)):
+            environment = dict(os.environ, FRESHET_TEST_SECONDS=str(seconds), FRESHET_TEST_DEADLINE=str(time.time() + 30))
+            done = subprocess.run([sys.executable, "-IS", CONTAINED, "true"], env=environment, stdout=subprocess.DEVNULL, check=False)
+            self.assertEqual(done.returncode, status)
+
+
+if __name__ == "__main__":
+    unittest.main()
