@@ -52,7 +52,7 @@ function outcome(Freshet $client, string $name, array $args, array $more): array
     try {
         return ['result' => call($client, $name, $args, $more), 'pauses' => $GLOBALS['pauses']];
     } catch (FreshetException $error) {
-        return ['error' => ['status' => $error->status, 'code' => $error->problem, 'member' => $error->member,
+        return ['error' => ['status' => $error->status === $error->getCode() ? $error->status : 'differs', 'code' => $error->problem, 'member' => $error->member,
             'message' => $error->getMessage(), 'retry_after_s' => $error->retryAfterS, 'temporary' => $error->temporary()],
             'pauses' => $GLOBALS['pauses']];
     } catch (\Throwable $error) {

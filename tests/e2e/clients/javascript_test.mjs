@@ -36,8 +36,9 @@ function client(fetch, options) {
 
 const articles = (site) => site.bodies.map(({ articleId }) => articleId);
 // The client works in the background after a track and when the browser is online again.
-async function waitFor(site, count) {
-  for (let turn = 0; site.bodies.length < count && turn < 1000; turn++) await new Promise((done) => setImmediate(done));
+async function until(condition) {
+  for (let turn = 0; turn < 1000 && !condition(); turn++) await new Promise((done) => setImmediate(done));
+  assert.ok(condition());
 }
 
 test("tracks that cannot be delivered are queued, and delivered once, in order, as they were", async () => {
@@ -61,7 +62,7 @@ test("a track that is delivered takes the queue with it", async () => {
   await page.track({ articleId: "a" });
   site.reply = () => ({ body: { pv: 7 } });
   assert.deepEqual(await page.track({ articleId: "b" }), { pv: 7 });
-  await waitFor(site, 3);
+  await until(() => site.bodies.length === 3);
   assert.deepEqual(articles(site), ["a", "b", "a"]);
 });
 
@@ -194,11 +195,11 @@ test("the queue is flushed when the browser is online again", async () => {
   const [[event, online]] = listeners;
   assert.equal(event, "online");
   online();  // still down: no unhandled rejection
-  await waitFor(site, 2);
-  while (page.flushing) await new Promise((done) => setImmediate(done));
+  await until(() => site.bodies.length === 2);
+  await until(() => !page.flushing);
   site.reply = () => ({});
   online();
-  await waitFor(site, 3);
+  await until(() => site.bodies.length === 3);
   assert.deepEqual(articles(site), ["a", "a", "a"]);
 });
 
