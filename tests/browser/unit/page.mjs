@@ -83,7 +83,7 @@ function addBrowserParts(page, window) {
   };
 }
 
-// Options: zone, demo; answer: {"GET /api/hot": (request) => value}, by method and path; storage: localStorage; state: of the
+// Options: zone, demo; answer: {"GET /api/hot": (request, page) => value}, by method and path; storage: localStorage; state: of the
 // history entry; chart: stands for Chart.js, which is missing without it; scripts: run instead of the page's; setUp: called
 // before they run.
 export async function openPage(context, address, options = {}) {
@@ -135,7 +135,7 @@ export async function openPage(context, address, options = {}) {
     page.requests.push(request);
     request.query = Object.fromEntries(new URL(target, window.location).searchParams);
     const handler = page.answer[`${method} ${new URL(target, window.location).pathname}`];
-    const found = handler ? await handler(request) : reply(404, { msg: `nothing answers ${method} ${target}` });
+    const found = handler ? await handler(request, page) : reply(404, { msg: `nothing answers ${method} ${target}` });
     if (found instanceof Error) throw found;
     return response(found?.status && "body" in found ? found : { body: found });
   };
