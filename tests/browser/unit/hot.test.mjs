@@ -55,6 +55,17 @@ test("lists are refreshed every two seconds while the page is visible", async (c
   assert.equal(page.taken().length, 2);
 });
 
+test("nothing is announced while lists are refreshed normally", async (context) => {
+  const announced = [];
+  const page = await openHot(context, { engagement: [item("a", 2)] }, { setUp: ({ window, document }) => {
+    new window.MutationObserver(() => announced.push(document.getElementById("state").textContent))
+      .observe(document.getElementById("state"), { childList: true, characterData: true, subtree: true });
+  } });
+  await page.tick(8000);
+  assert.equal(page.requests.length, 10);
+  assert.deepEqual(announced, [""]);
+});
+
 test("an empty service says how to fill the lists", async (context) => {
   const page = await openHot(context, {});
   assert.equal(page.status(), "Nothing has been read yet. Open an article or replay some traffic.");

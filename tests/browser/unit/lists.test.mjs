@@ -104,6 +104,16 @@ test("an error is shown, and the feed tries again after five seconds", async (co
   assert.equal(page.bodies()[0].action, "load_more");
 });
 
+test("a proxy's error page is described by its status, once retries have not helped", async (context) => {
+  const badGateway = reply(502, "<html>Bad Gateway</html>");
+  const pages = [await openFeed(context, { refresh: badGateway }), await openTimeline(context, { first: badGateway })];
+  for (const page of pages) {
+    assert.equal(page.status(), "Loading…");
+    await page.tick(4000);
+    assert.equal(page.status(), "We couldn’t load this list: the service returned HTTP 502.");
+  }
+});
+
 test("a peek every ten seconds counts new articles", async (context) => {
   const page = await openFeed(context, { refresh: feedPage(["a"]), peek: feedPage([], { new: 3 }) });
   page.bodies();

@@ -55,6 +55,18 @@ test("only the internal server's pages link what needs internal routes, and mark
     [["What if", "/whatif.html", null], ["Dashboard", "/dashboard", "page"], ["API", "/docs", null]]);
 });
 
+test("every page loads without an error, has the panel of API calls, and shows the reader where there is one", async (context) => {
+  const withReader = ["/", "/article.html", "/feed.html", "/recommend.html", "/waterfall.html"];
+  for (const zone of ["public", "internal"]) {
+    for (const address of [...withReader, "/dashboard.html", "/docs.html", "/whatif.html"]) {
+      const page = await openPage(context, address, { zone, storage: { freshetAgent: "ann" } });
+      assert.equal(page.$("#you strong")?.textContent, withReader.includes(address) ? "ann" : undefined, address);
+      assert.equal(page.$("body > details.calls").open, false, address);
+      assert.deepEqual(page.problems, [], address);
+    }
+  }
+});
+
 // --- Elements --------------------------------------------------------------------------------------------------------------
 
 test("elements and buttons have the text, class and label that they are given", async (context) => {
