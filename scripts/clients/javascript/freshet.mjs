@@ -6,9 +6,10 @@
 const kQueueKey = "freshet.queue";
 const kQueueMax = 100;
 const kQueueTtlMs = 20 * 3600e3;  // the service recognizes a repeated event id for 24 hours
+const kMaxPauseMs = 30e3;         // if the service asks for a longer pause, the request fails instead
 
 export class FreshetError extends Error {
-  // status is 0 if there was no response. code and member come from the problem document.
+  // status is 0 if there was no usable response. code and member come from the problem document.
   constructor(message, { status = 0, code = "unreachable", member, retryAfterMs } = {}) {
     super(message);
     Object.assign(this, { name: "FreshetError", status, code, member, retryAfterMs });
@@ -22,6 +23,16 @@ export class FreshetError extends Error {
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 const hex = (buffer) => [...new Uint8Array(buffer)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 const segment = (id) => encodeURIComponent(String(id));
+
+// The object or array of a JSON document; undefined if it is neither.
+function parse(text) {
+  try {
+    const answer = JSON.parse(text);
+    return typeof answer === "object" && answer ? answer : undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 export const newEventId = () => hex(crypto.getRandomValues(new Uint8Array(16)));
 
@@ -70,12 +81,13 @@ export class Freshet {
     this.flushing = true;
     try {
       for (let queue; (queue = this.#queue()).length; ) {
+        const [{ body }] = queue;
         try {
-          await this.request("POST", "/api/track", { body: queue[0].body, repeatable: true });
+          await this.request("POST", "/api/track", { body, repeatable: true });
         } catch (error) {
           if (error.temporary) throw error;  // otherwise it was rejected for good: drop it
         }
-        this.#saveQueue(this.#queue().slice(1));
+        this.#saveQueue(this.#queue().filter((each) => each.body.eventId !== body.eventId));  // other pages change it, too
       }
     } finally {
       this.flushing = false;
@@ -86,7 +98,7 @@ export class Freshet {
   view(report) {
     return this.request("POST", "/api/views", { body: { eventId: newEventId(), ...report }, repeatable: true });
   }
-  look(userId, topicId, kind) {
+  look(userId, topicId, kind = "topic") {
     return this.request("POST", "/api/history", { body: { userId, topicId, kind, eventId: newEventId() }, repeatable: true });
   }
   dismiss(userId, topicId, reason) {
@@ -168,7 +180,7 @@ export class Freshet {
       try {
         return await this.#send(method, target, text, type);
       } catch (error) {
-        if (!error.temporary || !repeatable || attempt >= attempts) throw error;
+        if (!error.temporary || !repeatable || attempt >= attempts || error.retryAfterMs > kMaxPauseMs) throw error;
         await pause(Math.max(error.retryAfterMs || 0, firstPauseMs * 2 ** (attempt - 1) * (0.5 + Math.random())));
       }
     }
@@ -178,21 +190,28 @@ export class Freshet {
     const { key, headers: extraHeaders, timeoutMs } = this.options;
     const headers = { ...extraHeaders };
     if (text) headers["Content-Type"] = type;
-    if (key) headers.Authorization = await sign(key, method, target, text);
+    if (key) {
+      const { pathname, search } = new URL(this.base + target);
+      headers.Authorization = await sign(key, method, pathname + search, text);
+    }
     let reply, answer;
     try {
       reply = await this.fetch(this.base + target, {
         method, headers, body: text || undefined, credentials: "include", keepalive: text.length < 60000,
         signal: AbortSignal.timeout(timeoutMs),
       });
-      answer = /\bjson\b/.test(reply.headers.get("Content-Type") || "") ? await reply.json() : null;
+      answer = parse(await reply.text());
     } catch (error) {
       throw new FreshetError(`the service is unreachable: ${error.message}`);
     }
-    if (reply.ok) return answer;
-    const seconds = Number(reply.headers.get("Retry-After"));
+    if (reply.ok) {
+      if (!answer && reply.status !== 204) throw new FreshetError("the service is unreachable: the response is not JSON");
+      return answer ?? null;
+    }
+    const seconds = reply.headers.get("Retry-After");
     throw new FreshetError(answer?.msg || `the service returned HTTP ${reply.status}`, {
-      status: reply.status, code: answer?.code || "error", member: answer?.member, retryAfterMs: seconds > 0 ? 1000 * seconds : undefined,
+      status: reply.status, code: answer?.code || "error", member: answer?.member,
+      retryAfterMs: /^\d+$/.test(seconds) ? 1000 * seconds : undefined,
     });
   }
 

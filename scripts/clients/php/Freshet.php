@@ -9,7 +9,7 @@ namespace Freshet;
 
 final class FreshetException extends \RuntimeException
 {
-    /** $status is 0 if there was no response. $problem and $member are code and member of the problem document. */
+    /** $status is 0 if there was no usable response. $problem and $member are code and member of the problem document. */
     public function __construct(
         string $message,
         public readonly int $status = 0,
@@ -29,6 +29,8 @@ final class FreshetException extends \RuntimeException
 
 final class Freshet
 {
+    private const MAX_PAUSE_S = 30;  // if the service asks for a longer pause, the request fails instead
+
     private ?\CurlHandle $curl = null;
 
     /**
@@ -187,12 +189,12 @@ final class Freshet
         $repeatable ??= $method !== 'POST';
         $query = array_filter($query, fn ($value) => $value !== null);
         $target = $path . ($query ? '?' . http_build_query($query) : '');
-        $text = is_array($body) ? json_encode($body, JSON_THROW_ON_ERROR | JSON_UNESCAPED_UNICODE) : (string) $body;
+        $text = is_array($body) ? json_encode($body ?: new \stdClass(), JSON_THROW_ON_ERROR | JSON_UNESCAPED_UNICODE) : (string) $body;
         for ($attempt = 1; ; $attempt++) {
             try {
-                return $this->send($method, $target, $text, $type);
+                return $this->send($method, $target, $text, $type, $repeatable);
             } catch (FreshetException $error) {
-                if (!$error->temporary() || !$repeatable || $attempt >= $this->attempts) {
+                if (!$error->temporary() || !$repeatable || $attempt >= $this->attempts || $error->retryAfterS > self::MAX_PAUSE_S) {
                     throw $error;
                 }
                 $pauseMs = $this->firstPauseMs * 2 ** ($attempt - 1) * random_int(50, 150) / 100;
@@ -201,7 +203,7 @@ final class Freshet
         }
     }
 
-    private function send(string $method, string $target, string $text, string $type): array
+    private function send(string $method, string $target, string $text, string $type, bool $repeatable): array
     {
         $headers = array_map(fn ($name, $value) => "$name: $value", array_keys($this->headers), $this->headers);
         $headers[] = 'Expect:';
@@ -222,9 +224,10 @@ final class Freshet
             CURLOPT_RETURNTRANSFER => true,
             CURLOPT_TIMEOUT_MS => $this->timeoutMs,
             CURLOPT_NOSIGNAL => true,
+            CURLOPT_FRESH_CONNECT => !$repeatable,  // on a kept connection that breaks, curl itself sends the request again
             CURLOPT_HEADERFUNCTION => function ($curl, string $line) use (&$retryAfter): int {
-                if (stripos($line, 'Retry-After:') === 0) {
-                    $retryAfter = (float) trim(substr($line, 12));
+                if (preg_match('/^Retry-After:\s*(\d+)\s*$/i', $line, $match)) {
+                    $retryAfter = (float) $match[1];
                 }
                 return strlen($line);
             },
@@ -239,14 +242,17 @@ final class Freshet
         $status = curl_getinfo($this->curl, CURLINFO_RESPONSE_CODE);
         $answer = json_decode((string) $reply, true);
         if ($status >= 200 && $status < 300) {
-            return is_array($answer) ? $answer : [];
+            if (!is_array($answer) && $status !== 204) {
+                throw new FreshetException('the service is unreachable: the response is not JSON');
+            }
+            return $answer ?? [];
         }
-        $problem = is_array($answer) ? $answer : [];
+        $text = fn (string $name) => is_string($answer[$name] ?? null) ? $answer[$name] : null;
         throw new FreshetException(
-            $problem['msg'] ?? "the service returned HTTP $status",
+            $text('msg') ?? "the service returned HTTP $status",
             $status,
-            $problem['code'] ?? 'error',
-            $problem['member'] ?? null,
+            $text('code') ?? 'error',
+            $text('member'),
             $retryAfter,
         );
     }

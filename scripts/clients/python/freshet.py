@@ -1,20 +1,27 @@
-"""Client for Freshet in one file, for Python 3.9 or later; needs only the standard library. A client is not thread-safe.
+"""Client for Freshet in one file, for Python 3.9 or later; needs only the standard library.
 
 Requests that can be repeated are retried automatically: reads, PUT, DELETE, and events, each of which has its own id.
+Threads and forked processes may share a client: each has its own connection.
 """
 
+import functools
 import hashlib
 import hmac
 import http.client
+import io
 import json
+import os
 import random
 import secrets
+import threading
 import time
 import urllib.parse
 
+MAX_PAUSE_S = 30  # if the service asks for a longer pause, the request fails instead
+
 
 class FreshetError(Exception):
-    """status is 0 if there was no response. code and member come from the problem document."""
+    """status is 0 if there was no usable response. code and member come from the problem document."""
 
     def __init__(self, message, status=0, code="unreachable", member=None, retry_after_s=0.0):
         super().__init__(message)
@@ -38,16 +45,51 @@ def _segment(value):
     return urllib.parse.quote(str(value), safe="")
 
 
+def _parse(text):
+    """Returns the object or list of a JSON document. None if it is neither."""
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        return None
+    return answer if isinstance(answer, (dict, list)) else None
+
+
+class _DeadlineReader(io.RawIOBase):
+    """Reads from a socket until the deadline, however slowly the bytes arrive."""
+
+    def __init__(self, sock, raw, deadline):
+        self._sock, self._raw, self._deadline = sock, raw, deadline
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        self._sock.settimeout(left)
+        return self._raw.readinto(buffer)
+
+    def close(self):
+        self._raw.close()
+        super().close()
+
+
+def _response(deadline, sock, *args, **options):
+    response = http.client.HTTPResponse(sock, *args, **options)
+    response.fp = io.BufferedReader(_DeadlineReader(sock, response.fp.detach(), deadline))
+    return response
+
+
 class Freshet:
     """key is (kid, secret) for an internal server that requires signatures."""
 
     def __init__(self, base="http://127.0.0.1:8080", key=None, headers=None, attempts=4, timeout_s=4.0, first_pause_s=0.25):
-        address = urllib.parse.urlsplit(base)
-        connection = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
-        self._connection = connection(address.hostname, address.port, timeout=timeout_s)
-        self._prefix = address.path.rstrip("/")
+        self._address = urllib.parse.urlsplit(base)
+        self._prefix = self._address.path.rstrip("/")
+        self._local = threading.local()
         self.key, self.headers = key, dict(headers or {})
-        self.attempts, self.first_pause_s = attempts, first_pause_s
+        self.attempts, self.timeout_s, self.first_pause_s = attempts, timeout_s, first_pause_s
 
     # Events
 
@@ -135,9 +177,17 @@ class Freshet:
             try:
                 return self._send(method, target, data, content_type)
             except FreshetError as error:
-                if not error.temporary or not repeatable or attempt == self.attempts:
+                if not error.temporary or not repeatable or attempt >= self.attempts or error.retry_after_s > MAX_PAUSE_S:
                     raise
                 time.sleep(max(error.retry_after_s, self.first_pause_s * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)))
+
+    def _connection(self):
+        """Returns the connection of this thread of this process."""
+        if getattr(self._local, "pid", None) != os.getpid():
+            connect = http.client.HTTPSConnection if self._address.scheme == "https" else http.client.HTTPConnection
+            self._local.connection = connect(self._address.hostname, self._address.port, timeout=self.timeout_s)
+            self._local.pid = os.getpid()
+        return self._local.connection
 
     def _send(self, method, target, data, content_type):
         headers = dict(self.headers)
@@ -145,28 +195,26 @@ class Freshet:
             headers["Content-Type"] = content_type
         if self.key:
             headers["Authorization"] = sign(*self.key, method, target, data)
+        connection = self._connection()
+        connection.response_class = functools.partial(_response, time.monotonic() + self.timeout_s)
         try:
-            self._connection.request(method, target, data or None, headers)
-            reply = self._connection.getresponse()
+            if connection.sock:
+                connection.sock.settimeout(self.timeout_s)
+            connection.request(method, target, data or None, headers)
+            reply = connection.getresponse()
             text = reply.read()
         except (OSError, http.client.HTTPException) as error:
-            self._connection.close()
+            connection.close()
             raise FreshetError(f"the service is unreachable: {error}") from error
-        answer = None
-        if "json" in reply.headers.get("Content-Type", ""):
-            try:
-                answer = json.loads(text)
-            except ValueError:
-                pass
+        answer = _parse(text)
         if 200 <= reply.status < 300:
+            if answer is None and reply.status != 204:
+                raise FreshetError("the service is unreachable: the response is not JSON")
             return answer
         problem = answer if isinstance(answer, dict) else {}
-        try:
-            retry_after_s = float(reply.headers.get("Retry-After", 0))
-        except ValueError:
-            retry_after_s = 0.0
+        pause = reply.headers.get("Retry-After", "")
         raise FreshetError(problem.get("msg", f"the service returned HTTP {reply.status}"), reply.status, problem.get("code", "error"),
-                           problem.get("member"), retry_after_s)
+                           problem.get("member"), float(pause) if pause.isdecimal() else 0.0)
 
     def _post_event(self, path, body):
         return self.request("POST", path, {"eventId": secrets.token_hex(16), **body}, repeatable=True)

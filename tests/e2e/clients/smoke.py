@@ -1,4 +1,4 @@
-"""scenario.py PUBLIC INTERNAL KID SECRET STUB NAME: prints the client's results as JSON, the same in every language."""
+"""smoke.py PUBLIC INTERNAL KID SECRET NAME: prints the client's results as JSON, the same in every language."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../scripts/clients/python"))
 from freshet import Freshet, FreshetError  # noqa: E402
 
-base, internal, kid, secret, stub, name = sys.argv[1:]
+base, internal, kid, secret, name = sys.argv[1:]
 site, backend = Freshet(base), Freshet(internal, key=(kid, secret))
 items = [f"{name}-{i}" for i in (1, 2, 3, 4)]
 out = {}
@@ -52,10 +52,4 @@ out["more"] = len(site.feed(name, "load_more", page["page"], limit=2)["items"])
 invalid = error(lambda: site.request("POST", "/api/track", {"dwellMs": 1}))
 out["invalid"] = [invalid.status, invalid.code, invalid.member]
 out["unsigned"] = error(lambda: Freshet(internal, key=(kid, secret + "x")).get_item(items[0])).status
-
-flaky = Freshet(stub, first_pause_s=0.001)
-out["retried"] = flaky.track("a")["pv"]
-html = error(lambda: flaky.request("GET", "/html"))
-out["html502"] = [html.status, str(html)]
-out["not_repeatable"] = error(lambda: flaky.request("POST", "/once", {})).status
 print(json.dumps(out))

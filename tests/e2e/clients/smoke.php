@@ -1,11 +1,11 @@
 <?php
-// php scenario.php PUBLIC INTERNAL KID SECRET STUB NAME: prints the client's results as JSON, the same in every language.
+// php smoke.php PUBLIC INTERNAL KID SECRET NAME: prints the client's results as JSON, the same in every language.
 require __DIR__ . '/../../../scripts/clients/php/Freshet.php';
 
 use Freshet\Freshet;
 use Freshet\FreshetException;
 
-[, $base, $internal, $kid, $secret, $stub, $name] = $argv;
+[, $base, $internal, $kid, $secret, $name] = $argv;
 $site = new Freshet($base);
 $backend = new Freshet($internal, [$kid, $secret]);
 $items = array_map(fn ($i) => "$name-$i", [1, 2, 3, 4]);
@@ -47,10 +47,4 @@ $out['more'] = count($site->feed($name, 'load_more', $page['page'], ['limit' => 
 $invalid = $error(fn () => $site->request('POST', '/api/track', body: ['dwellMs' => 1]));
 $out['invalid'] = [$invalid->status, $invalid->problem, $invalid->member];
 $out['unsigned'] = $error(fn () => (new Freshet($internal, [$kid, $secret . 'x']))->getItem($items[0]))->status;
-
-$flaky = new Freshet($stub, firstPauseMs: 1);
-$out['retried'] = $flaky->track('a')['pv'];
-$html = $error(fn () => $flaky->request('GET', '/html'));
-$out['html502'] = [$html->status, $html->getMessage()];
-$out['not_repeatable'] = $error(fn () => $flaky->request('POST', '/once', body: ['x' => 1]))->status;
 echo json_encode($out, JSON_UNESCAPED_UNICODE), "\n";

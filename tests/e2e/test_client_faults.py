@@ -1,0 +1,292 @@
+"""Runs clients/scenarios.json with each client of scripts/clients against clients/stub.py, a server that fails as servers do.
+
+A scenario is a list of calls of one client, constructed with `options` (`first_pause_ms` is 1 and `timeout_ms` a minute unless
+they say otherwise). Each call has
+
+- `call`, `args` and `more`: the method by its name in Python, its arguments and the members of its last, open argument;
+- `request`: what must arrive. The path is compared by bytes, the query and the body by what they mean, the headers only if
+  listed. "<id>" is a new event id;
+- `answers`: what the server answers, one per try. There must be as many tries, all alike. {} and none is a small object;
+- `result`, or `error`: the members of the exception that matter, or "unreachable". The result is that of the last answer if
+  neither is given.
+
+The pauses between tries follow from the answers and are checked twice: as the client requests them, and on the wire.
+`connections` is the number of connections that the scenario takes.
+"""
+
+import collections
+import concurrent.futures
+import hashlib
+import hmac
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+
+import pytest
+
+from service import ROOT
+
+HERE = os.path.join(ROOT, "tests/e2e/clients")
+sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(ROOT, "scripts/clients/python"))
+import freshet  # noqa: E402
+from stub import Stub  # noqa: E402
+
+DRIVERS = {
+    "javascript": ("node", "driver.mjs"),
+    "python": ("/usr/bin/python3", "driver.py"),
+    "php": ("php", "driver.php"),
+}
+DRIVERS_PER_LANGUAGE = 3
+SMALL = {"ok": True}
+LARGE = "x" * 1_500_000
+LATEST_SIGNATURE_S = 60
+NO_ANSWER = {"status": 0, "code": "unreachable", "member": None, "retry_after_s": 0, "temporary": True}
+
+
+def signature(kid, secret, method, target, seconds, body):
+    message = f"v1\n{method}\n{target}\n{seconds}\n{hashlib.sha256(body).hexdigest()}"
+    return f"Freshet-HMAC-SHA256 kid={kid}, ts={seconds}, sig={hmac.new(secret.encode(), message.encode(), hashlib.sha256).hexdigest()}"
+
+
+def load_scenarios():
+    with open(os.path.join(HERE, "scenarios.json"), encoding="utf-8") as file:
+        text = file.read()
+    expected = signature("k1", "sécret", "POST", "/api/items?x=1", 1700000000, '{"title":"é"}'.encode())
+    scenarios = json.loads(text.replace("<large>", LARGE).replace("<signature>", expected))
+    for scenario in scenarios:
+        scenario["options"] = {"first_pause_ms": 1, "timeout_ms": 60_000} | scenario.get("options", {})
+        if scenario["options"]["first_pause_ms"] is None:
+            del scenario["options"]["first_pause_ms"]
+        calls = []
+        for call in scenario["calls"]:
+            answers = [] if scenario.get("refuse") or "tls" in call else call.get("answers", [{}])
+            answers = [answer if {"json", "text", "fault"} & set(answer) else {"json": SMALL} | answer for answer in answers]
+            call = {"args": [], "more": {}} | call | {"answers": answers}
+            if "error" not in call and "result" not in call:
+                call["result"] = answers[-1]["json"]
+            calls += [call] * call.get("times", 1)
+        scenario["calls"] = calls
+    return scenarios
+
+
+SCENARIOS = load_scenarios()
+
+
+def calls_of(scenario, language):
+    return [call for call in scenario["calls"] if call.get("only", language) == language]
+
+
+class Run:
+    """A driver with some of the scenarios."""
+
+    def __init__(self, stub, language, numbers):
+        program, driver = DRIVERS[language]
+        self.requests, given = [], []
+        for scenario in (SCENARIOS[number] for number in numbers):
+            calls, options = calls_of(scenario, language), dict(scenario["options"])
+            port, requests = stub.add([answer for call in calls for answer in call["answers"]], scenario.get("refuse", False))
+            self.requests.append(requests)
+            base = f"{scenario.get('scheme', 'http')}://127.0.0.1:{port}{options.pop('base_path', '')}"
+            given.append({"base": base, "options": options, "calls": [{part: call[part] for part in ("call", "args", "more")} for call in calls]})
+        self._given = json.dumps(given).encode()
+        self._process = subprocess.Popen([program, os.path.join(HERE, driver)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def outcomes(self):
+        try:
+            output, errors = self._process.communicate(self._given, timeout=120)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            output, errors = self._process.communicate()
+        assert self._process.returncode == 0, (output + errors)[-4000:].decode(errors="replace")
+        return json.loads(output)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """(requests, outcomes) by language and number of the scenario. All drivers run at once: most of the time they wait."""
+    stub, results = Stub(), {}
+    shares = [(language, range(first, len(SCENARIOS), DRIVERS_PER_LANGUAGE)) for language in DRIVERS for first in range(DRIVERS_PER_LANGUAGE)]
+    with concurrent.futures.ThreadPoolExecutor(len(shares)) as pool:
+        started = [Run(stub, *share) for share in shares]
+        for (language, numbers), run, outcomes in zip(shares, started, pool.map(Run.outcomes, started)):
+            for number, requests, outcome in zip(numbers, run.requests, outcomes):
+                results[language, number] = requests, outcome
+    yield results
+    stub.close()
+
+
+def check_body(request, expected, ids):
+    """Checks the body and its type; adds the event ids that the client made to `ids`."""
+    if "lines" in expected:
+        assert request.headers["content-type"] == "application/x-ndjson"
+        body, wanted = [json.loads(line) for line in request.body.split(b"\n")], expected["lines"]
+    elif request.body:
+        assert request.headers["content-type"] == "application/json"
+        body = json.loads(request.body)
+        wanted = expected.get("body", body)
+        body, wanted = [body], [wanted]
+    else:
+        assert "content-type" not in request.headers
+        body, wanted = [], [expected["body"]] if "body" in expected else []
+    assert len(body) == len(wanted)
+    for found, want in zip(body, wanted):
+        if want.get("eventId") == "<id>":
+            assert re.fullmatch("[0-9a-f]{32}", found["eventId"])
+            ids.append(found["eventId"])
+            want = want | {"eventId": found["eventId"]}
+        assert found == want
+
+
+def check_request(request, expected, key, ids):
+    assert request.method == expected["method"]
+    path, _, query = request.target.partition("?")
+    assert path == expected["path"]
+    assert dict(urllib.parse.parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))) == expected.get("query", {})
+    assert ("?" in request.target) == ("query" in expected)
+    for name, value in expected.get("headers", {}).items():
+        assert request.headers[name] == value
+    assert "expect" not in request.headers
+    assert request.method != "GET" or not request.body
+    check_body(request, expected, ids)
+    if key:
+        seconds = int(re.search(r" ts=(\d+),", request.headers["authorization"])[1])
+        assert abs(time.time() - (time.monotonic() - request.at) - seconds) <= LATEST_SIGNATURE_S
+        assert request.headers["authorization"] == signature(*key, request.method, request.target, seconds, request.body)
+    else:
+        assert "authorization" not in request.headers
+
+
+def pause_bounds(answers, options):
+    """(least, most) pause in seconds after each answer but the last."""
+    first_s = options.get("first_pause_ms", 250) / 1000
+    for attempt, answer in enumerate(answers[:-1]):
+        headers = {name.lower(): value for name, value in answer.get("headers", {}).items()}
+        retry_after = headers.get("retry-after", "")
+        asked_s = int(retry_after) if retry_after.isdecimal() else 0
+        yield max(asked_s, 0.5 * first_s * 2**attempt), max(asked_s, 1.5 * first_s * 2**attempt)
+
+
+def check_pauses(call, outcome, requests, options):
+    if "pauses" in call:  # nothing arrived, so nothing else shows the tries
+        bounds = list(pause_bounds([{}] * (call["pauses"] + 1), options))
+    else:
+        bounds = list(pause_bounds(call["answers"], options))
+    assert len(outcome["pauses"]) == len(bounds)
+    for pause, (least, most) in zip(outcome["pauses"], bounds):
+        assert least - 1e-6 <= pause <= most + 1e-6
+    for before, after, (least, _), answer in zip(requests, requests[1:], bounds, call["answers"]):
+        if answer.get("fault") in ("hang", "stall", "drip"):
+            least += options["timeout_ms"] / 2000  # on a busy machine, the client's clock starts long before the request arrives
+        assert after.at - before.answered_at >= least - 0.002  # the clocks of timers are coarse
+
+
+def check_outcome(call, outcome):
+    assert "crash" not in outcome, outcome["crash"]
+    if "error" not in call:
+        assert "error" not in outcome, outcome
+        assert (outcome["result"] or None) == call["result"]  # PHP has an empty array where the others have nothing
+    elif call["error"] == "unreachable":
+        assert {name: outcome["error"][name] for name in NO_ANSWER} == NO_ANSWER
+        assert re.fullmatch("the service is unreachable: .+", outcome["error"]["message"])
+    else:
+        assert {name: outcome["error"][name] for name in call["error"]} == call["error"]
+
+
+@pytest.mark.parametrize("language", DRIVERS)
+@pytest.mark.parametrize("number", range(len(SCENARIOS)), ids=[scenario["name"] for scenario in SCENARIOS])
+def test_a_client_and_a_failing_server(runs, language, number):
+    scenario, (requests, outcomes) = SCENARIOS[number], runs[language, number]
+    calls, options, ids, at = calls_of(scenario, language), scenario["options"], [], 0
+    assert len(outcomes) == len(calls)
+    for call, outcome in zip(calls, outcomes):
+        if "tls" in call:
+            assert requests == ["TLS"]
+            continue
+        arrived = requests[at:at + len(call["answers"])]
+        at += len(arrived)
+        assert len(arrived) == len(call["answers"]), call["call"]
+        if arrived:
+            check_request(arrived[0], call["request"], options.get("key"), ids)
+        for again in arrived[1:]:
+            check_request(again, call["request"], options.get("key"), [])
+            assert (again.target, again.body) == (arrived[0].target, arrived[0].body)
+        check_outcome(call, outcome)
+        if not call.get("may_repeat"):
+            check_pauses(call, outcome, arrived, options)
+    assert len(requests) == at or "tls" in calls[0], "requests after the last expected one"
+    assert len(set(ids)) == len(ids)
+    if "connections" in scenario and language != "javascript":  # there the platform manages them
+        assert len({request.connection for request in requests}) == scenario["connections"]
+
+
+@pytest.mark.parametrize("language", DRIVERS)
+def test_pauses_vary(runs, language):
+    [number] = [number for number, scenario in enumerate(SCENARIOS) if scenario.get("varied")]
+    first_s = SCENARIOS[number]["options"]["first_pause_ms"] / 1000
+    ratios = [pause / first_s / 2**attempt for outcome in runs[language, number][1] for attempt, pause in enumerate(outcome["pauses"])]
+    assert len(ratios) == 60  # all of them in one half of the range: less than once in 10**12 runs
+    assert min(ratios) < 0.9
+    assert max(ratios) > 1.1
+
+
+def test_what_only_the_javascript_client_does():
+    done = subprocess.run(["node", "--test", os.path.join(HERE, "javascript_test.mjs")], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search("^# pass [1-9]", done.stdout, re.M), done.stdout
+
+
+def echo(request):
+    """Answers with the id in the path, after a moment in which other threads send theirs."""
+    time.sleep(0.001)
+    return {"json": {"id": request.target.rpartition("/")[2]}}
+
+
+@pytest.fixture
+def echo_stub():
+    stub = Stub()
+    yield stub.add(echo)
+    stub.close()
+
+
+def wrong_replies(client, stem, count):
+    return sum(client.get_item(f"{stem}-{i}") != {"id": f"{stem}-{i}"} for i in range(count))
+
+
+def test_threads_that_share_a_python_client_get_their_own_replies(echo_stub):
+    port, requests = echo_stub
+    client, wrong = freshet.Freshet(f"http://127.0.0.1:{port}", attempts=1, timeout_s=60), []
+    threads = [threading.Thread(target=lambda stem=stem: wrong.append(wrong_replies(client, stem, 50))) for stem in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == [0] * 4
+    assert collections.Counter(collections.Counter(request.connection for request in requests).values()) == {50: 4}
+
+
+FORK = """
+import os, sys
+sys.path[:0] = sys.argv[2:]
+from freshet import Freshet
+client = Freshet(sys.argv[1], attempts=1, timeout_s=60)
+client.get_item("first")
+stem = "child" if os.fork() == 0 else "parent"
+wrong = sum(client.get_item(f"{stem}-{i}") != {"id": f"{stem}-{i}"} for i in range(50))
+if stem == "child":
+    os._exit(wrong)
+sys.exit(wrong + os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+def test_processes_that_share_a_python_client_get_their_own_replies(echo_stub):
+    port, requests = echo_stub
+    done = subprocess.run(["/usr/bin/python3", "-c", FORK, f"http://127.0.0.1:{port}", os.path.join(ROOT, "scripts/clients/python")],
+                          capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    assert len({request.connection for request in requests}) == 2
