@@ -3,20 +3,25 @@
 import random
 import re
 from collections import namedtuple
+from itertools import groupby
+
+from mutate import parsed
 
 # Line `line` (from 1) of file `path` changes from `old` to `new`; a deleted line becomes empty. `how`: the kind of
 # change.
 Mutation = namedtuple("Mutation", "path line how old new")
 
-# kind: which files. Kinds alternate; the larger ones come up more often.
+# kind: which files. Kinds alternate; the larger ones come up more often. Those without OPERATORS below are parsed.
 KINDS = {
     "lua": re.compile(r"core/\w+/(?:parts/)?\w+\.lua"),
     "handlers": re.compile(r"fcgi/handlers/\w+\.cpp"),
     "nginx": re.compile(r"nginx/[\w-]+\.conf"),
     "systemd": re.compile(r"systemd/(?:[\w-]+\.(?:service|socket|timer)|redis-acl\.conf)"),
+    "pages": re.compile(r"nginx/html/\w+\.js"),
+    "clients": re.compile(r"scripts/clients/\w+/[Ff]reshet\.(?:mjs|php|py)"),
 }
-TURNS = ["lua", "handlers", "nginx", "lua", "systemd", "lua", "handlers", "nginx", "lua", "handlers", "nginx", "lua", "systemd", "handlers",
-         "lua", "nginx", "handlers", "lua", "nginx", "systemd"]
+TURNS = ["lua", "handlers", "pages", "nginx", "lua", "systemd", "clients", "lua", "handlers", "nginx", "pages", "lua", "handlers", "nginx", "lua", "systemd", "handlers",
+         "clients", "lua", "nginx", "handlers", "pages", "lua", "nginx", "systemd"]
 
 STRING = r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\''
 HIDDEN = {
@@ -140,6 +145,10 @@ def mutations(path, text):
     """All mutations of the file, in order: [(line, [Mutation])], without lines that have none."""
     kind = kind_of(path)
     lines = text.split("\n")
+    if kind not in OPERATORS:
+        changes = groupby(parsed.line_changes(path, text), key=lambda change: change[0])
+        rows = ((number, [Mutation(path, number, how, lines[number - 1], new) for _, how, new in found if new != lines[number - 1]]) for number, found in changes)
+        return [(number, found) for number, found in rows if found]
     codes = [code_only(line, kind) for line in lines]
     depth, out, previous = 0, [], ""
     for number, (line, code) in enumerate(zip(lines, codes), 1):

@@ -59,6 +59,9 @@ class Tree:
         self.environment = {"FRESHET_SHARED": os.path.join(os.path.dirname(checkout), "shared"), **os.environ,
                             "FRESHET_BUILD_DIR": self.build, "PYTHONDONTWRITEBYTECODE": "1"}
         self.fingerprint = self._copy(checkout)
+        modules, link = (os.path.join(root, "tests/browser/node_modules") for root in (checkout, self.root))
+        if os.path.isdir(modules) and not os.path.islink(link):
+            os.symlink(modules, link)
 
     def _copy(self, checkout):
         wanted, digest = sources(checkout), hashlib.sha256()

@@ -62,14 +62,19 @@ class Draw(unittest.TestCase):
         wanted = [("nginx/freshet-locations.conf", r"limit_req zone=freshet_reads .*", ""),
                   ("core/hot/view.lua", r"if uv == 1 then call\('EXPIRE', KEYS\[3\], ARGV\[6\], 'NX'\) end", ""),
                   ("core/hot/view.lua", r"if event then call\('SET', event, 'dedup', 'EX', 86400\) end", ""),
-                  ("core/hot/track.lua", r"call\('EXPIRE', KEYS\[2\], ttl\)", "")]
+                  ("core/hot/track.lua", r"call\('EXPIRE', KEYS\[2\], ttl\)", ""),
+                  ("nginx/html/freshet.js", r"clearTimeout\(timer\);", ";"),
+                  ("nginx/html/calls.js", r"const shellQuote = .*", "const shellQuote = (text) => `'${String(text)}'`;"),
+                  ("nginx/html/scroll.js", r"if \(scroller.busy\) return;", ";")]
         for path, old, new in wanted:
             with self.subTest(path=path, old=old):
                 self.assertTrue(any(one.path == path and re.fullmatch(old, one.old.strip()) and one.new.strip() == new for one in self.all))
 
     def test_comments_and_string_contents_are_not_mutated(self):
         for path, line in (("core/hot/a.lua", "-- a == 1"), ("fcgi/handlers/a.cpp", "// if (a == 1) b();"), ("nginx/a.conf", "# limit 1;"),
-                           ("systemd/a.service", "#LimitCORE=0"), ("core/hot/a.lua", "local a = 'b == 1'"), ("nginx/a.conf", "listen 80;")):
+                           ("systemd/a.service", "#LimitCORE=0"), ("core/hot/a.lua", "local a = 'b == 1'"), ("nginx/a.conf", "listen 80;"),
+                           ("nginx/html/a.js", "// a === 1\nconst a = 'b === 1', c = `d === 1`;"), ("scripts/clients/python/freshet.py", "# a == 1\na = 'b == 1'"),
+                           ("scripts/clients/php/Freshet.php", "<?php\n// a === 1\nreturn 'b === 1' . \"{$c}$d === 1\";")):
             self.assertEqual(draw.mutations(path, line), [], line)
 
     def test_part_of_a_statement_is_not_deleted(self):
@@ -77,6 +82,22 @@ class Draw(unittest.TestCase):
                            ("nginx/a.conf", "log_format a\n  'b'\n  'c';")):
             found = [one for _, each in draw.mutations(path, text) for one in each]
             self.assertEqual([one for one in found if one.new == ""], [], text)
+
+    def test_parsed_languages_have_the_usual_changes(self):
+        for path, text, expected in (
+                ("nginx/html/a.js", "if (a && b !== 1) c();", {"if (!(a && b !== 1)) c();", ";", "if (a || b !== 1) c();", "if (a) c();", "if (b !== 1) c();",
+                                                               "if (a && b === 1) c();", "if (a && b !== 2) c();", "if (a && b !== 1) ;"}),
+                ("nginx/html/a.js", "f({ a: 1.5, ...b }, () => !g(encodeURIComponent(c.trim())));", {
+                    ";", "f({ ...b }, () => !g(encodeURIComponent(c.trim())));", "f({ a: 1.5 }, () => !g(encodeURIComponent(c.trim())));",
+                    "f({ a: 3, ...b }, () => !g(encodeURIComponent(c.trim())));", "f({ a: 1.5, ...b }, () => g(encodeURIComponent(c.trim())));",
+                    "f({ a: 1.5, ...b }, () => !g(encodeURI(c.trim())));", "f({ a: 1.5, ...b }, () => !g(encodeURIComponent(c)));"}),
+                ("scripts/clients/python/freshet.py", "ä = f(b, c=True) if d < 2 else g(h=1)", {
+                    "ä = f(b) if d < 2 else g(h=1)", "ä = f(b, c=False) if d < 2 else g(h=1)", "ä = f(b, c=True) if not (d < 2) else g(h=1)",
+                    "ä = f(b, c=True) if d <= 2 else g(h=1)", "ä = f(b, c=True) if d < 3 else g(h=1)", "ä = f(b, c=True) if d < 2 else g()", "ä = f(b, c=True) if d < 2 else g(h=2)"}),
+                ("scripts/clients/php/Freshet.php", "<?php if (!$ä) { rawurlencode($b); }", {
+                    "<?php if (!(!$ä)) { rawurlencode($b); }", "<?php if ($ä) { rawurlencode($b); }", "<?php if (!$ä) { urlencode($b); }", "<?php if (!$ä) { ; }"})):
+            with self.subTest(text=text):
+                self.assertEqual({one.new for _, each in draw.mutations(path, text) for one in each}, expected)
 
     def test_every_equivalent_mutation_can_still_be_drawn(self):
         for each in mutate.equivalents():

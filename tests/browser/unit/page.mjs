@@ -1,0 +1,205 @@
+// Opens a page of nginx/html in Node: a DOM by jsdom, a fake clock, and a fake service. Nothing is painted or laid out; what
+// depends on that is tested in the browser.
+import { readFileSync } from "node:fs";
+import { SourceTextModule, SyntheticModule } from "node:vm";
+import { withGlobal } from "@sinonjs/fake-timers";
+import { JSDOM, VirtualConsole } from "jsdom";
+
+const kFolder = new URL("../../../nginx/html/", import.meta.url);
+export const kNow = Date.UTC(2026, 0, 31, 12);  // when every page opens
+
+export const source = (name) => readFileSync(new URL(name, kFolder), "utf8");
+
+// An answer of the fake service: a JSON value, a reply(…), or an Error if the connection fails.
+export const reply = (status, body, headers = {}) => ({ status, body, headers });
+
+const kLost = new TypeError("Failed to fetch");
+export const lost = () => kLost;
+
+function response({ status = 200, body, headers = {} }) {
+  const type = typeof body === "string" ? "text/html" : "application/json";
+  return {
+    status, ok: status >= 200 && status < 300, headers: new Headers({ "Content-Type": type, ...headers }),
+    json: async () => JSON.parse(typeof body === "string" ? body : JSON.stringify(body)),
+  };
+}
+
+// Waits until nothing happens any more without the clock.
+export async function settle() {
+  for (let i = 0; i < 5; ++i) await new Promise(setImmediate);
+}
+
+// A promise with its resolve function, to delay an answer.
+export function gate() {
+  let open;
+  const opened = new Promise((resolve) => (open = resolve));
+  return { open, opened };
+}
+
+function makeWindow(context, html, address) {
+  const virtualConsole = new VirtualConsole();
+  const problems = [];
+  virtualConsole.on("jsdomError", (error) => problems.push(error.message));
+  const dom = new JSDOM(html, { url: "http://site.example" + address, runScripts: "outside-only", pretendToBeVisual: true, virtualConsole });
+  const { window } = dom;
+  const clock = withGlobal(window).install({ now: kNow, toFake: ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "Date", "performance"] });
+  context.after(async () => {
+    await settle();
+    clock.uninstall();
+    window.close();
+  });
+  return { dom, window, clock, problems };
+}
+
+// Adds to `window` what jsdom lacks. `page.bottomVisible` is what an IntersectionObserver reports.
+function addBrowserParts(page, window) {
+  window.matchMedia = () => ({ matches: page.reducedMotion });
+  window.scrollTo = (target) => page.scrolls.push(target);
+  window.Element.prototype.scrollIntoView = function () {
+    page.scrolls.push(this.id);
+  };
+  window.Element.prototype.animate = function (frames, options) {
+    page.animations.push({ id: this.dataset.id, from: frames[0].transform, to: frames[1].transform, ...options });
+  };
+  window.navigator.sendBeacon = (address, body) => {
+    page.beacons.push({ address, body });
+    return page.takesBeacons;
+  };
+  Object.defineProperty(window.document, "visibilityState", { get: () => (page.visible ? "visible" : "hidden") });
+  window.IntersectionObserver = class {
+    targets = new Set();
+    constructor(callback, { rootMargin }) {
+      Object.assign(this, { callback, rootMargin });
+      page.observers.push(this);
+    }
+    observe(target) {
+      if (this.targets.has(target)) return;
+      this.targets.add(target);
+      this.callback([{ target, isIntersecting: page.bottomVisible && !target.hidden }]);
+    }
+    unobserve(target) {
+      this.targets.delete(target);
+    }
+  };
+}
+
+// Options: zone, demo; answer: {"GET /api/hot": (request, page) => value}, by method and path; storage: localStorage; state: of the
+// history entry; chart: stands for Chart.js, which is missing without it; scripts: run instead of the page's; setUp: called
+// before they run.
+export async function openPage(context, address, options = {}) {
+  const { zone = "public", demo = false, answer = {}, storage = {}, state = null, chart, scripts, setUp = () => {} } = options;
+  const path = new URL(address, "http://site.example").pathname;
+  const html = source(path === "/" ? "index.html" : path.slice(1).replace(/(\.html)?$/, ".html"));
+  const { dom, window, clock, problems } = makeWindow(context, html, address);
+  const { document } = window;
+  const page = {
+    window, document, clock, answer, problems, requests: [], beacons: [], scrolls: [], animations: [], observers: [],
+    visible: true, bottomVisible: false, takesBeacons: true, reducedMotion: false,
+    $: (selector) => document.querySelector(selector),
+    $$: (selector) => [...document.querySelectorAll(selector)],
+    text: (selector) => document.querySelector(selector).textContent,
+    texts: (selector) => [...document.querySelectorAll(selector)].map((each) => each.textContent),
+    ids: (list) => [...document.querySelectorAll(`${list} > li`)].map((row) => row.dataset.id),
+    status: () => document.getElementById("state").textContent,
+    // Requests since the last call, as "GET /path?query".
+    taken: () => page.requests.splice(0).map(({ method, target }) => `${method} ${target}`),
+    async click(selector) {
+      document.querySelector(selector).click();
+      await settle();
+    },
+    async submit(selector) {
+      document.querySelector(selector).requestSubmit();
+      await settle();
+    },
+    async tick(ms) {
+      await clock.tickAsync(ms);
+      await settle();
+    },
+    async showBottom(isVisible) {
+      page.bottomVisible = isVisible;
+      for (const observer of page.observers)
+        for (const target of observer.targets) observer.callback([{ target, isIntersecting: isVisible && !target.hidden }]);
+      await settle();
+    },
+    setVisible(isVisible) {
+      page.visible = isVisible;
+      document.dispatchEvent(new window.Event("visibilitychange"));
+    },
+    fire: (target, type, members = {}) => target.dispatchEvent(Object.assign(new window.Event(type, { bubbles: true, cancelable: true }), members)),
+  };
+  addBrowserParts(page, window);
+  Object.assign(window.localStorage, storage);
+  window.history.replaceState(state, "");
+  window.fetch = async (target, { method = "GET", body, headers = {}, keepalive, signal } = {}) => {
+    const request = { method, target, body: body && JSON.parse(body), headers, keepalive, signal };
+    page.requests.push(request);
+    request.query = Object.fromEntries(new URL(target, window.location).searchParams);
+    const handler = page.answer[`${method} ${new URL(target, window.location).pathname}`];
+    const found = handler ? await handler(request, page) : reply(404, { msg: `nothing answers ${method} ${target}` });
+    if (found instanceof Error) throw found;
+    return response(found?.status && "body" in found ? found : { body: found });
+  };
+  setUp(page);
+  const names = scripts ?? [...document.querySelectorAll("script[type=module]")].map((script) => script.getAttribute("src"));
+  page.exports = await loadScripts(dom, names, { zone, demo, chart });
+  await settle();
+  return page;
+}
+
+// Runs modules as the browser does, each once per page. Returns their exports: {name: exports}.
+async function loadScripts(dom, names, { zone, demo, chart }) {
+  const { window } = dom;
+  const context = dom.getInternalVMContext();
+  const modules = new Map();
+  const importModuleDynamically = async () => {
+    if (!chart) throw new TypeError("Failed to fetch dynamically imported module");
+    const module = new SyntheticModule([], () => (window.Chart = chart), { context });
+    await module.link(() => {});
+    await module.evaluate();
+    return module;
+  };
+  const load = (name) => {
+    if (!modules.has(name)) {
+      modules.set(name, name === "/zone.js"
+        ? new SyntheticModule(["zone", "demo"], function () {
+          this.setExport("zone", zone);
+          this.setExport("demo", demo);
+        }, { context })
+        : new SourceTextModule(source(name.slice(1)), { context, identifier: name, importModuleDynamically }));
+    }
+    return modules.get(name);
+  };
+  for (const name of names) {
+    const module = load(name);
+    if (module.status === "unlinked") await module.link(load);
+    await module.evaluate();
+  }
+  return Object.fromEntries([...modules].map(([name, module]) => [name, module.namespace]));
+}
+
+// Runs freshet.js in an empty page, as its tag does. `session`: this tab's session id, if it has one.
+export function runTag(context, config, { session, visible = true, takesBeacons = true, fetchResult, storageFails = false } = {}) {
+  const { dom, window, clock } = makeWindow(context, "<!doctype html>", "/article");
+  const page = { window, clock, visible, takesBeacons, beacons: [], posts: [], scrolls: [], animations: [], observers: [] };
+  addBrowserParts(page, window);
+  if (takesBeacons === null) delete window.navigator.sendBeacon;
+  if (session) window.sessionStorage.freshet = session;
+  if (storageFails) {
+    Object.defineProperty(window, "sessionStorage", { get: () => {
+      throw new Error("SecurityError");
+    } });
+  }
+  window.fetch = (address, { body, ...options }) => {
+    page.posts.push({ address, body, options });
+    return (fetchResult ?? (() => Promise.resolve()))(address);
+  };
+  Object.defineProperty(window.document, "currentScript", { value: { dataset: { freshet: JSON.stringify(config) } } });
+  dom.getInternalVMContext();
+  window.eval(source("freshet.js"));
+  page.setVisible = (isVisible) => {
+    page.visible = isVisible;
+    window.document.dispatchEvent(new window.Event("visibilitychange"));
+  };
+  page.reports = () => page.beacons.map(({ body }) => JSON.parse(body).dwellMs);
+  return page;
+}
