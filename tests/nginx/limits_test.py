@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import re
 import socket
 import unittest
 
@@ -66,6 +67,40 @@ class Limits(Case):
             self.assertEqual(reply.headers["Retry-After"], "1")
             self.assertEqual(self.nginx.fetch(routes[number - 1], headers=address).status, 429, "one limit for all of them")
         self.assertEqual(self.nginx.fetch(routes[0], headers={"X-Forwarded-For": "192.0.2.100"}).status, 200)
+
+    def test_errors_and_pages_are_limited_like_reads_and_a_429_closes_the_connection(self):
+        requests = [("GET", "/", 200), ("GET", "/openapi.json", 200), ("GET", "/no-such-page", 404), ("POST", "/", 405), ("GET", "/api/no-such-route", 404),
+                    ("GET", "/_freshet_problem", 404), ("PUT", "/api/follows", 403), ("GET", "/api/feed", 200)]
+        for number, (method, path, status) in enumerate(requests):
+            data = f"{method} {path} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 198.51.100.{number + 1}\r\n\r\n".encode()
+            statuses = []
+            for first in (0, 50, 100, 150):
+                statuses += self._pipeline(data * 50)[0]
+                self.assertEqual(statuses[first:], [status] * 50, path)
+            statuses, last = self._pipeline(data * 50)
+            # The burst is 200 requests; the next may come before one more has been earned, or a few after.
+            refused_at = statuses.index(429)
+            self.assertEqual((statuses[:refused_at], statuses[refused_at:]), ([status] * refused_at, [429]), path)
+            self.assertIn(b"\r\nConnection: close\r\n", last)
+            self.assertIn(b'"code":"rate_limited"', last)
+            self.assertIn(b"\r\nRetry-After: 1\r\n", last)
+
+    def _pipeline(self, data):
+        """Sends the bytes. Returns the statuses until nginx closes the connection, or all expected ones, and the last reply."""
+        expected = data.count(b"HTTP/1.1\r\n")
+        with self.nginx.connect() as connection, contextlib.suppress(ConnectionResetError):
+            connection.sendall(data)
+            received = b""
+            while received.count(b"HTTP/1.1 ") < expected or b"\r\n\r\n" not in received[received.rindex(b"HTTP/1.1 "):]:
+                if not (more := connection.recv(1 << 16)):
+                    break
+                received += more
+        return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+)", received)], received[received.rindex(b"HTTP/1.1 "):]
+
+    def test_a_connection_to_the_public_server_ends_after_100_requests(self):
+        statuses, last = self._pipeline(b"GET /zone.js HTTP/1.1\r\nHost: x\r\n\r\n" * 120)
+        self.assertEqual(statuses, [200] * 100)
+        self.assertIn(b"\r\nConnection: close\r\n", last)
 
     def test_crawlers_also_get_a_lower_limit_on_reads(self):
         for number, route in enumerate(route for route in PUBLIC if route not in WRITES):

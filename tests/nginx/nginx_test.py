@@ -9,7 +9,7 @@ import time
 import unittest
 
 from case import CRAWLER, PUBLIC, Case
-from instance import AGENT, Nginx, Sessions, auth_edits, wait_until
+from instance import AGENT, ROOT, Nginx, Sessions, auth_edits, wait_until
 from responder import Responder
 
 CHART = "/usr/share/javascript/chart.js/chart.min.js"
@@ -163,8 +163,17 @@ class Behavior(Case):
             reply = self.nginx.fetch("/openapi.json", headers={"Accept-Encoding": "gzip"}, internal=internal)
             self.assertEqual((reply.headers["Content-Encoding"], reply.headers["Vary"]), ("gzip", "Accept-Encoding"))
             self.assertEqual(gzip.decompress(reply.body), plain.body)
-            for tag in (plain.headers["ETag"], reply.headers["ETag"]):
-                self.assertEqual(self.nginx.fetch("/openapi.json", headers={"If-None-Match": tag}, internal=internal).status, 304)
+            for each, accepted in ((plain, "identity"), (reply, "gzip")):
+                headers = {"If-None-Match": each.headers["ETag"], "Accept-Encoding": accepted}
+                self.assertEqual(self.nginx.fetch("/openapi.json", headers=headers, internal=internal).status, 304)
+
+    def test_every_page_is_compressed_in_advance(self):
+        for name in os.listdir(os.path.join(ROOT, "nginx/html")):
+            reply = self.nginx.fetch(f"/{name}", headers={"Accept-Encoding": "gzip"})
+            # A reply that nginx compresses itself has no length.
+            self.assertEqual((reply.headers["Content-Encoding"], reply.headers["Content-Length"]), ("gzip", str(len(reply.body))), name)
+            with open(os.path.join(ROOT, "nginx/html", name), "rb") as file:
+                self.assertEqual(gzip.decompress(reply.body), file.read(), name)
 
     def test_a_cached_list_is_compressed_for_clients_that_accept_it(self):
         path = "/api/hot?big&cached"
