@@ -48,6 +48,23 @@ class Limits(Case):
         logged = [json.loads(line) for line in self.nginx.log("freshet-public.log").splitlines()]
         self.assertEqual({line["agent"].removeprefix("from "): line["address"] for line in logged}, truncated)
 
+    def test_the_log_has_one_in_a_hundred_of_the_requests_that_nginx_refuses(self):
+        for _ in range(2000):
+            self._pipeline(b"GET /no-such-page HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.assertEqual(self._track_from("198.51.100.1", "the last one").status, 200)
+        wait_until(lambda: '"status":429' in self.nginx.log("freshet-public.log") and "the last one" in self.nginx.log("freshet-public.log"), "the log")
+        logged = [json.loads(line) for line in self.nginx.log("freshet-public.log").splitlines()]
+        self.assertEqual({(line["status"], line["requests"]) for line in logged} - {(404, 100)}, {(429, 100), (200, 1)})
+        self.assertLess(len(logged), 100)
+
+    def test_the_log_has_200_bytes_of_each_field_that_a_client_chooses(self):
+        self.nginx.fetch("/api/track", method="A" * 7000, headers={"User-Agent": "the long one\x01" * 600})
+        self.nginx.fetch("/api/feed/../items/" + "%01%0a" * 1000 + "/similar", headers={"User-Agent": "the second one"})
+        wait_until(lambda: self.nginx.log("freshet-public.log").count("one") > 1, "the log")
+        lines = {json.loads(line)["agent"][:12]: json.loads(line) for line in self.nginx.log("freshet-public.log").splitlines()}
+        self.assertEqual((lines["the long one"]["method"], lines["the long one"]["agent"]), ("A" * 200, ("the long one\x01" * 600)[:200]))
+        self.assertEqual(lines["the second o"]["uri"], ("/api/items/" + "\x01\n" * 1000)[:200])
+
     def test_crawlers_get_a_lower_limit_than_readers(self):
         agents = {CRAWLER: 429, "Mozilla/5.0 Firefox/120.0": 200}
         for agent, last in agents.items():
