@@ -145,7 +145,8 @@ class PendingBodies(Case):
 
     def setUp(self):
         self.nginx = Nginx(edits=[("freshet-internal.conf", "limit_conn freshet_internal 192", "limit_conn freshet_internal 4"),
-                                  ("freshet-params.conf", "client_body_timeout 5s", "client_body_timeout 60s")])
+                                  ("freshet-params.conf", "client_body_timeout 5s", "client_body_timeout 60s"),
+                                  ("freshet-locations.conf", "fastcgi_read_timeout 3s", "fastcgi_read_timeout 60s")])
         self.responder = Responder(self.nginx.socket_path)
         self.nginx.start()
         self.held = []
@@ -177,10 +178,23 @@ class PendingBodies(Case):
         for neighbour in ("127.66.1.1", "127.67.0.1"):
             self.assertEqual(self._from(neighbour, body="{}").status, 200)
 
-    def _from(self, address, body=None):
+    def test_pending_replies_are_limited_by_network_and_do_not_block_others(self):
+        for number in range(256):  # from four addresses of one network, each below its own limit
+            sender = socket.socket()
+            self.held.append(sender)
+            sender.bind((f"127.66.0.{number % 4 + 1}", 0))
+            sender.connect((self.nginx.host, self.nginx.port))
+            sender.sendall(b"GET /api/feed?hang HTTP/1.1\r\nHost: x\r\n\r\n")
+        wait_until(lambda: len(self.responder.requests) == 256, "the requests to arrive")
+        self.assertEqual(self._from("127.66.0.99").status, 429)
+        self.assertEqual(self._from("127.66.0.99", path="/").status, 429)
+        self.assertEqual(self._from("127.66.1.99").status, 200)
+        self.assertEqual(self._from("127.66.1.99", path="/").status, 200)
+
+    def _from(self, address, body=None, path="/api/feed"):
         connection = http.client.HTTPConnection(self.nginx.host, self.nginx.port, timeout=10, source_address=(address, 0))
         try:
-            connection.request("POST" if body else "GET", "/api/feed", body)
+            connection.request("POST" if body else "GET", path, body)
             return Reply(connection.getresponse())
         finally:
             connection.close()

@@ -71,6 +71,17 @@ class Behavior(Case):
     def test_the_internal_server_serves_the_openapi_document(self):
         self.assertEqual(self.nginx.fetch("/openapi.json", internal=True).json()["openapi"], "3.1.0")
 
+    def test_the_model_file_is_sent_only_after_a_worker_has_authorized_the_request(self):
+        os.makedirs(os.path.join(self.nginx.directory, "model"), exist_ok=True)
+        with open(os.path.join(self.nginx.directory, "model/freshet.model"), "wb") as file:
+            file.write(b"the model")
+        for path in ("/freshet.model", "//freshet.model", "/x/../freshet.model", "/%66reshet.model"):
+            reply = self.nginx.fetch(path, internal=True)
+            self.assert_problem(reply, 404)
+            self.assertNotIn(b"the model", reply.body)
+            self.assert_problem(self.nginx.fetch(path), 404)
+        self.assertEqual(self.nginx.fetch("/api/model?model", internal=True).body, b"the model")
+
     def test_writes_to_routes_that_are_read_only_in_public_are_refused(self):
         for route in ("/api/waterfall/news", "/api/follows"):
             self.assert_problem(self.nginx.fetch(route, body="{}"), 403)
