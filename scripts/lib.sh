@@ -80,7 +80,7 @@ end_process() {
 # --- nginx -----------------------------------------------------------------------------------------------------------
 
 # render_nginx DIR ADDRESS PORT INTERNAL_PORT USER LIMITS: writes the shipped configuration to DIR/etc/nginx with paths
-# under DIR and the given address and ports. USER: empty unless root starts nginx. LIMITS: 0 removes limit_req and
+# under DIR and the given address and ports, and the pages, also compressed, to DIR/html. USER: empty unless root starts nginx. LIMITS: 0 removes limit_req and
 # limit_conn. FRESHET_NGINX_EDIT: an additional sed expression, used by tests for shorter times.
 render_nginx() {
   local state=$1
@@ -100,6 +100,9 @@ render_nginx() {
   if [[ -n $5 ]]; then edits+=(-e "s#^user .*#user $5;#"); else edits+=(-e '/^user /d'); fi
   [[ $6 -eq 1 ]] || edits+=(-e '/^ *limit_\(req\|conn\) /d')
   [[ -z ${FRESHET_NGINX_EDIT:-} ]] || edits+=(-e "$FRESHET_NGINX_EDIT")
+  rm -rf "$state/html"
+  cp -r "$root/nginx/html" "$state/html"
+  gzip -9nk "$state"/html/*
   cp "$root"/nginx/*.conf "$state/etc/nginx/"
   sed -i "${edits[@]}" "$state"/etc/nginx/*.conf
 }

@@ -42,6 +42,13 @@ function(freshet_compressed source destination component)
   install(FILES ${output} DESTINATION ${target_folder} COMPONENT ${component})
 endfunction()
 
+# nginx sends these to clients that accept gzip (gzip_static).
+file(GLOB pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/nginx/html/*)
+foreach(page ${pages})
+  get_filename_component(name ${page} NAME)
+  freshet_compressed(${page} ${CMAKE_INSTALL_DATADIR}/freshet/html/${name} freshet)
+endforeach()
+
 set(documents ${CMAKE_BINARY_DIR}/scripts/man)
 foreach(page freshetd.8 freshetctl.1 freshet.toml.5 freshet-metrics.7)
   string(REGEX MATCH "[0-9]$" section ${page})

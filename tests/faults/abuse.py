@@ -1,11 +1,14 @@
-"""A1, A2, A4 to A8: anonymous clients try to poison lists, fill Redis or lock others out, while honest readers stay
+"""A1, A2, A4 to A9: anonymous clients try to poison lists, fill Redis or lock others out, while honest readers stay
 within their limits.
 """
 
 import contextlib
 import itertools
 import json
+import os
 import resource
+import subprocess
+import sys
 import threading
 import time
 
@@ -90,7 +93,8 @@ class Attackers:
 @contextlib.contextmanager
 def honest_readers(run, service, allowed=(200,)):
     """Runs honest readers alone for a while, then during the block. Checks that all requests were served with an
-    allowed status and that each report was counted once, and compares latencies.
+    allowed status and that each report was counted once, and compares latencies. Yields a function that returns the p99
+    in ms of the requests that were answered since a time (time.monotonic).
     """
     article = "honest-article"
     service.put(article)
@@ -99,7 +103,7 @@ def honest_readers(run, service, allowed=(200,)):
         each.start()
     time.sleep(run.scale(3, 15))
     began = time.monotonic()
-    yield
+    yield lambda since: 1000 * percentile(sorted(row[1] for each in readers for row in list(each.results) if row[0] >= since), 0.99)
     for each in readers:
         each.stop()
     rows = [row for each in readers for row in each.results]
@@ -260,3 +264,50 @@ def bot_agents(run):
         run.report(f"{sent:,} reports with {len(agents)} user agents")
         run.expect_none("reports refused or not counted", sum(reply.status != 200 or "counted" in reply.json() for reply in replies))
         run.expect_none("page views too many or too few", abs(service.stats("own-article")["pv"] - sent))
+
+
+class Flood:
+    """flood.py as a process. cores: its limit, or None."""
+
+    def __init__(self, service, kind, addresses, cores):
+        self._command = [os.path.join(os.path.dirname(__file__), "flood.py"), service.host, str(service.port), kind, *addresses]
+        self._cores = cores
+
+    def __enter__(self):
+        self._process = subprocess.Popen([sys.executable, *self._command], stdout=subprocess.PIPE, text=True)
+        self._limit = self._cores and subprocess.Popen(["cpulimit", "-q", "-l", str(int(100 * self._cores)), "-p", str(self._process.pid)], stdout=subprocess.DEVNULL)
+        assert self._process.stdout.readline() == "started\n"
+        return self
+
+    def __exit__(self, *_):
+        if self._limit:
+            self._limit.terminate()  # continues the flood, should it be stopped
+            self._limit.wait(30)
+        self._process.terminate()
+        vars(self).update(json.loads(self._process.communicate(timeout=60)[0]))
+
+    def __str__(self):
+        return f"{self.connections:,} connections, " + ", ".join(f"{count:,} × {status}" for status, count in sorted(self.statuses.items()))
+
+
+@fault("A9", "floods of pipelined requests from one address and from ten: /openapi.json with gzip, missing pages, refused lists, everything at once",
+       "p99 ≤ 50 ms (ten addresses: 150) with the attacker held to half a core, ≤ 200 (400) without; one 429 and ≤ 100 replies per connection")
+def floods(run):
+    kinds = {"openapi": "openapi.json", "missing": "404", "hot": "refused lists", "mixed": "everything"}
+    with run.instance(long_timeouts=True, limits=True) as service, honest_readers(run, service) as p99_since_ms:
+        ended = []
+        for (kind, name), addresses, cores in itertools.product(kinds.items(), (1, 10), run.scale((0.5,), (0.5, None))):
+            with Flood(service, kind, [f"127.{60 + number}.0.9" for number in range(addresses)], cores) as flood:
+                began = time.monotonic()
+                time.sleep(run.scale(1, 15))
+                p99_ms = p99_since_ms(began)
+            ended.append(flood)
+            print(f"  {run.name}: {name} from {addresses}, {cores or 'no limit on'} cores: p99 {p99_ms:.0f} ms; {flood}", file=sys.stderr, flush=True)
+            if not run.short:
+                target_ms = (50, 200, 150, 400)[2 * (addresses > 1) + (cores is None)]
+                run.expect_at_most(f"{name} from {addresses}{', half a core' if cores else ''}: p99", p99_ms, target_ms)
+        run.report(f"{sum(each.connections for each in ended):,} connections")
+        run.expect_none("connections with more than 100 replies", sum(each.most_replies > 100 for each in ended), ended)
+        run.expect_none("replies after a 429 on its connection", sum(each.after_refusal for each in ended), ended)
+        reply = service.public(source="127.77.0.1").get("/openapi.json", headers={"Accept-Encoding": "gzip"})
+        run.report("openapi.json is compressed in advance", (reply.headers["Content-Encoding"], reply.headers["Content-Length"]) == ("gzip", str(len(reply.body))), safety=True)

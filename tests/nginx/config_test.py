@@ -144,9 +144,9 @@ class Config(unittest.TestCase):
         public = [limit for limit in self.named("limit_conn") if limit.file != "freshet-internal.conf"]
         self.assertGreater(len(public), 3)
         for limit in public:
-            self.assertIn(zones[limit.arguments[0]], ("$freshet_address", "$freshet_body_address", "$freshet_body_network"), limit)
+            self.assertIn(zones[limit.arguments[0]], ("$freshet_address", "$freshet_network", "$freshet_body_address", "$freshet_body_network"), limit)
 
-    def test_every_public_location_that_accepts_bodies_limits_them_by_address_and_network(self):
+    def test_every_public_location_limits_bodies_and_replies_by_address_and_network(self):
         for block in self.named("fastcgi_pass"):
             # the fallback location's requests were counted before
             if block.file == "freshet-internal.conf" or block.arguments[0] == "freshet_fresh":
@@ -155,7 +155,7 @@ class Config(unittest.TestCase):
             while not enclosing.own("limit_conn"):
                 enclosing = enclosing.outer
             limits = {tuple(limit.arguments) for limit in enclosing.own("limit_conn")}
-            self.assertEqual(limits, {("freshet_address", "128"), ("freshet_bodies", "16"), ("freshet_body_networks", "64")}, block)
+            self.assertEqual(limits, {("freshet_address", "128"), ("freshet_networks", "256"), ("freshet_bodies", "16"), ("freshet_body_networks", "64")}, block)
 
     def test_there_are_descriptors_for_every_connection_and_its_upstream(self):
         connections, files = (int(self.named(name)[0].arguments[0]) for name in ("worker_connections", "worker_rlimit_nofile"))

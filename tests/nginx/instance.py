@@ -80,7 +80,6 @@ class Nginx:
         os.chmod(self.directory, 0o755)
         for name in ("etc/nginx", "run", "log", "cache", "tmp"):
             os.makedirs(os.path.join(self.directory, name))
-        os.symlink(os.path.join(ROOT, "nginx/html"), os.path.join(self.directory, "html"))
         self._loopback = loopback.Loopback()
         self.host, self.port, self.internal_port = self._loopback.host, loopback.PUBLIC, loopback.INTERNAL
         self.socket_path = os.path.join(self.directory, "run/freshetd.sock")

@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import re
 import socket
 import unittest
 
@@ -47,6 +48,23 @@ class Limits(Case):
         logged = [json.loads(line) for line in self.nginx.log("freshet-public.log").splitlines()]
         self.assertEqual({line["agent"].removeprefix("from "): line["address"] for line in logged}, truncated)
 
+    def test_the_log_has_one_in_a_hundred_of_the_requests_that_nginx_refuses(self):
+        for _ in range(2000):
+            self._pipeline(b"GET /no-such-page HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.assertEqual(self._track_from("198.51.100.1", "the last one").status, 200)
+        wait_until(lambda: '"status":429' in self.nginx.log("freshet-public.log") and "the last one" in self.nginx.log("freshet-public.log"), "the log")
+        logged = [json.loads(line) for line in self.nginx.log("freshet-public.log").splitlines()]
+        self.assertEqual({(line["status"], line["requests"]) for line in logged} - {(404, 100)}, {(429, 100), (200, 1)})
+        self.assertLess(len(logged), 100)
+
+    def test_the_log_has_200_bytes_of_each_field_that_a_client_chooses(self):
+        self.nginx.fetch("/api/track", method="A" * 7000, headers={"User-Agent": "the long one\x01" * 600})
+        self.nginx.fetch("/api/feed/../items/" + "%01%0a" * 1000 + "/similar", headers={"User-Agent": "the second one"})
+        wait_until(lambda: self.nginx.log("freshet-public.log").count("one") > 1, "the log")
+        lines = {json.loads(line)["agent"][:12]: json.loads(line) for line in self.nginx.log("freshet-public.log").splitlines()}
+        self.assertEqual((lines["the long one"]["method"], lines["the long one"]["agent"]), ("A" * 200, ("the long one\x01" * 600)[:200]))
+        self.assertEqual(lines["the second o"]["uri"], ("/api/items/" + "\x01\n" * 1000)[:200])
+
     def test_crawlers_get_a_lower_limit_than_readers(self):
         agents = {CRAWLER: 429, "Mozilla/5.0 Firefox/120.0": 200}
         for agent, last in agents.items():
@@ -66,6 +84,40 @@ class Limits(Case):
             self.assertEqual(reply.headers["Retry-After"], "1")
             self.assertEqual(self.nginx.fetch(routes[number - 1], headers=address).status, 429, "one limit for all of them")
         self.assertEqual(self.nginx.fetch(routes[0], headers={"X-Forwarded-For": "192.0.2.100"}).status, 200)
+
+    def test_errors_and_pages_are_limited_like_reads_and_a_429_closes_the_connection(self):
+        requests = [("GET", "/", 200), ("GET", "/openapi.json", 200), ("GET", "/no-such-page", 404), ("POST", "/", 405), ("GET", "/api/no-such-route", 404),
+                    ("GET", "/_freshet_problem", 404), ("PUT", "/api/follows", 403), ("GET", "/api/feed", 200)]
+        for number, (method, path, status) in enumerate(requests):
+            data = f"{method} {path} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 198.51.100.{number + 1}\r\n\r\n".encode()
+            statuses = []
+            for first in (0, 50, 100, 150):
+                statuses += self._pipeline(data * 50)[0]
+                self.assertEqual(statuses[first:], [status] * 50, path)
+            statuses, last = self._pipeline(data * 50)
+            # The burst is 200 requests; the next may come before one more has been earned, or a few after.
+            refused_at = statuses.index(429)
+            self.assertEqual((statuses[:refused_at], statuses[refused_at:]), ([status] * refused_at, [429]), path)
+            self.assertIn(b"\r\nConnection: close\r\n", last)
+            self.assertIn(b'"code":"rate_limited"', last)
+            self.assertIn(b"\r\nRetry-After: 1\r\n", last)
+
+    def _pipeline(self, data):
+        """Sends the bytes. Returns the statuses until nginx closes the connection, or all expected ones, and the last reply."""
+        expected = data.count(b"HTTP/1.1\r\n")
+        with self.nginx.connect() as connection, contextlib.suppress(ConnectionResetError):
+            connection.sendall(data)
+            received = b""
+            while received.count(b"HTTP/1.1 ") < expected or b"\r\n\r\n" not in received[received.rindex(b"HTTP/1.1 "):]:
+                if not (more := connection.recv(1 << 16)):
+                    break
+                received += more
+        return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+)", received)], received[received.rindex(b"HTTP/1.1 "):]
+
+    def test_a_connection_to_the_public_server_ends_after_100_requests(self):
+        statuses, last = self._pipeline(b"GET /zone.js HTTP/1.1\r\nHost: x\r\n\r\n" * 120)
+        self.assertEqual(statuses, [200] * 100)
+        self.assertIn(b"\r\nConnection: close\r\n", last)
 
     def test_crawlers_also_get_a_lower_limit_on_reads(self):
         for number, route in enumerate(route for route in PUBLIC if route not in WRITES):
@@ -93,7 +145,8 @@ class PendingBodies(Case):
 
     def setUp(self):
         self.nginx = Nginx(edits=[("freshet-internal.conf", "limit_conn freshet_internal 192", "limit_conn freshet_internal 4"),
-                                  ("freshet-params.conf", "client_body_timeout 5s", "client_body_timeout 60s")])
+                                  ("freshet-params.conf", "client_body_timeout 5s", "client_body_timeout 60s"),
+                                  ("freshet-locations.conf", "fastcgi_read_timeout 3s", "fastcgi_read_timeout 60s")])
         self.responder = Responder(self.nginx.socket_path)
         self.nginx.start()
         self.held = []
@@ -125,10 +178,23 @@ class PendingBodies(Case):
         for neighbour in ("127.66.1.1", "127.67.0.1"):
             self.assertEqual(self._from(neighbour, body="{}").status, 200)
 
-    def _from(self, address, body=None):
+    def test_pending_replies_are_limited_by_network_and_do_not_block_others(self):
+        for number in range(256):  # from four addresses of one network, each below its own limit
+            sender = socket.socket()
+            self.held.append(sender)
+            sender.bind((f"127.66.0.{number % 4 + 1}", 0))
+            sender.connect((self.nginx.host, self.nginx.port))
+            sender.sendall(b"GET /api/feed?hang HTTP/1.1\r\nHost: x\r\n\r\n")
+        wait_until(lambda: len(self.responder.requests) == 256, "the requests to arrive")
+        self.assertEqual(self._from("127.66.0.99").status, 429)
+        self.assertEqual(self._from("127.66.0.99", path="/").status, 429)
+        self.assertEqual(self._from("127.66.1.99").status, 200)
+        self.assertEqual(self._from("127.66.1.99", path="/").status, 200)
+
+    def _from(self, address, body=None, path="/api/feed"):
         connection = http.client.HTTPConnection(self.nginx.host, self.nginx.port, timeout=10, source_address=(address, 0))
         try:
-            connection.request("POST" if body else "GET", "/api/feed", body)
+            connection.request("POST" if body else "GET", path, body)
             return Reply(connection.getresponse())
         finally:
             connection.close()

@@ -9,7 +9,7 @@ import time
 import unittest
 
 from case import CRAWLER, PUBLIC, Case
-from instance import AGENT, Nginx, Sessions, auth_edits, wait_until
+from instance import AGENT, ROOT, Nginx, Sessions, auth_edits, wait_until
 from responder import Responder
 
 CHART = "/usr/share/javascript/chart.js/chart.min.js"
@@ -71,6 +71,17 @@ class Behavior(Case):
     def test_the_internal_server_serves_the_openapi_document(self):
         self.assertEqual(self.nginx.fetch("/openapi.json", internal=True).json()["openapi"], "3.1.0")
 
+    def test_the_model_file_is_sent_only_after_a_worker_has_authorized_the_request(self):
+        os.makedirs(os.path.join(self.nginx.directory, "model"), exist_ok=True)
+        with open(os.path.join(self.nginx.directory, "model/freshet.model"), "wb") as file:
+            file.write(b"the model")
+        for path in ("/freshet.model", "//freshet.model", "/x/../freshet.model", "/%66reshet.model"):
+            reply = self.nginx.fetch(path, internal=True)
+            self.assert_problem(reply, 404)
+            self.assertNotIn(b"the model", reply.body)
+            self.assert_problem(self.nginx.fetch(path), 404)
+        self.assertEqual(self.nginx.fetch("/api/model?model", internal=True).body, b"the model")
+
     def test_writes_to_routes_that_are_read_only_in_public_are_refused(self):
         for route in ("/api/waterfall/news", "/api/follows"):
             self.assert_problem(self.nginx.fetch(route, body="{}"), 403)
@@ -124,9 +135,15 @@ class Behavior(Case):
         statuses += [self.nginx.fetch(path, internal=True, headers=secret).status for path in ("/api/users/secret-reader", f"/api/history{query}&hang")]
         crawler = {"User-Agent": CRAWLER}  # 10 requests a second, which even a busy machine exceeds
         statuses.append(next((429 for _ in range(1000) if self.nginx.fetch(f"/api/track{query}", body="{}", headers=crawler).status == 429), None))
+
+        def a_refusal_was_logged():  # one in a hundred is
+            self.nginx.fetch(f"/api/track{query}", body="{}", headers=crawler)
+            return '"status":429' in self.nginx.log("freshet-public.log")
+
         self.assertEqual(statuses[:6], [504, 502, 404, 404, 413, 403])
         self.assertEqual(statuses[-1], 429)
-        wait_until(lambda: '"status":429' in self.nginx.log("freshet-public.log") and "/api/users/-" in self.nginx.log("freshet-internal.log"), "the log")
+        wait_until(lambda: "/api/users/-" in self.nginx.log("freshet-internal.log"), "the log")
+        wait_until(a_refusal_was_logged, "a refusal in the log", 60)
         for name in os.listdir(os.path.join(self.nginx.directory, "log")):
             text = self.nginx.log(name)
             for private in ("secret-reader", "198.51.100.7", "127.0.0.1", "userId"):
@@ -163,8 +180,17 @@ class Behavior(Case):
             reply = self.nginx.fetch("/openapi.json", headers={"Accept-Encoding": "gzip"}, internal=internal)
             self.assertEqual((reply.headers["Content-Encoding"], reply.headers["Vary"]), ("gzip", "Accept-Encoding"))
             self.assertEqual(gzip.decompress(reply.body), plain.body)
-            for tag in (plain.headers["ETag"], reply.headers["ETag"]):
-                self.assertEqual(self.nginx.fetch("/openapi.json", headers={"If-None-Match": tag}, internal=internal).status, 304)
+            for each, accepted in ((plain, "identity"), (reply, "gzip")):
+                headers = {"If-None-Match": each.headers["ETag"], "Accept-Encoding": accepted}
+                self.assertEqual(self.nginx.fetch("/openapi.json", headers=headers, internal=internal).status, 304)
+
+    def test_every_page_is_compressed_in_advance(self):
+        for name in os.listdir(os.path.join(ROOT, "nginx/html")):
+            reply = self.nginx.fetch(f"/{name}", headers={"Accept-Encoding": "gzip"})
+            # A reply that nginx compresses itself has no length.
+            self.assertEqual((reply.headers["Content-Encoding"], reply.headers["Content-Length"]), ("gzip", str(len(reply.body))), name)
+            with open(os.path.join(ROOT, "nginx/html", name), "rb") as file:
+                self.assertEqual(gzip.decompress(reply.body), file.read(), name)
 
     def test_a_cached_list_is_compressed_for_clients_that_accept_it(self):
         path = "/api/hot?big&cached"

@@ -8,6 +8,7 @@ The JSON reply contains the parameters, the body's length and a serial number. W
   big           adds 2 KiB to the reply
   huge          adds 16 MiB to the reply
   head          adds a header of 7 KiB
+  model         lets nginx send the model file instead (X-Accel-Redirect)
   cached        lets a hot list be cached for a minute rather than a second
 The responder runs in its own thread.
 """
@@ -100,6 +101,8 @@ def _reply(number, facts, uri):
     if uri.startswith("/api/hot"):
         head += ('Cache-Control: public, max-age=1, stale-while-revalidate=60\r\nETag: "one"\r\nSet-Cookie: visitor=1\r\n'
                  f'X-Accel-Expires: {60 if "cached" in uri else 1}\r\n')
+    if uri.endswith("?model"):
+        head += "X-Accel-Redirect: /freshet.model\r\n"
     if "head" in uri:
         head += f"X-Long: {'x' * 7168}\r\n"
     body = json.dumps(facts) + " " * (2048 if "big" in uri else 16 << 20 if "huge" in uri else 0)

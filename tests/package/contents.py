@@ -18,7 +18,7 @@ DOC = "/usr/share/doc/freshet/"
 FILES = (
     CONFFILES
     | {"/usr/lib/systemd/system/" + unit for unit in UNITS}
-    | {"/usr/share/freshet/html/" + name for name in names("nginx/html/*")}
+    | {"/usr/share/freshet/html/" + name + more for name in names("nginx/html/*") for more in ("", ".gz")}
     | {"/usr/sbin/freshetd", "/usr/bin/freshetctl", "/usr/lib/sysusers.d/freshet.conf"}
     | {DOC + name for name in ("API.md", "INTEGRATION.md", "OPERATIONS.md", "README.md", "SECURITY.md", "examples/freshet-alerts.yml",
                                 "examples/freshet-dashboard.json", "examples/nginx.conf", "examples/redis-acl.conf", "examples/redis-tcp.conf")}
