@@ -40,11 +40,12 @@ const waitForText = (page, selector, pattern) => page.waitForFunction(([target, 
 
 test("axe finds no serious issue on any page, in light and dark colors", async () => {
   const page = await browser.tab();
-  const violations = (options) => page.evaluate(async (chosen) => (await globalThis.axe.run(document, chosen)).violations
+  const violations = (options) => page.evaluate(async (chosen) => (await globalThis.axe.run(document, { resultTypes: ["violations"], ...chosen })).violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")
     .map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(" ")).join(", ")}`), options);
   for (const base of [freshet.base, freshet.internal]) {
-    for (const name of base === freshet.internal ? [...kPages, "status?html&full"] : kPages) {
+    // The description of the API is long, and the same on both servers.
+    for (const name of base === freshet.internal ? [...kPages, "status?html&full"] : kPages.filter((each) => each !== "docs.html")) {
       await page.emulateMedia({ colorScheme: "light" });
       await page.goto(`${base}/${name}${name.includes("?") ? "&" : "?"}user=axe&id=item-0`);
       await page.waitForFunction(() => !/Loading/.test(document.getElementById("state")?.textContent || ""));
