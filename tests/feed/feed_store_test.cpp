@@ -276,6 +276,20 @@ TEST_CASE("a feed's hash lives eight days while a page is unacknowledged, else a
   CHECK(site.ttl() > 8 * 86400 - 10);  // because of the page before
 }
 
+TEST_CASE("a buffer lives half an hour after a refresh, or after a page took part of a line", "[feed]") {
+  Site site;
+  const std::string buffer = site.keys.feed_cache("r");
+  const auto is_renewed = [&] {
+    const std::int64_t ttl = site.integer("TTL", buffer);
+    return ttl > 1790 && ttl <= 1800;
+  };
+  site.swap({}, range(0, 20), false, 5);  // the first page takes a whole line
+  CHECK(is_renewed());
+  site.integer("EXPIRE", buffer, 1000);
+  site.next_page(3);
+  CHECK(is_renewed());
+}
+
 TEST_CASE("pages older than the last four still wait for their acknowledgement", "[feed]") {
   Site site;
   std::vector<feed::Page> pages{site.swap({}, range(0, 20), false, 1)};

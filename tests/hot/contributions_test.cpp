@@ -111,7 +111,24 @@ TEST_CASE_METHOD(RevertFixture, "contributions of a visitor are recorded for eac
   CHECK(found[1].contribution.views_score == Approx(*score(keys().partition(0).rank(hot::kViewsModel), "b")));
   CHECK(contributions("reader").size() == 1);
   CHECK(contributions("unknown").empty());
-  CHECK(has_new_ttl(keys().contributions("fraud"), 86400));
+  for (const char* visitor : {"fraud", "reader"}) CHECK(has_new_ttl(keys().contributions(visitor), 86400));
+}
+
+TEST_CASE_METHOD(RevertFixture, "counters are not written over those of another version", "[contributions]") {
+  track(report("a", "reader", 1000));
+  const auto set_pv = [&](const std::string& version) {
+    redis::Pipeline command;
+    command.script(scripts::kArticleSet).key(keys().article("a")).arg(version).arg(0).arg("pv").arg(99);
+    const auto replies = redis.call(command);
+    REQUIRE(replies);
+    return replies->front().integer().value_or(-1);
+  };
+  const std::string version = field("a", "v");
+  track(report("a", "other", 1000));
+  CHECK(set_pv(version) == 0);
+  CHECK(stats("a").pv == 2);
+  CHECK(set_pv(field("a", "v")) == 1);
+  CHECK(stats("a").pv == 99);
 }
 
 TEST_CASE_METHOD(RevertFixture, "a revert leaves the counters as if the visitor had never come",

@@ -82,6 +82,17 @@ TEST_CASE_METHOD(Fixture, "the day is Redis' UTC day: a host with a wrong date c
   CHECK(all_keys().empty());
 }
 
+TEST_CASE_METHOD(Fixture, "a replayed view counts with its own time, but never with a time in the future",
+                 "[view]") {
+  auto old = view_event("old", "f"), ahead = view_event("ahead", "f");
+  old.occurred_at = now() - seconds{7200};
+  ahead.occurred_at = now() + seconds{99999};
+  put(item("ahead", now()));
+  view(old);
+  CHECK(redis::to_int(field("old", "first")) == unix_s(*old.occurred_at));
+  CHECK(view(ahead).score_inc == Approx(3 / std::pow(2.0, 1.5)).epsilon(1e-2));
+}
+
 TEST_CASE_METHOD(Fixture, "a repeated event id returns the first outcome, not dedup", "[view]") {
   auto event = view_event("a", "f");
   event.event_id = EventId::trusted("e");
