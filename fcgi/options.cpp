@@ -4,8 +4,6 @@
 
 #include <ostream>
 
-#include "core/config/config.h"
-
 namespace freshet {
 namespace {
 
@@ -24,8 +22,9 @@ void add_options(CLI::App& app, Options& options) {
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_version_flag("-v,--version", std::string("freshetd ") + FRESHET_VERSION,
                        "Print the version and exit");
-  app.add_flag_function("-t,--test", set_test_action,
-                        "Check the configuration and exit; twice: also print every setting in force");
+  app.add_flag_function(
+      "-t,--test", set_test_action,
+      "Check the configuration and exit; twice: also print every setting in force and where it is set");
   app.add_option("-y,--fpm-config", options.config, "Read this configuration file")
       ->type_name("FILE")
       ->take_last()
@@ -65,7 +64,7 @@ int test_config(const Options& options, std::ostream& out, const ExtraCheck& ext
         << " test failed\n";
     return kConfigError;
   }
-  if (options.action == Options::Action::kDump) out << dump_config(loaded->settings);
+  if (options.action == Options::Action::kDump) out << dump_config(loaded->settings, loaded->sources);
   out << "NOTICE: configuration file " << options.config << " test is successful\n";
   return 0;
 }

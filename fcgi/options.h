@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/base/result.h"
+#include "core/config/config.h"
 #include "core/config/settings.h"
 
 namespace CLI {
@@ -24,10 +25,10 @@ struct Options {
     kUsage,    // invalid command line; exit with kExitUsage
   };
   Action action = Action::kRun;
-  std::string config = "/etc/freshet/freshet.toml";  // -y
-  bool daemonize = false;                            // -D; -F (the default) resets it
-  bool allow_root = false;                           // -R
-  std::string text;                                  // text to print for kVersion, kHelp and kUsage
+  std::string config = kDefaultConfigPath;  // -y
+  bool daemonize = false;                   // -D; -F (the default) resets it
+  bool allow_root = false;                  // -R
+  std::string text;                         // text to print for kVersion, kHelp and kUsage
 };
 
 inline constexpr int kExitUsage = 64;  // sysexits.h EX_USAGE

@@ -34,19 +34,27 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string_view last_component(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
-// The directive that `name` is most likely a misspelling of; empty if none is close.
-std::string_view nearest_directive(std::string_view name) {
+// The directive with the smallest `distance(directive's name)`; empty if none is close to a name of
+// that length.
+template <class Distance>
+std::string_view nearest_directive(std::size_t length, Distance distance) {
   std::string_view best;
-  std::size_t best_distance = std::max<std::size_t>(2, name.size() / 4) + 1;
+  std::size_t best_distance = std::max<std::size_t>(2, length / 4) + 1;
   for (const auto& row : config::directives()) {
-    std::size_t distance = edit_distance(name, row.name);
-    if (last_component(row.name) == last_component(name)) distance = std::min<std::size_t>(distance, 2);
-    if (distance < best_distance) {
-      best_distance = distance;
+    if (const std::size_t each = distance(row.name); each < best_distance) {
+      best_distance = each;
       best = row.name;
     }
   }
   return best;
+}
+
+// The directive that `name` is most likely a misspelling of; empty if none is close.
+std::string_view nearest_directive(std::string_view name) {
+  return nearest_directive(name.size(), [name](std::string_view directive) {
+    const std::size_t distance = edit_distance(name, directive);
+    return last_component(directive) == last_component(name) ? std::min<std::size_t>(distance, 2) : distance;
+  });
 }
 
 int read_somaxconn() {
@@ -55,21 +63,63 @@ int read_somaxconn() {
   return value;
 }
 
-// Reads several files into one Settings and collects all errors.
+constexpr std::string_view kVariablePrefix = "FRESHET_CONF_";
+
+// The environment variable of a directive.
+std::string variable_of(std::string_view directive) {
+  std::string name(kVariablePrefix);
+  for (const char c : directive)
+    name += c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+// The directive, by its current or a former name, that `variable` sets; empty if there is none.
+std::string_view directive_of(std::string_view variable) {
+  const auto matches = [&](std::string_view name) { return variable_of(name) == variable; };
+  for (const auto& row : config::directives())
+    if (matches(row.name)) return row.name;
+  for (const NameAlias& alias : kNameAliases)
+    if (matches(alias.former_name) && config::find_directive(alias.name)) return alias.former_name;
+  for (const std::string_view name : {"pm", "listen"})
+    if (matches(name)) return name;
+  return {};
+}
+
+// The directive whose variable `variable` is most likely a misspelling of; empty if none is close.
+std::string_view nearest_directive_of(std::string_view variable) {
+  const std::string name = variable_of(variable.substr(kVariablePrefix.size()));
+  const std::string end = "_" + name.substr(kVariablePrefix.size());
+  return nearest_directive(end.size(), [&](std::string_view directive) {
+    const std::string candidate = variable_of(directive);
+    return candidate.ends_with(end) ? 2 : edit_distance(name, candidate);
+  });
+}
+
+// "redis://user:password@host" or any other URL with credentials.
+bool has_credentials(std::string_view url) {
+  const auto scheme = url.find("://");
+  return scheme != std::string_view::npos && url.find('@', scheme) != std::string_view::npos;
+}
+
+// Reads the environment and several files into one Settings and collects all errors.
 class ConfigReader {
  public:
+  void read_environment();
   void read_file(const fs::path& path);
   void finish(const fs::path& main_file);
+  ConfigSources sources() const;
 
   Settings settings;
   std::vector<std::string> errors, warnings;
 
  private:
   struct SourceLocation {
-    std::string file;
-    toml::source_index line = 0;
-    std::string text() const { return file + ":" + std::to_string(line); }
+    std::string file;             // or an environment variable
+    toml::source_index line = 0;  // 0: a variable
+    std::string text() const { return line == 0 ? file : file + ":" + std::to_string(line); }
   };
+
+  void read_variable(const std::string& variable, const std::string& value);
 
   void read_table(const toml::table& table, const std::string& prefix);
   void read_value(const std::string& name, const toml::node& node);
@@ -80,6 +130,51 @@ class ConfigReader {
   std::string file_;
   std::map<std::string, SourceLocation, std::less<>> locations_;  // directive → where it was last set
 };
+
+void ConfigReader::read_environment() {
+  std::map<std::string, std::string> variables;  // in a stable order
+  for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
+    const std::string_view text(*each);
+    const std::size_t equals = text.find('=');
+    if (text.starts_with(kVariablePrefix) && equals != std::string_view::npos)
+      variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  for (const auto& [variable, value] : variables) read_variable(variable, value);
+}
+
+void ConfigReader::read_variable(const std::string& variable, const std::string& value) {
+  const std::string_view name = directive_of(variable);
+  if (name.empty()) {
+    std::string text = variable + ": no directive has this variable";
+    if (const auto nearest = nearest_directive_of(variable); !nearest.empty())
+      text += "; did you mean " + variable_of(nearest) + "?";
+    errors.push_back(std::move(text));
+    return;
+  }
+  const auto* row = config::find_directive(name);
+  const std::string canonical_name(row->name);
+  if (find_alias(name))
+    warnings.push_back(variable + ": this variable is now called " + variable_of(row->name));
+  if (value.empty()) {
+    warnings.push_back(variable + " is empty and ignored; set an empty value of " + canonical_name +
+                       " in a file");
+    return;
+  }
+  if (const auto [previous, is_first] = locations_.emplace(canonical_name, SourceLocation{variable});
+      !is_first) {
+    errors.push_back(variable + ": " + canonical_name + " is also set by " + previous->second.file);
+    return;
+  }
+  if (canonical_name == "redis.url" && has_credentials(value)) {
+    errors.push_back(variable +
+                     " must not contain a user or password, because other programs can read the environment; "
+                     "put the password into a file and set FRESHET_CONF_REDIS_PASSWORD_FILE to its path, and "
+                     "FRESHET_CONF_REDIS_USERNAME to the user");
+    return;
+  }
+  if (auto ok = config::assign_text(*row, value, settings); !ok)
+    errors.push_back(variable + ": " + canonical_name + " " + ok.error());
+}
 
 void ConfigReader::read_file(const fs::path& path) {
   file_ = path.string();
@@ -127,6 +222,7 @@ bool ConfigReader::read_map_entry(const std::string& name, const toml::node& nod
     auto* const map = map_field(row, settings);
     if (!map || !name.starts_with(prefix)) continue;
     (*map)[name.substr(prefix.size())] = node.as_string()->get();
+    locations_[std::string(row.name)] = {file_, node.source().begin.line};
     return true;
   }
   return false;
@@ -148,9 +244,14 @@ void ConfigReader::read_value(const std::string& name, const toml::node& node) {
                      " is set twice, first on line " + std::to_string(first));
     return;
   }
+  const bool overrides_variable = previous != locations_.end() && previous->second.line == 0;
+  const std::string variable = overrides_variable ? previous->second.file : "";
+  const std::string old_value = config::format(*row, settings);
   locations_[canonical_name] = place;
   if (auto ok = config::assign(*row, node, settings); !ok)
     errors.push_back(place.text() + ": " + canonical_name + " " + ok.error());
+  else if (overrides_variable && config::format(*row, settings) != old_value)
+    warnings.push_back(variable + " has no effect, because " + place.text() + " sets " + canonical_name);
 }
 
 void ConfigReader::report_unknown(const std::string& name, const SourceLocation& place) {
@@ -201,6 +302,12 @@ void ConfigReader::finish(const fs::path& main_file) {
   }
 }
 
+ConfigSources ConfigReader::sources() const {
+  ConfigSources out;
+  for (const auto& [name, location] : locations_) out.emplace(name, location.text());
+  return out;
+}
+
 std::vector<fs::path> conf_d_files(const fs::path& main_file) {
   std::vector<fs::path> files;
   std::error_code code;
@@ -224,10 +331,14 @@ std::string redact_password(std::string url) {
 
 Result<LoadedConfig> load_config(const std::string& path) {
   ConfigReader reader;
-  reader.read_file(path);
-  for (const auto& file : conf_d_files(path)) reader.read_file(file);
-  reader.finish(path);
-  if (reader.errors.empty()) return LoadedConfig{std::move(reader.settings), std::move(reader.warnings)};
+  reader.read_environment();
+  if (!path.empty()) {
+    reader.read_file(path);
+    for (const auto& file : conf_d_files(path)) reader.read_file(file);
+  }
+  reader.finish(path.empty() ? kDefaultConfigPath : path);
+  if (reader.errors.empty())
+    return LoadedConfig{std::move(reader.settings), std::move(reader.warnings), reader.sources()};
   std::string detail;
   for (const std::string& error : reader.errors) detail += (detail.empty() ? "" : "\n") + error;
   return fail(ErrorCode::kInvalid, "bad_config", {}, std::move(detail));
@@ -239,12 +350,15 @@ std::vector<std::string_view> directive_names() {
   return names;
 }
 
-std::string dump_config(const Settings& settings) {
+std::string dump_config(const Settings& settings, const ConfigSources& sources) {
   Settings redacted = settings;
   redacted.redis.url = redact_password(redacted.redis.url);
   std::string out;
-  for (const auto& row : config::directives())
-    out += std::string(row.name) + " = " + config::format(row, redacted) + "\n";
+  for (const auto& row : config::directives()) {
+    const auto source = sources.find(row.name);
+    out += std::string(row.name) + " = " + config::format(row, redacted) + "  # " +
+           (source == sources.end() ? "default" : source->second) + "\n";
+  }
   return out;
 }
 

@@ -57,6 +57,11 @@ const Directive* find_directive(std::string_view name);
 tl::expected<void, std::string> assign(const Directive& directive, const toml::node& node,
                                        Settings& settings);
 
+// Like assign(), from the text of an environment variable: strings, numbers and times without
+// quotes, elements of arrays separated by commas, tables as NAME=VALUE separated by commas.
+tl::expected<void, std::string> assign_text(const Directive& directive, std::string_view text,
+                                            Settings& settings);
+
 // The current value as TOML that assign() reads back to the same value.
 std::string format(const Directive& directive, const Settings& settings);
 

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "core/base/hex.h"
 #include "core/config/config_directives.h"
@@ -184,6 +185,71 @@ struct Assign {
   }
 };
 
+// Calls `add` with each element of a list separated by commas, without blanks around it.
+template <class Add>
+void for_each_element(std::string_view text, Add add) {
+  while (!text.empty()) {
+    std::string_view element = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(element.size() + 1, text.size()));
+    element.remove_prefix(std::min(element.find_first_not_of(' '), element.size()));
+    add(element.substr(0, element.find_last_not_of(' ') + 1));
+  }
+}
+
+template <class Number>
+std::optional<Number> whole_number(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+// Assigns the text of a variable. One overload per kind of field; each builds the TOML value that
+// Assign accepts, or one that it rejects with the right error.
+struct AssignText {
+  const Directive& row;
+  std::string_view text;
+
+  template <class Field>
+  AssignResult assign_value(Field* field, const toml::node& node) const {
+    return Assign{row, node}(field);
+  }
+  AssignResult operator()(std::string* field) const {
+    return assign_value(field, toml::value<std::string>(std::string(text)));
+  }
+  AssignResult operator()(bool* field) const {
+    if (text != "true" && text != "false") return Failure("must be true or false");
+    return assign_value(field, toml::value<bool>(text == "true"));
+  }
+  AssignResult operator()(std::vector<std::string>* field) const {
+    toml::array values;
+    for_each_element(text, [&](std::string_view element) { values.push_back(std::string(element)); });
+    return assign_value(field, values);
+  }
+  AssignResult operator()(std::map<std::string, std::string>* field) const {
+    toml::table values;
+    bool valid = true;
+    for_each_element(text, [&](std::string_view element) {
+      const std::size_t equals = element.find('=');
+      valid = valid && equals != std::string_view::npos && equals > 0;
+      if (valid) values.insert_or_assign(element.substr(0, equals), std::string(element.substr(equals + 1)));
+    });
+    if (!valid) return Failure("must be NAME=VALUE, separated by commas");
+    return assign_value(field, values);
+  }
+  template <class Number>
+  AssignResult operator()(Number* field) const {
+    if (row.unit == Unit::kMode)  // "660" and "0660" are octal
+      return assign_value(field,
+                          toml::value<std::string>(std::string(text.substr(text.starts_with("0o") ? 2 : 0))));
+    if (const auto integer = whole_number<std::int64_t>(text))
+      return assign_value(field, toml::value<std::int64_t>(*integer));
+    if constexpr (std::is_same_v<Number, double>)
+      if (const auto real = whole_number<double>(text))
+        return assign_value(field, toml::value<double>(*real));
+    return assign_value(field, toml::value<std::string>(std::string(text)));
+  }
+};
+
 std::string duration_text(std::int64_t ms) {
   for (const Suffix& row : kTimeSuffixes)
     if (ms % row.factor == 0 && (ms != 0 || row.factor == 1000))
@@ -233,6 +299,11 @@ struct Format {
 tl::expected<void, std::string> assign(const Directive& directive, const toml::node& node,
                                        Settings& settings) {
   return std::visit(Assign{directive, node}, directive.field(settings));
+}
+
+tl::expected<void, std::string> assign_text(const Directive& directive, std::string_view text,
+                                            Settings& settings) {
+  return std::visit(AssignText{directive, text}, directive.field(settings));
 }
 
 std::string format(const Directive& directive, const Settings& settings) {

@@ -38,15 +38,16 @@ Generation* Reload::find(std::uint32_t number) {
 Result<GenerationSpec> Reload::load_next() const {
   auto spec = load_();
   if (!spec) return spec;
-  const auto& [settings, warnings] = spec->configuration;
-  for (const std::string& warning : warnings) log::warning("config_warning_issued", {{"text", warning}});
+  for (const std::string& warning : spec->configuration.warnings)
+    log::warning("config_warning_issued", {{"text", warning}});
+  const Settings& settings = spec->configuration.settings;
   const PoolSettings& pool = settings.pool;
   const PoolSettings& serving = current_->settings.pool;
   if (auto ok = check_user(pool, options_.allow_root); !ok) return tl::unexpected(ok.error());
   if (pool.listen != serving.listen) return bad_reload("listen.address", " cannot change without a restart");
   if (options_.with_status && pool.status_listen != serving.status_listen)
     return bad_reload("pm.status_listen", " cannot change without a restart");
-  if (spec->configuration.settings.limits.table_bytes != current_->settings.limits.table_bytes)
+  if (settings.limits.table_bytes != current_->settings.limits.table_bytes)
     return bad_reload("limits.table", " cannot change without a restart");
   if (2 * max_worker_count(pool) > board_.slots().size())
     return bad_reload("pm.max_children", " cannot grow that much without a restart");

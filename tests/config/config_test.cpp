@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "core/config/aliases.h"
@@ -65,6 +67,23 @@ std::string warnings_of(const std::string& text) {
   return std::regex_replace(all, std::regex("/[^\n:]*/"), "");
 }
 
+// The output of -tt without the sources.
+std::string dump(const Settings& settings) {
+  return std::regex_replace(dump_config(settings, {}), std::regex("  # default\n"), "\n");
+}
+
+// An environment variable that is set for the lifetime of the object.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -83,7 +102,7 @@ std::string uncommented_file() {
 }
 
 TEST_CASE("an empty file gives the defaults of Settings", "[config]") {
-  CHECK(dump_config(settings_of("")) == dump_config(Settings()));
+  CHECK(dump(settings_of("")) == dump(Settings()));
 }
 
 TEST_CASE("every directive is in the shipped file exactly once", "[config]") {
@@ -98,10 +117,10 @@ TEST_CASE("every directive is in the shipped file exactly once", "[config]") {
 
 TEST_CASE("the shipped file contains only directives, with their default values", "[config]") {
   REQUIRE_FALSE(shipped_file().empty());
-  CHECK(dump_config(settings_of(shipped_file())) == dump_config(Settings()));
-  CHECK(dump_config(settings_of(uncommented_file())) == dump_config(Settings()));
+  CHECK(dump(settings_of(shipped_file())) == dump(Settings()));
+  CHECK(dump(settings_of(uncommented_file())) == dump(Settings()));
   const auto lines = [](const std::string& t) { return std::count(t.begin(), t.end(), '\n'); };
-  CHECK(static_cast<std::size_t>(lines(dump_config(Settings()))) == directive_names().size());
+  CHECK(static_cast<std::size_t>(lines(dump(Settings()))) == directive_names().size());
 }
 
 TEST_CASE("every directive of the shipped file has a comment above it", "[config]") {
@@ -307,8 +326,7 @@ TEST_CASE("every former name of a directive works and gives one warning that nam
   for (const NameAlias& alias : kNameAliases) {
     if (alias.name.find('.') == std::string_view::npos) continue;  // a command
     ++aliases;
-    const std::string defaults = "\n" + dump_config(Settings{}),
-                      name = "\n" + std::string(alias.name) + " = ";
+    const std::string defaults = "\n" + dump(Settings{}), name = "\n" + std::string(alias.name) + " = ";
     REQUIRE(contains(defaults, name));
     const std::string value = defaults.substr(defaults.find(name) + name.size());
     const auto loaded = load(std::string(alias.former_name) + " = " + value.substr(0, value.find('\n')));
@@ -329,17 +347,143 @@ TEST_CASE("the output of -tt reads back to the same settings", "[config]") {
       "1.5\n"
       "bots.allow = [\"^curl/\", \"a,b\"]\nidentity.token_keys = { \"k 1\" = \"/x\" }\nlisten.mode = 0o600\n"
       "hot.session_window = 0\nhot.dwell_weight = 0.1\nrequest_terminate_timeout = 90\n";
-  const std::string once = dump_config(settings_of(unusual));
-  CHECK(dump_config(settings_of(once)) == once);
+  const std::string once = dump(settings_of(unusual));
+  CHECK(dump(settings_of(once)) == once);
   CHECK(contains(once, "pm.max_children = 7\n"));
   CHECK(contains(once, "request_terminate_timeout = \"90s\"\n"));
   CHECK(contains(once, "hot.half_life = \"1d\"\n"));
 }
 
 TEST_CASE("the output of -tt hides the password in redis.url", "[config]") {
-  const std::string dump = dump_config(settings_of("redis.url = \"redis://app:secret@[::1]:6379/0\""));
-  CHECK_FALSE(contains(dump, "secret"));
-  CHECK(contains(dump, "redis://app:***@[::1]:6379/0"));
+  const std::string text = dump(settings_of("redis.url = \"redis://app:secret@[::1]:6379/0\""));
+  CHECK_FALSE(contains(text, "secret"));
+  CHECK(contains(text, "redis://app:***@[::1]:6379/0"));
+}
+
+// The default of a directive as the text of a variable.
+std::string value_of(std::string_view directive) {
+  const std::string defaults = "\n" + dump(Settings()), name = "\n" + std::string(directive) + " = ";
+  const std::size_t from = defaults.find(name) + name.size();
+  const std::string toml = defaults.substr(from, defaults.find('\n', from) - from);
+  if (toml.front() == '"')
+    return std::regex_replace(toml.substr(1, toml.size() - 2), std::regex(R"(\\(["\\]))"), "$1");
+  return std::regex_replace(toml, std::regex(R"(["{}]|\[|\])"), "");
+}
+
+TEST_CASE("a variable of the environment sets each directive, under its current and former names",
+          "[config]") {
+  std::set<std::string> variables;
+  for (const auto name : directive_names()) {
+    std::string variable = "FRESHET_CONF_" + std::string(name);
+    std::ranges::replace(variable, '.', '_');
+    std::ranges::transform(variable, variable.begin(), [](unsigned char c) { return std::toupper(c); });
+    CHECK(variables.insert(variable).second);  // two directives never share one
+    CAPTURE(variable);
+    const std::string value = value_of(name);
+    const Variable set(variable.c_str(), value.c_str());
+    const auto loaded = load_config("");
+    REQUIRE(loaded);
+    if (value.empty())
+      CHECK(contains(warnings_of(""), variable + " is empty and ignored"));
+    else
+      CHECK(loaded->sources == ConfigSources{{std::string(name), variable}});
+    CHECK(dump(loaded->settings) == dump(Settings()));
+  }
+  const Variable former("FRESHET_CONF_PV_WINDOW", "7m"), short_form("FRESHET_CONF_PM", "ondemand");
+  CHECK(settings_of("").engagement.session_window == seconds{420});
+  CHECK(settings_of("").pool.pm_mode == "ondemand");
+  CHECK(contains(warnings_of(""),
+                 "FRESHET_CONF_PV_WINDOW: this variable is now called FRESHET_CONF_HOT_SESSION_WINDOW"));
+}
+
+TEST_CASE("the text of a variable is converted to the directive's type", "[config]") {
+  const Variable variables[] = {
+      {"FRESHET_CONF_REDIS_URL", "redis://redis:6379/1"},
+      {"FRESHET_CONF_PM_MAX_CHILDREN", "7"},
+      {"FRESHET_CONF_PM_MAX_RSS", "512M"},
+      {"FRESHET_CONF_REDIS_TIMEOUT", "60ms"},
+      {"FRESHET_CONF_HOT_HALF_LIFE", "6h"},
+      {"FRESHET_CONF_VIEWS_GAMMA", "1.4"},
+      {"FRESHET_CONF_HOT_PV_WEIGHT", "2"},
+      {"FRESHET_CONF_LISTEN_MODE", "0600"},
+      {"FRESHET_CONF_BOTS_ENABLED", "false"},
+      {"FRESHET_CONF_HTTP_INTERNAL_HOSTS", "freshet, feed.internal"},
+      {"FRESHET_CONF_IDENTITY_TOKEN_KEYS", "k1=/run/secrets/k1,k2=/run/secrets/a=b"}};
+  const Settings settings = settings_of("");
+  CHECK(settings.redis.url == "redis://redis:6379/1");
+  CHECK(settings.pool.max_children == 7);
+  CHECK(settings.pool.max_rss == 512U << 20U);
+  CHECK(settings.redis.timeout == milliseconds{60});
+  CHECK(settings.engagement.half_life == seconds{21600});
+  CHECK(settings.views.gamma == 1.4);
+  CHECK(settings.engagement.pv_weight == 2);
+  CHECK(settings.pool.listen_mode == 0600);
+  CHECK_FALSE(settings.bots.enabled);
+  CHECK(settings.http.internal_hosts == std::vector<std::string>{"freshet", "feed.internal"});
+  CHECK(settings.identity.token_key_files ==
+        std::map<std::string, std::string>{{"k1", "/run/secrets/k1"}, {"k2", "/run/secrets/a=b"}});
+  CHECK(load_config("")->settings.pool.max_children == 7);
+}
+
+TEST_CASE("variables that are unknown, invalid or set twice are errors that name them", "[config]") {
+  struct Case {
+    const char* variable;
+    const char* value;
+    const char* error;
+  };
+  const auto check = [](const Case& each) {
+    CAPTURE(each.variable, each.value);
+    const Variable variable(each.variable, each.value);
+    CHECK(contains(errors_of(""), each.error));
+  };
+  check({"FRESHET_CONF_REDIS_URLS", "x",
+         "FRESHET_CONF_REDIS_URLS: no directive has this variable; did you mean FRESHET_CONF_REDIS_URL?"});
+  check({"FRESHET_CONF_MAX_CHILDREN", "2", "did you mean FRESHET_CONF_PM_MAX_CHILDREN?"});
+  check({"FRESHET_CONF_redis_url", "x", "did you mean FRESHET_CONF_REDIS_URL?"});
+  check({"FRESHET_CONF_", "x", "FRESHET_CONF_: no directive has this variable"});
+  check(
+      {"FRESHET_CONF_FILL", "x", "FRESHET_CONF_FILL: no directive has this variable"});  // a command's alias
+  check({"FRESHET_CONF_PM_MAX_CHILDREN", "two",
+         "FRESHET_CONF_PM_MAX_CHILDREN: pm.max_children must be an integer"});
+  check({"FRESHET_CONF_PM_MAX_CHILDREN", "4096", "pm.max_children 4096 is outside 0..1024"});
+  check({"FRESHET_CONF_REDIS_TIMEOUT", "1y", "\"1y\" is not an integer with one of the units"});
+  check({"FRESHET_CONF_BOTS_ENABLED", "yes", "bots.enabled must be true or false"});
+  check({"FRESHET_CONF_IDENTITY_TOKEN_KEYS", "k1", "must be NAME=VALUE"});
+  check({"FRESHET_CONF_PM_MODE", "fast", "\"fast\" is not one of static|dynamic|ondemand"});
+  check({"FRESHET_CONF_PING_PATH", "/status",
+         "FRESHET_CONF_PING_PATH: ping.path and pm.status_path must differ"});
+  for (const char* url : {"redis://app:pa55@redis:6379", "redis+cluster://:pa55@10.0.0.1:6379"}) {
+    check({"FRESHET_CONF_REDIS_URL", url, "set FRESHET_CONF_REDIS_PASSWORD_FILE to its path"});
+    const Variable variable("FRESHET_CONF_REDIS_URL", url);
+    CHECK_FALSE(contains(errors_of(""), "pa55"));
+  }
+  const Variable current("FRESHET_CONF_HOT_SESSION_WINDOW", "1m");
+  check(
+      {"FRESHET_CONF_PV_WINDOW", "1m", "hot.session_window is also set by FRESHET_CONF_HOT_SESSION_WINDOW"});
+}
+
+TEST_CASE("a file wins over a variable, and the output of -tt says where each value is from", "[config]") {
+  const Variable children("FRESHET_CONF_PM_MAX_CHILDREN", "7"), level("FRESHET_CONF_LOG_LEVEL", "debug"),
+      same("FRESHET_CONF_LIST_TTL", "90s"), empty("FRESHET_CONF_PING_PATH", "");
+  const Folder folder;
+  const std::string path = folder.write("freshet.toml", "\nlist.ttl = 90\npm.max_children = 3\n");
+  const auto loaded = load_config(path);
+  REQUIRE(loaded);
+  CHECK(loaded->settings.pool.max_children == 3);
+  CHECK(loaded->settings.pool.ping_path == "/ping");
+  REQUIRE(loaded->warnings.size() == 2);
+  CHECK(loaded->warnings[0] ==
+        "FRESHET_CONF_PING_PATH is empty and ignored; set an empty value of ping.path in a file");
+  CHECK(loaded->warnings[1] ==
+        "FRESHET_CONF_PM_MAX_CHILDREN has no effect, because " + path + ":3 sets pm.max_children");
+  const std::string text = "\n" + dump_config(loaded->settings, loaded->sources);
+  CHECK(contains(text, "\npm.max_children = 3  # " + path + ":3\n"));
+  CHECK(contains(text, "\nlist.ttl = \"90s\"  # " + path + ":2\n"));
+  CHECK(contains(text, "\nlog_level = \"debug\"  # FRESHET_CONF_LOG_LEVEL\n"));
+  CHECK(contains(text, "\nping.path = \"/ping\"  # default\n"));
+  const std::string later = folder.write("conf.d/9.toml", "log_level = \"error\"");
+  CHECK(load_config(path)->settings.log_level == "error");
+  CHECK(load_config(path)->sources.at("log_level") == later + ":1");
 }
 
 TEST_CASE("a secret file given without a folder is a systemd credential, or next to the configuration",

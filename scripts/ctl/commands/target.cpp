@@ -68,9 +68,7 @@ Result<HttpAddress> http_address(const Target& target) {
 }
 
 Result<Settings> load_settings(const Target& target) {
-  const std::string path = config_path(target);
-  if (path.empty()) return Settings();
-  FRESHET_TRY(loaded, load_config(path));
+  FRESHET_TRY(loaded, load_config(config_path(target)));
   return std::move(loaded->settings);
 }
 

@@ -24,10 +24,10 @@ struct Target {
 Result<HttpAddress> http_address(const Target& target);
 // Configuration file: --config, else DIR/etc/freshet.toml if it exists, else empty.
 std::string config_path(const Target& target);
-// Settings: from config_path(), else the shipped defaults.
+// Settings: from the environment and config_path(), else the shipped defaults.
 Result<Settings> load_settings(const Target& target);
-// Redis: --redis, else from the configuration if there is one, else DIR/run/redis.sock, else the
-// shipped default. Uses the service's own account. Errors: kInvalid.
+// Redis: --redis, else DIR/run/redis.sock if --state names a folder without a configuration, else
+// redis.url. Uses the service's own account. Errors: kInvalid.
 Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& settings);
 // Like service_endpoint(), with the account of --redis-user, if any. If Redis answers, verifies its
 // schema and its number of partitions (unless kAny). Errors: kConflict "schema_mismatch",

@@ -10,8 +10,6 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr const char* kDefaultConfig = "/etc/freshet/freshet.toml";
-
 // Adds a finding for each line of the configuration check's output (freshetd -t).
 void for_each_line(const std::string& lines, void (*add)(std::string, Diagnoses&), Diagnoses& out) {
   for (std::size_t from = 0; from < lines.size();) {
@@ -34,7 +32,7 @@ void add_config_error(std::string line, Diagnoses& out) {
 
 std::optional<Settings> read_config(const Target& target, Diagnoses& out) {
   std::string path = config_path(target);
-  if (path.empty()) path = kDefaultConfig;
+  if (path.empty()) path = kDefaultConfigPath;
   const auto loaded = load_config(path);
   if (!loaded) {
     for_each_line(loaded.error().detail, add_config_error, out);
