@@ -50,6 +50,7 @@ class StatusProcess {
     options.read_timeout = settings.gateway.read_timeout;
     options.write_timeout = settings.gateway.write_timeout;
     options.max_in_flight = kMaxInFlight;
+    options.allowed_clients = NetworkSet::parse(settings.pool.listen_allowed_clients).value();
     return options;
   }
 

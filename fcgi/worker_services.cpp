@@ -48,7 +48,7 @@ gateway::GatewayOptions gateway_options(const Settings& settings, WorkerSlot& sl
   options.slow_timeout = settings.request_log.slow_timeout;
   options.phase_slot = &slot.phase;
   options.max_in_flight = static_cast<std::size_t>(settings.pool.max_in_flight);
-  options.allowed_clients = settings.pool.listen_allowed_clients;
+  options.allowed_clients = NetworkSet::parse(settings.pool.listen_allowed_clients).value();
   return options;
 }
 

@@ -14,6 +14,7 @@
 #include <cstdlib>
 
 #include "core/base/dependency.h"
+#include "core/base/network_set.h"
 #include "core/config/access_format.h"
 
 namespace freshet::config {
@@ -41,24 +42,16 @@ bool is_ip(const std::string& text) {
          inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;
 }
 
-// "192.0.2.1:26379" or "[2001:db8::1]:26379". Rejects names, which a worker would have to look up
-// on its loop.
-bool is_numeric_address(const std::string& text) {
+bool is_host_name(const std::string& name) {
+  return !name.empty() && name.find_first_of("/:[] \t") == std::string::npos;
+}
+
+// "192.0.2.1:26379", "[2001:db8::1]:26379" or "redis.example.org:26379".
+bool is_host_and_port(const std::string& text) {
   if (!is_listen_address(text) || is_unix_path(text)) return false;
   const std::string host(host_of(text));
   if (host.starts_with('[')) return host.ends_with(']') && is_ip(host.substr(1, host.size() - 2));
-  return host.find(':') == std::string::npos && is_ip(host);
-}
-
-// Returns whether redis.url contains a name that must be looked up for each new connection.
-bool has_host_name(const std::string& url) {
-  constexpr std::string_view kTcp = "redis://";
-  if (!url.starts_with(kTcp)) return false;
-  std::string host = url.substr(std::max(kTcp.size(), url.rfind('@') + 1));
-  host = host.substr(0, host.find('/'));
-  if (host.starts_with('[')) return false;
-  host = host.substr(0, host.find(':'));
-  return host != "localhost" && !is_ip(host);
+  return is_host_name(host) && (is_ip(host) || host.find_first_not_of("0123456789.") != std::string::npos);
 }
 
 bool is_uri_path(const std::string& path) { return path.empty() || path.starts_with('/'); }
@@ -66,10 +59,6 @@ bool is_uri_path(const std::string& path) { return path.empty() || path.starts_w
 bool is_origin(const std::string& origin) {
   const bool scheme = origin.starts_with("https://") || origin.starts_with("http://");
   return scheme && origin.find('/', origin.find("//") + 2) == std::string::npos && origin.back() != '/';
-}
-
-bool is_host_name(const std::string& name) {
-  return !name.empty() && name.find_first_of("/:[] \t") == std::string::npos;
 }
 
 bool is_access_format(const std::string& format) { return parse_access_format(format).has_value(); }
@@ -154,11 +143,15 @@ constexpr std::array kChecks{
     Check{true, {"listen.group"}, [](const S& s) { return !has_group(s.pool.listen_group); }, "names an unknown group"},
     Check{true, {"user"}, [](const S& s) { return !has_user(s.pool.user); }, "names an unknown user"},
     Check{true, {"group"}, [](const S& s) { return !has_group(s.pool.group); }, "names an unknown group"},
-    Check{true, {"listen.allowed_clients"},
-          [](const S& s) { return !std::ranges::all_of(s.pool.listen_allowed_clients, is_ip); }, "must contain IP addresses only"},
     Check{false, {"listen.allowed_clients", "listen.address"},
-          [](const S& s) { return !s.pool.listen_allowed_clients.empty() && is_unix_path(s.pool.listen); },
+          [](const S& s) {
+            return !s.pool.listen_allowed_clients.empty() && is_unix_path(s.pool.listen) &&
+                   (s.pool.status_listen.empty() || is_unix_path(s.pool.status_listen));
+          },
           "has no effect on a unix socket; use listen.mode to restrict access"},
+    Check{false, {"listen.address", "listen.allowed_clients"},
+          [](const S& s) { return is_public_address(s.pool.listen) && s.pool.listen_allowed_clients.empty(); },
+          "can be reached from other machines, and a client that connects can claim to be any reader; list nginx's addresses in listen.allowed_clients"},
     Check{true, {"pm.status_path"}, [](const S& s) { return !is_uri_path(s.pool.status_path); }, "must begin with /"},
     Check{true, {"ping.path"}, [](const S& s) { return !is_uri_path(s.pool.ping_path); }, "must begin with /"},
     Check{true, {"ping.path", "pm.status_path"},
@@ -219,11 +212,9 @@ constexpr std::array kChecks{
           "must not contain braces: Redis Cluster would take them for the hash tag that determines a key's slot"},
     Check{true, {"redis.partitions"}, [](const S& s) { return (s.redis.partitions & (s.redis.partitions - 1)) != 0; },
           "must be a power of two: 1, 2, 4, 8, 16, 32 or 64"},
-    Check{false, {"redis.url"}, [](const S& s) { return has_host_name(s.redis.url); },
-          "contains a host name, whose lookup blocks a worker at each new connection; use an IP address"},
     Check{true, {"redis.sentinels"},
-          [](const S& s) { return !std::ranges::all_of(s.redis.sentinels, is_numeric_address); },
-          "must contain IP addresses with a port, such as \"192.0.2.1:26379\""},
+          [](const S& s) { return !std::ranges::all_of(s.redis.sentinels, is_host_and_port); },
+          "must contain hosts with a port, such as \"192.0.2.1:26379\""},
     Check{true, {"redis.sentinel_master", "redis.sentinels"},
           [](const S& s) { return s.redis.sentinel_master.empty() != s.redis.sentinels.empty(); },
           "and redis.sentinels must be set together"},
@@ -321,6 +312,13 @@ std::vector<Finding> check_settings(const Settings& settings, int somaxconn) {
     std::ranges::copy_if(check.names, std::back_inserter(finding.names), [](auto n) { return !n.empty(); });
     findings.push_back(std::move(finding));
   }
+  if (const auto clients = NetworkSet::parse(settings.pool.listen_allowed_clients); !clients)
+    findings.push_back(
+        {true,
+         {"listen.allowed_clients"},
+         "listen.allowed_clients must contain addresses and networks, such as \"192.0.2.7\" and "
+         "\"10.0.0.0/8\": " +
+             clients.error().detail});
   if (somaxconn > 0 && settings.pool.listen_backlog > somaxconn)
     findings.push_back({false,
                         {"listen.backlog"},

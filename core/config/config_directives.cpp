@@ -53,7 +53,7 @@ constexpr std::array kDirectives{
     Directive{"listen.owner", "owner of the socket file; empty: the user that started the master", member<&S::pool, &Pool::listen_owner>},
     Directive{"listen.group", "group of the socket file", member<&S::pool, &Pool::listen_group>},
     Directive{"listen.mode", "permissions of the socket file", member<&S::pool, &Pool::listen_mode>, {0, 0777}, Unit::kMode},
-    Directive{"listen.allowed_clients", "client addresses that may connect (TCP only); empty: all", member<&S::pool, &Pool::listen_allowed_clients>},
+    Directive{"listen.allowed_clients", "client addresses and networks that may connect (TCP only); empty: all", member<&S::pool, &Pool::listen_allowed_clients>},
 
     Directive{"user", "user of the workers, if the master is started as root", member<&S::pool, &Pool::user>},
     Directive{"group", "group of the workers; empty: the user's primary group", member<&S::pool, &Pool::group>},

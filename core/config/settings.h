@@ -18,7 +18,7 @@ struct PoolSettings {
   int listen_backlog = 4096;
   std::string listen_owner, listen_group;
   int listen_mode = 0660;
-  std::vector<std::string> listen_allowed_clients;  // TCP only
+  std::vector<std::string> listen_allowed_clients;  // addresses and networks; TCP only
   std::string pm_mode = "static";                   // static | dynamic | ondemand
   int max_children = 0;                             // 0: one worker per core, at least two
   int start_servers = 0;             // dynamic; 0: halfway between the spare limits, as in PHP-FPM

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 #include <vector>
 
 extern "C" {
@@ -35,6 +36,10 @@ AsyncConnection::~AsyncConnection() {
 void AsyncConnection::shut_down() {
   stopping_ = true;
   reconnect_timer_.cancel();
+  if (lookup_) {
+    lookup_->cancel();
+    loop_.destroy_later(std::exchange(lookup_, nullptr));
+  }
   abort();
 }
 
@@ -43,7 +48,7 @@ bool AsyncConnection::connected() const { return context_ && (context_->c.flags 
 void AsyncConnection::connect() {
   if (context_ || stopping_ || resolving_) return;
   if (options_.resolver != nullptr) return resolve_master();
-  open(options_.endpoint);
+  look_up_and_open(options_.endpoint);
 }
 
 void AsyncConnection::resolve_master() {
@@ -60,7 +65,20 @@ Task<void> AsyncConnection::resolve_and_open(std::weak_ptr<char> alive) {
     connect_failed(FailureKind::kRefused);
     co_return;
   }
-  open(*server);
+  look_up_and_open(*server);
+}
+
+void AsyncConnection::look_up_and_open(const Endpoint& endpoint) {
+  if (!endpoint.unix_path.empty() || is_numeric_host(endpoint.host)) return open(endpoint);
+  resolving_ = true;
+  lookup_ = std::make_unique<HostLookup>(
+      loop_, endpoint.host, [this, server = endpoint](std::vector<std::string> addresses) mutable {
+        loop_.destroy_later(std::exchange(lookup_, nullptr));
+        resolving_ = false;
+        if (addresses.empty()) return connect_failed(FailureKind::kRefused);
+        server.host = std::move(addresses[failed_attempts_ % addresses.size()]);
+        open(server);
+      });
 }
 
 void AsyncConnection::on_master_changed() {
@@ -195,6 +213,7 @@ void AsyncConnection::finish_io() {
   if (!context_ && open_) {
     open_ = false;
     on_closed();
+    if (!established_) ++failed_attempts_;
     if (!established_ && !stopping_) on_connect_failed();
     schedule_connect(failure_);
   }

@@ -12,6 +12,9 @@
 // - The disconnect callback fires only after a successful connect, so do not rely on it. The
 //   cleanup hook always runs.
 //
+// A host name is looked up before each attempt (core/async/host_lookup.h), so a name that moves to
+// another address is followed. If the name has several addresses, attempts alternate between them.
+//
 // The breaker (breaker.h) decides when to try again. With sentinels the master is resolved before
 // each attempt (sentinel.h), as is the node of a cluster to subscribe to.
 #pragma once
@@ -22,6 +25,7 @@
 #include <string>
 
 #include "core/async/event_loop.h"
+#include "core/async/host_lookup.h"
 #include "core/async/task.h"
 #include "core/async/timer.h"
 #include "core/base/time.h"
@@ -90,6 +94,7 @@ class AsyncConnection : public FdHandler {
   void finish_io();
   void resolve_master();
   Task<void> resolve_and_open(std::weak_ptr<char> alive);
+  void look_up_and_open(const Endpoint& endpoint);
   void open(const Endpoint& endpoint);
   void connect_failed(FailureKind kind);
   void schedule_connect(FailureKind kind);
@@ -107,6 +112,8 @@ class AsyncConnection : public FdHandler {
   bool established_ = false;
   bool reconnect_planned_ = false;  // the connection is closed on purpose, not by a failure
   bool resolving_ = false;
+  std::unique_ptr<HostLookup> lookup_;  // the lookup in progress
+  std::size_t failed_attempts_ = 0;     // selects among a name's addresses
   bool flush_requested_ = false;
   bool wants_write_ = false;
   bool in_hiredis_ = false;

@@ -2,7 +2,9 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 
 namespace freshet::redis {
@@ -16,6 +18,22 @@ tl::unexpected<Error> invalid_url(std::string_view url, const char* reason) {
 bool parse_int_in_range(std::string_view text, int low, int high, int& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() && value >= low && value <= high;
+}
+
+bool is_ip(int family, const std::string& host) {
+  std::array<unsigned char, sizeof(in6_addr)> bytes{};
+  return inet_pton(family, host.c_str(), bytes.data()) == 1;
+}
+bool is_ipv4(const std::string& host) { return is_ip(AF_INET, host); }
+bool is_ipv6(const std::string& host) { return is_ip(AF_INET6, host); }
+
+// Rejects incomplete addresses ("192.0.2", "1"), which getaddrinfo() would accept.
+bool is_ipv4_or_name(const std::string& host) {
+  const auto allowed = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+  };
+  const bool has_letter = std::ranges::any_of(host, [](unsigned char c) { return std::isalpha(c) != 0; });
+  return is_ipv4(host) || (has_letter && std::ranges::all_of(host, allowed));
 }
 
 Result<Endpoint> parse_unix(std::string_view url, std::string_view rest) {
@@ -53,7 +71,7 @@ Result<Endpoint> parse_cluster(std::string_view url, std::string_view rest) {
   while (true) {
     const std::size_t comma = rest.find(',');
     const auto node = parse_address(rest.substr(0, comma));
-    if (!node) return invalid_url(url, "needs the addresses of nodes, such as 192.0.2.1:6379,192.0.2.2:6379");
+    if (!node) return invalid_url(url, "needs nodes with their ports, such as 192.0.2.1:6379,192.0.2.2:6379");
     endpoint.nodes.push_back(*node);
     if (comma == std::string_view::npos) return endpoint;
     rest.remove_prefix(comma + 1);
@@ -101,7 +119,7 @@ Result<Endpoint> parse_url(std::string_view url) {
 Result<Address> parse_address(std::string_view text) {
   const auto invalid = [&] {
     return fail(ErrorCode::kInvalid, "bad_address", {},
-                std::string(text) + ": needs a numeric address and a port, such as 192.0.2.1:26379");
+                std::string(text) + ": needs a host and a port, such as 192.0.2.1:26379");
   };
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return invalid();
@@ -111,10 +129,12 @@ Result<Address> parse_address(std::string_view text) {
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
   out.host = host;
-  std::array<unsigned char, sizeof(in6_addr)> bytes{};
-  if (inet_pton(bracketed ? AF_INET6 : AF_INET, out.host.c_str(), bytes.data()) != 1) return invalid();
+  const bool valid = bracketed ? is_ipv6(out.host) : is_ipv4_or_name(out.host);
+  if (!valid) return invalid();
   return out;
 }
+
+bool is_numeric_host(const std::string& host) { return is_ipv4(host) || is_ipv6(host); }
 
 Result<Endpoint> endpoint_of(const RedisSettings& settings, const std::string& password,
                              const std::string& sentinel_password) {

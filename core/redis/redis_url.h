@@ -1,6 +1,6 @@
 // Redis endpoints. redis.url is unix:///path/to.sock[?db=N],
 // redis://[[user]:password@]host[:port][/db], or
-// redis+cluster://[[user]:password@]address:port[,address:port…] with some nodes of a cluster. With
+// redis+cluster://[[user]:password@]host:port[,host:port…] with some nodes of a cluster. With
 // redis.sentinels the address of the master comes from the sentinels instead.
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace freshet::redis {
 
 struct Address {
-  std::string host;  // numeric
+  std::string host;  // numeric, or a name
   int port = 0;
   bool operator==(const Address&) const = default;
 };
@@ -40,8 +40,8 @@ struct Endpoint {
 // Errors: kInvalid, "bad_redis_url".
 Result<Endpoint> parse_url(std::string_view url);
 
-// Parses "192.0.2.1:26379" or "[2001:db8::1]:26379". Host names are refused, because resolving one
-// would block a worker's event loop. Errors: kInvalid, "bad_address".
+// Parses "192.0.2.1:26379", "[2001:db8::1]:26379" or "redis.example.org:6379". Errors: kInvalid,
+// "bad_address".
 Result<Address> parse_address(std::string_view text);
 
 // The endpoint in the settings: redis.url, completed with redis.db, redis.username and the contents
@@ -49,6 +49,9 @@ Result<Address> parse_address(std::string_view text);
 // "bad_address".
 Result<Endpoint> endpoint_of(const RedisSettings& settings, const std::string& password,
                              const std::string& sentinel_password);
+
+// Returns whether `host` is an IPv4 or IPv6 address, without brackets.
+bool is_numeric_host(const std::string& host);
 
 // "192.0.2.1:6379", "[2001:db8::1]:6379".
 std::string to_string(const Address& address);

@@ -26,8 +26,7 @@ Pipeline master_query(const Endpoint& endpoint) {
   return out;
 }
 
-// Address in the reply. Host names (announce-hostnames) are not supported, as they would have to be
-// resolved.
+// Address in the reply; a name if the sentinels announce host names.
 Result<Address> parse_master_address(const Reply& reply) {
   if (reply.is_error()) return tl::unexpected(classify(reply.error()));
   const auto host = reply[0].string(), port = reply[1].string();

@@ -90,8 +90,7 @@ bool Gateway::is_allowed_client(int fd) const {
   } else {
     return true;  // unix sockets have file permissions instead
   }
-  const auto& allowed = options_.allowed_clients;
-  return std::find(allowed.begin(), allowed.end(), text.data()) != allowed.end();
+  return options_.allowed_clients.contains(text.data());
 }
 
 void Gateway::adopt(int fd) {

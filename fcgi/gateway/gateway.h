@@ -20,6 +20,7 @@
 
 #include "core/async/task.h"
 #include "core/async/timer.h"
+#include "core/base/network_set.h"
 #include "fcgi/gateway/deadlines.h"
 #include "fcgi/gateway/exchange.h"
 #include "fcgi/gateway/framing.h"
@@ -38,7 +39,7 @@ struct GatewayOptions {
   // requests publish the loop's current phase here; null: not published
   std::atomic<PackedPhase>* phase_slot = nullptr;
   std::size_t max_in_flight = 1024;
-  std::vector<std::string> allowed_clients{};  // IP addresses; empty: all. TCP only
+  NetworkSet allowed_clients{};  // empty: all. TCP only
 };
 
 struct GatewayCounters {

@@ -267,7 +267,12 @@ TEST_CASE("a check across directives names the line of the one set last", "[conf
            "ready.require accepts redis, items, index, model and writes"},
       Case{"pm.status_listen = \"status\"", "pm.status_listen must be an absolute path"},
       Case{"listen = \"/tmp/x\"\npm.status_listen = \"/tmp/x\"", "must differ from listen.address"},
-      Case{"listen.allowed_clients = [\"example.org\"]", "listen.allowed_clients must contain IP addresses"},
+      Case{"listen.allowed_clients = [\"example.org\"]", "neither an address nor ADDRESS/BITS: example.org"},
+      Case{"listen.allowed_clients = [\"10.0.0.0/8\", \"10.1.0.0/8\"]",
+           "freshet.toml:1: listen.allowed_clients must contain addresses and networks, such as "
+           "\"192.0.2.7\" and "
+           "\"10.0.0.0/8\": the address has host bits set: 10.1.0.0/8"},
+      Case{"listen.allowed_clients = [\"2001:db8::/129\"]", "neither an address nor ADDRESS/BITS"},
       Case{"user = \"no-such-user\"", "user names an unknown user"},
       Case{"ping.path = \"/status\"", "ping.path and pm.status_path must differ"},
       Case{"ping.path = \"status\"", "ping.path must begin with /"},
@@ -312,6 +317,14 @@ TEST_CASE("suspicious but valid settings give a warning with file and line", "[c
   CHECK(
       contains(warnings_of("identity.salt_file = \"/dev/null/none\""), "identity.salt_file cannot be read"));
   CHECK(contains(warnings_of("listen.allowed_clients = [\"127.0.0.1\"]"), "has no effect on a unix socket"));
+  CHECK(contains(warnings_of("listen.address = \"*:9000\""),
+                 "list nginx's addresses in listen.allowed_clients"));
+  CHECK_FALSE(contains(warnings_of("listen.address = \"*:9000\"\nlisten.allowed_clients = [\"10.0.0.0/8\"]"),
+                       "allowed_clients"));
+  CHECK_FALSE(
+      contains(warnings_of("pm.status_listen = \"*:9001\"\nlisten.allowed_clients = [\"10.0.0.0/8\"]"),
+               "has no effect"));
+  CHECK_FALSE(contains(warnings_of("redis.url = \"redis://redis.example.org:6379\""), "redis.url"));
   int somaxconn = 0;
   std::ifstream("/proc/sys/net/core/somaxconn") >> somaxconn;
   if (somaxconn > 0 && somaxconn < 65535)

@@ -1,5 +1,8 @@
 #include "fcgi/gateway/gateway.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <boost/asio/steady_timer.hpp>
 #include <catch2/catch.hpp>
 #include <coroutine>
@@ -68,7 +71,7 @@ class Fixture {
       : path_((directory_.path() / "s").string()), listen_fd_(listen_unix(path_)) {
     thread_.run_on_loop([&] {
       gateway_ = std::make_unique<Gateway>(
-          thread_.loop(), options, [this](Request& q, Response& r) { return answer(q, r); },
+          thread_.loop(), std::move(options), [this](Request& q, Response& r) { return answer(q, r); },
           [this](const Request& request, gateway::RefusalReason why, Response& response) {
             response.status = 503;
             response.body = why == gateway::RefusalReason::kOverloaded
@@ -419,6 +422,40 @@ TEST_CASE("At the deadline of a drain, idle connections are closed and busy ones
   CHECK(body_of(parse_reply(received).out) == "/wait/busy 0");
   CHECK(busy.is_closed_by_peer());
   CHECK(drained.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready);
+}
+
+TEST_CASE("Only clients of the allowed addresses and networks are served over TCP", "[gateway]") {
+  GatewayOptions options;
+  options.allowed_clients = NetworkSet::parse({"127.0.0.2", "127.1.0.0/16"}).value();
+  Fixture fixture(std::move(options));
+  const auto address = [](const char* text) {
+    sockaddr_in out{};
+    out.sin_family = AF_INET;
+    inet_pton(AF_INET, text, &out.sin_addr);
+    return out;
+  };
+  const auto bind_to = [](int fd, const sockaddr_in& to) {
+    return bind(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
+  };
+  const int listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_in server = address("127.0.0.1");
+  REQUIRE(bind_to(listen_fd, server));
+  REQUIRE(listen(listen_fd, 16) == 0);
+  socklen_t size = sizeof server;
+  REQUIRE(getsockname(listen_fd, reinterpret_cast<sockaddr*>(&server), &size) == 0);
+  fixture.thread().run_on_loop([&] { fixture.gateway().listen(listen_fd); });
+  const auto is_served = [&](const char* from) {
+    UnixClient client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(bind_to(client.fd(), address(from)));
+    REQUIRE(connect(client.fd(), reinterpret_cast<const sockaddr*>(&server), sizeof server) == 0);
+    return fetch_body(client, get_request("/1")) == "/1 0";
+  };
+  CHECK(is_served("127.0.0.2"));
+  CHECK(is_served("127.1.255.3"));
+  CHECK_FALSE(is_served("127.0.0.1"));
+  CHECK_FALSE(is_served("127.2.0.1"));
+  fixture.thread().stop();
+  ::close(listen_fd);
 }
 
 TEST_CASE("Malformed streams leave the gateway available", "[gateway]") {

@@ -51,9 +51,12 @@ TEST_CASE("A cluster's URL lists addresses of some of its nodes", "[redis]") {
 TEST_CASE("Settings that a cluster does not support are refused with advice", "[redis]") {
   const auto why = [](const char* url) { return parse_url(url).error().detail; };
   CHECK_THAT(why("redis+cluster://"),
-             Catch::Contains("needs the addresses of nodes, such as 192.0.2.1:6379,"));
-  CHECK_THAT(why("redis+cluster://192.0.2.1:1,"), Catch::Contains("needs the addresses"));
-  CHECK_THAT(why("redis+cluster://one.example:6379"), Catch::Contains("needs the addresses"));
+             Catch::Contains("needs nodes with their ports, such as 192.0.2.1:6379,"));
+  CHECK_THAT(why("redis+cluster://192.0.2.1:1,"), Catch::Contains("needs nodes"));
+  CHECK_THAT(why("redis+cluster://192.0.2:6379"), Catch::Contains("needs nodes"));
+  CHECK_THAT(why("redis+cluster://one.example"), Catch::Contains("needs nodes"));
+  CHECK_THAT(why("redis+cluster://[one.example]:6379"), Catch::Contains("needs nodes"));
+  CHECK(parse_url("redis+cluster://one.example:6379")->nodes == std::vector<Address>{{"one.example", 6379}});
   CHECK_THAT(why("redis+cluster://192.0.2.1:6379/2"), Catch::Contains("remove /db"));
   CHECK_THAT(why("redis+cluster://secret@192.0.2.1:6379"), Catch::Contains("user:password"));
   freshet::RedisSettings settings;

@@ -9,28 +9,22 @@
 namespace freshet::redis {
 namespace {
 
-bool is_numeric_address(std::string_view host) {
-  return parse_address(to_string(Address{std::string(host), 1})).has_value();
-}
-
 // Address of a node entry [host, port, id, [name, value, …]]. A node announced by host name has its
-// address in the metadata. An entry without a host is reached at the address that we used, whatever
+// address in the metadata. An entry without a host is reached at the host that we used, whatever
 // address it reports (cluster-preferred-endpoint-type unknown-endpoint, for clients that connect
 // through tunnels).
 Result<Address> parse_node_address(const Reply& node, const Address& queried_node) {
   const auto port = node[1].integer();
   if (!port) return tl::unexpected(port.error());
   Address out{std::string(node[0].text()), static_cast<int>(*port)};
-  if (out.host.empty()) out.host = queried_node.host;
+  if (out.host.empty() || out.host == "?") {
+    out.host = queried_node.host;
+    return out;
+  }
   const Reply metadata = node[3];
-  for (std::size_t i = 0; !is_numeric_address(out.host) && i + 1 < metadata.size(); i += 2) {
+  for (std::size_t i = 0; !is_numeric_host(out.host) && i + 1 < metadata.size(); i += 2) {
     if (metadata[i].text() == "ip") out.host = metadata[i + 1].text();
   }
-  if (out.host == "?") out.host = queried_node.host;
-  if (!is_numeric_address(out.host))
-    return fail(ErrorCode::kInvalid, "no_cluster", {},
-                to_string(queried_node) + " announces a node by its host name (" + out.host +
-                    "): set cluster-preferred-endpoint-type ip there");
   return out;
 }
 
@@ -92,7 +86,8 @@ std::optional<Refusal> parse_refusal(std::string_view line, const Address& sende
   const std::string_view port = address.substr(colon + 1);
   std::from_chars(port.data(), port.data() + port.size(), target.port);
   if (target.host.empty() || target.host == "?") target.host = sender.host;
-  if (target.port == 0 || !is_numeric_address(target.host)) return std::nullopt;
+  // The map has the address of a node that is announced by its name.
+  if (target.port == 0 || (!is_numeric_host(target.host) && target.host != sender.host)) return std::nullopt;
   return Refusal{moved ? Refusal::Kind::kMoved : Refusal::Kind::kAsk, std::move(target)};
 }
 
