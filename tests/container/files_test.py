@@ -224,11 +224,11 @@ class Compose(unittest.TestCase):
     def test_operations_states_the_same_facts(self):
         facts = section()
         service = self.services["freshetd"]
-        for fact in (f"terminationGracePeriodSeconds: {compose.seconds(service['stop_grace_period'])}", "`exec: freshetctl status`", "/run/freshet", "/var/lib/freshet",
+        for fact in (f"terminationGracePeriodSeconds: {compose.seconds(service['stop_grace_period'])}", "`exec: freshetctl status`", "`exec: freshetctl status --health`", "/run/freshet", "/var/lib/freshet",
                      "`hostname`", "8080", "8081", "`listen.mode`"):
             self.assertIn(fact, facts)
         health = self.instructions("freshet", "HEALTHCHECK")[-1]
-        self.assertTrue(health.endswith('CMD ["freshetctl", "status"]'), health)
+        self.assertTrue(health.endswith('CMD ["freshetctl", "status", "--health", "--config", "/etc/freshet/freshet.toml"]'), health)
 
     def test_packages_come_without_recommendations_and_leave_no_lists(self):
         installs = [command for stage in self.stages if stage != "build" for instruction, command in self.stages[stage] if instruction == "RUN" and "apt-get" in command]
