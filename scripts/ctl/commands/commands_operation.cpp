@@ -162,7 +162,10 @@ CommandAction doctor_command(CLI::App& app) {
 CommandAction status_command(CLI::App& app) {
   auto options = std::make_shared<StatusOptions>();
   app.add_flag("--json", options->json, "print the pool's status as JSON");
+  app.add_flag("--health", options->health,
+               "print one line, and exit with status 1 unless the service is ready; for health checks");
   app.add_option("--socket", options->socket, "the pool's unix socket, to read its listen queue");
+  app.footer("Asks the sockets of the configuration, without nginx; with --base, an internal server.");
   return [options](const Target& target) { return run_status(*options, target); };
 }
 
