@@ -1,10 +1,15 @@
 #include "fcgi/startup_files.h"
 
 #include <sys/random.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <utility>
 
+#include "core/base/log.h"
 #include "core/base/secret.h"
 #include "fcgi/http/identity.h"
 #include "fcgi/http/signature.h"
@@ -19,6 +24,20 @@ std::string make_random_salt() {
 
 Result<redis::Endpoint> redis_endpoint(const RedisSettings& settings, const StartupFiles& files) {
   return redis::endpoint_of(settings, files.redis_password, files.sentinel_password);
+}
+
+void check_writable_folder(std::string_view directive, const std::string& path) {
+  std::filesystem::path folder = std::filesystem::absolute(path);
+  std::error_code ignored;
+  while (folder.has_relative_path() && !std::filesystem::is_directory(folder, ignored))
+    folder = folder.parent_path();
+  if (access(folder.c_str(), W_OK | X_OK) == 0) return;
+  const std::string error = std::strerror(errno);
+  log::error("folder_not_writable", {{"directive", std::string(directive)},
+                                     {"folder", folder.string()},
+                                     {"user", std::to_string(geteuid())},
+                                     {"error", error},
+                                     {"fix", "make the folder or volume writable for this user"}});
 }
 
 Result<http::ClientLists> read_client_lists(const ClientSettings& settings) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "core/base/result.h"
 #include "core/config/settings.h"
@@ -36,6 +37,10 @@ Result<redis::Endpoint> redis_endpoint(const RedisSettings& settings, const Star
 // Reads the client lists that `settings` names, the part that `freshetd -t` can check without
 // access to secrets. Error: kInvalid "bad_clients".
 Result<http::ClientLists> read_client_lists(const ClientSettings& settings);
+
+// Logs an error if this process can neither write to `path` or its folder nor create it, because a
+// data volume is read-only or belongs to another user. `directive` names the path.
+void check_writable_folder(std::string_view directive, const std::string& path);
 
 std::string make_random_salt();
 

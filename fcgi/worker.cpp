@@ -242,6 +242,7 @@ int run_worker(WorkerContext& context, const StartupFiles& files, TokenBucketTab
     log::error("identity_rejected", {{"error", secrets.error().detail}});
     return kExitConfig;
   }
+  if (context.slot_index == 0) check_writable_folder("spool.path", context.settings.spool.path);
   // Never destroyed: the process ends when run() returns, and coroutines may still refer to these.
   auto* services = new WorkerServices(context, files, limits, *endpoint, std::move(*secrets));
   auto* process = new WorkerProcess(context, *services, model_handoff);

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <ctime>
 #include <exception>
+#include <new>
+#include <system_error>
 #include <utility>
 
 #include "core/base/log.h"
@@ -111,11 +113,22 @@ Result<void> set_up(const Settings& settings, const ChildSetup& setup) {
   return set_parent_death_signal(setup.master_pid);
 }
 
+constexpr const char* kMoreMemory =
+    "raise the limits of memory and processes, or lower pm.max_children, items.cache and limits.table";
+
 int run(const std::function<int()>& body, const char* name) {
   try {
     return body();
+  } catch (const std::bad_alloc&) {
+    log::error("child_failed", {{"process", name}, {"error", "out of memory"}, {"fix", kMoreMemory}});
   } catch (const std::exception& error) {
-    log::error("child_failed", {{"process", name}, {"error", error.what()}});
+    const auto* const system = dynamic_cast<const std::system_error*>(&error);
+    const bool needs_thread = system && system->code() == std::errc::resource_unavailable_try_again;
+    if (needs_thread)
+      log::error("child_failed",
+                 {{"process", name}, {"error", "a thread could not be started"}, {"fix", kMoreMemory}});
+    else
+      log::error("child_failed", {{"process", name}, {"error", error.what()}});
   } catch (...) {
     log::error("child_failed", {{"process", name}});
   }

@@ -40,6 +40,18 @@ sockaddr_un unix_address(const std::string& path) {
   return address;
 }
 
+// Names the fix for a folder that is absent or not writable, as in a container without a volume.
+tl::unexpected<Error> cannot_bind_unix(const ListenOptions& options) {
+  const bool is_absent = errno == ENOENT;
+  const bool is_denied = errno == EACCES || errno == EROFS || errno == EPERM;
+  auto error = errno_error(options.directive + ": cannot bind", options);
+  if (is_absent || is_denied)
+    error.value().detail += std::string(is_absent ? "; create its folder" : "; its folder must be writable") +
+                            " for the user " + std::to_string(geteuid()) +
+                            " (systemd: RuntimeDirectory=; container: a volume or tmpfs), or use host:port";
+  return error;
+}
+
 // Succeeds if the path can be used: nothing is there, or a stale socket file was removed.
 Result<void> remove_stale_socket(const ListenOptions& options) {
   const std::string& path = options.address;
@@ -210,7 +222,7 @@ Result<Listener> Listener::bind_unix(const ListenOptions& options) {
   const mode_t old_umask = umask(0177);
   const int bound = ::bind(sock.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   umask(old_umask);
-  if (bound != 0) return errno_error("cannot bind", options);
+  if (bound != 0) return cannot_bind_unix(options);
   Listener listener(sock.release(), false);
   listener.take_file_ownership(path);
   if (auto ok = set_socket_permissions(options); !ok) return tl::unexpected(ok.error());
