@@ -291,13 +291,13 @@ def refused(project, started, sentence, *options, code=78, **more):
 
 
 def test_without_run_freshet_it_says_which_socket_it_cannot_create(project, started):
-    refused(project, started, r"cannot bind.*/run/freshet/\w+\.sock.*Read-only file system", without=("--volume=freshet_run",))
+    refused(project, started, r"cannot bind /run/freshet/\w+\.sock: Read-only file system; its folder must be writable", without=("--volume=freshet_run",))
 
 
-def test_with_a_read_only_data_volume_it_serves_and_the_recorder_waits(project, started):
+def test_with_a_read_only_data_volume_it_serves_and_names_the_folder(project, started):
     name, state = started("--volume=bad_data:/var/lib/freshet:ro", without=("--volume=freshet_data",))
     assert state["Running"], project.podman.logs(name)
-    wait_until(lambda: re.search(r"event=recorder_paused reason=database_absent", project.podman.logs(name)), "the recorder's reason")
+    wait_until(lambda: re.search(r"event=folder_not_writable directive=recorder.database folder=/var/lib/freshet .*Read-only", project.podman.logs(name)), "the reason")
     assert "event=worker_exited" not in project.podman.logs(name)
 
 

@@ -4,11 +4,14 @@ import json
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
+import threading
 
 import pytest
 
-from service import CTL, wait_until
+from service import CTL, birth, wait_until
 from test_backup import folder, invocation_of, start_freshetd, stop_freshetd  # noqa: F401
 
 
@@ -108,3 +111,92 @@ def test_a_backup_reports_whether_it_is_complete(instance, folder):  # noqa: F81
     assert (restored["items"], restored["indexed"], restored["erased"]) == (1, 1, 0)
     start_freshetd(service, invocation)
     assert service.internal().get("/api/items/kept").status == 200
+
+
+def config_of(service):
+    return os.path.join(service.state, "etc/freshet.toml")
+
+
+def run_tool(*arguments, **environment):
+    return subprocess.run([CTL, *arguments], capture_output=True, text=True, check=False, timeout=240, env=os.environ | environment)
+
+
+def test_status_needs_no_http_server(service):
+    text = run_tool("status", "--config", config_of(service))
+    assert text.returncode == 0 and text.stdout.startswith("pool: ") and "kernel listen queue:" in text.stdout, text
+    health = run_tool("status", "--health", "--config", config_of(service))
+    assert health.returncode == 0 and health.stdout.startswith("ready, writes:true") and health.stdout.count("\n") == 1, health
+    report = json.loads(run_tool("status", "--health", "--json", "--config", config_of(service)).stdout)
+    assert report["ready"] is True and report["text"] == health.stdout.strip()
+    with open(os.path.join(service.state, "run/internal.url"), encoding="utf-8") as file:
+        assert run_tool("status", "--health", "--base", file.readline().strip()).stdout == health.stdout
+
+
+def test_the_environment_configures_the_tool(service):
+    sockets = {f"FRESHET_CONF_{name}": os.path.join(service.state, "run", path)
+               for name, path in (("LISTEN_ADDRESS", "freshetd.sock"), ("PM_STATUS_LISTEN", "status.sock"))}
+    assert run_tool("status", "--health", **sockets).returncode == 0
+    unknown = run_tool("status", "--health", FRESHET_CONF_PM_STATUS_LISTENER="x", **sockets)
+    assert unknown.returncode == 2 and "did you mean FRESHET_CONF_PM_STATUS_LISTEN?" in unknown.stderr
+
+
+def test_the_health_check_fails_if_the_service_is_not_ready_or_does_not_answer(instance, tmp_path):
+    site = instance(ready__require='["redis", "model"]')
+    health = run_tool("status", "--health", "--config", config_of(site))
+    assert health.returncode == 1 and health.stdout.startswith("not ready: missing: ") and "model" in health.stdout, health
+    (tmp_path / "freshet.toml").write_text(f'listen.address = "{tmp_path}/f.sock"\npm.status_listen = "{tmp_path}/s.sock"\n')
+    absent = run_tool("status", "--health", "--config", str(tmp_path / "freshet.toml"))
+    assert absent.returncode == 2 and f"the service at {tmp_path}/s.sock does not answer: No such file" in absent.stderr, absent
+
+
+class Schedule:
+    """freshetctl schedule for an instance; its log lines."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen([CTL, "schedule", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.lines = []
+        self.reader = threading.Thread(target=lambda: self.lines.extend(iter(self.process.stderr.readline, "")))
+        self.reader.start()
+
+    def events(self, name):
+        return [re.search(r'job=("[^"]+"|\S+)', line)[1].strip('"') for line in list(self.lines) if f"event={name} " in line]
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(timeout=240)
+        self.reader.join()
+        return status
+
+
+def test_the_schedule_runs_each_job_and_a_failing_one_stops_no_other(service, tmp_path):
+    schedule = Schedule("--now", "--state", service.state, "train", "check", "push-recommendations", "--channel", "discover", "--channel", "no-such")
+    try:
+        wait_until(lambda: {"train", "check", "push-recommendations discover"} <= set(schedule.events("job_finished"))
+                   and schedule.events("job_failed"), "the jobs to run", 240)
+        assert schedule.events("job_failed") == ["push-recommendations no-such"]
+        assert schedule.process.poll() is None
+    finally:
+        assert schedule.stop() == 0
+
+
+def test_the_schedule_ends_its_jobs_and_itself_at_sigterm(service, tmp_path):
+    slow = tmp_path / "freshet.toml"
+    with open(config_of(service), encoding="utf-8") as file:
+        slow.write_text(re.sub(r"(?m)^redis\.url.*$", "", file.read()) + f'\nredis.url = "unix://{tmp_path}/silent.sock"\n')
+    with socket.socket(socket.AF_UNIX) as silent:  # a Redis that accepts connections and never answers
+        silent.bind(str(tmp_path / "silent.sock"))
+        silent.listen(16)
+        schedule = Schedule("--now", "--config", str(slow), "check")
+        try:
+            wait_until(lambda: any("event=job_started" in line for line in schedule.lines), "the job to start", 240)
+            pid = int(re.search(r"pid=(\d+)", next(line for line in schedule.lines if "event=job_started" in line))[1])
+        finally:
+            assert schedule.stop() == 0
+        assert birth(pid) is None and schedule.events("job_failed") == ["check"], schedule.lines
+
+
+def test_the_schedule_lists_its_jobs(service):
+    jobs = json_report(service, "schedule")["jobs"]
+    assert [job["job"] for job in jobs] == ["train", "check", "push-recommendations discover"]
+    assert all(job["due"] > 1.7e9 for job in jobs)
+    assert run_tool("schedule", "sleep").returncode == 2

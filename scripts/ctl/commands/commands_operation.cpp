@@ -10,6 +10,7 @@
 #include "scripts/ctl/check/visitor_contributions.h"
 #include "scripts/ctl/commands/commands.h"
 #include "scripts/ctl/commands/reindex.h"
+#include "scripts/ctl/commands/schedule.h"
 #include "scripts/ctl/doctor/doctor.h"
 #include "scripts/ctl/doctor/status.h"
 
@@ -161,14 +162,39 @@ CommandAction doctor_command(CLI::App& app) {
 CommandAction status_command(CLI::App& app) {
   auto options = std::make_shared<StatusOptions>();
   app.add_flag("--json", options->json, "print the pool's status as JSON");
+  app.add_flag("--health", options->health,
+               "print one line, and exit with status 1 unless the service is ready; for health checks");
   app.add_option("--socket", options->socket, "the pool's unix socket, to read its listen queue");
+  app.footer("Asks the sockets of the configuration, without nginx; with --base, an internal server.");
   return [options](const Target& target) { return run_status(*options, target); };
+}
+
+CommandAction schedule_command(CLI::App& app) {
+  auto options = std::make_shared<ScheduleOptions>();
+  app.add_option("JOB", options->jobs, "jobs to run (default: those that the configuration enables)")
+      ->check(CLI::IsMember({"train", "check", "push-recommendations", "fetch-model"}));
+  app.add_option("--channel", options->channels, "channel for push-recommendations; may be repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  app.add_flag("--now", options->run_now, "also run each job at the start");
+  app.add_flag("--json", options->json, "print the jobs and when they are due as JSON, and run none");
+  app.footer(
+      "Replaces the systemd timers, for example in a container; runs until SIGTERM. train runs daily at "
+      "03:30 "
+      "and check at\n05:00 (local time), the others every ten minutes. train also runs at the start if the "
+      "model is older than a day.\nEnabled are: train where recorder.enabled is true, check, "
+      "push-recommendations for \"discover\" if it is one of\nwaterfall.channels, and fetch-model if "
+      "recommend.model_from is set. Each run is a process of its own; a job that\nfails is logged and runs "
+      "again when it is next due. --redis-user applies to check only.");
+  return [options](const Target& target) { return run_schedule(*options, target); };
 }
 
 constexpr std::array kOperationCommands{
     Command{"status", "Show the pool's status and its listen queue", status_command},
     Command{"doctor", "Check a deployment and suggest a fix for each finding", doctor_command},
     Command{"check", "Verify the invariants of a running instance's Redis", check_command},
+    Command{"schedule", "Run train, check and other jobs at their times, instead of systemd timers",
+            schedule_command},
     Command{"backup", "Back up all durable data while the service runs", backup_command},
     Command{"restore", "Restore a backup while the service is stopped", restore_command},
     Command{"top-contributors", "List the visitors who contributed most to the counters",

@@ -1,104 +1,17 @@
-// Checks the status pages' socket with one FastCGI request, as nginx sends it.
+// Checks the status pages' socket with one request.
 #include <fmt/format.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
-
-#include <netdb.h>
 
 #include "core/base/dependency.h"
 #include "core/redis/fields.h"
 #include "scripts/ctl/doctor/doctor.h"
+#include "scripts/ctl/doctor/fastcgi_client.h"
 
 namespace freshet::ctl {
 namespace {
 
-constexpr timeval kTimeout{3, 0};  // for connecting, and for each read
-
-enum class ProbeResult : std::uint8_t { kAnswered, kNoListener, kNoReply, kForbidden };
-
-class Socket {
- public:
-  explicit Socket(int family) : fd_(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &kTimeout, sizeof kTimeout);
-    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof kTimeout);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  ~Socket() { close(fd_); }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-// One FastCGI record of request 1. REQUIRES: content shorter than 256 bytes.
-std::string encode_record(char type, std::string_view content) {
-  std::string out{'\1', type, '\0', '\1', '\0', static_cast<char>(content.size()), '\0', '\0'};
-  return out.append(content);
-}
-
-std::string encode_pair(std::string_view name, std::string_view value) {
-  std::string out{static_cast<char>(name.size()), static_cast<char>(value.size())};
-  return out.append(name).append(value);
-}
-
-// GET from the internal zone. REQUIRES: a path shorter than 128 bytes.
-std::string encode_request(const std::string& path) {
-  constexpr char kBegin = 1, kParams = 4, kStdin = 5;
-  const std::string params = encode_pair("REQUEST_METHOD", "GET") + encode_pair("REQUEST_URI", path) +
-                             encode_pair("FRESHET_ZONE", "internal");
-  return encode_record(kBegin, std::string_view("\0\1\0\0\0\0\0\0", 8)) + encode_record(kParams, params) +
-         encode_record(kParams, {}) + encode_record(kStdin, {});
-}
-
-struct StatusRequest {
-  std::string path, reply;
-};
-
-ProbeResult send_request(const Socket& socket, const sockaddr* address, socklen_t size,
-                         StatusRequest& request) {
-  if (connect(socket.get(), address, size) != 0)
-    return errno == EACCES || errno == EPERM                               ? ProbeResult::kForbidden
-           : errno == EAGAIN || errno == EINPROGRESS || errno == ETIMEDOUT ? ProbeResult::kNoReply
-                                                                           : ProbeResult::kNoListener;
-  const std::string bytes = encode_request(request.path);
-  if (send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(bytes.size()))
-    return ProbeResult::kNoReply;
-  std::string& reply = request.reply;
-  std::array<char, 4096> piece{};
-  for (ssize_t got = 0; (got = recv(socket.get(), piece.data(), piece.size(), 0)) > 0;)
-    reply.append(piece.data(), static_cast<std::size_t>(got));
-  return reply.find("Content-Type:") != std::string::npos ? ProbeResult::kAnswered : ProbeResult::kNoReply;
-}
-
-ProbeResult probe_unix(const std::string& path, StatusRequest& request) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  return send_request(Socket(AF_UNIX), reinterpret_cast<const sockaddr*>(&address), sizeof address, request);
-}
-
-// REQUIRES: host:port, as the configuration check enforces.
-ProbeResult probe_tcp(const std::string& listen, StatusRequest& request) {
-  const std::size_t colon = listen.rfind(':');
-  std::string host = listen.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  if (getaddrinfo(host.c_str(), listen.substr(colon + 1).c_str(), &hints, &found) != 0)
-    return ProbeResult::kNoListener;
-  const ProbeResult answer =
-      send_request(Socket(found->ai_family), found->ai_addr, found->ai_addrlen, request);
-  freeaddrinfo(found);
-  return answer;
-}
+constexpr milliseconds kTimeout{3000};  // for connecting, and for each read
 
 // Warns if /status predicts that Redis' memory fills up soon, at the rate of the last hour or two.
 void evaluate_forecast(std::string_view status, Diagnoses& out) {
@@ -146,21 +59,20 @@ void check_status_socket(const Settings& settings, Diagnoses& out) {
                     "set pm.status_listen = \"/run/freshet/status.sock\" and restart; freshet-http.conf has "
                     "the matching upstream freshet_status");
   const std::string& path = settings.pool.status_path;
-  StatusRequest request{path.empty() || path.size() > 100 ? "/health/live" : path + "?json", {}};
-  switch (listen.starts_with('/') ? probe_unix(listen, request) : probe_tcp(listen, request)) {
-    case ProbeResult::kAnswered:
-      evaluate_forecast(request.reply, out);
-      evaluate_dependencies(request.reply, settings, out);
-      return out.ok(kCheck, "status and metrics are served on " + listen);
-    case ProbeResult::kForbidden:
-      return out.skipped(kCheck, listen + " is not writable for this user");
-    case ProbeResult::kNoListener:
-      return out.error(kCheck, "no listener on pm.status_listen, " + listen,
-                       "run `systemctl restart freshet`; `journalctl -u freshet` says why it was not opened");
-    case ProbeResult::kNoReply:
-      return out.error(kCheck, listen + " accepts connections but does not answer",
-                       "see `journalctl -u freshet`; the master restarts the status process if you kill it");
+  const auto reply =
+      fastcgi_get(listen, path.empty() || path.size() > 100 ? "/health/live" : path + "?json", kTimeout);
+  if (reply) {
+    evaluate_forecast(reply->body, out);
+    evaluate_dependencies(reply->body, settings, out);
+    return out.ok(kCheck, "status and metrics are served on " + listen);
   }
+  if (reply.error().reason == "forbidden")
+    return out.skipped(kCheck, listen + " is not writable for this user");
+  if (reply.error().reason == "no_listener")
+    return out.error(kCheck, "no listener on pm.status_listen, " + listen,
+                     "run `systemctl restart freshet`; `journalctl -u freshet` says why it was not opened");
+  out.error(kCheck, listen + " accepts connections but does not answer",
+            "see `journalctl -u freshet`; the master restarts the status process if you kill it");
 }
 
 }  // namespace freshet::ctl

@@ -10,6 +10,7 @@
 #include "core/redis/scripts.h"
 #include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/doctor/fastcgi_client.h"
 #include "scripts/ctl/doctor/sock_diag.h"
 #include "scripts/ctl/doctor/status_text.h"
 
@@ -35,19 +36,59 @@ std::string append_listen_queue(std::string page, const Result<ListenQueue>& que
          ",\"kernel listen queue len\":" + limit + "}";
 }
 
+Result<FastcgiReply> fetch_by_http(const Target& target, const std::string& path) {
+  FRESHET_TRY(address, http_address(target));
+  BlockingHttp http(*address, kStatusTimeout);
+  auto reply = http.exchange({"GET", path, {}, {}, "freshetctl/" FRESHET_VERSION});
+  if (!reply) return tl::unexpected(reply.error());
+  return FastcgiReply{reply->status, std::move(reply->body)};
+}
+
+// Asks the status process, or the workers if it does not answer.
+Result<FastcgiReply> fetch(const Target& target, const Settings& settings, const std::string& path) {
+  const bool is_stopped_instance = !target.state.empty() && config_path(target).empty();
+  if (!target.base.empty() || is_stopped_instance) return fetch_by_http(target, path);
+  if (settings.pool.status_listen.empty()) return fastcgi_get(settings.pool.listen, path, kStatusTimeout);
+  auto reply = fastcgi_get(settings.pool.status_listen, path, kStatusTimeout);
+  if (reply) return reply;
+  auto from_worker = fastcgi_get(settings.pool.listen, path, kStatusTimeout);
+  return from_worker ? from_worker : reply;
+}
+
+// "ready, writes:true" or the detail of the problem document.
+std::string health_text(FastcgiReply reply) {
+  if (reply.status != 200) {
+    json::Document problem;
+    const bool has_detail = problem.parse(reply.body).has_value() && problem.root()["detail"].is_string();
+    return "not ready: " + (has_detail ? std::string(problem.root()["detail"].text())
+                                       : "status " + std::to_string(reply.status));
+  }
+  std::string line = reply.body.substr(0, reply.body.find_last_not_of('\n') + 1);
+  for (std::size_t at = line.find('\n'); at != std::string::npos; at = line.find('\n', at))
+    line.replace(at, 1, ", ");
+  return line;
+}
+
+Result<int> run_health(const StatusOptions& options, const Target& target, const Settings& settings) {
+  FRESHET_TRY(reply, fetch(target, settings, "/health/ready"));
+  const bool is_ready = reply->status == 200;
+  const std::string text = health_text(*reply);
+  if (options.json)
+    report_json([&](json::Writer& out) { out.key("ready").boolean(is_ready).key("text").string(text); });
+  else
+    fmt::print("{}\n", text);
+  return is_ready ? 0 : 1;
+}
+
 }  // namespace
 
 Result<int> run_status(const StatusOptions& options, const Target& target) {
   FRESHET_TRY(settings, load_settings(target));
-  FRESHET_TRY(address, http_address(target));
-  BlockingHttp http(*address, kStatusTimeout);
+  if (options.health) return run_health(options, target, *settings);
   const std::string path = settings->pool.status_path + (options.json ? "?json" : "");
-  auto reply = http.exchange({"GET", path, {}, {}, "freshetctl/" FRESHET_VERSION});
-  if (!reply) return tl::unexpected(reply.error());
-  if (reply->status != 200) {
-    return fail(ErrorCode::kUnavailable, "refused", {},
-                fmt::format("{}{} answered {}", address->display_url, path, reply->status));
-  }
+  FRESHET_TRY(reply, fetch(target, *settings, path));
+  if (reply->status != 200)
+    return fail(ErrorCode::kUnavailable, "refused", {}, fmt::format("{} answered {}", path, reply->status));
   const std::string socket = socket_path(options, target, *settings);
   const std::string page = options.json ? reply->body + "\n" : status_text(reply->body, wall_now());
   if (!socket.starts_with('/')) {

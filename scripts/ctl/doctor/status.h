@@ -1,5 +1,6 @@
 // freshetctl status: the pool's status page (with units, unless JSON), plus the kernel's listen
-// queue.
+// queue. Asks the service's sockets directly, or with --base the internal server, such as another
+// host's.
 #pragma once
 
 #include "scripts/ctl/commands/target.h"
@@ -7,8 +8,9 @@
 namespace freshet::ctl {
 
 struct StatusOptions {
-  bool json = false;   // /status?json, plus "kernel listen queue" and "kernel listen queue len"
-  std::string socket;  // the pool's unix socket; empty: from the configuration
+  bool json = false;    // /status?json, plus "kernel listen queue" and "kernel listen queue len"
+  bool health = false;  // one line instead, and status 1 unless the service is ready
+  std::string socket;   // the pool's unix socket; empty: from the configuration
 };
 
 // Errors: the service does not answer.
