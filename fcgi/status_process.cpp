@@ -71,7 +71,8 @@ class StatusProcess {
     const bool is_monitoring = path == settings_.pool.status_path || path == "/metrics";
     const auto allowed = http::check_internal_request(
         request, settings_.http.internal_hosts,
-        is_monitoring ? http::InternalResource::kPage : http::InternalResource::kHealth);
+        is_monitoring ? http::InternalResource::kPage : http::InternalResource::kHealth,
+        settings_.http.scheme_header != "none");
     if (!allowed) return http::problem(allowed.error());
     if (request.method != Method::kGet && request.method != Method::kHead)
       return http::method_not_allowed("GET, HEAD, OPTIONS");

@@ -1,9 +1,9 @@
 // freshetctl: command-line tool for operators and timers. The commands are in scripts/ctl.
 #include <CLI/CLI.hpp>
 #include <exception>
-#include <iostream>
 
 #include "scripts/ctl/commands/command_line.h"
+#include "scripts/ctl/commands/print.h"
 
 int main(int argc, char** argv) {
   CLI::App app(
@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : freshet::ctl::kExitFailed;
   } catch (const std::exception& error) {
-    std::cerr << "freshetctl: " << error.what() << '\n';
+    freshet::ctl::print(stderr, "freshetctl: {}\n", error.what());
     return freshet::ctl::kExitFailed;
   }
   return status;

@@ -6,8 +6,14 @@
 namespace freshet::log {
 namespace {
 
-void append_hex_escape(std::string& line, std::string_view bytes) {
-  for (const char c : bytes) append_hex(line.append("\\x"), static_cast<unsigned char>(c));
+void append_code_point(std::string& line, utf8::CodePoint c, std::string_view bytes) {
+  if (c.value == '\n') {
+    line.append("\\n");
+  } else if (c.size == 0 || utf8::is_control(c.value) || c.value == 0x2028 || c.value == 0x2029) {
+    for (const char each : bytes) append_hex(line.append("\\x"), static_cast<unsigned char>(each));
+  } else {
+    line.append(bytes);
+  }
 }
 
 }  // namespace
@@ -29,17 +35,20 @@ void append_value(std::string& line, std::string_view value) {
   for (std::size_t at = 0; at < value.size();) {
     const utf8::CodePoint c = utf8::decode(value, at);
     const std::string_view bytes = value.substr(at, c.size == 0 ? 1 : c.size);
-    if (c.value == '\n') {
-      line.append("\\n");
-    } else if (c.size == 0 || utf8::is_control(c.value) || c.value == 0x2028 || c.value == 0x2029) {
-      append_hex_escape(line, bytes);
-    } else {
-      if (c.value == '"' || c.value == '\\') line.push_back('\\');
-      line.append(bytes);
-    }
+    if (c.value == '"' || c.value == '\\') line.push_back('\\');
+    append_code_point(line, c, bytes);
     at += bytes.size();
   }
   line.push_back('"');
+}
+
+void append_printable(std::string& line, std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const utf8::CodePoint c = utf8::decode(text, at);
+    const std::string_view bytes = text.substr(at, c.size == 0 ? 1 : c.size);
+    append_code_point(line, c, bytes);
+    at += bytes.size();
+  }
 }
 
 void append_fields(std::string& line,

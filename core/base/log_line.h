@@ -13,5 +13,8 @@ namespace freshet::log {
 void append_fields(std::string& line, std::initializer_list<std::pair<std::string_view, std::string>> fields);
 // Appends the value alone.
 void append_value(std::string& line, std::string_view value);
+// Appends the text without quotes: escapes only control characters, line separators and ill-formed
+// UTF-8.
+void append_printable(std::string& line, std::string_view text);
 
 }  // namespace freshet::log

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "core/base/utf8.h"
 #include "fcgi/handlers/parse.h"
 
 namespace freshet::handlers {
@@ -147,6 +148,27 @@ bool has_unsafe_scheme(std::string_view url) {
   return false;
 }
 
+// Makes one line of the text: tabs and line breaks become spaces, several in a row a single one.
+// Error: "bad_string", if it has other control characters.
+Result<std::string> to_one_line(std::string_view text, std::string_view member) {
+  constexpr std::string_view kBreaks = "\t\r\n";
+  std::string line;
+  for (std::size_t at = 0; at < text.size();) {
+    const utf8::CodePoint c = utf8::decode(text, at);
+    if (kBreaks.find(text[at]) != std::string_view::npos) {
+      line.push_back(' ');
+      at = std::min(text.find_first_not_of(kBreaks, at), text.size());
+      continue;
+    }
+    if (utf8::is_control(c.value))
+      return fail(ErrorCode::kInvalid, "bad_string", std::string(member),
+                  "must not contain control characters");
+    line.append(text, at, c.size);
+    at += c.size;
+  }
+  return line;
+}
+
 }  // namespace
 
 Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now) {
@@ -158,6 +180,8 @@ Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds n
   if (*url && has_unsafe_scheme(**url))
     return fail(ErrorCode::kInvalid, "bad_url", "url", "must be http, https or relative");
   FRESHET_TRY(author, json::optional_string(body, "author", kMaxIdBytes));
+  FRESHET_TRY(title_line, to_one_line(*title, "title"));
+  FRESHET_TRY(author_line, to_one_line(author->value_or(""), "author"));
   FRESHET_TRY(tags, json::optional_strings(body, "tags", kMaxTags, kMaxIdBytes));
   for (const std::string& tag : *tags) {
     FRESHET_TRY(name, TagName::parse(tag, "tags"));
@@ -167,10 +191,10 @@ Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds n
   FRESHET_TRY(published, required_time(body, "published_at"));
   FRESHET_TRY(updated, json::optional_time(body, "update_time"));
   FRESHET_TRY(hidden, json::optional_boolean(body, "hidden", false));
-  item.title = std::move(*title);
+  item.title = std::move(*title_line);
   item.text = std::move(*text).value_or("");
   item.url = std::move(*url).value_or("");
-  item.author = std::move(*author).value_or("");
+  item.author = std::move(*author_line);
   item.published_at = *published;
   if (*updated) item.update_time = std::min(**updated, now);
   item.hidden = *hidden;

@@ -33,18 +33,24 @@ void drop_port(std::string_view& host_port, std::string_view port) {
 
 }  // namespace
 
-bool is_same_host(std::string_view origin, std::string_view site) {
-  auto from = parse_origin(origin), to = parse_origin(site);
+bool is_over_tls(const Request& request, bool trusts_proxy) {
+  if (request.site.starts_with("https://")) return true;
+  // With several proxies, the first value is the client's.
+  return trusts_proxy &&
+         equals_ignore_case(request.forwarded_proto.substr(0, request.forwarded_proto.find(',')), "https");
+}
+
+bool is_own_origin(const Request& request, bool trusts_proxy) {
+  auto from = parse_origin(request.origin), to = parse_origin(request.site);
   if (!from || !to) return false;
-  drop_port(from->host_port, equals_ignore_case(from->scheme, "http") ? ":80" : ":443");
-  const std::size_t before = to->host_port.size();
-  drop_port(to->host_port, ":80");
-  if (to->host_port.size() == before) drop_port(to->host_port, ":443");
-  return equals_ignore_case(from->host_port, to->host_port);
+  const bool over_tls = is_over_tls(request, trusts_proxy);
+  for (Origin* each : {&*from, &*to}) drop_port(each->host_port, over_tls ? ":443" : ":80");
+  return equals_ignore_case(from->scheme, over_tls ? "https" : "http") &&
+         equals_ignore_case(from->host_port, to->host_port);
 }
 
 bool Cors::is_foreign(const Request& request) const {
-  return !request.origin.empty() && !allows(request.origin) && !is_same_host(request.origin, request.site);
+  return !request.origin.empty() && !allows(request.origin) && !is_own_origin(request, trusts_proxy_);
 }
 
 bool Cors::allows(std::string_view origin) const {

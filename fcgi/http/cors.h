@@ -14,9 +14,18 @@ namespace freshet::http {
 
 bool equals_ignore_case(std::string_view a, std::string_view b);  // ASCII only
 
+// True if the client came over TLS, to nginx or to a proxy in front of it. `trusts_proxy`:
+// X-Forwarded-Proto says so (http.scheme_header).
+bool is_over_tls(const Request& request, bool trusts_proxy);
+
+// True if the request's Origin is the requested site itself: scheme, host and port. A default port
+// may be written or not.
+bool is_own_origin(const Request& request, bool trusts_proxy);
+
 class Cors {
  public:
-  explicit Cors(std::vector<std::string> origins) : origins_(std::move(origins)) {}
+  explicit Cors(std::vector<std::string> origins, bool trusts_proxy = false)
+      : origins_(std::move(origins)), trusts_proxy_(trusts_proxy) {}
 
   // Compares scheme and host case-insensitively. "null" is never allowed.
   bool allows(std::string_view origin) const;
@@ -39,11 +48,7 @@ class Cors {
 
  private:
   std::vector<std::string> origins_;
+  bool trusts_proxy_;
 };
-
-// True if `origin` and `site`, both scheme://host[:port], have the same host and port. Schemes are
-// not compared, because TLS may end at a proxy. Therefore both :80 and :443 count as no port in
-// `site`, but in `origin` only the default port of its scheme does.
-bool is_same_host(std::string_view origin, std::string_view site);
 
 }  // namespace freshet::http

@@ -5,12 +5,15 @@
 
 #include <cstring>
 
+#include "fcgi/http/cors.h"
+
 namespace freshet::http {
 namespace {
 
 constexpr std::string_view kVisitorCookie = "freshet_visitor";
 constexpr std::string_view kSecureVisitorCookie = "__Host-freshet_visitor";
 constexpr std::string_view kTokenCookie = "freshet_token";
+constexpr std::string_view kSecureTokenCookie = "__Host-freshet_token";
 constexpr std::string_view kBearer = "Bearer ";
 constexpr std::size_t kRandomTextBytes = 22;  // 16 bytes as base64url
 
@@ -86,18 +89,14 @@ Result<ReaderId> Identity::verify_reader(const Request& request, UnixSeconds now
   }
   if (mode_ == IdentityMode::kToken) {
     if (const auto token = bearer_token(request.authorization)) return tokens_.verify(*token, now);
-    const std::string_view cookie = cookie_value(request.cookie, kTokenCookie);
+    const std::string_view cookie =
+        cookie_value(request.cookie, is_over_tls(request) ? kSecureTokenCookie : kTokenCookie);
     if (auto reader = tokens_.verify(cookie, now)) return reader;
   }
   return ReaderId();
 }
 
-bool Identity::is_over_tls(const Request& request) const {
-  if (request.site.starts_with("https://")) return true;
-  // With several proxies, the first value is the client's.
-  const std::string_view first = request.forwarded_proto.substr(0, request.forwarded_proto.find(','));
-  return trusts_proxy_ && first.size() == 5 && strncasecmp(first.data(), "https", first.size()) == 0;
-}
+bool Identity::is_over_tls(const Request& request) const { return http::is_over_tls(request, trusts_proxy_); }
 
 std::optional<VisitorId> Identity::visitor_from_cookie(const Request& request) {
   const std::string_view value =

@@ -3,9 +3,10 @@
 //
 // The reader depends on identity.mode:
 //   header  the user that nginx's auth_request found (Request::verified_user)
-//   token   a token in "Authorization: Bearer v1…", otherwise in the cookie freshet_token. An
-//           invalid bearer token is an error; an invalid cookie is ignored, so that a page with a
-//           stale cookie continues anonymously.
+//   token   a token in "Authorization: Bearer v1…", otherwise in the cookie freshet_token; over TLS
+//           only __Host-freshet_token, which no other host of the site can set. An invalid bearer
+//           token is an error; an invalid cookie is ignored, so that a page with a stale cookie
+//           continues anonymously.
 //   open    nothing is verified
 // A reader id in the request itself (body or query) is trusted in mode `open`, and in every mode on
 // the internal server, where it takes precedence over the verified one. Elsewhere it is ignored.

@@ -21,9 +21,9 @@ enum class InternalResource : std::uint8_t {
 
 // Ok if no page of another site can have sent this request. `hosts`: names of the internal server
 // (http.internal_hosts), without port. IP addresses need not be listed, because an attacker's page
-// cannot have one as its name; nor can browsers connect to unix sockets. Errors: kForbidden,
-// "unknown_host" or "foreign_origin".
+// cannot have one as its name; nor can browsers connect to unix sockets. `trusts_proxy`: as in
+// is_over_tls(). Errors: kForbidden, "unknown_host" or "foreign_origin".
 Result<void> check_internal_request(const Request& request, std::span<const std::string> hosts,
-                                    InternalResource resource);
+                                    InternalResource resource, bool trusts_proxy = false);
 
 }  // namespace freshet::http

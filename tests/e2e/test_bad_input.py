@@ -212,6 +212,7 @@ LIMITS = {"title": 1024, "url": 2048, "author": 128, "text": 256 * 1024}
 
 @pytest.mark.parametrize("member", list(LIMITS))
 def test_text_of_an_item_is_returned_byte_for_byte(instance, strings, name, member):
+    """Except that titles and authors have one line."""
     client, item = instance.internal(), name()
     for text in strings:
         body = json.dumps({"title": "t", "published_at": 1} | {member: text})
@@ -224,9 +225,24 @@ def test_text_of_an_item_is_returned_byte_for_byte(instance, strings, name, memb
             assert_problem(reply, 400, "bad_string", member)
         elif member == "url" and (scheme := re.match(r"[\x00-\x20]*([a-z][a-z0-9+.-]*):", text, re.IGNORECASE)) and scheme[1].lower() not in ("http", "https"):
             assert_problem(reply, 400, "bad_url", "url")
+        elif member in ("title", "author") and re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", text):
+            assert_problem(reply, 400, "bad_string", member)
         else:
             assert reply.status == 200, (text, reply)
-            assert client.get(f"/api/items/{item}").json().get(member, "") == text
+            expected = re.sub(r"[\t\r\n]+", " ", text) if member in ("title", "author") else text
+            assert client.get(f"/api/items/{item}").json().get(member, "") == expected
+
+
+@pytest.mark.parametrize("member", ["title", "author"])
+def test_titles_and_authors_are_one_line_without_control_characters(instance, name, member):
+    client, item = instance.internal(), name()
+    for text, expected in (("a\tb", "a b"), ("a\r\nb\n\nc", "a b c"), ("\na\r", " a "), ("é\u2028\u202e", "é\u2028\u202e")):
+        assert client.put(f"/api/items/{item}", {"title": "t", "published_at": 1} | {member: text}).status == 200
+        assert client.get(f"/api/items/{item}").json()[member] == expected
+    for text in ("\x1b[2J", "a\0", "a\x0bb", "\x7f", "\x85", "\x9b2J"):
+        assert_problem(client.put(f"/api/items/{item}", {"title": "t", "published_at": 1} | {member: text}), 400, "bad_string", member)
+        line = json.dumps({"id": item, "title": "t", "published_at": 1} | {member: text})
+        assert [row["code"] for row in client.post("/api/items", line).json()["rejected"]] == ["bad_string"]
 
 
 def test_tags_and_path_ids_of_items_are_returned_byte_for_byte(instance, strings):

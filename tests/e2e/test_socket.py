@@ -157,7 +157,7 @@ def test_slow_senders_are_dropped_and_delay_no_other_request(service):
 
 def big_list(service):
     """Lists 100 items with the longest titles and URLs: the largest possible reply. Returns its URI."""
-    items = [json.dumps({"id": f"big-{number}", "title": "\x01" * 1024, "url": "\x02" * 2048, "author": "\x03" * 128, "published_at": int(time.time()),
+    items = [json.dumps({"id": f"big-{number}", "title": "\\" * 1024, "url": "\x02" * 2048, "author": "\\" * 128, "published_at": int(time.time()),
                          "tags": ["big"] + [f"{tag:02}" + '"' * 120 for tag in range(31)]}) for number in range(100)]
     for at in range(0, 100, 20):
         assert service.internal().post("/api/items", "\n".join(items[at:at + 20])).json()["accepted"] == 20

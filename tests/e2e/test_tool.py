@@ -86,6 +86,19 @@ def test_rebuilds_report_their_results(filled):
     assert json_report(filled, "rebuild-redis", "--force")["items"] == indexed["items"]
 
 
+def test_what_others_wrote_does_not_control_the_terminal(filled):
+    """Titles stored before control characters were refused stay readable, and the tool escapes them."""
+    filled.put("tool-old", published_at=1700000000)
+    title = "\x1b[2Jold\nexcluded: forged\x9b"
+    filled.redis("HSET", "item:{tool-old}", "title", title)
+    wait_until(lambda: filled.internal().get("/api/items/tool-old").json()["title"] == title, "the stored title")
+    done = subprocess.run([CTL, "explain", "someone", "--all", "--state", filled.state], capture_output=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stderr
+    row = next(line for line in done.stdout.decode().splitlines() if line.startswith("tool-old "))
+    assert row.endswith(r"\x1b[2Jold\nexcluded: forged\xc2\x9b")
+    assert not any(byte < 0x20 and byte != 0x0A for byte in done.stdout)
+
+
 def test_training_without_data_reports_that_no_model_was_made(filled):
     assert json_report(filled, "train").keys() == {"model", "why"}
 

@@ -77,6 +77,16 @@ TEST_CASE("token mode trusts signed tokens, the header before the cookie", "[ide
   CHECK(identify(token, {.authorization = bearer}, claim_for("mallory")).reader.str() == "alice");
 }
 
+TEST_CASE("over TLS only the token cookie that other hosts cannot set counts", "[identity]") {
+  Identity token = make_identity(IdentityMode::kToken);
+  const std::string alice = token.tokens().sign("k1", ReaderId::trusted("alice"), kNow + seconds{9}).value();
+  const std::string plain = "freshet_token=" + alice, secure = "__Host-freshet_token=" + alice;
+  CHECK(identify(token, {.cookie = secure, .site = "https://hot.example"}).reader.str() == "alice");
+  CHECK(identify(token, {.cookie = plain, .site = "https://hot.example"}).reader.empty());
+  CHECK(identify(token, {.cookie = plain, .site = "http://hot.example"}).reader.str() == "alice");
+  CHECK(identify(token, {.cookie = secure, .site = "http://hot.example"}).reader.empty());
+}
+
 TEST_CASE("an invalid bearer token is an error, an invalid cookie is ignored", "[identity]") {
   Identity token = make_identity(IdentityMode::kToken);
   const std::string stale = token.tokens().sign("k1", ReaderId::trusted("bob"), kNow).value();

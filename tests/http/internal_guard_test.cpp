@@ -34,9 +34,28 @@ TEST_CASE("the internal server accepts its listed names, IP addresses and unix s
         "http://127.0.0.1:8081", "http://127.7.8.9", "http://192.0.2.7:8081", "http://[::1]:8081",
         "http://[2001:db8::1]", "http://", ""})
     CHECK(rejection_reason(request_to(site)) == "");
-  for (const char* site :
-       {"http://evil.example", "http://evil.example:8081", "http://localhost.evil.example",
-        "http://127.0.0.1.evil.example:8081", "http://feed", "http://127.1", "http://[evil]"})
+  for (const char* site : {"http://evil.example",
+                           "http://evil.example:8081",
+                           "http://localhost.evil.example",
+                           "http://127.0.0.1.evil.example:8081",
+                           "http://feed",
+                           "http://127.1",
+                           "http://[evil]",
+                           "http://[::1].evil.example",
+                           "http://[::1]evil.example",
+                           "http://[::1",
+                           "http://[",
+                           "http://[]",
+                           "http://[localhost]",
+                           "http://[127.0.0.1]",
+                           "http://127.0.0.1:@evil.example",
+                           "http://127.0.0.1:80@evil.example",
+                           "http://127.0.0.1:",
+                           "http://127.0.0.1:123456",
+                           "http://localhost:8081:8081",
+                           "http://:8081",
+                           "http://::1",
+                           "http://localhost:-1"})
     CHECK(rejection_reason(request_to(site)) == "unknown_host");
   Request through_socket = request_to("http://anything", "http://evil.example", "cross-site");
   through_socket.remote_addr = "unix:";
@@ -51,8 +70,8 @@ TEST_CASE("health checks are answered under any host name, the status page is no
 TEST_CASE("pages of other sites get nothing from the internal server, its own pages do", "[internal_guard]") {
   constexpr std::string_view kSite = "http://127.0.0.1:8081";
   CHECK(rejection_reason(request_to(kSite, kSite, "same-origin")) == "");
-  for (const char* origin :
-       {"https://evil.example", "http://127.0.0.1:8080", "http://localhost:8081", "null"}) {
+  for (const char* origin : {"https://evil.example", "http://127.0.0.1:8080", "http://localhost:8081",
+                             "https://127.0.0.1:8081", "null"}) {
     CHECK(rejection_reason(request_to(kSite, origin)) == "foreign_origin");
     CHECK(rejection_reason(request_to(kSite, origin), InternalResource::kPage) == "foreign_origin");
   }

@@ -173,19 +173,35 @@ TEST_CASE("a header value cannot split its line", "[response]") {
 }
 
 TEST_CASE("a page of this site or of a listed origin is not foreign, any other page is", "[cors]") {
-  const Cors cors({"https://www.example.org"});
+  const Cors cors({"https://www.example.org"}), behind_proxy({}, true);
   const auto foreign = [&](std::string_view origin, std::string_view site) {
     INFO(origin << " at " << site);
     return cors.is_foreign({.origin = origin, .site = site});
   };
+  const auto foreign_behind_proxy = [&](std::string_view origin, std::string_view forwarded_proto) {
+    return behind_proxy.is_foreign(
+        {.origin = origin, .site = "http://hot.example", .forwarded_proto = forwarded_proto});
+  };
   CHECK_FALSE(foreign("", "https://hot.example"));
   CHECK_FALSE(foreign("https://www.example.org", "https://hot.example"));
-  // TLS may end at a proxy, and a default port may be written or not.
-  for (const char* site : {"http://hot.example", "https://hot.example", "http://HOT.example:80",
-                           "https://hot.example:443", "http://hot.example:443"}) {
-    for (const char* origin :
-         {"http://hot.example", "https://hot.example", "https://hot.example:443", "http://hot.example:80"})
+  // A default port may be written or not.
+  for (const char* site : {"http://hot.example", "http://HOT.example:80"}) {
+    for (const char* origin : {"http://hot.example", "http://hot.example:80"})
       CHECK_FALSE(foreign(origin, site));
+    for (const char* origin : {"https://hot.example", "https://hot.example:443", "https://hot.example:80"})
+      CHECK(foreign(origin, site));
+  }
+  // TLS may end at a trusted proxy.
+  CHECK_FALSE(foreign_behind_proxy("https://hot.example", "https"));
+  CHECK(foreign_behind_proxy("http://hot.example", "https"));
+  CHECK_FALSE(foreign_behind_proxy("http://hot.example", "http"));
+  CHECK(foreign_behind_proxy("https://hot.example", "http"));
+  CHECK(cors.is_foreign(
+      {.origin = "https://hot.example", .site = "http://hot.example", .forwarded_proto = "https"}));
+  for (const char* site : {"https://hot.example", "https://HOT.example:443"}) {
+    for (const char* origin : {"https://hot.example", "https://hot.example:443"})
+      CHECK_FALSE(foreign(origin, site));
+    CHECK(foreign("http://hot.example", site));
     for (const char* origin :
          {"null", "https://evil.example", "https://hot.example.evil.example", "https://hot.example:8443",
           "https://xhot.example", "hot.example", "https://", "://hot.example", "https://hot.example:80",

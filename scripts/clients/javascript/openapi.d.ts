@@ -864,11 +864,12 @@ export interface components {
             author: components["schemas"]["Id"];
         };
         ItemBody: {
-            /** @description at most 1024 bytes */
+            /** @description At most 1024 bytes. Tabs and line breaks become a space; other control characters are refused. */
             title: string;
             /** @description at most 256 KiB */
             text?: string | null;
             tags?: string[] | null;
+            /** @description Tabs and line breaks become a space; other control characters are refused. */
             author?: string | null;
             url?: string | null;
             /** @description A future date is an embargo: until then, no list, feed, timeline page or recommendation has the item; within two seconds of that date, all of them can. */

@@ -10,6 +10,7 @@
 #include "scripts/ctl/backup/backup_folder.h"
 #include "scripts/ctl/backup/save_redis.h"
 #include "scripts/ctl/commands/json_report.h"
+#include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
 
 namespace freshet::ctl {
@@ -56,7 +57,7 @@ void write_summary(json::Writer& out, const Manifest& manifest) {
 }
 
 void print_summary(const Manifest& manifest) {
-  fmt::print("{} items, {} keys of Redis {}, {} files, {} bytes, made {} by Freshet {}, schema {}\n",
+  ctl::print("{} items, {} keys of Redis {}, {} files, {} bytes, made {} by Freshet {}, schema {}\n",
              format_number(manifest.items), format_number(manifest.keys), manifest.redis_version,
              manifest.files.size(), format_number(total_bytes(manifest)), to_rfc3339(manifest.began),
              manifest.version, manifest.schema);
@@ -91,7 +92,7 @@ Result<int> verify(const std::string& folder, bool as_json) {
     return fail(ErrorCode::kNotFound, "no_backup", {}, folder + ": no such folder");
   const auto manifest = verify_backup(folder);
   if (!manifest) {
-    fmt::print(stderr, "freshetctl backup: {}\n", manifest.error().detail);
+    ctl::print(stderr, "freshetctl backup: {}\n", manifest.error().detail);
     if (as_json)
       report_json([&](json::Writer& out) {
         out.key("whole").boolean(false).key("why").string(manifest.error().detail);
@@ -106,7 +107,7 @@ Result<int> verify(const std::string& folder, bool as_json) {
     return 0;
   }
   print_summary(*manifest);
-  fmt::print("complete and unchanged\n");
+  ctl::print("complete and unchanged\n");
   return 0;
 }
 
@@ -172,7 +173,7 @@ Result<int> run_backup(const BackupOptions& options, const Target& target) {
   }
   print_summary(*finished);
   if (*foreign_keys > 0)
-    fmt::print("not saved: {} keys with the prefix that are not Freshet's\n", format_number(*foreign_keys));
+    ctl::print("not saved: {} keys with the prefix that are not Freshet's\n", format_number(*foreign_keys));
   return 0;
 }
 

@@ -1,7 +1,5 @@
 #include "scripts/ctl/backup/rebuild_redis.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <vector>
 
@@ -11,6 +9,7 @@
 #include "scripts/ctl/check/key_names.h"
 #include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/owner.h"
+#include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/commands/redis_scan.h"
 
@@ -122,8 +121,8 @@ Result<int> run_rebuild_redis(const RebuildRedisOptions& options, const Target& 
     });
     return 0;
   }
-  fmt::print("wrote {} items to Redis in {}\n", format_number(rebuilt->items), format_duration(took));
-  fmt::print("and {} interactions, {} dismissals and {} follows of readers\n",
+  ctl::print("wrote {} items to Redis in {}\n", format_number(rebuilt->items), format_duration(took));
+  ctl::print("and {} interactions, {} dismissals and {} follows of readers\n",
              format_number(readers.interactions), format_number(readers.dismissals),
              format_number(readers.follows));
   return 0;

@@ -14,6 +14,7 @@
 #include "core/redis/scripts.h"
 #include "scripts/ctl/check/key_names.h"
 #include "scripts/ctl/commands/json_report.h"
+#include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/commands/redis_scan.h"
 
@@ -212,7 +213,7 @@ Result<int> run_repartition(const RepartitionOptions& options, const Target& tar
     });
     return 0;
   }
-  fmt::print("{} items are in {} partitions, {} old keys removed, in {}\n", format_number(done->items),
+  ctl::print("{} items are in {} partitions, {} old keys removed, in {}\n", format_number(done->items),
              keys.partition_count(), format_number(done->removed), format_duration(took));
   return 0;
 }

@@ -20,6 +20,7 @@
 #include "scripts/ctl/backup/reconcile.h"
 #include "scripts/ctl/backup/repeat_erasures.h"
 #include "scripts/ctl/commands/json_report.h"
+#include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/redis_scan.h"
 #include "scripts/ctl/commands/reindex.h"
 #include "scripts/ctl/replay/event_log.h"
@@ -65,13 +66,13 @@ class Restorer {
   }
 
   void print_report() const {
-    fmt::print("restored {} items and {} keys, as of {}; {} keys had expired since\n",
+    ctl::print("restored {} items and {} keys, as of {}; {} keys had expired since\n",
                format_number(manifest_.items), format_number(loaded_.keys), to_rfc3339(manifest_.began),
                format_number(loaded_.expired));
-    fmt::print("reconciled: {} items put, {} removed, {} one-sided follows dropped\n",
+    ctl::print("reconciled: {} items put, {} removed, {} one-sided follows dropped\n",
                format_number(reconciled_.items_put), format_number(reconciled_.items_removed),
                format_number(reconciled_.one_sided_follows));
-    fmt::print(
+    ctl::print(
         "erasures repeated: {} readers{}\n", format_number(erased_),
         knows_erasures_
             ? ""
@@ -248,7 +249,7 @@ Result<int> run_restore(const RestoreOptions& options, const Target& target) {
       out.key("indexed").integer(indexed->indexed);
     });
   else
-    fmt::print("{}\n", summary_text(*indexed));
+    ctl::print("{}\n", summary_text(*indexed));
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "scripts/ctl/check/check_members.h"
 #include "scripts/ctl/check/check_timelines.h"
 #include "scripts/ctl/check/key_names.h"
+#include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/commands/redis_scan.h"
 
@@ -146,7 +147,10 @@ Result<int> run_check(const CheckOptions& options, const Target& target) {
   Findings findings;
   const auto sums = check_redis(redis, *settings, options, findings);
   if (!sums) return tl::unexpected(with_redis_address(sums.error(), *endpoint));
-  fmt::print("{}\n", options.json ? json_of(*sums, findings) : text_of(*sums, findings, options.sweep));
+  if (options.json)
+    print_json_line(json_of(*sums, findings));
+  else
+    ctl::print("{}\n", text_of(*sums, findings, options.sweep));
   const std::int64_t lesser = findings.remaining(Level::kSuspicious) + findings.remaining(Level::kStale);
   return findings.remaining(Level::kViolation) > 0 || (options.strict && lesser > 0) ? 1 : 0;
 }

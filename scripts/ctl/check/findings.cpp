@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
 
 namespace freshet::ctl {
@@ -21,23 +22,13 @@ std::string_view word(Level level) {
   return {};
 }
 
-std::string escape_control_characters(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    byte < 0x20 || byte == 0x7F ? out += fmt::format("\\x{:02x}", byte) : out += c;
-  }
-  return out;
-}
-
 }  // namespace
 
 void Findings::add(const FindingKind& kind, std::string_view key, std::string_view detail) {
   Entry& found = entries_.try_emplace(kind.name, Entry{kind, 0, {}}).first->second;
   ++found.count;
   if (found.examples.size() < kExamples) {
-    found.examples.push_back(escape_control_characters(key) +
-                             (detail.empty() ? "" : ": " + escape_control_characters(detail)));
+    found.examples.push_back(printable(key) + (detail.empty() ? "" : ": " + printable(detail)));
   }
 }
 

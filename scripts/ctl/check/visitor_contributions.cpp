@@ -1,7 +1,5 @@
 #include "scripts/ctl/check/visitor_contributions.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -11,6 +9,7 @@
 #include "core/redis/scripts.h"
 #include "fcgi/http/identity.h"
 #include "scripts/ctl/check/key_names.h"
+#include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/commands/redis_scan.h"
 
@@ -22,12 +21,12 @@ constexpr std::size_t kNameWidth = 25;  // for visitor names; item ids may be lo
 std::string reading_time(std::int64_t dwell_ms) { return format_duration(milliseconds(dwell_ms)); }
 
 void print_header(const char* first) {
-  fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}\n", first, kNameWidth, "articles", "page views",
+  ctl::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}\n", first, kNameWidth, "articles", "page views",
              "visitors", "reading", "views");
 }
 
 void print_row(std::string_view name, std::int64_t items, const hot::Contribution& added) {
-  fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}\n", name, kNameWidth, format_number(items),
+  ctl::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}\n", name, kNameWidth, format_number(items),
              format_number(added.pv), format_number(added.uv), reading_time(added.dwell_ms),
              format_number(added.views));
 }
@@ -35,7 +34,7 @@ void print_row(std::string_view name, std::int64_t items, const hot::Contributio
 // A row for a visitor has more columns than one for an article.
 void print_visitor(const VisitorTotals& visitor) {
   const hot::Contribution& added = visitor.contribution;
-  fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {:>10}  {}\n", visitor.name, kNameWidth,
+  ctl::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {:>10}  {}\n", visitor.name, kNameWidth,
              format_number(visitor.items), format_number(added.pv), format_number(added.uv),
              reading_time(added.dwell_ms), format_number(added.views),
              format_number(visitor.origin.uncounted_events),
@@ -60,7 +59,7 @@ class VisitorReport {
   }
   void totals(const std::vector<VisitorTotals>& all) {
     if (!json_)
-      fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {:>10}  {}\n", "visitor", kNameWidth,
+      ctl::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {:>10}  {}\n", "visitor", kNameWidth,
                  "articles", "page views", "visitors", "reading", "views", "uncounted", "network");
     for (const VisitorTotals& each : all) {
       if (json_) {
@@ -80,20 +79,20 @@ class VisitorReport {
   void reverted(std::string_view visitor, const std::vector<hot::ItemContribution>& items) {
     if (json_) return write(visitor, items);
     const hot::Contribution all = sum_contributions(items);
-    fmt::print("{}: reverted on {} articles: {} page views, {} visitors, {} of reading, {} views\n", visitor,
+    ctl::print("{}: reverted on {} articles: {} page views, {} visitors, {} of reading, {} views\n", visitor,
                format_number(static_cast<std::int64_t>(items.size())), format_number(all.pv),
                format_number(all.uv), reading_time(all.dwell_ms), format_number(all.views));
   }
   // Notes the contributions that were not recorded (below limits.contribution_after).
   void note_unrecorded() {
     if (!json_ && max_unrecorded_ > 0)
-      fmt::print(
+      ctl::print(
           "up to {} reports per day and host of each visitor (of each network, for anonymous visitors) are "
           "not recorded and stay: limits.contribution_after\n",
           max_unrecorded_);
   }
   void end() {
-    if (json_) fmt::print("{}\n", (writer_.end_array(), out_));
+    if (json_) print_json_line((writer_.end_array(), out_));
   }
 
  private:

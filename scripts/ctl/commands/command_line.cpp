@@ -1,11 +1,10 @@
 #include "scripts/ctl/commands/command_line.h"
 
-#include <fmt/format.h>
-
 #include <memory>
 
 #include "core/config/aliases.h"
 #include "scripts/ctl/commands/commands.h"
+#include "scripts/ctl/commands/print.h"
 
 namespace freshet::ctl {
 namespace {
@@ -42,7 +41,7 @@ int run_command(const Command& command, const CommandAction& body, const Target&
     line +=
         "; recorder.enabled is false: the database is on the host shown as `recorder holder` by `freshetctl "
         "status`";
-  fmt::print(stderr, "freshetctl {}: {}\n", command.name, line);
+  ctl::print(stderr, "freshetctl {}: {}\n", command.name, line);
   return kExitFailed;
 }
 
@@ -53,7 +52,7 @@ void add_command(CLI::App& app, const Command& command, const std::string& name,
   CLI::App* sub = app.add_subcommand(name, command.help);
   if (is_alias) sub->group("");
   sub->callback([is_alias, name, &command, target, &status, body = command.add_options(*sub)] {
-    if (is_alias) fmt::print(stderr, "freshetctl: {} is now called {}\n", name, command.name);
+    if (is_alias) ctl::print(stderr, "freshetctl: {} is now called {}\n", name, command.name);
     status = run_command(command, body, *target);
   });
 }

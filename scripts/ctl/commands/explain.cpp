@@ -16,6 +16,7 @@
 #include "core/redis/blocking_redis.h"
 #include "core/redis/scripts.h"
 #include "scripts/ctl/commands/noop_services.h"
+#include "scripts/ctl/commands/print.h"
 
 namespace freshet::ctl {
 namespace {
@@ -65,9 +66,9 @@ std::string truncate_title(std::string_view title) {
   std::size_t characters = 0;
   for (std::size_t at = 0; at < title.size(); ++at) {
     const bool starts_character = (static_cast<unsigned char>(title[at]) & 0xC0) != 0x80;
-    if (starts_character && ++characters > kMaxTitleCharacters) return std::string(title.substr(0, at)) + "…";
+    if (starts_character && ++characters > kMaxTitleCharacters) return printable(title.substr(0, at)) + "…";
   }
-  return std::string(title);
+  return printable(title);
 }
 
 class Explanation {
@@ -88,15 +89,15 @@ class Explanation {
 
   void print(std::size_t limit) const {
     print_reader();
-    fmt::print("{:<{}} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8} {:>6} {:<8} {:<40} {}\n", "item",
+    ctl::print("{:<{}} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8} {:>6} {:<8} {:<40} {}\n", "item",
                kIdColumn, "score", "trend", "affinity", "cf", "content", "points", "age h", "factor",
                "source", "outcome", "title");
     for (std::size_t i = 0; i < std::min(limit, choices().size()); ++i) print_row(i);
-    if (choices().size() > limit) fmt::print("… and {} more (--all)\n", choices().size() - limit);
+    if (choices().size() > limit) ctl::print("… and {} more (--all)\n", choices().size() - limit);
     for (const std::size_t i : from_index_) {
       const recommend::Recommendation& each = explained_.page.items[i];
-      fmt::print("{:<{}} from the index, served as {}: {}; {}\n", each.id.view(), kIdColumn, i + 1,
-                 readers::reason_text(each.reason), truncate_title(each.card->title));
+      ctl::print("{:<{}} from the index, served as {}: {}; {}\n", each.id.view(), kIdColumn, i + 1,
+                 printable(readers::reason_text(each.reason)), truncate_title(each.card->title));
     }
   }
 
@@ -142,10 +143,10 @@ class Explanation {
   void print_reader() const {
     const readers::ReaderState& state = explained_.state;
     const recommend::ExcludedCounts& out = explained_.page.excluded;
-    fmt::print("reader {}: {} topics and {} replies viewed, {} interactions, {} dismissed\n", reader_.view(),
+    ctl::print("reader {}: {} topics and {} replies viewed, {} interactions, {} dismissed\n", reader_.view(),
                state.topic_views.size(), state.reply_views.size(), state.interactions.size(),
                state.dismissals.size());
-    fmt::print("excluded: {} interacted, {} viewed, {} not interested; model {}\n\n", out.interacted,
+    ctl::print("excluded: {} interacted, {} viewed, {} not interested; model {}\n\n", out.interacted,
                out.viewed, out.not_interested, explained_.page.model);
   }
 
@@ -156,9 +157,9 @@ class Explanation {
     std::string text(outcome.text);
     if (outcome.position) {
       text = fmt::format("served as {}: {}", *outcome.position + 1,
-                         readers::reason_text(explained_.page.items[*outcome.position].reason));
+                         printable(readers::reason_text(explained_.page.items[*outcome.position].reason)));
     }
-    fmt::print(
+    ctl::print(
         "{:<{}} {:>12.6g} {:>10.4g} {:>9.4g} {:>9.4g} {:>9.4g} {:>9.4g} {:>8.1f} {:>6.3g} {:<8} {:<40} {}\n",
         id(choice), kIdColumn, choice.score(), each.trend, each.affinity, each.cf, each.content, each.points,
         each.age_hours, choice.factor, source(choice), text, truncate_title(title(choice)));
@@ -242,7 +243,7 @@ Result<int> run_explain(const ExplainOptions& options, const Target& target) {
   const Explanation explanation(*reader, **explained);
   const std::size_t limit = options.all ? SIZE_MAX : kDefaultCandidates;
   if (options.json)
-    fmt::print("{}\n", explanation.json(limit));
+    print_json_line(explanation.json(limit));
   else
     explanation.print(limit);
   return 0;

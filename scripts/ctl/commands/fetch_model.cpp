@@ -9,6 +9,7 @@
 #include "core/model/replace_model.h"
 #include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/owner.h"
+#include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
 
 namespace freshet::ctl {
@@ -92,7 +93,7 @@ Result<int> run_fetch_model(const FetchModelOptions& options, const Target& targ
     });
     return 0;
   }
-  fmt::print("{}: {}{} items, {:.1f} MB, trained {}\n", file, unchanged ? "unchanged, " : "",
+  ctl::print("{}: {}{} items, {:.1f} MB, trained {}\n", file, unchanged ? "unchanged, " : "",
              format_number(fetched.items()), static_cast<double>(fetched.bytes()) / 1e6,
              to_rfc3339(fetched.trained_at()));
   return 0;

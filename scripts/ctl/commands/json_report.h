@@ -1,12 +1,11 @@
 // Output of commands with --json: one object on one line of stdout.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <functional>
 #include <string>
 
 #include "core/base/json.h"
+#include "scripts/ctl/commands/print.h"
 
 namespace freshet::ctl {
 
@@ -17,7 +16,7 @@ inline void report_json(const std::function<void(json::Writer&)>& members) {
   writer.begin_object();
   members(writer);
   writer.end_object();
-  fmt::print("{}\n", out);
+  print_json_line(out);
 }
 
 }  // namespace freshet::ctl

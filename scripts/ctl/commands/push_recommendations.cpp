@@ -18,6 +18,7 @@
 #include "core/timeline/timeline_store.h"
 #include "fcgi/http/identity.h"
 #include "scripts/ctl/commands/noop_services.h"
+#include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/commands/reader_selection.h"
 
@@ -124,9 +125,9 @@ class PushRun {
   Result<void> preview(const ReaderId& reader) {
     FRESHET_TRY(chosen, redis::run_sync(services_.pusher.select(reader, limit_)));
     if (!options_.json) {
-      fmt::print("{}:", reader.view());
-      for (const ItemId& each : *chosen) fmt::print(" {}", each.view());
-      fmt::print("\n");
+      ctl::print("{}:", reader.view());
+      for (const ItemId& each : *chosen) ctl::print(" {}", each.view());
+      ctl::print("\n");
     }
     add_counts(static_cast<std::int64_t>(chosen->size()), 0);
     return {};
@@ -157,16 +158,16 @@ std::string json_of(const PushRecommendationsOptions& options, const PushSummary
 
 void print(const PushRecommendationsOptions& options, const PushSummary& summary) {
   if (options.json) {
-    fmt::print("{}\n", json_of(options, summary));
+    print_json_line(json_of(options, summary));
     std::fflush(stdout);
     return;
   }
-  fmt::print("{}: {} readers, {} served, {} skipped, {} with nothing new; {} items {}", options.channel,
+  ctl::print("{}: {} readers, {} served, {} skipped, {} with nothing new; {} items {}", options.channel,
              format_number(summary.readers), format_number(summary.served), format_number(summary.skipped),
              format_number(summary.nothing_new), format_number(summary.pushed),
              options.dry_run ? "would be pushed" : "pushed");
-  if (summary.duplicates > 0) fmt::print(", {} already there", format_number(summary.duplicates));
-  fmt::print("{}\n", summary.interrupted ? "; interrupted" : "");
+  if (summary.duplicates > 0) ctl::print(", {} already there", format_number(summary.duplicates));
+  ctl::print("{}\n", summary.interrupted ? "; interrupted" : "");
   std::fflush(stdout);
 }
 
@@ -215,7 +216,7 @@ Result<int> run_push_recommendations(const PushRecommendationsOptions& options, 
     if (stop.received(seconds{options.every})) return 0;
     summary = push_once(options, target);
     if (!summary)
-      fmt::print(stderr, "freshetctl push-recommendations: {}\n", summary.error().detail);
+      ctl::print(stderr, "freshetctl push-recommendations: {}\n", summary.error().detail);
     else if (summary->pushed > 0)
       print(options, *summary);
   }

@@ -8,6 +8,7 @@
 #include "core/search/search_index.h"
 #include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/owner.h"
+#include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
 
 namespace freshet::ctl {
@@ -48,7 +49,7 @@ Result<int> run_reindex(const ReindexOptions& options, const Target& target) {
       out.key("seconds").number(to_seconds(done->elapsed));
     });
   else
-    fmt::print("{}\n", summary_text(*done));
+    ctl::print("{}\n", summary_text(*done));
   return 0;
 }
 

@@ -1,13 +1,12 @@
 #include "scripts/ctl/commands/train.h"
 
-#include <fmt/format.h>
-
 #include "core/model/model_copy.h"
 #include "core/model/replace_model.h"
 #include "core/training/train.h"
 #include "core/training/training_source.h"
 #include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/owner.h"
+#include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
 
 namespace freshet::ctl {
@@ -35,7 +34,7 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
       report_json(
           [&](json::Writer& out) { out.key("model").null().key("why").string(trained.error().detail); });
     else
-      fmt::print("{}; no model was trained\n", trained.error().detail);
+      ctl::print("{}; no model was trained\n", trained.error().detail);
     return 0;
   }
   if (!trained) return tl::unexpected(trained.error());
@@ -57,10 +56,10 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
     });
     return 0;
   }
-  fmt::print("{}: {} of {} items, {} interactions, {:.1f} MB, in {}\n", file, trained->algorithm,
+  ctl::print("{}: {} of {} items, {} interactions, {:.1f} MB, in {}\n", file, trained->algorithm,
              format_number(copy->model->items()), format_number(interactions),
              static_cast<double>(copy->model->bytes()) / 1e6, format_duration(spent()));
-  fmt::print("validation: {}\n", trained->report);
+  ctl::print("validation: {}\n", trained->report);
   return 0;
 }
 

@@ -1,10 +1,10 @@
 #include "scripts/ctl/doctor/doctor.h"
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/config/config.h"
+#include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/doctor/status_text.h"
 
 namespace freshet::ctl {
@@ -143,9 +143,9 @@ Result<int> run_doctor(const DoctorOptions& options, const Target& target) {
     check_status_socket(*settings, out);
   }
   if (options.json) {
-    fmt::print("{}\n", out.json());
+    print_json_line(out.json());
   } else {
-    fmt::print("{}{}, {}\n", out.text(), count_text(out.count(Severity::kError), "error"),
+    ctl::print("{}{}, {}\n", out.text(), count_text(out.count(Severity::kError), "error"),
                count_text(out.count(Severity::kWarning), "warning"));
   }
   return out.count(Severity::kError) > 0 ? 1 : 0;

@@ -9,6 +9,7 @@
 #include "core/redis/keys.h"
 #include "core/redis/scripts.h"
 #include "scripts/ctl/commands/json_report.h"
+#include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/doctor/fastcgi_client.h"
 #include "scripts/ctl/doctor/sock_diag.h"
@@ -90,22 +91,19 @@ Result<int> run_status(const StatusOptions& options, const Target& target) {
   if (reply->status != 200)
     return fail(ErrorCode::kUnavailable, "refused", {}, fmt::format("{} answered {}", path, reply->status));
   const std::string socket = socket_path(options, target, *settings);
-  const std::string page = options.json ? reply->body + "\n" : status_text(reply->body, wall_now());
-  if (!socket.starts_with('/')) {
-    fmt::print("{}", page);
-    return 0;
-  }
+  const bool has_queue = socket.starts_with('/');
   const auto queue = listen_queue(socket);
   if (options.json) {
-    fmt::print("{}\n", append_listen_queue(std::move(reply->body), queue));
+    print_json_line(has_queue ? append_listen_queue(std::move(reply->body), queue) : reply->body);
     return 0;
   }
-  fmt::print("{}", page);
+  print_text(stdout, status_text(reply->body, wall_now()));
+  if (!has_queue) return 0;
   // The socket is on another host or not readable: print the rest anyway.
   if (!queue) {
-    fmt::print("{:<22}unknown ({})\n", "kernel listen queue:", queue.error().detail);
+    ctl::print("{:<22}unknown ({})\n", "kernel listen queue:", queue.error().detail);
   } else {
-    fmt::print("{:<22}{} of {}\n", "kernel listen queue:", queue->waiting, queue->limit);
+    ctl::print("{:<22}{} of {}\n", "kernel listen queue:", queue->waiting, queue->limit);
   }
   return 0;
 }
@@ -133,7 +131,7 @@ Result<int> run_rebuild_rank(const RebuildRankOptions& options, const Target& ta
     });
     return 0;
   }
-  fmt::print("rebuilt hot:rank in {}: {} items with counters, {} ranked (half-life {} s, weights {} {} {})\n",
+  ctl::print("rebuilt hot:rank in {}: {} items with counters, {} ranked (half-life {} s, weights {} {} {})\n",
              format_duration(took), format_number(rebuilt->items), format_number(rebuilt->ranked),
              e.half_life.count(), e.pv_weight, e.uv_weight, e.dwell_weight);
   return 0;

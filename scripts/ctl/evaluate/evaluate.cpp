@@ -8,6 +8,7 @@
 #include "core/training/learn_rerank.h"
 #include "core/training/training_source.h"
 #include "scripts/ctl/commands/owner.h"
+#include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/evaluate/offline_metrics.h"
 
@@ -147,11 +148,11 @@ class Evaluation {
 
 void print_table(const std::vector<Comparison>& comparisons) {
   for (const Comparison& each : comparisons) {
-    fmt::print("{}: {} evaluation cases\n", each.period,
+    ctl::print("{}: {} evaluation cases\n", each.period,
                format_number(static_cast<std::int64_t>(each.cases)));
-    fmt::print("  {:<26}{:>12}{:>12}{:>12}\n", "", "ndcg@20", "recall@20", "coverage@20");
+    ctl::print("  {:<26}{:>12}{:>12}{:>12}\n", "", "ndcg@20", "recall@20", "coverage@20");
     for (const Quality& row : each.rows)
-      fmt::print("  {:<26}{:>12.4f}{:>12.4f}{:>12.4f}\n", row.name, row.ndcg, row.recall, row.coverage);
+      ctl::print("  {:<26}{:>12.4f}{:>12.4f}{:>12.4f}\n", row.name, row.ndcg, row.recall, row.coverage);
   }
 }
 
@@ -169,7 +170,7 @@ void print_json(const std::vector<Comparison>& comparisons) {
     writer.end_array().end_object();
   }
   writer.end_array().end_object();
-  fmt::print("{}\n", out);
+  print_json_line(out);
 }
 
 }  // namespace
@@ -202,9 +203,9 @@ Result<int> run_evaluate(const EvaluateOptions& options, const Target& target) {
   if (!compared) return tl::unexpected(compared.error());
   (options.json ? print_json : print_table)(*compared);
   if (!copy)
-    fmt::print(stderr, "no current model: {}\n", copy.error().detail);
+    ctl::print(stderr, "no current model: {}\n", copy.error().detail);
   else if (compared->size() == 1)
-    fmt::print(stderr, "the current model was trained after all of these events, so it is not evaluated\n");
+    ctl::print(stderr, "the current model was trained after all of these events, so it is not evaluated\n");
   return 0;
 }
 

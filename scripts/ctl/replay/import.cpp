@@ -9,6 +9,7 @@
 
 #include "core/base/json.h"
 #include "scripts/ctl/commands/json_report.h"
+#include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/replay/event_log.h"
 #include "scripts/ctl/replay/resume.h"
@@ -85,7 +86,7 @@ class Importer {
     ++position_.rejected;
     if (++rejected_lines_ > kMaxShownRejections) return;
     progress_.clear();
-    fmt::print(stderr, "line {}: {}\n", line, code);
+    ctl::print(stderr, "line {}: {}\n", line, code);
   }
   void show_progress(std::int64_t total) {
     progress_.update({done(), total, Clock::now() - began_, {}, done_before_});
@@ -94,7 +95,7 @@ class Importer {
     progress_.clear();
     resume_file_.remove();
     if (rejected_lines_ > kMaxShownRejections) {
-      fmt::print(stderr, "… and {} more rejected lines\n",
+      ctl::print(stderr, "… and {} more rejected lines\n",
                  format_number(rejected_lines_ - kMaxShownRejections));
     }
     const auto took = Clock::now() - began_;
@@ -105,7 +106,7 @@ class Importer {
         out.key("earlier").integer(done_before_).key("seconds").number(to_seconds(took));
       });
     else
-      fmt::print(
+      ctl::print(
           "imported {} items in {} ({}/s), rejected {}{}\n", format_number(position_.accepted),
           format_duration(took),
           format_number(static_cast<std::int64_t>(static_cast<double>(done() - done_before_) / s)),
@@ -125,7 +126,7 @@ class Importer {
     if (noted) return;
     resumable_ = false;
     progress_.clear();
-    fmt::print(
+    ctl::print(
         stderr,
         "the import cannot be resumed after an interruption ({}); use --resume to choose another file\n",
         noted.error().detail);
@@ -169,11 +170,11 @@ ImportPosition start_position(const ResumeFile& notes, const FileIdentity& file,
   if (!noted) return {file, target, 0, 0, 0, 0};
   if (noted->file != file || noted->target != target) {
     if (!quiet)
-      fmt::print(stderr, "{} is for another file or service: starting from the beginning\n", notes.path());
+      ctl::print(stderr, "{} is for another file or service: starting from the beginning\n", notes.path());
     return {file, target, 0, 0, 0, 0};
   }
   if (!quiet) {
-    fmt::print(stderr, "resuming after {} items of an earlier run\n",
+    ctl::print(stderr, "resuming after {} items of an earlier run\n",
                format_number(noted->accepted + noted->rejected));
   }
   return *noted;

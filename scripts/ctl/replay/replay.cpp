@@ -7,6 +7,7 @@
 
 #include "core/base/json.h"
 #include "scripts/ctl/commands/json_report.h"
+#include "scripts/ctl/commands/print.h"
 #include "scripts/ctl/replay/past_lists.h"
 #include "scripts/ctl/replay/player.h"
 #include "scripts/ctl/replay/timing.h"
@@ -50,23 +51,23 @@ double to_ms(LatencyHistogram::Microseconds span) { return span.count() / 1000; 
 void print_totals(const Player& player, const std::vector<LogEvent>& log, const ReplayOptions& options) {
   const ReplayTotals& totals = player.totals();
   const double s = std::max(1e-9, std::chrono::duration<double>(player.elapsed()).count());
-  fmt::print("replayed {} events in {} ({} requests/s), {} to {} at speed {}", format_number(totals.events),
+  ctl::print("replayed {} events in {} ({} requests/s), {} to {} at speed {}", format_number(totals.events),
              format_duration(player.elapsed()),
              format_number(static_cast<std::int64_t>(static_cast<double>(totals.sent) / s)),
              to_rfc3339(log.front().at), to_rfc3339(log.back().at), options.speed);
   if (options.shift_to_now)
-    fmt::print(", shifted by {:.1f} days", static_cast<double>(player.shift().count()) / 86400);
-  if (options.loop) fmt::print(", {} complete rounds", totals.rounds);
-  fmt::print("\n  requests   {}: counted {}, dedup {}, bots {}, queued {}\n", format_number(totals.sent),
+    ctl::print(", shifted by {:.1f} days", static_cast<double>(player.shift().count()) / 86400);
+  if (options.loop) ctl::print(", {} complete rounds", totals.rounds);
+  ctl::print("\n  requests   {}: counted {}, dedup {}, bots {}, queued {}\n", format_number(totals.sent),
              format_number(count_of(totals, ReportOutcome::kCounted)),
              format_number(count_of(totals, ReportOutcome::kDedup)),
              format_number(count_of(totals, ReportOutcome::kBot)),
              format_number(count_of(totals, ReportOutcome::kQueued)));
-  fmt::print("  refused    4xx {}; others {}; no reply {}; repeated {}\n",
+  ctl::print("  refused    4xx {}; others {}; no reply {}; repeated {}\n",
              status_breakdown(totals, ReportOutcome::kRefused),
              status_breakdown(totals, ReportOutcome::kFailed), format_number(totals.lost),
              format_number(totals.resent));
-  fmt::print("  latency    p50 {:.2f} ms, p99 {:.2f} ms, max {:.2f} ms\n",
+  ctl::print("  latency    p50 {:.2f} ms, p99 {:.2f} ms, max {:.2f} ms\n",
              to_ms(totals.latencies.percentile(0.5)), to_ms(totals.latencies.percentile(0.99)),
              to_ms(totals.latencies.max()));
 }
@@ -137,7 +138,7 @@ void print_list(const std::vector<PastScore>& list, const EventLog& log, bool as
   json::Writer writer(out);
   writer.begin_array();
   int place = 0;
-  if (!as_json) fmt::print("{:>4}  {:>12}  {:>7}  {:>6}  item\n", "", "score", "pv", "uv");
+  if (!as_json) ctl::print("{:>4}  {:>12}  {:>7}  {:>6}  item\n", "", "score", "pv", "uv");
   for (const PastScore& each : list) {
     const auto item = log.items.find(each.item);
     const std::string title = item == log.items.end() ? std::string() : item->second.title;
@@ -147,12 +148,12 @@ void print_list(const std::vector<PastScore>& list, const EventLog& log, bool as
       if (!title.empty()) writer.key("title").string(title);
       writer.end_object();
     } else {
-      fmt::print("{:>4}  {:>12.6g}  {:>7}  {:>6}  {}  {}\n", ++place, each.score, format_number(each.pv),
-                 format_number(each.uv), each.item, title);
+      ctl::print("{:>4}  {:>12.6g}  {:>7}  {:>6}  {}  {}\n", ++place, each.score, format_number(each.pv),
+                 format_number(each.uv), printable(each.item), printable(title));
     }
   }
   writer.end_array();
-  if (as_json) fmt::print("{}\n", out);
+  if (as_json) print_json_line(out);
 }
 
 Result<int> list_at(const EventLog& log, const ReplayOptions& options, const Target& target) {
