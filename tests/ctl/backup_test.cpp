@@ -2,6 +2,7 @@
 // folder.
 #include "scripts/ctl/backup/backup.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <fstream>
@@ -64,6 +65,15 @@ std::map<std::string, std::string> read_all_keys(Fixture& fixture, redis::Blocki
     for (const std::string& each : parts) out += each + " ";
     return out;
   };
+  // Servers write the same score with 15 to 17 digits.
+  const auto scored = [](const redis::Reply& reply) {
+    std::map<std::string, double> scores;
+    for (std::size_t i = 0; i + 1 < reply.size(); i += 2)
+      scores[std::string(redis::string_at(reply, i))] = reply[i + 1].number().value();
+    std::string text;
+    for (const auto& [member, score] : scores) text += fmt::format("{}|{}| ", member, score);
+    return text;
+  };
   std::map<std::string, std::string> out;
   const auto found = ask("KEYS", "*");
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -76,7 +86,7 @@ std::map<std::string, std::string> read_all_keys(Fixture& fixture, redis::Blocki
     if (type == "string") value = ask("GET", key).string().value();
     if (type == "hash") value = joined(ask("HGETALL", key), 2);
     if (type == "set") value = joined(ask("SMEMBERS", key), 1);
-    if (type == "zset") value = joined(ask("ZRANGE", key, "0", "-1", "WITHSCORES"), 2);
+    if (type == "zset") value = scored(ask("ZRANGE", key, "0", "-1", "WITHSCORES"));
     if (type == "list") value = joined(ask("LRANGE", key, "0", "-1"), 1, false);
     if (type == "stream") {
       const auto entries = ask("XRANGE", key, "-", "+");
