@@ -122,9 +122,7 @@ int main(int argc, char* argv[]) {
       return kExitUsage;
     case Options::Action::kTest:
     case Options::Action::kDump:
-      return test_config(options, std::cerr, [](const Settings& settings) {
-        return read_client_lists(settings.clients).map([](const http::ClientLists&) {});
-      });
+      return test_config(options, std::cerr, check_startup_files);
     case Options::Action::kRun:
       break;
   }

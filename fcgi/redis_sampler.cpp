@@ -6,6 +6,7 @@
 #include "core/base/log.h"
 #include "core/base/redis_clock.h"
 #include "core/redis/fields.h"
+#include "core/redis/schema.h"
 
 namespace freshet {
 
@@ -31,8 +32,15 @@ Task<Result<void>> RedisSampler::start() {
   redis::Pipeline request;
   request.add("TIME");
   spools_.append_read(request);
+  request.add("INFO", "server");
   const auto sent_at = since_boot();
-  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, request));
+  FRESHET_CO_TRY(replies, co_await redis_.run(request));
+  for (std::size_t required = 0; required < 2; ++required) {
+    if ((*replies)[required].is_error())
+      co_return tl::unexpected(redis::classify((*replies)[required].error()));
+  }
+  // Not known if the account may not send INFO.
+  if (auto supported = redis::check_server_version((*replies)[2].text()); !supported) co_return supported;
   update_clock((*replies)[0], sent_at);
   const redis::Pipeline answer = spools_.build_report((*replies)[1]);
   if (!answer.empty()) co_await redis_.run(answer);  // on error it is retried within a second
@@ -86,6 +94,7 @@ Task<void> RedisSampler::sample_key_stats() {
       sizes.add("ZCARD", key);
     sizes.add("XLEN", partition.stream());
   }
+  sizes.add("INFO", "server");
   const auto replies = co_await redis_.run(sizes);
   if (!replies) co_return;
   RedisKeyStats stats;
@@ -94,7 +103,8 @@ Task<void> RedisSampler::sample_key_stats() {
                            &RedisKeyStats::hot_newest,    &RedisKeyStats::stream_entries};
   static_assert(members.size() == kKeysPerPartition);
   std::int64_t fullest = 0;
-  for (std::size_t i = 0; i < replies->size(); ++i) {
+  redis::server_name(replies->back().text()).copy(stats.server.data(), stats.server.size() - 1);
+  for (std::size_t i = 0; i + 1 < replies->size(); ++i) {
     const std::int64_t size = (*replies)[i].integer().value_or(0);
     stats.*members.at(i % kKeysPerPartition) += size;
     if (members.at(i % kKeysPerPartition) == &RedisKeyStats::stream_entries)

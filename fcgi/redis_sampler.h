@@ -25,8 +25,8 @@ class RedisSampler {
         spools_(settings.spool, keys),
         sample_(sample) {}
 
-  // Call before accepting connections: synchronizes to Redis' time and registers this host's
-  // spools. 1 or 2 RTT. Errors: those of Redis.
+  // Call before accepting connections: synchronizes to Redis' time, checks the server's version and
+  // registers this host's spools. 1 or 2 RTT. Errors: those of Redis; "redis_too_old".
   Task<Result<void>> start();
   // Call regularly; `now` is on CLOCK_MONOTONIC. Samples asynchronously if it is due and no other
   // worker does. 1 RTT for health (2 if an erasure is answered), 2 for sizes.

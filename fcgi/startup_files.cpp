@@ -3,6 +3,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -12,19 +13,37 @@
 #include "core/base/log.h"
 #include "core/base/secret.h"
 #include "fcgi/http/identity.h"
+#include "fcgi/http/page_token.h"
 #include "fcgi/http/signature.h"
 
 namespace freshet {
+namespace {
 
-std::string make_random_salt() {
-  std::string salt(32, '\0');
-  if (getrandom(salt.data(), salt.size(), 0) != static_cast<ssize_t>(salt.size())) std::abort();
-  return salt;
+Result<http::ClientLists> read_client_lists(const ClientSettings& settings) {
+  http::ClientLists lists;
+  for (const auto& [file, into] :
+       {std::pair(&settings.deny_file, &lists.denied), std::pair(&settings.allow_file, &lists.allowed)}) {
+    FRESHET_TRY(read, http::ClientList::read(*file));
+    *into = std::move(*read);
+  }
+  return lists;
 }
 
-Result<redis::Endpoint> redis_endpoint(const RedisSettings& settings, const StartupFiles& files) {
-  return redis::endpoint_of(settings, files.redis_password, files.sentinel_password);
+// Returns true if a secret cannot be read by this process, which load_config() warns of.
+bool has_unreadable_secret(const Settings& settings) {
+  const auto is_unreadable = [](const std::string& name) {
+    const auto secret = name.empty() ? Result<std::string>() : read_secret(name);
+    return !secret && secret.error().detail.ends_with("cannot be read");
+  };
+  const auto names_unreadable = [&](const auto& key) { return is_unreadable(key.second); };
+  const IdentitySettings& identity = settings.identity;
+  return is_unreadable(identity.salt_file) || is_unreadable(settings.redis.password_file) ||
+         is_unreadable(settings.redis.sentinel_password_file) ||
+         std::ranges::any_of(identity.token_key_files, names_unreadable) ||
+         std::ranges::any_of(identity.internal_key_files, names_unreadable);
 }
+
+}  // namespace
 
 void check_writable_folder(std::string_view directive, const std::string& path) {
   std::filesystem::path folder = std::filesystem::absolute(path);
@@ -40,14 +59,14 @@ void check_writable_folder(std::string_view directive, const std::string& path) 
                                      {"fix", "make the folder or volume writable for this user"}});
 }
 
-Result<http::ClientLists> read_client_lists(const ClientSettings& settings) {
-  http::ClientLists lists;
-  for (const auto& [file, into] :
-       {std::pair(&settings.deny_file, &lists.denied), std::pair(&settings.allow_file, &lists.allowed)}) {
-    FRESHET_TRY(read, http::ClientList::read(*file));
-    *into = std::move(*read);
-  }
-  return lists;
+std::string make_random_salt() {
+  std::string salt(32, '\0');
+  if (getrandom(salt.data(), salt.size(), 0) != static_cast<ssize_t>(salt.size())) std::abort();
+  return salt;
+}
+
+Result<redis::Endpoint> redis_endpoint(const RedisSettings& settings, const StartupFiles& files) {
+  return redis::endpoint_of(settings, files.redis_password, files.sentinel_password);
 }
 
 Result<StartupFiles> load_startup_files(const Settings& settings, const std::string& random_salt) {
@@ -81,11 +100,24 @@ Result<StartupFiles> load_startup_files(const Settings& settings, const std::str
   if (auto signatures = http::SignatureKeys::create(files.internal_keys); !signatures) {
     return tl::unexpected(signatures.error());
   }
+  if (auto pages = http::PageTokenSigner::create(files.salt); !pages) return tl::unexpected(pages.error());
+  if (auto endpoint = redis_endpoint(settings.redis, files); !endpoint)
+    return tl::unexpected(endpoint.error());
   FRESHET_TRY(lists, read_client_lists(settings.clients));
   files.client_lists = std::make_shared<const http::ClientLists>(std::move(*lists));
   FRESHET_TRY(bots, http::BotMatcher::create(settings.bots.allow));
   files.bot_matcher = std::make_shared<http::BotMatcher>(std::move(*bots));
   return files;
+}
+
+Result<void> check_startup_files(const Settings& settings) {
+  const auto ignore = [](const StartupFiles&) {};
+  if (!has_unreadable_secret(settings)) return load_startup_files(settings, make_random_salt()).map(ignore);
+  Settings without_secrets = settings;
+  without_secrets.identity = {};
+  without_secrets.redis.password_file.clear();
+  without_secrets.redis.sentinel_password_file.clear();
+  return load_startup_files(without_secrets, make_random_salt()).map(ignore);
 }
 
 }  // namespace freshet

@@ -27,16 +27,16 @@ struct StartupFiles {
 
 // Reads the files that `settings` names. Relative names are in $CREDENTIALS_DIRECTORY (systemd's
 // LoadCredential), except for client lists. Without a salt file `random_salt` is used, and visitors
-// are new after a restart of the master. Errors: kInvalid "bad_secret", "weak_key", "bad_key_id",
-// "bad_pattern" or "bad_clients".
+// are new after a restart of the master. Checks everything that a worker makes of the settings and
+// files. Errors: kInvalid "bad_secret", "weak_key", "bad_key_id", "bad_pattern", "bad_clients",
+// "bad_redis_url" or "bad_address".
 Result<StartupFiles> load_startup_files(const Settings& settings, const std::string& random_salt);
+// load_startup_files() for `freshetd -t`, which may run without access to the secrets: if one cannot
+// be read, all are left out.
+Result<void> check_startup_files(const Settings& settings);
 
 // Address of Redis (redis::endpoint_of). Errors: kInvalid "bad_redis_url" or "bad_address".
 Result<redis::Endpoint> redis_endpoint(const RedisSettings& settings, const StartupFiles& files);
-
-// Reads the client lists that `settings` names, the part that `freshetd -t` can check without
-// access to secrets. Error: kInvalid "bad_clients".
-Result<http::ClientLists> read_client_lists(const ClientSettings& settings);
 
 // Logs an error if this process can neither write to `path` or its folder nor create it, because a
 // data volume is read-only or belongs to another user. `directive` names the path.

@@ -106,7 +106,8 @@ class WorkerProcess {
     }
     const auto started = co_await redis_sampler_.start();
     if (!started) {
-      log::warning("worker_start_failed", {{"error", std::string(started.error().reason)}});
+      log::warning("worker_start_failed",
+                   {{"error", std::string(started.error().reason)}, {"detail", started.error().detail}});
       if (services_.redis->ready()) _exit(kExitUnusable);
       co_return;  // Redis is unavailable again: the next connection verifies it
     }

@@ -1,5 +1,7 @@
 #include "core/redis/schema.h"
 
+#include <algorithm>
+
 #include "core/redis/fields.h"
 
 namespace freshet::redis {
@@ -48,6 +50,38 @@ Task<Result<void>> check_schema(Redis& redis, const Keys& keys, SchemaCheck mode
   co_return fail(ErrorCode::kConflict, "schema_mismatch", {},
                  "the data in Redis has schema " + found + ", but this program supports only schema " +
                      std::to_string(kSchemaVersion) + ": use an empty Redis or another redis.key_prefix");
+}
+
+std::string_view info_value(std::string_view info, std::string_view name) {
+  while (!info.empty()) {
+    const std::string_view line = info.substr(0, info.find("\r\n"));
+    info.remove_prefix(std::min(line.size() + 2, info.size()));
+    if (line.starts_with(name) && line.substr(name.size()).starts_with(':'))
+      return line.substr(name.size() + 1);
+  }
+  return {};
+}
+
+// Valkey's redis_version is that of the Redis that it is compatible with.
+std::string server_name(std::string_view info) {
+  if (const std::string_view version = info_value(info, "valkey_version"); !version.empty())
+    return "Valkey " + std::string(version);
+  const std::string_view version = info_value(info, "redis_version");
+  return version.empty() ? std::string() : "Redis " + std::string(version);
+}
+
+Result<void> check_server_version(std::string_view info) {
+  const std::string_view version = info_value(info, "redis_version");
+  if (version.empty()) return {};
+  const std::size_t dot = std::min(version.find('.'), version.size() - 1);
+  const std::string_view rest = version.substr(dot + 1);
+  const int major = parse_or_zero<int>(version.substr(0, dot));
+  const int minor = parse_or_zero<int>(rest.substr(0, rest.find('.')));
+  if (major > 6 || (major == 6 && minor >= 2)) return {};
+  return fail(
+      ErrorCode::kUnavailable, "redis_too_old", {},
+      server_name(info) +
+          " lacks ZMSCORE, ZINTER, XAUTOCLAIM and GETEX: Freshet needs Redis 6.2 or later, or Valkey");
 }
 
 }  // namespace freshet::redis

@@ -1,7 +1,10 @@
-// Schema version of the data in Redis: key names and contents (keys.h).
+// Checks that a server and the data in it suit this program: its version, and the schema version of
+// the data, that is, of key names and contents (keys.h).
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
@@ -20,5 +23,13 @@ enum class SchemaCheck : std::uint8_t { kCheckOnly, kInitialize };
 Task<Result<void>> check_schema(Redis& redis, const Keys& keys, SchemaCheck mode = SchemaCheck::kCheckOnly);
 // Records the partition count unless it is recorded already. Only in a cluster.
 void append_partition_count(Pipeline& out, const Keys& keys);
+
+// Value of the line "name:value" in the output of INFO; "" if there is none.
+std::string_view info_value(std::string_view info, std::string_view name);
+// "Valkey 8.1.1" or "Redis 7.0.15", from the output of INFO server; "" if it has no version.
+std::string server_name(std::string_view info);
+// Error kUnavailable "redis_too_old", with the required version in the detail, if the server lacks
+// commands that Freshet sends. Succeeds if INFO has no version.
+Result<void> check_server_version(std::string_view info);
 
 }  // namespace freshet::redis

@@ -60,6 +60,7 @@ Rows sampled_rows(Scoreboard& board) {
   const RedisKeyStats numbers = board.redis_sample().key_stats.load();
   if (numbers.sampled_at == 0) return {};
   return {{"sampled at", numbers.sampled_at},
+          {"redis server", std::string(numbers.server.data())},
           {"hot rank", numbers.hot_rank},
           {"hot published", numbers.hot_published},
           {"hot hidden", numbers.hot_hidden},

@@ -17,6 +17,12 @@
 
 namespace freshet {
 
+namespace {
+
+constexpr int kMaxConfigRejections = 10;
+
+}  // namespace
+
 using namespace std::chrono_literals;
 
 Master::Master(std::unique_ptr<Generation> first, Scoreboard& board, const LoadFunction& load,
@@ -251,6 +257,7 @@ void Master::reap_children(SteadyTime now) {
     if (!death) continue;
     reload_.reap(*death);
     if (is_crash(status)) record_crash(now);
+    record_rejected_config(*death, now);
     if (old_master_.is_serving() && !stopping_ && !death->was_expected())
       abort_takeover("a worker died before all were ready", now);
   }
@@ -263,6 +270,24 @@ void Master::record_crash(SteadyTime now) {
   log::error("emergency_restart_started", {{"crashes", std::to_string(pool.emergency_restart_threshold)}});
   board_.pool().emergency_restarts.fetch_add(1);
   queue_change(SIGHUP);
+}
+
+// load_startup_files() should have rejected before the first fork what a worker rejects. Starting
+// more of them cannot help; the reason is in their log lines.
+void Master::record_rejected_config(const WorkerDeath& death, SteadyTime now) {
+  const std::uint32_t current = reload_.current().number;
+  const bool rejected = death.worker.generation == current && !death.was_expected() &&
+                        WIFEXITED(death.status) && WEXITSTATUS(death.status) == kExitConfig &&
+                        pool_.ready_count(current) == 0;
+  config_rejections_ = rejected ? config_rejections_ + 1 : 0;
+  if (config_rejections_ < kMaxConfigRejections || stopping_) return;
+  log::error("config_rejected",
+             {{"error", std::to_string(config_rejections_) +
+                            " workers in a row ended with status 78: their log lines say which setting or "
+                            "file is wrong"},
+              {"action", "the service stops"}});
+  exit_status_ = kExitConfig;
+  stop(SIGTERM, now);
 }
 
 namespace {

@@ -41,6 +41,7 @@ class Master {
   void reopen_logs();
   void reap_children(SteadyTime now);
   void record_crash(SteadyTime now);
+  void record_rejected_config(const WorkerDeath& death, SteadyTime now);
   void stop(int signal, SteadyTime now);
   void begin_shutdown(int signal, SteadyTime now);
   bool is_finished() const;
@@ -80,6 +81,7 @@ class Master {
   Pool pool_;
   PoolScaler scaler_;
   CrashCounter crashes_;
+  int config_rejections_ = 0;  // consecutive workers that ended with kExitConfig
   HelperProcess recorder_, status_process_, model_publisher_;
   Reload reload_;
   int pending_signal_ = 0;                  // SIGHUP or SIGUSR2 to be carried out; 0: none

@@ -57,6 +57,7 @@ struct RedisKeyStats {
   std::int64_t seen_bytes = 0, seen_impressions_today = 0;
   double seen_fill_today = 0, seen_false_positive_rate = 0;
   std::array<char, 16> seen_filter{};  // value of seen.filter
+  std::array<char, 32> server{};       // redis::server_name(), truncated
 };
 using RecorderOwner = std::array<char, 96>;  // "HOST, pid 7", truncated
 struct RedisSample {

@@ -19,7 +19,8 @@ set(snippets freshet-auth.conf freshet-http.conf freshet-internal.conf freshet-l
     freshet-problem.conf freshet-public.conf)
 list(TRANSFORM snippets PREPEND nginx/ OUTPUT_VARIABLE snippet_sources)
 freshet_install(/etc/nginx/freshet ${snippet_sources})
-freshet_install(${examples} nginx/freshet-alerts.yml nginx/freshet-dashboard.json nginx/nginx.conf systemd/redis-acl.conf systemd/redis-tcp.conf)
+freshet_install(${examples} nginx/freshet-alerts.yml nginx/freshet-dashboard.json nginx/nginx.conf systemd/redis-acl.conf systemd/redis-tcp.conf
+                systemd/valkey.conf)
 freshet_install(${CMAKE_INSTALL_DATADIR}/doc/freshet API.md INTEGRATION.md OPERATIONS.md README.md SECURITY.md)
 install(DIRECTORY nginx/html DESTINATION ${CMAKE_INSTALL_DATADIR}/freshet COMPONENT freshet
         FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
@@ -91,7 +92,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION web)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd | systemd-sysusers, init-system-helpers (>= 1.54), libjs-chart.js (>= 3), procps")
 # Not Depends, since Redis may be on another host (redis-tcp.conf). ZINTER needs Redis 6.2.
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "redis-server (>= 5:6.2), nginx")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "redis-server (>= 5:6.2) | valkey-server, nginx")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "xapian-tools")  # freshet-search@.service
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "feed and hot-list engine for content sites, over FastCGI")
 set(CPACK_PACKAGE_DESCRIPTION "Freshet serves hot lists, personal feeds, recommendations and timelines to

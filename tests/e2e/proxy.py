@@ -10,6 +10,7 @@ mid-reply.
 import asyncio
 import dataclasses
 import random
+import re
 import socket
 import struct
 import threading
@@ -24,6 +25,7 @@ class Impairment:
     reset_chance: probability, for each read of a reply, of an RST in the middle of it.
     stalled: replies are held back until this changes.
     refuse: new connections are reset immediately.
+    version: INFO names this version of Redis, such as "5.0.1" (of the length of the real one).
     """
     delay_s: tuple = (0.0, 0.0)
     chunk: int = 0
@@ -31,6 +33,7 @@ class Impairment:
     reset_chance: float = 0.0
     stalled: bool = False
     refuse: bool = False
+    version: str = ""
 
 
 class Proxy:
@@ -146,6 +149,8 @@ class Proxy:
                 await self._loop.sock_sendall(client, data[:self._random.randrange(len(data))])
                 await asyncio.sleep(0.001)  # lets the client read the partial reply before the RST
                 return
+            if impairment.version:
+                data = re.sub(rb"(?<=redis_version:)[0-9.]+", impairment.version.encode(), data)
             size = impairment.chunk or len(data)
             for start in range(0, len(data), size):
                 await self._loop.sock_sendall(client, data[start:start + size])

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from service import ROOT, loopback, remove_tree, wait_until
+from service import REDIS_CLI, REDIS_SERVER, ROOT, loopback, remove_tree, wait_until
 
 NAME = "feeds"
 PASSWORD = "not a secret"
@@ -58,7 +58,7 @@ class Deployment:
         folder = os.path.join(self.folder, str(port))
         os.mkdir(folder)
         replica = () if port == master else ("--replicaof", f"{self.host} {master}")
-        self._run(port, "redis-server", accounts, "--port", str(port), "--bind", self.host, "--bind-source-addr", self.host, "--protected-mode", "no",
+        self._run(port, REDIS_SERVER, accounts, "--port", str(port), "--bind", self.host, "--bind-source-addr", self.host, "--protected-mode", "no",
                   "--dir", folder, "--save", "", "--appendonly", "yes", "--repl-diskless-sync-delay", "0", *replica)
 
     def _start_sentinel(self, port):
@@ -67,7 +67,7 @@ class Deployment:
         config = os.path.join(folder, "sentinel.conf")
         with open(config, "w", encoding="ascii") as file:
             file.write(SENTINEL.format(host=self.host, port=port, folder=folder, name=NAME, master=self.servers[0]))
-        self._run(port, "redis-server", config, "--sentinel")
+        self._run(port, REDIS_SERVER, config, "--sentinel")
 
     def directives(self):
         addresses = ", ".join(f'"{self.host}:{port}"' for port in self.sentinels)
@@ -75,7 +75,7 @@ class Deployment:
                 "redis__password_file": f'"{self.password_file}"', "redis__url": '"redis://127.0.0.1:1"'}
 
     def redis_cli(self, port, *command):
-        done = subprocess.run(["redis-cli", "-h", self.host, "-p", str(port), "-e", "--json", *map(str, command)], capture_output=True, check=False, timeout=80)
+        done = subprocess.run([REDIS_CLI, "-h", self.host, "-p", str(port), "-e", "--json", *map(str, command)], capture_output=True, check=False, timeout=80)
         assert done.returncode == 0, (port, command, done.stdout, done.stderr)
         return json.loads(done.stdout)
 
@@ -87,7 +87,7 @@ class Deployment:
 
     def text(self, port, *command):
         """For commands whose reply is plain text even with --json."""
-        return subprocess.run(["redis-cli", "-h", self.host, "-p", str(port), *command], capture_output=True, text=True, check=False, timeout=80).stdout
+        return subprocess.run([REDIS_CLI, "-h", self.host, "-p", str(port), *command], capture_output=True, text=True, check=False, timeout=80).stdout
 
     def info(self, port, section):
         return dict(line.strip().split(":", 1) for line in self.text(port, "INFO", section).splitlines() if ":" in line)

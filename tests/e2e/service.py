@@ -20,6 +20,7 @@ from client import Client
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests/support"))
 import loopback  # noqa: E402
+from redis_programs import REDIS_CLI, REDIS_SERVER  # noqa: E402
 from waiting import remove_tree, wait_until  # noqa: E402
 
 BUILD = os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release"))
@@ -352,8 +353,8 @@ class Instance:
 
     def _redis_cli(self, node=None):
         if not self.masters:
-            return ["redis-cli", "-s", os.path.join(self.state, "run/redis.sock")]
-        return ["redis-cli", "-c", "-h", self.host, "-p", str(node or FIRST_NODE)]
+            return [REDIS_CLI, "-s", os.path.join(self.state, "run/redis.sock")]
+        return [REDIS_CLI, "-c", "-h", self.host, "-p", str(node or FIRST_NODE)]
 
     def _redis_environment(self):
         if not self.masters:
@@ -384,7 +385,7 @@ class Instance:
         user = os.stat(os.path.join(self.state, "redis"))
         with open(os.path.join(self.state, "log/redis.log"), "ab") as log:
             process = subprocess.Popen(
-                ["redis-server", f"{self.state}/etc/redis-acl.conf", "--port", "0", "--unixsocket", f"{run}/redis.sock", "--unixsocketperm", "770",
+                [REDIS_SERVER, f"{self.state}/etc/redis-acl.conf", "--port", "0", "--unixsocket", f"{run}/redis.sock", "--unixsocketperm", "770",
                  "--dir", f"{self.state}/redis", "--appendonly", "yes", "--appendfsync", "everysec", "--save", "", *options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, user=user.st_uid, group=user.st_gid,
                 env=os.environ | (environment or {}))
@@ -404,7 +405,7 @@ class Instance:
         user = os.stat(folder)
         with open(os.path.join(self.state, f"log/redis-{port}.log"), "ab") as log:
             process = subprocess.Popen(
-                ["redis-server", f"{self.state}/etc/redis-acl.conf", "--bind", self.host, "--port", str(port), "--cluster-enabled", "yes",
+                [REDIS_SERVER, f"{self.state}/etc/redis-acl.conf", "--bind", self.host, "--port", str(port), "--cluster-enabled", "yes",
                  "--cluster-announce-ip", self.host, "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no", "--dir", folder, "--appendonly", "yes",
                  "--appendfsync", "everysec", "--save", ""],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, user=user.st_uid, group=user.st_gid)

@@ -9,7 +9,7 @@ import time
 import pytest
 from client import Load
 from readers import Readers, known_items, read_items
-from service import CTL, FIRST_NODE, LONG_TIMEOUTS, Instance, partition_of, partition_tags, wait_until
+from service import CTL, FIRST_NODE, LONG_TIMEOUTS, REDIS_CLI, Instance, partition_of, partition_tags, wait_until
 
 MASTERS = 3
 # Writes that a master acknowledged within this time before it was killed may be missing on its replica.
@@ -28,7 +28,7 @@ def cluster():
 def cluster_tool(service, *command):
     with open(os.path.join(service.state, "etc/redis-default"), encoding="ascii") as file:
         environment = os.environ | {"REDISCLI_AUTH": file.read()}
-    done = subprocess.run(["redis-cli", "--cluster", *map(str, command), "--cluster-yes"], env=environment, capture_output=True, text=True, check=False,
+    done = subprocess.run([REDIS_CLI, "--cluster", *map(str, command), "--cluster-yes"], env=environment, capture_output=True, text=True, check=False,
                           timeout=240)  # moving a thousand slots takes long on a busy machine
     assert done.returncode == 0, done.stdout + done.stderr
 

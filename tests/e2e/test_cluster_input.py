@@ -8,7 +8,7 @@ import tempfile
 import threading
 
 import pytest
-from service import CTL, FIRST_NODE, LONG_TIMEOUTS, Instance, loopback, remove_tree, wait_until
+from service import CTL, FIRST_NODE, LONG_TIMEOUTS, REDIS_CLI, REDIS_SERVER, Instance, loopback, remove_tree, wait_until
 
 MASTERS, NODE = 3, 16379
 
@@ -40,7 +40,7 @@ class LoneServer:
 
     def start(self, *options):
         self._terminate()
-        self._process = subprocess.Popen(["redis-server", "--bind", self.host, "--port", str(NODE), "--protected-mode", "no", "--save", "",
+        self._process = subprocess.Popen([REDIS_SERVER, "--bind", self.host, "--port", str(NODE), "--protected-mode", "no", "--save", "",
                                           "--dir", self._folder, *options], stdout=subprocess.DEVNULL, start_new_session=True)
         wait_until(lambda: self.redis_cli("PING").strip() == "PONG", "the server to start")
         return self
@@ -52,7 +52,7 @@ class LoneServer:
         return self
 
     def redis_cli(self, *command):
-        return subprocess.run(["redis-cli", "-h", self.host, "-p", str(NODE), *map(str, command)], capture_output=True, text=True, check=False).stdout
+        return subprocess.run([REDIS_CLI, "-h", self.host, "-p", str(NODE), *map(str, command)], capture_output=True, text=True, check=False).stdout
 
     def url(self):
         return f"redis+cluster://{self.host}:{NODE}"

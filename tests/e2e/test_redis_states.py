@@ -5,6 +5,7 @@ Reads continue. Writes are acknowledged and count once, or are refused with Retr
 """
 
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -13,7 +14,7 @@ import pytest
 from client import BaselineLoad, Load
 from proxy import Proxy
 from readers import Readers, known_items, read_items
-from service import LONG_TIMEOUTS, wait_until
+from service import CTL, LONG_TIMEOUTS, REDIS_CLI, wait_until
 
 SLOWEST_S = 0.5  # as in test_redis_faults.py
 
@@ -115,7 +116,7 @@ def test_writes_are_queued_while_redis_cannot_save(probe):
 def test_writes_are_queued_while_redis_is_busy_with_a_script(probe):
     service = probe.service
     service.redis("CONFIG", "SET", "busy-reply-threshold", "100")
-    endless = subprocess.Popen(["redis-cli", "-s", service.redis_socket(), "EVAL", "while true do end", "0"],
+    endless = subprocess.Popen([REDIS_CLI, "-s", service.redis_socket(), "EVAL", "while true do end", "0"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_until(lambda: 202 in probe.write_statuses(3), "queued events")
@@ -223,6 +224,26 @@ def test_requests_do_not_wait_while_the_circuit_breaker_is_open(instance, name):
     assert reads.errors == []
     print(f"open: {len(during)} requests, p99 {during[len(during) * 99 // 100] * 1000:.1f} ms, slowest {during[-1] * 1000:.1f} ms")
     assert during[len(during) * 99 // 100] < SLOWEST_S
+
+
+def test_a_redis_without_the_needed_commands_is_rejected_with_the_version_that_is_needed(instance):
+    service = instance("--no-limits", pm__max_children=1)
+    with Proxy(service.redis_socket()) as proxy:
+        real = re.search(r"redis_version:([0-9.]+)", service.redis_text("INFO", "server"))[1]
+        service.configure(redis__url=f'"{proxy.url}"')
+        service.reload()
+        failed = service.status()["failed reloads"]
+        old = ("5.0." + "9" * len(real))[:len(real)]
+        proxy.set(version=old)
+        service.signal("freshetd", signal.SIGHUP)
+        wait_until(lambda: service.status()["failed reloads"] == failed + 1, "the reload to fail")
+        service.expects_acl_denials = True  # of the doctor
+        sentence = f"{old} lacks ZMSCORE, ZINTER, XAUTOCLAIM and GETEX: Freshet needs Redis 6.2 or later, or Valkey"
+        assert sentence in service.log()
+        doctor = subprocess.run([CTL, "doctor", "--state", service.state], capture_output=True, text=True, check=False, timeout=80).stdout
+        assert sentence in doctor and "install Redis 6.2 or later, or Valkey" in doctor, doctor
+        proxy.set(version=("6.2." + "9" * len(real))[:len(real)])
+        service.reload()
 
 
 def test_pages_that_run_out_of_time_are_served_without_redis(instance, name):

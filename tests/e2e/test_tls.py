@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 import pytest
-from service import LONG_TIMEOUTS, Instance, birth, loopback, wait_until
+from service import LONG_TIMEOUTS, REDIS_CLI, REDIS_SERVER, Instance, birth, loopback, wait_until
 
 STUNNEL = shutil.which("stunnel4")
 pytestmark = pytest.mark.skipif(STUNNEL is None, reason="stunnel4 is not installed")
@@ -44,7 +44,7 @@ class TlsRedis:
         for port in self._ports:
             folder = os.path.join(self.folder, str(port))
             os.mkdir(folder)
-            self._run(f"redis-{port}", "redis-server", "--port", "0", "--tls-port", str(port), "--bind", self.far, "--bind-source-addr", self.far,
+            self._run(f"redis-{port}", REDIS_SERVER, "--port", "0", "--tls-port", str(port), "--bind", self.far, "--bind-source-addr", self.far,
                       "--dir", folder, "--protected-mode", "no", "--tls-cert-file", f"{self.folder}/ca.pem", "--tls-key-file", f"{self.folder}/key.pem",
                       "--tls-ca-cert-file", f"{self.folder}/ca.pem", "--tls-auth-clients", "no", "--requirepass", "secret", "--masterauth", "secret",
                       "--save", "", *self._options)
@@ -81,7 +81,7 @@ class TlsRedis:
         assert birth(process.pid) is None
 
     def redis_cli(self, port, *command):
-        done = subprocess.run(["redis-cli", "-h", self.near, "-p", str(port), *map(str, command)], env=os.environ | {"REDISCLI_AUTH": "secret"},
+        done = subprocess.run([REDIS_CLI, "-h", self.near, "-p", str(port), *map(str, command)], env=os.environ | {"REDISCLI_AUTH": "secret"},
                               capture_output=True, text=True, check=False, timeout=80)
         return done.stdout.strip()
 

@@ -8,7 +8,7 @@ import threading
 import time
 
 from proxy import Proxy
-from service import birth, children, comm, wait_until
+from service import REDIS_CLI, birth, children, comm, wait_until
 
 from faults.load import PAGE_READS
 from faults.scenario import fault, percentile
@@ -190,7 +190,7 @@ def _fails_with(service, code):
 @contextlib.contextmanager
 def busy(service):
     _set_config(service, busy_reply_threshold="5")
-    with subprocess.Popen(["redis-cli", "-s", os.path.join(service.state, "run/redis.sock"), "EVAL", "while true do end", "0"],
+    with subprocess.Popen([REDIS_CLI, "-s", os.path.join(service.state, "run/redis.sock"), "EVAL", "while true do end", "0"],
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as endless:
         yield
         wait_until(lambda: _kill_script(service), "the script to end")

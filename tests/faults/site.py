@@ -16,7 +16,7 @@ import time
 import redis
 from lan import Lan
 from redis.crc import key_slot
-from service import CTL, LONG_TIMEOUTS, ROOT, SHORT_KEEPALIVE, Instance, wait_until
+from service import CTL, LONG_TIMEOUTS, REDIS_CLI, REDIS_SERVER, ROOT, SHORT_KEEPALIVE, Instance, wait_until
 
 from faults.scenario import NO_LIMITS
 
@@ -55,7 +55,7 @@ class Host(Instance):
 
     def _redis_cli(self, node=None):
         host, port = node or self._cluster.healthy_node()
-        return ["redis-cli", "-c", "-h", host, "-p", str(port)]
+        return [REDIS_CLI, "-c", "-h", host, "-p", str(port)]
 
     def _redis_environment(self):
         return os.environ | {"REDISCLI_AUTH": PASSWORD}
@@ -109,7 +109,7 @@ class ClusterNodes:
         os.chown(folder, *NOBODY)
         with open(os.path.join(self.folder, f"{host}-{port}.log"), "ab") as log:
             self._processes[address] = subprocess.Popen(
-                [*self._machines[host].command_prefix(), "setpriv", f"--reuid={NOBODY[0]}", f"--regid={NOBODY[1]}", "--clear-groups", "redis-server",
+                [*self._machines[host].command_prefix(), "setpriv", f"--reuid={NOBODY[0]}", f"--regid={NOBODY[1]}", "--clear-groups", REDIS_SERVER,
                  f"{self.folder}/redis.conf", "--bind", host, "--port", str(port), "--dir", folder],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         wait_until(lambda: self.answers(address), f"Redis at {host}:{port}")
@@ -196,7 +196,7 @@ class ClusterNodes:
     def tool(self, *command):
         """Runs redis-cli --cluster. Returns its output."""
         wait_until(self._agree, "the nodes to agree on the cluster", 60)
-        done = subprocess.run(["redis-cli", "--cluster", *map(str, command), "--cluster-yes"], env=os.environ | {"REDISCLI_AUTH": PASSWORD},
+        done = subprocess.run([REDIS_CLI, "--cluster", *map(str, command), "--cluster-yes"], env=os.environ | {"REDISCLI_AUTH": PASSWORD},
                               capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, done.stdout[-1000:] + done.stderr
         return done.stdout

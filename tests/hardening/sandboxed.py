@@ -21,7 +21,7 @@ import unit
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(unit.ROOT, "tests/e2e"))
 from fastcgi import Connection  # noqa: E402
-from service import birth, children, comm, loopback, wait_until  # noqa: E402
+from service import REDIS_CLI, REDIS_SERVER, birth, children, comm, loopback, wait_until  # noqa: E402
 
 SALT = "0123456789abcdef0123456789abcdef"
 USER = pwd.getpwnam("nobody")
@@ -125,7 +125,7 @@ class SandboxedService:
 
     def start(self):
         with open(self.path_of("redis/log"), "wb") as log:
-            self._redis = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", self.path_of("run/redis.sock"), "--unixsocketperm", "777",
+            self._redis = subprocess.Popen([REDIS_SERVER, "--port", "0", "--unixsocket", self.path_of("run/redis.sock"), "--unixsocketperm", "777",
                                             "--dir", self.path_of("redis"), "--save", "", *self.redis_options], stdout=log, stderr=log)
         wait_until(lambda: os.path.exists(self.path_of("run/redis.sock")), "Redis to start")
         self.notify = NotificationReceiver(self.path_of("run/notify.sock"))
@@ -195,7 +195,7 @@ class SandboxedService:
 
     def redis(self, *command):
         password = self.redis_password or (self.redis_options[1] if "--requirepass" in self.redis_options else None)
-        done = subprocess.run(["redis-cli", "-s", self.path_of("run/redis.sock"), "-e", *command], capture_output=True, text=True, check=True,
+        done = subprocess.run([REDIS_CLI, "-s", self.path_of("run/redis.sock"), "-e", *command], capture_output=True, text=True, check=True,
                               env=os.environ | ({"REDISCLI_AUTH": password} if password else {}))
         return done.stdout.strip()
 

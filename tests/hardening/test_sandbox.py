@@ -15,9 +15,9 @@ import threading
 
 import pytest
 import unit
-from sandboxed import HERE, SALT, SandboxedService, as_service_user, birth, loopback, now, wait_until
+from sandboxed import HERE, REDIS_SERVER, SALT, SandboxedService, as_service_user, birth, loopback, now, wait_until
 
-for tool in ("bwrap", "systemd-analyze", "setpriv", "redis-server"):
+for tool in ("bwrap", "systemd-analyze", "setpriv", REDIS_SERVER):
     if not shutil.which(tool):
         pytest.skip(f"{tool} is not installed (./scripts/deps test)", allow_module_level=True)
 

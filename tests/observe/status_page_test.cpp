@@ -73,7 +73,8 @@ TEST_CASE("the keys for Redis and the recorder have their own numbers", "[status
                                         .seen_impressions_today = 4007,
                                         .seen_fill_today = 0.25,
                                         .seen_false_positive_rate = 0.125,
-                                        .seen_filter = {"fingerprints"}});
+                                        .seen_filter = {"fingerprints"},
+                                        .server = {"Valkey 8.1.1"}});
   const std::string page = render_page(board, StatusFormat::kJson);
   CAPTURE(page);
   for (
@@ -81,7 +82,7 @@ TEST_CASE("the keys for Redis and the recorder have their own numbers", "[status
       {R"("redis commands":2001,"redis round trips":2002,"redis errors":2003,"redis reconnects":2004,)",
        R"("recorder entries":3001,"recorder malformed":3002,"recorder items":3003,"recorder last commit":3004,)"
        R"("recorder lag entries":3005,"recorder lag age ms":3006)",
-       R"("sampled at":4001,"hot rank":4002,"hot published":4003,"hot hidden":4004,"stream entries":4005,)"
+       R"("sampled at":4001,"redis server":"Valkey 8.1.1","hot rank":4002,"hot published":4003,"hot hidden":4004,"stream entries":4005,)"
        R"("seen filter":"fingerprints","seen bytes":4006,"seen false positive rate":0.125,)"
        R"("seen impressions today":4007,"seen fill today":0.25)"})
     CHECK(page.find(part) != std::string::npos);

@@ -75,7 +75,7 @@ class Package(unittest.TestCase):
     def test_it_depends_on_the_libraries_it_is_linked_with(self):
         self.assertRegex(self.field("Depends"), r"libhiredis.*libsqlite3-0.*libxapian30")
         self.assertIn("libjs-chart.js", self.field("Depends"))
-        self.assertRegex(self.field("Recommends"), r"redis-server \(>= .*nginx")
+        self.assertRegex(self.field("Recommends"), r"redis-server \(>= .*\) \| valkey-server, nginx")
 
     def test_the_programs_are_stripped_and_have_the_package_s_version(self):
         programs = self.unpack("programs")

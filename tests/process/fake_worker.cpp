@@ -1,5 +1,6 @@
 #undef NDEBUG  // a test checks the message of its assertion
 #include "tests/process/fake_worker.h"
+#include "fcgi/process/child.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -103,9 +104,9 @@ class FakeWorker {
 
 int fake_worker(WorkerContext& context, const std::string& secret) {
   const std::string& behaviour = context.settings.pool.ping_response;
-  if (behaviour == "die") {
+  if (behaviour == "die" || behaviour == "reject") {
     context.board.slots()[context.slot_index].requests.fetch_add(1);
-    return 3;
+    return behaviour == "die" ? 3 : kExitConfig;
   }
   if (behaviour == "throw") throw std::runtime_error("thrown by the test");
   return FakeWorker(context, secret).run();

@@ -1,6 +1,7 @@
 // A worker without Redis or FastCGI, for tests of the master. The setting ping.response selects its
 // behavior:
 //   die        exits with status 3 before it is ready; counts its start in slot.requests
+//   reject     likewise with kExitConfig
 //   never      never becomes ready
 //   half       becomes ready in an even slot, never in an odd one; answers in both
 //   stubborn   becomes ready, then ignores all signals

@@ -1,4 +1,5 @@
 #include "fcgi/process/master.h"
+#include "fcgi/process/child.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -83,6 +84,14 @@ TEST_CASE("workers that die before READY are restarted with delays, and the mast
   CHECK(master.board().totals().ready == 0);
   master.signal(SIGTERM);
   CHECK(master.exit_status() == 0);
+  CHECK(master.wait_for_notification("READY=1").empty());
+}
+
+TEST_CASE("ten workers in a row that reject the configuration stop the service", "[process]") {
+  TestMaster master(kTwoWorkers + "ping.response = \"reject\"");
+  CHECK(master.exit_status() == kExitConfig);
+  CHECK(master.board().totals().requests == 10);
+  CHECK(master.log().find("10 workers in a row ended with status 78") != std::string::npos);
   CHECK(master.wait_for_notification("READY=1").empty());
 }
 

@@ -39,6 +39,17 @@ class Units(unittest.TestCase):
                                   "UMask": ["0077"], "LimitCORE": ["0"]})  # core files would contain secrets
         self.assertEqual([directives(read(name)).get("SupplementaryGroups") for name in SERVICES], [["redis"], None, ["redis"], ["redis"]])
 
+    def test_the_drop_in_for_valkey_replaces_the_group_of_redis(self):
+        with_group = [name for name in sorted(os.listdir(os.path.join(ROOT, "systemd"))) if "\nSupplementaryGroups=redis\n" in read(name)]
+        self.assertEqual(with_group, ["freshet-check.service", "freshet-fill.service", "freshet.service"])
+        drop_in = directives(read("valkey.conf"))
+        self.assertEqual((drop_in["SupplementaryGroups"], drop_in["After"], drop_in["Wants"]), (["", "valkey"], ["valkey-server.service"], ["valkey-server.service"]))
+        with open(os.path.join(ROOT, "OPERATIONS.md"), encoding="utf-8") as file:
+            loop = re.search(r"^\[ \$server = redis \] \|\| for unit in (.*); do$", file.read(), re.M)[1]
+        self.assertEqual(sorted(f"{unit}.service" for unit in loop.split()), with_group)
+        for name in with_group:
+            self.assertIn(name + ".d", read("valkey.conf"))
+
     def test_network_units_have_the_rest_of_the_sandbox_and_reach_no_unlisted_address(self):
         sandbox = lambda name: directives(read(name).partition(SANDBOX)[2].partition("\n[Install]")[0])
         service = sandbox("freshet.service")

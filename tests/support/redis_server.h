@@ -1,4 +1,4 @@
-// A private redis-server on a unix socket in a temporary directory. Ended by pid.
+// A private Redis server on a unix socket in a temporary directory. Ended by pid.
 #pragma once
 
 #include <signal.h>
@@ -19,11 +19,18 @@
 
 namespace freshet::test {
 
+// The program that tests and scripts/run start: $FRESHET_REDIS_SERVER, or redis-server.
+inline std::string redis_program() {
+  const char* const named = std::getenv("FRESHET_REDIS_SERVER");
+  return named != nullptr && *named != '\0' ? named : "redis-server";
+}
+
 class RedisServer {
  public:
-  // `options` are appended to redis-server's command line, such as {"--appendonly", "yes"}. Returns
+  // `options` are appended to the server's command line, such as {"--appendonly", "yes"}. Returns
   // when the server is ready; throws if it does not start.
-  explicit RedisServer(std::vector<std::string> options = {}) : options_(std::move(options)) {
+  explicit RedisServer(std::vector<std::string> options = {}, std::string program = redis_program())
+      : options_(std::move(options)), program_(std::move(program)) {
     std::string pattern = (std::filesystem::temp_directory_path() / "freshet-redis-XXXXXX").string();
     if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary directory");
     directory_ = pattern;
@@ -49,7 +56,7 @@ class RedisServer {
 
   // Restarts the server in the same directory after stop() or kill().
   void start() {
-    std::vector<std::string> command{"redis-server",
+    std::vector<std::string> command{program_,
                                      "--port",
                                      "0",
                                      "--unixsocket",
@@ -79,7 +86,7 @@ class RedisServer {
       if (reply && !reply->front().is_error()) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
-    throw std::runtime_error("redis-server did not start in " + directory_.string());
+    throw std::runtime_error(program_ + " did not start in " + directory_.string());
   }
   void stop() { terminate(SIGTERM); }
   void kill() { terminate(SIGKILL); }
@@ -100,6 +107,7 @@ class RedisServer {
     pid_ = -1;
   }
   std::vector<std::string> options_;
+  std::string program_;
   std::filesystem::path directory_;
   pid_t pid_ = -1;
 };

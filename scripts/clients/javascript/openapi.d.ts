@@ -938,7 +938,7 @@ export interface components {
             total: number;
             failed: number;
         };
-        /** @description PHP-FPM's keys come first. sampled at, hot …, stream entries, seen …, redis used bytes, redis max bytes and redis full are absent until a worker has queried Redis once, and then a few seconds old at most. */
+        /** @description PHP-FPM's keys come first. sampled at, redis server, hot …, stream entries, seen …, redis used bytes, redis max bytes and redis full are absent until a worker has queried Redis once, and then a few seconds old at most. */
         Status: {
             pool: string;
             "process manager": string;
@@ -1008,6 +1008,8 @@ export interface components {
             "max in flight": number;
             "queued writes": number;
             "redis ready": number;
+            /** @description its name and version; empty if the account may not send INFO */
+            "redis server"?: string;
             "redis used bytes"?: number;
             /** @description 0 if there is no limit */
             "redis max bytes"?: number;
@@ -3554,6 +3556,7 @@ export interface operations {
                      *       "recorder lag entries": 0,
                      *       "recorder lag age ms": 0,
                      *       "sampled at": 1795392690,
+                     *       "redis server": "Redis 7.0.15",
                      *       "hot rank": 1,
                      *       "hot published": 1,
                      *       "hot hidden": 0,

@@ -50,15 +50,15 @@ std::int64_t total_bytes(const Manifest& manifest) {
 
 void write_summary(json::Writer& out, const Manifest& manifest) {
   out.key("items").integer(manifest.items).key("keys").integer(manifest.keys);
-  out.key("redis_version").string(manifest.redis_version).key("bytes").integer(total_bytes(manifest));
+  out.key("server").string(manifest.server).key("bytes").integer(total_bytes(manifest));
   out.key("files").integer(static_cast<std::int64_t>(manifest.files.size()));
   out.key("made").string(to_rfc3339(manifest.began)).key("version").string(manifest.version);
   out.key("schema").integer(manifest.schema);
 }
 
 void print_summary(const Manifest& manifest) {
-  ctl::print("{} items, {} keys of Redis {}, {} files, {} bytes, made {} by Freshet {}, schema {}\n",
-             format_number(manifest.items), format_number(manifest.keys), manifest.redis_version,
+  ctl::print("{} items, {} keys of {}, {} files, {} bytes, made {} by Freshet {}, schema {}\n",
+             format_number(manifest.items), format_number(manifest.keys), manifest.server,
              manifest.files.size(), format_number(total_bytes(manifest)), to_rfc3339(manifest.began),
              manifest.version, manifest.schema);
 }
@@ -122,7 +122,7 @@ Result<std::int64_t> save_state(const BackupOptions& options, const Settings& se
   const auto saved = save_redis(redis, settings.redis, *dump, line);
   if (!saved) return tl::unexpected(with_redis_address(saved.error(), endpoint));
   if (auto ok = dump->finish(); !ok) return tl::unexpected(ok.error());
-  manifest.redis_version = saved->version;
+  manifest.server = saved->server;
   manifest.keys = saved->keys;
 
   const std::string copy = into.file_path(kDatabaseName);

@@ -1,6 +1,8 @@
 #include "scripts/ctl/backup/load_redis.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "core/redis/fields.h"
@@ -16,6 +18,7 @@ namespace {
 
 constexpr std::size_t kPipelineBytes = 1 << 18;   // bytes sent at once
 constexpr std::size_t kMembersPerCommand = 1000;  // per command
+constexpr seconds kScratchTtl{60};                // of a key that is deleted at once
 
 // Freshet's keys without the recorder's lease and fence, which belong to the restoring process, not
 // to the backup.
@@ -29,6 +32,54 @@ std::vector<std::string> restorable_keys(const std::vector<std::string>& page,
       out.push_back(key);
   }
   return out;
+}
+
+using RecordType = DumpRecord::Type;
+
+// Appends one command per kMembersPerCommand members. `step`: 2 for pairs.
+void append_members(Pipeline& out, const char* command, const DumpRecord& record, std::size_t step) {
+  const std::size_t all = record.members.size() / step * step;
+  for (std::size_t from = 0; from < all; from += kMembersPerCommand) {
+    const std::size_t count = std::min(kMembersPerCommand, all - from);
+    out.command(2 + count).arg(command).arg(record.key);
+    for (std::size_t i = from; i < from + count; i += step) {
+      if (record.type == RecordType::kSortedSet) out.arg(record.members[i + 1]);  // before the member
+      out.arg(record.members[i]);
+      if (record.type == RecordType::kHash) out.arg(record.members[i + 1]);
+    }
+  }
+}
+
+void append_write(Pipeline& out, const DumpRecord& record) {
+  switch (record.type) {
+    case RecordType::kString:
+      out.add("SET", record.key, record.value);
+      break;
+    case RecordType::kHash:
+      append_members(out, "HSET", record, 2);
+      break;
+    case RecordType::kList:
+      append_members(out, "RPUSH", record, 1);
+      break;
+    case RecordType::kSet:
+      append_members(out, "SADD", record, 1);
+      break;
+    case RecordType::kSortedSet:
+      append_members(out, "ZADD", record, 2);
+      break;
+    case RecordType::kEntry:
+    case RecordType::kBloom:
+      out.command(2 + record.members.size());
+      out.arg(record.type == RecordType::kEntry ? "XADD" : "BF.LOADCHUNK").arg(record.key);
+      for (const std::string& each : record.members) out.arg(each);
+      break;
+    case RecordType::kPayload:
+      out.add("RESTORE", record.key, 0, record.value);
+      break;
+    case RecordType::kEnd:
+      return;
+  }
+  if (record.expires_ms != 0) out.add("PEXPIREAT", record.key, record.expires_ms);
 }
 
 class Loader {
@@ -65,27 +116,8 @@ class Loader {
     }
     if (record.key != last_key_) ++result_.keys;  // a large key has several records
     last_key_ = record.key;
-    if (record.type == DumpRecord::Type::kValue)
-      out_.add("RESTORE", record.key, record.expires_ms, record.value, "ABSTTL");
-    else
-      add_members(record);
+    append_write(out_, record);
     return out_.bytes().size() < kPipelineBytes ? Result<void>() : send();
-  }
-
-  // Adds a piece of a large key.
-  void add_members(const DumpRecord& record) {
-    const bool sorted = record.type == DumpRecord::Type::kSortedSet;
-    const std::size_t step = sorted ? 2 : 1;
-    const std::size_t all = record.members.size() / step * step;
-    for (std::size_t from = 0; from < all; from += kMembersPerCommand) {
-      const std::size_t count = std::min(kMembersPerCommand, all - from);
-      out_.command(2 + count).arg(sorted ? "ZADD" : "SADD").arg(record.key);
-      for (std::size_t i = from; i < from + count; i += step) {
-        if (sorted) out_.arg(record.members[i + 1]);
-        out_.arg(record.members[i]);
-      }
-    }
-    if (record.expires_ms != 0) out_.add("PEXPIREAT", record.key, record.expires_ms);
   }
 
   Result<void> send() {
@@ -139,6 +171,29 @@ Result<std::int64_t> remove_keys(redis::BlockingRedis& redis, const RedisSetting
   });
   if (!scanned) return tl::unexpected(scanned.error());
   return removed;
+}
+
+Result<void> check_loadable(redis::BlockingRedis& redis, const RedisSettings& settings, DumpReader& dump) {
+  const std::string scratch = redis::Keys(settings).job("restore-test");
+  std::set<std::pair<RecordType, char>> kinds;  // a payload's first byte is its encoding
+  for (DumpRecord record;;) {
+    FRESHET_TRY(more, dump.next(record));
+    if (!*more) return {};
+    const bool payload = record.type == RecordType::kPayload && !record.value.empty();
+    if (!kinds.emplace(record.type, payload ? record.value.front() : '\0').second) continue;
+    record.key = scratch;
+    record.expires_ms = 0;
+    Pipeline attempt;
+    attempt.add("UNLINK", scratch);
+    append_write(attempt, record);
+    attempt.add("EXPIRE", scratch, kScratchTtl.count()).add("UNLINK", scratch);
+    FRESHET_TRY(replies, run_pipeline(redis, attempt));
+    for (const Reply& each : *replies) {
+      // A full server has room once its keys are deleted.
+      if (each.is_error() && !each.error().starts_with("OOM"))
+        return fail(ErrorCode::kConflict, "backup_not_loadable", {}, std::string(each.error()));
+    }
+  }
 }
 
 Result<RedisLoadResult> load_redis(redis::BlockingRedis& redis, DumpReader& dump, std::int64_t total,

@@ -17,12 +17,18 @@ Result<bool> has_keys(redis::BlockingRedis& redis, const RedisSettings& settings
 // Deletes all of Freshet's keys; returns their number. O(keys).
 Result<std::int64_t> remove_keys(redis::BlockingRedis& redis, const RedisSettings& settings);
 
+// Learns whether the server can load the dump: writes the first value of each kind to a key of its
+// own and deletes it. Reads the whole dump. Error: kConflict "backup_not_loadable", with the
+// server's reply in the detail, if it rejects one because it cannot read the payloads of another
+// server, lacks a module or denies the command.
+Result<void> check_loadable(redis::BlockingRedis& redis, const RedisSettings& settings, DumpReader& dump);
+
 struct RedisLoadResult {
   std::int64_t keys = 0;     // written
   std::int64_t expired = 0;  // skipped, their TTL is over
 };
 // REQUIRES: !has_keys(). O(bytes). Errors: Redis' and the dump's; kInvalid "redis_refused" if Redis
-// rejects a value because it is older than the Redis that was saved or lacks a module.
+// rejects a value.
 Result<RedisLoadResult> load_redis(redis::BlockingRedis& redis, DumpReader& dump, std::int64_t total,
                                    ProgressLine& line);
 

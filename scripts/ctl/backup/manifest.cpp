@@ -55,7 +55,7 @@ std::string manifest_json(const Manifest& manifest) {
   json.key("ended").string(to_rfc3339(manifest.ended));
   json.key("schema").integer(manifest.schema);
   json.key("items").integer(manifest.items);
-  json.key("redis_version").string(manifest.redis_version);
+  json.key("server").string(manifest.server);
   json.key("key_prefix").string(manifest.key_prefix);
   json.key("keys").integer(manifest.keys);
   json.key("files").begin_array();
@@ -86,7 +86,12 @@ Result<Manifest> parse_manifest(std::string text) {
   read.time("ended", out.ended);
   read.number("schema", out.schema);
   read.number("items", out.items);
-  read.text("redis_version", out.redis_version);
+  if (out.format > 1) {
+    read.text("server", out.server);
+  } else {
+    read.text("redis_version", out.server);
+    out.server.insert(0, "Redis ");
+  }
   read.text("key_prefix", out.key_prefix);
   read.number("keys", out.keys);
   if (!read.status()) return bad_backup(read.status().error());

@@ -16,7 +16,8 @@ inline constexpr std::string_view kDatabaseName = "freshet.db";
 inline constexpr std::string_view kRedisName = "redis.dump";
 inline constexpr std::string_view kModelName = "freshet.model";
 inline constexpr std::string_view kConfigFolder = "config";
-inline constexpr std::int64_t kBackupFormat = 1;  // later formats are rejected
+// Later formats are rejected. Redis' part of format 1 consists of payloads of DUMP.
+inline constexpr std::int64_t kBackupFormat = 2;
 
 struct BackupFile {
   std::string name;  // relative to the folder
@@ -30,7 +31,8 @@ struct Manifest {
   UnixSeconds began, ended;  // each part of the backup is a snapshot from between the two
   std::int64_t schema = 0;   // schema version of the database
   std::int64_t items = 0;    // in the database
-  std::string redis_version, key_prefix;
+  std::string server;        // that was saved: "Valkey 8.1.1"
+  std::string key_prefix;
   std::int64_t keys = 0;
   std::vector<BackupFile> files;
 

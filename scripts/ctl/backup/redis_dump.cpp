@@ -10,7 +10,7 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr std::string_view kMagic = "FRESHET REDIS 1\n";
+constexpr std::string_view kMagic = "FRESHET REDIS 2\n", kFirstMagic = "FRESHET REDIS 1\n";
 constexpr std::size_t kHeaderSize = 1 + 4 + 8 + 4;
 
 void append_number(std::string& out, std::uint64_t value, int bytes) {
@@ -25,7 +25,7 @@ std::uint64_t number_at(std::string_view text, std::size_t at, int bytes) {
 }
 
 std::string encode_body(const DumpRecord& record) {
-  if (record.type == DumpRecord::Type::kValue) return record.value;
+  if (record.members.empty()) return record.value;
   std::string out;
   for (const std::string& each : record.members) {
     append_number(out, each.size(), 4);
@@ -97,7 +97,7 @@ Result<DumpReader> DumpReader::open(const std::string& path) {
   if (!reader.file_) return reader.invalid(std::strerror(errno));
   std::string magic;
   if (auto ok = reader.read_bytes(magic, kMagic.size()); !ok) return tl::unexpected(ok.error());
-  if (magic != kMagic) return reader.invalid("not a dump in this version's format");
+  if (magic != kMagic && magic != kFirstMagic) return reader.invalid("not a dump in this version's format");
   return reader;
 }
 
@@ -126,10 +126,15 @@ Result<bool> DumpReader::next(DumpRecord& record) {
   if (auto ok = read_bytes(record.value, number_at(head, 13, 4)); !ok) return tl::unexpected(ok.error());
   record.members.clear();
   switch (record.type) {
-    case DumpRecord::Type::kValue:
+    case DumpRecord::Type::kString:
+    case DumpRecord::Type::kPayload:
       break;
+    case DumpRecord::Type::kHash:
+    case DumpRecord::Type::kList:
     case DumpRecord::Type::kSet:
     case DumpRecord::Type::kSortedSet:
+    case DumpRecord::Type::kEntry:
+    case DumpRecord::Type::kBloom:
       if (!split_members(record.value, record.members)) return invalid("inconsistent lengths");
       break;
     case DumpRecord::Type::kEnd:

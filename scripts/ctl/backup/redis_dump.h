@@ -1,14 +1,18 @@
 // Redis' part of a backup (redis.dump): a sequence of records.
 //
-//   "FRESHET REDIS 1\n", then records:
+//   "FRESHET REDIS 2\n", then records:
 //     type (1 byte), key length (4), expiry (8: Unix ms, 0: never), body length (4), key, body
-//   Numbers are little-endian. Bodies by type:
-//     kValue      payload of DUMP, opaque
-//     kSet        members, each prefixed by its length (4)
-//     kSortedSet  alternately member and score, each prefixed by its length (4)
+//   Numbers are little-endian. Bodies by type; members are prefixed by their lengths (4):
+//     kString     the value
+//     kHash       members: alternately field and value
+//     kList       members, first to last
+//     kSet        members
+//     kSortedSet  members: alternately member and score
+//     kEntry      members: the id of a stream's entry, then alternately field and value
+//     kBloom      members: number and data of a chunk of BF.SCANDUMP
+//     kPayload    payload of DUMP, which only some servers can load: in "FRESHET REDIS 1\n" only
 //     kEnd        number of the records before it (8)
-//   A large key has several kSet or kSortedSet records. kEnd is the last record, so a truncated
-//   file is detected.
+//   A large key has several records. kEnd is the last record, so a truncated file is detected.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +27,22 @@
 namespace freshet::ctl {
 
 struct DumpRecord {
-  enum class Type : char { kValue = 'V', kSet = 'S', kSortedSet = 'Z', kEnd = 'E' };
-  Type type = Type::kValue;
+  enum class Type : char {
+    kString = 'T',
+    kHash = 'H',
+    kList = 'L',
+    kSet = 'S',
+    kSortedSet = 'Z',
+    kEntry = 'X',
+    kBloom = 'B',
+    kPayload = 'V',
+    kEnd = 'E'
+  };
+  Type type = Type::kString;
   std::string key;
   std::int64_t expires_ms = 0;
-  std::string value;                 // kValue
-  std::vector<std::string> members;  // kSet, kSortedSet
+  std::string value;                 // kString, kPayload
+  std::vector<std::string> members;  // all others
 };
 
 struct FileCloser {

@@ -12,6 +12,7 @@
 #include "core/database/database_copy.h"
 #include "core/recorder/lease.h"
 #include "core/recorder/restore_readers.h"
+#include "core/redis/schema.h"
 #include "core/redis/scripts.h"
 #include "fcgi/reader_hashes.h"
 #include "scripts/ctl/backup/backup.h"
@@ -37,6 +38,10 @@ Result<void> remove_file(const std::string& path) {
   return fail(ErrorCode::kUnavailable, "backup_io", {}, path + ": " + error.message());
 }
 
+constexpr std::string_view kMovingAdvice =
+    " Restore it into the server that made it; a backup that this version of Freshet makes there loads into "
+    "Redis and Valkey";
+
 class Restorer {
  public:
   Restorer(const RestoreOptions& options, const Settings& settings, const redis::Endpoint& endpoint)
@@ -48,10 +53,10 @@ class Restorer {
         line_(stderr, options.quiet) {}
 
   Result<void> run() {
-    for (const auto step :
-         {&Restorer::verify, &Restorer::require_stopped, &Restorer::require_empty, &Restorer::load_erasures,
-          &Restorer::copy_database, &Restorer::acquire_lease, &Restorer::load, &Restorer::install_database,
-          &Restorer::reconcile_state, &Restorer::copy_model}) {
+    for (const auto step : {&Restorer::verify, &Restorer::require_stopped, &Restorer::require_empty,
+                            &Restorer::require_loadable, &Restorer::load_erasures, &Restorer::copy_database,
+                            &Restorer::acquire_lease, &Restorer::load, &Restorer::install_database,
+                            &Restorer::reconcile_state, &Restorer::copy_model}) {
       if (auto ok = (this->*step)(); !ok) return ok;
     }
     return {};
@@ -109,6 +114,22 @@ class Restorer {
     if (!keys) return tl::unexpected(with_redis_address(keys.error(), endpoint_));
     if (!*keys) return {};
     return fail(ErrorCode::kConflict, "has_data", {}, "Redis has keys of Freshet; --replace deletes them");
+  }
+
+  Result<void> require_loadable() {
+    FRESHET_TRY(dump, DumpReader::open(backup_path(kRedisName)));
+    const auto loadable = check_loadable(redis_, settings_.redis, *dump);
+    if (loadable) return {};
+    if (loadable.error().reason != "backup_not_loadable")
+      return tl::unexpected(with_redis_address(loadable.error(), endpoint_));
+    redis::Pipeline query;
+    query.add("INFO", "server");
+    const auto info = run_pipeline(redis_, query);
+    const std::string name = info ? redis::server_name(info->front().text()) : std::string();
+    return fail(ErrorCode::kConflict, "backup_not_loadable", {},
+                fmt::format("{} cannot load this backup of {}: {}. Nothing was deleted.{}",
+                            name.empty() ? "this server" : name, manifest_.server, loadable.error().detail,
+                            manifest_.format > 1 ? "" : kMovingAdvice));
   }
 
   // Collects the readers to erase before the database that lists them is replaced.

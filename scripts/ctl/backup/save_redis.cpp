@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <unordered_set>
 #include <vector>
 
 #include "core/redis/fields.h"
 #include "core/redis/keys.h"
+#include "core/redis/schema.h"
 #include "scripts/ctl/commands/redis_scan.h"
 
 namespace freshet::ctl {
@@ -20,8 +22,9 @@ namespace {
 
 using RecordType = DumpRecord::Type;
 
-constexpr std::size_t kPipelineKeys = 40;  // keys per pipeline: a DUMP of 500 members takes Redis 40 µs
-constexpr std::int64_t kMaxWholeMembers = 10000;  // larger sets are read in pieces
+constexpr std::size_t kPipelineKeys = 40;         // keys per pipeline
+constexpr std::int64_t kMaxWholeMembers = 10000;  // keys with more members are read in pieces
+constexpr int kPieceMembers = 1000;
 constexpr std::int64_t kMinTtlMs = 60'000;  // keys with a shorter TTL expire before a restore is finished
 
 // Prefixes of their names.
@@ -34,9 +37,47 @@ constexpr std::string_view kLeadPrefix = "hot:article:";
 constexpr std::array<std::string_view, 1> kDependentPrefixes{"hot:uv:hll:"};
 constexpr std::string_view kJobPattern = "job:*";
 
-const char* size_command(std::string_view type) {
-  if (type == "zset") return "ZCARD";
-  return type == "set" ? "SCARD" : nullptr;
+// How keys of a type are read.
+struct TypeRow {
+  std::string_view type;  // as in redis::kKeyPatterns
+  RecordType record;
+  const char* size;  // counts the members; null: never read in pieces
+  const char* scan;  // reads a piece
+};
+constexpr std::array kTypes{
+    TypeRow{"string", RecordType::kString, nullptr, nullptr},
+    TypeRow{"hash", RecordType::kHash, "HLEN", "HSCAN"},
+    TypeRow{"list", RecordType::kList, nullptr, nullptr},
+    TypeRow{"set", RecordType::kSet, "SCARD", "SSCAN"},
+    TypeRow{"zset", RecordType::kSortedSet, "ZCARD", "ZSCAN"},
+    TypeRow{"stream", RecordType::kEntry, nullptr, nullptr},
+    TypeRow{"MBbloom--", RecordType::kBloom, nullptr, nullptr},
+};
+
+void append_read(Pipeline& out, RecordType record, const std::string& key) {
+  switch (record) {
+    case RecordType::kString:
+      out.add("GET", key);
+      return;
+    case RecordType::kHash:
+      out.add("HGETALL", key);
+      return;
+    case RecordType::kList:
+      out.add("LRANGE", key, 0, -1);
+      return;
+    case RecordType::kSet:
+      out.add("SMEMBERS", key);
+      return;
+    default:
+      out.add("ZRANGE", key, 0, -1, "WITHSCORES");
+  }
+}
+
+std::vector<std::string> strings(const Reply& array) {
+  std::vector<std::string> out;
+  out.reserve(array.size());
+  for (std::size_t i = 0; i < array.size(); ++i) out.emplace_back(string_at(array, i));
+  return out;
 }
 
 class Saver {
@@ -68,12 +109,8 @@ class Saver {
     Pipeline pipeline;
     pipeline.add("INFO", "server").add("DBSIZE");
     FRESHET_TRY(replies, run_pipeline(redis_, pipeline));
-    constexpr std::string_view kVersion = "redis_version:";
-    const std::string_view info = replies->front().string().value_or("");
-    if (const std::size_t at = info.find(kVersion); at != info.npos) {
-      const std::string_view rest = info.substr(at + kVersion.size());
-      result_.version = rest.substr(0, rest.find_first_of("\r\n"));
-    }
+    result_.server = redis::server_name(replies->front().text());
+    if (result_.server.empty()) result_.server = "Redis";
     total_ = (*replies)[1].integer().value_or(0);
     return {};
   }
@@ -118,38 +155,49 @@ class Saver {
       const auto end =
           keys.begin() + static_cast<std::ptrdiff_t>(std::min(from + kPipelineKeys, keys.size()));
       FRESHET_TRY(small, save_large({begin, end}));
-      if (auto ok = dump_whole(*small); !ok) return ok;
+      if (auto ok = save_whole(*small); !ok) return ok;
     }
     return {};
   }
 
-  // Saves the large keys and returns the others.
+  const TypeRow& type_of(const std::string& key) const {
+    return *std::ranges::find(kTypes, keys_.pattern_of(key)->type, &TypeRow::type);
+  }
+
+  // Saves the keys that are not read with a single command, and returns the others.
   Result<std::vector<std::string>> save_large(std::vector<std::string> keys) {
     Pipeline sizes;
     for (const std::string& key : keys) {
-      const char* const command = size_command(keys_.pattern_of(key)->type);
+      const char* const command = type_of(key).size;
       sizes.add(command != nullptr ? command : "EXISTS", key);
     }
     FRESHET_TRY(replies, run_pipeline(redis_, sizes));
     std::vector<std::string> small;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      if ((*replies)[i].integer().value_or(0) <= kMaxWholeMembers) {
+      const RecordType type = type_of(keys[i]).record;
+      Result<void> ok;
+      if (type == RecordType::kEntry)
+        ok = save_stream(keys[i]);
+      else if (type == RecordType::kBloom)
+        ok = save_bloom(keys[i]);
+      else if ((*replies)[i].integer().value_or(0) > kMaxWholeMembers)
+        ok = save_in_pieces(keys[i]);
+      else
         small.push_back(std::move(keys[i]));
-      } else if (auto ok = save_in_pieces(keys[i]); !ok) {
-        return tl::unexpected(ok.error());
-      }
+      if (!ok) return tl::unexpected(ok.error());
     }
     return small;
   }
 
-  Result<void> dump_whole(const std::vector<std::string>& keys) {
+  Result<void> save_whole(const std::vector<std::string>& keys) {
     if (keys.empty()) return {};
     Pipeline pipeline;
     pipeline.add("TIME");
     for (const std::string& key : keys) {
       const auto family = with_dependents(key);
       if (family.size() > 1) pipeline.add("MULTI");
-      for (const std::string& each : family) pipeline.add("PTTL", each).add("DUMP", each);
+      for (const std::string& each : family)
+        append_read(pipeline.add("PTTL", each), type_of(each).record, each);
       if (family.size() > 1) pipeline.add("EXEC");
     }
     FRESHET_TRY(replies, run_pipeline(redis_, pipeline));
@@ -164,6 +212,7 @@ class Saver {
       }
       at += 1 + 2 * family.size();  // skips the replies to MULTI and the queued commands
       const Reply& transaction = (*replies)[at++];
+      if (transaction.is_error()) return redis_error(transaction.error());
       for (std::size_t i = 0; i < family.size(); ++i) {
         if (auto ok = add(family[i], now, transaction[2 * i], transaction[2 * i + 1]); !ok) return ok;
       }
@@ -177,42 +226,101 @@ class Saver {
   }
 
   Result<void> add(const std::string& key, std::int64_t now, const Reply& ttl, const Reply& value) {
-    const auto payload = value.optional_string();
-    if (!payload) return redis_error(value.is_error() ? value.error() : "no reply to DUMP");
-    if (!*payload) return {};  // gone since SCAN returned it
+    if (value.is_error()) return skip_foreign(value.error());
+    const bool gone = value.is_array() ? value.size() == 0 : value.is_nil();
     const std::int64_t ttl_ms = ttl.integer().value_or(-1);
-    if (ttl_ms >= 0 && ttl_ms <= kMinTtlMs) return {};
-    DumpRecord record;
-    record.key = key;
-    record.expires_ms = ttl_ms < 0 ? 0 : now + ttl_ms;
-    record.value = **payload;
-    ++result_.keys;
+    if (gone || (ttl_ms >= 0 && ttl_ms <= kMinTtlMs)) return {};
+    DumpRecord record = new_record(key, now, ttl_ms);
+    if (value.is_array())
+      record.members = strings(value);
+    else
+      record.value = value.text();
     return dump_.add(record);
   }
 
-  Result<void> save_in_pieces(const std::string& key) {
+  // The first record of a key.
+  DumpRecord new_record(const std::string& key, std::int64_t now, std::int64_t ttl_ms) {
+    DumpRecord record;
+    record.type = type_of(key).record;
+    record.key = key;
+    record.expires_ms = ttl_ms < 0 ? 0 : now + ttl_ms;
+    ++result_.keys;
+    return record;
+  }
+  Result<DumpRecord> read_new_record(const std::string& key) {
     Pipeline pipeline;
     pipeline.add("TIME").add("PTTL", key);
     FRESHET_TRY(replies, run_pipeline(redis_, pipeline));
-    const std::int64_t ttl_ms = (*replies)[1].integer().value_or(-1);
-    DumpRecord record;
-    record.key = key;
-    record.expires_ms = ttl_ms < 0 ? 0 : time_ms(replies->front()) + ttl_ms;
-    record.type = keys_.pattern_of(key)->type == "zset" ? RecordType::kSortedSet : RecordType::kSet;
-    ++result_.keys;
+    return new_record(key, time_ms(replies->front()), (*replies)[1].integer().value_or(-1));
+  }
+
+  Result<void> save_in_pieces(const std::string& key) {
+    FRESHET_TRY(record, read_new_record(key));
     std::string cursor = "0";
     do {
-      Pipeline scan;
-      scan.add(record.type == RecordType::kSortedSet ? "ZSCAN" : "SSCAN", key, cursor, "COUNT", 1000);
-      FRESHET_TRY(page, run_pipeline(redis_, scan));
-      if (page->front().is_error()) return redis_error(page->front().error());
-      cursor = string_at(page->front(), 0);
-      const Reply members = page->front()[1];
-      record.members.clear();
-      for (std::size_t i = 0; i < members.size(); ++i) record.members.emplace_back(string_at(members, i));
-      if (record.members.empty()) continue;
-      if (auto ok = dump_.add(record); !ok) return ok;
+      FRESHET_TRY(page, read_one(Pipeline().add(type_of(key).scan, key, cursor, "COUNT", kPieceMembers)));
+      cursor = string_at(*page, 0);
+      record->members = strings((*page)[1]);
+      if (record->members.empty()) continue;
+      if (auto ok = dump_.add(*record); !ok) return ok;
     } while (cursor != "0");
+    return {};
+  }
+
+  Result<void> save_stream(const std::string& key) {
+    std::string from = "-";
+    std::optional<DumpRecord> record;
+    for (;;) {
+      Pipeline range;
+      range.add("XRANGE", key, from, "+", "COUNT", kPieceMembers);
+      FRESHET_TRY(replies, run_pipeline(redis_, range));
+      const Reply& entries = replies->front();
+      if (entries.is_error()) return skip_foreign(entries.error());
+      if (entries.size() == 0) return {};
+      if (!record) record = new_record(key, 0, -1);
+      for (std::size_t i = 0; i < entries.size(); ++i) {
+        record->members = strings(entries[i][1]);
+        record->members.emplace(record->members.begin(), string_at(entries[i], 0));
+        if (auto ok = dump_.add(*record); !ok) return ok;
+      }
+      from = "(" + record->members.front();
+    }
+  }
+
+  // A filter may grow while it is read. If it got another layer, which makes the first chunk
+  // longer, its chunks do not belong together, and it is read again.
+  Result<void> save_bloom(const std::string& key) {
+    FRESHET_TRY(record, read_new_record(key));
+    for (;;) {
+      std::vector<DumpRecord> chunks;
+      std::int64_t position = 0;
+      do {
+        const auto chunk = read_one(Pipeline().add("BF.SCANDUMP", key, position));
+        if (!chunk) return skip_foreign(chunk.error().detail);
+        position = (*chunk)[0].integer().value_or(0);
+        record->members = {std::to_string(position), std::string(string_at(*chunk, 1))};
+        if (position != 0) chunks.push_back(*record);
+      } while (position != 0);
+      FRESHET_TRY(first, read_one(Pipeline().add("BF.SCANDUMP", key, 0)));
+      if (chunks.empty()) return redis_error("no reply to BF.SCANDUMP");
+      if (string_at(*first, 1).size() != chunks.front().members[1].size()) continue;
+      for (const DumpRecord& each : chunks) {
+        if (auto ok = dump_.add(each); !ok) return ok;
+      }
+      return {};
+    }
+  }
+
+  Result<Reply> read_one(const Pipeline& command) {
+    FRESHET_TRY(replies, run_pipeline(redis_, command));
+    if (replies->front().is_error()) return tl::unexpected(redis::classify(replies->front().error()));
+    return std::move(replies->front());
+  }
+
+  // A key with a name of ours and another type is not ours; other errors end the backup.
+  Result<void> skip_foreign(std::string_view error) {
+    if (!error.starts_with("WRONGTYPE")) return redis_error(error);
+    ++result_.foreign_keys;
     return {};
   }
 

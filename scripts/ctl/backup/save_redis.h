@@ -1,6 +1,8 @@
-// The part of freshetctl backup that saves Redis to a dump (redis_dump.h) with SCAN and DUMP, in
-// small steps between which Redis serves. Works with any reachable Redis: it needs neither its
-// files nor replication rights. Saves Freshet's keys only.
+// The part of freshetctl backup that saves Redis to a dump (redis_dump.h) with SCAN and a command
+// for each type, in small steps between which Redis serves. Works with any reachable Redis: it
+// needs neither its files nor replication rights. The dump does not depend on the server: one of
+// Redis loads into Valkey, and the reverse. Saves Freshet's keys only; of a stream the entries, not
+// the consumer groups.
 //
 // Not a snapshot: each key is saved at its own moment of the scan; an item's counters are saved
 // together. Related keys are read in an order that load_redis.h and reconcile.h can repair: jobs
@@ -19,9 +21,9 @@
 namespace freshet::ctl {
 
 struct RedisSaveResult {
-  std::string version;            // version of the server
+  std::string server;             // redis::server_name()
   std::int64_t keys = 0;          // written
-  std::int64_t foreign_keys = 0;  // under our prefix but not Freshet's: not written
+  std::int64_t foreign_keys = 0;  // under our prefix but not Freshet's by name or type: not written
 };
 
 // Leaves out keys that are rebuilt from others (hot:rank, cached lists, feed buffers) and keys with

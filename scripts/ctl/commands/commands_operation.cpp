@@ -93,10 +93,12 @@ CommandAction restore_command(CLI::App& app) {
   app.add_flag("--json", options->json, kJsonHelp);
   app.add_flag("-q,--quiet", options->quiet, "no progress output");
   app.footer(
-      "Stop the service on all hosts first; the command refuses to run while a recorder is active. Keys keep "
-      "their remaining TTL, less\nthe time since the backup. Readers erased after the backup are erased "
-      "again if the replaced database lists them\n(identity.salt_file must be the same); if that database is "
-      "lost, use --erase. After an interruption, repeat\nwith --replace.");
+      "Stop the service on all hosts first; the command refuses to run while a recorder is active. A backup "
+      "that the server cannot\nload is refused before anything is deleted. Keys keep their remaining TTL, "
+      "less "
+      "the time since the backup. Readers erased\nafter the backup are erased again if the replaced database "
+      "lists them (identity.salt_file must be the same); if that\ndatabase is lost, use --erase. After an "
+      "interruption, repeat with --replace.");
   return [options](const Target& target) { return run_restore(*options, target); };
 }
 

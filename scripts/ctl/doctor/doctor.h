@@ -33,6 +33,8 @@ struct DoctorOptions {
 
 // Redis' answers. nullopt: the ACL denied the command, so there is no verdict.
 struct RedisFacts {
+  std::string server;       // redis::server_name(); "": not permitted
+  std::string unsupported;  // redis::check_server_version()'s sentence; "": supported
   std::map<std::string, std::string, std::less<>> info;        // INFO, by line
   std::map<std::string, std::string, std::less<>> directives;  // CONFIG GET, by directive
   std::optional<milliseconds> ping;                            // median round trip
@@ -59,8 +61,9 @@ void evaluate_recorder(const RedisFacts& facts, const Settings& settings, Diagno
 
 // --- Redis Cluster
 struct MasterFacts {
-  std::string name;  // "192.0.2.1:6379"
-  std::string version, maxmemory;
+  std::string name;    // "192.0.2.1:6379"
+  std::string server;  // redis::server_name()
+  std::string maxmemory;
   bool has_replica = false;
   bool full_coverage = false;  // cluster-require-full-coverage
   std::size_t partitions = 0;  // partitions whose keys live there (core/redis/partitions)

@@ -9,6 +9,7 @@
 #include "core/redis/cluster/slot_map.h"
 #include "core/redis/fields.h"
 #include "core/redis/partitions/partitions.h"
+#include "core/redis/schema.h"
 #include "scripts/ctl/doctor/doctor.h"
 
 namespace freshet::ctl {
@@ -20,14 +21,6 @@ using redis::Reply;
 
 constexpr std::size_t kMinMasters = 3;  // with fewer, no majority can vote after losing one
 constexpr milliseconds kTimeout{2000};
-
-// Value of an INFO line.
-std::string info_value(std::string_view info, std::string_view name) {
-  const std::size_t start = info.find(name);
-  if (start == info.npos) return {};
-  const std::string_view rest = info.substr(start + name.size());
-  return std::string(rest.substr(0, rest.find('\r')));
-}
 
 // CONFIG GET's value; empty: not permitted.
 std::string directive(const Reply& reply) {
@@ -47,9 +40,9 @@ Result<MasterFacts> collect_master_facts(redis::Endpoint endpoint, const Address
   FRESHET_TRY(replies, redis.call(command));
   MasterFacts facts;
   facts.name = to_string(address);
-  facts.version = info_value((*replies)[0].string().value_or(""), "redis_version:");
+  facts.server = redis::server_name((*replies)[0].text());
   // CLUSTER SLOTS omits replicas that have not been sent any data yet.
-  facts.has_replica = info_value((*replies)[1].string().value_or(""), "connected_slaves:") != "0";
+  facts.has_replica = redis::info_value((*replies)[1].text(), "connected_slaves") != "0";
   facts.maxmemory = directive((*replies)[2]);
   facts.full_coverage = directive((*replies)[3]) == "yes";
   return facts;
@@ -129,10 +122,10 @@ void evaluate_cluster(const ClusterFacts& facts, Diagnoses& out) {
   if (const auto open = names_where(masters, [](const MasterFacts& each) { return each.maxmemory == "0"; });
       !open.empty())
     out.warn(kCheck, fmt::format("maxmemory is not set at {}", open), "set it in redis.conf of every node");
-  std::set<std::string> versions;
-  for (const MasterFacts& each : masters) versions.insert(each.version);
-  if (versions.size() > 1)
-    out.warn(kCheck, fmt::format("masters run different versions: {}", fmt::join(versions, ", ")),
+  std::set<std::string> servers;
+  for (const MasterFacts& each : masters) servers.insert(each.server);
+  if (servers.size() > 1)
+    out.warn(kCheck, fmt::format("masters run different servers: {}", fmt::join(servers, ", ")),
              "upgrade the older ones");
   evaluate_partitions(masters, out);
   if (facts.uncovered_slots == 0 && facts.unreachable_masters.empty())

@@ -11,6 +11,7 @@
 #include "core/hot/article.h"
 #include "core/redis/fields.h"
 #include "core/redis/memory_level.h"
+#include "core/redis/schema.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/doctor/doctor.h"
 
@@ -113,14 +114,9 @@ void evaluate_unverified(const RedisFacts& facts, const Settings& settings, Diag
 
 void evaluate_version(const RedisFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.version";
-  const std::string_view version = value(facts.info, "redis_version");
-  if (version.empty()) return out.skipped(kCheck, "this user may not run INFO");
-  const auto dot = std::min(version.find('.'), version.size() - 1);
-  const int major = redis::parse_or_zero<int>(version.substr(0, dot));
-  const int minor = redis::parse_or_zero<int>(version.substr(dot + 1, version.find('.', dot + 1) - dot - 1));
-  if (major > 6 || (major == 6 && minor >= 2)) return out.ok(kCheck, fmt::format("Redis {}", version));
-  out.error(kCheck, fmt::format("Redis {} lacks ZMSCORE, ZINTER, XAUTOCLAIM and GETEX", version),
-            "install Redis 6.2 or later");
+  if (facts.server.empty()) return out.skipped(kCheck, "this user may not run INFO");
+  if (facts.unsupported.empty()) return out.ok(kCheck, facts.server);
+  out.error(kCheck, facts.unsupported, "install Redis 6.2 or later, or Valkey");
 }
 
 void evaluate_role(const RedisFacts& facts, Diagnoses& out) {
@@ -250,7 +246,12 @@ Result<RedisFacts> collect_redis_facts(redis::BlockingRedis& redis, const Settin
   FRESHET_TRY(replies, redis.call(command));
   const std::int64_t middle = before + (now_ms() - before) / 2;
   if (const auto theirs = parse_time_ms((*replies)[0])) facts.clock_offset = milliseconds(*theirs - middle);
-  if (const auto info = (*replies)[1].string()) read_info(*info, facts);
+  if (const auto info = (*replies)[1].string()) {
+    read_info(*info, facts);
+    facts.server = redis::server_name(*info);
+    const auto supported = redis::check_server_version(*info);
+    if (!supported) facts.unsupported = supported.error().detail;
+  }
   for (std::size_t i = 0; i < kDirectives.size(); ++i) {
     const Reply& reply = (*replies)[2 + i];
     if (reply.size() == 2) facts.directives.emplace(kDirectives.at(i), reply[1].string().value_or(""));

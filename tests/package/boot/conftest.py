@@ -9,11 +9,18 @@ from machine import Machine
 def pytest_addoption(parser):
     parser.addoption("--machine-root", required=True)
     parser.addoption("--deb", required=True)
+    parser.addoption("--server", choices=("redis", "valkey"), default="redis")
 
 
 @pytest.fixture(scope="session")
 def deb(request):
     return request.config.getoption("--deb")
+
+
+@pytest.fixture(scope="session")
+def server(request):
+    """The word for which the guide's commands say $server."""
+    return request.config.getoption("--server")
 
 
 @pytest.fixture(scope="session")

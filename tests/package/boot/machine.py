@@ -129,7 +129,7 @@ class Machine:
         """Diagnostics for the report of a failed test."""
         if self._leader is None or self._nspawn is None or self._nspawn.poll() is not None:
             return self._console_output()
-        return self.run("systemctl --failed --no-legend; journalctl -b -q -u 'freshet*' --no-pager | tail -n 40; tail -n 10 /var/log/redis/redis-server.log", check=False)
+        return self.run("systemctl --failed --no-legend; journalctl -b -q -u 'freshet*' --no-pager | tail -n 40; tail -n 10 /var/log/redis/*.log /var/log/valkey/*.log", check=False)
 
     def _console_output(self):
         self.console.flush()

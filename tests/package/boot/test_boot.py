@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import time
 
@@ -69,7 +68,10 @@ def drop_in(machine, unit, text):
 
 
 def no_drop_in(machine, unit):
-    shutil.rmtree(machine.at(f"/etc/systemd/system/{unit}.d"))
+    folder = machine.at(f"/etc/systemd/system/{unit}.d")
+    os.remove(os.path.join(folder, "test.conf"))
+    if not os.listdir(folder):
+        os.rmdir(folder)
     machine.run("systemctl daemon-reload")
 
 
@@ -100,17 +102,18 @@ def install_package(machine, deb):
     machine.run(f"dpkg -i /root/{os.path.basename(deb)}")
 
 
-def test_the_documented_commands_install_a_service_without_doctor_errors(machine, deb, session_check):
-    build, *steps = deployment()
-    assert "cpack -G DEB" in build and len(steps) == 7
+def test_the_documented_commands_install_a_service_without_doctor_errors(machine, deb, server, session_check):
+    build, choice, *steps = deployment()
+    assert "cpack -G DEB" in build and choice.startswith("server=redis ") and len(steps) == 8
     machine.copy_file(deb, "/root/build/release/" + os.path.basename(deb))
     machine.boot()
     *before, doctor = steps
     for step in before:
-        machine.run(step)
+        machine.run(f"server={server}\n{step}")
     assert doctor.startswith("freshetctl doctor")
     output = wait_until(lambda: re.search(r"(?s).*\b0 errors, 1 warnings?\b", machine.run(doctor, check=False)), "a clean bill", 15)[0]
     assert re.search(r"files\.model: .*does not exist", output), output
+    assert f"redis.version: {server.title()} " in output, output
     assert machine.run("systemctl --failed --no-legend") == ""
     # From here on, slow replies of a busy machine are not failures.
     machine.write("/etc/freshet/conf.d/patient.toml", 'gateway.request_budget = "2500ms"\nredis.timeout = "2s"\n')
@@ -257,10 +260,11 @@ def test_an_upgrade_fixes_the_socket_ownership_of_the_first_release(machine, deb
     assert Client(HOST, INTERNAL).get("/api/articles/kept/stats").json()["pv"] == 1
 
 
-def test_purging_leaves_the_administrator_s_files_alone(machine):
+def test_purging_leaves_the_administrator_s_files_alone(machine, server):
     machine.run("apt-get purge -y freshet")
     left = machine.run("find / -xdev -path /proc -prune -o -name '*freshet*' -print | sort").splitlines()
-    left = [path for path in left if not path.startswith(("/root/", "/etc/redis/", "/var/lib/private", "/var/log/journal"))]
+    left = [path for path in left if not path.startswith(("/root/", "/etc/redis/", "/etc/valkey/", "/var/lib/private", "/var/log/journal"))]
+    left = [path for path in left if server == "redis" or not path.endswith(".service.d")]  # the guide's drop-in
     assert left == ["/etc/freshet"]
     assert sorted(os.listdir(machine.at("/etc/freshet"))) == ["conf.d", "secrets"]
     assert machine.run(f"systemctl is-active {UNITS}", check=False).split() == ["inactive"] * 4
