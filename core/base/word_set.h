@@ -27,12 +27,11 @@ inline WordSet word_set_for(void* sets, std::size_t count, std::uint64_t key) {
 template <class HasKey, class EvictionKey, class NewWord>
 void update_word(WordSet set, const HasKey& has_key, const EvictionKey& eviction_key,
                  const NewWord& new_word) {
-  constexpr auto kRelaxed = std::memory_order_relaxed;
   for (;;) {
     SharedWord* slot = set.data();
-    std::uint64_t expected = slot->load(kRelaxed);
+    std::uint64_t expected = slot->load(std::memory_order_relaxed);
     for (SharedWord& each : set) {
-      const std::uint64_t word = each.load(kRelaxed);
+      const std::uint64_t word = each.load(std::memory_order_relaxed);
       const bool matches_key = has_key(word);
       if (!matches_key && eviction_key(word) >= eviction_key(expected)) continue;
       slot = &each;
@@ -40,7 +39,8 @@ void update_word(WordSet set, const HasKey& has_key, const EvictionKey& eviction
       if (matches_key) break;
     }
     const std::uint64_t updated = new_word(expected);
-    if (updated == expected || slot->compare_exchange_weak(expected, updated, kRelaxed)) return;
+    if (updated == expected || slot->compare_exchange_weak(expected, updated, std::memory_order_relaxed))
+      return;
   }
 }
 
