@@ -264,7 +264,8 @@ Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
     const bool first_today = fields[0] == "1", hidden = fields[5] == "1", listed = fields[5] != kUnlistedFlag;
     const bool is_new = fields[7] == "1", created = fields.size() > 8 && fields[8] == "1";
     const double increment = number(1);
-    if (listed && !hidden) {
+    // A view that lists the article may not count itself.
+    if (listed && !hidden && (is_new || number(3) > 0)) {
       writers_.rank_updater.add(kViewsModel,
                                 {.id = event.item.str(),
                                  .score = number(3),

@@ -113,7 +113,11 @@ TEST_CASE_METHOD(UnlistedFixture, "a crowd of networks cannot list an article wi
     CHECK(counts.outcome.listed);
     CHECK(counts.pv == 31);
   }
-  SECTION("as a view") { CHECK(view(view_from(7)).outcome.listed); }
+  SECTION("as a view, which puts only those with views into that rank") {
+    CHECK(view(view_from(7)).outcome.listed);
+    CHECK(ids(accumulate_query()).empty());
+    CHECK(track_from(8).outcome.counted);
+  }
   CHECK(ids(engagement_query()) == std::vector<std::string>{kId});
   CHECK(command("ZCARD", keys().partition(0).unverified()).integer() == 0);
   CHECK(has_new_ttl(keys().article(kId), 30 * 86400));
