@@ -361,6 +361,9 @@ def test_unverified_articles_are_not_listed_until_they_are_verified(instance):
         assert track_from_network(service, network, text).json()["listed"] is False
         viewed = service.public(source=f"127.{network}.0.1").view(f"v{text[1:]}", f"f{network}", now)
         assert viewed.json()["listed"] is False and viewed.json()["ok"]
+    # The networks of one /16 count as one.
+    for network in range(1, 33):
+        assert service.public(source=f"127.61.{network}.1").track(text, 1000, sessionId=f"t{network}").json()["pv"] == 29
     wait_until(lambda: listed_ids(service) == {"honest"}, "the verified article to be listed")
     stats = service.stats(text)
     assert stats["pv"] == 29 and stats["listed"] is False
