@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "core/base/log.h"
-#include "core/base/token_bucket_table.h"
 #include "core/config/config.h"
 #include "fcgi/handlers/routes.h"
+#include "fcgi/http/rate_limiter.h"
 #include "fcgi/model_publisher_process.h"
 #include "fcgi/options.h"
 #include "fcgi/process/child.h"
@@ -34,7 +34,7 @@ Result<ServiceConfig> load_service_config(const Options& options, const std::str
   return ServiceConfig{std::move(*loaded), std::make_shared<const StartupFiles>(std::move(*prepared))};
 }
 
-GenerationSpec make_generation_spec(ServiceConfig config, Scoreboard& board, TokenBucketTable& limits,
+GenerationSpec make_generation_spec(ServiceConfig config, Scoreboard& board, http::LimitTables& limits,
                                     model::ModelHandoff& model_handoff) {
   const auto prepared = std::move(config.startup_files);
   return {
@@ -49,7 +49,7 @@ GenerationSpec make_generation_spec(ServiceConfig config, Scoreboard& board, Tok
 }
 
 // Adopts the table of the previous master if there is one, else creates an empty one.
-TokenBucketTable make_limit_table(std::size_t bytes, Handover* previous) {
+TokenBucketTable make_bucket_table(std::size_t bytes, Handover* previous) {
   if (previous != nullptr && previous->limits.get() >= 0) {
     auto table = TokenBucketTable::adopt(std::move(previous->limits), bytes);
     if (table) return std::move(*table);
@@ -89,8 +89,11 @@ int run(const Options& options, Program program) {
     master.on_started = std::move(*started);
   }
   Scoreboard board(scoreboard_slot_count(settings));
-  TokenBucketTable limits = make_limit_table(settings.limits.table_bytes, *handover ? &**handover : nullptr);
-  master.limits_fd = limits.fd();
+  // The page view counts start empty after a binary upgrade, which lets a network begin its day
+  // once more.
+  http::LimitTables limits{make_bucket_table(settings.limits.table_bytes, *handover ? &**handover : nullptr),
+                           DailyCountTable(settings.limits.table_bytes / 4)};
+  master.limits_fd = limits.buckets.fd();
   model::ModelHandoff model_handoff;
   const auto name_routes = [&board](const Settings& serving) {
     handlers::publish_route_names(serving, board);

@@ -230,7 +230,7 @@ class WorkerProcess {
 
 }  // namespace
 
-int run_worker(WorkerContext& context, const StartupFiles& files, TokenBucketTable& limits,
+int run_worker(WorkerContext& context, const StartupFiles& files, http::LimitTables& limits,
                const model::ModelHandoff& model_handoff) {
   raise_malloc_trim_threshold();
   const auto endpoint = redis_endpoint(context.settings.redis, files);

@@ -2,8 +2,8 @@
 // components are in worker_services.h.
 #pragma once
 
-#include "core/base/token_bucket_table.h"
 #include "core/model/model_handoff.h"
+#include "fcgi/http/rate_limiter.h"
 #include "fcgi/process/worker_context.h"
 #include "fcgi/startup_files.h"
 
@@ -11,7 +11,7 @@ namespace freshet {
 
 // Runs in the child until it has drained; returns the exit status. The model comes from
 // `model_handoff`, which the model publisher fills (model_publisher.h).
-int run_worker(WorkerContext& context, const StartupFiles& files, TokenBucketTable& limits,
+int run_worker(WorkerContext& context, const StartupFiles& files, http::LimitTables& limits,
                const model::ModelHandoff& model_handoff);
 
 }  // namespace freshet

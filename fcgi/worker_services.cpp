@@ -67,7 +67,7 @@ Result<WorkerSecrets> make_worker_secrets(const Settings& settings, const Startu
 }
 
 WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files,
-                               TokenBucketTable& limit_table, const redis::Endpoint& endpoint,
+                               http::LimitTables& limit_tables, const redis::Endpoint& endpoint,
                                WorkerSecrets worker_secrets)
     : settings(context.settings),
       slot(context.board.slots()[context.slot_index]),
@@ -122,7 +122,7 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
       follows(*redis, settings, keys, random_id),
       export_pool(loop, 1, kMaxQueuedExports, "export_busy"),
       users(*bulk, export_pool, settings, keys, reader_hashes(secrets.identity), random_id),
-      limits(limit_table, settings.limits),
+      limits(limit_tables, settings.limits),
       services{settings,
                hot,
                hot_bulk,

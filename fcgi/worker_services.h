@@ -58,7 +58,7 @@ Result<WorkerSecrets> make_worker_secrets(const Settings& settings, const Startu
 // Created in the worker after the fork; connects and reads nothing yet. `context`, `files` and
 // `limits` must outlive it.
 struct WorkerServices {
-  WorkerServices(WorkerContext& context, const StartupFiles& files, TokenBucketTable& limits,
+  WorkerServices(WorkerContext& context, const StartupFiles& files, http::LimitTables& limits,
                  const redis::Endpoint& endpoint, WorkerSecrets secrets);
   // Stops a spool replay before the components that it uses are destroyed.
   ~WorkerServices() { bulk->close(); }

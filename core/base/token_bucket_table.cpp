@@ -25,15 +25,12 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x7374696d696c7266;  // "frlimits"
 constexpr std::uint64_t kVersion = 1;
-constexpr std::size_t kSetBytes = 64;
 
 constexpr int kTimeBits = 44;
 constexpr std::uint64_t kTimeMask = (std::uint64_t{1} << kTimeBits) - 1;
 // The longest time to full, including debt. A time that appears to be further ahead is in the past.
 constexpr std::int64_t kMaxTimeToFull = std::int64_t{1} << 39;
 constexpr std::int64_t kMaxCapacity = kMaxTimeToFull / 2;
-
-constexpr auto kRelaxed = std::memory_order_relaxed;
 
 std::uint64_t tag_of(std::uint64_t key) {
   const std::uint64_t tag = key << kTimeBits;
@@ -85,8 +82,8 @@ TokenBucketTable::TokenBucketTable(Descriptor file, std::size_t bytes)
     : file_(std::move(file)),
       bytes_(bytes),
       memory_(map(file_.get(), bytes)),
-      sets_((bytes - sizeof(Header)) / kSetBytes) {
-  static_assert(sizeof(Header) == kSetBytes);
+      sets_((bytes - sizeof(Header)) / kWordSetBytes) {
+  static_assert(sizeof(Header) == kWordSetBytes);
 }
 
 TokenBucketTable::TokenBucketTable(std::size_t bytes)
@@ -129,36 +126,23 @@ TokenBucketTable::Header& TokenBucketTable::header() const { return *static_cast
 
 std::uint64_t TokenBucketTable::seed() const { return header().seed; }
 
-// Selected by the key's high bits; the tag uses the low ones.
-std::span<TokenBucketTable::Word, 8> TokenBucketTable::set_for(std::uint64_t key) const {
-  const std::size_t set = ((key >> 32U) * sets_) >> 32U;
-  auto* const first = static_cast<std::byte*>(memory_) + sizeof(Header) + set * kSetBytes;
-  return std::span<Word, 8>(reinterpret_cast<Word*>(first), 8);
+WordSet TokenBucketTable::set_for(std::uint64_t key) const {
+  return word_set_for(static_cast<std::byte*>(memory_) + sizeof(Header), sets_, key);
 }
 
 template <class NewTimeToFull>
 void TokenBucketTable::update(std::uint64_t key, std::int64_t now_us, std::int64_t max_us,
                               const NewTimeToFull& new_time_to_full) {
   const std::uint64_t tag = tag_of(key);
-  const auto set = set_for(key);
-  for (;;) {
-    Word* slot = set.data();
-    std::uint64_t expected = slot->load(kRelaxed);
-    for (Word& each : set) {
-      const std::uint64_t word = each.load(kRelaxed);
-      const bool matches_key = has_tag(word, tag);
-      if (!matches_key && eviction_key(word, now_us) >= eviction_key(expected, now_us)) continue;
-      slot = &each;
-      expected = word;
-      if (matches_key) break;
-    }
-    const std::int64_t current =
-        has_tag(expected, tag) ? std::max<std::int64_t>(0, time_until_full(expected, now_us)) : 0;
-    const std::int64_t updated = new_time_to_full(std::min(current, max_us));
-    if (updated == current ||
-        slot->compare_exchange_weak(expected, make_word(tag, now_us + updated), kRelaxed))
-      return;
-  }
+  update_word(
+      set_for(key), [&](std::uint64_t word) { return has_tag(word, tag); },
+      [&](std::uint64_t word) { return eviction_key(word, now_us); },
+      [&](std::uint64_t word) {
+        const std::int64_t current =
+            has_tag(word, tag) ? std::max<std::int64_t>(0, time_until_full(word, now_us)) : 0;
+        const std::int64_t updated = new_time_to_full(std::min(current, max_us));
+        return updated == current ? word : make_word(tag, now_us + updated);
+      });
 }
 
 TakeResult TokenBucketTable::take(std::uint64_t key, const TokenRate& rate, std::int64_t now_us,
@@ -184,8 +168,8 @@ std::int64_t TokenBucketTable::charge(std::uint64_t key, const TokenRate& rate, 
 
 std::int64_t TokenBucketTable::time_to_full_us(std::uint64_t key, std::int64_t now_us) const {
   const std::uint64_t tag = tag_of(key);
-  for (const Word& each : set_for(key)) {
-    const std::uint64_t word = each.load(kRelaxed);
+  for (const SharedWord& each : set_for(key)) {
+    const std::uint64_t word = each.load(std::memory_order_relaxed);
     if (has_tag(word, tag)) return std::max<std::int64_t>(0, time_until_full(word, now_us));
   }
   return 0;

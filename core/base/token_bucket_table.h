@@ -3,10 +3,9 @@
 // will be full, and a tag of its key. An absent bucket counts as full, so evicting a full one loses
 // nothing.
 //
-// Eight buckets form a set, which is one cache line. A new key in a full set evicts the fullest
-// bucket. Lock-free: an update is one compare-and-swap of one word, so a process that dies leaves
-// nothing half done. While a bucket stays in the table it never grants more than its rate and
-// burst, however many processes take from it at once.
+// A new key in a full set (core/base/word_set.h) evicts the fullest bucket. While a bucket stays in
+// the table it never grants more than its rate and burst, however many processes take from it at
+// once.
 //
 //   64 bytes  header: magic, version, size, seed
 //   then sets of 8 words; each word:
@@ -17,13 +16,12 @@
 // million buckets on a loaded virtual machine (test_base "[.bench]").
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "core/base/descriptor.h"
 #include "core/base/result.h"
+#include "core/base/word_set.h"
 
 namespace freshet {
 
@@ -74,13 +72,11 @@ class TokenBucketTable {
   std::int64_t time_to_full_us(std::uint64_t key, std::int64_t now_us) const;
 
  private:
-  using Word = std::atomic<std::uint64_t>;
-  static_assert(Word::is_always_lock_free && sizeof(Word) == sizeof(std::uint64_t));
   struct Header;
 
   TokenBucketTable(Descriptor file, std::size_t bytes);
   Header& header() const;
-  std::span<Word, 8> set_for(std::uint64_t key) const;
+  WordSet set_for(std::uint64_t key) const;
   // Calls new_time_to_full(current) until its result is stored. `max_us` caps the current value,
   // which other settings may have left higher.
   template <class NewTimeToFull>

@@ -18,6 +18,7 @@ inline constexpr auto kNameAliases = std::to_array<NameAlias>({
     {"hot.first_dwell", "hot.max_initial_dwell"},
     {"limits.remember", "limits.contribution_ttl"},
     {"limits.remember_after", "limits.contribution_after"},
+    {"limits.uv_per_network", "limits.pv_per_network"},
     {"list.floor", "list.min_score"},
     {"list.slice", "list.rebuild_interval"},
     {"list.snapshot", "list.worker_ttl"},

@@ -139,6 +139,7 @@ constexpr std::array kDirectives{
 
     Directive{"items.unknown", "what to do with events for articles that were never PUT", member<&S::items_unknown>, {}, Unit::kNone, "count|list|reject"},
     Directive{"items.unknown_max", "maximum number of unverified articles; events for others get 429", member<&S::items_unknown_max>, {100, 1e9}},
+    Directive{"items.unknown_networks", "an unverified article is listed after reports from this many networks (IPv4 /16, IPv6 /32) over ten minutes", member<&S::items_unknown_networks>, {1, 500}},
     Directive{"items.cache", "per-worker cache of items' titles and links; the least recently used are evicted first; 0: none", member<&S::items_cache_bytes>, {0, 1024 * kMebi}, Unit::kBytes},
 
     Directive{"recorder.enabled", "run the recorder, which writes SQLite and the search index, on this host; exactly one host of a deployment", member<&S::recorder, &Recorder::enabled>},
@@ -230,7 +231,7 @@ constexpr std::array kDirectives{
 
     Directive{"identity.internal_keys", "key id -> file, keys with which callers of the internal server sign; empty: no signature required", member<&S::identity, &Identity::internal_key_files>},
 
-    Directive{"limits.table", "memory for a host's token buckets, 8 bytes each; a change needs a restart", member<&S::limits, &Limits::table_bytes>, {65536, 1024 * kMebi}, Unit::kBytes},
+    Directive{"limits.table", "memory for a host's token buckets, 8 bytes each, and a quarter more for limits.pv_per_network; a change needs a restart", member<&S::limits, &Limits::table_bytes>, {65536, 1024 * kMebi}, Unit::kBytes},
     Directive{"limits.network_factor", "anonymous readers of a network (IPv4 /24, IPv6 /48) share this many times a visitor's rate and burst; 0: no limit", member<&S::limits, &Limits::network_factor>, {0, 10000}},
     Directive{"limits.anonymous_rate", "anonymous requests per second that may create keys, of all clients together; 0: no limit", member<&S::limits, &Limits::anonymous, &TokenBucket::rate>, {0, 1e6}},
     Directive{"limits.anonymous_burst", "maximum burst of those requests", member<&S::limits, &Limits::anonymous, &TokenBucket::burst>, {1, 1e6}},
@@ -252,7 +253,7 @@ constexpr std::array kDirectives{
     Directive{"limits.waterfall_burst", "maximum burst of those requests", member<&S::limits, &Limits::timeline, &TokenBucket::burst>, {1, 1e6}},
     Directive{"limits.contribution_ttl", "how long a visitor's contributions to counters are kept for freshetctl revert-visitor; 0: not recorded", member<&S::limits, &Limits::contribution_ttl>, {0, 30 * kDay}},
     Directive{"limits.contribution_after", "recording starts at this report of the day, of a signed-in reader or of a network's anonymous readers", member<&S::limits, &Limits::contribution_after>, {0, 100000}},
-    Directive{"limits.uv_per_network", "visitors that a network's anonymous readers (IPv4 /24, IPv6 /48) add to an article per day; 0: no limit", member<&S::limits, &Limits::uv_per_network>, {0, 1e6}},
+    Directive{"limits.pv_per_network", "page views and visitors that a network's anonymous readers (IPv4 /24, IPv6 /48) add to an article per UTC day; after that, the n-th counts only if n is a square; 0: no limit", member<&S::limits, &Limits::pv_per_network>, {0, 1e6}},
     Directive{"clients.deny_file", "file with addresses, networks and user agents that get 403; empty: none", member<&S::clients, &Clients::deny_file>},
     Directive{"clients.allow_file", "file with those that are never denied, limited or treated as crawlers; empty: none", member<&S::clients, &Clients::allow_file>},
 

@@ -112,8 +112,9 @@ struct LimitSettings {
   // Recording starts at this report of the day, per signed-in reader or per network of anonymous
   // readers.
   int contribution_after = 20;
-  // Visitors that a network of anonymous readers adds to an article per day; 0: no limit.
-  int uv_per_network = 500;
+  // Page views and visitors that a network's anonymous readers add to an article per UTC day; after
+  // that, the n-th counts only if n is a square. 0: no limit.
+  int pv_per_network = 50;
 };
 
 // Client lists: files with one address, network or agent:REGEX per line.
@@ -348,6 +349,7 @@ struct Settings {
   FillSettings fill;
   std::string items_unknown = "count";        // count: list verified articles only | list | reject
   std::int64_t items_unknown_max = 100'000;   // limit on unverified articles
+  int items_unknown_networks = 30;            // networks (IPv4 /16, IPv6 /32) whose reports list one
   std::int64_t items_cache_bytes = 16 << 20;  // per-worker cache of items; 0: none
 };
 

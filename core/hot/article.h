@@ -13,8 +13,9 @@
 //   purges            ids of the last reverts applied to it (contributions.cpp)
 //   shown             feed impressions (core/items/impression_counter.h); expire with the
 //                     engagement counters or, before the first of them, with the hash
-//   nets              unverified article: first 6 bytes of the hash of each network that read it;
-//                     a leading '+' means that it is listed
+//   nets              unverified article: first 2 bytes of the hash of each network that read it
+//                     (IPv4 /16, IPv6 /32); a leading '+' means that it is listed
+//   nets_since        unix s: the first of them
 //   v                 version: grows with each write that affects ranks; Redis time of the last
 //                     such write in µs, unless that clock went back
 #pragma once
@@ -43,7 +44,7 @@ struct Article {
   bool in_item_store = false;
   bool hidden = false;
   std::int64_t impressions = 0;
-  bool listed = true;  // false: unverified, and read from fewer than ten networks
+  bool listed = true;  // false: unverified, and read from too few networks
   std::int64_t version = 0;
   bool has_counters() const { return counts.pv > 0 || views > 0; }
 };

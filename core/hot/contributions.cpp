@@ -22,8 +22,8 @@ constexpr std::size_t kItemsPerBatch = 100;
 constexpr std::size_t kVisitorsPerCall = 64;
 constexpr int kMaxAttempts = 4;
 
-// Fields of the visitor, named as in the Lua scripts.
-constexpr std::string_view kNetworkField = "network", kUncountedField = "beyond";
+// Field of the visitor, named as in the Lua scripts.
+constexpr std::string_view kNetworkField = "network";
 
 constexpr int kPvShift = 42, kViewsShift = 31;
 
@@ -308,14 +308,13 @@ ContributionBuffer::ContributionBuffer(redis::WriteQueue& write_queue, const Set
       new_batch_id_(std::move(new_batch_id)),
       timer_(std::move(after), kFlushInterval, [this] { flush(); }) {}
 
-void ContributionBuffer::add(const VisitorId& visitor, const EventAdmission& admission, const ItemId& item,
+void ContributionBuffer::add(const VisitorId& visitor, const std::string& network, const ItemId& item,
                              const Contribution& contribution) {
   const bool is_zero =
       contribution.pv == 0 && contribution.uv == 0 && contribution.dwell_ms == 0 && contribution.views == 0;
   if (settings_.limits.contribution_ttl.count() == 0 || visitor.empty() || is_zero) return;
   VisitorEntry& entry = visitors_[visitor.str()];
-  entry.network = admission.network;
-  if (!admission.counts_as_visitor) ++entry.uncounted_events;
+  entry.network = network;
   const auto [at, is_new] = entry.contributions.try_emplace(item.str(), contribution);
   is_new ? static_cast<void>(++pending_) : static_cast<void>(at->second += contribution);
   if (pending_ >= kMaxEntries) return flush();
@@ -329,7 +328,7 @@ void ContributionBuffer::append(Pipeline& out,
   out.arg(settings_.limits.contribution_ttl.count()).arg(new_batch_id_().substr(0, 8));
   for (const auto* each : visitors) {
     const VisitorEntry& entry = each->second;
-    out.arg(entry.network).arg(entry.uncounted_events).arg(entry.contributions.size());
+    out.arg(entry.network).arg(entry.contributions.size());
     for (const auto& [id, contribution] : entry.contributions) {
       out.arg(id)
           .arg((contribution.pv << kPvShift) + contribution.dwell_ms)
@@ -377,14 +376,11 @@ std::vector<ItemContribution> parse_contributions(const redis::Reply& hash) {
   return out;
 }
 
-VisitorOrigin parse_visitor_origin(const redis::Reply& hash) {
-  VisitorOrigin out;
+std::string_view parse_visitor_network(const redis::Reply& hash) {
   for (std::size_t i = 0; i + 1 < hash.size(); i += 2) {
-    const std::string_view field = redis::string_at(hash, i), value = redis::string_at(hash, i + 1);
-    if (field == kNetworkField) out.network = value;
-    if (field == kUncountedField) out.uncounted_events = redis::parse_or_zero<std::int64_t>(value);
+    if (redis::string_at(hash, i) == kNetworkField) return redis::string_at(hash, i + 1);
   }
-  return out;
+  return {};
 }
 
 Task<Result<std::vector<ItemContribution>>> read_contributions(redis::Redis& redis, const redis::Keys& keys,

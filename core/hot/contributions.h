@@ -2,8 +2,7 @@
 //
 // Workers sum up what each visitor's events added and write the sums to hot:added:{visitor} once a
 // second. The entry expires limits.contribution_ttl after the visitor's last new article. It also
-// holds the network of the visitor's last event and the number of events that did not count as a
-// visitor because of limits.uv_per_network.
+// holds the network of the visitor's last event.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +45,7 @@ class ContributionBuffer {
   ContributionBuffer(redis::WriteQueue& write_queue, const Settings& settings, redis::Keys keys,
                      BatchIdGenerator new_batch_id, redis::RunAfter after = {});
   // Ignores empty visitor ids and zero contributions.
-  void add(const VisitorId& visitor, const EventAdmission& admission, const ItemId& item,
+  void add(const VisitorId& visitor, const std::string& network, const ItemId& item,
            const Contribution& contribution);
   void flush();
   std::size_t pending() const { return pending_; }
@@ -59,7 +58,6 @@ class ContributionBuffer {
   redis::FlushTimer timer_;
   struct VisitorEntry {
     std::string network;
-    std::int64_t uncounted_events = 0;
     std::unordered_map<std::string, Contribution> contributions;
   };
   using VisitorMap = std::unordered_map<std::string, VisitorEntry>;
@@ -73,13 +71,9 @@ class ContributionBuffer {
 // Parses the HGETALL reply of hot:added:{visitor} into contributions by item, most page views and
 // views first. Ignores fields that do not belong to an item.
 std::vector<ItemContribution> parse_contributions(const redis::Reply& hash);
-// Parses the visitor's origin from the same reply.
-struct VisitorOrigin {
-  std::string network;  // as http::Identity::network_of; empty: unknown, or the internal server
-  // Events that did not count as a visitor because of limits.uv_per_network.
-  std::int64_t uncounted_events = 0;
-};
-VisitorOrigin parse_visitor_origin(const redis::Reply& hash);
+// Parses the network of the visitor's last event from the same reply: a pseudonym as in
+// http::Identity; empty: unknown, or the internal server.
+std::string_view parse_visitor_network(const redis::Reply& hash);
 
 // Empty if nothing is recorded for this visitor. 1 RTT.
 Task<Result<std::vector<ItemContribution>>> read_contributions(redis::Redis& redis, const redis::Keys& keys,

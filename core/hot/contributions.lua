@@ -4,9 +4,8 @@
 --
 -- KEYS 1… hot:added:{visitor} of each, by slot_or_zero()
 -- ARGV 1 TTL s  2 the batch's name, 8 bytes  then for each visitor: the network or ''
---      events beyond limits.uv_per_network  number of articles  and for each article: id
---      page views · 2^42 + dwell ms  its page views  visitors  views · 2^31 + first views of a day
---      their score
+--      number of articles  and for each article: id  page views · 2^42 + dwell ms  its page views
+--      visitors  views · 2^31 + first views of a day  their score
 -- Returns 1, or 0 for a batch that was recorded before.
 --
 -- One integer field per article. A visitor adds to UV the increase of the estimate, which is
@@ -23,7 +22,7 @@ end
 
 local function record(key, at, articles)
   local is_new = false
-  for i = at + 3, at + 6 * articles, 6 do
+  for i = at + 2, at + 6 * articles, 6 do
     local id, packed_reads, pv, uv, packed_views, score = unpack(ARGV, i, i + 5)
     local expected_uv = 0
     if packed_reads ~= '0' then
@@ -40,15 +39,14 @@ local function record(key, at, articles)
     end
   end
   if ARGV[at] ~= '' then call('HSET', key, 'network', ARGV[at]) end
-  if ARGV[at + 1] ~= '0' then call('HINCRBY', key, 'beyond', ARGV[at + 1]) end
   if is_new then call('EXPIRE', key, ARGV[1]) end
 end
 
 local at = 3
 for _, key in ipairs(KEYS) do
-  local articles = tonumber(ARGV[at + 2])
+  local articles = tonumber(ARGV[at + 1])
   pcall(record, key, at, articles)
-  at = at + 3 + 6 * articles
+  at = at + 2 + 6 * articles
 end
 if type(batches) ~= 'table' then call('HSET', first, 'batches', ((batches or '') .. ARGV[2]):sub(-128)) end
 return 1

@@ -17,7 +17,8 @@ constexpr std::int64_t kDaySeconds = 86400;
 
 // unlisted.lua returns this where the other scripts return whether the article is hidden.
 constexpr std::string_view kUnlistedFlag = "2";
-constexpr std::size_t kNetworkBytes = 6;
+// Short, so that Redis stores the hash of an unlisted article compactly (hash-max-listpack-value).
+constexpr std::size_t kNetworkBytes = 2;
 constexpr seconds kUnlistedTtl{3600};  // as in unlisted.lua
 
 // The part of the unlisted.lua call that reports and views share.
@@ -27,7 +28,7 @@ Pipeline unlisted_script_call(const std::string& article, const std::string& eve
   Pipeline out;
   out.script(scripts::kUnlisted).key(article);
   if (!event_key.empty()) out.key(event_key);
-  out.arg(std::string_view(admission.network).substr(0, kNetworkBytes));
+  out.arg(std::string_view(admission.wide_network).substr(0, kNetworkBytes));
   redis::append_optional_time(out, published_at);
   redis::append_optional_time(out, at);
   out.arg(may_create ? 1 : 0);
@@ -98,12 +99,13 @@ void RedisHotStore::update_unverified_index(std::string_view id, std::string_vie
   const auto fields = redis::split_words(reply);
   // Indices into the reply.
   constexpr std::size_t kHiddenField = 5, kViewIsNewField = 7, kReportIsNewField = 8, kReportFieldCount = 12;
-  if (fields.size() <= kViewIsNewField ||
-      fields[fields.size() == kReportFieldCount ? kReportIsNewField : kViewIsNewField] != "1")
-    return;
+  if (fields.size() <= kViewIsNewField) return;
+  const bool is_unlisted = fields[kHiddenField] == kUnlistedFlag;
+  const bool is_new = fields[fields.size() == kReportFieldCount ? kReportIsNewField : kViewIsNewField] == "1";
+  if (is_unlisted && !is_new) return;
   const std::string unlisted = keys_.partition_for(id).unverified();
   Pipeline update;
-  if (fields[kHiddenField] == kUnlistedFlag)
+  if (is_unlisted)
     update.add("ZADD", unlisted, unix_s(wall_now() + kUnlistedTtl), id);
   else
     update.add("ZREM", unlisted, id);
@@ -121,7 +123,7 @@ Pipeline RedisHotStore::unlisted_command(const TrackEvent& event, bool may_creat
       event.untrusted_dwell ? std::min(event.dwell_ms, engagement.max_initial_dwell_ms) : event.dwell_ms;
   Pipeline out = unlisted_script_call(keys_.article(id), key, event.admission, event.published_at,
                                       event.occurred_at, may_create);
-  out.arg(engagement.counter_ttl.count()).arg(dwell_ms).arg(0).arg(0);
+  out.arg(engagement.counter_ttl.count()).arg(dwell_ms).arg(0).arg(0).arg(settings_.items_unknown_networks);
   return out;
 }
 
@@ -134,7 +136,7 @@ Pipeline RedisHotStore::track_command(const TrackEvent& event) const {
       .key(keys_.uv_hll(id))
       .key(keys_.session(id, event.session.view()));
   if (!event.event_id.empty()) out.key(keys_.track_event(id, event.event_id.view()));
-  out.arg(event.admission.counts_as_visitor ? event.visitor.view() : "");
+  out.arg(event.admission.may_count ? event.visitor.view() : "");
   // An event from the spool may predate a lower cap.
   out.arg(std::min(event.dwell_ms, engagement.dwell_cap_ms));
   redis::append_optional_time(out, event.published_at);
@@ -164,18 +166,22 @@ Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
   article.version = number(6);
   const UnixSeconds now = time(7);
   const EngagementSettings& engagement = settings_.engagement;
+  const std::string_view status = fields.size() > 11 ? fields[11] : "";
+  const bool refused = status == "2";
   for (const Model& model : kModels) {
-    if (is_rankable(article) && model.base != nullptr)
+    if (!refused && is_rankable(article) && model.base != nullptr)
       writers_.rank_updater.add(model, rank_write_for(model, event.item.str(), article, settings_), now);
   }
   if (article.listed) {
-    writers_.contributions.add(event.attributed_to, event.admission, event.item,
+    writers_.contributions.add(event.attributed_to, event.admission.network, event.item,
                                {.pv = number(8), .uv = number(9), .dwell_ms = number(10)});
   }
   const double score =
       base_score(article.counts, engagement) * decay(now - article.decay_start, engagement.half_life);
-  const bool created = fields.size() > 11 && fields[11] == "1";
-  const EventOutcome outcome{article.listed, created, article.listed && number(9) > 0};
+  const EventOutcome outcome{.listed = article.listed,
+                             .created = status == "1",
+                             .counted = number(8) > 0 || number(9) > 0,
+                             .refused = refused};
   co_return TrackResult{article.counts.pv, article.counts.uv, plain_mean_dwell(article.counts), score,
                         outcome};
 }
@@ -202,7 +208,8 @@ Pipeline RedisHotStore::unlisted_command(const ViewEvent& event, bool may_create
   out.arg(settings_.views.counter_ttl.count())
       .arg("")
       .arg(total)
-      .arg(view_score(total, event.published_at.value_or(now), now, settings_.views));
+      .arg(view_score(total, event.published_at.value_or(now), now, settings_.views))
+      .arg(settings_.items_unknown_networks);
   return out;
 }
 
@@ -215,7 +222,7 @@ Pipeline RedisHotStore::view_command(const ViewEvent& event, std::int64_t day) c
       .key(keys_.dedup(id, event.fingerprint))
       .key(keys_.uv_day(id, UnixSeconds{seconds{day * kDaySeconds}}));
   if (!event.event_id.empty()) out.key(keys_.view_event(id, event.event_id.view()));
-  out.arg(event.admission.counts_as_visitor ? std::string_view(event.fingerprint) : "");
+  out.arg(event.admission.may_count ? std::string_view(event.fingerprint) : "");
   redis::append_optional_time(out, event.published_at);
   out.arg(day);
   redis::append_optional_time(out, event.occurred_at);
@@ -249,14 +256,16 @@ Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
       continue;
     }
     FRESHET_CO_TRY(text, reply->string());
-    if (*text == "dedup") co_return ViewResult{true, false, 0};
+    if (*text == "dedup") co_return ViewResult{.dedup = true};
+    if (*text == "refused") co_return ViewResult{.outcome = {.refused = true}};
     const auto fields = redis::split_words(*text);
     if (fields.size() < 8) co_return tl::unexpected(redis::malformed_reply("view"));
     const auto number = [&](std::size_t i) { return redis::parse_or_zero<double>(fields[i]); };
     const bool first_today = fields[0] == "1", hidden = fields[5] == "1", listed = fields[5] != kUnlistedFlag;
     const bool is_new = fields[7] == "1", created = fields.size() > 8 && fields[8] == "1";
     const double increment = number(1);
-    if (listed && !hidden) {
+    // A view that lists the article may not count itself.
+    if (listed && !hidden && (is_new || number(3) > 0)) {
       writers_.rank_updater.add(kViewsModel,
                                 {.id = event.item.str(),
                                  .score = number(3),
@@ -266,11 +275,11 @@ Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
                                 {});
     }
     if (listed && is_new) {
-      writers_.contributions.add(event.attributed_to, event.admission, event.item,
+      writers_.contributions.add(event.attributed_to, event.admission.network, event.item,
                                  {.views = 1, .first_views = first_today ? 1 : 0, .views_score = increment});
     }
     co_return ViewResult{false, first_today, increment,
-                         EventOutcome{listed, created, listed && is_new && first_today}};
+                         EventOutcome{.listed = listed, .created = created, .counted = is_new}};
   }
 }
 

@@ -21,11 +21,12 @@ namespace freshet::hot {
 
 // Decides what an event may contribute to an article. Resolved before the event is counted.
 struct EventAdmission {
-  // Hash of the client's network. Empty for the internal server, whose events also verify the
-  // article (items.unknown = count).
-  std::string network = {};
-  bool may_create = true;         // may create an unverified article
-  bool counts_as_visitor = true;  // false once the network has used up limits.uv_per_network
+  // Hashes of the client's network (IPv4 /24, IPv6 /48) and of the one around it (/16, /32). Empty
+  // for the internal server, whose events also verify the article (items.unknown = count).
+  std::string network = {}, wide_network = {};
+  bool may_create = true;  // may create an unverified article
+  // False beyond limits.pv_per_network: adds neither a page view nor a visitor.
+  bool may_count = true;
 };
 
 struct TrackEvent {
@@ -47,9 +48,10 @@ struct TrackEvent {
 
 // Side effects of an event.
 struct EventOutcome {
-  bool listed = true;        // false: unverified, so not on public lists
-  bool created = false;      // the event created an unverified article
-  bool new_visitor = false;  // false for unlisted articles
+  bool listed = true;    // false: unverified, so not on public lists
+  bool created = false;  // the event created an unverified article
+  bool counted = false;  // it added a page view, a visitor or a view
+  bool refused = false;  // it would have, but for EventAdmission::may_count
 };
 
 struct TrackResult {

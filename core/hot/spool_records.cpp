@@ -7,13 +7,15 @@ namespace {
 
 // First field of a record, and its number of fields.
 constexpr std::string_view kTrack = "track", kView = "view";
-constexpr std::size_t kTrackFields = 13, kViewFields = 10;
+constexpr std::size_t kTrackFields = 14, kViewFields = 11;
 
 void add(redis::SpoolRecord& out, const EventAdmission& admission) {
-  out.add(admission.network).add(admission.may_create ? 1 : 0).add(admission.counts_as_visitor ? 1 : 0);
+  out.add(admission.network).add(admission.wide_network);
+  out.add(admission.may_create ? 1 : 0).add(admission.may_count ? 1 : 0);
 }
 EventAdmission parse_admission(const std::vector<std::string_view>& fields, std::size_t index) {
-  return {std::string(fields[index]), fields[index + 1] == "1", fields[index + 2] == "1"};
+  return {std::string(fields[index]), std::string(fields[index + 1]), fields[index + 2] == "1",
+          fields[index + 3] == "1"};
 }
 
 std::optional<UnixSeconds> parse_time(std::string_view text) {

@@ -2,13 +2,15 @@
 -- time.
 --
 -- KEYS 1 hot:article:{id}  2 hot:uv:hll:{id}  3 hot:session:{id}:{session}  [4 hot:event:{id}:{event}]
--- ARGV 1 visitor, '': not counted in UV  2 dwell ms  3 client's publish time or ''
+-- ARGV 1 visitor, '': beyond limits.pv_per_network  2 dwell ms  3 client's publish time or ''
 --      4 time of the event or '' (now)  5 session window s, 0: every report counts  6 counter TTL s
 --      7 unknown articles 0: accept, 1: reject, 2: accept if listed
 --      8 '' or the most ms that a session's first report can claim
 -- Returns 'pv uv ms first published hidden v now' and what this report added, 'pv uv ms'; all are
 -- integers. first: start of the decay; now: the time that the event was counted with. A repeated
 -- event id returns the first reply (stored in its key) with nothing added.
+-- A report beyond limits.pv_per_network counts only if its session has been counted, and never a
+-- visitor. Otherwise nothing is written, and a final 2 follows.
 -- Errors: UNKNOWN_ITEM, UNLISTED (call unlisted.lua). Both before the first write, since Lua has no
 -- rollback.
 --
@@ -41,20 +43,31 @@ end
 
 -- All arguments are valid from here on. The hash of a PUT item outlives its counters, which expire
 -- after their TTL nevertheless.
-local pv, uv, counted, ms, correction, live = 0, 0, 100, 0, 0, false
-if fields[1] then
-  live = clock < (fields[5] or 0) + ttl
-  if live then
-    pv, uv, counted, ms, correction = fields[1] + 0, fields[2] + 0, (fields[3] or counted) + 0, fields[4] + 0, (fields[11] or 0) + 0
-  else
-    call('DEL', KEYS[2])
-    call('HDEL', KEYS[1], 'uv_correction', 'shown')
-  end
+local pv, uv, counted, ms, correction = 0, 0, 100, 0, 0
+local live = fields[1] and clock < (fields[5] or 0) + ttl
+if live then
+  pv, uv, counted, ms, correction = fields[1] + 0, fields[2] + 0, (fields[3] or counted) + 0, fields[4] + 0, (fields[11] or 0) + 0
+end
+
+-- The item store's date takes precedence; the client's is used only for an unknown item without
+-- events. A date in the future counts as now; `early` stores that time, so that the start of the
+-- decay can be told from the date.
+local published = date or fields[6] and fields[6] + 0
+local is_first_event = not published
+if is_first_event then published = min(tonumber(ARGV[3]) or now, now) end
+local in_future = published > clock
+local first = in_future and clock or published
+if ARGV[1] == '' and (window == '0' or not live or call('EXISTS', KEYS[3]) == 0) then
+  return format('%d %d %d %d %d %d %s %d 0 0 0 2', pv, max(0, uv - correction), ms, first, published, fields[8] or 0, fields[10] or 0, now)
+end
+if fields[1] and not live then
+  call('DEL', KEYS[2])
+  call('HDEL', KEYS[1], 'uv_correction', 'shown')
 end
 if nets then  -- the article is listed from now on: each network counts as a visitor
   if nets:sub(1, 1) == '+' then nets = nets:sub(2) end
-  for at = 1, 6 * uv, 6 do call('PFADD', KEYS[2], nets:sub(at, at + 5)) end
-  call('HDEL', KEYS[1], 'nets')
+  for at = 1, 2 * uv, 2 do call('PFADD', KEYS[2], nets:sub(at, at + 1)) end
+  call('HDEL', KEYS[1], 'nets', 'nets_since')
   call('EXPIRE', KEYS[2], ttl)
   if not date then call('EXPIRE', KEYS[1], ttl, 'GT') end
 end
@@ -90,14 +103,6 @@ if register_changed then
   end
 end
 
--- The item store's date takes precedence; the client's is used only for an unknown item without
--- events. A date in the future counts as now; `early` stores that time, so that the start of the
--- decay can be told from the date.
-local published = date or fields[6] and fields[6] + 0
-local is_first_event = not published
-if is_first_event then published = min(tonumber(ARGV[3]) or now, now) end
-local in_future = published > clock
-local first = in_future and clock or published
 local v = fields[10] or 0
 if counts or register_changed or added_ms > 0 or in_future then
   v = version_after(v, time)

@@ -1,21 +1,23 @@
--- Counts an anonymous client's event of an unlisted article: once per network, and the tenth
--- network lists the article. Everything is in one hash, which expires an hour after the last new
--- network; counting by session, visitor and fingerprint (track.lua, view.lua) starts when the
--- article is listed.
+-- Counts an anonymous client's event of an unlisted article: once per network. The article is
+-- listed when enough networks have reported it and the first report is ten minutes old; until then
+-- no more networks than necessary are counted. Everything is in one hash, which expires an hour
+-- after the last new network; counting by session, visitor and fingerprint (track.lua, view.lua)
+-- starts when the article is listed.
 --
 -- KEYS 1 hot:article:{id}  [2 hot:event:{id}:{event} or hot:view:event:{id}:{event}]
--- ARGV 1 hash of the network, 6 bytes  2 client's publish time or ''
+-- ARGV 1 hash of the network, 2 bytes  2 client's publish time or ''
 --      3 time of the event or '' (now)  4 1: may create the article  5 counter TTL s
 --      6 dwell ms of a report, '' for a view  7 what a view adds to the sum  8 to the score
+--      9 networks that list the article
 -- Returns 'LISTED' for a listed article, 'BEGINS' for one that does not exist and may not be
 -- created: nothing is written. Otherwise the reply of track.lua or view.lua, with 2 for `hidden`
 -- while the article is unlisted, and a final 1 if it was created.
 --@include version
-local network, required_networks = ARGV[1], 10
+local network, required_networks, required_s = ARGV[1], ARGV[9] + 0, 600
 local is_report = ARGV[6] ~= ''
 local earlier_reply = KEYS[2] and call('GET', KEYS[2])
 if earlier_reply then return earlier_reply end
-local fields = call('HMGET', KEYS[1], 'nets', 'v', 'date', 'hidden', 'first', 'pv', 'uv', 'ms', 'views', 'total', 'score')
+local fields = call('HMGET', KEYS[1], 'nets', 'v', 'date', 'hidden', 'first', 'pv', 'uv', 'ms', 'views', 'total', 'score', 'nets_since')
 local nets = fields[1] or ''
 if fields[3] or fields[4] == '1' or (fields[2] and nets == '') or nets:sub(1, 1) == '+' then return 'LISTED' end
 if not fields[2] and ARGV[4] ~= '1' then return 'BEGINS' end
@@ -25,16 +27,23 @@ local now = clock
 if ARGV[3] ~= '' then now = min(ARGV[3] + 0, clock) end
 
 local is_known_network = false
-for at = 1, #nets, 6 do is_known_network = is_known_network or nets:sub(at, at + 5) == network end
+for at = 1, #nets, 2 do is_known_network = is_known_network or nets:sub(at, at + 1) == network end
+local since = fields[12] and fields[12] + 0 or now
+local is_old_enough = now - since >= required_s
 local pv, uv, ms = (fields[6] or 0) + 0, (fields[7] or 0) + 0, (fields[8] or 0) + 0
 local total, score, inc = (fields[10] or 0) + 0, (fields[11] or 0) + 0, 0
 local published = fields[5] and fields[5] + 0 or min(tonumber(ARGV[2]) or now, now)
-local v, listed, increment = fields[2], false, 0
-if not is_known_network then
-  nets, v, increment = nets .. network, version_after(v, time), 1
-  listed = #nets >= 6 * required_networks
-  local ttl = listed and ARGV[5] or '3600'
-  call('HSET', KEYS[1], 'nets', listed and '+' .. nets or nets, 'first', published, 'v', v)
+local v, increment = fields[2], 0
+if not is_known_network and (is_old_enough or #nets < 2 * required_networks) then
+  nets, increment = nets .. network, 1
+end
+local listed = is_old_enough and #nets >= 2 * required_networks
+if increment == 1 or listed then
+  v = version_after(v, time)
+  call('HSET', KEYS[1], 'nets', listed and '+' .. nets or nets, 'nets_since', since, 'first', published, 'v', v)
+  call('EXPIRE', KEYS[1], listed and ARGV[5] or '3600')
+end
+if increment == 1 then
   if is_report then
     pv, uv, ms = pv + 1, uv + 1, ms + ARGV[6]
     call('HSET', KEYS[1], 'pv', pv, 'uv', uv, 'ms', ms, 'renewed', clock)
@@ -43,7 +52,6 @@ if not is_known_network then
     total, score = total + ARGV[7], score + inc
     call('HSET', KEYS[1], 'total', format('%.17g', total), 'score', format('%.17g', score), 'views', (fields[9] or 0) + 1, 'viewed', clock)
   end
-  call('EXPIRE', KEYS[1], ttl)
 end
 local hidden_flag, created = listed and 0 or 2, fields[2] and 0 or 1
 local reply

@@ -2,11 +2,12 @@
 -- base)^gamma.
 --
 -- KEYS 1 hot:article:{id}  2 hot:dedup:{id}:{fingerprint}  3 hot:uv:{id}:{yyyymmdd}  [4 hot:view:event:{id}:{event}]
--- ARGV 1 fingerprint, '': not counted in UV  2 client's publish time or ''
+-- ARGV 1 fingerprint, '': beyond limits.pv_per_network  2 client's publish time or ''
 --      3 days since 1970 of KEYS 3  4 time of the event or '' (now)  5 dedup window s  6 UV TTL s
 --      7 counter TTL s  8 w_pv  9 w_uv  10 base hours  11 gamma
 --      12 unknown articles 0: accept, 1: reject, 2: accept if listed
--- Returns 'dedup', or 'uv inc total score published hidden v new': uv 1 for the fingerprint's first
+-- Returns 'dedup', 'refused' for a view beyond the limit, which writes nothing, or
+-- 'uv inc total score published hidden v new': uv 1 for the fingerprint's first
 -- view of the day; the increment; the undecayed sum; the accumulated score; the publish time; new 0
 -- for a repeated event id. Fractions as %.17g.
 -- Errors, all before the first write: DAY n when Redis' UTC day is n and not ARGV 3; UNKNOWN_ITEM;
@@ -35,11 +36,12 @@ local nets = fields[9]
 local unlisted = not date and fields[7] ~= '1' and (not fields[8] or nets and nets:sub(1, 1) ~= '+')
 if unlisted and ARGV[12] == '2' then return redis.error_reply('UNLISTED the article is unverified') end
 
+if ARGV[1] == '' then return ARGV[5] ~= '0' and call('EXISTS', KEYS[2]) == 1 and 'dedup' or 'refused' end
 if ARGV[5] ~= '0' and not call('SET', KEYS[2], 1, 'NX', 'EX', ARGV[5]) then
   if event then call('SET', event, 'dedup', 'EX', 86400) end
   return 'dedup'
 end
-local uv = ARGV[1] ~= '' and call('SADD', KEYS[3], ARGV[1]) or 0
+local uv = call('SADD', KEYS[3], ARGV[1])
 if uv == 1 then call('EXPIRE', KEYS[3], ARGV[6], 'NX') end
 local published = tonumber(date or fields[5] or nil)
 if not published then

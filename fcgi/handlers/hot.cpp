@@ -19,6 +19,8 @@ void write_counts(json::Writer& writer, const hot::TrackResult& counts) {
   writer.key("avg_dwell_ms").number(counts.avg_dwell_ms).key("score").number(counts.score);
 }
 
+constexpr std::string_view kViewNotCounted = R"({"ok":true,"uv":false,"scoreInc":0,"counted":false})";
+
 // The reply to a crawler, whose report does not count: the article's current counters.
 Task<Result<Response>> bot_reply(Call& call, const ItemId& item) {
   call.services.count_refusal(Refusal::kBot);
@@ -72,30 +74,45 @@ bool is_anonymous(const Call& call) {
 }
 
 // Decides how much a public client may add to the article, within its rate limits.
-hot::EventAdmission admission_for(const Call& call, const ItemId& item) {
+hot::EventAdmission admission_for(const Call& call) {
   hot::EventAdmission admission;
   if (call.request.zone != Zone::kPublic) return admission;
-  admission.network = call.services.identity.network_pseudonym(call.request.remote_addr);
-  const std::int64_t now_us = http::monotonic_us();
-  const http::RateLimiter& limits = call.services.rate_limiter;
+  http::Identity& identity = call.services.identity;
+  admission.network = identity.network_pseudonym(call.request.remote_addr);
+  admission.wide_network = identity.wide_network_pseudonym(call.request.remote_addr);
   admission.may_create =
-      call.is_exempt || limits.has_quota(http::Quota::kUnverifiedArticles, admission.network, {}, now_us);
-  admission.counts_as_visitor =
-      !is_anonymous(call) ||
-      limits.has_quota(http::Quota::kArticleVisitors, admission.network, item.view(), now_us);
+      call.is_exempt || call.services.rate_limiter.has_quota(http::Quota::kUnverifiedArticles,
+                                                             admission.network, http::monotonic_us());
   return admission;
 }
 
-// Charges the quotas for what the event added.
-void charge_quotas(Call& call, const ItemId& item, const hot::EventAdmission& admission,
-                   const hot::EventOutcome& outcome) {
+// Numbers the event if it may be a page view of an anonymous client, and decides by that whether it
+// may count as one. Call count_outcome() afterwards.
+http::PageViewNumber number_event(Call& call, std::string_view endpoint, const ItemId& item,
+                                  hot::EventAdmission& admission) {
+  if (!is_anonymous(call)) return {};
+  const auto number =
+      call.services.rate_limiter.number_page_view(endpoint, admission.network, item.view(), wall_now());
+  admission.may_count = number.granted;
+  return number;
+}
+
+// Settles the quotas after the event. The number of a spooled event, or of one whose outcome is
+// unknown, is not given back, because it may still count.
+template <class Outcome>
+void count_outcome(Call& call, const hot::EventAdmission& admission, const http::PageViewNumber& number,
+                   const Result<hot::CountResult<Outcome>>& result) {
   http::RateLimiter& limits = call.services.rate_limiter;
-  const std::int64_t now_us = http::monotonic_us();
-  if (!admission.counts_as_visitor) call.services.count_refusal(Refusal::kVisitorQuota);
-  if (admission.network.empty()) return;
-  if (outcome.created) limits.consume_quota(http::Quota::kUnverifiedArticles, admission.network, {}, now_us);
-  if (outcome.new_visitor && is_anonymous(call))
-    limits.consume_quota(http::Quota::kArticleVisitors, admission.network, item.view(), now_us);
+  if (!result) {
+    if (result.error().code != ErrorCode::kUnknownOutcome) limits.give_back(number);
+    return;
+  }
+  if (result->queued) return;
+  const hot::EventOutcome& outcome = result->result.outcome;
+  if (outcome.refused) call.services.count_refusal(Refusal::kPageViewQuota);
+  if (!outcome.refused && !outcome.counted) limits.give_back(number);
+  if (outcome.created && !admission.network.empty())
+    limits.consume_quota(http::Quota::kUnverifiedArticles, admission.network, http::monotonic_us());
 }
 
 // The id to which the report's contribution is attributed. Empty for the first reports of the day:
@@ -106,9 +123,9 @@ VisitorId attribution_id(Call& call, const http::Principal& principal, const hot
       is_anonymous(call) ? std::string_view(admission.network) : principal.stable_visitor.view();
   const std::int64_t now_us = http::monotonic_us();
   if (call.services.settings.limits.contribution_after == 0 ||
-      !limits.has_quota(http::Quota::kUnattributedReports, subject, {}, now_us))
+      !limits.has_quota(http::Quota::kUnattributedReports, subject, now_us))
     return principal.stable_visitor;
-  limits.consume_quota(http::Quota::kUnattributedReports, subject, {}, now_us);
+  limits.consume_quota(http::Quota::kUnattributedReports, subject, now_us);
   return {};
 }
 
@@ -200,7 +217,7 @@ Task<Result<Response>> post_track(Call& call) {
   }
   FRESHET_CO_TRY(principal, call.identify({track->claimed_reader, track->fingerprint}));
   track->event.visitor = principal->visitor;
-  track->event.admission = admission_for(call, track->event.item);
+  track->event.admission = admission_for(call);
   track->event.attributed_to = attribution_id(call, *principal, track->event.admission);
   sanitize_publish_date(call, track->event.published_at);
   track->event.untrusted_dwell = call.request.zone == Zone::kPublic && !call.is_exempt;
@@ -213,19 +230,21 @@ Task<Result<Response>> post_track(Call& call) {
       SessionId::trusted(session.empty() ? principal->visitor.str()
                                          : services.identity.pseudonym("session", {}, session.view()));
 
+  const auto number = number_event(call, "track", track->event.item, track->event.admission);
   const auto counted = co_await hot::track(services.hot, track->event, call.must_spool());
+  count_outcome(call, track->event.admission, number, counted);
   if (!counted) co_return with_item_member(counted.error(), "articleId");
   if (!principal->reader.empty() && !call.must_spool())
     services.record_reading(principal->reader, track->event.item, milliseconds(track->event.dwell_ms));
   record_history_view(call, principal->reader, track->event.item, track->event.event_id,
                       call.must_spool() || counted->queued);
-  charge_quotas(call, track->event.item, track->event.admission, counted->result.outcome);
   if (counted->queued) co_return queued_reply(services);
   std::string out;
   json::Writer writer(out);
   writer.begin_object();
   write_counts(writer, counted->result);
   write_listed(writer, counted->result.outcome);
+  if (counted->result.outcome.refused) writer.key("counted").boolean(false);
   writer.end_object();
   co_return private_json(std::move(out));
 }
@@ -237,7 +256,7 @@ Task<Result<Response>> post_views(Call& call) {
   FRESHET_CO_TRY(view, parse_view(*body));
   if (call.is_bot()) {
     services.count_refusal(Refusal::kBot);
-    co_return private_json("{\"ok\":true,\"uv\":false,\"scoreInc\":0,\"counted\":false}");
+    co_return private_json(std::string(kViewNotCounted));
   }
   const http::ClaimedIdentity no_claim;
   FRESHET_CO_TRY(principal, call.identify(no_claim));
@@ -245,15 +264,17 @@ Task<Result<Response>> post_views(Call& call) {
   view->event_id = std::move(*event);
   view->fingerprint = services.identity.pseudonym("fingerprint", {}, view->fingerprint);
   sanitize_publish_date(call, view->published_at);
-  view->admission = admission_for(call, view->item);
+  view->admission = admission_for(call);
   view->attributed_to = attribution_id(call, *principal, view->admission);
+  const auto number = number_event(call, "views", view->item, view->admission);
   const auto counted = co_await hot::view(services.hot, *view, call.must_spool());
+  count_outcome(call, view->admission, number, counted);
   if (!counted) co_return with_item_member(counted.error(), "articleId");
   record_history_view(call, principal->reader, view->item, view->event_id,
                       call.must_spool() || counted->queued);
-  charge_quotas(call, view->item, view->admission, counted->result.outcome);
   if (counted->queued) co_return queued_reply(services);
   const hot::ViewResult& outcome = counted->result;
+  if (outcome.outcome.refused) co_return private_json(std::string(kViewNotCounted));
   if (outcome.dedup) co_return private_json("{\"ok\":true,\"dedup\":true}");
   std::string out;
   json::Writer writer(out);

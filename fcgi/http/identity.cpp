@@ -66,12 +66,19 @@ std::string subscriber_prefix(std::string_view address) {
   return {bytes.data(), 8};
 }
 
-std::string network_prefix(std::string_view address) {
-  std::string network = subscriber_prefix(address);
-  if (network.size() == 4) network.resize(3);
-  if (network.size() == 8) network.resize(6);
-  return network;
+namespace {
+
+std::string shortened_prefix(std::string_view address, std::size_t ipv4_bytes, std::size_t ipv6_bytes) {
+  std::string prefix = subscriber_prefix(address);
+  if (prefix.size() == 4) prefix.resize(ipv4_bytes);
+  if (prefix.size() == 8) prefix.resize(ipv6_bytes);
+  return prefix;
 }
+
+}  // namespace
+
+std::string network_prefix(std::string_view address) { return shortened_prefix(address, 3, 6); }
+std::string wide_network_prefix(std::string_view address) { return shortened_prefix(address, 2, 4); }
 
 Result<Identity> Identity::create(IdentityMode mode, std::string_view salt,
                                   const std::map<std::string, std::string>& token_secrets,
@@ -118,6 +125,10 @@ std::string Identity::pseudonym(std::string_view kind, std::string_view owner, s
 
 std::string Identity::network_pseudonym(std::string_view address) {
   return pseudonym("network", {}, network_prefix(address));
+}
+
+std::string Identity::wide_network_pseudonym(std::string_view address) {
+  return pseudonym("wide network", {}, wide_network_prefix(address));
 }
 
 std::string Identity::erasure_pseudonym(const ReaderId& reader) {

@@ -103,8 +103,9 @@ class Identity {
   // Replaces an id that a request names (session, fingerprint, event) in keys: an HMAC over `kind`,
   // the owner and the id, so that no key names a reader. 22 characters of [A-Za-z0-9_-].
   std::string pseudonym(std::string_view kind, std::string_view owner, std::string_view id);
-  // pseudonym() of the address's network.
+  // pseudonym() of the address's network, and of the wider one around it.
   std::string network_pseudonym(std::string_view address);
+  std::string wide_network_pseudonym(std::string_view address);
   // The name under which the number of the reader's erasures is stored. Cannot be linked to the
   // reader without the salt.
   std::string erasure_pseudonym(const ReaderId& reader);
@@ -134,5 +135,8 @@ std::string subscriber_prefix(std::string_view address);
 // The part that identifies its network: 3 bytes of IPv4, 6 of IPv6. Text that is not an address is
 // returned unchanged.
 std::string network_prefix(std::string_view address);
+// The part that identifies its provider or a large part of it: 2 bytes of IPv4, 4 of IPv6. Text
+// that is not an address is returned unchanged.
+std::string wide_network_prefix(std::string_view address);
 
 }  // namespace freshet::http

@@ -35,9 +35,13 @@ std::uint64_t hash_key(std::string_view text, std::uint64_t seed) {
 
 constexpr double kDaySeconds = 86400;
 
-std::uint64_t hash_key(Quota quota, std::string_view owner, std::string_view article, std::uint64_t seed) {
-  const std::uint64_t owner_hash = hash_key(owner, seed + 1 + static_cast<std::uint64_t>(quota));
-  return hash_key(article, owner_hash);
+std::uint64_t hash_key(Quota quota, std::string_view owner, std::uint64_t seed) {
+  return hash_key(owner, seed + 1 + static_cast<std::uint64_t>(quota));
+}
+
+bool is_square(std::uint32_t number) {
+  const auto root = static_cast<std::uint32_t>(std::lround(std::sqrt(number)));
+  return root * root == number;
 }
 
 }  // namespace
@@ -54,8 +58,11 @@ void add_rate_limit_headers(Response& response, const RateLimitStatus& status) {
   response.add_header("RateLimit-Reset", std::to_string(status.reset.count()));
 }
 
-RateLimiter::RateLimiter(TokenBucketTable& table, const LimitSettings& settings)
-    : table_(table), settings_(settings), service_key_(hash_key("service", table.seed())) {
+RateLimiter::RateLimiter(LimitTables& tables, const LimitSettings& settings)
+    : table_(tables.buckets),
+      page_views_(tables.page_views),
+      settings_(settings),
+      service_key_(hash_key("service", table_.seed())) {
   if (settings.anonymous.rate > 0) service_ = token_rate(settings.anonymous.rate, settings.anonymous.burst);
 }
 
@@ -143,24 +150,40 @@ std::optional<RateLimitStatus> RateLimiter::charge(const RouteCost& cost, const 
 // interval_us is 0 if the quota is unlimited.
 TokenRate RateLimiter::quota_rate(Quota quota) const {
   int per_day = kUnverifiedArticlesPerDay;
-  if (quota == Quota::kArticleVisitors) per_day = settings_.uv_per_network;
   if (quota == Quota::kUnattributedReports) per_day = settings_.contribution_after;
   return per_day > 0 ? token_rate(per_day / kDaySeconds, per_day) : TokenRate{};
 }
 
-bool RateLimiter::has_quota(Quota quota, std::string_view owner, std::string_view article,
-                            std::int64_t now_us) const {
+bool RateLimiter::has_quota(Quota quota, std::string_view owner, std::int64_t now_us) const {
   const TokenRate rate = quota_rate(quota);
   if (rate.interval_us == 0) return true;
-  const std::int64_t used_us = table_.time_to_full_us(hash_key(quota, owner, article, table_.seed()), now_us);
+  const std::int64_t used_us = table_.time_to_full_us(hash_key(quota, owner, table_.seed()), now_us);
   return used_us + rate.interval_us <= rate.capacity_us;
 }
 
-void RateLimiter::consume_quota(Quota quota, std::string_view owner, std::string_view article,
-                                std::int64_t now_us) {
+void RateLimiter::consume_quota(Quota quota, std::string_view owner, std::int64_t now_us) {
   const TokenRate rate = quota_rate(quota);
   if (rate.interval_us > 0)
-    table_.charge(hash_key(quota, owner, article, table_.seed()), rate, now_us, rate.interval_us);
+    table_.charge(hash_key(quota, owner, table_.seed()), rate, now_us, rate.interval_us);
+}
+
+PageViewNumber RateLimiter::number_page_view(std::string_view endpoint, std::string_view network,
+                                             std::string_view article, UnixSeconds now) {
+  if (settings_.pv_per_network == 0) return {};
+  PageViewNumber page_view;
+  page_view.key = hash_key(article, hash_key(network, hash_key(endpoint, table_.seed())));
+  page_view.day = std::chrono::floor<std::chrono::days>(now).time_since_epoch().count();
+  page_view.number = page_views_.increment(page_view.key, page_view.day);
+  page_view.granted =
+      page_view.number <= static_cast<std::uint32_t>(settings_.pv_per_network) || is_square(page_view.number);
+  return page_view;
+}
+
+void RateLimiter::give_back(const PageViewNumber& page_view) {
+  if (page_view.number == 0) return;
+  const bool may_renumber = page_view.number <= static_cast<std::uint32_t>(settings_.pv_per_network);
+  page_views_.decrement(page_view.key, page_view.day,
+                        may_renumber ? std::nullopt : std::optional(page_view.number));
 }
 
 }  // namespace freshet::http

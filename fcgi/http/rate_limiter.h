@@ -12,6 +12,11 @@
 // is empty. The cost is the same for every network, so networks that request more than the service
 // can handle get equal shares, each at least a visitor's rate, and the others are not affected.
 //
+// A network's anonymous clients add limits.pv_per_network page views and visitors to an article on
+// a UTC day; after that, the n-th counts only if n is a square. They are numbered before Redis
+// counts them, since parallel reports must not get the same number, and the numbers of reports that
+// added nothing are given back.
+//
 // An id that a request claims in mode `open` does not count as signed in, because a client can
 // change it at will.
 #pragma once
@@ -22,6 +27,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/daily_count_table.h"
 #include "core/base/token_bucket_table.h"
 #include "core/config/settings.h"
 #include "fcgi/gateway/request.h"
@@ -45,7 +51,6 @@ struct RouteCost {
 // that holds the quota and refills in a day.
 enum class Quota : std::uint8_t {
   kUnverifiedArticles,   // unverified articles created
-  kArticleVisitors,      // new visitors of one article: limits.uv_per_network
   kUnattributedReports,  // reports before contributions are attributed: limits.contribution_after
 };
 inline constexpr int kUnverifiedArticlesPerDay = 100;
@@ -71,10 +76,23 @@ struct RateLimitStatus {
 // RateLimit-Limit, -Remaining and -Reset.
 void add_rate_limit_headers(Response& response, const RateLimitStatus& status);
 
+// Memory shared by a host's workers.
+struct LimitTables {
+  TokenBucketTable buckets;
+  DailyCountTable page_views;  // by article and network
+};
+
+struct PageViewNumber {
+  std::uint64_t key = 0;
+  std::int64_t day = 0;
+  std::uint32_t number = 0;  // 0: not limited
+  bool granted = true;       // it may count
+};
+
 class RateLimiter {
  public:
   // Both must outlive this.
-  RateLimiter(TokenBucketTable& table, const LimitSettings& settings);
+  RateLimiter(LimitTables& tables, const LimitSettings& settings);
 
   RateLimitSubject subject_for(const Request& request, const AuthResult& verified) const;
   // nullopt: no limit applies. Tokens consumed before another bucket refuses are not returned, so a
@@ -88,17 +106,25 @@ class RateLimiter {
                                         std::chrono::microseconds search_time,
                                         const std::optional<RateLimitStatus>& before, std::int64_t now_us);
 
-  // True if the quota is not used up. `owner`: the name of a network or visitor. `article`: may be
-  // empty.
-  bool has_quota(Quota quota, std::string_view owner, std::string_view article, std::int64_t now_us) const;
+  // True if the quota is not used up. `owner`: the name of a network or visitor.
+  bool has_quota(Quota quota, std::string_view owner, std::int64_t now_us) const;
   // Consumes one unit, even if none is left.
-  void consume_quota(Quota quota, std::string_view owner, std::string_view article, std::int64_t now_us);
+  void consume_quota(Quota quota, std::string_view owner, std::int64_t now_us);
+
+  // Numbers a network's page view or visitor of an article. `endpoint`: each has its own numbers.
+  PageViewNumber number_page_view(std::string_view endpoint, std::string_view network,
+                                  std::string_view article, UnixSeconds now);
+  // Gives back the number of an event that was neither counted nor refused. A number above the
+  // limit can be given back only while it is the last: otherwise clients could shift the numbers of
+  // others so that more of them are squares.
+  void give_back(const PageViewNumber& page_view);
 
  private:
   TokenRate quota_rate(Quota quota) const;
   double congestion_cost(std::int64_t now_us) const;
 
   TokenBucketTable& table_;
+  DailyCountTable& page_views_;
   const LimitSettings& settings_;
   TokenRate service_{};  // interval 0: no limit
   std::uint64_t service_key_ = 0;

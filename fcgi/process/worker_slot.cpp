@@ -8,7 +8,7 @@ namespace {
 constexpr std::array<std::string_view, static_cast<std::size_t>(Refusal::kCount)> kRefusalNames{
     "bot",          "bad_json",          "bad_member",      "too_large",        "not_found",
     "method",       "forbidden",         "unauthorised",    "denied",           "foreign_origin",
-    "rate_limited", "network_limited",   "service_limited", "unverified_quota", "uv_bound",
+    "rate_limited", "network_limited",   "service_limited", "unverified_quota", "page_view_quota",
     "over_limit",   "redis_unavailable", "spool_full",      "deadline",         "protocol",
     "read_timeout", "write_timeout"};
 

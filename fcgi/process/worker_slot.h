@@ -38,7 +38,7 @@ enum class Refusal : std::uint8_t {
   kNetworkLimited,
   kServiceLimited,
   kUnverifiedQuota,  // unverified article beyond the quota of a network or the service
-  kVisitorQuota,     // counted, but not as a visitor: limits.uv_per_network
+  kPageViewQuota,    // not counted: limits.pv_per_network
   kOverloaded,
   kRedisUnavailable,
   kSpoolFull,

@@ -350,7 +350,7 @@ TEST_CASE("every former name of a directive works and gives one warning that nam
     CHECK(contains(loaded->warnings.front(), "freshet.toml:1: " + std::string(alias.former_name) +
                                                  " is now called " + std::string(alias.name)));
   }
-  CHECK(aliases == 11);
+  CHECK(aliases == 12);
   CHECK(settings_of("[pv]\nwindow = \"7m\"").engagement.session_window == seconds{420});
   CHECK(contains(errors_of("views.base = 1\nviews.base_hours = 2"),
                  "freshet.toml:2: views.base_hours is set twice"));

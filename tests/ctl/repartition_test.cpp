@@ -53,7 +53,7 @@ class RepartitionFixture : public Fixture {
     command("DEL", group.current_bucket(unix_s(old) / kHourSeconds));
     command("ZREM", group.current_bucket_index(), unix_s(old) / kHourSeconds);
     auto unverified = track_event("unknown", "v", 1000);
-    unverified.admission.network = "network";
+    unverified.admission.network = unverified.admission.wide_network = "network";
     settings.items_unknown = "count";
     track(unverified);
     mark_recorded();

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -316,6 +317,11 @@ def track_from_network(service, network, item, **members):
     return service.public(source=f"127.{network}.0.1").track(item, 180000, sessionId=f"s{network}", **members)
 
 
+def make_ten_minutes_older(service, article):
+    """As if the unverified article's first report were ten minutes older."""
+    service.redis("HINCRBY", f"hot:article:{{{article}}}", "nets_since", -600)
+
+
 def listed_ids(service):
     """Ids on all public lists as the workers have them; the extra parameter bypasses nginx's cache of one second."""
     service.wait_for_background_writes()
@@ -334,8 +340,8 @@ def test_unverified_articles_are_small_and_limited_per_network(instance):
     assert_problem(service.public(source="127.61.0.9").view("made-by-view", "f"), 429, "unverified_quota")
     assert anonymous.track("known", 1).status == 200 and anonymous.track("made-00001", 1).status == 200
     assert service.public(source="127.62.0.1").track("made-00100", 1).status == 200
-    # Nine networks make an unverified article as large as it can get.
-    for network in range(62, 70):
+    # Thirty networks make an unverified article as large as it can get.
+    for network in range(62, 91):
         for number in range(20):
             assert track_from_network(service, network, f"made-{number:05}").json()["uv"] == network - 60
     hashes = [f"hot:article:{{made-{number:05}}}" for number in range(101)]
@@ -351,17 +357,23 @@ def test_unverified_articles_are_not_listed_until_they_are_verified(instance):
     service.public().track("honest", 1000)
     text = "BUY-AT-EVIL.EXAMPLE-NOW".ljust(128, "!")
     now = int(time.time())
-    for network in range(61, 70):
+    for network in range(61, 90):
         assert track_from_network(service, network, text).json()["listed"] is False
         viewed = service.public(source=f"127.{network}.0.1").view(f"v{text[1:]}", f"f{network}", now)
         assert viewed.json()["listed"] is False and viewed.json()["ok"]
+    # The networks of one /16 count as one.
+    for network in range(1, 33):
+        assert service.public(source=f"127.61.{network}.1").track(text, 1000, sessionId=f"t{network}").json()["pv"] == 29
     wait_until(lambda: listed_ids(service) == {"honest"}, "the verified article to be listed")
     stats = service.stats(text)
-    assert stats["pv"] == 9 and stats["listed"] is False
-    # An article is listed after a report from a tenth network, a PUT, or a report from the site itself.
-    assert "listed" not in track_from_network(service, 70, text).json()
+    assert stats["pv"] == 29 and stats["listed"] is False
+    # An article is listed after a report from the 30th network if the first is ten minutes old, a PUT, or a report from
+    # the site itself.
+    assert track_from_network(service, 90, text).json()["listed"] is False
+    make_ten_minutes_older(service, text)
+    assert "listed" not in track_from_network(service, 90, text).json()
     assert track_from_network(service, 61, "put-later").json()["listed"] is False and track_from_network(service, 61, "reported").json()["listed"] is False
-    wait_until(lambda: listed_ids(service) == {"honest", text}, "the article of ten networks to be listed")
+    wait_until(lambda: listed_ids(service) == {"honest", text}, "the article of thirty networks to be listed")
     service.put("put-later")
     assert service.internal().track("reported", 1).status == 200
     wait_until(lambda: listed_ids(service) == {"honest", text, "put-later", "reported"}, "the verified articles to be listed")
@@ -375,27 +387,152 @@ def test_ids_with_invisible_or_reordering_characters_are_refused(service, charac
         assert_problem(reply, 400, "bad_id")
 
 
-def test_visitors_per_network_and_article_are_limited_and_the_excess_is_reported(instance, name):
-    service, item, other = instance("--no-limits", limits__uv_per_network=5, **LONG_TIMEOUTS), name("i"), name("i")
-    for each in (item, other):
-        service.put(each)
+# --- page views of one network
+
+
+def from_one_network(service, network, numbers, threads, send):
+    """Calls send(client, agent, number) for each number, from addresses of one /24. Returns the replies."""
+    def work(thread):
+        clients = [service.public(source=f"127.{network}.0.{1 + 7 * thread + each}") for each in range(7)]
+        return [send(clients[number % 7], {"User-Agent": f"{AGENT} {number}"}, number) for number in numbers[thread::threads]]
+
+    with ThreadPoolExecutor(threads) as pool:
+        return [reply for replies in pool.map(work, range(threads)) for reply in replies]
+
+
+def track_once(item):
+    """Reports as a new session of a new visitor each time."""
+    def send(client, agent, number):
+        return client.post("/api/track", {"articleId": item, "dwellMs": 180000, "sessionId": f"s{number}", "fingerprint": f"f{number}"}, headers=agent)
+    return send
+
+
+def view_once(item):
+    def send(client, agent, number):
+        return client.post("/api/views", {"articleId": item, "fingerprint": f"fingerprint-{number}", "publishedAt": int(time.time())}, headers=agent)
+    return send
+
+
+@pytest.fixture
+def same_day():
+    """Skips the test if midnight UTC passed meanwhile, when each network starts again."""
+    day = time.gmtime().tm_yday
+    yield
+    if time.gmtime().tm_yday != day:
+        pytest.skip("a new day began")
+
+
+PARALLEL = 32
+
+
+@pytest.mark.usefixtures("same_day")
+def test_one_network_adds_at_most_150_views_and_visitors_in_10000_tries(instance, name):
+    service = instance("--no-limits", limits__pv_per_network=50, pm__max_children=4, pm__mode='"static"', **LONG_TIMEOUTS)
+    tracked, viewed = name("i"), name("i")
+    for item, send in ((tracked, track_once(tracked)), (viewed, view_once(viewed))):
+        service.put(item)
+        before = refused_count(service, "page_view_quota")
+        replies = from_one_network(service, 61, range(3000), 1, send) + from_one_network(service, 61, range(3000, 10000), PARALLEL, send)
+        assert {reply.status for reply in replies} == {200}
+        refused = sum("counted" in reply.json() for reply in replies)
+        assert refused == 10000 - 143 and refused_count(service, "page_view_quota") == before + refused
+    stats = service.stats(tracked)
+    assert stats["pv"] == stats["dwell"]["count"] == 143 and 130 < stats["uv"] <= 150
+    # Refused reports leave nothing in Redis.
+    assert sum(key.startswith("hot:session:") for key in service.keys_containing(tracked)) == 143
+    stats = service.stats(viewed)["views"]
+    assert stats["pv"] == stats["uv_today"] == 143
+    for item, send in ((tracked, track_once(tracked)), (viewed, view_once(viewed))):
+        assert "counted" not in from_one_network(service, 62, [20000], 1, send)[0].json()
+    assert service.stats(tracked)["pv"] == 144 and service.stats(viewed)["views"]["pv"] == 144
+
+
+@pytest.mark.usefixtures("same_day")
+def test_one_network_cannot_raise_an_article_that_others_listed(instance):
+    service, item = instance("--no-limits", items__unknown='"count"', limits__pv_per_network=50, **LONG_TIMEOUTS), "made-up"
+    for network in range(61, 91):
+        assert track_from_network(service, network, item).json()["listed"] is False
+    make_ten_minutes_older(service, item)
+    for send in (track_once(item), view_once(item)):
+        replies = from_one_network(service, 100, range(2000), PARALLEL, send)
+        assert sum("counted" not in reply.json() for reply in replies) == 87  # 50, and the squares from 64 to 1936
+    stats = service.stats(item)
+    assert stats["pv"] in (30 + 87, 31 + 87) and stats["uv"] <= 31 + 87 and stats["views"]["pv"] <= 88
+
+
+@pytest.mark.usefixtures("same_day")
+def test_reports_that_add_nothing_use_up_no_page_views(instance, name):
+    service, item = instance("--no-limits", limits__pv_per_network=5, **LONG_TIMEOUTS), name("i")
+    service.put(item)
     crowd = [service.public(source=f"127.61.0.{1 + number}", agent=f"{AGENT} {number}") for number in range(8)]
-    replies = [client.track(item, 1000, sessionId=f"s{number}").json() for number, client in enumerate(crowd)]
-    assert [reply["uv"] for reply in replies] == [1, 2, 3, 4, 5, 5, 5, 5] and replies[-1]["pv"] == 8
-    # A visitor who is already counted uses no quota. Other articles and other networks have their own quotas.
-    assert crowd[0].track(item, 1000, sessionId="again").json()["uv"] == 5
-    assert crowd[7].track(other, 1000).json()["uv"] == 1
-    assert service.public(source="127.62.0.1").track(item, 1000).json()["uv"] == 6
-    assert service.internal().track(item, 1000, userId=name("r")).json()["uv"] == 7
-    views = [client.view(other, name("f")).json()["uv"] for client in crowd]
-    assert views == [True] * 4 + [False] * 4
-    assert refused_count(service, "uv_bound") == 8
-    assert 'freshet_requests_refused_total{reason="uv_bound"} 8' in service.internal().get("/metrics").body.decode()
-    service.wait_for_background_writes()
-    result = subprocess.run([os.path.join(BUILD, "scripts/freshetctl"), "top-contributors", "--json", "--state", service.state],
-                            capture_output=True, text=True, check=True, timeout=240)
-    beyond = {(each["network"], each["beyond"]) for each in json.loads(result.stdout) if each["beyond"]}
-    assert len({network for network, _ in beyond}) == 1 and sum(each["beyond"] for each in json.loads(result.stdout)) == 8
+    event = name("an-event-id-of-enough-characters")
+    for _ in range(20):
+        assert "counted" not in crowd[0].track(item, 1000, sessionId="s0", eventId=event).json()
+        assert "counted" not in crowd[0].track(item, 2000, sessionId="s0").json()
+        assert crowd[0].view(item, "f0").json()["ok"]
+    for number in range(1, 5):
+        assert crowd[number].track(item, 1000, sessionId=f"s{number}").json()["pv"] == number + 1
+        assert crowd[number].view(item, f"f{number}").json()["uv"]
+    # A session that counts goes on; another visitor in it does not count.
+    assert crowd[1].track(item, 3000, sessionId="s1").json()["avg_dwell_ms"] == 1600
+    assert crowd[6].track(item, 1000, sessionId="s1").json()["uv"] == 5
+    for number in range(5, 8):
+        assert crowd[number].track(item, 1000, sessionId=f"s{number}").json() | {"score": 0} == \
+            {"pv": 5, "uv": 5, "avg_dwell_ms": 1600, "score": 0, "counted": False}
+        assert crowd[number].view(item, f"f{number}").json() == {"ok": True, "uv": False, "scoreInc": 0, "counted": False}
+    # The ninth is a square.
+    assert crowd[7].track(item, 0, sessionId="t").json()["pv"] == 6
+    # Other articles, other networks and the internal server.
+    other = name("i")
+    service.put(other)
+    assert crowd[7].track(other, 1000).json()["pv"] == 1
+    assert service.public(source="127.61.1.1").track(item, 1000).json()["pv"] == 7
+    for number in range(10):
+        assert service.internal().track(item, 1000, sessionId=f"site{number}").json()["pv"] == 8 + number
+    assert refused_count(service, "page_view_quota") == 6
+    assert 'freshet_requests_refused_total{reason="page_view_quota"} 6' in service.internal().get("/metrics").body.decode()
+
+
+@pytest.mark.usefixtures("same_day")
+def test_signed_in_and_allowed_clients_have_no_page_view_quota(instance, name):
+    service, item = instance("--no-limits", identity__mode='"header"', limits__pv_per_network=2, **LONG_TIMEOUTS), name("i")
+    service.put(item)
+
+    def track_as(user, number):
+        body = json.dumps({"articleId": item, "dwellMs": 1, "sessionId": f"{user}-{number}"}).encode()
+        with Connection(service.socket_path) as direct:
+            status, reply = direct.request(method="POST", uri="/api/track", zone="public", body=body, REMOTE_ADDR="203.0.113.1", FRESHET_USER=user)
+            assert status == 200, reply
+            return reply
+
+    for number in range(9):
+        assert b"counted" not in track_as(name("r"), number)
+    assert [b"counted" in track_as("", number) for number in range(6)] == [False, False, True, False, True, True]
+    allow = os.path.join(service.state, "etc", "allow")
+    with open(allow, "w", encoding="utf-8") as file:
+        file.write("203.0.113.1\n")
+    service.configure(clients__allow_file=f'"{allow}"')
+    service.reload_and_drain()
+    for number in range(10, 20):
+        assert b"counted" not in track_as("", number)
+    service.configure(clients__allow_file='""', limits__pv_per_network=0)
+    service.reload_and_drain()
+    for number in range(20, 30):
+        assert b"counted" not in track_as("", number)
+    assert service.stats(item)["pv"] == 9 + 3 + 20
+
+
+@pytest.mark.usefixtures("same_day")
+def test_page_views_are_numbered_while_redis_is_unavailable(instance, name):
+    service, item = instance("--no-limits", limits__pv_per_network=10, **LONG_TIMEOUTS), name("i")
+    service.put(item)
+    service.make_redis_unavailable()
+    for send in (track_once(item), view_once(item)):
+        assert {reply.status for reply in from_one_network(service, 61, range(20), 1, send)} == {202}
+    service.restart_redis()
+    # The first ten, and the sixteenth.
+    article = f"hot:article:{{{item}}}"
+    wait_until(lambda: service.redis("HMGET", article, "pv", "views") == ["11", "11"] and service.status()["spooled bytes"] == 0, "the spool to be replayed")
 
 
 # --- origins

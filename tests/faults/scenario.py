@@ -15,6 +15,8 @@ from faults.load import Load
 
 # The load's readers send more requests than people do, from one address.
 NO_LIMITS = {f"limits__{name}_rate": "0" for name in ("track", "views", "history", "feedback", "feed", "recommendations", "waterfall")}
+# Scenarios count every report of a few addresses; tests/e2e/test_abuse.py tests this quota.
+NO_PAGE_VIEW_QUOTA = {"limits__pv_per_network": "0"}
 
 
 @dataclasses.dataclass
@@ -90,7 +92,7 @@ class Run:
         long_timeouts: timeouts that a busy machine does not exceed. limits: with rate limits.
         """
         no_limits = () if limits else ("--no-limits",)
-        service = Instance(*no_limits, *options, **(({} if limits else NO_LIMITS) | (LONG_TIMEOUTS if long_timeouts else {}) | directives))
+        service = Instance(*no_limits, *options, **(NO_PAGE_VIEW_QUOTA | ({} if limits else NO_LIMITS) | (LONG_TIMEOUTS if long_timeouts else {}) | directives))
         if not self.short:
             service.nginx_edit = ""  # as shipped
         try:

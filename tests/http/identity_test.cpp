@@ -192,6 +192,18 @@ TEST_CASE("an IPv6 address counts as its /64, and a mapped IPv4 address as IPv4"
   CHECK(subscriber_prefix("unix:") == "unix:");
 }
 
+TEST_CASE("the wide network is an IPv4 /16 or an IPv6 /32", "[identity]") {
+  Identity identity = make_identity(IdentityMode::kHeader);
+  const auto wide = [&](const char* address) { return identity.wide_network_pseudonym(address); };
+  CHECK(wide("192.0.2.1") == wide("192.0.255.9"));
+  CHECK(wide("192.0.2.1") == wide("::ffff:192.0.99.9"));
+  CHECK(wide("192.0.2.1") != wide("192.1.2.1"));
+  CHECK(wide("2001:db8:1::1") == wide("2001:db8:ffff::9"));
+  CHECK(wide("2001:db8:1::1") != wide("2001:db9:1::1"));
+  CHECK(wide("192.0.2.1") != identity.network_pseudonym("192.0.2.1"));
+  CHECK(wide_network_prefix("unix:") == "unix:");
+}
+
 TEST_CASE("another salt makes every visitor new", "[identity]") {
   Identity first = make_identity(IdentityMode::kHeader);
   auto other = Identity::create(IdentityMode::kHeader, "another salt, long enough");

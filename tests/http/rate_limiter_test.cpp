@@ -1,6 +1,7 @@
 #include "fcgi/http/rate_limiter.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -27,7 +28,7 @@ LimitSettings settings() {
 
 struct Fixture {
   explicit Fixture(const LimitSettings& initial = settings())
-      : limit_settings(initial), limits(table, limit_settings) {}
+      : limit_settings(initial), limits(tables, limit_settings) {}
   RateLimitSubject subject_at(std::string_view address, std::string_view agent = "UA",
                               const AuthResult& verified = {}) {
     Request request;
@@ -47,7 +48,7 @@ struct Fixture {
     return count;
   }
 
-  TokenBucketTable table{1 << 20};
+  LimitTables tables{TokenBucketTable(1 << 20), DailyCountTable(1 << 18)};
   const LimitSettings limit_settings;
   RateLimiter limits;
 };
@@ -129,29 +130,87 @@ TEST_CASE("anonymous requests that create keys are charged to the service bucket
   CHECK(fixture.count_granted(fixture.subject_at("10.1.0.2", "UA", reader("X")), 1) == 1);
 }
 
-TEST_CASE("a quota is a burst and a daily rate for each network and article", "[limits]") {
+TEST_CASE("a quota is a burst and a daily rate for each owner", "[limits]") {
   LimitSettings limits = settings();
-  limits.uv_per_network = 500;
   Fixture fixture(limits);
   constexpr std::int64_t kDay = 86400 * kSecond;
-  const auto consume_all = [&](Quota quota, std::string_view owner, std::string_view article,
-                               std::int64_t now) {
+  const auto consume_all = [&](Quota quota, std::string_view owner, std::int64_t now) {
     int count = 0;
-    for (; count < 5000 && fixture.limits.has_quota(quota, owner, article, now); ++count)
-      fixture.limits.consume_quota(quota, owner, article, now);
+    for (; count < 5000 && fixture.limits.has_quota(quota, owner, now); ++count)
+      fixture.limits.consume_quota(quota, owner, now);
     return count;
   };
-  CHECK(consume_all(Quota::kArticleVisitors, "n", "a", 0) == 500);
-  CHECK(consume_all(Quota::kArticleVisitors, "n", "b", 0) == 500);
-  CHECK(consume_all(Quota::kArticleVisitors, "m", "a", 0) == 500);
-  CHECK(consume_all(Quota::kArticleVisitors, "n", "a", kDay / 2) == Approx(250).margin(1));
-  CHECK(consume_all(Quota::kArticleVisitors, "n", "a", kDay) == Approx(250).margin(1));
-  CHECK(consume_all(Quota::kUnverifiedArticles, "n", {}, 0) == kUnverifiedArticlesPerDay);
-  CHECK(consume_all(Quota::kUnattributedReports, "n", {}, 0) == 20);
-  limits.uv_per_network = 0;
+  for (const char* owner : {"n", "m"}) {
+    CHECK(consume_all(Quota::kUnverifiedArticles, owner, 0) == kUnverifiedArticlesPerDay);
+    CHECK(consume_all(Quota::kUnattributedReports, owner, 0) == 20);
+  }
+  CHECK(consume_all(Quota::kUnverifiedArticles, "n", kDay / 2) ==
+        Approx(kUnverifiedArticlesPerDay / 2).margin(1));
+  CHECK(consume_all(Quota::kUnverifiedArticles, "n", kDay) ==
+        Approx(kUnverifiedArticlesPerDay / 2).margin(1));
+  limits.contribution_after = 0;
   Fixture unbounded(limits);
-  for (int i = 0; i < 2000; ++i) unbounded.limits.consume_quota(Quota::kArticleVisitors, "n", "a", 0);
-  CHECK(unbounded.limits.has_quota(Quota::kArticleVisitors, "n", "a", 0));
+  for (int i = 0; i < 2000; ++i) unbounded.limits.consume_quota(Quota::kUnattributedReports, "n", 0);
+  CHECK(unbounded.limits.has_quota(Quota::kUnattributedReports, "n", 0));
+}
+
+constexpr UnixSeconds kMidnight{std::chrono::days{20'000}};
+
+// How many of `times` page views in a row may count.
+int count_page_views(RateLimiter& limits, int times, std::string_view network = "n",
+                     std::string_view article = "a", UnixSeconds now = kMidnight) {
+  int count = 0;
+  for (int i = 0; i < times; ++i)
+    count += limits.number_page_view("track", network, article, now).granted ? 1 : 0;
+  return count;
+}
+
+TEST_CASE("a network's first 50 page views of an article and day count, then each square", "[limits]") {
+  Fixture fixture;
+  CHECK(count_page_views(fixture.limits, 50) == 50);
+  CHECK(count_page_views(fixture.limits, 13) == 0);
+  CHECK(count_page_views(fixture.limits, 1) == 1);  // the 64th
+  CHECK(count_page_views(fixture.limits, 10'000 - 64) == 143 - 51);
+  CHECK(count_page_views(fixture.limits, 10'000, "m") == 143);
+  CHECK(count_page_views(fixture.limits, 10'000, "n", "b") == 143);
+  CHECK(fixture.limits.number_page_view("views", "n", "a", kMidnight).number == 1);
+  CHECK(count_page_views(fixture.limits, 100, "n", "a", kMidnight + seconds{86399}) == 0);
+  CHECK(count_page_views(fixture.limits, 10'000, "n", "a", kMidnight + seconds{86400}) == 143);
+  LimitSettings limits = settings();
+  limits.pv_per_network = 0;
+  Fixture unbounded(limits);
+  CHECK(count_page_views(unbounded.limits, 10'000) == 10'000);
+}
+
+TEST_CASE("numbers of events that added nothing are given back", "[limits]") {
+  Fixture fixture;
+  for (int i = 0; i < 1000; ++i)
+    fixture.limits.give_back(fixture.limits.number_page_view("track", "n", "a", kMidnight));
+  CHECK(count_page_views(fixture.limits, 50) == 50);
+  for (int i = 0; i < 1000; ++i)
+    fixture.limits.give_back(fixture.limits.number_page_view("track", "n", "a", kMidnight));
+  CHECK(count_page_views(fixture.limits, 10'000 - 50) == 93);
+}
+
+TEST_CASE("events that are given back late do not let others count twice", "[limits]") {
+  Fixture fixture;
+  count_page_views(fixture.limits, 60);
+  int counted = 0;
+  for (int i = 0; i < 200; ++i) {
+    // Reports of known sessions shift the number of a new one to the next square.
+    std::vector<PageViewNumber> pending;
+    for (;;) {
+      const PageViewNumber number = fixture.limits.number_page_view("track", "n", "a", kMidnight);
+      const bool is_square = number.granted;
+      pending.push_back(number);
+      if (is_square) break;
+    }
+    ++counted;
+    pending.pop_back();  // the new one is counted
+    for (const PageViewNumber& each : pending) fixture.limits.give_back(each);
+  }
+  const std::uint32_t last = fixture.limits.number_page_view("track", "n", "a", kMidnight).number;
+  CHECK(static_cast<double>(counted) <= std::sqrt(last));
 }
 
 // A network that sends this many requests a second, each as a new visitor.
@@ -287,7 +346,7 @@ TEST_CASE("a search that a token covers costs nothing more", "[limits]") {
 
 TEST_CASE("workers that share a table share limits, and another table has other keys", "[limits]") {
   Fixture fixture;
-  RateLimiter sibling(fixture.table, fixture.limit_settings);
+  RateLimiter sibling(fixture.tables, fixture.limit_settings);
   const RateLimitSubject subject = fixture.subject_at("192.0.2.1");
   CHECK(fixture.count_granted(subject, 6) == 6);
   int more = 0;

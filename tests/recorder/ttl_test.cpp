@@ -36,6 +36,7 @@ class RandomOperations : public FollowFixture {
     settings.history.size = 3;
     settings.fanout.max_push_followers = 2;
     settings.items_unknown_max = 5;
+    settings.items_unknown_networks = 10;
     reopen();
     write_queue.apply = [this](const auto& fields) {
       return freshet::hot::is_hot_event(fields) ? freshet::hot::apply_spool_record(*hot, fields)
@@ -63,6 +64,9 @@ class RandomOperations : public FollowFixture {
         event.untrusted_dwell = below(2) == 0;
         event.admission = random_admission();
         if (below(3) == 0) event.event_id = EventId::trusted("e" + random_number(5));
+        // As if an unverified article's first report were ten minutes older.
+        if (below(3) == 0 && command("HEXISTS", keys().article(id), "nets_since").integer() == 1)
+          command("HINCRBY", keys().article(id), "nets_since", -600);
         if (below(4) == 0) {
           REQUIRE(hot->spool_track(event));
           return "track, spooled";
@@ -186,7 +190,8 @@ class RandomOperations : public FollowFixture {
   // From the site itself or from a network; with more networks than an article needs to be listed.
   hot::EventAdmission random_admission() {
     if (below(3) == 0) return {};
-    return {std::string(6, static_cast<char>('a' + below(12))), below(4) > 0, below(4) > 0};
+    const std::string network(6, static_cast<char>('a' + below(12)));
+    return {network, network, below(4) > 0, below(4) > 0};
   }
   std::string random_number(int bound) { return std::to_string(below(bound)); }
 

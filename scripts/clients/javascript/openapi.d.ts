@@ -562,13 +562,13 @@ export interface components {
             score: number;
             listed?: components["schemas"]["NotListed"];
             /**
-             * @description present for crawlers, whose reports are not counted
+             * @description present if the report was not counted: for crawlers, and beyond limits.pv_per_network
              * @constant
              */
             counted?: false;
         };
         /**
-         * @description The article is unverified: it was neither put nor reported through the internal server, and fewer than ten networks have read it. It is on no list, each network counts once, and it is forgotten an hour after the last new network.
+         * @description The article is unverified: it was neither put nor reported through the internal server, and readers in too few networks have read it (items.unknown_networks). It is on no list, each network counts once, and it is forgotten an hour after the last new network.
          * @constant
          */
         NotListed: false;
@@ -589,7 +589,10 @@ export interface components {
             uv?: boolean;
             scoreInc?: number;
             listed?: components["schemas"]["NotListed"];
-            /** @constant */
+            /**
+             * @description present if the view was not counted: for crawlers, and beyond limits.pv_per_network
+             * @constant
+             */
             counted?: false;
         };
         HotItem: {
@@ -3581,7 +3584,7 @@ export interface operations {
                      *         "network_limited": 0,
                      *         "service_limited": 0,
                      *         "unverified_quota": 0,
-                     *         "uv_bound": 0,
+                     *         "page_view_quota": 0,
                      *         "over_limit": 0,
                      *         "redis_unavailable": 0,
                      *         "spool_full": 0,

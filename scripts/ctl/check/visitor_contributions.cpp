@@ -34,11 +34,10 @@ void print_row(std::string_view name, std::int64_t items, const hot::Contributio
 // A row for a visitor has more columns than one for an article.
 void print_visitor(const VisitorTotals& visitor) {
   const hot::Contribution& added = visitor.contribution;
-  ctl::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {:>10}  {}\n", visitor.name, kNameWidth,
+  ctl::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {}\n", visitor.name, kNameWidth,
              format_number(visitor.items), format_number(added.pv), format_number(added.uv),
              reading_time(added.dwell_ms), format_number(added.views),
-             format_number(visitor.origin.uncounted_events),
-             visitor.origin.network.empty() ? "-" : visitor.origin.network);
+             visitor.network.empty() ? "-" : visitor.network);
 }
 
 hot::Contribution sum_contributions(const std::vector<hot::ItemContribution>& items) {
@@ -59,12 +58,11 @@ class VisitorReport {
   }
   void totals(const std::vector<VisitorTotals>& all) {
     if (!json_)
-      ctl::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {:>10}  {}\n", "visitor", kNameWidth,
-                 "articles", "page views", "visitors", "reading", "views", "uncounted", "network");
+      ctl::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {}\n", "visitor", kNameWidth, "articles",
+                 "page views", "visitors", "reading", "views", "network");
     for (const VisitorTotals& each : all) {
       if (json_) {
-        begin(each.name, each.items, each.contribution).key("beyond").integer(each.origin.uncounted_events);
-        writer_.key("network").string(each.origin.network).end_object();
+        begin(each.name, each.items, each.contribution).key("network").string(each.network).end_object();
       } else {
         print_visitor(each);
       }
@@ -209,8 +207,8 @@ Result<std::vector<VisitorTotals>> top_contributors(redis::BlockingRedis& redis,
     FRESHET_TRY(replies, run_pipeline(redis, query));
     for (std::size_t i = 0; i < names.size(); ++i) {
       const auto items = hot::parse_contributions((*replies)[i]);
-      auto from = hot::parse_visitor_origin((*replies)[i]);
-      if (!network.empty() && from.network != network) continue;
+      std::string from(hot::parse_visitor_network((*replies)[i]));
+      if (!network.empty() && from != network) continue;
       if (items.empty() || std::ranges::find(best, names[i], &VisitorTotals::name) != best.end()) continue;
       best.push_back(
           {names[i], std::move(from), static_cast<std::int64_t>(items.size()), sum_contributions(items)});

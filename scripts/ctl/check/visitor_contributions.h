@@ -38,7 +38,7 @@ struct RevertVisitorOptions {
 
 struct VisitorTotals {
   std::string name;
-  hot::VisitorOrigin origin;
+  std::string network;  // "": unknown, or the internal server
   std::int64_t items = 0;
   hot::Contribution contribution;
 };
