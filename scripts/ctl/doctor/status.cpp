@@ -77,7 +77,7 @@ Result<int> run_health(const StatusOptions& options, const Target& target, const
   if (options.json)
     report_json([&](json::Writer& out) { out.key("ready").boolean(is_ready).key("text").string(text); });
   else
-    fmt::print("{}\n", text);
+    ctl::print("{}\n", text);
   return is_ready ? 0 : 1;
 }
 
