@@ -6,8 +6,8 @@
 //   2001:db8::/32
 //   agent:^BadBot/         RE2 pattern, matched anywhere in the User-Agent; ends with the line
 //
-// A lookup takes under 1 µs among 100,000 networks (test_http "[.bench]"). Built in the master before
-// the fork and shared by all workers.
+// A lookup takes under 1 µs among 100,000 networks (test_http "[.bench]"). Built in the master
+// before the fork and shared by all workers.
 #pragma once
 
 #include <cstdint>
