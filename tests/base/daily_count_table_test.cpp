@@ -84,7 +84,7 @@ TEST_CASE("a count stops at its maximum", "[counts]") {
 }
 
 TEST_CASE("concurrent threads and processes count each event once", "[counts]") {
-  constexpr int kThreads = 3, kTimes = 100'000;
+  constexpr int kThreads = 3, kTimes = 600'000;  // long enough to overlap
   DailyCountTable table(64 * kSets);
   const auto count_all = [&] {
     for (int i = 0; i < kTimes; ++i) {

@@ -70,6 +70,7 @@ TEST_CASE_METHOD(UnlistedFixture,
   CHECK(ids(engagement_query()).empty());
 
   age(600);
+  CHECK_FALSE(track_from(28).outcome.listed);
   CHECK(track_from(29).outcome.listed);
   CHECK(ids(engagement_query()) == std::vector<std::string>{kId});
   CHECK(stats(kId).listed);
