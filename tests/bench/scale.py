@@ -25,7 +25,7 @@ from recommend_bench import status
 
 RAISED = {"zset-max-listpack-entries": 512, "hash-max-listpack-value": 512}
 CONNECTIONS, PIPELINE_DEPTH = 32, 20  # nginx handles one request of a connection at a time
-MAX_REQUESTS_PER_CONNECTION = 9_000  # nginx's keepalive_requests is 10,000
+MAX_REQUESTS_PER_CONNECTION = 100  # keepalive_requests of the public server
 ITEMS_PER_POST, LINES_PER_POST, READERS_PER_PUSH, ITEMS_PER_PUSH = 1_000, 25_000, 200, 100
 TOPICS, FULL, TITLE_WORDS = 10, 500, 9  # history.size; the cap of a timeline and interactions.max_kept; words in a title
 EVENTS_PER_READER, EVENTS_PER_SESSION, SINGLE_PUSHES = 100, 50, 8

@@ -351,7 +351,7 @@ def is_reachable(network, source, target):
 
 def test_a_machine_is_unreachable_while_disconnected(tmp_path):
     with contextlib.closing(machines_or_skip(tmp_path)) as network:
-        assert is_reachable(network, "one", "two")
+        wait_until(lambda: is_reachable(network, "one", "two"), "the machines to reach each other")
         network.cut("two", "wire")
         assert not is_reachable(network, "one", "two")
         network.heal("two", "wire")
