@@ -139,8 +139,9 @@ struct BackupSite : Fixture {
   Result<int> back_up(const std::string& name = "backup") const {
     return run_backup({path(name), false, false, true}, target);
   }
-  Result<int> restore(const std::string& folder, bool replace = false, const std::string& erase = {}) const {
-    return run_restore({folder, replace, erase, true}, target);
+  Result<int> restore(const std::string& folder, bool replace = false, const std::string& erase = {},
+                      bool accept_unknown_erasures = true) const {
+    return run_restore({folder, replace, erase, accept_unknown_erasures, true}, target);
   }
   std::map<std::string, std::string> key_contents() { return read_all_keys(*this, redis_there); }
 };
@@ -845,4 +846,45 @@ TEST_CASE("readers erased after the backup are erased again, as recorded by the 
   // Under each of their pseudonyms.
   CHECK(database->erasures_since(wall_now() - seconds(60))->size() ==
         hashes.all(ReaderId::trusted("r1")).size() + hashes.all(ReaderId::trusted("onlykey")).size());
+}
+
+TEST_CASE("an erasure survives restores of backups that were made before it, in any order", "[backup]") {
+  BackupSite site;
+  populate(site);
+  auto identity = http::Identity::create(http::IdentityMode::kHeader, kSalt);
+  REQUIRE(identity);
+  const readers::ReaderPseudonyms hashes = reader_hashes(*identity);
+  const ReaderId erased = ReaderId::trusted("erased");
+  const std::string key = site.keys().interactions(erased.view());
+  redis::Pipeline add, remove;
+  add.add("ZADD", key, 5, "l:i1").add("EXPIRE", key, 5000);
+  remove.add("DEL", key);
+  REQUIRE(site.redis_there.call(add));
+  REQUIRE(site.back_up("with"));
+  // The second backup no longer has the reader, so its restore finds nothing to erase.
+  REQUIRE(site.redis_there.call(remove));
+  REQUIRE(site.back_up("without"));
+  site.record([&](database::Database& database) {
+    REQUIRE(database.put_erasure(hashes.erasure(erased), wall_now()));
+  });
+  for (const char* const folder : {"without", "with"})
+    REQUIRE(site.restore(site.path(folder), true, {}, false) == 0);
+  CHECK_FALSE(site.key_contents().contains(key));
+}
+
+TEST_CASE("a restore that cannot know later erasures changes nothing unless it is told to", "[backup]") {
+  BackupSite from, to;
+  populate(from);
+  REQUIRE(from.back_up());
+  redis::Pipeline marker;
+  marker.add("SET", to.settings.redis.key_prefix + "hot:lost", 1);
+  REQUIRE(to.redis_there.call(marker));
+  const auto before = to.key_contents();
+  CHECK(to.restore(from.path("backup"), true, {}, false) == kExitUnknownErasures);
+  CHECK(to.key_contents() == before);
+  CHECK_FALSE(std::filesystem::exists(to.settings.recorder.database));
+  const bool by_file = GENERATE(false, true);
+  write_to(to.path("erased"), "r1\n");
+  CHECK(to.restore(from.path("backup"), true, by_file ? to.path("erased") : "", !by_file) == 0);
+  CHECK(to.key_contents().size() > before.size());
 }

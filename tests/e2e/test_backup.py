@@ -156,7 +156,7 @@ def test_a_service_restored_from_a_backup_has_all_data(instance, folder, name):
     salt = os.path.join(service.state, "etc/salt")
     shutil.copyfile(salt, os.path.join(other.state, "etc/salt"))
     ctl(other, "restore", backup, fails="the service is running")
-    restore(other, backup, "--replace")
+    restore(other, backup, "--replace", "--accept-unknown-erasures")
     after = content(other)
     assert {key: (before.get(key), after.get(key)) for key in before.keys() | after.keys() if before.get(key) != after.get(key)} == {}
     assert responses(other, readers, items) == expected

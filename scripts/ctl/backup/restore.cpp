@@ -38,6 +38,7 @@ Result<void> remove_file(const std::string& path) {
   return fail(ErrorCode::kUnavailable, "backup_io", {}, path + ": " + error.message());
 }
 
+constexpr std::string_view kUnknownErasures = "erasures_unknown";
 constexpr std::string_view kMovingAdvice =
     " Restore it into the server that made it; a backup that this version of Freshet makes there loads into "
     "Redis and Valkey";
@@ -55,8 +56,8 @@ class Restorer {
   Result<void> run() {
     for (const auto step : {&Restorer::verify, &Restorer::require_stopped, &Restorer::require_empty,
                             &Restorer::require_loadable, &Restorer::load_erasures, &Restorer::copy_database,
-                            &Restorer::acquire_lease, &Restorer::load, &Restorer::install_database,
-                            &Restorer::reconcile_state, &Restorer::copy_model}) {
+                            &Restorer::require_known_erasures, &Restorer::acquire_lease, &Restorer::load,
+                            &Restorer::install_database, &Restorer::reconcile_state, &Restorer::copy_model}) {
       if (auto ok = (this->*step)(); !ok) return ok;
     }
     return {};
@@ -77,11 +78,8 @@ class Restorer {
     ctl::print("reconciled: {} items put, {} removed, {} one-sided follows dropped\n",
                format_number(reconciled_.items_put), format_number(reconciled_.items_removed),
                format_number(reconciled_.one_sided_follows));
-    ctl::print(
-        "erasures repeated: {} readers{}\n", format_number(erased_),
-        knows_erasures_
-            ? ""
-            : "; erasures after the backup are unknown here: repeat them, or restore again with --erase");
+    ctl::print("erasures repeated: {} readers{}\n", format_number(erased_),
+               knows_erasures_ ? "" : "; others made after the backup are unknown here and must be repeated");
   }
 
  private:
@@ -154,17 +152,24 @@ class Restorer {
     auto now = database::Database::open(database_path(), database::Database::Mode::kRead);
     // damaged or of another version: print_report() says that later erasures are unknown
     if (!now) return {};
-    return add_erasures(**now);
+    FRESHET_TRY(recorded, (*now)->erasures_since(UnixSeconds{}));
+    recorded_erasures_ = std::move(*recorded);
+    current_identity_ = (*now)->database_id();
+    if (auto ok = add_erasures(**now); !ok) return ok;
+    // install_database() removes the write-ahead log, so what it lists must be in the file before.
+    FRESHET_TRY(current, database::Database::open(database_path(), database::Database::Mode::kWrite));
+    return (*current)->truncate_wal();
   }
 
   Result<void> add_erasures(database::Database& from) {
     FRESHET_TRY(hashed, from.erasures_since(manifest_.began));
     for (const auto& each : *hashed) erasures_.pseudonyms.insert(each.reader);
-    knows_erasures_ = hashes_.erasure != nullptr;
     return {};
   }
 
-  // Copies the database next to its final path and migrates it to this version.
+  // Copies the database next to its final path and migrates it to this version. The copy lists all
+  // erasures that the current database lists, so that they survive any sequence of restores, also
+  // one that is killed after the copy is in place.
   Result<void> copy_database() {
     for (const char* const suffix : {"", "-wal", "-shm"}) {
       if (auto ok = remove_file(temporary_path() + suffix); !ok) return ok;
@@ -174,7 +179,26 @@ class Restorer {
     backup_identity_ = (*migrated)->database_id();
     FRESHET_TRY(token, (*migrated)->stored_fencing_token());
     backup_token_ = *token;
+    if (auto ok = (*migrated)->begin(); !ok) return ok;
+    for (const auto& each : recorded_erasures_) {
+      if (auto ok = (*migrated)->put_erasure(each.reader, each.at); !ok) return ok;
+    }
+    if (auto ok = (*migrated)->commit(); !ok) return ok;
     return (*migrated)->truncate_wal();
+  }
+
+  // Only the database that the backup is of lists the erasures made after it.
+  Result<void> require_known_erasures() {
+    knows_erasures_ = hashes_.erasure && current_identity_ == backup_identity_;
+    if (knows_erasures_ || !options_.erase.empty() || options_.accept_unknown_erasures) return {};
+    if (auto ok = remove_file(temporary_path()); !ok) return ok;
+    return fail(
+        ErrorCode::kConflict, kUnknownErasures, {},
+        fmt::format("readers erased after {} are not known here, because {}. Name them with --erase, or "
+                    "give --accept-unknown-erasures and erase them again. Nothing was deleted",
+                    to_rfc3339(manifest_.began),
+                    hashes_.erasure ? database_path() + " is not the database that was backed up"
+                                    : "identity.salt_file is not set"));
   }
 
   // From here on, Redis belongs to the restored database, and no recorder on any host can take
@@ -221,9 +245,7 @@ class Restorer {
     if (auto ok = restored.set_fencing_token(lease_.token()); !ok) return ok;
     FRESHET_TRY(reconciled, reconcile(redis_, restored, settings_, endpoint_));
     reconciled_ = *reconciled;
-    const bool knew = knows_erasures_;
     if (auto ok = add_erasures(restored); !ok) return ok;  // erasures made while the backup was running
-    knows_erasures_ = knew;
     FRESHET_TRY(erased, repeat_erasures(redis_, restored, settings_, hashes_, erasures_));
     erased_ = *erased;
     return recorder::restore_tombstones(redis_, restored, settings_, wall_now());
@@ -240,14 +262,16 @@ class Restorer {
   redis::BlockingRedis redis_;
   recorder::Lease lease_;
   std::optional<recorder::LeaseKeepAlive> lease_keeper_;
-  std::string previous_owner_;   // identity of the database that Redis belonged to
-  std::string backup_identity_;  // identity of the backup's database
+  std::string previous_owner_;    // identity of the database that Redis belonged to
+  std::string current_identity_;  // identity of the database that is replaced; empty: none
+  std::string backup_identity_;   // identity of the backup's database
   std::uint64_t backup_token_ = 0;
   ProgressLine line_;
   Manifest manifest_;
   std::optional<http::Identity> identity_;
   readers::ReaderPseudonyms hashes_;
-  ErasureSet erasures_;
+  ErasureSet erasures_;                                         // made after the backup began
+  std::vector<database::Database::Erasure> recorded_erasures_;  // all that the current database lists
   bool knows_erasures_ = false;
   RedisLoadResult loaded_;
   ReconcileResult reconciled_;
@@ -261,7 +285,11 @@ Result<int> run_restore(const RestoreOptions& options, const Target& target) {
   FRESHET_TRY(settings, load_settings(target));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   Restorer restorer(options, *settings, *endpoint);
-  if (auto ok = restorer.run(); !ok) return tl::unexpected(ok.error());
+  if (auto ok = restorer.run(); !ok) {
+    if (ok.error().reason != kUnknownErasures) return tl::unexpected(ok.error());
+    ctl::print(stderr, "freshetctl restore: {}\n", ok.error().detail);
+    return kExitUnknownErasures;
+  }
   if (!options.json) restorer.print_report();
   FRESHET_TRY(indexed, reindex(target, options.quiet));
   if (options.json)

@@ -15,9 +15,15 @@ struct RestoreOptions {
   std::string folder;
   bool replace = false;  // delete the current contents of Redis and the database
   std::string erase;     // file of reader ids, one per line, erased before the service can show them
+  bool accept_unknown_erasures = false;
   bool json = false;
   bool quiet = false;
 };
+
+// Exit status when erasures made after the backup are not known, because the database that was
+// backed up, which lists them, or identity.salt_file is missing here, and neither RestoreOptions::erase nor accept_unknown_erasures is
+// given. Nothing has been changed.
+inline constexpr int kExitUnknownErasures = 3;
 
 // Errors before anything is changed: those of verify_backup(); kConflict "service_running",
 // "has_data" (without --replace), "key_mismatch" (the backup has another key_prefix),

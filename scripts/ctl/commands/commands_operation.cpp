@@ -90,6 +90,8 @@ CommandAction restore_command(CLI::App& app) {
   app.add_flag("--replace", options->replace, "delete what Redis and the database hold now");
   app.add_option("--erase", options->erase, "file of readers erased after the backup, one id per line")
       ->type_name("FILE");
+  app.add_flag("--accept-unknown-erasures", options->accept_unknown_erasures,
+               "restore although readers erased after the backup are not known; erase them again afterwards");
   app.add_flag("--json", options->json, kJsonHelp);
   app.add_flag("-q,--quiet", options->quiet, "no progress output");
   app.footer(
@@ -97,7 +99,8 @@ CommandAction restore_command(CLI::App& app) {
       "that the server cannot\nload is refused before anything is deleted. Keys keep their remaining TTL, "
       "less "
       "the time since the backup. Readers erased\nafter the backup are erased again if the replaced database "
-      "lists them (identity.salt_file must be the same); if that\ndatabase is lost, use --erase. After an "
+      "lists them (identity.salt_file must be the same). If that\ndatabase is lost, give --erase or "
+      "--accept-unknown-erasures; otherwise the exit status is 3 and nothing is changed.\nAfter an "
       "interruption, repeat with --replace.");
   return [options](const Target& target) { return run_restore(*options, target); };
 }
