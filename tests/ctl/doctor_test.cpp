@@ -16,6 +16,7 @@
 #include "scripts/ctl/backup/backup_folder.h"
 #include "tests/recorder/sqlite_shell.h"
 #include "tests/support/error_of.h"
+#include "tests/support/fcgi_bytes.h"
 #include "tests/support/redis_server.h"
 
 using namespace freshet;
@@ -156,7 +157,7 @@ Diagnoses evaluate_config(const std::string& dump) {
 TEST_CASE("slots, replicas, directives and versions of a cluster are checked", "[doctor]") {
   ClusterFacts good;
   for (const char* name : {"192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1"})
-    good.masters.push_back({name, "7.0.15", "1000", true, false, 5});
+    good.masters.push_back({name, "Redis 7.0.15", "1000", true, false, 5});
   good.masters[2].partitions = 6;
   const auto cluster_findings = [](const ClusterFacts& facts) {
     Diagnoses out;
@@ -588,8 +589,10 @@ TEST_CASE("a status socket that is unset, dead or silent is found", "[doctor]") 
       const int fd = accept(silent.fd, nullptr, nullptr);
       std::array<char, 512> question{};
       CHECK(recv(fd, question.data(), question.size(), 0) > 0);
-      constexpr std::string_view kReply = "Status: 200 OK\r\nContent-Type: application/json\r\n\r\n{}";
-      CHECK(send(fd, kReply.data(), kReply.size(), 0) > 0);
+      const std::string reply =
+          record(kStdout, "Status: 200 OK\r\nContent-Type: application/json\r\n\r\n{}") +
+          record(kStdout, "") + record(kEnd, std::string(8, '\0'));
+      CHECK(send(fd, reply.data(), reply.size(), 0) > 0);
       close(fd);
     });
     CHECK(finding().severity == Severity::kOk);

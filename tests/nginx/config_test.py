@@ -155,7 +155,7 @@ class Config(unittest.TestCase):
             while not enclosing.own("limit_conn"):
                 enclosing = enclosing.outer
             limits = {tuple(limit.arguments) for limit in enclosing.own("limit_conn")}
-            self.assertEqual(limits, {("freshet_address", "128"), ("freshet_networks", "256"), ("freshet_bodies", "16"), ("freshet_body_networks", "64")}, block)
+            self.assertEqual(limits, {("freshet_address", "128"), ("freshet_networks", "512"), ("freshet_bodies", "16"), ("freshet_body_networks", "64")}, block)
 
     def test_there_are_descriptors_for_every_connection_and_its_upstream(self):
         connections, files = (int(self.named(name)[0].arguments[0]) for name in ("worker_connections", "worker_rlimit_nofile"))
