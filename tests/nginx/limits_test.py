@@ -179,13 +179,13 @@ class PendingBodies(Case):
             self.assertEqual(self._from(neighbour, body="{}").status, 200)
 
     def test_pending_replies_are_limited_by_network_and_do_not_block_others(self):
-        for number in range(256):  # from four addresses of one network, each below its own limit
+        for number in range(512):  # from eight addresses of one network, each below its own limit
             sender = socket.socket()
             self.held.append(sender)
-            sender.bind((f"127.66.0.{number % 4 + 1}", 0))
+            sender.bind((f"127.66.0.{number % 8 + 1}", 0))
             sender.connect((self.nginx.host, self.nginx.port))
             sender.sendall(b"GET /api/feed?hang HTTP/1.1\r\nHost: x\r\n\r\n")
-        wait_until(lambda: len(self.responder.requests) == 256, "the requests to arrive")
+        wait_until(lambda: len(self.responder.requests) == 512, "the requests to arrive")
         self.assertEqual(self._from("127.66.0.99").status, 429)
         self.assertEqual(self._from("127.66.0.99", path="/").status, 429)
         self.assertEqual(self._from("127.66.1.99").status, 200)
