@@ -136,11 +136,15 @@ def test_no_process_is_root_or_can_become_it(project):
 
 
 def test_logs_go_to_the_containers_and_identify_no_reader(project):
-    assert public().get("/api/hot?limit=3&userId=somebody").status in (200, 400)
-    def lines():
-        return [json.loads(line) for line in project.podman.logs(project.container("nginx")).splitlines() if line.startswith("{")]
-    line = wait_until(lambda: next((line for line in lines() if line["uri"] == "/api/hot" and "userId" not in json.dumps(line)), None), "an access line")
-    assert line["address"].endswith(".0")
+    agent = "Mozilla/5.0 (probe of the log)"
+    assert public().get("/api/hot?limit=3&userId=reader-7", headers={"User-Agent": agent}).status in (200, 400)
+
+    def logged():
+        lines = (json.loads(line) for line in project.podman.logs(project.container("nginx")).splitlines() if line.startswith("{"))
+        return next((line for line in lines if line["agent"] == agent), None)
+
+    line = wait_until(logged, "the probe's access line")
+    assert line["uri"] == "/api/hot" and "reader-7" not in json.dumps(line) and line["address"].endswith(".0")
     assert re.search(r"level=notice event=worker_started", project.podman.logs(project.container("freshetd")))
 
 

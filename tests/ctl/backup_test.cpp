@@ -631,7 +631,8 @@ TEST_CASE("a backup that the server cannot load is refused before anything is de
   CHECK_FALSE(fs::exists(to.path("freshet.db.restoring")));
 }
 
-// The program and the servers of another Debian, or none with a message.
+// This host's Redis server and those of Debian 13. Empty, with a warning, if they cannot be
+// unpacked.
 std::vector<std::string> all_servers(const std::string& folder) {
   std::vector<std::string> out{"redis-server"};
   const std::string unpack =

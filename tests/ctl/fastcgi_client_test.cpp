@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "tests/support/error_of.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/fcgi_bytes.h"
 
@@ -69,7 +70,7 @@ TEST_CASE("a socket that listens on every address is asked on loopback", "[statu
 
 TEST_CASE("a service that does not answer is an error that says why", "[status]") {
   const TemporaryDirectory folder;
-  CHECK(fastcgi_get((folder.path() / "none").string(), "/", kTimeout).error().detail.find("No such file") !=
+  CHECK(error_of(fastcgi_get((folder.path() / "none").string(), "/", kTimeout)).detail.find("No such file") !=
         std::string::npos);
   int port = 0;
   {
@@ -79,11 +80,10 @@ TEST_CASE("a service that does not answer is an error that says why", "[status]"
     CHECK(refused.error().detail.find("listen.allowed_clients must contain this client") !=
           std::string::npos);
   }
-  CHECK(fastcgi_get("127.0.0.1:" + std::to_string(port), "/", kTimeout)
-            .error()
-            .detail.find("Connection refused") != std::string::npos);
+  const std::string closed = "127.0.0.1:" + std::to_string(port);
+  CHECK(error_of(fastcgi_get(closed, "/", kTimeout)).detail.find("Connection refused") != std::string::npos);
   const std::string path = (folder.path() / "silent").string();
   const int silent = listen_unix(path);  // accepts nothing
-  CHECK(fastcgi_get(path, "/", milliseconds(20)).error().detail.find("timeout") != std::string::npos);
+  CHECK(error_of(fastcgi_get(path, "/", milliseconds(20))).detail.find("timeout") != std::string::npos);
   ::close(silent);
 }

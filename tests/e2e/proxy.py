@@ -25,7 +25,7 @@ class Impairment:
     reset_chance: probability, for each read of a reply, of an RST in the middle of it.
     stalled: replies are held back until this changes.
     refuse: new connections are reset immediately.
-    version: INFO names this version of Redis, such as "5.0.1" (of the length of the real one).
+    version: INFO reports this version of Redis, such as "5.0.1". It must be as long as the real one.
     """
     delay_s: tuple = (0.0, 0.0)
     chunk: int = 0

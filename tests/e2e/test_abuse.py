@@ -415,11 +415,9 @@ def view_once(item):
 
 @pytest.fixture
 def same_day():
-    """Skips the test if midnight UTC passed meanwhile, when each network starts again."""
-    day = time.gmtime().tm_yday
-    yield
-    if time.gmtime().tm_yday != day:
-        pytest.skip("a new day began")
+    """Skips the test shortly before midnight UTC, when each network's count starts again."""
+    if time.time() % 86400 > 86400 - 600:
+        pytest.skip("midnight UTC is near")
 
 
 PARALLEL = 32

@@ -6,7 +6,8 @@ they say otherwise). Each call has
 - `call`, `args` and `more`: the method by its name in Python, its arguments and the members of its last, open argument;
 - `request`: what must arrive. The path is compared by bytes, the query and the body by what they mean, the headers only if
   listed. "<id>" is a new event id;
-- `answers`: what the server answers, one per try. There must be as many tries, all alike. {} and none is a small object;
+- `answers`: the server's answers, one per try. The client must make exactly that many tries, with identical requests. An
+  empty or missing answer is a small JSON object;
 - `result`, or `error`: the members of the exception that matter, or "unreachable". The result is that of the last answer if
   neither is given.
 

@@ -246,7 +246,7 @@ def test_an_export_goes_on_past_its_first_page(site, name):
     items, reader = put_items(site, name, 3), name("reader")
     use_everything(site, reader, items)
     wait_until_recorded(site, reader, len(items))
-    rows = 20000  # of a page
+    rows = 20000  # per page
     connection = RecorderData(site).connect()
     connection.execute("""WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
                           INSERT INTO interactions (reader, at, item, kind) SELECT key, n, 'old' || n, 'l' FROM readers, numbers WHERE id = ?""", (rows, reader))

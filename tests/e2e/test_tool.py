@@ -181,7 +181,7 @@ class Schedule:
         return status
 
 
-def test_the_schedule_runs_each_job_and_a_failing_one_stops_no_other(service, tmp_path):
+def test_the_schedule_runs_each_job_and_a_failing_one_stops_no_other(service):
     schedule = Schedule("--now", "--state", service.state, "train", "check", "push-recommendations", "--channel", "discover", "--channel", "no-such")
     try:
         wait_until(lambda: {"train", "check", "push-recommendations discover"} <= set(schedule.events("job_finished"))

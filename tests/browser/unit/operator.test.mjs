@@ -124,7 +124,7 @@ test("all errors are in the status", async (context) => {
   assert.equal(page.status(), "Needs attention: Redis is nearly full: public writes are queued in the spool; the recorder is stopped.");
 });
 
-// Stands for Chart.js: keeps what it is given.
+// A fake Chart.js that records what it is given.
 class FakeChart {
   static all = [];
   updates = [];

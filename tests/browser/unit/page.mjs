@@ -24,7 +24,7 @@ function response({ status = 200, body, headers = {} }) {
   };
 }
 
-// Waits until nothing happens any more without the clock.
+// Waits until all work that does not depend on the clock is done.
 export async function settle() {
   for (let i = 0; i < 5; ++i) await new Promise(setImmediate);
 }

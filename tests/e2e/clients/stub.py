@@ -1,5 +1,5 @@
-"""A server on loopback for the clients' tests. Answers each request as scripted, also as failing servers do, and records
-what arrived: bytes, not what a library made of them."""
+"""A loopback server for the clients' tests. Sends scripted answers, including the ways in which servers fail, and records
+the raw bytes of each request."""
 
 import json
 import selectors
@@ -27,7 +27,7 @@ class Stub:
     `json` or `text`, `status`, `headers` and `delay_ms`; or `fault`, one of those in _fail(). The member `then` is "close" if
     the server closes the connection after the reply. A request that the script does not expect gets 500.
 
-    `answer` may be a function from a Request to an answer instead of a script.
+    `script` may also be a function that takes a Request and returns the answer.
     """
 
     def __init__(self):
