@@ -80,8 +80,9 @@ end_process() {
 # --- nginx -----------------------------------------------------------------------------------------------------------
 
 # render_nginx DIR ADDRESS PORT INTERNAL_PORT USER LIMITS: writes the shipped configuration to DIR/etc/nginx with paths
-# under DIR and the given address and ports, and the pages, also compressed, to DIR/html. USER: empty unless root starts nginx. LIMITS: 0 removes limit_req and
-# limit_conn. FRESHET_NGINX_EDIT: an additional sed expression, used by tests for shorter times.
+# under DIR and the given address and ports, and the pages, also compressed, to DIR/html. USER: empty unless root
+# starts nginx. LIMITS: 0 removes limit_req and limit_conn. FRESHET_NGINX_EDIT: an additional sed expression, used by
+# tests for shorter times.
 render_nginx() {
   local state=$1
   local -a edits=(

@@ -150,7 +150,7 @@ class Restorer {
     std::error_code ignored;
     if (!fs::exists(database_path(), ignored)) return {};
     auto now = database::Database::open(database_path(), database::Database::Mode::kRead);
-    // damaged or of another version: print_report() says that later erasures are unknown
+    // Damaged or of another version: require_known_erasures() refuses unless an option allows it.
     if (!now) return {};
     FRESHET_TRY(recorded, (*now)->erasures_since(UnixSeconds{}));
     recorded_erasures_ = std::move(*recorded);
