@@ -221,8 +221,15 @@ bool ConfigReader::read_map_entry(const std::string& name, const toml::node& nod
     const std::string prefix = std::string(row.name) + ".";
     auto* const map = map_field(row, settings);
     if (!map || !name.starts_with(prefix)) continue;
+    const SourceLocation place{file_, node.source().begin.line};
+    SourceLocation& location = locations_[std::string(row.name)];
+    if (location.line == 0 && !location.file.empty()) {  // a variable
+      warnings.push_back(location.file + " has no effect, because " + place.text() + " sets " +
+                         std::string(row.name));
+      map->clear();
+    }
     (*map)[name.substr(prefix.size())] = node.as_string()->get();
-    locations_[std::string(row.name)] = {file_, node.source().begin.line};
+    location = place;
     return true;
   }
   return false;
@@ -244,13 +251,13 @@ void ConfigReader::read_value(const std::string& name, const toml::node& node) {
                      " is set twice, first on line " + std::to_string(first));
     return;
   }
-  const bool overrides_variable = previous != locations_.end() && previous->second.line == 0;
-  const std::string variable = overrides_variable ? previous->second.file : "";
-  const std::string old_value = config::format(*row, settings);
+  const std::string variable =
+      previous != locations_.end() && previous->second.line == 0 ? previous->second.file : "";
+  const std::string old_value = variable.empty() ? "" : config::format(*row, settings);
   locations_[canonical_name] = place;
   if (auto ok = config::assign(*row, node, settings); !ok)
     errors.push_back(place.text() + ": " + canonical_name + " " + ok.error());
-  else if (overrides_variable && config::format(*row, settings) != old_value)
+  else if (!variable.empty() && config::format(*row, settings) != old_value)
     warnings.push_back(variable + " has no effect, because " + place.text() + " sets " + canonical_name);
 }
 

@@ -3,8 +3,8 @@
 // wrong type or a value out of range is an error that names file and line. Nested tables and dotted
 // keys are equivalent: `pm.max_children = 2` and `[pm]` / `max_children = 2`.
 //
-// A variable FRESHET_CONF_NAME sets the directive that no file sets: NAME is the directive's name
-// in upper case, with _ for the dot (FRESHET_CONF_PM_MAX_CHILDREN).
+// The environment variable FRESHET_CONF_NAME sets a directive unless a file sets it. NAME is the
+// directive's name in upper case, with _ for the dot (FRESHET_CONF_PM_MAX_CHILDREN).
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ using ConfigSources = std::map<std::string, std::string, std::less<>>;
 
 struct LoadedConfig {
   Settings settings;
-  std::vector<std::string> warnings;  // each "file:line: text"
+  std::vector<std::string> warnings;  // each names file and line, or an environment variable
   ConfigSources sources;
 };
 

@@ -501,6 +501,23 @@ TEST_CASE("a file wins over a variable, and the output of -tt says where each va
   CHECK(load_config(path)->sources.at("log_level") == later + ":1");
 }
 
+TEST_CASE("a table in a file replaces that of a variable, however its keys are written", "[config]") {
+  const Variable keys("FRESHET_CONF_IDENTITY_TOKEN_KEYS", "old=/old");
+  for (const char* const text :
+       {"[identity.token_keys]\nk1 = \"/a\"\nk2 = \"/b\"",
+        "\"identity.token_keys.k1\" = \"/a\"\n\"identity.token_keys.k2\" = \"/b\""}) {
+    CAPTURE(text);
+    const Folder folder;
+    const auto loaded = load_config(folder.write("freshet.toml", text));
+    REQUIRE(loaded);
+    CHECK(loaded->settings.identity.token_key_files ==
+          std::map<std::string, std::string>{{"k1", "/a"}, {"k2", "/b"}});
+    CHECK(std::ranges::any_of(loaded->warnings, [](const std::string& each) {
+      return contains(each, "FRESHET_CONF_IDENTITY_TOKEN_KEYS has no effect");
+    }));
+  }
+}
+
 TEST_CASE("a secret file given without a folder is a systemd credential, or next to the configuration",
           "[config]") {
   const Folder folder;
