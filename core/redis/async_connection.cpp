@@ -86,6 +86,7 @@ void AsyncConnection::on_master_changed() {
 }
 
 void AsyncConnection::connect_failed(FailureKind kind) {
+  ++failed_attempts_;
   on_connect_failed();
   schedule_connect(kind);
 }
