@@ -72,7 +72,7 @@ class StatusProcess {
     const auto allowed = http::check_internal_request(
         request, settings_.http.internal_hosts,
         is_monitoring ? http::InternalResource::kPage : http::InternalResource::kHealth,
-        settings_.http.scheme_header != "none");
+        settings_.http.trusts_proxy());
     if (!allowed) return http::problem(allowed.error());
     if (request.method != Method::kGet && request.method != Method::kHead)
       return http::method_not_allowed("GET, HEAD, OPTIONS");

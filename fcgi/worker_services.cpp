@@ -60,7 +60,7 @@ redis::RunAfter make_scheduler(Timer& timer) {
 
 Result<WorkerSecrets> make_worker_secrets(const Settings& settings, const StartupFiles& files) {
   FRESHET_TRY(identity, http::Identity::create(http::parse_identity_mode(settings.identity.mode), files.salt,
-                                               files.token_keys, settings.http.scheme_header != "none"));
+                                               files.token_keys, settings.http.trusts_proxy()));
   FRESHET_TRY(signatures, http::SignatureKeys::create(files.internal_keys));
   FRESHET_TRY(pages, http::PageTokenSigner::create(files.salt));
   return WorkerSecrets{std::move(*identity), std::move(*pages), std::move(*signatures)};

@@ -309,6 +309,7 @@ struct HttpSettings {
   std::vector<std::string> cors_origins;
   std::vector<std::string> internal_hosts{"localhost"};  // host names of the internal server, without port
   std::string scheme_header = "none";  // header in which a TLS-terminating proxy passes the scheme
+  bool trusts_proxy() const { return scheme_header != "none"; }
 };
 
 struct ReadySettings {

@@ -115,7 +115,7 @@ Application::Application(Services& services)
     : services_(services),
       routes_(route_table(services.settings)),
       router_(routes_),
-      cors_(services.settings.http.cors_origins, services.settings.http.scheme_header != "none") {}
+      cors_(services.settings.http.cors_origins, services.settings.http.trusts_proxy()) {}
 
 Task<void> Application::serve(Request& request, Response& response) {
   std::string exception_text;
@@ -151,9 +151,9 @@ Task<Result<Response>> Application::dispatch(Request& request,
   FRESHET_CO_TRY(match, router_.match(request.method, target->path(), request.zone));
   if (request.zone == Zone::kInternal) {
     const HttpSettings& settings = services_.settings.http;
-    FRESHET_CO_TRY(checked, http::check_internal_request(request, settings.internal_hosts,
-                                                         internal_resource(*match, routes_),
-                                                         settings.scheme_header != "none"));
+    FRESHET_CO_TRY(checked,
+                   http::check_internal_request(request, settings.internal_hosts,
+                                                internal_resource(*match, routes_), settings.trusts_proxy()));
   }
   switch (match->outcome) {
     case http::Match::Outcome::kNotFound:
