@@ -13,7 +13,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 
 #include "core/base/log.h"
 #include "core/base/time.h"
@@ -74,12 +73,7 @@ std::vector<std::string> target_arguments(const Target& target, bool with_accoun
   return out;
 }
 
-// The program that runs, also after its file was replaced.
-std::string own_program() {
-  std::error_code code;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", code);
-  return code ? "/proc/self/exe" : path.string();
-}
+constexpr const char* kProgram = "/proc/self/exe";  // the program that runs, also after its file was replaced
 
 class Job {
  public:
@@ -110,8 +104,7 @@ class Job {
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    static const std::string program = own_program();
-    const int error = posix_spawn(&pid_, program.c_str(), nullptr, &attributes, argv.data(), environ);
+    const int error = posix_spawn(&pid_, kProgram, nullptr, &attributes, argv.data(), environ);
     posix_spawnattr_destroy(&attributes);
     if (error != 0) {
       pid_ = 0;

@@ -71,7 +71,7 @@ void check_status_socket(const Settings& settings, Diagnoses& out) {
   if (reply.error().reason == "no_listener")
     return out.error(kCheck, "no listener on pm.status_listen, " + listen,
                      "run `systemctl restart freshet`; `journalctl -u freshet` says why it was not opened");
-  out.error(kCheck, listen + " accepts connections but does not answer",
+  out.error(kCheck, listen + " accepts connections but does not answer: " + reply.error().detail,
             "see `journalctl -u freshet`; the master restarts the status process if you kill it");
 }
 

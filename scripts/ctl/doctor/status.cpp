@@ -92,13 +92,14 @@ Result<int> run_status(const StatusOptions& options, const Target& target) {
     return fail(ErrorCode::kUnavailable, "refused", {}, fmt::format("{} answered {}", path, reply->status));
   const std::string socket = socket_path(options, target, *settings);
   const bool has_queue = socket.starts_with('/');
-  const auto queue = listen_queue(socket);
   if (options.json) {
-    print_json_line(has_queue ? append_listen_queue(std::move(reply->body), queue) : reply->body);
+    print_json_line(has_queue ? append_listen_queue(std::move(reply->body), listen_queue(socket))
+                              : reply->body);
     return 0;
   }
   print_text(stdout, status_text(reply->body, wall_now()));
   if (!has_queue) return 0;
+  const auto queue = listen_queue(socket);
   // The socket is on another host or not readable: print the rest anyway.
   if (!queue) {
     ctl::print("{:<22}unknown ({})\n", "kernel listen queue:", queue.error().detail);
