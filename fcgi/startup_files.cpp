@@ -111,13 +111,13 @@ Result<StartupFiles> load_startup_files(const Settings& settings, const std::str
 }
 
 Result<void> check_startup_files(const Settings& settings) {
-  const auto ignore = [](const StartupFiles&) {};
-  if (!has_unreadable_secret(settings)) return load_startup_files(settings, make_random_salt()).map(ignore);
-  Settings without_secrets = settings;
-  without_secrets.identity = {};
-  without_secrets.redis.password_file.clear();
-  without_secrets.redis.sentinel_password_file.clear();
-  return load_startup_files(without_secrets, make_random_salt()).map(ignore);
+  Settings readable = settings;
+  if (has_unreadable_secret(settings)) {
+    readable.identity = {};
+    readable.redis.password_file.clear();
+    readable.redis.sentinel_password_file.clear();
+  }
+  return load_startup_files(readable, make_random_salt()).map([](const StartupFiles&) {});
 }
 
 }  // namespace freshet

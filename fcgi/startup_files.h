@@ -31,8 +31,8 @@ struct StartupFiles {
 // files. Errors: kInvalid "bad_secret", "weak_key", "bad_key_id", "bad_pattern", "bad_clients",
 // "bad_redis_url" or "bad_address".
 Result<StartupFiles> load_startup_files(const Settings& settings, const std::string& random_salt);
-// load_startup_files() for `freshetd -t`, which may run without access to the secrets: if one
-// cannot be read, all are left out.
+// load_startup_files() for `freshetd -t`, which may run without access to the secrets. If any
+// secret is unreadable, checks everything but the secrets.
 Result<void> check_startup_files(const Settings& settings);
 
 // Address of Redis (redis::endpoint_of). Errors: kInvalid "bad_redis_url" or "bad_address".

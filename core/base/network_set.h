@@ -1,5 +1,5 @@
 // A set of IP addresses and networks: sorted ranges, so a lookup is one binary search. 8 bytes per
-// IPv4 network, 32 per IPv6 network.
+// IPv4 network, 48 per IPv6 network.
 #pragma once
 
 #include <memory>

@@ -9,8 +9,8 @@
 -- Returns 'pv uv ms first published hidden v now' and what this report added, 'pv uv ms'; all are
 -- integers. first: start of the decay; now: the time that the event was counted with. A repeated
 -- event id returns the first reply (stored in its key) with nothing added.
--- A report beyond limits.pv_per_network counts only if its session has been counted, and never a
--- visitor. Otherwise nothing is written, and a final 2 follows.
+-- A report beyond limits.pv_per_network never counts a visitor, and adds dwell time only if its
+-- session has been counted. Any other is refused: nothing is written, and the reply ends with 2.
 -- Errors: UNKNOWN_ITEM, UNLISTED (call unlisted.lua). Both before the first write, since Lua has no
 -- rollback.
 --

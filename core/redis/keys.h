@@ -121,8 +121,8 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"hot:list:lock:*:*:*:*", "string", false, Subject::kNone},
 };
 
-// True if the name begins with an article's id and the reader's follows it, if any. Nothing but a
-// scan of all keys finds a reader's.
+// True if the key's name starts with an article's id, followed by the reader if it has one. A
+// reader's keys of this kind can be found only by scanning all keys.
 constexpr bool names_article_first(const KeyPattern& key) { return key.pattern.ends_with("{*}:*"); }
 
 // Returns true if a score of hot:hidden is that of an item that is only future-dated.

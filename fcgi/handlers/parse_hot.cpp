@@ -148,8 +148,8 @@ bool has_unsafe_scheme(std::string_view url) {
   return false;
 }
 
-// Makes one line of the text: tabs and line breaks become spaces, several in a row a single one.
-// Error: "bad_string", if it has other control characters.
+// Replaces each run of tabs and line breaks by one space. Error: "bad_string" if the text has other
+// control characters.
 Result<std::string> to_one_line(std::string_view text, std::string_view member) {
   constexpr std::string_view kBreaks = "\t\r\n";
   std::string line;

@@ -46,9 +46,10 @@ tl::unexpected<Error> cannot_bind_unix(const ListenOptions& options) {
   const bool is_denied = errno == EACCES || errno == EROFS || errno == EPERM;
   auto error = errno_error(options.directive + ": cannot bind", options);
   if (is_absent || is_denied)
-    error.value().detail += std::string(is_absent ? "; create its folder" : "; its folder must be writable") +
-                            " for the user " + std::to_string(geteuid()) +
-                            " (systemd: RuntimeDirectory=; container: a volume or tmpfs), or use host:port";
+    error.value().detail +=
+        std::string(is_absent ? "; create its folder, writable by" : "; make its folder writable by") +
+        " user " + std::to_string(geteuid()) +
+        " (systemd: RuntimeDirectory=; container: a volume or tmpfs), or listen on host:port";
   return error;
 }
 

@@ -272,8 +272,9 @@ void Master::record_crash(SteadyTime now) {
   queue_change(SIGHUP);
 }
 
-// load_startup_files() should have rejected before the first fork what a worker rejects. Starting
-// more of them cannot help; the reason is in their log lines.
+// load_startup_files() should reject, before the first fork, whatever a worker would reject. If
+// workers still exit with kExitConfig, restarting them cannot help: the service stops, and their
+// log lines have the reason.
 void Master::record_rejected_config(const WorkerDeath& death, SteadyTime now) {
   const std::uint32_t current = reload_.current().number;
   const bool rejected = death.worker.generation == current && !death.was_expected() &&

@@ -295,7 +295,7 @@ def refused(project, started, sentence, *options, code=78, **more):
 
 
 def test_without_run_freshet_it_says_which_socket_it_cannot_create(project, started):
-    refused(project, started, r"cannot bind /run/freshet/\w+\.sock: Read-only file system; its folder must be writable", without=("--volume=freshet_run",))
+    refused(project, started, r"cannot bind /run/freshet/\w+\.sock: Read-only file system; make its folder writable", without=("--volume=freshet_run",))
 
 
 def test_with_a_read_only_data_volume_it_serves_and_names_the_folder(project, started):

@@ -100,7 +100,7 @@ def test_without_the_folder_of_its_sockets_it_says_what_to_create(home):
 def test_a_socket_folder_of_another_user_is_named(home):
     os.chmod(os.path.join(home, "run"), 0o555)
     done = subprocess.run(command(home), env=environment(home), capture_output=True, text=True, check=False, timeout=240, **unprivileged())
-    assert done.returncode != 0 and "Permission denied; its folder must be writable for the user" in done.stderr, done.stderr
+    assert done.returncode != 0 and "Permission denied; make its folder writable by user" in done.stderr, done.stderr
 
 
 def test_a_data_volume_that_is_not_writable_is_named(home):
