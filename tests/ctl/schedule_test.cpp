@@ -59,7 +59,7 @@ TEST_CASE("daily jobs are due at their local time, in every zone and across chan
   CHECK(next_due(daily, at("2026-10-24T12:00:00Z")) == at("2026-10-25T02:30:00Z"));
 }
 
-TEST_CASE("the jobs have the times and arguments of the systemd units", "[schedule]") {
+TEST_CASE("the systemd units have the times and arguments that the schedule's jobs copy", "[schedule]") {
   CHECK(unit("freshet-train.timer").find("OnCalendar=*-*-* 03:30:00\n") != std::string::npos);
   CHECK(unit("freshet-check.timer").find("OnCalendar=*-*-* 05:00:00\n") != std::string::npos);
   CHECK(unit("freshet-fill.timer").find("OnCalendar=*:0/10\n") != std::string::npos);

@@ -28,6 +28,7 @@ struct Names {
   std::map<std::string, std::vector<std::string>> addresses;  // a name without an entry does not exist
   bool hangs = false;
   int hanging = 0;  // lookups that wait for `hangs` to end
+  int failed = 0;   // lookups of names that do not exist
   bool blocks_signals = true;
 
   void set(const std::string& name, std::vector<std::string> to) {
@@ -38,6 +39,10 @@ struct Names {
     const std::lock_guard lock(mutex);
     hangs = on;
     changed.notify_all();
+  }
+  int count_failed() {
+    const std::lock_guard lock(mutex);
+    return failed;
   }
   int count_hanging() {
     const std::lock_guard lock(mutex);
@@ -76,7 +81,10 @@ extern "C" int getaddrinfo(const char* host, const char* port, const addrinfo* /
     --names().hanging;
   }
   const auto found = names().addresses.find(host);
-  if (!numeric && found == names().addresses.end()) return EAI_NONAME;
+  if (!numeric && found == names().addresses.end()) {
+    ++names().failed;
+    return EAI_NONAME;
+  }
   *out = nullptr;
   const std::vector<std::string> addresses = numeric ? std::vector<std::string>{host} : found->second;
   for (auto each = addresses.rbegin(); each != addresses.rend(); ++each) {
@@ -219,7 +227,8 @@ TEST_CASE("A name with several addresses is tried at each of them", "[redis]") {
   int port = 0;
   ::close(listen_loopback(port));  // nothing listens on 127.0.0.1
   FakeRedis server(listen_at(3, port), answer);
-  names().set("redis.test", {"127.0.0.1", "127.0.0.3"});
+  // Connecting to the broadcast address fails at once, as without a route.
+  names().set("redis.test", {GENERATE("127.0.0.1", "127.255.255.255"), "127.0.0.3"});
   Connections connections;
   REQUIRE(connections.wait_ready(connections.add("redis.test", port)));
 }
@@ -230,6 +239,7 @@ TEST_CASE("A name that does not exist yet is looked up again", "[redis]") {
   Connections connections;
   RedisConnection& connection = connections.add("later.test", port);
   CHECK(connections.run(connection, "ECHO") == "error");
+  REQUIRE(connections.eventually([] { return names().count_failed() > 0; }));
   names().set("later.test", {"127.0.0.1"});
   REQUIRE(connections.wait_ready(connection));
 }

@@ -14,6 +14,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release"))
 CONTAINED = os.path.join(ROOT, "tests/support/contained.py")
 PR_SET_CHILD_SUBREAPER = 36
+sys.path.insert(0, os.path.join(ROOT, "tests/support"))
+import waiting  # noqa: E402
 
 
 def tests():
@@ -42,11 +44,11 @@ def descendants(pid):
     return out
 
 
-def wait_until(condition, what, limit_s=60):
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited too long for {what}; processes: {descendants(os.getpid())}"
-        time.sleep(0.05)
+def wait_until(condition, what):
+    try:
+        waiting.wait_until(condition, what)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; processes: {descendants(os.getpid())}") from None
 
 
 class Contained(unittest.TestCase):

@@ -135,13 +135,16 @@ test("a line shows a row's positions of three minutes once there are four", asyn
   assert.equal(lines()[0].split(" ").length, 91);
 });
 
-test("a row slides from where it was, unless motion is reduced", async (context) => {
+// Gives rows a height of 30 px; jsdom lays out nothing.
+const layOutRows = ({ window }) => {
+  window.Element.prototype.getBoundingClientRect = function () {
+    return { top: 30 * [...(this.parentNode?.children ?? [])].indexOf(this) };
+  };
+};
+
+test("a row slides from where it was", async (context) => {
   const lists = { engagement: [item("a", 3), item("b", 2)] };
-  const page = await openHot(context, lists, { setUp: ({ window }) => {
-    window.Element.prototype.getBoundingClientRect = function () {
-      return { top: 30 * [...(this.parentNode?.children ?? [])].indexOf(this) };
-    };
-  } });
+  const page = await openHot(context, lists, { setUp: layOutRows });
   assert.deepEqual(page.animations, []);
   lists.engagement = [item("b", 4), item("a", 3), item("c", 1)];
   await page.tick(2000);
@@ -153,11 +156,9 @@ test("a row slides from where it was, unless motion is reduced", async (context)
 
 test("nothing slides if motion is reduced", async (context) => {
   const lists = { engagement: [item("a", 3), item("b", 2)] };
-  const page = await openHot(context, lists, { setUp: ({ window }) => {
-    window.matchMedia = (query) => ({ matches: query === "(prefers-reduced-motion: reduce)" });
-    window.Element.prototype.getBoundingClientRect = function () {
-      return { top: 30 * [...(this.parentNode?.children ?? [])].indexOf(this) };
-    };
+  const page = await openHot(context, lists, { setUp: (page) => {
+    page.window.matchMedia = (query) => ({ matches: query === "(prefers-reduced-motion: reduce)" });
+    layOutRows(page);
   } });
   lists.engagement = [item("b", 4), item("a", 3)];
   await page.tick(2000);

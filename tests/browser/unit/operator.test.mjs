@@ -506,12 +506,11 @@ test("the API's operations are listed by tag, each with its method, path and zon
   assert.equal(page.$("#putX > p"), null);
 });
 
-const rows = (page, box) => page.$$(`${box} tr`).map((row) => [...row.children].map((cell) => cell.textContent).join(" | "));
+const rowsOf = (box) => [...box.querySelectorAll("tr")].map((row) => [...row.children].map((cell) => cell.textContent).join(" | "));
 
 test("parameters and members have names, types and descriptions", async (context) => {
   const page = await openDocs(context);
   const [parameters, body, others] = page.$$("#getX .scroll");
-  const rowsOf = (box) => [...box.querySelectorAll("tr")].map((row) => [...row.children].map((cell) => cell.textContent).join(" | "));
   assert.deepEqual(rowsOf(parameters), ["id | string | Which.", "n? | integer, 1 to 9 | How many; default 2", "flag? | string | ", "none? | string | "]);
   assert.deepEqual(rowsOf(body), ["id | string | Its id", "score? | integer, 1 to 100 | default 5", "big? | integer | ", "open? | integer | ", "kind? | topic | reply | ", 'one? | "x" | ', "name? | string | ",
     "either? | string or string | ", "any? |  or boolean | ", "list? | [Item] | ", "name2? | string | A name", "free? |  | ", "whatever? | Free | "]);
@@ -520,7 +519,7 @@ test("parameters and members have names, types and descriptions", async (context
     [0, "group", "Parameters", "Parameters"], [0, "group", "200 Found: application/json", "200 Found: application/json"], [0, "group", "Other responses", "Other responses"]]);
   assert.deepEqual([parameters.querySelector("th").scope, parameters.querySelector("th code").textContent, parameters.querySelector("td:last-child").className], ["row", "id", "wrap"]);
   assert.equal(page.$("#putX caption").textContent, "Request body: application/json, each element");
-  assert.equal(rows(page, "#putX .scroll").length, 14);
+  assert.equal(page.$$("#putX .scroll tr").length, 14);
   assert.deepEqual(page.texts("#postY .hint"), ["Request body: text/plain string", "200 Text: text/plain string"]);
   assert.deepEqual(page.texts("#deleteY .hint"), ["200 Gone: application/json object"]);
   assert.equal(page.$("#deleteY .scroll"), null);

@@ -53,7 +53,7 @@ function makeWindow(context, html, address) {
 
 // Adds to `window` what jsdom lacks. `page.bottomVisible` is what an IntersectionObserver reports.
 function addBrowserParts(page, window) {
-  window.matchMedia = () => ({ matches: page.reducedMotion });
+  window.matchMedia = () => ({ matches: false });
   window.scrollTo = (target) => page.scrolls.push(target);
   window.Element.prototype.scrollIntoView = function () {
     page.scrolls.push(this.id);
@@ -94,7 +94,7 @@ export async function openPage(context, address, options = {}) {
   const { document } = window;
   const page = {
     window, document, clock, answer, problems, requests: [], beacons: [], scrolls: [], animations: [], observers: [],
-    visible: true, bottomVisible: false, takesBeacons: true, reducedMotion: false,
+    visible: true, bottomVisible: false, takesBeacons: true,
     $: (selector) => document.querySelector(selector),
     $$: (selector) => [...document.querySelectorAll(selector)],
     text: (selector) => document.querySelector(selector).textContent,
@@ -179,7 +179,7 @@ async function loadScripts(dom, names, { zone, demo, chart }) {
 
 // Runs freshet.js in an empty page, as its tag does. `session`: this tab's session id, if it has one.
 export function runTag(context, config, { session, visible = true, takesBeacons = true, fetchResult, storageFails = false } = {}) {
-  const { dom, window, clock } = makeWindow(context, "<!doctype html>", "/article");
+  const { window, clock } = makeWindow(context, "<!doctype html>", "/article");
   const page = { window, clock, visible, takesBeacons, beacons: [], posts: [], scrolls: [], animations: [], observers: [] };
   addBrowserParts(page, window);
   if (takesBeacons === null) delete window.navigator.sendBeacon;
@@ -194,7 +194,6 @@ export function runTag(context, config, { session, visible = true, takesBeacons 
     return (fetchResult ?? (() => Promise.resolve()))(address);
   };
   Object.defineProperty(window.document, "currentScript", { value: { dataset: { freshet: JSON.stringify(config) } } });
-  dom.getInternalVMContext();
   window.eval(source("freshet.js"));
   page.setVisible = (isVisible) => {
     page.visible = isVisible;
