@@ -68,11 +68,6 @@ void sanitize_publish_date(const Call& call, std::optional<UnixSeconds>& publish
   if (age > kMaxPublishDateSkew || age < -kMaxPublishDateSkew) published_at.reset();
 }
 
-bool is_anonymous(const Call& call) {
-  return call.request.zone == Zone::kPublic && !call.is_exempt && call.auth_result &&
-         call.auth_result->reader.empty();
-}
-
 // Decides how much a public client may add to the article, within its rate limits.
 hot::EventAdmission admission_for(const Call& call) {
   hot::EventAdmission admission;
@@ -90,7 +85,7 @@ hot::EventAdmission admission_for(const Call& call) {
 // may count as one. Call count_outcome() afterwards.
 http::PageViewNumber number_event(Call& call, std::string_view endpoint, const ItemId& item,
                                   hot::EventAdmission& admission) {
-  if (!is_anonymous(call)) return {};
+  if (!call.is_anonymous()) return {};
   const auto number =
       call.services.rate_limiter.number_page_view(endpoint, admission.network, item.view(), wall_now());
   admission.may_count = number.granted;
@@ -120,7 +115,7 @@ void count_outcome(Call& call, const hot::EventAdmission& admission, const http:
 VisitorId attribution_id(Call& call, const http::Principal& principal, const hot::EventAdmission& admission) {
   http::RateLimiter& limits = call.services.rate_limiter;
   const std::string_view subject =
-      is_anonymous(call) ? std::string_view(admission.network) : principal.stable_visitor.view();
+      call.is_anonymous() ? std::string_view(admission.network) : principal.stable_visitor.view();
   const std::int64_t now_us = http::monotonic_us();
   if (call.services.settings.limits.contribution_after == 0 ||
       !limits.has_quota(http::Quota::kUnattributedReports, subject, now_us))
@@ -226,6 +221,7 @@ Task<Result<Response>> post_track(Call& call) {
                  scope_event_id(call, *principal, session.empty() ? track->fingerprint : session.view(),
                                 track->event.event_id));
   track->event.event_id = std::move(*event);
+  limit_event_id(call, track->event.event_id);
   track->event.session =
       SessionId::trusted(session.empty() ? principal->visitor.str()
                                          : services.identity.pseudonym("session", {}, session.view()));
@@ -262,6 +258,7 @@ Task<Result<Response>> post_views(Call& call) {
   FRESHET_CO_TRY(principal, call.identify(no_claim));
   FRESHET_CO_TRY(event, scope_event_id(call, *principal, view->fingerprint, view->event_id));
   view->event_id = std::move(*event);
+  limit_event_id(call, view->event_id);
   view->fingerprint = services.identity.pseudonym("fingerprint", {}, view->fingerprint);
   sanitize_publish_date(call, view->published_at);
   view->admission = admission_for(call);
