@@ -12,9 +12,11 @@
 // is empty. The cost is the same for every network, so networks that request more than the service
 // can handle get equal shares, each at least a visitor's rate, and the others are not affected.
 //
-// A network's anonymous clients add limits.pv_per_network page views and visitors to an article on
-// a UTC day; after that, the n-th counts only if n is a square. They are numbered before Redis
-// counts them, since parallel reports must not get the same number, and the numbers of reports that
+// Page views and visitors of an article are numbered by source on each UTC day: those of a network's
+// anonymous clients together, those of a signed-in reader, and those of a visitor of the internal
+// server. Of a network, limits.pv_per_network count; after that, the n-th counts only if n is a
+// square. Contributions are recorded after limits.contribution_after. Redis counts after the
+// numbering, since parallel reports must not get the same number, and the numbers of reports that
 // added nothing are given back.
 //
 // An id that a request claims in mode `open` does not count as signed in, because a client can
@@ -47,11 +49,10 @@ struct RouteCost {
   std::string_view only_with_parameter = {};  // charge only if the query has this parameter
 };
 
-// Daily allowance of a network's clients, or of one visitor, over any number of requests: a bucket
-// that holds the quota and refills in a day.
+// Daily allowance of a network's clients over any number of requests: a bucket that holds the quota
+// and refills in a day.
 enum class Quota : std::uint8_t {
-  kUnverifiedArticles,   // unverified articles created
-  kUnattributedReports,  // reports before contributions are attributed: limits.contribution_after
+  kUnverifiedArticles,  // unverified articles created
 };
 inline constexpr int kUnverifiedArticlesPerDay = 100;
 
@@ -79,14 +80,15 @@ void add_rate_limit_headers(Response& response, const RateLimitStatus& status);
 // Memory shared by a host's workers.
 struct LimitTables {
   TokenBucketTable buckets;
-  DailyCountTable page_views;  // by article and network
+  DailyCountTable page_views;  // by article and source
 };
 
 struct PageViewNumber {
   std::uint64_t key = 0;
   std::int64_t day = 0;
-  std::uint32_t number = 0;  // 0: not limited
-  bool granted = true;       // it may count
+  std::uint32_t number = 0;  // 0: not numbered
+  bool within_quota = true;  // of limits.pv_per_network
+  bool is_recorded = true;   // as a contribution: beyond limits.contribution_after
 };
 
 class RateLimiter {
@@ -106,13 +108,13 @@ class RateLimiter {
                                         std::chrono::microseconds search_time,
                                         const std::optional<RateLimitStatus>& before, std::int64_t now_us);
 
-  // True if the quota is not used up. `owner`: the name of a network or visitor.
+  // True if the quota is not used up. `owner`: the name of a network.
   bool has_quota(Quota quota, std::string_view owner, std::int64_t now_us) const;
   // Consumes one unit, even if none is left.
   void consume_quota(Quota quota, std::string_view owner, std::int64_t now_us);
 
-  // Numbers a network's page view or visitor of an article. `endpoint`: each has its own numbers.
-  PageViewNumber number_page_view(std::string_view endpoint, std::string_view network,
+  // Numbers a page view or visitor of an article. `endpoint`: each has its own numbers.
+  PageViewNumber number_page_view(std::string_view endpoint, std::string_view source,
                                   std::string_view article, UnixSeconds now);
   // Gives back the number of an event that was neither counted nor refused. A number above the
   // limit can be given back only while it is the last: otherwise clients could shift the numbers of
@@ -120,7 +122,6 @@ class RateLimiter {
   void give_back(const PageViewNumber& page_view);
 
  private:
-  TokenRate quota_rate(Quota quota) const;
   double congestion_cost(std::int64_t now_us) const;
 
   TokenBucketTable& table_;
