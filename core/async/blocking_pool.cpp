@@ -1,6 +1,7 @@
 #include "core/async/blocking_pool.h"
 
 #include <csignal>
+#include <thread>
 
 namespace freshet {
 

@@ -232,7 +232,7 @@ constexpr std::array kDirectives{
     Directive{"identity.internal_keys", "key id -> file, keys with which callers of the internal server sign; empty: no signature required", member<&S::identity, &Identity::internal_key_files>},
 
     Directive{"limits.table", "memory for a host's token buckets, 8 bytes each, and a quarter more for limits.pv_per_network; a change needs a restart", member<&S::limits, &Limits::table_bytes>, {65536, 1024 * kMebi}, Unit::kBytes},
-    Directive{"limits.network_factor", "anonymous readers of a network (IPv4 /24, IPv6 /48) share this many times a visitor's rate and burst; 0: no limit", member<&S::limits, &Limits::network_factor>, {0, 10000}},
+    Directive{"limits.network_factor", "anonymous readers of a network (IPv4 /24, IPv6 /48) share this many times a visitor's rate and burst, and less from 60 % of Redis' maxmemory on; their event ids take at most 1 % of it; 0: no limit", member<&S::limits, &Limits::network_factor>, {0, 10000}},
     Directive{"limits.anonymous_rate", "anonymous requests per second that may create keys, of all clients together; 0: no limit", member<&S::limits, &Limits::anonymous, &TokenBucket::rate>, {0, 1e6}},
     Directive{"limits.anonymous_burst", "maximum burst of those requests", member<&S::limits, &Limits::anonymous, &TokenBucket::burst>, {1, 1e6}},
     Directive{"limits.track_rate", "requests per second of a visitor, POST /api/track; 0: no limit", member<&S::limits, &Limits::track, &TokenBucket::rate>, {0, 1e6}},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 namespace freshet::redis {
 namespace {
@@ -26,6 +27,17 @@ double memory_usage(std::string_view info) {
   return used && max && *max > 0 ? static_cast<double>(*used) / static_cast<double>(*max) : 0;
 }
 
+double write_cost(double usage) {
+  if (usage >= kFullUsage) return std::numeric_limits<double>::infinity();
+  const double ratio = (kFullUsage - kScarceUsage) / (kFullUsage - std::max(usage, kScarceUsage));
+  return ratio * ratio;
+}
+
+std::int64_t event_ids_per_network(const MemoryLevel& level) {
+  const double bytes = kEventIdShare * static_cast<double>(level.max);
+  return static_cast<std::int64_t>(bytes) / kEventIdBytes;
+}
+
 std::optional<MemoryLevel> update_memory_level(std::string_view info, const MemoryLevel& before,
                                                milliseconds now) {
   const auto used = info_integer(info, "used_memory"), max = info_integer(info, "maxmemory");
@@ -34,7 +46,7 @@ std::optional<MemoryLevel> update_memory_level(std::string_view info, const Memo
   level.used = *used;
   level.max = *max;
   level.at_ms = now.count();
-  const double usage = memory_usage(info);
+  const double usage = level.usage();
   level.full = usage >= kFullUsage || (before.full != 0 && usage >= kResumeUsage) ? 1 : 0;
   const MemoryLevel::Sample sample{now.count(), *used};
   if (before.baseline.at_ms == 0) level.baseline = level.next_baseline = sample;

@@ -1,6 +1,8 @@
-// Memory usage of Redis and a forecast of when it is full. From kFullUsage of maxmemory on, public
-// writes are rejected, so that the site's own requests (hiding, erasing, items) still have memory.
-// They are accepted again below kResumeUsage.
+// Memory usage of Redis, a forecast of when it is full, and what anonymous clients may use of it.
+// From kFullUsage of maxmemory on, public writes are rejected, so that the site's own requests
+// (hiding, erasing, items) still have memory. They are accepted again below kResumeUsage. From
+// kScarceUsage on, networks pay for their writes, and the heaviest run out of tokens first
+// (write_cost).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +13,11 @@
 
 namespace freshet::redis {
 
-inline constexpr double kFullUsage = 0.90, kResumeUsage = 0.85;
+inline constexpr double kFullUsage = 0.90, kResumeUsage = 0.85, kScarceUsage = 0.60;
+// The event ids of one network's anonymous clients take at most this share of maxmemory, and an
+// event id at most so many bytes (measured: 263, or 404 if the article's id has 128).
+inline constexpr double kEventIdShare = 0.01;
+inline constexpr std::int64_t kEventIdBytes = 512;
 inline constexpr milliseconds kGrowthWindow{3'600'000}, kMinGrowthWindow{600'000};
 
 struct MemoryLevel {
@@ -24,7 +30,18 @@ struct MemoryLevel {
     std::int64_t at_ms = 0, used = 0;
   };
   Sample baseline, next_baseline;
+
+  // Used fraction of maxmemory; 0 if there is none.
+  double usage() const { return max > 0 ? static_cast<double>(used) / static_cast<double>(max) : 0; }
 };
+
+// Tokens that an anonymous client's write costs its network: 1 up to kScarceUsage, then the square
+// of the ratio between the memory that was left there and what is left now (4 at 75 %, 9 at 80 %,
+// 36 at 85 %). Infinite from kFullUsage on: the whole bucket.
+double write_cost(double usage);
+// The number of event ids that Redis may remember of one network's anonymous clients. 0 without
+// maxmemory: no limit.
+std::int64_t event_ids_per_network(const MemoryLevel& level);
 
 // Used fraction of maxmemory according to INFO memory; 0 if INFO does not report it or there
 // is no maxmemory.

@@ -205,7 +205,8 @@ std::optional<http::RateLimitStatus> Application::consume_rate_limit(const Call&
   if (call.request.zone != Zone::kPublic || call.is_exempt) return std::nullopt;
   if (!cost.only_with_parameter.empty() && !call.target.parameter(cost.only_with_parameter))
     return std::nullopt;
-  return services_.rate_limiter.try_consume(cost, rate_limit_subject(call), http::monotonic_us());
+  return services_.rate_limiter.try_consume(cost, rate_limit_subject(call), http::monotonic_us(),
+                                            redis::write_cost(services_.redis_memory().usage()));
 }
 
 // The client lists apply to the public server only; access to the internal one is up to the site.

@@ -68,11 +68,6 @@ void sanitize_publish_date(const Call& call, std::optional<UnixSeconds>& publish
   if (age > kMaxPublishDateSkew || age < -kMaxPublishDateSkew) published_at.reset();
 }
 
-bool is_anonymous(const Call& call) {
-  return call.request.zone == Zone::kPublic && !call.is_exempt && call.auth_result &&
-         call.auth_result->reader.empty();
-}
-
 // Decides how much a public client may add to the article, within its rate limits.
 hot::EventAdmission admission_for(const Call& call) {
   hot::EventAdmission admission;
@@ -91,7 +86,7 @@ hot::EventAdmission admission_for(const Call& call) {
 template <class Event>
 http::PageViewNumber number_event(Call& call, std::string_view endpoint, const http::Principal& principal,
                                   Event& event) {
-  const bool anonymous = is_anonymous(call);
+  const bool anonymous = call.is_anonymous();
   const auto number = call.services.rate_limiter.number_page_view(
       endpoint, anonymous ? std::string_view(event.admission.network) : principal.stable_visitor.view(),
       event.item.view(), wall_now());
@@ -214,6 +209,7 @@ Task<Result<Response>> post_track(Call& call) {
                  scope_event_id(call, *principal, session.empty() ? track->fingerprint : session.view(),
                                 track->event.event_id));
   track->event.event_id = std::move(*event);
+  limit_event_id(call, track->event.event_id);
   track->event.session =
       SessionId::trusted(session.empty() ? principal->visitor.str()
                                          : services.identity.pseudonym("session", {}, session.view()));
@@ -250,6 +246,7 @@ Task<Result<Response>> post_views(Call& call) {
   FRESHET_CO_TRY(principal, call.identify(no_claim));
   FRESHET_CO_TRY(event, scope_event_id(call, *principal, view->fingerprint, view->event_id));
   view->event_id = std::move(*event);
+  limit_event_id(call, view->event_id);
   view->fingerprint = services.identity.pseudonym("fingerprint", {}, view->fingerprint);
   sanitize_publish_date(call, view->published_at);
   view->admission = admission_for(call);

@@ -28,6 +28,10 @@ struct Call {
   bool is_bot() const {
     return request.zone == Zone::kPublic && !is_exempt && services.is_bot(request.user_agent);
   }
+  // True if rate limits apply to the sender's network.
+  bool is_anonymous() const {
+    return request.zone == Zone::kPublic && !is_exempt && auth_result && auth_result->reader.empty();
+  }
   // Errors: as Identity::verify.
   Result<http::Principal> identify(const http::ClaimedIdentity& claim) const {
     if (!auth_result) return tl::unexpected(auth_result.error());
@@ -43,6 +47,17 @@ struct Call {
   // site's own writes.
   bool must_spool() const { return request.zone == Zone::kPublic && services.is_redis_full(); }
 };
+
+// Drops the event id of an anonymous client whose network has used up its allowance of them
+// (redis::event_ids_per_network). The report then counts as one without an event id, which is safe:
+// its session, fingerprint or reader prevents most repetitions from counting, and the rest count
+// within the network's limits.
+inline void limit_event_id(const Call& call, EventId& event) {
+  if (event.empty() || !call.is_anonymous()) return;
+  const std::int64_t max_kept = redis::event_ids_per_network(call.services.redis_memory());
+  if (!call.services.rate_limiter.may_keep_event_id(call.request.remote_addr, max_kept, http::monotonic_us()))
+    event = EventId();
+}
 
 // Parse → use case → render. Errors become problem documents.
 using Handler = Task<Result<Response>> (*)(Call& call);

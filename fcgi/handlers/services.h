@@ -63,6 +63,7 @@ struct Services {
   }
   // Redis is nearly full: public writes go to the spool. Detected within two seconds.
   bool is_redis_full() const { return board.redis_sample().memory_full.load(std::memory_order_relaxed); }
+  redis::MemoryLevel redis_memory() const { return board.redis_sample().memory.load(); }
   void count_refusal(Refusal reason) {
     slot.refused[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
   }

@@ -95,14 +95,16 @@ double RateLimiter::congestion_cost(std::int64_t now_us) const {
 }
 
 std::optional<RateLimitStatus> RateLimiter::try_consume(const RouteCost& cost,
-                                                        const RateLimitSubject& subject,
-                                                        std::int64_t now_us) {
+                                                        const RateLimitSubject& subject, std::int64_t now_us,
+                                                        double write_cost) {
   if (cost.endpoint.empty()) return std::nullopt;
   const TokenBucket& bucket = settings_.*cost.bucket;
   std::optional<RateLimitStatus> tightest;
   const auto consume = [&](BucketKind kind, std::uint64_t key, const TokenRate& rate, double tokens) {
-    const auto us = static_cast<std::int64_t>(std::ceil(tokens * static_cast<double>(rate.interval_us)));
-    const RateLimitStatus status = make_status(kind, rate, table_.take(key, rate, now_us, us));
+    const double us = std::min(std::ceil(tokens * static_cast<double>(rate.interval_us)),
+                               static_cast<double>(rate.capacity_us));
+    const RateLimitStatus status =
+        make_status(kind, rate, table_.take(key, rate, now_us, static_cast<std::int64_t>(us)));
     if (!tightest || is_tighter(status, *tightest)) tightest = status;
     return status.granted;
   };
@@ -114,7 +116,7 @@ std::optional<RateLimitStatus> RateLimiter::try_consume(const RouteCost& cost,
     if (!subject.signed_in && settings_.network_factor > 0) {
       const double factor = settings_.network_factor;
       const TokenRate network_rate = token_rate(bucket.rate * factor, bucket.burst * factor);
-      const double tokens = uses_service_bucket ? congestion_cost(now_us) : 1;
+      const double tokens = cost.creates_keys ? std::max(congestion_cost(now_us), write_cost) : 1;
       if (!consume(BucketKind::kNetwork, hash_key(cost.endpoint, subject.network), network_rate, tokens))
         return tightest;
     }
@@ -158,6 +160,13 @@ bool RateLimiter::has_quota(Quota quota, std::string_view owner, std::int64_t no
 
 void RateLimiter::consume_quota(Quota quota, std::string_view owner, std::int64_t now_us) {
   table_.charge(hash_key(quota, owner, table_.seed()), kQuotaRate, now_us, kQuotaRate.interval_us);
+}
+
+bool RateLimiter::may_keep_event_id(std::string_view address, std::int64_t max_kept, std::int64_t now_us) {
+  if (max_kept == 0 || settings_.network_factor == 0) return true;
+  const auto burst = std::max(1.0, static_cast<double>(max_kept) / 2);
+  const std::uint64_t key = hash_key(network_prefix(address), hash_key("event ids", table_.seed()));
+  return table_.take(key, token_rate(burst / kDaySeconds, burst), now_us).granted;
 }
 
 PageViewNumber RateLimiter::number_page_view(std::string_view endpoint, std::string_view source,

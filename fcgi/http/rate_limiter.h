@@ -10,7 +10,11 @@
 // The heaviest networks are refused first. While the service bucket is less than half full, a
 // request costs its network more than one token, up to limits.network_factor tokens when the bucket
 // is empty. The cost is the same for every network, so networks that request more than the service
-// can handle get equal shares, each at least a visitor's rate, and the others are not affected.
+// can handle get equal shares, each at least a visitor's rate, and the others are not affected. The
+// same happens when Redis' memory becomes scarce, up to the whole bucket (redis::write_cost).
+//
+// An event id is remembered for a day, even if the report adds nothing. A network's anonymous
+// clients have an allowance of them; reports beyond it count as if they had none.
 //
 // Page views and visitors of an article are numbered by source on each UTC day: those of a network's
 // anonymous clients together, those of a signed-in reader, and those of a visitor of the internal
@@ -98,9 +102,11 @@ class RateLimiter {
 
   RateLimitSubject subject_for(const Request& request, const AuthResult& verified) const;
   // nullopt: no limit applies. Tokens consumed before another bucket refuses are not returned, so a
-  // network that keeps sending while it is refused remains the heaviest. No I/O; under 1 µs.
+  // network that keeps sending while it is refused remains the heaviest. `write_cost`: the tokens
+  // that a request that may create keys costs its network, if congestion does not raise them
+  // further; ≥ 1. No I/O; under 1 µs.
   std::optional<RateLimitStatus> try_consume(const RouteCost& cost, const RateLimitSubject& subject,
-                                             std::int64_t now_us);
+                                             std::int64_t now_us, double write_cost = 1);
   // Charges the visitor and network buckets for search time that the first token does not cover,
   // once it is known; each may owe up to one full bucket. Returns the tightest of both buckets and
   // `before`.
@@ -112,6 +118,11 @@ class RateLimiter {
   bool has_quota(Quota quota, std::string_view owner, std::int64_t now_us) const;
   // Consumes one unit, even if none is left.
   void consume_quota(Quota quota, std::string_view owner, std::int64_t now_us);
+
+  // Returns true, and counts it, if one more event id of the network's anonymous clients may be
+  // remembered for a day: half of `max_kept` at once and half in the course of a day, so that at
+  // most max_kept are remembered. No limit if max_kept or limits.network_factor is 0.
+  bool may_keep_event_id(std::string_view address, std::int64_t max_kept, std::int64_t now_us);
 
   // Numbers a page view or visitor of an article. `endpoint`: each has its own numbers.
   PageViewNumber number_page_view(std::string_view endpoint, std::string_view source,

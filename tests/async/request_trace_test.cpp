@@ -1,5 +1,6 @@
 #include "core/async/request_trace.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <future>
 

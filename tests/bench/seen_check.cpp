@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <functional>
 #include <optional>
+#include <random>
 
 #include "core/feed/seen_filter.h"
 #include "core/redis/blocking_redis.h"

@@ -1,6 +1,7 @@
 // Prints the seen filter's false positives over eight full days, for several numbers of impressions
 // per reader and several loads of a shard. Does not use Redis.
 #include <cstdio>
+#include <random>
 
 #include "core/feed/seen_layout.h"
 #include "tests/bench/readers.h"

@@ -310,6 +310,86 @@ def test_a_nearly_full_redis_still_accepts_hiding_and_erasing(instance, name):
     assert b"writes:true" in internal.get("/health/ready").body
 
 
+def wait_for_memory_sample(service):
+    """Waits until the workers know Redis' maxmemory, and how full it was then."""
+    line = f"freshet_redis_max_memory_bytes {service.redis('CONFIG', 'GET', 'maxmemory')['maxmemory']}"
+    wait_until(lambda: line in service.internal().get("/metrics").body.decode().splitlines(), "a sample of Redis' memory")
+
+
+def test_a_network_has_a_share_of_event_ids_beyond_which_reports_count_without_them(instance, name):
+    service, item, share = instance("--no-limits", limits__network_factor=20, **LONG_TIMEOUTS), name("i"), 200
+    service.put(item)
+    service.redis("CONFIG", "SET", "maxmemory", 100 * 512 * 2 * share)  # half of them at once
+    wait_for_memory_sample(service)
+
+    def report(network, number):
+        client, event = service.public(source=f"127.{network}.0.{1 + number % 200}"), f"{network}-{number}-an-event-id-of-enough-characters"
+        if number % 2:
+            reply = client.view(item, f"f{network}-{number}", eventId=event)
+        else:
+            reply = client.track(item, 1, sessionId=f"s{network}-{number}", eventId=event)
+        assert reply.status == 200, reply
+        return reply.json()
+
+    def kept():
+        return sum(key.startswith(("hot:event:", "hot:view:event:")) for key in service.keys_containing(item))
+
+    for number in range(share + 100):
+        report(61, number)
+    assert kept() == share
+    assert service.stats(item)["pv"] == service.stats(item)["views"]["pv"] == (share + 100) / 2
+    # Its session and its fingerprint keep a repeated report from counting.
+    assert report(61, share + 98)["pv"] == (share + 100) / 2 and report(61, share + 99)["dedup"]
+    for number in range(10):
+        report(62, number)
+    assert kept() == share + 10
+    assert service.internal().track(item, 1, sessionId=name("s"), eventId=name("e")).status == 200 and kept() == share + 11
+    service.configure(limits__network_factor=0)
+    service.reload_and_drain()
+    report(61, share + 100)
+    assert kept() == share + 12
+
+
+def test_an_unsigned_readers_history_and_dismissals_share_the_event_ids_of_the_network(instance, name):
+    service, share = instance("--no-limits", limits__network_factor=20, **LONG_TIMEOUTS), 200
+    items = [name("i") for _ in range(150)]
+    service.redis("CONFIG", "SET", "maxmemory", 100 * 512 * 2 * share)  # half of them at once
+    wait_for_memory_sample(service)
+    reader, public = name("r"), service.public(source="127.61.0.1")
+    for number, item in enumerate(items):
+        assert public.post("/api/history", {"userId": reader, "topicId": item, "eventId": f"h{number}"}).status == 200
+        assert public.post("/api/feedback", {"userId": reader, "topicId": item, "kind": "not_interested", "eventId": f"d{number}"}).status == 200
+    assert service.redis("ZCARD", f"user:events:{{{reader}}}") == share
+    assert service.redis("ZCARD", f"user:not_interested:{{{reader}}}") == len(items)
+
+
+def test_while_memory_is_scarce_heavy_networks_are_refused_first(instance, name):
+    """From 60 % of maxmemory on, a report costs its network more than one token."""
+    service = instance("--no-limits", limits__track_rate="0.001", limits__track_burst=10, limits__network_factor=10, **LONG_TIMEOUTS)
+    item = name("i")
+    service.put(item)
+    # Large enough that the buffers of Redis' connections do not matter.
+    service.redis("SETRANGE", "hot:session:{filler}:s", 1 << 26, "x")
+    service.redis("EXPIRE", "hot:session:{filler}:s", 3600)
+
+    def accepted(network, count):
+        return count_accepted(service, [service.public(source=f"127.0.{network}.{1 + number}") for number in range(count)], item)
+
+    fill_up(service, 0.5)
+    wait_for_memory_sample(service)
+    assert accepted(1, 120) == 100
+    fill_up(service, 0.8)
+    wait_for_memory_sample(service)
+    assert 9 <= accepted(2, 120) <= 13 and accepted(1, 1) == 0  # nine tokens each
+    assert accepted(3, 5) == 5
+    assert refused_count(service, "network_limited") > 0 and refused_count(service, "rate_limited") == 0
+    assert all(service.internal().track(item, 1, sessionId=name("s")).status == 200 for _ in range(20))
+    fill_up(service, 0.93)
+    wait_until(lambda: service.status()["redis full"] == 1, "the workers to learn that Redis is full")
+    replies = [service.public(source=f"127.0.4.{1 + number}").track(item, 1) for number in range(5)]
+    assert [reply.status for reply in replies] == [202] + 4 * [429]
+
+
 # --- unverified articles
 
 

@@ -1,4 +1,4 @@
-"""A1, A2, A4 to A9: anonymous clients try to poison lists, fill Redis or lock others out, while honest readers stay
+"""A1, A2, A4 to A10: anonymous clients try to poison lists, fill Redis or lock others out, while honest readers stay
 within their limits.
 """
 
@@ -311,3 +311,47 @@ def floods(run):
         run.expect_none("replies after a 429 on its connection", sum(each.after_refusal for each in ended), ended)
         reply = service.public(source="127.77.0.1").get("/openapi.json", headers={"Accept-Encoding": "gzip"})
         run.report("openapi.json is compressed in advance", (reply.headers["Content-Encoding"], reply.headers["Content-Length"]) == ("gzip", str(len(reply.body))), safety=True)
+
+
+# A Redis of 1 GB, scaled down so that seconds do what hours would: memory, the windows of sessions and fingerprints, and
+# bursts are a fortieth. Rates are as shipped.
+SCALED_MEMORY = (1 << 30) // 40
+SCALED = {"hot__session_window": '"45s"', "views__dedup_window": '"15s"', "limits__track_burst": 5, "limits__views_burst": 5}
+EVENT_ID_SHARE = SCALED_MEMORY // 100 // 512 // 2  # of one network; as many more in the course of a day
+
+
+@fault("A10", "one network, then ten, report new sessions with event ids within all limits, when Redis is 58 % full",
+       "Redis stays below 90 %, honest requests 0 refused, each network's event ids within its share")
+def memory_filled_within_limits(run):
+    articles = [f"article-{number}-".ljust(MAX_ID_LENGTH, "x") for number in range(40)]
+
+    def send(client, number):
+        agent, members = {"User-Agent": f"{AGENT} {number % 40}"}, {"articleId": articles[number % 40], "eventId": f"event-{number}".ljust(MAX_ID_LENGTH, "x")}
+        if number % 2:
+            return client.request("POST", "/api/views", members | {"fingerprint": f"f{number}", "publishedAt": int(time.time())}, headers=agent)
+        return client.request("POST", "/api/track", members | {"sessionId": f"s{number}", "dwellMs": 1}, headers=agent)
+
+    def usage():
+        return service.redis("MEMORY", "STATS")["total.allocated"] / SCALED_MEMORY
+
+    def attack(networks, seconds):
+        """Returns the highest usage that was seen."""
+        with Attackers(service, send, lambda number: f"127.{60 + number // 2 % networks}.0.{1 + number // 20 % 20}") as attackers:
+            highest, deadline = 0, time.monotonic() + seconds
+            while time.monotonic() < deadline:
+                highest = max(highest, usage())
+                time.sleep(0.3)
+        run.report(f"{networks} network{'s' if networks > 1 else ''}, {seconds} s: {100 * highest:.0f} % ({attackers})")
+        return highest
+
+    with run.instance(long_timeouts=True, limits=True, **SCALED) as service, honest_readers(run, service):
+        for article in articles:
+            service.put(article)
+        service.redis("SETRANGE", "hot:session:{filler}:s", int((0.58 - usage()) * SCALED_MEMORY), "x")
+        service.redis("EXPIRE", "hot:session:{filler}:s", 3600)
+        service.redis("CONFIG", "SET", "maxmemory", SCALED_MEMORY)
+        wait_until(lambda: f"freshet_redis_max_memory_bytes {SCALED_MEMORY}" in service.internal().get("/metrics").body.decode().splitlines(), "the workers to learn maxmemory")
+        highest = max(attack(1, run.scale(6, 60)), attack(10, run.scale(14, 240)))
+        run.report(f"Redis at most {100 * highest:.1f} % full", highest < 0.9, safety=True)
+        kept = sum(len(service.redis("KEYS", f"{kind}:*")) for kind in ("hot:event", "hot:view:event"))
+        run.report(f"{kept:,} event ids kept of ten networks", EVENT_ID_SHARE < kept <= 10 * EVENT_ID_SHARE + 20, safety=True)

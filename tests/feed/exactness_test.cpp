@@ -2,6 +2,7 @@
 #include <rapidcheck.h>
 
 #include <cstdio>
+#include <random>
 #include <set>
 #include <unordered_map>
 

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <atomic>
 #include <boost/asio/steady_timer.hpp>
 #include <catch2/catch.hpp>
 #include <coroutine>

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -297,6 +298,88 @@ TEST_CASE("a request costs its network more only while the service bucket is les
   CHECK(granted_at(3'750) == 24);  // 3.25 tokens each
   CHECK(granted_at(2'500) == 14);  // 5.5
   CHECK(granted_at(1'000) == 9);   // 8.2
+}
+
+// Granted requests of a network that sends every 10 ms, each as a new visitor.
+int count_granted_writes(Fixture& fixture, double write_cost, int per_100_s, const RouteCost& cost = kTrack,
+                         const AuthResult& verified = {}) {
+  int granted = 0;
+  for (int i = 0; i < per_100_s; ++i) {
+    const std::int64_t now = 100 * kSecond / per_100_s * i;
+    const auto status = fixture.limits.try_consume(
+        cost, fixture.subject_at("192.0.2.1", std::to_string(i), verified), now, write_cost);
+    granted += status->granted ? 1 : 0;
+    if (!status->granted && verified.reader.empty()) CHECK(status->kind == BucketKind::kNetwork);
+  }
+  return granted;
+}
+
+TEST_CASE("while memory is scarce, a write costs its network more, and light networks do not notice",
+          "[limits]") {
+  // A network has 100 tokens and gets 20 a second.
+  for (const auto& [write_cost, granted] :
+       std::map<double, int>{{1, 2100}, {4, 525}, {9, 233}, {100, 21}, {1e6, 21}}) {
+    CAPTURE(write_cost);
+    Fixture heavy;
+    CHECK(count_granted_writes(heavy, write_cost, 10'000) == Approx(granted).margin(1));
+  }
+  Fixture light;
+  CHECK(count_granted_writes(light, 9, 200) == 200);
+  constexpr double kWholeBucket = std::numeric_limits<double>::infinity();
+  Fixture full;
+  CHECK(count_granted_writes(full, kWholeBucket, 20) == 20);  // every five seconds
+  const auto refused =
+      full.limits.try_consume(kTrack, full.subject_at("192.0.2.2"), 96 * kSecond, kWholeBucket);
+  CHECK_FALSE(refused->granted);
+  CHECK(refused->retry_after == seconds{4});
+}
+
+TEST_CASE("the cost of writes applies neither to reads, nor to signed-in readers, nor without network limits",
+          "[limits]") {
+  Fixture reads;
+  CHECK(count_granted_writes(reads, 1e6, 2000, kFeed) == 2000);
+  Fixture readers;
+  CHECK(count_granted_writes(readers, 1e6, 200, kTrack, reader("X")) == 200);
+  LimitSettings limits = settings();
+  limits.network_factor = 0;
+  Fixture unlimited(limits);
+  CHECK(count_granted_writes(unlimited, 1e6, 2000) == 2000);
+}
+
+TEST_CASE("memory and congestion do not add up: the higher cost applies", "[limits]") {
+  LimitSettings limits = settings();
+  limits.anonymous = {1, 10};
+  Fixture fixture(limits);
+  for (int i = 0; i < 8; ++i)
+    REQUIRE(fixture.count_granted(fixture.subject_at("10.0." + std::to_string(i) + ".1"), 1) == 1);
+  // Two of the service's tokens are left, so congestion makes a request cost 6.4 of the network's
+  // 100. The network has 5 left after this one, more than the service.
+  const auto status = fixture.limits.try_consume(kTrack, fixture.subject_at("10.1.0.1"), 0, 95);
+  CHECK(status->kind == BucketKind::kService);
+  CHECK(status->remaining == 1);
+}
+
+TEST_CASE("half of a network's event ids may be kept at once, and half in the course of a day", "[limits]") {
+  Fixture fixture;
+  constexpr std::int64_t kDay = 86400 * kSecond;
+  const auto keep_all = [](RateLimiter& limits, std::string_view address, std::int64_t now) {
+    int count = 0;
+    for (; count < 5000 && limits.may_keep_event_id(address, 600, now); ++count) {
+    }
+    return count;
+  };
+  CHECK(keep_all(fixture.limits, "192.0.2.1", 0) == 300);
+  CHECK(keep_all(fixture.limits, "192.0.2.254", 0) == 0);
+  CHECK(keep_all(fixture.limits, "192.0.3.1", 0) == 300);
+  CHECK(keep_all(fixture.limits, "192.0.2.1", kDay / 2) == Approx(150).margin(1));
+  CHECK(keep_all(fixture.limits, "2001:db8:1:2::1", 0) == 300);
+  CHECK(keep_all(fixture.limits, "2001:db8:1:3::1", 0) == 0);
+  CHECK(fixture.count_granted(fixture.subject_at("192.0.2.1"), 10) == 10);  // a bucket of its own
+  for (int i = 0; i < 1000; ++i) CHECK(fixture.limits.may_keep_event_id("192.0.2.1", 0, 0));
+  LimitSettings limits = settings();
+  limits.network_factor = 0;
+  Fixture unlimited(limits);
+  CHECK(keep_all(unlimited.limits, "192.0.2.1", 0) == 5000);
 }
 
 TEST_CASE("a reply describes the bucket with the fewest tokens left", "[limits]") {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstring>
 #include <fstream>
+#include <random>
 #include <thread>
 
 #include "core/model/model_layout.h"

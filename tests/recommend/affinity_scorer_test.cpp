@@ -3,6 +3,7 @@
 
 #include <Eigen/Dense>
 #include <cmath>
+#include <random>
 
 #include "core/training/ease.h"
 #include "tests/model/fixture.h"

@@ -1,6 +1,8 @@
 // Readers' changes are recorded, and erased on demand: no key, row, stream entry or spool file
 // names the reader afterwards.
+#include <atomic>
 #include <iterator>
+#include <random>
 
 #include "core/readers/personal_keys.h"
 #include "core/recorder/erasure_worker.h"

@@ -1,6 +1,7 @@
 #include "core/redis/memory_level.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 
 using namespace freshet;
@@ -40,6 +41,24 @@ TEST_CASE("a Redis without maxmemory is never full, and INFO without the fields 
   CHECK_FALSE(hours_until_full(after({}, 1 << 30, 0)));
   CHECK_FALSE(update_memory_level("", {}, 1s));
   CHECK_FALSE(update_memory_level("# Memory\r\nused_memory_human:1M\r\nmaxmemory:5\r\n", {}, 1s));
+}
+
+TEST_CASE("an anonymous write costs one token up to 60 % of maxmemory, and ever more up to 90 %",
+          "[memory]") {
+  for (const double usage : {0.0, 0.3, 0.6}) CHECK(write_cost(usage) == 1);
+  CHECK(write_cost(0.61) == Approx(1.07).epsilon(0.01));
+  CHECK(write_cost(0.75) == Approx(4));
+  CHECK(write_cost(0.80) == Approx(9));
+  CHECK(write_cost(0.85) == Approx(36));
+  CHECK(write_cost(0.89) == Approx(900));
+  for (const double usage : {0.9, 0.95, 1.2}) CHECK(std::isinf(write_cost(usage)));
+  CHECK(after({}, 750, 1000).usage() == 0.75);
+  CHECK(after({}, 750, 0).usage() == 0);
+}
+
+TEST_CASE("one network's event ids take one per cent of maxmemory", "[memory]") {
+  CHECK(event_ids_per_network(after({}, 1, 1 << 30)) == 20'971);
+  CHECK(event_ids_per_network(after({}, 1 << 30, 0)) == 0);
 }
 
 TEST_CASE("the forecast is based on the growth of the last one to two hours", "[memory]") {

@@ -1,5 +1,6 @@
 #include "core/redis/redis_connection.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <future>

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <future>
+#include <thread>
 
 #include "tests/search/corpus.h"
 #include "tests/support/error_of.h"

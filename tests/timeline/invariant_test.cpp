@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <map>
+#include <random>
 #include <set>
 
 #include "core/items/item_store.h"
