@@ -75,9 +75,8 @@ hot::EventAdmission admission_for(const Call& call) {
   http::Identity& identity = call.services.identity;
   admission.network = identity.network_pseudonym(call.request.remote_addr);
   admission.wide_network = identity.wide_network_pseudonym(call.request.remote_addr);
-  admission.may_create =
-      call.is_exempt || call.services.rate_limiter.has_quota(http::Quota::kUnverifiedArticles,
-                                                             admission.network, http::monotonic_us());
+  admission.may_create = call.is_exempt || call.services.rate_limiter.may_create_article(
+                                               admission.network, http::monotonic_us());
   return admission;
 }
 
@@ -110,7 +109,7 @@ void count_outcome(Call& call, const hot::EventAdmission& admission, const http:
   if (outcome.refused) call.services.count_refusal(Refusal::kPageViewQuota);
   if (!outcome.refused && !outcome.counted) limits.give_back(number);
   if (outcome.created && !admission.network.empty())
-    limits.consume_quota(http::Quota::kUnverifiedArticles, admission.network, http::monotonic_us());
+    limits.count_created_article(admission.network, http::monotonic_us());
 }
 
 void write_listed(json::Writer& writer, const hot::EventOutcome& outcome) {

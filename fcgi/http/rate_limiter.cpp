@@ -35,10 +35,6 @@ std::uint64_t hash_key(std::string_view text, std::uint64_t seed) {
 
 constexpr double kDaySeconds = 86400;
 
-std::uint64_t hash_key(Quota quota, std::string_view owner, std::uint64_t seed) {
-  return hash_key(owner, seed + 1 + static_cast<std::uint64_t>(quota));
-}
-
 bool is_square(std::uint32_t number) {
   const auto root = static_cast<std::uint32_t>(std::lround(std::sqrt(number)));
   return root * root == number;
@@ -150,16 +146,17 @@ std::optional<RateLimitStatus> RateLimiter::charge(const RouteCost& cost, const 
 }
 
 namespace {
-const TokenRate kQuotaRate = token_rate(kUnverifiedArticlesPerDay / kDaySeconds, kUnverifiedArticlesPerDay);
+const TokenRate kCreationRate =
+    token_rate(kUnverifiedArticlesPerDay / kDaySeconds, kUnverifiedArticlesPerDay);
 }  // namespace
 
-bool RateLimiter::has_quota(Quota quota, std::string_view owner, std::int64_t now_us) const {
-  const std::int64_t used_us = table_.time_to_full_us(hash_key(quota, owner, table_.seed()), now_us);
-  return used_us + kQuotaRate.interval_us <= kQuotaRate.capacity_us;
+bool RateLimiter::may_create_article(std::string_view network, std::int64_t now_us) const {
+  const std::int64_t used_us = table_.time_to_full_us(hash_key(network, table_.seed() + 1), now_us);
+  return used_us + kCreationRate.interval_us <= kCreationRate.capacity_us;
 }
 
-void RateLimiter::consume_quota(Quota quota, std::string_view owner, std::int64_t now_us) {
-  table_.charge(hash_key(quota, owner, table_.seed()), kQuotaRate, now_us, kQuotaRate.interval_us);
+void RateLimiter::count_created_article(std::string_view network, std::int64_t now_us) {
+  table_.charge(hash_key(network, table_.seed() + 1), kCreationRate, now_us, kCreationRate.interval_us);
 }
 
 bool RateLimiter::may_keep_event_id(std::string_view address, std::int64_t max_kept, std::int64_t now_us) {

@@ -53,11 +53,7 @@ struct RouteCost {
   std::string_view only_with_parameter = {};  // charge only if the query has this parameter
 };
 
-// Daily allowance of a network's clients over any number of requests: a bucket that holds the quota
-// and refills in a day.
-enum class Quota : std::uint8_t {
-  kUnverifiedArticles,  // unverified articles created
-};
+// Unverified articles that a network's clients may create: a bucket that refills in a day.
 inline constexpr int kUnverifiedArticlesPerDay = 100;
 
 // The owners of a request's buckets, as hashes.
@@ -114,10 +110,10 @@ class RateLimiter {
                                         std::chrono::microseconds search_time,
                                         const std::optional<RateLimitStatus>& before, std::int64_t now_us);
 
-  // True if the quota is not used up. `owner`: the name of a network.
-  bool has_quota(Quota quota, std::string_view owner, std::int64_t now_us) const;
-  // Consumes one unit, even if none is left.
-  void consume_quota(Quota quota, std::string_view owner, std::int64_t now_us);
+  // True if the network may create another unverified article.
+  bool may_create_article(std::string_view network, std::int64_t now_us) const;
+  // Consumes one of the allowance, even if none is left.
+  void count_created_article(std::string_view network, std::int64_t now_us);
 
   // Returns true, and counts it, if one more event id of the network's anonymous clients may be
   // remembered for a day: half of `max_kept` at once and half in the course of a day, so that at

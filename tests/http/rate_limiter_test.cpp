@@ -131,23 +131,18 @@ TEST_CASE("anonymous requests that create keys are charged to the service bucket
   CHECK(fixture.count_granted(fixture.subject_at("10.1.0.2", "UA", reader("X")), 1) == 1);
 }
 
-TEST_CASE("a quota is a burst and a daily rate for each owner", "[limits]") {
-  LimitSettings limits = settings();
-  Fixture fixture(limits);
+TEST_CASE("a network may create a hundred unverified articles at once, and as many in a day", "[limits]") {
+  Fixture fixture;
   constexpr std::int64_t kDay = 86400 * kSecond;
-  const auto consume_all = [&](Quota quota, std::string_view owner, std::int64_t now) {
+  const auto consume_all = [&](std::string_view owner, std::int64_t now) {
     int count = 0;
-    for (; count < 5000 && fixture.limits.has_quota(quota, owner, now); ++count)
-      fixture.limits.consume_quota(quota, owner, now);
+    for (; count < 5000 && fixture.limits.may_create_article(owner, now); ++count)
+      fixture.limits.count_created_article(owner, now);
     return count;
   };
-  for (const char* owner : {"n", "m"}) {
-    CHECK(consume_all(Quota::kUnverifiedArticles, owner, 0) == kUnverifiedArticlesPerDay);
-  }
-  CHECK(consume_all(Quota::kUnverifiedArticles, "n", kDay / 2) ==
-        Approx(kUnverifiedArticlesPerDay / 2).margin(1));
-  CHECK(consume_all(Quota::kUnverifiedArticles, "n", kDay) ==
-        Approx(kUnverifiedArticlesPerDay / 2).margin(1));
+  for (const char* owner : {"n", "m"}) CHECK(consume_all(owner, 0) == kUnverifiedArticlesPerDay);
+  CHECK(consume_all("n", kDay / 2) == Approx(kUnverifiedArticlesPerDay / 2).margin(1));
+  CHECK(consume_all("n", kDay) == Approx(kUnverifiedArticlesPerDay / 2).margin(1));
 }
 
 constexpr UnixSeconds kMidnight{std::chrono::days{20'000}};
