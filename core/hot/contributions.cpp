@@ -44,12 +44,12 @@ Contribution decode_contribution(std::string_view text) {
           .views_score = numbers.size() > 5 ? redis::parse_or_zero<double>(numbers[5]) : 0};
 }
 
-// A staged contribution is stored in the visitor's field "p:{item}": an id of the revert, followed
-// by the contribution. An article stores the ids of the last reverts applied to it.
+// A staged contribution is stored in the visitor's field "p:{item}": an id of the revert, a
+// space and the contribution. An article stores the ids of the last reverts applied to it.
 constexpr std::size_t kRevertIdSize = 16, kMaxRevertIds = 8;
 
 Contribution decode_staged(std::string_view text) {
-  return decode_contribution(text.substr(std::min(kRevertIdSize, text.size())));
+  return decode_contribution(text.substr(std::min(kRevertIdSize + 1, text.size())));
 }
 
 bool has_revert_id(std::string_view revert_ids, std::string_view revert_id) {
