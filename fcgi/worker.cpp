@@ -57,8 +57,8 @@ class WorkerProcess {
         settings_(context.settings),
         report_(context.board, services.slot,
                 {services.loop, services.gateway, *services.redis, services.background, services.rank_updater,
-                 services.contributions, services.impressions, services.interests, services.lists,
-                 services.cards, services.model, services.observer, context.listen_fd}),
+                 services.contributions, services.impressions, services.interests, services.timelines,
+                 services.lists, services.cards, services.model, services.observer, context.listen_fd}),
         redis_sampler_(*services.redis, services.feed_store, services.keys, settings_,
                        context.board.redis_sample()),
         rank_maintenance_({services.loop, *services.redis, *services.bulk, settings_, services.keys,
@@ -145,6 +145,7 @@ class WorkerProcess {
       services_.contributions.flush();
       services_.impressions.flush();
       services_.interests.flush();
+      services_.timelines.flush_active();
       services_.feed.notify_when_recorded([this] {
         services_.background.drain(Clock::now() + settings_.redis.timeout * 20,
                                    [this] { services_.loop.stop(); });

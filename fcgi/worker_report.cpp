@@ -44,9 +44,10 @@ void WorkerReport::on_iteration() {
   slot_.redis_errors.store(redis.errors, kRelaxed);
   slot_.redis_ready.store(sources_.redis.ready() ? 1 : 0, kRelaxed);
   const redis::BackgroundCounters& background = sources_.background.counters();
+  // Without impressions, which may wait for ten seconds.
   slot_.background_queued.store(sources_.background.queued() + sources_.rank_updater.pending() +
-                                    sources_.contributions.pending() + sources_.impressions.pending() +
-                                    sources_.interests.size(),
+                                    sources_.contributions.pending() + sources_.interests.size() +
+                                    sources_.timelines.pending_active(),
                                 kRelaxed);
   slot_.background_done.store(background.accepted, kRelaxed);
   slot_.background_age_ms.store(static_cast<std::uint64_t>(sources_.background.oldest_age().count()),

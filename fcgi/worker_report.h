@@ -14,6 +14,7 @@
 #include "core/readers/interest_buffer.h"
 #include "core/redis/background.h"
 #include "core/redis/redis_client.h"
+#include "core/timeline/timeline_store.h"
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/observe/request_observer.h"
 #include "fcgi/process/scoreboard.h"
@@ -31,6 +32,7 @@ class WorkerReport {
     const hot::ContributionBuffer& contributions;
     const items::ImpressionCounter& impressions;
     const readers::InterestBuffer& interests;
+    const timeline::RedisTimelineStore& timelines;
     const hot::HotLists& lists;
     const items::CardCache& cards;
     const model::ActiveModel& model;

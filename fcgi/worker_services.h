@@ -77,7 +77,7 @@ struct WorkerServices {
   redis::BackgroundWriter background;
   redis::RedisSubscriber subscriber;
 
-  Timer rank_updater_timer, contributions_timer, impressions_timer, interests_timer;
+  Timer rank_updater_timer, contributions_timer, impressions_timer, interests_timer, active_readers_timer;
   hot::RankUpdater rank_updater;
   hot::ContributionBuffer contributions;
   hot::RedisHotStore hot;

@@ -252,7 +252,7 @@ constexpr std::array kDirectives{
     Directive{"limits.waterfall_rate", "requests per second of a visitor, GET /api/waterfall and /api/follows; 0: no limit", member<&S::limits, &Limits::timeline, &TokenBucket::rate>, {0, 1e6}},
     Directive{"limits.waterfall_burst", "maximum burst of those requests", member<&S::limits, &Limits::timeline, &TokenBucket::burst>, {1, 1e6}},
     Directive{"limits.contribution_ttl", "how long a visitor's contributions to counters are kept for freshetctl revert-visitor; 0: not recorded", member<&S::limits, &Limits::contribution_ttl>, {0, 30 * kDay}},
-    Directive{"limits.contribution_after", "recording starts at this report of the day, of a signed-in reader or of a network's anonymous readers", member<&S::limits, &Limits::contribution_after>, {0, 100000}},
+    Directive{"limits.contribution_after", "contributions to an article are recorded after this many page views by a reader or network a day", member<&S::limits, &Limits::contribution_after>, {0, 100000}},
     Directive{"limits.pv_per_network", "page views and visitors that a network's anonymous readers (IPv4 /24, IPv6 /48) add to an article per UTC day; after that, the n-th counts only if n is a square; 0: no limit", member<&S::limits, &Limits::pv_per_network>, {0, 1e6}},
     Directive{"clients.deny_file", "file with addresses, networks and user agents that get 403; empty: none", member<&S::clients, &Clients::deny_file>},
     Directive{"clients.allow_file", "file with those that are never denied, limited or treated as crawlers; empty: none", member<&S::clients, &Clients::allow_file>},

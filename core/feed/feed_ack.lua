@@ -1,14 +1,12 @@
 -- Acknowledges deliveries whose impressions are in the seen filter.
 --
 -- KEYS 1 feed:state:{reader}
--- ARGV 1 TTL s once nothing is unacknowledged  2 number of a delivery and 3 its items: '=' if the whole page was shown, else those that were; further
---      pairs likewise. Items that were not shown are released and may be delivered again. Items shown only in a replay are not recorded yet, so the page
+-- ARGV 1 TTL s once nothing is unacknowledged  2 the time, ms  3 number of a delivery and 4 its items: '=' if the whole page was shown, else those that
+--      were; further pairs likewise. Items that were not shown are released and may be delivered again. Items shown only in a replay are not recorded yet, so the page
 --      stays unacknowledged with these.
 -- Returns the number of pages that were acknowledged.
---@include clock
 local fields = call('HMGET', KEYS[1], '0', '1', '2', '3', 'late')
 local changes, pages, late = {}, 0, fields[5] or ''
-local now = now_ms()
 -- The page after its acknowledgement; nil if it is not this delivery.
 local function acknowledge(page, seq, shown)
   local key, numbers, items = page:match('^0(=%S* ' .. seq .. ' )%d+( %d+ %d+ %d %d)(.*)$')
@@ -21,9 +19,9 @@ local function acknowledge(page, seq, shown)
     items = shown .. replayed
   end
   if replayed == '' then pages = pages + 1 end
-  return (replayed == '' and '1' or '0') .. key .. now .. numbers .. items
+  return (replayed == '' and '1' or '0') .. key .. ARGV[2] .. numbers .. items
 end
-for i = 2, #ARGV, 2 do
+for i = 3, #ARGV, 2 do
   local seq, shown = ARGV[i], ARGV[i + 1]
   local slot = seq % 4 + 1
   local page = acknowledge(fields[slot] or '', seq, shown)

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 
+#include "core/base/redis_clock.h"
 #include "core/feed/interests.h"
 #include "core/items/item_store.h"
 #include "core/readers/reader_store.h"
@@ -374,7 +375,8 @@ Task<Result<void>> RedisFeedStore::record(ReaderId reader, Impressions impressio
   if (impressions.deliveries.empty()) {
     out.script(scripts::kFeedExternal).key(keys_.feed_state(reader.view()));
   } else {
-    out.script(scripts::kFeedAck).key(keys_.feed_state(reader.view())).arg(acknowledged_ttl().count());
+    out.script(scripts::kFeedAck).key(keys_.feed_state(reader.view()));
+    out.arg(acknowledged_ttl().count()).arg(wall_ms().count());
     for (const Delivery& each : impressions.deliveries) {
       out.arg(each.seq);
       if (each.items == items) {

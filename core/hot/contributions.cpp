@@ -25,54 +25,31 @@ constexpr int kMaxAttempts = 4;
 // Field of the visitor, named as in the Lua scripts.
 constexpr std::string_view kNetworkField = "network";
 
-constexpr int kPvShift = 42, kViewsShift = 31;
-
-// Recorded contribution to one item: the values of the fields "t:{item}", "u:{item}", "v:{item}"
-// and "s:{item}", whose format is in the header comment of the script; "" for a missing field.
-struct ContributionFields {
-  static constexpr std::array<char, 4> kPrefixes{'t', 'u', 'v', 's'};
-  std::array<std::string_view, 4> values;
-
-  void set(char prefix, std::string_view value) {
-    for (std::size_t i = 0; i < kPrefixes.size(); ++i) {
-      if (kPrefixes[i] == prefix) values[i] = value;
-    }
-  }
-  bool empty() const { return std::ranges::all_of(values, &std::string_view::empty); }
-  Contribution contribution() const {
-    const auto [packed_reads, extra_uv, packed_views, score] = values;
-    const auto low = [](std::int64_t packed, int shift) { return packed & ((std::int64_t{1} << shift) - 1); };
-    Contribution out;
-    const auto t = redis::parse_or_zero<std::int64_t>(packed_reads),
-               v = redis::parse_or_zero<std::int64_t>(packed_views);
-    out.pv = t >> kPvShift;
-    out.dwell_ms = low(t, kPvShift);
-    out.uv = (out.pv > 0 ? 1 : 0) + redis::parse_or_zero<std::int64_t>(extra_uv);
-    out.views = v >> kViewsShift;
-    out.first_views = low(v, kViewsShift);
-    out.views_score = redis::parse_or_zero<double>(score);
-    return out;
-  }
-};
-
-// A staged contribution is stored in the visitor's field "p:{item}" as "ID,t,u,v,s". ID identifies
-// the revert; an article stores the ids of the last reverts applied to it.
-constexpr std::size_t kRevertIdSize = 16, kMaxRevertIds = 8;
-
-std::string encode_staged(std::string_view revert_id, const ContributionFields& fields) {
-  std::string out(revert_id);
-  for (const std::string_view value : fields.values) out.append(",").append(value);
-  return out;
+// A contribution as it is recorded in the visitor's field "a:{item}".
+std::string encode_contribution(const Contribution& each) {
+  return fmt::format("{} {} {} {} {} {}", each.pv, each.uv, each.dwell_ms, each.views, each.first_views,
+                     each.views_score);
 }
 
-ContributionFields decode_staged(std::string_view text) {
-  ContributionFields out;
-  for (std::string_view& value : out.values) {
-    text.remove_prefix(std::min(text.size(), text.find(',')));
-    if (!text.empty()) text.remove_prefix(1);
-    value = text.substr(0, text.find(','));
-  }
-  return out;
+Contribution decode_contribution(std::string_view text) {
+  const auto numbers = redis::split_words(text);
+  const auto integer = [&](std::size_t i) {
+    return i < numbers.size() ? redis::parse_or_zero<std::int64_t>(numbers[i]) : 0;
+  };
+  return {.pv = integer(0),
+          .uv = integer(1),
+          .dwell_ms = integer(2),
+          .views = integer(3),
+          .first_views = integer(4),
+          .views_score = numbers.size() > 5 ? redis::parse_or_zero<double>(numbers[5]) : 0};
+}
+
+// A staged contribution is stored in the visitor's field "p:{item}": an id of the revert, a
+// space and the contribution. An article stores the ids of the last reverts applied to it.
+constexpr std::size_t kRevertIdSize = 16, kMaxRevertIds = 8;
+
+Contribution decode_staged(std::string_view text) {
+  return decode_contribution(text.substr(std::min(kRevertIdSize + 1, text.size())));
 }
 
 bool has_revert_id(std::string_view revert_ids, std::string_view revert_id) {
@@ -111,7 +88,7 @@ class ContributionReverter {
   struct StagedContribution {
     std::string id, text;
     std::string_view revert_id() const { return std::string_view(text).substr(0, kRevertIdSize); }
-    Contribution contribution() const { return decode_staged(text).contribution(); }
+    Contribution contribution() const { return decode_staged(text); }
   };
   struct StageResult {
     std::vector<StagedContribution> staged;
@@ -120,11 +97,7 @@ class ContributionReverter {
 
   Task<Result<StageResult>> stage(const std::vector<std::string>& ids) {
     Pipeline read;
-    for (const std::string& id : ids) {
-      read.command(3 + ContributionFields::kPrefixes.size()).arg("HMGET").arg(keys_.contributions(visitor_));
-      for (const char prefix : ContributionFields::kPrefixes) read.arg(std::string(1, prefix) + ":" + id);
-      read.arg("p:" + id);
-    }
+    for (const std::string& id : ids) read.add("HMGET", keys_.contributions(visitor_), "a:" + id, "p:" + id);
     read.add("TIME");
     FRESHET_CO_TRY(found, co_await redis::run_all(redis_, read));
     const auto time = redis::parse_time(found->back());
@@ -134,18 +107,15 @@ class ContributionReverter {
     std::vector<StagedContribution> requested;
     Pipeline write;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      const redis::Reply& reply = (*found)[i];
-      ContributionFields fields;
-      for (std::size_t j = 0; j < fields.values.size(); ++j) fields.values[j] = redis::string_at(reply, j);
-      const std::string_view already_staged = redis::string_at(reply, fields.values.size());
+      const std::string_view recorded = redis::string_at((*found)[i], 0),
+                             already_staged = redis::string_at((*found)[i], 1);
       if (!already_staged.empty()) {
         out.staged.push_back({ids[i], std::string(already_staged)});
-        if (!fields.empty()) out.remaining.push_back(ids[i]);
-      } else if (!fields.empty()) {
-        requested.push_back({ids[i], encode_staged(revert_id, fields)});
-        write.script(scripts::kContributionStage).key(keys_.contributions(visitor_)).arg(ids[i]);
-        for (const std::string_view value : fields.values) write.arg(value);
-        write.arg(requested.back().text);
+        if (!recorded.empty()) out.remaining.push_back(ids[i]);
+      } else if (!recorded.empty()) {
+        requested.push_back({ids[i], revert_id + " " + std::string(recorded)});
+        write.script(scripts::kContributionStage).key(keys_.contributions(visitor_));
+        write.arg(ids[i]).arg(recorded).arg(requested.back().text);
       }
     }
     if (write.empty()) co_return out;
@@ -329,14 +299,8 @@ void ContributionBuffer::append(Pipeline& out,
   for (const auto* each : visitors) {
     const VisitorEntry& entry = each->second;
     out.arg(entry.network).arg(entry.contributions.size());
-    for (const auto& [id, contribution] : entry.contributions) {
-      out.arg(id)
-          .arg((contribution.pv << kPvShift) + contribution.dwell_ms)
-          .arg(contribution.pv)
-          .arg(contribution.uv)
-          .arg((contribution.views << kViewsShift) + contribution.first_views)
-          .arg(contribution.views_score);
-    }
+    for (const auto& [id, contribution] : entry.contributions)
+      out.arg(id).arg(encode_contribution(contribution));
   }
 }
 
@@ -356,20 +320,16 @@ void ContributionBuffer::flush() {
 }
 
 std::vector<ItemContribution> parse_contributions(const redis::Reply& hash) {
-  std::map<std::string_view, ContributionFields> items;
-  std::map<std::string_view, Contribution> staged;
+  std::map<std::string_view, Contribution> items;
   for (std::size_t i = 0; i + 1 < hash.size(); i += 2) {
     const std::string_view field = redis::string_at(hash, i), value = redis::string_at(hash, i + 1);
-    if (field.size() <= 2 || field[1] != ':') continue;
-    items[field.substr(2)].set(field[0], value);
-    if (field[0] == 'p') staged[field.substr(2)] = decode_staged(value).contribution();
+    if (field.starts_with("a:")) items[field.substr(2)] += decode_contribution(value);
+    if (field.starts_with("p:")) items[field.substr(2)] += decode_staged(value);
   }
   std::vector<ItemContribution> out;
   out.reserve(items.size());
-  for (const auto& [id, fields] : items) {
-    out.push_back({ItemId::trusted(std::string(id)), fields.contribution()});
-    out.back().contribution += staged[id];
-  }
+  for (const auto& [id, contribution] : items)
+    out.push_back({ItemId::trusted(std::string(id)), contribution});
   std::ranges::stable_sort(out, std::greater(), [](const ItemContribution& each) {
     return each.contribution.pv + each.contribution.views;
   });

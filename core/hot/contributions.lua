@@ -4,14 +4,10 @@
 --
 -- KEYS 1… hot:added:{visitor} of each, by slot_or_zero()
 -- ARGV 1 TTL s  2 the batch's name, 8 bytes  then for each visitor: the network or ''
---      number of articles  and for each article: id  page views · 2^42 + dwell ms  its page views
---      visitors  views · 2^31 + first views of a day  their score
+--      number of articles  and for each article: id  numbers to add, separated by spaces
 -- Returns 1, or 0 for a batch that was recorded before.
 --
--- One integer field per article. A visitor adds to UV the increase of the estimate, which is
--- usually 1 with the first page view; any difference from that, as with thousands of visitors, has
--- a field of its own. Each new article renews the TTL. An overflow (two million page views of an
--- item) is not recorded.
+-- Field a:{id} holds the sums of the article's numbers. Each new article renews the TTL.
 local first = KEYS[1]
 local batches = redis.pcall('HGET', first, 'batches')
 if type(batches) == 'string' then
@@ -21,24 +17,19 @@ if type(batches) == 'string' then
 end
 
 local function record(key, at, articles)
-  local is_new = false
-  for i = at + 2, at + 6 * articles, 6 do
-    local id, packed_reads, pv, uv, packed_views, score = unpack(ARGV, i, i + 5)
-    local expected_uv = 0
-    if packed_reads ~= '0' then
-      local total = redis.pcall('HINCRBY', key, 't:' .. id, packed_reads)
-      if type(total) == 'number' then
-        if pv ~= '0' and floor(total / 4398046511104) == pv + 0 then expected_uv = 1 end
-        is_new = is_new or total == packed_reads + 0
-      end
+  local fields = {}
+  for i = 1, articles do fields[i] = 'a:' .. ARGV[at + 2 * i] end
+  local earlier, changes, is_new = call('HMGET', key, unpack(fields)), {}, false
+  if ARGV[at] ~= '' then changes = {'network', ARGV[at]} end
+  for i, field in ipairs(fields) do
+    local earlier_number, sums = (earlier[i] or ''):gmatch('%S+'), {}
+    for number in ARGV[at + 2 * i + 1]:gmatch('%S+') do
+      sums[#sums + 1] = format('%.17g', number + (earlier_number() or 0))
     end
-    if uv - expected_uv ~= 0 then is_new = call('HINCRBY', key, 'u:' .. id, uv - expected_uv) == uv - expected_uv or is_new end
-    if packed_views ~= '0' then
-      is_new = call('HINCRBY', key, 'v:' .. id, packed_views) == packed_views + 0 or is_new
-      call('HINCRBYFLOAT', key, 's:' .. id, score)
-    end
+    changes[#changes + 1], changes[#changes + 2] = field, table.concat(sums, ' ')
+    is_new = is_new or not earlier[i]
   end
-  if ARGV[at] ~= '' then call('HSET', key, 'network', ARGV[at]) end
+  call('HSET', key, unpack(changes))
   if is_new then call('EXPIRE', key, ARGV[1]) end
 end
 
@@ -46,7 +37,7 @@ local at = 3
 for _, key in ipairs(KEYS) do
   local articles = tonumber(ARGV[at + 1])
   pcall(record, key, at, articles)
-  at = at + 2 + 6 * articles
+  at = at + 2 + 2 * articles
 end
 if type(batches) ~= 'table' then call('HSET', first, 'batches', ((batches or '') .. ARGV[2]):sub(-128)) end
 return 1

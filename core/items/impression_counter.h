@@ -15,7 +15,7 @@ namespace freshet::items {
 
 class ImpressionCounter {
  public:
-  static constexpr milliseconds kFlushInterval{1000};
+  static constexpr milliseconds kFlushInterval{10000};
   static constexpr std::size_t kMaxItems = 8192;     // items
   static constexpr std::size_t kItemsPerCall = 250;  // per command
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <vector>
+#include <span>
 
 #include "core/readers/reader_store.h"
 #include "core/redis/scripts.h"
@@ -17,35 +17,64 @@ InterestBuffer::InterestBuffer(redis::WriteQueue& write_queue, const Settings& s
     : write_queue_(write_queue),
       settings_(settings),
       keys_(std::move(keys)),
-      timer_(std::move(after), kFlushInterval, [this] { flush(); }) {}
+      timer_(std::move(after), kInterval, [this] { end_interval(); }) {}
 
 void InterestBuffer::add(const ReaderId& reader, const ItemId& item, milliseconds dwell) {
   if (dwell < settings_.feed.interest_min_dwell) return;
-  pending_.emplace_back(reader, item);
-  if (pending_.size() >= kMaxEntries) return flush();
+  std::vector<std::string>& items = readers_[reader.str()].items;
+  if (std::ranges::find(items, item.view()) != items.end()) return;
+  items.push_back(item.str());
+  if (++waiting_ >= kMaxItems) return flush();
   timer_.start();
 }
 
+void InterestBuffer::end_interval() {
+  ++interval_;
+  std::erase_if(readers_, [this](const ReaderMap::value_type& each) {
+    return each.second.items.empty() && each.second.write_from_interval <= interval_;
+  });
+  std::vector<ReaderMap::value_type*> due;
+  for (ReaderMap::value_type& each : readers_) {
+    if (!each.second.items.empty() && each.second.write_from_interval <= interval_) due.push_back(&each);
+  }
+  write(due);
+  if (!readers_.empty()) timer_.start();
+}
+
 void InterestBuffer::flush() {
-  if (pending_.empty()) return;
+  std::vector<ReaderMap::value_type*> all;
+  for (ReaderMap::value_type& each : readers_) {
+    if (!each.second.items.empty()) all.push_back(&each);
+  }
+  write(all);
+}
+
+void InterestBuffer::write(const std::vector<ReaderMap::value_type*>& readers) {
+  std::map<unsigned, std::vector<ReaderMap::value_type*>> by_slot;
+  for (ReaderMap::value_type* each : readers)
+    by_slot[keys_.slot_or_zero(keys_.interactions(each->first))].push_back(each);
   const auto& limits = settings_.interactions;
   redis::Pipeline out;
-  std::map<unsigned, std::vector<std::size_t>> calls;
-  for (std::size_t i = 0; i < pending_.size(); ++i)
-    calls[keys_.slot_or_zero(keys_.interactions(pending_[i].first.view()))].push_back(i);
-  for (const auto& [call, readers] : calls) {
-    out.script(scripts::kReaderPut);
-    for (const std::size_t i : readers) {
-      const std::string_view reader = pending_[i].first.view();
-      out.key(keys_.interactions(reader)).key(keys_.archived_interactions(reader));
+  for (const auto& [slot, all] : by_slot) {
+    for (std::size_t from = 0; from < all.size(); from += kReadersPerCall) {
+      const auto of_call = std::span(all).subspan(from, std::min(kReadersPerCall, all.size() - from));
+      out.script(scripts::kReaderPut);
+      for (const ReaderMap::value_type* each : of_call)
+        out.key(keys_.interactions(each->first)).key(keys_.archived_interactions(each->first));
+      out.arg(limits.max_kept).arg(limits.ttl.count()).arg(limits.max_archived());
+      out.arg(std::min(kTtlRenewalInterval, limits.ttl / 8).count());
+      for (ReaderMap::value_type* each : of_call) {
+        Reader& reader = each->second;
+        out.arg(reader.items.size());
+        for (const std::string& item : reader.items)
+          out.arg("").arg(interaction_member(Interaction::kView, item)).arg("");
+        waiting_ -= reader.items.size();
+        reader.items.clear();
+        reader.write_from_interval = interval_ + kIntervalsPerReader;
+      }
     }
-    out.arg(limits.max_kept).arg(limits.ttl.count()).arg(limits.max_archived());
-    out.arg(std::min(kTtlRenewalInterval, limits.ttl / 8).count());
-    for (const std::size_t i : readers)
-      out.arg("").arg(interaction_member(Interaction::kView, pending_[i].second.view())).arg("");
   }
-  pending_.clear();
-  write_queue_.post(std::move(out));
+  if (!out.empty()) write_queue_.post(std::move(out));
 }
 
 }  // namespace freshet::readers

@@ -1,7 +1,9 @@
 // Per-worker buffer of readers' interests, from long reads. Written to Redis asynchronously.
 #pragma once
 
-#include <utility>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -14,26 +16,39 @@ namespace freshet::readers {
 
 class InterestBuffer {
  public:
-  static constexpr milliseconds kFlushInterval{250};
-  static constexpr std::size_t kMaxEntries = 64;  // reports per command
+  static constexpr milliseconds kInterval{250};
+  static constexpr int kIntervalsPerReader = 4;       // a reader's interests are written once a second
+  static constexpr std::size_t kReadersPerCall = 64;  // of the script
+  static constexpr std::size_t kMaxItems = 2000;      // waiting, of all readers
 
   // All references must outlive this.
   InterestBuffer(redis::WriteQueue& write_queue, const Settings& settings, redis::Keys keys,
                  redis::RunAfter after = {});
   // Records a report on a page view. A dwell time of feed.interest_min_dwell or more makes the item
-  // the reader's newest interest. Flushed kFlushInterval after the first entry or at kMaxEntries,
-  // as one script call with three inner commands per entry. No round trip. Lost if the worker is
-  // killed or Redis is unavailable.
+  // the reader's newest interest. Written within kInterval, or a second after the reader's previous
+  // ones: up to 64 readers in one script call, with three inner commands each. No round trip. Lost
+  // if the worker is killed or Redis is unavailable.
   void add(const ReaderId& reader, const ItemId& item, milliseconds dwell);
+  // Writes all that wait.
   void flush();
-  std::size_t size() const { return pending_.size(); }
+  std::size_t size() const { return waiting_; }  // items
 
  private:
+  struct Reader {
+    std::vector<std::string> items;        // newest last
+    std::int64_t write_from_interval = 0;  // the first in which they may be written
+  };
+  using ReaderMap = std::unordered_map<std::string, Reader>;
+  void end_interval();
+  void write(const std::vector<ReaderMap::value_type*>& readers);
+
   redis::WriteQueue& write_queue_;
   const Settings& settings_;
   const redis::Keys keys_;
-  redis::FlushTimer timer_;
-  std::vector<std::pair<ReaderId, ItemId>> pending_;  // newest last
+  redis::FlushTimer timer_;  // runs while there are readers
+  ReaderMap readers_;        // with waiting items, or written within the last second
+  std::size_t waiting_ = 0;
+  std::int64_t interval_ = 0;  // number of the current one
 };
 
 }  // namespace freshet::readers

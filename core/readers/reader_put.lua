@@ -6,10 +6,10 @@
 --      ; or 1 user:not_interested:{reader}  2 user:not_interested:why:{reader}
 -- ARGV 1 maximum members  2 TTL s  3 maximum fingerprints in user:earlier, '' for dismissals  4 s by which a TTL may fall short before it is renewed;
 --      '': the TTL counts from the newest entry instead of from now (for restored data)
---      5… unix second ('': now), member and reason ('': none) of each entry; the same number of entries for each reader
+--      5… for each reader: number of entries, then unix second ('': now), member and reason ('': none) of each
 -- Returns the number of new members, or the error of the last reader who was skipped.
 local max_members, ttl, max_prints = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local clock, args_per_reader, added, failure = tonumber(call('TIME')[1]), (#ARGV - 4) / #KEYS * 2, 0
+local clock, added, failure = tonumber(call('TIME')[1]), 0
 local function exclude(earlier, removed)
   local prints = ''
   for _, member in ipairs(removed) do
@@ -24,15 +24,21 @@ local function exclude(earlier, removed)
   end
   call('SET', earlier, table.concat(kept, '', max(1, #kept - max_prints + 1)))
 end
--- `companion`: user:earlier or user:not_interested:why.
-local function put(key, companion, from)
-  local new, newest = 0, ARGV[4] == '' and 0 or clock
-  for i = from, from + args_per_reader - 1, 3 do
-    local at, member, reason = tonumber(ARGV[i]) or clock, ARGV[i + 1], ARGV[i + 2]
+-- The entries are ARGV[from] to ARGV[to]. `companion`: user:earlier or user:not_interested:why.
+local function put(key, companion, from, to)
+  local newest, times_and_members = ARGV[4] == '' and 0 or clock, {}
+  for i = from, to, 3 do
+    local at = tonumber(ARGV[i]) or clock
     newest = max(newest, at)
-    new = new + call('ZADD', key, 'GT', at, member)
-    if not max_prints and tonumber(call('ZSCORE', key, member)) == at then
-      call(reason == '' and 'HDEL' or 'HSET', companion, member, reason)
+    times_and_members[#times_and_members + 1], times_and_members[#times_and_members + 2] = at, ARGV[i + 1]
+  end
+  local new = call('ZADD', key, 'GT', unpack(times_and_members))
+  if not max_prints then
+    for i = from, to, 3 do
+      local at, member, reason = tonumber(ARGV[i]) or clock, ARGV[i + 1], ARGV[i + 2]
+      if tonumber(call('ZSCORE', key, member)) == at then
+        call(reason == '' and 'HDEL' or 'HSET', companion, member, reason)
+      end
     end
   end
   local old_ttl = call('TTL', key)
@@ -52,8 +58,11 @@ local function put(key, companion, from)
   end
   return new
 end
+local from = 6
 for k = 1, #KEYS, 2 do
-  local written, new = pcall(put, KEYS[k], KEYS[k + 1], 5 + (k - 1) / 2 * args_per_reader)
+  local to = from + 3 * ARGV[from - 1] - 1
+  local written, new = pcall(put, KEYS[k], KEYS[k + 1], from, to)
+  from = to + 2
   if written then added = added + new else failure = new end
 end
 return failure or added

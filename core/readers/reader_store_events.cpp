@@ -48,14 +48,14 @@ void RedisReaderStore::append_write(Pipeline& effect, Pipeline& entry, const Rea
     effect.key(keys_.interactions(reader))
         .key(keys_.archived_interactions(reader))
         .arg(interactions_.max_kept);
-    effect.arg(interactions_.ttl.count()).arg(interactions_.max_archived()).arg(0).arg(unix_s(at));
+    effect.arg(interactions_.ttl.count()).arg(interactions_.max_archived()).arg(0).arg(1).arg(unix_s(at));
     effect.arg(std::string(write.letter).append(":").append(item)).arg("");
     entry.add("XADD", stream, "*", "op", kOpInteraction, "reader", reader, "item", item, "kind", write.letter,
               "at", unix_s(at));
     return;
   }
   effect.key(keys_.not_interested(reader)).key(keys_.not_interested_reasons(reader)).arg(feedback_.max_items);
-  effect.arg(feedback_.ttl.count()).arg("").arg(0).arg(unix_s(at)).arg(item).arg(reason);
+  effect.arg(feedback_.ttl.count()).arg("").arg(0).arg(1).arg(unix_s(at)).arg(item).arg(reason);
   entry.command(reason.empty() ? 11 : 13).arg("XADD").arg(stream).arg("*").arg("op").arg(kOpDismiss);
   entry.arg("reader").arg(reader).arg("item").arg(item).arg("at").arg(unix_s(at));
   if (!reason.empty()) entry.arg("reason").arg(reason);

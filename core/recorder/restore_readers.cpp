@@ -62,7 +62,7 @@ class ReaderRestorer {
     if (members_.empty()) return;
     out_.script(scripts::kReaderPut);
     for (const std::string& key : keys_) out_.key(key);
-    out_.arg(max_members_).arg(ttl_.count()).arg(archive_limit_).arg("");
+    out_.arg(max_members_).arg(ttl_.count()).arg(archive_limit_).arg("").arg(members_.size());
     for (const Member& each : members_)
       out_.arg(each.at.time_since_epoch().count()).arg(each.name).arg(each.reason);
     members_.clear();

@@ -22,6 +22,7 @@ constexpr std::size_t kReadersPerRoundTrip = 500;
 // Items per further read if a page starts with items that are not shown.
 constexpr std::size_t kScanStep = 100;
 constexpr std::int64_t kUsPerSecond = 1'000'000;
+constexpr std::size_t kMaxPendingActive = 500;  // readers
 constexpr int kMaxJoinRounds = 3;  // per page; items published after that appear on the next page
 
 // Distinct ids in order of first occurrence.
@@ -38,7 +39,7 @@ std::vector<std::string_view> distinct(const std::vector<ItemId>& items) {
 
 RedisTimelineStore::RedisTimelineStore(redis::Redis& redis, redis::Redis& bulk,
                                        redis::WriteQueue& write_queue, items::CardCache& cards,
-                                       const Settings& settings, redis::Keys keys,
+                                       const Settings& settings, redis::Keys keys, redis::RunAfter after,
                                        milliseconds pulled_list_max_age)
     : redis_(redis),
       bulk_(bulk),
@@ -48,7 +49,9 @@ RedisTimelineStore::RedisTimelineStore(redis::Redis& redis, redis::Redis& bulk,
       interaction_settings_(settings.interactions),
       known_only_(settings.items_unknown == "reject"),
       keys_(std::move(keys)),
-      pulled_list_max_age_(pulled_list_max_age) {}
+      pulled_list_max_age_(pulled_list_max_age),
+      writes_active_at_once_(!after),
+      active_timer_(std::move(after), kActiveFlushInterval, [this] { flush_active(); }) {}
 
 // --- reading
 
@@ -206,14 +209,28 @@ void RedisTimelineStore::record_activity(const PageQuery& query, const RangeRead
   const bool is_up_to_date = first.highest_score <= first.activity_at * kUsPerSecond;
   // A time in the future comes from before the clock was set back.
   if (first.existed && is_up_to_date && std::abs(now - first.activity_at) < interval) return;
-  const std::string_view reader = query.reader.view();
-  Pipeline out;
   if (first.existed) {
-    const std::string key = keys_.timeline(query.channel, reader);
+    const std::string key = keys_.timeline(query.channel, query.reader.view());
+    Pipeline out;
     out.add("ZADD", key, -now, ":::").add("EXPIRE", key, timeline_settings_.ttl.count());
+    write_queue_.post(std::move(out));
   }
-  const std::string active = keys_.active_readers(query.channel);
-  out.add("ZADD", active, now, reader).add("ZREMRANGEBYRANK", active, 0, -redis::kMaxActiveReaders - 1);
+  active_[query.channel].push_back(query.reader.str());
+  if (++pending_active_ == kMaxPendingActive || writes_active_at_once_) return flush_active();
+  active_timer_.start();
+}
+
+void RedisTimelineStore::flush_active() {
+  if (active_.empty()) return;
+  Pipeline out;
+  for (const auto& [channel, readers] : active_) {
+    const std::string key = keys_.active_readers(channel);
+    out.command(2 + 2 * readers.size()).arg("ZADD").arg(key);
+    for (const std::string& reader : readers) out.arg(unix_s(wall_now())).arg(reader);
+    out.add("ZREMRANGEBYRANK", key, 0, -redis::kMaxActiveReaders - 1);
+  }
+  active_.clear();
+  pending_active_ = 0;
   write_queue_.post(std::move(out));
 }
 

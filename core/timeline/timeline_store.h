@@ -9,7 +9,7 @@
 // The time a timeline was last read is stored in it in unix seconds. It is updated asynchronously,
 // together with the timeline's TTL and the reader's entry in active:{channel}, when it is
 // kActivityInterval old (or an eighth of waterfall.ttl if that is shorter), or when items have
-// joined since. A timeline that is read therefore keeps at least 7/8 of its TTL, and
+// joined since. A worker writes the entries of all readers of a second together. A timeline that is read therefore keeps at least 7/8 of its TTL, and
 // active:{channel} is at most an hour behind, but never older than the newest item the reader has
 // read. For readers without a timeline, every page updates active:{channel}.
 //
@@ -30,6 +30,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -48,14 +49,16 @@ struct TimelineJoin;
 
 inline constexpr seconds kActivityInterval{3600};
 inline constexpr milliseconds kPulledListMaxAge{1000};
+inline constexpr milliseconds kActiveFlushInterval{1000};
 
 class RedisTimelineStore final : public TimelineStore {
  public:
   // All references must outlive this. `bulk` carries push() only, and may be the same as `redis`.
-  // `pulled_list_max_age`: maximum age of the cached list of pulled authors.
+  // `after`: without it, each reader's activity is written at once. `pulled_list_max_age`: maximum
+  // age of the cached list of pulled authors.
   RedisTimelineStore(redis::Redis& redis, redis::Redis& bulk, redis::WriteQueue& write_queue,
                      items::CardCache& cards, const Settings& settings, redis::Keys keys,
-                     milliseconds pulled_list_max_age = kPulledListMaxAge);
+                     redis::RunAfter after = {}, milliseconds pulled_list_max_age = kPulledListMaxAge);
 
   // 1 RTT. One more if cards are missing, for each further hundred items that are not shown, and,
   // in the follow channel, if the list of pulled authors is too old; two more if any of them
@@ -72,6 +75,10 @@ class RedisTimelineStore final : public TimelineStore {
                                  const std::string& reply) override;
   // False if the item was not there.
   Task<Result<bool>> remove(const std::string& channel, const ReaderId& reader, const ItemId& item) override;
+
+  // Writes the readers' entries in active:{channel} that wait.
+  void flush_active();
+  std::size_t pending_active() const { return pending_active_; }
 
  private:
   // Part of a timeline beyond a cursor, and its marks, read right after.
@@ -119,6 +126,10 @@ class RedisTimelineStore final : public TimelineStore {
   const redis::Keys keys_;
   const milliseconds pulled_list_max_age_;
   std::shared_ptr<const PulledAuthors> pulled_authors_;  // null: never read
+  const bool writes_active_at_once_;
+  redis::FlushTimer active_timer_;
+  std::map<std::string, std::vector<std::string>> active_;  // readers by channel
+  std::size_t pending_active_ = 0;                          // readers
 };
 
 }  // namespace freshet::timeline

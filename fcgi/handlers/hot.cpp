@@ -75,20 +75,22 @@ hot::EventAdmission admission_for(const Call& call) {
   http::Identity& identity = call.services.identity;
   admission.network = identity.network_pseudonym(call.request.remote_addr);
   admission.wide_network = identity.wide_network_pseudonym(call.request.remote_addr);
-  admission.may_create =
-      call.is_exempt || call.services.rate_limiter.has_quota(http::Quota::kUnverifiedArticles,
-                                                             admission.network, http::monotonic_us());
+  admission.may_create = call.is_exempt || call.services.rate_limiter.may_create_article(
+                                               admission.network, http::monotonic_us());
   return admission;
 }
 
-// Numbers the event if it may be a page view of an anonymous client, and decides by that whether it
-// may count as one. Call count_outcome() afterwards.
-http::PageViewNumber number_event(Call& call, std::string_view endpoint, const ItemId& item,
-                                  hot::EventAdmission& admission) {
-  if (!call.is_anonymous()) return {};
-  const auto number =
-      call.services.rate_limiter.number_page_view(endpoint, admission.network, item.view(), wall_now());
-  admission.may_count = number.granted;
+// Numbers the event among its source's for this article. That decides whether it may count, and
+// whether its contribution is recorded. Call count_outcome() afterwards.
+template <class Event>
+http::PageViewNumber number_event(Call& call, std::string_view endpoint, const http::Principal& principal,
+                                  Event& event) {
+  const bool anonymous = call.is_anonymous();
+  const auto number = call.services.rate_limiter.number_page_view(
+      endpoint, anonymous ? std::string_view(event.admission.network) : principal.stable_visitor.view(),
+      event.item.view(), wall_now());
+  if (anonymous) event.admission.may_count = number.within_quota;
+  if (number.is_recorded) event.attributed_to = principal.stable_visitor;
   return number;
 }
 
@@ -107,21 +109,7 @@ void count_outcome(Call& call, const hot::EventAdmission& admission, const http:
   if (outcome.refused) call.services.count_refusal(Refusal::kPageViewQuota);
   if (!outcome.refused && !outcome.counted) limits.give_back(number);
   if (outcome.created && !admission.network.empty())
-    limits.consume_quota(http::Quota::kUnverifiedArticles, admission.network, http::monotonic_us());
-}
-
-// The id to which the report's contribution is attributed. Empty for the first reports of the day:
-// those of a signed-in reader, or of all anonymous clients of a network together.
-VisitorId attribution_id(Call& call, const http::Principal& principal, const hot::EventAdmission& admission) {
-  http::RateLimiter& limits = call.services.rate_limiter;
-  const std::string_view subject =
-      call.is_anonymous() ? std::string_view(admission.network) : principal.stable_visitor.view();
-  const std::int64_t now_us = http::monotonic_us();
-  if (call.services.settings.limits.contribution_after == 0 ||
-      !limits.has_quota(http::Quota::kUnattributedReports, subject, now_us))
-    return principal.stable_visitor;
-  limits.consume_quota(http::Quota::kUnattributedReports, subject, now_us);
-  return {};
+    limits.count_created_article(admission.network, http::monotonic_us());
 }
 
 void write_listed(json::Writer& writer, const hot::EventOutcome& outcome) {
@@ -213,7 +201,6 @@ Task<Result<Response>> post_track(Call& call) {
   FRESHET_CO_TRY(principal, call.identify({track->claimed_reader, track->fingerprint}));
   track->event.visitor = principal->visitor;
   track->event.admission = admission_for(call);
-  track->event.attributed_to = attribution_id(call, *principal, track->event.admission);
   sanitize_publish_date(call, track->event.published_at);
   track->event.untrusted_dwell = call.request.zone == Zone::kPublic && !call.is_exempt;
   const SessionId& session = track->event.session;
@@ -226,7 +213,7 @@ Task<Result<Response>> post_track(Call& call) {
       SessionId::trusted(session.empty() ? principal->visitor.str()
                                          : services.identity.pseudonym("session", {}, session.view()));
 
-  const auto number = number_event(call, "track", track->event.item, track->event.admission);
+  const auto number = number_event(call, "track", *principal, track->event);
   const auto counted = co_await hot::track(services.hot, track->event, call.must_spool());
   count_outcome(call, track->event.admission, number, counted);
   if (!counted) co_return with_item_member(counted.error(), "articleId");
@@ -262,8 +249,7 @@ Task<Result<Response>> post_views(Call& call) {
   view->fingerprint = services.identity.pseudonym("fingerprint", {}, view->fingerprint);
   sanitize_publish_date(call, view->published_at);
   view->admission = admission_for(call);
-  view->attributed_to = attribution_id(call, *principal, view->admission);
-  const auto number = number_event(call, "views", view->item, view->admission);
+  const auto number = number_event(call, "views", *principal, *view);
   const auto counted = co_await hot::view(services.hot, *view, call.must_spool());
   count_outcome(call, view->admission, number, counted);
   if (!counted) co_return with_item_member(counted.error(), "articleId");

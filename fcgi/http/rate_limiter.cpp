@@ -35,10 +35,6 @@ std::uint64_t hash_key(std::string_view text, std::uint64_t seed) {
 
 constexpr double kDaySeconds = 86400;
 
-std::uint64_t hash_key(Quota quota, std::string_view owner, std::uint64_t seed) {
-  return hash_key(owner, seed + 1 + static_cast<std::uint64_t>(quota));
-}
-
 bool is_square(std::uint32_t number) {
   const auto root = static_cast<std::uint32_t>(std::lround(std::sqrt(number)));
   return root * root == number;
@@ -149,24 +145,18 @@ std::optional<RateLimitStatus> RateLimiter::charge(const RouteCost& cost, const 
   return tightest;
 }
 
-// interval_us is 0 if the quota is unlimited.
-TokenRate RateLimiter::quota_rate(Quota quota) const {
-  int per_day = kUnverifiedArticlesPerDay;
-  if (quota == Quota::kUnattributedReports) per_day = settings_.contribution_after;
-  return per_day > 0 ? token_rate(per_day / kDaySeconds, per_day) : TokenRate{};
+namespace {
+const TokenRate kCreationRate =
+    token_rate(kUnverifiedArticlesPerDay / kDaySeconds, kUnverifiedArticlesPerDay);
+}  // namespace
+
+bool RateLimiter::may_create_article(std::string_view network, std::int64_t now_us) const {
+  const std::int64_t used_us = table_.time_to_full_us(hash_key(network, table_.seed() + 1), now_us);
+  return used_us + kCreationRate.interval_us <= kCreationRate.capacity_us;
 }
 
-bool RateLimiter::has_quota(Quota quota, std::string_view owner, std::int64_t now_us) const {
-  const TokenRate rate = quota_rate(quota);
-  if (rate.interval_us == 0) return true;
-  const std::int64_t used_us = table_.time_to_full_us(hash_key(quota, owner, table_.seed()), now_us);
-  return used_us + rate.interval_us <= rate.capacity_us;
-}
-
-void RateLimiter::consume_quota(Quota quota, std::string_view owner, std::int64_t now_us) {
-  const TokenRate rate = quota_rate(quota);
-  if (rate.interval_us > 0)
-    table_.charge(hash_key(quota, owner, table_.seed()), rate, now_us, rate.interval_us);
+void RateLimiter::count_created_article(std::string_view network, std::int64_t now_us) {
+  table_.charge(hash_key(network, table_.seed() + 1), kCreationRate, now_us, kCreationRate.interval_us);
 }
 
 bool RateLimiter::may_keep_event_id(std::string_view address, std::int64_t max_kept, std::int64_t now_us) {
@@ -176,21 +166,24 @@ bool RateLimiter::may_keep_event_id(std::string_view address, std::int64_t max_k
   return table_.take(key, token_rate(burst / kDaySeconds, burst), now_us).granted;
 }
 
-PageViewNumber RateLimiter::number_page_view(std::string_view endpoint, std::string_view network,
+PageViewNumber RateLimiter::number_page_view(std::string_view endpoint, std::string_view source,
                                              std::string_view article, UnixSeconds now) {
-  if (settings_.pv_per_network == 0) return {};
+  if (settings_.pv_per_network == 0 && settings_.contribution_after == 0) return {};
   PageViewNumber page_view;
-  page_view.key = hash_key(article, hash_key(network, hash_key(endpoint, table_.seed())));
+  page_view.key = hash_key(article, hash_key(source, hash_key(endpoint, table_.seed())));
   page_view.day = std::chrono::floor<std::chrono::days>(now).time_since_epoch().count();
   page_view.number = page_views_.increment(page_view.key, page_view.day);
-  page_view.granted =
-      page_view.number <= static_cast<std::uint32_t>(settings_.pv_per_network) || is_square(page_view.number);
+  page_view.within_quota = settings_.pv_per_network == 0 ||
+                           page_view.number <= static_cast<std::uint32_t>(settings_.pv_per_network) ||
+                           is_square(page_view.number);
+  page_view.is_recorded = page_view.number > static_cast<std::uint32_t>(settings_.contribution_after);
   return page_view;
 }
 
 void RateLimiter::give_back(const PageViewNumber& page_view) {
   if (page_view.number == 0) return;
-  const bool may_renumber = page_view.number <= static_cast<std::uint32_t>(settings_.pv_per_network);
+  const bool may_renumber = settings_.pv_per_network == 0 ||
+                            page_view.number <= static_cast<std::uint32_t>(settings_.pv_per_network);
   page_views_.decrement(page_view.key, page_view.day,
                         may_renumber ? std::nullopt : std::optional(page_view.number));
 }

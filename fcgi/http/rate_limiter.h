@@ -16,9 +16,11 @@
 // An event id is remembered for a day, even if the report adds nothing. A network's anonymous
 // clients have an allowance of them; reports beyond it count as if they had none.
 //
-// A network's anonymous clients add limits.pv_per_network page views and visitors to an article on
-// a UTC day; after that, the n-th counts only if n is a square. They are numbered before Redis
-// counts them, since parallel reports must not get the same number, and the numbers of reports that
+// Page views and visitors of an article are numbered by source on each UTC day: those of a network's
+// anonymous clients together, those of a signed-in reader, and those of a visitor of the internal
+// server. Of a network, limits.pv_per_network count; after that, the n-th counts only if n is a
+// square. Contributions are recorded after limits.contribution_after. Redis counts after the
+// numbering, since parallel reports must not get the same number, and the numbers of reports that
 // added nothing are given back.
 //
 // An id that a request claims in mode `open` does not count as signed in, because a client can
@@ -51,12 +53,7 @@ struct RouteCost {
   std::string_view only_with_parameter = {};  // charge only if the query has this parameter
 };
 
-// Daily allowance of a network's clients, or of one visitor, over any number of requests: a bucket
-// that holds the quota and refills in a day.
-enum class Quota : std::uint8_t {
-  kUnverifiedArticles,   // unverified articles created
-  kUnattributedReports,  // reports before contributions are attributed: limits.contribution_after
-};
+// Unverified articles that a network's clients may create: a bucket that refills in a day.
 inline constexpr int kUnverifiedArticlesPerDay = 100;
 
 // The owners of a request's buckets, as hashes.
@@ -83,14 +80,15 @@ void add_rate_limit_headers(Response& response, const RateLimitStatus& status);
 // Memory shared by a host's workers.
 struct LimitTables {
   TokenBucketTable buckets;
-  DailyCountTable page_views;  // by article and network
+  DailyCountTable page_views;  // by article and source
 };
 
 struct PageViewNumber {
   std::uint64_t key = 0;
   std::int64_t day = 0;
-  std::uint32_t number = 0;  // 0: not limited
-  bool granted = true;       // it may count
+  std::uint32_t number = 0;  // 0: not numbered
+  bool within_quota = true;  // of limits.pv_per_network
+  bool is_recorded = true;   // as a contribution: beyond limits.contribution_after
 };
 
 class RateLimiter {
@@ -112,18 +110,18 @@ class RateLimiter {
                                         std::chrono::microseconds search_time,
                                         const std::optional<RateLimitStatus>& before, std::int64_t now_us);
 
-  // True if the quota is not used up. `owner`: the name of a network or visitor.
-  bool has_quota(Quota quota, std::string_view owner, std::int64_t now_us) const;
-  // Consumes one unit, even if none is left.
-  void consume_quota(Quota quota, std::string_view owner, std::int64_t now_us);
+  // True if the network may create another unverified article.
+  bool may_create_article(std::string_view network, std::int64_t now_us) const;
+  // Consumes one of the allowance, even if none is left.
+  void count_created_article(std::string_view network, std::int64_t now_us);
 
   // Returns true, and counts it, if one more event id of the network's anonymous clients may be
   // remembered for a day: half of `max_kept` at once and half in the course of a day, so that at
   // most max_kept are remembered. No limit if max_kept or limits.network_factor is 0.
   bool may_keep_event_id(std::string_view address, std::int64_t max_kept, std::int64_t now_us);
 
-  // Numbers a network's page view or visitor of an article. `endpoint`: each has its own numbers.
-  PageViewNumber number_page_view(std::string_view endpoint, std::string_view network,
+  // Numbers a page view or visitor of an article. `endpoint`: each has its own numbers.
+  PageViewNumber number_page_view(std::string_view endpoint, std::string_view source,
                                   std::string_view article, UnixSeconds now);
   // Gives back the number of an event that was neither counted nor refused. A number above the
   // limit can be given back only while it is the last: otherwise clients could shift the numbers of
@@ -131,7 +129,6 @@ class RateLimiter {
   void give_back(const PageViewNumber& page_view);
 
  private:
-  TokenRate quota_rate(Quota quota) const;
   double congestion_cost(std::int64_t now_us) const;
 
   TokenBucketTable& table_;

@@ -103,17 +103,18 @@ TEST_CASE_METHOD(Site, "Redis cost of a topic view: new, repeated, and with an e
   }
 }
 
-TEST_CASE_METHOD(
-    Site, "Redis cost of interests from dwell: new readers, further items, the same item on the same day",
-    "[cost]") {
+TEST_CASE_METHOD(Site,
+                 "Redis cost of interests from dwell: new readers, further items, the same item on the same "
+                 "day, several items",
+                 "[cost]") {
   test::ImmediateWriteQueue now{costs.direct};
   readers::InterestBuffer interests{now, settings, keys};
-  // TIME once per item; per reader the item and, with the first one, the key's TTL.
-  const auto record = [&](const char* id) {
+  // TIME once; per reader the items and, with the first ones, the key's TTL.
+  const auto record = [&](const std::string& id, int count = 1) {
     return costs.measure([&] {
-      for (int i = 0; i < 50; ++i)
-        interests.add(ReaderId::trusted("r" + std::to_string(i)), ItemId::trusted(id),
-                      settings.feed.interest_min_dwell);
+      for (int i = 0; i < 50 * count; ++i)
+        interests.add(ReaderId::trusted("r" + std::to_string(i % 50)),
+                      ItemId::trusted(id + std::to_string(i / 50)), settings.feed.interest_min_dwell);
       interests.flush();
     });
   };
@@ -127,5 +128,8 @@ TEST_CASE_METHOD(
   const Cost again = record("item-2");
   INFO(again.text());
   CHECK(again.commands() == 1 + 2 * 50);
+  const Cost several = record("more-", 5);
+  INFO(several.text());
+  CHECK(several.commands() == 1 + 3 * 50);
   CHECK(second.aof_bytes < first.aof_bytes * 2 / 3);
 }

@@ -99,6 +99,36 @@ TEST_CASE("reading a timeline is recorded once an hour, in four asynchronous com
   check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 3, 1);
 }
 
+TEST_CASE("the activity of the readers of a second is recorded in two commands each, and two for all",
+          "[cost]") {
+  Site site;
+  site.create_timelines();
+  constexpr int kReaders = 50;
+  std::vector<ItemId> ids;
+  for (int i = 0; i < 30; ++i) ids.push_back(Site::item(i));
+  site.push("discover", ids, kReaders);
+  std::function<void()> flush;
+  site.timelines.emplace(site.costs.redis, site.costs.redis, site.write_queue, site.cards, site.settings,
+                         site.keys, [&](milliseconds, std::function<void()> f) { flush = std::move(f); });
+  REQUIRE(redis::run_sync(site.cards.get(ids)));
+  const Cost pages = site.costs.measure([&] {
+    for (int i = 1; i < kReaders; ++i) {
+      const auto reader = ReaderId::trusted("r" + std::to_string(i));
+      REQUIRE(redis::run_sync(site.timelines->read({"discover", reader, Direction::kFirst, 0, 20})));
+    }
+  });
+  INFO(pages.text());
+  CHECK(pages.commands() == (kReaders - 1) * (3 + 2));
+  CHECK(site.timelines->pending_active() == kReaders - 1);
+  REQUIRE(flush);
+  const Cost activity = site.costs.measure(flush);
+  INFO(activity.text());
+  CHECK(activity.commands() == 2);
+  redis::Pipeline count;
+  count.add("ZCARD", site.keys.active_readers("discover"));
+  CHECK(site.costs.direct.call(count)->front().integer() == kReaders);
+}
+
 TEST_CASE("a page of the follow channel also reads the markers of pulled authors", "[cost]") {
   Site site;
   site.create_timelines();
@@ -108,7 +138,7 @@ TEST_CASE("a page of the follow channel also reads the markers of pulled authors
   REQUIRE(redis::run_sync(site.follows->follow(reader, author)));
   REQUIRE(redis::run_sync(site.follows->publish(author, {Site::item(550)})));
   site.timelines.emplace(site.costs.redis, site.costs.redis, site.write_queue, site.cards, site.settings,
-                         site.keys, milliseconds(3'600'000));
+                         site.keys, redis::RunAfter(), milliseconds(3'600'000));
   const std::vector<ItemId> published(1, Site::item(550));
   REQUIRE(redis::run_sync(site.cards.get(published)));
   // The pulled authors; markers and page; the outbox; the marker, TIME, a push, the marker, and

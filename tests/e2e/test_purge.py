@@ -23,9 +23,9 @@ def ctl(service, *command, expect=0):
     return done.stdout if expect == 0 else done.stderr
 
 
-def table_rows(output):
-    """{first column: [other columns]} of a printed table."""
-    return {line.split()[0]: line.split()[1:] for line in output.splitlines()[1:]}
+def table_rows(output, table=0):
+    """{first column: [other columns]} of a printed table, by its number in the output."""
+    return {line.split()[0]: line.split()[1:] for line in output.split("\n\n")[table].splitlines()[1:]}
 
 
 def new_visitor_cookie(service):
@@ -63,7 +63,7 @@ def test_a_fraudulent_visitor_is_listed_first_and_can_be_reverted(own_service, n
     details = table_rows(ctl(service, "top-contributors", visitor))
     assert details[bad][:3] == ["1", "40", "1"] and details[bad][-1] == "40" and details["total"] == details[bad]
     assert table_rows(ctl(service, "revert-visitor", "--dry-run", visitor)) == details
-    listed = json.loads(ctl(service, "top-contributors", "--json"))
+    listed = json.loads(ctl(service, "top-contributors", "--json"))["visitors"]
     assert len(listed) > 3 and (listed[0]["visitor"], listed[0]["articles"], listed[0]["pv"]) == (visitor, 1, 40)
     [contributions] = json.loads(ctl(service, "top-contributors", "--json", visitor))
     assert json.loads(ctl(service, "revert-visitor", "--dry-run", "--json", visitor)) == [contributions]
@@ -104,8 +104,14 @@ def test_a_network_is_reverted_as_a_whole_and_others_are_kept(own_service, name)
         assert service.public(source=f"127.0.7.{1 + number}", agent=f"{AGENT} {number}").track(item, 1000, sessionId=f"s{number}").status == 200
     for number in range(2):
         assert service.public(source="127.0.8.1", agent=f"{AGENT} {number}").track(item, 1000, sessionId=f"t{number}").status == 200
-    table = table_rows(ctl(service, "top-contributors"))
+    output = ctl(service, "top-contributors", "--top", "14")
+    table, by_network = table_rows(output), table_rows(output, 1)
     networks = [columns[-1] for columns in table.values()]
+    assert {network: columns[:3] for network, columns in by_network.items()} == {
+        network: [str(networks.count(network))] * 3 for network in networks}
+    listed = json.loads(ctl(service, "top-contributors", "--json", "--top", "1"))
+    assert len(listed["visitors"]) == 1  # the worst network is the first, although each of its visitors has one page view
+    assert [(each["network"], each["recorded"], each["pv"]) for each in listed["networks"]] == [(next(iter(by_network)), 12, 12)]
     assert len(table) == 14 and sorted(networks.count(each) for each in set(networks)) == [2, 12]
     for network in ("127.0.7.0/24", "127.0.7.99", max(networks, key=networks.count)):
         assert set(table_rows(ctl(service, "top-contributors", "--network", network))) == {visitor for visitor, columns in table.items() if networks.count(columns[-1]) == 12}
@@ -116,10 +122,11 @@ def test_a_network_is_reverted_as_a_whole_and_others_are_kept(own_service, name)
     service.check()
 
 
-def test_the_first_reports_of_a_network_are_not_recorded_and_revert_visitor_says_how_many_remain(instance, name):
+def test_the_first_page_views_of_an_article_are_not_recorded_and_revert_visitor_says_how_many_remain(instance, name):
     service = instance("--no-limits", limits__contribution_after=20, **LONG_TIMEOUTS)
-    item, reader = name("i"), name("r")
+    item, other, reader = name("i"), name("other"), name("r")
     service.put(item)
+    service.put(other)
 
     def report(number):  # each from another client
         client = service.public(source=f"127.0.7.{1 + number % 200}", agent=f"{AGENT} {number}")
@@ -131,12 +138,14 @@ def test_the_first_reports_of_a_network_are_not_recorded_and_revert_visitor_says
     assert service.redis("KEYS", "hot:added:*") == []
     for number in range(20, 70):
         report(number)
+        assert service.public(source="127.0.7.1").track(other, 1000, sessionId=f"o{number % 20}").status == 200
     for number in range(30):
         assert service.internal().track(item, 1000, userId=reader, sessionId=f"t{number}").status == 200
     assert service.stats(item)["pv"] == 100
-    assert {each["not_remembered_max"] for each in json.loads(ctl(service, "revert-visitor", "--network", "127.0.7.0/24", "--dry-run", "--json"))} == {40}
-    assert "up to 40 reports" in ctl(service, "revert-visitor", "--network", "127.0.7.0/24")
+    assert {each["unrecorded_per_article"] for each in json.loads(ctl(service, "revert-visitor", "--network", "127.0.7.0/24", "--dry-run", "--json"))} == {20}
+    assert "up to 20 page views and 20 views" in ctl(service, "revert-visitor", "--network", "127.0.7.0/24")
     assert service.stats(item)["pv"] == 20 + 30
+    assert service.stats(other)["pv"] == 20
     assert "10 page views" in ctl(service, "revert-visitor", "--reader", reader)
     assert service.stats(item)["pv"] == 20 + 20
     service.check()

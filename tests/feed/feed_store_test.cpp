@@ -497,16 +497,61 @@ TEST_CASE("interests are written in batches, and one reader's key of a wrong typ
   Site site;
   readers::InterestBuffer interests(site.deferred, site.settings, site.keys);
   site.integer("SADD", site.keys.interactions("r1"), "foreign");
-  const auto most = static_cast<int>(readers::InterestBuffer::kMaxEntries);
-  for (int i = 0; i < most - 1; ++i)
+  const std::size_t readers = 2 * readers::InterestBuffer::kReadersPerCall + 1;
+  for (std::size_t i = 0; i < readers; ++i)
     interests.add(ReaderId::trusted("r" + std::to_string(i)), ItemId::trusted("i"), milliseconds(20000));
-  CHECK(interests.size() == readers::InterestBuffer::kMaxEntries - 1);
+  CHECK(interests.size() == readers);
   CHECK(site.integer("EXISTS", site.keys.interactions("r0")) == 0);
-  interests.add(ReaderId::trusted("last"), ItemId::trusted("i"), milliseconds(20000));
+  interests.flush();
   CHECK(interests.size() == 0);
-  for (int i = 0; i < most - 1; ++i)
+  for (std::size_t i = 0; i < readers; ++i)
     CHECK(site.integer(i == 1 ? "SCARD" : "ZCARD", site.keys.interactions("r" + std::to_string(i))) == 1);
-  CHECK(site.integer("ZCARD", site.keys.interactions("last")) == 1);
+  for (std::size_t i = 0; i < readers::InterestBuffer::kMaxItems; ++i)
+    interests.add(ReaderId::trusted("r"), ItemId::trusted("i" + std::to_string(i)), milliseconds(20000));
+  CHECK(interests.size() == 0);
+  CHECK(site.integer("ZCARD", site.keys.interactions("r")) == site.settings.interactions.max_kept);
+}
+
+TEST_CASE("a reader's first interest is written at the end of the interval, later ones once a second",
+          "[feed]") {
+  Site site;
+  std::function<void()> end_interval;
+  readers::InterestBuffer interests(site.deferred, site.settings, site.keys,
+                                    [&](milliseconds delay, std::function<void()> f) {
+                                      CHECK(delay == readers::InterestBuffer::kInterval);
+                                      end_interval = std::move(f);
+                                    });
+  const auto read = [&](const char* reader, const char* item) {
+    interests.add(ReaderId::trusted(reader), ItemId::trusted(item), milliseconds(20000));
+  };
+  const auto written = [&](const char* reader) {
+    return site.integer("ZCARD", site.keys.interactions(reader));
+  };
+  const auto next_interval = [&] {
+    REQUIRE(end_interval);
+    std::exchange(end_interval, {})();
+  };
+  read("a", "1");
+  next_interval();
+  CHECK(written("a") == 1);
+  read("a", "2");
+  read("a", "3");
+  read("a", "3");
+  read("b", "1");
+  for (int i = 0; i < 3; ++i) {
+    next_interval();
+    CHECK(written("a") == 1);
+    CHECK(written("b") == 1);
+  }
+  CHECK(interests.size() == 2);
+  next_interval();
+  CHECK(written("a") == 3);
+  // The timer stops once nobody has read for a second.
+  for (int i = 0; i < 4; ++i) next_interval();
+  CHECK_FALSE(end_interval);
+  read("a", "4");
+  next_interval();
+  CHECK(written("a") == 4);
 }
 
 TEST_CASE("an interest that pushes out a reply keeps the reply's item excluded", "[feed]") {

@@ -131,28 +131,18 @@ TEST_CASE("anonymous requests that create keys are charged to the service bucket
   CHECK(fixture.count_granted(fixture.subject_at("10.1.0.2", "UA", reader("X")), 1) == 1);
 }
 
-TEST_CASE("a quota is a burst and a daily rate for each owner", "[limits]") {
-  LimitSettings limits = settings();
-  Fixture fixture(limits);
+TEST_CASE("a network may create a hundred unverified articles at once, and as many in a day", "[limits]") {
+  Fixture fixture;
   constexpr std::int64_t kDay = 86400 * kSecond;
-  const auto consume_all = [&](Quota quota, std::string_view owner, std::int64_t now) {
+  const auto consume_all = [&](std::string_view owner, std::int64_t now) {
     int count = 0;
-    for (; count < 5000 && fixture.limits.has_quota(quota, owner, now); ++count)
-      fixture.limits.consume_quota(quota, owner, now);
+    for (; count < 5000 && fixture.limits.may_create_article(owner, now); ++count)
+      fixture.limits.count_created_article(owner, now);
     return count;
   };
-  for (const char* owner : {"n", "m"}) {
-    CHECK(consume_all(Quota::kUnverifiedArticles, owner, 0) == kUnverifiedArticlesPerDay);
-    CHECK(consume_all(Quota::kUnattributedReports, owner, 0) == 20);
-  }
-  CHECK(consume_all(Quota::kUnverifiedArticles, "n", kDay / 2) ==
-        Approx(kUnverifiedArticlesPerDay / 2).margin(1));
-  CHECK(consume_all(Quota::kUnverifiedArticles, "n", kDay) ==
-        Approx(kUnverifiedArticlesPerDay / 2).margin(1));
-  limits.contribution_after = 0;
-  Fixture unbounded(limits);
-  for (int i = 0; i < 2000; ++i) unbounded.limits.consume_quota(Quota::kUnattributedReports, "n", 0);
-  CHECK(unbounded.limits.has_quota(Quota::kUnattributedReports, "n", 0));
+  for (const char* owner : {"n", "m"}) CHECK(consume_all(owner, 0) == kUnverifiedArticlesPerDay);
+  CHECK(consume_all("n", kDay / 2) == Approx(kUnverifiedArticlesPerDay / 2).margin(1));
+  CHECK(consume_all("n", kDay) == Approx(kUnverifiedArticlesPerDay / 2).margin(1));
 }
 
 constexpr UnixSeconds kMidnight{std::chrono::days{20'000}};
@@ -162,7 +152,7 @@ int count_page_views(RateLimiter& limits, int times, std::string_view network = 
                      std::string_view article = "a", UnixSeconds now = kMidnight) {
   int count = 0;
   for (int i = 0; i < times; ++i)
-    count += limits.number_page_view("track", network, article, now).granted ? 1 : 0;
+    count += limits.number_page_view("track", network, article, now).within_quota ? 1 : 0;
   return count;
 }
 
@@ -181,6 +171,29 @@ TEST_CASE("a network's first 50 page views of an article and day count, then eac
   limits.pv_per_network = 0;
   Fixture unbounded(limits);
   CHECK(count_page_views(unbounded.limits, 10'000) == 10'000);
+}
+
+TEST_CASE("contributions are recorded after the first 20 of a source to an article on a day", "[limits]") {
+  LimitSettings limits = settings();
+  const bool limited = GENERATE(true, false);
+  CAPTURE(limited);
+  if (!limited) limits.pv_per_network = 0;
+  Fixture fixture(limits);
+  const auto count_recorded = [&](const char* source, const char* article, UnixSeconds now) {
+    int count = 0;
+    for (int i = 0; i < 100; ++i)
+      count += fixture.limits.number_page_view("track", source, article, now).is_recorded;
+    return count;
+  };
+  for (const char* article : {"a", "b"}) {
+    CHECK(count_recorded("n", article, kMidnight) == 80);
+    CHECK(count_recorded("m", article, kMidnight) == 80);
+    CHECK(count_recorded("n", article, kMidnight) == 100);
+    CHECK(count_recorded("n", article, kMidnight + seconds{86400}) == 80);
+  }
+  limits.contribution_after = 0;
+  Fixture all(limits);
+  CHECK(all.limits.number_page_view("track", "n", "a", kMidnight).is_recorded);
 }
 
 TEST_CASE("numbers of events that added nothing are given back", "[limits]") {
@@ -202,7 +215,7 @@ TEST_CASE("events that are given back late do not let others count twice", "[lim
     std::vector<PageViewNumber> pending;
     for (;;) {
       const PageViewNumber number = fixture.limits.number_page_view("track", "n", "a", kMidnight);
-      const bool is_square = number.granted;
+      const bool is_square = number.within_quota;
       pending.push_back(number);
       if (is_square) break;
     }

@@ -58,7 +58,8 @@ struct TimelineFixture : Fixture {
     open();
     instance.reset();
     cards.emplace(*items, 0);
-    instance.emplace(recording, bulk, write_queue, *cards, settings, keys(), milliseconds(0));
+    instance.emplace(recording, bulk, write_queue, *cards, settings, keys(), redis::RunAfter(),
+                     milliseconds(0));
     follows.emplace(redis, settings, keys(), [this] { return "job" + std::to_string(++events); });
   }
   timeline::RedisTimelineStore& store() { return *instance; }

@@ -183,7 +183,8 @@ class Explorer {
           seen = changes_;
         },
         shared_order_);
-    timeline::RedisTimelineStore store(redis, redis, deferred_, cards_, settings_, keys_, milliseconds(0));
+    timeline::RedisTimelineStore store(redis, redis, deferred_, cards_, settings_, keys_, {},
+                                       milliseconds(0));
     const auto page = co_await store.read(query);
     if (first || down) client.reading_newer = false;
     if (first || !down) client.reading_older = false;

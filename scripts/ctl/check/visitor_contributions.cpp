@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "core/base/json.h"
 #include "core/base/secret.h"
@@ -46,27 +48,46 @@ hot::Contribution sum_contributions(const std::vector<hot::ItemContribution>& it
   return all;
 }
 
+void print_totals(const TopContributors& top) {
+  ctl::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {}\n", "visitor", kNameWidth, "articles",
+             "page views", "visitors", "reading", "views", "network");
+  for (const VisitorTotals& each : top.visitors) print_visitor(each);
+  ctl::print("\n{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}\n", "network", kNameWidth, "recorded",
+             "page views", "visitors", "reading", "views");
+  for (const NetworkTotals& each : top.networks) print_row(each.name, each.visitors, each.contribution);
+}
+
+json::Writer& write_contribution(json::Writer& writer, const hot::Contribution& added) {
+  writer.key("pv").integer(added.pv).key("uv").integer(added.uv);
+  return writer.key("dwell_ms").integer(added.dwell_ms).key("views").integer(added.views);
+}
+
+// {visitors: [{visitor, articles, pv, uv, dwell_ms, views, network}],
+//  networks: [{network, recorded, pv, uv, dwell_ms, views}]}; recorded: the number of its visitors.
+void print_totals_json(const TopContributors& top) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("visitors").begin_array();
+  for (const VisitorTotals& each : top.visitors) {
+    writer.begin_object().key("visitor").string(each.name).key("articles").integer(each.items);
+    write_contribution(writer, each.contribution).key("network").string(each.network).end_object();
+  }
+  writer.end_array().key("networks").begin_array();
+  for (const NetworkTotals& each : top.networks) {
+    writer.begin_object().key("network").string(each.name).key("recorded").integer(each.visitors);
+    write_contribution(writer, each.contribution).end_object();
+  }
+  print_json_line((writer.end_array().end_object(), out));
+}
+
 // Prints tables and lines as they come, or one JSON list at the end: [{visitor, articles, pv, uv,
-// dwell_ms, views, not_remembered_max?, items?: [{id, pv, …}]}].
+// dwell_ms, views, unrecorded_per_article?, items: [{id, pv, …}]}].
 class VisitorReport {
  public:
-  // `not_remembered_max`: events per day and host that are not recorded, so reverting cannot remove
-  // them.
-  explicit VisitorReport(bool json, int not_remembered_max = 0)
-      : json_(json), max_unrecorded_(not_remembered_max) {
+  // `max_unrecorded`: page views of an article, and views of it, that are not recorded per day and
+  // host, so reverting cannot remove them.
+  explicit VisitorReport(bool json, int max_unrecorded = 0) : json_(json), max_unrecorded_(max_unrecorded) {
     if (json_) writer_.begin_array();
-  }
-  void totals(const std::vector<VisitorTotals>& all) {
-    if (!json_)
-      ctl::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {}\n", "visitor", kNameWidth, "articles",
-                 "page views", "visitors", "reading", "views", "network");
-    for (const VisitorTotals& each : all) {
-      if (json_) {
-        begin(each.name, each.items, each.contribution).key("network").string(each.network).end_object();
-      } else {
-        print_visitor(each);
-      }
-    }
   }
   void items(std::string_view visitor, const std::vector<hot::ItemContribution>& items) {
     if (json_) return write(visitor, items);
@@ -85,8 +106,9 @@ class VisitorReport {
   void note_unrecorded() {
     if (!json_ && max_unrecorded_ > 0)
       ctl::print(
-          "up to {} reports per day and host of each visitor (of each network, for anonymous visitors) are "
-          "not recorded and stay: limits.contribution_after\n",
+          "of each article up to {0} page views and {0} views a day and host are not recorded and stay: of "
+          "each "
+          "signed-in visitor, and of all anonymous visitors of a network (limits.contribution_after)\n",
           max_unrecorded_);
   }
   void end() {
@@ -94,21 +116,15 @@ class VisitorReport {
   }
 
  private:
-  json::Writer& begin(std::string_view visitor, std::int64_t articles, const hot::Contribution& added) {
-    writer_.begin_object().key("visitor").string(visitor).key("articles").integer(articles);
-    return write(added);
-  }
-  json::Writer& write(const hot::Contribution& added) {
-    writer_.key("pv").integer(added.pv).key("uv").integer(added.uv);
-    return writer_.key("dwell_ms").integer(added.dwell_ms).key("views").integer(added.views);
-  }
   void write(std::string_view visitor, const std::vector<hot::ItemContribution>& items) {
-    begin(visitor, static_cast<std::int64_t>(items.size()), sum_contributions(items));
-    if (max_unrecorded_ > 0) writer_.key("not_remembered_max").integer(max_unrecorded_);
+    writer_.begin_object().key("visitor").string(visitor);
+    writer_.key("articles").integer(static_cast<std::int64_t>(items.size()));
+    write_contribution(writer_, sum_contributions(items));
+    if (max_unrecorded_ > 0) writer_.key("unrecorded_per_article").integer(max_unrecorded_);
     writer_.key("items").begin_array();
     for (const hot::ItemContribution& each : items) {
       writer_.begin_object().key("id").string(each.item.view());
-      write(each.contribution).end_object();
+      write_contribution(writer_, each.contribution).end_object();
     }
     writer_.end_array().end_object();
   }
@@ -183,23 +199,28 @@ Result<std::string> resolve_network(const std::string& network, const Settings& 
   return identity->network_pseudonym(address);
 }
 
-Result<std::vector<VisitorTotals>> top_contributors(redis::BlockingRedis& redis, const Settings& settings,
-                                                    int top, const std::string& network) {
+Result<TopContributors> top_contributors(redis::BlockingRedis& redis, const Settings& settings, int top,
+                                         const std::string& network) {
   const auto limit = static_cast<std::size_t>(top);
-  const auto ranks_before = [](const VisitorTotals& a, const VisitorTotals& b) {
-    const std::int64_t total_a = a.contribution.pv + a.contribution.views,
-                       total_b = b.contribution.pv + b.contribution.views;
-    return total_a != total_b ? total_a > total_b : a.name < b.name;
+  const auto keep_largest = [limit](auto& rows) {
+    std::ranges::sort(rows, [](const auto& a, const auto& b) {
+      const std::int64_t total_a = a.contribution.pv + a.contribution.views,
+                         total_b = b.contribution.pv + b.contribution.views;
+      return total_a != total_b ? total_a > total_b : a.name < b.name;
+    });
+    if (rows.size() > limit) rows.resize(limit);
   };
   const redis::Keys keys(settings.redis);
-  std::vector<VisitorTotals> best;
+  TopContributors out;
+  std::unordered_set<std::string> read;  // SCAN may return a key twice
+  std::unordered_map<std::string, NetworkTotals> networks;
   auto scanned = scan_all(redis, "SCAN", "", [&](const std::vector<std::string>& page) -> Result<void> {
     redis::Pipeline query;
     std::vector<std::string> names;
     for (const std::string& key : page) {
       const auto name = keys.strip_prefix(key);
       const auto visitor = name ? strip_key_prefix(*name, "hot:added:") : std::nullopt;
-      if (!visitor) continue;
+      if (!visitor || !read.emplace(*visitor).second) continue;
       names.emplace_back(*visitor);
       query.add("HGETALL", key);
     }
@@ -208,34 +229,41 @@ Result<std::vector<VisitorTotals>> top_contributors(redis::BlockingRedis& redis,
     for (std::size_t i = 0; i < names.size(); ++i) {
       const auto items = hot::parse_contributions((*replies)[i]);
       std::string from(hot::parse_visitor_network((*replies)[i]));
-      if (!network.empty() && from != network) continue;
-      if (items.empty() || std::ranges::find(best, names[i], &VisitorTotals::name) != best.end()) continue;
-      best.push_back(
-          {names[i], std::move(from), static_cast<std::int64_t>(items.size()), sum_contributions(items)});
+      if (items.empty() || (!network.empty() && from != network)) continue;
+      const hot::Contribution total = sum_contributions(items);
+      if (!from.empty()) {
+        NetworkTotals& of_network = networks[from];
+        of_network.name = from;
+        ++of_network.visitors;
+        of_network.contribution += total;
+      }
+      out.visitors.push_back({names[i], std::move(from), static_cast<std::int64_t>(items.size()), total});
     }
-    std::ranges::sort(best, ranks_before);
-    if (best.size() > limit) best.resize(limit);
+    keep_largest(out.visitors);
     return {};
   });
   if (!scanned) return tl::unexpected(scanned.error());
-  return best;
+  for (auto& [name, totals] : networks) out.networks.push_back(std::move(totals));
+  keep_largest(out.networks);
+  return out;
 }
 
 Result<int> run_top_contributors(const TopContributorsOptions& options, const Target& target) {
   FRESHET_TRY(session, open(target));
   RedisSession& s = **session;
   FRESHET_TRY(names, resolve_visitors(options.visitors, s.settings));
+  if (names->empty()) {
+    FRESHET_TRY(network, resolve_network(options.visitors.network, s.settings));
+    const auto top = top_contributors(s.redis, s.settings, options.top, *network);
+    if (!top) return tl::unexpected(with_redis_address(top.error(), s.endpoint));
+    options.json ? print_totals_json(*top) : print_totals(*top);
+    return 0;
+  }
   VisitorReport report(options.json);
   for (const std::string& name : *names) {
     const auto items = redis::run_sync(hot::read_contributions(s.redis, s.keys, name));
     if (!items) return tl::unexpected(with_redis_address(items.error(), s.endpoint));
     report.items(name, *items);
-  }
-  if (names->empty()) {
-    FRESHET_TRY(network, resolve_network(options.visitors.network, s.settings));
-    const auto best = top_contributors(s.redis, s.settings, options.top, *network);
-    if (!best) return tl::unexpected(with_redis_address(best.error(), s.endpoint));
-    report.totals(*best);
   }
   report.end();
   return 0;
@@ -249,10 +277,10 @@ Result<int> run_revert_visitor(const RevertVisitorOptions& options, const Target
     FRESHET_TRY(network, resolve_network(options.visitors.network, s.settings));
     const auto all = top_contributors(s.redis, s.settings, std::numeric_limits<int>::max(), *network);
     if (!all) return tl::unexpected(with_redis_address(all.error(), s.endpoint));
-    for (const VisitorTotals& each : *all) names->push_back(each.name);
+    for (const VisitorTotals& each : all->visitors) names->push_back(each.name);
   } else if (names->empty())
     return fail(ErrorCode::kInvalid, "no_visitor", {}, "name a visitor; see --help");
-  VisitorReport report(options.json, 2 * s.settings.limits.contribution_after);
+  VisitorReport report(options.json, s.settings.limits.contribution_after);
   for (const std::string& name : *names) {
     const auto items = redis::run_sync(hot::read_contributions(s.redis, s.keys, name));
     if (!items) return tl::unexpected(with_redis_address(items.error(), s.endpoint));

@@ -42,10 +42,20 @@ struct VisitorTotals {
   std::int64_t items = 0;
   hot::Contribution contribution;
 };
-// The `top` visitors with the most page views and views, optionally of one network. Scans all keys
-// while the service keeps running. O(keys).
-Result<std::vector<VisitorTotals>> top_contributors(redis::BlockingRedis& redis, const Settings& settings,
-                                                    int top, const std::string& network = {});
+// Totals of all visitors whose last event came from one network.
+struct NetworkTotals {
+  std::string name;
+  std::int64_t visitors = 0;
+  hot::Contribution contribution;
+};
+struct TopContributors {
+  std::vector<VisitorTotals> visitors;
+  std::vector<NetworkTotals> networks;
+};
+// The `top` visitors and the `top` networks with the most page views and views, optionally of one
+// network. Scans all keys while the service keeps running. O(keys).
+Result<TopContributors> top_contributors(redis::BlockingRedis& redis, const Settings& settings, int top,
+                                         const std::string& network = {});
 // The network's pseudonym as hot:added:{visitor} stores it. Errors: kInvalid "no_salt",
 // "bad_secret".
 Result<std::string> resolve_network(const std::string& network, const Settings& settings);
