@@ -84,6 +84,24 @@ struct FailingRedis final : redis::Redis {
   const bool sent_;
 };
 
+// A connection on which something else happens before a given step.
+struct InterruptedRedis final : redis::Redis {
+  InterruptedRedis(redis::Redis& inner, int steps, std::function<void()> interruption)
+      : inner_(inner), remaining_(steps), interrupt_(std::move(interruption)) {}
+  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+    if (remaining_-- == 0) interrupt_();
+    auto replies = co_await inner_.run(pipeline);
+    co_return replies;
+  }
+  bool ready() const override { return true; }
+  bool interrupted() const { return remaining_ < 0; }
+
+ private:
+  redis::Redis& inner_;
+  int remaining_;
+  const std::function<void()> interrupt_;
+};
+
 }  // namespace
 
 TEST_CASE_METHOD(RevertFixture, "contributions of a visitor are recorded for each article",
@@ -224,6 +242,55 @@ TEST_CASE_METHOD(RevertFixture, "a revert interrupted at any step can be resumed
     CHECK(command("HKEYS", keys().contributions(kFraud)).size() == 1);  // only the batch names
     if (done) break;
     REQUIRE(steps < 20);
+  }
+}
+
+TEST_CASE_METHOD(
+    RevertFixture,
+    "a revert subtracts once, whatever happens to the visitor or the article before any of its steps",
+    "[contributions]") {
+  enum class Event : std::uint8_t { kAnotherRevert, kReport, kErasure, kExpiry };
+  const Event event = GENERATE(Event::kAnotherRevert, Event::kReport, Event::kErasure, Event::kExpiry);
+  for (int steps = 0;; ++steps) {
+    CAPTURE(static_cast<int>(event), steps);
+    REQUIRE(steps < 20);
+    server().flush_all();
+    for (const char* id : {"a", "a-clean"}) put(item(id, wall_now() - seconds{3600}));
+    for (const char* visitor : {"fraud", "x", "y"}) {
+      track(report("a", visitor, 1000));
+      view(seen("a", visitor));
+      if (std::string_view(visitor) == "fraud") continue;
+      track(report("a-clean", visitor, 1000));
+      view(seen("a-clean", visitor));
+    }
+    const std::vector<ItemId> targets{ItemId::trusted("a")};
+    InterruptedRedis interrupted(redis, steps, [&] {
+      switch (event) {
+        case Event::kAnotherRevert:
+          return static_cast<void>(revert());
+        case Event::kReport:
+          return static_cast<void>(track(report("a", "fraud", 50, "another session")));
+        case Event::kErasure:
+          return static_cast<void>(command("DEL", keys().contributions(kFraud)));
+        case Event::kExpiry:
+          command("HSET", keys().article("a"), "renewed", unix_s(now()) - 31 * 86400);
+          return;
+      }
+    });
+    const auto done = run_sync(hot::revert_contributions(interrupted, settings, keys(), kFraud, targets));
+    REQUIRE(done);
+    if (!interrupted.interrupted()) break;
+    revert();  // whatever was recorded meanwhile
+    const hot::ItemStats after = stats("a");
+    if (event == Event::kExpiry) {
+      CHECK(after.pv == 0);
+      CHECK(after.uv == 0);
+    } else if (event == Event::kErasure && steps < 2) {
+      CHECK(after.pv == 3);  // erased before it was staged, so nobody knows it any more
+    } else {
+      check_same_stats(*this, "a", "a-clean");
+    }
+    CHECK(contributions().empty());
   }
 }
 
