@@ -546,7 +546,7 @@ TEST_CASE("a reader's first interest is written at the end of the interval, late
   CHECK(interests.size() == 2);
   next_interval();
   CHECK(written("a") == 3);
-  // The timer stops once nobody has read for a second.
+  // The timer stops once no reader has read for a second.
   for (int i = 0; i < 4; ++i) next_interval();
   CHECK_FALSE(end_interval);
   read("a", "4");

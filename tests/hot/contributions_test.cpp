@@ -280,13 +280,13 @@ TEST_CASE_METHOD(
     const auto done = run_sync(hot::revert_contributions(interrupted, settings, keys(), kFraud, targets));
     REQUIRE(done);
     if (!interrupted.interrupted()) break;
-    revert();  // whatever was recorded meanwhile
+    revert();  // reports that came meanwhile
     const hot::ItemStats after = stats("a");
     if (event == Event::kExpiry) {
       CHECK(after.pv == 0);
       CHECK(after.uv == 0);
     } else if (event == Event::kErasure && steps < 2) {
-      CHECK(after.pv == 3);  // erased before it was staged, so nobody knows it any more
+      CHECK(after.pv == 3);  // erased before it was staged, so it is no longer known
     } else {
       check_same_stats(*this, "a", "a-clean");
     }
