@@ -29,9 +29,9 @@
 
 namespace freshet::recorder {
 
-// Longer than a worker's write buffers hold a reader's data (a second) and a command on its background
-// connection can take (kBulkTimeout in fcgi/worker_services.cpp). By then, the command has failed and
-// is in the spool.
+// Longer than a worker's write buffers hold a reader's data (a second) and a command on its
+// background connection can take (kBulkTimeout in fcgi/worker_services.cpp). By then, the command
+// has failed and is in the spool.
 inline constexpr milliseconds kSettleTime{6500};
 // A spool that still mentions the reader after this time is considered orphaned: the job continues,
 // and is reported as failed.
