@@ -9,7 +9,8 @@ import time
 import pytest
 
 from client import assert_problem
-from service import BUILD, wait_until
+from service import wait_until
+from shifted_clock import ShiftedClock
 
 HOUR_S = 3600
 
@@ -135,19 +136,11 @@ def test_data_of_an_older_schema_is_refused_with_an_error_message(own_service, n
 @pytest.fixture
 def set_clock(own_service):
     """set_clock(seconds): shifts Redis' clock by this offset from now on."""
-    path = os.path.join(own_service.state, "clock")
-
-    def write(offset):
-        with open(path + ".new", "w", encoding="ascii") as file:
-            file.write(f"{offset:+d}")
-        os.chmod(path + ".new", 0o644)
-        os.replace(path + ".new", path)
-
-    write(0)
+    clock = ShiftedClock(os.path.join(own_service.state, "clock"))
     own_service.make_redis_unavailable()
-    own_service.restart_redis(environment={"LD_PRELOAD": os.path.join(BUILD, "tests/e2e/shifted_clock.so"), "SHIFTED_CLOCK": path})
+    own_service.restart_redis(environment=clock.environment)
     wait_until(lambda: own_service.status()["redis ready"] == len(own_service.workers()), "all workers to connect")
-    return write
+    return clock.set
 
 
 def test_nothing_is_lost_or_repeated_when_the_clock_of_redis_jumps_back_an_hour(own_service, name, set_clock):
