@@ -86,15 +86,17 @@ class Run:
             print(f"  {self.name}: {text}", file=sys.stderr, flush=True)
 
     @contextlib.contextmanager
-    def instance(self, *options, long_timeouts=False, limits=False, **directives):
+    def instance(self, *options, long_timeouts=False, limits=False, environment=None, nginx_edit="", **directives):
         """Runs an instance and checks the invariants at the end.
 
-        long_timeouts: timeouts that a busy machine does not exceed. limits: with rate limits.
+        long_timeouts: timeouts that a busy machine does not exceed. limits: with rate limits. environment: added to
+        that of its processes. nginx_edit: a sed expression for nginx's files.
         """
         no_limits = () if limits else ("--no-limits",)
         service = Instance(*no_limits, *options, **(NO_PAGE_VIEW_QUOTA | ({} if limits else NO_LIMITS) | (LONG_TIMEOUTS if long_timeouts else {}) | directives))
-        if not self.short:
-            service.nginx_edit = ""  # as shipped
+        service.environment = environment or {}
+        # As shipped, but in the short form idle connections close soon.
+        service.nginx_edit = "\n".join(filter(None, (service.nginx_edit if self.short else "", nginx_edit)))
         try:
             service.start()
             yield service
