@@ -19,7 +19,7 @@ HOUR_S, DAY_S = 3600, 86400
 AGE_S = 5 * DAY_S            # of an article before the first jump
 MAX_AGE_ERROR_S = HOUR_S / 2
 MAX_IDLE_CORES = 0.6         # of all of freshetd without requests
-LIMITED = {"limits__views_rate": "1", "limits__views_burst": "3"}
+DIRECTIVES = {"limits__views_rate": "1", "limits__views_burst": "3", "list__rebuild_interval": '"1s"'}
 
 
 @contextlib.contextmanager
@@ -32,20 +32,29 @@ def readable_folder():
         shutil.rmtree(path)
 
 
-def limit_recovers(service, number):
-    """Uses up a new client's limit. Returns whether it was first served, then refused, then served within seconds."""
-    client, article = service.public(source=f"127.88.{number}.1"), "limited"
-    if client.view(article, f"f{number}").status != 200:
+class LimitedClient:
+    """A client that uses up its limit of views."""
+
+    def __init__(self, service, number):
+        self._client, self._name = service.public(source=f"127.88.{number}.1"), f"f{number}"
+        assert self._status() == 200
+        wait_until(lambda: self._status() == 429, "a refused view", 20)
+
+    def _status(self):
+        return self._client.view("limited", self._name).status
+
+    def recovers(self):
+        """Returns whether it is served within seconds."""
+        with contextlib.suppress(AssertionError):
+            return wait_until(lambda: self._status() == 200, "the limit to recover", 10)
         return False
-    wait_until(lambda: client.view(article, f"f{number}").status == 429, "a refused view", 20)
-    wait_until(lambda: client.view(article, f"f{number}").status == 200, "the limit to recover", 10)
-    return True
 
 
-def age_of_article(service):
-    reply = service.internal().get("/api/articles/aging/stats")
+def listed_age_s(service):
+    """The age of the article on the list, which the workers compute by their own time."""
+    reply = service.internal().get("/api/hot?model=engagement&limit=100")
     assert reply.status == 200, reply
-    return reply.json()["age_seconds"]
+    return next(item["age"] for item in reply.json() if item["id"] == "aging")
 
 
 def wrong_list(service):
@@ -70,7 +79,7 @@ def jump_under_load(run, redis_too):
     offsets = run.scale([HOUR_S, 0, 2 * DAY_S, 0], [HOUR_S, 0, 2 * DAY_S, 0, -HOUR_S, 0, -2 * DAY_S, 0])
     with readable_folder() as folder:
         clock = ShiftedClock(os.path.join(folder, "clock"))
-        with run.instance(long_timeouts=True, environment=clock.environment, **LIMITED) as service:
+        with run.instance(long_timeouts=True, environment=clock.environment, **DIRECTIVES) as service:
             def restart_redis():
                 service.restart_redis(environment=clock.environment if redis_too else None)
                 wait_until(lambda: service.status()["redis ready"] == len(service.workers()), "all workers to connect")
@@ -89,6 +98,7 @@ def jump_under_load(run, redis_too):
                 load.wait_for(100)
                 began = time.monotonic()
                 for number, offset in enumerate(offsets):
+                    limited = LimitedClient(service, number)
                     if number == 0:  # with reports in the spool
                         service.make_redis_unavailable()
                         wait_until(lambda: service.status()["spooled bytes"] > 0, "spooled reports")
@@ -97,11 +107,11 @@ def jump_under_load(run, redis_too):
                         wait_until(lambda: service.status()["spooled bytes"] == 0, "the spool to be delivered", 60)
                     clock.set(offset)
                     age_s = AGE_S + (offset if redis_too else 0)
-                    wait_until(lambda age_s=age_s: abs(age_of_article(service) - age_s) < MAX_AGE_ERROR_S, f"the workers' time at {offset:+d} s", 20)
+                    wait_until(lambda age_s=age_s: abs(listed_age_s(service) - age_s) < MAX_AGE_ERROR_S, f"the workers' time at {offset:+d} s", 20)
                     load.wait_for(run.scale(100, 1500))
                     name = f"put-at-{number}"
                     recorded[name] = service.put(name)["title"]
-                    unrecovered += not limit_recovers(service, number)
+                    unrecovered += not limited.recovers()
                     lists.append(wrong_list(service))
                 until = time.monotonic()
             label = "Redis' clock too" if redis_too else "the host's clock"
