@@ -3,8 +3,6 @@
 import contextlib
 import math
 import os
-import shutil
-import tempfile
 import time
 
 from recorded import RecorderData
@@ -13,23 +11,13 @@ from shifted_clock import ShiftedClock
 
 from faults.load import OPERATIONS, PAGE_READS
 from faults.redis_faults import OUTAGE_STATUSES, expect_reads_served
-from faults.scenario import fault
+from faults.scenario import fault, readable_folder
 
 HOUR_S, DAY_S = 3600, 86400
 AGE_S = 5 * DAY_S            # of an article before the first jump
 MAX_AGE_ERROR_S = HOUR_S / 2
 MAX_IDLE_CORES = 0.6         # of all of freshetd without requests
 DIRECTIVES = {"limits__views_rate": "1", "limits__views_burst": "3", "list__rebuild_interval": '"1s"'}
-
-
-@contextlib.contextmanager
-def readable_folder():
-    path = tempfile.mkdtemp(prefix=f"freshet-clock-{os.getpid()}-", dir="/tmp")
-    os.chmod(path, 0o755)
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path)
 
 
 class LimitedClient:
@@ -76,7 +64,8 @@ def idle_cores(service, seconds):
 
 
 def jump_under_load(run, redis_too):
-    offsets = run.scale([HOUR_S, 0, 2 * DAY_S, 0], [HOUR_S, 0, 2 * DAY_S, 0, -HOUR_S, 0, -2 * DAY_S, 0])
+    # At a time of Redis before their dates, the readers' items would not be visible.
+    offsets = [HOUR_S, 0, 2 * DAY_S, 0] + run.scale([], [HOUR_S, 0, 2 * DAY_S, 0] if redis_too else [-HOUR_S, 0, -2 * DAY_S, 0])
     with readable_folder() as folder:
         clock = ShiftedClock(os.path.join(folder, "clock"))
         with run.instance(long_timeouts=True, environment=clock.environment, **DIRECTIVES) as service:

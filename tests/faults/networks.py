@@ -3,6 +3,7 @@ networks stay within their limits.
 """
 
 import collections
+import contextlib
 import json
 import math
 import os
@@ -14,7 +15,7 @@ from client import AGENT
 from service import wait_until
 
 from faults.abuse import Attackers, honest_readers, let_attack_run
-from faults.scenario import fault
+from faults.scenario import fault, readable_folder
 from faults.wire import request
 
 PV_PER_NETWORK = 50  # as shipped
@@ -23,6 +24,17 @@ PV_PER_NETWORK = 50  # as shipped
 def counted_of(tries):
     """Page views that one network adds to an article with this many tries."""
     return tries if tries <= PV_PER_NETWORK else PV_PER_NETWORK + math.isqrt(tries) - math.isqrt(PV_PER_NETWORK)
+
+
+@contextlib.contextmanager
+def page_view_quota(run, **directives):
+    """An instance with the shipped quota of page views, of which honest readers, who report more, are exempt."""
+    with readable_folder() as folder:
+        allow = os.path.join(folder, "allow")
+        with open(allow, "w", encoding="ascii") as file:
+            file.write("127.1.0.0/16\n")
+        with run.instance(long_timeouts=True, limits=True, limits__pv_per_network=PV_PER_NETWORK, clients__allow_file=f'"{allow}"', **directives) as service:
+            yield service
 
 
 # --- IPv6
@@ -44,11 +56,10 @@ def rotating_prefixes(run):
     def send(client, number):
         item = "raised" if number % 2 else f"made-up-{number}"
         body = {"articleId": item, "sessionId": f"s{number}", "dwellMs": 180000}
-        return through_proxy(client, f"2001:db8:1:{number % 65536:x}::{number:x}", "POST", "/api/track", body, number)
+        return through_proxy(client, f"2001:db8:1:{number % 65536:x}::1", "POST", "/api/track", body, number)
 
     limits = {"limits__track_rate": TRACK_RATE, "limits__track_burst": TRACK_BURST, "limits__network_factor": NETWORK_FACTOR}
-    with run.instance(long_timeouts=True, limits=True, nginx_edit=TRUST_PROXY, items__unknown='"count"', limits__pv_per_network=PV_PER_NETWORK,
-                      **limits) as service:
+    with page_view_quota(run, nginx_edit=TRUST_PROXY, items__unknown='"count"', **limits) as service:
         service.put("raised")
         with honest_readers(run, service):
             began = time.monotonic()
@@ -97,7 +108,7 @@ def ranking_fraud(run):
         return client.request("POST", "/api/track", body, headers=agent)
 
     # A visitor is an address and an agent, so the only limits here are those of nginx and of the network.
-    with run.instance(long_timeouts=True, limits=True, limits__pv_per_network=PV_PER_NETWORK) as service:
+    with page_view_quota(run) as service:
         for item in ("tracked", "viewed", "honest-article"):
             service.put(item)
         with honest_readers(run, service):

@@ -2,8 +2,11 @@
 
 import contextlib
 import dataclasses
+import os
 import random
+import shutil
 import sys
+import tempfile
 import time
 import traceback
 
@@ -130,6 +133,17 @@ class Run:
         for text in ([] if is_kept else balance.details[:5]):
             print(f"  {self.name}: {text}", file=sys.stderr, flush=True)
         return balance
+
+
+@contextlib.contextmanager
+def readable_folder():
+    """A temporary folder that the service's user may read."""
+    path = tempfile.mkdtemp(prefix=f"freshet-faults-{os.getpid()}-", dir="/tmp")
+    os.chmod(path, 0o755)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
 
 
 def percentile(values, share):
