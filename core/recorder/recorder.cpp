@@ -45,6 +45,7 @@ constexpr std::array kReasons{ReasonRow{"disk_full", RecorderPauseReason::kDatab
                               ReasonRow{"no_cluster", RecorderPauseReason::kRedisUnavailable},
                               ReasonRow{"redis_data_lost_again", RecorderPauseReason::kRedisUnavailable},
                               ReasonRow{"schema_mismatch", RecorderPauseReason::kRedisUnavailable},
+                              ReasonRow{"restore_interrupted", RecorderPauseReason::kRedisUnavailable},
                               ReasonRow{"partitions_mismatch", RecorderPauseReason::kRedisUnavailable},
                               ReasonRow{"lease_held", RecorderPauseReason::kLeaseHeld},
                               ReasonRow{"lease_lost", RecorderPauseReason::kLeaseHeld},

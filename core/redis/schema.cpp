@@ -30,6 +30,10 @@ void append_partition_count(Pipeline& out, const Keys& keys) {
   if (keys.in_cluster()) out.add("SET", keys.partition_count_key(), keys.partition_count(), "NX");
 }
 
+void append_restoring(Pipeline& out, const Keys& keys) {
+  for (const PartitionKeys& each : keys.partitions()) out.add("HSET", each.meta(), "schema", kRestoring);
+}
+
 // `formula` and `schema` are written together; schema 1 had no version field.
 Task<Result<void>> check_schema(Redis& redis, const Keys& keys, SchemaCheck mode) {
   Pipeline query;
@@ -47,6 +51,9 @@ Task<Result<void>> check_schema(Redis& redis, const Keys& keys, SchemaCheck mode
     auto groups = co_await check_partition_count(redis, keys, mode);
     co_return groups;
   }
+  if (found == kRestoring)
+    co_return fail(ErrorCode::kConflict, "restore_interrupted", {},
+                   "a restore was interrupted: run `freshetctl restore --replace` again");
   co_return fail(ErrorCode::kConflict, "schema_mismatch", {},
                  "the data in Redis has schema " + found + ", but this program supports only schema " +
                      std::to_string(kSchemaVersion) + ": use an empty Redis or another redis.key_prefix");

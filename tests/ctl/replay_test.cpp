@@ -1,13 +1,48 @@
 #include "scripts/ctl/replay/replay.h"
 
+#include <atomic>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "scripts/ctl/replay/http_client.h"
+#include "tests/support/error_of.h"
 
 using namespace freshet;
 using namespace freshet::ctl;
+namespace asio = boost::asio;
 
 namespace {
+
+// Answers one connection with the beginning of a long reply, then a byte every few milliseconds.
+class DrippingServer {
+ public:
+  DrippingServer() : acceptor_(io_, {asio::ip::address_v4::loopback(), 0}), thread_([this] { run(); }) {}
+  ~DrippingServer() {
+    stopping_ = true;
+    thread_.join();
+  }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(acceptor_.local_endpoint().port()); }
+
+ private:
+  void run() {
+    asio::ip::tcp::socket peer(io_);
+    acceptor_.accept(peer);
+    boost::system::error_code error;
+    asio::write(peer, asio::buffer(std::string("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")), error);
+    while (!stopping_) {
+      asio::write(peer, asio::buffer("x", 1), error);
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+  }
+
+  asio::io_context io_;
+  asio::ip::tcp::acceptor acceptor_;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
 UnixSeconds at(std::int64_t s) { return UnixSeconds{seconds{s}}; }
 }  // namespace
 
@@ -61,4 +96,22 @@ TEST_CASE("a URL is http or a unix socket", "[ctl]") {
     CAPTURE(wrong);
     CHECK_FALSE(parse_http_url(wrong));
   }
+}
+
+TEST_CASE("a reply that arrives byte by byte has one deadline", "[ctl]") {
+  DrippingServer server;
+  BlockingHttp http(*parse_http_url(server.url()), milliseconds(200));
+  CHECK(freshet::test::error_of(http.exchange({})).detail ==
+        server.url() + ": the reply did not arrive in time");
+}
+
+TEST_CASE("a reply that does not begin as expected is not received any further", "[ctl]") {
+  DrippingServer server;
+  BlockingHttp http(*parse_http_url(server.url()), milliseconds(60'000));
+  HttpRequest request;
+  request.expected_start = "model";
+  const auto reply = http.exchange(request);
+  REQUIRE(reply);
+  CHECK(reply->body.starts_with("x"));
+  CHECK(reply->body.size() < 1000);
 }

@@ -106,6 +106,16 @@ def rss_kib(pid):
         return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
 
 
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")  # a second
+
+
+def cpu_ticks(pid):
+    """CPU time of the process so far."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
 def descriptors(pid):
     """The process's open descriptors, without the files of the search index: a worker opens those of each week's
     partition at its first search and keeps them, and how many weeks the items span depends on the date."""

@@ -1,5 +1,6 @@
 """Backups of a running service and services restored from backups: everything is restored, and nothing else appears."""
 
+import contextlib
 import os
 import random
 import re
@@ -11,9 +12,10 @@ import time
 
 import pytest
 from client import Load
+from proxy import Proxy
 from recorded import RecorderData, Writers
 from service import CTL, LONG_TIMEOUTS, birth, children, kill_while_running, wait_until
-from test_privacy import RespClient, erase, use_everything, wait_until_done, wait_until_recorded
+from test_privacy import RespClient, erase, recorded_interactions, use_everything, wait_until_done, wait_until_recorded
 
 
 
@@ -43,14 +45,18 @@ def stop_freshetd(service):
     wait_until(lambda: not any(birth(pid) for pid in pids), "freshetd to exit", 60)
 
 
-def start_freshetd(service, invocation):
-    """Starts freshetd again, with the command and user with which scripts/run started it."""
+def launch_freshetd(service, invocation):
+    """Starts freshetd again, with the command and user with which scripts/run started it, without waiting for it."""
     command, user = invocation
     with open(os.path.join(service.state, "log/freshetd.log"), "ab") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                                    user=user.st_uid, group=user.st_gid, extra_groups=[])
     service.replace_process("freshetd", process.pid, "QUIT")
     service.restarted_process = process  # a reference, so that the process is reaped
+
+
+def start_freshetd(service, invocation):
+    launch_freshetd(service, invocation)
     wait_until(lambda: service.internal().get("/ping").status == 200, "a reply to /ping", 60)
 
 
@@ -274,4 +280,64 @@ def test_a_reader_erased_after_the_backup_is_not_restored(instance, folder, name
     assert remaining in everything and erased not in everything
     wait_until_recorded(service, remaining, len(items))
     assert service.internal().get(f"/api/users/{erased}").json().get("interactions", []) == []
+    service.check()
+
+
+def kill_restore(service, *words, when):
+    """Runs freshetctl restore and kills it once when() holds. Each reply of Redis is late, so that the test notices in
+    time.
+    """
+    with Proxy(service.redis_socket()) as proxy:
+        proxy.set(delay_s=(0.1, 0.1))
+        service.configure(redis__url=f'"{proxy.url}"')
+        process = subprocess.Popen([CTL, "restore", *words, "-q", "--state", service.state], stderr=subprocess.PIPE, text=True, start_new_session=True)
+        wait_until(lambda: when() or process.poll() is not None, "the moment to kill the restore", 60)
+        os.killpg(process.pid, signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, process.stderr.read()
+        process.stderr.close()
+    service.configure()
+
+
+def inode(path):
+    return os.stat(path).st_ino if os.path.exists(path) else None
+
+
+@pytest.mark.parametrize("known_from", ["database", "file"])
+@pytest.mark.parametrize("stage", ["loaded", "in place"])
+def test_a_killed_restore_brings_no_erased_reader_back(instance, folder, name, stage, known_from):
+    service = instance("--no-limits", **LONG_TIMEOUTS)
+    erased, remaining, items = name("gone"), name("stays"), put_items(service, name)
+    for reader in (erased, remaining):
+        use_everything(service, reader, items)
+        wait_until_recorded(service, reader, len(items))
+    wait_until_idle(service)
+    backup, options = os.path.join(folder, "backup"), ["--replace"]
+    ctl(service, "backup", backup, "-q")
+    wait_until_done(service, erase(service, erased))
+    invocation = invocation_of(service)
+    stop_freshetd(service)
+    database = RecorderData(service).database
+    if known_from == "file":  # as on a new host
+        for suffix in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(database + suffix)
+        options += ["--erase", os.path.join(folder, "erased")]
+        with open(options[-1], "w", encoding="utf-8") as file:
+            file.write(f"{erased}\n")
+    before = inode(database)
+    loaded = ("EXISTS", f"user:events:{{{erased}}}")
+    kill_restore(service, backup, *options, when=lambda: service.redis(*loaded) if stage == "loaded" else inode(database) != before)
+    assert service.redis(*loaded) == (stage == "loaded")  # readers are erased before the database is in place
+    # As after a reboot of the host: nothing serves from this Redis or records it.
+    launch_freshetd(service, invocation)
+    logged = "a restore was interrupted: run `freshetctl restore --replace` again"
+    wait_until(lambda: logged in service.log(), "the error in the log")
+    reply = service.internal().get("/api/history", query={"userId": erased})
+    assert reply.status in (502, 503, 504), reply
+    stop_freshetd(service)
+    ctl(service, "restore", backup, "-q", *(options if stage == "loaded" else ["--replace"]))
+    start_freshetd(service, invocation)
+    everything = repr(content(service))
+    assert remaining in everything and erased not in everything
+    assert recorded_interactions(service, erased) == 0 and recorded_interactions(service, remaining) == len(items)
     service.check()

@@ -1,15 +1,17 @@
 """Unexpected content of Redis: keys of the wrong type, garbage on the invalidation channel, a rank written by another tool,
-truncated filter shards, an older schema, and a clock that jumps back. Each is reported, or ignored and counted; nothing
+truncated filter shards, another schema, and a clock that jumps back. Each is reported, or ignored and counted; nothing
 is lost.
 """
 
 import os
+import subprocess
 import time
 
 import pytest
 
 from client import assert_problem
-from service import BUILD, wait_until
+from service import CTL, wait_until
+from shifted_clock import ShiftedClock
 
 HOUR_S = 3600
 
@@ -117,15 +119,20 @@ def test_a_misaligned_filter_shard_loses_no_impressions(own_service, name):
     assert "event=seen_shard_misaligned" in own_service.log()
 
 
-def test_data_of_an_older_schema_is_refused_with_an_error_message(own_service, name):
+@pytest.mark.parametrize("schema", ["1", "3"])
+def test_data_of_another_schema_is_refused_with_an_error_message(own_service, name, schema):
     item = name()
     own_service.put(item)
     assert own_service.public().track(item, userId="a").status == 200
     own_service.wait_for_background_writes()
-    own_service.redis("HSET", "hot:rank:meta", "schema", "1")
+    own_service.redis("HSET", "hot:rank:meta", "schema", schema)
     worker = own_service.workers()[0]
     os.kill(worker, 9)  # its successor checks the data before it serves
-    wait_until(lambda: "has schema 1, but this program supports only schema 2" in own_service.log(), "the error in the log")
+    message = f"has schema {schema}, but this program supports only schema 2"
+    wait_until(lambda: message in own_service.log(), "the error in the log")
+    for command in (["check"], ["rebuild-rank"], ["backup", own_service.state + "/backup"]):
+        done = subprocess.run([CTL, *command, "--state", own_service.state], capture_output=True, text=True, check=False, timeout=240)
+        assert done.returncode != 0 and message in done.stdout + done.stderr, (command, done)
     assert own_service.stats(item)["pv"] == 1  # by workers that have already checked
     own_service.redis("HSET", "hot:rank:meta", "schema", "2")
     wait_until(lambda: own_service.status()["redis ready"] == len(own_service.workers()) and worker not in own_service.workers(), "its replacement to serve")
@@ -135,19 +142,11 @@ def test_data_of_an_older_schema_is_refused_with_an_error_message(own_service, n
 @pytest.fixture
 def set_clock(own_service):
     """set_clock(seconds): shifts Redis' clock by this offset from now on."""
-    path = os.path.join(own_service.state, "clock")
-
-    def write(offset):
-        with open(path + ".new", "w", encoding="ascii") as file:
-            file.write(f"{offset:+d}")
-        os.chmod(path + ".new", 0o644)
-        os.replace(path + ".new", path)
-
-    write(0)
+    clock = ShiftedClock(os.path.join(own_service.state, "clock"))
     own_service.make_redis_unavailable()
-    own_service.restart_redis(environment={"LD_PRELOAD": os.path.join(BUILD, "tests/e2e/shifted_clock.so"), "SHIFTED_CLOCK": path})
+    own_service.restart_redis(environment=clock.environment)
     wait_until(lambda: own_service.status()["redis ready"] == len(own_service.workers()), "all workers to connect")
-    return write
+    return clock.set
 
 
 def test_nothing_is_lost_or_repeated_when_the_clock_of_redis_jumps_back_an_hour(own_service, name, set_clock):

@@ -73,6 +73,7 @@ def test_a_reader_who_opened_the_channel_is_served_again_only_after_the_next_vis
     reader = name("ann")
     assert "0 readers" in push(site)
     assert page(site, reader) == []
+    site.wait_for_background_writes()
     assert "1 served" in push(site, "--limit", "3")
     for _ in range(2):
         assert "0 served, 1 skipped" in push(site, "--limit", "3")

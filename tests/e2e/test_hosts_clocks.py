@@ -6,7 +6,8 @@ import time
 import pytest
 
 from recorded import RecorderData
-from service import BUILD, LONG_TIMEOUTS, Instance, wait_until
+from service import LONG_TIMEOUTS, Instance, wait_until
+from shifted_clock import ShiftedClock
 from test_privacy import erase, wait_until_done
 
 
@@ -19,17 +20,8 @@ def host(request):
 
     def start(first, offset, **directives):
         started_host = Instance("--no-limits", peer=first, recorder__enabled="false", **LONG_TIMEOUTS, **directives)
-        path = os.path.join(started_host.state, "clock")
-
-        def set_clock(seconds):
-            with open(path + ".new", "w", encoding="ascii") as file:
-                file.write(f"{seconds:+d}\n")
-            os.chmod(path + ".new", 0o644)
-            os.replace(path + ".new", path)
-
-        set_clock(offset)
-        started_host.set_clock = set_clock
-        started_host.environment = {"LD_PRELOAD": os.path.join(BUILD, "tests/e2e/shifted_clock.so"), "SHIFTED_CLOCK": path}
+        clock = ShiftedClock(os.path.join(started_host.state, "clock"), offset)
+        started_host.set_clock, started_host.environment = clock.set, clock.environment
         started.append(started_host)
         return started_host.start()
 

@@ -177,6 +177,9 @@ def test_the_recorder_does_not_touch_a_database_of_a_later_version(own_service, 
 
     def put_back():
         assert own_service.status()["recorder reason"] == "database_newer"
+        for command in ("reindex", "train", "rebuild-redis"):
+            done = subprocess.run([CTL, command, "--state", own_service.state], capture_output=True, text=True, check=False, timeout=240)
+            assert done.returncode == 2 and "schema version 1000" in done.stderr and len(done.stderr.splitlines()) == 1, (command, done)
         assert read() == written[0]
         for each in glob.glob(database + "*"):
             os.remove(each)

@@ -8,7 +8,7 @@ import random
 import sys
 import time
 
-from faults import abuse, clients, disk, expensive_queries, hostile, hosts, lifecycle, redis_faults, soak, workers  # noqa: F401 (each registers its faults)
+from faults import abuse, clients, clocks, disk, expensive_queries, hostile, hosts, lifecycle, networks, redis_faults, soak, workers  # noqa: F401 (each registers its faults)
 from faults.scenario import FAULTS, run_fault
 from faults.table import cores, markdown, render
 

@@ -1,4 +1,6 @@
-"""F11: the SQLite database is locked, full, read-only or deleted while items are written over HTTP."""
+"""F11 and F17: the SQLite database is locked, full, read-only or deleted while items are written over HTTP, and the disk is
+full under Redis' append-only file.
+"""
 
 import contextlib
 import os
@@ -8,10 +10,11 @@ import time
 
 from client import Load as WriteLoad
 from recorded import RecorderData, Writers
-from service import ROOT, Instance, birth, wait_until
+from service import LONG_TIMEOUTS, ROOT, Instance, birth, wait_until
 
 from faults.invariants import broken_invariants, integrity_error
-from faults.scenario import NO_LIMITS, fault
+from faults.redis_faults import OUTAGE_STATUSES, expect_reads_served
+from faults.scenario import NO_LIMITS, NO_PAGE_VIEW_QUOTA, fault
 
 MAX_STREAM_ENTRIES = 1000  # writes are refused above it
 
@@ -30,15 +33,22 @@ def locked(_, recorded):
 
 
 @contextlib.contextmanager
-def full(service, recorded):
-    ballast = os.path.join(os.path.dirname(recorded.database), "ballast")
+def filled(folder):
+    """Fills the file system of a folder."""
+    ballast = os.path.join(folder, "ballast")
     with open(ballast, "wb", buffering=0) as file, contextlib.suppress(OSError):
         while file.write(b"x" * 4096) == 4096:
             pass
     try:
-        yield None
+        yield
     finally:
         os.remove(ballast)
+
+
+@contextlib.contextmanager
+def full(_, recorded):
+    with filled(os.path.dirname(recorded.database)):
+        yield None
 
 
 @contextlib.contextmanager
@@ -51,9 +61,9 @@ def read_only(_, recorded):
 
 
 @contextlib.contextmanager
-def small_disk(service):
-    """Mounts a 24 MB file system for the recorder's files. Yields False if mounting is not permitted."""
-    folder = os.path.join(service.state, "record")
+def small_disk(service, name):
+    """Mounts a 24 MB file system at this folder of the state. Yields False if mounting is not permitted."""
+    folder = os.path.join(service.state, name)
     os.mkdir(folder)
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=0777", "tmpfs", folder], capture_output=True, check=False).returncode == 0
     try:
@@ -89,7 +99,7 @@ def recovery_s(run, service, recorded, name, state, load, writers):
 def disk_full(run):
     service = Instance("--no-limits", **NO_LIMITS, redis__timeout='"1s"', gateway__request_budget='"3s"', stream__max_len=str(MAX_STREAM_ENTRIES),
                        recorder__batch="50")
-    with small_disk(service) as small:
+    with small_disk(service, "record") as small:
         try:
             service.start()
             _run_states(run, service, small)
@@ -147,3 +157,50 @@ def _delete_database(run, service, recorded, kept):
     run.report(f"deleted: created again, integrity {error or 'ok'}", error is None and birth(recorder) == recorder_birth, safety=True)
     sample = run.rng.sample(sorted(kept), 20)
     run.expect_none("items missing in Redis", sum(service.internal().get(f"/api/items/{item}").status != 200 for item in sample))
+
+
+@fault("F17", "the disk is full under Redis' append-only file", "reads 100 % 200, writes queued; 0 lost, 0 counted twice")
+def append_only_file_full(run):
+    service = Instance("--no-limits", **NO_LIMITS, **NO_PAGE_VIEW_QUOTA, **LONG_TIMEOUTS)
+    with small_disk(service, "redis") as small:
+        try:
+            if not small:
+                run.report("SKIPPED: mounting a small file system is not permitted", False)
+                return
+            service.start()
+            _fill_redis_disk(run, service)
+            broken = broken_invariants(service)
+            run.report("invariants hold" if not broken else f"invariants broken: {broken[:3]}", not broken, safety=True)
+        finally:
+            if not small:
+                service.stop()
+    service.stop()
+
+
+def _fill_redis_disk(run, service):
+    load = run.load(service, run.readers(service, 12), connections=6, think_s=0.01, allowed=OUTAGE_STATUSES)
+    recovery_s = []
+    with load:
+        load.wait_for(200)
+        began = time.monotonic()
+        for _ in range(run.scale(1, 5)):
+            before = int(service.status()["redis failures"]["misconf"])
+            with filled(os.path.join(service.state, "redis")):
+                wait_until(lambda: service.persistence("aof_last_write_status") == "err", "Redis to fail to write", 60)
+                wait_until(lambda: service.status()["spooled bytes"] > 0, "spooled reports", 30)
+                load.wait_for(run.scale(200, 3000))
+                status = service.status()
+                run.report(f"{status['redis failures']['misconf'] - before:,} MISCONF counted", status["redis failures"]["misconf"] > before, safety=True)
+                if service.internal().put("/api/items/refused", {"title": "t", "published_at": 1}).status != 503:
+                    run.report("an item was acknowledged that Redis did not write", False, safety=True)
+            freed = time.monotonic()
+            wait_until(lambda: service.persistence("aof_last_write_status") == "ok" and service.status()["spooled bytes"] == 0, "the spool to be delivered", 60)
+            recovery_s.append(time.monotonic() - freed)
+            load.wait_for(100)
+        until = time.monotonic()
+    queued = load.statuses(since=began).get(202, 0)
+    run.report(f"{queued:,} writes queued, delivered within {max(recovery_s):.1f} s", queued > 0, safety=True)
+    expect_reads_served(run, load, began, until)
+    run.expect_none("unexpected replies", load.failed, load.failures)
+    run.check_events(service, load)
+    run.check_replies(load)

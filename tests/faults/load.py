@@ -88,17 +88,18 @@ class Load:
     """Sends requests over `connections` connections, on an event loop in its own thread.
 
     only: names of operations. allowed: accepted statuses of reads; other statuses and missing replies are failures.
-    think_s: mean pause between two requests of a connection. source: client address. Other threads may read the
-    counters while the load runs, but nothing else.
+    think_s: mean pause between two requests of a connection. source: client address. repeat_share: of acknowledged
+    events, which are sent again. Other threads may read the counters while the load runs, but nothing else.
     """
 
-    def __init__(self, instance, readers, seed, connections=16, only=None, allowed=(200,), think_s=0.0, source=None):
+    def __init__(self, instance, readers, seed, connections=16, only=None, allowed=(200,), think_s=0.0, source=None, repeat_share=None):
         self.readers, self.rng = readers, random.Random(seed)
         self.ledger, self.published_at = _make_ledger(instance, readers), int(time.time())
         self.failures, self.mixups = [], []  # descriptions of the first MAX_EXAMPLES
         self.failed = self.mixed_up = self.requests = 0
         self._host, self._ports = instance.host, (instance.port, instance.internal_port)
         self._connections, self._allowed, self._think_s, self._source = connections, set(allowed), think_s, source
+        self._repeat_share = REPEAT_SHARE if repeat_share is None else repeat_share
         self._operations = [each for each in OPERATIONS if only is None or each.name in only]
         # One entry per request: time of the reply, latency, index in OPERATIONS, status (0: no reply; bit 15:
         # degraded).
@@ -200,7 +201,7 @@ class Load:
             reply = await self._send(operation, reader, connection, data)
             if reply and reply.status in (200, 202):
                 self.ledger.acknowledge(operation.name, article, event)
-                if self.rng.random() >= REPEAT_SHARE:
+                if self.rng.random() >= self._repeat_share:
                     return
                 self.ledger.repeated += 1
             elif reply and reply.status not in (429, 502, 503, 504):

@@ -1,4 +1,4 @@
-"""F7 to F10: Redis is killed, hangs, is slow, drops connections, or refuses commands."""
+"""F7 to F10 and F18: Redis is killed, hangs, is slow, drops connections, refuses commands, or loses all keys."""
 
 import contextlib
 import os
@@ -289,3 +289,58 @@ def redis_refuses(run):
 def _is_normal(service):
     reply = service.internal().track("f10-probe", 1, userId="f10-probe", sessionId=str(time.monotonic_ns()))
     return reply.status == 200
+
+
+# --- F18
+
+
+def is_flush_loss(balance, flushes):
+    """Events that were acknowledged before the last FLUSHALL are lost, and no others."""
+    return len(balance.lost_times) == balance.lost and all(each <= flushes[-1] + CLIENT_DELAY_S for each in balance.lost_times)
+
+
+@fault("F18", "FLUSHALL and SCRIPT FLUSH under load", "0 × 5xx; items return, later reports count once; old lists gone ≤ 3 s")
+def redis_flushed(run):
+    with run.instance(long_timeouts=True) as service:
+        readers = run.readers(service, 12)
+        items = {item for reader in readers for item in reader.items}
+        wait_until(lambda: service.status()["recorder items"] >= len(items), "the items to be recorded")
+        # 404: items that the recorder has not restored yet.
+        load = run.load(service, readers, connections=6, think_s=0.01, only=("track", "view", "hot", "item"), allowed=(200, 404))
+        flushes, forgotten_s, restored_s = [], [], []
+
+        def listed(item):
+            return any(each["id"] == item for each in service.internal().get("/api/hot?model=engagement&limit=100").json())
+
+        with load:
+            for number in range(run.scale(2, 10)):
+                old = f"only-before-{number}"
+                service.internal().track(old, 1)
+                wait_until(lambda old=old: listed(old), "the article to be listed")
+                load.wait_for(200)
+                service.redis("FLUSHALL")
+                service.redis("SCRIPT", "FLUSH")
+                flushes.append(time.monotonic())
+                wait_until(lambda old=old: not listed(old), "the list from before to be gone", 30)
+                forgotten_s.append(time.monotonic() - flushes[-1])
+                wait_until(lambda: _is_restored(service, items), "the recorder to restore the items", 60)
+                restored_s.append(time.monotonic() - flushes[-1])
+                load.wait_for(100)
+        errors = {status: count for status, count in load.statuses().items() if status == 0 or status >= 500}
+        run.report(f"{len(flushes)} flushes; items restored within {max(restored_s):.1f} s")
+        run.expect_at_most("old lists gone after", max(forgotten_s), 3, "s")
+        run.expect_none("× 5xx or lost", sum(errors.values()), [str(errors)])
+        run.expect_none("unexpected replies", load.failed, load.failures)
+        run.report("the schema is marked again", service.redis("HGET", "hot:rank:meta", "schema") is not None, safety=True)
+        balance = run.check_events(service, load, may_lose=lambda balance: is_flush_loss(balance, flushes))
+        run.report(f"{balance.acknowledged - balance.lost:,} counted since the last flush", balance.acknowledged > balance.lost, safety=True)
+        run.check_replies(load)
+
+
+def _is_restored(service, items):
+    """Returns whether the service reports no loss and has these items."""
+    status = service.status()
+    if status["redis lost since"] or status["recorder lag entries"] or "event=redis_rebuilt " not in service.log():
+        return False
+    internal = service.internal()
+    return all(internal.get(f"/api/items/{item}").status == 200 for item in sorted(items))

@@ -2,8 +2,11 @@
 
 import contextlib
 import dataclasses
+import os
 import random
+import shutil
 import sys
+import tempfile
 import time
 import traceback
 
@@ -86,15 +89,17 @@ class Run:
             print(f"  {self.name}: {text}", file=sys.stderr, flush=True)
 
     @contextlib.contextmanager
-    def instance(self, *options, long_timeouts=False, limits=False, **directives):
+    def instance(self, *options, long_timeouts=False, limits=False, environment=None, nginx_edit="", **directives):
         """Runs an instance and checks the invariants at the end.
 
-        long_timeouts: timeouts that a busy machine does not exceed. limits: with rate limits.
+        long_timeouts: timeouts that a busy machine does not exceed. limits: with rate limits. environment: added to
+        that of its processes. nginx_edit: a sed expression for nginx's files.
         """
         no_limits = () if limits else ("--no-limits",)
         service = Instance(*no_limits, *options, **(NO_PAGE_VIEW_QUOTA | ({} if limits else NO_LIMITS) | (LONG_TIMEOUTS if long_timeouts else {}) | directives))
-        if not self.short:
-            service.nginx_edit = ""  # as shipped
+        service.environment = environment or {}
+        # As shipped, but in the short form idle connections close soon.
+        service.nginx_edit = "\n".join(filter(None, (service.nginx_edit if self.short else "", nginx_edit)))
         try:
             service.start()
             yield service
@@ -128,6 +133,17 @@ class Run:
         for text in ([] if is_kept else balance.details[:5]):
             print(f"  {self.name}: {text}", file=sys.stderr, flush=True)
         return balance
+
+
+@contextlib.contextmanager
+def readable_folder():
+    """A temporary folder that the service's user may read."""
+    path = tempfile.mkdtemp(prefix=f"freshet-faults-{os.getpid()}-", dir="/tmp")
+    os.chmod(path, 0o755)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
 
 
 def percentile(values, share):

@@ -7,6 +7,7 @@
 
 #include "core/redis/fields.h"
 #include "core/redis/keys.h"
+#include "core/redis/schema.h"
 #include "scripts/ctl/commands/redis_scan.h"
 
 namespace freshet::ctl {
@@ -84,11 +85,13 @@ void append_write(Pipeline& out, const DumpRecord& record) {
 
 class Loader {
  public:
-  Loader(redis::BlockingRedis& redis, std::int64_t total, ProgressLine& line)
-      : redis_(redis), total_(total), line_(line) {}
+  Loader(redis::BlockingRedis& redis, const RedisSettings& settings, std::int64_t total, ProgressLine& line)
+      : redis_(redis), keys_(settings), total_(total), line_(line) {}
 
   Result<RedisLoadResult> run(DumpReader& dump) {
     if (auto ok = read_clock(); !ok) return tl::unexpected(ok.error());
+    redis::append_restoring(out_, keys_);
+    if (auto ok = send(); !ok) return tl::unexpected(ok.error());
     DumpRecord record;
     for (;;) {
       FRESHET_TRY(more, dump.next(record));
@@ -116,6 +119,8 @@ class Loader {
     }
     if (record.key != last_key_) ++result_.keys;  // a large key has several records
     last_key_ = record.key;
+    const redis::KeyPattern* const row = keys_.pattern_of(record.key);
+    if (row != nullptr && row->pattern == "hot:rank:meta") return {};  // the mark stays
     append_write(out_, record);
     return out_.bytes().size() < kPipelineBytes ? Result<void>() : send();
   }
@@ -134,6 +139,7 @@ class Loader {
   }
 
   redis::BlockingRedis& redis_;
+  const redis::Keys keys_;
   const std::int64_t total_;
   ProgressLine& line_;
   const ProgressLine::Clock::time_point began_ = ProgressLine::Clock::now();
@@ -196,9 +202,9 @@ Result<void> check_loadable(redis::BlockingRedis& redis, const RedisSettings& se
   }
 }
 
-Result<RedisLoadResult> load_redis(redis::BlockingRedis& redis, DumpReader& dump, std::int64_t total,
-                                   ProgressLine& line) {
-  return Loader(redis, total, line).run(dump);
+Result<RedisLoadResult> load_redis(redis::BlockingRedis& redis, const RedisSettings& settings,
+                                   DumpReader& dump, std::int64_t total, ProgressLine& line) {
+  return Loader(redis, settings, total, line).run(dump);
 }
 
 }  // namespace freshet::ctl

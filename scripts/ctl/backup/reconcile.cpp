@@ -5,7 +5,6 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/hot/rebuild.h"
 #include "core/items/item_store.h"
 #include "core/recorder/consumer_groups.h"
 #include "core/recorder/restore_readers.h"
@@ -41,7 +40,7 @@ class Reconciler {
     for (const auto step :
          {&Reconciler::drain_streams, &Reconciler::write_database_items, &Reconciler::remove_deleted_items,
           &Reconciler::unrank_hidden, &Reconciler::restore_reader_data, &Reconciler::drop_one_sided_follows,
-          &Reconciler::rebuild_ranks, &Reconciler::clear_data_loss}) {
+          &Reconciler::clear_data_loss}) {
       if (auto ok = (this->*step)(); !ok) return tl::unexpected(ok.error());
     }
     return result_;
@@ -210,11 +209,6 @@ class Reconciler {
       for (const Reply& each : *replies) result_.one_sided_follows += each.integer().value_or(0);
       return {};
     });
-  }
-
-  Result<void> rebuild_ranks() {
-    const auto rebuilt = run_sync(hot::rebuild_ranks(redis_, settings_, keys_));
-    return rebuilt ? Result<void>() : tl::unexpected(rebuilt.error());
   }
 
   // The backup may be of a Redis that had lost its items; it has them now.

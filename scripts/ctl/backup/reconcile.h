@@ -18,8 +18,8 @@ struct ReconcileResult {
 
 // Records the streams' entries in the database (jobs stay queued) and then treats the database as
 // authoritative for items, interactions and follows. Afterwards no stream's last id is below the
-// last recorded one, hidden items are in no rank, and hot:rank is rebuilt. REQUIRES: the recorder
-// does not run. O(items + keys). Errors: Redis' and the database's.
+// last recorded one and hidden items are in no rank. REQUIRES: the recorder does not run. O(items +
+// keys). Errors: Redis' and the database's.
 Result<ReconcileResult> reconcile(redis::BlockingRedis& redis, database::Database& database,
                                   const Settings& settings, const redis::Endpoint& endpoint);
 

@@ -10,6 +10,7 @@
 
 #include "core/base/secret.h"
 #include "core/database/database_copy.h"
+#include "core/hot/rebuild.h"
 #include "core/recorder/lease.h"
 #include "core/recorder/restore_readers.h"
 #include "core/redis/schema.h"
@@ -57,7 +58,8 @@ class Restorer {
     for (const auto step : {&Restorer::verify, &Restorer::require_stopped, &Restorer::require_empty,
                             &Restorer::require_loadable, &Restorer::load_erasures, &Restorer::copy_database,
                             &Restorer::require_known_erasures, &Restorer::acquire_lease, &Restorer::load,
-                            &Restorer::install_database, &Restorer::reconcile_state, &Restorer::copy_model}) {
+                            &Restorer::reconcile_state, &Restorer::install_database, &Restorer::copy_model,
+                            &Restorer::rebuild_ranks}) {
       if (auto ok = (this->*step)(); !ok) return ok;
     }
     return {};
@@ -168,8 +170,7 @@ class Restorer {
   }
 
   // Copies the database next to its final path and migrates it to this version. The copy lists all
-  // erasures that the current database lists, so that they survive any sequence of restores, also
-  // one that is killed after the copy is in place.
+  // erasures that the current database lists, so that they survive any sequence of restores.
   Result<void> copy_database() {
     for (const char* const suffix : {"", "-wal", "-shm"}) {
       if (auto ok = remove_file(temporary_path() + suffix); !ok) return ok;
@@ -221,13 +222,27 @@ class Restorer {
         return tl::unexpected(with_redis_address(removed.error(), endpoint_));
     }
     FRESHET_TRY(dump, DumpReader::open(backup_path(kRedisName)));
-    const auto loaded = load_redis(redis_, *dump, manifest_.keys, line_);
+    const auto loaded = load_redis(redis_, settings_.redis, *dump, manifest_.keys, line_);
     if (!loaded) return tl::unexpected(with_redis_address(loaded.error(), endpoint_));
     loaded_ = *loaded;
     return {};
   }
 
-  // Remove the old write-ahead log first; SQLite would apply it to the new file.
+  Result<void> reconcile_state() {
+    FRESHET_TRY(opened, database::Database::open(temporary_path(), database::Database::Mode::kWrite));
+    database::Database& restored = **opened;
+    if (auto ok = restored.set_fencing_token(lease_.token()); !ok) return ok;
+    FRESHET_TRY(reconciled, reconcile(redis_, restored, settings_, endpoint_));
+    reconciled_ = *reconciled;
+    if (auto ok = add_erasures(restored); !ok) return ok;  // erasures made while the backup was running
+    FRESHET_TRY(erased, repeat_erasures(redis_, restored, settings_, hashes_, erasures_));
+    erased_ = *erased;
+    if (auto ok = recorder::restore_tombstones(redis_, restored, settings_, wall_now()); !ok) return ok;
+    return restored.truncate_wal();
+  }
+
+  // The readers are erased before anything is in place, because the restore may be killed at any
+  // time. Remove the old write-ahead log first; SQLite would apply it to the new file.
   Result<void> install_database() {
     for (const char* const suffix : {"-wal", "-shm"}) {
       if (auto ok = remove_file(database_path() + suffix); !ok) return ok;
@@ -239,21 +254,15 @@ class Restorer {
     return {};
   }
 
-  Result<void> reconcile_state() {
-    FRESHET_TRY(opened, database::Database::open(database_path(), database::Database::Mode::kWrite));
-    database::Database& restored = **opened;
-    if (auto ok = restored.set_fencing_token(lease_.token()); !ok) return ok;
-    FRESHET_TRY(reconciled, reconcile(redis_, restored, settings_, endpoint_));
-    reconciled_ = *reconciled;
-    if (auto ok = add_erasures(restored); !ok) return ok;  // erasures made while the backup was running
-    FRESHET_TRY(erased, repeat_erasures(redis_, restored, settings_, hashes_, erasures_));
-    erased_ = *erased;
-    return recorder::restore_tombstones(redis_, restored, settings_, wall_now());
-  }
-
   Result<void> copy_model() {
     if (!manifest_.has(kModelName)) return {};
     return copy_file(backup_path(kModelName), settings_.recommend.model);
+  }
+
+  // From here on, services start with this Redis (load_redis.h).
+  Result<void> rebuild_ranks() {
+    const auto rebuilt = redis::run_sync(hot::rebuild_ranks(redis_, settings_, redis::Keys(settings_.redis)));
+    return rebuilt ? Result<void>() : tl::unexpected(rebuilt.error());
   }
 
   const RestoreOptions& options_;
@@ -283,7 +292,7 @@ class Restorer {
 Result<int> run_restore(const RestoreOptions& options, const Target& target) {
   umask(0077);
   FRESHET_TRY(settings, load_settings(target));
-  FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
+  FRESHET_TRY(endpoint, redis_endpoint(target, *settings, "restore_interrupted"));
   Restorer restorer(options, *settings, *endpoint);
   if (auto ok = restorer.run(); !ok) {
     if (ok.error().reason != kUnknownErasures) return tl::unexpected(ok.error());

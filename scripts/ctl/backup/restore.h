@@ -1,8 +1,9 @@
 // freshetctl restore: replaces the service's state with a backup (backup.h). Runs on the recorder's
 // host while the service is stopped on all hosts; holds the recorder's lease until it is done.
 // Loads Redis and the database, makes them consistent (reconcile.h), repeats later erasures
-// (repeat_erasures.h) and rebuilds the search index. The database is moved into place last. After
-// an interruption repeat with --replace.
+// (repeat_erasures.h), moves the database into place, and rebuilds ranks and the search index.
+// After an interruption no service starts with this Redis until the restore is repeated with
+// --replace.
 #pragma once
 
 #include <string>

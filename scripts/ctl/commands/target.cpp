@@ -25,13 +25,11 @@ bool exists(const std::string& path) {
 
 // An unreachable Redis is not an error here; the caller's first command reports it.
 Result<redis::Endpoint> verify_schema(Result<redis::Endpoint> endpoint, const Settings& settings,
-                                      PartitionCheck partition_check) {
+                                      std::string_view tolerated) {
   if (!endpoint) return endpoint;
   redis::BlockingRedis redis(*endpoint, kSchemaTimeout, {});
   const auto verified = redis::run_sync(redis::check_schema(redis, redis::Keys(settings.redis)));
-  if (!verified &&
-      (verified.error().reason == "schema_mismatch" || (verified.error().reason == "partitions_mismatch" &&
-                                                        partition_check == PartitionCheck::kAsConfigured)))
+  if (!verified && verified.error().code == ErrorCode::kConflict && verified.error().reason != tolerated)
     return tl::unexpected(with_redis_address(verified.error(), *endpoint));
   return endpoint;
 }
@@ -86,21 +84,21 @@ Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& s
 }
 
 Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings,
-                                       PartitionCheck partition_check) {
+                                       std::string_view tolerated) {
   auto endpoint = service_endpoint(target, settings);
   std::string account = target.redis_user;
   // scripts/run creates the shipped accounts in its own Redis.
   if (const std::string file = state_path(target, "etc/redis-operator");
       account.empty() && target.redis.empty() && !target.state.empty() && exists(file))
     account = "freshet-operator:" + file;
-  if (!endpoint || account.empty()) return verify_schema(std::move(endpoint), settings, partition_check);
+  if (!endpoint || account.empty()) return verify_schema(std::move(endpoint), settings, tolerated);
   const std::size_t colon = account.find(':');
   if (colon == std::string::npos || colon == 0)
     return fail(ErrorCode::kInvalid, "bad_redis_user", {}, "--redis-user takes NAME:FILE");
   FRESHET_TRY(password, read_secret(account.substr(colon + 1)));
   endpoint->username = account.substr(0, colon);
   endpoint->password = std::move(*password);
-  return verify_schema(std::move(endpoint), settings, partition_check);
+  return verify_schema(std::move(endpoint), settings, tolerated);
 }
 
 Error with_redis_address(Error error, const redis::Endpoint& endpoint) {

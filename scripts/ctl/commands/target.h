@@ -30,11 +30,10 @@ Result<Settings> load_settings(const Target& target);
 // redis.url. Uses the service's own account. Errors: kInvalid.
 Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& settings);
 // Like service_endpoint(), with the account of --redis-user, if any. If Redis answers, verifies its
-// schema and its number of partitions (unless kAny). Errors: kConflict "schema_mismatch",
-// "partitions_mismatch".
-enum class PartitionCheck : std::uint8_t { kAsConfigured, kAny };
+// data. Errors: kConflict, those of redis::check_schema() except the one with the reason
+// `tolerated`, which the caller resolves.
 Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings,
-                                       PartitionCheck partition_check = PartitionCheck::kAsConfigured);
+                                       std::string_view tolerated = {});
 
 // Prefixes the error's detail with the address, for people.
 Error with_redis_address(Error error, const redis::Endpoint& endpoint);

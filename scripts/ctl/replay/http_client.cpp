@@ -1,5 +1,6 @@
 #include "scripts/ctl/replay/http_client.h"
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
@@ -37,6 +38,19 @@ Result<std::string> strip_brackets(std::string_view host) {
 std::string host_header(const std::string& host) {
   if (host.empty()) return "localhost";
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
+}
+
+std::string describe(const error_code& error) {
+  if (error == http::error::end_of_stream || error == http::error::partial_message)
+    return "the reply was cut short";
+  if (error == http::error::body_limit) return "the reply is too large";
+  if (error == boost::beast::error::timeout) return "the reply did not arrive in time";
+  return error.message();
+}
+
+bool begins_with(std::string_view body, std::string_view start) {
+  const std::size_t both = std::min(body.size(), start.size());
+  return body.substr(0, both) == start.substr(0, both);
 }
 
 // Beast's string_view is std's in Boost 1.81 and its own in 1.74.
@@ -181,15 +195,20 @@ asio::awaitable<Result<HttpReply>> HttpConnection::exchange(const HttpRequest& r
   parser.body_limit(request.max_reply_bytes);
   wire.stream.expires_after(wire.timeout);
   co_await http::async_write(wire.stream, message, redirect_error(use_awaitable, error));
-  if (!error) {
-    co_await http::async_read(wire.stream, wire.buffer, parser, redirect_error(use_awaitable, error));
-  }
+  if (!error)
+    co_await http::async_read_header(wire.stream, wire.buffer, parser, redirect_error(use_awaitable, error));
+  // Before the parser allocates as much as the server claims to send.
+  if (!error && parser.content_length().value_or(0) > request.max_reply_bytes)
+    error = http::error::body_limit;
+  const auto is_expected = [&] { return begins_with(parser.get().body(), request.expected_start); };
+  while (!error && !parser.is_done() && is_expected())
+    co_await http::async_read_some(wire.stream, wire.buffer, parser, redirect_error(use_awaitable, error));
   if (error) {
     wire.close();
     co_return fail(ErrorCode::kUnknownOutcome, "no_reply", {},
-                   wire.address.display_url + ": " + error.message());
+                   wire.address.display_url + ": " + describe(error));
   }
-  if (!parser.get().keep_alive()) wire.close();
+  if (!parser.is_done() || !parser.get().keep_alive()) wire.close();
   const auto etag = parser.get()[http::field::etag];
   co_return HttpReply{static_cast<int>(parser.get().result_int()), std::move(parser.get().body()),
                       std::string(etag.data(), etag.size())};

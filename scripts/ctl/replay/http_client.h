@@ -35,6 +35,8 @@ struct HttpRequest {
   std::string_view user_agent;
   std::string if_none_match;                  // an ETag; empty: unconditional
   std::uint64_t max_reply_bytes = 64U << 20;  // a longer body is an error, "no_reply"
+  // A body that does not begin with this is not received any further.
+  std::string_view expected_start;
 };
 struct HttpReply {
   int status = 0;
