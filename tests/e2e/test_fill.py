@@ -26,6 +26,8 @@ def ctl(site, *arguments):
 
 
 def push(site, *arguments):
+    """The output of a push after pending activity of readers was written."""
+    site.wait_for_background_writes()
     status, output = ctl(site, "discover", *arguments)
     assert status == 0, output
     return output
@@ -73,7 +75,6 @@ def test_a_reader_who_opened_the_channel_is_served_again_only_after_the_next_vis
     reader = name("ann")
     assert "0 readers" in push(site)
     assert page(site, reader) == []
-    site.wait_for_background_writes()
     assert "1 served" in push(site, "--limit", "3")
     for _ in range(2):
         assert "0 served, 1 skipped" in push(site, "--limit", "3")

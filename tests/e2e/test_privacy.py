@@ -165,6 +165,7 @@ def test_an_export_contains_everything_and_is_empty_after_an_erasure(site, name)
     for each in (reader, other):
         use_everything(site, each, items)
         wait_until_recorded(site, each, len(items))
+    site.wait_for_background_writes()
     export = site.internal().get(f"/api/users/{reader}").json()
     prefixes = {key["key"].split("{" + reader)[0] for key in export["redis"] if reader in key["key"]}
     assert prefixes >= {"user:interactions:", "user:views:topic:", "user:views:reply:", "user:views:at:", "user:not_interested:",
