@@ -182,6 +182,7 @@ TEST_CASE_METHOD(
     REQUIRE(field("a", "increments").size() <= kMaxBytes);
   }
   flush_deferred();
+  if (shape == 0) CHECK(field("a", "increments").size() == kMaxBytes);
   const std::int64_t first = views.front().time, last = views.back().time;
   const double kBound = 0.02, kBoundInside = span > kDay ? 0.05 : kBound;
   std::vector<std::pair<std::int64_t, double>> dates;
@@ -202,4 +203,165 @@ TEST_CASE_METHOD(
     remove("a");
     command("DEL", keys().item("a"));
   }
+}
+
+namespace {
+
+// Counts views of `a` by visitor "fraud" and of both `a` and `clean` by others, all at the same
+// times, which are in s before now.
+struct FraudFixture : BirthFixture {
+  void view_at(std::int64_t age, const std::string& fingerprint, bool fraud, UnixSeconds clients_date) {
+    for (const std::string id : {"a", "clean"}) {
+      if (fraud && id == "clean") continue;
+      hot::ViewEvent event = view_event(id, fingerprint);
+      event.published_at = clients_date;
+      event.admission = client();
+      event.occurred_at = now() - seconds{age};
+      event.attributed_to = VisitorId::trusted(fraud ? "fraud" : fingerprint);
+      view(event);
+    }
+  }
+  void put_both(UnixSeconds date) {
+    for (const char* id : {"a", "clean"}) put(item(id, date));
+  }
+  void revert() {
+    const auto done =
+        run_sync(hot::revert_contributions(redis, settings, keys(), "fraud", {ItemId::trusted("a")}));
+    REQUIRE(done);
+  }
+  double score_of(const std::string& id) { return redis::parse_or_zero<double>(field(id, "score")); }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(FraudFixture, "views are reverted as if they had not been, before and after the site's date",
+                 "[increments]") {
+  const UnixSeconds clients_date = now() - seconds{2 * kDay}, sites_date = now() - seconds{3 * kDay};
+  for (int i = 0; i < 40; ++i) {
+    view_at(2 * kDay - i * kHour / 2, "f" + std::to_string(i), false, clients_date);
+    if (i == 17) view_at(2 * kDay - i * kHour / 2 - 100, "fraud", true, clients_date);
+  }
+  CHECK(score_of("a") > 1.01 * score_of("clean"));
+  SECTION("before") {
+    revert();
+    CHECK(score_of("a") == Approx(score_of("clean")).epsilon(1e-3));
+    put_both(sites_date);
+  }
+  SECTION("after") {
+    put_both(sites_date);
+    CHECK(score_of("a") > 1.01 * score_of("clean"));
+    revert();
+  }
+  SECTION("views on both sides of it") {
+    put_both(sites_date);
+    view_at(0, "g", false, clients_date);
+    revert();
+  }
+  SECTION("only views after it") {
+    revert();
+    put_both(sites_date);
+    view_at(0, "g", false, clients_date);
+    view_at(0, "fraud", true, clients_date);
+    revert();
+  }
+  CHECK(score_of("a") == Approx(score_of("clean")).epsilon(2e-3));
+  CHECK(score(keys().partition(0).rank(hot::kViewsModel), "a") == score_of("a"));
+  CHECK(stats("a").views_pv == stats("clean").views_pv);
+}
+
+TEST_CASE_METHOD(FraudFixture,
+                 "a revert never takes away more than the visitor's share when its time is unknown",
+                 "[increments]") {
+  const UnixSeconds clients_date = now() - seconds{kDay};
+  for (int i = 0; i < 9; ++i) view_at(kHour, "f" + std::to_string(i), false, clients_date);
+  view_at(kHour, "fraud", true, clients_date);
+  put_both(now() - seconds{2 * kHour});
+  revert();
+  CHECK(score_of("a") == Approx(score_of("clean")).epsilon(1e-3));
+  CHECK(stats("a").views_pv == 9);
+}
+
+TEST_CASE_METHOD(FraudFixture, "a revert of all views leaves no increments", "[increments]") {
+  view_at(kHour, "fraud", true, now() - seconds{kDay});
+  CHECK_FALSE(field("a", "increments").empty());
+  revert();
+  CHECK(field("a", "increments").empty());
+  CHECK(field("a", "score").empty());
+}
+
+namespace {
+
+// What a client can learn from the replies to its events of `id`.
+struct UnseenFixture : BirthFixture {
+  std::string replies(const std::string& id) {
+    std::string out;
+    const auto add = [&](const auto& result, const auto&... values) {
+      if (!result) return static_cast<void>(out.append(result.error().reason).append(";"));
+      const hot::EventOutcome& outcome = result->outcome;
+      for (const bool each : {outcome.listed, outcome.created, outcome.counted, outcome.refused})
+        out += each ? '1' : '0';
+      ((out += " " + std::to_string(values(*result))), ...);
+      out += ';';
+    };
+    for (int i = 0; i < 6; ++i) {
+      hot::TrackEvent report = track_event(id, "v" + std::to_string(i / 2), 1000 * i);
+      hot::ViewEvent seen = view_event(id, "f" + std::to_string(i / 2));
+      report.admission =
+          seen.admission = {.network = std::to_string(i / 3), .wide_network = std::to_string(i / 3) + "w"};
+      report.attributed_to = VisitorId::trusted("reader");
+      seen.attributed_to = report.attributed_to;
+      if (i > 3) report.event_id = seen.event_id = EventId::trusted("e");
+      add(
+          run_sync(hot->track(report)), [](auto& r) { return r.pv; }, [](auto& r) { return r.uv; },
+          [](auto& r) { return r.avg_dwell_ms; });
+      add(
+          run_sync(hot->view(seen)), [](auto& r) { return r.dedup; }, [](auto& r) { return r.first_today; },
+          [](auto& r) { return std::lround(100 * r.score_inc); });
+    }
+    flush_deferred();
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(UnseenFixture,
+                 "clients' events of an item that is not visible get the replies of an unknown one",
+                 "[increments]") {
+  partitions = GENERATE(1U, 16U);
+  settings.items_unknown = GENERATE("count", "list", "reject");
+  open();
+  CAPTURE(partitions, settings.items_unknown);
+  put(item("embargoed", now() + seconds{kDay}));
+  auto hidden_item = item("hidden", now());
+  hidden_item.hidden = true;
+  put(hidden_item);
+  put(item("removed", now()));
+  remove("removed");
+  const std::string expected = replies("unknown");
+  for (const std::string id : {"embargoed", "hidden", "removed"}) {
+    const auto before = text(command("DUMP", keys().article(id)));
+    CHECK(replies(id) == expected);
+    CHECK(text(command("DUMP", keys().article(id))) == before);
+    CHECK_FALSE(exists(keys().uv_hll(id)));
+    CHECK_FALSE(stats(id).known);
+    CHECK_FALSE(stats(id).visible);
+  }
+  REQUIRE(run_sync(hot::rebuild_ranks(redis, settings, keys())));
+  REQUIRE(run_sync(hot::run_rank_maintenance(redis, settings, keys())));
+  const std::vector<std::string> listed =
+      settings.items_unknown == "list" ? std::vector<std::string>{"unknown"} : std::vector<std::string>{};
+  CHECK(ids(engagement_query()) == listed);
+  CHECK(ids(accumulate_query()) == listed);
+  const auto contributions = run_sync(hot::read_contributions(redis, keys(), "reader"));
+  REQUIRE(contributions);
+  for (const auto& each : *contributions) CHECK(each.item.view() == "unknown");
+  // The site's own events count.
+  if (settings.items_unknown != "reject") CHECK(track(track_event("hidden", "v", 0)).pv == 1);
+  CHECK(track(track_event("embargoed", "v", 0)).pv == 1);
+  // So does everybody's once the item is visible.
+  put(item("embargoed", now()));
+  hot::TrackEvent report = track_event("embargoed", "v1", 0);
+  report.admission = client();
+  CHECK(track(report).pv == 2);
 }
