@@ -83,7 +83,7 @@ TEST_CASE_METHOD(CountingFixture, "Redis cost of a view", "[cost]") {
   SECTION("the first of a visitor on that day") {
     check_cost(measure([&] { view("w"); }), 6, 420);
   }
-  SECTION("of an article that only clients have dated: no more commands") {
+  SECTION("the first of a visitor, of an article that only clients have dated") {
     const auto seen = [&](const std::string& fingerprint, seconds ago) {
       auto event = test::Fixture::view_event("undated", fingerprint);
       event.admission = {.network = "network", .wide_network = "wide"};
