@@ -3,6 +3,10 @@
 //   date hidden       written by the item store: unix s, and 1 for a hidden or removed item;
 //                     no `date`: never PUT
 //   first             unix s: publish time of an article that was never PUT, from its first event
+//                     or from the first of the site's own events that names one
+//   dated             1: `first` is from the site
+//   increments        those of `score`, until the site dates the article (parts/increments.lua)
+//   redated           'first clock': the client's date, and when the site's replaced it
 //   early             unix s of the last event before `date`
 //   pv uv ms          engagement: page views (also the number of dwell times), visitors, dwell sum
 //   counted           last PFCOUNT result, above 100 (track.lua)

@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
 #include <iterator>
 #include <map>
 #include <string>
 
 #include "core/hot/article.h"
 #include "core/hot/rank_updater.h"
+#include "core/hot/views.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 
@@ -57,6 +61,50 @@ bool has_revert_id(std::string_view revert_ids, std::string_view revert_id) {
     if (revert_ids.substr(0, kRevertIdSize) == revert_id) return true;
   }
   return false;
+}
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr double kLeastWeight = 1e-9;  // less is a rounding error
+
+struct Bucket {
+  double weight;
+  std::uint32_t first, last;
+  float mean;
+
+  double distance_to(double time) const { return std::max({first - time, time - last, 0.0}); }
+  // The other increments have another mean, but no other first and last as far as is known.
+  void remove(double time, double amount) {
+    const double remaining = weight - amount;
+    const double mean_of_remaining = (weight * mean - amount * (time - first)) / remaining;
+    mean = static_cast<float>(std::clamp(mean_of_remaining, 0.0, static_cast<double>(last - first)));
+    weight = remaining;
+  }
+};
+static_assert(sizeof(Bucket) == 24);  // 20 bytes and padding
+constexpr std::size_t kBucketBytes = 20;
+
+// Removes `weight` from the buckets of an article's `increments` (parts/increments.lua) that are
+// nearest to `time`.
+std::string without_increment(std::string_view increments, UnixSeconds time, double weight) {
+  std::vector<Bucket> buckets(increments.size() / kBucketBytes);
+  for (std::size_t i = 0; i < buckets.size(); ++i)
+    std::memcpy(&buckets[i], increments.data() + i * kBucketBytes, kBucketBytes);
+  const auto at = static_cast<double>(unix_s(time));
+  while (weight > kLeastWeight && !buckets.empty()) {
+    const auto nearest =
+        std::ranges::min_element(buckets, {}, [&](const Bucket& each) { return each.distance_to(at); });
+    if (nearest->weight - weight > kLeastWeight) {
+      nearest->remove(at, weight);
+      break;
+    }
+    weight -= nearest->weight;
+    buckets.erase(nearest);
+  }
+  std::string out(buckets.size() * kBucketBytes, '\0');
+  for (std::size_t i = 0; i < buckets.size(); ++i)
+    std::memcpy(out.data() + i * kBucketBytes, &buckets[i], kBucketBytes);
+  return out;
 }
 
 // Reverts a visitor's contributions to items. Each contribution is staged in the visitor's hash,
@@ -194,16 +242,24 @@ class ContributionReverter {
     }
     if (!text(kViews).empty() && contribution.views > 0 && is_live(kViewed, settings_.views.counter_ttl)) {
       const std::int64_t views = integer(kViews) - contribution.views;
-      const double total = number(kTotal) -
-                           settings_.views.pv_weight * static_cast<double>(contribution.views) -
-                           settings_.views.uv_weight * static_cast<double>(contribution.first_views);
-      const double score = number(kScore) - contribution.views_score;
-      if (views > 0 && total > 0 && score > 0)
+      const double weight = settings_.views.pv_weight * static_cast<double>(contribution.views) +
+                            settings_.views.uv_weight * static_cast<double>(contribution.first_views);
+      const double total = number(kTotal) - weight;
+      const double score = number(kScore) - current_views_score(contribution, weight, reply);
+      if (views > 0 && total > 0 && score > 0) {
         fields.insert(fields.end(), {{"total", fmt::to_string(total)},
                                      {"score", fmt::to_string(score)},
                                      {"views", fmt::to_string(views)}});
-      else
-        deleted_fields.insert(deleted_fields.end(), {"total", "score", "views", "viewed"});
+        if (!text(kIncrements).empty() && contribution.views_score > 0) {
+          const seconds age{std::llround(age_of_score(weight, contribution.views_score, settings_.views))};
+          fields.emplace_back(
+              "increments",
+              without_increment(text(kIncrements), UnixSeconds{seconds{integer(kFirst)}} + age, weight));
+        }
+      } else {
+        deleted_fields.insert(deleted_fields.end(),
+                              {"total", "score", "views", "viewed", "increments", "redated"});
+      }
     }
     out.script(scripts::kArticleSet).key(keys_.article(staged.id));
     if (delete_hll) out.key(keys_.uv_hll(staged.id));
@@ -211,6 +267,29 @@ class ContributionReverter {
     for (const std::string_view each : deleted_fields) out.arg(each);
     for (const auto& [field, value] : fields) out.arg(field).arg(value);
     return true;
+  }
+
+  // The contribution's part of the article's score. Of an article that the site dated after a client
+  // had, it depends on when it was counted, which its age tells. If it does not, every view has the
+  // same share.
+  double current_views_score(const Contribution& contribution, double weight,
+                             const redis::Reply& article) const {
+    const double score = contribution.views_score;
+    const auto redated = redis::split_words(redis::string_at(article, kRedated));
+    if (redated.size() != 2 || score <= 0) return score;
+    const auto time = [](std::string_view text) { return UnixSeconds{seconds{redis::to_int(text)}}; };
+    constexpr seconds kRounding{2};
+    const UnixSeconds clients_date = time(redated[0]), redated_at = time(redated[1]);
+    const std::string_view date = redis::string_at(article, kDate);
+    const UnixSeconds published = time(date.empty() ? redis::string_at(article, kFirst) : date);
+    const seconds age{std::llround(age_of_score(weight, score, settings_.views))};
+    if (clients_date + age > redated_at + kRounding) return score;
+    if (published + age < redated_at - kRounding)
+      return view_score(weight, published, clients_date + age, settings_.views);
+    const auto number = [&](Field field) {
+      return redis::parse_or_zero<double>(redis::string_at(article, field));
+    };
+    return number(kScore) * weight / number(kTotal);
   }
 
   // A HyperLogLog cannot remove members: `uv_correction` is the excess of its estimate. A reverted
@@ -246,10 +325,15 @@ class ContributionReverter {
     kTotal,
     kScore,
     kViewed,
-    kPurges
+    kPurges,
+    kFirst,
+    kDate,
+    kIncrements,
+    kRedated
   };
-  static constexpr std::array<std::string_view, 10> kFields{
-      "pv", "ms", "renewed", "uv_correction", "v", "views", "total", "score", "viewed", "purges"};
+  static constexpr std::array<std::string_view, 14> kFields{
+      "pv",    "ms",     "renewed", "uv_correction", "v",    "views",      "total",
+      "score", "viewed", "purges",  "first",         "date", "increments", "redated"};
 
   redis::Redis& redis_;
   const Settings& settings_;

@@ -17,6 +17,8 @@ constexpr std::int64_t kDaySeconds = 86400;
 
 // unlisted.lua returns this where the other scripts return whether the article is hidden.
 constexpr std::string_view kUnlistedFlag = "2";
+// track.lua and view.lua end their replies with this if the site's publish time replaced a client's.
+constexpr std::string_view kRedated = "3";
 // Short, so that Redis stores the hash of an unlisted article compactly (hash-max-listpack-value).
 constexpr std::size_t kNetworkBytes = 2;
 constexpr seconds kUnlistedTtl{3600};  // as in unlisted.lua
@@ -48,7 +50,7 @@ RedisHotStore::RedisHotStore(redis::Redis& redis, DeferredWriters writers, const
 // How the scripts treat unknown articles (see track.lua).
 int RedisHotStore::unknown_item_policy(const EventAdmission& admission) const {
   if (settings_.items_unknown == "reject") return 1;
-  return settings_.items_unknown == "count" && !admission.network.empty() ? 2 : 0;
+  return settings_.items_unknown == "count" && admission.is_clients() ? 2 : 0;
 }
 
 template <class Event>
@@ -100,6 +102,7 @@ void RedisHotStore::update_unverified_index(std::string_view id, std::string_vie
   // Indices into the reply.
   constexpr std::size_t kHiddenField = 5, kViewIsNewField = 7, kReportIsNewField = 8, kReportFieldCount = 12;
   if (fields.size() <= kViewIsNewField) return;
+  if (is_unseen_alias(id)) return;  // limited by the number of items instead
   const bool is_unlisted = fields[kHiddenField] == kUnlistedFlag;
   const bool is_new = fields[fields.size() == kReportFieldCount ? kReportIsNewField : kViewIsNewField] == "1";
   if (is_unlisted && !is_new) return;
@@ -110,6 +113,17 @@ void RedisHotStore::update_unverified_index(std::string_view id, std::string_vie
   else
     update.add("ZREM", unlisted, id);
   writers_.write_queue.post(std::move(update));
+}
+
+// Corrects the article in all ranks and its date. Nothing is lost if that fails, except that windows
+// use the old date until the item is put: rank maintenance repeats the rest.
+Task<void> RedisHotStore::rank_redated(const ItemId& item, UnixSeconds published) {
+  const std::vector<std::string> ids(1, item.str());
+  const auto ranked = co_await rank_articles(redis_, ids, settings_, keys_);
+  static_cast<void>(ranked);
+  Pipeline date;
+  date.add("ZADD", keys_.partition_for(item.view()).published(), "XX", unix_s(published), item.view());
+  writers_.write_queue.post(std::move(date));
 }
 
 // --- engagement
@@ -145,13 +159,23 @@ Pipeline RedisHotStore::track_command(const TrackEvent& event) const {
       .arg(engagement.counter_ttl.count())
       .arg(unknown_item_policy(event.admission));
   event.untrusted_dwell ? out.arg(engagement.max_initial_dwell_ms) : out.arg("");
+  event.admission.is_clients() ? out.arg(1) : out.arg("");
+  if (!event.admission.is_clients() && event.published_at)
+    out.arg(settings_.views.base_hours).arg(settings_.views.gamma);
   return out;
 }
 
 Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
   const Pipeline command = track_command(event);
-  writers_.rank_updater.mark_in_flight(event.item.view());
+  const bool is_alias = is_unseen_alias(event.item.view());
+  if (!is_alias) writers_.rank_updater.mark_in_flight(event.item.view());
   FRESHET_CO_TRY(reply, co_await run_count_script(command, event));
+  if (redis::has_code(reply->error(), redis::script_code::kNotVisible)) {
+    TrackEvent unseen = event;
+    unseen.item = unseen_alias(event.item);
+    auto result = co_await track(unseen);
+    co_return result;
+  }
   FRESHET_CO_TRY(text, reply->string());
   const auto fields = redis::split_words(*text);
   if (fields.size() < 11) co_return tl::unexpected(redis::malformed_reply("track"));
@@ -168,11 +192,12 @@ Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
   const EngagementSettings& engagement = settings_.engagement;
   const std::string_view status = fields.size() > 11 ? fields[11] : "";
   const bool refused = status == "2";
+  if (status == kRedated) co_await rank_redated(event.item, *article.published);
   for (const Model& model : kModels) {
-    if (!refused && is_rankable(article) && model.base != nullptr)
+    if (!refused && !is_alias && is_rankable(article) && model.base != nullptr)
       writers_.rank_updater.add(model, rank_write_for(model, event.item.str(), article, settings_), now);
   }
-  if (article.listed) {
+  if (article.listed && !is_alias) {
     writers_.contributions.add(event.attributed_to, event.admission.network, event.item,
                                {.pv = number(8), .uv = number(9), .dwell_ms = number(10)});
   }
@@ -209,7 +234,9 @@ Pipeline RedisHotStore::unlisted_command(const ViewEvent& event, bool may_create
       .arg("")
       .arg(total)
       .arg(view_score(total, event.published_at.value_or(now), now, settings_.views))
-      .arg(settings_.items_unknown_networks);
+      .arg(settings_.items_unknown_networks)
+      .arg(settings_.views.base_hours)
+      .arg(settings_.views.gamma);
   return out;
 }
 
@@ -234,19 +261,27 @@ Pipeline RedisHotStore::view_command(const ViewEvent& event, std::int64_t day) c
       .arg(views.base_hours)
       .arg(views.gamma)
       .arg(unknown_item_policy(event.admission));
+  event.admission.is_clients() ? out.arg(1) : out.arg("");
   return out;
 }
 
 std::int64_t RedisHotStore::today() const { return unix_s(wall_now()) / kDaySeconds + day_offset_; }
 
 Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
+  const bool is_alias = is_unseen_alias(event.item.view());
   std::int64_t day = event.occurred_at ? unix_s(*event.occurred_at) / kDaySeconds : today();
   for (int attempt = 0;; ++attempt) {
     const Pipeline command = view_command(event, day);
-    writers_.rank_updater.mark_in_flight(event.item.view());
+    if (!is_alias) writers_.rank_updater.mark_in_flight(event.item.view());
     FRESHET_CO_TRY(reply, co_await run_count_script(command, event));
     if (reply->is_error()) {
       const std::string_view line = reply->error();
+      if (redis::has_code(line, redis::script_code::kNotVisible)) {
+        ViewEvent unseen = event;
+        unseen.item = unseen_alias(event.item);
+        auto result = co_await view(unseen);
+        co_return result;
+      }
       const auto redis_day = redis::has_code(line, redis::script_code::kDayChanged)
                                  ? redis::parse<std::int64_t>(redis::after_code(line))
                                  : std::nullopt;
@@ -262,10 +297,12 @@ Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
     if (fields.size() < 8) co_return tl::unexpected(redis::malformed_reply("view"));
     const auto number = [&](std::size_t i) { return redis::parse_or_zero<double>(fields[i]); };
     const bool first_today = fields[0] == "1", hidden = fields[5] == "1", listed = fields[5] != kUnlistedFlag;
-    const bool is_new = fields[7] == "1", created = fields.size() > 8 && fields[8] == "1";
+    const std::string_view status = fields.size() > 8 ? fields[8] : "";
+    const bool is_new = fields[7] == "1", created = status == "1";
     const double increment = number(1);
+    if (status == kRedated) co_await rank_redated(event.item, UnixSeconds{seconds{redis::to_int(fields[4])}});
     // A view that lists the article may not count itself.
-    if (listed && !hidden && (is_new || number(3) > 0)) {
+    if (listed && !hidden && !is_alias && (is_new || number(3) > 0)) {
       writers_.rank_updater.add(kViewsModel,
                                 {.id = event.item.str(),
                                  .score = number(3),
@@ -274,7 +311,7 @@ Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
                                  .views_total = number(2)},
                                 {});
     }
-    if (listed && is_new) {
+    if (listed && is_new && !is_alias) {
       writers_.contributions.add(event.attributed_to, event.admission.network, event.item,
                                  {.views = 1, .first_views = first_today ? 1 : 0, .views_score = increment});
     }
@@ -316,6 +353,7 @@ Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector
     const Article article = parse_article(at[0], now, settings_);
     out.push_back({.known = article.has_counters(),
                    .listed = article.listed,
+                   .visible = !article.hidden && article.published.value_or(now) <= now,
                    .pv = article.counts.pv,
                    .uv = article.counts.uv,
                    .dwell_sum_ms = article.counts.dwell_sum_ms,

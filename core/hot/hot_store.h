@@ -56,6 +56,7 @@ class RedisHotStore final : public HotStore {
   // one more RTT, or three more when it creates the article.
   template <class Event>
   Task<Result<redis::Reply>> run_count_script(const redis::Pipeline& command, const Event& event);
+  Task<void> rank_redated(const ItemId& item, UnixSeconds published);
   int unknown_item_policy(const EventAdmission& admission) const;
   std::int64_t today() const;
 

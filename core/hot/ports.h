@@ -24,10 +24,20 @@ struct EventAdmission {
   // Hashes of the client's network (IPv4 /24, IPv6 /48) and of the one around it (/16, /32). Empty
   // for the internal server, whose events also verify the article (items.unknown = count).
   std::string network = {}, wide_network = {};
+  bool is_clients() const { return !network.empty(); }
   bool may_create = true;  // may create an unverified article
   // False beyond limits.pv_per_network: adds neither a page view nor a visitor.
   bool may_count = true;
 };
+
+// The id under which clients' events of a hidden or embargoed item are counted, so that they get the
+// replies of an unknown article and do not count. No client can name it, since ids contain no
+// spaces, and it is in no rank.
+inline constexpr std::string_view kUnseenSuffix = " unseen";
+inline ItemId unseen_alias(const ItemId& item) {
+  return ItemId::trusted(item.str() + std::string(kUnseenSuffix));
+}
+inline bool is_unseen_alias(std::string_view id) { return id.ends_with(kUnseenSuffix); }
 
 struct TrackEvent {
   ItemId item;
@@ -35,7 +45,8 @@ struct TrackEvent {
   SessionId
       session;  // one PV per session and item within the window; the visitor's id if there is no session
   std::int64_t dwell_ms = 0;  // 0 … dwell_cap_ms: already clamped
-  // Claimed by the client; used only if the item is unknown and has no events yet
+  // Ignored if the item was put. A client's is used only with an article's first event; the first
+  // from the site (EventAdmission::is_clients()) replaces it.
   std::optional<UnixSeconds> published_at;
   EventId event_id;                             // empty: not idempotent
   std::optional<UnixSeconds> occurred_at = {};  // in the past; nullopt: now, by Redis' clock
@@ -120,8 +131,9 @@ struct RankPosition {
 };
 
 struct ItemStats {
-  bool known = false;  // some counter is not zero
-  bool listed = true;  // as in EventOutcome
+  bool known = false;   // some counter is not zero
+  bool listed = true;   // as in EventOutcome
+  bool visible = true;  // false: hidden or embargoed
   std::int64_t pv = 0, uv = 0, dwell_sum_ms = 0, dwell_count = 0;
   UnixSeconds decay_start;  // start of the decay: the publish time, or `now` if that is in the future
   UnixSeconds now;          // Redis' clock when read
@@ -155,7 +167,9 @@ class HotStore {
  public:
   virtual ~HotStore() = default;
   // 1 RTT, one atomic script each; 2 RTT for an unverified article. Rank updates and the visitor's
-  // contribution are written asynchronously. Errors: kNotFound "unknown_item" (items.unknown =
+  // contribution are written asynchronously. A client's event of a hidden or embargoed item does not
+  // count and has the same result as that of an unknown one, for 1 RTT more. A publish time from the
+  // site that replaces a client's takes 2 RTT more. Errors: kNotFound "unknown_item" (items.unknown =
   // reject); kRateLimited "unverified_quota" (EventAdmission::may_create is false or
   // items.unknown_max is reached); Redis errors.
   virtual Task<Result<TrackResult>> track(const TrackEvent& event) = 0;

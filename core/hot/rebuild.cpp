@@ -36,12 +36,14 @@ std::vector<const Model*> computed_models() {
   return out;
 }
 
-// The ids in a SCAN page.
+// The ids of articles in a SCAN page.
 std::vector<std::string> article_ids(const redis::Reply& page, const redis::Keys& keys) {
   const redis::Reply names = page[1];
   std::vector<std::string> ids;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    ids.push_back(keys.id_of_article(redis::string_at(names, i)));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::string id = keys.id_of_article(redis::string_at(names, i));
+    if (!is_unseen_alias(id)) ids.push_back(std::move(id));
+  }
   return ids;
 }
 

@@ -5,13 +5,17 @@
 -- ARGV 1 visitor, '': beyond limits.pv_per_network  2 dwell ms  3 client's publish time or ''
 --      4 time of the event or '' (now)  5 session window s, 0: every report counts  6 counter TTL s
 --      7 unknown articles 0: accept, 1: reject, 2: accept if listed
---      8 '' or the most ms that a session's first report can claim
+--      8 '' or the most ms that a session's first report can claim  9 1: a client's report; '': the
+--      site's, whose publish time replaces a client's  then, with such a time, base hours and gamma
+--      of view.lua
 -- Returns 'pv uv ms first published hidden v now' and what this report added, 'pv uv ms'; all are
 -- integers. first: start of the decay; now: the time that the event was counted with. A repeated
 -- event id returns the first reply (stored in its key) with nothing added.
 -- A report beyond limits.pv_per_network never counts a visitor, and adds dwell time only if its
 -- session has been counted. Any other is refused: nothing is written, and the reply ends with 2.
--- Errors: UNKNOWN_ITEM, UNLISTED (call unlisted.lua). Both before the first write, since Lua has no
+-- If the publish time replaced a client's, the reply ends with 3.
+-- Errors: UNKNOWN_ITEM, UNLISTED (call unlisted.lua), NOT_VISIBLE (a client's report of a hidden or
+-- embargoed item: count it as that of an unknown id). All before the first write, since Lua has no
 -- rollback.
 --
 -- A session's key holds 'dwell begin': its longest dwell time, and the ms at which it began
@@ -24,6 +28,7 @@
 -- 100, after each half a per cent; `counted` is its last result.
 -- This is the hottest script: a command costs 1 to 2 µs, an arithmetic operation 0.1.
 --@include version
+--@include increments
 local dwell, window, ttl, event = ARGV[2] + 0, ARGV[5], ARGV[6] + 0, KEYS[4]
 if event then
   local earlier_reply = call('GET', event)
@@ -33,8 +38,11 @@ local time = call('TIME')
 local clock = time[1] + 0
 local now = clock
 if ARGV[4] ~= '' then now = min(ARGV[4] + 0, clock) end
-local fields = call('HMGET', KEYS[1], 'pv', 'uv', 'counted', 'ms', 'renewed', 'first', 'date', 'hidden', 'early', 'v', 'uv_correction', 'nets')
-local date = fields[7] and fields[7] + 0
+local fields = call('HMGET', KEYS[1], 'pv', 'uv', 'counted', 'ms', 'renewed', 'first', 'date', 'hidden', 'early', 'v', 'uv_correction', 'nets', 'dated')
+local date, is_clients = fields[7] and fields[7] + 0, ARGV[9] == '1'
+if is_clients and (fields[8] == '1' or date and date > clock) then
+  if ARGV[7] == '1' then date = nil else return redis.error_reply('NOT_VISIBLE hidden or embargoed') end
+end
 if not date and ARGV[7] == '1' then return redis.error_reply('UNKNOWN_ITEM unknown item') end
 local nets = fields[12]
 if ARGV[7] == '2' and not date and fields[8] ~= '1' and (not fields[10] or nets and nets:sub(1, 1) ~= '+') then
@@ -49,12 +57,15 @@ if live then
   pv, uv, counted, ms, correction = fields[1] + 0, fields[2] + 0, (fields[3] or counted) + 0, fields[4] + 0, (fields[11] or 0) + 0
 end
 
--- The item store's date takes precedence; the client's is used only for an unknown item without
--- events. A date in the future counts as now; `early` stores that time, so that the start of the
--- decay can be told from the date.
-local published = date or fields[6] and fields[6] + 0
+-- The item store's date takes precedence, then the first that the site's own reports name, then the
+-- client's with the first event. A date in the future counts as now; `early` stores that time, so
+-- that the start of the decay can be told from the date.
+local clients_date = fields[6] and fields[6] + 0
+local published, named = date or clients_date, tonumber(ARGV[3])
 local is_first_event = not published
-if is_first_event then published = min(tonumber(ARGV[3]) or now, now) end
+local has_new_site_date = not date and not fields[13] and named and not is_clients
+if is_first_event or has_new_site_date then published = min(named or now, now) end
+local redated = has_new_site_date and clients_date and clients_date ~= published
 local in_future = published > clock
 local first = in_future and clock or published
 if ARGV[1] == '' and (window == '0' or not live or call('EXISTS', KEYS[3]) == 0) then
@@ -104,7 +115,7 @@ if register_changed then
 end
 
 local v = fields[10] or 0
-if counts or register_changed or added_ms > 0 or in_future then
+if counts or register_changed or added_ms > 0 or in_future or redated then
   v = version_after(v, time)
   if fields[3] or counted ~= 100 then
     call('HSET', KEYS[1], 'pv', pv, 'uv', uv, 'counted', counted, 'ms', ms, 'v', v)
@@ -117,7 +128,14 @@ if in_future then
 elseif fields[9] then
   call('HDEL', KEYS[1], 'early')
 end
-if is_first_event then call('HSET', KEYS[1], 'first', first) end
+if has_new_site_date then
+  call('HSET', KEYS[1], 'first', first, 'dated', 1)
+  if clients_date then
+    redate(KEYS[1], call('HGET', KEYS[1], 'increments'), clients_date, first, clock, ARGV[10] + 0, ARGV[11] + 0)
+  end
+elseif is_first_event then
+  call('HSET', KEYS[1], 'first', first)
+end
 -- Renewing once a day is enough. The hash of a PUT item has no TTL; any other hash lives as long as
 -- the longest-lived of its counters.
 if counts and not (live and clock - fields[5] <= min(86400, ttl / 2)) then
@@ -133,4 +151,4 @@ end
 local reply = format('%d %d %d %d %d %d %s %d %d %d %d', pv, max(0, uv - correction), ms, first, published, fields[8] or 0, v, now,
   counts and 1 or 0, uv - uv_before, added_ms)
 if event then call('SET', event, reply:gsub('%S+ %S+ %S+$', '0 0 0'), 'EX', 86400) end
-return reply
+return redated and reply .. ' 3' or reply

@@ -8,16 +8,17 @@
 -- ARGV 1 hash of the network, 2 bytes  2 client's publish time or ''
 --      3 time of the event or '' (now)  4 1: may create the article  5 counter TTL s
 --      6 dwell ms of a report, '' for a view  7 what a view adds to the sum  8 to the score
---      9 networks that list the article
+--      9 networks that list the article  10 base hours and 11 gamma of view.lua, for a view
 -- Returns 'LISTED' for a listed article, 'BEGINS' for one that does not exist and may not be
 -- created: nothing is written. Otherwise the reply of track.lua or view.lua, with 2 for `hidden`
 -- while the article is unlisted, and a final 1 if it was created.
 --@include version
+--@include increments
 local network, required_networks, required_s = ARGV[1], ARGV[9] + 0, 600
 local is_report = ARGV[6] ~= ''
 local earlier_reply = KEYS[2] and call('GET', KEYS[2])
 if earlier_reply then return earlier_reply end
-local fields = call('HMGET', KEYS[1], 'nets', 'v', 'date', 'hidden', 'first', 'pv', 'uv', 'ms', 'views', 'total', 'score', 'nets_since')
+local fields = call('HMGET', KEYS[1], 'nets', 'v', 'date', 'hidden', 'first', 'pv', 'uv', 'ms', 'views', 'total', 'score', 'nets_since', 'increments')
 local nets = fields[1] or ''
 if fields[3] or fields[4] == '1' or (fields[2] and nets == '') or nets:sub(1, 1) == '+' then return 'LISTED' end
 if not fields[2] and ARGV[4] ~= '1' then return 'BEGINS' end
@@ -50,7 +51,10 @@ if increment == 1 then
   else
     inc = ARGV[8] + 0
     total, score = total + ARGV[7], score + inc
-    call('HSET', KEYS[1], 'total', format('%.17g', total), 'score', format('%.17g', score), 'views', (fields[9] or 0) + 1, 'viewed', clock)
+    -- Three buckets, so that Redis stores the hash compactly (hash-max-listpack-value).
+    local increments = add_increment(fields[13] or '', now, ARGV[7] + 0, 3, ARGV[10] * 3600, ARGV[11] + 0)
+    call('HSET', KEYS[1], 'total', format('%.17g', total), 'score', format('%.17g', score), 'views', (fields[9] or 0) + 1, 'viewed', clock,
+      'increments', increments)
   end
 end
 local hidden_flag, created = listed and 0 or 2, fields[2] and 0 or 1

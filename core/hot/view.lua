@@ -6,13 +6,15 @@
 --      3 days since 1970 of KEYS 3  4 time of the event or '' (now)  5 dedup window s  6 UV TTL s
 --      7 counter TTL s  8 w_pv  9 w_uv  10 base hours  11 gamma
 --      12 unknown articles 0: accept, 1: reject, 2: accept if listed
+--      13 1: a client's report; '': the site's, whose publish time replaces a client's
 -- Returns 'dedup', 'refused' for a view beyond the limit, which writes nothing, or
 -- 'uv inc total score published hidden v new': uv 1 for the fingerprint's first
 -- view of the day; the increment; the undecayed sum; the accumulated score; the publish time; new 0
--- for a repeated event id. Fractions as %.17g.
+-- for a repeated event id, then 3 if the publish time replaced a client's. Fractions as %.17g.
 -- Errors, all before the first write: DAY n when Redis' UTC day is n and not ARGV 3; UNKNOWN_ITEM;
--- UNLISTED (call unlisted.lua).
+-- UNLISTED (call unlisted.lua); NOT_VISIBLE (as in track.lua).
 --@include version
+--@include increments
 local ttl, w_pv, w_uv, base_hours, gamma = ARGV[7] + 0, ARGV[8] + 0, ARGV[9] + 0, ARGV[10] + 0, ARGV[11] + 0
 local event = KEYS[4]
 if event then
@@ -29,8 +31,11 @@ if not now then
 elseif now > clock then
   now = clock
 end
-local fields = call('HMGET', KEYS[1], 'total', 'score', 'views', 'viewed', 'first', 'date', 'hidden', 'v', 'nets')
-local date = fields[6]
+local fields = call('HMGET', KEYS[1], 'total', 'score', 'views', 'viewed', 'first', 'date', 'hidden', 'v', 'nets', 'dated', 'increments')
+local date, is_clients = fields[6], ARGV[13] == '1'
+if is_clients and (fields[7] == '1' or date and date + 0 > clock) then
+  if ARGV[12] == '1' then date = nil else return redis.error_reply('NOT_VISIBLE hidden or embargoed') end
+end
 if not date and ARGV[12] == '1' then return redis.error_reply('UNKNOWN_ITEM unknown item') end
 local nets = fields[9]
 local unlisted = not date and fields[7] ~= '1' and (not fields[8] or nets and nets:sub(1, 1) ~= '+')
@@ -43,9 +48,19 @@ if ARGV[5] ~= '0' and not call('SET', KEYS[2], 1, 'NX', 'EX', ARGV[5]) then
 end
 local uv = call('SADD', KEYS[3], ARGV[1])
 if uv == 1 then call('EXPIRE', KEYS[3], ARGV[6], 'NX') end
-local published = tonumber(date or fields[5] or nil)
-if not published then
-  published = min(tonumber(ARGV[2]) or now, now)
+local published, named, increments = tonumber(date or fields[5] or nil), tonumber(ARGV[2]), fields[11]
+local score, redated = tonumber(fields[2] or 0), false
+local has_site_date = date or fields[10]
+if not has_site_date and named and not is_clients then
+  local clients_date = published
+  published, has_site_date = min(named, now), true
+  call('HSET', KEYS[1], 'first', published, 'dated', 1)
+  if clients_date then
+    redated = clients_date ~= published
+    score = redate(KEYS[1], increments, clients_date, published, clock, base_hours, gamma) or score
+  end
+elseif not published then
+  published = min(named or now, now)
   call('HSET', KEYS[1], 'first', published)
 end
 local hours = max(0, now - published) / 3600
@@ -56,10 +71,16 @@ local total, views, renewed = 0, 0, fields[4] and fields[4] + 0
 local live = renewed and clock < renewed + ttl
 if live then total, views = tonumber(fields[1]), tonumber(fields[3]) end
 total = total + w_pv + w_uv * uv
-local score = tonumber(fields[2] or 0) + inc
+score = score + inc
 local v = version_after(fields[8], time)
-call('HSET', KEYS[1], 'total', format('%.17g', total), 'score', format('%.17g', score), 'views', views + 1,
-  'v', v)
+if not has_site_date and (increments or not fields[2]) then
+  increments = add_increment(increments or '', now, w_pv + w_uv * uv, 32, base_hours * 3600, gamma)
+  call('HSET', KEYS[1], 'total', format('%.17g', total), 'score', format('%.17g', score), 'views', views + 1,
+    'v', v, 'increments', increments)
+else
+  call('HSET', KEYS[1], 'total', format('%.17g', total), 'score', format('%.17g', score), 'views', views + 1,
+    'v', v)
+end
 if not (live and clock - renewed <= min(86400, ttl / 2)) then
   call('HSET', KEYS[1], 'viewed', clock)
   if not date then
@@ -72,4 +93,4 @@ if nets and unlisted then
 end
 local reply = format('%d %.17g %.17g %.17g %d %d %s', uv, inc, total, score, published, (fields[7] or 0) + 0, v)
 if event then call('SET', event, reply .. ' 0', 'EX', 86400) end
-return reply .. ' 1'
+return reply .. (redated and ' 1 3' or ' 1')

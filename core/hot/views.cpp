@@ -21,4 +21,9 @@ double view_score(double total, UnixSeconds published, UnixSeconds now, const Vi
   return total / power_law(hours_since(published, now), settings);
 }
 
+double age_of_score(double total, double score, const ViewsSettings& settings) {
+  const double hours = std::pow(total / score, 1 / settings.gamma) - settings.base_hours;
+  return std::isfinite(hours) ? std::max(hours, 0.0) * 3600 : 0;
+}
+
 }  // namespace freshet::hot

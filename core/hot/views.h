@@ -23,4 +23,8 @@ double power_law(double hours, const ViewsSettings& settings);
 // views in `current`.
 double view_score(double total, UnixSeconds published, UnixSeconds now, const ViewsSettings& settings);
 
+// The age in s at which a view that adds `total` has this score, the inverse of view_score().
+// REQUIRES: total, score > 0.
+double age_of_score(double total, double score, const ViewsSettings& settings);
+
 }  // namespace freshet::hot

@@ -236,6 +236,7 @@ void RedisItemStore::append_item_write(Pipeline& out, const ItemWrite& item_writ
   out.script(scripts::kItemPut).key(keys_.item(id)).key(keys_.article(id));
   out.arg(item_write.rev).arg(item_write.old_date).arg(item_write.remove ? 1 : 0).arg(item.hidden ? 1 : 0);
   out.arg(unix_s(item.published_at)).arg(settings_.engagement.counter_ttl.count());
+  out.arg(settings_.views.base_hours).arg(settings_.views.gamma);
   for (const auto& [name, value] : to_fields(item)) out.arg(name).arg(value);
 }
 

@@ -22,6 +22,8 @@ inline constexpr std::string_view kRetry = "RETRY";
 inline constexpr std::string_view kUnverified = "UNLISTED";
 inline constexpr std::string_view kVerified = "LISTED";
 inline constexpr std::string_view kCreates = "BEGINS";
+// A client reported a hidden or embargoed item: count the event under its unseen_alias().
+inline constexpr std::string_view kNotVisible = "NOT_VISIBLE";
 
 }  // namespace script_code
 
@@ -46,6 +48,8 @@ inline constexpr std::array kScriptErrors{
     ScriptError{script_code::kUnverified, ErrorCode::kUnavailable, "unavailable"},
     ScriptError{script_code::kVerified, ErrorCode::kInternal, "redis_error"},  // never an error
     ScriptError{script_code::kCreates, ErrorCode::kInternal, "redis_error"},   // never an error
+    // The store counts the event under another id.
+    ScriptError{script_code::kNotVisible, ErrorCode::kInternal, "redis_error"},
     // The item is unknown and the call accepts only known ones.
     ScriptError{"UNKNOWN_ITEM", ErrorCode::kNotFound, "unknown_item"},
 };

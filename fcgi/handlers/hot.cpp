@@ -21,11 +21,17 @@ void write_counts(json::Writer& writer, const hot::TrackResult& counts) {
 
 constexpr std::string_view kViewNotCounted = R"({"ok":true,"uv":false,"scoreInc":0,"counted":false})";
 
-// The reply to a crawler, whose report does not count: the article's current counters.
+// The reply to a crawler, whose report does not count: the article's current counters. Those of a
+// hidden or embargoed item are as clients see them.
 Task<Result<Response>> bot_reply(Call& call, const ItemId& item) {
   call.services.count_refusal(Refusal::kBot);
-  const std::vector<ItemId> ids(1, item);
-  const auto stats = co_await call.services.hot.stats(ids, hot::Ranks::kOmit);
+  std::vector<ItemId> ids(1, item);
+  auto stats = co_await call.services.hot.stats(ids, hot::Ranks::kOmit);
+  if (stats && !stats->front().visible) {
+    ids.front() = hot::unseen_alias(item);
+    auto unseen = co_await call.services.hot.stats(ids, hot::Ranks::kOmit);
+    stats = std::move(unseen);
+  }
   hot::TrackResult counts;
   if (stats) {  // a crawler gets no error
     const hot::ItemStats& item_stats = stats->front();

@@ -83,6 +83,17 @@ TEST_CASE_METHOD(CountingFixture, "Redis cost of a view", "[cost]") {
   SECTION("the first of a visitor on that day") {
     check_cost(measure([&] { view("w"); }), 6, 420);
   }
+  SECTION("the first of a visitor, of an article that only clients have dated") {
+    const auto seen = [&](const std::string& fingerprint, seconds ago) {
+      auto event = test::Fixture::view_event("undated", fingerprint);
+      event.admission = {.network = "network", .wide_network = "wide"};
+      event.occurred_at = wall_now() - ago;
+      REQUIRE(redis::run_sync(hot.view(event)));
+    };
+    settings.items_unknown = "list";
+    for (int i = 0; i < 40; ++i) seen("f" + std::to_string(i), seconds{3000 - 70 * i});
+    check_cost(measure([&] { seen("w", seconds{0}); }), 6, 420 + 640);
+  }
   SECTION("within the dedup window") {
     check_cost(measure([&] { view("v1"); }), 3, 0);
   }

@@ -1,8 +1,13 @@
 """Items with a future publication date: invisible before it, and visible everywhere within two seconds of it."""
 
+import re
+import subprocess
 import time
 
-from service import LONG_TIMEOUTS, wait_until
+import pytest
+
+from client import assert_problem
+from service import CTL, LONG_TIMEOUTS, wait_until
 from timelines import ids, push, read
 
 
@@ -38,8 +43,8 @@ def test_an_item_dated_in_the_future_appears_everywhere_within_two_seconds_of_it
     for _ in range(20):  # other items, so that these two are similar
         service.put(name("o"), title="of something else")
     for item in (embargoed, visible):  # an editor opens the page
-        assert service.public().track(item, 0, userId="u").status == 200
-        assert service.public().view(item, "f").status == 200
+        assert service.internal().track(item, 0, userId="u").status == 200
+        assert service.internal().view(item, "f").status == 200
     push(service, "discover", [visible, embargoed], [timeline])
     readers = surfaces(service, name, tag, visible, timeline)
     for surface, read_ids in readers.items():
@@ -79,3 +84,55 @@ def test_an_update_time_in_the_future_is_replaced_by_the_current_time(service, n
     assert now <= service.internal().get(f"/api/items/{item}").json()["update_time"] <= time.time()
     service.put(item, update_time=now - 60)
     assert service.internal().get(f"/api/items/{item}").json()["update_time"] == now - 60
+
+
+CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+
+
+def all_replies(service, item):
+    """The replies to the same sequence of reports and views of `item`, without times and scores."""
+    one, two, crawler = service.public(source="127.71.0.1"), service.public(source="127.72.0.1"), service.public(agent=CRAWLER)
+    event = "an-event-id-of-enough-characters"
+    # A publish time far ahead counts as now, so that no score depends on when the request arrives.
+    sequence = [lambda: crawler.track(item, 500), lambda: crawler.view(item, "f0")]
+    for client, number in ((one, 1), (one, 1), (one, 2), (two, 3), (two, 4)):
+        sequence += [lambda client=client, number=number: client.track(item, 1000 * number, sessionId=f"s{number}"),
+                     lambda client=client, number=number: client.view(item, f"f{number}"),
+                     lambda client=client, number=number: client.track(item, 700, sessionId=f"e{number}", eventId=event),
+                     lambda client=client, number=number: client.view(item, f"e{number}", eventId=event)]
+    sequence += [lambda: one.track(item, -1), lambda: one.view(item, "f", "yesterday"), lambda: crawler.track(item, 500)]
+    replies = [send() for send in sequence]
+    varying = {"date", "x-request-id"}
+    return [(reply.status, [(key, value) for key, value in reply.headers.items() if key.lower() not in varying and key.lower() != "content-length"],
+             re.sub(rb'"(score|scoreInc)":[0-9.e-]+', rb'"\1":0', reply.body)) for reply in replies]
+
+
+@pytest.mark.parametrize("unknown", ["count", "list", "reject"])
+def test_reports_of_an_item_that_is_not_visible_are_answered_like_those_of_an_unknown_one_and_do_not_count(instance, name, unknown):
+    service = instance("--no-limits", items__unknown=f'"{unknown}"', **LONG_TIMEOUTS)
+    tag = name("t")
+    embargoed, hidden, removed = name("e"), name("h"), name("r")
+    service.put(embargoed, tags=[tag], published_at=int(time.time()) + 3600)
+    service.put(hidden, tags=[tag], hidden=True)
+    service.put(removed, tags=[tag])
+    service.internal().delete(f"/api/items/{removed}")
+    site = service.internal()
+    for item in (embargoed, hidden):  # the site's own reports count
+        assert site.track(item, 3000, sessionId="editor").json()["pv"] == 1
+        assert site.view(item, "editor").json()["uv"]
+    before = {item: service.stats(item) for item in (embargoed, hidden)}
+    expected = all_replies(service, name("u"))
+    for item in (embargoed, hidden, removed):
+        assert all_replies(service, item) == expected, item
+    for item, stats in before.items():
+        assert {key: service.stats(item)[key] for key in ("pv", "uv", "dwell")} == {key: stats[key] for key in ("pv", "uv", "dwell")}
+        assert service.stats(item)["views"]["pv"] == 1
+    assert_problem(site.get(f"/api/articles/{removed}/stats"), 404, "unknown_item")
+    assert service.hot(tag=tag) == []
+    # The reports leave nothing in lists or ranks, also not after a rebuild.
+    subprocess.run([CTL, "rebuild-rank", "--state", service.state], check=True, capture_output=True, timeout=480)
+    assert not [each["id"] for each in service.hot(limit=100) if each["id"].startswith((embargoed, hidden, removed))]
+    # From its date on, a report counts.
+    service.put(embargoed, tags=[tag])
+    assert service.public(source="127.71.0.1").track(embargoed, 1000, sessionId="s1").json()["pv"] == 2
+    service.check()

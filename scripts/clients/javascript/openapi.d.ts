@@ -551,7 +551,7 @@ export interface components {
             userId?: components["schemas"]["MaybeId"];
             sessionId?: components["schemas"]["MaybeId"];
             fingerprint?: components["schemas"]["MaybeId"];
-            /** @description used until the item is put; a time from a public client that is not within 24 hours of now counts as now */
+            /** @description used until the item is put; from a public client only with the first report, and until the site names one through the internal server; a time from a public client that is not within 24 hours of now counts as now */
             publishedAt?: components["schemas"]["MaybeTime"];
             eventId?: components["schemas"]["EventId"];
         };
@@ -574,7 +574,7 @@ export interface components {
         NotListed: false;
         View: {
             articleId: components["schemas"]["Id"];
-            /** @description used until the item is put; a time from a public client that is not within 24 hours of now counts as now */
+            /** @description used until the item is put; from a public client only with the first report, and until the site names one through the internal server; a time from a public client that is not within 24 hours of now counts as now */
             publishedAt: components["schemas"]["Time"];
             fingerprint: components["schemas"]["Id"];
             eventId?: components["schemas"]["EventId"];

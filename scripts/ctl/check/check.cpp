@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/hot/ports.h"
 #include "core/redis/keys.h"
 #include "scripts/ctl/check/check_keys.h"
 #include "scripts/ctl/check/check_members.h"
@@ -71,7 +72,8 @@ class Checker {
     if (auto ok = timeline_check_.check(named_keys); !ok) return ok;
     std::vector<std::string> articles;
     for (const NamedKey& each : named_keys) {
-      if (const auto id = strip_key_prefix(each.name, "hot:article:")) articles.emplace_back(*id);
+      const auto id = strip_key_prefix(each.name, "hot:article:");
+      if (id && !hot::is_unseen_alias(*id)) articles.emplace_back(*id);
     }
     if (auto ok = member_check_.compare_rank_scores(articles); !ok) return ok;
     for (const NamedKey& each : named_keys) {
