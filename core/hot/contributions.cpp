@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <map>
 #include <string>
 
 #include "core/hot/article.h"
+#include "core/hot/increments.h"
 #include "core/hot/rank_updater.h"
 #include "core/hot/views.h"
 #include "core/redis/fields.h"
@@ -61,50 +60,6 @@ bool has_revert_id(std::string_view revert_ids, std::string_view revert_id) {
     if (revert_ids.substr(0, kRevertIdSize) == revert_id) return true;
   }
   return false;
-}
-
-static_assert(std::endian::native == std::endian::little);
-
-constexpr double kLeastWeight = 1e-9;  // less is a rounding error
-
-struct Bucket {
-  double weight;
-  std::uint32_t first, last;
-  float mean;
-
-  double distance_to(double time) const { return std::max({first - time, time - last, 0.0}); }
-  // The other increments have another mean, but no other first and last as far as is known.
-  void remove(double time, double amount) {
-    const double remaining = weight - amount;
-    const double mean_of_remaining = (weight * mean - amount * (time - first)) / remaining;
-    mean = static_cast<float>(std::clamp(mean_of_remaining, 0.0, static_cast<double>(last - first)));
-    weight = remaining;
-  }
-};
-static_assert(sizeof(Bucket) == 24);  // 20 bytes and padding
-constexpr std::size_t kBucketBytes = 20;
-
-// Removes `weight` from the buckets of an article's `increments` (parts/increments.lua) that are
-// nearest to `time`.
-std::string without_increment(std::string_view increments, UnixSeconds time, double weight) {
-  std::vector<Bucket> buckets(increments.size() / kBucketBytes);
-  for (std::size_t i = 0; i < buckets.size(); ++i)
-    std::memcpy(&buckets[i], increments.data() + i * kBucketBytes, kBucketBytes);
-  const auto at = static_cast<double>(unix_s(time));
-  while (weight > kLeastWeight && !buckets.empty()) {
-    const auto nearest =
-        std::ranges::min_element(buckets, {}, [&](const Bucket& each) { return each.distance_to(at); });
-    if (nearest->weight - weight > kLeastWeight) {
-      nearest->remove(at, weight);
-      break;
-    }
-    weight -= nearest->weight;
-    buckets.erase(nearest);
-  }
-  std::string out(buckets.size() * kBucketBytes, '\0');
-  for (std::size_t i = 0; i < buckets.size(); ++i)
-    std::memcpy(out.data() + i * kBucketBytes, &buckets[i], kBucketBytes);
-  return out;
 }
 
 // Reverts a visitor's contributions to items. Each contribution is staged in the visitor's hash,
