@@ -1,7 +1,10 @@
 #include "core/hot/article.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
+#include <vector>
 
 #include "core/redis/fields.h"
 
@@ -33,6 +36,27 @@ constexpr std::array<std::string_view, 16> kFields{
 bool is_live(std::string_view renewed, seconds ttl, UnixSeconds now) {
   return !renewed.empty() && unix_s(now) < redis::to_int(renewed) + ttl.count();
 }
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr double kLeastWeight = 1e-9;  // less is a rounding error
+
+struct Bucket {
+  double weight;
+  std::uint32_t first, last;
+  float mean;
+
+  double distance_to(double time) const { return std::max({first - time, time - last, 0.0}); }
+  // The other increments have another mean, but no other first and last as far as is known.
+  void remove(double time, double amount) {
+    const double remaining = weight - amount;
+    const double mean_of_remaining = (weight * mean - amount * (time - first)) / remaining;
+    mean = static_cast<float>(std::clamp(mean_of_remaining, 0.0, static_cast<double>(last - first)));
+    weight = remaining;
+  }
+};
+static_assert(sizeof(Bucket) == 24);  // 20 bytes and padding
+constexpr std::size_t kBucketBytes = 20;
 
 }  // namespace
 
@@ -74,6 +98,27 @@ std::optional<double> rank_score(const Article& article, const Model& model, con
   const double key =
       rank_key(model.base(article.counts, settings), article.decay_start, model.half_life(settings));
   return std::isfinite(key) ? std::optional(key) : std::nullopt;
+}
+
+std::string without_increment(std::string_view increments, UnixSeconds time, double weight) {
+  std::vector<Bucket> buckets(increments.size() / kBucketBytes);
+  for (std::size_t i = 0; i < buckets.size(); ++i)
+    std::memcpy(&buckets[i], increments.data() + i * kBucketBytes, kBucketBytes);
+  const auto at = static_cast<double>(unix_s(time));
+  while (weight > kLeastWeight && !buckets.empty()) {
+    const auto nearest =
+        std::ranges::min_element(buckets, {}, [&](const Bucket& each) { return each.distance_to(at); });
+    if (nearest->weight - weight > kLeastWeight) {
+      nearest->remove(at, weight);
+      break;
+    }
+    weight -= nearest->weight;
+    buckets.erase(nearest);
+  }
+  std::string out(buckets.size() * kBucketBytes, '\0');
+  for (std::size_t i = 0; i < buckets.size(); ++i)
+    std::memcpy(out.data() + i * kBucketBytes, &buckets[i], kBucketBytes);
+  return out;
 }
 
 }  // namespace freshet::hot

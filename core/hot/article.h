@@ -63,4 +63,8 @@ inline bool is_rankable(const Article& article) { return article.listed && !arti
 // base score of 0 (which has no logarithm).
 std::optional<double> rank_score(const Article& article, const Model& model, const Settings& settings);
 
+// Removes `weight` from the buckets of `increments` (parts/increments.lua) that are nearest to
+// `time`.
+std::string without_increment(std::string_view increments, UnixSeconds time, double weight);
+
 }  // namespace freshet::hot

@@ -10,7 +10,6 @@
 #include <string>
 
 #include "core/hot/article.h"
-#include "core/hot/increments.h"
 #include "core/hot/rank_updater.h"
 #include "core/hot/views.h"
 #include "core/redis/fields.h"

@@ -178,6 +178,10 @@ void populate(BackupSite& site) {
         REQUIRE(run_sync(hot.view(Fixture::view_event(item.id.str(), who))));
       }
     }
+    // An article that only a client has dated: its hash has binary fields.
+    hot::ViewEvent undated = Fixture::view_event("undated", "f");
+    undated.admission = {.network = "network", .wide_network = "wide"};
+    REQUIRE(run_sync(hot.view(undated)));
     behind.flush();
     for (int reader = 0; reader < 5; ++reader) {
       const auto who = ReaderId::trusted("r" + std::to_string(reader));
