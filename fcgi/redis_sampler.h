@@ -5,6 +5,8 @@
 // kHealthIntervalMs.
 #pragma once
 
+#include <cstdint>
+
 #include "core/feed/ports.h"
 #include "core/readers/spool_registry.h"
 #include "core/redis/keys.h"

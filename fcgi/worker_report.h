@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 
 #include "core/async/event_loop.h"
 #include "core/hot/contributions.h"

@@ -6,6 +6,7 @@
 // Create after fork().
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

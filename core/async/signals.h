@@ -1,6 +1,7 @@
 // Delivers signals through the event loop.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 

@@ -8,6 +8,7 @@
 // yesterday's shard is compacted.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <unordered_set>
 

@@ -2,6 +2,8 @@
 // capacity and error rate, never with the module's defaults.
 #pragma once
 
+#include <cstdint>
+
 #include "core/feed/seen_filter.h"
 
 namespace freshet::feed {

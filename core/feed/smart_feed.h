@@ -19,6 +19,7 @@
 // redisbloom, and two or three without an index.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>

@@ -2,6 +2,7 @@
 // contract is in its header comment; lists are plain reads.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 

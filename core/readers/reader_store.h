@@ -8,6 +8,7 @@
 // tests/readers/reader_store_test.cpp prints and bounds these numbers.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>

@@ -2,6 +2,7 @@
 // author. Names items, tags and authors, never other readers.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_set>

@@ -1,6 +1,7 @@
 // The ranked candidates of one reader at one moment, and which events contributed to each.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>

@@ -2,6 +2,7 @@
 // readers. Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>

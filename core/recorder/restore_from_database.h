@@ -3,6 +3,7 @@
 // database already has the data. Counters cannot be restored.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "core/database/database.h"

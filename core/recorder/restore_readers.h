@@ -2,6 +2,7 @@
 // follows.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "core/base/time.h"

@@ -20,6 +20,7 @@
 // author as pulled, or create the job and append it to the recorder's stream.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>

@@ -3,6 +3,7 @@
 // readers' profiles) with what readers then picked for the first time.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>

@@ -1,6 +1,7 @@
 // Training: events → model. Deterministic: the same data and settings give the same bytes.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>

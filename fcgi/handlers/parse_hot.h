@@ -1,6 +1,7 @@
 // Parses requests of the hot-article routes. Pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 

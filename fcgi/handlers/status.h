@@ -2,6 +2,7 @@
 // while every worker is busy.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 

@@ -21,6 +21,7 @@
 // Each is 23 characters of [A-Za-z0-9_-]. No raw id or address is stored.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>

@@ -4,6 +4,7 @@
 // neither of the last two.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 

@@ -5,6 +5,7 @@
 // allocates for a path that needs no decoding.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

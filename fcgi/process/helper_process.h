@@ -3,6 +3,7 @@
 // replaces it when the settings change. Its failures do not affect the workers or READY.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 

@@ -3,6 +3,7 @@
 // systemd; master.cpp does.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>

@@ -3,6 +3,7 @@
 // first one serving.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

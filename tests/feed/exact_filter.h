@@ -1,6 +1,7 @@
 // A seen filter without false positives: one set per reader and day.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <string>

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <coroutine>
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,7 @@
 // In-memory fakes of the ports that recommendations use.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>

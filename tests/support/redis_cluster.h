@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <random>

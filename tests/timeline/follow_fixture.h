@@ -1,6 +1,7 @@
 // Test fixture for follows and published items.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>

@@ -3,6 +3,7 @@
 // so that a script may use several of them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 

@@ -1,6 +1,7 @@
 // Set checks of `freshetctl check`: ranks, buckets, tags and hidden items. Can sweep stale members.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>

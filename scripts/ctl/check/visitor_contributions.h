@@ -2,6 +2,7 @@
 // counters and revert them (core/hot/contributions.h).
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

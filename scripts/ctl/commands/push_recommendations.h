@@ -2,6 +2,7 @@
 // (core/timeline/recommendation_pusher.h). Usually run by a timer.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

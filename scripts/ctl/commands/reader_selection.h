@@ -1,6 +1,7 @@
 // Selects the readers to push recommendations to: named ones, or active ones without unread items.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>

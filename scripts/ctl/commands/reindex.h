@@ -2,6 +2,8 @@
 // replaced. The recorder is paused until then; its streams queue the writes.
 #pragma once
 
+#include <cstdint>
+
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/commands/target.h"
 

@@ -1,6 +1,7 @@
 // Event logs for freshetctl replay: NDJSON in the format of the shipped sample, or Deskdrop's CSV.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
