@@ -223,9 +223,9 @@ class ContributionReverter {
     return true;
   }
 
-  // The contribution's part of the article's score. Of an article that the site dated after a client
-  // had, it depends on when it was counted, which its age tells. If it does not, every view has the
-  // same share.
+  // The contribution's part of the article's score. Of an article that the site dated after a
+  // client had, it depends on when the contribution was counted, which its age tells. If it does
+  // not, every view has the same share.
   double current_views_score(const Contribution& contribution, double weight,
                              const redis::Reply& article) const {
     const double score = contribution.views_score;
