@@ -17,7 +17,8 @@ constexpr std::int64_t kDaySeconds = 86400;
 
 // unlisted.lua returns this where the other scripts return whether the article is hidden.
 constexpr std::string_view kUnlistedFlag = "2";
-// track.lua and view.lua end their replies with this if the site's publish time replaced a client's.
+// track.lua and view.lua end their replies with this if the site's publish time replaced a
+// client's.
 constexpr std::string_view kRedated = "3";
 // Short, so that Redis stores the hash of an unlisted article compactly (hash-max-listpack-value).
 constexpr std::size_t kNetworkBytes = 2;
@@ -115,8 +116,8 @@ void RedisHotStore::update_unverified_index(std::string_view id, std::string_vie
   writers_.write_queue.post(std::move(update));
 }
 
-// Corrects the article in all ranks and its date. Nothing is lost if that fails, except that windows
-// use the old date until the item is put: rank maintenance repeats the rest.
+// Corrects the article in all ranks and its date. Nothing is lost if that fails, except that
+// windows use the old date until the item is put: rank maintenance repeats the rest.
 Task<void> RedisHotStore::rank_redated(const ItemId& item, UnixSeconds published) {
   const std::vector<std::string> ids(1, item.str());
   const auto ranked = co_await rank_articles(redis_, ids, settings_, keys_);

@@ -30,8 +30,8 @@ struct EventAdmission {
   bool may_count = true;
 };
 
-// The id under which clients' events of a hidden or embargoed item are counted, so that they get the
-// replies of an unknown article and do not count. No client can name it, since ids contain no
+// The id under which clients' events of a hidden or embargoed item are counted, so that they get
+// the replies of an unknown article and do not count. No client can name it, since ids contain no
 // spaces, and it is in no rank.
 inline constexpr std::string_view kUnseenSuffix = " unseen";
 inline ItemId unseen_alias(const ItemId& item) {
@@ -167,11 +167,11 @@ class HotStore {
  public:
   virtual ~HotStore() = default;
   // 1 RTT, one atomic script each; 2 RTT for an unverified article. Rank updates and the visitor's
-  // contribution are written asynchronously. A client's event of a hidden or embargoed item does not
-  // count and has the same result as that of an unknown one, for 1 RTT more. A publish time from the
-  // site that replaces a client's takes 2 RTT more. Errors: kNotFound "unknown_item" (items.unknown =
-  // reject); kRateLimited "unverified_quota" (EventAdmission::may_create is false or
-  // items.unknown_max is reached); Redis errors.
+  // contribution are written asynchronously. A client's event of a hidden or embargoed item does
+  // not count and has the same result as that of an unknown one, for 1 RTT more. A publish time
+  // from the site that replaces a client's takes 2 RTT more. Errors: kNotFound "unknown_item"
+  // (items.unknown = reject); kRateLimited "unverified_quota" (EventAdmission::may_create is false
+  // or items.unknown_max is reached); Redis errors.
   virtual Task<Result<TrackResult>> track(const TrackEvent& event) = 0;
   virtual Task<Result<ViewResult>> view(const ViewEvent& event) = 0;
   // Spools an event that Redis could not take; the spool survives this process. It is applied once

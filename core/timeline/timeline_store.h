@@ -9,9 +9,10 @@
 // The time a timeline was last read is stored in it in unix seconds. It is updated asynchronously,
 // together with the timeline's TTL and the reader's entry in active:{channel}, when it is
 // kActivityInterval old (or an eighth of waterfall.ttl if that is shorter), or when items have
-// joined since. A worker writes the entries of all readers of a second together. A timeline that is read therefore keeps at least 7/8 of its TTL, and
-// active:{channel} is at most an hour behind, but never older than the newest item the reader has
-// read. For readers without a timeline, every page updates active:{channel}.
+// joined since. A worker writes the entries of all readers of a second together. A timeline that is
+// read therefore keeps at least 7/8 of its TTL, and active:{channel} is at most an hour behind, but
+// never older than the newest item the reader has read. For readers without a timeline, every page
+// updates active:{channel}.
 //
 // The reader's newest interactions are read with the page, for its reasons.
 //
