@@ -1,4 +1,5 @@
-// Per-visitor contributions to item counters, so that fraud can be reverted.
+// Contributions of a visitor to item counters, or of all anonymous visitors of a network, so that
+// fraud can be reverted.
 //
 // Workers sum up what each visitor's events added and write the sums to hot:added:{visitor} once a
 // second. The entry expires limits.contribution_ttl after the visitor's last new article. It also

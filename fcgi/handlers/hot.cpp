@@ -86,34 +86,51 @@ hot::EventAdmission admission_for(const Call& call) {
   return admission;
 }
 
-// Numbers the event among its source's for this article. That decides whether it may count, and
-// whether its contribution is recorded. Call count_outcome() afterwards.
+// An event's numbers among those of its visitor, and of all anonymous clients of its network, for
+// this article.
+struct EventNumbers {
+  http::PageViewNumber of_visitor, of_network;
+};
+
+// Decides whether the event may count, and for whom its contribution is recorded: for a visitor who
+// has many page views of the article, otherwise for a network that has. Call count_outcome()
+// afterwards.
 template <class Event>
-http::PageViewNumber number_event(Call& call, std::string_view endpoint, const http::Principal& principal,
-                                  Event& event) {
-  const bool anonymous = call.is_anonymous();
-  const auto number = call.services.rate_limiter.number_page_view(
-      endpoint, anonymous ? std::string_view(event.admission.network) : principal.stable_visitor.view(),
-      event.item.view(), wall_now());
-  if (anonymous) event.admission.may_count = number.within_quota;
-  if (number.is_recorded) event.attributed_to = principal.stable_visitor;
-  return number;
+EventNumbers number_event(Call& call, std::string_view endpoint, const http::Principal& principal,
+                          Event& event) {
+  http::RateLimiter& limits = call.services.rate_limiter;
+  const auto number = [&](std::string_view source) {
+    return limits.number_page_view(endpoint, source, event.item.view(), wall_now());
+  };
+  EventNumbers numbers;
+  numbers.of_visitor = number(principal.stable_visitor.view());
+  if (numbers.of_visitor.is_recorded) event.attributed_to = principal.stable_visitor;
+  if (!call.is_anonymous()) return numbers;
+  numbers.of_network = number(event.admission.network);
+  event.admission.may_count = numbers.of_network.within_quota;
+  if (event.attributed_to.empty() && numbers.of_network.is_recorded)
+    event.attributed_to = VisitorId::trusted(event.admission.network);
+  return numbers;
 }
 
 // Settles the quotas after the event. The number of a spooled event, or of one whose outcome is
 // unknown, is not given back, because it may still count.
 template <class Outcome>
-void count_outcome(Call& call, const hot::EventAdmission& admission, const http::PageViewNumber& number,
+void count_outcome(Call& call, const hot::EventAdmission& admission, const EventNumbers& numbers,
                    const Result<hot::CountResult<Outcome>>& result) {
   http::RateLimiter& limits = call.services.rate_limiter;
+  const auto give_back = [&] {
+    limits.give_back(numbers.of_visitor);
+    limits.give_back(numbers.of_network);
+  };
   if (!result) {
-    if (result.error().code != ErrorCode::kUnknownOutcome) limits.give_back(number);
+    if (result.error().code != ErrorCode::kUnknownOutcome) give_back();
     return;
   }
   if (result->queued) return;
   const hot::EventOutcome& outcome = result->result.outcome;
   if (outcome.refused) call.services.count_refusal(Refusal::kPageViewQuota);
-  if (!outcome.refused && !outcome.counted) limits.give_back(number);
+  if (!outcome.refused && !outcome.counted) give_back();
   if (outcome.created && !admission.network.empty())
     limits.count_created_article(admission.network, http::monotonic_us());
 }
@@ -219,9 +236,9 @@ Task<Result<Response>> post_track(Call& call) {
       SessionId::trusted(session.empty() ? principal->visitor.str()
                                          : services.identity.pseudonym("session", {}, session.view()));
 
-  const auto number = number_event(call, "track", *principal, track->event);
+  const EventNumbers numbers = number_event(call, "track", *principal, track->event);
   const auto counted = co_await hot::track(services.hot, track->event, call.must_spool());
-  count_outcome(call, track->event.admission, number, counted);
+  count_outcome(call, track->event.admission, numbers, counted);
   if (!counted) co_return with_item_member(counted.error(), "articleId");
   if (!principal->reader.empty() && !call.must_spool())
     services.record_reading(principal->reader, track->event.item, milliseconds(track->event.dwell_ms));
@@ -255,9 +272,9 @@ Task<Result<Response>> post_views(Call& call) {
   view->fingerprint = services.identity.pseudonym("fingerprint", {}, view->fingerprint);
   sanitize_publish_date(call, view->published_at);
   view->admission = admission_for(call);
-  const auto number = number_event(call, "views", *principal, *view);
+  const EventNumbers numbers = number_event(call, "views", *principal, *view);
   const auto counted = co_await hot::view(services.hot, *view, call.must_spool());
-  count_outcome(call, view->admission, number, counted);
+  count_outcome(call, view->admission, numbers, counted);
   if (!counted) co_return with_item_member(counted.error(), "articleId");
   record_history_view(call, principal->reader, view->item, view->event_id,
                       call.must_spool() || counted->queued);

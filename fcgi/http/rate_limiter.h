@@ -16,12 +16,11 @@
 // An event id is remembered for a day, even if the report adds nothing. A network's anonymous
 // clients have an allowance of them; reports beyond it count as if they had none.
 //
-// Page views and visitors of an article are numbered by source on each UTC day: those of a
-// network's anonymous clients together, those of a signed-in reader, and those of a visitor of the
-// internal server. Of a network, limits.pv_per_network count; after that, the n-th counts only if n
-// is a square. Contributions are recorded after limits.contribution_after. Redis counts after the
-// numbering, since parallel reports must not get the same number, and the numbers of reports that
-// added nothing are given back.
+// Page views and visitors of an article are numbered by source on each UTC day: those of a visitor,
+// and those of a network's anonymous clients together. Of a network, limits.pv_per_network count;
+// after that, the n-th counts only if n is a square. Contributions of a source are recorded after
+// limits.contribution_after. Redis counts after the numbering, since parallel reports must not get
+// the same number, and the numbers of reports that added nothing are given back.
 //
 // An id that a request claims in mode `open` does not count as signed in, because a client can
 // change it at will.

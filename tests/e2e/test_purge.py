@@ -135,10 +135,12 @@ def test_the_first_page_views_of_an_article_are_not_recorded_and_revert_visitor_
     for number in range(20):
         report(number)
     service.wait_for_background_writes()
-    assert service.redis("KEYS", "hot:added:*") == []
+    assert service.redis("KEYS", "hot:added:*") == []  # neither of the network nor of a visitor
     for number in range(20, 70):
         report(number)
         assert service.public(source="127.0.7.1").track(other, 1000, sessionId=f"o{number % 20}").status == 200
+    [(visitor, columns)] = table_rows(ctl(service, "top-contributors")).items()  # under the network's name
+    assert (visitor, columns[:3]) == (columns[-1], ["1", "50", "50"])
     for number in range(30):
         assert service.internal().track(item, 1000, userId=reader, sessionId=f"t{number}").status == 200
     assert service.stats(item)["pv"] == 100

@@ -106,9 +106,8 @@ class VisitorReport {
   void note_unrecorded() {
     if (!json_ && max_unrecorded_ > 0)
       ctl::print(
-          "of each article up to {0} page views and {0} views a day and host are not recorded and stay: of "
-          "each "
-          "signed-in visitor, and of all anonymous visitors of a network (limits.contribution_after)\n",
+          "of each article up to {0} page views and {0} views a day and host are not recorded and stay: of a "
+          "visitor, or of all anonymous visitors of a network together (limits.contribution_after)\n",
           max_unrecorded_);
   }
   void end() {

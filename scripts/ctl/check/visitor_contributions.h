@@ -38,7 +38,7 @@ struct RevertVisitorOptions {
 };
 
 struct VisitorTotals {
-  std::string name;
+  std::string name;     // its network's, for anonymous visitors who were not recorded one by one
   std::string network;  // "": unknown, or the internal server
   std::int64_t items = 0;
   hot::Contribution contribution;
