@@ -38,7 +38,7 @@ std::set<std::string> names_in(const std::string& path) {
 
 bool is_method(std::string_view name) { return std::ranges::find(kMethods, name) != kMethods.end(); }
 
-// Method, path and zone of every route, one per row.
+// Method, path and zone of every route, and whether it takes a body, one per row.
 std::set<std::string> table() {
   static constexpr std::array kNames{"get", "head", "post", "put", "delete", "options"};
   std::set<std::string> rows;
@@ -46,7 +46,7 @@ std::set<std::string> table() {
   for (const auto& route : handlers::route_table(settings)) {
     const char* const zone = route.zone == Zone::kPublic ? "public" : "internal";
     rows.insert(std::string(kNames.at(static_cast<std::size_t>(route.method))) + " " +
-                std::string(route.path) + " " + zone);
+                std::string(route.path) + " " + zone + (route.body_limit > 0 ? " body" : ""));
   }
   return rows;
 }
@@ -60,7 +60,8 @@ void collect_codes(json::Value value, std::set<std::string>& out) {
 
 }  // namespace
 
-TEST_CASE("the OpenAPI document has exactly the methods, paths and zones of the route table", "[openapi]") {
+TEST_CASE("the OpenAPI document has exactly the methods, paths, zones and bodies of the route table",
+          "[openapi]") {
   const OpenApi api;
   std::set<std::string> described;
   for (const auto& [path, operations] : api.root()["paths"].members()) {
@@ -69,7 +70,8 @@ TEST_CASE("the OpenAPI document has exactly the methods, paths and zones of the 
       REQUIRE(is_method(method));
       REQUIRE(operation["x-freshet-zone"].is_string());
       described.insert(std::string(method) + " " + std::string(path) + " " +
-                       std::string(operation["x-freshet-zone"].text()));
+                       std::string(operation["x-freshet-zone"].text()) +
+                       (operation["requestBody"].is_object() ? " body" : ""));
     }
   }
   CHECK(described == table());
