@@ -19,8 +19,9 @@
 -- The pair to merge has the smallest greater of share · x², for a date at the first view, and the
 -- second bound. From two hours to a hundred days, 32 buckets of equal x have x = 0.2, so their
 -- widths double with every third or fourth one, and the first bound is 2 %; evenly spread views
--- have a third of it. The second bound gives 2 % for views of one day and 5 % for those of ten. A
--- date inside one of several bursts over months is the worst: 8 % (tests/hot/increments_test.cpp).
+-- have a third of it, and bursts over months up to 2.2 %. The second bound gives 2 % for views of
+-- one day and 5 % for those of ten. A date inside one of several bursts over months is the worst:
+-- 8 % (tests/hot/increments_test.cpp).
 local function unpack_buckets(text)
   local buckets = {}
   for at = 1, #text, 20 do
