@@ -131,6 +131,7 @@ end
 if has_new_site_date then
   call('HSET', KEYS[1], 'first', first, 'dated', 1)
   if clients_date then
+    local _, redate = increments_library()
     redate(KEYS[1], call('HGET', KEYS[1], 'increments'), clients_date, first, clock, ARGV[10] + 0, ARGV[11] + 0)
   end
 elseif is_first_event then

@@ -52,6 +52,7 @@ if increment == 1 then
     inc = ARGV[8] + 0
     total, score = total + ARGV[7], score + inc
     -- Three buckets, so that Redis stores the hash compactly (hash-max-listpack-value).
+    local add_increment = increments_library()
     local increments = add_increment(fields[13] or '', now, ARGV[7] + 0, 3, ARGV[10] * 3600, ARGV[11] + 0)
     call('HSET', KEYS[1], 'total', format('%.17g', total), 'score', format('%.17g', score), 'views', (fields[9] or 0) + 1, 'viewed', clock,
       'increments', increments)

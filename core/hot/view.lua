@@ -57,6 +57,7 @@ if not has_site_date and named and not is_clients then
   call('HSET', KEYS[1], 'first', published, 'dated', 1)
   if clients_date then
     redated = clients_date ~= published
+    local _, redate = increments_library()
     score = redate(KEYS[1], increments, clients_date, published, clock, base_hours, gamma) or score
   end
 elseif not published then
@@ -74,6 +75,7 @@ total = total + w_pv + w_uv * uv
 score = score + inc
 local v = version_after(fields[8], time)
 if not has_site_date and (increments or not fields[2]) then
+  local add_increment = increments_library()
   increments = add_increment(increments or '', now, w_pv + w_uv * uv, 32, base_hours * 3600, gamma)
   call('HSET', KEYS[1], 'total', format('%.17g', total), 'score', format('%.17g', score), 'views', views + 1,
     'v', v, 'increments', increments)

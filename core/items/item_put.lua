@@ -26,7 +26,10 @@ if ARGV[3] == '1' then
 else
   call('HSET', item, unpack(ARGV, 9))
   call('HSET', article, 'date', ARGV[5], 'hidden', ARGV[4], 'v', v)
-  if fields[4] then redate(article, fields[4], fields[2] + 0, ARGV[5] + 0, clock + 0, ARGV[7] + 0, ARGV[8] + 0) end
+  if fields[4] then
+    local _, redate = increments_library()
+    redate(article, fields[4], fields[2] + 0, ARGV[5] + 0, clock + 0, ARGV[7] + 0, ARGV[8] + 0)
+  end
   call('HDEL', article, 'first', 'dated', 'early')
   if ARGV[5] + 0 > clock + 0 then call('HSET', article, 'early', clock) end
   call('PERSIST', article)
