@@ -145,7 +145,7 @@ class WorkerProcess {
       services_.contributions.flush();
       services_.impressions.flush();
       services_.interests.flush();
-      services_.timelines.flush_active();
+      services_.timelines.flush_activity();
       services_.feed.notify_when_recorded([this] {
         services_.background.drain(Clock::now() + settings_.redis.timeout * 20,
                                    [this] { services_.loop.stop(); });

@@ -46,8 +46,8 @@ void WorkerReport::on_iteration() {
   const redis::BackgroundCounters& background = sources_.background.counters();
   // Without impressions, which may wait for ten seconds.
   slot_.background_queued.store(sources_.background.queued() + sources_.rank_updater.pending() +
-                                    sources_.contributions.pending() + sources_.interests.size() +
-                                    sources_.timelines.pending_active(),
+                                    sources_.contributions.pending() + sources_.interests.pending() +
+                                    sources_.timelines.pending_activity(),
                                 kRelaxed);
   slot_.background_done.store(background.accepted, kRelaxed);
   slot_.background_age_ms.store(static_cast<std::uint64_t>(sources_.background.oldest_age().count()),

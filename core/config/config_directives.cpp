@@ -232,7 +232,7 @@ constexpr std::array kDirectives{
     Directive{"identity.internal_keys", "key id -> file, keys with which callers of the internal server sign; empty: no signature required", member<&S::identity, &Identity::internal_key_files>},
 
     Directive{"limits.table", "memory for a host's token buckets, 8 bytes each, and a quarter more for limits.pv_per_network; a change needs a restart", member<&S::limits, &Limits::table_bytes>, {65536, 1024 * kMebi}, Unit::kBytes},
-    Directive{"limits.network_factor", "anonymous readers of a network (IPv4 /24, IPv6 /48) share this many times a visitor's rate and burst, and less from 60 % of Redis' maxmemory on; their event ids take at most 1 % of it; 0: no limit", member<&S::limits, &Limits::network_factor>, {0, 10000}},
+    Directive{"limits.network_factor", "anonymous readers of a network (IPv4 /24, IPv6 /48) share this many times a visitor's rate and burst, and less when Redis' memory is scarce; their event ids take at most 1 % of it; 0: no limit", member<&S::limits, &Limits::network_factor>, {0, 10000}},
     Directive{"limits.anonymous_rate", "anonymous requests per second that may create keys, of all clients together; 0: no limit", member<&S::limits, &Limits::anonymous, &TokenBucket::rate>, {0, 1e6}},
     Directive{"limits.anonymous_burst", "maximum burst of those requests", member<&S::limits, &Limits::anonymous, &TokenBucket::burst>, {1, 1e6}},
     Directive{"limits.track_rate", "requests per second of a visitor, POST /api/track; 0: no limit", member<&S::limits, &Limits::track, &TokenBucket::rate>, {0, 1e6}},
@@ -252,7 +252,7 @@ constexpr std::array kDirectives{
     Directive{"limits.waterfall_rate", "requests per second of a visitor, GET /api/waterfall and /api/follows; 0: no limit", member<&S::limits, &Limits::timeline, &TokenBucket::rate>, {0, 1e6}},
     Directive{"limits.waterfall_burst", "maximum burst of those requests", member<&S::limits, &Limits::timeline, &TokenBucket::burst>, {1, 1e6}},
     Directive{"limits.contribution_ttl", "how long a visitor's contributions to counters are kept for freshetctl revert-visitor; 0: not recorded", member<&S::limits, &Limits::contribution_ttl>, {0, 30 * kDay}},
-    Directive{"limits.contribution_after", "contributions to an article are recorded after this many page views by a reader or network a day", member<&S::limits, &Limits::contribution_after>, {0, 100000}},
+    Directive{"limits.contribution_after", "page views of an article per UTC day by one visitor, or by a network's anonymous visitors together, before their contributions are recorded; 0: record all", member<&S::limits, &Limits::contribution_after>, {0, 100000}},
     Directive{"limits.pv_per_network", "page views and visitors that a network's anonymous readers (IPv4 /24, IPv6 /48) add to an article per UTC day; after that, the n-th counts only if n is a square; 0: no limit", member<&S::limits, &Limits::pv_per_network>, {0, 1e6}},
     Directive{"clients.deny_file", "file with addresses, networks and user agents that get 403; empty: none", member<&S::clients, &Clients::deny_file>},
     Directive{"clients.allow_file", "file with those that are never denied, limited or treated as crawlers; empty: none", member<&S::clients, &Clients::allow_file>},

@@ -5,7 +5,8 @@
 //   first             unix s: publish time of an article that was never PUT, from its first event
 //                     or from the first of the site's own events that names one
 //   dated             1: `first` is from the site
-//   increments        those of `score`, until the site dates the article (parts/increments.lua)
+//   increments        what views added to `total`, and when, until the site sets the publish time
+//                     (parts/increments.lua)
 //   redated           'first clock': the client's date, and when the site's replaced it
 //   early             unix s of the last event before `date`
 //   pv uv ms          engagement: page views (also the number of dwell times), visitors, dwell sum

@@ -223,9 +223,9 @@ class ContributionReverter {
     return true;
   }
 
-  // The contribution's part of the article's score. Of an article that the site dated after a
-  // client had, it depends on when the contribution was counted, which its age tells. If it does
-  // not, every view has the same share.
+  // The contribution's part of the article's current score. If the site's publish time replaced a
+  // client's, this depends on whether the contribution was counted before or after that, which is
+  // derived from its age. If the age does not decide it, every view gets an equal share.
   double current_views_score(const Contribution& contribution, double weight,
                              const redis::Reply& article) const {
     const double score = contribution.views_score;
@@ -233,13 +233,13 @@ class ContributionReverter {
     if (redated.size() != 2 || score <= 0) return score;
     const auto time = [](std::string_view text) { return UnixSeconds{seconds{redis::to_int(text)}}; };
     constexpr seconds kRounding{2};
-    const UnixSeconds clients_date = time(redated[0]), redated_at = time(redated[1]);
+    const UnixSeconds client_date = time(redated[0]), redated_at = time(redated[1]);
     const std::string_view date = redis::string_at(article, kDate);
     const UnixSeconds published = time(date.empty() ? redis::string_at(article, kFirst) : date);
     const seconds age{std::llround(age_of_score(weight, score, settings_.views))};
-    if (clients_date + age > redated_at + kRounding) return score;
+    if (client_date + age > redated_at + kRounding) return score;
     if (published + age < redated_at - kRounding)
-      return view_score(weight, published, clients_date + age, settings_.views);
+      return view_score(weight, published, client_date + age, settings_.views);
     const auto number = [&](Field field) {
       return redis::parse_or_zero<double>(redis::string_at(article, field));
     };

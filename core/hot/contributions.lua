@@ -4,10 +4,10 @@
 --
 -- KEYS 1… hot:added:{visitor} of each, by slot_or_zero()
 -- ARGV 1 TTL s  2 the batch's name, 8 bytes  then for each visitor: the network or ''
---      number of articles  and for each article: id  numbers to add, separated by spaces
+--      number of articles  and for each article: id  'pv uv dwell_ms views first_views views_score'
 -- Returns 1, or 0 for a batch that was recorded before.
 --
--- Field a:{id} holds the sums of the article's numbers. Each new article renews the TTL.
+-- Field a:{id} holds the sums of these numbers, in the same order. Each new article renews the TTL.
 local first = KEYS[1]
 local batches = redis.pcall('HGET', first, 'batches')
 if type(batches) == 'string' then

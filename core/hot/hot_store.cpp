@@ -51,7 +51,7 @@ RedisHotStore::RedisHotStore(redis::Redis& redis, DeferredWriters writers, const
 // How the scripts treat unknown articles (see track.lua).
 int RedisHotStore::unknown_item_policy(const EventAdmission& admission) const {
   if (settings_.items_unknown == "reject") return 1;
-  return settings_.items_unknown == "count" && admission.is_clients() ? 2 : 0;
+  return settings_.items_unknown == "count" && admission.is_from_client() ? 2 : 0;
 }
 
 template <class Event>
@@ -103,7 +103,7 @@ void RedisHotStore::update_unverified_index(std::string_view id, std::string_vie
   // Indices into the reply.
   constexpr std::size_t kHiddenField = 5, kViewIsNewField = 7, kReportIsNewField = 8, kReportFieldCount = 12;
   if (fields.size() <= kViewIsNewField) return;
-  if (is_unseen_alias(id)) return;  // limited by the number of items instead
+  if (is_invisible_alias(id)) return;  // limited by the number of items instead
   const bool is_unlisted = fields[kHiddenField] == kUnlistedFlag;
   const bool is_new = fields[fields.size() == kReportFieldCount ? kReportIsNewField : kViewIsNewField] == "1";
   if (is_unlisted && !is_new) return;
@@ -160,20 +160,20 @@ Pipeline RedisHotStore::track_command(const TrackEvent& event) const {
       .arg(engagement.counter_ttl.count())
       .arg(unknown_item_policy(event.admission));
   event.untrusted_dwell ? out.arg(engagement.max_initial_dwell_ms) : out.arg("");
-  event.admission.is_clients() ? out.arg(1) : out.arg("");
-  if (!event.admission.is_clients() && event.published_at)
+  event.admission.is_from_client() ? out.arg(1) : out.arg("");
+  if (!event.admission.is_from_client() && event.published_at)
     out.arg(settings_.views.base_hours).arg(settings_.views.gamma);
   return out;
 }
 
 Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
   const Pipeline command = track_command(event);
-  const bool is_alias = is_unseen_alias(event.item.view());
+  const bool is_alias = is_invisible_alias(event.item.view());
   if (!is_alias) writers_.rank_updater.mark_in_flight(event.item.view());
   FRESHET_CO_TRY(reply, co_await run_count_script(command, event));
   if (redis::has_code(reply->error(), redis::script_code::kNotVisible)) {
     TrackEvent unseen = event;
-    unseen.item = unseen_alias(event.item);
+    unseen.item = invisible_alias(event.item);
     auto result = co_await track(unseen);
     co_return result;
   }
@@ -262,14 +262,14 @@ Pipeline RedisHotStore::view_command(const ViewEvent& event, std::int64_t day) c
       .arg(views.base_hours)
       .arg(views.gamma)
       .arg(unknown_item_policy(event.admission));
-  event.admission.is_clients() ? out.arg(1) : out.arg("");
+  event.admission.is_from_client() ? out.arg(1) : out.arg("");
   return out;
 }
 
 std::int64_t RedisHotStore::today() const { return unix_s(wall_now()) / kDaySeconds + day_offset_; }
 
 Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
-  const bool is_alias = is_unseen_alias(event.item.view());
+  const bool is_alias = is_invisible_alias(event.item.view());
   std::int64_t day = event.occurred_at ? unix_s(*event.occurred_at) / kDaySeconds : today();
   for (int attempt = 0;; ++attempt) {
     const Pipeline command = view_command(event, day);
@@ -279,7 +279,7 @@ Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
       const std::string_view line = reply->error();
       if (redis::has_code(line, redis::script_code::kNotVisible)) {
         ViewEvent unseen = event;
-        unseen.item = unseen_alias(event.item);
+        unseen.item = invisible_alias(event.item);
         auto result = co_await view(unseen);
         co_return result;
       }

@@ -24,7 +24,7 @@ struct EventAdmission {
   // Hashes of the client's network (IPv4 /24, IPv6 /48) and of the one around it (/16, /32). Empty
   // for the internal server, whose events also verify the article (items.unknown = count).
   std::string network = {}, wide_network = {};
-  bool is_clients() const { return !network.empty(); }
+  bool is_from_client() const { return !network.empty(); }
   bool may_create = true;  // may create an unverified article
   // False beyond limits.pv_per_network: adds neither a page view nor a visitor.
   bool may_count = true;
@@ -33,11 +33,11 @@ struct EventAdmission {
 // The id under which clients' events of a hidden or embargoed item are counted, so that they get
 // the replies of an unknown article and do not count. No client can name it, since ids contain no
 // spaces, and it is in no rank.
-inline constexpr std::string_view kUnseenSuffix = " unseen";
-inline ItemId unseen_alias(const ItemId& item) {
-  return ItemId::trusted(item.str() + std::string(kUnseenSuffix));
+inline constexpr std::string_view kInvisibleSuffix = " invisible";
+inline ItemId invisible_alias(const ItemId& item) {
+  return ItemId::trusted(item.str() + std::string(kInvisibleSuffix));
 }
-inline bool is_unseen_alias(std::string_view id) { return id.ends_with(kUnseenSuffix); }
+inline bool is_invisible_alias(std::string_view id) { return id.ends_with(kInvisibleSuffix); }
 
 struct TrackEvent {
   ItemId item;
@@ -45,8 +45,8 @@ struct TrackEvent {
   SessionId
       session;  // one PV per session and item within the window; the visitor's id if there is no session
   std::int64_t dwell_ms = 0;  // 0 … dwell_cap_ms: already clamped
-  // Ignored if the item was put. A client's is used only with an article's first event; the first
-  // from the site (EventAdmission::is_clients()) replaces it.
+  // Ignored if the item was put. A client's counts only with an article's first event; the site's
+  // first one (!is_from_client()) replaces it.
   std::optional<UnixSeconds> published_at;
   EventId event_id;                             // empty: not idempotent
   std::optional<UnixSeconds> occurred_at = {};  // in the past; nullopt: now, by Redis' clock

@@ -42,7 +42,7 @@ std::vector<std::string> article_ids(const redis::Reply& page, const redis::Keys
   std::vector<std::string> ids;
   for (std::size_t i = 0; i < names.size(); ++i) {
     std::string id = keys.id_of_article(redis::string_at(names, i));
-    if (!is_unseen_alias(id)) ids.push_back(std::move(id));
+    if (!is_invisible_alias(id)) ids.push_back(std::move(id));
   }
   return ids;
 }

@@ -2,18 +2,17 @@
 -- time.
 --
 -- KEYS 1 hot:article:{id}  2 hot:uv:hll:{id}  3 hot:session:{id}:{session}  [4 hot:event:{id}:{event}]
--- ARGV 1 visitor, '': beyond limits.pv_per_network  2 dwell ms  3 client's publish time or ''
+-- ARGV 1 visitor, '': beyond limits.pv_per_network  2 dwell ms  3 publish time or ''
 --      4 time of the event or '' (now)  5 session window s, 0: every report counts  6 counter TTL s
 --      7 unknown articles 0: accept, 1: reject, 2: accept if listed
---      8 '' or the most ms that a session's first report can claim  9 1: a client's report; '': the
---      site's, whose publish time replaces a client's  then, with such a time, base hours and gamma
---      of view.lua
+--      8 '' or the most ms that a session's first report can claim  9 1: from a client, '': from the
+--      site  10 base hours and 11 gamma of view.lua, only if the site names a publish time
 -- Returns 'pv uv ms first published hidden v now' and what this report added, 'pv uv ms'; all are
 -- integers. first: start of the decay; now: the time that the event was counted with. A repeated
 -- event id returns the first reply (stored in its key) with nothing added.
--- A report beyond limits.pv_per_network never counts a visitor, and adds dwell time only if its
--- session has been counted. Any other is refused: nothing is written, and the reply ends with 2.
--- If the publish time replaced a client's, the reply ends with 3.
+-- A report beyond limits.pv_per_network never counts a visitor. It adds dwell time if its session has
+-- been counted; otherwise it is refused: nothing is written, and the reply ends with 2.
+-- If the site's publish time replaced a client's, the reply ends with 3.
 -- Errors: UNKNOWN_ITEM, UNLISTED (call unlisted.lua), NOT_VISIBLE (a client's report of a hidden or
 -- embargoed item: count it as that of an unknown id). All before the first write, since Lua has no
 -- rollback.
@@ -39,8 +38,8 @@ local clock = time[1] + 0
 local now = clock
 if ARGV[4] ~= '' then now = min(ARGV[4] + 0, clock) end
 local fields = call('HMGET', KEYS[1], 'pv', 'uv', 'counted', 'ms', 'renewed', 'first', 'date', 'hidden', 'early', 'v', 'uv_correction', 'nets', 'dated')
-local date, is_clients = fields[7] and fields[7] + 0, ARGV[9] == '1'
-if is_clients and (fields[8] == '1' or date and date > clock) then
+local date, is_from_client = fields[7] and fields[7] + 0, ARGV[9] == '1'
+if is_from_client and (fields[8] == '1' or date and date > clock) then
   if ARGV[7] == '1' then date = nil else return redis.error_reply('NOT_VISIBLE hidden or embargoed') end
 end
 if not date and ARGV[7] == '1' then return redis.error_reply('UNKNOWN_ITEM unknown item') end
@@ -60,12 +59,12 @@ end
 -- The item store's date takes precedence, then the first that the site's own reports name, then the
 -- client's with the first event. A date in the future counts as now; `early` stores that time, so
 -- that the start of the decay can be told from the date.
-local clients_date = fields[6] and fields[6] + 0
-local published, named = date or clients_date, tonumber(ARGV[3])
+local client_date = fields[6] and fields[6] + 0
+local published, named = date or client_date, tonumber(ARGV[3])
 local is_first_event = not published
-local has_new_site_date = not date and not fields[13] and named and not is_clients
+local has_new_site_date = not date and not fields[13] and named and not is_from_client
 if is_first_event or has_new_site_date then published = min(named or now, now) end
-local redated = has_new_site_date and clients_date and clients_date ~= published
+local redated = has_new_site_date and client_date and client_date ~= published
 local in_future = published > clock
 local first = in_future and clock or published
 if ARGV[1] == '' and (window == '0' or not live or call('EXISTS', KEYS[3]) == 0) then
@@ -130,9 +129,9 @@ elseif fields[9] then
 end
 if has_new_site_date then
   call('HSET', KEYS[1], 'first', first, 'dated', 1)
-  if clients_date then
+  if client_date then
     local _, redate = increments_library()
-    redate(KEYS[1], call('HGET', KEYS[1], 'increments'), clients_date, first, clock, ARGV[10] + 0, ARGV[11] + 0)
+    redate(KEYS[1], call('HGET', KEYS[1], 'increments'), client_date, first, clock, ARGV[10] + 0, ARGV[11] + 0)
   end
 elseif is_first_event then
   call('HSET', KEYS[1], 'first', first)

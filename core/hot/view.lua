@@ -2,15 +2,16 @@
 -- base)^gamma.
 --
 -- KEYS 1 hot:article:{id}  2 hot:dedup:{id}:{fingerprint}  3 hot:uv:{id}:{yyyymmdd}  [4 hot:view:event:{id}:{event}]
--- ARGV 1 fingerprint, '': beyond limits.pv_per_network  2 client's publish time or ''
+-- ARGV 1 fingerprint, '': beyond limits.pv_per_network  2 publish time or ''
 --      3 days since 1970 of KEYS 3  4 time of the event or '' (now)  5 dedup window s  6 UV TTL s
 --      7 counter TTL s  8 w_pv  9 w_uv  10 base hours  11 gamma
 --      12 unknown articles 0: accept, 1: reject, 2: accept if listed
---      13 1: a client's report; '': the site's, whose publish time replaces a client's
+--      13 1: from a client, '': from the site, whose publish time replaces a client's
 -- Returns 'dedup', 'refused' for a view beyond the limit, which writes nothing, or
 -- 'uv inc total score published hidden v new': uv 1 for the fingerprint's first
--- view of the day; the increment; the undecayed sum; the accumulated score; the publish time; new 0
--- for a repeated event id, then 3 if the publish time replaced a client's. Fractions as %.17g.
+-- view of the day; the increment; the undecayed sum; the accumulated score; the publish time; new: 1,
+-- or 0 for a repeated event id. A final 3 follows if the publish time replaced a client's. Fractions
+-- as %.17g.
 -- Errors, all before the first write: DAY n when Redis' UTC day is n and not ARGV 3; UNKNOWN_ITEM;
 -- UNLISTED (call unlisted.lua); NOT_VISIBLE (as in track.lua).
 --@include version
@@ -32,8 +33,8 @@ elseif now > clock then
   now = clock
 end
 local fields = call('HMGET', KEYS[1], 'total', 'score', 'views', 'viewed', 'first', 'date', 'hidden', 'v', 'nets', 'dated', 'increments')
-local date, is_clients = fields[6], ARGV[13] == '1'
-if is_clients and (fields[7] == '1' or date and date + 0 > clock) then
+local date, is_from_client = fields[6], ARGV[13] == '1'
+if is_from_client and (fields[7] == '1' or date and date + 0 > clock) then
   if ARGV[12] == '1' then date = nil else return redis.error_reply('NOT_VISIBLE hidden or embargoed') end
 end
 if not date and ARGV[12] == '1' then return redis.error_reply('UNKNOWN_ITEM unknown item') end
@@ -51,14 +52,14 @@ if uv == 1 then call('EXPIRE', KEYS[3], ARGV[6], 'NX') end
 local published, named, increments = tonumber(date or fields[5] or nil), tonumber(ARGV[2]), fields[11]
 local score, redated = tonumber(fields[2] or 0), false
 local has_site_date = date or fields[10]
-if not has_site_date and named and not is_clients then
-  local clients_date = published
+if not has_site_date and named and not is_from_client then
+  local client_date = published
   published, has_site_date = min(named, now), true
   call('HSET', KEYS[1], 'first', published, 'dated', 1)
-  if clients_date then
-    redated = clients_date ~= published
+  if client_date then
+    redated = client_date ~= published
     local _, redate = increments_library()
-    score = redate(KEYS[1], increments, clients_date, published, clock, base_hours, gamma) or score
+    score = redate(KEYS[1], increments, client_date, published, clock, base_hours, gamma) or score
   end
 elseif not published then
   published = min(named or now, now)

@@ -17,14 +17,14 @@ InterestBuffer::InterestBuffer(redis::WriteQueue& write_queue, const Settings& s
     : write_queue_(write_queue),
       settings_(settings),
       keys_(std::move(keys)),
-      timer_(std::move(after), kInterval, [this] { end_interval(); }) {}
+      timer_(std::move(after), kFlushInterval, [this] { end_interval(); }) {}
 
 void InterestBuffer::add(const ReaderId& reader, const ItemId& item, milliseconds dwell) {
   if (dwell < settings_.feed.interest_min_dwell) return;
   std::vector<std::string>& items = readers_[reader.str()].items;
   if (std::ranges::find(items, item.view()) != items.end()) return;
   items.push_back(item.str());
-  if (++waiting_ >= kMaxItems) return flush();
+  if (++pending_ >= kMaxItems) return flush();
   timer_.start();
 }
 
@@ -68,7 +68,7 @@ void InterestBuffer::write(const std::vector<ReaderMap::value_type*>& readers) {
         out.arg(reader.items.size());
         for (const std::string& item : reader.items)
           out.arg("").arg(interaction_member(Interaction::kView, item)).arg("");
-        waiting_ -= reader.items.size();
+        pending_ -= reader.items.size();
         reader.items.clear();
         reader.write_from_interval = interval_ + kIntervalsPerReader;
       }

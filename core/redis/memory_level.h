@@ -1,8 +1,8 @@
 // Memory usage of Redis, a forecast of when it is full, and what anonymous clients may use of it.
-// From kFullUsage of maxmemory on, public writes are rejected, so that the site's own requests
-// (hiding, erasing, items) still have memory. They are accepted again below kResumeUsage. From
-// kScarceUsage on, networks pay for their writes, and the heaviest run out of tokens first
-// (write_cost).
+// From kFullUsage of maxmemory on, public writes are queued in the spool, so that the site's own
+// requests (hiding, erasing, items) still have memory. They are written directly again below
+// kResumeUsage. From kScarceUsage on, anonymous writes cost their network more tokens, so that the
+// heaviest networks are refused first (write_cost).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ inline constexpr milliseconds kGrowthWindow{3'600'000}, kMinGrowthWindow{600'000
 
 struct MemoryLevel {
   std::int64_t used = 0, max = 0;  // bytes; max 0: no maxmemory
-  std::int64_t full = 0;           // 1: public writes are rejected
+  std::int64_t full = 0;           // 1: public writes are queued
   std::int64_t at_ms = 0;          // time of the measurement; 0: none yet
   // Growth is measured from `baseline`: the first sample, or one taken one to two kGrowthWindow
   // ago.

@@ -53,7 +53,8 @@ Task<Result<void>> check_schema(Redis& redis, const Keys& keys, SchemaCheck mode
   }
   if (found == kRestoring)
     co_return fail(ErrorCode::kConflict, "restore_interrupted", {},
-                   "a restore was interrupted: run `freshetctl restore --replace` again");
+                   "a restore is running or was interrupted; if none is running, repeat `freshetctl restore "
+                   "DIR --replace`");
   co_return fail(ErrorCode::kConflict, "schema_mismatch", {},
                  "the data in Redis has schema " + found + ", but this program supports only schema " +
                      std::to_string(kSchemaVersion) + ": use an empty Redis or another redis.key_prefix");

@@ -16,8 +16,8 @@ inline constexpr int kSchemaVersion = 2;
 // kInitialize: a service, which records the partition count in an empty cluster.
 enum class SchemaCheck : std::uint8_t { kCheckOnly, kInitialize };
 
-// The schema version of data that is being restored: not all of it is there, and readers who were
-// erased may be. hot::rebuild_ranks() writes the final one.
+// The schema version of data that is being restored: it may be incomplete, and may contain erased
+// readers. hot::rebuild_ranks() writes the final one.
 inline constexpr std::string_view kRestoring = "restoring";
 void append_restoring(Pipeline& out, const Keys& keys);
 

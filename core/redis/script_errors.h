@@ -22,7 +22,7 @@ inline constexpr std::string_view kRetry = "RETRY";
 inline constexpr std::string_view kUnverified = "UNLISTED";
 inline constexpr std::string_view kVerified = "LISTED";
 inline constexpr std::string_view kCreates = "BEGINS";
-// A client reported a hidden or embargoed item: count the event under its unseen_alias().
+// A client reported a hidden or embargoed item: count the event under its invisible_alias().
 inline constexpr std::string_view kNotVisible = "NOT_VISIBLE";
 
 }  // namespace script_code

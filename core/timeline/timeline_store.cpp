@@ -22,7 +22,7 @@ constexpr std::size_t kReadersPerRoundTrip = 500;
 // Items per further read if a page starts with items that are not shown.
 constexpr std::size_t kScanStep = 100;
 constexpr std::int64_t kUsPerSecond = 1'000'000;
-constexpr std::size_t kMaxPendingActive = 500;  // readers
+constexpr std::size_t kMaxPendingActivity = 500;  // readers
 constexpr int kMaxJoinRounds = 3;  // per page; items published after that appear on the next page
 
 // Distinct ids in order of first occurrence.
@@ -50,8 +50,8 @@ RedisTimelineStore::RedisTimelineStore(redis::Redis& redis, redis::Redis& bulk,
       known_only_(settings.items_unknown == "reject"),
       keys_(std::move(keys)),
       pulled_list_max_age_(pulled_list_max_age),
-      writes_active_at_once_(!after),
-      active_timer_(std::move(after), kActiveFlushInterval, [this] { flush_active(); }) {}
+      writes_activity_immediately_(!after),
+      activity_timer_(std::move(after), kActivityFlushInterval, [this] { flush_activity(); }) {}
 
 // --- reading
 
@@ -215,22 +215,22 @@ void RedisTimelineStore::record_activity(const PageQuery& query, const RangeRead
     out.add("ZADD", key, -now, ":::").add("EXPIRE", key, timeline_settings_.ttl.count());
     write_queue_.post(std::move(out));
   }
-  active_[query.channel].push_back(query.reader.str());
-  if (++pending_active_ == kMaxPendingActive || writes_active_at_once_) return flush_active();
-  active_timer_.start();
+  activity_[query.channel].push_back(query.reader.str());
+  if (++pending_activity_ == kMaxPendingActivity || writes_activity_immediately_) return flush_activity();
+  activity_timer_.start();
 }
 
-void RedisTimelineStore::flush_active() {
-  if (active_.empty()) return;
+void RedisTimelineStore::flush_activity() {
+  if (activity_.empty()) return;
   Pipeline out;
-  for (const auto& [channel, readers] : active_) {
+  for (const auto& [channel, readers] : activity_) {
     const std::string key = keys_.active_readers(channel);
     out.command(2 + 2 * readers.size()).arg("ZADD").arg(key);
     for (const std::string& reader : readers) out.arg(unix_s(wall_now())).arg(reader);
     out.add("ZREMRANGEBYRANK", key, 0, -redis::kMaxActiveReaders - 1);
   }
-  active_.clear();
-  pending_active_ = 0;
+  activity_.clear();
+  pending_activity_ = 0;
   write_queue_.post(std::move(out));
 }
 

@@ -9,10 +9,10 @@
 // The time a timeline was last read is stored in it in unix seconds. It is updated asynchronously,
 // together with the timeline's TTL and the reader's entry in active:{channel}, when it is
 // kActivityInterval old (or an eighth of waterfall.ttl if that is shorter), or when items have
-// joined since. A worker writes the entries of all readers of a second together. A timeline that is
-// read therefore keeps at least 7/8 of its TTL, and active:{channel} is at most an hour behind, but
-// never older than the newest item the reader has read. For readers without a timeline, every page
-// updates active:{channel}.
+// joined since. A timeline that is read therefore keeps at least 7/8 of its TTL, and
+// active:{channel} is at most an hour behind, but never older than the newest item the reader has
+// read. For readers without a timeline, every page updates active:{channel}. A worker collects
+// these updates for kActivityFlushInterval and writes them in one batch.
 //
 // The reader's newest interactions are read with the page, for its reasons.
 //
@@ -50,13 +50,13 @@ struct TimelineJoin;
 
 inline constexpr seconds kActivityInterval{3600};
 inline constexpr milliseconds kPulledListMaxAge{1000};
-inline constexpr milliseconds kActiveFlushInterval{1000};
+inline constexpr milliseconds kActivityFlushInterval{1000};
 
 class RedisTimelineStore final : public TimelineStore {
  public:
   // All references must outlive this. `bulk` carries push() only, and may be the same as `redis`.
-  // `after`: without it, each reader's activity is written at once. `pulled_list_max_age`: maximum
-  // age of the cached list of pulled authors.
+  // `after`: without it, each reader's activity is written immediately. `pulled_list_max_age`:
+  // maximum age of the cached list of pulled authors.
   RedisTimelineStore(redis::Redis& redis, redis::Redis& bulk, redis::WriteQueue& write_queue,
                      items::CardCache& cards, const Settings& settings, redis::Keys keys,
                      redis::RunAfter after = {}, milliseconds pulled_list_max_age = kPulledListMaxAge);
@@ -77,9 +77,9 @@ class RedisTimelineStore final : public TimelineStore {
   // False if the item was not there.
   Task<Result<bool>> remove(const std::string& channel, const ReaderId& reader, const ItemId& item) override;
 
-  // Writes the readers' entries in active:{channel} that wait.
-  void flush_active();
-  std::size_t pending_active() const { return pending_active_; }
+  // Writes the pending entries of active:{channel}.
+  void flush_activity();
+  std::size_t pending_activity() const { return pending_activity_; }
 
  private:
   // Part of a timeline beyond a cursor, and its marks, read right after.
@@ -127,10 +127,10 @@ class RedisTimelineStore final : public TimelineStore {
   const redis::Keys keys_;
   const milliseconds pulled_list_max_age_;
   std::shared_ptr<const PulledAuthors> pulled_authors_;  // null: never read
-  const bool writes_active_at_once_;
-  redis::FlushTimer active_timer_;
-  std::map<std::string, std::vector<std::string>> active_;  // readers by channel
-  std::size_t pending_active_ = 0;                          // readers
+  const bool writes_activity_immediately_;
+  redis::FlushTimer activity_timer_;
+  std::map<std::string, std::vector<std::string>> activity_;  // readers by channel
+  std::size_t pending_activity_ = 0;                          // readers
 };
 
 }  // namespace freshet::timeline

@@ -28,7 +28,7 @@ Task<Result<Response>> bot_reply(Call& call, const ItemId& item) {
   std::vector<ItemId> ids(1, item);
   auto stats = co_await call.services.hot.stats(ids, hot::Ranks::kOmit);
   if (stats && !stats->front().visible) {
-    ids.front() = hot::unseen_alias(item);
+    ids.front() = hot::invisible_alias(item);
     auto unseen = co_await call.services.hot.stats(ids, hot::Ranks::kOmit);
     stats = std::move(unseen);
   }
@@ -89,12 +89,12 @@ hot::EventAdmission admission_for(const Call& call) {
 // An event's numbers among those of its visitor, and of all anonymous clients of its network, for
 // this article.
 struct EventNumbers {
-  http::PageViewNumber of_visitor, of_network;
+  http::PageViewNumber visitor, network;
 };
 
-// Decides whether the event may count, and for whom its contribution is recorded: for a visitor who
-// has many page views of the article, otherwise for a network that has. Call count_outcome()
-// afterwards.
+// Decides whether the event may count. Attributes its contribution to the visitor if they exceed
+// limits.contribution_after for this article, else to the network if it does, else to no one. Call
+// count_outcome() afterwards.
 template <class Event>
 EventNumbers number_event(Call& call, std::string_view endpoint, const http::Principal& principal,
                           Event& event) {
@@ -103,12 +103,12 @@ EventNumbers number_event(Call& call, std::string_view endpoint, const http::Pri
     return limits.number_page_view(endpoint, source, event.item.view(), wall_now());
   };
   EventNumbers numbers;
-  numbers.of_visitor = number(principal.stable_visitor.view());
-  if (numbers.of_visitor.is_recorded) event.attributed_to = principal.stable_visitor;
+  numbers.visitor = number(principal.stable_visitor.view());
+  if (numbers.visitor.should_record) event.attributed_to = principal.stable_visitor;
   if (!call.is_anonymous()) return numbers;
-  numbers.of_network = number(event.admission.network);
-  event.admission.may_count = numbers.of_network.within_quota;
-  if (event.attributed_to.empty() && numbers.of_network.is_recorded)
+  numbers.network = number(event.admission.network);
+  event.admission.may_count = numbers.network.within_quota;
+  if (event.attributed_to.empty() && numbers.network.should_record)
     event.attributed_to = VisitorId::trusted(event.admission.network);
   return numbers;
 }
@@ -120,8 +120,8 @@ void count_outcome(Call& call, const hot::EventAdmission& admission, const Event
                    const Result<hot::CountResult<Outcome>>& result) {
   http::RateLimiter& limits = call.services.rate_limiter;
   const auto give_back = [&] {
-    limits.give_back(numbers.of_visitor);
-    limits.give_back(numbers.of_network);
+    limits.give_back(numbers.visitor);
+    limits.give_back(numbers.network);
   };
   if (!result) {
     if (result.error().code != ErrorCode::kUnknownOutcome) give_back();

@@ -176,7 +176,7 @@ PageViewNumber RateLimiter::number_page_view(std::string_view endpoint, std::str
   page_view.within_quota = settings_.pv_per_network == 0 ||
                            page_view.number <= static_cast<std::uint32_t>(settings_.pv_per_network) ||
                            is_square(page_view.number);
-  page_view.is_recorded = page_view.number > static_cast<std::uint32_t>(settings_.contribution_after);
+  page_view.should_record = page_view.number > static_cast<std::uint32_t>(settings_.contribution_after);
   return page_view;
 }
 

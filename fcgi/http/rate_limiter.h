@@ -10,17 +10,20 @@
 // The heaviest networks are refused first. While the service bucket is less than half full, a
 // request costs its network more than one token, up to limits.network_factor tokens when the bucket
 // is empty. The cost is the same for every network, so networks that request more than the service
-// can handle get equal shares, each at least a visitor's rate, and the others are not affected. The
-// same happens when Redis' memory becomes scarce, up to the whole bucket (redis::write_cost).
+// can handle get equal shares, each at least a visitor's rate, and the others are not affected.
+//
+// Requests that may create keys also cost more while Redis' memory is scarce, up to the whole
+// bucket (redis::write_cost); a network may then get less than a visitor's rate.
 //
 // An event id is remembered for a day, even if the report adds nothing. A network's anonymous
 // clients have an allowance of them; reports beyond it count as if they had none.
 //
-// Page views and visitors of an article are numbered by source on each UTC day: those of a visitor,
-// and those of a network's anonymous clients together. Of a network, limits.pv_per_network count;
-// after that, the n-th counts only if n is a square. Contributions of a source are recorded after
-// limits.contribution_after. Redis counts after the numbering, since parallel reports must not get
-// the same number, and the numbers of reports that added nothing are given back.
+// Each article's page views and visitors are numbered per UTC day and source. A source is a
+// visitor, or all anonymous clients of a network together. A network's first limits.pv_per_network
+// count, and after that the n-th only if n is a square. A source's contributions are recorded after
+// its first limits.contribution_after. Events are numbered before Redis counts them, since parallel
+// reports must not get the same number, and the numbers of reports that added nothing are given
+// back.
 //
 // An id that a request claims in mode `open` does not count as signed in, because a client can
 // change it at will.
@@ -85,9 +88,9 @@ struct LimitTables {
 struct PageViewNumber {
   std::uint64_t key = 0;
   std::int64_t day = 0;
-  std::uint32_t number = 0;  // 0: not numbered
-  bool within_quota = true;  // of limits.pv_per_network
-  bool is_recorded = true;   // as a contribution: beyond limits.contribution_after
+  std::uint32_t number = 0;   // 0: not numbered
+  bool within_quota = true;   // of limits.pv_per_network
+  bool should_record = true;  // its contribution: beyond limits.contribution_after
 };
 
 class RateLimiter {
@@ -119,7 +122,8 @@ class RateLimiter {
   // most max_kept are remembered. No limit if max_kept or limits.network_factor is 0.
   bool may_keep_event_id(std::string_view address, std::int64_t max_kept, std::int64_t now_us);
 
-  // Numbers a page view or visitor of an article. `endpoint`: each has its own numbers.
+  // Numbers a page view or visitor of an article. `endpoint`: each has its own numbers. `source`:
+  // the name of a visitor or network.
   PageViewNumber number_page_view(std::string_view endpoint, std::string_view source,
                                   std::string_view article, UnixSeconds now);
   // Gives back the number of an event that was neither counted nor refused. A number above the

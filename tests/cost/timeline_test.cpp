@@ -99,8 +99,7 @@ TEST_CASE("reading a timeline is recorded once an hour, in four asynchronous com
   check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 3, 1);
 }
 
-TEST_CASE("the activity of the readers of a second is recorded in two commands each, and two for all",
-          "[cost]") {
+TEST_CASE("activity within a second costs two commands per reader, and two for all readers", "[cost]") {
   Site site;
   site.create_timelines();
   constexpr int kReaders = 50;
@@ -119,7 +118,7 @@ TEST_CASE("the activity of the readers of a second is recorded in two commands e
   });
   INFO(pages.text());
   CHECK(pages.commands() == (kReaders - 1) * (3 + 2));
-  CHECK(site.timelines->pending_active() == kReaders - 1);
+  CHECK(site.timelines->pending_activity() == kReaders - 1);
   REQUIRE(flush);
   const Cost activity = site.costs.measure(flush);
   INFO(activity.text());

@@ -109,7 +109,7 @@ TEST_CASE("a reply that does not begin as expected is not received any further",
   DrippingServer server;
   BlockingHttp http(*parse_http_url(server.url()), milliseconds(60'000));
   HttpRequest request;
-  request.expected_start = "model";
+  request.expected_prefix = "model";
   const auto reply = http.exchange(request);
   REQUIRE(reply);
   CHECK(reply->body.starts_with("x"));

@@ -350,7 +350,7 @@ def test_a_network_has_a_share_of_event_ids_beyond_which_reports_count_without_t
     assert kept() == share + 12
 
 
-def test_an_unsigned_readers_history_and_dismissals_share_the_event_ids_of_the_network(instance, name):
+def test_an_anonymous_readers_history_and_dismissals_share_the_event_ids_of_the_network(instance, name):
     service, share = instance("--no-limits", limits__network_factor=20, **LONG_TIMEOUTS), 200
     items = [name("i") for _ in range(150)]
     service.redis("CONFIG", "SET", "maxmemory", 100 * 512 * 2 * share)  # half of them at once

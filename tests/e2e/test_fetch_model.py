@@ -60,7 +60,7 @@ def compressed():
     return OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
 
-SERVERS["a compressed bomb"] = (lambda each: each.sendall(compressed()), "not a model file")
+SERVERS["a decompression bomb"] = (lambda each: each.sendall(compressed()), "not a model file")
 
 
 class Server:

@@ -111,7 +111,7 @@ def test_a_network_is_reverted_as_a_whole_and_others_are_kept(own_service, name)
         network: [str(networks.count(network))] * 3 for network in networks}
     listed = json.loads(ctl(service, "top-contributors", "--json", "--top", "1"))
     assert len(listed["visitors"]) == 1  # the worst network is the first, although each of its visitors has one page view
-    assert [(each["network"], each["recorded"], each["pv"]) for each in listed["networks"]] == [(next(iter(by_network)), 12, 12)]
+    assert [(each["network"], each["contributors"], each["pv"]) for each in listed["networks"]] == [(next(iter(by_network)), 12, 12)]
     assert len(table) == 14 and sorted(networks.count(each) for each in set(networks)) == [2, 12]
     for network in ("127.0.7.0/24", "127.0.7.99", max(networks, key=networks.count)):
         assert set(table_rows(ctl(service, "top-contributors", "--network", network))) == {visitor for visitor, columns in table.items() if networks.count(columns[-1]) == 12}

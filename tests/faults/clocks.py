@@ -64,7 +64,7 @@ def idle_cores(service, seconds):
 
 
 def jump_under_load(run, redis_too):
-    # At a time of Redis before their dates, the readers' items would not be visible.
+    # Redis' clock is never set before the real time: the readers' items would be future-dated and invisible.
     offsets = [HOUR_S, 0, 2 * DAY_S, 0] + run.scale([], [HOUR_S, 0, 2 * DAY_S, 0] if redis_too else [-HOUR_S, 0, -2 * DAY_S, 0])
     with readable_folder() as folder:
         clock = ShiftedClock(os.path.join(folder, "clock"))

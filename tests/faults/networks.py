@@ -28,7 +28,7 @@ def counted_of(tries):
 
 @contextlib.contextmanager
 def page_view_quota(run, **directives):
-    """An instance with the shipped quota of page views, of which honest readers, who report more, are exempt."""
+    """An instance with the shipped page-view quota, from which the honest readers are exempt because they report more."""
     with readable_folder() as folder:
         allow = os.path.join(folder, "allow")
         with open(allow, "w", encoding="ascii") as file:

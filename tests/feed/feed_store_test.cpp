@@ -500,15 +500,15 @@ TEST_CASE("interests are written in batches, and one reader's key of a wrong typ
   const std::size_t readers = 2 * readers::InterestBuffer::kReadersPerCall + 1;
   for (std::size_t i = 0; i < readers; ++i)
     interests.add(ReaderId::trusted("r" + std::to_string(i)), ItemId::trusted("i"), milliseconds(20000));
-  CHECK(interests.size() == readers);
+  CHECK(interests.pending() == readers);
   CHECK(site.integer("EXISTS", site.keys.interactions("r0")) == 0);
   interests.flush();
-  CHECK(interests.size() == 0);
+  CHECK(interests.pending() == 0);
   for (std::size_t i = 0; i < readers; ++i)
     CHECK(site.integer(i == 1 ? "SCARD" : "ZCARD", site.keys.interactions("r" + std::to_string(i))) == 1);
   for (std::size_t i = 0; i < readers::InterestBuffer::kMaxItems; ++i)
     interests.add(ReaderId::trusted("r"), ItemId::trusted("i" + std::to_string(i)), milliseconds(20000));
-  CHECK(interests.size() == 0);
+  CHECK(interests.pending() == 0);
   CHECK(site.integer("ZCARD", site.keys.interactions("r")) == site.settings.interactions.max_kept);
 }
 
@@ -518,7 +518,7 @@ TEST_CASE("a reader's first interest is written at the end of the interval, late
   std::function<void()> end_interval;
   readers::InterestBuffer interests(site.deferred, site.settings, site.keys,
                                     [&](milliseconds delay, std::function<void()> f) {
-                                      CHECK(delay == readers::InterestBuffer::kInterval);
+                                      CHECK(delay == readers::InterestBuffer::kFlushInterval);
                                       end_interval = std::move(f);
                                     });
   const auto read = [&](const char* reader, const char* item) {
@@ -543,7 +543,7 @@ TEST_CASE("a reader's first interest is written at the end of the interval, late
     CHECK(written("a") == 1);
     CHECK(written("b") == 1);
   }
-  CHECK(interests.size() == 2);
+  CHECK(interests.pending() == 2);
   next_interval();
   CHECK(written("a") == 3);
   // The timer stops once no reader has read for a second.

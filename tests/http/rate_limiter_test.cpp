@@ -173,7 +173,7 @@ TEST_CASE("a network's first 50 page views of an article and day count, then eac
   CHECK(count_page_views(unbounded.limits, 10'000) == 10'000);
 }
 
-TEST_CASE("contributions are recorded after the first 20 of a source to an article on a day", "[limits]") {
+TEST_CASE("a source's contributions to an article are recorded from its 21st of the day on", "[limits]") {
   LimitSettings limits = settings();
   const bool limited = GENERATE(true, false);
   CAPTURE(limited);
@@ -182,7 +182,7 @@ TEST_CASE("contributions are recorded after the first 20 of a source to an artic
   const auto count_recorded = [&](const char* source, const char* article, UnixSeconds now) {
     int count = 0;
     for (int i = 0; i < 100; ++i)
-      count += fixture.limits.number_page_view("track", source, article, now).is_recorded;
+      count += fixture.limits.number_page_view("track", source, article, now).should_record;
     return count;
   };
   for (const char* article : {"a", "b"}) {
@@ -193,7 +193,7 @@ TEST_CASE("contributions are recorded after the first 20 of a source to an artic
   }
   limits.contribution_after = 0;
   Fixture all(limits);
-  CHECK(all.limits.number_page_view("track", "n", "a", kMidnight).is_recorded);
+  CHECK(all.limits.number_page_view("track", "n", "a", kMidnight).should_record);
 }
 
 TEST_CASE("numbers of events that added nothing are given back", "[limits]") {

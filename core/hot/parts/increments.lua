@@ -16,11 +16,11 @@
 --   gamma (gamma + 1) / 8 · x² of the contribution, about 0.5 x² for gamma = 1.5.
 -- - A date inside the bucket. The error is at most the bucket's sum, divided by that of all
 --   increments up to it, since earlier ones count in full.
--- The pair to merge has the smallest greatest of three: share · x² for a date at the first view, the
--- same for an earlier date, at which late views have a greater share, and the second bound. From two
--- hours to a hundred days, 32 buckets of equal x have x = 0.2, so their widths double with every
--- third or fourth one, and the first bound is 2 %; views as they were simulated have half of it. The
--- second bound gives 2 % for views of one day and 5 % for those of ten (tests/hot/increments_test.cpp).
+-- A pair's cost is the greatest of three values, and the pair with the lowest cost is merged: share ·
+-- x² for a date at the first view; the same for an earlier date, for which late views have a larger
+-- share; and the second bound. From two hours to a hundred days, 32 buckets of equal x have x = 0.2,
+-- so their widths double with every third or fourth one, and the first bound is 2 %; in simulations
+-- the error was half of that. The second bound gives 2 % for views of one day and 5 % for those of ten (tests/hot/increments_test.cpp).
 -- A date inside one of several bursts over months is the worst: 10 % in a simulation.
 --
 -- increments_library() returns add_increment() and redate(). They are created only when a script
@@ -39,7 +39,7 @@ local function increments_library()
   -- Merges the two neighbors whose merging can change a score the least. `base`: in seconds.
   local function merge_neighbors(buckets, base, gamma)
     local birth, before, cheapest, at = buckets[1].first, 0, math.huge, 1
-    -- The dates: the first view, and a third of the time from there to the last view earlier.
+    -- The dates: the first view, and a time before it by a third of the span of all views.
     local offsets = {base, base + (buckets[#buckets].last - birth) / 3}
     local shares = {{}, {}}
     for d, offset in ipairs(offsets) do
@@ -119,12 +119,12 @@ local function increments_library()
   -- Called when the site dates an article for the first time. Recomputes the score, drops the
   -- increments, and notes the client's date for reverts (contributions.cpp). Returns the score; nil if
   -- it stays as it is.
-  local function redate(article, increments, clients_date, date, clock, base_hours, gamma)
+  local function redate(article, increments, client_date, date, clock, base_hours, gamma)
     if not increments then return nil end
     call('HDEL', article, 'increments')
-    if date == clients_date then return nil end
+    if date == client_date then return nil end
     local score = score_of_increments(increments, date, base_hours, gamma)
-    call('HSET', article, 'score', format('%.17g', score), 'redated', format('%d %d', clients_date, clock))
+    call('HSET', article, 'score', format('%.17g', score), 'redated', format('%d %d', client_date, clock))
     return score
   end
   return add_increment, redate

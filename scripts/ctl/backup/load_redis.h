@@ -27,9 +27,9 @@ struct RedisLoadResult {
   std::int64_t keys = 0;     // written
   std::int64_t expired = 0;  // skipped, their TTL is over
 };
-// Until hot::rebuild_ranks() no service starts with what it wrote (redis::kRestoring). REQUIRES:
-// !has_keys(). O(bytes). Errors: Redis' and the dump's; kInvalid "redis_refused" if Redis rejects a
-// value.
+// Loads the dump and marks the data as being restored (redis::kRestoring): no service starts with
+// it until hot::rebuild_ranks() has run. REQUIRES: !has_keys(). O(bytes). Errors: Redis' and the
+// dump's; kInvalid "redis_refused" if Redis rejects a value.
 Result<RedisLoadResult> load_redis(redis::BlockingRedis& redis, const RedisSettings& settings,
                                    DumpReader& dump, std::int64_t total, ProgressLine& line);
 

@@ -241,8 +241,9 @@ class Restorer {
     return restored.truncate_wal();
   }
 
-  // The readers are erased before anything is in place, because the restore may be killed at any
-  // time. Remove the old write-ahead log first; SQLite would apply it to the new file.
+  // Runs after reconcile_state(), which erased the readers from the copy, so that a killed restore
+  // never leaves them in the database. Removes the old write-ahead log first; SQLite would apply it
+  // to the new file.
   Result<void> install_database() {
     for (const char* const suffix : {"-wal", "-shm"}) {
       if (auto ok = remove_file(database_path() + suffix); !ok) return ok;

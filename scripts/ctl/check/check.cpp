@@ -73,7 +73,7 @@ class Checker {
     std::vector<std::string> articles;
     for (const NamedKey& each : named_keys) {
       const auto id = strip_key_prefix(each.name, "hot:article:");
-      if (id && !hot::is_unseen_alias(*id)) articles.emplace_back(*id);
+      if (id && !hot::is_invisible_alias(*id)) articles.emplace_back(*id);
     }
     if (auto ok = member_check_.compare_rank_scores(articles); !ok) return ok;
     for (const NamedKey& each : named_keys) {

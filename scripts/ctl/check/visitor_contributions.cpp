@@ -52,7 +52,7 @@ void print_totals(const TopContributors& top) {
   ctl::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {}\n", "visitor", kNameWidth, "articles",
              "page views", "visitors", "reading", "views", "network");
   for (const VisitorTotals& each : top.visitors) print_visitor(each);
-  ctl::print("\n{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}\n", "network", kNameWidth, "recorded",
+  ctl::print("\n{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}\n", "network", kNameWidth, "contributors",
              "page views", "visitors", "reading", "views");
   for (const NetworkTotals& each : top.networks) print_row(each.name, each.visitors, each.contribution);
 }
@@ -63,7 +63,7 @@ json::Writer& write_contribution(json::Writer& writer, const hot::Contribution& 
 }
 
 // {visitors: [{visitor, articles, pv, uv, dwell_ms, views, network}],
-//  networks: [{network, recorded, pv, uv, dwell_ms, views}]}; recorded: the number of its visitors.
+//  networks: [{network, contributors, pv, uv, dwell_ms, views}]}
 void print_totals_json(const TopContributors& top) {
   std::string out;
   json::Writer writer(out);
@@ -74,7 +74,7 @@ void print_totals_json(const TopContributors& top) {
   }
   writer.end_array().key("networks").begin_array();
   for (const NetworkTotals& each : top.networks) {
-    writer.begin_object().key("network").string(each.name).key("recorded").integer(each.visitors);
+    writer.begin_object().key("network").string(each.name).key("contributors").integer(each.visitors);
     write_contribution(writer, each.contribution).end_object();
   }
   print_json_line((writer.end_array().end_object(), out));
@@ -85,7 +85,7 @@ void print_totals_json(const TopContributors& top) {
 class VisitorReport {
  public:
   // `max_unrecorded`: page views of an article, and views of it, that are not recorded per day and
-  // host, so reverting cannot remove them.
+  // host, so they cannot be reverted.
   explicit VisitorReport(bool json, int max_unrecorded = 0) : json_(json), max_unrecorded_(max_unrecorded) {
     if (json_) writer_.begin_array();
   }
@@ -106,8 +106,9 @@ class VisitorReport {
   void note_unrecorded() {
     if (!json_ && max_unrecorded_ > 0)
       ctl::print(
-          "of each article up to {0} page views and {0} views a day and host are not recorded and stay: of a "
-          "visitor, or of all anonymous visitors of a network together (limits.contribution_after)\n",
+          "not reverted: up to {0} page views and {0} views of each article per day and host, which are not "
+          "recorded, of a visitor or of a network's anonymous visitors together "
+          "(limits.contribution_after)\n",
           max_unrecorded_);
   }
   void end() {

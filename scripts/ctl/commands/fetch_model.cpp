@@ -74,7 +74,7 @@ Result<int> run_fetch_model(const FetchModelOptions& options, const Target& targ
   request.user_agent = "freshetctl";
   request.if_none_match = stored_etag(file);
   request.max_reply_bytes = kMaxModelBytes;
-  request.expected_start = {model::layout::kMagic.data(), model::layout::kMagic.size()};
+  request.expected_prefix = {model::layout::kMagic.data(), model::layout::kMagic.size()};
   FRESHET_TRY(reply, http.exchange(request));
   const bool unchanged = reply->status == 304 && !request.if_none_match.empty();
   if (!unchanged && reply->status != 200) return refusal_error(*from, *reply);

@@ -25,11 +25,11 @@ bool exists(const std::string& path) {
 
 // An unreachable Redis is not an error here; the caller's first command reports it.
 Result<redis::Endpoint> verify_schema(Result<redis::Endpoint> endpoint, const Settings& settings,
-                                      std::string_view tolerated) {
+                                      std::string_view ignored_reason) {
   if (!endpoint) return endpoint;
   redis::BlockingRedis redis(*endpoint, kSchemaTimeout, {});
   const auto verified = redis::run_sync(redis::check_schema(redis, redis::Keys(settings.redis)));
-  if (!verified && verified.error().code == ErrorCode::kConflict && verified.error().reason != tolerated)
+  if (!verified && verified.error().code == ErrorCode::kConflict && verified.error().reason != ignored_reason)
     return tl::unexpected(with_redis_address(verified.error(), *endpoint));
   return endpoint;
 }
@@ -84,21 +84,21 @@ Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& s
 }
 
 Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings,
-                                       std::string_view tolerated) {
+                                       std::string_view ignored_reason) {
   auto endpoint = service_endpoint(target, settings);
   std::string account = target.redis_user;
   // scripts/run creates the shipped accounts in its own Redis.
   if (const std::string file = state_path(target, "etc/redis-operator");
       account.empty() && target.redis.empty() && !target.state.empty() && exists(file))
     account = "freshet-operator:" + file;
-  if (!endpoint || account.empty()) return verify_schema(std::move(endpoint), settings, tolerated);
+  if (!endpoint || account.empty()) return verify_schema(std::move(endpoint), settings, ignored_reason);
   const std::size_t colon = account.find(':');
   if (colon == std::string::npos || colon == 0)
     return fail(ErrorCode::kInvalid, "bad_redis_user", {}, "--redis-user takes NAME:FILE");
   FRESHET_TRY(password, read_secret(account.substr(colon + 1)));
   endpoint->username = account.substr(0, colon);
   endpoint->password = std::move(*password);
-  return verify_schema(std::move(endpoint), settings, tolerated);
+  return verify_schema(std::move(endpoint), settings, ignored_reason);
 }
 
 Error with_redis_address(Error error, const redis::Endpoint& endpoint) {

@@ -30,10 +30,10 @@ Result<Settings> load_settings(const Target& target);
 // redis.url. Uses the service's own account. Errors: kInvalid.
 Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& settings);
 // Like service_endpoint(), with the account of --redis-user, if any. If Redis answers, verifies its
-// data. Errors: kConflict, those of redis::check_schema() except the one with the reason
-// `tolerated`, which the caller resolves.
+// data. Errors: kConflict, as redis::check_schema(), except `ignored_reason`, which the caller
+// handles.
 Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings,
-                                       std::string_view tolerated = {});
+                                       std::string_view ignored_reason = {});
 
 // Prefixes the error's detail with the address, for people.
 Error with_redis_address(Error error, const redis::Endpoint& endpoint);

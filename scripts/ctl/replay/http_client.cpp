@@ -200,7 +200,7 @@ asio::awaitable<Result<HttpReply>> HttpConnection::exchange(const HttpRequest& r
   // Before the parser allocates as much as the server claims to send.
   if (!error && parser.content_length().value_or(0) > request.max_reply_bytes)
     error = http::error::body_limit;
-  const auto is_expected = [&] { return begins_with(parser.get().body(), request.expected_start); };
+  const auto is_expected = [&] { return begins_with(parser.get().body(), request.expected_prefix); };
   while (!error && !parser.is_done() && is_expected())
     co_await http::async_read_some(wire.stream, wire.buffer, parser, redirect_error(use_awaitable, error));
   if (error) {

@@ -35,8 +35,9 @@ struct HttpRequest {
   std::string_view user_agent;
   std::string if_none_match;                  // an ETag; empty: unconditional
   std::uint64_t max_reply_bytes = 64U << 20;  // a longer body is an error, "no_reply"
-  // A body that does not begin with this is not received any further.
-  std::string_view expected_start;
+  // Required prefix of the body. If the body differs, exchange() stops reading, closes the
+  // connection and returns what has arrived, without an error.
+  std::string_view expected_prefix;
 };
 struct HttpReply {
   int status = 0;
