@@ -103,6 +103,12 @@ class Contained(unittest.TestCase):
             done = subprocess.run([sys.executable, "-IS", CONTAINED, "true"], env=environment, stdout=subprocess.DEVNULL, check=False)
             self.assertEqual(done.returncode, status)
 
+    def test_the_test_does_not_inherit_its_own_duration(self):
+        """It may run ctest, whose tests would be skipped."""
+        environment = dict(os.environ, FRESHET_TEST_SECONDS="1", FRESHET_TEST_DEADLINE=str(time.time() + 3600))
+        done = subprocess.run([sys.executable, "-IS", CONTAINED, "sh", "-c", 'test -z "${FRESHET_TEST_SECONDS-}"'], env=environment, check=False)
+        self.assertEqual(done.returncode, 0)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -3,7 +3,7 @@
 Exits as the command does. When it ends, or this process is terminated or its parent (ctest) dies, kills all descendants,
 also those that became daemons or made sessions of their own.
 FRESHET_TEST_SECONDS, FRESHET_TEST_DEADLINE: skips the test (77) if it takes longer than is left until the deadline
-(unix time).
+(unix time). The command does not inherit FRESHET_TEST_SECONDS: it may run tests of its own.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ def terminated(number, _):
 
 
 def main(command):
-    seconds, deadline = (float(os.environ.get(f"FRESHET_TEST_{name}", default)) for name, default in (("SECONDS", 0), ("DEADLINE", "inf")))
+    seconds, deadline = float(os.environ.pop("FRESHET_TEST_SECONDS", 0)), float(os.environ.get("FRESHET_TEST_DEADLINE", "inf"))
     if seconds and time.time() + seconds > deadline:
         print("SKIPPED: not enough time is left")
         sys.exit(77)
