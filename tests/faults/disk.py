@@ -177,6 +177,11 @@ def append_only_file_full(run):
     service.stop()
 
 
+def misconf_count(service):
+    """The replies with MISCONF that the workers have published in the status so far."""
+    return int(service.status()["redis failures"]["misconf"])
+
+
 def _fill_redis_disk(run, service):
     load = run.load(service, run.readers(service, 12), connections=6, think_s=0.01, allowed=OUTAGE_STATUSES)
     recovery_s = []
@@ -184,13 +189,12 @@ def _fill_redis_disk(run, service):
         load.wait_for(200)
         began = time.monotonic()
         for _ in range(run.scale(1, 5)):
-            before = int(service.status()["redis failures"]["misconf"])
+            before = misconf_count(service)
             with filled(os.path.join(service.state, "redis")):
                 wait_until(lambda: service.persistence("aof_last_write_status") == "err", "Redis to fail to write", 60)
                 wait_until(lambda: service.status()["spooled bytes"] > 0, "spooled reports", 30)
                 load.wait_for(run.scale(200, 3000))
-                status = service.status()
-                run.report(f"{status['redis failures']['misconf'] - before:,} MISCONF counted", status["redis failures"]["misconf"] > before, safety=True)
+                wait_until(lambda before=before: misconf_count(service) > before, "the workers to count MISCONF", 30)
                 if service.internal().put("/api/items/refused", {"title": "t", "published_at": 1}).status != 503:
                     run.report("an item was acknowledged that Redis did not write", False, safety=True)
             freed = time.monotonic()
