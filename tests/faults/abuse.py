@@ -350,7 +350,7 @@ def memory_filled_within_limits(run):
         service.redis("SETRANGE", "hot:session:{filler}:s", int((0.58 - usage()) * SCALED_MEMORY), "x")
         service.redis("EXPIRE", "hot:session:{filler}:s", 3600)
         service.redis("CONFIG", "SET", "maxmemory", SCALED_MEMORY)
-        wait_until(lambda: f"freshet_redis_max_memory_bytes {SCALED_MEMORY}" in service.internal().get("/metrics").body.decode().splitlines(), "the workers to learn maxmemory")
+        service.wait_for_memory_sample()
         highest = max(attack(1, run.scale(6, 60)), attack(10, run.scale(14, 240)))
         run.report(f"Redis at most {100 * highest:.1f} % full", highest < 0.9, safety=True)
         kept = sum(len(service.redis("KEYS", f"{kind}:*")) for kind in ("hot:event", "hot:view:event"))

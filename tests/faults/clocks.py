@@ -9,7 +9,7 @@ from recorded import RecorderData
 from service import CLOCK_TICKS, cpu_ticks, wait_until
 from shifted_clock import ShiftedClock
 
-from faults.load import OPERATIONS, PAGE_READS
+from faults.load import OPERATIONS
 from faults.redis_faults import OUTAGE_STATUSES, expect_reads_served
 from faults.scenario import fault, readable_folder
 
@@ -38,11 +38,11 @@ class LimitedClient:
         return False
 
 
-def listed_age_s(service):
-    """The age of the article on the list, which the workers compute by their own time."""
+def listed_ages_s(service):
+    """The ages of the listed articles, which the workers compute by their own time, or None for those without a date."""
     reply = service.internal().get("/api/hot?model=engagement&limit=100")
     assert reply.status == 200, reply
-    return next(item["age"] for item in reply.json() if item["id"] == "aging")
+    return {item["id"]: item.get("age") for item in reply.json()}
 
 
 def wrong_list(service):
@@ -95,11 +95,16 @@ def jump_under_load(run, redis_too):
                         restart_redis()
                         wait_until(lambda: service.status()["spooled bytes"] == 0, "the spool to be delivered", 60)
                     clock.set(offset)
-                    age_s = AGE_S + (offset if redis_too else 0)
-                    wait_until(lambda age_s=age_s: abs(listed_age_s(service) - age_s) < MAX_AGE_ERROR_S, f"the workers' time at {offset:+d} s", 20)
-                    load.wait_for(run.scale(100, 1500))
-                    name = f"put-at-{number}"
+                    name, age_s = f"put-at-{number}", AGE_S + (offset if redis_too else 0)
                     recorded[name] = service.put(name)["title"]
+                    assert service.internal().track(name, 60_000).status == 200
+
+                    def built_since_the_jump(name=name, age_s=age_s):
+                        ages = listed_ages_s(service)
+                        return name in ages and abs(ages["aging"] - age_s) < MAX_AGE_ERROR_S
+
+                    wait_until(built_since_the_jump, f"a list with the workers' time at {offset:+d} s", 20)
+                    load.wait_for(run.scale(100, 1500))
                     unrecovered += not limited.recovers()
                     lists.append(wrong_list(service))
                 until = time.monotonic()

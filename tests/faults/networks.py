@@ -102,7 +102,7 @@ def _lists_by_wide_network(service):
 def ranking_fraud(run):
     def send(client, number):
         agent = {"User-Agent": f"{AGENT} {number}"}
-        if number % 2:
+        if number // 4 % 2:  # each of the four threads alternates
             return client.request("POST", "/api/views", {"articleId": "viewed", "fingerprint": f"f{number}", "publishedAt": int(time.time())}, headers=agent)
         body = {"articleId": "tracked", "sessionId": f"s{number}", "fingerprint": f"f{number}", "dwellMs": 180000, "eventId": f"event-of-fraud-{number:08}"}
         return client.request("POST", "/api/track", body, headers=agent)
@@ -213,7 +213,7 @@ def replies_not_read(run):
                 each.sendall(request("GET", target))
                 selector.register(each, selectors.EVENT_READ, source)
                 opened.append(each)
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while selector.get_map() and time.monotonic() < deadline:
                 for key, _ in selector.select(0.2):
                     head = key.fileobj.recv(2048, socket.MSG_PEEK)
@@ -221,9 +221,11 @@ def replies_not_read(run):
                     is_short = b"freshet-degraded" in head.lower()
                     statuses[key.data, "degraded" if is_short else int(head[9:12] or 0)] += 1
                     selector.unregister(key.fileobj)
+            unanswered = len(selector.get_map())
             let_attack_run(run)
             for each in opened:
                 each.close()
+            run.report(f"{unanswered} requests without a reply", unanswered == 0, safety=True)
             served = {source: statuses[source, 200] for source in sources}
             refused = sum(count for (_, status), count in statuses.items() if status == 429)
             run.report(f"{sum(served.values())} served, {refused} × 429")
