@@ -265,8 +265,8 @@ def test_a_killed_restore_can_be_repeated(instance, folder, name):
     assert set(RecorderData(service).titles()) == set(items)
 
 
-def test_a_reader_erased_after_the_backup_is_not_restored(instance, folder, name):
-    service = instance("--no-limits", **LONG_TIMEOUTS)
+def erase_after_backup(service, folder, name):
+    """Two readers use everything, and one of them is erased after a backup: (erased, remaining, items, backup)."""
     erased, remaining, items = name("gone"), name("stays"), put_items(service, name)
     for reader in (erased, remaining):
         use_everything(service, reader, items)
@@ -275,6 +275,12 @@ def test_a_reader_erased_after_the_backup_is_not_restored(instance, folder, name
     backup = os.path.join(folder, "backup")
     ctl(service, "backup", backup, "-q")
     wait_until_done(service, erase(service, erased))
+    return erased, remaining, items, backup
+
+
+def test_a_reader_erased_after_the_backup_is_not_restored(instance, folder, name):
+    service = instance("--no-limits", **LONG_TIMEOUTS)
+    erased, remaining, items, backup = erase_after_backup(service, folder, name)
     restore(service, backup, "--replace")
     everything = repr(content(service))
     assert remaining in everything and erased not in everything
@@ -288,11 +294,13 @@ def kill_restore(service, *words, when):
     time.
     """
     with Proxy(service.redis_socket()) as proxy:
-        proxy.set(delay_s=(0.1, 0.1))
+        proxy.set(delay_s=(0.3, 0.3))
         service.configure(redis__url=f'"{proxy.url}"')
         process = subprocess.Popen([CTL, "restore", *words, "-q", "--state", service.state], stderr=subprocess.PIPE, text=True, start_new_session=True)
-        wait_until(lambda: when() or process.poll() is not None, "the moment to kill the restore", 60)
-        os.killpg(process.pid, signal.SIGKILL)
+        try:
+            wait_until(lambda: when() or process.poll() is not None, "the moment to kill the restore", 60)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, process.stderr.read()
         process.stderr.close()
     service.configure()
@@ -306,14 +314,8 @@ def inode(path):
 @pytest.mark.parametrize("stage", ["loaded", "in place"])
 def test_a_killed_restore_brings_no_erased_reader_back(instance, folder, name, stage, known_from):
     service = instance("--no-limits", **LONG_TIMEOUTS)
-    erased, remaining, items = name("gone"), name("stays"), put_items(service, name)
-    for reader in (erased, remaining):
-        use_everything(service, reader, items)
-        wait_until_recorded(service, reader, len(items))
-    wait_until_idle(service)
-    backup, options = os.path.join(folder, "backup"), ["--replace"]
-    ctl(service, "backup", backup, "-q")
-    wait_until_done(service, erase(service, erased))
+    erased, remaining, items, backup = erase_after_backup(service, folder, name)
+    options = ["--replace"]
     invocation = invocation_of(service)
     stop_freshetd(service)
     database = RecorderData(service).database
@@ -330,7 +332,7 @@ def test_a_killed_restore_brings_no_erased_reader_back(instance, folder, name, s
     assert service.redis(*loaded) == (stage == "loaded")  # readers are erased before the database is in place
     # As after a reboot of the host: nothing serves from this Redis or records it.
     launch_freshetd(service, invocation)
-    logged = "a restore was interrupted: run `freshetctl restore --replace` again"
+    logged = "a restore is running or was interrupted; if none is running, repeat `freshetctl restore DIR --replace`"
     wait_until(lambda: logged in service.log(), "the error in the log")
     reply = service.internal().get("/api/history", query={"userId": erased})
     assert reply.status in (502, 503, 504), reply
