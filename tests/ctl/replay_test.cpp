@@ -1,5 +1,7 @@
 #include "scripts/ctl/replay/replay.h"
 
+#include <poll.h>
+
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
@@ -27,6 +29,8 @@ class DrippingServer {
 
  private:
   void run() {
+    pollfd ready{acceptor_.native_handle(), POLLIN, 0};
+    if (poll(&ready, 1, 10'000) <= 0) return;  // the client did not come
     asio::ip::tcp::socket peer(io_);
     acceptor_.accept(peer);
     boost::system::error_code error;

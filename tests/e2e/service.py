@@ -462,6 +462,11 @@ class Instance:
             idle = idle + 1 if self.status().get("background queued") == 0 else 0
             time.sleep(0.01)
 
+    def wait_for_memory_sample(self):
+        """Waits until the workers know Redis' maxmemory, and how full it was then."""
+        line = f"freshet_redis_max_memory_bytes {self.redis('CONFIG', 'GET', 'maxmemory')['maxmemory']}"
+        wait_until(lambda: line in self.internal().get("/metrics").body.decode().splitlines(), "a sample of Redis' memory")
+
     def keys_containing(self, *names):
         """Keys whose names contain one of these: ids, readers, sessions. Waits for asynchronous writes of earlier requests first."""
         self.wait_for_background_writes()

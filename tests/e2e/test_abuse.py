@@ -9,12 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from client import AGENT, Load, assert_problem, quote_segment
+from client import AGENT, CRAWLER, Load, assert_problem, quote_segment
 from expensive_search import EXPENSIVE_QUERY, put_items
 from fastcgi import Connection, request
 from service import BUILD, LONG_TIMEOUTS, Instance, wait_until
 
-CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 # One token per hour and a burst of three, so that no test has to wait for a refill.
 SMALL_BUCKETS = {f"limits__{endpoint}_{parameter}": value for endpoint in ("track", "views", "hot", "history", "feedback", "feed", "recommendations", "waterfall")
                  for parameter, value in (("rate", "0.0003"), ("burst", "3"))}
@@ -310,17 +309,11 @@ def test_a_nearly_full_redis_still_accepts_hiding_and_erasing(instance, name):
     assert b"writes:true" in internal.get("/health/ready").body
 
 
-def wait_for_memory_sample(service):
-    """Waits until the workers know Redis' maxmemory, and how full it was then."""
-    line = f"freshet_redis_max_memory_bytes {service.redis('CONFIG', 'GET', 'maxmemory')['maxmemory']}"
-    wait_until(lambda: line in service.internal().get("/metrics").body.decode().splitlines(), "a sample of Redis' memory")
-
-
 def test_a_network_has_a_share_of_event_ids_beyond_which_reports_count_without_them(instance, name):
     service, item, share = instance("--no-limits", limits__network_factor=20, **LONG_TIMEOUTS), name("i"), 200
     service.put(item)
     service.redis("CONFIG", "SET", "maxmemory", 100 * 512 * 2 * share)  # half of them at once
-    wait_for_memory_sample(service)
+    service.wait_for_memory_sample()
 
     def report(network, number):
         client, event = service.public(source=f"127.{network}.0.{1 + number % 200}"), f"{network}-{number}-an-event-id-of-enough-characters"
@@ -354,7 +347,7 @@ def test_an_anonymous_readers_history_and_dismissals_share_the_event_ids_of_the_
     service, share = instance("--no-limits", limits__network_factor=20, **LONG_TIMEOUTS), 200
     items = [name("i") for _ in range(150)]
     service.redis("CONFIG", "SET", "maxmemory", 100 * 512 * 2 * share)  # half of them at once
-    wait_for_memory_sample(service)
+    service.wait_for_memory_sample()
     reader, public = name("r"), service.public(source="127.61.0.1")
     for number, item in enumerate(items):
         assert public.post("/api/history", {"userId": reader, "topicId": item, "eventId": f"h{number}"}).status == 200
@@ -376,10 +369,10 @@ def test_while_memory_is_scarce_heavy_networks_are_refused_first(instance, name)
         return count_accepted(service, [service.public(source=f"127.0.{network}.{1 + number}") for number in range(count)], item)
 
     fill_up(service, 0.5)
-    wait_for_memory_sample(service)
+    service.wait_for_memory_sample()
     assert accepted(1, 120) == 100
     fill_up(service, 0.8)
-    wait_for_memory_sample(service)
+    service.wait_for_memory_sample()
     assert 9 <= accepted(2, 120) <= 13 and accepted(1, 1) == 0  # nine tokens each
     assert accepted(3, 5) == 5
     assert refused_count(service, "network_limited") > 0 and refused_count(service, "rate_limited") == 0

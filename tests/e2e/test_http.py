@@ -8,11 +8,10 @@ import time
 
 import pytest
 
-from client import AGENT, Load, assert_problem
+from client import AGENT, CRAWLER, Load, assert_problem
 from fastcgi import Connection
 from service import LONG_TIMEOUTS, REQUEST_ID, Instance, wait_until
 
-CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 ORIGIN = "https://site.example"
 
 

@@ -8,10 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from client import Load, assert_problem
+from client import CRAWLER, Load, assert_problem
 from service import LONG_TIMEOUTS, wait_until
 
-CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 LINES = {"headers": {"Content-Type": "application/x-ndjson"}}
 
 
