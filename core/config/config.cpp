@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/base/edit_distance.h"
 #include "core/config/aliases.h"
 #include "core/config/config_check.h"
 #include "core/config/config_directives.h"
@@ -17,21 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Edits that turn `a` into `b`; a transposition counts as one. O(|a|·|b|).
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
-  for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i)
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t swap = a[i - 1] == b[j - 1] ? 0 : 1;
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + swap});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-    }
-  return d[a.size()][b.size()];
-}
-
 std::string_view last_component(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
 // The directive with the smallest `distance(directive's name)`; empty if none is close to a name of
@@ -39,7 +25,7 @@ std::string_view last_component(std::string_view name) { return name.substr(name
 template <class Distance>
 std::string_view nearest_directive(std::size_t length, Distance distance) {
   std::string_view best;
-  std::size_t best_distance = std::max<std::size_t>(2, length / 4) + 1;
+  std::size_t best_distance = max_edits(length) + 1;
   for (const auto& row : config::directives()) {
     if (const std::size_t each = distance(row.name); each < best_distance) {
       best_distance = each;
