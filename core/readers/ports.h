@@ -92,6 +92,10 @@ class ReaderStore {
   // cluster.
   virtual Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind,
                                          std::optional<UnixSeconds> until) = 0;
+  // Removes the item from the history, unless it was viewed after `at` (nullopt: now). Views of it
+  // from before then that are still in a spool are dropped later.
+  virtual Task<Result<void>> remove_view(const ReaderId& reader, ViewKind kind, const ItemId& item,
+                                         std::optional<UnixSeconds> at) = 0;
   // Merges both histories of `from` into those of `to`: `to` keeps the newest views of both by
   // time, `from` becomes empty. Merging a reader into itself changes nothing. 3 RTT, not atomic:
   // repeat the call after an error. Views that `from` records concurrently stay there.
@@ -122,6 +126,7 @@ class ReaderStore {
   virtual Result<void> spool_dismissal(const Dismissal& dismissal) = 0;
   virtual Result<void> spool_undo_dismissal(const ReaderId& reader, const ItemId& item) = 0;
   virtual Result<void> spool_clear_views(const ReaderId& reader, ViewKind kind) = 0;
+  virtual Result<void> spool_remove_view(const ReaderId& reader, ViewKind kind, const ItemId& item) = 0;
 };
 
 }  // namespace freshet::readers

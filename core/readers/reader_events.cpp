@@ -31,6 +31,13 @@ Task<Result<RecordResult>> clear_views(ReaderStore& store, const ReaderId& reade
   co_return spool_on_failure(result, [&] { return store.spool_clear_views(reader, kind); });
 }
 
+Task<Result<RecordResult>> remove_view(ReaderStore& store, const ReaderId& reader, ViewKind kind,
+                                       const ItemId& item, bool spool_now) {
+  Result<void> result = writes_deferred();
+  if (!spool_now) result = co_await store.remove_view(reader, kind, item, std::nullopt);
+  co_return spool_on_failure(result, [&] { return store.spool_remove_view(reader, kind, item); });
+}
+
 Task<Result<RecordResult>> dismiss(ReaderStore& store, const Dismissal& dismissal, bool spool_now) {
   Result<void> result = writes_deferred();
   if (!spool_now) result = co_await store.dismiss(dismissal);

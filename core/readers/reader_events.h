@@ -19,6 +19,8 @@ struct RecordResult {
 Task<Result<RecordResult>> record_view(ReaderStore& store, const View& view, bool spool_now = false);
 Task<Result<RecordResult>> clear_views(ReaderStore& store, const ReaderId& reader, ViewKind kind,
                                        bool spool_now = false);
+Task<Result<RecordResult>> remove_view(ReaderStore& store, const ReaderId& reader, ViewKind kind,
+                                       const ItemId& item, bool spool_now = false);
 Task<Result<RecordResult>> record_interaction(ReaderStore& store, const ReaderEvent& event);
 Task<Result<RecordResult>> dismiss(ReaderStore& store, const Dismissal& dismissal, bool spool_now = false);
 Task<Result<RecordResult>> undo_dismissal(ReaderStore& store, const ReaderId& reader, const ItemId& item,

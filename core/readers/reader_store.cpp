@@ -53,6 +53,9 @@ UnixSeconds view_time(const ViewTimes& times, ViewKind kind, std::string_view it
 // elements are read.
 constexpr std::int64_t kDuplicateFactor = 4;
 
+// Times of items that were never in the history are kept up to this many times its size.
+constexpr std::int64_t kMaxRemovalFactor = 10;
+
 std::vector<ViewedItem> parse_views(const redis::Reply& list, ViewKind kind, const ViewTimes& times,
                                     std::int64_t limit) {
   std::vector<ViewedItem> out;
@@ -190,6 +193,19 @@ Task<Result<void>> RedisReaderStore::clear_views(const ReaderId& reader, ViewKin
   co_return applied;
 }
 
+Task<Result<void>> RedisReaderStore::remove_view(const ReaderId& reader, ViewKind kind, const ItemId& item,
+                                                 OptionalTime at) {
+  Pipeline command;
+  command.script(scripts::kReaderRemoveView)
+      .key(keys_.view_history(kind, reader.view()))
+      .key(keys_.view_times(reader.view()));
+  command.arg(item.view()).arg(letter_of(kind));
+  redis::append_optional_time(command, at);
+  command.arg(history_.ttl.count()).arg(kMaxRemovalFactor * history_.size);
+  auto removed = co_await run_for_last_reply(command);
+  co_return removed;
+}
+
 Task<Result<void>> RedisReaderStore::merge_views(const ReaderId& from, const ReaderId& to) {
   if (from == to) co_return Result<void>();
   Pipeline reads, additions, removals;
@@ -273,6 +289,10 @@ Result<void> RedisReaderStore::spool_history_view(const View& view) {
   View stamped = view;
   stamped.at = wall_now();
   return write_queue_.spool(to_spool_record(stamped));
+}
+
+Result<void> RedisReaderStore::spool_remove_view(const ReaderId& reader, ViewKind kind, const ItemId& item) {
+  return write_queue_.spool(removal_spool_record(reader, kind, item, wall_now()));
 }
 
 Result<void> RedisReaderStore::spool_clear_views(const ReaderId& reader, ViewKind kind) {

@@ -35,6 +35,8 @@ class RedisReaderStore final : public ReaderStore {
   Task<Result<void>> record_view(const View& view) override;
   Task<Result<std::vector<ViewedItem>>> views(const ReaderId& reader, ViewKind kind) override;
   Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind, OptionalTime until) override;
+  Task<Result<void>> remove_view(const ReaderId& reader, ViewKind kind, const ItemId& item,
+                                 OptionalTime at) override;
   Task<Result<void>> merge_views(const ReaderId& from, const ReaderId& to) override;
 
   // Errors of an event: kUnavailable "stream_full"; kNotFound "unknown_item" (items.unknown =
@@ -55,6 +57,7 @@ class RedisReaderStore final : public ReaderStore {
   Result<void> spool_dismissal(const Dismissal& dismissal) override;
   Result<void> spool_undo_dismissal(const ReaderId& reader, const ItemId& item) override;
   Result<void> spool_clear_views(const ReaderId& reader, ViewKind kind) override;
+  Result<void> spool_remove_view(const ReaderId& reader, ViewKind kind, const ItemId& item) override;
 
  private:
   // Runs commands whose last reply is the result. 1 RTT.

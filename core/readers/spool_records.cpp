@@ -7,7 +7,7 @@ namespace {
 
 // First field of each record.
 constexpr std::string_view kHistory = "history", kInteraction = "interaction", kDismissal = "dismissal",
-                           kUndo = "undo", kClear = "clear";
+                           kUndo = "undo", kClear = "clear", kRemoval = "removal";
 constexpr std::string_view kTopic = "topic", kReply = "reply";
 
 std::string_view view_kind_name(ViewKind kind) { return kind == ViewKind::kTopic ? kTopic : kReply; }
@@ -48,6 +48,11 @@ redis::SpoolRecord clear_spool_record(const ReaderId& reader, ViewKind kind, Uni
   return redis::SpoolRecord(kClear).add(reader.view()).add(view_kind_name(kind)).add(until);
 }
 
+redis::SpoolRecord removal_spool_record(const ReaderId& reader, ViewKind kind, const ItemId& item,
+                                        UnixSeconds at) {
+  return redis::SpoolRecord(kRemoval).add(reader.view()).add(view_kind_name(kind)).add(item.view()).add(at);
+}
+
 std::string_view reader_of_record(const std::vector<std::string_view>& fields) {
   return fields.size() < 4 ? std::string_view() : fields[1];
 }
@@ -79,6 +84,10 @@ Task<Result<void>> apply_spool_record(ReaderStore& store, const std::vector<std:
   } else if (is(kClear, 4)) {
     const ReaderId reader = reader_of(fields[1]);
     done = co_await store.clear_views(reader, kind_of(fields[2]), parse_time(fields[3]));
+  } else if (is(kRemoval, 5)) {
+    const ReaderId reader = reader_of(fields[1]);
+    const ItemId item = item_of(fields[3]);
+    done = co_await store.remove_view(reader, kind_of(fields[2]), item, parse_time(fields[4]));
   }
   co_return done;
 }

@@ -18,6 +18,8 @@ redis::SpoolRecord to_spool_record(const Dismissal& dismissal);
 std::string_view reader_of_record(const std::vector<std::string_view>& fields);
 redis::SpoolRecord undo_spool_record(const ReaderId& reader, const ItemId& item, UnixSeconds at);
 redis::SpoolRecord clear_spool_record(const ReaderId& reader, ViewKind kind, UnixSeconds until);
+redis::SpoolRecord removal_spool_record(const ReaderId& reader, ViewKind kind, const ItemId& item,
+                                        UnixSeconds at);
 
 // Applies the event of a record with these fields, at its own time. RTT and errors: the store's;
 // kInvalid "spool_format" if it is malformed.

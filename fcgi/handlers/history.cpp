@@ -6,6 +6,7 @@
 #include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/parse_readers.h"
 #include "fcgi/handlers/queued.h"
+#include "fcgi/handlers/read_body.h"
 #include "fcgi/handlers/require_reader.h"
 
 namespace freshet::handlers {
@@ -52,7 +53,7 @@ Response degraded_history() {
 Task<Result<Response>> post_history(Call& call) {
   Services& services = call.services;
   json::Document document;
-  FRESHET_CO_TRY(body, read_object(document, call.request.body));
+  FRESHET_CO_TRY(body, read_body(call, document));
   FRESHET_CO_TRY(view, parse_history(*body));
   if (call.is_bot()) {
     services.count_refusal(Refusal::kBot);
@@ -78,15 +79,20 @@ Task<Result<Response>> get_history(Call& call) {
 
 Task<Result<Response>> delete_history(Call& call) {
   FRESHET_CO_TRY(query, parse_history_query(call));
-  FRESHET_CO_TRY(cleared, co_await readers::clear_views(call.services.readers, query->reader, query->kind,
-                                                        call.must_spool()));
+  FRESHET_CO_TRY(item, http::id_parameter<ItemId>(call.target, "topicId"));  // without it, everything goes
+  Services& services = call.services;
+  auto removing =
+      item->empty()
+          ? readers::clear_views(services.readers, query->reader, query->kind, call.must_spool())
+          : readers::remove_view(services.readers, query->reader, query->kind, *item, call.must_spool());
+  FRESHET_CO_TRY(cleared, co_await removing);
   if (cleared->queued) co_return queued_reply(call.services);
   co_return private_json(std::string(kOk));
 }
 
 Task<Result<Response>> post_history_merge(Call& call) {
   json::Document document;
-  FRESHET_CO_TRY(body, read_object(document, call.request.body));
+  FRESHET_CO_TRY(body, read_body(call, document));
   FRESHET_CO_TRY(from, json::required_id<ReaderId>(*body, "from"));
   FRESHET_CO_TRY(to, json::required_id<ReaderId>(*body, "to"));
   FRESHET_CO_TRY(merged, co_await call.services.readers.merge_views(*from, *to));

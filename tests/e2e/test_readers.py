@@ -41,6 +41,29 @@ def restart_redis_and_replay(service):
 # --- history
 
 
+def test_one_item_can_be_removed_from_the_history(service, name):
+    reader, public = name("r"), service.public()
+    for topic in ("a", "b", "c"):
+        record_view(public, reader, topic)
+    assert public.delete("/api/history", query={"userId": reader, "topicId": "b"}).json() == {"ok": True}
+    assert history(public, reader) == ["c", "a"]
+    assert_problem(public.delete("/api/history", query={"userId": reader, "topicId": ""}), 400, "bad_id", "topicId")
+    assert_problem(public.delete("/api/history", query={"userId": reader, "topcId": "c"}), 400, "unknown_parameter", "topcId")
+    assert history(public, reader) == ["c", "a"]
+
+
+def test_a_removed_item_stays_removed_while_redis_is_away(instance, name):
+    service = instance("--no-limits", **LONG_TIMEOUTS)
+    reader = name("r")
+    for topic in ("a", "b"):
+        record_view(service.public(), reader, topic)
+    service.make_redis_unavailable()
+    reply = service.public().delete("/api/history", query={"userId": reader, "topicId": "b"})
+    assert reply.status == 202 and reply.json()["queued"] is True
+    restart_redis_and_replay(service)
+    assert history(service.public(), reader) == ["a"]
+
+
 def test_a_view_is_visible_to_the_next_request_on_any_worker(instance, name):
     service = instance("--no-limits", pm__max_children=4, **LONG_TIMEOUTS)
     assert len(service.workers()) == 4

@@ -23,6 +23,10 @@ class FakeReaderStore final : public readers::ReaderStore {
   Task<Result<void>> clear_views(const ReaderId&, readers::ViewKind, std::optional<UnixSeconds>) override {
     co_return next_result();
   }
+  Task<Result<void>> remove_view(const ReaderId&, readers::ViewKind, const ItemId&,
+                                 std::optional<UnixSeconds>) override {
+    co_return next_result();
+  }
   Task<Result<void>> merge_views(const ReaderId&, const ReaderId&) override { co_return next_result(); }
   Task<Result<std::vector<Result<void>>>> record_interactions(
       const std::vector<readers::ReaderEvent>& events) override {
@@ -44,6 +48,9 @@ class FakeReaderStore final : public readers::ReaderStore {
   Result<void> spool_undo_dismissal(const ReaderId&, const ItemId& item) override { return spool(item); }
   Result<void> spool_clear_views(const ReaderId&, readers::ViewKind) override {
     return spool(ItemId::trusted("clear"));
+  }
+  Result<void> spool_remove_view(const ReaderId&, readers::ViewKind, const ItemId& item) override {
+    return spool(item);
   }
 
  private:

@@ -28,6 +28,7 @@ std::vector<readers::ReaderEvent> events(int count) {
 std::vector<Result<readers::RecordResult>> all_writes(FakeReaderStore& store) {
   return {run_ready(readers::record_view(store, {kReader, kItem})),
           run_ready(readers::clear_views(store, kReader, readers::ViewKind::kTopic)),
+          run_ready(readers::remove_view(store, kReader, readers::ViewKind::kTopic, kItem)),
           run_ready(readers::record_interaction(store, events(1)[0])),
           run_ready(readers::dismiss(store, {kReader, kItem, {}, {}})),
           run_ready(readers::undo_dismissal(store, kReader, kItem))};
@@ -53,7 +54,7 @@ TEST_CASE("writes that Redis did not accept, or may have, are spooled until the 
       REQUIRE(written);
       CHECK(written->queued);
     }
-    CHECK(store.spooled == std::vector<std::string>{"i", "clear", "0", "i", "i"});
+    CHECK(store.spooled == std::vector<std::string>{"i", "clear", "i", "0", "i", "i"});
     store.spool_capacity = 0;
     for (const auto& written : all_writes(store)) CHECK(error_of(written).reason == "spool_full");
   }

@@ -334,6 +334,59 @@ TEST_CASE("clearing up to a future time removes only views up to now", "[readers
   CHECK(seconds{redis::to_int(until.text())} <= site.now().time_since_epoch());
 }
 
+TEST_CASE("one item can be removed from the history", "[readers]") {
+  ReaderFixture site;
+  for (const char* item : {"first", "second", "third"}) site.view(item);
+  site.view("second", "reader", ViewKind::kReply);
+  REQUIRE(
+      run_sync(site.store().remove_view(kReader, ViewKind::kTopic, ItemId::trusted("second"), std::nullopt)));
+  CHECK(site.history() == Names{"third", "first"});
+  CHECK(site.history("reader", ViewKind::kReply) == Names{"second"});
+  CHECK(site.ttl(site.keys().view_times("reader")) > 0);
+  site.view("second");
+  CHECK(site.history() == Names{"second", "third", "first"});
+}
+
+TEST_CASE("a view from before the removal of its item does not come back from a spool", "[readers]") {
+  for (const bool waited : {false, true}) {
+    CAPTURE(waited);
+    ReaderFixture site;
+    REQUIRE(site.store().spool_history_view(site.make_view("removed")));
+    REQUIRE(site.store().spool_history_view(site.make_view("kept")));
+    if (waited) {  // in the spool of a worker that was replayed first
+      auto earlier = std::exchange(site.write_queue.spooled, {});
+      REQUIRE(site.store().spool_remove_view(kReader, ViewKind::kTopic, ItemId::trusted("removed")));
+      site.write_queue.replay();
+      site.write_queue.spooled = std::move(earlier);
+    } else {
+      REQUIRE(run_sync(
+          site.store().remove_view(kReader, ViewKind::kTopic, ItemId::trusted("removed"), std::nullopt)));
+    }
+    site.write_queue.replay();
+    CHECK(site.history() == Names{"kept"});
+  }
+}
+
+TEST_CASE("a spooled removal leaves an item that was viewed since", "[readers]") {
+  ReaderFixture site;
+  site.view("again");
+  REQUIRE(site.store().spool_remove_view(kReader, ViewKind::kTopic, ItemId::trusted("again")));
+  site.command("HSET", site.keys().view_times("reader"), "t:again",
+               wall_now().time_since_epoch().count() + 50);
+  site.write_queue.replay();
+  CHECK(site.history() == Names{"again"});
+}
+
+TEST_CASE("removing items that were never viewed does not fill Redis", "[readers]") {
+  ReaderFixture site;
+  const int most = 10 * static_cast<int>(Settings().history.size);
+  for (int i = 0; i < most + 20; ++i) {
+    const ItemId item = ItemId::trusted("never-" + std::to_string(i));
+    REQUIRE(run_sync(site.store().remove_view(kReader, ViewKind::kTopic, item, std::nullopt)));
+  }
+  CHECK(site.recorded_times() == most);
+}
+
 TEST_CASE("views from before a clear do not come back from a spool", "[readers]") {
   for (const bool waited : {false, true}) {
     CAPTURE(waited);

@@ -109,6 +109,10 @@ class FakeReaders final : public readers::ReaderStore {
   Task<Result<void>> clear_views(const ReaderId&, readers::ViewKind, std::optional<UnixSeconds>) override {
     co_return unused();
   }
+  Task<Result<void>> remove_view(const ReaderId&, readers::ViewKind, const ItemId&,
+                                 std::optional<UnixSeconds>) override {
+    co_return unused();
+  }
   Task<Result<void>> merge_views(const ReaderId&, const ReaderId&) override { co_return unused(); }
   Task<Result<std::vector<Result<void>>>> record_interactions(
       const std::vector<readers::ReaderEvent>&) override {
@@ -124,6 +128,9 @@ class FakeReaders final : public readers::ReaderStore {
   Result<void> spool_dismissal(const readers::Dismissal&) override { return unused(); }
   Result<void> spool_undo_dismissal(const ReaderId&, const ItemId&) override { return unused(); }
   Result<void> spool_clear_views(const ReaderId&, readers::ViewKind) override { return unused(); }
+  Result<void> spool_remove_view(const ReaderId&, readers::ViewKind, const ItemId&) override {
+    return unused();
+  }
 
  private:
   static Result<void> unused() { return fail(ErrorCode::kInternal, "not_faked"); }
