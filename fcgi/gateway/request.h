@@ -52,6 +52,7 @@ struct Request {
   std::string_view cookie;
   std::string_view authorization;
   std::string_view if_none_match;
+  std::string_view prefer;
   std::string_view verified_user;  // FRESHET_USER: the user that auth_request found (identity.mode = header)
   std::string_view site;           // FRESHET_SITE: scheme://host[:port] as requested by the client
   std::string_view sec_fetch_site;

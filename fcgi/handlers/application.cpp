@@ -107,6 +107,15 @@ http::InternalResource internal_resource(const http::Match& match, const std::ve
   return auth == RouteAuth::kMonitoring ? http::InternalResource::kPage : http::InternalResource::kData;
 }
 
+// True if names that the route does not know are ignored: others append parameters to probes and
+// pages, and a page of the site should not fail for a surplus name.
+bool is_lenient(const Request& request, const Route& route) {
+  const RouteAuth auth = route.handler.auth;
+  return is_unsigned(auth) || auth == RouteAuth::kBeacon ||
+         (route.method == Method::kGet && route.zone == Zone::kPublic) ||
+         http::prefers_lenient_handling(request.prefer);
+}
+
 bool changes_state(Method method) { return method != Method::kGet && method != Method::kHead; }
 
 }  // namespace
@@ -175,13 +184,22 @@ Task<Result<Response>> Application::dispatch(Request& request,
     co_return fail(ErrorCode::kUnavailable, "over_budget");
   if (auto admitted = check_request(request, route); !admitted) co_return tl::unexpected(admitted.error());
   const auto auth_result = services_.identity.verify(request, wall_now());
-  Call call{services_, request, *target, *match, auth_result, access == http::AccessDecision::kAllowed};
+  Call call{services_,
+            request,
+            *target,
+            *match,
+            auth_result,
+            route.members,
+            http::NameCheck(is_lenient(request, route)),
+            access == http::AccessDecision::kAllowed};
   rate_limit = consume_rate_limit(call, route.handler.cost);
   if (rate_limit && !rate_limit->granted) {
     services_.count_refusal(kBucketRefusals[static_cast<std::size_t>(rate_limit->kind)]);
     co_return http::problem(Error{ErrorCode::kRateLimited, "rate_limited", {}, {}}, rate_limit->retry_after);
   }
+  FRESHET_CO_TRY(names_checked, call.names.check_parameters(*target, route.parameters));
   auto result = co_await route.handler.handle(call);
+  if (result && !call.names.ignored().empty()) result->add_header("Freshet-Ignored", call.names.ignored());
   if (result && route.method == Method::kGet && !is_unsigned(route.handler.auth))
     http::apply_if_none_match(request, *result);
   if (rate_limit && call.search_time) {

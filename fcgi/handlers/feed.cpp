@@ -6,6 +6,7 @@
 #include "core/items/card_json.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse.h"
+#include "fcgi/handlers/read_body.h"
 #include "fcgi/handlers/reader_name.h"
 #include "fcgi/handlers/reason_json.h"
 
@@ -131,7 +132,7 @@ Response deadline_reply(const Call& call, const FeedBody& body) {
 Task<Result<Response>> post_feed(Call& call) {
   Services& services = call.services;
   json::Document document;
-  FRESHET_CO_TRY(body, read_object(document, call.request.body));
+  FRESHET_CO_TRY(body, read_body(call, document));
   FRESHET_CO_TRY(parsed, parse_feed(*body));
   const auto principal = call.identify({parsed->claimed_reader, {}});
   if (!principal) co_return tl::unexpected(principal.error());

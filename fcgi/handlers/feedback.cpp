@@ -6,6 +6,7 @@
 #include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/parse_readers.h"
 #include "fcgi/handlers/queued.h"
+#include "fcgi/handlers/read_body.h"
 #include "fcgi/handlers/require_reader.h"
 
 namespace freshet::handlers {
@@ -20,7 +21,7 @@ struct Undo {
 // ?userId=&topicId=&kind= or, if there is a body, its members.
 Result<Undo> parse_undo(Call& call, json::Document& document) {
   if (!call.request.body.empty()) {
-    FRESHET_TRY(body, read_object(document, call.request.body));
+    FRESHET_TRY(body, read_body(call, document));
     FRESHET_TRY(dismissal, parse_dismissal(*body));
     return Undo{std::move(dismissal->reader), std::move(dismissal->item)};
   }
@@ -39,7 +40,7 @@ Response render(Services& services, const readers::RecordResult& recorded) {
 
 Task<Result<Response>> post_feedback(Call& call) {
   json::Document document;
-  FRESHET_CO_TRY(body, read_object(document, call.request.body));
+  FRESHET_CO_TRY(body, read_body(call, document));
   FRESHET_CO_TRY(dismissal, parse_dismissal(*body));
   FRESHET_CO_TRY(reader, require_reader(call, dismissal->reader));
   dismissal->reader = std::move(*reader);

@@ -4,6 +4,7 @@
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_readers.h"
 #include "fcgi/handlers/parse_timeline.h"
+#include "fcgi/handlers/read_body.h"
 #include "fcgi/handlers/reader_name.h"
 #include "fcgi/handlers/require_reader.h"
 
@@ -17,7 +18,10 @@ constexpr std::string_view kOk = "{\"ok\":true}";
 Result<Follow> parse_enabled_follow(Call& call) {
   if (call.services.settings.timeline.follow_channel.empty())
     return fail(ErrorCode::kNotFound, "unknown_channel", {}, "waterfall.follow_channel is not set");
-  return parse_follow(call.request, call.target);
+  if (call.request.body.empty()) return parse_follow(call.target);
+  json::Document document;
+  FRESHET_TRY(body, read_body(call, document));
+  return parse_follow(*body);
 }
 
 // `authors`: null if Redis is unavailable.

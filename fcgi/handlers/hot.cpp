@@ -9,6 +9,7 @@
 #include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/parse_hot.h"
 #include "fcgi/handlers/queued.h"
+#include "fcgi/handlers/read_body.h"
 
 namespace freshet::handlers {
 
@@ -215,7 +216,7 @@ void write_stats(json::Writer& writer, const hot::ItemStats& stats, const Settin
 Task<Result<Response>> post_track(Call& call) {
   Services& services = call.services;
   json::Document document;
-  FRESHET_CO_TRY(body, read_object(document, call.request.body));
+  FRESHET_CO_TRY(body, read_body(call, document));
   FRESHET_CO_TRY(track, parse_track(*body, services.settings.engagement.dwell_cap_ms));
   if (call.is_bot()) {
     auto reply = co_await bot_reply(call, track->event.item);
@@ -258,7 +259,7 @@ Task<Result<Response>> post_track(Call& call) {
 Task<Result<Response>> post_views(Call& call) {
   Services& services = call.services;
   json::Document document;
-  FRESHET_CO_TRY(body, read_object(document, call.request.body));
+  FRESHET_CO_TRY(body, read_body(call, document));
   FRESHET_CO_TRY(view, parse_view(*body));
   if (call.is_bot()) {
     services.count_refusal(Refusal::kBot);

@@ -27,6 +27,7 @@ struct ImportResult {
   std::size_t accepted = 0;
   std::size_t queued = 0;  // accepted, but queued in the spool
   std::vector<RejectedLine> rejected;
+  http::IgnoredMembers ignored;
   std::optional<Error> unavailable;  // why a valid line was rejected
 };
 
@@ -35,20 +36,25 @@ bool is_ndjson_type(std::string_view type) {
          strncasecmp(type.data(), kNdjsonType.data(), kNdjsonType.size()) == 0;
 }
 
-Result<readers::ReaderEvent> parse_line(std::string& text, UnixSeconds now) {
+Result<readers::ReaderEvent> parse_line(std::string& text, UnixSeconds now, std::string_view known_members,
+                                        http::IgnoredMembers& ignored) {
   json::Document document;
-  return read_object(document, text).and_then([&](json::Value body) { return parse_interaction(body, now); });
+  FRESHET_TRY(body, read_object(document, text));
+  FRESHET_TRY(event, parse_interaction(*body, now));
+  http::count_ignored_members(*body, known_members, ignored);
+  return event;
 }
 
-// The next valid events, at most kChunk. Appends invalid lines to `rejected`.
-NumberedEvents next_chunk(NdjsonReader& lines, UnixSeconds now, std::vector<RejectedLine>& rejected) {
+// The next valid events, at most kChunk. Adds invalid lines and ignored members to `result`.
+NumberedEvents next_chunk(NdjsonReader& lines, UnixSeconds now, std::string_view known_members,
+                          ImportResult& result) {
   NumberedEvents out;
   while (out.events.size() < kChunk) {
     auto line = lines.next();
     if (!line) break;
-    auto event = parse_line(line->text, now);
+    auto event = parse_line(line->text, now, known_members, result.ignored);
     if (!event) {
-      rejected.push_back({line->number, event.error()});
+      result.rejected.push_back({line->number, event.error()});
       continue;
     }
     out.events.push_back(std::move(*event));
@@ -76,7 +82,8 @@ Result<Response> render(Services& services, ImportResult& result) {
             [](const RejectedLine& a, const RejectedLine& b) { return a.line < b.line; });
   services.slot.queued_writes.fetch_add(result.queued, std::memory_order_relaxed);
   const bool queued = result.queued > 0;
-  return private_json(ndjson_reply(result.accepted, result.rejected, queued), queued ? 202 : 200);
+  return private_json(ndjson_reply(result.accepted, result.rejected, result.ignored, queued),
+                      queued ? 202 : 200);
 }
 
 Task<Result<Response>> post_lines(Call& call) {
@@ -85,7 +92,7 @@ Task<Result<Response>> post_lines(Call& call) {
   const UnixSeconds now = wall_now();
   const auto deadline = std::chrono::steady_clock::now() + call.services.settings.gateway.bulk_budget;
   for (;;) {
-    const NumberedEvents chunk = next_chunk(lines, now, result.rejected);
+    const NumberedEvents chunk = next_chunk(lines, now, call.known_members, result);
     if (chunk.events.empty()) break;
     if (std::chrono::steady_clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
     const auto answers = co_await readers::record_interactions(call.services.readers_bulk, chunk.events);
@@ -120,6 +127,7 @@ Task<Result<Response>> post_interactions(Call& call) {
     if (parsed || !has_several_lines) {
       const auto object = parsed.and_then([&] { return json::root_object(document); });
       if (!object) co_return tl::unexpected(object.error());
+      FRESHET_CO_TRY(checked, call.names.check_members(*object, call.known_members));
       auto result = co_await post_one(call, *object);
       co_return result;
     }

@@ -7,6 +7,7 @@
 #include "fcgi/handlers/ndjson.h"
 #include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/parse_hot.h"
+#include "fcgi/handlers/read_body.h"
 
 namespace freshet::handlers {
 
@@ -21,9 +22,10 @@ constexpr std::size_t kChunk = 500;  // items per pipeline; the time budget is c
 struct ParsedItems {
   std::vector<items::Item> items;
   std::vector<RejectedLine> rejected;
+  http::IgnoredMembers ignored;
 };
 
-ParsedItems parse_lines(std::string_view body) {
+ParsedItems parse_lines(std::string_view body, std::string_view known_members) {
   ParsedItems parsed;
   json::Document document;
   const UnixSeconds now = wall_now();
@@ -33,6 +35,7 @@ ParsedItems parse_lines(std::string_view body) {
     auto id = root.and_then([](json::Value object) { return json::required_id<ItemId>(object, "id"); });
     auto item = id.and_then([&](const ItemId& item_id) { return parse_item(*root, item_id, now); });
     if (item) {
+      http::count_ignored_members(*root, known_members, parsed.ignored);
       parsed.items.push_back(std::move(*item));
     } else {
       parsed.rejected.push_back({line->number, item.error()});
@@ -62,7 +65,10 @@ std::string render(const items::Item& item) {
 Task<Result<Response>> put_item(Call& call) {
   FRESHET_CO_TRY(id, path_id(call));
   json::Document document;
-  FRESHET_CO_TRY(body, read_object(document, call.request.body));
+  FRESHET_CO_TRY(body, read_body(call, document));
+  FRESHET_CO_TRY(named, json::optional_id<ItemId>(*body, "id"));
+  if (!named->empty() && *named != *id)
+    co_return fail(ErrorCode::kInvalid, "bad_id", "id", "is not the id in the path");
   FRESHET_CO_TRY(item, parse_item(*body, *id, wall_now()));
   FRESHET_CO_TRY(written, co_await call.services.items.put(*item));
   co_return ok();
@@ -81,7 +87,7 @@ Task<Result<Response>> delete_item(Call& call) {
 }
 
 Task<Result<Response>> post_items(Call& call) {
-  const ParsedItems parsed = parse_lines(call.request.body);
+  const ParsedItems parsed = parse_lines(call.request.body, call.known_members);
   const auto deadline = std::chrono::steady_clock::now() + call.services.settings.gateway.bulk_budget;
   for (std::size_t from = 0; from < parsed.items.size(); from += kChunk) {
     if (std::chrono::steady_clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
@@ -90,7 +96,7 @@ Task<Result<Response>> post_items(Call& call) {
     const std::vector<items::Item> chunk(first, first + count);
     FRESHET_CO_TRY(written, co_await call.services.items_bulk.put_many(chunk));
   }
-  co_return private_json(ndjson_reply(parsed.items.size(), parsed.rejected));
+  co_return private_json(ndjson_reply(parsed.items.size(), parsed.rejected, parsed.ignored));
 }
 
 }  // namespace freshet::handlers

@@ -16,7 +16,8 @@ std::optional<NdjsonLine> NdjsonReader::next() {
   return std::nullopt;
 }
 
-std::string ndjson_reply(std::size_t accepted, const std::vector<RejectedLine>& rejected, bool queued) {
+std::string ndjson_reply(std::size_t accepted, const std::vector<RejectedLine>& rejected,
+                         const http::IgnoredMembers& ignored, bool queued) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("accepted").unsigned_integer(accepted).key("rejected").begin_array();
@@ -28,6 +29,11 @@ std::string ndjson_reply(std::size_t accepted, const std::vector<RejectedLine>& 
     writer.end_object();
   }
   writer.end_array();
+  if (!ignored.empty()) {
+    writer.key("ignored").begin_object();
+    for (const auto& [name, lines] : ignored) writer.key(name).unsigned_integer(lines);
+    writer.end_object();
+  }
   if (queued) writer.key("queued").boolean(true);
   writer.end_object();
   return out;

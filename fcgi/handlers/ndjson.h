@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "fcgi/http/known_names.h"
 
 namespace freshet::handlers {
 
@@ -32,8 +33,8 @@ struct RejectedLine {
   Error error;
 };
 
-// {accepted, rejected:[{line, code, member?}], queued?}
+// {accepted, rejected:[{line, code, member?}], ignored?: {member: lines}, queued?}
 std::string ndjson_reply(std::size_t accepted, const std::vector<RejectedLine>& rejected,
-                         bool queued = false);
+                         const http::IgnoredMembers& ignored, bool queued = false);
 
 }  // namespace freshet::handlers

@@ -15,8 +15,9 @@ inline constexpr std::int64_t kMaxLimit = 100;  // entries per page
 
 // Parses the JSON object in `text`, which is modified. `text` and `document` must outlive the
 // value.
-inline Result<json::Value> read_object(json::Document& document, std::string& text) {
-  FRESHET_TRY(parsed, document.parse(text));
+inline Result<json::Value> read_object(json::Document& document, std::string& text,
+                                       const json::Limits& limits = {}) {
+  FRESHET_TRY(parsed, document.parse(text, limits));
   return json::root_object(document);
 }
 

@@ -13,8 +13,6 @@ namespace {
 constexpr std::int64_t kDefaultPage = 5;
 constexpr std::size_t kMaxItems = 100;
 constexpr std::size_t kMaxCustomers = 10'000;
-// Larger than the largest push, so that an oversized one gets an error that names the list.
-constexpr json::Limits kPushLimits{16, 65'536};
 
 constexpr std::array kDirectionNames{EnumName<timeline::Direction>{"first", timeline::Direction::kFirst},
                                      EnumName<timeline::Direction>{"down", timeline::Direction::kNewer},
@@ -64,38 +62,34 @@ Result<timeline::PageQuery> parse_page(const http::Target& target, std::string_v
   return timeline::PageQuery{std::string(channel), {}, *direction, *score, static_cast<int>(*limit)};
 }
 
-Result<PushBody> parse_push(std::string& text) {
-  json::Document document;
-  const auto body = document.parse(text, kPushLimits).and_then([&] { return json::root_object(document); });
-  if (!body) return tl::unexpected(body.error());
-  FRESHET_TRY(items, parse_id_list<ItemId>(*body, "items", kMaxItems));
-  FRESHET_TRY(event, json::optional_id<EventId>(*body, "eventId"));
+Result<PushBody> parse_push(json::Value body) {
+  FRESHET_TRY(items, parse_id_list<ItemId>(body, "items", kMaxItems));
+  FRESHET_TRY(event, json::optional_id<EventId>(body, "eventId"));
   PushBody parsed;
   parsed.items = std::move(*items);
   parsed.event = std::move(*event);
-  if (is_absent((*body)["customers"]) == is_absent((*body)["followersOf"]))
+  if (is_absent(body["customers"]) == is_absent(body["followersOf"]))
     return fail(ErrorCode::kInvalid, "bad_list", "customers", "send either customers or followersOf");
-  if (!is_absent((*body)["followersOf"])) {
-    FRESHET_TRY(author, json::required_id<AuthorId>(*body, "followersOf"));
+  if (!is_absent(body["followersOf"])) {
+    FRESHET_TRY(author, json::required_id<AuthorId>(body, "followersOf"));
     parsed.author = std::move(*author);
     return parsed;
   }
-  FRESHET_TRY(readers, parse_id_list<ReaderId>(*body, "customers", kMaxCustomers));
+  FRESHET_TRY(readers, parse_id_list<ReaderId>(body, "customers", kMaxCustomers));
   parsed.readers = std::move(*readers);
   return parsed;
 }
 
-Result<Follow> parse_follow(Request& request, const http::Target& target) {
-  if (request.body.empty()) {
-    const auto name = reader_parameter(target, "follower");
-    FRESHET_TRY(follower, ReaderId::parse(target.parameter(name).value_or(""), name));
-    FRESHET_TRY(author, AuthorId::parse(target.parameter("author").value_or(""), "author"));
-    return Follow{std::move(*follower), std::move(*author)};
-  }
-  json::Document document;
-  FRESHET_TRY(body, read_object(document, request.body));
-  FRESHET_TRY(follower, json::required_id<ReaderId>(*body, reader_member(*body, "follower")));
-  FRESHET_TRY(author, json::required_id<AuthorId>(*body, "author"));
+Result<Follow> parse_follow(const http::Target& target) {
+  const auto name = reader_parameter(target, "follower");
+  FRESHET_TRY(follower, ReaderId::parse(target.parameter(name).value_or(""), name));
+  FRESHET_TRY(author, AuthorId::parse(target.parameter("author").value_or(""), "author"));
+  return Follow{std::move(*follower), std::move(*author)};
+}
+
+Result<Follow> parse_follow(json::Value body) {
+  FRESHET_TRY(follower, json::required_id<ReaderId>(body, reader_member(body, "follower")));
+  FRESHET_TRY(author, json::required_id<AuthorId>(body, "author"));
   return Follow{std::move(*follower), std::move(*author)};
 }
 

@@ -7,7 +7,6 @@
 #include "core/base/json.h"
 #include "core/config/settings.h"
 #include "core/timeline/ports.h"
-#include "fcgi/gateway/request.h"
 #include "fcgi/http/target.h"
 
 namespace freshet::handlers {
@@ -28,15 +27,16 @@ struct PushBody {
 };
 // {items: 1..100 ids, customers: 1..10,000 ids, eventId?} or {items, followersOf: author,
 // eventId?}. An invalid id is "bad_id", with its position in the detail; duplicates are allowed.
-// Modifies `text`. O(bytes).
-Result<PushBody> parse_push(std::string& text);
+Result<PushBody> parse_push(json::Value body);
+// Larger than the largest push, so that an oversized one gets an error that names the list.
+inline constexpr json::Limits kPushLimits{16, 65'536};
 
 struct Follow {
   ReaderId follower;
   AuthorId author;
 };
-// {follower, author}, from the JSON body, or from the query if there is no body. Modifies the
-// request's body.
-Result<Follow> parse_follow(Request& request, const http::Target& target);
+// {follower, author}, in the query or in a JSON body.
+Result<Follow> parse_follow(const http::Target& target);
+Result<Follow> parse_follow(json::Value body);
 
 }  // namespace freshet::handlers

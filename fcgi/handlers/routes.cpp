@@ -1,7 +1,10 @@
 #include "fcgi/handlers/routes.h"
 
 #include <array>
+#include <string>
 
+#include "core/config/aliases.h"
+#include "core/hot/models.h"
 #include "fcgi/handlers/admin_pages.h"
 #include "fcgi/handlers/feed.h"
 #include "fcgi/handlers/feedback.h"
@@ -33,59 +36,129 @@ constexpr http::RouteCost kFeedback{"feedback", &LimitSettings::feedback, true};
 constexpr http::RouteCost kRecommendations{"recommendations", &LimitSettings::recommendations};
 constexpr http::RouteCost kTimeline{"waterfall", &LimitSettings::timeline};
 
+// Names that several routes know.
+constexpr std::string_view kHotParameters = "model limit mode window tag at";
+constexpr std::string_view kDismissalMembers = "userId topicId kind reason eventId";
+constexpr std::string_view kFollowNames = "userId follower author";
+constexpr std::string_view kItemMembers = "id title text url author tags published_at update_time hidden";
+
 constexpr std::array kRoutes{
-    // method, path, zone, body limit, handler (with cost, authentication, budget)
+    // method, path, zone, body limit, handler (with cost, authentication, budget), known parameters
+    // and members
     Route{Method::kPost,
           "/api/track",
           Zone::kPublic,
           kReportBodyLimit,
-          {post_track, kTrack, RouteAuth::kBeacon}},
+          {post_track, kTrack, RouteAuth::kBeacon},
+          "",
+          "articleId sessionId fingerprint userId eventId dwellMs publishedAt"},
     Route{Method::kPost,
           "/api/views",
           Zone::kPublic,
           kReportBodyLimit,
-          {post_views, kViews, RouteAuth::kBeacon}},
+          {post_views, kViews, RouteAuth::kBeacon},
+          "",
+          "articleId fingerprint eventId publishedAt"},
     Route{Method::kPost, "/api/visitor", Zone::kPublic, 0, {post_visitor, RouteAuth::kBeacon}},
-    Route{Method::kGet, "/api/hot", Zone::kPublic, 0, {get_hot, kHotAt}},
-    Route{Method::kGet,
-          "/api/hot/preview",
-          Zone::kInternal,
-          0,
-          {get_preview, RouteAuth::kSigned, Budget::kBulk}},
-    Route{Method::kPost, "/api/feed", Zone::kPublic, kStandardBodyLimit, {post_feed, kFeed}},
-    Route{Method::kPost, "/api/history", Zone::kPublic, kStandardBodyLimit, {post_history, kHistory}},
-    Route{Method::kGet, "/api/history", Zone::kPublic, 0, {get_history, kHistory}},
-    Route{Method::kDelete, "/api/history", Zone::kPublic, 0, {delete_history, kHistory}},
+    Route{Method::kGet, "/api/hot", Zone::kPublic, 0, {get_hot, kHotAt}, kHotParameters},
+    Route{Method::kPost,
+          "/api/feed",
+          Zone::kPublic,
+          kStandardBodyLimit,
+          {post_feed, kFeed},
+          "",
+          "action limit userId agent_id query page eventId"},
+    Route{Method::kPost,
+          "/api/history",
+          Zone::kPublic,
+          kStandardBodyLimit,
+          {post_history, kHistory},
+          "",
+          "userId topicId kind eventId"},
+    Route{Method::kGet, "/api/history", Zone::kPublic, 0, {get_history, kHistory}, "userId kind"},
+    Route{
+        Method::kDelete, "/api/history", Zone::kPublic, 0, {delete_history, kHistory}, "userId kind topicId"},
     Route{Method::kPost,
           "/api/history/merge",
           Zone::kInternal,
           kStandardBodyLimit,
-          {post_history_merge, RouteAuth::kSigned, Budget::kBulk}},
-    Route{Method::kPost, "/api/interactions", Zone::kInternal, kBulkBodyLimit, post_interactions},
-    Route{Method::kPost, "/api/feedback", Zone::kPublic, kStandardBodyLimit, {post_feedback, kFeedback}},
-    Route{Method::kDelete, "/api/feedback", Zone::kPublic, kStandardBodyLimit, {delete_feedback, kFeedback}},
-    Route{Method::kGet, "/api/recommendations", Zone::kPublic, 0, {get_recommendations, kRecommendations}},
-    Route{Method::kGet, "/api/items/{id}/similar", Zone::kPublic, 0, {get_similar, kRecommendations}},
+          {post_history_merge, RouteAuth::kSigned, Budget::kBulk},
+          "",
+          "from to"},
+    Route{Method::kPost, "/api/interactions", Zone::kInternal, kBulkBodyLimit, post_interactions, "",
+          "userId topicId kind at eventId"},
+    Route{Method::kPost,
+          "/api/feedback",
+          Zone::kPublic,
+          kStandardBodyLimit,
+          {post_feedback, kFeedback},
+          "",
+          kDismissalMembers},
+    Route{Method::kDelete,
+          "/api/feedback",
+          Zone::kPublic,
+          kStandardBodyLimit,
+          {delete_feedback, kFeedback},
+          "userId topicId kind",
+          kDismissalMembers},
+    Route{Method::kGet,
+          "/api/recommendations",
+          Zone::kPublic,
+          0,
+          {get_recommendations, kRecommendations},
+          "userId limit exclude"},
+    Route{
+        Method::kGet, "/api/items/{id}/similar", Zone::kPublic, 0, {get_similar, kRecommendations}, "limit"},
     Route{Method::kGet, "/api/model", Zone::kInternal, 0, get_model},
-    Route{Method::kGet, "/api/waterfall/{channel}", Zone::kPublic, 0, {get_timeline, kTimeline}},
-    Route{Method::kPost, "/api/waterfall/{channel}", Zone::kInternal, kBulkBodyLimit, post_timeline},
-    Route{Method::kDelete, "/api/waterfall/{channel}/{itemId}", Zone::kInternal, 0, delete_timeline},
-    Route{Method::kPut, "/api/follows", Zone::kInternal, kStandardBodyLimit, put_follow},
-    Route{Method::kDelete, "/api/follows", Zone::kInternal, kStandardBodyLimit, delete_follow},
-    Route{Method::kGet, "/api/follows", Zone::kPublic, 0, {get_follows, kTimeline}},
+    Route{Method::kGet,
+          "/api/waterfall/{channel}",
+          Zone::kPublic,
+          0,
+          {get_timeline, kTimeline},
+          "userId customerId direction score limit"},
+    Route{Method::kPost, "/api/waterfall/{channel}", Zone::kInternal, kBulkBodyLimit, post_timeline, "",
+          "items customers followersOf eventId"},
+    Route{Method::kDelete, "/api/waterfall/{channel}/{itemId}", Zone::kInternal, 0, delete_timeline,
+          "userId customerId"},
+    Route{Method::kPut, "/api/follows", Zone::kInternal, kStandardBodyLimit, put_follow, kFollowNames,
+          kFollowNames},
+    Route{Method::kDelete, "/api/follows", Zone::kInternal, kStandardBodyLimit, delete_follow, kFollowNames,
+          kFollowNames},
+    Route{Method::kGet, "/api/follows", Zone::kPublic, 0, {get_follows, kTimeline}, "userId follower"},
     Route{Method::kGet, "/api/articles/{id}/stats", Zone::kInternal, 0, get_article_stats},
-    Route{Method::kGet, "/api/stats", Zone::kInternal, 0, get_stats},
-    Route{Method::kPut, "/api/items/{id}", Zone::kInternal, kBulkBodyLimit, put_item},
+    Route{Method::kGet, "/api/stats", Zone::kInternal, 0, get_stats, "ids"},
+    Route{Method::kPut, "/api/items/{id}", Zone::kInternal, kBulkBodyLimit, put_item, "", kItemMembers},
     Route{Method::kGet, "/api/items/{id}", Zone::kInternal, 0, get_item},
     Route{Method::kDelete, "/api/items/{id}", Zone::kInternal, 0, delete_item},
-    Route{Method::kPost, "/api/items", Zone::kInternal, kBulkBodyLimit, post_items},
-    Route{Method::kGet, "/api/users/{id}", Zone::kInternal, 0, {get_user, RouteAuth::kSigned, Budget::kBulk}},
+    Route{Method::kPost, "/api/items", Zone::kInternal, kBulkBodyLimit, post_items, "", kItemMembers},
+    Route{Method::kGet,
+          "/api/users/{id}",
+          Zone::kInternal,
+          0,
+          {get_user, RouteAuth::kSigned, Budget::kBulk},
+          "from"},
     Route{Method::kDelete, "/api/users/{id}", Zone::kInternal, 0, delete_user},
     Route{Method::kGet, "/api/jobs/{id}", Zone::kInternal, 0, get_job},
     Route{Method::kGet, "/metrics", Zone::kInternal, 0, {get_metrics, RouteAuth::kMonitoring, Budget::kNone}},
     Route{Method::kGet, "/health/live", Zone::kInternal, 0, {get_live, RouteAuth::kProbe}},
     Route{Method::kGet, "/health/ready", Zone::kInternal, 0, {get_ready, RouteAuth::kProbe}},
 };
+
+// Those of a list and of the models, also by their former names, and those that it refuses with a
+// reason.
+const std::string& preview_parameters() {
+  static const std::string names = [] {
+    std::string out = std::string(kHotParameters) + " views.pv_weight views.uv_weight";
+    for (const hot::Model& model : hot::kModels) {
+      for (const std::string_view name : model.parameters) {
+        out.append(" ").append(name);
+        if (const NameAlias* alias = alias_of(name)) out.append(" ").append(alias->former_name);
+      }
+    }
+    return out;
+  }();
+  return names;
+}
 
 }  // namespace
 
@@ -101,12 +174,19 @@ void publish_route_names(const Settings& settings, Scoreboard& board) {
 
 std::vector<Route> route_table(const Settings& settings) {
   std::vector<Route> table(kRoutes.begin(), kRoutes.end());
+  table.push_back({Method::kGet,
+                   "/api/hot/preview",
+                   Zone::kInternal,
+                   0,
+                   {get_preview, RouteAuth::kSigned, Budget::kBulk},
+                   preview_parameters()});
   table.push_back({Method::kGet, settings.pool.ping_path, Zone::kInternal, 0, {get_ping, RouteAuth::kProbe}});
   table.push_back({Method::kGet,
                    settings.pool.status_path,
                    Zone::kInternal,
                    0,
-                   {get_status, RouteAuth::kMonitoring, Budget::kNone}});
+                   {get_status, RouteAuth::kMonitoring, Budget::kNone},
+                   "json html xml openmetrics full history"});
   return table;
 }
 

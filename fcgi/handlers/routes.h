@@ -9,6 +9,7 @@
 
 #include "core/async/task.h"
 #include "fcgi/handlers/services.h"
+#include "fcgi/http/known_names.h"
 #include "fcgi/http/rate_limiter.h"
 #include "fcgi/http/router.h"
 #include "fcgi/http/target.h"
@@ -22,6 +23,8 @@ struct Call {
   const http::Target& target;
   const http::Match& match;
   const Result<http::AuthResult>& auth_result;
+  std::string_view known_members;  // of a JSON object as body, separated by spaces
+  http::NameCheck names;
   bool is_exempt = false;             // on clients.allow_file: not rate limited, and never a crawler
   feed::SearchCost search_time = {};  // null: no search
 

@@ -7,6 +7,7 @@
 #include "core/timeline/timelines.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_timeline.h"
+#include "fcgi/handlers/read_body.h"
 #include "fcgi/handlers/reader_name.h"
 #include "fcgi/handlers/reason_json.h"
 #include "fcgi/handlers/require_reader.h"
@@ -128,7 +129,9 @@ Task<Result<Response>> post_timeline(Call& call) {
   Services& services = call.services;
   const std::string& channel = call.match.parameters[0];
   FRESHET_CO_TRY(checked, check_channel(channel, services.settings.timeline));
-  FRESHET_CO_TRY(body, parse_push(call.request.body));
+  json::Document document;
+  FRESHET_CO_TRY(object, read_body(call, document, kPushLimits));
+  FRESHET_CO_TRY(body, parse_push(*object));
   const EventId event = body->event;
   if (!event.empty()) {
     FRESHET_CO_TRY(stored, co_await services.timelines.load_reply(channel, event));

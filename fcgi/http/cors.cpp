@@ -70,7 +70,7 @@ Response Cors::options_response(const Request& request, const Match& match) cons
   if (cross_origin) {
     add_cors_headers(request, response);
     response.add_header("Access-Control-Allow-Methods", match.allow);
-    response.add_header("Access-Control-Allow-Headers", "Content-Type, Authorization, If-None-Match");
+    response.add_header("Access-Control-Allow-Headers", "Content-Type, Authorization, If-None-Match, Prefer");
     response.add_header("Access-Control-Max-Age", "86400");
   }
   return response;
@@ -82,7 +82,8 @@ void Cors::add_cors_headers(const Request& request, Response& response) const {
   if (!allows(request.origin)) return;
   response.add_header("Access-Control-Allow-Origin", request.origin);
   response.add_header("Access-Control-Allow-Credentials", "true");
-  response.add_header("Access-Control-Expose-Headers", "ETag, Freshet-Degraded, Retry-After");
+  response.add_header("Access-Control-Expose-Headers",
+                      "ETag, Freshet-Degraded, Freshet-Ignored, Retry-After");
 }
 
 }  // namespace freshet::http

@@ -87,7 +87,9 @@ constexpr std::array kProblemTypes{
     ProblemType{"unknown_host", "The internal server does not have this host name"},
     ProblemType{"unknown_item", "No such item"},
     ProblemType{"unknown_job", "No such job, or it ended long ago"},
+    ProblemType{"unknown_member", "The body has a member that this route does not know"},
     ProblemType{"unknown_outcome", "No answer arrived in time; the change may or may not have been made"},
+    ProblemType{"unknown_parameter", "The query has a parameter that this route does not know"},
     ProblemType{"unverified_quota", "Too many unverified articles"},
     ProblemType{"write_conflict", "The item is being changed by another request"},
 };

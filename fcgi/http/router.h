@@ -27,9 +27,12 @@ struct Route {
   Zone zone;               // kPublic: on both servers; kInternal: only on the internal one
   std::size_t body_limit;  // bytes; 0: the route takes no body
   Handler handler;
+  std::string_view parameters = {};  // known query parameters, separated by spaces
+  std::string_view members = {};     // the same for the members of a JSON object as body
 };
 template <class Handler>
-Route(Method, std::string_view, Zone, std::size_t, Handler) -> Route<Handler>;
+Route(Method, std::string_view, Zone, std::size_t, Handler, std::string_view = {}, std::string_view = {})
+    -> Route<Handler>;
 
 inline constexpr std::size_t kMaxPathParameters = 2;
 

@@ -36,6 +36,9 @@ class Target {
   // without '=' is empty.
   std::optional<std::string_view> parameter(std::string_view name) const;
 
+  // Names and values, decoded, in the order of the query.
+  const std::vector<std::pair<std::string, std::string>>& parameters() const { return parameters_; }
+
  private:
   std::string_view path_;
   std::vector<std::pair<std::string, std::string>> parameters_;

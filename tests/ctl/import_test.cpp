@@ -88,6 +88,10 @@ TEST_CASE("a bulk reply lists the rejected lines", "[ctl]") {
   REQUIRE(reply);
   CHECK(reply->accepted == 2);
   CHECK(reply->rejected == std::vector<std::pair<std::size_t, std::string>>{{3, "bad_id"}});
+  CHECK(reply->ignored.empty());
+  const auto lenient = parse_bulk_reply(R"({"accepted":2,"rejected":[],"ignored":{"tag":2}})");
+  REQUIRE(lenient);
+  CHECK(lenient->ignored == std::map<std::string, std::int64_t>{{"tag", 2}});
   CHECK_FALSE(parse_bulk_reply("<html>"));
   CHECK_FALSE(parse_bulk_reply("{}"));
 }

@@ -62,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     static_cast<void>(handlers::parse_history(*event));
   }
   require(before <= static_cast<std::size_t>(std::count(body.begin(), body.end(), '\n')) + 1);
-  std::string reply = handlers::ndjson_reply(accepted, rejected);
+  std::string reply = handlers::ndjson_reply(accepted, rejected, {});
   require(document.parse(reply).has_value());
   return 0;
 }

@@ -161,7 +161,7 @@ export interface paths {
         put?: never;
         /** Record that a reader viewed a topic */
         post: operations["look"];
-        /** Clear a reader's view history */
+        /** Clear a reader's view history, or remove one item from it */
         delete: operations["clearHistory"];
         options?: never;
         head?: never;
@@ -519,7 +519,7 @@ export interface components {
          * @description The reasons of the service's problems, in alphabetical order.
          * @enum {unknown}
          */
-        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_query" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "method_not_allowed" | "no_model" | "no_route" | "not_found" | "not_ready" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_outcome" | "unverified_quota" | "write_conflict";
+        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_query" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "method_not_allowed" | "no_model" | "no_route" | "not_found" | "not_ready" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_member" | "unknown_outcome" | "unknown_parameter" | "unverified_quota" | "write_conflict";
         /** @description RFC 9457. `code` is stable and meant for programs. Responses of nginx itself have the type about:blank. */
         Problem: {
             /** Format: uri-reference */
@@ -736,6 +736,10 @@ export interface components {
                 code: components["schemas"]["Code"];
                 member?: string;
             }[];
+            /** @description Members that accepted lines have but the route does not know, and the number of lines; at most ten names */
+            ignored?: {
+                [key: string]: number;
+            };
             /** @constant */
             queued?: true;
         };
@@ -867,6 +871,8 @@ export interface components {
             author: components["schemas"]["Id"];
         };
         ItemBody: {
+            /** @description Optional in a PUT, where it must be the id in the path. */
+            id?: components["schemas"]["Id"];
             /** @description At most 1024 bytes. Tabs and line breaks become a space; other control characters are refused. */
             title: string;
             /** @description at most 256 KiB */
@@ -1288,6 +1294,8 @@ export interface components {
         RateLimitRemaining: number;
         /** @description Seconds until the bucket is full */
         RateLimitReset: number;
+        /** @description Names of the query parameters and body members that were ignored because the route does not know them: up to ten, separated by commas, percent-encoded where they are not tokens */
+        FreshetIgnored: string;
         /** @description Present if the response is incomplete or stale: Redis or the index is unavailable, Redis has lost its items or is nearly full */
         FreshetDegraded: "true";
     };
@@ -1324,6 +1332,7 @@ export interface operations {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "Freshet-Ignored": components["headers"]["FreshetIgnored"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1395,6 +1404,7 @@ export interface operations {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "Freshet-Ignored": components["headers"]["FreshetIgnored"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1493,6 +1503,7 @@ export interface operations {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "Freshet-Ignored": components["headers"]["FreshetIgnored"];
                     ETag: components["headers"]["ETag"];
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
                     [name: string]: unknown;
@@ -1565,7 +1576,7 @@ export interface operations {
                 /** @description With model=views, like views.base_hours. */
                 "views.gamma"?: number;
                 /** @description Hours. */
-                "views.base"?: number;
+                "views.base_hours"?: number;
             };
             header?: never;
             path?: never;
@@ -1923,6 +1934,7 @@ export interface operations {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "Freshet-Ignored": components["headers"]["FreshetIgnored"];
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
                     [name: string]: unknown;
                 };
@@ -2032,6 +2044,8 @@ export interface operations {
                  */
                 userId?: components["schemas"]["IdText"];
                 kind?: "topic" | "reply";
+                /** @description Remove this item only; without it, the whole history of that kind is cleared. */
+                topicId?: components["schemas"]["IdText"];
             };
             header?: never;
             path?: never;
@@ -2366,6 +2380,7 @@ export interface operations {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "Freshet-Ignored": components["headers"]["FreshetIgnored"];
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
                     [name: string]: unknown;
                 };
@@ -2450,6 +2465,7 @@ export interface operations {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "Freshet-Ignored": components["headers"]["FreshetIgnored"];
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
                     [name: string]: unknown;
                 };
@@ -2529,6 +2545,7 @@ export interface operations {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "Freshet-Ignored": components["headers"]["FreshetIgnored"];
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
                     [name: string]: unknown;
                 };
@@ -2731,6 +2748,7 @@ export interface operations {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "Freshet-Ignored": components["headers"]["FreshetIgnored"];
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
                     [name: string]: unknown;
                 };

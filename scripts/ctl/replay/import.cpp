@@ -74,6 +74,7 @@ class Importer {
     }
     FRESHET_TRY(bulk, parse_bulk_reply(std::move(reply->body)));
     position_.accepted += bulk->accepted;
+    for (const auto& [name, lines] : bulk->ignored) ignored_[name] += lines;
     for (const auto& [line, code] : bulk->rejected) {
       const bool known = line >= 1 && line <= chunk.lines.size();
       reject(known ? chunk.lines[line - 1] : 0, code);
@@ -99,25 +100,33 @@ class Importer {
                  format_number(rejected_lines_ - kMaxShownRejections));
     }
     const auto took = Clock::now() - began_;
-    const double s = std::max(1e-9, to_seconds(took));
     if (as_json)
       report_json([&](json::Writer& out) {
         out.key("accepted").integer(position_.accepted).key("rejected").integer(position_.rejected);
         out.key("earlier").integer(done_before_).key("seconds").number(to_seconds(took));
+        out.key("ignored").begin_object();
+        for (const auto& [name, lines] : ignored_) out.key(name).integer(lines);
+        out.end_object();
       });
     else
-      ctl::print(
-          "imported {} items in {} ({}/s), rejected {}{}\n", format_number(position_.accepted),
-          format_duration(took),
-          format_number(static_cast<std::int64_t>(static_cast<double>(done() - done_before_) / s)),
-          format_number(position_.rejected),
-          done_before_ > 0 ? fmt::format(", {} of them in an earlier run", format_number(done_before_)) : "");
+      print_summary(took);
     return position_.rejected == 0 ? 0 : 1;
   }
   void clear_progress() { progress_.clear(); }
 
  private:
   using Clock = std::chrono::steady_clock;
+  void print_summary(Clock::duration took) const {
+    const double s = std::max(1e-9, to_seconds(took));
+    ctl::print(
+        "imported {} items in {} ({}/s), rejected {}{}\n", format_number(position_.accepted),
+        format_duration(took),
+        format_number(static_cast<std::int64_t>(static_cast<double>(done() - done_before_) / s)),
+        format_number(position_.rejected),
+        done_before_ > 0 ? fmt::format(", {} of them in an earlier run", format_number(done_before_)) : "");
+    for (const auto& [name, lines] : ignored_)
+      ctl::print("ignored the unknown member {} of {} items\n", printable(name), format_number(lines));
+  }
   std::int64_t done() const { return position_.accepted + position_.rejected; }
   // A folder that is not writable prevents resuming, not importing.
   void save_position() {
@@ -139,7 +148,8 @@ class Importer {
   bool resumable_ = true;
   ProgressLine progress_;
   Clock::time_point began_ = Clock::now();
-  std::int64_t rejected_lines_ = 0;  // in this run
+  std::int64_t rejected_lines_ = 0;              // in this run
+  std::map<std::string, std::int64_t> ignored_;  // members → lines, in this run
 };
 
 }  // namespace
@@ -151,13 +161,15 @@ Result<BulkReply> parse_bulk_reply(std::string text) {
   const json::Value root = document.root();
   FRESHET_TRY(accepted,
               json::required_integer(root, "accepted", 0, static_cast<std::int64_t>(kMaxChunkLines)));
-  BulkReply reply{*accepted, {}};
+  BulkReply reply{*accepted, {}, {}};
   for (const json::Value& each : root["rejected"].elements()) {
     FRESHET_TRY(line, json::required_integer(each, "line", 0, static_cast<std::int64_t>(kMaxChunkLines)));
     const json::Value code = each["code"];
     reply.rejected.emplace_back(static_cast<std::size_t>(*line),
                                 code.is_string() ? std::string(code.text()) : "rejected");
   }
+  for (const auto& [name, lines] : root["ignored"].members())
+    reply.ignored.emplace(name, lines.integer().value_or(0));
   return reply;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,10 +15,12 @@
 
 namespace freshet::ctl {
 
-// {"accepted":…,"rejected":[{"line","code"}]}
+// {"accepted":…,"rejected":[{"line","code"}],"ignored":{member: lines}}
 struct BulkReply {
   std::int64_t accepted = 0;
   std::vector<std::pair<std::size_t, std::string>> rejected;  // line of the body (from 1) and error code
+  std::map<std::string, std::int64_t>
+      ignored;  // members that the service does not know → accepted lines with them
 };
 Result<BulkReply> parse_bulk_reply(std::string text);
 
