@@ -159,6 +159,10 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
             refuse(request, why, response);
           },
           &observer) {
+  for (readers::RedisReaderStore* store : {&readers, &readers_bulk}) {
+    store->on_use([this](const ReaderId& reader, const ItemId& item, std::optional<UnixSeconds> at,
+                         bool is_noted) { feed.record_use(reader, item, at, is_noted); });
+  }
   feed.on_impressions([this](std::span<const ItemId> page) { impressions.add(page); });
 }
 

@@ -155,6 +155,7 @@ RedisFeedStore::RedisFeedStore(redis::Redis& redis, SeenFilter& filter, const Se
       filter_(filter),
       feed_settings_(settings.feed),
       interaction_settings_(settings.interactions),
+      feedback_settings_(settings.feedback),
       keys_(std::move(keys)),
       epochs_(keys_, std::move(erasure_pseudonym)),
       clock_(std::move(clock)) {}
@@ -171,6 +172,7 @@ Task<Result<FeedState>> RedisFeedStore::load_state(const FeedRequest& request, b
   append_state_read(command, keys_.feed_state(reader));
   command.add("TIME");
   command.add("ZREVRANGE", keys_.interactions(reader), 0, kMaxInteractions - 1);
+  readers::append_dismissals_read(command, keys_, request.reader, feedback_settings_);
   const std::size_t hot_index = command.size();
   auto hot = hot_items_read(now);
   if (hot) hot->append(command);
@@ -196,6 +198,7 @@ Task<Result<FeedState>> RedisFeedStore::load_state(const FeedRequest& request, b
   const std::int64_t now_ms = clock_ms((*replies)[1]);
   FeedState out;
   out.interests = parse_interests((*replies)[2], interaction_settings_);
+  out.dismissed_items = ids_of((*replies)[3]);
   for (StoredPage& each : parse_pages(state)) {
     const bool is_same_request =
         !request.idempotency_key.empty() && each.idempotency_key == request.idempotency_key;
@@ -373,6 +376,7 @@ Task<Result<void>> RedisFeedStore::record(ReaderId reader, Impressions impressio
   }
   Pipeline out;
   if (impressions.deliveries.empty()) {
+    if (impressions.is_noted) co_return Result<void>();
     out.script(scripts::kFeedExternal).key(keys_.feed_state(reader.view()));
   } else {
     out.script(scripts::kFeedAck).key(keys_.feed_state(reader.view()));

@@ -66,6 +66,7 @@ class RedisFeedStore final : public FeedStore {
   SeenFilter& filter_;
   const FeedSettings feed_settings_;
   const InteractionSettings interaction_settings_;
+  const FeedbackSettings feedback_settings_;
   const redis::Keys keys_;
   SeenEpochs epochs_;
   const Clock clock_;

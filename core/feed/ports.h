@@ -124,6 +124,7 @@ struct FeedState {
   std::int64_t delivery_seq = 0;  // of the last delivery
   std::int64_t external_impressions = 0;  // how many times impressions were recorded elsewhere
   std::vector<ItemId> delivered_items;    // recently delivered; the filter may not have them yet
+  std::vector<ItemId> dismissed_items;    // within feedback.ttl
   // Those of the above whose acknowledgement timed out: their impressions may be lost.
   std::vector<UnacknowledgedDelivery> unacknowledged;
   std::vector<Interest> interests;            // newest first
@@ -172,6 +173,8 @@ struct Impressions {
   UnixSeconds at;
   bool is_resend = false;    // recorded late: `at` may be long ago
   bool is_recorded = false;  // already in the filter: acknowledge only
+  // Without deliveries: the reader's feed already knows that buffered items may be among `items`.
+  bool is_noted = false;
 };
 
 struct SeenDay {
@@ -220,7 +223,8 @@ class FeedStore {
   // The returned items count as shown, even if another request leaves them out. 1 RTT.
   virtual Task<Result<std::vector<ItemId>>> replay_page(const FeedRequest& request,
                                                         const std::vector<ItemId>& items) = 0;
-  // Writes impressions to the filter, then acknowledges their deliveries. 2 RTT. After an error the
+  // Writes impressions to the filter, then acknowledges their deliveries or, if there are none, notes
+  // that impressions were recorded outside of feed pages. 2 RTT, 1 if that is noted. After an error the
   // deliveries stay unacknowledged.
   virtual Task<Result<void>> record(ReaderId reader, Impressions impressions) = 0;
   // State of the filter for /status. 1 RTT.

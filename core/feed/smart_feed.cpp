@@ -66,9 +66,9 @@ std::vector<ItemId> ids_of(const std::vector<FeedItem>& items) {
 }
 
 // Drops items that have since been seen elsewhere, are hidden or dated in the future, or no longer
-// exist.
+// exist, and the reader's own.
 std::vector<FeedItem> visible_items(std::vector<FeedItem> items, const std::vector<bool>& repeated,
-                                    UnixSeconds now) {
+                                    const ReaderId& reader, UnixSeconds now) {
   // If Redis lost its items (freshetctl rebuild-redis restores them), ids alone are better than
   // nothing.
   const bool none_known =
@@ -77,6 +77,7 @@ std::vector<FeedItem> visible_items(std::vector<FeedItem> items, const std::vect
   for (std::size_t i = 0; i < items.size(); ++i) {
     const items::ItemCard& card = *items[i].card;
     if (repeated[i] || card.is_hidden_at(now) || !(card.known || none_known)) continue;
+    if (card.author == reader.view()) continue;
     if (count != i) items[count] = std::move(items[i]);
     ++count;
   }
@@ -198,7 +199,8 @@ Task<Result<FeedPage>> SmartFeed::stateless_refresh(const FeedRequest& request) 
   trim_interests(request, state->interests);
   FRESHET_CO_TRY(cards, co_await load_cards(best, state->interests));
   FeedPage out = degraded_page(searched ? Dependency::kWrites : Dependency::kIndex);
-  out.items = visible_items(std::move(cards->items), std::vector<bool>(best.size()), clock_());
+  out.items = visible_items(std::move(cards->items), std::vector<bool>(best.size()), request.reader,
+                            clock_());
   if (out.items.size() > request.limit)
     out.items.erase(out.items.begin() + static_cast<std::ptrdiff_t>(request.limit), out.items.end());
   assign_reasons(request, state->interests, cards->interest_cards, out.items);
@@ -287,7 +289,9 @@ Task<Result<SmartFeed::UnseenItems>> SmartFeed::recall_unseen(const FeedRequest&
 Task<Result<std::vector<ItemId>>> SmartFeed::remove_seen(const ReaderId& reader, const FeedState& state,
                                                          std::vector<ItemId> out) {
   std::unordered_set<std::string_view> delivered;
-  for (const ItemId& each : state.delivered_items) delivered.insert(each.view());
+  for (const auto* items : {&state.delivered_items, &state.dismissed_items}) {
+    for (const ItemId& each : *items) delivered.insert(each.view());
+  }
   if (!delivered.empty())
     std::erase_if(out, [&](const ItemId& item) { return delivered.contains(item.view()); });
   FRESHET_CO_TRY(seen, co_await store_.check_seen(reader, state.seen_view, out));
@@ -316,7 +320,7 @@ Task<Result<FeedPage>> SmartFeed::serve_page(const FeedRequest& request, Page pa
     Result<std::vector<bool>> repeated(std::vector<bool>(page.items.size()));
     if (recheck && !page.replay) repeated = co_await store_.check_seen(request.reader, seen, page.items);
     if (!repeated) co_return tl::unexpected(repeated.error());
-    out.items = visible_items(std::move(cards->items), *repeated, clock_());
+    out.items = visible_items(std::move(cards->items), *repeated, request.reader, clock_());
     interest_cards = std::move(cards->interest_cards);
     const bool is_complete = out.items.size() == page.items.size();
     if (is_complete || page.replay || refills == kMaxRefills) break;
@@ -389,6 +393,16 @@ void SmartFeed::record(const ReaderId& reader, Impressions impressions) {
   spawn(await(store_.record(reader, std::move(impressions))), [this](std::exception_ptr) {
     if (--pending_records_ == 0 && recorded_callback_) std::exchange(recorded_callback_, nullptr)();
   });
+}
+
+void SmartFeed::record_use(const ReaderId& reader, const ItemId& item, std::optional<UnixSeconds> at,
+                           bool is_noted) {
+  const UnixSeconds now = clock_();
+  // An imported or spooled use may belong to an earlier day.
+  const bool is_resend = at && *at < now;
+  Impressions impressions{{}, {item}, std::min(at.value_or(now), now), is_resend};
+  impressions.is_noted = is_noted;
+  record(reader, std::move(impressions));
 }
 
 void SmartFeed::notify_when_recorded(std::function<void()> done) {

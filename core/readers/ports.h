@@ -115,6 +115,9 @@ class ReaderStore {
   // Includes everything acknowledged before the call; concurrent writes may or may not be visible.
   virtual Task<Result<ReaderState>> read(const ReaderId& reader) = 0;
 
+  // Items that the reader dismissed within feedback.ttl.
+  virtual Task<Result<std::unordered_set<ItemId>>> dismissed_items(const ReaderId& reader) = 0;
+
   // As record_view(), but asynchronous: returns at once. The view is inserted by time, once per
   // event. Lost if both the write queue and the spool are full.
   virtual void record_view_async(const View& view) = 0;

@@ -124,7 +124,8 @@ void RedisReaderStore::append_view(Pipeline& out, const View& view, std::optiona
   out.script(scripts::kReaderView)
       .key(keys_.view_history(view.kind, view.reader.view()))
       .key(keys_.view_times(view.reader.view()))
-      .key(keys_.reader_event_ids(view.reader.view()));
+      .key(keys_.reader_event_ids(view.reader.view()))
+      .key(keys_.feed_state(view.reader.view()));
   out.arg(view.item.view()).arg(letter_of(view.kind)).arg(history_.size);
   out.arg(merged_ttl.value_or(history_.ttl).count());
   redis::append_optional_time(out, view.at);
@@ -142,6 +143,7 @@ Task<Result<void>> RedisReaderStore::record_view(const View& view) {
   }
   append_view(command, view);
   auto applied = co_await run_for_last_reply(command);
+  if (applied) observe(view.reader, view.item, view.at, true);
   co_return applied;
 }
 
@@ -282,6 +284,7 @@ void RedisReaderStore::record_view_async(const View& view) {
   stamped.at = wall_now();
   Pipeline out;
   append_view(out, stamped);
+  observe(view.reader, view.item, stamped.at, true);
   write_queue_.post(std::move(out), to_spool_record(stamped));
 }
 

@@ -48,6 +48,14 @@ class RedisReaderStore final : public ReaderStore {
   Task<Result<void>> undo_dismissal(const ReaderId& reader, const ItemId& item, OptionalTime at) override;
 
   Task<Result<ReaderState>> read(const ReaderId& reader) override;
+  Task<Result<std::unordered_set<ItemId>>> dismissed_items(const ReaderId& reader) override;
+
+  // Called for each item that a reader viewed, interacted with or dismissed, once that is recorded
+  // or, if it is asynchronous, when it is sent. `at`: nullopt: now. `is_noted`: the reader's feed
+  // knows that its buffer may contain the item (feed_external.lua).
+  using UseObserver =
+      std::function<void(const ReaderId& reader, const ItemId& item, OptionalTime at, bool is_noted)>;
+  void on_use(UseObserver observer) { use_observer_ = std::move(observer); }
 
   // Spooled and asynchronous writes carry the current time and never replace anything newer.
   // record_view_async() does not check that the item exists: the caller's view count has done so.
@@ -60,6 +68,9 @@ class RedisReaderStore final : public ReaderStore {
   Result<void> spool_remove_view(const ReaderId& reader, ViewKind kind, const ItemId& item) override;
 
  private:
+  void observe(const ReaderId& reader, const ItemId& item, OptionalTime at, bool is_noted) const {
+    if (use_observer_) use_observer_(reader, item, at, is_noted);
+  }
   // Runs commands whose last reply is the result. 1 RTT.
   Task<Result<void>> run_for_last_reply(const redis::Pipeline& commands);
 
@@ -98,7 +109,13 @@ class RedisReaderStore final : public ReaderStore {
   const std::int64_t stream_max_;  // per stream
   const bool reject_unknown_;
   const NewEventId new_event_id_;
+  UseObserver use_observer_;
 };
+
+// Appends the command that reads which items the reader dismissed within feedback.ttl, newest
+// first. Its reply is an array of ids.
+void append_dismissals_read(redis::Pipeline& out, const redis::Keys& keys, const ReaderId& reader,
+                            const FeedbackSettings& settings);
 
 // A member of user:interactions:{reader}, "{letter}:{item}", split into kind and item; nullopt if
 // malformed.

@@ -119,6 +119,9 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::apply_writes(
     answer = to_result((*replies)[k]);
     if (answer) answer = to_result((*replies)[written.size() + k]);
     const ReaderWrite& each = writes[written[k]];
+    if (answer)
+      observe(ReaderId::trusted(std::string(each.reader)), ItemId::trusted(std::string(each.item)), each.at,
+              false);
     if (!answer && !each.event.empty()) rollback.add("ZREM", keys_.reader_event_ids(each.reader), each.event);
   }
   if (!rollback.empty()) (void)co_await redis_.run(rollback);  // so that the caller can retry
@@ -166,6 +169,22 @@ Task<Result<void>> RedisReaderStore::dismiss(const Dismissal& dismissal) {
   const UnixSeconds at{seconds{redis::to_int(undone->text())}};
   Result<void> out;
   if (at >= *dismissal.at) out = co_await undo_dismissal(dismissal.reader, dismissal.item, at);
+  co_return out;
+}
+
+void append_dismissals_read(Pipeline& out, const redis::Keys& keys, const ReaderId& reader,
+                            const FeedbackSettings& settings) {
+  out.add("ZREVRANGEBYSCORE", keys.not_interested(reader.view()), "+inf",
+          "(" + std::to_string(unix_s(wall_now() - settings.ttl)), "LIMIT", 0, settings.max_items);
+}
+
+Task<Result<std::unordered_set<ItemId>>> RedisReaderStore::dismissed_items(const ReaderId& reader) {
+  Pipeline read;
+  append_dismissals_read(read, keys_, reader, feedback_);
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, read));
+  std::unordered_set<ItemId> out;
+  for (std::size_t i = 0; i < reply->size(); ++i)
+    out.insert(ItemId::trusted(std::string(redis::string_at(*reply, i))));
   co_return out;
 }
 

@@ -1,7 +1,7 @@
 -- Adds a view to a reader's history, which stays distinct and capped, and stores its time in a hash. A view without a time becomes the newest, one with a
 -- time is inserted by it.
 --
--- KEYS 1 user:views:topic:{reader} or user:views:reply:{reader}  2 user:views:at:{reader}  3 user:events:{reader}
+-- KEYS 1 user:views:topic:{reader} or user:views:reply:{reader}  2 user:views:at:{reader}  3 user:events:{reader}  4 feed:state:{reader}
 -- ARGV 1 item  2 t (topic) or r (reply)  3 maximum items  4 TTL s  5 time of the view or '' (now)  6 event id or ''
 --      7 '1' if the view is merged from another reader's history: it counts however old it is, and goes after views of the same second; else '0'
 -- Returns 1; 0 if the view changes nothing, or its event was applied before.
@@ -41,6 +41,7 @@ if length > limit then
   for _, removed in ipairs(call('LRANGE', list, limit, -1)) do call('HDEL', times, letter .. removed) end
   call('LTRIM', list, 0, limit - 1)
 end
+if call('EXISTS', KEYS[4]) == 1 then call('HINCRBY', KEYS[4], 'noted', 1) end  -- as feed_external.lua
 for i = 1, 2 do
   if merged == 0 or call('TTL', KEYS[i]) < ttl then call('EXPIRE', KEYS[i], ttl) end
 end

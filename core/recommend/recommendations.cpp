@@ -257,10 +257,17 @@ RecommendPage Recommendations::fallback_page(const RecommendRequest& request) {
 
 // --- Similar items
 
-Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size_t limit,
-                                                   feed::SearchCost cost) {
+Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, const ReaderId& reader,
+                                                   std::size_t limit, feed::SearchCost cost) {
   SimilarPage page;
-  FRESHET_CO_TRY(found, co_await find_related(item, limit + kSpareItems, std::move(cost), page));
+  Result<std::unordered_set<ItemId>> dismissed;
+  if (!reader.empty()) dismissed = co_await readers_.dismissed_items(reader);
+  const bool knows_dismissed = dismissed.has_value();
+  if (!knows_dismissed && !is_unavailable(dismissed.error())) co_return tl::unexpected(dismissed.error());
+  const std::size_t spare = kSpareItems + (knows_dismissed ? dismissed->size() : 0);
+  FRESHET_CO_TRY(found, co_await find_related(item, limit + spare, std::move(cost), page));
+  if (knows_dismissed)
+    std::erase_if(*found, [&](const SimilarItem& each) { return dismissed->contains(each.item); });
   std::vector<ItemId> ids(1, item);
   for (const SimilarItem& each : *found) ids.push_back(each.item);
   auto cards = co_await cards_.get(ids);

@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <optional>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 
 #include "core/feed/interests.h"
+#include "core/readers/reader_store.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 #include "core/timeline/follow_store.h"
@@ -47,6 +47,7 @@ RedisTimelineStore::RedisTimelineStore(redis::Redis& redis, redis::Redis& bulk,
       cards_(cards),
       timeline_settings_(settings.timeline),
       interaction_settings_(settings.interactions),
+      feedback_settings_(settings.feedback),
       known_only_(settings.items_unknown == "reject"),
       keys_(std::move(keys)),
       pulled_list_max_age_(pulled_list_max_age),
@@ -105,6 +106,7 @@ void RedisTimelineStore::append_range_read(Pipeline& out, const PageQuery& query
   if (query.direction == Direction::kNewer) out.add("ZCOUNT", key, from, "+inf");
   if (query.direction == Direction::kOlder)
     out.add("ZCOUNT", key, std::max<std::int64_t>(query.cursor, 1), "+inf");
+  readers::append_dismissals_read(out, keys_, query.reader, feedback_settings_);
 }
 
 Result<RedisTimelineStore::RangeRead> RedisTimelineStore::parse_range_read(const PageQuery& query,
@@ -129,7 +131,11 @@ Result<RedisTimelineStore::RangeRead> RedisTimelineStore::parse_range_read(const
   out.highest_score = -redis::to_int(redis::string_at(marks, 0));
   out.cut_off_score = -redis::to_int(redis::string_at(marks, 1));
   out.activity_at = -redis::to_int(redis::string_at(marks, 2));
-  if (query.direction != Direction::kFirst) out.beyond_count = replies[first_reply + 2].integer().value_or(0);
+  const bool is_first = query.direction == Direction::kFirst;
+  if (!is_first) out.beyond_count = replies[first_reply + 2].integer().value_or(0);
+  const redis::Reply& dismissals = replies[first_reply + (is_first ? 2 : 3)];
+  for (std::size_t i = 0; i < dismissals.size(); ++i)
+    out.dismissed_items.insert(ItemId::trusted(std::string(redis::string_at(dismissals, i))));
   return out;
 }
 
@@ -179,7 +185,8 @@ Task<Result<TimelinePage>> RedisTimelineStore::read(const PageQuery& query) {
     std::size_t examined = 0;
     for (; examined < ids.size(); ++examined) {
       const items::ItemCard& card = *(*cards)[examined];
-      const bool is_hidden = card.is_hidden_at(now) || (known_only_ && !card.known);
+      const bool is_hidden = card.is_hidden_at(now) || (known_only_ && !card.known) ||
+                             range->dismissed_items.contains(ids[examined]);
       scan.has_more = !is_hidden && scan.entries.size() == limit;
       if (scan.has_more) break;
       if (!is_hidden)

@@ -35,6 +35,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "core/config/settings.h"
@@ -94,6 +95,7 @@ class RedisTimelineStore final : public TimelineStore {
     std::int64_t highest_score = 0;         // highest score ever given
     std::int64_t activity_at = 0;           // when the reader's activity was last recorded; 0: never
     std::vector<feed::Interest> interests;  // only in the first read, outside of the follow channel
+    std::unordered_set<ItemId> dismissed_items;  // by the reader, within feedback.ttl
   };
   struct PageScan;                 // accumulates range reads into a page
   using RangeStart = std::string;  // "+inf", "(score" or "score"
@@ -123,6 +125,7 @@ class RedisTimelineStore final : public TimelineStore {
   items::CardCache& cards_;
   const TimelineSettings timeline_settings_;
   const InteractionSettings interaction_settings_;
+  const FeedbackSettings feedback_settings_;
   const bool known_only_;
   const redis::Keys keys_;
   const milliseconds pulled_list_max_age_;

@@ -140,13 +140,18 @@ void write_listed(json::Writer& writer, const hot::EventOutcome& outcome) {
   if (!outcome.listed) writer.key("listed").boolean(false);
 }
 
-// Records a page view in the reader's history as well (history.from_track). `must_spool`: write it
+// Keeps a page view's article out of the reader's feed, and records it in their history as well
+// (history.from_track). `must_spool`: write it
 // to the spool, because it is not known whether the view was counted, and the item may be unknown.
 // A report repeated with the same event id changes nothing.
 void record_history_view(Call& call, const ReaderId& reader, const ItemId& item, const EventId& event,
                          bool must_spool) {
   Services& services = call.services;
-  if (!services.settings.history.from_track || reader.empty()) return;
+  if (reader.empty()) return;
+  if (!services.settings.history.from_track) {
+    if (!must_spool) services.feed.record_use(reader, item, std::nullopt, false);
+    return;
+  }
   const readers::View view{reader, item, readers::ViewKind::kTopic, event};
   if (!must_spool) return services.readers.record_view_async(view);
   if (auto spooled = services.readers.spool_history_view(view); !spooled)
@@ -243,8 +248,9 @@ Task<Result<Response>> post_track(Call& call) {
   if (!counted) co_return with_item_member(counted.error(), "articleId");
   if (!principal->reader.empty() && !call.must_spool())
     services.record_reading(principal->reader, track->event.item, milliseconds(track->event.dwell_ms));
-  record_history_view(call, principal->reader, track->event.item, track->event.event_id,
-                      call.must_spool() || counted->queued);
+  if (counted->queued || counted->result.outcome.counted)
+    record_history_view(call, principal->reader, track->event.item, track->event.event_id,
+                        call.must_spool() || counted->queued);
   if (counted->queued) co_return queued_reply(services);
   std::string out;
   json::Writer writer(out);
@@ -277,8 +283,9 @@ Task<Result<Response>> post_views(Call& call) {
   const auto counted = co_await hot::view(services.hot, *view, call.must_spool());
   count_outcome(call, view->admission, numbers, counted);
   if (!counted) co_return with_item_member(counted.error(), "articleId");
-  record_history_view(call, principal->reader, view->item, view->event_id,
-                      call.must_spool() || counted->queued);
+  if (counted->queued || counted->result.outcome.counted)
+    record_history_view(call, principal->reader, view->item, view->event_id,
+                        call.must_spool() || counted->queued);
   if (counted->queued) co_return queued_reply(services);
   const hot::ViewResult& outcome = counted->result;
   if (outcome.outcome.refused) co_return private_json(std::string(kViewNotCounted));

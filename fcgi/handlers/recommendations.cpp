@@ -84,8 +84,12 @@ Task<Result<Response>> get_recommendations(Call& call) {
 Task<Result<Response>> get_similar(Call& call) {
   FRESHET_CO_TRY(id, ItemId::parse(call.match.parameters[0], "id"));
   FRESHET_CO_TRY(limit, http::integer_parameter(call.target, "limit", kDefaultLimit, 1, kMaxLimit));
-  FRESHET_CO_TRY(page, co_await call.services.recommendations.similar(*id, static_cast<std::size_t>(*limit),
-                                                                      call.search_cost()));
+  FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, "userId"));
+  const http::ClaimedIdentity claim{*claimed, {}};
+  FRESHET_CO_TRY(principal, call.identify(claim));
+  FRESHET_CO_TRY(page,
+                 co_await call.services.recommendations.similar(
+                     *id, principal->reader, static_cast<std::size_t>(*limit), call.search_cost()));
   page->degraded = call.services.or_data_loss(page->degraded);
   std::string out;
   json::Writer writer(out);

@@ -108,7 +108,7 @@ constexpr std::array kRoutes{
           {get_recommendations, kRecommendations},
           "userId limit exclude"},
     Route{
-        Method::kGet, "/api/items/{id}/similar", Zone::kPublic, 0, {get_similar, kRecommendations}, "limit"},
+        Method::kGet, "/api/items/{id}/similar", Zone::kPublic, 0, {get_similar, kRecommendations}, "userId limit"},
     Route{Method::kGet, "/api/model", Zone::kInternal, 0, get_model},
     Route{Method::kGet,
           "/api/waterfall/{channel}",

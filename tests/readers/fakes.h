@@ -39,6 +39,9 @@ class FakeReaderStore final : public readers::ReaderStore {
   Task<Result<void>> undo_dismissal(const ReaderId&, const ItemId&, std::optional<UnixSeconds>) override {
     co_return next_result();
   }
+  Task<Result<std::unordered_set<ItemId>>> dismissed_items(const ReaderId&) override {
+    co_return std::unordered_set<ItemId>();
+  }
   Task<Result<readers::ReaderState>> read(const ReaderId&) override { co_return readers::ReaderState(); }
 
   void record_view_async(const readers::View&) override {}

@@ -94,9 +94,14 @@ class FakeRecommender final : public recommend::Recommender {
 class FakeReaders final : public readers::ReaderStore {
  public:
   readers::ReaderState state;
+  std::unordered_set<ItemId> dismissed;
   bool is_unavailable = false;
   int reads = 0;
 
+  Task<Result<std::unordered_set<ItemId>>> dismissed_items(const ReaderId&) override {
+    if (is_unavailable) co_return fail(ErrorCode::kUnavailable, "redis_unavailable");
+    co_return dismissed;
+  }
   Task<Result<readers::ReaderState>> read(const ReaderId&) override {
     ++reads;
     if (is_unavailable) co_return fail(ErrorCode::kUnavailable, "redis_unavailable");

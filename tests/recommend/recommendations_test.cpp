@@ -99,9 +99,9 @@ TEST_CASE_METHOD(Site, "an item dated in the future is not recommended, similar 
   items.dates = {{item(0), kNow + seconds{1}}, {item(2), kNow}};
   CHECK(ids(page(3)) == std::vector<std::string>{"i1", "i2", "i3"});
   recommender.similar_items["i1"] = {{item(0), 3}, {item(2), 2}};
-  CHECK(run_ready(recommendations.similar(item(1), 5))->items.size() == 1);
+  CHECK(run_ready(recommendations.similar(item(1), {}, 5))->items.size() == 1);
   recommender.similar_items["i0"] = {{item(2), 2}};
-  CHECK(error_of(run_ready(recommendations.similar(item(0), 5))).reason == "unknown_item");
+  CHECK(error_of(run_ready(recommendations.similar(item(0), {}, 5))).reason == "unknown_item");
   recommender.next->attributions[1] = {item(0), readers::Interaction::kLike, 1};
   CHECK(page(1).items.front().reason.kind != readers::Reason::Kind::kLike);
   clock = kNow + seconds{1};  // with cached cards
@@ -280,15 +280,20 @@ TEST_CASE_METHOD(Site, "similar items come from the model, for newer items from 
                  "[recommend][similar]") {
   recommender.similar_items["i1"] = {{item(2), 3}, {item(3), 2}, {item(4), 1}};
   items.hidden = {item(3)};
-  const auto known = run_ready(recommendations.similar(item(1), 5));
+  const auto known = run_ready(recommendations.similar(item(1), {}, 5));
   REQUIRE(known);
   REQUIRE(known->items.size() == 2);
   CHECK(known->items[0].id == item(2));
   CHECK(known->items[1].id == item(4));
   CHECK(known->model == "fake@1");
+  readers.dismissed = {item(2)};
+  CHECK(run_ready(recommendations.similar(item(1), {}, 5))->items.size() == 2);
+  const auto rest = run_ready(recommendations.similar(item(1), ReaderId::trusted("r"), 5));
+  REQUIRE(rest->items.size() == 1);
+  CHECK(rest->items[0].id == item(4));
 
   recall.index = {item(7), item(8)};
-  const auto fresh = run_ready(recommendations.similar(item(7), 5));
+  const auto fresh = run_ready(recommendations.similar(item(7), {}, 5));
   REQUIRE(fresh);
   REQUIRE(fresh->items.size() == 1);
   CHECK(fresh->items[0].id == item(8));
@@ -296,15 +301,15 @@ TEST_CASE_METHOD(Site, "similar items come from the model, for newer items from 
   CHECK(recall.queries.front().interests.front().item == item(7));
 
   recall.unavailable = true;
-  const auto alone = run_ready(recommendations.similar(item(7), 5));
+  const auto alone = run_ready(recommendations.similar(item(7), {}, 5));
   REQUIRE(alone);
   CHECK(alone->items.empty());
   items.unknown = {item(7)};
   cards.invalidate_all();
-  CHECK(error_of(run_ready(recommendations.similar(item(7), 5))).reason == "unknown_item");
+  CHECK(error_of(run_ready(recommendations.similar(item(7), {}, 5))).reason == "unknown_item");
   items.hidden = {item(1)};
   cards.invalidate_all();
-  CHECK(error_of(run_ready(recommendations.similar(item(1), 5))).reason == "unknown_item");
+  CHECK(error_of(run_ready(recommendations.similar(item(1), {}, 5))).reason == "unknown_item");
 }
 
 TEST_CASE_METHOD(Site, "without Redis, similar items come from the last copy, marked as degraded",
@@ -314,16 +319,16 @@ TEST_CASE_METHOD(Site, "without Redis, similar items come from the last copy, ma
                   {"i5", 1, 1, "", {}, kNow + seconds{1}}});
   recommender.similar_items["i1"] = {{item(5), 4}, {item(2), 3}, {item(3), 2}, {item(4), 1}};
   items.unavailable = true;
-  const auto known = run_ready(recommendations.similar(item(1), 5));
+  const auto known = run_ready(recommendations.similar(item(1), {}, 5));
   REQUIRE(known);
   CHECK(known->degraded);
   REQUIRE(known->items.size() == 2);
   CHECK(known->items[0].id == item(2));
   CHECK(known->items[0].card->author == "ann");
   CHECK(known->items[1].id == item(4));
-  CHECK(run_ready(recommendations.similar(item(1), 1))->items.size() == 1);
+  CHECK(run_ready(recommendations.similar(item(1), {}, 1))->items.size() == 1);
   recommender.next = nullptr;  // nothing was ever loaded
-  const auto nothing = run_ready(recommendations.similar(item(1), 5));
+  const auto nothing = run_ready(recommendations.similar(item(1), {}, 5));
   REQUIRE(nothing);
   CHECK(nothing->degraded);
   CHECK(nothing->items.empty());

@@ -2446,6 +2446,8 @@ export interface operations {
     similar: {
         parameters: {
             query?: {
+                /** @description The reader whose dismissed items are left out. Trusted on the internal server, and with identity.mode = open. */
+                userId?: components["schemas"]["IdText"];
                 /** @example 2 */
                 limit?: number;
             };
