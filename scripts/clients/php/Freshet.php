@@ -2,6 +2,7 @@
 // Client for Freshet in one file, for PHP 8.1 or later with curl.
 //
 // Requests that can be repeated are retried automatically: reads, PUT, DELETE, and events, each of which has its own id.
+// Forked processes may share a client: each has its own connection.
 
 declare(strict_types=1);
 
@@ -32,6 +33,7 @@ final class Freshet
     private const MAX_PAUSE_S = 30;  // if the service asks for a longer pause, the request fails instead
 
     private ?\CurlHandle $curl = null;
+    private int $pid = 0;
 
     /**
      * @param array{0: string, 1: string}|null $key     [kid, secret] for an internal server that requires signatures
@@ -203,6 +205,17 @@ final class Freshet
         }
     }
 
+    /** Returns the connection of this process. */
+    private function connection(): \CurlHandle
+    {
+        if ($this->pid !== getmypid()) {
+            $this->curl = curl_init();
+            $this->pid = getmypid();
+        }
+        curl_reset($this->curl);
+        return $this->curl;
+    }
+
     private function send(string $method, string $target, string $text, string $type, bool $repeatable): array
     {
         $headers = array_map(fn ($name, $value) => "$name: $value", array_keys($this->headers), $this->headers);
@@ -215,9 +228,8 @@ final class Freshet
             $headers[] = 'Authorization: ' . self::sign($this->key[0], $this->key[1], $method, $path . $target, $text);
         }
         $retryAfter = 0.0;
-        $this->curl ??= curl_init();
-        curl_reset($this->curl);
-        curl_setopt_array($this->curl, [
+        $curl = $this->connection();
+        curl_setopt_array($curl, [
             CURLOPT_URL => $this->base . $target,
             CURLOPT_CUSTOMREQUEST => $method,
             CURLOPT_HTTPHEADER => $headers,
@@ -233,13 +245,13 @@ final class Freshet
             },
         ]);
         if ($text !== '') {
-            curl_setopt($this->curl, CURLOPT_POSTFIELDS, $text);
+            curl_setopt($curl, CURLOPT_POSTFIELDS, $text);
         }
-        $reply = curl_exec($this->curl);
+        $reply = curl_exec($curl);
         if ($reply === false) {
-            throw new FreshetException('the service is unreachable: ' . curl_error($this->curl));
+            throw new FreshetException('the service is unreachable: ' . curl_error($curl));
         }
-        $status = curl_getinfo($this->curl, CURLINFO_RESPONSE_CODE);
+        $status = curl_getinfo($curl, CURLINFO_RESPONSE_CODE);
         $answer = json_decode((string) $reply, true);
         if ($status >= 200 && $status < 300) {
             if (!is_array($answer) && $status !== 204) {
