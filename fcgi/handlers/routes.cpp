@@ -46,6 +46,7 @@ constexpr std::array kRoutes{
           kReportBodyLimit,
           {post_views, kViews, RouteAuth::kBeacon}},
     Route{Method::kPost, "/api/visitor", Zone::kPublic, 0, {post_visitor, RouteAuth::kBeacon}},
+    Route{Method::kGet, "/api/whoami", Zone::kInternal, 0, get_whoami},
     Route{Method::kGet, "/api/hot", Zone::kPublic, 0, {get_hot, kHotAt}},
     Route{Method::kGet,
           "/api/hot/preview",

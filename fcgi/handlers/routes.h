@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "core/async/task.h"
@@ -22,6 +23,7 @@ struct Call {
   const http::Target& target;
   const http::Match& match;
   const Result<http::AuthResult>& auth_result;
+  std::string_view key_id = {};       // of the internal server's key that signed it; empty: unsigned
   bool is_exempt = false;             // on clients.allow_file: not rate limited, and never a crawler
   feed::SearchCost search_time = {};  // null: no search
 
