@@ -1,6 +1,8 @@
-"""concurrent.py BASE: four threads share a client, then two processes do. Prints how many replies were not those to their requests."""
+"""concurrent.py BASE: four threads share a client, then two processes do, and a signal handler ends a request of another one.
+Prints how many replies were not those to their requests."""
 
 import os
+import signal
 import sys
 import threading
 
@@ -11,7 +13,7 @@ client = Freshet(sys.argv[1], attempts=1, timeout_s=60)
 wrong = []
 
 
-def ask(stem, count=50):
+def ask(stem, count=50, client=client):
     for name in (f"{stem}-{i}" for i in range(count)):
         try:
             if client.get_item(name) != {"id": name}:
@@ -26,6 +28,23 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupt(*_):
+    raise Interrupted
+
+
+interrupted = Freshet(sys.argv[1], attempts=1, timeout_s=60)
+signal.signal(signal.SIGALRM, interrupt)
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+try:
+    interrupted.get_item("slow-0")
+except Interrupted:
+    ask("after", 1, interrupted)
 child = os.fork()
 ask("parent" if child else "child")
 if not child:
