@@ -98,7 +98,7 @@ class Run:
         self.requests, given = [], []
         for scenario in (SCENARIOS[number] for number in numbers):
             calls, options = calls_of(scenario, language), dict(scenario["options"])
-            port, requests = stub.add([answer for call in calls for answer in call["answers"]], scenario.get("refuse", False))
+            port, requests = stub.add([answer for call in calls for answer in call["answers"]], scenario.get("refuse"))
             self.requests.append(requests)
             base = f"{scenario.get('scheme', 'http')}://127.0.0.1:{port}{options.pop('base_path', '')}"
             given.append({"base": base, "options": options, "calls": [{part: call[part] for part in ("call", "args", "more")} for call in calls]})
@@ -286,6 +286,31 @@ def test_tasks_that_share_a_client_get_their_own_replies(language):
     if language != "javascript":  # there the platform manages them
         assert sorted(len(each) for each in connections.values()) == [1] * len(connections)
         assert len(set.union(*connections.values())) == len(connections)
+
+
+ADDRESSES = """
+import socket, sys, time
+sys.path.insert(0, sys.argv[2])
+from freshet import Freshet
+addresses = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", int(sys.argv[1])))] * 20
+resolve, socket.getaddrinfo = socket.getaddrinfo, lambda host, *more, **options: addresses if host == "site" else resolve(host, *more, **options)
+began = time.monotonic()
+print(Freshet("http://site", preset="page").hot()["error"])
+print(time.monotonic() - began)
+"""
+
+
+def test_all_addresses_of_a_host_share_the_time_of_a_python_page():
+    stub = Stub()
+    try:
+        port, _ = stub.add([], "silently")
+        done = subprocess.run(["/usr/bin/python3", "-c", ADDRESSES, str(port), os.path.join(ROOT, "scripts/clients/python")],
+                              capture_output=True, text=True, timeout=120, check=True)
+    finally:
+        stub.close()
+    error, seconds = done.stdout.splitlines()
+    assert error == "the service is unreachable: timed out"
+    assert float(seconds) < 3  # if each had 0.3 s: 6
 
 
 BROKEN_TEXT = {
