@@ -8,6 +8,5 @@ echo 'page views: ' . ($counted['pv'] ?? 'unknown') . "\n";
 foreach ($freshet->recommendations('ann', limit: 3)['items'] as $item) {
     echo "{$item['title']}: {$item['reason']['text']}\n";
 }
-foreach ($freshet->hot(model: 'engagement', limit: 1)['items'] as $item) {
-    echo 'hottest: ' . ($item['title'] ?? $item['id']) . "\n";
-}
+$hot = $freshet->hot(model: 'engagement', limit: 1)['items'];
+echo 'hottest: ' . ($hot[0]['title'] ?? $hot[0]['id'] ?? 'unknown') . "\n";
