@@ -225,9 +225,9 @@ struct FeedSettings {
 
 // Items that a reader viewed recently.
 struct HistorySettings {
-  int size = 10;            // topics kept per reader, and as many replies; 1..128
-  seconds ttl{7 * 86400};   // since the last view
-  bool from_track = true;   // track and views of a known reader also count as viewed topics
+  int size = 10;           // topics kept per reader, and as many replies; 1..128
+  seconds ttl{7 * 86400};  // since the last view
+  bool from_track = true;  // track and views of a known reader also count as viewed topics
 };
 
 // Interactions of readers with items, and their weights as signals of interest. Posts and replies

@@ -199,8 +199,8 @@ Task<Result<FeedPage>> SmartFeed::stateless_refresh(const FeedRequest& request) 
   trim_interests(request, state->interests);
   FRESHET_CO_TRY(cards, co_await load_cards(best, state->interests));
   FeedPage out = degraded_page(searched ? Dependency::kWrites : Dependency::kIndex);
-  out.items = visible_items(std::move(cards->items), std::vector<bool>(best.size()), request.reader,
-                            clock_());
+  out.items =
+      visible_items(std::move(cards->items), std::vector<bool>(best.size()), request.reader, clock_());
   if (out.items.size() > request.limit)
     out.items.erase(out.items.begin() + static_cast<std::ptrdiff_t>(request.limit), out.items.end());
   assign_reasons(request, state->interests, cards->interest_cards, out.items);

@@ -91,10 +91,10 @@ class RedisTimelineStore final : public TimelineStore {
     std::int64_t cut_off_score = 0;                      // highest score that was trimmed
     // kNewer: items newer than the start of the range; kOlder: items not older than the cursor.
     std::int64_t beyond_count = 0;
-    bool has_cursor_item = false;           // kOlder: the cursor's own item is still there
-    std::int64_t highest_score = 0;         // highest score ever given
-    std::int64_t activity_at = 0;           // when the reader's activity was last recorded; 0: never
-    std::vector<feed::Interest> interests;  // only in the first read, outside of the follow channel
+    bool has_cursor_item = false;                // kOlder: the cursor's own item is still there
+    std::int64_t highest_score = 0;              // highest score ever given
+    std::int64_t activity_at = 0;                // when the reader's activity was last recorded; 0: never
+    std::vector<feed::Interest> interests;       // only in the first read, outside of the follow channel
     std::unordered_set<ItemId> dismissed_items;  // by the reader, within feedback.ttl
   };
   struct PageScan;                 // accumulates range reads into a page

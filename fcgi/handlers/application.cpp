@@ -182,7 +182,7 @@ Task<Result<Response>> Application::dispatch(Request& request,
   request.budget = budget_of(route);
   if (is_body_too_slow(request, services_.settings.gateway))
     co_return fail(ErrorCode::kUnavailable, "over_budget");
-  if (auto admitted = check_request(request, route); !admitted) co_return tl::unexpected(admitted.error());
+  FRESHET_CO_TRY(key_id, check_request(request, route));
   const auto auth_result = services_.identity.verify(request, wall_now());
   Call call{services_,
             request,
@@ -191,6 +191,7 @@ Task<Result<Response>> Application::dispatch(Request& request,
             auth_result,
             route.members,
             http::NameCheck(is_lenient(request, route)),
+            *key_id,
             access == http::AccessDecision::kAllowed};
   rate_limit = consume_rate_limit(call, route.handler.cost);
   if (rate_limit && !rate_limit->granted) {
@@ -234,9 +235,11 @@ http::AccessDecision Application::access_for(const Request& request) const {
   return http::decide_access(*services_.client_lists, request.remote_addr, request.user_agent);
 }
 
-// The checks that a route requires of every request before its handler runs.
-Result<void> Application::check_request(const Request& request, const Route& route) {
+// The checks that a route requires of every request before its handler runs. Returns the id of the
+// key that signed the request; empty if no signature was required.
+Result<std::string_view> Application::check_request(const Request& request, const Route& route) {
   const RouteAuth auth = route.handler.auth;
+  std::string_view key_id;
   if (request.zone == Zone::kPublic) {
     if (changes_state(request.method) && cors_.is_foreign(request))
       return fail(ErrorCode::kForbidden, "foreign_origin", {},
@@ -244,8 +247,8 @@ Result<void> Application::check_request(const Request& request, const Route& rou
   } else if (services_.signature_keys != nullptr && !services_.signature_keys->empty() &&
              !is_unsigned(auth)) {
     const http::SignedRequest signed_request{method_name(request.method), request.uri, request.body};
-    if (auto ok = services_.signature_keys->verify(request.authorization, signed_request, wall_now()); !ok)
-      return ok;
+    FRESHET_TRY(kid, services_.signature_keys->verify(request.authorization, signed_request, wall_now()));
+    key_id = *kid;
   }
   const std::size_t limit = body_limit(route.body_limit);
   if (request.body.size() > limit)
@@ -258,7 +261,7 @@ Result<void> Application::check_request(const Request& request, const Route& rou
   if (!beacon && (is_simple_request(request) || is_not_json(request)))
     return fail(ErrorCode::kInvalid, "bad_content_type", {},
                 "use application/json, or application/x-ndjson for lines");
-  return {};
+  return key_id;
 }
 
 std::size_t Application::body_limit(std::size_t route_limit) const {

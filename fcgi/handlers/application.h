@@ -35,7 +35,7 @@ class Application {
   std::size_t body_limit(std::size_t route_limit) const;
 
   http::AccessDecision access_for(const Request& request) const;
-  Result<void> check_request(const Request& request, const Route& route);
+  Result<std::string_view> check_request(const Request& request, const Route& route);
   Services& services_;
   std::vector<Route> routes_;
   http::Router router_;

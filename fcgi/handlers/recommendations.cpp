@@ -87,9 +87,8 @@ Task<Result<Response>> get_similar(Call& call) {
   FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, "userId"));
   const http::ClaimedIdentity claim{*claimed, {}};
   FRESHET_CO_TRY(principal, call.identify(claim));
-  FRESHET_CO_TRY(page,
-                 co_await call.services.recommendations.similar(
-                     *id, principal->reader, static_cast<std::size_t>(*limit), call.search_cost()));
+  FRESHET_CO_TRY(page, co_await call.services.recommendations.similar(
+                           *id, principal->reader, static_cast<std::size_t>(*limit), call.search_cost()));
   page->degraded = call.services.or_data_loss(page->degraded);
   std::string out;
   json::Writer writer(out);

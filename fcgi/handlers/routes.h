@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "core/async/task.h"
@@ -25,6 +26,7 @@ struct Call {
   const Result<http::AuthResult>& auth_result;
   std::string_view known_members;  // of a JSON object as body, separated by spaces
   http::NameCheck names;
+  std::string_view key_id = {};       // of the internal server's key that signed it; empty: unsigned
   bool is_exempt = false;             // on clients.allow_file: not rate limited, and never a crawler
   feed::SearchCost search_time = {};  // null: no search
 

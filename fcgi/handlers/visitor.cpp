@@ -4,6 +4,9 @@
 
 #include <array>
 
+#include "core/base/json.h"
+#include "fcgi/handlers/json_reply.h"
+
 namespace freshet::handlers {
 
 Task<Result<Response>> post_visitor(Call& call) {
@@ -20,6 +23,25 @@ Task<Result<Response>> post_visitor(Call& call) {
   const bool secure = services.identity.is_over_tls(call.request);
   response.add_header("Set-Cookie", services.identity.issue_visitor_cookie(random, secure).set_cookie);
   co_return response;
+}
+
+Task<Result<Response>> get_whoami(Call& call) {
+  const http::ClaimedIdentity no_claim;
+  FRESHET_CO_TRY(principal, call.identify(no_claim));
+  std::string out;
+  json::Writer writer(out);
+  const auto write = [&writer](std::string_view name, std::string_view id) {
+    writer.key(name);
+    if (id.empty())
+      writer.null();
+    else
+      writer.string(id);
+  };
+  writer.begin_object();
+  write("key", call.key_id);
+  write("userId", principal->reader.view());
+  writer.end_object();
+  co_return private_json(std::move(out));
 }
 
 }  // namespace freshet::handlers

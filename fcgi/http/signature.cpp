@@ -74,8 +74,8 @@ Result<SignatureKeys> SignatureKeys::create(const std::map<std::string, std::str
   return signatures;
 }
 
-Result<void> SignatureKeys::verify(std::string_view authorization, const SignedRequest& request,
-                                   UnixSeconds now) {
+Result<std::string_view> SignatureKeys::verify(std::string_view authorization, const SignedRequest& request,
+                                               UnixSeconds now) {
   const auto parts = parse_signature(authorization);
   if (!parts) return bad_signature();
   const auto key = keys_.find(parts->kid);
@@ -89,7 +89,7 @@ Result<void> SignatureKeys::verify(std::string_view authorization, const SignedR
   if (at < clock - kMaxClockSkew.count() || at > clock + kMaxClockSkew.count())
     return fail(ErrorCode::kUnauthorised, "stale_signature", {},
                 "the timestamp is more than 5 minutes off; check the clocks");
-  return {};
+  return parts->kid;
 }
 
 Result<std::string> SignatureKeys::sign(const std::string& kid, const SignedRequest& request,

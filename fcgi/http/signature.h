@@ -46,9 +46,11 @@ class SignatureKeys {
   // No keys: signatures are not required.
   bool empty() const { return keys_.empty(); }
 
-  // Errors: kUnauthorised, "bad_signature" for anything wrong with it, "stale_signature" for a
-  // genuine one outside kMaxClockSkew. One SHA-256 of the body and one HMAC.
-  Result<void> verify(std::string_view authorization, const SignedRequest& request, UnixSeconds now);
+  // The id of the key that signed it, a part of `authorization`. Errors: kUnauthorised,
+  // "bad_signature" for anything wrong with it, "stale_signature" for a genuine one outside
+  // kMaxClockSkew. One SHA-256 of the body and one HMAC.
+  Result<std::string_view> verify(std::string_view authorization, const SignedRequest& request,
+                                  UnixSeconds now);
 
   // The value of Authorization. Error: kInvalid, "bad_key_id" for an unknown key.
   Result<std::string> sign(const std::string& kid, const SignedRequest& request, UnixSeconds now);

@@ -1,13 +1,7 @@
 // Bearer tokens that the site's back end signs, so that a request can name its reader without a
-// lookup:
+// lookup. INTEGRATION.md ("Tokens") describes the format:
 //
 //   v1.<kid>.<uid>.<exp>.<hmac>   hmac: lower-case hex HMAC-SHA256(key, "v1.<kid>.<uid>.<exp>")
-//
-// kid: key id, [A-Za-z0-9_-]+; uid: the reader's id, percent-encoded as in RFC 3986 (dots may stay
-// as they are); exp: unix seconds. In PHP:
-//
-//   $t = "v1.k1." . rawurlencode($uid) . "." . (time() + 3600);
-//   $t .= "." . hash_hmac("sha256", $t, $key);
 #pragma once
 
 #include <map>

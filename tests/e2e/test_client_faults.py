@@ -1,18 +1,20 @@
 """Runs clients/scenarios.json with each client of scripts/clients against clients/stub.py, a server that fails as servers do.
 
 A scenario is a list of calls of one client, constructed with `options` (`first_pause_ms` is 1 and `timeout_ms` a minute unless
-they say otherwise). Each call has
+they say otherwise; null stands for the client's default). Each call has
 
-- `call`, `args` and `more`: the method by its name in Python, its arguments and the members of its last, open argument;
+- `call`, `args` and `more`: the method by its name in Python, its arguments and those that are given by name;
 - `request`: what must arrive. The path is compared by bytes, the query and the body by what they mean, the headers only if
-  listed. "<id>" is a new event id;
+  listed, and null is one that must not arrive. "<id>" is a new event id;
 - `answers`: the server's answers, one per try. The client must make exactly that many tries, with identical requests. An
   empty or missing answer is a small JSON object;
 - `result`, or `error`: the members of the exception that matter, or "unreachable". The result is that of the last answer if
-  neither is given.
+  neither is given. `flagged` is the `error` in the result. `refused` is a word in the language's own error of wrong arguments;
+- `only`: the languages that make the call.
 
 The pauses between tries follow from the answers and are checked twice: as the client requests them, and on the wire.
-`connections` is the number of connections that the scenario takes.
+`connections` is the number of connections that the scenario takes, `within_s` the time, far above what it should be and below
+what another preset would take.
 """
 
 import collections
@@ -24,7 +26,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import time
 import urllib.parse
 
@@ -34,8 +35,6 @@ from service import ROOT
 
 HERE = os.path.join(ROOT, "tests/e2e/clients")
 sys.path.insert(0, HERE)
-sys.path.insert(0, os.path.join(ROOT, "scripts/clients/python"))
-import freshet  # noqa: E402
 from stub import Stub  # noqa: E402
 
 DRIVERS = {
@@ -55,21 +54,29 @@ def signature(kid, secret, method, target, seconds, body):
     return f"Freshet-HMAC-SHA256 kid={kid}, ts={seconds}, sig={hmac.new(secret.encode(), message.encode(), hashlib.sha256).hexdigest()}"
 
 
+def documented_tokens():
+    """A scenario with the tokens that INTEGRATION.md lists."""
+    with open(os.path.join(ROOT, "INTEGRATION.md"), encoding="utf-8") as file:
+        rows = re.findall(r"^\| `(.+)` \| `(\d+)` \| `(v1\..+)` \|$", file.read(), re.M)
+    assert len(rows) == 6
+    return {"name": "tokens are those in INTEGRATION.md", "calls": [
+        {"call": "token", "args": ["k1", "0123456789abcdef" * 2, reader, int(expires)], "result": token, "answers": []} for reader, expires, token in rows]}
+
+
 def load_scenarios():
     with open(os.path.join(HERE, "scenarios.json"), encoding="utf-8") as file:
         text = file.read()
     expected = signature("k1", "sécret", "POST", "/api/items?x=1", 1700000000, '{"title":"é"}'.encode())
-    scenarios = json.loads(text.replace("<large>", LARGE).replace("<signature>", expected))
+    scenarios = json.loads(text.replace("<large>", LARGE).replace("<signature>", expected)) + [documented_tokens()]
     for scenario in scenarios:
         scenario["options"] = {"first_pause_ms": 1, "timeout_ms": 60_000} | scenario.get("options", {})
-        if scenario["options"]["first_pause_ms"] is None:
-            del scenario["options"]["first_pause_ms"]
+        scenario["options"] = {name: value for name, value in scenario["options"].items() if value is not None}
         calls = []
         for call in scenario["calls"]:
-            answers = [] if scenario.get("refuse") or "tls" in call else call.get("answers", [{}])
+            answers = [] if scenario.get("refuse") or {"tls", "refused"} & set(call) else call.get("answers", [{}])
             answers = [answer if {"json", "text", "fault"} & set(answer) else {"json": SMALL} | answer for answer in answers]
             call = {"args": [], "more": {}} | call | {"answers": answers}
-            if "error" not in call and "result" not in call:
+            if not {"error", "result", "refused"} & set(call):
                 call["result"] = answers[-1]["json"]
             calls += [call] * call.get("times", 1)
         scenario["calls"] = calls
@@ -80,7 +87,7 @@ SCENARIOS = load_scenarios()
 
 
 def calls_of(scenario, language):
-    return [call for call in scenario["calls"] if call.get("only", language) == language]
+    return [call for call in scenario["calls"] if language in call.get("only", DRIVERS)]
 
 
 class Run:
@@ -91,7 +98,7 @@ class Run:
         self.requests, given = [], []
         for scenario in (SCENARIOS[number] for number in numbers):
             calls, options = calls_of(scenario, language), dict(scenario["options"])
-            port, requests = stub.add([answer for call in calls for answer in call["answers"]], scenario.get("refuse", False))
+            port, requests = stub.add([answer for call in calls for answer in call["answers"]], scenario.get("refuse"))
             self.requests.append(requests)
             base = f"{scenario.get('scheme', 'http')}://127.0.0.1:{port}{options.pop('base_path', '')}"
             given.append({"base": base, "options": options, "calls": [{part: call[part] for part in ("call", "args", "more")} for call in calls]})
@@ -151,7 +158,7 @@ def check_request(request, expected, key, ids):
     assert dict(urllib.parse.parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))) == expected.get("query", {})
     assert ("?" in request.target) == ("query" in expected)
     for name, value in expected.get("headers", {}).items():
-        assert request.headers[name] == value
+        assert request.headers.get(name) == value
     assert "expect" not in request.headers
     assert request.method != "GET" or not request.body
     check_body(request, expected, ids)
@@ -187,16 +194,27 @@ def check_pauses(call, outcome, requests, options):
         assert after.at - before.answered_at >= least - 0.002  # the clocks of timers are coarse
 
 
-def check_outcome(call, outcome):
-    assert "crash" not in outcome, outcome["crash"]
-    if "error" not in call:
-        assert "error" not in outcome, outcome
-        assert (outcome["result"] or None) == call["result"]  # PHP has an empty array where the others have nothing
-    elif call["error"] == "unreachable":
-        assert {name: outcome["error"][name] for name in NO_ANSWER} == NO_ANSWER
-        assert re.fullmatch("the service is unreachable: .+", outcome["error"]["message"])
+def check_error(expected, error):
+    if expected == "unreachable":
+        assert {name: error[name] for name in NO_ANSWER} == NO_ANSWER
+        assert re.fullmatch("the service is unreachable: .+", error["message"])
     else:
-        assert {name: outcome["error"][name] for name in call["error"]} == call["error"]
+        assert {name: error[name] for name in expected} == expected
+
+
+def check_outcome(call, outcome):
+    if "refused" in call:
+        assert call["refused"] in outcome["crash"]
+        return
+    assert "crash" not in outcome, outcome["crash"]
+    if "error" in call:
+        check_error(call["error"], outcome["error"])
+        return
+    assert "error" not in outcome, outcome
+    result = outcome["result"] or None  # PHP has an empty array where the others have nothing
+    if "flagged" in call:
+        check_error(call["flagged"], result.pop("error"))
+    assert result == call["result"]
 
 
 @pytest.mark.parametrize("language", DRIVERS)
@@ -218,10 +236,12 @@ def test_a_client_and_a_failing_server(runs, language, number):
             check_request(again, call["request"], options.get("key"), [])
             assert (again.target, again.body) == (arrived[0].target, arrived[0].body)
         check_outcome(call, outcome)
-        if not call.get("may_repeat"):
+        if not (call.get("may_repeat") or "refused" in call):
             check_pauses(call, outcome, arrived, options)
     assert len(requests) == at or "tls" in calls[0], "requests after the last expected one"
     assert len(set(ids)) == len(ids)
+    if "within_s" in scenario:
+        assert sum(outcome["seconds"] for outcome in outcomes) < scenario["within_s"]
     if "connections" in scenario and language != "javascript":  # there the platform manages them
         assert len({request.connection for request in requests}) == scenario["connections"]
 
@@ -243,51 +263,90 @@ def test_what_only_the_javascript_client_does():
 
 
 def echo(request):
-    """Answers with the id in the path, after a moment in which other threads send theirs."""
-    time.sleep(0.001)
+    """Answers with the id in the path, after a moment in which others send their requests."""
+    time.sleep(2 if "/slow" in request.target else 0.001)
     return {"json": {"id": request.target.rpartition("/")[2]}}
 
 
-@pytest.fixture
-def echo_stub():
+@pytest.mark.parametrize("language", DRIVERS)
+def test_tasks_that_share_a_client_get_their_own_replies(language):
+    program, driver = DRIVERS[language]
     stub = Stub()
-    yield stub.add(echo)
-    stub.close()
+    try:
+        port, requests = stub.add(echo)
+        script = os.path.join(HERE, driver.replace("driver", "concurrent"))
+        done = subprocess.run([program, script, f"http://127.0.0.1:{port}"], capture_output=True, text=True, timeout=120, check=False)
+    finally:
+        stub.close()
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stdout + done.stderr
+    connections = collections.defaultdict(set)
+    for request in requests:
+        connections[request.target.rpartition("/")[2].partition("-")[0]].add(request.connection)
+    assert set(connections) == {"javascript": set("abcd"), "python": {*"abcd", "parent", "child", "slow", "after"}, "php": {*"abc", "parent"}}[language]
+    if language != "javascript":  # there the platform manages them
+        assert sorted(len(each) for each in connections.values()) == [1] * len(connections)
+        assert len(set.union(*connections.values())) == len(connections)
 
 
-def wrong_replies(client, stem, count):
-    return sum(client.get_item(f"{stem}-{i}") != {"id": f"{stem}-{i}"} for i in range(count))
-
-
-def test_threads_that_share_a_python_client_get_their_own_replies(echo_stub):
-    port, requests = echo_stub
-    client, wrong = freshet.Freshet(f"http://127.0.0.1:{port}", attempts=1, timeout_s=60), []
-    threads = [threading.Thread(target=lambda stem=stem: wrong.append(wrong_replies(client, stem, 50))) for stem in "abcd"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == [0] * 4
-    assert collections.Counter(collections.Counter(request.connection for request in requests).values()) == {50: 4}
-
-
-FORK = """
-import os, sys
-sys.path[:0] = sys.argv[2:]
+ADDRESSES = """
+import socket, sys, time
+sys.path.insert(0, sys.argv[2])
 from freshet import Freshet
-client = Freshet(sys.argv[1], attempts=1, timeout_s=60)
-client.get_item("first")
-stem = "child" if os.fork() == 0 else "parent"
-wrong = sum(client.get_item(f"{stem}-{i}") != {"id": f"{stem}-{i}"} for i in range(50))
-if stem == "child":
-    os._exit(wrong)
-sys.exit(wrong + os.waitstatus_to_exitcode(os.wait()[1]))
+addresses = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", int(sys.argv[1])))] * 20
+resolve, socket.getaddrinfo = socket.getaddrinfo, lambda host, *more, **options: addresses if host == "site" else resolve(host, *more, **options)
+began = time.monotonic()
+print(Freshet("http://site", preset="page").hot()["error"])
+print(time.monotonic() - began)
 """
 
 
-def test_processes_that_share_a_python_client_get_their_own_replies(echo_stub):
-    port, requests = echo_stub
-    done = subprocess.run(["/usr/bin/python3", "-c", FORK, f"http://127.0.0.1:{port}", os.path.join(ROOT, "scripts/clients/python")],
-                          capture_output=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    assert len({request.connection for request in requests}) == 2
+def test_all_addresses_of_a_host_share_the_time_of_a_python_page():
+    stub = Stub()
+    try:
+        port, _ = stub.add([], "silently")
+        done = subprocess.run(["/usr/bin/python3", "-c", ADDRESSES, str(port), os.path.join(ROOT, "scripts/clients/python")],
+                              capture_output=True, text=True, timeout=120, check=True)
+    finally:
+        stub.close()
+    error, seconds = done.stdout.splitlines()
+    assert error == "the service is unreachable: timed out"
+    assert float(seconds) < 3  # if each had 0.3 s: 6
+
+
+BROKEN_TEXT = {
+    "javascript": ("node", "--input-type=module", "-e", """
+import { Freshet } from "%s/javascript/freshet.mjs";
+const client = new Freshet({ base: "http://127.0.0.1:%d", preset: "page", cooldownMs: 0 });
+for (const text of ["\\ud83d", "a\\udc00b"])
+  for (const call of [client.similar(text), client.hot({ tag: text }), client.feed(text, { query: text }).refresh()])
+    if ((await call).unavailable) console.log("unavailable");"""),
+    "python": ("/usr/bin/python3", "-c", """
+import sys
+sys.path.insert(0, "%s/python")
+from freshet import Freshet
+client = Freshet("http://127.0.0.1:%d", preset="page", cooldown_s=0)
+for text in ("\\ud83d", "a\\udc00b"):
+    for page in (client.similar(text), client.hot(tag=text), client.feed(text, query=text)):
+        print("unavailable" if page["unavailable"] else page)"""),
+    "php": ("php", "-r", """
+require '%s/php/Freshet.php';
+$client = new Freshet\\Freshet('http://127.0.0.1:%d', preset: 'page', cooldownMs: 0);
+foreach (["\\xff", "a\\xed\\xa0\\xbdb"] as $text)
+    foreach ([$client->similar($text), $client->hot(tag: $text), $client->feed($text, query: $text)] as $page)
+        echo $page['unavailable'] ? "unavailable\\n" : "";"""),
+}
+
+
+@pytest.mark.parametrize("language", DRIVERS)
+def test_text_that_is_not_valid_unicode_does_not_break_a_page(language):
+    *command, script = BROKEN_TEXT[language]
+    stub = Stub()
+    try:
+        port, requests = stub.add(lambda request: {"status": 400, "json": {"code": "bad_id"}})
+        done = subprocess.run([*command, script % (os.path.join(ROOT, "scripts/clients"), port)], capture_output=True, text=True, timeout=120, check=False)
+    finally:
+        stub.close()
+    assert (done.returncode, done.stdout) == (0, "unavailable\n" * 6), done.stdout + done.stderr
+    assert len(requests) == 6
+    for request in requests:
+        json.loads(request.body or "{}")

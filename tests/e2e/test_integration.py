@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -91,6 +92,33 @@ def test_the_sites_php_session_identifies_the_reader():
         site.stop()
 
 
+LANGUAGES = (("node", "mjs", "javascript"), ("php", "php", "php"), ("/usr/bin/python3", "py", "python"))
+
+
+def example(folder, language, suffix, word):
+    """Writes the document's example that contains `word` next to the client, in `folder`."""
+    shutil.copytree(os.path.join(ROOT, "scripts/clients", language), folder, dirs_exist_ok=True)
+    code = next(block for block in blocks({"javascript": "js"}.get(language, language)) if word in block)
+    (folder / f"example.{suffix}").write_text(("<?php\n" if language == "php" else "") + code, encoding="utf-8")
+
+
+def test_the_pages_of_every_language_are_rendered_with_and_without_the_service(service, tmp_path):
+    service.put("rendered", title="<Rendered> & read", published_at=int(time.time()) - 60)
+    assert service.internal().post("/api/views", {"articleId": "rendered", "fingerprint": "f", "publishedAt": int(time.time()) - 60}).status == 200
+    wait_until(lambda: service.public().get("/api/hot").json(), "a hot list")
+    for program, suffix, language in LANGUAGES:
+        example(tmp_path / language, language, suffix, "page\"" if language != "php" else "'page'")
+
+        def page(port):
+            done = subprocess.run([program, f"example.{suffix}"], cwd=tmp_path / language, env=os.environ | {"FRESHET": f"http://{service.host}:{port}"},  # noqa: B023
+                                  capture_output=True, text=True, timeout=240, check=True)
+            return done.stdout, done.stderr
+
+        wait_until(lambda: "Rendered" in page(service.port)[0] and "<Rendered" not in page(service.port)[0], "the page")  # noqa: B023
+        html, log = page(1)  # refused
+        assert html == "<ol></ol>\n" and "no hot list: the service is unreachable" in log, (language, html, log)
+
+
 def test_signed_requests_of_every_language_are_accepted_and_wrong_signatures_refused(tmp_path):
     service = Instance(**LONG_TIMEOUTS)
     key = os.path.join(service.state, "etc/key")
@@ -100,12 +128,9 @@ def test_signed_requests_of_every_language_are_accepted_and_wrong_signatures_ref
     service.configure(identity__internal_keys=f'{{ k1 = "{key}" }}')
     try:
         service.start()
-        clients = os.path.join(ROOT, "scripts/clients")
-        for program, suffix, language in (("node", "mjs", "javascript"), ("php", "php", "php"), ("/usr/bin/python3", "py", "python")):
+        for program, suffix, language in LANGUAGES:
             folder = tmp_path / language
-            shutil.copytree(os.path.join(clients, language), folder)
-            example = next(block for block in blocks({"javascript": "js"}.get(language, language)) if "FRESHET_SECRET" in block)
-            (folder / f"example.{suffix}").write_text(("<?php\n" if language == "php" else "") + example, encoding="utf-8")
+            example(folder, language, suffix, "FRESHET_SECRET")
             environment = os.environ | {"FRESHET": f"http://{service.host}:{service.internal_port}"}
             for secret, status in ((SECRET, 0), ("wrong" * 8, 1)):
                 done = subprocess.run([program, f"example.{suffix}"], cwd=folder, env=environment | {"FRESHET_SECRET": secret},

@@ -117,6 +117,7 @@ def test_every_operation_responds_as_described(service, name, api):
     call("eraseUser", 202, id=reader)
     call("deleteItem", id=other)
     call("visitor", 204, client=public)
+    assert call("whoami").json() == {"key": None, "userId": None}
     publish(service)
     etag = call("model").headers["ETag"]
     call("model", 304, headers={"If-None-Match": etag})
@@ -131,7 +132,7 @@ def test_every_operation_responds_as_described(service, name, api):
 # Ordered so that each example has the data it needs.
 EXAMPLES = ("putItem putItems getItem track view visitor look history dismiss undismiss interact hot preview articleStats stats recommendations "
             "similar feed push timeline removeFromTimeline follow follows unfollow mergeHistory clearHistory exportUser eraseUser job deleteItem "
-            "model ping live ready metrics status").split()
+            "model whoami ping live ready metrics status").split()
 
 
 def test_every_example_gets_the_response_that_the_document_shows(instance, api):

@@ -55,6 +55,7 @@ REQUESTS = [
     ("GET", "/api/jobs/JOB", None),
     ("DELETE", "/api/items/d", None),
     ("GET", "/api/model", None),
+    ("GET", "/api/whoami", None),
     ("GET", "/health/live", None),
     ("GET", "/health/ready", None),
     ("GET", "/ping", None),

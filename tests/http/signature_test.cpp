@@ -35,6 +35,7 @@ TEST_CASE("a request signed with one of the keys is accepted, and none that was 
   const std::string first = both.sign("k1", kRequest, kNow).value();
   CHECK(verify_reason(both, first) == "ok");
   CHECK(verify_reason(both, both.sign("k2", kRequest, kNow).value()) == "ok");
+  CHECK(both.verify(both.sign("k2", kRequest, kNow).value(), kRequest, kNow).value() == "k2");
   CHECK(verify_reason(both, first, {"PUT", kRequest.target, kRequest.body}) == "bad_signature");
   CHECK(verify_reason(both, first, {kRequest.method, "/api/items?x=2", kRequest.body}) == "bad_signature");
   CHECK(verify_reason(both, first, {kRequest.method, kRequest.target, "{\"a\":2}"}) == "bad_signature");

@@ -3,6 +3,8 @@
 #include <rapidcheck.h>
 
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <regex>
 
 #include "core/base/hex.h"
 #include "tests/support/error_of.h"
@@ -66,6 +68,25 @@ TEST_CASE("a token has the documented form, which any language can sign", "[toke
   auto keys = TokenKeys::create({{"k1", "0123456789abcdef"}});
   CHECK(keys->verify(token, kNow)->str() == "42");
   CHECK(keys->sign("k1", reader("42"), kNow + seconds{3600}).value() == token);
+}
+
+TEST_CASE("the tokens in INTEGRATION.md are those that the service makes and accepts", "[token]") {
+  auto keys = TokenKeys::create({{"k1", "0123456789abcdef0123456789abcdef"}});
+  std::ifstream document(std::string(FRESHET_SOURCE_DIR) + "/INTEGRATION.md");
+  const std::regex row(R"(\| `(.+)` \| `(\d+)` \| `(v1\..+)` \|)");
+  int rows = 0;
+  for (std::string line; std::getline(document, line);) {
+    std::smatch cells;
+    if (!std::regex_match(line, cells, row)) continue;
+    ++rows;
+    const UnixSeconds expires{seconds{std::stoll(cells[2])}};
+    CHECK(keys->sign("k1", reader(cells[1]), expires).value() == cells[3]);
+    const std::string token = cells[3];
+    const auto verified = keys->verify(token, expires - seconds{1});
+    REQUIRE(verified);
+    CHECK(verified->str() == cells[1]);
+  }
+  CHECK(rows == 6);
 }
 
 TEST_CASE("a token names its reader until it expires", "[token]") {

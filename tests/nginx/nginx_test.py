@@ -16,7 +16,7 @@ CHART = "/usr/share/javascript/chart.js/chart.min.js"
 PARAMETERS = {"REQUEST_METHOD", "REQUEST_URI", "CONTENT_TYPE", "CONTENT_LENGTH", "REMOTE_ADDR", "HTTP_USER_AGENT",
               "HTTP_ORIGIN", "HTTP_COOKIE", "HTTP_AUTHORIZATION", "HTTP_IF_NONE_MATCH", "HTTP_SEC_FETCH_SITE", "HTTP_X_FORWARDED_PROTO", "FRESHET_ZONE", "FRESHET_USER",
               "FRESHET_REQUEST_ID", "FRESHET_SITE", "HTTP_PROXY"}
-INTERNAL = ["/api/stats", "/api/articles/7/stats", "/api/history/merge", "/api/interactions", "/api/users/7", "/api/jobs/7", "/api/model",
+INTERNAL = ["/api/stats", "/api/articles/7/stats", "/api/history/merge", "/api/interactions", "/api/users/7", "/api/jobs/7", "/api/model", "/api/whoami",
             "/api/waterfall/news/7",
             "/api/items", "/api/items/7", "/status", "/ping", "/metrics", "/health/live", "/health/ready"]
 

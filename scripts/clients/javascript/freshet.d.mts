@@ -4,9 +4,15 @@ import type { components, operations } from "./openapi.js";
 type Schemas = components["schemas"];
 type Json<T> = T extends { content: { "application/json": infer Body } } ? Body : never;
 type Request<Name extends keyof operations> = Json<NonNullable<operations[Name]["requestBody"]>>;
-type Reply<Name extends keyof operations> = Json<operations[Name]["responses"][keyof operations[Name]["responses"] & (200 | 202)]>;
-type Query<Name extends keyof operations> = NonNullable<operations[Name]["parameters"]["query"]>;
+type Body<Name extends keyof operations> = Json<operations[Name]["responses"][keyof operations[Name]["responses"] & (200 | 202)]>;
+type Reply<Name extends keyof operations> = Body<Name> & Unavailable;
+/** A JSON array, as an object. */
+type List<Name extends keyof operations> = { items: Body<Name>; degraded?: true } & Unavailable;
+type Query<Name extends keyof operations, Rest extends string = never> = Omit<NonNullable<operations[Name]["parameters"]["query"]>, Rest>;
 export type Id = Schemas["Id"];
+
+/** With preset "page", a call that fails returns {items: [], unavailable: true, error}. */
+export interface Unavailable { unavailable?: true; error?: FreshetError }
 
 export interface Key { kid: string; secret: string }
 export interface Store { getItem(key: string): string | null; setItem(key: string, text: string): void }
@@ -15,8 +21,11 @@ export interface Options {
   /** Signs requests to the internal server if identity.internal_keys is set. Never use it in a browser. */
   key?: Key;
   headers?: Record<string, string>;
+  /** "page" tries once, for at most 300 ms, and throws nothing. Default: "background". */
+  preset?: "page" | "background";
   attempts?: number;
   timeoutMs?: number;
+  cooldownMs?: number;
   firstPauseMs?: number;
   /** Holds tracks that could not be delivered yet, for example localStorage. Default: memory. */
   storage?: Store;
@@ -33,33 +42,44 @@ export class FreshetError extends Error {
 
 export function newEventId(): string;
 export function sign(key: Key, method: string, target: string, body: string, seconds?: number): Promise<string>;
+export function token(key: Key, userId: Id, expires?: number): Promise<string>;
 
 export class Freshet {
   constructor(options?: Options);
-  track(report: Request<"track">): Promise<Reply<"track">>;
+  track(report: Omit<Request<"track">, "dwellMs"> & { dwellMs?: number }): Promise<Reply<"track">>;
   flush(): Promise<number>;
   view(report: Request<"view">): Promise<Reply<"view">>;
-  look(userId: Id, topicId: Id, kind?: "topic" | "reply"): Promise<Reply<"look">>;
-  dismiss(userId: Id, topicId: Id, reason?: string): Promise<Reply<"dismiss">>;
-  undismiss(userId: Id, topicId: Id): Promise<Reply<"undismiss">>;
-  hot(query?: Query<"hot">): Promise<Reply<"hot">>;
-  recommendations(userId: Id, query?: Query<"recommendations">): Promise<Reply<"recommendations">>;
-  similar(id: Id, query?: Query<"similar">): Promise<Reply<"similar">>;
-  history(userId: Id, query?: Query<"history">): Promise<Reply<"history">>;
-  clearHistory(userId: Id, query?: Query<"clearHistory">): Promise<Reply<"clearHistory">>;
-  feed(userId: Id, options?: { limit?: number; query?: string; page?: string | null }): Feed;
-  timeline(channel: string, userId: Id, options?: { limit?: number; cursors?: Cursors | null }): Timeline;
-  follows(userId: Id): Promise<Reply<"follows">>;
-  stats(id: Id): Promise<Reply<"articleStats">>;
-  getItem(id: Id): Promise<Reply<"getItem">>;
-  putItem(id: Id, item: Request<"putItem">): Promise<Reply<"putItem">>;
-  deleteItem(id: Id): Promise<Reply<"deleteItem">>;
+  look(userId: Id | null, topicId: Id, kind?: "topic" | "reply"): Promise<Reply<"look">>;
+  dismiss(userId: Id | null, topicId: Id, reason?: string): Promise<Reply<"dismiss">>;
+  undismiss(userId: Id | null, topicId: Id): Promise<Reply<"undismiss">>;
+  visitor(): Promise<Unavailable | null>;
+  hot(query?: Query<"hot">): Promise<List<"hot">>;
+  recommendations(userId: Id | null, query?: Query<"recommendations", "userId">): Promise<Reply<"recommendations">>;
+  similar(itemId: Id, query?: Query<"similar">): Promise<Reply<"similar">>;
+  history(userId: Id | null, query?: Query<"history", "userId">): Promise<Reply<"history">>;
+  clearHistory(userId: Id | null, query?: Query<"clearHistory", "userId">): Promise<Reply<"clearHistory">>;
+  feed(userId: Id | null, options?: { limit?: number; query?: string; page?: string | null }): Feed;
+  timeline(channel: string, userId: Id | null, options?: { limit?: number; cursors?: Cursors | null }): Timeline;
+  follows(userId: Id | null): Promise<Reply<"follows">>;
+  stats(articleId: Id): Promise<Reply<"articleStats">>;
+  statsOf(articleIds: Id[]): Promise<Reply<"stats">>;
+  preview(settings: Query<"preview">): Promise<List<"preview">>;
+  getItem(itemId: Id): Promise<Reply<"getItem">>;
+  putItem(itemId: Id, members: Request<"putItem">): Promise<Reply<"putItem">>;
+  deleteItem(itemId: Id): Promise<Reply<"deleteItem">>;
   putItems(items: object[]): Promise<Reply<"putItems">>;
   interact(events: object[]): Promise<Reply<"interact">>;
   push(channel: string, items: Id[], customers: Id[]): Promise<Reply<"push">>;
   publish(channel: string, items: Id[], author: Id): Promise<Reply<"push">>;
+  removeFromTimeline(channel: string, itemId: Id, userId: Id): Promise<Reply<"removeFromTimeline">>;
   follow(userId: Id, author: Id): Promise<Reply<"follow">>;
   unfollow(userId: Id, author: Id): Promise<Reply<"unfollow">>;
+  mergeHistory(visitorId: Id, userId: Id): Promise<Reply<"mergeHistory">>;
+  exportUser(userId: Id, start?: number): Promise<Reply<"exportUser">>;
+  eraseUser(userId: Id): Promise<Reply<"eraseUser">>;
+  job(jobId: string): Promise<Reply<"job">>;
+  whoami(): Promise<Reply<"whoami">>;
+  health(): Promise<{ ready: boolean; writes: boolean; missing: string[]; error?: FreshetError }>;
   request(method: string, path: string, options?: {
     query?: Record<string, unknown>; body?: object | string; type?: string; repeatable?: boolean;
   }): Promise<unknown>;
@@ -71,7 +91,7 @@ export interface Feed {
   more(): Promise<FeedPage>;
   peek(): Promise<number>;
 }
-type FeedPage = Required<Pick<Schemas["FeedPage"]["data"], "items" | "has_more" | "page" | "exhausted">> & { degraded?: true };
+type FeedPage = Required<Pick<Schemas["FeedPage"]["data"], "items" | "has_more" | "page" | "exhausted">> & { degraded?: true } & Unavailable;
 
 export interface Cursors { drop: number; up: number }
 export interface Timeline {

@@ -1,12 +1,26 @@
 // Client for Freshet, for browsers and Node 18 or later. Types are in freshet.d.mts.
 //
-// Requests that can be repeated are retried automatically: reads, PUT, DELETE, and events, each of which has its own id. A
-// track that cannot be delivered is queued in `storage` and sent after the next one, or when the browser is online again.
+// Arguments are named like the members in API.md; undefined, null and "" stand for absent. The preset decides what happens when
+// Freshet is slow or down:
+//
+// - "background" repeats requests that can be repeated up to four times, and throws FreshetError: reads, PUT, DELETE, and
+//   events, each of which has its own id.
+// - "page" is for code that renders a page. It tries once, for at most 300 ms, and throws nothing: a call that fails returns
+//   {items: [], unavailable: true, error: FreshetError}. If there was no response, calls fail at once for a second, so that a
+//   page with many lists waits only once.
+//
+// With both, a track that cannot be delivered is queued in `storage` and sent after the next one, or when the browser is online
+// again.
 
 const kQueueKey = "freshet.queue";
 const kQueueMax = 100;
 const kQueueTtlMs = 20 * 3600e3;  // the service recognizes a repeated event id for 24 hours
+const kPresets = {
+  page: { attempts: 1, timeoutMs: 300, cooldownMs: 1000 },
+  background: { attempts: 4, timeoutMs: 4000, cooldownMs: 0 },
+};
 const kMaxPauseMs = 30e3;         // if the service asks for a longer pause, the request fails instead
+const kMaxRemembered = 100;       // responses
 
 export class FreshetError extends Error {
   // status is 0 if there was no usable response. code and member come from the problem document.
@@ -22,27 +36,64 @@ export class FreshetError extends Error {
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 const hex = (buffer) => [...new Uint8Array(buffer)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-const segment = (id) => encodeURIComponent(String(id));
+const bytes = (text) => new TextEncoder().encode(text);
+const isPresent = (value) => value !== undefined && value !== null && value !== "";
+const present = (members) => Object.fromEntries(Object.entries(members).filter(([, value]) => isPresent(value)));
 
-// The object or array of a JSON document; undefined if it is neither.
+// `given`, whose members must have one of the names.
+function known(names, given = {}) {
+  const unknown = Object.keys(given).find((name) => !names.split(" ").includes(name));
+  if (unknown) throw new TypeError(`unknown argument ${unknown}, not one of ${names}`);
+  return given;
+}
+
+// `value`, unless it is a number that cannot be the id that was meant.
+function exact(value) {
+  if (Number.isInteger(value) && !Number.isSafeInteger(value)) throw new TypeError(`${value} is not exact: pass ids above 2^53 as strings`);
+  return value;
+}
+const stringify = (object) => JSON.stringify(object, (_, value) => exact(value));
+
+function segment(id) {
+  if (!isPresent(id)) throw new TypeError("an id must not be empty");
+  return encodeURIComponent(new TextDecoder().decode(bytes(exact(id)))).replace(/[!'()*]/g, (c) => `%${hex(bytes(c)).toUpperCase()}`);
+}
+
+// The object or array of a JSON document, an array as {items: array}; undefined if it is neither.
 function parse(text) {
   try {
     const answer = JSON.parse(text);
+    if (Array.isArray(answer)) return { items: answer };
     return typeof answer === "object" && answer ? answer : undefined;
   } catch {
     return undefined;
   }
 }
 
+// Parses "ready", "writes:true" and, if something is missing, "missing:index,model", on a line each.
+function parseHealth(text) {
+  if (!text.startsWith("ready\n")) return undefined;
+  return { ready: true, writes: text.includes("\nwrites:true\n"), missing: /^missing:(.+)$/m.exec(text)?.[1].split(",") ?? [] };
+}
+
+async function hmac(secret, message) {
+  const key = await crypto.subtle.importKey("raw", bytes(secret), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return hex(await crypto.subtle.sign("HMAC", key, bytes(message)));
+}
+
 export const newEventId = () => hex(crypto.getRandomValues(new Uint8Array(16)));
 
 // Authorization header for the internal server, signed with one of identity.internal_keys.
 export async function sign({ kid, secret }, method, target, body, seconds = Math.floor(Date.now() / 1000)) {
-  const bytes = (text) => new TextEncoder().encode(text);
   const digest = hex(await crypto.subtle.digest("SHA-256", bytes(body)));
-  const key = await crypto.subtle.importKey("raw", bytes(secret), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-  const signature = await crypto.subtle.sign("HMAC", key, bytes(`v1\n${method}\n${target}\n${seconds}\n${digest}`));
-  return `Freshet-HMAC-SHA256 kid=${kid}, ts=${seconds}, sig=${hex(signature)}`;
+  return `Freshet-HMAC-SHA256 kid=${kid}, ts=${seconds}, sig=${await hmac(secret, `v1\n${method}\n${target}\n${seconds}\n${digest}`)}`;
+}
+
+// The token of a reader for identity.mode = "token", made with one of identity.token_keys. `expires` is in unix seconds; the
+// default is in an hour. Make tokens on your server: a page must not know the secret.
+export async function token({ kid, secret }, userId, expires = Date.now() / 1000 + 3600) {
+  const message = `v1.${kid}.${segment(userId)}.${Math.floor(expires)}`;
+  return `${message}.${await hmac(secret, message)}`;
 }
 
 function memoryStorage() {
@@ -51,9 +102,16 @@ function memoryStorage() {
 }
 
 export class Freshet {
-  constructor({ base = "", key, headers = {}, attempts = 4, timeoutMs = 4000, firstPauseMs = 250, storage, fetch } = {}) {
+  #silentUntil = 0;
+  #remembered = new Map();  // [ETag, text] by target
+
+  constructor(given = {}) {
+    known("base key headers preset attempts timeoutMs cooldownMs firstPauseMs storage fetch", given);
+    const { base = "", storage, fetch, ...options } = given;
+    const defaults = kPresets[options.preset ??= "background"];
+    if (!defaults) throw new TypeError("preset must be page or background");
     this.base = base.replace(/\/$/, "");
-    this.options = { key, headers, attempts, timeoutMs, firstPauseMs };
+    this.options = { ...defaults, headers: {}, firstPauseMs: 250, ...present(options) };
     this.fetch = fetch || ((...request) => globalThis.fetch(...request));
     this.storage = storage || memoryStorage();
     globalThis.addEventListener?.("online", () => void this.flush().catch(() => {}));
@@ -63,13 +121,14 @@ export class Freshet {
 
   // {queued: true}: not counted yet; the service or this client has queued it.
   async track(report) {
-    const body = { eventId: newEventId(), ...report };
+    known("articleId userId sessionId fingerprint dwellMs publishedAt eventId", report);
+    const body = { eventId: newEventId(), ...present(report), dwellMs: Math.round(report.dwellMs ?? 0) };
     try {
-      const counted = await this.request("POST", "/api/track", { body, repeatable: true });
+      const counted = await this.#tryTo("POST", "/api/track", { body, repeatable: true });
       void this.flush().catch(() => {});
       return counted;
     } catch (error) {
-      if (!error.temporary) throw error;
+      if (!error.temporary) return this.#unavailable(error);
       this.#saveQueue([...this.#queue(), { at: Date.now(), body }]);
       return { ok: true, queued: true };
     }
@@ -83,7 +142,7 @@ export class Freshet {
       for (let queue; (queue = this.#queue()).length; ) {
         const [{ body }] = queue;
         try {
-          await this.request("POST", "/api/track", { body, repeatable: true });
+          await this.#tryTo("POST", "/api/track", { body, repeatable: true });
         } catch (error) {
           if (error.temporary) throw error;  // otherwise it was rejected for good: drop it
         }
@@ -95,90 +154,147 @@ export class Freshet {
     return 0;
   }
 
-  view(report) {
-    return this.request("POST", "/api/views", { body: { eventId: newEventId(), ...report }, repeatable: true });
+  async view(report) {
+    return this.#postEvent("/api/views", known("articleId fingerprint publishedAt eventId", report));
   }
-  look(userId, topicId, kind = "topic") {
-    return this.request("POST", "/api/history", { body: { userId, topicId, kind, eventId: newEventId() }, repeatable: true });
+  async look(userId, topicId, kind = "topic") {
+    return this.#postEvent("/api/history", { userId, topicId, kind });
   }
-  dismiss(userId, topicId, reason) {
-    return this.request("POST", "/api/feedback", { body: { userId, topicId, kind: "not_interested", reason }, repeatable: true });
+  async dismiss(userId, topicId, reason) {
+    return this.request("POST", "/api/feedback", { body: present({ userId, topicId, kind: "not_interested", reason }), repeatable: true });
   }
-  undismiss(userId, topicId) {
+  async undismiss(userId, topicId) {
     return this.request("DELETE", "/api/feedback", { query: { userId, topicId } });
   }
+  // Gives an anonymous visitor a cookie. For browsers.
+  async visitor() {
+    return this.request("POST", "/api/visitor");
+  }
 
-  // --- Lists ----------------------------------------------------------------------------------------------------------
+  // --- Lists: {items: [...], ...}, with `degraded` if they are incomplete ---------------------------------------------
 
-  hot(query) {
-    return this.request("GET", "/api/hot", { query });
+  async hot(query) {
+    return this.request("GET", "/api/hot", { query: known("model limit mode window tag at", query) });
   }
-  recommendations(userId, query) {
-    return this.request("GET", "/api/recommendations", { query: { userId, ...query } });
+  async recommendations(userId, query) {
+    return this.request("GET", "/api/recommendations", { query: { userId, ...known("limit exclude", query) } });
   }
-  similar(id, query) {
-    return this.request("GET", `/api/items/${segment(id)}/similar`, { query });
+  async similar(itemId, query) {
+    return this.request("GET", `/api/items/${segment(itemId)}/similar`, { query: known("userId limit", query) });
   }
-  history(userId, query) {
-    return this.request("GET", "/api/history", { query: { userId, ...query } });
+  async history(userId, query) {
+    return this.request("GET", "/api/history", { query: { userId, ...known("kind", query) } });
   }
-  clearHistory(userId, query) {
-    return this.request("DELETE", "/api/history", { query: { userId, ...query } });
+  async clearHistory(userId, query) {
+    if (query?.topicId === "") throw new TypeError("an id must not be empty");
+    return this.request("DELETE", "/api/history", { query: { userId, ...known("kind topicId", query) } });
   }
   feed(userId, options) {
-    return new Feed(this, userId, options);
+    return new Feed(this, userId, known("limit query page", options));
   }
   timeline(channel, userId, options) {
-    return new Timeline(this, channel, userId, options);
+    return new Timeline(this, channel, userId, known("limit cursors", options));
   }
-  follows(userId) {
+  async follows(userId) {
     return this.request("GET", "/api/follows", { query: { userId } });
   }
 
   // --- Internal server --------------------------------------------------------------------------------------------------
 
-  stats(id) {
-    return this.request("GET", `/api/articles/${segment(id)}/stats`);
+  async stats(articleId) {
+    return this.request("GET", `/api/articles/${segment(articleId)}/stats`);
   }
-  getItem(id) {
-    return this.request("GET", `/api/items/${segment(id)}`);
+  // The statistics of up to 100 articles.
+  async statsOf(articleIds) {
+    return this.request("GET", "/api/stats", { query: { ids: articleIds.map(exact).join() } });
   }
-  putItem(id, item) {
-    return this.request("PUT", `/api/items/${segment(id)}`, { body: item });
+  // The hot list under other settings, such as {model: "engagement", "hot.half_life": "6h"}.
+  async preview(settings) {
+    return this.request("GET", "/api/hot/preview", { query: settings });
   }
-  deleteItem(id) {
-    return this.request("DELETE", `/api/items/${segment(id)}`);
+  async getItem(itemId) {
+    return this.request("GET", `/api/items/${segment(itemId)}`);
   }
-  putItems(items) {
+  async putItem(itemId, members) {
+    return this.request("PUT", `/api/items/${segment(itemId)}`, { body: members });
+  }
+  async deleteItem(itemId) {
+    return this.request("DELETE", `/api/items/${segment(itemId)}`);
+  }
+  async putItems(items) {
     return this.#postLines("/api/items", items);
   }
-  interact(events) {
+  async interact(events) {
     return this.#postLines("/api/interactions", events.map((event) => ({ eventId: newEventId(), ...event })));
   }
-  push(channel, items, customers) {
-    return this.request("POST", `/api/waterfall/${segment(channel)}`, { body: { items, customers, eventId: newEventId() }, repeatable: true });
+  async push(channel, items, customers) {
+    return this.#postEvent(`/api/waterfall/${segment(channel)}`, { items, customers });
   }
-  publish(channel, items, author) {
-    return this.request("POST", `/api/waterfall/${segment(channel)}`, { body: { items, followersOf: author, eventId: newEventId() }, repeatable: true });
+  async publish(channel, items, author) {
+    return this.#postEvent(`/api/waterfall/${segment(channel)}`, { items, followersOf: author });
   }
-  follow(userId, author) {
+  async removeFromTimeline(channel, itemId, userId) {
+    return this.request("DELETE", `/api/waterfall/${segment(channel)}/${segment(itemId)}`, { query: { userId } });
+  }
+  async follow(userId, author) {
     return this.request("PUT", "/api/follows", { body: { userId, author } });
   }
-  unfollow(userId, author) {
+  async unfollow(userId, author) {
     return this.request("DELETE", "/api/follows", { query: { userId, author } });
+  }
+
+  // Moves a visitor's history to the account that they signed in to.
+  async mergeHistory(visitorId, userId) {
+    return this.request("POST", "/api/history/merge", { body: { from: visitorId, to: userId }, repeatable: true });
+  }
+  // Returns what is stored about a reader. `next` of its `database`, if present, is the `start` of the next part.
+  async exportUser(userId, start = 0) {
+    return this.request("GET", `/api/users/${segment(userId)}`, { query: { from: start } });
+  }
+  // Returns {job}; the reader is erased when job() says "done".
+  async eraseUser(userId) {
+    return this.request("DELETE", `/api/users/${segment(userId)}`);
+  }
+  async job(jobId) {
+    return this.request("GET", `/api/jobs/${segment(jobId)}`);
+  }
+  // {key: kid, userId: reader}, as which the server has authenticated this client. null stands for neither.
+  async whoami() {
+    return this.request("GET", "/api/whoami");
+  }
+  // {ready, writes, missing: [dependency]} after one try; `error` says why it is not ready.
+  async health() {
+    try {
+      return await this.#tryTo("GET", "/health/ready", { repeatable: false, parse: parseHealth });
+    } catch (error) {
+      return { ready: false, writes: false, missing: [], error };
+    }
   }
 
   // --- Requests ---------------------------------------------------------------------------------------------------------
 
   // `body` is an object sent as JSON, or a string of type `type`. A `repeatable` request is retried after temporary errors.
-  async request(method, path, { query = {}, body, type = "application/json", repeatable = method !== "POST" } = {}) {
-    const parameters = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
+  async request(method, path, options) {
+    try {
+      return await this.#tryTo(method, path, known("query body type repeatable", options));
+    } catch (error) {
+      return this.#unavailable(error);
+    }
+  }
+
+  #unavailable(error) {
+    if (this.options.preset !== "page" || !(error instanceof FreshetError)) throw error;
+    return { items: [], unavailable: true, error };
+  }
+
+  async #tryTo(method, path, { query = {}, body, type = "application/json", repeatable = method !== "POST", parse: read = parse } = {}) {
+    const parameters = Object.entries(present(query)).map(([name, value]) => [name, exact(value)]);
     const target = path + (parameters.length ? "?" + new URLSearchParams(parameters) : "");
-    const text = body === undefined ? "" : typeof body === "string" ? body : JSON.stringify(body);
+    const text = body === undefined ? "" : typeof body === "string" ? body : stringify(body);
     const { attempts, firstPauseMs } = this.options;
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#send(method, target, text, type);
+        return await this.#send(method, target, text, type, read);
       } catch (error) {
         if (!error.temporary || !repeatable || attempt >= attempts || error.retryAfterMs > kMaxPauseMs) throw error;
         await pause(Math.max(error.retryAfterMs || 0, firstPauseMs * 2 ** (attempt - 1) * (0.5 + Math.random())));
@@ -186,37 +302,58 @@ export class Freshet {
     }
   }
 
-  async #send(method, target, text, type) {
-    const { key, headers: extraHeaders, timeoutMs } = this.options;
+  async #send(method, target, text, type, read) {
+    if (performance.now() < this.#silentUntil) throw new FreshetError("the service is unreachable: there was no response a moment ago");
+    const { key, headers: extraHeaders, timeoutMs, cooldownMs } = this.options;
     const headers = { ...extraHeaders };
     if (text) headers["Content-Type"] = type;
     if (key) {
       const { pathname, search } = new URL(this.base + target);
       headers.Authorization = await sign(key, method, pathname + search, text);
     }
-    let reply, answer;
+    const remembered = method === "GET" && this.#remembered.get(target);
+    if (remembered) headers["If-None-Match"] = remembered.etag;
+    let reply, received;
     try {
       reply = await this.fetch(this.base + target, {
         method, headers, body: text || undefined, credentials: "include", keepalive: text.length < 60000,
         signal: AbortSignal.timeout(timeoutMs),
       });
-      answer = parse(await reply.text());
+      received = await reply.text();
     } catch (error) {
+      this.#silentUntil = performance.now() + cooldownMs;
       throw new FreshetError(`the service is unreachable: ${error.message}`);
     }
+    if (remembered && reply.status === 304) return read(remembered.text);
     if (reply.ok) {
-      if (!answer && reply.status !== 204) throw new FreshetError("the service is unreachable: the response is not JSON");
+      const answer = read(received);
+      if (!answer && reply.status !== 204) throw new FreshetError("the service is unreachable: the response cannot be read");
+      if (method === "GET") this.#remember(target, reply.headers, received);
+      if (answer && reply.headers.get("Freshet-Degraded")) answer.degraded = true;
       return answer ?? null;
     }
+    const problem = parse(received);
     const seconds = reply.headers.get("Retry-After");
-    throw new FreshetError(answer?.msg || `the service returned HTTP ${reply.status}`, {
-      status: reply.status, code: answer?.code || "error", member: answer?.member,
+    throw new FreshetError(problem?.msg || `the service returned HTTP ${reply.status}`, {
+      status: reply.status, code: problem?.code || "error", member: problem?.member,
       retryAfterMs: /^\d+$/.test(seconds) ? 1000 * seconds : undefined,
     });
   }
 
+  // Browsers have a cache of their own.
+  #remember(target, headers, text) {
+    const etag = headers.get("ETag");
+    if (!globalThis.process?.versions?.node || !etag || /no-store/.test(headers.get("Cache-Control"))) return;
+    if (this.#remembered.size >= kMaxRemembered) this.#remembered.clear();
+    this.#remembered.set(target, { etag, text });
+  }
+
+  #postEvent(path, body) {
+    return this.request("POST", path, { body: { eventId: newEventId(), ...present(body) }, repeatable: true });
+  }
+
   #postLines(path, objects) {
-    const body = objects.map((each) => JSON.stringify(each)).join("\n");
+    const body = objects.map(stringify).join("\n");
     return this.request("POST", path, { body, type: "application/x-ndjson", repeatable: true });
   }
 
@@ -236,9 +373,20 @@ export class Freshet {
   }
 }
 
+// Makes one request after the other, because each needs what the one before returned.
+class Sequence {
+  #last = Promise.resolve();
+  inTurn(step) {
+    const turn = this.#last.then(step);
+    this.#last = turn.catch(() => {});
+    return turn;
+  }
+}
+
 // A reader's feed. `page` is the cursor: keep it, for example in history.state, to continue after a reload.
-class Feed {
+class Feed extends Sequence {
   constructor(client, userId, { limit, query, page = null } = {}) {
+    super();
     Object.assign(this, { client, userId, limit, query, page });
   }
   refresh() {
@@ -248,44 +396,48 @@ class Feed {
     return this.#request("load_more");
   }
   async peek() {
-    return (await this.#request("peek")).new;
+    return (await this.#request("peek")).new ?? 0;
   }
-  async #request(action) {
-    const body = { action, userId: this.userId, limit: this.limit, query: this.query };
-    if (this.page) body.page = this.page;
-    else body.eventId = newEventId();
-    const { data } = await this.client.request("POST", "/api/feed", { body, repeatable: true });
-    if (data.page) this.page = data.page;
-    return data;
+  #request(action) {
+    return this.inTurn(async () => {
+      const body = present({ action, userId: this.userId, limit: this.limit, query: this.query, page: this.page });
+      if (!body.page) body.eventId = newEventId();
+      const answer = await this.client.request("POST", "/api/feed", { body, repeatable: true });
+      const data = answer.data ?? answer;
+      if (data.page) this.page = data.page;
+      return data;
+    });
   }
 }
 
 // A reader's timeline. `cursors` is {drop, up}: the highest and lowest scores received.
-class Timeline {
+class Timeline extends Sequence {
   constructor(client, channel, userId, { limit, cursors = null } = {}) {
+    super();
     Object.assign(this, { client, channel, userId, limit, cursors });
   }
-  async first() {
-    const page = await this.#request("first", 0);
-    if (!page.degraded) this.cursors = { drop: page.drop, up: page.up };
-    return page;
+  first() {
+    return this.#request("first");
   }
   // Items newer than all received so far.
-  async newer() {
-    if (!this.cursors) return this.first();
-    const page = await this.#request("down", this.cursors.drop);
-    if (!page.degraded) this.cursors.drop = page.drop;
-    return page;
+  newer() {
+    return this.#request("down");
   }
   // Items older than all received so far.
-  async older() {
-    if (!this.cursors) return this.first();
-    const page = await this.#request("up", this.cursors.up);
-    if (!page.degraded) this.cursors.up = page.up;
-    return page;
+  older() {
+    return this.#request("up");
   }
-  #request(direction, score) {
-    const query = { userId: this.userId, direction, score, limit: this.limit };
-    return this.client.request("GET", `/api/waterfall/${segment(this.channel)}`, { query });
+  #request(wanted) {
+    return this.inTurn(async () => {
+      const direction = this.cursors ? wanted : "first";
+      const score = { first: 0, down: this.cursors?.drop, up: this.cursors?.up }[direction];
+      const query = { userId: this.userId, direction, score, limit: this.limit };
+      const page = await this.client.request("GET", `/api/waterfall/${segment(this.channel)}`, { query });
+      if (!page.degraded && !page.unavailable) {
+        if (direction !== "up") this.cursors = { ...this.cursors, drop: page.drop };
+        if (direction !== "down") this.cursors.up = page.up;
+      }
+      return page;
+    });
   }
 }

@@ -58,6 +58,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/whoami": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tells a back end whether its key works */
+        get: operations["whoami"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/hot": {
         parameters: {
             query?: never;
@@ -1469,6 +1486,54 @@ export interface operations {
             403: components["responses"]["Refused"];
             413: components["responses"]["TooLarge"];
             429: components["responses"]["RateLimited"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Away"];
+        };
+    };
+    whoami: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What the caller is authenticated as */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "key": "k1",
+                     *       "userId": null
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description id of the key of identity.internal_keys that signed the request; null if there are no keys, so that no signature is required */
+                        key: string | null;
+                        /** @description the reader that the request's token or session names, in identity.mode token or header; null if it names none */
+                        userId: string | null;
+                    };
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description The request is invalid; `member` names the part at fault */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unauthorised"];
+            403: components["responses"]["Refused"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["WrongType"];
             500: components["responses"]["Failed"];
             503: components["responses"]["Away"];
         };

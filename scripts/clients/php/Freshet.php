@@ -1,7 +1,17 @@
 <?php
 // Client for Freshet in one file, for PHP 8.1 or later with curl.
 //
-// Requests that can be repeated are retried automatically: reads, PUT, DELETE, and events, each of which has its own id.
+// Arguments are named like the members in API.md; null and "" stand for absent. The preset decides what happens when Freshet is
+// slow or down:
+//
+// - "background" repeats requests that can be repeated up to four times, and throws FreshetException: reads, PUT, DELETE, and
+//   events, each of which has its own id.
+// - "page" is for code that renders a page. It tries once, for at most 300 ms, and throws nothing: a call that fails returns
+//   ["items" => [], "unavailable" => true, "error" => FreshetException]. If there was no response, calls fail at once for a
+//   second, so that a page with many lists waits only once. Looking up the name of the host may take extra time; an address does
+//   not.
+//
+// Forked processes may share a client: each has its own connection.
 
 declare(strict_types=1);
 
@@ -29,110 +39,164 @@ final class FreshetException extends \RuntimeException
 
 final class Freshet
 {
+    private const PRESETS = ['page' => [1, 300, 1000], 'background' => [4, 4000, 0]];  // attempts, timeoutMs, cooldownMs
     private const MAX_PAUSE_S = 30;  // if the service asks for a longer pause, the request fails instead
+    private const MAX_REMEMBERED = 100;  // responses
+    private const JSON = JSON_THROW_ON_ERROR | JSON_UNESCAPED_UNICODE | JSON_INVALID_UTF8_SUBSTITUTE;
 
     private ?\CurlHandle $curl = null;
+    private int $pid = 0;
+    private float $silentUntilMs = 0.0;
+    /** @var array<string, array{0: string, 1: string}> [ETag, text] by target */
+    private array $remembered = [];
 
     /**
      * @param array{0: string, 1: string}|null $key     [kid, secret] for an internal server that requires signatures
      * @param array<string, string>            $headers added to every request
+     *
+     * $attempts, $timeoutMs and $cooldownMs replace those of the preset.
      */
     public function __construct(
         private string $base = 'http://127.0.0.1:8080',
         private ?array $key = null,
         private array $headers = [],
-        private int $attempts = 4,
-        private int $timeoutMs = 4000,
+        private string $preset = 'background',
+        private ?int $attempts = null,
+        private ?int $timeoutMs = null,
+        private ?int $cooldownMs = null,
         private int $firstPauseMs = 250,
     ) {
+        $defaults = self::PRESETS[$preset] ?? throw new \ValueError('preset must be one of ' . implode(', ', array_keys(self::PRESETS)));
+        $this->attempts ??= $defaults[0];
+        $this->timeoutMs ??= $defaults[1];
+        $this->cooldownMs ??= $defaults[2];
         $this->base = rtrim($base, '/');
     }
 
-    // Events
+    // Events. get_defined_vars() contains the arguments.
 
-    public function track(string|int $article, array $report = []): array
-    {
-        return $this->postEvent('/api/track', ['articleId' => $article] + $report);
+    public function track(
+        string|int $articleId,
+        string|int|null $userId = null,
+        string|int|null $sessionId = null,
+        string|int|null $fingerprint = null,
+        int|float $dwellMs = 0,
+        string|int|null $publishedAt = null,
+        ?string $eventId = null,
+    ): array {
+        return $this->postEvent('/api/track', ['dwellMs' => (int) round($dwellMs)] + get_defined_vars());
     }
 
-    public function view(string|int $article, string $fingerprint, array $report = []): array
+    public function view(string|int $articleId, string|int $fingerprint, string|int|null $publishedAt = null, ?string $eventId = null): array
     {
-        return $this->postEvent('/api/views', ['articleId' => $article, 'fingerprint' => $fingerprint] + $report);
+        return $this->postEvent('/api/views', get_defined_vars());
     }
 
-    public function look(string|int $user, string|int $topic, string $kind = 'topic'): array
+    public function look(string|int|null $userId, string|int $topicId, string $kind = 'topic', ?string $eventId = null): array
     {
-        return $this->postEvent('/api/history', ['userId' => $user, 'topicId' => $topic, 'kind' => $kind]);
+        return $this->postEvent('/api/history', get_defined_vars());
     }
 
-    public function dismiss(string|int $user, string|int $topic, array $more = []): array
+    public function dismiss(string|int|null $userId, string|int $topicId, ?string $reason = null): array
     {
-        $body = ['userId' => $user, 'topicId' => $topic, 'kind' => 'not_interested'] + $more;
+        $body = self::present(get_defined_vars()) + ['kind' => 'not_interested'];
         return $this->request('POST', '/api/feedback', body: $body, repeatable: true);
     }
 
-    public function undismiss(string|int $user, string|int $topic): array
+    public function undismiss(string|int|null $userId, string|int $topicId): array
     {
-        return $this->request('DELETE', '/api/feedback', ['userId' => $user, 'topicId' => $topic]);
+        return $this->request('DELETE', '/api/feedback', get_defined_vars());
     }
 
-    // Lists
+    // Lists: ["items" => [...], ...], with "degraded" if they are incomplete
 
-    public function hot(array $query = []): array
-    {
-        return $this->request('GET', '/api/hot', $query);
+    public function hot(
+        ?string $model = null,
+        ?int $limit = null,
+        ?string $mode = null,
+        ?string $window = null,
+        ?string $tag = null,
+        string|int|null $at = null,
+    ): array {
+        return $this->request('GET', '/api/hot', get_defined_vars());
     }
 
-    public function recommendations(string|int $user, array $query = []): array
+    public function recommendations(string|int|null $userId, ?int $limit = null, ?string $exclude = null): array
     {
-        return $this->request('GET', '/api/recommendations', ['userId' => $user] + $query);
+        return $this->request('GET', '/api/recommendations', get_defined_vars());
     }
 
-    public function similar(string|int $item, array $query = []): array
+    public function similar(string|int $itemId, ?int $limit = null): array
     {
-        return $this->request('GET', '/api/items/' . rawurlencode((string) $item) . '/similar', $query);
+        return $this->request('GET', '/api/items/' . self::segment($itemId) . '/similar', compact('limit'));
     }
 
-    public function history(string|int $user, array $query = []): array
+    public function history(string|int|null $userId, ?string $kind = null): array
     {
-        return $this->request('GET', '/api/history', ['userId' => $user] + $query);
+        return $this->request('GET', '/api/history', get_defined_vars());
+    }
+
+    /** Removes one topic from the history; without $topicId, everything of that kind. */
+    public function clearHistory(string|int|null $userId, ?string $kind = null, string|int|null $topicId = null): array
+    {
+        if ($topicId === '') {
+            throw new \ValueError('an id must not be empty');
+        }
+        return $this->request('DELETE', '/api/history', get_defined_vars());
     }
 
     /** Returns the response's data. Pass its `page` to the next call ("load_more" or "refresh"). */
-    public function feed(string|int $user, string $action = 'refresh', ?string $page = null, array $more = []): array
+    public function feed(string|int|null $userId, string $action = 'refresh', ?string $page = null, ?int $limit = null, ?string $query = null): array
     {
-        $body = ['action' => $action, 'userId' => $user] + $more;
-        $body += $page !== null ? ['page' => $page] : ['eventId' => bin2hex(random_bytes(16))];
-        return $this->request('POST', '/api/feed', body: $body, repeatable: true)['data'];
+        $body = self::present(get_defined_vars());
+        $body += isset($body['page']) ? [] : ['eventId' => bin2hex(random_bytes(16))];
+        $answer = $this->request('POST', '/api/feed', body: $body, repeatable: true);
+        return $answer['data'] ?? $answer;
     }
 
     /** Keep `drop` of the newest page and `up` of the oldest: they are the scores of the next "down" and "up". */
-    public function timeline(string $channel, string|int $user, string $direction = 'first', int $score = 0, array $query = []): array
+    public function timeline(string $channel, string|int|null $userId, string $direction = 'first', int $score = 0, ?int $limit = null): array
     {
-        $query += ['userId' => $user, 'direction' => $direction, 'score' => $score];
-        return $this->request('GET', '/api/waterfall/' . rawurlencode($channel), $query);
+        return $this->request('GET', '/api/waterfall/' . self::segment($channel), compact('userId', 'direction', 'score', 'limit'));
     }
 
-    // Internal server
-
-    public function stats(string|int $article): array
+    public function follows(string|int|null $userId): array
     {
-        return $this->request('GET', '/api/articles/' . rawurlencode((string) $article) . '/stats');
+        return $this->request('GET', '/api/follows', get_defined_vars());
     }
 
-    public function getItem(string|int $item): array
+    // Internal server: items, events and timelines
+
+    public function stats(string|int $articleId): array
     {
-        return $this->request('GET', '/api/items/' . rawurlencode((string) $item));
+        return $this->request('GET', '/api/articles/' . self::segment($articleId) . '/stats');
     }
 
-    public function putItem(string|int $item, array $members): array
+    /** Returns the statistics of up to 100 articles by id. */
+    public function statsOf(array $articleIds): array
     {
-        return $this->request('PUT', '/api/items/' . rawurlencode((string) $item), body: $members);
+        return $this->request('GET', '/api/stats', ['ids' => implode(',', $articleIds)]);
     }
 
-    public function deleteItem(string|int $item): array
+    /** Returns the hot list under other settings, such as ["model" => "engagement", "hot.half_life" => "6h"]. */
+    public function preview(array $settings): array
     {
-        return $this->request('DELETE', '/api/items/' . rawurlencode((string) $item));
+        return $this->request('GET', '/api/hot/preview', $settings);
+    }
+
+    public function getItem(string|int $itemId): array
+    {
+        return $this->request('GET', '/api/items/' . self::segment($itemId));
+    }
+
+    public function putItem(string|int $itemId, array $members): array
+    {
+        return $this->request('PUT', '/api/items/' . self::segment($itemId), body: $members);
+    }
+
+    public function deleteItem(string|int $itemId): array
+    {
+        return $this->request('DELETE', '/api/items/' . self::segment($itemId));
     }
 
     /** @param list<array> $items */
@@ -149,22 +213,68 @@ final class Freshet
 
     public function push(string $channel, array $items, array $customers): array
     {
-        return $this->postEvent('/api/waterfall/' . rawurlencode($channel), ['items' => $items, 'customers' => $customers]);
+        return $this->postEvent('/api/waterfall/' . self::segment($channel), compact('items', 'customers'));
     }
 
     public function publish(string $channel, array $items, string|int $author): array
     {
-        return $this->postEvent('/api/waterfall/' . rawurlencode($channel), ['items' => $items, 'followersOf' => $author]);
+        return $this->postEvent('/api/waterfall/' . self::segment($channel), ['items' => $items, 'followersOf' => $author]);
     }
 
-    public function follow(string|int $user, string|int $author): array
+    public function removeFromTimeline(string $channel, string|int $itemId, string|int $userId): array
     {
-        return $this->request('PUT', '/api/follows', body: ['userId' => $user, 'author' => $author]);
+        return $this->request('DELETE', '/api/waterfall/' . self::segment($channel) . '/' . self::segment($itemId), compact('userId'));
     }
 
-    public function unfollow(string|int $user, string|int $author): array
+    public function follow(string|int $userId, string|int $author): array
     {
-        return $this->request('DELETE', '/api/follows', ['userId' => $user, 'author' => $author]);
+        return $this->request('PUT', '/api/follows', body: get_defined_vars());
+    }
+
+    public function unfollow(string|int $userId, string|int $author): array
+    {
+        return $this->request('DELETE', '/api/follows', get_defined_vars());
+    }
+
+    // Internal server: readers and operation
+
+    /** Moves a visitor's history to the account that they signed in to. */
+    public function mergeHistory(string|int $visitorId, string|int $userId): array
+    {
+        return $this->request('POST', '/api/history/merge', body: ['from' => $visitorId, 'to' => $userId], repeatable: true);
+    }
+
+    /** Returns what is stored about a reader. `next` of its `database`, if present, is the $start of the next part. */
+    public function exportUser(string|int $userId, int $start = 0): array
+    {
+        return $this->request('GET', '/api/users/' . self::segment($userId), ['from' => $start]);
+    }
+
+    /** Returns ["job" => id]; the reader is erased when job() says "done". */
+    public function eraseUser(string|int $userId): array
+    {
+        return $this->request('DELETE', '/api/users/' . self::segment($userId));
+    }
+
+    public function job(string $jobId): array
+    {
+        return $this->request('GET', '/api/jobs/' . self::segment($jobId));
+    }
+
+    /** Returns ["key" => kid, "userId" => reader], as which the server has authenticated this client. null stands for neither. */
+    public function whoami(): array
+    {
+        return $this->request('GET', '/api/whoami');
+    }
+
+    /** Returns ["ready" => bool, "writes" => bool, "missing" => [dependency]] after one try; "error" says why it is not ready. */
+    public function health(): array
+    {
+        try {
+            return $this->tryTo('GET', '/health/ready', repeatable: false, parse: self::parseHealth(...));
+        } catch (FreshetException $error) {
+            return ['ready' => false, 'writes' => false, 'missing' => [], 'error' => $error];
+        }
     }
 
     // Requests
@@ -177,6 +287,16 @@ final class Freshet
         return "Freshet-HMAC-SHA256 kid=$kid, ts=$seconds, sig=" . hash_hmac('sha256', $message, $secret);
     }
 
+    /**
+     * Returns the token of a reader for identity.mode = "token", made with one of identity.token_keys. $expires is in unix seconds;
+     * the default is in an hour.
+     */
+    public static function token(string $kid, string $secret, string|int $userId, ?int $expires = null): string
+    {
+        $message = "v1.$kid." . self::segment($userId) . '.' . ($expires ?? time() + 3600);
+        return "$message." . hash_hmac('sha256', $message, $secret);
+    }
+
     /** $body is an array sent as JSON, or a string of type $type. A $repeatable request is retried after temporary errors. */
     public function request(
         string $method,
@@ -186,13 +306,32 @@ final class Freshet
         ?bool $repeatable = null,
         string $type = 'application/json',
     ): array {
+        try {
+            return $this->tryTo($method, $path, $query, $body, $repeatable, $type);
+        } catch (FreshetException $error) {
+            if ($this->preset !== 'page') {
+                throw $error;
+            }
+            return ['items' => [], 'unavailable' => true, 'error' => $error];
+        }
+    }
+
+    private function tryTo(
+        string $method,
+        string $path,
+        array $query = [],
+        array|string|null $body = null,
+        ?bool $repeatable = null,
+        string $type = 'application/json',
+        ?\Closure $parse = null,
+    ): array {
         $repeatable ??= $method !== 'POST';
-        $query = array_filter($query, fn ($value) => $value !== null);
+        $query = self::present($query);
         $target = $path . ($query ? '?' . http_build_query($query) : '');
-        $text = is_array($body) ? json_encode($body ?: new \stdClass(), JSON_THROW_ON_ERROR | JSON_UNESCAPED_UNICODE) : (string) $body;
+        $text = is_array($body) ? json_encode($body ?: new \stdClass(), self::JSON) : (string) $body;
         for ($attempt = 1; ; $attempt++) {
             try {
-                return $this->send($method, $target, $text, $type, $repeatable);
+                return $this->send($method, $target, $text, $type, $repeatable, $parse ?? self::parse(...));
             } catch (FreshetException $error) {
                 if (!$error->temporary() || !$repeatable || $attempt >= $this->attempts || $error->retryAfterS > self::MAX_PAUSE_S) {
                     throw $error;
@@ -203,8 +342,22 @@ final class Freshet
         }
     }
 
-    private function send(string $method, string $target, string $text, string $type, bool $repeatable): array
+    /** Returns the connection of this process. */
+    private function connection(): \CurlHandle
     {
+        if ($this->pid !== getmypid()) {
+            $this->curl = curl_init();
+            $this->pid = getmypid();
+        }
+        curl_reset($this->curl);
+        return $this->curl;
+    }
+
+    private function send(string $method, string $target, string $text, string $type, bool $repeatable, \Closure $parse): array
+    {
+        if (hrtime(true) / 1e6 < $this->silentUntilMs) {
+            throw new FreshetException('the service is unreachable: there was no response a moment ago');
+        }
         $headers = array_map(fn ($name, $value) => "$name: $value", array_keys($this->headers), $this->headers);
         $headers[] = 'Expect:';
         if ($text !== '') {
@@ -214,10 +367,13 @@ final class Freshet
             $path = (string) parse_url($this->base, PHP_URL_PATH);
             $headers[] = 'Authorization: ' . self::sign($this->key[0], $this->key[1], $method, $path . $target, $text);
         }
-        $retryAfter = 0.0;
-        $this->curl ??= curl_init();
-        curl_reset($this->curl);
-        curl_setopt_array($this->curl, [
+        [$etag, $known] = $method === 'GET' ? $this->remembered[$target] ?? ['', ''] : ['', ''];
+        if ($etag !== '') {
+            $headers[] = "If-None-Match: $etag";
+        }
+        $received = [];
+        $curl = $this->connection();
+        curl_setopt_array($curl, [
             CURLOPT_URL => $this->base . $target,
             CURLOPT_CUSTOMREQUEST => $method,
             CURLOPT_HTTPHEADER => $headers,
@@ -225,46 +381,82 @@ final class Freshet
             CURLOPT_TIMEOUT_MS => $this->timeoutMs,
             CURLOPT_NOSIGNAL => true,
             CURLOPT_FRESH_CONNECT => !$repeatable,  // on a kept connection that breaks, curl itself sends the request again
-            CURLOPT_HEADERFUNCTION => function ($curl, string $line) use (&$retryAfter): int {
-                if (preg_match('/^Retry-After:\s*(\d+)\s*$/i', $line, $match)) {
-                    $retryAfter = (float) $match[1];
-                }
+            CURLOPT_HEADERFUNCTION => function ($curl, string $line) use (&$received): int {
+                [$name, $value] = explode(':', $line, 2) + [1 => ''];
+                $received[strtolower($name)] = trim($value);
                 return strlen($line);
             },
         ]);
         if ($text !== '') {
-            curl_setopt($this->curl, CURLOPT_POSTFIELDS, $text);
+            curl_setopt($curl, CURLOPT_POSTFIELDS, $text);
         }
-        $reply = curl_exec($this->curl);
+        $reply = curl_exec($curl);
         if ($reply === false) {
-            throw new FreshetException('the service is unreachable: ' . curl_error($this->curl));
+            $this->silentUntilMs = hrtime(true) / 1e6 + $this->cooldownMs;
+            throw new FreshetException('the service is unreachable: ' . curl_error($curl));
         }
-        $status = curl_getinfo($this->curl, CURLINFO_RESPONSE_CODE);
-        $answer = json_decode((string) $reply, true);
-        if ($status >= 200 && $status < 300) {
-            if (!is_array($answer) && $status !== 204) {
-                throw new FreshetException('the service is unreachable: the response is not JSON');
+        $status = curl_getinfo($curl, CURLINFO_RESPONSE_CODE);
+        if ($status === 304 && $etag !== '') {
+            [$status, $reply] = [200, $known];
+        } elseif ($status === 200 && $method === 'GET' && isset($received['etag']) && !str_contains($received['cache-control'] ?? '', 'no-store')) {
+            if (count($this->remembered) >= self::MAX_REMEMBERED) {
+                $this->remembered = [];
             }
-            return $answer ?? [];
+            $this->remembered[$target] = [$received['etag'], $reply];
         }
-        $text = fn (string $name) => is_string($answer[$name] ?? null) ? $answer[$name] : null;
+        $answer = $parse($reply);
+        if ($status >= 200 && $status < 300) {
+            if ($answer === null && $status !== 204) {
+                throw new FreshetException('the service is unreachable: the response cannot be read');
+            }
+            return ($answer ?? []) + (isset($received['freshet-degraded']) ? ['degraded' => true] : []);
+        }
+        $problem = self::parse($reply);
+        $text = fn (string $name) => is_string($problem[$name] ?? null) ? $problem[$name] : null;
         throw new FreshetException(
             $text('msg') ?? "the service returned HTTP $status",
             $status,
             $text('code') ?? 'error',
             $text('member'),
-            $retryAfter,
+            ctype_digit($received['retry-after'] ?? '') ? (float) $received['retry-after'] : 0.0,
         );
+    }
+
+    /** The object or list of a JSON document, a list as ["items" => list]; null if it is neither. */
+    private static function parse(string $text): ?array
+    {
+        $answer = json_decode($text, true);
+        return is_array($answer) ? (str_starts_with(ltrim($text), '[') ? ['items' => $answer] : $answer) : null;
+    }
+
+    /** Parses "ready", "writes:true" and, if something is missing, "missing:index,model", on a line each. */
+    private static function parseHealth(string $text): ?array
+    {
+        if (!str_starts_with($text, "ready\n")) {
+            return null;
+        }
+        preg_match('/^missing:(.+)$/m', $text, $missing);
+        return ['ready' => true, 'writes' => str_contains($text, "\nwrites:true\n"), 'missing' => $missing ? explode(',', $missing[1]) : []];
+    }
+
+    private static function segment(string|int $id): string
+    {
+        return $id !== '' ? rawurlencode((string) $id) : throw new \ValueError('an id must not be empty');
+    }
+
+    private static function present(array $members): array
+    {
+        return array_filter($members, fn ($value) => $value !== null && $value !== '');
     }
 
     private function postEvent(string $path, array $body): array
     {
-        return $this->request('POST', $path, body: $body + ['eventId' => bin2hex(random_bytes(16))], repeatable: true);
+        return $this->request('POST', $path, body: self::present($body) + ['eventId' => bin2hex(random_bytes(16))], repeatable: true);
     }
 
     private function postLines(string $path, array $objects): array
     {
-        $lines = implode("\n", array_map(fn ($each) => json_encode($each, JSON_THROW_ON_ERROR | JSON_UNESCAPED_UNICODE), $objects));
+        $lines = implode("\n", array_map(fn ($each) => json_encode($each, self::JSON), $objects));
         return $this->request('POST', $path, body: $lines, repeatable: true, type: 'application/x-ndjson');
     }
 }

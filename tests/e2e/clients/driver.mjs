@@ -1,6 +1,6 @@
 // driver.mjs < scenarios: makes the calls of each scenario with the JavaScript client and prints their outcomes, as JSON.
 import { readFileSync } from "node:fs";
-import { Freshet, FreshetError, sign } from "../../../scripts/clients/javascript/freshet.mjs";
+import { Freshet, FreshetError, sign, token } from "../../../scripts/clients/javascript/freshet.mjs";
 
 let pauses = [];
 const setTimeout = globalThis.setTimeout;
@@ -20,6 +20,7 @@ function clientFor(base, options) {
 // Calls whose arguments differ from those in the other languages.
 const kCalls = {
   sign: (_, [kid, secret, ...rest]) => sign({ kid, secret }, ...rest),
+  token: (_, [kid, secret, ...rest]) => token({ kid, secret }, ...rest),
   track: (client, [articleId], report) => client.track({ articleId, ...report }),
   view: (client, [articleId, fingerprint], report) => client.view({ articleId, fingerprint, ...report }),
   look: (client, args) => client.look(...args),
@@ -34,15 +35,20 @@ const kCalls = {
   },
 };
 
+function described({ status, code, member = null, message, retryAfterMs = 0, temporary }) {
+  return { status, code, member, message, retry_after_s: retryAfterMs / 1000, temporary };
+}
+
 async function outcome(client, { call, args, more }) {
   pauses = [];
+  const began = performance.now();
+  const took = () => ({ pauses, seconds: (performance.now() - began) / 1000 });
   try {
     const result = await (kCalls[call] ? kCalls[call](client, args, more) : client[camel(call)](...args, more));
-    return { result, pauses };
+    if (result?.error) result.error = described(result.error);
+    return { result, ...took() };
   } catch (error) {
-    if (!(error instanceof FreshetError)) return { crash: String(error) };
-    const { status, code, member = null, message, retryAfterMs = 0, temporary } = error;
-    return { error: { status, code, member, message, retry_after_s: retryAfterMs / 1000, temporary }, pauses };
+    return error instanceof FreshetError ? { error: described(error), ...took() } : { crash: String(error) };
   }
 }
 

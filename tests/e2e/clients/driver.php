@@ -29,32 +29,31 @@ function client(string $base, array $options): Freshet
     return new Freshet($base, ...$named);
 }
 
-// `more` is the method's last array; for request() they are named arguments.
+// `more` are named arguments; for putItem() they are the item.
 function call(Freshet $client, string $name, array $args, array $more): mixed
 {
-    if ($name === 'sign') {
-        return Freshet::sign(...$args);
-    }
-    if ($name === 'request') {
-        return $client->request(...$args, ...$more);
-    }
-    foreach ((new \ReflectionMethod($client, camel($name)))->getParameters() as $parameter) {
-        if ((string) $parameter->getType() === 'array' && in_array($parameter->getName(), ['report', 'query', 'more', 'members'])) {
-            return $client->{camel($name)}(...$args, ...[$parameter->getName() => $more]);
-        }
-    }
-    return $client->{camel($name)}(...$args);
+    return $name === 'put_item' ? $client->putItem(...$args, members: $more) : $client->{camel($name)}(...$args, ...$more);
+}
+
+function described(FreshetException $error): array
+{
+    return ['status' => $error->status === $error->getCode() ? $error->status : 'differs', 'code' => $error->problem, 'member' => $error->member,
+        'message' => $error->getMessage(), 'retry_after_s' => $error->retryAfterS, 'temporary' => $error->temporary()];
 }
 
 function outcome(Freshet $client, string $name, array $args, array $more): array
 {
     $GLOBALS['pauses'] = [];
+    $began = hrtime(true);
+    $took = fn () => ['pauses' => $GLOBALS['pauses'], 'seconds' => (hrtime(true) - $began) / 1e9];
     try {
-        return ['result' => call($client, $name, $args, $more), 'pauses' => $GLOBALS['pauses']];
+        $result = call($client, $name, $args, $more);
+        if (is_array($result) && isset($result['error'])) {
+            $result['error'] = described($result['error']);
+        }
+        return ['result' => $result] + $took();
     } catch (FreshetException $error) {
-        return ['error' => ['status' => $error->status === $error->getCode() ? $error->status : 'differs', 'code' => $error->problem, 'member' => $error->member,
-            'message' => $error->getMessage(), 'retry_after_s' => $error->retryAfterS, 'temporary' => $error->temporary()],
-            'pauses' => $GLOBALS['pauses']];
+        return ['error' => described($error)] + $took();
     } catch (\Throwable $error) {
         return ['crash' => get_class($error) . ': ' . $error->getMessage()];
     }

@@ -224,8 +224,8 @@ test("a storage that is full, forbidden or damaged loses the queue, not the page
 test("a request carries cookies and outlives the page if its body is small enough for that", async () => {
   const site = server();
   const page = client(site.fetch);
-  await page.track({ articleId: "a", note: "x".repeat(59000) });
-  await page.track({ articleId: "a", note: "x".repeat(60000) });
+  await page.track({ articleId: "a", userId: "x".repeat(59000) });
+  await page.track({ articleId: "a", userId: "x".repeat(60000) });
   await page.hot();
   assert.deepEqual(site.requests.map(({ keepalive }) => keepalive), [true, false, true]);
   assert.deepEqual(site.requests.map(({ credentials }) => credentials), ["include", "include", "include"]);
@@ -290,4 +290,63 @@ test("a timeline keeps its cursors, except from degraded pages", async () => {
   const fresh = client(site.fetch).timeline("c", "ann", { limit: 2 });
   await fresh.newer();
   assert.match(site.requests.at(-1).url, /direction=first/);
+});
+
+test("a feed and a timeline make one request at a time, each from the page before", async () => {
+  const site = server(() => ({ body: { data: { items: [], page: `p${site.requests.length}` } } }));
+  const feed = client(site.fetch).feed("ann");
+  await Promise.all([feed.refresh(), feed.more(), feed.more()]);
+  assert.deepEqual(site.bodies.map(({ page }) => page), [undefined, "p1", "p2"]);
+  const scores = server(() => ({ body: { drop: 10 * scores.requests.length, up: 5 } }));
+  const timeline = client(scores.fetch).timeline("c", "ann");
+  await Promise.all([timeline.first(), timeline.newer(), timeline.newer()]);
+  assert.deepEqual(scores.requests.map(({ url }) => new URL(url).searchParams.get("score")), ["0", "10", "20"]);
+});
+
+test("an error does not end a feed", async () => {
+  const site = server(down);
+  const feed = client(site.fetch).feed("ann");
+  await assert.rejects(feed.refresh(), { name: "FreshetError" });
+  site.reply = () => ({ body: { data: { items: [1], page: "p" } } });
+  assert.deepEqual((await feed.refresh()).items, [1]);
+});
+
+test("a page that gets no response keeps its place in feed and timeline, and its tracks", async () => {
+  const site = server(() => ({ body: { data: { items: [], page: "p1" }, drop: 20, up: 10, pv: 1 } }));
+  const page = client(site.fetch, { preset: "page", cooldownMs: 0 });
+  const [feed, timeline] = [page.feed("ann"), page.timeline("c", "ann")];
+  await feed.refresh();
+  await timeline.first();
+  site.reply = down;
+  for (const lost of [await feed.more(), await timeline.newer(), await timeline.older()]) {
+    assert.deepEqual([lost.items, lost.unavailable, lost.error.status], [[], true, 0]);
+  }
+  assert.equal(await feed.peek(), 0);
+  assert.equal(feed.page, "p1");
+  assert.deepEqual(timeline.cursors, { drop: 20, up: 10 });
+  assert.deepEqual(await page.track({ articleId: "a" }), kQueued);
+  await assert.rejects(page.flush(), { status: 0 });
+  site.reply = () => ({ body: { pv: 1 } });
+  assert.equal(await page.flush(), 0);
+  assert.equal(site.bodies.at(-1).articleId, "a");
+});
+
+test("browsers send no If-None-Match, because they have a cache", async () => {
+  const site = server();
+  const page = client(async (...request) => new Response(await (await site.fetch(...request)).text(), { headers: { ETag: "1" } }));
+  const { process } = globalThis;
+  delete globalThis.process;
+  try {
+    await page.hot();
+    await page.hot();
+  } finally {
+    globalThis.process = process;
+  }
+  assert.deepEqual(site.requests.map(({ headers }) => headers), [{}, {}]);
+});
+
+test("unknown options and presets are refused", () => {
+  assert.throws(() => new Freshet({ timeoutMS: 1 }), /unknown argument timeoutMS/);
+  assert.throws(() => new Freshet({ preset: "fast" }), /preset must be/);
+  assert.throws(() => new Freshet().feed("ann", { limits: 1 }), /unknown argument limits/);
 });

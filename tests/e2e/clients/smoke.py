@@ -29,7 +29,7 @@ now = int(time.time())
 out["put"] = backend.put_item(items[0], title="Über ééé", tags=["news"], published_at=now - 60)
 out["lines"] = backend.put_items([{"id": each, "title": each, "published_at": now - 60} for each in items[1:]])["accepted"]
 out["title"] = backend.get_item(items[0])["title"]
-out["pv"] = site.track(items[0], userId=name, sessionId="s", dwellMs=1000)["pv"]
+out["pv"] = site.track(items[0], user_id=name, session_id="s", dwell_ms=1000)["pv"]
 out["stats"] = backend.stats(items[0])["pv"]
 out["pushed"] = backend.push("discover", items[:3], [name])["pushed"]
 first = site.timeline("discover", name, limit=2)
@@ -44,7 +44,7 @@ out["dismissed"] = site.recommendations(name)["excluded"]["not_interested"]
 site.undismiss(name, items[1])
 out["undismissed"] = site.recommendations(name)["excluded"]["not_interested"]
 backend.follow(name, "ann@x/y")
-out["follows"] = site.request("GET", "/api/follows", query={"follower": name})["items"]
+out["follows"] = site.follows(name)["items"]
 page = site.feed(name, limit=2)
 out["feed"] = len(page["items"])
 out["page"] = "string" if isinstance(page["page"], str) else None
@@ -52,4 +52,9 @@ out["more"] = len(site.feed(name, "load_more", page["page"], limit=2)["items"])
 invalid = error(lambda: site.request("POST", "/api/track", {"dwellMs": 1}))
 out["invalid"] = [invalid.status, invalid.code, invalid.member]
 out["unsigned"] = error(lambda: Freshet(internal, key=(kid, secret + "x")).get_item(items[0])).status
+out["whoami"] = backend.whoami()
+out["ready"] = backend.health()["ready"]
+out["merged"] = [backend.merge_history(name, name + "-account")["ok"], site.history(name + "-account")["items"]]
+out["exported"] = backend.export_user(name)["userId"]
+out["erased"] = backend.job(backend.erase_user(name)["job"])["failed"]
 print(json.dumps(out))

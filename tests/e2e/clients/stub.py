@@ -38,12 +38,16 @@ class Stub:
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
 
-    def add(self, script, refuse=False):
-        """Returns (port, requests): the port that answers as scripted, and the list of requests that will arrive there."""
+    def add(self, script, refuse=None):
+        """Returns (port, requests): the port that answers as scripted, and the list of requests that will arrive there. `refuse`:
+        "connections" gets an error, "silently" none, as from a host that is down."""
         listener, requests = socket.socket(), []
         listener.bind(("127.0.0.1", 0))
         self._listeners.append(listener)
-        if not refuse:  # a bound socket that does not listen refuses connections, and the port stays reserved
+        if refuse == "silently":  # the queue of connections to accept is full
+            listener.listen(0)
+            self._listeners.append(socket.create_connection(listener.getsockname()))
+        elif not refuse:  # a bound socket that does not listen refuses connections, and the port stays reserved
             listener.listen(64)
             self._selector.register(listener, selectors.EVENT_READ, (script, requests))
         return listener.getsockname()[1], requests
