@@ -126,9 +126,9 @@ final class Freshet
         return $this->request('GET', '/api/recommendations', get_defined_vars());
     }
 
-    public function similar(string|int $itemId, ?int $limit = null): array
+    public function similar(string|int $itemId, ?int $limit = null, string|int|null $userId = null): array
     {
-        return $this->request('GET', '/api/items/' . self::segment($itemId) . '/similar', compact('limit'));
+        return $this->request('GET', '/api/items/' . self::segment($itemId) . '/similar', compact('userId', 'limit'));
     }
 
     public function history(string|int|null $userId, ?string $kind = null): array
