@@ -46,7 +46,7 @@ def test_routes_mounted_under_a_prefix_work_and_cookies_stay_valid_for_the_site(
     assert client.post("/freshet/api/track", {"articleId": item, "dwellMs": 5000}).status == 200
     assert mounted.internal().get("/api/articles/posts%2F1-%C3%BC/stats").json()["pv"] == 1
     wait_until(lambda: item in client.get("/freshet/api/hot?model=engagement&limit=9").body.decode(), "the list")
-    mounted.put(item)
+    assert mounted.internal().put("/api/items/posts%2F1-%C3%BC", {"title": "T", "published_at": 1}).status == 200
     assert client.get("/freshet/api/items/posts%2F1-%C3%BC/similar").json()["items"] == []
     cookie = client.post("/freshet/api/visitor", None).headers["Set-Cookie"]
     assert "; Path=/;" in cookie
@@ -81,7 +81,7 @@ def test_ids_of_every_kind_work_in_paths(service, name):
     for each in ("a/b", "a//b", "/", "100%", "%2F", "a?b", "a#b", "a&b=c", "日本-ü", "similar", "a/similar", "x.js"):
         item = name("i") + each if each != "/" else "/"
         path = "/api/items/" + urllib.parse.quote(item, safe="")
-        assert service.internal().put(path, {"title": "T"}).status == 200, item
+        assert service.internal().put(path, {"title": "T", "published_at": 1}).status == 200, item
         assert service.internal().get(path).json()["id"] == item
         for client in (service.public(), service.internal()):
             assert "items" in client.get(path + "/similar").json(), item
