@@ -136,13 +136,13 @@ class Run(unittest.TestCase):
             with fetch(asked) as reply:
                 self.assertEqual(reply.headers.get("Access-Control-Allow-Origin"), allowed)
         report = urllib.request.Request(f"http://{self.host}:{self.port}/api/track", data=b'{"articleId":"new","dwellMs":5000}',
-                                        headers={"Origin": "http://localhost:3000", "Content-Type": "application/json"})
+                                        headers={"Origin": "http://localhost:3000", "Content-Type": "application/json", "User-Agent": "Mozilla/5.0 Firefox/120.0"})
         self.assertEqual(fetch(report).status, 200)
         wait_until(lambda: '"new"' in self.get("/api/hot?model=engagement")[1], "the reported article in the list")
 
     def settings(self):
         done = subprocess.run([DAEMON, "-tt", "-R", "-y", os.path.join(self.state, "etc/freshet.toml")], capture_output=True, text=True, check=True)
-        return done.stdout + done.stderr
+        return (done.stdout + done.stderr).replace('"', "")
 
     def test_directives_are_set_for_this_start_and_later_ones(self):
         def start(*more):
@@ -162,10 +162,10 @@ class Run(unittest.TestCase):
             status, output = start(*more)
             self.assertEqual(status, 0, output)
             settings = self.settings()
-            self.assertRegex(settings, r"hot\.half_life = (90m|5400)")
-            self.assertRegex(settings, r"bots\.allow = \[\W*\^curl/\W*\]")
+            self.assertRegex(settings, r"hot\.half_life = 90m  #")
+            self.assertRegex(settings, r"bots\.allow = \[\^curl/\]")
             self.assertRegex(settings, rf"pm\.max_children = {4 if more else 3}\b")
-            self.assertEqual("items.unknown = list" in settings.replace('"', ""), not more, settings)
+            self.assertEqual("items.unknown = list" in settings, not more)
 
     def test_the_sample_repeats_with_new_dates_and_readers(self):
         status, output = run("--detach", *self.arguments())
