@@ -22,6 +22,7 @@ s/^\( *listen \)\[::\]:80 /\1[::]:8080 /
 
 # Logs go to the container's. Several processes share the pipe, and only 4 KiB are written to it in one piece.
 s#^\( *access_log \)/var/log/nginx/[a-z-]*\.log freshet buffer=64k #\1/dev/stdout freshet buffer=4k #
+s#^\( *access_log \)/var/log/nginx/freshet-error\.log #\1/dev/stdout #
 s#^\( *error_log \)/var/log/nginx/[a-z-]*\.log #\1stderr #
 
 # It already runs as its user, who may write here only.

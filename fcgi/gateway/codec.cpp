@@ -67,6 +67,7 @@ constexpr std::array kParamFields{
     ParamField{"HTTP_X_FORWARDED_PROTO", &Request::forwarded_proto},
     ParamField{"FRESHET_USER", &Request::verified_user},
     ParamField{"FRESHET_SITE", &Request::site},
+    ParamField{"FRESHET_PREFIX", &Request::prefix},
     ParamField{"FRESHET_REQUEST_ID", &Request::request_id},
 };
 

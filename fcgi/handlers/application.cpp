@@ -116,6 +116,13 @@ bool is_lenient(const Request& request, const Route& route) {
          http::prefers_lenient_handling(request.prefer);
 }
 
+// The URI below the path under which nginx mounts the routes.
+std::string_view without_prefix(const Request& request) {
+  std::string_view uri = request.uri;
+  if (uri.starts_with(request.prefix)) uri.remove_prefix(request.prefix.size());
+  return uri;
+}
+
 bool changes_state(Method method) { return method != Method::kGet && method != Method::kHead; }
 
 }  // namespace
@@ -156,7 +163,7 @@ Task<Result<Response>> Application::dispatch(Request& request,
   const http::AccessDecision access = access_for(request);
   if (access == http::AccessDecision::kDenied)
     co_return fail(ErrorCode::kForbidden, "denied", {}, "this client is blocked");
-  FRESHET_CO_TRY(target, http::Target::parse(request.uri));
+  FRESHET_CO_TRY(target, http::Target::parse(without_prefix(request)));
   FRESHET_CO_TRY(match, router_.match(request.method, target->path(), request.zone));
   if (request.zone == Zone::kInternal) {
     const HttpSettings& settings = services_.settings.http;
@@ -243,7 +250,8 @@ Result<std::string_view> Application::check_request(const Request& request, cons
   if (request.zone == Zone::kPublic) {
     if (changes_state(request.method) && cors_.is_foreign(request))
       return fail(ErrorCode::kForbidden, "foreign_origin", {},
-                  "the Origin is neither this site nor listed in http.cors_origins");
+                  http::describe_origins(request, services_.settings.http.trusts_proxy()) +
+                      "; a proxy must pass Host, and other sites must be listed in http.cors_origins");
   } else if (services_.signature_keys != nullptr && !services_.signature_keys->empty() &&
              !is_unsigned(auth)) {
     const http::SignedRequest signed_request{method_name(request.method), request.uri, request.body};

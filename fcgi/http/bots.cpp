@@ -57,7 +57,6 @@ Result<BotMatcher> BotMatcher::create(const std::vector<std::string>& allow) {
 }
 
 bool BotMatcher::is_bot(std::string_view agent) {
-  if (agent.empty()) return false;
   agent = agent.substr(0, kMaxAgentBytes);
   const std::uint64_t hash = XXH3_64bits(agent.data(), agent.size()) | 1;
   std::uint64_t& cached = cache_[hash / 2 % kCacheEntries];

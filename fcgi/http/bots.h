@@ -1,6 +1,7 @@
-// Detects crawlers by User-Agent. The public list crawler-user-agents (crawlers.txt, MIT license,
-// updated by scripts/update_crawlers) is compiled into one automaton (RE2::Set), with a cache keyed
-// by agent string in front of it. `bots.allow` exempts agents that the list would match.
+// Detects crawlers by User-Agent. The public list crawler-user-agents with our additions
+// (crawlers.txt, MIT license, written by scripts/update_crawlers) is compiled into one automaton
+// (RE2::Set), with a cache keyed by agent string in front of it. `bots.allow` exempts agents that
+// the list would match.
 //
 // Created once in the master, before the fork: compiling takes about 20 ms, and workers share the
 // memory of the compiled program. A worker only adds its own automaton states, which RE2 builds
@@ -28,9 +29,9 @@ class BotMatcher {
   BotMatcher& operator=(BotMatcher&&) noexcept;
   ~BotMatcher();
 
-  // True if a pattern of the list matches `agent` and no allowed pattern does. An empty agent is
-  // not a bot. Only the first kMaxAgentBytes are matched. About 50 ns when cached, 1 to 50 µs
-  // otherwise. Not thread-safe.
+  // True if a pattern of the list matches `agent` and no allowed pattern does. An empty agent is a
+  // bot unless "^$" is allowed. Only the first kMaxAgentBytes are matched. About 50 ns when cached,
+  // 1 to 50 µs otherwise. Not thread-safe.
   bool is_bot(std::string_view agent);
 
   static constexpr std::size_t kMaxAgentBytes = 1024;

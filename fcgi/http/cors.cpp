@@ -49,6 +49,19 @@ bool is_own_origin(const Request& request, bool trusts_proxy) {
          equals_ignore_case(from->host_port, to->host_port);
 }
 
+std::string describe_origins(const Request& request, bool trusts_proxy) {
+  constexpr std::size_t kMaxBytes = 200;
+  const auto to = parse_origin(request.site);
+  std::string site = to ? std::string(is_over_tls(request, trusts_proxy) ? "https" : "http")
+                              .append("://")
+                              .append(to->host_port.substr(0, kMaxBytes))
+                        : std::string("one without a Host");
+  return std::string("the page's origin is ")
+      .append(request.origin.substr(0, kMaxBytes))
+      .append(", the request's ")
+      .append(site);
+}
+
 bool Cors::is_foreign(const Request& request) const {
   return !request.origin.empty() && !allows(request.origin) && !is_own_origin(request, trusts_proxy_);
 }

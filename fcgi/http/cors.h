@@ -22,6 +22,10 @@ bool is_over_tls(const Request& request, bool trusts_proxy);
 // may be written or not.
 bool is_own_origin(const Request& request, bool trusts_proxy);
 
+// The two values that is_own_origin() compares, for the detail of "foreign_origin". Both come from
+// the client; each is cut to 200 bytes.
+std::string describe_origins(const Request& request, bool trusts_proxy);
+
 class Cors {
  public:
   explicit Cors(std::vector<std::string> origins, bool trusts_proxy = false)

@@ -1,6 +1,6 @@
 // The operator's dashboard. Polls the status process every two seconds; it answers even while all workers are stuck, and has
 // the last five minutes. Charts are drawn by Chart.js from Debian's libjs-chart.js.
-import { articleUrl, element, formatDuration, pause, plural, showAttribution, showStatus, throwUnreachable, zone } from "/page.js";
+import { articleUrl, element, formatDuration, kKeysAreSet, pause, plural, readJson, showAttribution, showStatus, throwUnreachable, zone } from "/page.js";
 
 const kRefreshMs = 2000;
 const kMinutes = 5;
@@ -196,7 +196,7 @@ function showWorkers(workers) {
 // Answered by the workers, so it may fail while they are stuck.
 async function showTop() {
   const reply = await fetch("/api/hot?model=engagement&limit=5", { signal: AbortSignal.timeout(kRefreshMs) });
-  const items = await reply.json();
+  const items = await readJson(reply);
   showAttribution(items);
   document.getElementById("top").replaceChildren(...items.map((item) => {
     const row = element("li");
@@ -228,7 +228,9 @@ async function run() {
   for (;;) {
     if (document.visibilityState === "visible") {
       await refresh().catch((error) => showStatus(`The dashboard can’t be refreshed: ${error.message}.`));
-      showTop().catch(() => {});
+      showTop().catch(({ message }) => {
+        if (message === kKeysAreSet) document.getElementById("top").replaceChildren(element("li", `${kKeysAreSet}.`));
+      });
     }
     await pause(kRefreshMs);
   }

@@ -56,9 +56,13 @@ export function button(text, label, onClick) {
   return node;
 }
 
+// The error of a call that must be signed (identity.internal_keys).
+export const kKeysAreSet = "Keys are set: these pages cannot sign in";
+
 // Shows a message and announces it to screen readers, unless it is shown already.
-export function showStatus(text) {
+export function showStatus(message) {
   const state = document.getElementById("state");
+  const text = message.includes(kKeysAreSet) ? `${kKeysAreSet}.` : message;
   if (state.textContent !== text) state.textContent = text;
 }
 
@@ -68,7 +72,7 @@ export async function readJson(reply) {
   const isJson = /\bjson\b/.test(reply.headers.get("Content-Type") || "");
   const answer = isJson ? await reply.json().catch(() => null) : null;
   if (reply.ok && answer !== null) return answer;
-  const message = answer?.msg || `the service returned HTTP ${reply.status}`;
+  const message = answer?.code === "bad_signature" ? kKeysAreSet : answer?.msg || `the service returned HTTP ${reply.status}`;
   throw Object.assign(new Error(message), { status: reply.status, final: reply.status >= 400 && reply.status < 500 && reply.status !== 429 });
 }
 

@@ -116,7 +116,7 @@ def test_every_feature_answers(project):
     assert feed.status == 200 and len(feed.json()["data"]["items"]) == 3, feed
     assert public().get("/api/recommendations?limit=3").status == 200
     assert [item["id"] for item in api.get("/api/waterfall/discover?customerId=ann").json()["items"]] == ["item-2"]
-    assert public().get("/").status == 200 and public().get("/freshet.js").status == 200
+    assert public().get("/").status == 404 and public().get("/freshet.js").status == 200
     assert api.get("/dashboard").status == 200 and api.get("/chart.js/chart.min.js").status == 200
     assert public().get("/metrics").status == 404
 

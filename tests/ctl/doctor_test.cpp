@@ -134,10 +134,10 @@ constexpr const char* kNginx =
     "fastcgi_param FRESHET_ZONE internal;\nclient_max_body_size 16k;\nlimit_conn freshet_internal 192;\n"
     "location /x {\nclient_max_body_size 8m;\n} } }\n"
     "# configuration file /etc/nginx/freshet/freshet-params.conf:\n"
-    "fastcgi_param FRESHET_SITE $scheme://$http_host if_not_empty;\n"
+    "fastcgi_param FRESHET_SITE $scheme://$freshet_host if_not_empty;\n"
     "# configuration file /etc/nginx/sites-enabled/site:\nserver {\nlocation /api/ {\n"
     "limit_conn freshet_bodies 16;\nlimit_conn freshet_body_networks 64;\nfastcgi_param FRESHET_SITE "
-    "$scheme://$http_host;\n"
+    "$scheme://$freshet_host;\n"
     "fastcgi_param FRESHET_ZONE public;\n} }\n";
 
 std::string substitute(std::string text, const std::string& from, const std::string& to) {
@@ -627,16 +627,74 @@ TEST_CASE("an nginx block that does not set FRESHET_SITE is found regardless of 
   const auto site_finding = [](const std::string& from, const std::string& to) {
     return last_finding(evaluate_config(substitute(kNginx, from, to)), "nginx.site");
   };
-  const std::string own = "fastcgi_param FRESHET_SITE $scheme://$http_host;\n";
+  const std::string own = "fastcgi_param FRESHET_SITE $scheme://$freshet_host;\n";
   CHECK(site_finding(own, "").message.find("FRESHET_ZONE public") != std::string::npos);
   CHECK(site_finding(own, "").severity == Severity::kError);
   CHECK(site_finding(own, "#" + own).severity == Severity::kError);
   CHECK(site_finding(own, "location /inner {\n" + own + "}\n").severity == Severity::kError);
   CHECK(site_finding("include /etc/nginx/freshet/freshet-params.conf;\n", "")
             .message.find("FRESHET_ZONE internal") != std::string::npos);
-  CHECK(site_finding("FRESHET_SITE $scheme://$http_host if_not_empty", "OTHER x").severity ==
+  CHECK(site_finding("FRESHET_SITE $scheme://$freshet_host if_not_empty", "OTHER x").severity ==
         Severity::kError);
   CHECK(site_finding(own, "include /etc/nginx/freshet/freshet-params.conf;\n").severity == Severity::kOk);
+}
+
+TEST_CASE("a FRESHET_SITE that is empty over HTTP/3 is a warning", "[doctor]") {
+  for (const char* const line : {"$scheme://$freshet_host if_not_empty", "$scheme://$freshet_host;"}) {
+    std::string old = line;
+    old.replace(old.find("$freshet_host"), 13, "$http_host");
+    const Diagnosis found = last_finding(evaluate_config(substitute(kNginx, line, old)), "nginx.site");
+    CHECK(found.severity == Severity::kWarning);
+    CHECK(found.message.find("HTTP/3") != std::string::npos);
+  }
+}
+
+TEST_CASE("an access log with nearly all requests from one network is a warning", "[doctor]") {
+  const auto finding = [](const std::string& log) {
+    Diagnoses out;
+    evaluate_networks(log, out);
+    return last_finding(out, "nginx.networks");
+  };
+  const auto lines = [](int count, const std::string& line) {
+    std::string out;
+    for (int i = 0; i < count; ++i) out += line + "\n";
+    return out;
+  };
+  const std::string json = R"({"time":"t","requests":1,"address":"10.0.0.0","method":"GET"})";
+  const std::string combined = R"(10.0.0.7 - - [26/Nov/2026:08:00:00 +0000] "GET / HTTP/1.1" 200 1 "-" "-")";
+  for (const std::string& line : {json, combined}) {
+    const Diagnosis found = finding(lines(960, line) + lines(40, "192.0.2.1 - - [x]"));
+    CHECK(found.severity == Severity::kWarning);
+    CHECK(found.message.find("96 % of the last 1000 requests come from one network, 10.0.0.0/24") == 0);
+    CHECK(finding(lines(940, line) + lines(60, "192.0.2.1 - - [x]")).severity == Severity::kOk);
+    CHECK(finding(lines(999, line)).severity == Severity::kOk);
+  }
+  const std::string one_network =
+      lines(500, "2001:db8:1:2::3 - - [x]") + lines(500, "2001:db8:1:ffff::4 - - [x]");
+  CHECK(finding(one_network).severity == Severity::kWarning);
+  CHECK(finding(one_network).message.find("2001:db8:1::/48") != std::string::npos);
+  CHECK(finding(one_network + lines(100, "2001:db8:2::3 - - [x]")).severity == Severity::kOk);
+  CHECK(finding(lines(2000, "another format")).message.find("only 0 requests") != std::string::npos);
+}
+
+TEST_CASE("the public server's access log is found in nginx's configuration", "[doctor]") {
+  const Installation installation;
+  const std::string log = installation.root / "access.log";
+  std::string text;
+  for (int i = 0; i < 40'000; ++i) text += "10.0.0.7 - - [x]\n";
+  installation.write("access.log", text, 0644);
+  const auto severity = [](const std::string& dump) {
+    Diagnoses out;
+    check_networks(dump, out);
+    return last_finding(out, "nginx.networks").severity;
+  };
+  const std::string site = "# configuration file /etc/nginx/sites-enabled/site:\nserver {\n  listen 80;\n";
+  const std::string routes = "  include /etc/nginx/freshet/freshet-locations.conf;\n}\n";
+  const std::string logged = "access_log " + log + " combined;\n", other = "access_log /nonexistent;\n";
+  CHECK(severity("http {\n" + other + "}\n" + site + logged + routes) == Severity::kWarning);
+  CHECK(severity("http {\n" + logged + "}\n" + site + routes) == Severity::kWarning);
+  CHECK(severity("http {\n" + logged + "}\n" + site + other + routes) == Severity::kOk);
+  CHECK(severity("http {\n}\n" + site + routes) == Severity::kOk);
 }
 
 TEST_CASE("connections that nginx keeps longer than a worker drains are a warning", "[doctor]") {

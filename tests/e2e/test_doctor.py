@@ -81,7 +81,7 @@ def test_a_healthy_site_has_no_errors(site):
     assert warnings(findings) - {"redis.latency", "files.space", "config.backlog"} == {"config", "files.model"}
     assert {command for _, command, user in site.acl_denials() if user == "freshet"} <= PROBED_COMMANDS
     if "nginx.upstream" in findings:
-        for check in ("upstream", "body_size", "connections", "site", "keepalive", "queue"):
+        for check in ("upstream", "body_size", "connections", "site", "keepalive", "queue", "networks"):
             assert grade(findings, f"nginx.{check}") == {"ok"}, findings[f"nginx.{check}"]
     else:
         assert grade(findings, "nginx") == {"skipped"}
@@ -182,6 +182,7 @@ def test_backups_are_checked_in_the_given_directory(site):
 
 @pytest.mark.parametrize("check, name, pattern, replacement, expected", [
     ("site", "freshet-params.conf", r"^fastcgi_param FRESHET_SITE .*\n", "", "does not set FRESHET_SITE"),
+    ("site", "freshet-params.conf", r"\$freshet_host", "$http_host", "empty over HTTP/3"),
     ("keepalive", "freshet-http.conf", r"keepalive_time \w+", "keepalive_time 1h", "keeps a connection for up to 3601 s"),
     ("queue", "freshet-internal.conf", r"limit_conn freshet_internal 192", "limit_conn freshet_internal 5000", "admits 5000 concurrent requests"),
     ("queue", "freshet-locations.conf", r"^ *limit_conn freshet_bodies .*\n", "", "limit_conn freshet_bodies is not set"),
@@ -197,7 +198,7 @@ def test_harmful_nginx_settings_are_found(site, check, name, pattern, replacemen
     finally:
         undo()
     assert expected in findings[f"nginx.{check}"][0]["what"], findings[f"nginx.{check}"]
-    assert grade(findings, f"nginx.{check}") == {"error" if check == "site" else "warning"}
+    assert grade(findings, f"nginx.{check}") == {"error" if "does not set" in expected else "warning"}
     assert all(grade(findings, other) == {"ok"} for other in findings if other.startswith("nginx.") and other != f"nginx.{check}")
 
 

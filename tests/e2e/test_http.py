@@ -4,7 +4,9 @@ import gzip
 import http.client
 import json
 import re
+import socket
 import time
+import urllib.parse
 
 import pytest
 
@@ -23,6 +25,68 @@ def limited():
         yield started.start()
     finally:
         started.stop()
+
+
+@pytest.fixture(scope="module")
+def mounted():
+    """An instance whose public server has a name and the routes under /freshet."""
+    started = Instance(**LONG_TIMEOUTS)
+    started.nginx_edit += "\ns/^  listen .*:18080 /  server_name example.org;\\n&/; s/^  server_name _;//; s#(?<freshet_prefix>)#(?<freshet_prefix>/freshet)#"
+    try:
+        yield started.start()
+    finally:
+        started.stop()
+
+
+# --- mounted under a prefix, and the site's own pages
+
+
+def test_routes_mounted_under_a_prefix_work_and_cookies_stay_valid_for_the_site(mounted):
+    client, item = mounted.public(), "posts/1-ü"
+    assert client.post("/freshet/api/track", {"articleId": item, "dwellMs": 5000}).status == 200
+    assert mounted.internal().get("/api/articles/posts%2F1-%C3%BC/stats").json()["pv"] == 1
+    wait_until(lambda: item in client.get("/freshet/api/hot?model=engagement&limit=9").body.decode(), "the list")
+    assert mounted.internal().put("/api/items/posts%2F1-%C3%BC", {"title": "T", "published_at": 1}).status == 200
+    assert client.get("/freshet/api/items/posts%2F1-%C3%BC/similar").json()["items"] == []
+    cookie = client.post("/freshet/api/visitor", None).headers["Set-Cookie"]
+    assert "; Path=/;" in cookie
+    assert client.get("/freshet/freshet.js").status == 200
+    for path in ("/api/track", "/freshet/api/articles/x/stats", "/freshet/freshet/api/hot", "/freshet.js/x", "/freshet/ping"):
+        assert_problem(client.get(path), 404)
+
+
+def raw_request(service, text):
+    """The status and problem of a request written byte by byte, with a body of {}."""
+    with socket.create_connection((service.host, service.port), 80) as sender:
+        sender.sendall(text.encode())
+        head, _, body = sender.makefile("rb").read().partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_a_write_of_the_sites_own_page_is_accepted_with_and_without_host(mounted, version):
+    body = '{"articleId":"raw","dwellMs":1000}'
+    rest = f"User-Agent: {AGENT}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}"
+    start, own = f"POST /freshet/api/track HTTP/{version}\r\n", f"http://example.org:{mounted.port}"
+    assert raw_request(mounted, f"{start}Host: www.example.net\r\nOrigin: http://www.example.net\r\n{rest}")[0] == 200
+    if version == "1.0":
+        assert raw_request(mounted, f"{start}Origin: {own}\r\n{rest}")[0] == 200
+    assert raw_request(mounted, f"{start}Host:\r\nOrigin: {own}\r\n{rest}")[0] == 400
+    status, problem = raw_request(mounted, f"{start}Host: backend:8080\r\nOrigin: {own}\r\n{rest}")
+    assert (status, problem["code"]) == (403, "foreign_origin")
+    assert own in problem["detail"] and "http://backend:8080" in problem["detail"] and "Host" in problem["detail"]
+
+
+def test_ids_of_every_kind_work_in_paths(service, name):
+    for each in ("a/b", "a//b", "/", "100%", "%2F", "a?b", "a#b", "a&b=c", "日本-ü", "similar", "a/similar", "x.js"):
+        item = name("i") + each if each != "/" else "/"
+        path = "/api/items/" + urllib.parse.quote(item, safe="")
+        assert service.internal().put(path, {"title": "T", "published_at": 1}).status == 200, item
+        assert service.internal().get(path).json()["id"] == item
+        for client in (service.public(), service.internal()):
+            assert "items" in client.get(path + "/similar").json(), item
+        assert_problem(service.public().get(path), 404)
+        assert service.internal().delete(path).status in (200, 204), item
 
 
 # --- problems, methods, zones
@@ -61,7 +125,6 @@ def test_an_unknown_path_is_404(service):
     ("GET", "/api/track/../items/a"), ("GET", "/%61pi/items/a"), ("GET", "//api/items/a"), ("GET", "/api/hot/../stats?ids=a")])
 def test_internal_routes_do_not_exist_on_the_public_port(service, method, path):
     reply = service.public().request(method, path, body='{"title":"x"}' if method in ("PUT", "POST") else None)
-    # Paths outside /api/ are static files, which do not support PUT.
     assert reply.status == 404, reply
     assert b"pv" not in reply.body and b"pool" not in reply.body
 

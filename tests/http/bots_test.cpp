@@ -76,26 +76,43 @@ long pss_kib() {
 
 TEST_CASE("RE2 accepts every pattern of the list", "[bots]") {
   const auto patterns = http::crawler_patterns();
-  CHECK(patterns.size() == 1498);
+  CHECK(patterns.size() == 1498 + 12);
   for (const auto pattern : patterns) {
     INFO(pattern);
     CHECK(RE2(re2::StringPiece(pattern.data(), pattern.size()), RE2::Quiet).ok());
   }
 }
 
-TEST_CASE("crawlers are bots; browsers and empty agents are not", "[bots]") {
+TEST_CASE("crawlers and empty agents are bots, browsers are not", "[bots]") {
   BotMatcher bots = make_matcher();
   for (int round = 0; round < 2; ++round) {  // the second round is cached
     CHECK(bots.is_bot(kGooglebot));
     CHECK(bots.is_bot("curl/8.5.0"));
     CHECK_FALSE(bots.is_bot(kChrome));
-    CHECK_FALSE(bots.is_bot(""));
+    CHECK(bots.is_bot(""));
     CHECK_FALSE(bots.is_bot("Android - Native Mobile App"));
   }
 }
 
+TEST_CASE("crawlers that the public list lacks are bots", "[bots]") {
+  BotMatcher bots = make_matcher();
+  for (const char* const agent :
+       {"Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; ChatGPT-Agent/1.0)",
+        "Mozilla/5.0 (compatible; Bravebot/1.0; +https://search.brave.com/help/brave-search-crawler)",
+        "Mozilla/5.0 (compatible; GrokBot/1.0)", "Mozilla/5.0 (compatible; Andibot/0.1)",
+        "Mozilla/5.0 (compatible; KimiBot/1.0)", "Mozilla/5.0 Chrome/130.0.0.0 Safari/537.36 NovaAct",
+        "bedrockbot", "Mozilla/5.0 (compatible; Google Page Speed Insights)",
+        "Mozilla/5.0 (compatible; PageSpeed Insights)", "node", "GuzzleHttp/7",
+        "Mozilla/5.0 (compatible; Bluesky Cardyb/1.1)"}) {
+    INFO(agent);
+    CHECK(bots.is_bot(agent));
+  }
+  CHECK_FALSE(bots.is_bot("Mozilla/5.0 (node; rv:120.0) Gecko/20100101 Firefox/120.0"));
+}
+
 TEST_CASE("an allowed agent is not a bot even if the list matches it", "[bots]") {
-  BotMatcher bots = make_matcher({"^curl/", "HeadlessChrome"});
+  BotMatcher bots = make_matcher({"^curl/", "HeadlessChrome", "^$"});
+  CHECK_FALSE(bots.is_bot(""));
   CHECK_FALSE(bots.is_bot("curl/8.5.0"));
   CHECK_FALSE(bots.is_bot("Mozilla/5.0 (X11; Linux x86_64) HeadlessChrome/126.0.0.0 Safari/537.36"));
   CHECK(bots.is_bot("Wget/1.21 (not curl/8)"));

@@ -166,6 +166,20 @@ TEST_CASE("only pages of listed origins can read a reply, and Vary tells caches"
   CHECK(plain.headers.empty());
 }
 
+TEST_CASE("the error about a foreign page names both origins that were compared", "[cors]") {
+  const Request behind_proxy{
+      .origin = "https://www.example.org", .site = "http://backend:8080", .forwarded_proto = "https"};
+  CHECK(describe_origins(behind_proxy, false) ==
+        "the page's origin is https://www.example.org, the request's http://backend:8080");
+  CHECK(describe_origins(behind_proxy, true) ==
+        "the page's origin is https://www.example.org, the request's https://backend:8080");
+  CHECK(describe_origins({.origin = "null", .site = "http://"}, false) ==
+        "the page's origin is null, the request's one without a Host");
+  const std::string long_host(5000, 'a');
+  const std::string origin = "http://" + long_host;
+  CHECK(describe_origins({.origin = origin, .site = origin}, false).size() < 500);
+}
+
 TEST_CASE("a header value cannot split its line", "[response]") {
   Response response;
   response.add_header("X-A", "b\r\nSet-Cookie: c\x7f\0");

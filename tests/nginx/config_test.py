@@ -69,8 +69,8 @@ def location_of(block, path):
         if kind == "" and path.startswith(pattern) and len(pattern) > len(prefix):
             found, prefix = location, pattern
     for location in block.own("location"):
-        if location.arguments[0] == "~" and re.search(location.arguments[1], path):
-            return location
+        if location.arguments[0] == "~" and re.search(location.arguments[1].replace("(?<", "(?P<"), path):
+            return location_of(location, path)
     return location_of(found, path) if found else block
 
 

@@ -73,9 +73,10 @@ class Reply:
 
 
 class Nginx:
-    """edits: (file, old, new) replacements in the rendered configuration."""
+    """edits: (file, old, new) replacements in the rendered configuration; HOST and DIR in `new` are this instance's. site: a
+    server of the site in place of the public one, with one %s for its address."""
 
-    def __init__(self, edits=(), limits=True):
+    def __init__(self, edits=(), limits=True, site=None):
         self.directory = tempfile.mkdtemp(prefix="freshet-nginx-", dir="/tmp")
         os.chmod(self.directory, 0o755)
         for name in ("etc/nginx", "run", "log", "cache", "tmp"):
@@ -87,7 +88,10 @@ class Nginx:
         subprocess.run(["bash", "-c", 'source "$1"; shift; render_nginx "$@"', "-", os.path.join(ROOT, "scripts/lib.sh"),
                         self.directory, self.host, str(self.port), str(self.internal_port), user, "1" if limits else "0"], check=True)
         for name, old, new in edits:
-            self._edit(name, old, new)
+            self._edit(name, old, new.replace("HOST", self.host).replace("DIR", self.directory))
+        if site:
+            with open(os.path.join(self.directory, "etc/nginx/freshet-public.conf"), "w", encoding="utf-8") as file:
+                file.write(site.replace("/etc/nginx/freshet/", f"{self.directory}/etc/nginx/") % f"{self.host}:{self.port}")
         self._process = None
 
     def _edit(self, name, old, new):

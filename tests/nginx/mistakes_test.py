@@ -16,9 +16,6 @@ RULES = {}
 
 # (rule, part of the directive) → why it is correct here
 ALLOWED = {
-    ("host_spoofing", "fastcgi_param FRESHET_SITE $scheme://$http_host if_not_empty"):
-        "compared with the Origin of the same request, never sent back and never a target: a client that forges both is not a browser, "
-        "and only browsers have cookies to protect",
     ("unanchored_pattern", "$http_user_agent"): "User-Agents are matched by a word anywhere in them",
     ("unanchored_pattern", "$http_accept"): "a list of types, one of which may be text/html",
 }

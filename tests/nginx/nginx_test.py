@@ -3,10 +3,13 @@
 import gzip
 import json
 import os
+import re
 import socket
+import subprocess
 import threading
 import time
 import unittest
+import urllib.parse
 
 from case import CRAWLER, PUBLIC, Case
 from instance import AGENT, ROOT, Nginx, Sessions, auth_edits, wait_until
@@ -91,7 +94,8 @@ class Behavior(Case):
         for path, internal in (("/api/track", False), ("/api/hot?id", False), ("/status", True)):
             reply = self.nginx.fetch(path, internal=internal)
             self.assertEqual(reply.headers.get_all("X-Request-Id"), [reply.json()["FRESHET_REQUEST_ID"]])
-        self.assertEqual(len(self.nginx.fetch("/").headers.get_all("X-Request-Id")), 1)
+        for path, internal in (("/freshet.js", False), ("/nothing", False), ("/", True)):
+            self.assertEqual(len(self.nginx.fetch(path, internal=internal).headers.get_all("X-Request-Id")), 1, path)
 
     def test_a_get_whose_worker_died_is_answered_by_another(self):
         for zone in ("public", "internal"):
@@ -120,8 +124,8 @@ class Behavior(Case):
             self.assertEqual(reply.headers["Retry-After"], "1")
 
     def test_every_reply_disables_mime_sniffing(self):
-        for path, internal in (("/api/track", False), ("/api/hot?sniff", False), ("/", False), ("/openapi.json", False), ("/nowhere", False),
-                               ("/api/nowhere", False), ("/status", True), ("/openapi.json", True), ("/api/items/7", True)):
+        for path, internal in (("/api/track", False), ("/api/hot?sniff", False), ("/", False), ("/freshet.js", False), ("/nowhere", False),
+                               ("/api/nowhere", False), ("/status", True), ("/", True), ("/openapi.json", True), ("/api/items/7", True)):
             self.assertEqual(self.nginx.fetch(path, internal=internal).headers.get_all("X-Content-Type-Options"), ["nosniff"], path)
 
     def test_no_log_identifies_the_readers_of_failed_requests(self):
@@ -170,23 +174,22 @@ class Behavior(Case):
         self.assertEqual(self.nginx.fetch("/api/feed?big", headers=headers, internal=True).headers["Content-Encoding"], "gzip")
         self.assertIsNone(self.nginx.fetch("/api/feed", headers=headers).headers["Content-Encoding"])
         self.assertIsNone(self.nginx.fetch("/api/feed?big").headers["Content-Encoding"])
-        self.assertEqual(self.nginx.fetch("/hot.js", headers=headers).headers["Content-Encoding"], "gzip")
 
-    def test_the_openapi_document_is_compressed_on_both_servers(self):
-        for internal in (False, True):
-            plain = self.nginx.fetch("/openapi.json", internal=internal)
+    def test_the_openapi_document_and_the_tag_are_compressed(self):
+        for path, internal in (("/openapi.json", True), ("/freshet.js", False), ("/freshet.js", True)):
+            plain = self.nginx.fetch(path, internal=internal)
             self.assertIsNone(plain.headers["Content-Encoding"])
             self.assertEqual(plain.headers["Vary"], "Accept-Encoding")
-            reply = self.nginx.fetch("/openapi.json", headers={"Accept-Encoding": "gzip"}, internal=internal)
+            reply = self.nginx.fetch(path, headers={"Accept-Encoding": "gzip"}, internal=internal)
             self.assertEqual((reply.headers["Content-Encoding"], reply.headers["Vary"]), ("gzip", "Accept-Encoding"))
             self.assertEqual(gzip.decompress(reply.body), plain.body)
             for each, accepted in ((plain, "identity"), (reply, "gzip")):
                 headers = {"If-None-Match": each.headers["ETag"], "Accept-Encoding": accepted}
-                self.assertEqual(self.nginx.fetch("/openapi.json", headers=headers, internal=internal).status, 304)
+                self.assertEqual(self.nginx.fetch(path, headers=headers, internal=internal).status, 304)
 
     def test_every_page_is_compressed_in_advance(self):
-        for name in os.listdir(os.path.join(ROOT, "nginx/html")):
-            reply = self.nginx.fetch(f"/{name}", headers={"Accept-Encoding": "gzip"})
+        for name in set(os.listdir(os.path.join(ROOT, "nginx/html"))) - {"zone.js"}:  # which the configuration contains
+            reply = self.nginx.fetch(f"/{name}", headers={"Accept-Encoding": "gzip"}, internal=True)
             # A reply that nginx compresses itself has no length.
             self.assertEqual((reply.headers["Content-Encoding"], reply.headers["Content-Length"]), ("gzip", str(len(reply.body))), name)
             with open(os.path.join(ROOT, "nginx/html", name), "rb") as file:
@@ -305,37 +308,49 @@ class Behavior(Case):
         self.assertEqual(sum("worker process" in title for title in titles), os.cpu_count())
 
     def test_a_page_is_revalidated_and_not_sent_twice(self):
-        reply = self.nginx.fetch("/")
-        self.assertEqual(reply.headers["Cache-Control"], "no-cache")
-        self.assertEqual(self.nginx.fetch("/", headers={"If-None-Match": reply.headers["ETag"]}).status, 304)
+        for path, internal in (("/", True), ("/freshet.js", False)):
+            reply = self.nginx.fetch(path, internal=internal)
+            self.assertEqual(reply.headers["Cache-Control"], "no-cache")
+            self.assertEqual(self.nginx.fetch(path, headers={"If-None-Match": reply.headers["ETag"]}, internal=internal).status, 304)
 
     def test_pages_have_a_strict_content_policy(self):
-        page = self.nginx.fetch("/")
+        page = self.nginx.fetch("/", internal=True)
         with open(os.path.join(self.nginx.directory, "html/index.html"), "rb") as file:
             self.assertEqual(page.body, file.read())
         policy = page.headers["Content-Security-Policy"]
         self.assertIn("default-src 'none'", policy)
         self.assertNotIn("unsafe", policy)
         self.assertEqual((page.headers["X-Content-Type-Options"], page.headers["Referrer-Policy"]), ("nosniff", "same-origin"))
-        self.assert_problem(self.nginx.fetch("/", body="x"), 405)
-        self.assert_problem(self.nginx.fetch("/", body="x" * (2 << 20)), 413)
-        for path in ("/nothing", "/nothing.html", "/api/nothing.js"):
-            self.assert_problem(self.nginx.fetch(path), 404)
+        self.assert_problem(self.nginx.fetch("/", body="x", internal=True), 405)
+        self.assert_problem(self.nginx.fetch("/", body="x" * (2 << 20), internal=True), 413)
 
-    def test_a_missing_page_is_html_for_browsers(self):
-        page = self.nginx.fetch("/nothing", headers={"Accept": "text/html,*/*;q=0.8"})
-        self.assertEqual((page.status, page.headers["Content-Type"]), (404, "text/html"))
-        self.assertIn("default-src 'none'", page.headers["Content-Security-Policy"])
-        self.assert_problem(self.nginx.fetch("/api/nothing", headers={"Accept": "text/html"}), 404)
+    def test_the_public_server_has_no_page_but_the_tag(self):
+        with open(os.path.join(ROOT, "nginx/html/freshet.js"), "rb") as file:
+            self.assertEqual(self.nginx.fetch("/freshet.js").body, file.read())
+        for path in ["/", "/nothing", "/api/nothing", "/api/nothing.js", "/dashboard", *(f"/{name}" for name in os.listdir(os.path.join(ROOT, "nginx/html")))]:
+            if path != "/freshet.js":
+                for accept in ("*/*", "text/html,*/*;q=0.8"):
+                    self.assert_problem(self.nginx.fetch(path, headers={"Accept": accept}), 404)
+        self.assert_problem(self.nginx.fetch("/freshet.js", body="x"), 405)
+        self.assert_problem(self.nginx.fetch("/freshet.js", body="x" * (2 << 20)), 413)
 
-    def test_the_internal_server_has_the_same_pages_and_identifies_itself(self):
-        for path in ("/", "/hot.js", "/404.html"):
-            page, internal_page = self.nginx.fetch(path), self.nginx.fetch(path, internal=True)
-            self.assertEqual((internal_page.status, internal_page.body), (200, page.body))
-            self.assertEqual(internal_page.headers["Content-Security-Policy"], page.headers["Content-Security-Policy"])
+    def test_an_address_of_the_internal_server_that_does_not_exist_is_a_page_in_a_browser(self):
+        browser = {"Accept": "text/html,*/*;q=0.8"}
+        for path in ("/nothing?absent", "/nothing.html", "/deep/down?absent"):
+            page = self.nginx.fetch(path, headers=browser, internal=True)
+            self.assertEqual((page.status, page.headers["Content-Type"]), (404, "text/html"), path)
+            self.assertIn("default-src 'none'", page.headers["Content-Security-Policy"])
+            self.assert_problem(self.nginx.fetch(path, internal=True), 404)
+        # A worker's own problem document passes: below /api/, and other errors.
+        for path, status in (("/api/nothing?absent", 404), ("/nothing?denied", 403)):
+            reply = self.nginx.fetch(path, headers=browser, internal=True)
+            self.assertEqual((reply.status, reply.json()["REQUEST_URI"]), (status, path))
+
+    def test_the_internal_server_has_the_pages_and_identifies_itself(self):
+        for path in ("/hot.js", "/404.html"):
+            with open(os.path.join(ROOT, "nginx/html", path[1:]), "rb") as file:
+                self.assertEqual(self.nginx.fetch(path, internal=True).body, file.read())
         self.assertEqual(self.nginx.fetch("/dashboard", internal=True).body, self.nginx.fetch("/dashboard.html", internal=True).body)
-        self.assert_problem(self.nginx.fetch("/dashboard"), 404)
-        self.assertIn(b'"public"', self.nginx.fetch("/zone.js").body)
         self.assertIn(b'"internal"', self.nginx.fetch("/zone.js", internal=True).body)
         self.assertEqual(self.nginx.fetch("/zone.js", internal=True).headers["Content-Type"], "application/javascript")
 
@@ -352,6 +367,159 @@ class Behavior(Case):
 
     def test_the_page_script_is_at_most_two_kibibytes(self):
         self.assertLessEqual(len(self.nginx.fetch("/freshet.js").body), 2048)
+
+
+# Ids as sites have them, one a segment of a path. "/" alone is a slash that nginx merges with its neighbors.
+IDS = ["a/b", "a//b", "/", "//", "/a/", "https://example.org/post?p=1&x=%2F#top", "100%", "%2F", "%252f", "a?b", "a#b", "a b", "a+b", "a&b=c;d", "ärzte-日本-🍃",
+       "similar", "a/similar", "hot", "api/hot", "freshet.js", "a.js", "b.html"]
+
+
+class Ids(Case):
+    """Every location that contains an id, with ids that nginx decodes to something else."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.nginx = Nginx(limits=False)
+        cls.responder = Responder(cls.nginx.socket_path)
+        cls.nginx.start()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.responder.close()
+        cls.nginx.stop()
+
+    def _is_sent(self, path, zone, **more):
+        reply = self.nginx.fetch(path, internal=zone == "internal", **more)
+        self.assertEqual(reply.status, 200, path)
+        self.assertEqual((reply.json()["REQUEST_URI"], reply.json()["FRESHET_ZONE"]), (path, zone))
+        return reply
+
+    def test_every_id_reaches_the_workers_as_it_was_sent(self):
+        for each in IDS:
+            escaped = urllib.parse.quote(each, safe="")
+            for zone in ("public", "internal"):
+                self._is_sent(f"/api/items/{escaped}/similar?limit=1", zone)
+            for path in ("/api/items/{}", "/api/articles/{}/stats", "/api/users/{}", "/api/jobs/{}", "/api/waterfall/news/{}"):
+                self._is_sent(path.format(escaped), "internal")
+
+    def test_an_item_with_any_id_may_be_long_and_take_its_time(self):
+        body = "x" * (64 << 10)
+        for each in IDS:
+            path = f"/api/items/{urllib.parse.quote(each, safe='')}"
+            self.assertEqual(self._is_sent(path, "internal", method="PUT", body=body).json()["body"], len(body))
+
+    def test_an_item_of_the_internal_server_is_not_public(self):
+        for each in IDS:
+            if each not in ("similar", "a/similar"):  # which look like public routes; the workers refuse them
+                self.assert_problem(self.nginx.fetch(f"/api/items/{urllib.parse.quote(each, safe='')}"), 404)
+
+
+SITE = """server {
+  listen %s;
+  server_name example.org;
+  default_type text/plain;
+  location / { return 200 "the site"; }
+  location /api/ { return 200 "the site's api"; }
+  include /etc/nginx/freshet/freshet-locations.conf;
+}
+"""
+
+
+class OwnServer(Case):
+    """freshet-locations.conf in a server of the site, at the root and under a prefix."""
+
+    def _serve(self, prefix=""):
+        self.nginx = Nginx(edits=[("freshet-locations.conf", "(?<freshet_prefix>)", f"(?<freshet_prefix>{prefix})")], site=SITE)
+        self.responder = Responder(self.nginx.socket_path)
+        self.nginx.start()
+
+    def tearDown(self):
+        self.responder.close()
+        self.nginx.stop()
+
+    def _is_the_sites(self, *paths):
+        for path in paths:
+            self.assertIn(self.nginx.fetch(path).body, (b"the site", b"the site's api"), path)
+
+    def test_only_freshets_own_routes_are_taken(self):
+        self._serve()
+        for route in PUBLIC:
+            seen = self.nginx.fetch(route).json()
+            self.assertEqual((seen["REQUEST_URI"], seen["FRESHET_ZONE"], seen.get("FRESHET_PREFIX")), (route, "public", None))
+        self._is_the_sites("/", "/api/", "/api/orders", "/api/track/1", "/api/tracks", "/api/items/7", "/api/items", "/api/history/merge", "/api/stats", "/hot.js",
+                           "/openapi.json", "/js/freshet.js", "/freshet.json", "/v1/api/hot")
+        self.assertIn(b"articleId", self.nginx.fetch("/freshet.js").body)
+
+    def test_a_prefix_moves_every_route_and_the_tag(self):
+        self._serve("/freshet")
+        with open(os.path.join(ROOT, "nginx/html/freshet.js"), "rb") as file:
+            script = file.read()
+        for encoding, decode in (("identity", bytes), ("gzip", gzip.decompress)):
+            reply = self.nginx.fetch("/freshet/freshet.js", headers={"Accept-Encoding": encoding})
+            self.assertEqual((decode(reply.body), reply.headers["Content-Type"]), (script, "application/javascript"))
+        for route in [*PUBLIC, "/api/items/a%2Fb/similar?limit=1"]:
+            seen = self.nginx.fetch("/freshet" + route).json()
+            self.assertEqual((seen["REQUEST_URI"], seen["FRESHET_PREFIX"]), ("/freshet" + route, "/freshet"))
+        self._is_the_sites(*PUBLIC, "/freshet.js", "/freshet", "/freshet/", "/freshet/api/orders", "/freshet/freshet/api/hot")
+        # The locations inside still apply.
+        self.assert_problem(self.nginx.fetch("/freshet/api/follows", body="{}"), 403)
+        self.assert_problem(self.nginx.fetch("/freshet/api/track", body="x" * 5000), 413)
+        self.assertEqual(len({self.nginx.fetch("/freshet/api/hot?cached").json()["serial"] for _ in range(3)}), 1)
+        self.assertEqual(self.nginx.fetch("/freshet/api/feed?die-six").json()["FRESHET_PREFIX"], "/freshet")
+
+    def test_a_failure_is_logged_although_the_server_has_no_log_of_its_own(self):
+        self._serve()
+        self.assert_problem(self.nginx.fetch("/api/feed?die-once", body="{}"), 502)
+        wait_until(lambda: "502: the worker closed the connection" in self.nginx.log("freshet-error.log"), "the cause")
+
+    def _site(self, request):
+        """FRESHET_SITE of a raw request."""
+        with self.nginx.connect() as sender:
+            sender.sendall(request)
+            head, _, body = sender.makefile("rb").read().partition(b"\r\n\r\n")
+            return json.loads(body)["FRESHET_SITE"] if head.split()[1] == b"200" else int(head.split()[1])
+
+    def test_the_site_is_known_without_a_host_header(self):
+        self._serve()
+        port = self.nginx.port
+        write = b"POST /api/track HTTP/%s\r\n%sConnection: close\r\nContent-Length: 2\r\n\r\n{}"
+        self.assertEqual(self._site(write % (b"1.0", b"")), f"http://example.org:{port}")
+        for version in (b"1.0", b"1.1"):
+            self.assertEqual(self._site(write % (version, b"Host: www.example.net:81\r\n")), "http://www.example.net:81")
+            self.assertEqual(self._site(write % (version, b"Host:\r\n")), 400)
+        self.assertEqual(self._site(write % (b"1.1", b"")), 400)
+
+    def test_a_server_without_a_name_has_no_site(self):
+        self._serve()
+        with self.nginx.connect(internal=True) as sender:
+            sender.sendall(b"GET /api/stats HTTP/1.0\r\n\r\n")
+            self.assertEqual(json.loads(sender.makefile("rb").read().partition(b"\r\n\r\n")[2])["FRESHET_SITE"], "http://")
+
+
+def features(*command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+@unittest.skipUnless("http_v3_module" in features("nginx", "-V"), "SKIPPED: this nginx has no HTTP/3; Debian 13's does: tests/scripts/suite_on trixie")
+@unittest.skipUnless("HTTP3" in features("curl", "-V"), "SKIPPED: this curl has no HTTP/3; Debian 13's does: tests/scripts/suite_on trixie")
+class Http3(Case):
+    def test_the_site_is_known_over_http3(self):
+        nginx = Nginx(edits=[("freshet-public.conf", "  server_name _;", "  server_name _;\n  listen HOST:18443 quic reuseport;\n"
+                              "  ssl_certificate DIR/etc/cert;\n  ssl_certificate_key DIR/etc/key;\n")])
+        responder = Responder(nginx.socket_path)
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1", "-subj", "/CN=example.org",
+                        "-keyout", f"{nginx.directory}/etc/key", "-out", f"{nginx.directory}/etc/cert"], check=True, capture_output=True)
+        nginx.start()
+        try:
+            done = subprocess.run(["curl", "-sS", "--http3-only", "-k", "--retry", "20", "--retry-all-errors", "--retry-delay", "1", "--resolve", f"example.org:18443:{nginx.host}",
+                                   "-d", "{}", "-w", "\n%{http_version}", "https://example.org:18443/api/track"], capture_output=True, text=True, check=False, timeout=120)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            body, _, version = done.stdout.rpartition("\n")
+            self.assertEqual((version, json.loads(body)["FRESHET_SITE"]), ("3", "https://example.org:18443"))
+        finally:
+            responder.close()
+            nginx.stop()
 
 
 class Forwarded(Case):
@@ -391,6 +559,40 @@ class Unavailable(Case):
                 self.assert_problem(reply, 502)
                 self.assertEqual(reply.headers["Retry-After"], "1")
         finally:
+            nginx.stop()
+
+    def test_each_failure_is_logged_once_with_its_cause_and_without_reader_data(self):
+        nginx = Nginx(edits=[(name, "fastcgi_read_timeout 3s", "fastcgi_read_timeout 1s") for name in ("freshet-locations.conf", "freshet-internal.conf")])
+        nginx.start()
+        responder = None
+        try:
+            expected = []
+            for internal in (False, True):
+                for path, body, method in (("/api/hot", None, "GET"), ("/api/feed", "{}", "POST")):
+                    self.assert_problem(nginx.fetch(f"{path}?userId=secret", body=body, internal=internal), 502)
+                    expected.append(f"502: no connection to the workers' socket.* {method} {path}")
+            responder = Responder(nginx.socket_path)
+            for query, cause in (("die-once", "502: the worker closed the connection"), ("hang", "504: no answer in time")):
+                self.assertGreaterEqual(nginx.fetch(f"/api/feed?{query}&userId=secret", body="{}").status, 502)
+                expected.append(f"{cause}.* POST /api/feed")
+            self.assertEqual(nginx.fetch("/api/feed?die-six").status, 200)
+            self.assert_problem(nginx.fetch("/api/nothing"), 404)
+            self.assertEqual(nginx.fetch("/api/hot", internal=True).status, 200)  # the last one, logged after the others
+
+            def lines():
+                return [line for line in nginx.log("freshet-error.log").splitlines() if "[error]" in line]
+
+            wait_until(lambda: len(lines()) >= len(expected), "the log")
+            self.assertEqual(len(lines()), len(expected), lines())
+            found = lines()  # of several processes, so in any order
+            for pattern in expected:
+                line = next((each for each in found if re.search(rf"^\S+ \[error\] {pattern}$", each)), None)
+                self.assertIsNotNone(line, f"{pattern} in {found}")
+                found.remove(line)
+            self.assertNotRegex(nginx.log("freshet-error.log"), r"secret|127\.|userId")
+        finally:
+            if responder:
+                responder.close()
             nginx.stop()
 
     def test_without_limits_nothing_is_limited(self):

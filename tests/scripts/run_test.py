@@ -16,6 +16,7 @@ import urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RUN = os.path.join(ROOT, "scripts/run")
+DAEMON = os.path.join(os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release")), "fcgi/freshetd")
 CTL = os.path.join(os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release")), "scripts/freshetctl")
 sys.path.insert(0, os.path.join(ROOT, "tests/support"))
 import loopback  # noqa: E402
@@ -134,6 +135,37 @@ class Run(unittest.TestCase):
             asked = urllib.request.Request(f"http://{self.host}:{self.port}/api/recommendations", headers={"Origin": origin})
             with fetch(asked) as reply:
                 self.assertEqual(reply.headers.get("Access-Control-Allow-Origin"), allowed)
+        report = urllib.request.Request(f"http://{self.host}:{self.port}/api/track", data=b'{"articleId":"new","dwellMs":5000}',
+                                        headers={"Origin": "http://localhost:3000", "Content-Type": "application/json", "User-Agent": "Mozilla/5.0 Firefox/120.0"})
+        self.assertEqual(fetch(report).status, 200)
+        wait_until(lambda: '"new"' in self.get("/api/hot?model=engagement")[1], "the reported article in the list")
+
+    def settings(self):
+        done = subprocess.run([DAEMON, "-tt", "-R", "-y", os.path.join(self.state, "etc/freshet.toml")], capture_output=True, text=True, check=True)
+        return (done.stdout + done.stderr).replace('"', "")
+
+    def test_directives_are_set_for_this_start_and_later_ones(self):
+        def start(*more):
+            result = run("--detach", *self.arguments(), *more)
+            if result[0] == 0:
+                run("--stop", "--state", self.state)
+            return result
+
+        # A wrong --set changes nothing.
+        for wrong, why in (("hot.half_live=1h", "no directive hot.half_live"), ("hot.half_life", "expected DIRECTIVE=VALUE"), ("hot.half_life=soon", "hot.half_life")):
+            status, output = start("--set", wrong)
+            self.assertEqual(status, 1, wrong)
+            self.assertIn(why, output)
+        status, output = start("--set", "hot.half_life=90m", "--set", "pm.max_children=3", "--set", 'bots.allow=["^curl/"]', "--set", "items.unknown=list")
+        self.assertEqual(status, 0, output)
+        for more in ((), ("--set", "pm.max_children=4", "--set", "items.unknown=")):
+            status, output = start(*more)
+            self.assertEqual(status, 0, output)
+            settings = self.settings()
+            self.assertRegex(settings, r"hot\.half_life = 90m  #")
+            self.assertRegex(settings, r"bots\.allow = \[\^curl/\]")
+            self.assertRegex(settings, rf"pm\.max_children = {4 if more else 3}\b")
+            self.assertEqual("items.unknown = list" in settings, not more)
 
     def test_the_sample_repeats_with_new_dates_and_readers(self):
         status, output = run("--detach", *self.arguments())
@@ -161,6 +193,14 @@ class Run(unittest.TestCase):
             finally:
                 play.terminate()
         wait_until(lambda: not any(map(alive, children)), "what it started to end")
+        # As if started again in the same state: the sample begins again, and nothing of the earlier one is left.
+        command[1] = "1"
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        wait_until(lambda: {each["id"].rpartition("-")[2] for each in json.loads(self.get(hot)[1])} == {"3"}, "only the third round's questions")
+        self.assertEqual([self.status_of_item(each) for each in ("1-2", "4129", "4129-3")], [404, 404, 200])
+        page = json.loads(self.get("/api/waterfall/discover?customerId=me&direction=down&score=0&limit=50")[1])
+        self.assertEqual({each["id"].rpartition("-")[2] for each in page["items"]}, {"3"})
 
     def status_of_item(self, item):
         """200 or 404; repeats a 503, which a busy machine may cause when Redis exceeds its default deadline."""
@@ -234,7 +274,7 @@ class Run(unittest.TestCase):
             other.kill()
 
     def test_invalid_arguments_are_rejected(self):
-        for wrong in (["--port", "0"], ["--port", "70000"], ["--port"], ["--port", "9", "--internal-port", "9"], ["--wrong"], ["--address", "192.0.2.1"], ["--origin", "localhost:3000"],
+        for wrong in (["--port", "0"], ["--port", "70000"], ["--port"], ["--port", "9", "--internal-port", "9"], ["--wrong"], ["--address", "192.0.2.1"], ["--origin", "localhost:3000"], ["--set", "hot.nothing=1"], ["--set"],
                       ["--address", "127.1"], ["--address", "0.0.0.0"]):
             self.assertNotEqual(run("--state", self.state, *wrong)[0], 0, wrong)
         self.assertFalse(os.path.exists(self.state))

@@ -125,6 +125,7 @@ std::optional<Account> check_nginx(const DoctorOptions& options, const Target& t
     return std::nullopt;
   }
   evaluate_nginx(*dump, settings, out);
+  check_networks(*dump, out);
   const auto user = nginx_user(*dump);
   return user ? find_account(*user) : std::nullopt;
 }

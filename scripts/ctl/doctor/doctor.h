@@ -140,6 +140,11 @@ void check_status_socket(const Settings& settings, Diagnoses& out);
 // "no_nginx"; kUnavailable "nginx_refused".
 Result<std::string> nginx_dump(const std::string& program, const std::string& state);
 void evaluate_nginx(const std::string& dump, const Settings& settings, Diagnoses& out);
+// Reads the last MiB of the public server's access logs, whose paths are in the dump.
+void check_networks(const std::string& dump, Diagnoses& out);
+// Warns if nearly all requests of an access log (format `freshet` or `combined`) come from one
+// network, as behind a proxy that set_real_ip_from does not name.
+void evaluate_networks(std::string_view log, Diagnoses& out);
 // Account of nginx's workers, from the directive `user`. nullopt if it is not set: workers then run
 // under the account that started nginx.
 std::optional<std::string> nginx_user(const std::string& dump);

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <fstream>
+#include <map>
 #include <regex>
 
 #include "core/redis/fields.h"
@@ -119,6 +121,14 @@ void evaluate_site(const std::string& dump, Diagnoses& out) {
                                  (*at)[1].str()),
                      "add `include /etc/nginx/freshet/freshet-params.conf;` next to that FRESHET_ZONE");
   }
+  for (const std::string& value : values_of(dump, "fastcgi_param[ \t]+FRESHET_SITE")) {
+    if (value.find("$http_host") != std::string::npos)
+      return out.warn(kCheck,
+                      "FRESHET_SITE contains $http_host, which is empty over HTTP/3: writes from the site's "
+                      "own pages get 403 foreign_origin",
+                      "set `fastcgi_param FRESHET_SITE $scheme://$freshet_host if_not_empty;` "
+                      "(freshet-params.conf)");
+  }
   if (blocks > 0) out.ok(kCheck, fmt::format("FRESHET_SITE is set in all {} blocks", blocks));
 }
 
@@ -196,7 +206,76 @@ void evaluate_queue(const std::string& dump, const Settings& settings, Diagnoses
   out.ok(kCheck, message);
 }
 
+// The last `bytes` of a file, without its first, possibly incomplete line.
+std::string read_tail(const std::string& path, std::streamoff bytes) {
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(0, std::ios::end);
+  const std::streamoff size = file.tellg();
+  if (!file || size <= 0) return {};
+  file.seekg(std::max<std::streamoff>(0, size - bytes));
+  std::string text(static_cast<std::size_t>(std::min(bytes, size)), '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return size > bytes ? text.substr(std::min(text.find('\n'), text.size())) : text;
+}
+
+// Access logs of the public server: its own, otherwise those of the http block.
+std::vector<std::string> public_access_logs(const std::string& dump) {
+  std::vector<std::string> paths;
+  for (const std::string_view where : {"freshet-locations.conf;", "http {"}) {
+    const std::size_t at = dump.find(where);
+    if (at == std::string::npos) continue;
+    const std::string block = enclosing_block(dump, where.ends_with('{') ? at + where.size() : at);
+    for (const std::string& value : values_of(block, "access_log")) {
+      if (value.starts_with('/') && value.find("freshet_failure") == std::string::npos)
+        paths.push_back(value.substr(0, value.find_first_of(" \t")));
+    }
+    if (!paths.empty()) return paths;
+  }
+  return paths;
+}
+
+// The network of the client in a line of the format `freshet` or `combined`: the IPv4 /24 or IPv6
+// /48. Empty: the line has another format.
+std::string network_in_line(std::string_view line) {
+  constexpr std::string_view kMember = "\"address\":\"";
+  const std::size_t member = line.find(kMember);
+  if (member != line.npos) line.remove_prefix(member + kMember.size());
+  const std::string_view address = line.substr(0, line.find_first_not_of("0123456789abcdef.:"));
+  if (address.find(':') == address.npos) {
+    const std::size_t dot = address.rfind('.');
+    return dot == address.npos ? std::string() : std::string(address.substr(0, dot)) + ".0/24";
+  }
+  std::size_t end = 0;
+  for (int group = 0; group < 3 && end != address.npos; ++group) end = address.find(':', end + 1);
+  return std::string(address.substr(0, end)) + "::/48";
+}
+
 }  // namespace
+
+void evaluate_networks(std::string_view log, Diagnoses& out) {
+  constexpr std::string_view kCheck = "nginx.networks";
+  constexpr std::int64_t kMinRequests = 1000, kMaxPercent = 95;
+  std::map<std::string, std::int64_t> requests;
+  std::int64_t total = 0;
+  while (!log.empty()) {
+    const std::size_t end = std::min(log.find('\n'), log.size());
+    const std::string network = network_in_line(log.substr(0, end));
+    log.remove_prefix(std::min(end + 1, log.size()));
+    if (network.empty()) continue;
+    ++requests[network];
+    ++total;
+  }
+  if (total < kMinRequests)
+    return out.ok(kCheck, fmt::format("the public server's access log has only {} requests", total));
+  const auto largest = std::ranges::max_element(requests, {}, [](const auto& each) { return each.second; });
+  const std::int64_t percent = largest->second * 100 / total;
+  const std::string message =
+      fmt::format("{} % of the last {} requests come from one network, {}", percent, total, largest->first);
+  if (percent < kMaxPercent) return out.ok(kCheck, message);
+  out.warn(kCheck, message + ": all clients behind a proxy share one limit (429)",
+           "set `set_real_ip_from` and `real_ip_header` to the proxy's (freshet-public.conf)");
+}
 
 std::optional<std::string> nginx_user(const std::string& dump) {
   const auto values = values_of(dump, "user");
@@ -221,6 +300,13 @@ void evaluate_nginx(const std::string& dump, const Settings& settings, Diagnoses
   evaluate_site(dump, out);
   evaluate_keepalive(upstream_block(dump, address), settings, out);
   evaluate_queue(dump, settings, out);
+}
+
+void check_networks(const std::string& dump, Diagnoses& out) {
+  constexpr std::streamoff kBytes = 1 << 20;
+  std::string log;
+  for (const std::string& path : public_access_logs(dump)) log += read_tail(path, kBytes);
+  evaluate_networks(log, out);
 }
 
 Result<std::string> nginx_dump(const std::string& program, const std::string& state) {

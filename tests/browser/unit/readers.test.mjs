@@ -244,9 +244,23 @@ test("an article page has the tag for its article and shows it", async (context)
   const script = page.$("head script[data-freshet]");
   assert.deepEqual([script.getAttribute("src"), script.dataset.freshet], ["/freshet.js", config]);
   assert.equal(page.text("#tag"), `<script defer src="/freshet.js" data-freshet='${config}'></script>`);
-  const plain = await openArticle(context, { address: "/article.html?user=ann" });
-  assert.equal(plain.$("head script[data-freshet]").dataset.freshet, '{"article":"demo","user":"ann"}');
-  assert.equal(plain.text("#title"), "demo");
+});
+
+test("an address without an article names none, and nothing is reported", async (context) => {
+  for (const zone of ["public", "internal"]) {
+    const page = await openArticle(context, { zone, address: "/article.html?user=ann" });
+    await page.tick(5000);
+    assert.equal(page.$("script[data-freshet]"), null);
+    assert.deepEqual(page.taken(), []);
+    assert.deepEqual([page.text("#title"), page.document.title, page.$("main").hidden], ["No article", "No article", true]);
+    assert.equal(page.status(), "The address names no article. Open one from a list.");
+  }
+});
+
+test("an article page says that keys are set", async (context) => {
+  const unsigned = () => reply(401, { code: "bad_signature", msg: "not signed with a key of the internal server" });
+  const page = await openArticle(context, { zone: "internal", answer: { "GET /api/hot": unsigned, "GET /api/items/a%2Fb": unsigned } });
+  assert.equal(page.status(), "Keys are set: these pages cannot sign in.");
 });
 
 test("the seconds that the page was visible are shown", async (context) => {

@@ -1,7 +1,8 @@
 // The code that all pages share: page.js, scroll.js and calls.js.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { gate, kNow, lost, openPage, reply, settle } from "./page.mjs";
+import { JSDOM } from "jsdom";
+import { gate, kNow, lost, openPage, reply, settle, source } from "./page.mjs";
 
 const open = (context, options = {}, address = "/feed.html") => openPage(context, address, { scripts: ["/page.js"], ...options });
 const exported = async (context, options, address) => {
@@ -65,6 +66,25 @@ test("every page loads without an error, has the panel of API calls, and shows t
       assert.deepEqual(page.problems, [], address);
     }
   }
+});
+
+test("every page says once that keys are set, in place of each call's error", async (context) => {
+  const unsigned = () => reply(401, { code: "bad_signature", msg: "not signed with a key of the internal server" });
+  const calls = ["GET /api/hot", "GET /api/hot/preview", "POST /api/feed", "GET /api/recommendations", "GET /api/history", "GET /api/waterfall/discover", "GET /api/follows",
+    "GET /api/items/a", "GET /api/items/a/similar"];
+  for (const address of ["/", "/article.html?id=a", "/feed.html", "/recommend.html", "/waterfall.html", "/whatif.html", "/dashboard.html"]) {
+    const page = await openPage(context, address, { zone: "internal", answer: { ...Object.fromEntries(calls.map((each) => [each, unsigned])), "GET /status": () => ({ processes: [], history: [] }) } });
+    await page.tick(100);
+    page.$("details.calls").remove();
+    const text = page.document.body.textContent;
+    assert.equal(text.split("Keys are set: these pages cannot sign in.").length, 2, address);
+    assert.doesNotMatch(text, /not signed|couldn’t|can’t refresh/, address);
+  }
+});
+
+test("without JavaScript, every page says that it needs it", () => {
+  for (const name of ["article", "dashboard", "docs", "feed", "index", "recommend", "waterfall", "whatif"])
+    assert.equal(new JSDOM(source(`${name}.html`)).window.document.querySelector("noscript p").textContent, "This page needs JavaScript, which is off or blocked here.", name);
 });
 
 // --- Elements --------------------------------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ def test_nginx_answers_from_outside_the_unit():
     while not (listed := anybody.get("/api/hot?model=engagement").json()) and time.monotonic() < end:
         time.sleep(0.1)  # rank updates follow a moment after the event
     assert [item["id"] for item in listed] == ["hello"]
-    assert anybody.get("/").status == 200 and anybody.get("/ping").status == 404
+    assert anybody.get("/freshet.js").status == 200 and anybody.get("/").status == 404 and anybody.get("/ping").status == 404
     assert operator.get("/ping").body == b"pong"
     assert operator.get("/health/ready").status == 200
 
