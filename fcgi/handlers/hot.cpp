@@ -65,6 +65,14 @@ Result<EventId> scope_event_id(const Call& call, const http::Principal& principa
   return EventId::trusted(identity.pseudonym("named event", anonymous_scope, event.view()));
 }
 
+// Tells anonymous visitors apart. A back end that reports for its readers, and a client of mode
+// `open`, may name only sessions: each is then a visitor, because all have the back end's address.
+const std::string& fingerprint_of(const Call& call, const TrackBody& track) {
+  const bool names_visitor =
+      !track.fingerprint.empty() || !call.services.identity.trusts_claims(call.request.zone);
+  return names_visitor ? track.fingerprint : track.event.session.str();
+}
+
 // Publish dates of public clients are accepted only within a day of now, because they decide the
 // rank of articles that the site has not put. Without a date the article counts as published now.
 constexpr seconds kMaxPublishDateSkew{86400};
@@ -221,7 +229,7 @@ Task<Result<Response>> post_track(Call& call) {
     auto reply = co_await bot_reply(call, track->event.item);
     co_return reply;
   }
-  FRESHET_CO_TRY(principal, call.identify({track->claimed_reader, track->fingerprint}));
+  FRESHET_CO_TRY(principal, call.identify({track->claimed_reader, fingerprint_of(call, *track)}));
   track->event.visitor = principal->visitor;
   track->event.admission = admission_for(call);
   sanitize_publish_date(call, track->event.published_at);

@@ -505,15 +505,15 @@ export interface components {
     schemas: {
         /** @description 1 to 128 bytes of valid UTF-8 without control characters, white space, zero-width characters, bidirectional controls, ':', '{' or '}'. 12 and "12" are the same id. */
         Id: string | number;
-        /** @description An Id, or null, which counts as absent. */
+        /** @description An Id; null and "" count as absent, and so does 0 where it names a reader. */
         MaybeId: string | number | null;
         /** @description An id in a response: always a string. */
         IdText: string;
         /** @description RFC 3339 or integer unix seconds. */
         Time: string | number;
-        /** @description A Time, or null, which counts as absent. */
+        /** @description A Time; null and "" count as absent. */
         MaybeTime: string | number | null;
-        /** @description Identifies a write for 24 hours: repeating the write with the same id changes nothing and returns the same response. The id is scoped to the reader or to the visitor's cookie. For track and views without either, it is scoped to the session or fingerprint in the body and needs at least 16 characters on the public server. */
+        /** @description Identifies a write for 24 hours: repeating the write with the same id changes nothing and returns the same response. The id is scoped to the reader or to the visitor's cookie. For track and views without either, it is scoped to the session or fingerprint in the body and needs at least 16 characters on the public server. null and "" count as absent. */
         EventId: string | number | null;
         /**
          * @description The reasons of the service's problems, in alphabetical order.
@@ -546,9 +546,10 @@ export interface components {
         };
         Track: {
             articleId: components["schemas"]["Id"];
-            /** @description capped at hot.dwell_cap */
+            /** @description rounded to milliseconds, and capped at hot.dwell_cap */
             dwellMs: number;
             userId?: components["schemas"]["MaybeId"];
+            /** @description one page view per session and article in hot.session_window; on the internal server, and in mode open, a session without reader, cookie and fingerprint is also a visitor */
             sessionId?: components["schemas"]["MaybeId"];
             fingerprint?: components["schemas"]["MaybeId"];
             /** @description used until the item is put; from a public client only with the first report, and until the site names one through the internal server; a time from a public client that is not within 24 hours of now counts as now */
