@@ -174,7 +174,9 @@ Task<Result<Response>> Application::dispatch(Request& request,
   if (is_body_too_slow(request, services_.settings.gateway))
     co_return fail(ErrorCode::kUnavailable, "over_budget");
   if (auto admitted = check_request(request, route); !admitted) co_return tl::unexpected(admitted.error());
-  const auto auth_result = services_.identity.verify(request, wall_now());
+  const Result<http::AuthResult> auth_result = route.handler.auth == RouteAuth::kAnonymous
+                                                   ? http::AuthResult()
+                                                   : services_.identity.verify(request, wall_now());
   Call call{services_, request, *target, *match, auth_result, access == http::AccessDecision::kAllowed};
   rate_limit = consume_rate_limit(call, route.handler.cost);
   if (rate_limit && !rate_limit->granted) {

@@ -19,6 +19,10 @@ void write_counts(json::Writer& writer, const hot::TrackResult& counts) {
   writer.key("avg_dwell_ms").number(counts.avg_dwell_ms).key("score").number(counts.score);
 }
 
+// A transparent GIF of one pixel.
+constexpr std::string_view kPixel(
+    "GIF89a\1\0\1\0\x80\0\0\0\0\0\0\0\0!\xf9\4\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;", 43);
+
 constexpr std::string_view kViewNotCounted = R"({"ok":true,"uv":false,"scoreInc":0,"counted":false})";
 
 // The reply to a crawler, whose report does not count: the article's current counters. Those of a
@@ -261,6 +265,34 @@ Task<Result<Response>> post_track(Call& call) {
   if (counted->result.outcome.refused) writer.key("counted").boolean(false);
   writer.end_object();
   co_return private_json(std::move(out));
+}
+
+Task<Result<Response>> get_pixel(Call& call) {
+  Services& services = call.services;
+  FRESHET_CO_TRY(item, http::id_parameter<ItemId>(call.target, "articleId"));
+  if (item->empty()) co_return fail(ErrorCode::kInvalid, "bad_id", "articleId", "is missing");
+  Response pixel;
+  pixel.content_type = "image/gif";
+  pixel.headers = "Cache-Control: private, no-store\r\n";
+  pixel.body = kPixel;
+  const bool shows_article = call.request.method == Method::kGet && call.request.sec_purpose.empty();
+  if (!shows_article) co_return pixel;
+  if (call.is_bot()) {
+    services.count_refusal(Refusal::kBot);
+    co_return pixel;
+  }
+  const http::ClaimedIdentity no_claim;
+  FRESHET_CO_TRY(principal, call.identify(no_claim));
+  hot::TrackEvent event;
+  event.item = std::move(*item);
+  event.visitor = principal->visitor;
+  event.session = SessionId::trusted(principal->visitor.str());
+  event.admission = admission_for(call);
+  const EventNumbers numbers = number_event(call, "track", *principal, event);
+  const auto counted = co_await hot::track(services.hot, event, call.must_spool());
+  count_outcome(call, event.admission, numbers, counted);
+  if (!counted) co_return with_item_member(counted.error(), "articleId");
+  co_return pixel;
 }
 
 Task<Result<Response>> post_views(Call& call) {

@@ -107,6 +107,9 @@ std::vector<Route> route_table(const Settings& settings) {
                    Zone::kInternal,
                    0,
                    {get_status, RouteAuth::kMonitoring, Budget::kNone}});
+  if (settings.track.pixel)
+    table.push_back(
+        {Method::kGet, "/api/track.gif", Zone::kPublic, 0, {get_pixel, kTrack, RouteAuth::kAnonymous}});
   return table;
 }
 

@@ -38,6 +38,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/track.gif": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count a page view of a page without JavaScript
+         * @description Exists if track.pixel is set. A transparent GIF that counts one page view without reading time, as an anonymous client of the sender's network: cookies, tokens and logins are ignored, and requests of one address and user agent within hot.session_window count once. HEAD requests, prefetches (Sec-Purpose) and crawlers get the image and count nothing. A body is ignored.
+         */
+        get: operations["pixel"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/visitor": {
         parameters: {
             query?: never;
@@ -1434,6 +1454,51 @@ export interface operations {
             403: components["responses"]["Refused"];
             404: components["responses"]["UnknownItem"];
             413: components["responses"]["TooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["AwaySpool"];
+        };
+    };
+    pixel: {
+        parameters: {
+            query?: {
+                /** @example hello */
+                articleId?: components["schemas"]["IdText"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The image, also if the page view does not count or is queued */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example GIF89a… */
+                    "image/gif": string;
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description The request is invalid; `member` names the part at fault */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
+            404: components["responses"]["UnknownItem"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["WrongType"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Failed"];
             503: components["responses"]["AwaySpool"];
