@@ -40,6 +40,7 @@ async function startSite() {
       return outgoing.writeHead(200, headers).end(typeof page === "string" ? page : page(incoming.headers));
     }
     if (pathname in kLibraries) return outgoing.writeHead(200, { "Content-Type": "application/javascript" }).end(library(pathname));
+    if (pathname === "/favicon.ico") return outgoing.writeHead(204).end();
     if (started.held.has(pathname)) return;
     const body = Buffer.concat(await incoming.toArray());
     const refused = started.refusals[pathname] > 0;
@@ -58,7 +59,8 @@ async function startSite() {
 }
 
 before(async () => {
-  freshet = await startFreshet();
+  // Long timeouts, so that no report gets 503 because the machine is busy.
+  freshet = await startFreshet('redis.timeout = "1s"\ngateway.request_budget = "3s"\n');
   site = await startSite();
   browser = await openWindow();
 });
@@ -273,7 +275,7 @@ test("the tag works under the Content-Security-Policy that INTEGRATION.md names"
   const page = await openPages({ "/csp": html(tag({ article: "csp", ...kQuick })), "/next": html("") }, "/csp", { policy: `default-src 'none'; ${policy}` });
   await eventually("the page view", () => freshet.stats("csp"), ({ pv }) => pv === 1);
   await page.goto(site.base + "/next");
-  assert.deepEqual(page.problems.filter((text) => !text.includes("favicon")), []);
+  assert.deepEqual(page.problems, []);
   await page.close();
   for (const directive of policy.split("; ")) {
     const without = policy.replace(directive, "").replace(/^; |; $/g, "");
