@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "core/base/result.h"
 
@@ -46,6 +47,13 @@ using SessionId = Id<struct SessionTag>;
 using EventId = Id<struct EventTag>;
 using AuthorId = Id<struct AuthorTag>;  // an author that readers can follow
 using TagName = Id<struct TagTag>;      // a column (section) of the site
+
+// True if a request that names this id names none: it is empty or, as a reader, 0. Templates print
+// these for a user who is not logged in; 0 is WordPress'.
+template <class IdType>
+constexpr bool is_unset_id(std::string_view text) {
+  return text.empty() || (std::is_same_v<IdType, ReaderId> && text == "0");
+}
 
 }  // namespace freshet
 

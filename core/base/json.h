@@ -99,24 +99,30 @@ Result<Value> root_object(const Document& document);
 // Error: "bad_id".
 Result<std::string> id_text(Value value, std::string_view member);
 
-template <class IdType>
-Result<IdType> required_id(Value object, std::string_view member) {
-  FRESHET_TRY(text, id_text(object[member], member));
-  return IdType::parse(*text, member);
-}
-// An empty id if absent or null.
+// An empty id if absent, null or unset (is_unset_id).
 template <class IdType>
 Result<IdType> optional_id(Value object, std::string_view member) {
   const Value value = object[member];
   if (value.is_missing() || value.type() == Type::kNull) return IdType();
-  return required_id<IdType>(object, member);
+  FRESHET_TRY(text, id_text(value, member));
+  if (is_unset_id<IdType>(*text)) return IdType();
+  return IdType::parse(*text, member);
 }
-// RFC 3339 or integer Unix seconds; nullopt if absent or null. Error: "bad_time".
+template <class IdType>
+Result<IdType> required_id(Value object, std::string_view member) {
+  FRESHET_TRY(id, optional_id<IdType>(object, member));
+  if (id->empty()) return fail(ErrorCode::kInvalid, "bad_id", std::string(member), "is missing");
+  return id;
+}
+// RFC 3339 or integer Unix seconds; nullopt if absent, null or "". Error: "bad_time".
 Result<std::optional<UnixSeconds>> optional_time(Value object, std::string_view member);
 // An integer in low..high. Error: "bad_number".
 Result<std::int64_t> required_integer(Value object, std::string_view member, std::int64_t low,
                                       std::int64_t high);
-// The same; nullopt if absent or null.
+// A number, rounded to an integer in low..high. Error: "bad_number".
+Result<std::int64_t> required_rounded(Value object, std::string_view member, std::int64_t low,
+                                      std::int64_t high);
+// An integer; nullopt if absent or null.
 Result<std::optional<std::int64_t>> optional_integer(Value object, std::string_view member, std::int64_t low,
                                                      std::int64_t high);
 // `fallback` if absent or null. Error: "bad_boolean".

@@ -1,4 +1,6 @@
 // Typed access to members. Each error names the member.
+#include <cmath>
+
 #include "core/base/json.h"
 
 namespace freshet::json {
@@ -20,6 +22,12 @@ Result<std::string> bounded_string(Value value, std::string_view member, std::si
   return std::string(value.text());
 }
 
+tl::unexpected<Error> out_of_range(std::string_view kind, std::string_view member, std::int64_t low,
+                                   std::int64_t high) {
+  return invalid("bad_number", member,
+                 "not " + std::string(kind) + " in " + std::to_string(low) + ".." + std::to_string(high));
+}
+
 }  // namespace
 
 Result<Value> root_object(const Document& document) {
@@ -38,6 +46,7 @@ Result<std::optional<UnixSeconds>> optional_time(Value object, std::string_view 
   const Value value = object[member];
   if (is_absent(value)) return std::nullopt;
   if (value.is_string()) {
+    if (value.text().empty()) return std::nullopt;
     return parse_rfc3339(value.text(), member).map([](UnixSeconds at) { return std::optional(at); });
   }
   if (const auto number = value.integer()) {
@@ -48,14 +57,22 @@ Result<std::optional<UnixSeconds>> optional_time(Value object, std::string_view 
 
 Result<std::int64_t> required_integer(Value object, std::string_view member, std::int64_t low,
                                       std::int64_t high) {
-  const Value value = object[member];
-  if (is_absent(value)) return invalid("bad_number", member, kMissingDetail);
-  const auto number = value.integer();
-  if (!number || *number < low || *number > high) {
-    return invalid("bad_number", member,
-                   "not an integer in " + std::to_string(low) + ".." + std::to_string(high));
-  }
+  if (is_absent(object[member])) return invalid("bad_number", member, kMissingDetail);
+  const auto number = object[member].integer();
+  if (!number || *number < low || *number > high) return out_of_range("an integer", member, low, high);
   return *number;
+}
+
+Result<std::int64_t> required_rounded(Value object, std::string_view member, std::int64_t low,
+                                      std::int64_t high) {
+  const Value value = object[member];
+  if (value.type() != Type::kDouble) return required_integer(object, member, low, high);
+  constexpr double kEnd = 0x1p63;  // the first number beyond std::int64_t
+  const double rounded = std::round(*value.number());
+  if (rounded < -kEnd || rounded >= kEnd) return out_of_range("a number", member, low, high);
+  const auto number = static_cast<std::int64_t>(rounded);
+  if (number < low || number > high) return out_of_range("a number", member, low, high);
+  return number;
 }
 
 Result<std::optional<std::int64_t>> optional_integer(Value object, std::string_view member, std::int64_t low,

@@ -122,6 +122,8 @@ constexpr std::array kDirectives{
     Directive{"hot.counter_ttl", "lifetime of an article's counters after its last event", member<&S::engagement, &Hot::counter_ttl>, {3600, 3650 * kDay}},
     Directive{"hot.session_window", "one page view per session and article in this time; 0: every report counts", member<&S::engagement, &Hot::session_window>, {0, 30 * kDay}},
 
+    Directive{"track.pixel", "serve GET /api/track.gif, which counts page views without JavaScript", member<&S::track, &TrackSettings::pixel>},
+
     Directive{"views.pv_weight", "points per view", member<&S::views, &Views::pv_weight>, {0, 1e9}},
     Directive{"views.uv_weight", "additional points for a visitor's first view of the day", member<&S::views, &Views::uv_weight>, {0, 1e9}},
     Directive{"views.base_hours", "hours added to the age", member<&S::views, &Views::base_hours>, {0.001, 1e4}},

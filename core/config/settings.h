@@ -123,6 +123,10 @@ struct ClientSettings {
   std::string allow_file;  // never denied, limited or treated as a crawler
 };
 
+struct TrackSettings {
+  bool pixel = false;  // GET /api/track.gif
+};
+
 // score = base · 2^(−age/half_life), base = w_pv·pv + w_uv·uv + w_dwell·mean dwell (ms).
 struct EngagementSettings {
   double pv_weight = 1.0;
@@ -325,6 +329,7 @@ struct Settings {
   RequestLogSettings request_log;
   GatewaySettings gateway;
   RedisSettings redis;
+  TrackSettings track;
   EngagementSettings engagement;
   ViewsSettings views;
   ListSettings list;

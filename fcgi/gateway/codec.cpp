@@ -64,6 +64,7 @@ constexpr std::array kParamFields{
     ParamField{"HTTP_IF_NONE_MATCH", &Request::if_none_match},
     ParamField{"HTTP_PREFER", &Request::prefer},
     ParamField{"HTTP_SEC_FETCH_SITE", &Request::sec_fetch_site},
+    ParamField{"HTTP_SEC_PURPOSE", &Request::sec_purpose},
     ParamField{"HTTP_X_FORWARDED_PROTO", &Request::forwarded_proto},
     ParamField{"FRESHET_USER", &Request::verified_user},
     ParamField{"FRESHET_SITE", &Request::site},

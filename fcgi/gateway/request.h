@@ -57,6 +57,7 @@ struct Request {
   std::string_view site;           // FRESHET_SITE: scheme://host[:port] as requested by the client
   std::string_view prefix;         // FRESHET_PREFIX: the part of `uri` before the routes, "/freshet"
   std::string_view sec_fetch_site;
+  std::string_view sec_purpose;      // of a prefetch or prerendering; otherwise empty
   std::string_view forwarded_proto;  // sent by a proxy in front of nginx; see http.scheme_header
   std::string_view request_id;       // FRESHET_REQUEST_ID: nginx's $freshet_request_id
   std::string body;                  // complete; exactly CONTENT_LENGTH bytes

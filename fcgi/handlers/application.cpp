@@ -190,7 +190,9 @@ Task<Result<Response>> Application::dispatch(Request& request,
   if (is_body_too_slow(request, services_.settings.gateway))
     co_return fail(ErrorCode::kUnavailable, "over_budget");
   FRESHET_CO_TRY(key_id, check_request(request, route));
-  const auto auth_result = services_.identity.verify(request, wall_now());
+  const Result<http::AuthResult> auth_result = route.handler.auth == RouteAuth::kAnonymous
+                                                   ? http::AuthResult()
+                                                   : services_.identity.verify(request, wall_now());
   Call call{services_,
             request,
             *target,

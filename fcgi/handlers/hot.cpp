@@ -20,6 +20,10 @@ void write_counts(json::Writer& writer, const hot::TrackResult& counts) {
   writer.key("avg_dwell_ms").number(counts.avg_dwell_ms).key("score").number(counts.score);
 }
 
+// A transparent GIF of one pixel.
+constexpr std::string_view kPixel(
+    "GIF89a\1\0\1\0\x80\0\0\0\0\0\0\0\0!\xf9\4\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;", 43);
+
 constexpr std::string_view kViewNotCounted = R"({"ok":true,"uv":false,"scoreInc":0,"counted":false})";
 
 // The reply to a crawler, whose report does not count: the article's current counters. Those of a
@@ -64,6 +68,14 @@ Result<EventId> scope_event_id(const Call& call, const http::Principal& principa
     return fail(ErrorCode::kInvalid, "bad_id", "eventId",
                 "without a signed-in reader or a visitor cookie, at least 16 characters are required");
   return EventId::trusted(identity.pseudonym("named event", anonymous_scope, event.view()));
+}
+
+// Tells anonymous visitors apart. A back end that reports for its readers, and a client of mode
+// `open`, may name only sessions: each is then a visitor, because all have the back end's address.
+const std::string& fingerprint_of(const Call& call, const TrackBody& track) {
+  const bool names_visitor =
+      !track.fingerprint.empty() || !call.services.identity.trusts_claims(call.request.zone);
+  return names_visitor ? track.fingerprint : track.event.session.str();
 }
 
 // Publish dates of public clients are accepted only within a day of now, because they decide the
@@ -227,7 +239,7 @@ Task<Result<Response>> post_track(Call& call) {
     auto reply = co_await bot_reply(call, track->event.item);
     co_return reply;
   }
-  FRESHET_CO_TRY(principal, call.identify({track->claimed_reader, track->fingerprint}));
+  FRESHET_CO_TRY(principal, call.identify({track->claimed_reader, fingerprint_of(call, *track)}));
   track->event.visitor = principal->visitor;
   track->event.admission = admission_for(call);
   sanitize_publish_date(call, track->event.published_at);
@@ -260,6 +272,34 @@ Task<Result<Response>> post_track(Call& call) {
   if (counted->result.outcome.refused) writer.key("counted").boolean(false);
   writer.end_object();
   co_return private_json(std::move(out));
+}
+
+Task<Result<Response>> get_pixel(Call& call) {
+  Services& services = call.services;
+  FRESHET_CO_TRY(item, http::id_parameter<ItemId>(call.target, "articleId"));
+  if (item->empty()) co_return fail(ErrorCode::kInvalid, "bad_id", "articleId", "is missing");
+  Response pixel;
+  pixel.content_type = "image/gif";
+  pixel.headers = "Cache-Control: private, no-store\r\n";
+  pixel.body = kPixel;
+  const bool shows_article = call.request.method == Method::kGet && call.request.sec_purpose.empty();
+  if (!shows_article) co_return pixel;
+  if (call.is_bot()) {
+    services.count_refusal(Refusal::kBot);
+    co_return pixel;
+  }
+  const http::ClaimedIdentity no_claim;
+  FRESHET_CO_TRY(principal, call.identify(no_claim));
+  hot::TrackEvent event;
+  event.item = std::move(*item);
+  event.visitor = principal->visitor;
+  event.session = SessionId::trusted(principal->visitor.str());
+  event.admission = admission_for(call);
+  const EventNumbers numbers = number_event(call, "track", *principal, event);
+  const auto counted = co_await hot::track(services.hot, event, call.must_spool());
+  count_outcome(call, event.admission, numbers, counted);
+  if (!counted) co_return with_item_member(counted.error(), "articleId");
+  co_return pixel;
 }
 
 Task<Result<Response>> post_views(Call& call) {

@@ -57,7 +57,7 @@ Result<TrackBody> parse_track(json::Value body, std::int64_t dwell_cap_ms) {
   FRESHET_TRY(session, json::optional_id<SessionId>(body, "sessionId"));
   FRESHET_TRY(fingerprint, json::optional_id<VisitorId>(body, "fingerprint"));
   FRESHET_TRY(event, json::optional_id<EventId>(body, "eventId"));
-  FRESHET_TRY(dwell, json::required_integer(body, "dwellMs", 0, INT64_MAX));
+  FRESHET_TRY(dwell, json::required_rounded(body, "dwellMs", 0, INT64_MAX));
   FRESHET_TRY(published, json::optional_time(body, "publishedAt"));
   parsed.event.item = std::move(*item);
   parsed.event.session = std::move(*session);

@@ -18,8 +18,8 @@ struct TrackBody {
   ReaderId claimed_reader;  // userId; empty if absent
   std::string fingerprint;  // tells anonymous visitors apart; empty if absent
 };
-// {articleId, userId?, dwellMs, sessionId?, fingerprint?, publishedAt?, eventId?}. dwellMs is an
-// integer ≥ 0; values above the cap are reduced to it.
+// {articleId, userId?, dwellMs, sessionId?, fingerprint?, publishedAt?, eventId?}. dwellMs is
+// rounded; values above the cap are reduced to it.
 Result<TrackBody> parse_track(json::Value body, std::int64_t dwell_cap_ms);
 
 // {articleId, publishedAt, fingerprint, eventId?}

@@ -1,4 +1,4 @@
-// The field that names the reader of a request: "userId", or the route's legacy name.
+// The field that names the reader of a request: "userId" or, if unset, the route's legacy name.
 #pragma once
 
 #include <string_view>
@@ -9,12 +9,13 @@
 namespace freshet::handlers {
 
 inline std::string_view reader_member(json::Value body, std::string_view legacy_name) {
-  const json::Value given = body["userId"];
-  return given.is_missing() || given.type() == json::Type::kNull ? legacy_name : std::string_view("userId");
+  const auto id = json::optional_id<ReaderId>(body, "userId");
+  return id && id->empty() ? legacy_name : std::string_view("userId");
 }
 
 inline std::string_view reader_parameter(const http::Target& target, std::string_view legacy_name) {
-  return target.parameter("userId") ? std::string_view("userId") : legacy_name;
+  const auto id = http::id_parameter<ReaderId>(target, "userId");
+  return id && id->empty() ? legacy_name : std::string_view("userId");
 }
 
 }  // namespace freshet::handlers

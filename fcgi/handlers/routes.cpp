@@ -192,6 +192,13 @@ std::vector<Route> route_table(const Settings& settings) {
                    0,
                    {get_status, RouteAuth::kMonitoring, Budget::kNone},
                    "json html xml openmetrics full history"});
+  if (settings.track.pixel)
+    table.push_back({Method::kGet,
+                     "/api/track.gif",
+                     Zone::kPublic,
+                     0,
+                     {get_pixel, kTrack, RouteAuth::kAnonymous},
+                     "articleId"});
   return table;
 }
 

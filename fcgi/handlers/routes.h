@@ -69,10 +69,11 @@ inline void limit_event_id(const Call& call, EventId& event) {
 using Handler = Task<Result<Response>> (*)(Call& call);
 
 // How a route authenticates its callers. kBeacon: public; called by navigator.sendBeacon from any
-// page, with text/plain and without a CORS preflight. kProbe and kMonitoring need no signature on
-// the internal server: load balancers and supervisors call the former, monitoring systems and
-// browsers the latter. kSigned: all others; signed on the internal server if keys are configured.
-enum class RouteAuth : std::uint8_t { kSigned, kBeacon, kProbe, kMonitoring };
+// page, with text/plain and without a CORS preflight. kAnonymous: public; cookies and tokens are
+// ignored. kProbe and kMonitoring need no signature on the internal server: load balancers and
+// supervisors call the former, monitoring systems and browsers the latter. kSigned: all others;
+// signed on the internal server if keys are configured.
+enum class RouteAuth : std::uint8_t { kSigned, kBeacon, kAnonymous, kProbe, kMonitoring };
 constexpr bool is_unsigned(RouteAuth auth) {
   return auth == RouteAuth::kProbe || auth == RouteAuth::kMonitoring;
 }
@@ -103,7 +104,8 @@ Budget budget_of(const Route& route);
 // from 1.
 void publish_route_names(const Settings& settings, Scoreboard& board);
 
-// The table, with ping.path and pm.status_path from the settings. `settings` must outlive it.
+// The table, with ping.path and pm.status_path from the settings, and track.gif if track.pixel is
+// set. `settings` must outlive it.
 std::vector<Route> route_table(const Settings& settings);
 
 }  // namespace freshet::handlers

@@ -137,7 +137,7 @@ std::string Identity::erasure_pseudonym(const ReaderId& reader) {
 
 Result<AuthResult> Identity::verify(const Request& request, UnixSeconds now) {
   FRESHET_TRY(reader, verify_reader(request, now));
-  if (!reader->empty()) return AuthResult{std::move(*reader), std::nullopt};
+  if (!is_unset_id<ReaderId>(reader->view())) return AuthResult{std::move(*reader), std::nullopt};
   return AuthResult{{}, visitor_from_cookie(request)};
 }
 

@@ -10,6 +10,7 @@
 //   open    nothing is verified
 // A reader id in the request itself (body or query) is trusted in mode `open`, and in every mode on
 // the internal server, where it takes precedence over the verified one. Elsewhere it is ignored.
+// Wherever a reader is named, 0 names none (is_unset_id).
 //
 // The visitor is the first of these that applies. The first letter separates the classes, so that
 // no reader's id can be another client's visitor id:

@@ -50,11 +50,11 @@ class Target {
 Result<std::int64_t> integer_parameter(const Target& target, std::string_view name, std::int64_t fallback,
                                        std::int64_t low, std::int64_t high);
 
-// An id; empty if absent. Error: "bad_id".
+// An id; empty if absent or unset (is_unset_id). Error: "bad_id".
 template <class IdType>
 Result<IdType> id_parameter(const Target& target, std::string_view name) {
   const auto text = target.parameter(name);
-  if (!text) return IdType();
+  if (!text || is_unset_id<IdType>(*text)) return IdType();
   return IdType::parse(*text, name);
 }
 

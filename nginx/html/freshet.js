@@ -1,57 +1,124 @@
-// Reports how long a page is visible. At most 2 KiB.
+// Reports how long the page's current article is visible. At most 2 KiB gzipped. INTEGRATION.md explains the options.
 //   <script defer src="/freshet.js" data-freshet='{"article":"42"}'></script>
-// Options: endpoint, user, published (unix s), first, every (s to reports), max (s).
-(function (doc) {
-  var conf = JSON.parse(doc.currentScript.dataset.freshet);
-  var url = conf.endpoint || "/api/track", total = 0, since = -1, sent = 0, named = 1, timer, id;
+((win, doc) => {
+  if (win.freshet && win.freshet.scan) return win.freshet.scan(doc.currentScript);
 
-  function post(to, body) {
-    return fetch(to, { method: "POST", body: body, keepalive: true, credentials: "include" }).catch(function () {});
+  let conf = {}, article = "", agreed, id, ready, due, total, sent, since = -1, timer;
+
+  const post = (to, body) =>
+    fetch(to, { method: "POST", body, keepalive: true, credentials: conf.cookie === false ? "omit" : "include" }).catch(() => {});
+
+  // Storage may be forbidden or full.
+  function attempt(use) {
+    try { return use(); } catch (e) {}
   }
 
-  // A new tab gets a session id and a visitor cookie.
-  try { id = sessionStorage.freshet; } catch (e) {}
-  if (!id) {
+  // A new tab gets a session id and a visitor cookie. Reports wait a second for it at most.
+  function begin() {
+    if (id) return;
     id = Date.now().toString(36) + Math.random().toString(36).slice(2);
-    named = 0;
-    post(url.replace(/track$/, "visitor")).then(function () {
-      named = 1;
-      try { sessionStorage.freshet = id; } catch (e) {}
+    ready = conf.cookie === false || attempt(() => {
+      id = sessionStorage.freshet = sessionStorage.freshet || id;
+      return sessionStorage.freshetCookie;
+    });
+    if (ready) return;
+    setTimeout(go, 1e3);
+    post(conf.endpoint.replace(/track$/, "visitor")).then((answer) => {
+      if (answer && answer.status < 500) attempt(() => (sessionStorage.freshetCookie = 1));
+      go();
     });
   }
 
-  function report() {
-    var ms = Math.round(total + (since < 0 ? 0 : performance.now() - since));
-    if (ms <= sent || !named) return;
-    sent = ms;
-    var body = JSON.stringify({
-      articleId: conf.article, dwellMs: ms, sessionId: id, userId: conf.user, publishedAt: conf.published
+  function go() {
+    ready = 1;
+    if (due) tick();
+  }
+
+  // Repeats a lost report, unless a newer one of its article contains its time.
+  function send(body, of, tries, leaving) {
+    of.newest = body;
+    if (leaving && of.cookie !== false && attempt(() => navigator.sendBeacon(of.endpoint, body))) return;
+    post(of.endpoint, body).then((answer) => {
+      if (tries && (!answer || answer.status > 428)) setTimeout(() => {
+        if (of.newest === body && agreed !== false) send(body, of, tries - 1);
+      }, of.every * 1e3);
     });
-    // text/plain avoids a preflight.
-    if (!(navigator.sendBeacon && navigator.sendBeacon(url, body))) post(url, body);
+  }
+
+  function report(leaving) {
+    const ms = Math.round(total + (since < 0 ? 0 : performance.now() - since));
+    if (ms <= sent || sent >= conf.max * 1e3) return;
+    sent = ms;
+    // text/plain, which needs no preflight.
+    send(JSON.stringify({
+      articleId: article, dwellMs: ms, sessionId: id, userId: conf.user, publishedAt: conf.published
+    }), conf, 3, leaving);
   }
 
   function wait(seconds) {
-    if (sent < (conf.max || 180) * 1e3)
-      timer = setTimeout(function () { report(); wait(conf.every || 15); }, seconds * 1e3);
+    if (sent < conf.max * 1e3) timer = setTimeout(tick, seconds * 1e3);
+  }
+
+  function tick() {
+    due = !ready;
+    if (due) return;
+    report();
+    wait(conf.every);
   }
 
   function show() {
-    if (since >= 0 || doc.visibilityState !== "visible") return;
+    const allowed = agreed || agreed !== false && conf.consent !== "wait" && !(conf.gpc && navigator.globalPrivacyControl);
+    if (since >= 0 || !article || !allowed || doc.visibilityState !== "visible") return;
+    begin();
     since = performance.now();
-    wait(sent ? conf.every || 15 : conf.first || 5);
+    wait(sent ? conf.every : conf.first);
   }
 
-  function hide() {
+  // Stops the clock, and reports from `minimum` ms on.
+  function hide(minimum) {
     if (since < 0) return;
     total += performance.now() - since;
     since = -1;
+    due = 0;
     clearTimeout(timer);
-    report();
+    if (total >= minimum) report(1);
   }
 
-  doc.addEventListener("visibilitychange", function () { (doc.visibilityState === "visible" ? show : hide)(); });
-  addEventListener("pagehide", hide);
-  addEventListener("pageshow", show);
-  show();
-})(document);
+  // Ends the current article, reported if it was visible for a second, and begins the next: an id or a tag's options.
+  function open(next) {
+    if (!next || typeof next !== "object") next = Object.assign({}, conf, { article: next, published: undefined });
+    const name = next.article == null ? "" : String(next.article);
+    if (name === article) return;
+    hide(1e3);
+    article = "";
+    if ([next.article, next.user].some((each) => typeof each === "number" && !Number.isSafeInteger(each)))
+      return console.error("freshet: JavaScript rounds this id; write it as a string", next);
+    conf = Object.assign({ endpoint: "/api/track", first: 5, every: 15, max: 180 }, next);
+    article = name;
+    total = sent = 0;
+    show();
+  }
+
+  // Opens the article of this script or, if it has no options, of the last element that has.
+  function scan(script) {
+    const tags = doc.querySelectorAll("[data-freshet]");
+    const { dataset } = script && script.dataset && script.dataset.freshet ? script : tags[tags.length - 1] || {};
+    open(dataset && JSON.parse(dataset.freshet));
+  }
+
+  // false: reports nothing more and forgets the session.
+  function consent(given) {
+    agreed = !!given;
+    if (given) return show();
+    hide(Infinity);
+    total = sent = id = 0;
+    attempt(() => ["freshet", "freshetCookie"].forEach((name) => sessionStorage.removeItem(name)));
+  }
+
+  win.freshet = { open, scan, consent };
+  doc.addEventListener("visibilitychange", () => (doc.visibilityState === "visible" ? show : hide)(0));
+  win.addEventListener("pagehide", () => hide(0));
+  win.addEventListener("pageshow", show);
+  doc.addEventListener("turbo:load", scan);
+  scan(doc.currentScript);
+})(window, document);

@@ -44,13 +44,46 @@ TEST_CASE("a value that is neither a string nor an integer is not an id", "[json
   }
 }
 
-TEST_CASE("an optional id is empty if absent or null, and is otherwise validated", "[json][members]") {
-  const Body body(R"({"a":null,"b":"x","c":"","d":false})");
+TEST_CASE("an optional id is empty if absent, null or \"\", and is otherwise validated", "[json][members]") {
+  const Body body(R"({"a":null,"b":"x","c":"","d":false,"e":" "})");
   CHECK(json::optional_id<ItemId>(body.root(), "absent")->empty());
   CHECK(json::optional_id<ItemId>(body.root(), "a")->empty());
   CHECK(json::optional_id<ItemId>(body.root(), "b")->str() == "x");
-  check_error(json::optional_id<ItemId>(body.root(), "c"), "bad_id", "c");
+  CHECK(json::optional_id<ItemId>(body.root(), "c")->empty());
   check_error(json::optional_id<ItemId>(body.root(), "d"), "bad_id", "d");
+  check_error(json::optional_id<ItemId>(body.root(), "e"), "bad_id", "e");
+}
+
+TEST_CASE("0 names no reader, but an item and a session", "[json][members]") {
+  const Body body(R"({"number":0,"text":"0","other":"00"})");
+  for (const std::string member : {"number", "text"}) {
+    INFO(member);
+    CHECK(json::optional_id<ReaderId>(body.root(), member)->empty());
+    CHECK(error_of(json::required_id<ReaderId>(body.root(), member)).detail == "is missing");
+    CHECK(json::required_id<ItemId>(body.root(), member)->str() == "0");
+    CHECK(json::optional_id<SessionId>(body.root(), member)->str() == "0");
+  }
+  CHECK(json::optional_id<ReaderId>(body.root(), "other")->str() == "00");
+}
+
+TEST_CASE("a rounded member is any number in range", "[json][members]") {
+  const Body body(
+      R"({"a":1500.7,"b":1500.5,"c":1e3,"d":-0.4,"e":7,"f":-0.5,"g":100.5,"h":1e300,"i":-1e300,
+          "j":"1","k":18446744073709551615,"l":true,"m":9223372036854775807.5,"n":null})");
+  const auto rounded = [&](std::string_view member, std::int64_t high = INT64_MAX) {
+    return json::required_rounded(body.root(), member, 0, high);
+  };
+  CHECK(rounded("a") == 1501);
+  CHECK(rounded("b") == 1501);
+  CHECK(rounded("c") == 1000);
+  CHECK(rounded("d") == 0);
+  CHECK(rounded("e") == 7);
+  for (const std::string member : {"f", "h", "i", "j", "k", "l", "m", "n", "absent"}) {
+    INFO(member);
+    check_error(rounded(member), "bad_number", member);
+  }
+  CHECK(rounded("g", 101) == 101);
+  check_error(rounded("g", 100), "bad_number", "g");
 }
 
 TEST_CASE("times are RFC 3339 strings or integers", "[json][members]") {
@@ -59,8 +92,9 @@ TEST_CASE("times are RFC 3339 strings or integers", "[json][members]") {
                       "h":253402300800,"i":18446744073709551615,"j":true})");
   CHECK(json::optional_time(body.root(), "a").value() == json::optional_time(body.root(), "b").value());
   CHECK_FALSE(json::optional_time(body.root(), "c")->has_value());
+  CHECK_FALSE(json::optional_time(body.root(), "f")->has_value());
   CHECK_FALSE(json::optional_time(body.root(), "absent")->has_value());
-  for (const std::string member : {"d", "e", "f", "g", "h", "i", "j"}) {
+  for (const std::string member : {"d", "e", "g", "h", "i", "j"}) {
     INFO(member);
     check_error(json::optional_time(body.root(), member), "bad_time", member);
   }

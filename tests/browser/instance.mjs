@@ -50,13 +50,14 @@ export async function eventually(what, read, isSatisfied, limitMs = 60000) {
   }
 }
 
-export async function startFreshet() {
+// `directives`: further lines of the configuration.
+export async function startFreshet(directives = "") {
   const state = await mkdtemp(join(tmpdir(), "freshet-browser-"));
   const { host, release } = await claimAddress();
   await run("chmod", ["755", state]);
   // Most tests report articles without putting them first, and check the effect of the first report.
   await mkdir(join(state, "etc/conf.d"), { recursive: true });
-  await writeFile(join(state, "etc/conf.d/test.toml"), 'items.unknown = "list"\n');
+  await writeFile(join(state, "etc/conf.d/test.toml"), 'items.unknown = "list"\n' + directives);
   await run(kRun, ["--detach", "--no-sample", "--state", state, "--address", host, "--port", kPort, "--internal-port",
     kInternalPort].map(String));
   const base = `http://${host}:${kPort}`;

@@ -56,6 +56,8 @@ OPERATIONS = [
     Operation("track", "`POST /api/track`, known article", "track", sender("POST", "/api/track", TRACK | {"articleId": "item-1"})),
     Operation("view", "`POST /api/views`, unknown article", "views",
               sender("POST", "/api/views", {"articleId": "{b}", "fingerprint": "{f}", "eventId": "{e}", "publishedAt": NOW})),
+    Operation("pixel", "`GET /api/track.gif`, unknown article", "track", sender("GET", "/api/track.gif?articleId={p}")),
+    Operation("pixel", "`GET /api/track.gif`, known article", "track", sender("GET", "/api/track.gif?articleId=item-#")),
     Operation("visitor", "`POST /api/visitor`", None, sender("POST", "/api/visitor")),
     Operation("hot", "`GET /api/hot`, not cached by nginx", None, sender("GET", "/api/hot?model=engagement&limit=100&x=#")),
     Operation("hot", "`GET /api/hot?at=`", "hot", sender("GET", f"/api/hot?model=engagement&limit=100&at={NOW + DAY}&x=#")),
@@ -78,7 +80,7 @@ class Site:
     """An instance with items, and the resources it has used so far."""
 
     def __init__(self):
-        self.service = Instance("--no-limits", items__unknown='"count"', **LONG_TIMEOUTS, **{f"limits__{each}_rate": "0" for each in sorted({each.bucket for each in OPERATIONS} - {None})}).start()
+        self.service = Instance("--no-limits", items__unknown='"count"', track__pixel="true", **LONG_TIMEOUTS, **{f"limits__{each}_rate": "0" for each in sorted({each.bucket for each in OPERATIONS} - {None})}).start()
         lines = [json.dumps({"id": f"item-{number}", "title": f"About {number}", "tags": ["news"], "published_at": NOW - 60 * number}) for number in range(ITEMS)]
         reply = self.service.internal().post("/api/items", "\n".join(lines))
         assert reply.status == 200 and reply.json()["accepted"] == ITEMS, reply

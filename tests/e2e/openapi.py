@@ -127,7 +127,7 @@ class OpenApi:
         else:
             assert media in described["content"], (name, reply, media)
             schema = closed(described["content"][media]["schema"])
-            value = reply.json() if media.endswith("json") else reply.body.decode()
+            value = reply.json() if media.endswith("json") else reply.body.decode(errors="replace")
             errors = self.mismatches(schema, value, self._replies)
             assert not errors, (name, reply, errors)
         for header, definition in described.get("headers", {}).items():

@@ -2,6 +2,7 @@
 
 import glob
 import json
+import math
 import os
 import re
 import time
@@ -80,6 +81,8 @@ def test_an_event_with_a_valid_id_counts_and_an_invalid_id_is_named(instance, st
             reply = client.post(path, body)
             if len(body.encode()) > 16384:
                 assert_problem(reply, 413, "too_large")
+            elif not text and member not in ("articleId", "fingerprint" if path == "/api/views" else ""):
+                assert reply.status == 200, reply  # counts as absent
             elif is_id(text) and (path, member) == ("/api/views", "eventId") and len(text.encode()) < 16:
                 assert_problem(reply, 400, "bad_id", "eventId")  # anonymous event ids must be too long to guess
             elif is_id(text):
@@ -126,17 +129,59 @@ def test_valid_dwell_times_count_and_others_are_refused(instance, hostile, name)
             value = json.loads(raw, parse_constant=lambda _: None)
         except ValueError:
             value = None
-        good = type(value) is int and 0 <= value < 2**63 and not raw.startswith("-0")
-        if good:
-            assert reply.status == 200 and reply.json()["avg_dwell_ms"] == min(value, 180000), (raw, reply)
+        if raw == "1e-400":  # the parser refuses what a double cannot hold
+            value = None
+        rounded = math.floor(value + 0.5) if type(value) is float and math.isfinite(value) else value if type(value) is int else -1
+        if 0 <= rounded < 2**63:
+            assert reply.status == 200 and reply.json()["avg_dwell_ms"] == min(rounded, 180000), (raw, reply)
         else:
             problem = assert_problem(reply, 400)
             assert problem["code"] == "bad_json" or (problem["code"], problem["member"]) == ("bad_number", "dwellMs"), (raw, problem)
 
 
+def test_empty_names_and_times_and_reader_0_count_as_absent_on_every_route(instance, name):
+    public, internal, reader, item = instance.public(), instance.internal(), name("r"), name("i")
+    instance.put(item)
+    empty = {"userId": "", "sessionId": "", "fingerprint": "", "publishedAt": "", "eventId": ""}
+    assert public.track(item, 1, **empty).status == 200
+    assert public.track(item, 1, **dict.fromkeys(empty)).json()["uv"] == 1, "the same visitor as with null"
+    assert_problem(public.view(item, ""), 400, "bad_id", "fingerprint")
+    assert_problem(public.view(item, "f", ""), 400, "bad_time", "publishedAt")
+    assert public.view(item, name("f"), eventId="").status == 200
+    for nothing in ("", 0, "0"):
+        # The member of the route's other name counts instead.
+        assert public.post("/api/feed", {"action": "peek", "userId": nothing, "agent_id": reader}).status == 200
+        assert public.get("/api/waterfall/discover", query={"userId": nothing, "customerId": reader}).status == 200
+        assert public.get("/api/follows", query={"userId": nothing, "follower": reader}).status == 200
+        assert public.get("/api/recommendations", query={"userId": nothing}).status == 200
+        for reply in (public.post("/api/feed", {"action": "peek", "userId": nothing}), public.post("/api/history", {"userId": nothing, "topicId": item}),
+                      public.get("/api/history", query={"userId": nothing}), public.delete("/api/history", query={"userId": nothing}),
+                      public.post("/api/feedback", {"userId": nothing, "topicId": item, "kind": "not_interested"}),
+                      public.delete("/api/feedback", query={"userId": nothing, "topicId": item}), public.get("/api/follows", query={"userId": nothing}),
+                      public.get("/api/waterfall/discover", query={"userId": nothing}),
+                      internal.put("/api/follows", {"userId": nothing, "author": "a"}),
+                      internal.post("/api/interactions", {"userId": nothing, "topicId": item, "kind": "like"}),
+                      internal.post("/api/history/merge", {"from": nothing, "to": reader})):
+            assert_problem(reply, 400, "bad_id")
+    assert internal.post("/api/interactions", {"userId": reader, "topicId": item, "kind": "like", "at": "", "eventId": ""}).json()["accepted"] == 1
+    assert internal.put(f"/api/items/{item}", {"title": "t", "published_at": 1, "update_time": ""}).status == 200
+
+
+def test_sessions_of_reader_0_are_visitors_of_their_own_if_the_site_reports_them(instance, name):
+    for client in (instance.internal(), instance.public()):  # mode `open`
+        item = name("i")
+        for number in range(20):
+            reply = client.track(item, 1, userId=0, sessionId=name("s"))
+            assert (reply.json()["pv"], reply.json()["uv"]) == (number + 1, number + 1), reply
+    public, item = instance.public(), name("i")
+    cookie = {"Cookie": public.post("/api/visitor", None).headers["Set-Cookie"].split(";")[0]}
+    for session in ("s1", "s2"):
+        assert public.post("/api/track", {"articleId": item, "dwellMs": 1, "userId": "0", "sessionId": session}, headers=cookie).json()["uv"] == 1
+
+
 def times(hostile):
     """[(raw JSON, accepted)]. None: either is fine."""
-    accepted = {"0", '"2099-01-01T00:00:00Z"', "null"}
+    accepted = {"0", '"2099-01-01T00:00:00Z"', "null", '""'}
     more = [("253402300799", True), ("-1", False), ("1.5", False), ("1e9", False), ('"1700000000"', False), ('"2026-01-01T00:00:00+02:00"', True),
             ('"2026-01-01T00:00:00.123456Z"', True), ('"2026-01-01t00:00:00z"', None), ('"2026-13-01T00:00:00Z"', False),
             ('"2026-01-01T25:00:00Z"', False), ('"2026-01-01T00:00:00Z "', False), ("true", False), ("[]", False), ("99999999999999999999", False)]
@@ -149,7 +194,7 @@ def test_valid_event_times_count_and_invalid_ones_are_named(instance, hostile, n
         members = dict(valid_event(path, name))
         members.pop("publishedAt", None)
         reply = instance.public().post(path, json.dumps(members)[:-1] + f',"publishedAt":{raw}}}')
-        if raw == "null" and path == "/api/views":
+        if raw in ("null", '""') and path == "/api/views":  # required
             good = False
         if good is None:
             assert reply.status in (200, 400)

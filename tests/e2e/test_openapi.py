@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from openapi import SHAPE, OpenApi, closed, walk
-from service import LONG_TIMEOUTS, wait_until
+from service import LONG_TIMEOUTS, Instance, wait_until
 
 LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -60,6 +60,16 @@ def test_defaults_lie_within_their_own_bounds(api):
             schema = parameter["schema"]
             if "default" in schema:
                 assert not api.mismatches(schema, schema["default"]), (method, path, parameter["name"])
+
+
+@pytest.fixture(scope="module")
+def service():
+    """An instance with every route."""
+    started = Instance("--no-limits", track__pixel="true", **LONG_TIMEOUTS)
+    try:
+        yield started.start()
+    finally:
+        started.stop()
 
 
 def test_every_operation_responds_as_described(service, name, api):
@@ -116,6 +126,7 @@ def test_every_operation_responds_as_described(service, name, api):
     call("unfollow", query={"follower": reader, "author": author})
     call("eraseUser", 202, id=reader)
     call("deleteItem", id=other)
+    call("pixel", client=public, query={"articleId": item})
     call("visitor", 204, client=public)
     assert call("whoami").json() == {"key": None, "userId": None}
     publish(service)
@@ -130,7 +141,7 @@ def test_every_operation_responds_as_described(service, name, api):
 
 
 # Ordered so that each example has the data it needs.
-EXAMPLES = ("putItem putItems getItem track view visitor look history dismiss undismiss interact hot preview articleStats stats recommendations "
+EXAMPLES = ("putItem putItems getItem track view pixel visitor look history dismiss undismiss interact hot preview articleStats stats recommendations "
             "similar feed push timeline removeFromTimeline follow follows unfollow mergeHistory clearHistory exportUser eraseUser job deleteItem "
             "model whoami ping live ready metrics status").split()
 
@@ -138,7 +149,7 @@ EXAMPLES = ("putItem putItems getItem track view visitor look history dismiss un
 def test_every_example_gets_the_response_that_the_document_shows(instance, api):
     """The example response has the same members as the actual one, and both match the schema."""
     assert sorted(EXAMPLES) == sorted(operation["operationId"] for _, _, operation in api.operations())
-    service = instance(**LONG_TIMEOUTS)
+    service = instance(track__pixel="true", **LONG_TIMEOUTS)
     publish(service)
     internal, job = service.internal(), None
     for name in EXAMPLES:
@@ -174,6 +185,7 @@ INVALID_REQUESTS = [
     ("track", 400, "bad_body", {"body": "[]"}),
     ("track", 400, "bad_id", {"body": {"articleId": "a b", "dwellMs": 1}}),
     ("track", 413, "too_large", {"body": {"articleId": "1", "dwellMs": 1, "x": "y" * 17000}}),
+    ("pixel", 400, "bad_id", {}),
     ("view", 400, "bad_time", {"body": {"articleId": "1", "fingerprint": "f"}}),
     ("hot", 400, "bad_parameter", {"query": {"model": "none"}}),
     ("hot", 400, "bad_number", {"query": {"limit": 101}}),

@@ -49,6 +49,7 @@ TEST_CASE("header mode trusts what auth_request found and nothing else", "[ident
   Identity header = make_identity(IdentityMode::kHeader);
   CHECK(identify(header, {.verified_user = "alice"}).reader.str() == "alice");
   CHECK(identify(header, {}).reader.empty());
+  CHECK(identify(header, {.verified_user = "0"}).needs_cookie);  // WordPress' user who is not logged in
   CHECK(identify(header, {.authorization = "Bearer v1.k1.alice.9.x"}).reader.empty());
   CHECK(identify(header, {}, claim_for("mallory")).reader.empty());
   CHECK(identify(header, {.verified_user = "alice"}, claim_for("mallory")).reader.str() == "alice");

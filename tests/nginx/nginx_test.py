@@ -17,7 +17,7 @@ from responder import Responder
 
 CHART = "/usr/share/javascript/chart.js/chart.min.js"
 PARAMETERS = {"REQUEST_METHOD", "REQUEST_URI", "CONTENT_TYPE", "CONTENT_LENGTH", "REMOTE_ADDR", "HTTP_USER_AGENT",
-              "HTTP_ORIGIN", "HTTP_COOKIE", "HTTP_AUTHORIZATION", "HTTP_IF_NONE_MATCH", "HTTP_SEC_FETCH_SITE", "HTTP_X_FORWARDED_PROTO", "FRESHET_ZONE", "FRESHET_USER",
+              "HTTP_ORIGIN", "HTTP_COOKIE", "HTTP_AUTHORIZATION", "HTTP_IF_NONE_MATCH", "HTTP_SEC_FETCH_SITE", "HTTP_SEC_PURPOSE", "HTTP_X_FORWARDED_PROTO", "FRESHET_ZONE", "FRESHET_USER",
               "FRESHET_REQUEST_ID", "FRESHET_SITE", "HTTP_PROXY"}
 INTERNAL = ["/api/stats", "/api/articles/7/stats", "/api/history/merge", "/api/interactions", "/api/users/7", "/api/jobs/7", "/api/model", "/api/whoami",
             "/api/waterfall/news/7",
@@ -38,7 +38,7 @@ class Behavior(Case):
         cls.nginx.stop()
 
     def test_the_workers_receive_the_configured_parameters_and_no_others(self):
-        headers = {"Cookie": "a=b", "Authorization": "Bearer x", "Origin": "https://o", "If-None-Match": '"x"', "Sec-Fetch-Site": "none", "X-Forwarded-Proto": "https", "Proxy": "evil",
+        headers = {"Cookie": "a=b", "Authorization": "Bearer x", "Origin": "https://o", "If-None-Match": '"x"', "Sec-Fetch-Site": "none", "Sec-Purpose": "prefetch", "X-Forwarded-Proto": "https", "Proxy": "evil",
                    "Freshet-User": "evil", "Freshet-Zone": "internal", "X-Forwarded-For": "192.0.2.1", "Accept": "*/*"}
         seen = self.nginx.fetch("/api/track?q=%2F", body="{}", headers=dict(headers, **{"Content-Type": "text/plain"})).json()
         self.assertEqual(set(seen) - {"body", "serial"}, PARAMETERS - {"HTTP_PROXY", "FRESHET_USER"})
@@ -102,6 +102,11 @@ class Behavior(Case):
             for times in ("once", "six"):
                 reply = self.nginx.fetch(f"/api/feed?die-{times}={zone}", internal=zone == "internal")
                 self.assertEqual((reply.status, reply.json()["FRESHET_ZONE"]), (200, zone))
+
+    def test_a_pixel_whose_worker_died_is_not_retried(self):
+        for times in ("once", "six"):
+            self.assert_problem(self.nginx.fetch(f"/api/track.gif?die-{times}=pixel"), 502)
+            self.assertEqual(sum(seen["REQUEST_URI"].endswith(f"die-{times}=pixel") for seen in self.responder.requests), 1)
 
     def test_a_post_whose_worker_died_is_not_retried(self):
         for zone in ("public", "internal"):
@@ -366,7 +371,7 @@ class Behavior(Case):
         self.assertEqual(self.nginx.fetch("/chart.js/chart.min.js").status, 404)
 
     def test_the_page_script_is_at_most_two_kibibytes(self):
-        self.assertLessEqual(len(self.nginx.fetch("/freshet.js").body), 2048)
+        self.assertLessEqual(len(self.nginx.fetch("/freshet.js", headers={"Accept-Encoding": "gzip"}).body), 2048)
 
 
 # Ids as sites have them, one a segment of a path. "/" alone is a slash that nginx merges with its neighbors.
@@ -663,8 +668,9 @@ class Identity(Case):
         for path in ("/_freshet_who", "/_freshet_problem"):
             self.assert_problem(self.nginx.fetch(path), 404)
 
-    def test_the_hot_list_does_not_check_the_session(self):
+    def test_the_hot_list_and_the_pixel_do_not_check_the_session(self):
         self.assertEqual(self.nginx.fetch("/api/hot", headers={"Cookie": "sid=alice"}).status, 200)
+        self.assertIsNone(self._user("/api/track.gif", headers={"Cookie": "sid=alice"}))
         self.assertEqual(self.backend.bodies, [])
 
     def test_an_unresponsive_session_check_delays_a_request_for_seconds_only(self):

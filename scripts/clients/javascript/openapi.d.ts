@@ -38,6 +38,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/track.gif": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count a page view of a page without JavaScript
+         * @description Exists if track.pixel is set. A transparent GIF that counts one page view without reading time, as an anonymous client of the sender's network: cookies, tokens and logins are ignored, and requests of one address and user agent within hot.session_window count once. HEAD requests, prefetches (Sec-Purpose) and crawlers get the image and count nothing. A body is ignored.
+         */
+        get: operations["pixel"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/visitor": {
         parameters: {
             query?: never;
@@ -522,15 +542,15 @@ export interface components {
     schemas: {
         /** @description 1 to 128 bytes of valid UTF-8 without control characters, white space, zero-width characters, bidirectional controls, ':', '{' or '}'. 12 and "12" are the same id. */
         Id: string | number;
-        /** @description An Id, or null, which counts as absent. */
+        /** @description An Id; null and "" count as absent, and so does 0 where it names a reader. */
         MaybeId: string | number | null;
         /** @description An id in a response: always a string. */
         IdText: string;
         /** @description RFC 3339 or integer unix seconds. */
         Time: string | number;
-        /** @description A Time, or null, which counts as absent. */
+        /** @description A Time; null and "" count as absent. */
         MaybeTime: string | number | null;
-        /** @description Identifies a write for 24 hours: repeating the write with the same id changes nothing and returns the same response. The id is scoped to the reader or to the visitor's cookie. For track and views without either, it is scoped to the session or fingerprint in the body and needs at least 16 characters on the public server. */
+        /** @description Identifies a write for 24 hours: repeating the write with the same id changes nothing and returns the same response. The id is scoped to the reader or to the visitor's cookie. For track and views without either, it is scoped to the session or fingerprint in the body and needs at least 16 characters on the public server. null and "" count as absent. */
         EventId: string | number | null;
         /**
          * @description The reasons of the service's problems, in alphabetical order.
@@ -563,9 +583,10 @@ export interface components {
         };
         Track: {
             articleId: components["schemas"]["Id"];
-            /** @description capped at hot.dwell_cap */
+            /** @description rounded to milliseconds, and capped at hot.dwell_cap */
             dwellMs: number;
             userId?: components["schemas"]["MaybeId"];
+            /** @description one page view per session and article in hot.session_window; on the internal server, and in mode open, a session without reader, cookie and fingerprint is also a visitor */
             sessionId?: components["schemas"]["MaybeId"];
             fingerprint?: components["schemas"]["MaybeId"];
             /** @description used until the item is put; from a public client only with the first report, and until the site names one through the internal server; a time from a public client that is not within 24 hours of now counts as now */
@@ -1460,6 +1481,51 @@ export interface operations {
             403: components["responses"]["Refused"];
             404: components["responses"]["UnknownItem"];
             413: components["responses"]["TooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["AwaySpool"];
+        };
+    };
+    pixel: {
+        parameters: {
+            query?: {
+                /** @example hello */
+                articleId?: components["schemas"]["IdText"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The image, also if the page view does not count or is queued */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example GIF89a… */
+                    "image/gif": string;
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description The request is invalid; `member` names the part at fault */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
+            404: components["responses"]["UnknownItem"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["WrongType"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Failed"];
             503: components["responses"]["AwaySpool"];

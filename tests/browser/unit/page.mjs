@@ -177,28 +177,54 @@ async function loadScripts(dom, names, { zone, demo, chart }) {
   return Object.fromEntries([...modules].map(([name, module]) => [name, module.namespace]));
 }
 
-// Runs freshet.js in an empty page, as its tag does. `session`: this tab's session id, if it has one.
-export function runTag(context, config, { session, visible = true, takesBeacons = true, fetchResult, storageFails = false } = {}) {
-  const { window, clock } = makeWindow(context, "<!doctype html>", "/article");
-  const page = { window, clock, visible, takesBeacons, beacons: [], posts: [], scrolls: [], animations: [], observers: [] };
+// Runs freshet.js in a page. `config`: the options of its tag; null: the browser does not say which script runs, as for a
+// module. `session`: this tab's session id, if it has one; it then has a visitor cookie, too. `takesBeacons`: true, false,
+// null (no beacons), or an Error that sendBeacon throws. `answer`: {"/api/track": () => status, a promise of it or an Error}.
+export function runTag(context, config, { session, visible = true, takesBeacons = true, answer = {}, storageFails = false, html = "", gpc } = {}) {
+  const { window, clock } = makeWindow(context, "<!doctype html>" + html, "/article");
+  const page = { window, clock, visible, takesBeacons, answer, posts: [], sent: [], errors: [] };
   addBrowserParts(page, window);
-  if (takesBeacons === null) delete window.navigator.sendBeacon;
-  if (session) window.sessionStorage.freshet = session;
+  const { navigator } = window;
+  if (takesBeacons === null) delete navigator.sendBeacon;
+  else navigator.sendBeacon = (address, body) => {
+    if (page.takesBeacons instanceof Error) throw page.takesBeacons;
+    if (page.takesBeacons) page.sent.push({ by: "beacon", address, body: JSON.parse(body) });
+    return page.takesBeacons;
+  };
+  if (gpc !== undefined) navigator.globalPrivacyControl = gpc;
+  if (session) Object.assign(window.sessionStorage, { freshet: session, freshetCookie: "1" });
   if (storageFails) {
     Object.defineProperty(window, "sessionStorage", { get: () => {
       throw new Error("SecurityError");
     } });
   }
-  window.fetch = (address, { body, ...options }) => {
-    page.posts.push({ address, body, options });
-    return (fetchResult ?? (() => Promise.resolve()))(address);
+  window.console.error = (...words) => page.errors.push(words.join(" "));
+  window.fetch = async (address, { body, ...options }) => {
+    if (body === undefined) page.posts.push({ address, body, options });
+    else page.sent.push({ by: "fetch", address, body: JSON.parse(body), options });
+    const status = await (page.answer[new URL(address, window.location).pathname] ?? (() => 204))();
+    if (status instanceof Error) throw status;
+    return { status };
   };
-  Object.defineProperty(window.document, "currentScript", { value: { dataset: { freshet: JSON.stringify(config) } } });
-  window.eval(source("freshet.js"));
+  page.run = (currentScript) => {
+    Object.defineProperty(window.document, "currentScript", { configurable: true, value: currentScript });
+    window.eval(source("freshet.js"));
+  };
+  // Adds another tag, which the browser runs. As a module, without telling which script it is.
+  page.addTag = (options, isModule = false) => {
+    const script = window.document.createElement("script");
+    script.dataset.freshet = JSON.stringify(options);
+    window.document.body.append(script);
+    page.run(isModule ? null : script);
+    return script;
+  };
   page.setVisible = (isVisible) => {
     page.visible = isVisible;
     window.document.dispatchEvent(new window.Event("visibilitychange"));
   };
-  page.reports = () => page.beacons.map(({ body }) => JSON.parse(body).dwellMs);
+  page.reports = () => page.sent.map(({ body }) => body.dwellMs);
+  page.reportsByArticle = () => page.sent.map(({ body }) => [body.articleId, body.dwellMs]);
+  if (config) page.addTag(config);
+  else page.run(null);
   return page;
 }
