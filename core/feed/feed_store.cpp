@@ -172,7 +172,8 @@ Task<Result<FeedState>> RedisFeedStore::load_state(const FeedRequest& request, b
   append_state_read(command, keys_.feed_state(reader));
   command.add("TIME");
   command.add("ZREVRANGE", keys_.interactions(reader), 0, kMaxInteractions - 1);
-  readers::append_dismissals_read(command, keys_, request.reader, feedback_settings_);
+  redis::append_newest_read(command, keys_.not_interested(reader), now - feedback_settings_.ttl,
+                            feedback_settings_.max_items);
   const std::size_t hot_index = command.size();
   auto hot = hot_items_read(now);
   if (hot) hot->append(command);

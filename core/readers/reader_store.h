@@ -112,11 +112,6 @@ class RedisReaderStore final : public ReaderStore {
   UseObserver use_observer_;
 };
 
-// Appends the command that reads which items the reader dismissed within feedback.ttl, newest
-// first. Its reply is an array of ids.
-void append_dismissals_read(redis::Pipeline& out, const redis::Keys& keys, const ReaderId& reader,
-                            const FeedbackSettings& settings);
-
 // A member of user:interactions:{reader}, "{letter}:{item}", split into kind and item; nullopt if
 // malformed.
 struct InteractionMember {

@@ -7,6 +7,7 @@
 #include "core/readers/reader_replies.h"
 #include "core/readers/reader_store.h"
 #include "core/readers/spool_records.h"
+#include "core/redis/fields.h"
 #include "core/redis/script_errors.h"
 #include "core/redis/scripts.h"
 
@@ -172,15 +173,10 @@ Task<Result<void>> RedisReaderStore::dismiss(const Dismissal& dismissal) {
   co_return out;
 }
 
-void append_dismissals_read(Pipeline& out, const redis::Keys& keys, const ReaderId& reader,
-                            const FeedbackSettings& settings) {
-  out.add("ZREVRANGEBYSCORE", keys.not_interested(reader.view()), "+inf",
-          "(" + std::to_string(unix_s(wall_now() - settings.ttl)), "LIMIT", 0, settings.max_items);
-}
-
 Task<Result<std::unordered_set<ItemId>>> RedisReaderStore::dismissed_items(const ReaderId& reader) {
   Pipeline read;
-  append_dismissals_read(read, keys_, reader, feedback_);
+  redis::append_newest_read(read, keys_.not_interested(reader.view()), wall_now() - feedback_.ttl,
+                            feedback_.max_items);
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, read));
   std::unordered_set<ItemId> out;
   for (std::size_t i = 0; i < reply->size(); ++i)

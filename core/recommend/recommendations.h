@@ -84,7 +84,7 @@ class Recommendations {
   // Items similar to this one: by the model, or by the search index if the item is newer than the
   // model. 1 RTT. If Redis is unavailable, uses the last copy of trending items and marks the page
   // as degraded. Errors: kNotFound "unknown_item"; kInternal.
-  // Leaves out what `reader` dismissed (empty: nobody), which takes 1 RTT more.
+  // Leaves out what `reader` dismissed, which takes 1 RTT more; empty: no reader.
   Task<Result<SimilarPage>> similar(const ItemId& item, const ReaderId& reader, std::size_t limit,
                                     feed::SearchCost cost = {});
   // Like page(), with the intermediate results. Redis errors are returned as errors.

@@ -66,6 +66,13 @@ inline std::optional<std::chrono::microseconds> parse_time(const Reply& reply) {
   return seconds(*s) + std::chrono::microseconds(*us);
 }
 
+// Appends the command that reads a sorted set of times: the members after `since`, newest first, at
+// most `limit`. Its reply is an array.
+inline void append_newest_read(Pipeline& pipeline, std::string_view key, UnixSeconds since,
+                               std::int64_t limit) {
+  pipeline.add("ZREVRANGEBYSCORE", key, "+inf", "(" + std::to_string(unix_s(since)), "LIMIT", 0, limit);
+}
+
 // Appends an optional argument: unix seconds, or "".
 inline void append_optional_time(Pipeline& pipeline, const std::optional<UnixSeconds>& at) {
   at ? pipeline.arg(unix_s(*at)) : pipeline.arg("");

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "core/feed/interests.h"
-#include "core/readers/reader_store.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 #include "core/timeline/follow_store.h"
@@ -106,7 +105,8 @@ void RedisTimelineStore::append_range_read(Pipeline& out, const PageQuery& query
   if (query.direction == Direction::kNewer) out.add("ZCOUNT", key, from, "+inf");
   if (query.direction == Direction::kOlder)
     out.add("ZCOUNT", key, std::max<std::int64_t>(query.cursor, 1), "+inf");
-  readers::append_dismissals_read(out, keys_, query.reader, feedback_settings_);
+  redis::append_newest_read(out, keys_.not_interested(query.reader.view()),
+                            wall_now() - feedback_settings_.ttl, feedback_settings_.max_items);
 }
 
 Result<RedisTimelineStore::RangeRead> RedisTimelineStore::parse_range_read(const PageQuery& query,

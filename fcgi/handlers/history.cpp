@@ -79,12 +79,17 @@ Task<Result<Response>> get_history(Call& call) {
 
 Task<Result<Response>> delete_history(Call& call) {
   FRESHET_CO_TRY(query, parse_history_query(call));
-  FRESHET_CO_TRY(item, http::id_parameter<ItemId>(call.target, "topicId"));  // without it, everything goes
+  // Without an item everything goes, so an empty one is an error.
+  ItemId item;
+  if (const auto given = call.target.parameter("topicId")) {
+    FRESHET_CO_TRY(parsed, ItemId::parse(*given, "topicId"));
+    item = std::move(*parsed);
+  }
   Services& services = call.services;
   auto removing =
-      item->empty()
+      item.empty()
           ? readers::clear_views(services.readers, query->reader, query->kind, call.must_spool())
-          : readers::remove_view(services.readers, query->reader, query->kind, *item, call.must_spool());
+          : readers::remove_view(services.readers, query->reader, query->kind, item, call.must_spool());
   FRESHET_CO_TRY(cleared, co_await removing);
   if (cleared->queued) co_return queued_reply(call.services);
   co_return private_json(std::string(kOk));

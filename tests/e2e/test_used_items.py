@@ -1,4 +1,4 @@
-"""What a reader has read, done or dismissed does not come back: in feeds, also from their buffers, in similar items and in
+"""Items that a reader has viewed, used or dismissed do not come back: in feeds, also from their buffers, in similar items and in
 timelines.
 """
 
