@@ -677,6 +677,20 @@ TEST_CASE("an access log with nearly all requests from one network is a warning"
   CHECK(finding(lines(2000, "another format")).message.find("only 0 requests") != std::string::npos);
 }
 
+TEST_CASE("a public server that does not log why a request failed is a warning", "[doctor]") {
+  const auto severity = [](const std::string& logs) {
+    return last_finding(
+               evaluate_config(kNginx + ("# configuration file /etc/nginx/sites-enabled/blog:\nserver {\n" +
+                                         logs + "include /etc/nginx/freshet/freshet-locations.conf;\n}\n")),
+               "nginx.failures")
+        .severity;
+  };
+  const std::string own = "access_log /var/log/nginx/blog.log combined;\n";
+  CHECK(severity("") == Severity::kOk);  // inherited from freshet-http.conf
+  CHECK(severity(own) == Severity::kWarning);
+  CHECK(severity(own + "access_log /x freshet_failure if=$freshet_failure;\n") == Severity::kOk);
+}
+
 TEST_CASE("the public server's access log is found in nginx's configuration", "[doctor]") {
   const Installation installation;
   const std::string log = installation.root / "access.log";

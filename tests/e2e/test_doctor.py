@@ -81,7 +81,7 @@ def test_a_healthy_site_has_no_errors(site):
     assert warnings(findings) - {"redis.latency", "files.space", "config.backlog"} == {"config", "files.model"}
     assert {command for _, command, user in site.acl_denials() if user == "freshet"} <= PROBED_COMMANDS
     if "nginx.upstream" in findings:
-        for check in ("upstream", "body_size", "connections", "site", "keepalive", "queue", "networks"):
+        for check in ("upstream", "body_size", "connections", "site", "keepalive", "queue", "failures", "networks"):
             assert grade(findings, f"nginx.{check}") == {"ok"}, findings[f"nginx.{check}"]
     else:
         assert grade(findings, "nginx") == {"skipped"}

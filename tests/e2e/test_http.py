@@ -119,6 +119,17 @@ def test_an_unknown_path_is_404(service):
         assert_problem(service.public().get(path), 404)
 
 
+def test_an_unknown_page_is_a_page_in_a_browser_and_a_problem_elsewhere(service):
+    for client in (service.public(), service.internal()):
+        for path in ("/nothing", "/nothing.html", "/deep/nothing"):
+            reply = client.get(path, headers={"Accept": "text/html,*/*;q=0.8"})
+            assert (reply.status, reply.headers["Content-Type"]) == (404, "text/html") and b"Page not found" in reply.body
+            assert_problem(client.get(path), 404)
+    browser = {"Accept": "text/html"}
+    assert_problem(service.internal().get("/api/nothing", headers=browser), 404, "no_route")
+    assert_problem(service.internal().get("/nothing", headers=browser | {"Host": "evil.example"}), 403, "unknown_host")
+
+
 @pytest.mark.parametrize("method, path", [
     ("GET", "/api/stats?ids=a"), ("GET", "/api/articles/a/stats"), ("PUT", "/api/items/a"), ("GET", "/api/items/a"), ("DELETE", "/api/items/a"),
     ("POST", "/api/items"), ("GET", "/ping"), ("GET", "/status"), ("GET", "/status?json"), ("GET", "/metrics"),

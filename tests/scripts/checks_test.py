@@ -1,6 +1,8 @@
 """The repository's checks find violations: each rule is violated once in a small tree."""
 
+import json
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -171,6 +173,28 @@ class Language(unittest.TestCase):
         status, output = check("language", files)
         self.assertEqual(status, 1)
         self.assertEqual(output.splitlines()[:-1], ["core/a.h:2: a::Standing is now EventAdmission"])
+
+
+class Crawlers(unittest.TestCase):
+    def test_the_list_is_the_source_s_with_our_additions(self):
+        with tempfile.TemporaryDirectory() as tree:
+            os.makedirs(os.path.join(tree, "scripts"))
+            os.makedirs(os.path.join(tree, "fcgi/http"))
+            for name in ("scripts/update_crawlers", "fcgi/http/more_crawlers.txt"):
+                shutil.copy(os.path.join(ROOT, name), os.path.join(tree, name))
+            for name, text in (("list.json", json.dumps([{"pattern": each} for each in ("Googlebot", "GrokBot", "last ")])), ("LICENSE", "free")):
+                with open(os.path.join(tree, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            subprocess.run([os.path.join(tree, "scripts/update_crawlers"), os.path.join(tree, "list.json"), "abc"], check=True, capture_output=True)
+            lists = []
+            for name in ("fcgi/http/crawlers.txt", "fcgi/http/more_crawlers.txt"):
+                with open(os.path.join(tree, name), encoding="utf-8") as file:
+                    lists.append([line for line in file.read().splitlines() if not line.startswith("#")])
+        written, additions = lists
+        self.assertIn("GrokBot", additions)
+        self.assertEqual(written, ["Googlebot", "GrokBot", "last "] + [each for each in additions if each != "GrokBot"])
+        with open(os.path.join(ROOT, "fcgi/http/crawlers.txt"), encoding="utf-8") as file:
+            self.assertLessEqual(set(additions), set(file.read().splitlines()), "run scripts/update_crawlers")
 
 
 if __name__ == "__main__":

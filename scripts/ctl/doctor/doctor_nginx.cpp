@@ -206,6 +206,20 @@ void evaluate_queue(const std::string& dump, const Settings& settings, Diagnoses
   out.ok(kCheck, message);
 }
 
+// A server with an access_log of its own does not inherit the one that logs the cause of a 502.
+void evaluate_failure_log(const std::string& dump, Diagnoses& out) {
+  constexpr std::string_view kCheck = "nginx.failures";
+  const std::size_t at = dump.find("freshet-locations.conf;");
+  if (at == std::string::npos) return;
+  const auto logs = values_of(enclosing_block(dump, at), "access_log");
+  const auto logs_failures = [](const std::string& log) { return log.find("freshet_failure") != log.npos; };
+  if (!logs.empty() && std::ranges::none_of(logs, logs_failures))
+    return out.warn(kCheck, "the server with Freshet's public routes does not log why a request got 502",
+                    "add `access_log /var/log/nginx/freshet-error.log freshet_failure if=$freshet_failure;` "
+                    "to that server");
+  out.ok(kCheck, "the cause of a 502 is logged");
+}
+
 // The last `bytes` of a file, without its first, possibly incomplete line.
 std::string read_tail(const std::string& path, std::streamoff bytes) {
   std::ifstream file(path, std::ios::binary);
@@ -300,6 +314,7 @@ void evaluate_nginx(const std::string& dump, const Settings& settings, Diagnoses
   evaluate_site(dump, out);
   evaluate_keepalive(upstream_block(dump, address), settings, out);
   evaluate_queue(dump, settings, out);
+  evaluate_failure_log(dump, out);
 }
 
 void check_networks(const std::string& dump, Diagnoses& out) {
