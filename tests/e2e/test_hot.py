@@ -81,7 +81,12 @@ def test_dwell_is_capped_at_three_minutes(service, name):
         assert service.public().track(name("a"), dwell, userId="u").json()["avg_dwell_ms"] == 180000
 
 
-@pytest.mark.parametrize("dwell", [-1, -2**63, 1.5, "5", True, [], {}])
+def test_dwell_is_rounded(service, name):
+    for dwell, rounded in ((1500.7, 1501), (1500.4, 1500), (1e3, 1000), (0.2, 0)):
+        assert service.public().track(name("a"), dwell, userId="u").json()["avg_dwell_ms"] == rounded
+
+
+@pytest.mark.parametrize("dwell", [-1, -2**63, -1.5, 1e300, "5", True, [], {}])
 def test_an_invalid_dwell_is_refused_and_counts_nothing(service, name, dwell):
     article = name("a")
     assert_problem(service.public().track(article, dwell, userId="u"), 400, "bad_number", "dwellMs")
