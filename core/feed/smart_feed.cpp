@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/feed/feed_reasons.h"
+#include "core/feed/seen_layout.h"
 
 namespace freshet::feed {
 namespace {
@@ -398,6 +399,7 @@ void SmartFeed::record(const ReaderId& reader, Impressions impressions) {
 void SmartFeed::record_use(const ReaderId& reader, const ItemId& item, std::optional<UnixSeconds> at,
                            bool is_noted) {
   const UnixSeconds now = clock_();
+  if (at && *at < now - std::chrono::days(kSeenDays)) return;  // imported: the filter has forgotten that day
   // An imported or spooled use may belong to an earlier day.
   const bool is_resend = at && *at < now;
   Impressions impressions{{}, {item}, std::min(at.value_or(now), now), is_resend};

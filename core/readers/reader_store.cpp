@@ -280,10 +280,11 @@ Task<Result<ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
 // --- asynchronous and spooled writes
 
 void RedisReaderStore::record_view_async(const View& view) {
-  View stamped = view;
+  View stamped = view, newest = view;
   stamped.at = wall_now();
+  newest.event = {};  // only the spool may apply it twice
   Pipeline out;
-  append_view(out, stamped);
+  append_view(out, newest);
   observe(view.reader, view.item, stamped.at, true);
   write_queue_.post(std::move(out), to_spool_record(stamped));
 }
