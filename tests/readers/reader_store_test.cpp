@@ -184,7 +184,7 @@ TEST_CASE("an asynchronous view is the newest, and once only if it is spooled as
   CHECK(site.history() == Names{"c", "b", "a"});
 }
 
-TEST_CASE("what a reader views, does or dismisses is reported to the observer", "[readers]") {
+TEST_CASE("the observer is told which items a reader views, uses and dismisses", "[readers]") {
   ReaderFixture site;
   std::vector<std::string> used;
   site.store().on_use(
