@@ -50,7 +50,7 @@ def sender(method, path, body=None):
 
 NOW = int(time.time())
 TRACK = {"articleId": "{a}", "userId": "{u}", "sessionId": "{s}", "fingerprint": "{f}", "eventId": "{e}", "dwellMs": 30000}
-HISTORY = {"userId": "{u}", "topicId": "{t}", "eventId": "{e}"}
+HISTORY = {"userId": "{h}", "topicId": "{t}", "eventId": "{e}"}
 OPERATIONS = [
     Operation("track", "`POST /api/track`, unknown article", "track", sender("POST", "/api/track", TRACK)),
     Operation("track", "`POST /api/track`, known article", "track", sender("POST", "/api/track", TRACK | {"articleId": "item-1"})),
@@ -65,7 +65,7 @@ OPERATIONS = [
     Operation("feed", "`POST /api/feed`, load_more", "feed", sender("POST", "/api/feed", {"action": "load_more", "agent_id": "{g}", "limit": 100})),
     Operation("feed", "`POST /api/feed`, peek", "feed", sender("POST", "/api/feed", {"action": "peek", "agent_id": "{p}"})),
     Operation("look", "`POST /api/history`", "history", sender("POST", "/api/history", HISTORY)),
-    Operation("history", "`GET /api/history`", "history", sender("GET", "/api/history?userId={u}")),
+    Operation("history", "`GET /api/history`", "history", sender("GET", "/api/history?userId={h}")),
     Operation("clearHistory", "`DELETE /api/history`", "history", sender("DELETE", "/api/history?userId={v}&kind=topic")),
     Operation("dismiss", "`POST /api/feedback`", "feedback", sender("POST", "/api/feedback", HISTORY | {"kind": "not_interested", "userId": "{d}"})),
     Operation("undismiss", "`DELETE /api/feedback`", "feedback", sender("DELETE", "/api/feedback?userId={w}&topicId={t}")),

@@ -173,7 +173,7 @@ TEST_CASE("repeating a view with the same event id changes nothing for a day", "
 TEST_CASE("an asynchronous view is the newest, and once only if it is spooled as well", "[readers]") {
   ReaderFixture site;
   site.view("a");
-  const View view = ReaderFixture::make_view("b");
+  const readers::View view = ReaderFixture::make_view("b");
   site.store().record_view_async(view);
   CHECK(site.history() == Names{"b", "a"});
   site.view("c");
