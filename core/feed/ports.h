@@ -223,9 +223,9 @@ class FeedStore {
   // The returned items count as shown, even if another request leaves them out. 1 RTT.
   virtual Task<Result<std::vector<ItemId>>> replay_page(const FeedRequest& request,
                                                         const std::vector<ItemId>& items) = 0;
-  // Writes impressions to the filter, then acknowledges their deliveries or, if there are none, notes
-  // that impressions were recorded outside of feed pages. 2 RTT, 1 if that is noted. After an error the
-  // deliveries stay unacknowledged.
+  // Writes impressions to the filter, then acknowledges their deliveries or, if there are none,
+  // notes that impressions were recorded outside of feed pages. 2 RTT, 1 if that is noted already.
+  // After an error the deliveries stay unacknowledged.
   virtual Task<Result<void>> record(ReaderId reader, Impressions impressions) = 0;
   // State of the filter for /status. 1 RTT.
   virtual Task<Result<SeenStatus>> seen_status() = 0;

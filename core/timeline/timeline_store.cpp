@@ -105,8 +105,6 @@ void RedisTimelineStore::append_range_read(Pipeline& out, const PageQuery& query
   if (query.direction == Direction::kNewer) out.add("ZCOUNT", key, from, "+inf");
   if (query.direction == Direction::kOlder)
     out.add("ZCOUNT", key, std::max<std::int64_t>(query.cursor, 1), "+inf");
-  redis::append_newest_read(out, keys_.not_interested(query.reader.view()),
-                            wall_now() - feedback_settings_.ttl, feedback_settings_.max_items);
 }
 
 Result<RedisTimelineStore::RangeRead> RedisTimelineStore::parse_range_read(const PageQuery& query,
@@ -131,11 +129,19 @@ Result<RedisTimelineStore::RangeRead> RedisTimelineStore::parse_range_read(const
   out.highest_score = -redis::to_int(redis::string_at(marks, 0));
   out.cut_off_score = -redis::to_int(redis::string_at(marks, 1));
   out.activity_at = -redis::to_int(redis::string_at(marks, 2));
-  const bool is_first = query.direction == Direction::kFirst;
-  if (!is_first) out.beyond_count = replies[first_reply + 2].integer().value_or(0);
-  const redis::Reply& dismissals = replies[first_reply + (is_first ? 2 : 3)];
-  for (std::size_t i = 0; i < dismissals.size(); ++i)
-    out.dismissed_items.insert(ItemId::trusted(std::string(redis::string_at(dismissals, i))));
+  if (query.direction != Direction::kFirst) out.beyond_count = replies[first_reply + 2].integer().value_or(0);
+  return out;
+}
+
+void RedisTimelineStore::append_dismissals_read(Pipeline& out, const ReaderId& reader) const {
+  redis::append_newest_read(out, keys_.not_interested(reader.view()), wall_now() - feedback_settings_.ttl,
+                            feedback_settings_.max_items);
+}
+
+std::unordered_set<ItemId> RedisTimelineStore::parse_dismissals(const redis::Reply& reply) {
+  std::unordered_set<ItemId> out;
+  for (std::size_t i = 0; i < reply.size(); ++i)
+    out.insert(ItemId::trusted(std::string(redis::string_at(reply, i))));
   return out;
 }
 
@@ -147,9 +153,12 @@ Task<Result<RedisTimelineStore::RangeRead>> RedisTimelineStore::read_range(const
   const bool interests = first && query.channel != timeline_settings_.follow_channel;
   if (interests)
     command.add("ZREVRANGE", keys_.interactions(query.reader.view()), 0, feed::kMaxNamedInterests - 1);
+  if (first) append_dismissals_read(command, query.reader);
   FRESHET_CO_TRY(replies, co_await redis_.run(command));
   FRESHET_CO_TRY(out, parse_range_read(query, *replies, 0, count));
-  if (interests) out->interests = feed::parse_interests(replies->back(), interaction_settings_);
+  if (interests)
+    out->interests = feed::parse_interests((*replies)[replies->size() - 2], interaction_settings_);
+  if (first) out->dismissed_items = parse_dismissals(replies->back());
   co_return std::move(*out);
 }
 
@@ -168,6 +177,7 @@ Task<Result<TimelinePage>> RedisTimelineStore::read(const PageQuery& query) {
   if (query.allow_writes) record_activity(query, *range);
   PageScan scan;
   scan.interests = std::move(range->interests);
+  const std::unordered_set<ItemId> dismissed = std::move(range->dismissed_items);
   Pipeline deleted;
   for (;; count = kScanStep) {
     std::vector<ItemId> ids;
@@ -185,8 +195,8 @@ Task<Result<TimelinePage>> RedisTimelineStore::read(const PageQuery& query) {
     std::size_t examined = 0;
     for (; examined < ids.size(); ++examined) {
       const items::ItemCard& card = *(*cards)[examined];
-      const bool is_hidden = card.is_hidden_at(now) || (known_only_ && !card.known) ||
-                             range->dismissed_items.contains(ids[examined]);
+      const bool is_hidden =
+          card.is_hidden_at(now) || (known_only_ && !card.known) || dismissed.contains(ids[examined]);
       scan.has_more = !is_hidden && scan.entries.size() == limit;
       if (scan.has_more) break;
       if (!is_hidden)
@@ -262,6 +272,7 @@ Task<Result<RedisTimelineStore::RangeRead>> RedisTimelineStore::read_with_pulled
                                                                                  std::size_t count) {
   Pipeline command;      // starts with the join prepared in the previous round
   bool existed = false;  // before anything joined
+  std::unordered_set<ItemId> dismissed;
   for (int round = 0;; ++round) {
     FRESHET_CO_TRY(pulled, co_await pull_authors());
     const auto& authors = (*pulled)->authors;
@@ -271,6 +282,7 @@ Task<Result<RedisTimelineStore::RangeRead>> RedisTimelineStore::read_with_pulled
     }
     const std::size_t range_index = command.size();
     append_range_read(command, query, from, count);
+    if (round == 0) append_dismissals_read(command, query.reader);
     FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
     TimelineJoin join{keys_.timeline(query.channel, query.reader.view()),
                       keys_.followed_authors(query.reader.view()),
@@ -282,9 +294,15 @@ Task<Result<RedisTimelineStore::RangeRead>> RedisTimelineStore::read_with_pulled
         join.authors.push_back({authors[i].first, std::string(mark), authors[i].second});
     }
     FRESHET_CO_TRY(range, parse_range_read(query, *replies, range_index, count));
-    if (round == 0) existed = range->existed;
+    if (round == 0) {
+      existed = range->existed;
+      dismissed = parse_dismissals(replies->back());
+    }
     range->existed = existed;
-    if (join.authors.empty() || round == kMaxJoinRounds) co_return std::move(*range);
+    if (join.authors.empty() || round == kMaxJoinRounds) {
+      range->dismissed_items = std::move(dismissed);
+      co_return std::move(*range);
+    }
     FRESHET_CO_TRY(outboxes_read, co_await read_outboxes(join));
     command.clear();
     append_join(command, timeline_settings_, join);

@@ -91,11 +91,12 @@ class RedisTimelineStore final : public TimelineStore {
     std::int64_t cut_off_score = 0;                      // highest score that was trimmed
     // kNewer: items newer than the start of the range; kOlder: items not older than the cursor.
     std::int64_t beyond_count = 0;
-    bool has_cursor_item = false;                // kOlder: the cursor's own item is still there
-    std::int64_t highest_score = 0;              // highest score ever given
-    std::int64_t activity_at = 0;                // when the reader's activity was last recorded; 0: never
-    std::vector<feed::Interest> interests;       // only in the first read, outside of the follow channel
-    std::unordered_set<ItemId> dismissed_items;  // by the reader, within feedback.ttl
+    bool has_cursor_item = false;           // kOlder: the cursor's own item is still there
+    std::int64_t highest_score = 0;         // highest score ever given
+    std::int64_t activity_at = 0;           // when the reader's activity was last recorded; 0: never
+    std::vector<feed::Interest> interests;  // only in the first read, outside of the follow channel
+    // By the reader, within feedback.ttl; only in the first read.
+    std::unordered_set<ItemId> dismissed_items;
   };
   struct PageScan;                 // accumulates range reads into a page
   using RangeStart = std::string;  // "+inf", "(score" or "score"
@@ -106,6 +107,8 @@ class RedisTimelineStore final : public TimelineStore {
 
   void append_range_read(redis::Pipeline& out, const PageQuery& query, const RangeStart& from,
                          std::size_t count) const;
+  void append_dismissals_read(redis::Pipeline& out, const ReaderId& reader) const;
+  static std::unordered_set<ItemId> parse_dismissals(const redis::Reply& reply);
   // Parses the replies from `first_reply` on.
   static Result<RangeRead> parse_range_read(const PageQuery& query, const redis::Replies& replies,
                                             std::size_t first_reply, std::size_t count);

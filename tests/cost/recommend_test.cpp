@@ -90,8 +90,8 @@ TEST_CASE_METHOD(Site, "Redis cost of a topic view: new, repeated, and with an e
     const char* event;
     std::int64_t commands, aof_bytes;
   };
-  for (const Row& row : {Row{"new", "item-50", "", 9, 404}, Row{"again", "item-50", "", 6, 354},
-                         Row{"with an event id", "item-51", "an-event-of-sixteen", 14, 553},
+  for (const Row& row : {Row{"new", "item-50", "", 10, 404}, Row{"again", "item-50", "", 7, 354},
+                         Row{"with an event id", "item-51", "an-event-of-sixteen", 15, 553},
                          Row{"that event again", "item-51", "an-event-of-sixteen", 2, 0}}) {
     readers::View view{reader, ItemId::trusted(row.item), readers::ViewKind::kTopic};
     if (*row.event != 0) view.event = EventId::trusted(row.event);

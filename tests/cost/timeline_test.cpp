@@ -74,17 +74,19 @@ void check(const Cost& cost, std::int64_t commands, std::int64_t round_trips) {
 
 }  // namespace
 
-TEST_CASE("a page of a timeline reads a range, the markers, a count and the reader's interests", "[cost]") {
+TEST_CASE(
+    "a page of a timeline reads a range, the markers, a count, and the reader's interests and dismissals",
+    "[cost]") {
   Site site;
   site.create_timelines();
   const auto first = site.page("discover", Direction::kFirst);
-  check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 3, 1);
+  check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 4, 1);
   // Warms the item cache for this page.
   const auto below = site.page("discover", Direction::kOlder, first.oldest_score);
-  check(site.costs.measure([&] { site.page("discover", Direction::kOlder, first.oldest_score); }), 4, 1);
-  check(site.costs.measure([&] { site.page("discover", Direction::kNewer, below.oldest_score); }), 4, 1);
+  check(site.costs.measure([&] { site.page("discover", Direction::kOlder, first.oldest_score); }), 5, 1);
+  check(site.costs.measure([&] { site.page("discover", Direction::kNewer, below.oldest_score); }), 5, 1);
   site.cards.invalidate_all();
-  check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 3 + 21, 2);
+  check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 4 + 21, 2);
   const Cost idle = site.costs.measure([&] { site.page("discover", Direction::kFirst); });
   CHECK(idle.aof_bytes == 0);
 }
@@ -95,8 +97,8 @@ TEST_CASE("reading a timeline is recorded once an hour, in four asynchronous com
   redis::Pipeline old;
   old.add("ZADD", site.keys.timeline("discover", "r0"), -1, ":::");
   REQUIRE(site.costs.direct.call_all(old));
-  check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 3 + 4, 1);
-  check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 3, 1);
+  check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 4 + 4, 1);
+  check(site.costs.measure([&] { site.page("discover", Direction::kFirst); }), 4, 1);
 }
 
 TEST_CASE("activity within a second costs two commands per reader, and two for all readers", "[cost]") {
@@ -117,7 +119,7 @@ TEST_CASE("activity within a second costs two commands per reader, and two for a
     }
   });
   INFO(pages.text());
-  CHECK(pages.commands() == (kReaders - 1) * (3 + 2));
+  CHECK(pages.commands() == (kReaders - 1) * (4 + 2));
   CHECK(site.timelines->pending_activity() == kReaders - 1);
   REQUIRE(flush);
   const Cost activity = site.costs.measure(flush);
@@ -133,19 +135,19 @@ TEST_CASE("a page of the follow channel also reads the markers of pulled authors
   site.create_timelines();
   const ReaderId reader = ReaderId::trusted("r0");
   const AuthorId author = AuthorId::trusted("ann");
-  check(site.costs.measure([&] { site.page("follow", Direction::kFirst); }), 2, 1);
+  check(site.costs.measure([&] { site.page("follow", Direction::kFirst); }), 3, 1);
   REQUIRE(redis::run_sync(site.follows->follow(reader, author)));
   REQUIRE(redis::run_sync(site.follows->publish(author, {Site::item(550)})));
   site.timelines.emplace(site.costs.redis, site.costs.redis, site.write_queue, site.cards, site.settings,
                          site.keys, redis::RunAfter(), milliseconds(3'600'000));
   const std::vector<ItemId> published(1, Site::item(550));
   REQUIRE(redis::run_sync(site.cards.get(published)));
-  // The pulled authors; markers and page; the outbox; the marker, TIME, a push, the marker, and
+  // The pulled authors; markers, page and dismissals; the outbox; the marker, TIME, a push, the marker, and
   // markers and page again; recording that it was read.
   check(site.costs.measure([&] { site.page("follow", Direction::kFirst); }),
-        1 + 3 + 1 + (1 + 1 + 2 + 1 + 3) + 4, 4);
+        1 + 4 + 1 + (1 + 1 + 2 + 1 + 3) + 4, 4);
   site.mark_up_to_date("follow");
-  check(site.costs.measure([&] { site.page("follow", Direction::kFirst); }), 3, 1);
+  check(site.costs.measure([&] { site.page("follow", Direction::kFirst); }), 4, 1);
 }
 
 TEST_CASE("a push of one item is at most three commands per reader", "[cost]") {

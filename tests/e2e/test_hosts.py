@@ -247,7 +247,7 @@ def test_tools_work_on_a_host_without_a_recorder_with_the_right_account(instance
     for each in (name("i") for _ in range(5)):
         first.put(each)
         assert second.public().track(each, 20000, userId=reader, sessionId=reader).status == 200
-    first.put(name("unread"))  # what was read is not recommended
+    first.put(name("unread"))  # the others have been read, so they are not recommended
     assert second.internal().get("/api/waterfall/discover", query={"userId": reader}).status == 200
     second.wait_for_background_writes()
     for command in (["push-recommendations", "discover", "--json"], ["top-contributors", "--json"], ["rebuild-rank", "--json"], ["explain", reader], ["status"], ["revert-visitor", "--reader", reader, "-n", "--json"]):

@@ -63,7 +63,7 @@ TEST_CASE("writes that Redis did not accept, or may have, are spooled until the 
 TEST_CASE("writes rejected as invalid or because of a full stream are not spooled", "[reader_events]") {
   for (const Error& error : {kFull, kNoItem}) {
     FakeReaderStore store;
-    store.results.assign(5, tl::unexpected(error));
+    store.results.assign(6, tl::unexpected(error));
     for (const auto& written : all_writes(store)) CHECK(error_of(written).reason == error.reason);
     CHECK(store.spooled.empty());
   }
