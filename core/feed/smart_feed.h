@@ -64,8 +64,8 @@ class SmartFeed {
   Task<Result<std::optional<std::size_t>>> peek(const FeedRequest& request);
 
   // Keeps an item that the reader viewed, interacted with or dismissed out of later pages, as an
-  // impression at that time would (nullopt: now). Asynchronous; failures are ignored. `is_noted`: as
-  // in Impressions. 1 RTT, 2 if it is not noted.
+  // impression at that time would (nullopt: now). Asynchronous; failures are ignored. `is_noted`:
+  // as in Impressions. 1 RTT, 2 if it is not noted.
   void record_use(const ReaderId& reader, const ItemId& item, std::optional<UnixSeconds> at, bool is_noted);
 
   // `observer` is called with the items of each page that page() delivers, not for replays.
