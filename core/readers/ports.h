@@ -119,8 +119,8 @@ class ReaderStore {
   virtual Task<Result<std::unordered_set<ItemId>>> dismissed_items(const ReaderId& reader) = 0;
 
   // As record_view(), but asynchronous: returns at once. The caller has checked that the event is
-  // new. If the view is spooled, it is inserted by time, once per event. Lost if both the write queue
-  // and the spool are full.
+  // new. If the view is spooled, it is inserted by time, once per event. Lost if both the write
+  // queue and the spool are full.
   virtual void record_view_async(const View& view) = 0;
 
   // For when Redis is unavailable: writes to the spool, which survives this process. The event is

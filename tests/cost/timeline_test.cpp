@@ -142,8 +142,8 @@ TEST_CASE("a page of the follow channel also reads the markers of pulled authors
                          site.keys, redis::RunAfter(), milliseconds(3'600'000));
   const std::vector<ItemId> published(1, Site::item(550));
   REQUIRE(redis::run_sync(site.cards.get(published)));
-  // The pulled authors; markers, page and dismissals; the outbox; the marker, TIME, a push, the marker, and
-  // markers and page again; recording that it was read.
+  // The pulled authors; markers, page and dismissals; the outbox; the marker, TIME, a push, the
+  // marker, and markers and page again; recording that it was read.
   check(site.costs.measure([&] { site.page("follow", Direction::kFirst); }),
         1 + 4 + 1 + (1 + 1 + 2 + 1 + 3) + 4, 4);
   site.mark_up_to_date("follow");
