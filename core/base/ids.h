@@ -48,8 +48,8 @@ using EventId = Id<struct EventTag>;
 using AuthorId = Id<struct AuthorTag>;  // an author that readers can follow
 using TagName = Id<struct TagTag>;      // a column (section) of the site
 
-// True if a request that names this id names none: it is empty or, as a reader, 0. Templates print
-// these for a user who is not logged in; 0 is WordPress'.
+// True if `text` stands for "no id" in a request: it is empty or, for a reader, 0. Templates print
+// these for users who are not logged in; WordPress prints 0.
 template <class IdType>
 constexpr bool is_unset_id(std::string_view text) {
   return text.empty() || (std::is_same_v<IdType, ReaderId> && text == "0");

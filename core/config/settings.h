@@ -231,7 +231,7 @@ struct FeedSettings {
 struct HistorySettings {
   int size = 10;           // topics kept per reader, and as many replies; 1..128
   seconds ttl{7 * 86400};  // since the last view
-  bool from_track = true;  // track and views of a known reader also count as viewed topics
+  bool from_track = true;  // counted reports of a known reader are viewed topics, too
 };
 
 // Interactions of readers with items, and their weights as signals of interest. Posts and replies

@@ -315,12 +315,16 @@ Task<Result<FeedPage>> SmartFeed::serve_page(const FeedRequest& request, Page pa
   FeedPage out;
   std::vector<items::SharedCard> interest_cards;
   std::vector<Delivery> deliveries;
+  std::vector<ItemId> own_items;  // by the reader; recorded like shown ones, so that they do not come again
   for (int refills = 0;; ++refills) {
     deliveries.push_back({page.delivery_seq, page.items});
     FRESHET_CO_TRY(cards, co_await load_cards(page.items, interests));
     Result<std::vector<bool>> repeated(std::vector<bool>(page.items.size()));
     if (recheck && !page.replay) repeated = co_await store_.check_seen(request.reader, seen, page.items);
     if (!repeated) co_return tl::unexpected(repeated.error());
+    for (const FeedItem& each : cards->items) {
+      if (each.card->author == request.reader.view()) own_items.push_back(each.id);
+    }
     out.items = visible_items(std::move(cards->items), *repeated, request.reader, clock_());
     interest_cards = std::move(cards->interest_cards);
     const bool is_complete = out.items.size() == page.items.size();
@@ -346,7 +350,9 @@ Task<Result<FeedPage>> SmartFeed::serve_page(const FeedRequest& request, Page pa
   assign_reasons(request, interests, interest_cards, out.items);
   if (!page.replay) {
     if (impression_observer_) impression_observer_(shown);
-    record(request.reader, {std::move(deliveries), shown, clock_(), false, false});
+    std::vector<ItemId> recorded = shown;
+    recorded.insert(recorded.end(), own_items.begin(), own_items.end());
+    record(request.reader, {std::move(deliveries), std::move(recorded), clock_(), false, false});
   }
   co_return out;
 }

@@ -53,7 +53,7 @@ UnixSeconds view_time(const ViewTimes& times, ViewKind kind, std::string_view it
 // elements are read.
 constexpr std::int64_t kDuplicateFactor = 4;
 
-// Times of items that were never in the history are kept up to this many times its size.
+// Times of removed items are kept until there are this many times as many as items in the history.
 constexpr std::int64_t kMaxRemovalFactor = 10;
 
 std::vector<ViewedItem> parse_views(const redis::Reply& list, ViewKind kind, const ViewTimes& times,
@@ -280,11 +280,12 @@ Task<Result<ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
 // --- asynchronous and spooled writes
 
 void RedisReaderStore::record_view_async(const View& view) {
-  View stamped = view, newest = view;
+  View stamped = view;
   stamped.at = wall_now();
-  newest.event = {};  // only the spool may apply it twice
+  View without_event = stamped;
+  without_event.event = {};  // only a spooled view can be applied twice and needs its event id
   Pipeline out;
-  append_view(out, newest);
+  append_view(out, without_event);
   observe(view.reader, view.item, stamped.at, true);
   write_queue_.post(std::move(out), to_spool_record(stamped));
 }

@@ -19,7 +19,8 @@ end
 if given then  -- ignore views older than the known one, than the clear mark (reader_clear_views.lua), or than the TTL
   local known = call('HMGET', times, field, ARGV[2])
   local oldest = merged == 1 and -1 or max(tonumber(known[2]) or -1, clock - ttl)
-  if at <= max(tonumber(known[1]) or -1, oldest) then return 0 end
+  local latest = known[1] and math.abs(tonumber(known[1])) or -1  -- negative: removed then (reader_remove_view.lua)
+  if at <= max(latest, oldest) then return 0 end
 end
 
 call('LREM', list, 0, item)
@@ -32,8 +33,9 @@ for _, other in ipairs(given and call('LRANGE', list, 0, limit - 1) or {}) do
 end
 length = length or call(given and 'RPUSH' or 'LPUSH', list, item)
 if length == 1 then  -- the list had expired; the shared hash may have outlived it
-  for _, old in ipairs(call('HKEYS', times)) do
-    if old:sub(1, 2) == letter then call('HDEL', times, old) end
+  local fields = call('HGETALL', times)
+  for i = 1, #fields, 2 do
+    if fields[i]:sub(1, 2) == letter and fields[i + 1]:byte() ~= 45 then call('HDEL', times, fields[i]) end
   end
 end
 call('HSET', times, field, format('%.0f', at))

@@ -108,12 +108,13 @@ http::InternalResource internal_resource(const http::Match& match, const std::ve
 }
 
 // True if names that the route does not know are ignored: others append parameters to probes and
-// pages, and a page of the site should not fail for a surplus name.
+// pages, and a page of the site should not fail for a surplus name. Never for DELETE, which removes
+// the more the fewer names it has.
 bool is_lenient(const Request& request, const Route& route) {
   const RouteAuth auth = route.handler.auth;
   return is_unsigned(auth) || auth == RouteAuth::kBeacon ||
          (route.method == Method::kGet && route.zone == Zone::kPublic) ||
-         http::prefers_lenient_handling(request.prefer);
+         (request.method != Method::kDelete && http::prefers_lenient_handling(request.prefer));
 }
 
 // The URI below the path under which nginx mounts the routes.

@@ -152,10 +152,9 @@ void write_listed(json::Writer& writer, const hot::EventOutcome& outcome) {
   if (!outcome.listed) writer.key("listed").boolean(false);
 }
 
-// Keeps a page view's article out of the reader's feed, and records it in their history as well
-// (history.from_track). `must_spool`: write it
-// to the spool, because it is not known whether the view was counted, and the item may be unknown.
-// A report repeated with the same event id changes nothing.
+// Keeps a viewed article out of the reader's feed and, with history.from_track, adds it to their
+// history. `must_spool`: write the view to the spool, because it is not known yet whether it counts
+// or whether the item exists. A report repeated with the same event id changes nothing.
 void record_history_view(Call& call, const ReaderId& reader, const ItemId& item, const EventId& event,
                          bool must_spool) {
   Services& services = call.services;

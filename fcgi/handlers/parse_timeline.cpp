@@ -32,7 +32,9 @@ Result<std::vector<IdType>> parse_id_list(json::Value body, std::string_view mem
   std::vector<IdType> ids;
   ids.reserve(elements.size());
   for (const json::Value element : elements) {
-    auto id = json::id_text(element, member).and_then([&](const std::string& text) {
+    auto id = json::id_text(element, member).and_then([&](const std::string& text) -> Result<IdType> {
+      if (is_unset_id<IdType>(text))
+        return fail(ErrorCode::kInvalid, "bad_id", std::string(member), "names no one");
       return IdType::parse(text, member);
     });
     if (!id) {

@@ -86,9 +86,10 @@ Task<Result<Response>> get_similar(Call& call) {
   FRESHET_CO_TRY(limit, http::integer_parameter(call.target, "limit", kDefaultLimit, 1, kMaxLimit));
   FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, "userId"));
   const http::ClaimedIdentity claim{*claimed, {}};
-  FRESHET_CO_TRY(principal, call.identify(claim));
+  const auto principal = call.identify(claim);  // a client that failed verification is anonymous
+  const ReaderId reader = principal ? principal->reader : ReaderId();
   FRESHET_CO_TRY(page, co_await call.services.recommendations.similar(
-                           *id, principal->reader, static_cast<std::size_t>(*limit), call.search_cost()));
+                           *id, reader, static_cast<std::size_t>(*limit), call.search_cost()));
   page->degraded = call.services.or_data_loss(page->degraded);
   std::string out;
   json::Writer writer(out);

@@ -149,8 +149,8 @@ constexpr std::array kRoutes{
     Route{Method::kGet, "/health/ready", Zone::kInternal, 0, {get_ready, RouteAuth::kProbe}},
 };
 
-// Those of a list and of the models, also by their former names, and those that it refuses with a
-// reason.
+// Parameters of hot lists and of all models, including their former names, and those that the
+// handler refuses with a specific error.
 const std::string& preview_parameters() {
   static const std::string names = [] {
     std::string out = std::string(kHotParameters) + " views.pv_weight views.uv_weight";

@@ -55,10 +55,10 @@ std::string describe_origins(const Request& request, bool trusts_proxy) {
   std::string site = to ? std::string(is_over_tls(request, trusts_proxy) ? "https" : "http")
                               .append("://")
                               .append(to->host_port.substr(0, kMaxBytes))
-                        : std::string("one without a Host");
+                        : std::string("unknown (no Host)");
   return std::string("the page's origin is ")
       .append(request.origin.substr(0, kMaxBytes))
-      .append(", the request's ")
+      .append(", but the request's is ")
       .append(site);
 }
 

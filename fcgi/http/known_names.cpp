@@ -39,10 +39,10 @@ std::string_view nearest_name(std::string_view known, std::string_view name) {
 }
 
 std::string detail_for(std::string_view known, std::string_view name) {
-  if (known.empty()) return "this route takes none";
+  if (known.empty()) return "is unknown; this route takes none";
   if (const auto nearest = nearest_name(known, name); !nearest.empty())
     return std::string("is unknown; did you mean \"").append(nearest).append("\"?");
-  std::string detail = "is unknown; known are";
+  std::string detail = "is unknown; known names:";
   std::string_view separator = " ";
   for_each_part(known, ' ', [&](std::string_view each) {
     detail.append(separator).append(each);

@@ -40,8 +40,8 @@ class NameCheck {
   std::vector<std::string> ignored_names_;
 };
 
-// The members that lines of a bulk body had in vain: name → number of lines. At most kMaxIgnored
-// names are kept, each cut to kMaxIgnoredBytes.
+// Unknown members that were ignored in the lines of a bulk body: name → number of lines. At most
+// kMaxIgnored names are kept, each cut to kMaxIgnoredBytes.
 using IgnoredMembers = std::map<std::string, std::size_t, std::less<>>;
 void count_ignored_members(json::Value object, std::string_view known, IgnoredMembers& counts);
 

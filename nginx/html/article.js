@@ -9,14 +9,6 @@ function measure() {
   const config = { article, user: reader };
   for (const name of ["first", "every"]) if (params.has(name)) config[name] = Number(params.get(name));
 
-  // The internal server only accepts JSON, but a beacon is sent as text/plain.
-  if (zone === "internal") {
-    navigator.sendBeacon = (url, body) => {
-      fetch(url, { method: "POST", keepalive: true, headers: { "Content-Type": "application/json" }, body }).catch(() => {});
-      return true;
-    };
-  }
-
   const script = document.createElement("script");
   script.src = "/freshet.js";
   script.dataset.freshet = JSON.stringify(config);

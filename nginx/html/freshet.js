@@ -24,7 +24,7 @@
     if (ready) return;
     setTimeout(go, 1e3);
     post(conf.endpoint.replace(/track$/, "visitor")).then((answer) => {
-      if (answer && answer.status < 500) attempt(() => (sessionStorage.freshetCookie = 1));
+      if (answer && answer.status < 500 && agreed !== false) attempt(() => (sessionStorage.freshetCookie = 1));
       go();
     });
   }
@@ -34,7 +34,7 @@
     if (due) tick();
   }
 
-  // Repeats a lost report, unless a newer one of its article contains its time.
+  // Sends a lost report again, unless a newer report of the same article already covers its time.
   function send(body, of, tries, leaving) {
     of.newest = body;
     if (leaving && of.cookie !== false && attempt(() => navigator.sendBeacon(of.endpoint, body))) return;
@@ -93,7 +93,8 @@
     article = "";
     if ([next.article, next.user].some((each) => typeof each === "number" && !Number.isSafeInteger(each)))
       return console.error("freshet: JavaScript rounds this id; write it as a string", next);
-    conf = Object.assign({ endpoint: "/api/track", first: 5, every: 15, max: 180 }, next);
+    const { endpoint = "/api/track", consent, cookie, gpc } = conf;  // they stay
+    conf = Object.assign({ endpoint, consent, cookie, gpc, first: 5, every: 15, max: 180 }, next);
     article = name;
     total = sent = 0;
     show();

@@ -86,36 +86,44 @@ async function openPages(pages, first, { policy = null } = {}) {
   return page;
 }
 
-// Checks that each article has one page view, and was not credited with more time than it was current. `opened`: [[article, the
-// page's time when it was opened]…]; null: no article.
-async function checkTimes(page, opened) {
-  const times = [...opened, [null, await page.evaluate(() => performance.now())]];
-  for (const [index, [article, since]] of times.slice(0, -1).entries()) {
+// Checks that each article has one page view, and was not credited with more time than it was current. `read`: [[article, the
+// page's time before it was opened, and after the next one was]…]; null: no article.
+async function checkTimes(read) {
+  for (const [article, since, until] of read) {
     if (article === null) continue;
     const { pv, dwell } = await eventually(`the count of ${article}`, () => freshet.stats(article), (stats) => stats.dwell?.sum_ms > 0);
     assert.equal(pv, 1, article);
-    assert.ok(dwell.sum_ms <= times[index + 1][1] - since + 20, `${article}: ${dwell.sum_ms} ms of ${times[index + 1][1] - since}`);
+    assert.ok(dwell.sum_ms <= until - since + 20, `${article}: ${dwell.sum_ms} ms of ${until - since}`);
   }
 }
 const now = (page) => page.evaluate(() => performance.now());
 
 // Reads `articles` one after the other. `visit` opens the next one; null is a page without an article.
 async function readAll(page, articles, visit) {
-  const opened = [];
+  const read = [];
+  const passed = (time) => page.waitForFunction((until) => performance.now() >= until, time);
   for (const [index, article] of articles.entries()) {
     const since = index ? await now(page) : 0;
     if (index) await visit(article);
-    opened.push([article, since]);
+    if (article !== null) await eventuallyReported(article);
+    else await passed(since + 1000);
+    const opened = await now(page);
+    if (index) read.at(-1).push(opened);
+    read.push([article, since]);
     if (article !== null) await eventuallyReported(article, 3);
-    else await page.waitForFunction((from) => performance.now() >= from + 1000, since);
     const before = site.reports.length;
+    if (article === null) {  // nothing is reported
+      await passed(opened + 1000);
+      assert.deepEqual(site.reports.slice(before), []);
+    }
     const last = articles[index - 1];
     if (article !== null && last) {  // two more reports, none of them of the last article
       await eventually("more reports", () => site.reports, ({ length }) => length >= before + 2);
       assert.ok(site.reports.slice(before).every(({ articleId }) => articleId === article), JSON.stringify(site.reports.slice(before)));
     }
   }
-  await checkTimes(page, opened);
+  read.at(-1).push(await now(page));
+  await checkTimes(read);
   assert.deepEqual(page.problems, []);
 }
 

@@ -47,6 +47,8 @@ def test_other_routes_refuse_unknown_names_and_suggest_the_nearest(service, meth
     if method == "PUT":
         assert internal.get(path).status == 404
     lenient = internal.request(method, path, body, **LENIENT)
+    if method == "DELETE":  # which would remove more than was named
+        return assert_problem(lenient, 400, code, member)
     assert code not in lenient.body.decode(), lenient
     if lenient.status == 200:
         assert ignored(lenient) == member

@@ -98,7 +98,7 @@ class SandboxedService:
                   "recorder__database": f'"{self.path_of("lib/freshet.db")}"', "search__index": f'"{self.path_of("lib/index")}"',
                   "recommend__model": f'"{self.path_of("lib/freshet.model")}"', "train__publish": f'"{self.path_of("lib")}"', "identity__salt_file": '"salt"', "pm__max_children": "2",
                   "redis__timeout": '"2s"', "gateway__request_budget": '"5s"', "error_log": f'"{self.path_of("log/error.log")}"',
-                  "spool__max_bytes": "1048576"} | directives
+                  "spool__max_bytes": "1048576", "track__pixel": "true"} | directives
         with open(self.path_of("etc/conf.d/test.toml"), "w", encoding="utf-8") as file:
             file.writelines(f"{name.replace('__', '.')} = {value}\n" for name, value in values.items())
         # [LoadCredential]: readable only by the service's user, in a read-only folder.

@@ -29,6 +29,7 @@ REQUESTS = [
     ("GET", "/api/items/a", None),
     ("POST", "/api/track", {"articleId": "a", "dwellMs": 1000, "userId": "r", "sessionId": "s"}),
     ("POST", "/api/views", {"articleId": "a", "fingerprint": "f", "publishedAt": 1}),
+    ("GET", "/api/track.gif?articleId=a", None),
     ("POST", "/api/visitor", {}),
     ("GET", "/api/hot?limit=10", None),
     ("GET", "/api/hot/preview?model=engagement", None),

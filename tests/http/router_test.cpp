@@ -170,11 +170,11 @@ TEST_CASE("the error about a foreign page names both origins that were compared"
   const Request behind_proxy{
       .origin = "https://www.example.org", .site = "http://backend:8080", .forwarded_proto = "https"};
   CHECK(describe_origins(behind_proxy, false) ==
-        "the page's origin is https://www.example.org, the request's http://backend:8080");
+        "the page's origin is https://www.example.org, but the request's is http://backend:8080");
   CHECK(describe_origins(behind_proxy, true) ==
-        "the page's origin is https://www.example.org, the request's https://backend:8080");
+        "the page's origin is https://www.example.org, but the request's is https://backend:8080");
   CHECK(describe_origins({.origin = "null", .site = "http://"}, false) ==
-        "the page's origin is null, the request's one without a Host");
+        "the page's origin is null, but the request's is unknown (no Host)");
   const std::string long_host(5000, 'a');
   const std::string origin = "http://" + long_host;
   CHECK(describe_origins({.origin = origin, .site = origin}, false).size() < 500);

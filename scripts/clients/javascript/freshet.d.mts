@@ -21,7 +21,7 @@ export interface Options {
   /** Signs requests to the internal server if identity.internal_keys is set. Never use it in a browser. */
   key?: Key;
   headers?: Record<string, string>;
-  /** "page" tries once, for at most 300 ms, and throws nothing. Default: "background". */
+  /** "page" tries once, for at most 300 ms, and throws no service errors. Default: "background". */
   preset?: "page" | "background";
   attempts?: number;
   timeoutMs?: number;
@@ -57,7 +57,8 @@ export class Freshet {
   recommendations(userId: Id | null, query?: Query<"recommendations", "userId">): Promise<Reply<"recommendations">>;
   similar(itemId: Id, query?: Query<"similar">): Promise<Reply<"similar">>;
   history(userId: Id | null, query?: Query<"history", "userId">): Promise<Reply<"history">>;
-  clearHistory(userId: Id | null, query?: Query<"clearHistory", "userId">): Promise<Reply<"clearHistory">>;
+  clearHistory(userId: Id | null, query?: Query<"clearHistory", "userId" | "topicId">): Promise<Reply<"clearHistory">>;
+  removeFromHistory(userId: Id | null, topicId: Id, query?: Query<"clearHistory", "userId" | "topicId">): Promise<Reply<"clearHistory">>;
   feed(userId: Id | null, options?: { limit?: number; query?: string; page?: string | null }): Feed;
   timeline(channel: string, userId: Id | null, options?: { limit?: number; cursors?: Cursors | null }): Timeline;
   follows(userId: Id | null): Promise<Reply<"follows">>;

@@ -5,7 +5,7 @@
 //
 // - "background" repeats requests that can be repeated up to four times, and throws FreshetError: reads, PUT, DELETE, and
 //   events, each of which has its own id.
-// - "page" is for code that renders a page. It tries once, for at most 300 ms, and throws nothing: a call that fails returns
+// - "page" is for code that renders a page. It tries once, for at most 300 ms, and throws no service errors: a call that fails returns
 //   {items: [], unavailable: true, error: FreshetError}. If there was no response, calls fail at once for a second, so that a
 //   page with many lists waits only once.
 //
@@ -186,8 +186,11 @@ export class Freshet {
     return this.request("GET", "/api/history", { query: { userId, ...known("kind", query) } });
   }
   async clearHistory(userId, query) {
-    if (query?.topicId === "") throw new TypeError("an id must not be empty");
-    return this.request("DELETE", "/api/history", { query: { userId, ...known("kind topicId", query) } });
+    return this.request("DELETE", "/api/history", { query: { userId, ...known("kind", query) } });
+  }
+  async removeFromHistory(userId, topicId, query) {
+    if (topicId == null || topicId === "") throw new TypeError("an id must not be empty");
+    return this.request("DELETE", "/api/history", { query: { userId, topicId, ...known("kind", query) } });
   }
   feed(userId, options) {
     return new Feed(this, userId, known("limit query page", options));
@@ -305,7 +308,8 @@ export class Freshet {
   async #send(method, target, text, type, read) {
     if (performance.now() < this.#silentUntil) throw new FreshetError("the service is unreachable: there was no response a moment ago");
     const { key, headers: extraHeaders, timeoutMs, cooldownMs } = this.options;
-    const headers = { ...extraHeaders };
+    // Node's own agent counts as a crawler.
+    const headers = { ...(globalThis.process?.versions?.node && { "User-Agent": "freshet-client" }), ...extraHeaders };
     if (text) headers["Content-Type"] = type;
     if (key) {
       const { pathname, search } = new URL(this.base + target);

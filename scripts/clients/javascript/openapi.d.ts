@@ -47,7 +47,7 @@ export interface paths {
         };
         /**
          * Count a page view of a page without JavaScript
-         * @description Exists if track.pixel is set. A transparent GIF that counts one page view without reading time, as an anonymous client of the sender's network: cookies, tokens and logins are ignored, and requests of one address and user agent within hot.session_window count once. HEAD requests, prefetches (Sec-Purpose) and crawlers get the image and count nothing. A body is ignored.
+         * @description Exists if track.pixel is set. A transparent GIF that counts one page view without reading time, as an anonymous client of the sender's network: cookies, tokens and logins are ignored, and requests of one address and user agent within hot.session_window count once. HEAD requests, prefetches (Sec-Purpose) and crawlers get the image and count nothing. A JSON body is ignored.
          */
         get: operations["pixel"];
         put?: never;
@@ -85,7 +85,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Tells a back end whether its key works */
+        /** Check which key and reader the request is authenticated as */
         get: operations["whoami"];
         put?: never;
         post?: never;
@@ -1391,6 +1391,7 @@ export interface operations {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "Freshet-Ignored": components["headers"]["FreshetIgnored"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1462,6 +1463,7 @@ export interface operations {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "Freshet-Ignored": components["headers"]["FreshetIgnored"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1488,9 +1490,9 @@ export interface operations {
     };
     pixel: {
         parameters: {
-            query?: {
+            query: {
                 /** @example hello */
-                articleId?: components["schemas"]["IdText"];
+                articleId: components["schemas"]["IdText"];
             };
             header?: never;
             path?: never;
@@ -1501,6 +1503,8 @@ export interface operations {
             /** @description The image, also if the page view does not count or is queued */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Freshet-Ignored": components["headers"]["FreshetIgnored"];
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
@@ -1544,6 +1548,7 @@ export interface operations {
             204: {
                 headers: {
                     "Set-Cookie"?: string;
+                    "Freshet-Ignored": components["headers"]["FreshetIgnored"];
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -1581,7 +1586,7 @@ export interface operations {
                     "application/json": {
                         /** @description id of the key of identity.internal_keys that signed the request; null if there are no keys, so that no signature is required */
                         key: string | null;
-                        /** @description the reader that the request's token or session names, in identity.mode token or header; null if it names none */
+                        /** @description the reader that the request's token or session identifies; null if none. On a server that requires signatures, only a cookie can carry the token. */
                         userId: string | null;
                     };
                 };
@@ -2175,7 +2180,7 @@ export interface operations {
                  */
                 userId?: components["schemas"]["IdText"];
                 kind?: "topic" | "reply";
-                /** @description Remove this item only; without it, the whole history of that kind is cleared. */
+                /** @description Remove this item only; without it, the whole history of that kind is cleared. An empty value is an error. */
                 topicId?: components["schemas"]["IdText"];
             };
             header?: never;

@@ -6,7 +6,7 @@
 //
 // - "background" repeats requests that can be repeated up to four times, and throws FreshetException: reads, PUT, DELETE, and
 //   events, each of which has its own id.
-// - "page" is for code that renders a page. It tries once, for at most 300 ms, and throws nothing: a call that fails returns
+// - "page" is for code that renders a page. It tries once, for at most 300 ms, and throws no service errors: a call that fails returns
 //   ["items" => [], "unavailable" => true, "error" => FreshetException]. If there was no response, calls fail at once for a
 //   second, so that a page with many lists waits only once. Looking up the name of the host may take extra time; an address does
 //   not.
@@ -136,8 +136,12 @@ final class Freshet
         return $this->request('GET', '/api/history', get_defined_vars());
     }
 
-    /** Removes one topic from the history; without $topicId, everything of that kind. */
-    public function clearHistory(string|int|null $userId, ?string $kind = null, string|int|null $topicId = null): array
+    public function clearHistory(string|int|null $userId, ?string $kind = null): array
+    {
+        return $this->request('DELETE', '/api/history', get_defined_vars());
+    }
+
+    public function removeFromHistory(string|int|null $userId, string|int $topicId, ?string $kind = null): array
     {
         if ($topicId === '') {
             throw new \ValueError('an id must not be empty');
@@ -358,7 +362,8 @@ final class Freshet
         if (hrtime(true) / 1e6 < $this->silentUntilMs) {
             throw new FreshetException('the service is unreachable: there was no response a moment ago');
         }
-        $headers = array_map(fn ($name, $value) => "$name: $value", array_keys($this->headers), $this->headers);
+        $given = $this->headers + ['User-Agent' => 'freshet-client'];  // without an agent, it would be a crawler
+        $headers = array_map(fn ($name, $value) => "$name: $value", array_keys($given), $given);
         $headers[] = 'Expect:';
         if ($text !== '') {
             $headers[] = "Content-Type: $type";

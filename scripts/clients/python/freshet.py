@@ -5,7 +5,7 @@ when Freshet is slow or down:
 
 - "background" repeats requests that can be repeated up to four times, and raises FreshetError: reads, PUT, DELETE, and
   events, each of which has its own id.
-- "page" is for code that renders a page. It tries once, for at most 300 ms, and raises nothing: a call that fails returns
+- "page" is for code that renders a page. It tries once, for at most 300 ms, and raises no service errors: a call that fails returns
   {"items": [], "unavailable": True, "error": FreshetError}. If there was no response, calls fail at once for a second, so
   that a page with many lists waits only once. Looking up the name of the host takes extra time; an address does not.
 
@@ -213,11 +213,13 @@ class Freshet:
     def history(self, user_id, *, kind=None):
         return self.request("GET", "/api/history", query={"userId": user_id, "kind": kind})
 
-    def clear_history(self, user_id, *, kind=None, topic_id=None):
-        """Removes one topic from the history; without `topic_id`, everything of that kind."""
-        if topic_id == "":
+    def clear_history(self, user_id, *, kind=None):
+        return self.request("DELETE", "/api/history", query={"userId": user_id, "kind": kind})
+
+    def remove_from_history(self, user_id, topic_id, *, kind=None):
+        if topic_id is None or topic_id == "":
             raise ValueError("an id must not be empty")
-        return self.request("DELETE", "/api/history", query={"userId": user_id, "kind": kind, "topicId": topic_id})
+        return self.request("DELETE", "/api/history", query={"userId": user_id, "topicId": topic_id, "kind": kind})
 
     def feed(self, user_id, action="refresh", page=None, *, limit=None, query=None):
         """Returns the response's data. Pass its `page` to the next call ("load_more" or "refresh")."""
@@ -341,7 +343,7 @@ class Freshet:
     def _send(self, method, target, data, content_type, repeatable, parse):
         if time.monotonic() < self._silent_until:
             raise FreshetError("the service is unreachable: there was no response a moment ago")
-        headers = dict(self.headers)
+        headers = {"User-Agent": "freshet-client"} | self.headers  # without an agent, it would be a crawler
         if data:
             headers["Content-Type"] = content_type
         if self.key:

@@ -287,8 +287,8 @@ void evaluate_networks(std::string_view log, Diagnoses& out) {
   const std::string message =
       fmt::format("{} % of the last {} requests come from one network, {}", percent, total, largest->first);
   if (percent < kMaxPercent) return out.ok(kCheck, message);
-  out.warn(kCheck, message + ": all clients behind a proxy share one limit (429)",
-           "set `set_real_ip_from` and `real_ip_header` to the proxy's (freshet-public.conf)");
+  out.warn(kCheck, message + ": if it is a proxy, all its clients share one limit (429)",
+           "if it is your proxy, set `set_real_ip_from` to its addresses (freshet-public.conf)");
 }
 
 std::optional<std::string> nginx_user(const std::string& dump) {

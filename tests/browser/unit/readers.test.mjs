@@ -354,22 +354,6 @@ test("without similar articles, or if they fail, there is no heading for them", 
   }
 });
 
-test("beacons become JSON on the internal server, and stay beacons on the public one", async (context) => {
-  const page = await openArticle(context, { zone: "internal" });
-  page.taken();
-  assert.equal(page.window.navigator.sendBeacon("/api/track", '{"a":1}'), true);
-  const [request] = page.requests;
-  assert.deepEqual([request.method, request.target, request.body, request.headers["Content-Type"], request.keepalive],
-    ["POST", "/api/track", { a: 1 }, "application/json", true]);
-  page.answer["POST /api/track"] = () => lost();
-  assert.equal(page.window.navigator.sendBeacon("/api/track", "{}"), true, "and a lost one is no error");
-  await settle();
-  assert.deepEqual(page.beacons, []);
-  const open = await openArticle(context);
-  open.window.navigator.sendBeacon("/api/track", "{}");
-  assert.equal(open.beacons.length, 1);
-});
-
 test("an article of the sample is credited", async (context) => {
   const page = await openArticle(context, { zone: "internal", answer: { "GET /api/items/a%2Fb": () => ({ ...kArticle, url: "https://quantumcomputing.stackexchange.com/q/12" }) } });
   assert.ok(page.$("#attribution"));
