@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import selectors
 import socket
 import time
@@ -185,6 +186,9 @@ def log_flooded(run):
 ADDRESS_REPLIES, NETWORK_REPLIES = 128, 512  # in transit, as shipped
 
 
+LONG_BYTES = 200_000
+
+
 def create_long_list(service):
     """Creates a hot list that does not fit into the buffers of a connection. Returns its request target."""
     lines = [json.dumps({"id": f"long-{number}", "title": "\\" * 1024, "published_at": int(time.time())}) for number in range(100)]
@@ -192,7 +196,7 @@ def create_long_list(service):
     for number in range(100):
         assert service.internal().view(f"long-{number}", "f").status == 200
     target = "/api/hot?model=views&limit=100"
-    wait_until(lambda: len(service.public().get(target).body) > 200_000, "a long list")
+    wait_until(lambda: len(service.public().get(target).body) > LONG_BYTES, "a long list")
     return target
 
 
@@ -217,9 +221,11 @@ def replies_not_read(run):
             while selector.get_map() and time.monotonic() < deadline:
                 for key, _ in selector.select(0.2):
                     head = key.fileobj.recv(2048, socket.MSG_PEEK)
-                    # The list of an overloaded worker is short, so such a reply has been sent.
-                    is_short = b"freshet-degraded" in head.lower()
-                    statuses[key.data, "degraded" if is_short else int(head[9:12] or 0)] += 1
+                    # The list of an overloaded worker, or of one that has not built the long one yet, is short, so such a reply
+                    # has been sent.
+                    length = re.search(rb"content-length: (\d+)", head.lower())
+                    is_short = b"freshet-degraded" in head.lower() or head[9:12] == b"200" and length and int(length[1]) < LONG_BYTES
+                    statuses[key.data, "short" if is_short else int(head[9:12] or 0)] += 1
                     selector.unregister(key.fileobj)
             unanswered = len(selector.get_map())
             let_attack_run(run)
@@ -228,6 +234,7 @@ def replies_not_read(run):
             run.report(f"{unanswered} requests without a reply", unanswered == 0, safety=True)
             served = {source: statuses[source, 200] for source in sources}
             refused = sum(count for (_, status), count in statuses.items() if status == 429)
-            run.report(f"{sum(served.values())} served, {refused} × 429")
+            short = sum(count for (_, status), count in statuses.items() if status == "short")
+            run.report(f"{sum(served.values())} served, {refused} × 429, {short} short lists")
             run.report(f"at most {max(served.values())} of an address", 0 < max(served.values()) <= ADDRESS_REPLIES, safety=True)
             run.report("at most 512 of the network", sum(served.values()) <= NETWORK_REPLIES, safety=True)
