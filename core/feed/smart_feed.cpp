@@ -289,12 +289,12 @@ Task<Result<SmartFeed::UnseenItems>> SmartFeed::recall_unseen(const FeedRequest&
 
 Task<Result<std::vector<ItemId>>> SmartFeed::remove_seen(const ReaderId& reader, const FeedState& state,
                                                          std::vector<ItemId> out) {
-  std::unordered_set<std::string_view> delivered;
+  std::unordered_set<std::string_view> excluded;
   for (const auto* items : {&state.delivered_items, &state.dismissed_items}) {
-    for (const ItemId& each : *items) delivered.insert(each.view());
+    for (const ItemId& each : *items) excluded.insert(each.view());
   }
-  if (!delivered.empty())
-    std::erase_if(out, [&](const ItemId& item) { return delivered.contains(item.view()); });
+  if (!excluded.empty())
+    std::erase_if(out, [&](const ItemId& item) { return excluded.contains(item.view()); });
   FRESHET_CO_TRY(seen, co_await store_.check_seen(reader, state.seen_view, out));
   std::size_t count = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {

@@ -132,6 +132,25 @@ TEST_CASE("a buffered item that has since been seen elsewhere is replaced", "[fe
   CHECK(site.store.withdrawn == std::set<ItemId>{item(6), item(7)});
 }
 
+TEST_CASE("the reader's own items are replaced and recorded, so that they do not come again", "[feed]") {
+  Site site;
+  for (const int own : {1, 6}) site.items.authors[item(own)] = kReader.str();
+  CHECK(ids(site.refresh(3)) == std::vector<ItemId>{item(0), item(2), item(3)});
+  CHECK(std::ranges::count(site.store.recorded, item(1)) == 1);
+  CHECK(ids(site.load_more(3)) == std::vector<ItemId>{item(4), item(5), item(7)});
+  CHECK(std::ranges::count(site.store.recorded, item(6)) == 1);
+}
+
+TEST_CASE(
+    "an item that the reader used is recorded with its own date, unless the filter has forgotten that day",
+    "[feed]") {
+  Site site;
+  site.feed().record_use(kReader, item(1), std::nullopt, false);
+  site.feed().record_use(kReader, item(2), wall_now() - std::chrono::days(3), false);
+  site.feed().record_use(kReader, item(3), wall_now() - std::chrono::days(30), false);
+  CHECK(site.store.recorded == std::vector<ItemId>{item(1), item(2)});
+}
+
 TEST_CASE("a filter without a view is queried by item, which takes one more round trip", "[feed]") {
   Site site;
   site.store.has_no_view = true;
