@@ -286,7 +286,7 @@ void RedisReaderStore::record_view_async(const View& view) {
   without_event.event = {};  // only a spooled view can be applied twice and needs its event id
   Pipeline out;
   append_view(out, without_event);
-  observe(view.reader, view.item, stamped.at, true);
+  observe(view.reader, view.item, std::nullopt, true);
   write_queue_.post(std::move(out), to_spool_record(stamped));
 }
 

@@ -24,8 +24,8 @@ class NameCheck {
   // `is_lenient`: unknown names are ignored and listed instead of refused.
   explicit NameCheck(bool is_lenient) : is_lenient_(is_lenient) {}
 
-  // `known`: names separated by spaces. Errors: kInvalid "unknown_parameter" and "unknown_member";
-  // the detail suggests the nearest known name.
+  // `known`: names separated by spaces. Errors: kInvalid "unknown_parameter" and "unknown_member".
+  // The detail suggests the nearest known name or, if none is near, lists all of them.
   Result<void> check_parameters(const Target& target, std::string_view known);
   Result<void> check_members(json::Value object, std::string_view known);
 
