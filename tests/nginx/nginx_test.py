@@ -24,11 +24,14 @@ INTERNAL = ["/api/stats", "/api/articles/7/stats", "/api/history/merge", "/api/i
             "/api/items", "/api/items/7", "/status", "/ping", "/metrics", "/health/live", "/health/ready"]
 
 
-class Behavior(Case):
+class SharedCase(Case):
+    """Tests that share one nginx, made with `options`, and one responder."""
+
+    options = {}
+
     @classmethod
     def setUpClass(cls):
-        # config_test checks the shipped timeouts.
-        cls.nginx = Nginx(edits=[(name, "fastcgi_read_timeout 3s", "fastcgi_read_timeout 1s") for name in ("freshet-locations.conf", "freshet-internal.conf")])
+        cls.nginx = Nginx(**cls.options)
         cls.responder = Responder(cls.nginx.socket_path)
         cls.nginx.start()
 
@@ -36,6 +39,11 @@ class Behavior(Case):
     def tearDownClass(cls):
         cls.responder.close()
         cls.nginx.stop()
+
+
+class Behavior(SharedCase):
+    # config_test checks the shipped timeouts.
+    options = {"edits": [(name, "fastcgi_read_timeout 3s", "fastcgi_read_timeout 1s") for name in ("freshet-locations.conf", "freshet-internal.conf")]}
 
     def test_the_workers_receive_the_configured_parameters_and_no_others(self):
         headers = {"Cookie": "a=b", "Authorization": "Bearer x", "Origin": "https://o", "If-None-Match": '"x"', "Sec-Fetch-Site": "none", "Sec-Purpose": "prefetch", "X-Forwarded-Proto": "https", "Proxy": "evil",
@@ -379,19 +387,10 @@ IDS = ["a/b", "a//b", "/", "//", "/a/", "https://example.org/post?p=1&x=%2F#top"
        "similar", "a/similar", "hot", "api/hot", "freshet.js", "a.js", "b.html"]
 
 
-class Ids(Case):
+class Ids(SharedCase):
     """Every location that contains an id, with ids that nginx decodes to something else."""
 
-    @classmethod
-    def setUpClass(cls):
-        cls.nginx = Nginx(limits=False)
-        cls.responder = Responder(cls.nginx.socket_path)
-        cls.nginx.start()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.responder.close()
-        cls.nginx.stop()
+    options = {"limits": False}
 
     def _is_sent(self, path, zone, **more):
         reply = self.nginx.fetch(path, internal=zone == "internal", **more)
