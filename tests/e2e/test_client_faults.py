@@ -160,6 +160,7 @@ def check_request(request, expected, key, ids):
     for name, value in expected.get("headers", {}).items():
         assert request.headers.get(name) == value
     assert "expect" not in request.headers
+    assert request.headers["user-agent"] == "freshet-client"  # without an agent, or with Node's, it would be a crawler
     assert request.method != "GET" or not request.body
     check_body(request, expected, ids)
     if key:

@@ -25,7 +25,7 @@ def site(request):
 
 
 def wait_for_index(service, items):
-    peek = {"action": "peek", "userId": "nobody", "limit": 100}
+    peek = {"action": "peek", "userId": "peeking", "limit": 100}
     wait_until(lambda: service.internal().post("/api/feed", peek).json()["data"]["new"] >= items, "the items to be indexed")
 
 

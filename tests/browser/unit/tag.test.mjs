@@ -422,6 +422,19 @@ test("a tag that waits for consent sends and stores nothing, and measures from t
   assert.deepEqual(page.reportsByArticle()[1], ["c", 5000], "consent is for the page's other articles, too");
 });
 
+test("options given to freshet.open() leave the consent, the cookie setting and the endpoint as they were", async (context) => {
+  const page = runTag(context, { article: "a", consent: "wait", cookie: false, endpoint: "/x/track" });
+  const { freshet } = page.window;
+  freshet.open({ article: "b", first: 1 });
+  await page.clock.tickAsync(60000);
+  assert.deepEqual([page.sent, page.posts], [[], []]);
+  freshet.consent(true);
+  await page.clock.tickAsync(1000);
+  assert.deepEqual(page.reportsByArticle(), [["b", 1000]]);
+  assert.equal(page.sent[0].address, "/x/track");
+  assert.deepEqual(page.posts, [], "no cookie is asked for");
+});
+
 test("consent that is refused or withdrawn ends the reports and forgets the session", async (context) => {
   const page = runTag(context, { article: "a" }, { ...kSession, answer: { "/api/track": () => 503 } });
   const { freshet, sessionStorage } = page.window;
