@@ -167,4 +167,5 @@ def test_while_redis_is_unavailable_a_page_view_is_queued(instance, name):
     service.make_redis_unavailable()
     assert_image(pixel(service.public(), item))
     service.restart_redis()
-    wait_until(lambda: page_views(service, item) == 1, "the queued page view")
+    wait_until(lambda: (status := service.status())["redis ready"] == len(service.workers()) and status["spooled bytes"] == 0, "the queued page view to be counted")
+    assert page_views(service, item) == 1
