@@ -1,0 +1,44 @@
+-- Defines add_view(): adds a view to a reader's history as reader_view.lua says.
+-- Parameters: the list, user:views:at and feed:state of the reader; the item; t (topic) or r (reply); maximum items; TTL s; time of the view or nil
+-- (now), at most `clock`; 1 if merged, else 0; Redis' time. Returns 1, or 0 if the view changes nothing.
+local function add_view(list, times, state, item, letter, limit, ttl, given, merged, clock)
+  local at, prefix = given or clock, letter .. ':'
+  local field = prefix .. item
+  if given then  -- ignore views older than the known one, than the clear mark (reader_clear_views.lua), or than the TTL
+    local known = call('HMGET', times, field, letter)
+    local oldest = merged == 1 and -1 or max(tonumber(known[2]) or -1, clock - ttl)
+    local latest = known[1] and math.abs(tonumber(known[1])) or -1  -- negative: removed then (reader_remove_view.lua)
+    if at <= max(latest, oldest) then return 0 end
+  end
+
+  call('LREM', list, 0, item)
+  local function is_later(other) return (tonumber(call('HGET', times, prefix .. other)) or 0) > at - merged end
+  local length, first = nil, given and call('LINDEX', list, 0)
+  if not first or not is_later(first) then
+    length = call('LPUSH', list, item)
+  else
+    for _, other in ipairs(call('LRANGE', list, 1, limit - 1)) do
+      if not is_later(other) then
+        length = call('LINSERT', list, 'BEFORE', other, item)
+        break
+      end
+    end
+    length = length or call('RPUSH', list, item)
+  end
+  if length == 1 then  -- the list had expired; the shared hash may have outlived it
+    local fields = call('HGETALL', times)
+    for i = 1, #fields, 2 do
+      if fields[i]:sub(1, 2) == prefix and fields[i + 1]:byte() ~= 45 then call('HDEL', times, fields[i]) end
+    end
+  end
+  call('HSET', times, field, format('%.0f', at))
+  if length > limit then
+    for _, removed in ipairs(call('LRANGE', list, limit, -1)) do call('HDEL', times, prefix .. removed) end
+    call('LTRIM', list, 0, limit - 1)
+  end
+  if call('EXISTS', state) == 1 then call('HINCRBY', state, 'noted', 1) end  -- as feed_external.lua
+  for _, key in ipairs({list, times}) do
+    if merged == 0 or call('TTL', key) < ttl then call('EXPIRE', key, ttl) end
+  end
+  return 1
+end
