@@ -103,6 +103,7 @@ TEST_CASE("a binary that cannot serve is reported and the old generation keeps s
   TestService service(kTwoWorkers, 4s);
   const pid_t main = service.main_pid(), worker = service.request().pid,
               status = service.request_status().pid;
+  REQUIRE(eventually([&] { return service.count_events("recorder-events", "start") == 1; }));
   test_case.install(service);
   service.write_config(kTwoWorkers + test_case.config);
   service.signal(SIGUSR2);
