@@ -57,7 +57,7 @@ class WorkerProcess {
         settings_(context.settings),
         report_(context.board, services.slot,
                 {services.loop, services.gateway, *services.redis, services.background, services.rank_updater,
-                 services.contributions, services.impressions, services.interests, services.timelines,
+                 services.contributions, services.impressions, services.reads, services.timelines,
                  services.lists, services.cards, services.model, services.observer, context.listen_fd}),
         redis_sampler_(*services.redis, services.feed_store, services.keys, settings_,
                        context.board.redis_sample()),
@@ -144,7 +144,7 @@ class WorkerProcess {
       services_.rank_updater.flush();
       services_.contributions.flush();
       services_.impressions.flush();
-      services_.interests.flush();
+      services_.reads.flush();
       services_.timelines.flush_activity();
       services_.feed.notify_when_recorded([this] {
         services_.background.drain(Clock::now() + settings_.redis.timeout * 20,

@@ -46,7 +46,7 @@ void WorkerReport::on_iteration() {
   const redis::BackgroundCounters& background = sources_.background.counters();
   // Without impressions, which may wait for ten seconds.
   slot_.background_queued.store(sources_.background.queued() + sources_.rank_updater.pending() +
-                                    sources_.contributions.pending() + sources_.interests.pending() +
+                                    sources_.contributions.pending() + sources_.reads.pending() +
                                     sources_.timelines.pending_activity(),
                                 kRelaxed);
   slot_.background_done.store(background.accepted, kRelaxed);

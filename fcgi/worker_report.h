@@ -12,7 +12,7 @@
 #include "core/items/card_cache.h"
 #include "core/items/impression_counter.h"
 #include "core/model/active_model.h"
-#include "core/readers/interest_buffer.h"
+#include "core/readers/read_buffer.h"
 #include "core/redis/background.h"
 #include "core/redis/redis_client.h"
 #include "core/timeline/timeline_store.h"
@@ -32,7 +32,7 @@ class WorkerReport {
     const hot::RankUpdater& rank_updater;
     const hot::ContributionBuffer& contributions;
     const items::ImpressionCounter& impressions;
-    const readers::InterestBuffer& interests;
+    const readers::ReadBuffer& reads;
     const timeline::RedisTimelineStore& timelines;
     const hot::HotLists& lists;
     const items::CardCache& cards;

@@ -98,7 +98,7 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
       rank_updater_timer(loop),
       contributions_timer(loop),
       impressions_timer(loop),
-      interests_timer(loop),
+      reads_timer(loop),
       active_readers_timer(loop),
       rank_updater(background, settings, keys, make_scheduler(rank_updater_timer), &slot.crash_journal),
       contributions(background, settings, keys, random_id, make_scheduler(contributions_timer)),
@@ -111,7 +111,7 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
       lists(hot, cards, settings),
       seen_filter(feed::make_seen_filter(settings, keys)),
       feed_store(*redis, *seen_filter, settings, keys, wall_now, reader_hashes(secrets.identity).erasure),
-      interests(background, settings, keys, make_scheduler(interests_timer)),
+      reads(background, settings, keys, make_scheduler(reads_timer)),
       readers(*redis, background, settings, keys, random_id),
       readers_bulk(*bulk, background, settings, keys, random_id),
       recall(settings, loop),
@@ -146,8 +146,9 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
                slot,
                [this] { return redis->ready(); },
                [this](const ReaderId& reader, const ItemId& item, milliseconds dwell) {
-                 interests.add(reader, item, dwell);
+                 reads.add_interest(reader, item, dwell);
                },
+               [this](const readers::View& view) { reads.add_view(view); },
                files.client_lists.get(),
                &secrets.signatures},
       application(services),

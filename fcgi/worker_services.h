@@ -20,8 +20,8 @@
 #include "core/items/impression_counter.h"
 #include "core/items/item_store.h"
 #include "core/model/active_model.h"
-#include "core/readers/interest_buffer.h"
 #include "core/readers/personal_data.h"
+#include "core/readers/read_buffer.h"
 #include "core/readers/reader_store.h"
 #include "core/recommend/recommendations.h"
 #include "core/recommend/recommender.h"
@@ -77,7 +77,7 @@ struct WorkerServices {
   redis::BackgroundWriter background;
   redis::RedisSubscriber subscriber;
 
-  Timer rank_updater_timer, contributions_timer, impressions_timer, interests_timer, active_readers_timer;
+  Timer rank_updater_timer, contributions_timer, impressions_timer, reads_timer, active_readers_timer;
   hot::RankUpdater rank_updater;
   hot::ContributionBuffer contributions;
   hot::RedisHotStore hot;
@@ -90,7 +90,7 @@ struct WorkerServices {
 
   std::unique_ptr<feed::SeenFilter> seen_filter;
   feed::RedisFeedStore feed_store;
-  readers::InterestBuffer interests;
+  readers::ReadBuffer reads;
   readers::RedisReaderStore readers;
   readers::RedisReaderStore readers_bulk;
   feed::PooledRecall recall;

@@ -118,11 +118,6 @@ class ReaderStore {
   // Items that the reader dismissed within feedback.ttl.
   virtual Task<Result<std::unordered_set<ItemId>>> dismissed_items(const ReaderId& reader) = 0;
 
-  // As record_view(), but asynchronous: returns at once. The caller has checked that the event is
-  // new. If the view is spooled, it is inserted by time, once per event. Lost if both the write
-  // queue and the spool are full.
-  virtual void record_view_async(const View& view) = 0;
-
   // For when Redis is unavailable: writes to the spool, which survives this process. The event is
   // applied once when Redis answers again. No round trip. Errors: kUnavailable "spool_full".
   virtual Result<void> spool_history_view(const View& view) = 0;

@@ -277,18 +277,7 @@ Task<Result<ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
   co_return out;
 }
 
-// --- asynchronous and spooled writes
-
-void RedisReaderStore::record_view_async(const View& view) {
-  View stamped = view;
-  stamped.at = wall_now();
-  View without_event = stamped;
-  without_event.event = {};  // only a spooled view can be applied twice and needs its event id
-  Pipeline out;
-  append_view(out, without_event);
-  observe(view.reader, view.item, std::nullopt, true);
-  write_queue_.post(std::move(out), to_spool_record(stamped));
-}
+// --- spooled writes
 
 Result<void> RedisReaderStore::spool_history_view(const View& view) {
   View stamped = view;

@@ -57,9 +57,7 @@ class RedisReaderStore final : public ReaderStore {
       std::function<void(const ReaderId& reader, const ItemId& item, OptionalTime at, bool is_noted)>;
   void on_use(UseObserver observer) { use_observer_ = std::move(observer); }
 
-  // Spooled and asynchronous writes carry the current time and never replace anything newer.
-  // record_view_async() does not check that the item exists: the caller's view count has done so.
-  void record_view_async(const View& view) override;
+  // Spooled writes carry the current time and never replace anything newer.
   Result<void> spool_history_view(const View& view) override;
   Result<void> spool_interaction(const ReaderEvent& event) override;
   Result<void> spool_dismissal(const Dismissal& dismissal) override;

@@ -32,15 +32,11 @@ void BackgroundWriter::start() {
   schedule_scan();
 }
 
-bool BackgroundWriter::post(Pipeline commands, SpoolRecord event) {
-  if (!redis_->ready() || queued_commands_ + commands.size() > options_.queue_commands) {
-    if (event.empty()) return false;
-    if (try_spool(event)) return true;
-    ++counters_.dropped;
-    return false;
-  }
+bool BackgroundWriter::post(Pipeline commands, std::vector<SpoolRecord> events) {
+  if (!redis_->ready() || queued_commands_ + commands.size() > options_.queue_commands)
+    return !events.empty() && spool_or_drop(events);
   queued_commands_ += commands.size();
-  queue_.push_back({std::move(commands), std::move(event), Clock::now()});
+  queue_.push_back({std::move(commands), std::move(events), Clock::now()});
   wake();
   return true;
 }
@@ -158,7 +154,7 @@ Task<bool> BackgroundWriter::send_queue() {
     if (replies)
       complete(each, std::span(*replies).subspan(at, each.commands.size()));
     else  // outcome unknown: repeat it from the spool
-      spool_or_drop(each.event);
+      spool_or_drop(each.events);
     at += each.commands.size();
   }
   co_return replies.has_value();
@@ -178,11 +174,15 @@ void BackgroundWriter::complete(const QueuedWrite& sent, std::span<const Reply> 
   }
   if (!unavailable) return;
   replay_refused_at_ = Clock::now();
-  spool_or_drop(sent.event);
+  spool_or_drop(sent.events);
 }
 
-void BackgroundWriter::spool_or_drop(const SpoolRecord& event) {
-  if (!event.empty() && !try_spool(event)) ++counters_.dropped;
+// Returns false if the spool did not take all events.
+bool BackgroundWriter::spool_or_drop(std::span<const SpoolRecord> events) {
+  const auto dropped =
+      std::ranges::count_if(events, [this](const SpoolRecord& each) { return !try_spool(each); });
+  counters_.dropped += static_cast<std::uint64_t>(dropped);
+  return dropped == 0;
 }
 
 BackgroundWriter::ReplayBatch BackgroundWriter::next_replay_batch(Spool& spool) const {
@@ -312,7 +312,7 @@ void BackgroundWriter::finish_drain() {
   if (!on_drained_) return;
   drain_timer_.cancel();
   scan_timer_.cancel();
-  for (const QueuedWrite& write : queue_) spool_or_drop(write.event);
+  for (const QueuedWrite& write : queue_) spool_or_drop(write.events);
   queue_.clear();
   queued_commands_ = 0;
   if (unspooled_events_ > 0) report_spool_recovery();

@@ -2,9 +2,9 @@
 // a spool file while Redis is unavailable.
 //
 // post() appends a pipeline to a bounded queue. A pump drains the queue, up to 500 commands per
-// batch. When Redis is unavailable or the queue is full, the pipeline's event is written to the
-// spool instead. In a cluster with one node down, only events whose pipeline had a command for that
-// node are spooled. When Redis answers again, spooled events are replayed through
+// batch. When Redis is unavailable or the queue is full, the pipeline's events are written to
+// the spool instead. In a cluster with one node down, only events whose pipeline had a command for
+// that node are spooled. When Redis answers again, spooled events are replayed through
 // BackgroundOptions::apply, including those in spools left by dead workers.
 //
 // Everything posted must be idempotent: if one event of a replay batch cannot be applied yet, the
@@ -65,7 +65,7 @@ class BackgroundWriter final : public WriteQueue {
   ~BackgroundWriter() override { redis_->close(); }  // commands in flight go to the spool
 
   void start();
-  bool post(Pipeline commands, SpoolRecord event = {}) override;
+  bool post(Pipeline commands, std::vector<SpoolRecord> events = {}) override;
   Result<void> spool(const SpoolRecord& event) override;
 
   // Sends what is queued. Spools whatever cannot be sent before `deadline`, or at once if Redis is
@@ -93,7 +93,7 @@ class BackgroundWriter final : public WriteQueue {
   struct SpooledEvent;
   Task<Outcomes> apply_all(const std::vector<SpooledEvent>& events);
   Task<void> apply_one(const std::vector<std::string_view>& fields, milliseconds age, Result<void>& outcome);
-  void spool_or_drop(const SpoolRecord& event);
+  bool spool_or_drop(std::span<const SpoolRecord> events);
   bool may_replay() const {
     if (options_.pause_replay && options_.pause_replay()) return false;
     return Clock::now() - replay_refused_at_ >= options_.scan_interval;
@@ -118,7 +118,7 @@ class BackgroundWriter final : public WriteQueue {
   using Clock = std::chrono::steady_clock;
   struct QueuedWrite {
     Pipeline commands;
-    SpoolRecord event;
+    std::vector<SpoolRecord> events;
     Clock::time_point enqueued_at;
   };
   std::deque<QueuedWrite> queue_;

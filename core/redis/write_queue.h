@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/base/time.h"
@@ -16,9 +17,9 @@ class WriteQueue {
  public:
   virtual ~WriteQueue() = default;
   // Queues `commands` for asynchronous sending on another connection. If the queue is full or Redis
-  // is unavailable, spools `event` instead; without an event the commands are lost. Both must be
-  // idempotent. Returns false if neither queue nor spool accepted it.
-  virtual bool post(Pipeline commands, SpoolRecord event = {}) = 0;
+  // is unavailable, spools `events` instead; without events the commands are lost. Both must be
+  // idempotent. Returns false if neither queue nor spool accepted all of it.
+  virtual bool post(Pipeline commands, std::vector<SpoolRecord> events = {}) = 0;
   // Writes `event` to the spool, which survives this process. The event is applied when Redis
   // answers again, possibly twice. Errors: kUnavailable "spool_full".
   virtual Result<void> spool(const SpoolRecord& event) = 0;

@@ -159,12 +159,14 @@ void record_history_view(Call& call, const ReaderId& reader, const ItemId& item,
                          bool must_spool) {
   Services& services = call.services;
   if (reader.empty()) return;
-  if (!services.settings.history.from_track) {
-    if (!must_spool) services.feed.record_use(reader, item, std::nullopt, false);
+  const bool in_history = services.settings.history.from_track;
+  const readers::View view{reader, item, readers::ViewKind::kTopic, event};
+  if (!must_spool) {
+    services.feed.record_use(reader, item, std::nullopt, in_history);
+    if (in_history) services.record_view(view);
     return;
   }
-  const readers::View view{reader, item, readers::ViewKind::kTopic, event};
-  if (!must_spool) return services.readers.record_view_async(view);
+  if (!in_history) return;
   if (auto spooled = services.readers.spool_history_view(view); !spooled)
     services.count_refusal(Refusal::kSpoolFull);
 }
@@ -258,7 +260,7 @@ Task<Result<Response>> post_track(Call& call) {
   count_outcome(call, track->event.admission, numbers, counted);
   if (!counted) co_return with_item_member(counted.error(), "articleId");
   if (!principal->reader.empty() && !call.must_spool())
-    services.record_reading(principal->reader, track->event.item, milliseconds(track->event.dwell_ms));
+    services.record_interest(principal->reader, track->event.item, milliseconds(track->event.dwell_ms));
   if (counted->queued || counted->result.outcome.counted)
     record_history_view(call, principal->reader, track->event.item, track->event.event_id,
                         call.must_spool() || counted->queued);

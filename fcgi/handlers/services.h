@@ -50,8 +50,10 @@ struct Services {
   Scoreboard& board;
   WorkerSlot& slot;
   std::function<bool()> is_redis_ready;
-  // Records for how long a reader read an item. Asynchronous (core/readers/interest_buffer.h).
-  std::function<void(const ReaderId&, const ItemId&, milliseconds)> record_reading;
+  // Both are asynchronous (core/readers/read_buffer.h): how long a reader read an item, and a view
+  // for the reader's history.
+  std::function<void(const ReaderId&, const ItemId&, milliseconds)> record_interest;
+  std::function<void(const readers::View&)> record_view;
   const http::ClientLists* client_lists = nullptr;  // null: no client is listed
   http::SignatureKeys* signature_keys = nullptr;    // null: the internal server requires no signatures
 

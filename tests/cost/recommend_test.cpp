@@ -1,6 +1,6 @@
 // Redis cost of a page of recommendations and of a history.
 #include "core/items/item_store.h"
-#include "core/readers/interest_buffer.h"
+#include "core/readers/read_buffer.h"
 #include "core/readers/reader_store.h"
 #include "core/recommend/recommendations.h"
 #include "core/recommend/recommender.h"
@@ -108,14 +108,14 @@ TEST_CASE_METHOD(Site,
                  "day, several items",
                  "[cost]") {
   test::ImmediateWriteQueue now{costs.direct};
-  readers::InterestBuffer interests{now, settings, keys};
+  readers::ReadBuffer reads{now, settings, keys};
   // TIME once; per reader the items and, with the first ones, the key's TTL.
   const auto record = [&](const std::string& id, int count = 1) {
     return costs.measure([&] {
       for (int i = 0; i < 50 * count; ++i)
-        interests.add(ReaderId::trusted("r" + std::to_string(i % 50)),
-                      ItemId::trusted(id + std::to_string(i / 50)), settings.feed.interest_min_dwell);
-      interests.flush();
+        reads.add_interest(ReaderId::trusted("r" + std::to_string(i % 50)),
+                           ItemId::trusted(id + std::to_string(i / 50)), settings.feed.interest_min_dwell);
+      reads.flush();
     });
   };
   const Cost first = record("item-1");

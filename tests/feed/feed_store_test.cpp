@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "core/base/fingerprint.h"
-#include "core/readers/interest_buffer.h"
+#include "core/readers/read_buffer.h"
 #include "core/redis/blocking_redis.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
@@ -45,9 +45,9 @@ struct Site {
     return *made;
   }
   void add_interest(const std::string& item, milliseconds dwell = milliseconds(20000)) {
-    readers::InterestBuffer interests(deferred, settings, keys);
-    interests.add(kReader, ItemId::trusted(item), dwell);
-    interests.flush();
+    readers::ReadBuffer reads(deferred, settings, keys);
+    reads.add_interest(kReader, ItemId::trusted(item), dwell);
+    reads.flush();
   }
   feed::FeedRequest page(std::size_t limit, std::string request = {}, std::string query = {}) const {
     return {kReader, std::move(request), std::move(query), limit};
@@ -490,68 +490,6 @@ TEST_CASE(
   const auto ttl = site.integer("TTL", key);
   CHECK(ttl > site.settings.interactions.ttl.count() - 60);
   CHECK(ttl <= site.settings.interactions.ttl.count());
-}
-
-TEST_CASE("interests are written in batches, and one reader's key of a wrong type does not affect others",
-          "[feed]") {
-  Site site;
-  readers::InterestBuffer interests(site.deferred, site.settings, site.keys);
-  site.integer("SADD", site.keys.interactions("r1"), "foreign");
-  const std::size_t readers = 2 * readers::InterestBuffer::kReadersPerCall + 1;
-  for (std::size_t i = 0; i < readers; ++i)
-    interests.add(ReaderId::trusted("r" + std::to_string(i)), ItemId::trusted("i"), milliseconds(20000));
-  CHECK(interests.pending() == readers);
-  CHECK(site.integer("EXISTS", site.keys.interactions("r0")) == 0);
-  interests.flush();
-  CHECK(interests.pending() == 0);
-  for (std::size_t i = 0; i < readers; ++i)
-    CHECK(site.integer(i == 1 ? "SCARD" : "ZCARD", site.keys.interactions("r" + std::to_string(i))) == 1);
-  for (std::size_t i = 0; i < readers::InterestBuffer::kMaxItems; ++i)
-    interests.add(ReaderId::trusted("r"), ItemId::trusted("i" + std::to_string(i)), milliseconds(20000));
-  CHECK(interests.pending() == 0);
-  CHECK(site.integer("ZCARD", site.keys.interactions("r")) == site.settings.interactions.max_kept);
-}
-
-TEST_CASE("a reader's first interest is written at the end of the interval, later ones once a second",
-          "[feed]") {
-  Site site;
-  std::function<void()> end_interval;
-  readers::InterestBuffer interests(site.deferred, site.settings, site.keys,
-                                    [&](milliseconds delay, std::function<void()> f) {
-                                      CHECK(delay == readers::InterestBuffer::kFlushInterval);
-                                      end_interval = std::move(f);
-                                    });
-  const auto read = [&](const char* reader, const char* item) {
-    interests.add(ReaderId::trusted(reader), ItemId::trusted(item), milliseconds(20000));
-  };
-  const auto written = [&](const char* reader) {
-    return site.integer("ZCARD", site.keys.interactions(reader));
-  };
-  const auto next_interval = [&] {
-    REQUIRE(end_interval);
-    std::exchange(end_interval, {})();
-  };
-  read("a", "1");
-  next_interval();
-  CHECK(written("a") == 1);
-  read("a", "2");
-  read("a", "3");
-  read("a", "3");
-  read("b", "1");
-  for (int i = 0; i < 3; ++i) {
-    next_interval();
-    CHECK(written("a") == 1);
-    CHECK(written("b") == 1);
-  }
-  CHECK(interests.pending() == 2);
-  next_interval();
-  CHECK(written("a") == 3);
-  // The timer stops once no reader has read for a second.
-  for (int i = 0; i < 4; ++i) next_interval();
-  CHECK_FALSE(end_interval);
-  read("a", "4");
-  next_interval();
-  CHECK(written("a") == 4);
 }
 
 TEST_CASE("an interest that pushes out a reply keeps the reply's item excluded", "[feed]") {

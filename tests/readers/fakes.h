@@ -44,7 +44,6 @@ class FakeReaderStore final : public readers::ReaderStore {
   }
   Task<Result<readers::ReaderState>> read(const ReaderId&) override { co_return readers::ReaderState(); }
 
-  void record_view_async(const readers::View&) override {}
   Result<void> spool_history_view(const readers::View& view) override { return spool(view.item); }
   Result<void> spool_interaction(const readers::ReaderEvent& event) override { return spool(event.item); }
   Result<void> spool_dismissal(const readers::Dismissal& dismissal) override { return spool(dismissal.item); }

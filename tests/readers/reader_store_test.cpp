@@ -170,20 +170,6 @@ TEST_CASE("repeating a view with the same event id changes nothing for a day", "
   CHECK(site.history() == Names{"a", "b"});
 }
 
-TEST_CASE("an asynchronous view is the newest, and once only if it is spooled as well", "[readers]") {
-  ReaderFixture site;
-  site.view("a");
-  const readers::View view = ReaderFixture::make_view("b");
-  site.store().record_view_async(view);
-  CHECK(site.history() == Names{"b", "a"});
-  site.view("c");
-  REQUIRE(site.store().spool_history_view(view));
-  site.command("HSET", site.keys().view_times("reader"), "t:b",
-               wall_now().time_since_epoch().count() + 1);  // written after it was spooled
-  site.write_queue.replay();
-  CHECK(site.history() == Names{"c", "b", "a"});
-}
-
 TEST_CASE("the observer is told which items a reader views, uses and dismisses", "[readers]") {
   ReaderFixture site;
   std::vector<std::string> used;
@@ -192,13 +178,12 @@ TEST_CASE("the observer is told which items a reader views, uses and dismisses",
         used.push_back(reader.str() + " " + item.str() + (noted ? " noted" : ""));
       });
   site.view("viewed");
-  site.store().record_view_async(ReaderFixture::make_view("read"));
   CHECK(site.interact(ReaderFixture::make_event("liked", Interaction::kLike, UnixSeconds::max(), "e")));
   CHECK(site.interact(
       ReaderFixture::make_event("liked", Interaction::kLike, UnixSeconds::max(), "e")));  // repeated
   REQUIRE(run_sync(site.store().dismiss({kReader, ItemId::trusted("dismissed"), {}, {}})));
   REQUIRE(run_sync(site.store().undo_dismissal(kReader, ItemId::trusted("dismissed"), std::nullopt)));
-  CHECK(used == Names{"reader viewed noted", "reader read noted", "reader liked", "reader dismissed"});
+  CHECK(used == Names{"reader viewed noted", "reader liked", "reader dismissed"});
 }
 
 TEST_CASE("a view makes the feed check its buffer again", "[readers]") {

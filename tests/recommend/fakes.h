@@ -127,7 +127,6 @@ class FakeReaders final : public readers::ReaderStore {
   Task<Result<void>> undo_dismissal(const ReaderId&, const ItemId&, std::optional<UnixSeconds>) override {
     co_return unused();
   }
-  void record_view_async(const readers::View&) override {}
   Result<void> spool_history_view(const readers::View&) override { return unused(); }
   Result<void> spool_interaction(const readers::ReaderEvent&) override { return unused(); }
   Result<void> spool_dismissal(const readers::Dismissal&) override { return unused(); }

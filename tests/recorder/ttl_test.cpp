@@ -6,8 +6,8 @@
 #include "core/feed/feed_store.h"
 #include "core/feed/seen_fingerprints.h"
 #include "core/hot/contributions.h"
-#include "core/readers/interest_buffer.h"
 #include "core/readers/personal_data.h"
+#include "core/readers/read_buffer.h"
 #include "core/readers/reader_store.h"
 #include "core/readers/spool_records.h"
 #include "tests/support/repeat_count.h"
@@ -46,7 +46,7 @@ class RandomOperations : public FollowFixture {
                     [this] { return "made-" + std::to_string(++events); });
     feed.emplace(redis, filter, settings, keys(), wall_now,
                  [](const ReaderId& reader) { return "h" + reader.str(); });
-    interests.emplace(write_queue, settings, keys());
+    reads.emplace(write_queue, settings, keys());
   }
 
   // Performs a random operation and describes it.
@@ -140,8 +140,8 @@ class RandomOperations : public FollowFixture {
         read_page(reader);
         return "feed";
       case 15:
-        interests->add(reader, item_id, settings.feed.interest_min_dwell);
-        interests->flush();
+        reads->add_interest(reader, item_id, settings.feed.interest_min_dwell);
+        reads->flush();
         return "add_interest";
       case 16: {
         push({id, "i" + random_number(12)}, {who, "v" + random_number(6)}, "discover");
@@ -183,7 +183,7 @@ class RandomOperations : public FollowFixture {
   std::optional<readers::RedisReaderStore> readers;
   feed::SeenFingerprints filter{settings.seen, keys()};
   std::optional<feed::RedisFeedStore> feed;
-  std::optional<readers::InterestBuffer> interests;
+  std::optional<readers::ReadBuffer> reads;
 
  private:
   int below(int bound) { return std::uniform_int_distribution(0, bound - 1)(random_); }

@@ -107,7 +107,7 @@ class Writer {
     return thread_.run_on_loop([&] {
       Pipeline pipeline;
       pipeline.add("SET", key, "1");
-      return writer_->post(std::move(pipeline), set_event(key));
+      return writer_->post(std::move(pipeline), {set_event(key)});
     });
   }
   bool spool(const SpoolRecord& event) {
@@ -412,7 +412,7 @@ TEST_CASE("A worker that stops sends its queue first", "[background]") {
     for (int i = 0; i < 1000; ++i) {
       Pipeline pipeline;
       pipeline.add("SET", std::to_string(i), "1");
-      w.post(std::move(pipeline), set_event(std::to_string(i)));
+      w.post(std::move(pipeline), {set_event(std::to_string(i))});
     }
     w.drain(std::chrono::steady_clock::now() + 10s, [&] { drained.set_value(); });
     return 0;
@@ -436,7 +436,7 @@ TEST_CASE("A worker that stops while Redis is down spools its queue without wait
     for (int i = 0; i < 600; ++i) {
       Pipeline pipeline;
       pipeline.add("SET", std::to_string(i), "1");
-      w.post(std::move(pipeline), set_event(std::to_string(i)));
+      w.post(std::move(pipeline), {set_event(std::to_string(i))});
     }
     return 0;
   });

@@ -18,7 +18,7 @@ namespace freshet::test {
 class ImmediateWriteQueue final : public redis::WriteQueue {
  public:
   explicit ImmediateWriteQueue(redis::BlockingRedis& redis) : redis_(redis) {}
-  bool post(redis::Pipeline pipeline, redis::SpoolRecord) override {
+  bool post(redis::Pipeline pipeline, std::vector<redis::SpoolRecord>) override {
     held_.push_back(std::move(pipeline));
     if (!hold) flush();
     return true;
@@ -64,7 +64,7 @@ class ImmediateWriteQueue final : public redis::WriteQueue {
 // Accepts no commands and discards events.
 class NullWriteQueue final : public redis::WriteQueue {
  public:
-  bool post(redis::Pipeline, redis::SpoolRecord) override { return false; }
+  bool post(redis::Pipeline, std::vector<redis::SpoolRecord>) override { return false; }
   Result<void> spool(const redis::SpoolRecord&) override { return {}; }
 };
 

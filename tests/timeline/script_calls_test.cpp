@@ -8,7 +8,7 @@
 #include "core/hot/contributions.h"
 #include "core/items/impression_counter.h"
 #include "core/items/item_store.h"
-#include "core/readers/interest_buffer.h"
+#include "core/readers/read_buffer.h"
 #include "core/redis/blocking_redis.h"
 #include "core/redis/cluster/slot.h"
 #include "core/timeline/timeline_store.h"
@@ -22,7 +22,7 @@ constexpr int kIds = 40;
 
 // Records what is posted.
 struct RecordingDeferred final : redis::WriteQueue {
-  bool post(redis::Pipeline pipeline, redis::SpoolRecord) override {
+  bool post(redis::Pipeline pipeline, std::vector<redis::SpoolRecord>) override {
     commands.append(pipeline);
     return true;
   }
@@ -74,18 +74,18 @@ redis::Pipeline all_calls(Keys::Topology on) {
   const Settings settings;
   RecordingDeferred posted;
   items::ImpressionCounter impressions(posted, keys);
-  readers::InterestBuffer interests(posted, settings, keys);
+  readers::ReadBuffer reads(posted, settings, keys);
   hot::ContributionBuffer contributions(posted, settings, keys, [] { return "a batch's name"; });
   for (int i = 0; i < kIds; ++i) {
     const ItemId item = ItemId::trusted(name(i));
     impressions.add(std::span(&item, 1));
-    interests.add(ReaderId::trusted(name(i)), item, settings.feed.interest_min_dwell);
+    reads.add_interest(ReaderId::trusted(name(i)), item, settings.feed.interest_min_dwell);
     hot::Contribution one;
     one.pv = 1;
     contributions.add(VisitorId::trusted(name(i)), {}, item, one);
   }
   impressions.flush();
-  interests.flush();
+  reads.flush();
   contributions.flush();
   RecordingRedis ran;
   items::RedisItemStore store(ran, settings, keys);
@@ -107,5 +107,5 @@ TEST_CASE("on one Redis an operation on many ids is one call", "[calls]") {
 TEST_CASE("in a cluster no call spans slots and no id is left out", "[calls]") {
   const auto [calls, keys] = calls_in(all_calls(Keys::Topology::kCluster));
   CHECK(calls > 4);
-  CHECK(keys == 5 * kIds);  // two keys for each reader's interests
+  CHECK(keys == 8 * kIds);  // five keys of each reader
 }
