@@ -327,7 +327,7 @@ TEST_CASE("Events for a node that does not answer are spooled, and the other nod
   const auto post = [&](std::vector<std::string> keys, const char* event) {
     Pipeline pipeline;
     for (const std::string& each : keys) pipeline.add("SET", each, 1);
-    return writer->post(std::move(pipeline), SpoolRecord(event));
+    return writer->post(std::move(pipeline), {SpoolRecord(event)});
   };
   // Before the client is ready everything is spooled.
   REQUIRE(eventually([&] {
