@@ -11,19 +11,21 @@ local function add_view(list, times, state, item, letter, limit, ttl, given, mer
     if at <= max(latest, oldest) then return 0 end
   end
 
-  call('LREM', list, 0, item)
-  local function is_later(other) return (tonumber(call('HGET', times, prefix .. other)) or 0) > at - merged end
-  local length, first = nil, given and call('LINDEX', list, 0)
-  if not first or not is_later(first) then
-    length = call('LPUSH', list, item)
-  else
-    for _, other in ipairs(call('LRANGE', list, 1, limit - 1)) do
-      if not is_later(other) then
-        length = call('LINSERT', list, 'BEFORE', other, item)
-        break
+  local first, length = call('LRANGE', list, 0, 0)[1], 0
+  if first ~= item then
+    if first then call('LREM', list, 0, item) end
+    local function is_later(other) return (tonumber(call('HGET', times, prefix .. other)) or 0) > at - merged end
+    if not first or not given or not is_later(first) then
+      length = call('LPUSH', list, item)
+    else
+      for _, other in ipairs(call('LRANGE', list, 1, limit - 1)) do
+        if not is_later(other) then
+          length = call('LINSERT', list, 'BEFORE', other, item)
+          break
+        end
       end
+      if length == 0 then length = call('RPUSH', list, item) end
     end
-    length = length or call('RPUSH', list, item)
   end
   if length == 1 then  -- the list had expired; the shared hash may have outlived it
     local fields = call('HGETALL', times)
