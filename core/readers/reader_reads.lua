@@ -1,8 +1,8 @@
 -- Adds what readers read to their interests (as reader_put.lua) and their histories of topics (as reader_view.lua). Readers whose keys have a wrong
 -- type are skipped.
 --
--- KEYS 1… user:interactions:{reader}, user:earlier:{reader}, user:views:topic:{reader}, user:views:at:{reader} and feed:state:{reader}
---      of each, by slot_or_zero()
+-- KEYS 1… user:interactions:{reader}, user:earlier:{reader}, user:views:topic:{reader}, user:views:at:{reader}, feed:state:{reader},
+--      alternating, by slot_or_zero()
 -- ARGV 1–4 as in reader_put.lua  5 maximum items of a history  6 its TTL s
 --      7… for each reader: number of interests, then '', member and '' of each; number of views, then item and time of each
 -- Returns 1, or the error of the last reader who was skipped.

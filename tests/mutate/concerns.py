@@ -11,7 +11,7 @@ TESTS = [
     (r"core/feed/(parts/)?feed_\w+\.lua", ["test_feed_store$", "e2e_feed$"]),
     (r"core/redis/parts/\w+\.lua", ["test_hot_store$|test_feed_store$|test_recorder_lease$", "e2e_(feed|hot|recorder)$"]),
     (r"core/feed/seen_\w+\.lua", ["test_seen$", "e2e_feed$"]),
-    (r"core/readers/reader_\w+\.lua", ["test_readers$|test_feed_store$", "e2e_(readers|feed|privacy|backup)$"]),
+    (r"core/readers/(parts/)?reader_\w+\.lua", ["test_readers$|test_feed_store$", "e2e_(readers|feed|privacy|backup)$"]),
     (r"core/timeline/(timeline_\w+|parts/timeline\w*)\.lua", ["test_timeline_(store|invariant)$|test_follows$", "e2e_(waterfall|fill)$"]),
     (r"core/timeline/follow_\w+\.lua", ["test_follows$|test_timeline_(store|invariant)$|test_recorder", "e2e_fanout$"]),
     (r"core/recorder/(parts/)?(stream_ack|fence|lease\w*)\.lua", ["test_recorder"]),
