@@ -41,11 +41,13 @@ Result<std::optional<UnixSeconds>> at_parameter(const http::Target& target, Unix
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(given->data(), given->data() + given->size(), number);
   const bool integral = error == std::errc() && end == given->data() + given->size();
-  FRESHET_TRY(at, integral ? from_unix(number, "at") : parse_rfc3339(*given, "at"));
-  if (*at < now - kClockSlack || *at > now + kMaxTimeAhead) {
+  FRESHET_TRY(at, integral ? from_unix(number, "at").map([](UnixSeconds time) { return std::optional(time); })
+                           : parse_date(*given, "at"));
+  if (!*at) return std::optional<UnixSeconds>();
+  if (**at < now - kClockSlack || **at > now + kMaxTimeAhead) {
     return fail(ErrorCode::kInvalid, "bad_time", "at", "must be between now and 365 days ahead");
   }
-  return std::optional(std::max(*at, now));
+  return std::optional(std::max(**at, now));
 }
 
 }  // namespace

@@ -546,9 +546,9 @@ export interface components {
         MaybeId: string | number | null;
         /** @description An id in a response: always a string. */
         IdText: string;
-        /** @description RFC 3339 or integer unix seconds. */
+        /** @description A date in the form of RFC 3339 or RFC 822, or integer unix seconds. Without a zone it is UTC. */
         Time: string | number;
-        /** @description A Time; null and "" count as absent. */
+        /** @description A Time; null, "" and "0000-00-00 00:00:00" count as absent. */
         MaybeTime: string | number | null;
         /** @description Identifies a write for 24 hours: repeating the write with the same id changes nothing and returns the same response. The id is scoped to the reader or to the visitor's cookie. For track and views without either, it is scoped to the session or fingerprint in the body and needs at least 16 characters on the public server. null and "" count as absent. */
         EventId: string | number | null;

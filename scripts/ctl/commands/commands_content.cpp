@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kMaxConnections = 1024;
 
-const char* const kTimeHelp = "RFC 3339 or Unix seconds, in the log's own time";
+const char* const kTimeHelp = "date or Unix seconds, in the log's own time";
 
 CommandAction import_command(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
