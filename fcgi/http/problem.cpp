@@ -50,7 +50,6 @@ constexpr std::array kProblemTypes{
     ProblemType{"bad_number", "A number is missing, malformed or out of range"},
     ProblemType{"bad_page", "The page token is malformed, forged or belongs to another reader"},
     ProblemType{"bad_parameter", "A query parameter has an invalid value"},
-    ProblemType{"bad_query", "The search query is malformed"},
     ProblemType{"bad_signature", "The request is not signed with a key of the internal server"},
     ProblemType{"bad_string", "A string is missing or too long"},
     ProblemType{"bad_target", "The request target is malformed"},

@@ -196,7 +196,7 @@ INVALID_REQUESTS = [
     ("preview", 400, "bad_parameter", {"query": {"mode": "current", "views.pv_weight": "2"}}),
     ("feed", 400, "bad_action", {"body": {"action": "x"}}),
     ("feed", 400, "bad_page", {"body": {"action": "load_more", "agent_id": "r", "page": "forged"}}),
-    ("feed", 400, "bad_string", {"body": {"action": "refresh", "agent_id": "r", "query": "x" * 513}}),
+    ("feed", 400, "bad_string", {"body": {"action": "refresh", "agent_id": "r", "page": "x" * 129}}),
     ("feed", 415, "bad_content_type", {"body": "{}", "headers": {"Content-Type": "text/plain"}}),
     ("look", 400, "bad_kind", {"body": {"userId": "r", "topicId": "1", "kind": "x"}}),
     ("history", 400, "bad_id", {}),
