@@ -38,7 +38,7 @@ ParsedItems parse_lines(std::string_view body, std::string_view known_members) {
       http::count_ignored_members(*root, known_members, parsed.ignored);
       parsed.items.push_back(std::move(*item));
     } else {
-      parsed.rejected.push_back({line->number, item.error()});
+      parsed.rejected.push_back({line->number, item.error(), id ? id->str() : ""});
     }
   }
   return parsed;

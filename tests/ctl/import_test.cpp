@@ -83,11 +83,31 @@ TEST_CASE("shifted chunks keep their line numbers and a bad line is reported", "
   CHECK(error_of(moved).detail.starts_with("line 3: published_at"));
 }
 
+TEST_CASE("a file of another format is recognized by its beginning", "[ctl]") {
+  for (const char* text : {"[{\"id\":1}]", "\xEF\xBB\xBF[\n  {}\n]", " \r\n["})
+    CHECK(other_format(text) == "a JSON array");
+  for (const char* text : {"<?xml version=\"1.0\"?>\n<rss>", "<rss version=\"2.0\">", "\n\t<feed>"})
+    CHECK(other_format(text) == "XML");
+  for (const char* text : {"id,title\n1,One\n", "\"id\";\"title\"", "id\ttitle", "\xEF\xBB\xBFid,title"})
+    CHECK(other_format(text) == "CSV");
+  for (const char* text :
+       {"", "\n", "{\"id\":1,\"title\":\"a\"}", "\xEF\xBB\xBF{}", "{broken, line", "nonsense\na,b"})
+    CHECK(other_format(text).empty());
+}
+
 TEST_CASE("a bulk reply lists the rejected lines", "[ctl]") {
-  const auto reply = parse_bulk_reply(R"({"accepted":2,"rejected":[{"line":3,"code":"bad_id"}]})");
+  const auto reply = parse_bulk_reply(
+      R"({"accepted":2,"rejected":[{"line":3,"code":"bad_json","detail":"invalid JSON at byte 1"},
+          {"line":5,"id":"a","code":"bad_time","member":"published_at","detail":"is missing"}]})");
   REQUIRE(reply);
   CHECK(reply->accepted == 2);
-  CHECK(reply->rejected == std::vector<std::pair<std::size_t, std::string>>{{3, "bad_id"}});
+  REQUIRE(reply->rejected.size() == 2);
+  const auto text_of = [](const RejectedLine& each) {
+    return std::to_string(each.line) + "|" + each.id + "|" + each.code + "|" + each.member + "|" +
+           each.detail;
+  };
+  CHECK(text_of(reply->rejected[0]) == "3||bad_json||invalid JSON at byte 1");
+  CHECK(text_of(reply->rejected[1]) == "5|a|bad_time|published_at|is missing");
   CHECK(reply->ignored.empty());
   const auto lenient = parse_bulk_reply(R"({"accepted":2,"rejected":[],"ignored":{"tag":2}})");
   REQUIRE(lenient);

@@ -771,8 +771,12 @@ export interface components {
             accepted: number;
             rejected: {
                 line: number;
+                /** @description the item's id, if the line has a valid one */
+                id?: string;
                 code: components["schemas"]["Code"];
+                /** @description the member at fault */
                 member?: string;
+                detail: string;
             }[];
             /** @description Members that accepted lines have but the route does not know, and the number of lines; at most ten names */
             ignored?: {

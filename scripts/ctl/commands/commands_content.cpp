@@ -21,7 +21,8 @@ const char* const kTimeHelp = "date or Unix seconds, in the log's own time";
 
 CommandAction import_command(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
-  app.add_option("FILE", options->file, "items, one JSON object per line (id, title, published_at, tags, …)")
+  app.add_option("FILE", options->file,
+                 "items, one JSON object per line (id, title, published_at, tags, …); -: stdin")
       ->required();
   app.add_flag(
       "--shift-to-now", options->shift_to_now,
