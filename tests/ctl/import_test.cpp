@@ -61,12 +61,12 @@ TEST_CASE("a file with a byte order mark and without a final line break is read 
 
 TEST_CASE("shifting an item changes its times only", "[ctl]") {
   const auto moved = shift_item(
-      R"({"id":18446744073709551615,"title":"a \"b\" ü","tags":["x","y"],"n":{"deep":[1.5,null,true]},"published_at":"2018-03-12T17:00:45Z","update_time":100})",
+      R"({"id":18446744073709551615,"title":"a \"b\" ü","tags":["x","y"],"n":{"deep":[1.5,null,true]},"published_at":"2018-03-12T17:00:45Z","update_time":100,"expires_at":"2018-03-13"})",
       seconds{10});
   REQUIRE(moved);
   CHECK(
       *moved ==
-      R"({"id":"18446744073709551615","title":"a \"b\" ü","tags":["x","y"],"n":{"deep":[1.5,null,true]},"published_at":1520874055,"update_time":110})");
+      R"({"id":"18446744073709551615","title":"a \"b\" ü","tags":["x","y"],"n":{"deep":[1.5,null,true]},"published_at":1520874055,"update_time":110,"expires_at":1520899210})");
   CHECK(error_of(shift_item("[1]", seconds{1})).detail == "not an object");
   CHECK(error_of(shift_item(R"({"id":1,"published_at":"soon"})", seconds{1})).member == "published_at");
   CHECK_FALSE(shift_item(R"({"id":1,"published_at":5})", seconds{-6}));

@@ -317,7 +317,9 @@ def test_tags_and_path_ids_of_items_are_returned_byte_for_byte(instance, strings
 
 def test_item_members_of_the_wrong_type_are_named(instance):
     wrong = {"title": [None, 1, True, [], {}], "text": [1, []], "url": [1, {}], "author": [5, False], "tags": ["a", [1], [[]], {}, ["a"] * 33],
-             "hidden": [0, "true", []], "published_at": ["", "now", 1.5, -1, []], "update_time": ["x", {}, -1]}
+             "hidden": [0, "true", []], "published_at": ["", "now", 1.5, -1, [], "0000-00-00"], "update_time": ["x", {}, -1],
+             "section": [1, [], "x" * 65], "language": [1, "en_US"], "story": [1.5, "\x07"], "text_format": [1, "rich"], "expires_at": [1, 0, "soon"],
+             "weight": [-1, 11, "1"]}
     for member, values in wrong.items():
         for value in values:
             assert_problem(instance.internal().put("/api/items/kinds", {"title": "t", "published_at": 1} | {member: value}), 400, member=member)

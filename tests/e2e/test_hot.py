@@ -286,7 +286,8 @@ def test_stats_of_an_unknown_article_are_404(service, name):
 def test_an_item_is_returned_as_it_was_put(service, name):
     item, client = name("i"), service.internal()
     members = {"title": "Ünïcode \"quoted\" \u2028", "text": "line\nline", "tags": ["a", "b"], "author": "someone",
-               "url": "https://example.org/?a=b&c", "published_at": 1700000000, "update_time": 1700000100, "hidden": False}
+               "url": "https://example.org/?a=b&c", "published_at": 1700000000, "update_time": 1700000100, "hidden": False,
+               "section": "Sp\u00f6rt", "language": "zh-Hant", "story": "s/1", "text_format": "html", "expires_at": 1700000200, "weight": 2.5}
     assert client.put(f"/api/items/{item}", members).json() == {"ok": True}
     got = client.get(f"/api/items/{item}").json()
     assert got == members | {"id": item}

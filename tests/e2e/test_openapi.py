@@ -213,6 +213,7 @@ INVALID_REQUESTS = [
     ("articleStats", 404, "unknown_item", {"id": "nowhere"}),
     ("stats", 400, "bad_parameter", {}),
     ("putItem", 400, "bad_boolean", {"id": "1", "body": {"title": "t", "published_at": 1, "hidden": 1}}),
+    ("putItem", 400, "bad_number", {"id": "1", "body": {"title": "t", "published_at": 1, "weight": 11}}),
     ("putItem", 400, "bad_list", {"id": "1", "body": {"title": "t", "published_at": 1, "tags": "x"}}),
     ("getItem", 404, "unknown_item", {"id": "nowhere"}),
     ("exportUser", 400, "bad_number", {"id": "r", "query": {"from": -1}}),

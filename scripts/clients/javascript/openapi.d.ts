@@ -929,6 +929,24 @@ export interface components {
             update_time?: components["schemas"]["MaybeTime"];
             /** @default false */
             hidden: boolean | null;
+            /** @description The site's department. One line, as title. */
+            section?: string | null;
+            /**
+             * @description A language tag (BCP 47), such as pt-BR
+             * @example en
+             */
+            language?: string | null;
+            /** @description The same for all items about one story. */
+            story?: components["schemas"]["MaybeId"];
+            /**
+             * @default plain
+             * @enum {unknown}
+             */
+            text_format: "plain" | "html" | "markdown" | "" | null;
+            /** @description After published_at. */
+            expires_at?: components["schemas"]["MaybeTime"];
+            /** @default 1 */
+            weight: number | null;
         };
         /** @description One line of NDJSON: an ItemBody with the item's id. */
         ItemLine: components["schemas"]["ItemBody"] & {
@@ -944,6 +962,13 @@ export interface components {
             published_at: number;
             update_time?: number;
             hidden: boolean;
+            section?: string;
+            language?: string;
+            story?: components["schemas"]["IdText"];
+            /** @enum {unknown} */
+            text_format: "plain" | "html" | "markdown";
+            expires_at?: number;
+            weight?: number;
         };
         Export: {
             userId: components["schemas"]["IdText"];
@@ -3071,7 +3096,10 @@ export interface operations {
                      *         "news"
                      *       ],
                      *       "published_at": 1795161600,
-                     *       "hidden": false
+                     *       "hidden": false,
+                     *       "section": "Site news",
+                     *       "language": "en",
+                     *       "text_format": "plain"
                      *     }
                      */
                     "application/json": components["schemas"]["Item"];
@@ -3117,7 +3145,9 @@ export interface operations {
                  *       "author": "bob",
                  *       "published_at": "2026-11-20T08:00:00Z",
                  *       "url": "/hello",
-                 *       "text": "How the site began."
+                 *       "text": "How the site began.",
+                 *       "section": "Site news",
+                 *       "language": "en"
                  *     }
                  */
                 "application/json": components["schemas"]["ItemBody"];

@@ -24,9 +24,8 @@ CommandAction import_command(CLI::App& app) {
   app.add_option("FILE", options->file,
                  "items, one JSON object per line (id, title, published_at, tags, …); -: stdin")
       ->required();
-  app.add_flag(
-      "--shift-to-now", options->shift_to_now,
-      "shift published_at and update_time so that the log that is replayed next ends when its replay does");
+  app.add_flag("--shift-to-now", options->shift_to_now,
+               "shift the items' times so that the log that is replayed next ends when its replay does");
   app.add_option("--events", options->events, "that log (default: events.ndjson next to FILE)");
   app.add_option("--speed", options->speed, "the speed of that replay")->capture_default_str();
   app.add_option("--resume", options->resume,
