@@ -27,6 +27,30 @@ tl::unexpected<Error> bad_json(std::string detail) {
   return fail(ErrorCode::kInvalid, "bad_json", {}, std::move(detail));
 }
 
+// The UTF-16 code unit that is escaped at text[at], such as \ud83d; 0 if there is none.
+unsigned escaped_unit(std::string_view text, std::size_t at) {
+  if (at + 6 > text.size() || text[at] != '\\' || text[at + 1] != 'u') return 0;
+  unsigned unit = 0;
+  const char* const end = text.data() + at + 6;
+  const auto read = std::from_chars(text.data() + at + 2, end, unit, 16);
+  return read.ec == std::errc() && read.ptr == end ? unit : 0;
+}
+bool is_high_surrogate(unsigned unit) { return unit >= 0xD800 && unit <= 0xDBFF; }
+bool is_low_surrogate(unsigned unit) { return unit >= 0xDC00 && unit <= 0xDFFF; }
+
+// Replaces escapes of lone surrogates with that of U+FFFD.
+void replace_lone_surrogates(std::string& text) {
+  for (std::size_t at = text.find('\\'); at < text.size(); at = text.find('\\', at)) {
+    const unsigned unit = escaped_unit(text, at);
+    if (is_high_surrogate(unit) && is_low_surrogate(escaped_unit(text, at + 6))) {
+      at += 12;
+    } else {
+      if (is_high_surrogate(unit) || is_low_surrogate(unit)) text.replace(at + 2, 4, "fffd");
+      at += 2;  // the escaped character may be a backslash
+    }
+  }
+}
+
 // Turns RapidJSON's SAX events into the flat array. An event returns false to stop parsing, with
 // error_ set.
 class Builder {
@@ -140,6 +164,7 @@ Result<void> Document::parse(std::string& text, const Limits& limits) {
   if (text.starts_with(kByteOrderMark)) return bad_json("begins with a byte order mark");
   // RapidJSON would treat a NUL as the end of the text.
   if (text.find('\0') != std::string::npos) return bad_json("contains a NUL byte");
+  replace_lone_surrogates(text);
 
   // RapidJSON's own stack: one byte per level and one count per container. Grows on the heap if
   // this is too small.

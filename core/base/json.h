@@ -2,8 +2,9 @@
 //
 // Parsing is one SAX pass into a flat array of nodes, with strings unescaped in place, so a small
 // body allocates nothing once the array is reused. Rejected inputs (each has a test): too large or
-// too deep, NUL bytes, a BOM, trailing bytes, lone surrogates or other invalid UTF-8 after
-// unescaping, and numbers that are not finite.
+// too deep, NUL bytes, a BOM, trailing bytes, strings that are not UTF-8, and numbers that are not
+// finite. An escape of half a surrogate pair, which JavaScript writes for half an emoji, is read as
+// U+FFFD.
 #pragma once
 
 #include <cstdint>
@@ -114,7 +115,8 @@ Result<IdType> required_id(Value object, std::string_view member) {
   if (id->empty()) return fail(ErrorCode::kInvalid, "bad_id", std::string(member), "is missing");
   return id;
 }
-// RFC 3339 or integer Unix seconds; nullopt if absent, null or "". Error: "bad_time".
+// A date (parse_date) or integer Unix seconds; nullopt if absent, null, "" or a zero date. Error:
+// "bad_time".
 Result<std::optional<UnixSeconds>> optional_time(Value object, std::string_view member);
 // An integer in low..high. Error: "bad_number".
 Result<std::int64_t> required_integer(Value object, std::string_view member, std::int64_t low,

@@ -47,12 +47,12 @@ Result<std::optional<UnixSeconds>> optional_time(Value object, std::string_view 
   if (is_absent(value)) return std::nullopt;
   if (value.is_string()) {
     if (value.text().empty()) return std::nullopt;
-    return parse_rfc3339(value.text(), member).map([](UnixSeconds at) { return std::optional(at); });
+    return parse_date(value.text(), member);
   }
   if (const auto number = value.integer()) {
     return from_unix(*number, member).map([](UnixSeconds at) { return std::optional(at); });
   }
-  return invalid("bad_time", member, "not an RFC 3339 string or integer unix seconds");
+  return invalid("bad_time", member, "not a date or integer unix seconds");
 }
 
 Result<std::int64_t> required_integer(Value object, std::string_view member, std::int64_t low,

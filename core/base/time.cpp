@@ -17,19 +17,32 @@ tl::unexpected<Error> bad_time(std::string_view member, std::string detail) {
   return fail(ErrorCode::kInvalid, "bad_time", std::string(member), std::move(detail));
 }
 
-// Reads fixed-width fields from the left. After a mismatch ok() stays false.
+// Reads fields from the left. After a mismatch ok() stays false.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : rest_(text) {}
 
-  int digits(std::size_t count) {
+  struct Number {
     int value = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (!next_is_digit()) return fail();
-      value = value * 10 + (rest_.front() - '0');
+    std::size_t digits = 0;
+  };
+  // Reads as many digits as follow, up to `max`. Fewer than `min` are a mismatch.
+  Number number(std::size_t min, std::size_t max) {
+    Number out;
+    for (; out.digits < max && next_is_digit(); ++out.digits) {
+      out.value = out.value * 10 + (rest_.front() - '0');
       rest_.remove_prefix(1);
     }
-    return value;
+    if (out.digits < min) fail();
+    return out;
+  }
+  int digits(std::size_t count) { return number(count, count).value; }
+  // The letters that follow, in lower case; may be none.
+  std::string word() {
+    std::string out;
+    for (; ok_ && !rest_.empty() && is_letter(rest_.front()); rest_.remove_prefix(1))
+      out += static_cast<char>(rest_.front() | 0x20);
+    return out;
   }
   bool accept(char c) {
     if (!ok_ || rest_.empty() || rest_.front() != c) return false;
@@ -43,55 +56,107 @@ class Scanner {
     if (!next_is_digit()) fail();
     while (next_is_digit()) rest_.remove_prefix(1);
   }
-  int fail() {
-    ok_ = false;
-    return 0;
+  void skip_spaces() {
+    while (accept(' ')) continue;
   }
-  bool next_is_digit() const { return ok_ && !rest_.empty() && rest_.front() >= '0' && rest_.front() <= '9'; }
+  void fail() { ok_ = false; }
   bool ok() const { return ok_; }
   bool at_end() const { return ok_ && rest_.empty(); }
 
  private:
+  static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+  bool next_is_digit() const { return ok_ && !rest_.empty() && rest_.front() >= '0' && rest_.front() <= '9'; }
+
   std::string_view rest_;
   bool ok_ = true;
 };
 
-// Parses "Z" or "+hh:mm". Returns seconds east of UTC.
-seconds read_offset(Scanner& in) {
-  if (in.accept('Z') || in.accept('z')) return seconds{0};
+struct Zone {
+  std::string_view name;
+  int hours;  // east of UTC
+};
+// Those of RFC 822, except the military ones, which writers used with either sign.
+constexpr std::array kZones{Zone{"z", 0},    Zone{"ut", 0},   Zone{"utc", 0},  Zone{"gmt", 0},
+                            Zone{"est", -5}, Zone{"edt", -4}, Zone{"cst", -6}, Zone{"cdt", -5},
+                            Zone{"mst", -7}, Zone{"mdt", -6}, Zone{"pst", -8}, Zone{"pdt", -7}};
+constexpr std::array<std::string_view, 7> kDays{"mon", "tue", "wed", "thu", "fri", "sat", "sun"};
+constexpr std::array<std::string_view, 12> kMonths{"jan", "feb", "mar", "apr", "may", "jun",
+                                                   "jul", "aug", "sep", "oct", "nov", "dec"};
+
+// Parses "Z", a name, "+hh:mm" or "+hhmm". Returns seconds east of UTC; 0 if there is no zone.
+seconds read_zone(Scanner& in) {
+  if (in.at_end()) return seconds{0};
+  in.skip_spaces();
+  if (const std::string name = in.word(); !name.empty()) {
+    const auto* const zone = std::ranges::find(kZones, name, &Zone::name);
+    if (zone != kZones.end()) return std::chrono::hours{zone->hours};
+    in.fail();
+  }
   const bool west = in.accept('-');
   if (!west) in.expect('+');
   const int hours = in.digits(2);
-  in.expect(':');
+  in.accept(':');
   const int minutes = in.digits(2);
   if (hours > 23 || minutes > 59) in.fail();
   const auto offset = std::chrono::hours{hours} + std::chrono::minutes{minutes};
   return west ? -offset : offset;
 }
 
-std::optional<UnixSeconds> read_rfc3339(std::string_view text) {
-  Scanner in(text);
-  const int year = in.digits(4);
-  in.expect('-');
-  const int month = in.digits(2);
-  in.expect('-');
-  const int day = in.digits(2);
-  if (!in.accept('T')) in.expect('t');
+// Parses "hh:mm" or "hh:mm:ss", with or without a fraction. Returns seconds since midnight.
+seconds read_clock(Scanner& in) {
   const int hour = in.digits(2);
   in.expect(':');
   const int minute = in.digits(2);
-  in.expect(':');
-  const int second = in.digits(2);
-  if (in.accept('.')) in.skip_digits();
-  const seconds offset = read_offset(in);
-
-  const std::chrono::year_month_day date{std::chrono::year{year},
-                                         std::chrono::month{static_cast<unsigned>(month)},
-                                         std::chrono::day{static_cast<unsigned>(day)}};
+  int second = 0;
+  if (in.accept(':')) {
+    second = in.digits(2);
+    if (in.accept('.')) in.skip_digits();
+  }
   // A leap second (60) has no Unix time of its own and maps to the following second.
-  if (!in.at_end() || !date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
-  return std::chrono::sys_days{date} + std::chrono::hours{hour} + std::chrono::minutes{minute} +
-         seconds{second} - offset;
+  if (hour > 23 || minute > 59 || second > 60) in.fail();
+  return std::chrono::hours{hour} + std::chrono::minutes{minute} + seconds{second};
+}
+
+struct WrittenDate {
+  int year = 0, month = 0, day = 0;
+  seconds clock{0}, offset{0};
+  bool is_zero() const { return year == 0 && month == 0 && day == 0 && clock == seconds{0}; }
+};
+
+WrittenDate read_rfc3339(Scanner& in) {
+  WrittenDate out;
+  out.year = in.digits(4);
+  in.expect('-');
+  out.month = in.digits(2);
+  in.expect('-');
+  out.day = in.digits(2);
+  if (in.at_end()) return out;
+  if (!in.accept('T') && !in.accept('t')) in.expect(' ');
+  out.clock = read_clock(in);
+  out.offset = read_zone(in);
+  return out;
+}
+
+WrittenDate read_rfc822(Scanner& in) {
+  WrittenDate out;
+  if (const std::string name = in.word(); !name.empty()) {
+    if (std::ranges::find(kDays, name) == kDays.end()) in.fail();
+    in.accept(',');
+    in.skip_spaces();
+  }
+  out.day = in.number(1, 2).value;
+  in.skip_spaces();
+  out.month = static_cast<int>(std::ranges::find(kMonths, in.word()) - kMonths.begin()) + 1;
+  in.skip_spaces();
+  const Scanner::Number year = in.number(2, 4);
+  // RFC 2822: two digits are 1950 to 2049, three are years since 1900.
+  out.year = year.value + (year.digits == 4 ? 0 : year.digits == 2 && year.value < 50 ? 2000 : 1900);
+  if (in.at_end()) return out;
+  in.expect(' ');
+  in.skip_spaces();
+  out.clock = read_clock(in);
+  out.offset = read_zone(in);
+  return out;
 }
 
 struct Civil {
@@ -117,10 +182,19 @@ std::atomic<std::int64_t> redis_clock_offset_us{kUnknownOffset};
 
 }  // namespace
 
-Result<UnixSeconds> parse_rfc3339(std::string_view text, std::string_view member) {
-  const auto at = read_rfc3339(text);
-  if (!at) return bad_time(member, "not an RFC 3339 time with an offset, such as 2026-03-06T12:00:00Z");
-  return from_unix(at->time_since_epoch().count(), member);
+Result<std::optional<UnixSeconds>> parse_date(std::string_view text, std::string_view member) {
+  Scanner in(text);
+  const WrittenDate read = text.size() > 4 && text[4] == '-' ? read_rfc3339(in) : read_rfc822(in);
+  const std::chrono::year_month_day date{std::chrono::year{read.year},
+                                         std::chrono::month{static_cast<unsigned>(read.month)},
+                                         std::chrono::day{static_cast<unsigned>(read.day)}};
+  if (!in.at_end() || !(date.ok() || read.is_zero())) {
+    return bad_time(member,
+                    "not a date such as 2026-03-06T12:00:00Z, 2026-03-06 or Fri, 06 Mar 2026 12:00:00 GMT");
+  }
+  if (read.is_zero()) return std::nullopt;
+  const UnixSeconds at = std::chrono::sys_days{date} + read.clock - read.offset;
+  return from_unix(unix_s(at), member).map([](UnixSeconds time) { return std::optional(time); });
 }
 
 Result<UnixSeconds> from_unix(std::int64_t value, std::string_view member) {

@@ -1,9 +1,10 @@
-// Times in requests and replies. Accepted: RFC 3339 with an offset, or integer Unix seconds.
+// Times in requests and replies. Accepted: dates as sites write them, or integer Unix seconds.
 // Written: Unix seconds.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,9 +20,11 @@ using UnixSeconds = std::chrono::sys_seconds;
 inline constexpr std::int64_t kMaxUnixSeconds = 253402300799;
 inline constexpr std::int64_t kHourSeconds = 3600;
 
-// Parses RFC 3339 ("2026-03-06T12:00:00Z"). The offset is required; fractions are truncated. Error:
-// kInvalid "bad_time".
-Result<UnixSeconds> parse_rfc3339(std::string_view text, std::string_view member);
+// Parses a date in the form of RFC 3339 ("2026-03-06T12:00:00Z", or with a space instead of the T)
+// or RFC 822 ("Fri, 06 Mar 2026 12:00:00 GMT", as in RSS). Without a time it is midnight, without a
+// zone UTC. Fractions are truncated. nullopt for "0000-00-00", with or without 00:00:00, which
+// databases store for "no date". Error: kInvalid "bad_time".
+Result<std::optional<UnixSeconds>> parse_date(std::string_view text, std::string_view member);
 // Error: kInvalid "bad_time" if out of range.
 Result<UnixSeconds> from_unix(std::int64_t value, std::string_view member);
 inline std::int64_t unix_s(UnixSeconds at) { return at.time_since_epoch().count(); }

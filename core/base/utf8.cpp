@@ -1,10 +1,13 @@
 #include "core/base/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
 namespace freshet::utf8 {
 namespace {
+
+bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0u) == 0x80; }
 
 unsigned byte_at(std::string_view bytes, std::size_t at) { return static_cast<unsigned char>(bytes[at]); }
 
@@ -60,6 +63,16 @@ bool is_valid(std::string_view bytes) {
     at += size;
   }
   return true;
+}
+
+std::string_view prefix(std::string_view text, std::size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  while (max_bytes > 0 && is_continuation(text[max_bytes])) --max_bytes;
+  return text.substr(0, max_bytes);
+}
+
+std::size_t length(std::string_view text) {
+  return text.size() - static_cast<std::size_t>(std::ranges::count_if(text, is_continuation));
 }
 
 }  // namespace freshet::utf8

@@ -18,6 +18,12 @@ CodePoint decode(std::string_view bytes, std::size_t at);
 // Returns whether all of `bytes` is well-formed. Checks eight ASCII bytes at a time.
 bool is_valid(std::string_view bytes);
 
+// The longest prefix of `text` that has at most `max_bytes` and does not end within a character.
+std::string_view prefix(std::string_view text, std::size_t max_bytes);
+
+// The number of code points. REQUIRES: is_valid(text).
+std::size_t length(std::string_view text);
+
 // General category Cc: U+0000–001F, U+007F–009F.
 constexpr bool is_control(char32_t c) { return c < 0x20 || (c >= 0x7F && c <= 0x9F); }
 

@@ -65,6 +65,15 @@ CREATE TABLE follows (
   at INTEGER NOT NULL,  -- unix seconds
   PRIMARY KEY (reader, author)
 ) STRICT, WITHOUT ROWID;
+)sql",
+    // 4: more of an item. "" and NULL: absent.
+    R"sql(
+ALTER TABLE items ADD COLUMN section TEXT NOT NULL DEFAULT '';
+ALTER TABLE items ADD COLUMN language TEXT NOT NULL DEFAULT '';
+ALTER TABLE items ADD COLUMN story TEXT NOT NULL DEFAULT '';
+ALTER TABLE items ADD COLUMN text_format TEXT NOT NULL DEFAULT 'plain';
+ALTER TABLE items ADD COLUMN expires_at INTEGER;  -- unix seconds
+ALTER TABLE items ADD COLUMN weight REAL;
 )sql"};
 constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 

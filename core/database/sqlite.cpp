@@ -114,6 +114,13 @@ Result<void> PreparedStatement::run() {
   return {};
 }
 
+PreparedStatement& PreparedStatement::bind(int index, std::optional<double> value) {
+  const int code = value ? sqlite3_bind_double(statement_.get(), index, *value)
+                         : sqlite3_bind_null(statement_.get(), index);
+  if (bind_error_ == SQLITE_OK) bind_error_ = code;
+  return *this;
+}
+
 std::string_view PreparedStatement::text(int column) const {
   const unsigned char* const bytes = sqlite3_column_text(statement_.get(), column);
   const int size = sqlite3_column_bytes(statement_.get(), column);
@@ -125,6 +132,8 @@ std::string_view PreparedStatement::text(int column) const {
 std::int64_t PreparedStatement::integer(int column) const {
   return sqlite3_column_int64(statement_.get(), column);
 }
+
+double PreparedStatement::real(int column) const { return sqlite3_column_double(statement_.get(), column); }
 
 bool PreparedStatement::is_null(int column) const {
   return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;

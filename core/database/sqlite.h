@@ -28,10 +28,12 @@ class PreparedStatement {
   PreparedStatement& bind(int index, std::string_view text);
   PreparedStatement& bind(int index, std::int64_t value);
   PreparedStatement& bind(int index, std::optional<std::int64_t> value);
+  PreparedStatement& bind(int index, std::optional<double> value);
   Result<bool> step();                      // true: a row; false: finished
   Result<void> run();                       // runs to completion, ignoring rows, and resets
   std::string_view text(int column) const;  // valid until the next step() or reset()
   std::int64_t integer(int column) const;
+  double real(int column) const;
   bool is_null(int column) const;
   void reset();  // clears bindings and releases locks
 

@@ -62,8 +62,7 @@ class Recall {
   // without a match after the others, newest first. A search that has used recall.budget of CPU
   // time returns what it has found. No Redis. Runs on a pool thread; the caller does not block.
   // Errors: kUnavailable "index_unavailable", "search_busy" (the queue is full, or the reader's
-  // previous text search is still running), "search_timeout" (nothing found in time); kInvalid
-  // "bad_query" (member "query").
+  // previous text search is still running), "search_timeout" (nothing found in time).
   virtual Task<Result<RecallResult>> search(RecallQuery query) = 0;
 };
 

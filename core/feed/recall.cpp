@@ -81,10 +81,7 @@ Result<RecallResult> BlockingRecall::search(const RecallQuery& query) {
 Result<RecallResult> BlockingRecall::search_once(const RecallQuery& query,
                                                  const search::SearchDeadline& deadline) {
   MatchQuery match;
-  if (!query.text.empty()) {
-    FRESHET_TRY(terms, text_query(query.text, stemmer_));
-    match = {*std::move(terms), true};
-  }
+  if (!query.text.empty()) match = {text_query(query.text, stemmer_), true};
   const Xapian::Database& database = source_->database();
   if (newest_version_ != source_->version()) newest_ = {};
   newest_version_ = source_->version();

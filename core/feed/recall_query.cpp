@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "core/base/utf8.h"
 #include "core/search/search_schema.h"
 
 namespace freshet::feed {
@@ -65,11 +66,8 @@ class QueryLimiter {
 
 }  // namespace
 
-Result<Xapian::Query> text_query(const std::string& text, const Xapian::Stem& stemmer) {
-  if (text.size() > kMaxQueryBytes) {
-    return fail(ErrorCode::kInvalid, "bad_query", "query",
-                "longer than " + std::to_string(kMaxQueryBytes) + " bytes");
-  }
+Xapian::Query text_query(std::string_view whole, const Xapian::Stem& stemmer) {
+  const std::string text(utf8::prefix(whole, kMaxQueryBytes));
   using Parser = Xapian::QueryParser;
   Parser parser;
   parser.set_stemmer(stemmer);

@@ -5,17 +5,17 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "core/base/result.h"
 #include "core/feed/ports.h"
 
 namespace freshet::feed {
 
-// Longer texts are rejected, since each word is a term of the search.
+// Only the beginning of a longer text is used, since each word is a term of the search.
 inline constexpr std::size_t kMaxQueryBytes = 512;
-// Limits within an accepted text: words, phrases, and words per phrase; the rest is ignored. A
+// Limits within that text: words, phrases, and words per phrase; the rest is ignored. A
 // phrase is checked in every item that contains all its words, which for frequent words is most of
 // the index.
 inline constexpr std::size_t kMaxQueryWords = 32, kMaxPhrases = 2, kMaxPhraseWords = 6;
@@ -23,8 +23,7 @@ inline constexpr std::size_t kMaxQueryWords = 32, kMaxPhrases = 2, kMaxPhraseWor
 // Words are alternatives. "a phrase", +must and -not have their usual meaning; everything else,
 // including invalid syntax, is plain text. Words joined by a dot or a hyphen are a phrase; beyond
 // kMaxPhrases all words of a phrase must match, in any order. Empty if the text contains no words.
-// Errors: kInvalid "bad_query" (member "query") if longer than kMaxQueryBytes.
-Result<Xapian::Query> text_query(const std::string& text, const Xapian::Stem& stemmer);
+Xapian::Query text_query(std::string_view whole, const Xapian::Stem& stemmer);
 
 // Builds queries from interests: the best kMaxTerms of the items' tags and title words, ranked by
 // (sum of the weights of the items that have it) × idf. Caches the terms of items for kCacheTtl.

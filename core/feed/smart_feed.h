@@ -57,7 +57,7 @@ class SmartFeed {
   SmartFeed(FeedStore& store, Recall& recall, items::CardCache& cards, const Settings& settings,
             WallClock clock = wall_now);
 
-  // For refresh and load_more. Errors: kUnavailable "too_many_pending"; kInvalid "bad_query".
+  // For refresh and load_more. Errors: kUnavailable "too_many_pending".
   Task<Result<FeedPage>> page(const FeedRequest& request);
   // Number of items that a refresh would deliver now and that are not in the buffer yet. nullopt if
   // Redis or the index is unavailable.

@@ -1,11 +1,19 @@
 #include "core/items/item_fields.h"
 
+#include "core/base/json.h"
 #include "core/redis/fields.h"
 
 namespace freshet::items {
 namespace {
 
 std::string to_text(UnixSeconds at) { return std::to_string(at.time_since_epoch().count()); }
+
+// The shortest text that parses to the same number.
+std::string to_text(double number) {
+  std::string text;
+  json::Writer(text).number(number);
+  return text;
+}
 
 std::optional<UnixSeconds> parse_time(std::string_view text) {
   const auto value = redis::parse<std::int64_t>(text);
@@ -34,11 +42,18 @@ std::vector<std::pair<std::string_view, std::string>> to_fields(const Item& item
   if (!item.author.empty()) out.emplace_back("author", item.author);
   if (!item.url.empty()) out.emplace_back("url", item.url);
   if (item.update_time) out.emplace_back("update_time", to_text(*item.update_time));
+  if (!item.section.empty()) out.emplace_back("section", item.section);
+  if (!item.language.empty()) out.emplace_back("language", item.language);
+  if (!item.story.empty()) out.emplace_back("story", item.story.str());
+  if (item.text_format != TextFormat::kPlain) out.emplace_back("text_format", name_of(item.text_format));
+  if (item.expires_at) out.emplace_back("expires_at", to_text(*item.expires_at));
+  if (item.weight) out.emplace_back("weight", to_text(*item.weight));
   return out;
 }
 
 std::optional<Item> parse_item(const ItemId& id, const ItemValues& values) {
-  const auto [published, title, text, author, url, tags, update_time, hidden] = values;
+  const auto [published, title, text, author, url, tags, update_time, hidden, section, language, story,
+              text_format, expires_at, weight] = values;
   const auto date = parse_time(published);
   if (!date) return std::nullopt;
   Item item;
@@ -52,6 +67,12 @@ std::optional<Item> parse_item(const ItemId& id, const ItemValues& values) {
     item.tags.push_back(TagName::trusted(std::string(tag)));
   item.update_time = parse_time(update_time);
   item.hidden = hidden == "1";
+  item.section = std::string(section);
+  item.language = std::string(language);
+  item.story = StoryId::trusted(std::string(story));
+  item.text_format = text_format_of(text_format).value_or(TextFormat::kPlain);
+  item.expires_at = parse_time(expires_at);
+  item.weight = redis::parse<double>(weight);
   return item;
 }
 

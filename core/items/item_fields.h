@@ -20,12 +20,13 @@ namespace freshet::items {
 inline constexpr std::string_view kOpPut = "put";
 inline constexpr std::string_view kOpDelete = "delete";
 
-inline constexpr std::array<std::string_view, 8> kItemFields{
-    "published_at", "title", "text", "author", "url", "tags", "update_time", "hidden"};
+inline constexpr std::array<std::string_view, 14> kItemFields{
+    "published_at", "title",   "text",     "author", "url",         "tags",       "update_time",
+    "hidden",       "section", "language", "story",  "text_format", "expires_at", "weight"};
 // In the order of kItemFields; "" if absent.
 using ItemValues = std::array<std::string_view, kItemFields.size()>;
 
-// Omits empty values, except title and tags.
+// Omits empty values, except title and tags, and the format of plain text.
 std::vector<std::pair<std::string_view, std::string>> to_fields(const Item& item);
 // nullopt without a publish time: the item was never PUT, or was deleted.
 std::optional<Item> parse_item(const ItemId& id, const ItemValues& values);

@@ -1,9 +1,11 @@
 // Items (the site's articles, topics or posts), their cards, and the item store's port.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/async/task.h"
@@ -13,6 +15,23 @@
 
 namespace freshet::items {
 
+using StoryId = Id<struct StoryTag>;  // groups the items about one story
+
+enum class TextFormat : std::uint8_t { kPlain, kHtml, kMarkdown };
+inline constexpr std::array<std::string_view, 3> kTextFormats{"plain", "html", "markdown"};
+constexpr std::string_view name_of(TextFormat format) {
+  return kTextFormats[static_cast<std::size_t>(format)];
+}
+// nullopt for another name.
+constexpr std::optional<TextFormat> text_format_of(std::string_view name) {
+  for (std::size_t i = 0; i < kTextFormats.size(); ++i) {
+    if (kTextFormats[i] == name) return static_cast<TextFormat>(i);
+  }
+  return std::nullopt;
+}
+
+inline constexpr double kMaxWeight = 10;
+
 struct Item {
   ItemId id;
   std::string title, text, author, url;
@@ -20,6 +39,13 @@ struct Item {
   UnixSeconds published_at;
   std::optional<UnixSeconds> update_time;
   bool hidden = false;
+  std::string section;   // the site's department, such as "Sports"
+  std::string language;  // a BCP 47 tag
+  StoryId story;
+  TextFormat text_format = TextFormat::kPlain;
+  std::optional<UnixSeconds> expires_at;  // after published_at
+  std::optional<double> weight;           // 0..kMaxWeight; absent: 1
+  bool operator==(const Item&) const = default;
 };
 
 inline constexpr UnixSeconds kNever = UnixSeconds::max();

@@ -21,12 +21,20 @@ bool is_time(std::string_view text) {
   return value && *value >= 0 && *value <= kMaxUnixSeconds;
 }
 
+bool is_weight(std::string_view text) {
+  const auto value = redis::parse<double>(text);
+  return value && *value >= 0 && *value <= items::kMaxWeight;
+}
+
 // Rejects values that a worker cannot have written.
 Result<void> check_item_values(const items::ItemValues& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::string_view name = items::kItemFields[i];
-    const bool date = name == "published_at" || (name == "update_time" && !values[i].empty());
+    const bool date =
+        name == "published_at" || ((name == "update_time" || name == "expires_at") && !values[i].empty());
     if (date && !is_time(values[i])) return fail(ErrorCode::kInvalid, "bad_time", std::string(name));
+    if (name == "weight" && !values[i].empty() && !is_weight(values[i]))
+      return fail(ErrorCode::kInvalid, "bad_number", std::string(name));
     if (!utf8::is_valid(values[i])) return fail(ErrorCode::kInvalid, "bad_utf8", std::string(name));
     if (name != "tags") continue;
     for (const std::string_view tag : redis::split_words(values[i])) {

@@ -15,7 +15,6 @@ namespace freshet::handlers {
 namespace {
 
 constexpr std::int64_t kDefaultLimit = 20;
-constexpr std::size_t kMaxQueryBytes = 512;  // limit of recall
 constexpr std::size_t kMaxPageBytes = 128;
 
 struct Action {
@@ -51,7 +50,7 @@ Result<FeedBody> parse_feed(json::Value body) {
   FRESHET_TRY(limit, json::optional_integer(body, "limit", 1, kMaxLimit));
   parsed.reader_member = reader_member(body, "agent_id");
   FRESHET_TRY(agent, json::optional_id<ReaderId>(body, parsed.reader_member));
-  FRESHET_TRY(query, json::optional_string(body, "query", kMaxQueryBytes));
+  FRESHET_TRY(query, json::optional_string(body, "query", kStandardBodyLimit));
   FRESHET_TRY(page, json::optional_string(body, "page", kMaxPageBytes));
   FRESHET_TRY(event, json::optional_id<EventId>(body, "eventId"));
   parsed.action_letter = action->letter;

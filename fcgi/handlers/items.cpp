@@ -38,7 +38,7 @@ ParsedItems parse_lines(std::string_view body, std::string_view known_members) {
       http::count_ignored_members(*root, known_members, parsed.ignored);
       parsed.items.push_back(std::move(*item));
     } else {
-      parsed.rejected.push_back({line->number, item.error()});
+      parsed.rejected.push_back({line->number, item.error(), id ? id->str() : ""});
     }
   }
   return parsed;
@@ -56,7 +56,14 @@ std::string render(const items::Item& item) {
   writer.end_array();
   writer.key("published_at").integer(item.published_at.time_since_epoch().count());
   if (item.update_time) writer.key("update_time").integer(item.update_time->time_since_epoch().count());
-  writer.key("hidden").boolean(item.hidden).end_object();
+  writer.key("hidden").boolean(item.hidden);
+  if (!item.section.empty()) writer.key("section").string(item.section);
+  if (!item.language.empty()) writer.key("language").string(item.language);
+  if (!item.story.empty()) writer.key("story").string(item.story.view());
+  writer.key("text_format").string(items::name_of(item.text_format));
+  if (item.expires_at) writer.key("expires_at").integer(unix_s(*item.expires_at));
+  if (item.weight) writer.key("weight").number(*item.weight);
+  writer.end_object();
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "fcgi/handlers/ndjson.h"
 
 #include "core/base/json.h"
+#include "fcgi/http/problem.h"
 
 namespace freshet::handlers {
 
@@ -22,11 +23,12 @@ std::string ndjson_reply(std::size_t accepted, const std::vector<RejectedLine>& 
   json::Writer writer(out);
   writer.begin_object().key("accepted").unsigned_integer(accepted).key("rejected").begin_array();
   for (const RejectedLine& line : rejected) {
-    const bool is_internal = line.error.code == ErrorCode::kInternal;  // not disclosed
+    const http::PublicError error = http::public_error(line.error);
     writer.begin_object().key("line").unsigned_integer(line.line);
-    writer.key("code").string(is_internal ? "internal" : line.error.reason);
-    if (!is_internal && !line.error.member.empty()) writer.key("member").string(line.error.member);
-    writer.end_object();
+    if (!line.id.empty()) writer.key("id").string(line.id);
+    writer.key("code").string(error.type.code);
+    if (!error.member.empty()) writer.key("member").string(error.member);
+    writer.key("detail").string(error.detail).end_object();
   }
   writer.end_array();
   if (!ignored.empty()) {

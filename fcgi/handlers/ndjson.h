@@ -31,9 +31,10 @@ class NdjsonReader {
 struct RejectedLine {
   std::size_t line;
   Error error;
+  std::string id = {};  // of the line's item; empty if it has none, or an invalid one
 };
 
-// {accepted, rejected:[{line, code, member?}], ignored?: {member: lines}, queued?}
+// {accepted, rejected:[{line, id?, code, member?, detail}], ignored?: {member: lines}, queued?}
 std::string ndjson_reply(std::size_t accepted, const std::vector<RejectedLine>& rejected,
                          const http::IgnoredMembers& ignored, bool queued = false);
 

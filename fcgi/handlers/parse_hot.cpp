@@ -15,6 +15,8 @@ constexpr std::size_t kMaxTags = 32;
 constexpr std::size_t kMaxTitleBytes = 1024;
 constexpr std::size_t kMaxTextBytes = 256UL * 1024;
 constexpr std::size_t kMaxUrlBytes = 2048;
+constexpr std::size_t kMaxSectionLetters = 64;
+constexpr std::size_t kMaxLanguageBytes = 35;  // RFC 5646, section 4.4.1: all of these must fit
 constexpr seconds kMaxTimeAhead{365 * 86400};
 constexpr seconds kClockSlack{5};  // between the client's clock and ours
 
@@ -41,11 +43,13 @@ Result<std::optional<UnixSeconds>> at_parameter(const http::Target& target, Unix
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(given->data(), given->data() + given->size(), number);
   const bool integral = error == std::errc() && end == given->data() + given->size();
-  FRESHET_TRY(at, integral ? from_unix(number, "at") : parse_rfc3339(*given, "at"));
-  if (*at < now - kClockSlack || *at > now + kMaxTimeAhead) {
+  FRESHET_TRY(at, integral ? from_unix(number, "at").map([](UnixSeconds time) { return std::optional(time); })
+                           : parse_date(*given, "at"));
+  if (!*at) return std::optional<UnixSeconds>();
+  if (**at < now - kClockSlack || **at > now + kMaxTimeAhead) {
     return fail(ErrorCode::kInvalid, "bad_time", "at", "must be between now and 365 days ahead");
   }
-  return std::optional(std::max(*at, now));
+  return std::optional(std::max(**at, now));
 }
 
 }  // namespace
@@ -169,6 +173,57 @@ Result<std::string> to_one_line(std::string_view text, std::string_view member) 
   return line;
 }
 
+Result<std::string> parse_section(json::Value body) {
+  constexpr std::size_t kMaxLetterBytes = 4;
+  FRESHET_TRY(text, json::optional_string(body, "section", kMaxLetterBytes * kMaxSectionLetters));
+  FRESHET_TRY(line, to_one_line(text->value_or(""), "section"));
+  if (utf8::length(*line) <= kMaxSectionLetters) return line;
+  return fail(ErrorCode::kInvalid, "bad_string", "section",
+              "longer than " + std::to_string(kMaxSectionLetters) + " characters");
+}
+
+// The form of a BCP 47 tag: subtags of one to eight letters and digits, of which the first has at
+// least two letters and no digits. Whether the language exists is not checked.
+bool is_language_tag(std::string_view text) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  constexpr std::size_t kMaxSubtag = 8;
+  std::size_t size = 0;
+  bool first = true;
+  for (const char c : text) {
+    if (c == '-') {
+      if (size < (first ? 2U : 1U)) return false;
+      first = false;
+      size = 0;
+    } else if (++size > kMaxSubtag || !(is_letter(c) || (!first && c >= '0' && c <= '9'))) {
+      return false;
+    }
+  }
+  return size >= (first ? 2U : 1U);
+}
+
+Result<std::string> parse_language(json::Value body) {
+  FRESHET_TRY(text, json::optional_string(body, "language", kMaxLanguageBytes));
+  if (!*text || (*text)->empty()) return std::string();
+  if (is_language_tag(**text)) return std::move(**text);
+  return fail(ErrorCode::kInvalid, "bad_string", "language",
+              "not a language tag (BCP 47) such as en, pt-BR or zh-Hant");
+}
+
+Result<items::TextFormat> parse_text_format(json::Value body) {
+  FRESHET_TRY(name, json::optional_string(body, "text_format", kMaxIdBytes));
+  if (!*name || (*name)->empty()) return items::TextFormat::kPlain;
+  if (const auto format = items::text_format_of(**name)) return *format;
+  return fail(ErrorCode::kInvalid, "bad_string", "text_format", "one of plain, html, markdown");
+}
+
+Result<std::optional<double>> parse_weight(json::Value body) {
+  const json::Value value = body["weight"];
+  if (value.is_missing() || value.type() == json::Type::kNull) return std::nullopt;
+  const auto number = value.number();
+  if (number && *number >= 0 && *number <= items::kMaxWeight) return number;
+  return fail(ErrorCode::kInvalid, "bad_number", "weight", "not a number in 0..10");
+}
+
 }  // namespace
 
 Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now) {
@@ -191,6 +246,14 @@ Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds n
   FRESHET_TRY(published, required_time(body, "published_at"));
   FRESHET_TRY(updated, json::optional_time(body, "update_time"));
   FRESHET_TRY(hidden, json::optional_boolean(body, "hidden", false));
+  FRESHET_TRY(section, parse_section(body));
+  FRESHET_TRY(language, parse_language(body));
+  FRESHET_TRY(story, json::optional_id<items::StoryId>(body, "story"));
+  FRESHET_TRY(format, parse_text_format(body));
+  FRESHET_TRY(expires, json::optional_time(body, "expires_at"));
+  if (*expires && **expires <= *published)
+    return fail(ErrorCode::kInvalid, "bad_time", "expires_at", "must be after published_at");
+  FRESHET_TRY(weight, parse_weight(body));
   item.title = std::move(*title_line);
   item.text = std::move(*text).value_or("");
   item.url = std::move(*url).value_or("");
@@ -198,6 +261,12 @@ Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds n
   item.published_at = *published;
   if (*updated) item.update_time = std::min(**updated, now);
   item.hidden = *hidden;
+  item.section = std::move(*section);
+  item.language = std::move(*language);
+  item.story = std::move(*story);
+  item.text_format = *format;
+  item.expires_at = *expires;
+  item.weight = *weight;
   return item;
 }
 

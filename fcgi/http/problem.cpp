@@ -50,7 +50,6 @@ constexpr std::array kProblemTypes{
     ProblemType{"bad_number", "A number is missing, malformed or out of range"},
     ProblemType{"bad_page", "The page token is malformed, forged or belongs to another reader"},
     ProblemType{"bad_parameter", "A query parameter has an invalid value"},
-    ProblemType{"bad_query", "The search query is malformed"},
     ProblemType{"bad_signature", "The request is not signed with a key of the internal server"},
     ProblemType{"bad_string", "A string is missing or too long"},
     ProblemType{"bad_target", "The request target is malformed"},
@@ -104,18 +103,18 @@ const StatusRow& status_row(ErrorCode code) {
   return kStatuses[static_cast<std::size_t>(code)];
 }
 
-Response render(int status, const ProblemType& type, std::string_view member, std::string_view detail) {
+Response render(int status, const PublicError& error) {
   Response response;
   response.status = status;
   response.content_type = "application/problem+json";
-  std::string message(member);
-  message.append(member.empty() ? "" : ": ").append(detail.empty() ? type.title : detail);
+  std::string message(error.member);
+  message.append(error.member.empty() ? "" : ": ").append(error.detail);
   json::Writer writer(response.body);
-  writer.begin_object().key("type").string(std::string("urn:freshet:problem:").append(type.code));
-  writer.key("title").string(type.title).key("status").integer(status);
-  writer.key("detail").string(detail.empty() ? type.title : detail);
-  writer.key("code").string(type.code).key("msg").string(message);
-  if (!member.empty()) writer.key("member").string(member);
+  writer.begin_object().key("type").string(std::string("urn:freshet:problem:").append(error.type.code));
+  writer.key("title").string(error.type.title).key("status").integer(status);
+  writer.key("detail").string(error.detail);
+  writer.key("code").string(error.type.code).key("msg").string(message);
+  if (!error.member.empty()) writer.key("member").string(error.member);
   writer.end_object();
   response.add_header("Cache-Control", "no-store");
   return response;
@@ -127,13 +126,19 @@ std::span<const ProblemType> problem_types() { return kProblemTypes; }
 
 int http_status(ErrorCode code) { return status_row(code).status; }
 
-Response problem(const Error& error, seconds retry_after) {
+PublicError public_error(const Error& error) {
   const StatusRow& status = status_row(error.code);
   const ProblemType* type = find_problem_type(error.reason);
   if (type == nullptr || error.code == ErrorCode::kInternal) type = find_problem_type(status.fallback_code);
   const bool shows_detail = status.show_detail || type->code == kNotReady;
-  Response response = render(type->code == kBadContentType ? 415 : status.status, *type,
-                             shows_detail ? error.member : "", shows_detail ? error.detail : "");
+  return {*type, shows_detail ? error.member : std::string_view(),
+          shows_detail && !error.detail.empty() ? error.detail : type->title};
+}
+
+Response problem(const Error& error, seconds retry_after) {
+  const StatusRow& status = status_row(error.code);
+  const PublicError shown = public_error(error);
+  Response response = render(shown.type.code == kBadContentType ? 415 : status.status, shown);
   if (status.status == 503 || status.status == 429) {
     response.add_header("Retry-After", std::to_string(std::max<std::int64_t>(1, retry_after.count())));
   }
@@ -144,10 +149,14 @@ Response problem(const Error& error, seconds retry_after) {
   return response;
 }
 
-Response no_such_route() { return render(404, *find_problem_type("no_route"), {}, {}); }
+Response no_such_route() {
+  const ProblemType& type = *find_problem_type("no_route");
+  return render(404, {type, {}, type.title});
+}
 
 Response method_not_allowed(std::string_view allow) {
-  Response response = render(405, *find_problem_type("method_not_allowed"), {}, {});
+  const ProblemType& type = *find_problem_type("method_not_allowed");
+  Response response = render(405, {type, {}, type.title});
   response.add_header("Allow", allow);
   return response;
 }

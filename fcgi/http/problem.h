@@ -29,6 +29,14 @@ std::span<const ProblemType> problem_types();
 // 400..503, see ErrorCode.
 int http_status(ErrorCode code);
 
+// The part of an error that a client may see. The texts may point into the error.
+struct PublicError {
+  ProblemType type;
+  std::string_view member;  // empty if none
+  std::string_view detail;  // the type's title if the error has none, or none that is shown
+};
+PublicError public_error(const Error& error);
+
 // The reply to a failed request, with the status of its error code, or 415 for "bad_content_type".
 // Details of errors above 413 are only logged, except for "not_ready". 503 and 429 carry
 // Retry-After, 401 carries WWW-Authenticate; no problem may be cached. Control characters are

@@ -186,7 +186,8 @@ async function refreshAll() {
     minLagMs = Math.min(minLagMs, lagMs);
     updated.textContent = `Updated at ${new Date(sentMs).toLocaleTimeString()}.`;
     showStatus(lagMs - minLagMs > kStaleMs || results.some((result) => result.degraded) ? "We can’t refresh the lists right now. You’re seeing the last known lists."
-      : results.some((result) => result.count > 0) ? "" : "Nothing has been read yet. Open an article or replay some traffic.");
+      : results.some((result) => result.count > 0) ? "" : "Nothing is listed yet. An article is listed once it is imported (freshetctl import FILE, or PUT /api/items/ID) and read: open one, or replay some traffic. "
+        + "Articles that only browsers have reported are counted, but not listed (items.unknown).");
   } catch (error) {
     showStatus(`We can’t refresh the lists right now: ${error.message}.`);
   }

@@ -34,7 +34,6 @@ const kNotes = {
 const form = document.getElementById("settings");
 const sliders = document.getElementById("sliders");
 const configuration = document.getElementById("configuration");
-let current = null;  // {items, settings} as configured
 let latestTurn = 0;  // responses of earlier turns are ignored
 
 const model = () => form.elements.model.value;
@@ -57,13 +56,15 @@ async function fetchPreview(settings) {
   return { items: await readJson(reply), settings: JSON.parse(reply.headers.get(kSettingsHeader) || "{}") };
 }
 
-function makeSliders() {
+function makeSliders(settings) {
   sliders.replaceChildren(...kSliders[model()].map((slider) => {
     const label = element("label", slider.title);
     const output = element("output");
     const input = element("input");
     Object.assign(input, { type: "range", id: slider.name, min: 0, max: slider.steps, step: 1 });
-    const configured = current.settings[slider.name];
+    label.htmlFor = slider.name;  // else the label would be that of its first control, the output
+    output.setAttribute("aria-hidden", "true");  // it would be part of the slider's name; aria-valuetext has it
+    const configured = settings[slider.name];
     input.value = slider.toPosition(configured);
     const showValue = () => {
       output.textContent = formatValue(slider, input.dataset.moved ? slider.toValue(Number(input.value)) : configured);
@@ -100,18 +101,24 @@ function show(list, items, before) {
   }));
 }
 
+// Both lists were computed at the same time, so that only the settings make them differ.
+function showLists(today, tried) {
+  show(document.getElementById("today"), today.items, today.items);
+  show(document.getElementById("tried"), tried.items, today.items);
+  showAttribution(today.items);
+  showStatus("");
+}
+
 async function refreshPreview() {
   const turn = ++latestTurn;
   const settings = changedSettings();
-  configuration.textContent = settings.size ? [...settings].map(([name, value]) =>
-    `${name} = ${/^[0-9.]+$/.test(value) ? (value.includes(".") ? value : value + ".0") : `"${value}"`}`).join("\n") : "No changes.";
+  configuration.textContent = [...settings].map(([name, value]) =>
+    `${name} = ${/^[0-9.]+$/.test(value) ? (value.includes(".") ? value : value + ".0") : `"${value}"`}`).join("\n");
   await pause(kSettleMs);
   if (turn !== latestTurn) return;
   try {
-    const preview = await fetchPreview(settings);
-    if (turn !== latestTurn) return;
-    show(document.getElementById("tried"), preview.items, current.items);
-    showStatus("");
+    const lists = await Promise.all([fetchPreview([]), fetchPreview(settings)]);
+    if (turn === latestTurn) showLists(...lists);
   } catch (error) {
     if (turn !== latestTurn) return;
     showStatus(`We couldn’t compute the preview: ${error.message}.`);
@@ -124,13 +131,11 @@ async function start() {
   const turn = ++latestTurn;
   document.getElementById("about").textContent = kNotes[model()];
   try {
-    const preview = await fetchPreview([]);
+    const configured = await fetchPreview([]);
     if (turn !== latestTurn) return;
-    current = preview;
-    makeSliders();
-    show(document.getElementById("today"), current.items, current.items);
-    showAttribution(current.items);
-    await refreshPreview();
+    makeSliders(configured.settings);
+    configuration.textContent = "No changes.";
+    showLists(configured, configured);
   } catch (error) {
     if (turn !== latestTurn) return;
     showStatus(`We couldn’t load the current list: ${error.message}.`);

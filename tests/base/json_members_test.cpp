@@ -86,11 +86,15 @@ TEST_CASE("a rounded member is any number in range", "[json][members]") {
   check_error(rounded("g", 100), "bad_number", "g");
 }
 
-TEST_CASE("times are RFC 3339 strings or integers", "[json][members]") {
+TEST_CASE("times are dates or integers, and a zero date is absent", "[json][members]") {
   const Body body(
       R"({"a":"2026-03-06T12:00:00Z","b":1772798400,"c":null,"d":1772798400.5,"e":-1,"f":"","g":"1772798400",
-                      "h":253402300800,"i":18446744073709551615,"j":true})");
+                      "h":253402300800,"i":18446744073709551615,"j":true,"k":"0000-00-00 00:00:00",
+                      "l":"2026-03-06 12:00:00","m":"Fri, 06 Mar 2026 12:00:00 GMT"})");
   CHECK(json::optional_time(body.root(), "a").value() == json::optional_time(body.root(), "b").value());
+  CHECK(json::optional_time(body.root(), "l").value() == json::optional_time(body.root(), "b").value());
+  CHECK(json::optional_time(body.root(), "m").value() == json::optional_time(body.root(), "b").value());
+  CHECK_FALSE(json::optional_time(body.root(), "k")->has_value());
   CHECK_FALSE(json::optional_time(body.root(), "c")->has_value());
   CHECK_FALSE(json::optional_time(body.root(), "f")->has_value());
   CHECK_FALSE(json::optional_time(body.root(), "absent")->has_value());

@@ -4,8 +4,10 @@
 
 #include <rapidcheck.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 
@@ -133,12 +135,58 @@ TEST_CASE("invalid JSON is rejected", "[json]") {
     check_rejected(text);
 }
 
-TEST_CASE("lone surrogates are rejected, high and low, in values and names", "[json]") {
-  for (const char* text : {R"(["\ud800"])", R"(["\udc00"])", R"(["\ud800\ud800"])", R"(["\udc00\ud800"])",
-                           R"(["\ud800x"])", R"(["\ud800\u0041"])", R"({"\udc00":1})", R"({"\ud83d":1})",
-                           "[\"\xED\xA0\x80\"]", "[\"\xED\xB0\x80\"]"})
+TEST_CASE("an escape of half a surrogate pair is read as U+FFFD, in values and names", "[json]") {
+  const auto first = [](const std::string& json) {
+    INFO(json);
+    const Parsed parsed("[" + json + "]");
+    REQUIRE(parsed.result);
+    return std::string(parsed.root().elements()[0].text());
+  };
+  CHECK(first(R"("\ud83d x")") == "\uFFFD x");
+  CHECK(first(R"("\uD83D")") == "\uFFFD");
+  CHECK(first(R"("a\ude42b")") == "a\uFFFDb");
+  CHECK(first(R"("\ud800\ud800")") == "\uFFFD\uFFFD");
+  CHECK(first(R"("\udc00\ud800")") == "\uFFFD\uFFFD");
+  CHECK(first(R"("\ud83d\ud83d\ude42")") == "\uFFFD🙂");
+  CHECK(first(R"("\ud800\u0041\n")") == "\uFFFDA\n");
+  CHECK(first(R"("\ud83d\ude42")") == "🙂");
+  CHECK(first(R"("\ud7ff\ue000")") == "\uD7FF\uE000");
+  CHECK(first(R"("\\ud83d")") == R"(\ud83d)");  // an escaped backslash before "ud83d"
+  CHECK(first(R"("\\\ud83d")") == "\\\uFFFD");
+  CHECK(Parsed(R"({"\ud83d":1})").root()["\uFFFD"].integer() == 1);
+  for (const char* text :
+       {R"(["\ud83d\u12"])", R"(["\ud83d\x"])", R"(["\ud83"])", R"(["\ud83d)", R"(["\ud83d\)"})
     check_rejected(text);
-  CHECK(Parsed(R"(["\ud83d\ude42"])").root().elements()[0].text() == "🙂");
+  // Bytes are not escapes: these are not UTF-8.
+  for (const char* text : {"[\"\xED\xA0\x80\"]", "[\"\xED\xB0\x80\"]", "[\"\xED\xA0\xBD\xED\xB9\x82\"]"})
+    check_rejected(text);
+}
+
+TEST_CASE("every JSON text with escapes is read as if lone surrogates were U+FFFD", "[json]") {
+  CHECK(rc::check("escapes", [] {
+    const auto units = *rc::gen::container<std::vector<std::uint16_t>>(rc::gen::elementOf(
+        std::vector<std::uint16_t>{0x41, 0xD7FF, 0xD800, 0xDBFF, 0xDC00, 0xDFFF, 0xE000, 0x5C}));
+    std::string text = "[\"", wanted = "[\"";
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      std::array<char, 8> escape{};
+      std::snprintf(escape.data(), escape.size(), "\\u%04x", units[i]);
+      text += escape.data();
+      const auto is = [&](std::size_t at, unsigned from) {
+        return at < units.size() && (units[at] & 0xFC00u) == from;
+      };
+      const bool starts_pair = is(i, 0xD800) && is(i + 1, 0xDC00);
+      if (starts_pair) {
+        std::snprintf(escape.data(), escape.size(), "\\u%04x", units[++i]);
+        text += escape.data();
+        wanted += text.substr(text.size() - 12);
+      } else {
+        wanted += is(i, 0xD800) || is(i, 0xDC00) ? "\uFFFD" : text.substr(text.size() - 6);
+      }
+    }
+    text += "\"]";
+    wanted += "\"]";
+    RC_ASSERT(reserialize(text) == reserialize(wanted));
+  }));
 }
 
 TEST_CASE("strings and names that are not UTF-8 are rejected", "[json]") {

@@ -325,6 +325,8 @@ test("sliders show the list with other settings next to the current one, with ar
   }, ([current, preview]) => current.includes("old") && String(current) === String(preview));
   assert.notEqual((await currentIds())[0], "old");
   assert.equal(await page.textContent("#configuration"), "No changes.");
+  for (const name of ["Half-life", "Points per page view", "Points per visitor", "Points per millisecond read"])
+    assert.equal(await page.getByRole("slider", { name, exact: true }).count(), 1, name);
   await page.focus('[id="hot.half_life"]');
   await page.keyboard.press("End");
   await eventually("the old article on top", previewIds, (rows) => rows[0] === "old");

@@ -464,7 +464,7 @@ TEST_CASE("a backup made by a newer version is refused before anything is change
   const auto refused = to.restore(from.path("schema"), true);
   REQUIRE_FALSE(refused);
   CHECK(error_of(refused).reason == "database_newer");
-  for (const char* const text : {"Freshet 9.8.7", "schema version 99", "up to 3"})
+  for (const char* const text : {"Freshet 9.8.7", "schema version 99", "up to 4"})
     CHECK(error_of(refused).detail.find(text) != std::string::npos);
   later("format", manifest->schema, kBackupFormat + 1);
   const auto unread = to.restore(from.path("format"), true);

@@ -61,12 +61,12 @@ TEST_CASE("a file with a byte order mark and without a final line break is read 
 
 TEST_CASE("shifting an item changes its times only", "[ctl]") {
   const auto moved = shift_item(
-      R"({"id":18446744073709551615,"title":"a \"b\" ü","tags":["x","y"],"n":{"deep":[1.5,null,true]},"published_at":"2018-03-12T17:00:45Z","update_time":100})",
+      R"({"id":18446744073709551615,"title":"a \"b\" ü","tags":["x","y"],"n":{"deep":[1.5,null,true]},"published_at":"2018-03-12T17:00:45Z","update_time":100,"expires_at":"2018-03-13"})",
       seconds{10});
   REQUIRE(moved);
   CHECK(
       *moved ==
-      R"({"id":"18446744073709551615","title":"a \"b\" ü","tags":["x","y"],"n":{"deep":[1.5,null,true]},"published_at":1520874055,"update_time":110})");
+      R"({"id":"18446744073709551615","title":"a \"b\" ü","tags":["x","y"],"n":{"deep":[1.5,null,true]},"published_at":1520874055,"update_time":110,"expires_at":1520899210})");
   CHECK(error_of(shift_item("[1]", seconds{1})).detail == "not an object");
   CHECK(error_of(shift_item(R"({"id":1,"published_at":"soon"})", seconds{1})).member == "published_at");
   CHECK_FALSE(shift_item(R"({"id":1,"published_at":5})", seconds{-6}));
@@ -83,11 +83,31 @@ TEST_CASE("shifted chunks keep their line numbers and a bad line is reported", "
   CHECK(error_of(moved).detail.starts_with("line 3: published_at"));
 }
 
+TEST_CASE("a file of another format is recognized by its beginning", "[ctl]") {
+  for (const char* text : {"[{\"id\":1}]", "\xEF\xBB\xBF[\n  {}\n]", " \r\n["})
+    CHECK(other_format(text) == "a JSON array");
+  for (const char* text : {"<?xml version=\"1.0\"?>\n<rss>", "<rss version=\"2.0\">", "\n\t<feed>"})
+    CHECK(other_format(text) == "XML");
+  for (const char* text : {"id,title\n1,One\n", "\"id\";\"title\"", "id\ttitle", "\xEF\xBB\xBFid,title"})
+    CHECK(other_format(text) == "CSV");
+  for (const char* text :
+       {"", "\n", "{\"id\":1,\"title\":\"a\"}", "\xEF\xBB\xBF{}", "{broken, line", "nonsense\na,b"})
+    CHECK(other_format(text).empty());
+}
+
 TEST_CASE("a bulk reply lists the rejected lines", "[ctl]") {
-  const auto reply = parse_bulk_reply(R"({"accepted":2,"rejected":[{"line":3,"code":"bad_id"}]})");
+  const auto reply = parse_bulk_reply(
+      R"({"accepted":2,"rejected":[{"line":3,"code":"bad_json","detail":"invalid JSON at byte 1"},
+          {"line":5,"id":"a","code":"bad_time","member":"published_at","detail":"is missing"}]})");
   REQUIRE(reply);
   CHECK(reply->accepted == 2);
-  CHECK(reply->rejected == std::vector<std::pair<std::size_t, std::string>>{{3, "bad_id"}});
+  REQUIRE(reply->rejected.size() == 2);
+  const auto text_of = [](const RejectedLine& each) {
+    return std::to_string(each.line) + "|" + each.id + "|" + each.code + "|" + each.member + "|" +
+           each.detail;
+  };
+  CHECK(text_of(reply->rejected[0]) == "3||bad_json||invalid JSON at byte 1");
+  CHECK(text_of(reply->rejected[1]) == "5|a|bad_time|published_at|is missing");
   CHECK(reply->ignored.empty());
   const auto lenient = parse_bulk_reply(R"({"accepted":2,"rejected":[],"ignored":{"tag":2}})");
   REQUIRE(lenient);

@@ -12,7 +12,7 @@ using namespace freshet::ctl;
 
 namespace {
 
-std::time_t at(const char* text) { return parse_rfc3339(text, "time")->time_since_epoch().count(); }
+std::time_t at(const char* text) { return unix_s(**parse_date(text, "time")); }
 
 // Sets TZ for the lifetime of the object.
 class Zone {

@@ -22,10 +22,12 @@ TEST_CASE("a speed is a positive number or max", "[ctl]") {
   }
 }
 
-TEST_CASE("a time is RFC 3339, unix seconds or now", "[ctl]") {
+TEST_CASE("a time is a date, unix seconds or now", "[ctl]") {
   CHECK(parse_time("now", at(5)) == at(5));
   CHECK(parse_time("1520874045", at(5)) == at(1520874045));
   CHECK(parse_time("2018-03-12T17:00:45Z", at(5)) == at(1520874045));
+  CHECK(parse_time("2018-03-12", at(5)) == at(1520812800));
+  CHECK_FALSE(parse_time("0000-00-00", at(5)));
   CHECK_FALSE(parse_time("yesterday", at(5)));
 }
 

@@ -75,6 +75,18 @@ INSERT INTO interactions VALUES (1, 5, 'old', 'l');
 INSERT INTO dismissals VALUES (1, 'old', 6, 'dull');
 )sql";
 
+// The third version's additions.
+constexpr const char* kVersion3 = R"sql(
+CREATE TABLE follows (
+  reader INTEGER NOT NULL,  -- readers.key
+  author TEXT NOT NULL,
+  at INTEGER NOT NULL,  -- unix seconds
+  PRIMARY KEY (reader, author)
+) STRICT, WITHOUT ROWID;
+PRAGMA user_version = 3;
+INSERT INTO follows VALUES (1, 'bob', 7);
+)sql";
+
 readers::Follow follow(const std::string& reader, const std::string& author, std::int64_t at) {
   return {ReaderId::trusted(reader), AuthorId::trusted(author), UnixSeconds{seconds{at}}};
 }
@@ -210,7 +222,7 @@ TEST_CASE_METHOD(Readers, "a file of the first version is migrated in place, wit
   database.reset();
   open(Database::Mode::kRead);
   CHECK(interactions() == std::vector<std::string>{"r old l 5"});
-  CHECK(SqliteShell(path).run("PRAGMA user_version") == "3");
+  CHECK(SqliteShell(path).run("PRAGMA user_version") == "4");
   CHECK(SqliteShell(path).run("PRAGMA integrity_check") == "ok");
 }
 
@@ -225,7 +237,36 @@ TEST_CASE_METHOD(Readers, "a file of the second version gains the follows table 
   database.reset();
   open(Database::Mode::kRead);
   CHECK(follows() == std::vector<std::string>{"ann bob 7"});
-  CHECK(SqliteShell(path).run("PRAGMA user_version") == "3");
+  CHECK(SqliteShell(path).run("PRAGMA user_version") == "4");
+  CHECK(SqliteShell(path).run("PRAGMA integrity_check") == "ok");
+}
+
+TEST_CASE_METHOD(Readers, "a file of the third version gains an item's members and keeps its data",
+                 "[database]") {
+  SqliteShell(path).run(kVersion1);
+  SqliteShell(path).run(kVersion2);
+  SqliteShell(path).run(kVersion3);
+  open();
+  CHECK(follows() == std::vector<std::string>{"ann bob 7"});
+  items::Item old;
+  old.id = ItemId::trusted("old");
+  old.title = "An old one";
+  old.author = "ann";
+  old.text = "text";
+  old.tags = {TagName::trusted("swift")};
+  old.published_at = UnixSeconds{seconds{1700000000}};
+  items::Item fuller = old;
+  fuller.section = "Sport";
+  fuller.weight = 2.5;
+  std::vector<items::Item> found;
+  const auto collect = [&](const items::Item& each) {
+    found.push_back(each);
+    return Result<void>();
+  };
+  REQUIRE(database->for_each_item(collect));
+  write([&] { REQUIRE(database->put_item(fuller)); });
+  REQUIRE(database->for_each_item(collect));
+  CHECK(found == std::vector{old, fuller});
   CHECK(SqliteShell(path).run("PRAGMA integrity_check") == "ok");
 }
 

@@ -54,6 +54,11 @@ def hostile(shared):
         return json.load(file)
 
 
+def as_read(text):
+    """Half a surrogate pair, which only an escape can carry, is read as U+FFFD."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
 @pytest.fixture(scope="module")
 def strings(shared, hostile):
     """Invalid ids and naughty strings, including lone surrogates, which only an escape sequence can carry."""
@@ -83,15 +88,12 @@ def test_an_event_with_a_valid_id_counts_and_an_invalid_id_is_named(instance, st
                 assert_problem(reply, 413, "too_large")
             elif not text and member not in ("articleId", "fingerprint" if path == "/api/views" else ""):
                 assert reply.status == 200, reply  # counts as absent
-            elif is_id(text) and (path, member) == ("/api/views", "eventId") and len(text.encode()) < 16:
+            elif is_id(as_read(text)) and (path, member) == ("/api/views", "eventId") and len(as_read(text).encode()) < 16:
                 assert_problem(reply, 400, "bad_id", "eventId")  # anonymous event ids must be too long to guess
-            elif is_id(text):
+            elif is_id(as_read(text)):
                 assert reply.status == 200, (text, reply)
             else:
-                problem = assert_problem(reply, 400)
-                lone_surrogate = any("\ud800" <= c <= "\udfff" for c in text)
-                assert problem["code"] == ("bad_json" if lone_surrogate else "bad_id"), (text, problem)
-                assert lone_surrogate or problem["member"] == member, (text, problem)
+                assert_problem(reply, 400, "bad_id", member)
 
 
 def test_an_article_is_found_by_the_exact_bytes_of_its_id(instance, strings):
@@ -181,9 +183,10 @@ def test_sessions_of_reader_0_are_visitors_of_their_own_if_the_site_reports_them
 
 def times(hostile):
     """[(raw JSON, accepted)]. None: either is fine."""
-    accepted = {"0", '"2099-01-01T00:00:00Z"', "null", '""'}
+    accepted = {"0", '"2099-01-01T00:00:00Z"', '"2026-01-01T00:00:00"', '"2026-01-01"', "null", '""'}
     more = [("253402300799", True), ("-1", False), ("1.5", False), ("1e9", False), ('"1700000000"', False), ('"2026-01-01T00:00:00+02:00"', True),
-            ('"2026-01-01T00:00:00.123456Z"', True), ('"2026-01-01t00:00:00z"', None), ('"2026-13-01T00:00:00Z"', False),
+            ('"2026-01-01T00:00:00.123456Z"', True), ('"2026-01-01 00:00:00"', True),
+            ('"Thu, 01 Jan 2026 00:00:00 +0000"', True), ('"0000-00-00 00:00:00"', True), ('"2026-01-01t00:00:00z"', None), ('"2026-13-01T00:00:00Z"', False),
             ('"2026-01-01T25:00:00Z"', False), ('"2026-01-01T00:00:00Z "', False), ("true", False), ("[]", False), ("99999999999999999999", False)]
     return [(raw, raw in accepted) for raw in hostile["timestamps_raw"]] + more
 
@@ -194,7 +197,7 @@ def test_valid_event_times_count_and_invalid_ones_are_named(instance, hostile, n
         members = dict(valid_event(path, name))
         members.pop("publishedAt", None)
         reply = instance.public().post(path, json.dumps(members)[:-1] + f',"publishedAt":{raw}}}')
-        if raw in ("null", '""') and path == "/api/views":  # required
+        if raw in ("null", '""', '"0000-00-00 00:00:00"') and path == "/api/views":  # required
             good = False
         if good is None:
             assert reply.status in (200, 400)
@@ -264,9 +267,7 @@ def test_text_of_an_item_is_returned_byte_for_byte(instance, strings, name, memb
         reply = client.put(f"/api/items/{item}", body)
         if len(body) > LARGEST_ITEM:
             assert_problem(reply, 413, "too_large")
-        elif any("\ud800" <= c <= "\udfff" for c in text):
-            assert_problem(reply, 400, "bad_json")
-        elif len(text.encode()) > LIMITS[member]:
+        elif len(as_read(text).encode()) > LIMITS[member]:
             assert_problem(reply, 400, "bad_string", member)
         elif member == "url" and (scheme := re.match(r"[\x00-\x20]*([a-z][a-z0-9+.-]*):", text, re.IGNORECASE)) and scheme[1].lower() not in ("http", "https"):
             assert_problem(reply, 400, "bad_url", "url")
@@ -274,7 +275,7 @@ def test_text_of_an_item_is_returned_byte_for_byte(instance, strings, name, memb
             assert_problem(reply, 400, "bad_string", member)
         else:
             assert reply.status == 200, (text, reply)
-            expected = re.sub(r"[\t\r\n]+", " ", text) if member in ("title", "author") else text
+            expected = as_read(re.sub(r"[\t\r\n]+", " ", text) if member in ("title", "author") else text)
             assert client.get(f"/api/items/{item}").json().get(member, "") == expected
 
 
@@ -295,9 +296,9 @@ def test_tags_and_path_ids_of_items_are_returned_byte_for_byte(instance, strings
     for text in strings:
         body = json.dumps({"title": "t", "published_at": 1, "tags": [text]})
         reply = client.put("/api/items/tagged", body)
-        if is_id(text):
+        if is_id(as_read(text)):
             assert reply.status == 200, (text, reply)
-            assert client.get("/api/items/tagged").json()["tags"] == [text]
+            assert client.get("/api/items/tagged").json()["tags"] == [as_read(text)]
         else:
             assert_problem(reply, 413 if len(body) > LARGEST_ITEM else 400)
         path = f"/api/items/{quote_segment(text)}"
@@ -316,7 +317,9 @@ def test_tags_and_path_ids_of_items_are_returned_byte_for_byte(instance, strings
 
 def test_item_members_of_the_wrong_type_are_named(instance):
     wrong = {"title": [None, 1, True, [], {}], "text": [1, []], "url": [1, {}], "author": [5, False], "tags": ["a", [1], [[]], {}, ["a"] * 33],
-             "hidden": [0, "true", []], "published_at": ["", "now", 1.5, -1, []], "update_time": ["x", {}, -1]}
+             "hidden": [0, "true", []], "published_at": ["", "now", 1.5, -1, [], "0000-00-00"], "update_time": ["x", {}, -1],
+             "section": [1, [], "x" * 65], "language": [1, "en_US"], "story": [1.5, "\x07"], "text_format": [1, "rich"], "expires_at": [1, 0, "soon"],
+             "weight": [-1, 11, "1"]}
     for member, values in wrong.items():
         for value in values:
             assert_problem(instance.internal().put("/api/items/kinds", {"title": "t", "published_at": 1} | {member: value}), 400, member=member)

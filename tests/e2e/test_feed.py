@@ -185,6 +185,8 @@ def test_a_query_searches_and_a_changed_query_starts_over(site, name):
     assert set(reader.ids("refresh", 2, query=word)) | set(reader.ids("load_more", 5, query=word)) == set(about)
     assert reader.fetch("load_more", 5, query=word)["exhausted"]
     assert len(reader.ids("load_more", 5, query=other)) == 3
+    # A long query is cut to 512 bytes.
+    assert set(Feed(site, name("r")).ids("refresh", 10, query=f"{word} " + "é" * 4000 + f" {other}")) == set(about)
     chinese = put_items(site, name, 1, title="分布式系统的软件设计")
     assert Feed(site, name("r")).ids("refresh", 5, query="软件") == chinese
 
@@ -204,7 +206,7 @@ def test_the_feed_follows_the_readers_interests(site, name):
     ({"limit": 0}, "limit"), ({"limit": 101}, "limit"), ({"limit": -1}, "limit"), ({"limit": 1.5}, "limit"),
     ({"limit": "20"}, "limit"), ({"limit": 1e9}, "limit"), ({"limit": True}, "limit"),
     ({"agent_id": None}, "agent_id"), ({"agent_id": ""}, "agent_id"), ({"agent_id": "a:b"}, "agent_id"), ({"agent_id": 1.5}, "agent_id"),
-    ({"query": 5}, "query"), ({"query": "x" * 1025}, "query"), ({"page": 7}, "page"), ({"page": "x" * 200}, "page"), ({"eventId": "a b"}, "eventId")])
+    ({"query": 5}, "query"), ({"page": 7}, "page"), ({"page": "x" * 200}, "page"), ({"eventId": "a b"}, "eventId")])
 def test_bad_members_are_400_and_named(service, members, member):
     reply = service.public().post("/api/feed", {"action": "refresh", "agent_id": "r", "limit": 1} | members)
     assert_problem(reply, 400, member=member)
@@ -215,12 +217,12 @@ def test_a_body_beyond_the_limit_is_413_and_a_wrong_method_405(service):
     assert_problem(service.internal().get("/api/feed"), 405)
 
 
-def test_unusual_queries_are_searched_literally_or_refused_by_name(service, name):
+def test_unusual_queries_are_searched_literally(service, name):
     reader = Feed(service, name("r"))
     for query in ('"', '"a', "AND", "a AND", "NOT b", "(", "a)", "*", "a*", "??", "title:", "XOR", "a NEAR/9999 b", "+", "-", "~", "\u0000", "\ufeff", "a" * 1000,
                   "' OR 1=1 --", "<script>", "%00", "软", "👍", "\u202e", "..", "a..b", "2020..", "NEAR ADJ", "a\nb"):
         reply = reader.post("refresh", 1, query=query)
-        assert reply.status == 200 or assert_problem(reply, 400), (query, reply)
+        assert reply.status == 200, (query, reply)
 
 
 @pytest.mark.parametrize("at_once", [2, 8])

@@ -286,7 +286,8 @@ def test_stats_of_an_unknown_article_are_404(service, name):
 def test_an_item_is_returned_as_it_was_put(service, name):
     item, client = name("i"), service.internal()
     members = {"title": "Ünïcode \"quoted\" \u2028", "text": "line\nline", "tags": ["a", "b"], "author": "someone",
-               "url": "https://example.org/?a=b&c", "published_at": 1700000000, "update_time": 1700000100, "hidden": False}
+               "url": "https://example.org/?a=b&c", "published_at": 1700000000, "update_time": 1700000100, "hidden": False,
+               "section": "Sp\u00f6rt", "language": "zh-Hant", "story": "s/1", "text_format": "html", "expires_at": 1700000200, "weight": 2.5}
     assert client.put(f"/api/items/{item}", members).json() == {"ok": True}
     got = client.get(f"/api/items/{item}").json()
     assert got == members | {"id": item}
@@ -297,13 +298,18 @@ def test_an_item_is_returned_as_it_was_put(service, name):
 def test_a_bulk_request_reports_each_bad_line(service, name):
     good, other = name("i"), name("i")
     lines = [json.dumps({"id": good, "title": "one", "published_at": 1700000000}), "{broken", json.dumps({"title": "no id"}), "",
-             json.dumps({"id": "a b", "title": "x"}), json.dumps({"id": other, "title": 5}),
+             json.dumps({"id": "a\u0007", "title": "x"}), json.dumps({"id": other, "title": 5}),
              json.dumps({"id": other, "title": "two", "published_at": "2023-11-14T22:13:20Z"})]
     reply = service.internal().post("/api/items", "\n".join(lines) + "\n", headers={"Content-Type": "application/x-ndjson"})
     assert reply.status == 200, reply
     assert reply.json()["accepted"] == 2
-    assert [(row["line"], row["code"]) for row in reply.json()["rejected"]] == [
-        (2, "bad_json"), (3, "bad_id"), (5, "bad_id"), (6, "bad_string")]
+    assert [(row["line"], row.get("id"), row["code"], row.get("member"), row["detail"]) for row in reply.json()["rejected"]] == [
+        (2, None, "bad_json", None, "invalid JSON at byte 1"), (3, None, "bad_id", "id", "is missing"), (5, None, "bad_id", "id", "an id must not contain control characters"),
+        (6, other, "bad_string", "title", "not a string")]
+    for row in reply.json()["rejected"]:  # the same as a PUT's
+        if row["line"] in (2, 6):
+            problem = assert_problem(service.internal().put(f"/api/items/{other}", lines[row["line"] - 1]), 400, row["code"])
+            assert (problem.get("member"), problem["detail"]) == (row.get("member"), row["detail"])
     for item, title in ((good, "one"), (other, "two")):
         got = service.internal().get(f"/api/items/{item}").json()
         assert (got["title"], got["published_at"]) == (title, 1700000000)

@@ -69,7 +69,56 @@ def test_an_import_with_a_bad_line_succeeds_and_reports_it(filled, tmp_path):
     path = write(tmp_path / "items.ndjson", {"id": "tool-3", "title": "Good", "published_at": 1}, {"id": "", "title": "Bad"})
     report = json_report(filled, "import", path, status=1)
     assert (report["accepted"], report["rejected"]) == (1, 1)
+    assert report["reasons"] == [{"code": "bad_id", "member": "id", "lines": 1, "first": 2}]
     assert subprocess.run([CTL, "import", path + "-none", "--json"], capture_output=True, check=False).returncode == 2
+
+
+def run_import(service, *arguments, **options):
+    return subprocess.run([CTL, "import", *arguments, "--state", service.state], capture_output=True, text=True, check=False, timeout=300, **options)
+
+
+def test_an_import_names_each_rejected_line_as_put_does_and_sums_up_the_reasons(service, name, tmp_path):
+    good, bad = name("good"), [name("bad") for _ in range(25)]
+    lines = [{"id": good, "title": "Good", "published_at": "2026-03-06 12:00:00", "colour": "red"}]
+    lines += [{"id": each, "title": "Bad", "published_at": "soon"} for each in bad] + [{"id": bad[0], "published_at": 1}]
+    path = write(tmp_path / "items.ndjson", *lines)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write('{"title":"half an emoji \\ud83d","published_at":1}\n{broken\n')
+    done = run_import(service, path, "-q")
+    problem = service.internal().put(f"/api/items/{bad[0]}", {"title": "Bad", "published_at": "soon"}).json()
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [f"line {number}, item {item}: {problem['msg']}" for number, item in enumerate(bad, 2)] + [
+        f"line 27, item {bad[0]}: title: is missing", "line 28: id: is missing", "line 29: invalid JSON at byte 1"]
+    summary = done.stdout.splitlines()
+    assert summary[0].startswith("imported 1 items in ") and summary[0].endswith(", rejected 28")
+    assert summary[1:] == ["rejected 1 for bad_id of id, first line 28", "rejected 1 for bad_json, first line 29",
+                           "rejected 1 for bad_string of title, first line 27", "rejected 25 for bad_time of published_at, first line 2",
+                           "ignored the unknown member colour of 1 items"]
+    assert service.internal().get(f"/api/items/{good}").json()["published_at"] == 1772798400
+
+
+def test_an_import_reads_stdin(service, name, tmp_path):
+    item = name("stdin")
+    done = run_import(service, "-", input=json.dumps({"id": item, "title": "Piped", "published_at": 1}), cwd=tmp_path)
+    assert done.returncode == 0 and "imported 1 items" in done.stdout, done
+    assert service.internal().get(f"/api/items/{item}").json()["title"] == "Piped"
+    assert os.listdir(tmp_path) == [], "no file of progress"
+    refused = run_import(service, "-", "--resume", "notes", input="{}")
+    assert refused.returncode == 2 and "--resume needs a file" in refused.stderr, refused
+
+
+OTHER_FORMATS = {"CSV": "id,title,published_at\n" + "1,One,2026-01-01\n" * 30, "XML": '<?xml version="1.0"?>\n<rss>\n' + "<item/>\n" * 30 + "</rss>\n",
+                 "a JSON array": "[\n" + ",\n".join('  {"id":"%d","title":"x",\n"published_at":1}' % number for number in range(15)) + "\n]\n"}
+
+
+@pytest.mark.parametrize("file_format", list(OTHER_FORMATS))
+def test_an_import_of_another_format_says_so_once(service, file_format):
+    done = run_import(service, "-", "-q", input=OTHER_FORMATS[file_format])
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1 and lines[0] == f"This looks like {file_format}; expected one JSON object per line", done
+    assert [line.split(":")[0] for line in lines[1:21]] == [f"line {number}" for number in range(1, 21)], done
+    count = len(OTHER_FORMATS[file_format].splitlines())
+    assert lines[21:] == [f"… and {count - 20} more lines that are not JSON objects"] and f"rejected {count} for bad_json, first line 1" in done.stdout, done
 
 
 def test_replay_reports_its_events(filled, tmp_path):

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from client import assert_problem
-from test_bad_input import is_id
+from test_bad_input import as_read, is_id
 from timelines import Reader, follows, ids, push, read
 
 SCORE_END = 2**53
@@ -134,9 +134,9 @@ def test_naughty_ids_are_returned_byte_for_byte_or_named(service, shared, name):
     for text in dict.fromkeys(strings):
         body = {"items": [text], "customers": [reader]}
         reply = service.internal().post("/api/waterfall/discover", body)
-        if is_id(text):
+        if is_id(as_read(text)):
             assert reply.json() == {"pushed": 1, "duplicates": 0}, (text, reply)
-            good.append(text)
+            good.append(as_read(text))
         else:
             assert_problem(reply, 400)
             for members in ({"items": ["i"], "customers": [text]}, {"items": ["i"], "followersOf": text}):

@@ -23,6 +23,9 @@ void check(const items::Item& item) {
     require(utf8::is_valid(*text));
   require(std::set(item.tags.begin(), item.tags.end()).size() == item.tags.size());
   require(!item.update_time || *item.update_time <= kNow);
+  require(!item.expires_at || *item.expires_at > item.published_at);
+  require(!item.weight || (*item.weight >= 0 && *item.weight <= items::kMaxWeight));
+  require(utf8::is_valid(item.section) && utf8::length(item.section) <= 64);
   // Reads the URL as browsers do: without leading spaces, tabs and line ends.
   std::string read;
   for (const char c : item.url) {

@@ -1,4 +1,4 @@
-// Parameters of GET /api/hot.
+// Parameters of GET /api/hot, and the members of an item.
 #include "fcgi/handlers/parse_hot.h"
 
 #include <catch2/catch.hpp>
@@ -18,6 +18,26 @@ Result<handlers::HotListRequest> parse(const std::string& query) {
   return handlers::parse_hot(*target, wall_now());
 }
 
+constexpr UnixSeconds kPublished{seconds{1700000000}};
+
+// An item with these members next to those that are required.
+Result<items::Item> parse_item(const std::string& members) {
+  std::string text =
+      R"({"title":"t","published_at":1700000000)" + (members.empty() ? "" : "," + members) + "}";
+  INFO(text);
+  json::Document document;
+  REQUIRE(document.parse(text));
+  return handlers::parse_item(document.root(), ItemId::trusted("a"), wall_now());
+}
+
+void check_rejected(const std::string& members, std::string_view reason, const std::string& member) {
+  INFO(members);
+  const auto item = parse_item(members);
+  REQUIRE_FALSE(item);
+  CHECK(test::error_of(item).reason == reason);
+  CHECK(test::error_of(item).member == member);
+}
+
 }  // namespace
 
 TEST_CASE("a window has the length that its name says", "[hot]") {
@@ -32,4 +52,64 @@ TEST_CASE("a window has the length that its name says", "[hot]") {
   }
   CHECK(parse("")->query.window == seconds{0});
   CHECK(test::error_of(parse("window=48h")).member == "window");
+}
+
+TEST_CASE("the optional members of an item are parsed, and absent ones have their defaults", "[items]") {
+  const auto full =
+      parse_item(R"("section":"Sp\u00f6rt\tnews","language":"pt-BR","story":17,"text_format":"html",)"
+                 R"("expires_at":"2023-11-15","weight":2.5)");
+  REQUIRE(full);
+  CHECK(full->section == "Spört news");
+  CHECK(full->language == "pt-BR");
+  CHECK(full->story.view() == "17");
+  CHECK(full->text_format == items::TextFormat::kHtml);
+  CHECK(full->expires_at == UnixSeconds{seconds{1700006400}});
+  CHECK(full->weight == 2.5);
+  for (
+      const char* members :
+      {"",
+       R"("section":null,"language":null,"story":null,"text_format":null,"expires_at":null,"weight":null)",
+       R"("section":"","language":"","story":"","text_format":"plain","expires_at":"0000-00-00 00:00:00")"}) {
+    items::Item plain;
+    plain.id = ItemId::trusted("a");
+    plain.title = "t";
+    plain.published_at = kPublished;
+    CHECK(parse_item(members).value() == plain);
+  }
+}
+
+TEST_CASE("a section has at most 64 characters, however long they are in bytes", "[items]") {
+  for (const std::string letter : {"x", "é", "文", "🙂"}) {
+    std::string text;
+    for (int i = 0; i < 64; ++i) text += letter;
+    CHECK(parse_item(R"("section":")" + text + "\"")->section == text);
+    check_rejected(R"("section":")" + text + letter + "\"", "bad_string", "section");
+  }
+  check_rejected(R"("section":"a\u0007")", "bad_string", "section");
+  check_rejected(R"("section":7)", "bad_string", "section");
+}
+
+TEST_CASE("a language is a well-formed BCP 47 tag", "[items]") {
+  for (const std::string tag : {"en", "EN", "de-CH", "zh-Hant-TW", "es-419", "sl-rozaj-biske-1994", "gsw",
+                                "de-CH-x-phonebk", "en-a-bbb-x-a-ccc"})
+    CHECK(parse_item(R"("language":")" + tag + "\"")->language == tag);
+  for (const std::string text :
+       {"e", "en_US", "en-", "-en", "en--US", "12", "e1", "english (US)", "abcdefghi", "en-abcdefghi",
+        "en US", "日本", "en-aaaaaaaa-bbbbbbbb-cccccccc-dddddddd"})
+    check_rejected(R"("language":")" + text + "\"", "bad_string", "language");
+  check_rejected(R"("language":["en"])", "bad_string", "language");
+}
+
+TEST_CASE("an item's format, end, weight and story are checked", "[items]") {
+  for (const char* value : {R"("HTML")", R"("rich")", "1", "[]"})
+    check_rejected(std::string(R"("text_format":)") + value, "bad_string", "text_format");
+  for (const char* value : {"1700000000", "1699999999", R"("soon")", "1.5"})
+    check_rejected(std::string(R"("expires_at":)") + value, "bad_time", "expires_at");
+  CHECK(parse_item(R"("expires_at":1700000001)"));
+  for (const char* value : {"-0.001", "10.001", R"("1")", "true", "[]"})
+    check_rejected(std::string(R"("weight":)") + value, "bad_number", "weight");
+  for (const char* value : {"0", "10", "1e-5"})
+    CHECK(parse_item(std::string(R"("weight":)") + value)->weight.has_value());
+  for (const char* value : {"1.5", "[]", R"("\u0007")"})
+    check_rejected(std::string(R"("story":)") + value, "bad_id", "story");
 }

@@ -64,17 +64,16 @@ TEST_CASE_METHOD(ItemFixture, "an item is returned byte for byte", "[items]") {
   one.url = "https://example.org/?a=1&b=2";
   one.tags = {TagName::trusted("swift"), TagName::trusted("软件")};
   one.update_time = now() + seconds{60};
+  one.section = "Spørt & more";
+  one.language = "zh-Hant";
+  one.story = items::StoryId::trusted("story/1");
+  one.text_format = items::TextFormat::kMarkdown;
+  one.expires_at = now() + seconds{3600};
+  one.weight = 0.1;
   put(one);
   const auto got = run_sync(items->get(one.id));
   REQUIRE(got);
-  CHECK(got->title == one.title);
-  CHECK(got->text == one.text);
-  CHECK(got->author == one.author);
-  CHECK(got->url == one.url);
-  CHECK(got->tags == one.tags);
-  CHECK(got->published_at == one.published_at);
-  CHECK(got->update_time == one.update_time);
-  CHECK_FALSE(got->hidden);
+  CHECK(*got == one);
   const auto cards = run_sync(items->cards({ItemId::trusted("unknown"), one.id}));
   REQUIRE(cards);
   CHECK_FALSE((*cards)[0].known);
@@ -378,6 +377,9 @@ TEST_CASE_METHOD(StreamFixture, "every write of an item is in the stream with al
   one.author = "作者";
   one.url = "https://example.org/";
   one.update_time = now() + seconds{60};
+  one.section = "Sport";
+  one.text_format = items::TextFormat::kHtml;
+  one.weight = 2.5;
   put(one);
   put(news("a", now(), true));
   remove("a");
@@ -393,9 +395,13 @@ TEST_CASE_METHOD(StreamFixture, "every write of an item is in the stream with al
                         {"tags", "news"},
                         {"hidden", "0"},
                         {"published_at", date},
-                        {"update_time", std::to_string(one.update_time->time_since_epoch().count())}});
+                        {"update_time", std::to_string(one.update_time->time_since_epoch().count())},
+                        {"section", "Sport"},
+                        {"text_format", "html"},
+                        {"weight", "2.5"}});
   CHECK(all[1].at("hidden") == "1");
-  CHECK(all[1].count("text") == 0);
+  for (const char* absent : {"text", "section", "language", "story", "text_format", "expires_at", "weight"})
+    CHECK(all[1].count(absent) == 0);
   CHECK(all[2] == Entry{{"op", "delete"}, {"id", "a"}});
 }
 

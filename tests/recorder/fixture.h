@@ -305,12 +305,6 @@ struct Fixture : RecorderHarness {
   void check_index() const;
 };
 
-inline bool same(const items::Item& a, const items::Item& b) {
-  return a.id == b.id && a.title == b.title && a.text == b.text && a.author == b.author && a.url == b.url &&
-         a.tags == b.tags && a.published_at == b.published_at && a.update_time == b.update_time &&
-         a.hidden == b.hidden;
-}
-
 inline void Fixture::check_database() const {
   const auto rows = recorded();
   CHECK(rows.size() == model.size());
@@ -320,7 +314,7 @@ inline void Fixture::check_database() const {
     const auto row = rows.find(id);
     REQUIRE(row != rows.end());
     INFO("is: " << row->second.title);
-    CHECK(same(row->second, expected));
+    CHECK(row->second == expected);
   }
 }
 

@@ -19,6 +19,12 @@ items::Item full_item(const std::string& id) {
   out.url = "https://example.org/?a=1&b=2";
   out.tags = {TagName::trusted("swift"), TagName::trusted("软件"), TagName::trusted("a")};
   out.update_time = UnixSeconds{seconds{1700000060}};
+  out.section = "Sport & Freizeit";
+  out.language = "de-CH";
+  out.story = items::StoryId::trusted("flood-2023");
+  out.text_format = items::TextFormat::kHtml;
+  out.expires_at = UnixSeconds{seconds{1800000000}};
+  out.weight = 0.1;
   return out;
 }
 
@@ -126,6 +132,9 @@ TEST_CASE_METHOD(Fixture, "a malformed entry is counted and blocks nothing", "[r
   command("XADD", stream, "*", "op", "put", "id", "odd", "title", "x", "published_at", "12x");
   command("XADD", stream, "*", "op", "put", "id", "odd", "title", "x", "published_at", 1, "update_time",
           "-1");
+  command("XADD", stream, "*", "op", "put", "id", "odd", "title", "x", "published_at", 1, "expires_at", "x");
+  command("XADD", stream, "*", "op", "put", "id", "odd", "title", "x", "published_at", 1, "weight", "nan");
+  command("XADD", stream, "*", "op", "put", "id", "odd", "title", "x", "published_at", 1, "weight", "10.5");
   command("XADD", stream, "*", "op", "put", "id", "odd", "title", "\xFF\xFE", "published_at", 1);
   command("XADD", stream, "*", "op", "put", "id", "odd", "tags", "a b:c", "published_at", 1);
   command("XADD", stream, "*", "op", "become", "id", "odd");
@@ -135,12 +144,12 @@ TEST_CASE_METHOD(Fixture, "a malformed entry is counted and blocks nothing", "[r
   start();
   REQUIRE(becomes_idle());
   CHECK(eventually(
-      [&] { return shared->report.malformed.load() == 12 && shared->report.entries.load() == 14; }));
+      [&] { return shared->report.malformed.load() == 15 && shared->report.entries.load() == 17; }));
   check_all();
   // Alone in a batch, and last in one.
   command("XADD", stream, "*", "op", "put");
   REQUIRE(becomes_idle());
-  CHECK(eventually([&] { return shared->report.malformed.load() == 13; }));
+  CHECK(eventually([&] { return shared->report.malformed.load() == 16; }));
   check_all();
 }
 

@@ -546,9 +546,9 @@ export interface components {
         MaybeId: string | number | null;
         /** @description An id in a response: always a string. */
         IdText: string;
-        /** @description RFC 3339 or integer unix seconds. */
+        /** @description A date in the form of RFC 3339 or RFC 822, or integer unix seconds. Without a zone it is UTC. */
         Time: string | number;
-        /** @description A Time; null and "" count as absent. */
+        /** @description A Time; null, "" and "0000-00-00 00:00:00" count as absent. */
         MaybeTime: string | number | null;
         /** @description Identifies a write for 24 hours: repeating the write with the same id changes nothing and returns the same response. The id is scoped to the reader or to the visitor's cookie. For track and views without either, it is scoped to the session or fingerprint in the body and needs at least 16 characters on the public server. null and "" count as absent. */
         EventId: string | number | null;
@@ -556,7 +556,7 @@ export interface components {
          * @description The reasons of the service's problems, in alphabetical order.
          * @enum {unknown}
          */
-        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_query" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "method_not_allowed" | "no_model" | "no_route" | "not_found" | "not_ready" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_member" | "unknown_outcome" | "unknown_parameter" | "unverified_quota" | "write_conflict";
+        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "method_not_allowed" | "no_model" | "no_route" | "not_found" | "not_ready" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_member" | "unknown_outcome" | "unknown_parameter" | "unverified_quota" | "write_conflict";
         /** @description RFC 9457. `code` is stable and meant for programs. Responses of nginx itself have the type about:blank. */
         Problem: {
             /** Format: uri-reference */
@@ -693,7 +693,7 @@ export interface components {
             userId?: components["schemas"]["MaybeId"];
             /** @description former name of userId, still accepted */
             agent_id?: components["schemas"]["MaybeId"];
-            /** @description at most 512 bytes */
+            /** @description Only the first 512 bytes are used. */
             query?: string | null;
             /** @description `page` of the last response; the same page and action within 60 s return the same items again */
             page?: string | null;
@@ -771,8 +771,12 @@ export interface components {
             accepted: number;
             rejected: {
                 line: number;
+                /** @description the item's id, if the line has a valid one */
+                id?: string;
                 code: components["schemas"]["Code"];
+                /** @description the member at fault */
                 member?: string;
+                detail: string;
             }[];
             /** @description Members that accepted lines have but the route does not know, and the number of lines; at most ten names */
             ignored?: {
@@ -925,6 +929,24 @@ export interface components {
             update_time?: components["schemas"]["MaybeTime"];
             /** @default false */
             hidden: boolean | null;
+            /** @description The site's department. One line, as title. */
+            section?: string | null;
+            /**
+             * @description A language tag (BCP 47), such as pt-BR
+             * @example en
+             */
+            language?: string | null;
+            /** @description The same for all items about one story. */
+            story?: components["schemas"]["MaybeId"];
+            /**
+             * @default plain
+             * @enum {unknown}
+             */
+            text_format: "plain" | "html" | "markdown" | "" | null;
+            /** @description After published_at. */
+            expires_at?: components["schemas"]["MaybeTime"];
+            /** @default 1 */
+            weight: number | null;
         };
         /** @description One line of NDJSON: an ItemBody with the item's id. */
         ItemLine: components["schemas"]["ItemBody"] & {
@@ -940,6 +962,13 @@ export interface components {
             published_at: number;
             update_time?: number;
             hidden: boolean;
+            section?: string;
+            language?: string;
+            story?: components["schemas"]["IdText"];
+            /** @enum {unknown} */
+            text_format: "plain" | "html" | "markdown";
+            expires_at?: number;
+            weight?: number;
         };
         Export: {
             userId: components["schemas"]["IdText"];
@@ -3067,7 +3096,10 @@ export interface operations {
                      *         "news"
                      *       ],
                      *       "published_at": 1795161600,
-                     *       "hidden": false
+                     *       "hidden": false,
+                     *       "section": "Site news",
+                     *       "language": "en",
+                     *       "text_format": "plain"
                      *     }
                      */
                     "application/json": components["schemas"]["Item"];
@@ -3113,7 +3145,9 @@ export interface operations {
                  *       "author": "bob",
                  *       "published_at": "2026-11-20T08:00:00Z",
                  *       "url": "/hello",
-                 *       "text": "How the site began."
+                 *       "text": "How the site began.",
+                 *       "section": "Site news",
+                 *       "language": "en"
                  *     }
                  */
                 "application/json": components["schemas"]["ItemBody"];

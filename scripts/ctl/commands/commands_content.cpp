@@ -17,15 +17,15 @@ namespace {
 
 constexpr int kMaxConnections = 1024;
 
-const char* const kTimeHelp = "RFC 3339 or Unix seconds, in the log's own time";
+const char* const kTimeHelp = "date or Unix seconds, in the log's own time";
 
 CommandAction import_command(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
-  app.add_option("FILE", options->file, "items, one JSON object per line (id, title, published_at, tags, …)")
+  app.add_option("FILE", options->file,
+                 "items, one JSON object per line (id, title, published_at, tags, …); -: stdin")
       ->required();
-  app.add_flag(
-      "--shift-to-now", options->shift_to_now,
-      "shift published_at and update_time so that the log that is replayed next ends when its replay does");
+  app.add_flag("--shift-to-now", options->shift_to_now,
+               "shift the items' times so that the log that is replayed next ends when its replay does");
   app.add_option("--events", options->events, "that log (default: events.ndjson next to FILE)");
   app.add_option("--speed", options->speed, "the speed of that replay")->capture_default_str();
   app.add_option("--resume", options->resume,

@@ -84,7 +84,7 @@ Result<std::string> shift_item(std::string_view line, seconds shift) {
       auto id = json::id_text(value, name);  // an integer above 2^63 must not pass through a double
       if (!id) return tl::unexpected(id.error());
       writer.string(*id);
-    } else if (name == "published_at" || name == "update_time") {
+    } else if (name == "published_at" || name == "update_time" || name == "expires_at") {
       FRESHET_TRY(at, json::optional_time(item, name));
       if (!*at) {
         writer.null();

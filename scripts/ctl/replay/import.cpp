@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <optional>
 #include <thread>
 
 #include "core/base/json.h"
@@ -21,7 +24,9 @@ namespace {
 constexpr milliseconds kBulkTimeout{35000};  // the service's own limit for a bulk request is 30 s
 constexpr int kMaxAttempts = 5;
 constexpr milliseconds kRetryDelay{250};
-constexpr std::int64_t kMaxShownRejections = 20;
+constexpr const char* kStdin = "-";
+// In a file of another format, no line is an object. The sentence about the format explains them.
+constexpr std::int64_t kMaxLinesOfOtherFormat = 20;
 
 // Safe to repeat: putting an item is idempotent.
 Result<HttpReply> post_with_retries(BlockingHttp& http, const HttpRequest& request) {
@@ -53,13 +58,23 @@ std::int64_t count_lines(const Chunks& chunks) {
   return total;
 }
 
+// "line 3, item p01: published_at: is missing"
+std::string describe(const RejectedLine& line) {
+  return fmt::format("line {}{}{}: {}{}{}", line.line, line.id.empty() ? "" : ", item ", printable(line.id),
+                     printable(line.member), line.member.empty() ? "" : ": ",
+                     line.detail.empty() ? line.code : line.detail);
+}
+
 class Importer {
  public:
-  // `position`: end of an earlier run, or the beginning.
-  Importer(BlockingHttp& http, ResumeFile notes, ImportPosition position, bool quiet)
+  // `resume_file`: none if the import cannot be resumed. `position`: end of an earlier run, or the
+  // beginning. `format`: that of the file, if it is another (other_format).
+  Importer(BlockingHttp& http, std::optional<ResumeFile> resume_file, ImportPosition position,
+           std::string_view format, bool quiet)
       : http_(http),
-        resume_file_(std::move(notes)),
+        resume_file_(std::move(resume_file)),
         position_(std::move(position)),
+        format_(format),
         done_before_(position_.accepted + position_.rejected),
         progress_(stderr, quiet) {}
 
@@ -75,36 +90,50 @@ class Importer {
     FRESHET_TRY(bulk, parse_bulk_reply(std::move(reply->body)));
     position_.accepted += bulk->accepted;
     for (const auto& [name, lines] : bulk->ignored) ignored_[name] += lines;
-    for (const auto& [line, code] : bulk->rejected) {
-      const bool known = line >= 1 && line <= chunk.lines.size();
-      reject(known ? chunk.lines[line - 1] : 0, code);
+    for (RejectedLine& each : bulk->rejected) {
+      const bool known = each.line >= 1 && each.line <= chunk.lines.size();
+      each.line = known ? chunk.lines[each.line - 1] : 0;
+      reject(each);
     }
     position_.offset = chunk.end_offset;
     save_position();
     return {};
   }
-  void reject(std::size_t line, const std::string& code) {
+  void reject(const RejectedLine& line) {
     ++position_.rejected;
-    if (++rejected_lines_ > kMaxShownRejections) return;
+    ++reasons_.try_emplace({line.code, line.member}, Reason{0, line.line}).first->second.lines;
+    const bool is_object = line.code != "bad_json" && line.code != "bad_body";
     progress_.clear();
-    ctl::print(stderr, "line {}: {}\n", line, code);
+    if (!format_.empty() && !is_object) {
+      if (other_format_lines_++ == 0)
+        ctl::print(stderr, "This looks like {}; expected one JSON object per line\n", format_);
+      if (other_format_lines_ > kMaxLinesOfOtherFormat) return;
+    }
+    ctl::print(stderr, "{}\n", describe(line));
   }
   void show_progress(std::int64_t total) {
     progress_.update({done(), total, Clock::now() - began_, {}, done_before_});
   }
   int finish(bool as_json) {
     progress_.clear();
-    resume_file_.remove();
-    if (rejected_lines_ > kMaxShownRejections) {
-      ctl::print(stderr, "… and {} more rejected lines\n",
-                 format_number(rejected_lines_ - kMaxShownRejections));
+    if (resume_file_) resume_file_->remove();
+    if (other_format_lines_ > kMaxLinesOfOtherFormat) {
+      ctl::print(stderr, "… and {} more lines that are not JSON objects\n",
+                 format_number(other_format_lines_ - kMaxLinesOfOtherFormat));
     }
     const auto took = Clock::now() - began_;
     if (as_json)
       report_json([&](json::Writer& out) {
         out.key("accepted").integer(position_.accepted).key("rejected").integer(position_.rejected);
         out.key("earlier").integer(done_before_).key("seconds").number(to_seconds(took));
-        out.key("ignored").begin_object();
+        out.key("reasons").begin_array();
+        for (const auto& [what, reason] : reasons_) {
+          out.begin_object().key("code").string(what.code);
+          if (!what.member.empty()) out.key("member").string(what.member);
+          out.key("lines").integer(reason.lines).key("first").unsigned_integer(reason.first_line);
+          out.end_object();
+        }
+        out.end_array().key("ignored").begin_object();
         for (const auto& [name, lines] : ignored_) out.key(name).integer(lines);
         out.end_object();
       });
@@ -116,6 +145,14 @@ class Importer {
 
  private:
   using Clock = std::chrono::steady_clock;
+  struct ReasonKey {
+    std::string code, member;
+    auto operator<=>(const ReasonKey&) const = default;
+  };
+  struct Reason {
+    std::int64_t lines = 0;
+    std::size_t first_line = 0;
+  };
   void print_summary(Clock::duration took) const {
     const double s = std::max(1e-9, to_seconds(took));
     ctl::print(
@@ -124,16 +161,20 @@ class Importer {
         format_number(static_cast<std::int64_t>(static_cast<double>(done() - done_before_) / s)),
         format_number(position_.rejected),
         done_before_ > 0 ? fmt::format(", {} of them in an earlier run", format_number(done_before_)) : "");
+    for (const auto& [what, reason] : reasons_) {
+      ctl::print("rejected {} for {}{}{}, first line {}\n", format_number(reason.lines), what.code,
+                 what.member.empty() ? "" : " of ", printable(what.member), reason.first_line);
+    }
     for (const auto& [name, lines] : ignored_)
       ctl::print("ignored the unknown member {} of {} items\n", printable(name), format_number(lines));
   }
   std::int64_t done() const { return position_.accepted + position_.rejected; }
   // A folder that is not writable prevents resuming, not importing.
   void save_position() {
-    if (!resumable_) return;
-    const auto noted = resume_file_.write(position_);
+    if (!resume_file_) return;
+    const auto noted = resume_file_->write(position_);
     if (noted) return;
-    resumable_ = false;
+    resume_file_.reset();
     progress_.clear();
     ctl::print(
         stderr,
@@ -142,14 +183,16 @@ class Importer {
   }
 
   BlockingHttp& http_;
-  const ResumeFile resume_file_;
+  std::optional<ResumeFile> resume_file_;
   ImportPosition position_;
+  const std::string_view format_;
   const std::int64_t done_before_;
-  bool resumable_ = true;
   ProgressLine progress_;
   Clock::time_point began_ = Clock::now();
-  std::int64_t rejected_lines_ = 0;              // in this run
-  std::map<std::string, std::int64_t> ignored_;  // members → lines, in this run
+  // In this run:
+  std::int64_t other_format_lines_ = 0;
+  std::map<ReasonKey, Reason> reasons_;
+  std::map<std::string, std::int64_t> ignored_;  // members → lines
 };
 
 }  // namespace
@@ -164,13 +207,26 @@ Result<BulkReply> parse_bulk_reply(std::string text) {
   BulkReply reply{*accepted, {}, {}};
   for (const json::Value& each : root["rejected"].elements()) {
     FRESHET_TRY(line, json::required_integer(each, "line", 0, static_cast<std::int64_t>(kMaxChunkLines)));
-    const json::Value code = each["code"];
-    reply.rejected.emplace_back(static_cast<std::size_t>(*line),
-                                code.is_string() ? std::string(code.text()) : "rejected");
+    const auto text_of = [&](std::string_view member) {
+      return each[member].is_string() ? std::string(each[member].text()) : std::string();
+    };
+    reply.rejected.push_back({static_cast<std::size_t>(*line), text_of("id"), text_of("code"),
+                              text_of("member"), text_of("detail")});
   }
   for (const auto& [name, lines] : root["ignored"].members())
     reply.ignored.emplace(name, lines.integer().value_or(0));
   return reply;
+}
+
+std::string_view other_format(std::string_view text) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  const std::string_view line = text.substr(0, text.find('\n'));
+  if (line.starts_with('{')) return {};
+  if (line.starts_with('[')) return "a JSON array";
+  if (line.starts_with('<')) return "XML";
+  return line.find_first_of(",;\t") != std::string_view::npos ? "CSV" : std::string_view();
 }
 
 namespace {
@@ -192,19 +248,30 @@ ImportPosition start_position(const ResumeFile& notes, const FileIdentity& file,
   return *noted;
 }
 
+Result<std::string> read_stdin() {
+  std::string text(std::istreambuf_iterator<char>(std::cin), {});
+  if (std::cin.bad()) return fail(ErrorCode::kUnavailable, "no_stdin", {}, "cannot read stdin");
+  return text;
+}
+
 // A shifted time and a quoted id may add some bytes to a line.
 constexpr std::size_t kShiftReserve = 64 * kMaxChunkLines;
 
 }  // namespace
 
 Result<int> run_import(const ImportOptions& options, const Target& target) {
+  const bool from_stdin = options.file == kStdin;
+  if (from_stdin && !options.resume.empty())
+    return fail(ErrorCode::kInvalid, "bad_option", {}, "--resume needs a file, not stdin");
   FRESHET_TRY(address, http_address(target));
-  FRESHET_TRY(identity, file_identity(options.file));
-  FRESHET_TRY(text, read_file(options.file));
+  FRESHET_TRY(identity, from_stdin ? Result<FileIdentity>() : file_identity(options.file));
+  FRESHET_TRY(text, from_stdin ? read_stdin() : read_file(options.file));
   Chunks chunks =
       split_into_chunks(*text, kMaxChunkLines, kMaxChunkBytes - (options.shift_to_now ? kShiftReserve : 0));
-  const ResumeFile notes(options.resume.empty() ? options.file + ".import" : options.resume);
-  ImportPosition position = start_position(notes, *identity, address->display_url, options.quiet);
+  std::optional<ResumeFile> notes;
+  if (!from_stdin) notes.emplace(options.resume.empty() ? options.file + ".import" : options.resume);
+  ImportPosition position = notes ? start_position(*notes, *identity, address->display_url, options.quiet)
+                                  : ImportPosition{*identity, address->display_url, 0, 0, 0, 0};
   if (options.shift_to_now) {
     // Keep the shift of the interrupted run, so that all items are shifted equally.
     FRESHET_TRY(shift,
@@ -216,9 +283,11 @@ Result<int> run_import(const ImportOptions& options, const Target& target) {
   const std::int64_t total = count_lines(chunks);
   BlockingHttp http(*address, kBulkTimeout);
   const std::uint64_t done = position.offset;
-  Importer importer(http, notes, std::move(position), options.quiet);
-  if (done == 0)
-    for (const std::size_t line : chunks.too_long) importer.reject(line, "too_large");
+  Importer importer(http, std::move(notes), std::move(position), other_format(*text), options.quiet);
+  if (done == 0) {
+    const std::string detail = fmt::format("longer than {} bytes", kMaxChunkBytes);
+    for (const std::size_t line : chunks.too_long) importer.reject({line, {}, "too_large", {}, detail});
+  }
   for (const Chunk& each : chunks.chunks) {
     if (each.end_offset <= done) continue;
     if (auto ok = importer.send(each); !ok) {

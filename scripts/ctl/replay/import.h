@@ -1,12 +1,12 @@
-// freshetctl import: sends items from an NDJSON file to a running service. Progress is saved after
-// each acknowledged chunk (resume.h), so an interrupted import can be resumed.
+// freshetctl import: sends items from an NDJSON file or stdin to a running service. Progress in a
+// file is saved after each acknowledged chunk (resume.h), so an interrupted import can be resumed.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
@@ -15,21 +15,30 @@
 
 namespace freshet::ctl {
 
-// {"accepted":…,"rejected":[{"line","code"}],"ignored":{member: lines}}
+struct RejectedLine {
+  std::size_t line = 0;  // from 1
+  std::string id;        // empty if the line has no valid id
+  std::string code, member, detail;
+};
+
+// {"accepted":…,"rejected":[{"line","id","code","member","detail"}],"ignored":{member: lines}}
 struct BulkReply {
   std::int64_t accepted = 0;
-  std::vector<std::pair<std::size_t, std::string>> rejected;  // line of the body (from 1) and error code
+  std::vector<RejectedLine> rejected;  // with the line of the body
   std::map<std::string, std::int64_t>
       ignored;  // members that the service does not know → accepted lines with them
 };
 Result<BulkReply> parse_bulk_reply(std::string text);
 
+// "CSV", "XML" or "a JSON array" if the text begins like one; else empty.
+std::string_view other_format(std::string_view text);
+
 struct ImportOptions {
-  std::string file;
+  std::string file;  // "-": stdin
   bool shift_to_now = false;
   std::string events;         // log to be replayed afterwards; empty: events.ndjson next to the file
   std::string speed = "max";  // of that replay
-  std::string resume;         // file for the progress; empty: FILE.import
+  std::string resume;         // file for the progress; empty: FILE.import, or none for stdin
   bool json = false;
   bool quiet = false;
 };

@@ -21,7 +21,9 @@ Result<UnixSeconds> parse_time(std::string_view text, UnixSeconds now) {
   if (text == "now") return now;
   std::int64_t value = 0;
   if (parse_number(text, value)) return from_unix(value, "time");
-  return parse_rfc3339(text, "time");
+  FRESHET_TRY(at, parse_date(text, "time"));
+  if (!*at) return fail(ErrorCode::kInvalid, "bad_time", "time", "is a zero date");
+  return **at;
 }
 
 Result<double> parse_speed(std::string_view text) {

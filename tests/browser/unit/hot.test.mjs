@@ -68,7 +68,8 @@ test("nothing is announced while lists are refreshed normally", async (context) 
 
 test("an empty service says how to fill the lists", async (context) => {
   const page = await openHot(context, {});
-  assert.equal(page.status(), "Nothing has been read yet. Open an article or replay some traffic.");
+  assert.equal(page.status(), "Nothing is listed yet. An article is listed once it is imported (freshetctl import FILE, or PUT /api/items/ID) and read: "
+    + "open one, or replay some traffic. Articles that only browsers have reported are counted, but not listed (items.unknown).");
   const half = await openHot(context, { views: [item("a", 1)] });
   assert.equal(half.status(), "");
 });
