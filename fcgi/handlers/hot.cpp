@@ -79,12 +79,14 @@ const std::string& fingerprint_of(const Call& call, const TrackBody& track) {
 }
 
 // Publish dates of public clients are accepted only within a day of now, because they decide the
-// rank of articles that the site has not put. Without a date the article counts as published now.
+// rank of articles that the site has not put. With items.unknown = list any past date is accepted,
+// because later ones replace it (track.lua). Without a date the article counts as published now.
 constexpr seconds kMaxPublishDateSkew{86400};
 void sanitize_publish_date(const Call& call, std::optional<UnixSeconds>& published_at) {
   if (call.request.zone != Zone::kPublic || call.is_exempt || !published_at) return;
   const auto age = wall_now() - *published_at;
-  if (age > kMaxPublishDateSkew || age < -kMaxPublishDateSkew) published_at.reset();
+  const bool is_too_old = age > kMaxPublishDateSkew && call.services.settings.items_unknown != "list";
+  if (is_too_old || age < -kMaxPublishDateSkew) published_at.reset();
 }
 
 // Decides how much a public client may add to the article, within its rate limits.
@@ -187,6 +189,7 @@ std::optional<Response> stale_response(const hot::HotLists& lists, const HotList
 }
 
 // The article's position in the list of one model, and how it is computed.
+  add_floor_header(response, *list);
 void write_model(json::Writer& writer, const hot::ItemStats& stats, const hot::Model& model,
                  const Settings& settings) {
   const auto& [place, rank] = stats.position(model);
@@ -332,6 +335,7 @@ Task<Result<Response>> post_views(Call& call) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("ok").boolean(true).key("uv").boolean(outcome.first_today);
+  if (outcome.tracked && services.settings.views.from_track) services.count_view_of_tracked();
   writer.key("scoreInc").number(outcome.score_inc);
   write_listed(writer, outcome.outcome);
   writer.end_object();
@@ -373,6 +377,7 @@ Task<Result<Response>> get_article_stats(Call& call) {
   FRESHET_CO_TRY(stats, co_await call.services.hot.stats(ids, hot::Ranks::kInclude));
   if (!stats->front().known)
     co_return fail(ErrorCode::kNotFound, "unknown_item", "id", "no events were counted for this article");
+  add_floor_header(response, *served->list);
   std::string out;
   json::Writer writer(out);
   write_stats(writer, stats->front(), call.services.settings);

@@ -74,6 +74,8 @@ struct Services {
   void count_feed_page(bool degraded) {
     slot.feed_pages.fetch_add(1, std::memory_order_relaxed);
     if (degraded) slot.feed_pages_degraded.fetch_add(1, std::memory_order_relaxed);
+  // A view by POST /api/views of an article whose page views count as views, too.
+  void count_view_of_tracked() { slot.views_of_tracked.fetch_add(1, std::memory_order_relaxed); }
   }
 };
 

@@ -82,7 +82,11 @@ CommandAction replay_command(CLI::App& app) {
       "Dwell times are in milliseconds. Deskdrop has none: an event's dwell is the time to the next event of "
       "its session, at most 180,000 ms, and 0 for\nthe last one. A log without sessions gets them: a pause "
       "of 30 minutes in the log ends a reader's session. The service's deduplication\nwindow passes in real "
-      "time, so at high speeds more views count as duplicates (dedup).");
+      "time, so at high speeds more views count as duplicates (dedup). With views.from_track, --route track "
+      "also "
+      "counts views, and\n--route both counts each reader twice in the model views. --at --model views "
+      "computes the "
+      "list as if each event were sent to /api/views.");
   return [options](const Target& target) { return run_replay(*options, target); };
 }
 
