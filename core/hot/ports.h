@@ -99,7 +99,7 @@ struct ViewResult {
 enum class ViewsMode { kAccumulate, kCurrent };
 
 struct ListQuery {
-  const Model* model = &kViewsModel;        // a row of kModels
+  const Model* model = &kViewsModel;        // a row of kModels; rank_page() also reads kNewestItems
   ViewsMode mode = ViewsMode::kAccumulate;  // kCurrent: for views only
   seconds window{0};                        // maximum age; 0: no limit
   TagName tag;                              // empty: all tags
@@ -117,7 +117,8 @@ struct CachedList {
   // kFresh: built within the current rebuild interval. kStale: older; another process is rebuilding
   // it. kMustBuild: this caller holds the short lock and must rebuild it; json may hold the old
   // list until then.
-  std::string json;  // empty if there is none or it contains an item hidden since
+  std::string json;          // empty if there is none or it contains an item hidden since
+  bool below_floor = false;  // as HotList::below_floor()
   std::int64_t built_ms = 0;
   std::string epoch;  // pass back to store_list()
   // Time until an embargoed item is published, which makes the list outdated; nullopt: no such

@@ -6,6 +6,7 @@
 #include "core/hot/counting.h"
 #include "core/hot/item_stats.h"
 #include "fcgi/handlers/json_reply.h"
+#include "fcgi/handlers/last_lists.h"
 #include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/parse_hot.h"
 #include "fcgi/handlers/queued.h"
@@ -179,17 +180,21 @@ std::string seconds_text(milliseconds span) {
   return std::to_string(std::max<std::int64_t>(1, std::chrono::ceil<seconds>(span).count()));
 }
 
+void add_floor_header(Response& response, const hot::HotList& list) {
+  if (list.below_floor()) response.headers += "Freshet-Below-Floor: true\r\n";
+}
+
 std::optional<Response> stale_response(const hot::HotLists& lists, const HotListRequest& query) {
   const auto list = query.at ? nullptr : lists.stale_copy(query.query);
   if (!list) return std::nullopt;
   Response response;
   response.headers = "Cache-Control: no-store\r\nFreshet-Degraded: true\r\n";
+  add_floor_header(response, *list);
   response.body = list->first(query.limit);
   return response;
 }
 
 // The article's position in the list of one model, and how it is computed.
-  add_floor_header(response, *list);
 void write_model(json::Writer& writer, const hot::ItemStats& stats, const hot::Model& model,
                  const Settings& settings) {
   const auto& [place, rank] = stats.position(model);
@@ -330,12 +335,12 @@ Task<Result<Response>> post_views(Call& call) {
                         call.must_spool() || counted->queued);
   if (counted->queued) co_return queued_reply(services);
   const hot::ViewResult& outcome = counted->result;
+  if (outcome.tracked && services.settings.views.from_track) services.count_view_of_tracked();
   if (outcome.outcome.refused) co_return private_json(std::string(kViewNotCounted));
   if (outcome.dedup) co_return private_json("{\"ok\":true,\"dedup\":true}");
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("ok").boolean(true).key("uv").boolean(outcome.first_today);
-  if (outcome.tracked && services.settings.views.from_track) services.count_view_of_tracked();
   writer.key("scoreInc").number(outcome.score_inc);
   write_listed(writer, outcome.outcome);
   writer.end_object();
@@ -350,6 +355,11 @@ Task<Result<Response>> get_hot(Call& call) {
   auto reading = query->at ? lists.build_at(query->query, *query->at)
                            : lists.get(query->query, std::chrono::steady_clock::now());
   FRESHET_CO_TRY(served, co_await reading);
+  if (!query->at && !served->degraded) {
+    services.last_lists.store(query->query, *served->list);
+  } else if (!query->at) {
+    if (auto last = services.last_lists.load(query->query)) served->list = std::move(last);
+  }
   Response response;
   if (served->degraded) {
     response.headers = "Cache-Control: no-store\r\nFreshet-Degraded: true\r\n";
@@ -367,6 +377,7 @@ Task<Result<Response>> get_hot(Call& call) {
     // restores it.
     if (services.has_lost_data()) response.headers += "Freshet-Degraded: true\r\n";
   }
+  add_floor_header(response, *served->list);
   response.body = served->list->first(query->limit);
   co_return response;
 }
@@ -377,7 +388,6 @@ Task<Result<Response>> get_article_stats(Call& call) {
   FRESHET_CO_TRY(stats, co_await call.services.hot.stats(ids, hot::Ranks::kInclude));
   if (!stats->front().known)
     co_return fail(ErrorCode::kNotFound, "unknown_item", "id", "no events were counted for this article");
-  add_floor_header(response, *served->list);
   std::string out;
   json::Writer writer(out);
   write_stats(writer, stats->front(), call.services.settings);

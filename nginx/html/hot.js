@@ -175,7 +175,17 @@ async function refresh(list) {
   const items = await readJson(reply);
   render(list, items);
   const sentMs = Date.parse(reply.headers.get("Date")) - 1000 * (reply.headers.get("Age") || 0);
-  return { count: items.length, sentMs, degraded: reply.headers.has("Freshet-Degraded") };
+  const { headers } = reply;
+  return { count: items.length, sentMs, degraded: headers.has("Freshet-Degraded"), belowFloor: headers.has("Freshet-Below-Floor") };
+}
+
+function statusText(isOld, results) {
+  const anyItems = results.some((result) => result.count > 0);
+  if (isOld || results.some((result) => result.degraded)) {
+    return "We can’t refresh the lists right now." + (anyItems ? " You’re seeing the last known lists." : "");
+  }
+  if (!anyItems) return "Nothing has been read yet. Open an article or replay some traffic.";
+  return results.every((result) => result.count === 0 || result.belowFloor) ? "No article is hot right now. These are the newest." : "";
 }
 
 async function refreshAll() {
@@ -185,8 +195,7 @@ async function refreshAll() {
     const lagMs = Date.now() - sentMs;
     minLagMs = Math.min(minLagMs, lagMs);
     updated.textContent = `Updated at ${new Date(sentMs).toLocaleTimeString()}.`;
-    showStatus(lagMs - minLagMs > kStaleMs || results.some((result) => result.degraded) ? "We can’t refresh the lists right now. You’re seeing the last known lists."
-      : results.some((result) => result.count > 0) ? "" : "Nothing has been read yet. Open an article or replay some traffic.");
+    showStatus(statusText(lagMs - minLagMs > kStaleMs, results));
   } catch (error) {
     showStatus(`We can’t refresh the lists right now: ${error.message}.`);
   }

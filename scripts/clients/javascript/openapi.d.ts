@@ -1341,6 +1341,8 @@ export interface components {
         FreshetIgnored: string;
         /** @description Present if the response is incomplete or stale: Redis or the index is unavailable, Redis has lost its items or is nearly full */
         FreshetDegraded: "true";
+        /** @description model=engagement: present if no article reaches list.min_score; the list has the newest items instead, with a score of 0 */
+        FreshetBelowFloor: "true";
     };
     pathItems: never;
 }
@@ -1647,6 +1649,7 @@ export interface operations {
                     "Freshet-Ignored": components["headers"]["FreshetIgnored"];
                     ETag: components["headers"]["ETag"];
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
+                    "Freshet-Below-Floor": components["headers"]["FreshetBelowFloor"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3681,10 +3684,10 @@ export interface operations {
                      *       "card misses": 1,
                      *       "card bytes": 412,
                      *       "items shown": 0,
+                     *       "views of tracked articles": 0,
                      *       "feed pages": 0,
                      *       "feed pages degraded": 0,
                      *       "announcements ignored": 0,
-                     *       "views of tracked articles": 0,
                      *       "redis ready": 2,
                      *       "redis commands": 436,
                      *       "redis round trips": 48,
