@@ -15,6 +15,7 @@
 //   pv uv ms          engagement: page views (also the number of dwell times), visitors, dwell sum
 //   counted           last PFCOUNT result, above 100 (track.lua)
 //   uv_correction     visitors that were reverted but are still in the HyperLogLog
+//   imported          'pv uv': what `freshetctl import-counters` added to them
 //   renewed           unix s: the engagement counters expire engagement.counter_ttl later
 //   views total score counted views, their undecayed sum, the accumulated score
 //   viewed            unix s: views and total expire views.counter_ttl later

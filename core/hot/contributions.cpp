@@ -217,7 +217,7 @@ class ContributionReverter {
     }
     out.script(scripts::kArticleSet).key(keys_.article(staged.id));
     if (delete_hll) out.key(keys_.uv_hll(staged.id));
-    out.arg(text(kVersion)).arg(deleted_fields.size());
+    out.arg(text(kVersion)).arg("").arg(deleted_fields.size());
     for (const std::string_view each : deleted_fields) out.arg(each);
     for (const auto& [field, value] : fields) out.arg(field).arg(value);
     return true;

@@ -84,7 +84,7 @@ if ARGV[1] == '' and (window == '0' or not live or call('EXISTS', KEYS[3]) == 0)
 end
 if fields[1] and not live then
   call('DEL', KEYS[2])
-  call('HDEL', KEYS[1], 'uv_correction', 'shown')
+  call('HDEL', KEYS[1], 'uv_correction', 'shown', 'imported')
 end
 if nets then  -- the article is listed from now on: each network counts as a visitor
   if nets:sub(1, 1) == '+' then nets = nets:sub(2) end

@@ -137,7 +137,13 @@ TEST_CASE_METHOD(RevertFixture, "counters are not written over those of another 
   track(report("a", "reader", 1000));
   const auto set_pv = [&](const std::string& version) {
     redis::Pipeline command;
-    command.script(scripts::kArticleSet).key(keys().article("a")).arg(version).arg(0).arg("pv").arg(99);
+    command.script(scripts::kArticleSet)
+        .key(keys().article("a"))
+        .arg(version)
+        .arg("")
+        .arg(0)
+        .arg("pv")
+        .arg(99);
     const auto replies = redis.call(command);
     REQUIRE(replies);
     return replies->front().integer().value_or(-1);
