@@ -7,13 +7,13 @@
 #include "core/base/log.h"
 #include "core/config/config.h"
 #include "fcgi/handlers/routes.h"
-#include "fcgi/http/rate_limiter.h"
 #include "fcgi/model_publisher_process.h"
 #include "fcgi/options.h"
 #include "fcgi/process/child.h"
 #include "fcgi/process/daemonize.h"
 #include "fcgi/process/master.h"
 #include "fcgi/recorder.h"
+#include "fcgi/shared_tables.h"
 #include "fcgi/startup_files.h"
 #include "fcgi/status_process.h"
 #include "fcgi/worker.h"
@@ -34,13 +34,13 @@ Result<ServiceConfig> load_service_config(const Options& options, const std::str
   return ServiceConfig{std::move(*loaded), std::make_shared<const StartupFiles>(std::move(*prepared))};
 }
 
-GenerationSpec make_generation_spec(ServiceConfig config, Scoreboard& board, http::LimitTables& limits,
+GenerationSpec make_generation_spec(ServiceConfig config, Scoreboard& board, SharedTables& tables,
                                     model::ModelHandoff& model_handoff) {
   const auto prepared = std::move(config.startup_files);
   return {
       std::move(config.configuration),
-      [prepared, &limits, &model_handoff](WorkerContext& context) {
-        return run_worker(context, *prepared, limits, model_handoff);
+      [prepared, &tables, &model_handoff](WorkerContext& context) {
+        return run_worker(context, *prepared, tables, model_handoff);
       },
       [prepared, &board](const Settings& settings) {
         return run_recorder(settings, *prepared, board.recorder_report());
@@ -91,9 +91,11 @@ int run(const Options& options, Program program) {
   Scoreboard board(scoreboard_slot_count(settings));
   // The page view counts are lost in a binary upgrade, so each network's daily allowance starts
   // over.
-  http::LimitTables limits{make_bucket_table(settings.limits.table_bytes, *handover ? &**handover : nullptr),
-                           DailyCountTable(settings.limits.table_bytes / 4)};
-  master.limits_fd = limits.buckets.fd();
+  SharedTables tables{
+      .limits = {make_bucket_table(settings.limits.table_bytes, *handover ? &**handover : nullptr),
+                 DailyCountTable(settings.limits.table_bytes / 4)},
+      .last_lists = {}};
+  master.limits_fd = tables.limits.buckets.fd();
   model::ModelHandoff model_handoff;
   const auto name_routes = [&board](const Settings& serving) {
     handlers::publish_route_names(serving, board);
@@ -105,9 +107,9 @@ int run(const Options& options, Program program) {
   };
   const auto load = [&]() -> Result<GenerationSpec> {
     FRESHET_TRY(next, load_service_config(options, random_salt));
-    return make_generation_spec(std::move(*next), board, limits, model_handoff);
+    return make_generation_spec(std::move(*next), board, tables, model_handoff);
   };
-  return run_master(make_generation_spec(std::move(*first), board, limits, model_handoff), board, load,
+  return run_master(make_generation_spec(std::move(*first), board, tables, model_handoff), board, load,
                     master, std::move(*handover));
 }
 

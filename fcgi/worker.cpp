@@ -231,7 +231,7 @@ class WorkerProcess {
 
 }  // namespace
 
-int run_worker(WorkerContext& context, const StartupFiles& files, http::LimitTables& limits,
+int run_worker(WorkerContext& context, const StartupFiles& files, SharedTables& tables,
                const model::ModelHandoff& model_handoff) {
   raise_malloc_trim_threshold();
   const auto endpoint = redis_endpoint(context.settings.redis, files);
@@ -246,7 +246,7 @@ int run_worker(WorkerContext& context, const StartupFiles& files, http::LimitTab
   }
   if (context.slot_index == 0) check_writable_folder("spool.path", context.settings.spool.path);
   // Never destroyed: the process ends when run() returns, and coroutines may still refer to these.
-  auto* services = new WorkerServices(context, files, limits, *endpoint, std::move(*secrets));
+  auto* services = new WorkerServices(context, files, tables, *endpoint, std::move(*secrets));
   auto* process = new WorkerProcess(context, *services, model_handoff);
   return process->run();
 }

@@ -3,15 +3,15 @@
 #pragma once
 
 #include "core/model/model_handoff.h"
-#include "fcgi/http/rate_limiter.h"
 #include "fcgi/process/worker_context.h"
+#include "fcgi/shared_tables.h"
 #include "fcgi/startup_files.h"
 
 namespace freshet {
 
 // Runs in the child until it has drained; returns the exit status. The model comes from
 // `model_handoff`, which the model publisher fills (model_publisher.h).
-int run_worker(WorkerContext& context, const StartupFiles& files, http::LimitTables& limits,
+int run_worker(WorkerContext& context, const StartupFiles& files, SharedTables& tables,
                const model::ModelHandoff& model_handoff);
 
 }  // namespace freshet

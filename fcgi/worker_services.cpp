@@ -66,9 +66,8 @@ Result<WorkerSecrets> make_worker_secrets(const Settings& settings, const Startu
   return WorkerSecrets{std::move(*identity), std::move(*pages), std::move(*signatures)};
 }
 
-WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files,
-                               http::LimitTables& limit_tables, const redis::Endpoint& endpoint,
-                               WorkerSecrets worker_secrets)
+WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files, SharedTables& tables,
+                               const redis::Endpoint& endpoint, WorkerSecrets worker_secrets)
     : settings(context.settings),
       slot(context.board.slots()[context.slot_index]),
       secrets(std::move(worker_secrets)),
@@ -123,7 +122,7 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
       follows(*redis, settings, keys, random_id),
       export_pool(loop, 1, kMaxQueuedExports, "export_busy"),
       users(*bulk, export_pool, settings, keys, reader_hashes(secrets.identity), random_id),
-      limits(limit_tables, settings.limits),
+      limits(tables.limits, settings.limits),
       services{settings,
                hot,
                hot_bulk,
@@ -131,6 +130,7 @@ WorkerServices::WorkerServices(WorkerContext& context, const StartupFiles& files
                items_bulk,
                cards,
                lists,
+               tables.last_lists,
                feed,
                readers,
                readers_bulk,

@@ -41,6 +41,7 @@
 #include "fcgi/http/signature.h"
 #include "fcgi/observe/request_observer.h"
 #include "fcgi/process/worker_context.h"
+#include "fcgi/shared_tables.h"
 #include "fcgi/startup_files.h"
 
 namespace freshet {
@@ -56,9 +57,9 @@ struct WorkerSecrets {
 Result<WorkerSecrets> make_worker_secrets(const Settings& settings, const StartupFiles& files);
 
 // Created in the worker after the fork; connects and reads nothing yet. `context`, `files` and
-// `limits` must outlive it.
+// `tables` must outlive it.
 struct WorkerServices {
-  WorkerServices(WorkerContext& context, const StartupFiles& files, http::LimitTables& limits,
+  WorkerServices(WorkerContext& context, const StartupFiles& files, SharedTables& tables,
                  const redis::Endpoint& endpoint, WorkerSecrets secrets);
   // Stops a spool replay before the components that it uses are destroyed.
   ~WorkerServices() { bulk->close(); }

@@ -124,6 +124,7 @@ constexpr std::array kDirectives{
 
     Directive{"track.pixel", "serve GET /api/track.gif, which counts page views without JavaScript", member<&S::track, &TrackSettings::pixel>},
 
+    Directive{"views.from_track", "count each page view that POST /api/track counts as a view, too", member<&S::views, &Views::from_track>},
     Directive{"views.pv_weight", "points per view", member<&S::views, &Views::pv_weight>, {0, 1e9}},
     Directive{"views.uv_weight", "additional points for a visitor's first view of the day", member<&S::views, &Views::uv_weight>, {0, 1e9}},
     Directive{"views.base_hours", "hours added to the age", member<&S::views, &Views::base_hours>, {0.001, 1e4}},

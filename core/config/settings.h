@@ -143,6 +143,7 @@ struct EngagementSettings {
 
 // inc = w_pv + w_uv·is_uv; score += inc / (hours + base)^gamma.
 struct ViewsSettings {
+  bool from_track = true;  // a page view counted by POST /api/track is a view, too
   double pv_weight = 1.0;
   double uv_weight = 2.0;
   double base_hours = 2.0;

@@ -5,13 +5,17 @@
 //   first             unix s: publish time of an article that was never PUT, from its first event
 //                     or from the first of the site's own events that names one
 //   dated             1: `first` is from the site
+//   begin             unix s: the first event, with items.unknown = list and if it was a client's.
+//                     Within an hour, a client's later date replaces `first`
 //   increments        what views added to `total`, and when, until the site sets the publish time
 //                     (parts/increments.lua)
-//   redated           'first clock': the client's date, and when the site's replaced it
+//   redated           'first clock': the client's date, and when another replaced it; 'several'
+//                     after more than one such change
 //   early             unix s of the last event before `date`
 //   pv uv ms          engagement: page views (also the number of dwell times), visitors, dwell sum
 //   counted           last PFCOUNT result, above 100 (track.lua)
 //   uv_correction     visitors that were reverted but are still in the HyperLogLog
+//   imported          'pv uv': what `freshetctl import-counters` added to them
 //   renewed           unix s: the engagement counters expire engagement.counter_ttl later
 //   views total score counted views, their undecayed sum, the accumulated score
 //   viewed            unix s: views and total expire views.counter_ttl later

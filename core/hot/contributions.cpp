@@ -217,29 +217,32 @@ class ContributionReverter {
     }
     out.script(scripts::kArticleSet).key(keys_.article(staged.id));
     if (delete_hll) out.key(keys_.uv_hll(staged.id));
-    out.arg(text(kVersion)).arg(deleted_fields.size());
+    out.arg(text(kVersion)).arg("").arg(deleted_fields.size());
     for (const std::string_view each : deleted_fields) out.arg(each);
     for (const auto& [field, value] : fields) out.arg(field).arg(value);
     return true;
   }
 
-  // The contribution's part of the article's current score. If the site's publish time replaced a
+  // The contribution's part of the article's current score. If another publish time replaced a
   // client's, this depends on whether the contribution was counted before or after that, which is
-  // derived from its age. If the age does not decide it, every view gets an equal share.
+  // derived from its age. If the age does not decide it, or several times were replaced, every view
+  // gets an equal share.
   double current_views_score(const Contribution& contribution, double weight,
                              const redis::Reply& article) const {
     const double score = contribution.views_score;
     const auto redated = redis::split_words(redis::string_at(article, kRedated));
-    if (redated.size() != 2 || score <= 0) return score;
-    const auto time = [](std::string_view text) { return UnixSeconds{seconds{redis::to_int(text)}}; };
-    constexpr seconds kRounding{2};
-    const UnixSeconds client_date = time(redated[0]), redated_at = time(redated[1]);
-    const std::string_view date = redis::string_at(article, kDate);
-    const UnixSeconds published = time(date.empty() ? redis::string_at(article, kFirst) : date);
-    const seconds age{std::llround(age_of_score(weight, score, settings_.views))};
-    if (client_date + age > redated_at + kRounding) return score;
-    if (published + age < redated_at - kRounding)
-      return view_score(weight, published, client_date + age, settings_.views);
+    if (redated.empty() || score <= 0) return score;
+    if (redated.size() == 2) {
+      const auto time = [](std::string_view text) { return UnixSeconds{seconds{redis::to_int(text)}}; };
+      constexpr seconds kRounding{2};
+      const UnixSeconds client_date = time(redated[0]), redated_at = time(redated[1]);
+      const std::string_view date = redis::string_at(article, kDate);
+      const UnixSeconds published = time(date.empty() ? redis::string_at(article, kFirst) : date);
+      const seconds age{std::llround(age_of_score(weight, score, settings_.views))};
+      if (client_date + age > redated_at + kRounding) return score;
+      if (published + age < redated_at - kRounding)
+        return view_score(weight, published, client_date + age, settings_.views);
+    }
     const auto number = [&](Field field) {
       return redis::parse_or_zero<double>(redis::string_at(article, field));
     };

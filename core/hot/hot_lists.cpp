@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "core/base/hex.h"
@@ -16,6 +17,8 @@ namespace {
 
 // Tags come from requests, so the number of snapshots must be bounded.
 constexpr std::size_t kMaxSnapshots = 256;
+
+constexpr double kNoMaximum = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
@@ -35,7 +38,8 @@ class HotLists::RefreshGuard {
   Snapshot& snapshot_;
 };
 
-HotList::HotList(std::string json) : json_(std::move(json)), hash_(XXH3_64bits(json_.data(), json_.size())) {
+HotList::HotList(std::string json, bool below_floor)
+    : json_(std::move(json)), below_floor_(below_floor), hash_(XXH3_64bits(json_.data(), json_.size())) {
   // One element per line: "[" element ",\n" element … "]". A newline inside a string would be
   // escaped.
   std::size_t from = 0;
@@ -123,18 +127,17 @@ Task<Result<ServedList>> HotLists::refresh(const ListQuery& query, Clock::time_p
   auto cached = co_await hot_.cached_list(query);
   if (!cached) co_return serve_stale(query, cached.error());
   if (cached->freshness != CachedList::Freshness::kMustBuild && !cached->json.empty()) {
-    co_return ServedList{store_snapshot(query, std::move(cached->json), now, cached->expires_in, generation),
-                         false};
+    co_return ServedList{store_snapshot(query, std::move(*cached), now, generation), false};
   }
   auto built = co_await build(query, wall_now());
   if (!built) co_return serve_stale(query, built.error());
+  cached->json = std::move(built->json);
+  cached->below_floor = built->below_floor;
   // Requests may name any tag: an empty list of one is not worth a key.
-  const bool worth_keeping = built->size() > 2 || query.tag.empty();
-  if (cached->freshness == CachedList::Freshness::kMustBuild && worth_keeping) {
-    cached->json = *built;
+  const bool worth_keeping = cached->json.size() > 2 || query.tag.empty();
+  if (cached->freshness == CachedList::Freshness::kMustBuild && worth_keeping)
     hot_.store_list(query, *cached);
-  }
-  co_return ServedList{store_snapshot(query, std::move(*built), now, cached->expires_in, generation), false};
+  co_return ServedList{store_snapshot(query, std::move(*cached), now, generation), false};
 }
 
 Result<ServedList> HotLists::serve_stale(const ListQuery& query, const Error& error) const {
@@ -145,16 +148,14 @@ Result<ServedList> HotLists::serve_stale(const ListQuery& query, const Error& er
   return ServedList{std::make_shared<const HotList>("[]"), true};
 }
 
-std::shared_ptr<const HotList> HotLists::store_snapshot(const ListQuery& query, std::string json,
-                                                        Clock::time_point now,
-                                                        std::optional<milliseconds> expires_in,
-                                                        std::uint64_t generation) {
-  auto list = std::make_shared<const HotList>(std::move(json));
+std::shared_ptr<const HotList> HotLists::store_snapshot(const ListQuery& query, CachedList stored,
+                                                        Clock::time_point now, std::uint64_t generation) {
+  auto list = std::make_shared<const HotList>(std::move(stored.json), stored.below_floor);
   Snapshot& snapshot = snapshots_[query];
   snapshot.list = list;
   snapshot.taken_at = now;
   snapshot.fresh_until =
-      now + std::min(settings_.list.worker_ttl, expires_in.value_or(settings_.list.worker_ttl));
+      now + std::min(settings_.list.worker_ttl, stored.expires_in.value_or(settings_.list.worker_ttl));
   snapshot.usable = generation == generation_;
   return list;
 }
@@ -180,15 +181,24 @@ void HotLists::invalidate(bool messages_lost) {
 Task<Result<ServedList>> HotLists::build_at(const ListQuery& query, UnixSeconds at) {
   auto built = co_await build(query, at);
   if (!built) co_return serve_stale(query, built.error());
-  co_return ServedList{std::make_shared<const HotList>(std::move(*built)), false};
+  co_return ServedList{std::make_shared<const HotList>(std::move(built->json), built->below_floor), false};
 }
 
 // --- building: rank → load cards → render
 
-Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at) {
+Task<Result<HotLists::BuiltList>> HotLists::build(const ListQuery& query, UnixSeconds at) {
   const bool is_current = query.mode == ViewsMode::kCurrent;
-  auto ranking = is_current ? scan_buckets(query, at) : scan_rank(query);
+  auto ranking = is_current ? scan_buckets(query, at) : scan_rank(query, kNoMaximum);
   FRESHET_CO_TRY(scored, co_await ranking);
+  BuiltList out;
+  // Articles leave a computed rank when they fall below list.min_score.
+  if (scored->empty() && query.model->base != nullptr && query.window.count() == 0) {
+    ListQuery newest = query;
+    newest.model = &kNewestItems;
+    FRESHET_CO_TRY(items, co_await scan_rank(newest, static_cast<double>(unix_s(at))));
+    scored = std::move(items);
+    out.below_floor = !scored->empty();
+  }
   std::vector<ItemId> ids;
   ids.reserve(scored->size());
   for (const ScoredItem& item : *scored) ids.push_back(item.item);
@@ -197,16 +207,17 @@ Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at
   entries.reserve(scored->size());
   for (std::size_t i = 0; i < scored->size(); ++i) {
     const ScoredItem& item = (*scored)[i];
-    const double score = score_at(*query.model, item.score, at, settings_);
+    const double score = out.below_floor ? 0 : score_at(*query.model, item.score, at, settings_);
     // The keys were made with another half-life, which a reload has just changed. Serve the old
     // list until the ranks are rebuilt.
     if (!std::isfinite(score)) co_return fail(ErrorCode::kUnavailable, "rank_rebuilding");
     entries.push_back({item.item, score, std::move((*cards)[i])});
   }
-  co_return render(entries, at);
+  out.json = render(entries, at);
+  co_return out;
 }
 
-Task<Result<std::vector<ScoredItem>>> HotLists::scan_rank(const ListQuery& query) {
+Task<Result<std::vector<ScoredItem>>> HotLists::scan_rank(const ListQuery& query, double max_score) {
   std::vector<ScoredItem> best;
   std::set<std::string, std::less<>> seen;  // the rank may move between two pages
   std::optional<RankCursor> from = RankCursor();
@@ -215,7 +226,8 @@ Task<Result<std::vector<ScoredItem>>> HotLists::scan_rank(const ListQuery& query
     if (Clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
     FRESHET_CO_TRY(page, co_await hot_.rank_page(query, std::move(*from), std::int64_t{kMaxListSize}));
     for (ScoredItem& item : page->items) {
-      if (best.size() < kMaxListSize && seen.insert(item.item.str()).second) best.push_back(std::move(item));
+      if (best.size() == kMaxListSize || item.score > max_score) continue;
+      if (seen.insert(item.item.str()).second) best.push_back(std::move(item));
     }
     from = std::move(page->next);
   }

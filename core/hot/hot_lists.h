@@ -28,15 +28,20 @@ inline constexpr std::size_t kMaxListSize = 100;  // elements of a stored list; 
 class HotList {
  public:
   // `json`: an array with one element per line, as render() writes it.
-  explicit HotList(std::string json);
+  explicit HotList(std::string json, bool below_floor = false);
   // The first `limit` elements as a JSON array.
   std::string first(std::size_t limit) const;
   std::size_t size() const { return ends_.size(); }
   // HTTP entity tag, quoted: a hash of the content and the limit.
   std::string etag(std::size_t limit) const;
+  // No article reaches list.min_score, so these are the newest items, with a score of 0.
+  bool below_floor() const { return below_floor_; }
+  const std::string& json() const { return json_; }
+  std::uint64_t hash() const { return hash_; }  // of json()
 
  private:
   std::string json_;
+  bool below_floor_;
   std::vector<std::size_t> ends_;  // offset of the end of each element
   std::uint64_t hash_;
 };
@@ -93,12 +98,16 @@ class HotLists {
   class RefreshGuard;
 
   Task<Result<ServedList>> refresh(const ListQuery& query, Clock::time_point now);
-  Task<Result<std::string>> build(const ListQuery& query, UnixSeconds at);
-  Task<Result<std::vector<ScoredItem>>> scan_rank(const ListQuery& query);
+  struct BuiltList {
+    std::string json;
+    bool below_floor = false;
+  };
+  Task<Result<BuiltList>> build(const ListQuery& query, UnixSeconds at);
+  // The best members with a score of at most `max_score`.
+  Task<Result<std::vector<ScoredItem>>> scan_rank(const ListQuery& query, double max_score);
   Task<Result<std::vector<ScoredItem>>> scan_buckets(const ListQuery& query, UnixSeconds now);
-  std::shared_ptr<const HotList> store_snapshot(const ListQuery& query, std::string json,
-                                                Clock::time_point now, std::optional<milliseconds> expires_in,
-                                                std::uint64_t generation);
+  std::shared_ptr<const HotList> store_snapshot(const ListQuery& query, CachedList stored,
+                                                Clock::time_point now, std::uint64_t generation);
   Result<ServedList> serve_stale(const ListQuery& query, const Error& error) const;
   void evict_snapshot();
 

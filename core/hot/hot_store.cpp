@@ -17,12 +17,17 @@ constexpr std::int64_t kDaySeconds = 86400;
 
 // unlisted.lua returns this where the other scripts return whether the article is hidden.
 constexpr std::string_view kUnlistedFlag = "2";
-// track.lua and view.lua end their replies with this if the site's publish time replaced a
-// client's.
+// track.lua and view.lua end their replies with this if a publish time replaced a client's.
 constexpr std::string_view kRedated = "3";
 // Short, so that Redis stores the hash of an unlisted article compactly (hash-max-listpack-value).
 constexpr std::size_t kNetworkBytes = 2;
 constexpr seconds kUnlistedTtl{3600};  // as in unlisted.lua
+
+// Arguments of parts/add_view.lua.
+void append_view_settings(Pipeline& out, const ViewsSettings& views) {
+  out.arg(views.uv_ttl.count()).arg(views.counter_ttl.count()).arg(views.pv_weight).arg(views.uv_weight);
+  out.arg(views.base_hours).arg(views.gamma);
+}
 
 // The part of the unlisted.lua call that reports and views share.
 Pipeline unlisted_script_call(const std::string& article, const std::string& event_key,
@@ -51,17 +56,29 @@ RedisHotStore::RedisHotStore(redis::Redis& redis, DeferredWriters writers, const
 // How the scripts treat unknown articles (see track.lua).
 int RedisHotStore::unknown_item_policy(const EventAdmission& admission) const {
   if (settings_.items_unknown == "reject") return 1;
-  return settings_.items_unknown == "count" && admission.is_from_client() ? 2 : 0;
+  if (!admission.is_from_client()) return 0;
+  return settings_.items_unknown == "count" ? 2 : 3;
 }
 
 template <class Event>
-Task<Result<redis::Reply>> RedisHotStore::run_count_script(const Pipeline& command, const Event& event) {
-  // The article may become listed or expire between the calls; retry.
+Task<Result<redis::Reply>> RedisHotStore::run_count_script(const Event& event) {
+  if (!is_invisible_alias(event.item.view())) writers_.rank_updater.mark_in_flight(event.item.view());
+  std::int64_t day = event.occurred_at ? unix_s(*event.occurred_at) / kDaySeconds : today();
+  // The day may change, and the article may become listed or expire between the calls; retry.
   constexpr int kMaxRetries = 3;
   for (int attempt = 0;; ++attempt) {
+    const Pipeline command = count_command(event, day);
     FRESHET_CO_TRY(replies, co_await redis_.run(command));
-    const bool is_unlisted = redis::has_code(replies->front().error(), redis::script_code::kUnverified);
-    if (!replies->front().is_error() || !is_unlisted) co_return std::move(replies->front());
+    const std::string_view error = replies->front().error();
+    const auto redis_day = redis::has_code(error, redis::script_code::kDayChanged)
+                               ? redis::parse<std::int64_t>(redis::after_code(error))
+                               : std::nullopt;
+    if (redis_day && attempt == 0) {
+      day_offset_ += *redis_day - day;
+      day = *redis_day;
+      continue;
+    }
+    if (!redis::has_code(error, redis::script_code::kUnverified)) co_return std::move(replies->front());
     Pipeline unlisted_call = unlisted_command(event, false);
     FRESHET_CO_TRY(unlisted_replies, co_await redis_.run(unlisted_call));
     if (unlisted_replies->front().text() == redis::script_code::kCreates) {
@@ -101,7 +118,7 @@ Task<Result<void>> RedisHotStore::check_unverified_quota(std::string_view id,
 void RedisHotStore::update_unverified_index(std::string_view id, std::string_view reply) {
   const auto fields = redis::split_words(reply);
   // Indices into the reply.
-  constexpr std::size_t kHiddenField = 5, kViewIsNewField = 7, kReportIsNewField = 8, kReportFieldCount = 12;
+  constexpr std::size_t kHiddenField = 5, kViewIsNewField = 7, kReportIsNewField = 8, kReportFieldCount = 16;
   if (fields.size() <= kViewIsNewField) return;
   if (is_invisible_alias(id)) return;  // limited by the number of items instead
   const bool is_unlisted = fields[kHiddenField] == kUnlistedFlag;
@@ -136,20 +153,29 @@ Pipeline RedisHotStore::unlisted_command(const TrackEvent& event, bool may_creat
       event.event_id.empty() ? std::string() : keys_.track_event(id, event.event_id.view());
   const std::int64_t dwell_ms =
       event.untrusted_dwell ? std::min(event.dwell_ms, engagement.max_initial_dwell_ms) : event.dwell_ms;
+  const bool is_view = settings_.views.from_track;
+  const seconds ttl =
+      is_view ? std::max(engagement.counter_ttl, settings_.views.counter_ttl) : engagement.counter_ttl;
   Pipeline out = unlisted_script_call(keys_.article(id), key, event.admission, event.published_at,
                                       event.occurred_at, may_create);
-  out.arg(engagement.counter_ttl.count()).arg(dwell_ms).arg(0).arg(0).arg(settings_.items_unknown_networks);
+  out.arg(ttl.count()).arg(dwell_ms);
+  if (is_view)
+    append_unlisted_view(out, event.published_at, event.occurred_at);
+  else
+    out.arg("").arg("").arg(settings_.items_unknown_networks);
   return out;
 }
 
-Pipeline RedisHotStore::track_command(const TrackEvent& event) const {
+Pipeline RedisHotStore::count_command(const TrackEvent& event, std::int64_t day) const {
   const std::string_view id = event.item.view();
   const EngagementSettings& engagement = settings_.engagement;
+  const ViewsSettings& views = settings_.views;
   Pipeline out;
   out.script(scripts::kTrack)
       .key(keys_.article(id))
       .key(keys_.uv_hll(id))
-      .key(keys_.session(id, event.session.view()));
+      .key(keys_.session(id, event.session.view()))
+      .key(keys_.uv_day(id, UnixSeconds{seconds{day * kDaySeconds}}));
   if (!event.event_id.empty()) out.key(keys_.track_event(id, event.event_id.view()));
   out.arg(event.admission.may_count ? event.visitor.view() : "");
   // An event from the spool may predate a lower cap.
@@ -161,16 +187,14 @@ Pipeline RedisHotStore::track_command(const TrackEvent& event) const {
       .arg(unknown_item_policy(event.admission));
   event.untrusted_dwell ? out.arg(engagement.max_initial_dwell_ms) : out.arg("");
   event.admission.is_from_client() ? out.arg(1) : out.arg("");
-  if (!event.admission.is_from_client() && event.published_at)
-    out.arg(settings_.views.base_hours).arg(settings_.views.gamma);
+  views.from_track ? out.arg(day) : out.arg("");
+  append_view_settings(out, views);
   return out;
 }
 
 Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
-  const Pipeline command = track_command(event);
   const bool is_alias = is_invisible_alias(event.item.view());
-  if (!is_alias) writers_.rank_updater.mark_in_flight(event.item.view());
-  FRESHET_CO_TRY(reply, co_await run_count_script(command, event));
+  FRESHET_CO_TRY(reply, co_await run_count_script(event));
   if (redis::has_code(reply->error(), redis::script_code::kNotVisible)) {
     TrackEvent unseen = event;
     unseen.item = invisible_alias(event.item);
@@ -179,8 +203,13 @@ Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
   }
   FRESHET_CO_TRY(text, reply->string());
   const auto fields = redis::split_words(*text);
-  if (fields.size() < 11) co_return tl::unexpected(redis::malformed_reply("track"));
-  const auto number = [&](std::size_t i) { return redis::parse_or_zero<std::int64_t>(fields[i]); };
+  // Indices of what the report added to the views model. A reply stored by an earlier version lacks
+  // them.
+  constexpr std::size_t kFirstToday = 11, kIncrement = 12, kTotal = 13, kScore = 14, kStatus = 15;
+  if (fields.size() < kFirstToday) co_return tl::unexpected(redis::malformed_reply("track"));
+  const auto field = [&](std::size_t i) { return i < fields.size() ? fields[i] : std::string_view(); };
+  const auto number = [&](std::size_t i) { return redis::parse_or_zero<std::int64_t>(field(i)); };
+  const auto fraction = [&](std::size_t i) { return redis::parse_or_zero<double>(field(i)); };
   const auto time = [&](std::size_t i) { return UnixSeconds{seconds{number(i)}}; };
   Article article;
   article.counts = {number(0), number(1), number(2), number(0)};
@@ -191,16 +220,26 @@ Task<Result<TrackResult>> RedisHotStore::track(const TrackEvent& event) {
   article.version = number(6);
   const UnixSeconds now = time(7);
   const EngagementSettings& engagement = settings_.engagement;
-  const std::string_view status = fields.size() > 11 ? fields[11] : "";
+  const std::int64_t views = settings_.views.from_track ? number(8) : 0;
+  if (views > 0 || fraction(kScore) > 0) {
+    article.views_total = fraction(kTotal);
+    article.views_score = fraction(kScore);
+  }
+  const std::string_view status = field(kStatus);
   const bool refused = status == "2";
   if (status == kRedated) co_await rank_redated(event.item, *article.published);
   for (const Model& model : kModels) {
-    if (!refused && !is_alias && is_rankable(article) && model.base != nullptr)
+    if (!refused && !is_alias && is_rankable(article) && (model.base != nullptr || article.views_score))
       writers_.rank_updater.add(model, rank_write_for(model, event.item.str(), article, settings_), now);
   }
   if (article.listed && !is_alias) {
     writers_.contributions.add(event.attributed_to, event.admission.network, event.item,
-                               {.pv = number(8), .uv = number(9), .dwell_ms = number(10)});
+                               {.pv = number(8),
+                                .uv = number(9),
+                                .dwell_ms = number(10),
+                                .views = views,
+                                .first_views = number(kFirstToday),
+                                .views_score = fraction(kIncrement)});
   }
   const double score =
       base_score(article.counts, engagement) * decay(now - article.decay_start, engagement.half_life);
@@ -223,25 +262,29 @@ Result<void> RedisHotStore::spool_track(const TrackEvent& event) {
 
 // Only the first view from each network counts. Its share of the score is computed from the
 // client's publish time.
+void RedisHotStore::append_unlisted_view(Pipeline& out, const std::optional<UnixSeconds>& published_at,
+                                         const std::optional<UnixSeconds>& at) const {
+  const UnixSeconds now = at.value_or(wall_now());
+  const double total = view_increment(true, settings_.views);
+  out.arg(total)
+      .arg(view_score(total, published_at.value_or(now), now, settings_.views))
+      .arg(settings_.items_unknown_networks)
+      .arg(settings_.views.base_hours)
+      .arg(settings_.views.gamma);
+}
+
 Pipeline RedisHotStore::unlisted_command(const ViewEvent& event, bool may_create) const {
   const std::string_view id = event.item.view();
   const std::string key =
       event.event_id.empty() ? std::string() : keys_.view_event(id, event.event_id.view());
-  const UnixSeconds now = event.occurred_at.value_or(wall_now());
-  const double total = view_increment(true, settings_.views);
   Pipeline out = unlisted_script_call(keys_.article(id), key, event.admission, event.published_at,
                                       event.occurred_at, may_create);
-  out.arg(settings_.views.counter_ttl.count())
-      .arg("")
-      .arg(total)
-      .arg(view_score(total, event.published_at.value_or(now), now, settings_.views))
-      .arg(settings_.items_unknown_networks)
-      .arg(settings_.views.base_hours)
-      .arg(settings_.views.gamma);
+  out.arg(settings_.views.counter_ttl.count()).arg("");
+  append_unlisted_view(out, event.published_at, event.occurred_at);
   return out;
 }
 
-Pipeline RedisHotStore::view_command(const ViewEvent& event, std::int64_t day) const {
+Pipeline RedisHotStore::count_command(const ViewEvent& event, std::int64_t day) const {
   const std::string_view id = event.item.view();
   const ViewsSettings& views = settings_.views;
   Pipeline out;
@@ -254,14 +297,9 @@ Pipeline RedisHotStore::view_command(const ViewEvent& event, std::int64_t day) c
   redis::append_optional_time(out, event.published_at);
   out.arg(day);
   redis::append_optional_time(out, event.occurred_at);
-  out.arg(views.dedup_window.count())
-      .arg(views.uv_ttl.count())
-      .arg(views.counter_ttl.count())
-      .arg(views.pv_weight)
-      .arg(views.uv_weight)
-      .arg(views.base_hours)
-      .arg(views.gamma)
-      .arg(unknown_item_policy(event.admission));
+  out.arg(views.dedup_window.count());
+  append_view_settings(out, views);
+  out.arg(unknown_item_policy(event.admission));
   event.admission.is_from_client() ? out.arg(1) : out.arg("");
   return out;
 }
@@ -270,55 +308,42 @@ std::int64_t RedisHotStore::today() const { return unix_s(wall_now()) / kDaySeco
 
 Task<Result<ViewResult>> RedisHotStore::view(const ViewEvent& event) {
   const bool is_alias = is_invisible_alias(event.item.view());
-  std::int64_t day = event.occurred_at ? unix_s(*event.occurred_at) / kDaySeconds : today();
-  for (int attempt = 0;; ++attempt) {
-    const Pipeline command = view_command(event, day);
-    if (!is_alias) writers_.rank_updater.mark_in_flight(event.item.view());
-    FRESHET_CO_TRY(reply, co_await run_count_script(command, event));
-    if (reply->is_error()) {
-      const std::string_view line = reply->error();
-      if (redis::has_code(line, redis::script_code::kNotVisible)) {
-        ViewEvent unseen = event;
-        unseen.item = invisible_alias(event.item);
-        auto result = co_await view(unseen);
-        co_return result;
-      }
-      const auto redis_day = redis::has_code(line, redis::script_code::kDayChanged)
-                                 ? redis::parse<std::int64_t>(redis::after_code(line))
-                                 : std::nullopt;
-      if (!redis_day || attempt > 0) co_return tl::unexpected(redis::classify(line));
-      day_offset_ += *redis_day - day;
-      day = *redis_day;
-      continue;
-    }
-    FRESHET_CO_TRY(text, reply->string());
-    if (*text == "dedup") co_return ViewResult{.dedup = true};
-    if (*text == "refused") co_return ViewResult{.outcome = {.refused = true}};
-    const auto fields = redis::split_words(*text);
-    if (fields.size() < 8) co_return tl::unexpected(redis::malformed_reply("view"));
-    const auto number = [&](std::size_t i) { return redis::parse_or_zero<double>(fields[i]); };
-    const bool first_today = fields[0] == "1", hidden = fields[5] == "1", listed = fields[5] != kUnlistedFlag;
-    const std::string_view status = fields.size() > 8 ? fields[8] : "";
-    const bool is_new = fields[7] == "1", created = status == "1";
-    const double increment = number(1);
-    if (status == kRedated) co_await rank_redated(event.item, UnixSeconds{seconds{redis::to_int(fields[4])}});
-    // A view that lists the article may not count itself.
-    if (listed && !hidden && !is_alias && (is_new || number(3) > 0)) {
-      writers_.rank_updater.add(kViewsModel,
-                                {.id = event.item.str(),
-                                 .score = number(3),
-                                 .published = UnixSeconds{seconds{redis::to_int(fields[4])}},
-                                 .version = redis::parse_or_zero<std::int64_t>(fields[6]),
-                                 .views_total = number(2)},
-                                {});
-    }
-    if (listed && is_new && !is_alias) {
-      writers_.contributions.add(event.attributed_to, event.admission.network, event.item,
-                                 {.views = 1, .first_views = first_today ? 1 : 0, .views_score = increment});
-    }
-    co_return ViewResult{false, first_today, increment,
-                         EventOutcome{.listed = listed, .created = created, .counted = is_new}};
+  FRESHET_CO_TRY(reply, co_await run_count_script(event));
+  if (redis::has_code(reply->error(), redis::script_code::kNotVisible)) {
+    ViewEvent unseen = event;
+    unseen.item = invisible_alias(event.item);
+    auto result = co_await view(unseen);
+    co_return result;
   }
+  FRESHET_CO_TRY(text, reply->string());
+  if (*text == "dedup") co_return ViewResult{.dedup = true};
+  if (*text == "refused") co_return ViewResult{.outcome = {.refused = true}};
+  const auto fields = redis::split_words(*text);
+  if (fields.size() < 8) co_return tl::unexpected(redis::malformed_reply("view"));
+  const auto number = [&](std::size_t i) { return redis::parse_or_zero<double>(fields[i]); };
+  const bool first_today = fields[0] == "1", hidden = fields[5] == "1", listed = fields[5] != kUnlistedFlag;
+  const std::string_view status = fields.size() > 9 ? fields[9] : "";
+  const bool is_new = fields[7] == "1", created = status == "1";
+  const double increment = number(1);
+  if (status == kRedated) co_await rank_redated(event.item, UnixSeconds{seconds{redis::to_int(fields[4])}});
+  // A view that lists the article may not count itself.
+  if (listed && !hidden && !is_alias && (is_new || number(3) > 0)) {
+    writers_.rank_updater.add(kViewsModel,
+                              {.id = event.item.str(),
+                               .score = number(3),
+                               .published = UnixSeconds{seconds{redis::to_int(fields[4])}},
+                               .version = redis::parse_or_zero<std::int64_t>(fields[6]),
+                               .views_total = number(2)},
+                              {});
+  }
+  if (listed && is_new && !is_alias) {
+    writers_.contributions.add(event.attributed_to, event.admission.network, event.item,
+                               {.views = 1, .first_views = first_today ? 1 : 0, .views_score = increment});
+  }
+  co_return ViewResult{.first_today = first_today,
+                       .score_inc = increment,
+                       .tracked = fields.size() > 8 && fields[8] == "1",
+                       .outcome = {.listed = listed, .created = created, .counted = is_new}};
 }
 
 Result<void> RedisHotStore::spool_view(const ViewEvent& event) {

@@ -30,8 +30,9 @@ class RedisHotStore final : public HotStore {
   RedisHotStore(redis::Redis& redis, DeferredWriters writers, const Settings& settings, redis::Keys keys,
                 EventIdGenerator new_event_id);
 
+  // Both take one more RTT around midnight UTC if this host's clock and Redis' disagree about the
+  // day.
   Task<Result<TrackResult>> track(const TrackEvent& event) override;
-  // One more RTT around midnight UTC if this host's clock and Redis' disagree about the day.
   Task<Result<ViewResult>> view(const ViewEvent& event) override;
   // An event without an id gets one, so that a replay counts it once. Its time is set to the
   // current time.
@@ -46,17 +47,20 @@ class RedisHotStore final : public HotStore {
   Task<Result<std::vector<ItemStats>>> stats(const std::vector<ItemId>& items, Ranks ranks) override;
 
  private:
-  redis::Pipeline track_command(const TrackEvent& event) const;
-  redis::Pipeline view_command(const ViewEvent& event, std::int64_t day) const;
+  redis::Pipeline count_command(const TrackEvent& event, std::int64_t day) const;
+  redis::Pipeline count_command(const ViewEvent& event, std::int64_t day) const;
   redis::Pipeline unlisted_command(const TrackEvent& event, bool may_create) const;
   redis::Pipeline unlisted_command(const ViewEvent& event, bool may_create) const;
   Task<Result<void>> check_unverified_quota(std::string_view id, const EventAdmission& admission);
   Task<Result<void>> add_partition_ranks(const std::vector<ItemId>& items, std::vector<ItemStats>& stats);
   void update_unverified_index(std::string_view id, std::string_view reply);
-  // Runs `command`, or the event's unlisted_command() if the article is unlisted. The latter takes
-  // one more RTT, or three more when it creates the article.
+  // Appends what an event adds to the views model of an unlisted article (unlisted.lua).
+  void append_unlisted_view(redis::Pipeline& out, const std::optional<UnixSeconds>& published_at,
+                            const std::optional<UnixSeconds>& at) const;
+  // Runs the event's count_command(), or its unlisted_command() if the article is unlisted. The
+  // latter takes one more RTT, or three more when it creates the article.
   template <class Event>
-  Task<Result<redis::Reply>> run_count_script(const redis::Pipeline& command, const Event& event);
+  Task<Result<redis::Reply>> run_count_script(const Event& event);
   Task<void> rank_redated(const ItemId& item, UnixSeconds published);
   int unknown_item_policy(const EventAdmission& admission) const;
   std::int64_t today() const;

@@ -187,7 +187,7 @@ Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
   // Order matters: the list must be at least as new as its metadata, and the epoch at least as new
   // as both.
   Pipeline read;
-  read.add("HMGET", keys_.list_meta(query), "built_ms", "epoch").barrier();
+  read.add("HMGET", keys_.list_meta(query), "built_ms", "epoch", "below_floor").barrier();
   read.add("GET", keys_.list(query)).barrier();
   read.add("GET", keys_.epoch());
   for (const redis::PartitionKeys& each : keys_.partitions()) {
@@ -211,6 +211,7 @@ Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
     out.expires_in = std::min(out.expires_in.value_or(due), due);
   }
   if (is_valid) out.json = std::string((*replies)[1].text());
+  out.below_floor = redis::string_at(meta, 2) == "1";
   if (!out.json.empty() && out.built_ms / interval == now / interval) {
     out.freshness = CachedList::Freshness::kFresh;
     co_return out;
@@ -233,7 +234,8 @@ void RedisHotStore::store_list(const ListQuery& query, const CachedList& built) 
       .arg(built.json)
       .arg(built.built_ms)
       .arg(built.epoch)
-      .arg(settings_.list.ttl.count());
+      .arg(settings_.list.ttl.count())
+      .arg(built.below_floor ? 1 : 0);
   // If lost, the lock expires and another process rebuilds the list.
   writers_.write_queue.post(std::move(out));
 }

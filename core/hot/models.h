@@ -55,6 +55,10 @@ inline constexpr std::array kModels{
 inline constexpr const Model& kEngagementModel = kModels[0];
 inline constexpr const Model& kViewsModel = kModels[1];
 
+// The newest items with their publish times as scores, readable like a rank. Not in kModels.
+inline constexpr Model kNewestItems{
+    .name = "newest", .rank = "hot:newest", .rank_versions = {}, .default_limit = 20, .parameters = {}};
+
 constexpr std::size_t index_of(const Model& model) {
   return static_cast<std::size_t>(&model - kModels.data());
 }

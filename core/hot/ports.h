@@ -45,8 +45,9 @@ struct TrackEvent {
   SessionId
       session;  // one PV per session and item within the window; the visitor's id if there is no session
   std::int64_t dwell_ms = 0;  // 0 … dwell_cap_ms: already clamped
-  // Ignored if the item was put. A client's counts only with an article's first event; the site's
-  // first one (!is_from_client()) replaces it.
+  // Ignored if the item was put. A client's counts only with an article's first event, or with
+  // items.unknown = list if it is later than the one so far and within an hour of that event; the
+  // site's first one (!is_from_client()) replaces it.
   std::optional<UnixSeconds> published_at;
   EventId event_id;                             // empty: not idempotent
   std::optional<UnixSeconds> occurred_at = {};  // in the past; nullopt: now, by Redis' clock
@@ -89,6 +90,7 @@ struct ViewResult {
   bool dedup = false;        // seen within the window: nothing was counted
   bool first_today = false;  // the visitor's first view of the day
   double score_inc = 0;      // added to hot:score
+  bool tracked = false;      // reports counted page views of the article in the last two days
   EventOutcome outcome = {};
 };
 
@@ -97,7 +99,7 @@ struct ViewResult {
 enum class ViewsMode { kAccumulate, kCurrent };
 
 struct ListQuery {
-  const Model* model = &kViewsModel;        // a row of kModels
+  const Model* model = &kViewsModel;        // a row of kModels; rank_page() also reads kNewestItems
   ViewsMode mode = ViewsMode::kAccumulate;  // kCurrent: for views only
   seconds window{0};                        // maximum age; 0: no limit
   TagName tag;                              // empty: all tags
@@ -115,7 +117,8 @@ struct CachedList {
   // kFresh: built within the current rebuild interval. kStale: older; another process is rebuilding
   // it. kMustBuild: this caller holds the short lock and must rebuild it; json may hold the old
   // list until then.
-  std::string json;  // empty if there is none or it contains an item hidden since
+  std::string json;          // empty if there is none or it contains an item hidden since
+  bool below_floor = false;  // as HotList::below_floor()
   std::int64_t built_ms = 0;
   std::string epoch;  // pass back to store_list()
   // Time until an embargoed item is published, which makes the list outdated; nullopt: no such
@@ -166,10 +169,11 @@ enum class Ranks : std::uint8_t { kOmit, kInclude };
 class HotStore {
  public:
   virtual ~HotStore() = default;
-  // 1 RTT, one atomic script each; 2 RTT for an unverified article. Rank updates and the visitor's
-  // contribution are written asynchronously. A client's event of a hidden or embargoed item does
+  // 1 RTT, one atomic script each; 2 RTT for an unverified article. With views.from_track, track()
+  // counts a view for each page view. Rank updates and the visitor's contribution are written
+  // asynchronously. A client's event of a hidden or embargoed item does
   // not count and has the same result as that of an unknown one, for 1 RTT more. A publish time
-  // from the site that replaces a client's takes 2 RTT more. Errors: kNotFound "unknown_item"
+  // that replaces a client's takes 2 RTT more. Errors: kNotFound "unknown_item"
   // (items.unknown = reject); kRateLimited "unverified_quota" (EventAdmission::may_create is false
   // or items.unknown_max is reached); Redis errors.
   virtual Task<Result<TrackResult>> track(const TrackEvent& event) = 0;

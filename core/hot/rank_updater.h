@@ -68,7 +68,7 @@ Task<Result<std::int64_t>> rank_articles(redis::Redis& redis, std::span<const st
                                          RankTarget target = RankTarget::kLive);
 
 // Per-worker buffer of rank writes. Flushed kFlushInterval after the first write or at kMaxEntries
-// articles. Keeps only the latest state of each article. Writes not yet flushed are lost if the
+// of them. Keeps only the latest state of each article. Writes not yet flushed are lost if the
 // worker is killed; `journal` tells other processes which.
 class RankUpdater {
  public:

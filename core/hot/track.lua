@@ -1,21 +1,26 @@
 -- Counts a report of reading: PV once per session and window, UV, and the session's longest dwell
--- time.
+-- time. A report that counts a page view also counts a view (parts/add_view.lua): the session's
+-- window is its deduplication.
 --
--- KEYS 1 hot:article:{id}  2 hot:uv:hll:{id}  3 hot:session:{id}:{session}  [4 hot:event:{id}:{event}]
+-- KEYS 1 hot:article:{id}  2 hot:uv:hll:{id}  3 hot:session:{id}:{session}  4 hot:uv:{id}:{yyyymmdd}
+--      [5 hot:event:{id}:{event}]
 -- ARGV 1 visitor, '': beyond limits.pv_per_network  2 dwell ms  3 publish time or ''
 --      4 time of the event or '' (now)  5 session window s, 0: every report counts  6 counter TTL s
---      7 unknown articles 0: accept, 1: reject, 2: accept if listed
---      8 '' or the most ms that a session's first report can claim  9 1: from a client, '': from the
---      site  10 base hours and 11 gamma of view.lua, only if the site names a publish time
--- Returns 'pv uv ms first published hidden v now' and what this report added, 'pv uv ms'; all are
+--      7 unknown articles 0: accept, 1: reject, 2: accept if listed, 3: accept; within an hour of the
+--      first event, a later publish time replaces a client's (parts/add_view.lua)  8 '' or the most ms that a session's
+--      first report can claim  9 1: from a client, '': from the site  10 days since 1970 of KEYS 4,
+--      '': page views are not views  then of views: 11 UV TTL s  12 counter TTL s  13 w_pv  14 w_uv
+--      15 base hours  16 gamma
+-- Returns 'pv uv ms first published hidden v now', what this report added, 'pv uv ms', and of its
+-- view 'new_today inc total score' as view.lua does, zeros if it counts none. The first eleven are
 -- integers. first: start of the decay; now: the time that the event was counted with. A repeated
 -- event id returns the first reply (stored in its key) with nothing added.
 -- A report beyond limits.pv_per_network never counts a visitor. It adds dwell time if its session has
 -- been counted; otherwise it is refused: nothing is written, and the reply ends with 2.
--- If the site's publish time replaced a client's, the reply ends with 3.
--- Errors: UNKNOWN_ITEM, UNLISTED (call unlisted.lua), NOT_VISIBLE (a client's report of a hidden or
--- embargoed item: count it as that of an unknown id). All before the first write, since Lua has no
--- rollback.
+-- If a publish time replaced a client's, the reply ends with 3.
+-- Errors: DAY n when Redis' UTC day is n and not ARGV 10; UNKNOWN_ITEM; UNLISTED (call
+-- unlisted.lua); NOT_VISIBLE (a client's report of a hidden or embargoed item: count it as that of an
+-- unknown id). All before the first write, since Lua has no rollback.
 --
 -- A session's key holds 'dwell begin': its longest dwell time, and the ms at which it began
 -- according to its first report. An untrusted client (ARGV 8) can claim that much at first, and
@@ -28,7 +33,8 @@
 -- This is the hottest script: a command costs 1 to 2 µs, an arithmetic operation 0.1.
 --@include version
 --@include increments
-local dwell, window, ttl, event = ARGV[2] + 0, ARGV[5], ARGV[6] + 0, KEYS[4]
+--@include add_view
+local dwell, window, ttl, event, day = ARGV[2] + 0, ARGV[5], ARGV[6] + 0, KEYS[5], tonumber(ARGV[10])
 if event then
   local earlier_reply = call('GET', event)
   if earlier_reply then return earlier_reply end
@@ -36,8 +42,13 @@ end
 local time = call('TIME')
 local clock = time[1] + 0
 local now = clock
-if ARGV[4] ~= '' then now = min(ARGV[4] + 0, clock) end
-local fields = call('HMGET', KEYS[1], 'pv', 'uv', 'counted', 'ms', 'renewed', 'first', 'date', 'hidden', 'early', 'v', 'uv_correction', 'nets', 'dated')
+if ARGV[4] ~= '' then
+  now = min(ARGV[4] + 0, clock)
+elseif day and day ~= floor(clock / 86400) then
+  return redis.error_reply(format('DAY %d', floor(clock / 86400)))
+end
+local fields = call('HMGET', KEYS[1], 'pv', 'uv', 'counted', 'ms', 'renewed', 'first', 'date', 'hidden', 'early', 'v', 'uv_correction', 'nets', 'dated', 'begin',
+  'total', 'score', 'views', 'viewed', 'increments')
 local date, is_from_client = fields[7] and fields[7] + 0, ARGV[9] == '1'
 if is_from_client and (fields[8] == '1' or date and date > clock) then
   if ARGV[7] == '1' then date = nil else return redis.error_reply('NOT_VISIBLE hidden or embargoed') end
@@ -57,22 +68,23 @@ if live then
 end
 
 -- The item store's date takes precedence, then the first that the site's own reports name, then the
--- client's with the first event. A date in the future counts as now; `early` stores that time, so
--- that the start of the decay can be told from the date.
+-- client's with the first event, or a later one of the first hour. A date in the future counts as
+-- now; `early` stores that time, so that the start of the decay can be told from the date.
 local client_date = fields[6] and fields[6] + 0
 local published, named = date or client_date, tonumber(ARGV[3])
-local is_first_event = not published
-local has_new_site_date = not date and not fields[13] and named and not is_from_client
-if is_first_event or has_new_site_date then published = min(named or now, now) end
-local redated = has_new_site_date and client_date and client_date ~= published
+local is_first_event, is_site_dated = not published, date or fields[13]
+local has_new_site_date = not is_site_dated and named and not is_from_client
+local later = ARGV[7] == '3' and not is_site_dated and later_date(named, client_date, fields[14], now)
+if is_first_event or has_new_site_date then published = min(named or now, now) elseif later then published = later end
+local redated = (has_new_site_date or later) and client_date and client_date ~= published
 local in_future = published > clock
 local first = in_future and clock or published
 if ARGV[1] == '' and (window == '0' or not live or call('EXISTS', KEYS[3]) == 0) then
-  return format('%d %d %d %d %d %d %s %d 0 0 0 2', pv, max(0, uv - correction), ms, first, published, fields[8] or 0, fields[10] or 0, now)
+  return format('%d %d %d %d %d %d %s %d 0 0 0 0 0 0 0 2', pv, max(0, uv - correction), ms, first, published, fields[8] or 0, fields[10] or 0, now)
 end
 if fields[1] and not live then
   call('DEL', KEYS[2])
-  call('HDEL', KEYS[1], 'uv_correction', 'shown')
+  call('HDEL', KEYS[1], 'uv_correction', 'shown', 'imported')
 end
 if nets then  -- the article is listed from now on: each network counts as a visitor
   if nets:sub(1, 1) == '+' then nets = nets:sub(2) end
@@ -113,42 +125,49 @@ if register_changed then
   end
 end
 
-local v = fields[10] or 0
-if counts or register_changed or added_ms > 0 or in_future or redated then
-  v = version_after(v, time)
-  if fields[3] or counted ~= 100 then
-    call('HSET', KEYS[1], 'pv', pv, 'uv', uv, 'counted', counted, 'ms', ms, 'v', v)
-  else
-    call('HSET', KEYS[1], 'pv', pv, 'uv', uv, 'ms', ms, 'v', v)
-  end
-end
+local v, changes, counters_ttl = fields[10] or 0, {'pv', pv, 'uv', uv, 'ms', ms}, 0
+if fields[3] or counted ~= 100 then append(changes, 'counted', counted) end
 if in_future then
-  call('HSET', KEYS[1], 'early', first)
+  append(changes, 'early', first)
 elseif fields[9] then
   call('HDEL', KEYS[1], 'early')
 end
-if has_new_site_date then
-  call('HSET', KEYS[1], 'first', first, 'dated', 1)
+local views_score = tonumber(fields[16] or 0)
+if has_new_site_date or later then
+  append(changes, 'first', first)
+  if has_new_site_date then append(changes, 'dated', 1) end
   if client_date then
     local _, redate = increments_library()
-    redate(KEYS[1], call('HGET', KEYS[1], 'increments'), client_date, first, clock, ARGV[10] + 0, ARGV[11] + 0)
+    views_score = redate(KEYS[1], fields[19], client_date, first, clock, ARGV[15] + 0, ARGV[16] + 0, later) or views_score
   end
 elseif is_first_event then
-  call('HSET', KEYS[1], 'first', first)
+  append(changes, 'first', first)
+  if ARGV[7] == '3' then append(changes, 'begin', now) end
+end
+local first_today, inc, total, score = 0, 0, 0, 0
+if counts and day then
+  first_today, inc, total, score, counters_ttl =
+    add_view(changes, KEYS[4], ARGV[1], 11, fields, 15, views_score, published, is_site_dated or has_new_site_date, now, clock)
 end
 -- Renewing once a day is enough. The hash of a PUT item has no TTL; any other hash lives as long as
 -- the longest-lived of its counters.
 if counts and not (live and clock - fields[5] <= min(86400, ttl / 2)) then
-  call('HSET', KEYS[1], 'renewed', clock)
+  append(changes, 'renewed', clock)
   call('EXPIRE', KEYS[2], ttl)
-  if not date then
-    if fields[10] then call('EXPIRE', KEYS[1], ttl, 'GT') else call('EXPIRE', KEYS[1], ttl) end
-  end
+  counters_ttl = max(counters_ttl, ttl)
 elseif register_changed and uv_before == 0 then
   call('EXPIRE', KEYS[2], ttl)  -- the first event that counts as a visitor
 end
+if counts or register_changed or added_ms > 0 or in_future or is_first_event or has_new_site_date or later then
+  v = version_after(v, time)
+  call('HSET', KEYS[1], 'v', v, unpack(changes))
+end
+if counters_ttl > 0 and not date then
+  if fields[10] then call('EXPIRE', KEYS[1], counters_ttl, 'GT') else call('EXPIRE', KEYS[1], counters_ttl) end
+end
 
-local reply = format('%d %d %d %d %d %d %s %d %d %d %d', pv, max(0, uv - correction), ms, first, published, fields[8] or 0, v, now,
-  counts and 1 or 0, uv - uv_before, added_ms)
-if event then call('SET', event, reply:gsub('%S+ %S+ %S+$', '0 0 0'), 'EX', 86400) end
-return redated and reply .. ' 3' or reply
+local counters = format('%d %d %d %d %d %d %s %d', pv, max(0, uv - correction), ms, first, published, fields[8] or 0, v, now)
+local view_counters = format('%.17g %.17g', total, score)
+if event then call('SET', event, counters .. ' 0 0 0 0 0 ' .. view_counters, 'EX', 86400) end
+return format('%s %d %d %d %d %.17g %s', counters, counts and 1 or 0, uv - uv_before, added_ms, first_today, inc, view_counters) ..
+  (redated and ' 3' or '')

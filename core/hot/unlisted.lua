@@ -7,15 +7,16 @@
 -- KEYS 1 hot:article:{id}  [2 hot:event:{id}:{event} or hot:view:event:{id}:{event}]
 -- ARGV 1 hash of the network, 2 bytes  2 client's publish time or ''
 --      3 time of the event or '' (now)  4 1: may create the article  5 counter TTL s
---      6 dwell ms of a report, '' for a view  7 what a view adds to the sum  8 to the score
---      9 networks that list the article  10 base hours and 11 gamma of view.lua, for a view
+--      6 dwell ms of a report, '' for a view  7 what a view adds to the sum, '' for a report that is
+--      not a view  8 to the score  9 networks that list the article  10 base hours and 11 gamma of
+--      parts/add_view.lua
 -- Returns 'LISTED' for a listed article, 'BEGINS' for one that does not exist and may not be
 -- created: nothing is written. Otherwise the reply of track.lua or view.lua, with 2 for `hidden`
 -- while the article is unlisted, and a final 1 if it was created.
 --@include version
 --@include increments
 local network, required_networks, required_s = ARGV[1], ARGV[9] + 0, 600
-local is_report = ARGV[6] ~= ''
+local is_report, counts_view = ARGV[6] ~= '', ARGV[7] ~= ''
 local earlier_reply = KEYS[2] and call('GET', KEYS[2])
 if earlier_reply then return earlier_reply end
 local fields = call('HMGET', KEYS[1], 'nets', 'v', 'date', 'hidden', 'first', 'pv', 'uv', 'ms', 'views', 'total', 'score', 'nets_since', 'increments')
@@ -48,7 +49,8 @@ if increment == 1 then
   if is_report then
     pv, uv, ms = pv + 1, uv + 1, ms + ARGV[6]
     call('HSET', KEYS[1], 'pv', pv, 'uv', uv, 'ms', ms, 'renewed', clock)
-  else
+  end
+  if counts_view then
     inc = ARGV[8] + 0
     total, score = total + ARGV[7], score + inc
     -- Three buckets, so that Redis stores the hash compactly (hash-max-listpack-value).
@@ -59,12 +61,18 @@ if increment == 1 then
   end
 end
 local hidden_flag, created = listed and 0 or 2, fields[2] and 0 or 1
-local reply
+local reply, view_counters
 if is_report then
+  view_counters = format('%.17g %.17g', total, score)
   reply = format('%d %d %d %d %d %d %s %d', pv, uv, ms, published, published, hidden_flag, v, now)
 else
   reply = format('%d %.17g %.17g %.17g %d %d %s', increment, inc, total, score, published, hidden_flag, v)
 end
-if KEYS[2] then call('SET', KEYS[2], reply .. (is_report and ' 0 0 0 0' or ' 0 0'), 'EX', 86400) end
-if is_report then return format('%s %d %d %d %d', reply, increment, increment, increment * ARGV[6], created) end
-return format('%s %d %d', reply, increment, created)
+if KEYS[2] then
+  call('SET', KEYS[2], reply .. (is_report and format(' 0 0 0 0 0 %s 0', view_counters) or ' 0 0 0'), 'EX', 86400)
+end
+if is_report then
+  local first_today = counts_view and increment or 0
+  return format('%s %d %d %d %d %.17g %s %d', reply, increment, increment, increment * ARGV[6], first_today, inc, view_counters, created)
+end
+return format('%s %d 0 %d', reply, increment, created)

@@ -30,7 +30,7 @@ else
     local _, redate = increments_library()
     redate(article, fields[4], fields[2] + 0, ARGV[5] + 0, clock + 0, ARGV[7] + 0, ARGV[8] + 0)
   end
-  call('HDEL', article, 'first', 'dated', 'early')
+  call('HDEL', article, 'first', 'dated', 'begin', 'early')
   if ARGV[5] + 0 > clock + 0 then call('HSET', article, 'early', clock) end
   call('PERSIST', article)
 end

@@ -6,6 +6,7 @@
 #include "core/hot/counting.h"
 #include "core/hot/item_stats.h"
 #include "fcgi/handlers/json_reply.h"
+#include "fcgi/handlers/last_lists.h"
 #include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/parse_hot.h"
 #include "fcgi/handlers/queued.h"
@@ -79,12 +80,14 @@ const std::string& fingerprint_of(const Call& call, const TrackBody& track) {
 }
 
 // Publish dates of public clients are accepted only within a day of now, because they decide the
-// rank of articles that the site has not put. Without a date the article counts as published now.
+// rank of articles that the site has not put. With items.unknown = list any past date is accepted,
+// because later ones replace it (track.lua). Without a date the article counts as published now.
 constexpr seconds kMaxPublishDateSkew{86400};
 void sanitize_publish_date(const Call& call, std::optional<UnixSeconds>& published_at) {
   if (call.request.zone != Zone::kPublic || call.is_exempt || !published_at) return;
   const auto age = wall_now() - *published_at;
-  if (age > kMaxPublishDateSkew || age < -kMaxPublishDateSkew) published_at.reset();
+  const bool is_too_old = age > kMaxPublishDateSkew && call.services.settings.items_unknown != "list";
+  if (is_too_old || age < -kMaxPublishDateSkew) published_at.reset();
 }
 
 // Decides how much a public client may add to the article, within its rate limits.
@@ -179,11 +182,16 @@ std::string seconds_text(milliseconds span) {
   return std::to_string(std::max<std::int64_t>(1, std::chrono::ceil<seconds>(span).count()));
 }
 
+void add_floor_header(Response& response, const hot::HotList& list) {
+  if (list.below_floor()) response.headers += "Freshet-Below-Floor: true\r\n";
+}
+
 std::optional<Response> stale_response(const hot::HotLists& lists, const HotListRequest& query) {
   const auto list = query.at ? nullptr : lists.stale_copy(query.query);
   if (!list) return std::nullopt;
   Response response;
   response.headers = "Cache-Control: no-store\r\nFreshet-Degraded: true\r\n";
+  add_floor_header(response, *list);
   response.body = list->first(query.limit);
   return response;
 }
@@ -329,6 +337,7 @@ Task<Result<Response>> post_views(Call& call) {
                         call.must_spool() || counted->queued);
   if (counted->queued) co_return queued_reply(services);
   const hot::ViewResult& outcome = counted->result;
+  if (outcome.tracked && services.settings.views.from_track) services.count_view_of_tracked();
   if (outcome.outcome.refused) co_return private_json(std::string(kViewNotCounted));
   if (outcome.dedup) co_return private_json("{\"ok\":true,\"dedup\":true}");
   std::string out;
@@ -348,6 +357,11 @@ Task<Result<Response>> get_hot(Call& call) {
   auto reading = query->at ? lists.build_at(query->query, *query->at)
                            : lists.get(query->query, std::chrono::steady_clock::now());
   FRESHET_CO_TRY(served, co_await reading);
+  if (!query->at && !served->degraded) {
+    services.last_lists.store(query->query, *served->list);
+  } else if (!query->at) {
+    if (auto last = services.last_lists.load(query->query)) served->list = std::move(last);
+  }
   Response response;
   if (served->degraded) {
     response.headers = "Cache-Control: no-store\r\nFreshet-Degraded: true\r\n";
@@ -365,6 +379,7 @@ Task<Result<Response>> get_hot(Call& call) {
     // restores it.
     if (services.has_lost_data()) response.headers += "Freshet-Degraded: true\r\n";
   }
+  add_floor_header(response, *served->list);
   response.body = served->list->first(query->limit);
   co_return response;
 }

@@ -28,6 +28,8 @@ class SignatureKeys;
 
 namespace freshet::handlers {
 
+class LastLists;
+
 struct Services {
   const Settings& settings;
   hot::HotStore& hot;
@@ -36,6 +38,7 @@ struct Services {
   items::ItemStore& items_bulk;  // over the bulk connection
   items::CardCache& cards;
   hot::HotLists& hot_lists;
+  LastLists& last_lists;
   feed::SmartFeed& feed;
   readers::ReaderStore& readers;
   readers::ReaderStore& readers_bulk;  // over the bulk connection
@@ -73,6 +76,8 @@ struct Services {
   std::optional<Dependency> or_data_loss(std::optional<Dependency> missing) const {
     return missing || !has_lost_data() ? missing : Dependency::kItems;
   }
+  // A view by POST /api/views of an article whose page views count as views, too.
+  void count_view_of_tracked() { slot.views_of_tracked.fetch_add(1, std::memory_order_relaxed); }
   void count_feed_page(bool degraded) {
     slot.feed_pages.fetch_add(1, std::memory_order_relaxed);
     if (degraded) slot.feed_pages_degraded.fetch_add(1, std::memory_order_relaxed);

@@ -152,6 +152,7 @@ Rows freshet_rows(Scoreboard& board, const Totals& totals) {
             {"card misses", to_int64(totals.item_cache_misses)},
             {"card bytes", to_int64(totals.item_cache_bytes)},
             {"items shown", to_int64(totals.feed_impressions)},
+            {"views of tracked articles", to_int64(totals.views_of_tracked)},
             {"feed pages", to_int64(totals.feed_pages)},
             {"feed pages degraded", to_int64(totals.feed_pages_degraded)},
             {"announcements ignored", to_int64(totals.invalidations_ignored)}};

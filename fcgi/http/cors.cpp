@@ -96,7 +96,7 @@ void Cors::add_cors_headers(const Request& request, Response& response) const {
   response.add_header("Access-Control-Allow-Origin", request.origin);
   response.add_header("Access-Control-Allow-Credentials", "true");
   response.add_header("Access-Control-Expose-Headers",
-                      "ETag, Freshet-Degraded, Freshet-Ignored, Retry-After");
+                      "ETag, Freshet-Below-Floor, Freshet-Degraded, Freshet-Ignored, Retry-After");
 }
 
 }  // namespace freshet::http

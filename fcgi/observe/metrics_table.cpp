@@ -203,6 +203,7 @@ constexpr std::array kMetrics{
     MetricFamily{"freshet_writes_queued", kCounter, "", "Writes answered with 202, to be applied when Redis is available.", "", total_value<&Totals::queued_writes>},
     MetricFamily{"freshet_event_loop_iteration_seconds", kHistogram, "", "Duration of event loop iterations; a ready connection waits for the current one before it is accepted or read.", "FreshetLoopLag", [](SampleWriter& samples, const View& view) { samples.add(view.totals.loop_iterations, {}); }},
     MetricFamily{"freshet_hot_list_reads", kCounter, "result", "Hot lists read, from the worker's snapshot (hit) or not (miss).", "FreshetHotListMisses", list_reads},
+    MetricFamily{"freshet_views_of_tracked_articles", kCounter, "", "Views by POST /api/views of articles whose page views count as views, too (views.from_track); a reader reported by both counts twice.", "", total_value<&Totals::views_of_tracked>},
     MetricFamily{"freshet_dependency_missing", kGauge, "what", "1: no worker has this dependency; /health/ready answers 503 if ready.require lists it.", "FreshetIndexUnavailable", dependency_missing},
     MetricFamily{"freshet_feed_pages", kCounter, "result", "Feed pages, complete or degraded (Redis or the index was unavailable, or the page could not be stored).", "", feed_pages},
     MetricFamily{"freshet_item_cache_reads", kCounter, "result", "Item data read, from the worker's cache (hit) or from Redis (miss).", "", item_cache_reads},

@@ -40,6 +40,7 @@ constexpr std::array kCounters{
     Counter{&WorkerSlot::item_cache_hits, &Totals::item_cache_hits},
     Counter{&WorkerSlot::item_cache_misses, &Totals::item_cache_misses},
     Counter{&WorkerSlot::feed_impressions, &Totals::feed_impressions},
+    Counter{&WorkerSlot::views_of_tracked, &Totals::views_of_tracked},
     Counter{&WorkerSlot::feed_pages, &Totals::feed_pages},
     Counter{&WorkerSlot::feed_pages_degraded, &Totals::feed_pages_degraded},
     Counter{&WorkerSlot::invalidations_ignored, &Totals::invalidations_ignored},

@@ -90,7 +90,7 @@ struct RouteTotals {
 struct Totals {
   std::uint64_t accepted = 0, requests = 0, slow_requests = 0, over_budget = 0;
   std::uint64_t list_hits = 0, list_misses = 0, item_cache_hits = 0, item_cache_misses = 0,
-                feed_impressions = 0, invalidations_ignored = 0;
+                feed_impressions = 0, views_of_tracked = 0, invalidations_ignored = 0;
   std::uint64_t feed_pages = 0, feed_pages_degraded = 0;
   std::uint64_t redis_commands = 0, redis_round_trips = 0, redis_errors = 0, redis_reconnects = 0;
   std::uint64_t background_done = 0, background_dropped = 0, spooled = 0, replayed = 0, queued_writes = 0;

@@ -136,7 +136,9 @@ struct alignas(64) WorkerSlot {
   // Item data served from this worker's memory, or not.
   std::atomic<std::uint64_t> item_cache_hits{0}, item_cache_misses{0};
   std::atomic<std::uint64_t> item_cache_bytes{0};
-  std::atomic<std::uint64_t> feed_impressions{0};                    // items on feed pages
+  std::atomic<std::uint64_t> feed_impressions{0};  // items on feed pages
+  std::atomic<std::uint64_t> views_of_tracked{
+      0};  // by POST /api/views, of articles that views.from_track counts
   std::atomic<std::uint64_t> feed_pages{0}, feed_pages_degraded{0};  // all, and those marked as degraded
   std::atomic<std::uint64_t> invalidations_ignored{0};  // messages on hot:epoch that Freshet did not send
   std::atomic<std::uint64_t> redis_commands{0}, redis_round_trips{0}, redis_errors{0}, redis_reconnects{0};

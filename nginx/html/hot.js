@@ -175,7 +175,20 @@ async function refresh(list) {
   const items = await readJson(reply);
   render(list, items);
   const sentMs = Date.parse(reply.headers.get("Date")) - 1000 * (reply.headers.get("Age") || 0);
-  return { count: items.length, sentMs, degraded: reply.headers.has("Freshet-Degraded") };
+  const { headers } = reply;
+  return { count: items.length, sentMs, degraded: headers.has("Freshet-Degraded"), belowFloor: headers.has("Freshet-Below-Floor") };
+}
+
+function statusText(isOld, results) {
+  const anyItems = results.some((result) => result.count > 0);
+  if (isOld || results.some((result) => result.degraded)) {
+    return "We can’t refresh the lists right now." + (anyItems ? " You’re seeing the last known lists." : "");
+  }
+  if (!anyItems) {
+    return "Nothing is listed yet. An article is listed once it is imported (freshetctl import FILE, or PUT /api/items/ID) and read: open one, or replay some traffic. "
+      + "Articles that only browsers have reported are counted, but not listed (items.unknown).";
+  }
+  return results.every((result) => result.count === 0 || result.belowFloor) ? "No article is hot right now. These are the newest." : "";
 }
 
 async function refreshAll() {
@@ -185,9 +198,7 @@ async function refreshAll() {
     const lagMs = Date.now() - sentMs;
     minLagMs = Math.min(minLagMs, lagMs);
     updated.textContent = `Updated at ${new Date(sentMs).toLocaleTimeString()}.`;
-    showStatus(lagMs - minLagMs > kStaleMs || results.some((result) => result.degraded) ? "We can’t refresh the lists right now. You’re seeing the last known lists."
-      : results.some((result) => result.count > 0) ? "" : "Nothing is listed yet. An article is listed once it is imported (freshetctl import FILE, or PUT /api/items/ID) and read: open one, or replay some traffic. "
-        + "Articles that only browsers have reported are counted, but not listed (items.unknown).");
+    showStatus(statusText(lagMs - minLagMs > kStaleMs, results));
   } catch (error) {
     showStatus(`We can’t refresh the lists right now: ${error.message}.`);
   }

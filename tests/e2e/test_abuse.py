@@ -330,7 +330,8 @@ def test_a_network_has_a_share_of_event_ids_beyond_which_reports_count_without_t
     for number in range(share + 100):
         report(61, number)
     assert kept() == share
-    assert service.stats(item)["pv"] == service.stats(item)["views"]["pv"] == (share + 100) / 2
+    stats = service.stats(item)
+    assert (stats["pv"], stats["views"]["pv"]) == ((share + 100) / 2, share + 100)  # a page view is a view, too
     # Its session and its fingerprint keep a repeated report from counting.
     assert report(61, share + 98)["pv"] == (share + 100) / 2 and report(61, share + 99)["dedup"]
     for number in range(10):
@@ -528,7 +529,7 @@ def test_one_network_cannot_raise_an_article_that_others_listed(instance):
         replies = from_one_network(service, 100, range(2000), PARALLEL, send)
         assert sum("counted" not in reply.json() for reply in replies) == 87  # 50, and the squares from 64 to 1936
     stats = service.stats(item)
-    assert stats["pv"] in (30 + 87, 31 + 87) and stats["uv"] <= 31 + 87 and stats["views"]["pv"] <= 88
+    assert stats["pv"] in (30 + 87, 31 + 87) and stats["uv"] <= 31 + 87 and stats["views"]["pv"] <= 31 + 2 * 88
 
 
 @pytest.mark.usefixtures("same_day")

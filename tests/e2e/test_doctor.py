@@ -214,3 +214,15 @@ def test_unverified_articles_are_named_with_a_fix(site):
     site.put("beacon-4")
     [found] = doctor(site, "--nginx", "")[1]["items.unlisted"]
     assert "beacon-4" not in found["what"]
+
+
+def test_articles_with_views_by_both_routes_are_a_warning(site, name):
+    item, client = name("a"), site.internal()
+    client.track(item, 0, userId="u")
+    assert grade(doctor(site)[1], "views.from_track") == {"ok"}
+    for number in range(3):
+        client.view(item, f"f{number}")
+    status, findings = doctor(site)
+    [warning] = findings["views.from_track"]
+    assert (status, warning["grade"]) == (0, "warning")
+    assert warning["what"].startswith("3 views by POST /api/views") and "views.from_track = false" in warning["cure"]

@@ -122,7 +122,7 @@ def test_reports_of_an_item_that_is_not_visible_are_answered_like_those_of_an_un
         assert all_replies(service, item) == expected, item
     for item, stats in before.items():
         assert {key: service.stats(item)[key] for key in ("pv", "uv", "dwell")} == {key: stats[key] for key in ("pv", "uv", "dwell")}
-        assert service.stats(item)["views"]["pv"] == 1
+        assert service.stats(item)["views"]["pv"] == 2
     assert_problem(site.get(f"/api/articles/{removed}/stats"), 404, "unknown_item")
     assert service.hot(tag=tag) == []
     # The reports leave nothing in lists or ranks, also not after a rebuild.

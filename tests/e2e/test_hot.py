@@ -6,7 +6,7 @@ import time
 import pytest
 
 from client import assert_problem
-from service import LONG_TIMEOUTS
+from service import LONG_TIMEOUTS, wait_until
 
 HALF_LIFE_S = 86400
 HOUR_S = 3600
@@ -151,12 +151,17 @@ def test_anonymous_readers_are_distinguished_by_fingerprint_and_agent(service, n
     assert reply.json()["uv"] == 3
 
 
-def test_a_clients_date_is_used_for_the_first_report_only(service, name):
+def test_the_latest_date_that_clients_name_counts(service, name):
     article, client, now = name("a"), service.public(), int(time.time())
-    reply = client.track(article, 0, userId="u", publishedAt=now - HALF_LIFE_S // 2)
-    assert reply.json()["score"] == pytest.approx(4 / 2 ** 0.5, rel=1e-4)
-    reply = client.track(article, 0, userId="v", publishedAt=now)
+    year_2019 = client.track(article, 0, userId="u", publishedAt=1556668800).json()
+    assert year_2019["score"] < 1e-100, "not a new article"
+    reply = client.track(article, 0, userId="v", publishedAt=now - HALF_LIFE_S // 2)
     assert reply.json()["score"] == pytest.approx(8 / 2 ** 0.5, rel=1e-4)
+    reply = client.track(article, 0, userId="w", publishedAt=now - HALF_LIFE_S)
+    assert reply.json()["score"] == pytest.approx(12 / 2 ** 0.5, rel=1e-4), "never older"
+    stats = service.stats(article)
+    assert stats["views"]["score"] == pytest.approx(9 / 14 ** 1.5, rel=2e-2)
+    assert [each["id"] for each in service.hot(model="engagement", limit=100) if each["id"] == article] == [article]
     ahead = client.track(name("b"), 0, userId="u", publishedAt=now + 365 * 86400)
     assert ahead.json()["score"] == pytest.approx(4, rel=1e-4)
 
@@ -184,6 +189,38 @@ def test_unknown_members_are_ignored(service, name):
 
 
 # --- views
+
+
+@pytest.mark.parametrize("model", [{}, {"model": "views"}, {"mode": "current"}, {"model": "engagement"}])
+def test_a_page_with_nothing_but_the_tag_moves_every_list(service, name, model):
+    tag, items, client = name("t"), [name("a"), name("b")], service.public()
+    for readers, item in zip((2, 1), items):
+        service.put(item, tags=[tag])
+        for number in range(readers):
+            for dwell in (5000, 20000):  # the tag's reports of one session
+                assert client.track(item, dwell, fingerprint=f"f{number}", sessionId=f"{item}-{number}").status == 200
+    wait_until(lambda: [each["id"] for each in service.hot(tag=tag, **model)] == items, "both articles")
+    views = service.stats(items[0])["views"]
+    assert (views["pv"], views["total"], views["uv_today"]) == (2, 6, 2)
+
+
+def test_with_views_from_track_off_only_posted_views_count(instance, name):
+    service, item = instance("--no-limits", views__from_track="false", **LONG_TIMEOUTS), name("a")
+    service.public().track(item, 1000)
+    assert service.stats(item)["views"]["pv"] == 0 and service.hot() == []
+    service.public().view(item, "f")
+    assert service.stats(item)["views"]["pv"] == 1 and [each["id"] for each in service.hot()] == [item]
+
+
+def test_views_of_tracked_articles_are_counted_for_the_operator(own_service, name):
+    both, viewed, client = name("a"), name("b"), own_service.internal()
+    client.track(both, 0, userId="u")
+    client.view(viewed, "f")
+    assert own_service.status()["views of tracked articles"] == 0
+    client.view(both, "f")
+    client.view(both, "f")  # a duplicate
+    assert own_service.status()["views of tracked articles"] == 1
+    assert "freshet_views_of_tracked_articles_total 1\n" in client.get("/metrics").body.decode()
 
 
 @pytest.mark.parametrize("hours", [0, 4, 12, 72])

@@ -1,9 +1,13 @@
 """Reading in "Hot articles": lists of both models, their parameters and caching, and when items leave them."""
 
+import json
+import os
+import signal
 import time
 
 import pytest
 
+import fastcgi
 from client import assert_problem
 from service import wait_until
 
@@ -282,6 +286,63 @@ def test_a_changed_tag_moves_the_item_to_another_list(service, tagged_items, nam
     wait_until(lambda: ids(service.hot(tag=tag)) == items[1:], "the item to leave its old list")
     wait_until(lambda: ids(service.hot(tag=other)) == items[:1], "the item to be in the new list")
     assert service.redis("SISMEMBER", f"tag:{tag}", items[0]) == 0
+
+
+def test_a_blog_whose_articles_are_all_old_gets_its_newest_ones(service, name):
+    tag, items = name("t"), [name("a"), name("b")]
+    for days, item in zip((60, 90), items):
+        service.put(item, tags=[tag], published_at=int(time.time()) - days * 86400)
+        service.public().track(item, 1000, userId="u")
+    query = {"model": "engagement", "tag": tag}
+    assert [(each["id"], each["score"], each["title"]) for each in service.hot(**query)] == [(item, 0, f"about {item}") for item in items]
+    for client in (service.internal(), service.public(), service.public()):  # the last reply is from nginx's cache
+        reply = client.get("/api/hot", query=query)
+        assert (reply.headers["Freshet-Below-Floor"], ids(reply.json())) == ("true", items)
+    assert "Freshet-Below-Floor" not in service.internal().get("/api/hot", query={"tag": tag}).headers
+    assert service.hot(window="7d", **query) == []
+    at = service.internal().get("/api/hot", query=query | {"at": int(time.time()) + 60})
+    assert (at.headers["Freshet-Below-Floor"], ids(at.json())) == ("true", items)
+    service.put(fresh := name("c"), tags=[tag])
+    service.public().track(fresh, 1000, userId="u")
+
+    def listed():
+        reply = service.internal().get("/api/hot", query=query)
+        return ids(reply.json()), "Freshet-Below-Floor" in reply.headers
+
+    wait_until(lambda: listed() == ([fresh], False), "the list of hot articles")
+
+
+def test_without_redis_every_worker_serves_the_same_last_list(own_service, name):
+    item, workers = name("a"), own_service.workers()
+    assert len(workers) >= 2
+    own_service.put(item)
+    own_service.public().track(item, 1000, userId="u")
+    own_service.wait_for_background_writes()
+
+    def read(worker, window):
+        """The list and whether it is degraded, from this worker."""
+        others = [pid for pid in workers if pid != worker]
+        for pid in others:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            connection = fastcgi.Connection(own_service.socket_path)
+            status, body = connection.request(uri=f"/api/hot?window={window}")
+            connection.close()
+        finally:
+            for pid in others:
+                os.kill(pid, signal.SIGCONT)
+        assert status == 200
+        return json.loads(body)
+
+    before = {window: read(worker, window) for worker, window in zip(workers, ("7d", "72h"))}
+    assert all(ids(items) == [item] for items in before.values())
+    own_service.make_redis_unavailable()
+    for worker in workers:
+        for window, items in before.items():
+            assert read(worker, window) == items
+        assert read(worker, "24h") == [], "no worker has read it"
+    reply = own_service.internal().get("/api/hot?window=24h")
+    assert reply.headers["Freshet-Degraded"] == "true"
 
 
 def test_a_changed_half_life_rebuilds_the_rank(own_service, name):

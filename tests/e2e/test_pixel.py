@@ -57,10 +57,10 @@ def test_it_counts_one_page_view_and_no_reading_time(site, article):
     for _ in range(3):
         assert_image(pixel(site.public(), article))
     stats = site.stats(article)
-    assert (stats["pv"], stats["uv"], stats["dwell"]["sum_ms"]) == (1, 1, 0)
+    assert (stats["pv"], stats["uv"], stats["dwell"]["sum_ms"], stats["views"]["pv"]) == (1, 1, 0, 1)
     assert_image(pixel(site.public(agent=AGENT + " other"), article))
     assert page_views(site, article) == 2
-    assert article in [each["id"] for each in site.hot(model="engagement")]
+    assert all(article in [each["id"] for each in site.hot(model=model, limit=100)] for model in ("engagement", "views"))
 
 
 def test_it_ignores_who_the_reader_is(site, article, name):

@@ -121,6 +121,23 @@ def test_an_import_of_another_format_says_so_once(service, file_format):
     assert lines[21:] == [f"… and {count - 20} more lines that are not JSON objects"] and f"rejected {count} for bad_json, first line 1" in done.stdout, done
 
 
+def test_counts_of_another_plugin_are_imported_once_and_bad_lines_named(filled, tmp_path):
+    lines = [{"id": "tool-0", "pv": 900, "uv": 300}, {"id": "tool-9", "pv": 5, "first": "2019-05-01T00:00:00Z"}, {"id": "tool-8", "pv": 5},
+             {"id": "tool-1", "pv": 5, "uv": 6}]
+    path = write(tmp_path / "counts.ndjson", *lines)
+    for _ in range(2):
+        assert json_report(filled, "import-counters", path, status=1) == {"accepted": 2, "rejected": 2}
+        stats = filled.stats("tool-0")
+        assert stats["pv"] == 900 and 290 < stats["uv"] < 310
+    done = subprocess.run([CTL, "import-counters", path, "--state", filled.state], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "imported the counts of 2 articles, rejected 2\n")
+    assert done.stderr.splitlines() == ["line 3: first: is missing, and Freshet does not know the article", "line 4: uv: is more than pv"]
+    assert filled.stats("tool-9")["first_ts"] == 1556668800
+    missing = subprocess.run([CTL, "import-counters", path + "-none", "--state", filled.state], capture_output=True, check=False)
+    assert missing.returncode == 2
+    filled.check()
+
+
 def test_replay_reports_its_events(filled, tmp_path):
     log = write(tmp_path / "events.ndjson", *({"type": "VIEW", "at": 1700000000 + number, "item": "tool-1", "user": f"u{number}"} for number in range(4)))
     report = json_report(filled, "replay", log, "--speed", "max", "--shift-to-now")

@@ -17,9 +17,9 @@ class FakeHotStore final : public hot::HotStore {
   Error error{};  // returned by all methods while `failing`
   bool failing = false;
   bool spool_full = false;
-  hot::CachedList cached;  // the list cached in Redis
-  std::vector<hot::ScoredItem> rank;
-  std::vector<hot::BucketMember> members;  // for mode = current
+  hot::CachedList cached;                     // the list cached in Redis
+  std::vector<hot::ScoredItem> rank, newest;  // newest: by publish time
+  std::vector<hot::BucketMember> members;     // for mode = current
   int cached_reads = 0, pages = 0, stored = 0, spooled = 0;
   std::vector<std::coroutine_handle<>> held;  // suspended callers of cached_list() while `hold`
   bool hold = false;
@@ -48,9 +48,9 @@ class FakeHotStore final : public hot::HotStore {
     cached = built;
     cached.freshness = hot::CachedList::Freshness::kFresh;
   }
-  Task<Result<hot::RankPage>> rank_page(const hot::ListQuery&, hot::RankCursor, std::int64_t) override {
+  Task<Result<hot::RankPage>> rank_page(const hot::ListQuery& query, hot::RankCursor, std::int64_t) override {
     ++pages;
-    co_return hot::RankPage{rank, std::nullopt};
+    co_return hot::RankPage{query.model == &hot::kNewestItems ? newest : rank, std::nullopt};
   }
   // Each member is the only one of its hour.
   Task<Result<std::vector<hot::BucketUpperBound>>> buckets() override {

@@ -24,7 +24,7 @@ struct Fixture {
     return run_ready(lists.get({}, start + after));
   }
   void set_cached_list(std::string json) {
-    hot.cached = {CachedList::Freshness::kFresh, std::move(json), 0, "1"};
+    hot.cached = {CachedList::Freshness::kFresh, std::move(json), false, 0, "1"};
   }
   void make_redis_unavailable() {
     hot.failing = true;
@@ -117,7 +117,7 @@ TEST_CASE("A snapshot expires when an embargoed item is due", "[lists]") {
 
 TEST_CASE("The current list leaves out embargoed items", "[lists]") {
   Fixture f;
-  f.hot.cached = {CachedList::Freshness::kMustBuild, "", 0, "1"};
+  f.hot.cached = {CachedList::Freshness::kMustBuild, "", false, 0, "1"};
   f.hot.members = {{ItemId::trusted("ahead"), 9, wall_now() + seconds{3600}},
                    {ItemId::trusted("now"), 3, wall_now() - seconds{1}}};
   const hot::ListQuery query{&hot::kViewsModel, hot::ViewsMode::kCurrent, {}, {}};
@@ -131,14 +131,62 @@ TEST_CASE("The process that holds the lock builds and stores the list; others do
           "[lists]") {
   Fixture f;
   f.hot.rank = {{ItemId::trusted("a"), 3.0}};
-  f.hot.cached = {CachedList::Freshness::kMustBuild, "", 0, "1"};
+  f.hot.cached = {CachedList::Freshness::kMustBuild, "", false, 0, "1"};
   CHECK(f.get()->list->first(1) == "[{\"id\":\"a\",\"score\":3}]");
   CHECK(f.hot.stored == 1);
   Fixture other;
   other.hot.rank = f.hot.rank;
-  other.hot.cached = {CachedList::Freshness::kStale, "", 0, "1"};
+  other.hot.cached = {CachedList::Freshness::kStale, "", false, 0, "1"};
   CHECK(other.get()->list->size() == 1);
   CHECK(other.hot.stored == 0);
+}
+
+TEST_CASE("A list without a hot article has the newest items, and says so to all workers", "[lists]") {
+  Fixture f;
+  const auto now = static_cast<double>(unix_s(wall_now()));
+  f.hot.newest = {{ItemId::trusted("embargoed"), now + 3600},
+                  {ItemId::trusted("b"), now - 5},
+                  {ItemId::trusted("a"), now - 9}};
+  f.hot.cached = {CachedList::Freshness::kMustBuild, "", false, 0, "1"};
+  hot::ListQuery query{&hot::kEngagementModel, {}, {}, {}};
+  const auto get = [&](HotLists& lists) {
+    auto served = run_ready(lists.get(query, f.start));
+    REQUIRE(served);
+    return *served;
+  };
+  const auto served = get(f.lists);
+  CHECK(served.list->below_floor());
+  CHECK(served.list->first(10) == "[{\"id\":\"b\",\"score\":0},\n{\"id\":\"a\",\"score\":0}]");
+  CHECK(f.hot.stored == 1);
+  HotLists other_worker(f.hot, f.cards, f.settings);
+  CHECK(get(other_worker).list->below_floor());
+  CHECK(f.hot.stored == 1);
+
+  // Not if an article is hot, for a window, or for scores that do not fall below the minimum.
+  f.hot.cached = {CachedList::Freshness::kMustBuild, "", true, 0, "1"};
+  SECTION("a hot article") {
+    f.hot.rank = {{ItemId::trusted("hot"), hot::rank_key(4, wall_now(), seconds{86400})}};
+    HotLists worker(f.hot, f.cards, f.settings);
+    CHECK_FALSE(get(worker).list->below_floor());
+    CHECK(get(worker).list->size() == 1);
+    CHECK_FALSE(f.hot.cached.below_floor);
+  }
+  SECTION("a window") {
+    query.window = seconds{86400};
+    CHECK(get(f.lists).list->size() == 0);
+    CHECK_FALSE(get(f.lists).list->below_floor());
+  }
+  SECTION("the model views") {
+    query.model = &hot::kViewsModel;
+    CHECK(get(f.lists).list->size() == 0);
+    CHECK_FALSE(get(f.lists).list->below_floor());
+  }
+  SECTION("no items") {
+    f.hot.newest.clear();
+    HotLists worker(f.hot, f.cards, f.settings);
+    CHECK(get(worker).list->size() == 0);
+    CHECK_FALSE(get(worker).list->below_floor());
+  }
 }
 
 TEST_CASE("After an item was hidden, the old snapshot is served only while Redis is unavailable", "[lists]") {

@@ -52,21 +52,21 @@ TEST_CASE_METHOD(PublishTimeFixture, "the site's date replaces a client's, in al
   track(of_client(report("v", clients)));
   view(of_client(seen("f", clients)));
   CHECK(stats("a").decay_start == clients);
-  CHECK(accumulated() == Approx(3 * decay(kDay)).epsilon(1e-3));
-  double expected = 3 * decay(2 * kHour);
+  CHECK(accumulated() == Approx(6 * decay(kDay)).epsilon(1e-3));  // the page view is a view, too
+  double expected = 6 * decay(2 * kHour);
   SECTION("with a PUT") { put(item("a", sites)); }
   SECTION("with a report") {
     CHECK(track(report("v", sites)).score == Approx(4 * std::exp2(-2.0 / 24)).epsilon(1e-3));
   }
   SECTION("with a view") {
     view(seen("g", sites));
-    expected *= 2;
+    expected *= 1.5;
   }
   SECTION("with a spooled view") {
     REQUIRE(hot->spool_view(seen("g", sites)));
     write_queue.replay();
     flush_deferred();
-    expected *= 2;
+    expected *= 1.5;
   }
   CHECK(stats("a").decay_start == sites);
   CHECK(accumulated() == Approx(expected).epsilon(1e-3));
@@ -82,7 +82,7 @@ TEST_CASE_METHOD(PublishTimeFixture, "the site's date replaces a client's, in al
   track(report("x", now));
   CHECK(stats("a").decay_start == sites);
   CHECK(field("a", "increments").empty());
-  CHECK(accumulated() == Approx(expected + 6 * decay(2 * kHour)).epsilon(1e-3));
+  CHECK(accumulated() == Approx(expected + 12 * decay(2 * kHour)).epsilon(1e-3));
   REQUIRE(run_sync(hot::rebuild_ranks(redis, settings, keys())));
   CHECK(hot::score_at(*rank_score("a"), now, settings.engagement.half_life) ==
         Approx(static_cast<double>(stats("a").pv + 3 * stats("a").uv) * std::exp2(-2.0 / 24)).epsilon(1e-3));
@@ -97,8 +97,86 @@ TEST_CASE_METHOD(PublishTimeFixture, "a site event without a publish time leaves
   CHECK(stats("a").decay_start == clients);
   CHECK_FALSE(field("a", "increments").empty());
   put(item("a", clients));
-  CHECK(accumulated() == Approx(6 * decay(kDay)).epsilon(1e-3));
+  CHECK(accumulated() == Approx(9 * decay(kDay)).epsilon(1e-3));
   CHECK(field("a", "increments").empty());
+}
+
+TEST_CASE_METHOD(PublishTimeFixture,
+                 "with items.unknown = list the latest date that clients name in the first hour counts",
+                 "[increments]") {
+  const bool by_report = GENERATE(true, false);
+  const UnixSeconds begin = now();
+  int visitors = 0;
+  const auto name_date = [&](std::optional<UnixSeconds> date) {
+    const std::string who = "v" + std::to_string(visitors++);
+    if (by_report)
+      track(of_client(report(who, date)));
+    else
+      view(of_client(seen(who, date)));
+  };
+  const auto check_date = [&](UnixSeconds date) {
+    CHECK(stats("a").decay_start == date);
+    CHECK(published() == unix_s(date));
+    CHECK(accumulated() ==
+          Approx(3 * visitors * decay(static_cast<std::int64_t>((now() - date).count()))).epsilon(0.02));
+    CHECK(score(keys().partition(0).rank(hot::kViewsModel), "a") ==
+          redis::parse<double>(field("a", "score")));
+    if (by_report)
+      CHECK(hot::score_at(*rank_score("a"), now(), settings.engagement.half_life) ==
+            Approx(4 * visitors * std::exp2(-static_cast<double>((now() - date).count()) / 86400))
+                .epsilon(1e-3));
+  };
+  name_date(begin - seconds{10 * kDay});
+  check_date(begin - seconds{10 * kDay});
+  name_date(begin - seconds{kDay / 2});
+  check_date(begin - seconds{kDay / 2});
+  name_date(begin - seconds{kDay});  // older
+  check_date(begin - seconds{kDay / 2});
+  name_date(begin - seconds{kHour});
+  check_date(begin - seconds{kHour});
+  CHECK_FALSE(field("a", "increments").empty());
+  SECTION("after an hour no other date counts") {
+    command("HINCRBY", keys().article("a"), "begin", -kHour - 1);
+    name_date(now());
+    name_date(std::nullopt);
+    check_date(begin - seconds{kHour});
+  }
+  SECTION("a report without a date names the time of the first one") {
+    name_date(std::nullopt);
+    check_date(UnixSeconds{seconds{redis::to_int(field("a", "begin"))}});
+    name_date(std::nullopt);
+    CHECK(redis::to_int(field("a", "first")) == redis::to_int(field("a", "begin")));
+  }
+  SECTION("a date in the future is now") {
+    name_date(begin + seconds{kDay});
+    CHECK(stats("a").decay_start >= begin);
+    CHECK(stats("a").decay_start <= now());
+  }
+  SECTION("the site's date is final") {
+    put(item("a", begin - seconds{2 * kDay}));
+    name_date(now());
+    CHECK(stats("a").decay_start == begin - seconds{2 * kDay});
+    CHECK(field("a", "begin").empty());
+  }
+  SECTION("and so is one that a report of the site names") {
+    by_report ? static_cast<void>(track(report("site", begin - seconds{2 * kDay})))
+              : static_cast<void>(view(seen("site", begin - seconds{2 * kDay})));
+    name_date(now());
+    CHECK(stats("a").decay_start == begin - seconds{2 * kDay});
+    CHECK(field("a", "increments").empty());
+  }
+}
+
+TEST_CASE_METHOD(PublishTimeFixture, "with items.unknown = count a client's later date does not count",
+                 "[increments]") {
+  settings.items_unknown = "count";
+  open();
+  track(report("site"));  // lists it
+  const std::int64_t first = redis::to_int(field("a", "first"));
+  command("HSET", keys().article("a"), "first", first - kDay);
+  track(of_client(report("v", now())));
+  view(of_client(seen("f", now())));
+  CHECK(redis::to_int(field("a", "first")) == first - kDay);
 }
 
 TEST_CASE_METHOD(PublishTimeFixture, "the site's date also replaces that of an unlisted article",
@@ -271,6 +349,21 @@ TEST_CASE_METHOD(FraudFixture, "views are reverted as if they had not been, befo
   CHECK(score_of("a") == Approx(score_of("clean")).epsilon(2e-3));
   CHECK(score(keys().partition(0).rank(hot::kViewsModel), "a") == score_of("a"));
   CHECK(stats("a").views_pv == stats("clean").views_pv);
+}
+
+TEST_CASE_METHOD(FraudFixture, "views are reverted after clients have named several dates", "[increments]") {
+  const UnixSeconds begin = now() - seconds{1000};
+  for (int i = 0; i < 8; ++i) {
+    const UnixSeconds date = begin - seconds{(10 - i / 2) * kDay};  // later ones replace it
+    view_at(1000 - i, "f" + std::to_string(i), false, date);
+    if (i == 1) view_at(1000 - i, "fraud", true, date);
+  }
+  CHECK(score_of("a") > 1.05 * score_of("clean"));
+  revert();
+  CHECK(score_of("a") == Approx(score_of("clean")).epsilon(1e-2));
+  CHECK(stats("a").views_pv == 8);
+  put_both(begin);
+  CHECK(score_of("a") == Approx(score_of("clean")).epsilon(1e-2));
 }
 
 TEST_CASE_METHOD(FraudFixture,

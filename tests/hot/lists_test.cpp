@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <random>
 
+#include "core/hot/hot_lists.h"
+#include "core/items/card_cache.h"
 #include "tests/support/store_fixture.h"
 
 using namespace freshet;
@@ -66,6 +68,50 @@ TEST_CASE_METHOD(ListFixture, "a list built before an item was hidden is never s
   const auto after = cached();
   CHECK(after.freshness == State::kMustBuild);
   CHECK(after.json.empty());
+}
+
+TEST_CASE_METHOD(ListFixture, "the stored list says whether it is below the floor", "[lists]") {
+  for (const bool below_floor : {true, false, true}) {
+    auto built = cached();
+    built.json = "[1]";
+    built.below_floor = below_floor;
+    built.built_ms += 1;
+    command("DEL", "hot:list:meta");
+    hot->store_list({}, built);
+    CHECK(cached().below_floor == below_floor);
+    CHECK(cached().freshness == State::kFresh);
+  }
+}
+
+TEST_CASE_METHOD(ListFixture, "the newest items of a blog are listed when none of its articles is hot",
+                 "[lists]") {
+  partitions = GENERATE(1U, 16U);
+  open();
+  for (int i = 0; i < 3; ++i) {
+    auto one = item("post" + std::to_string(i), now() - seconds{(60 + 30 * i) * 86400});
+    if (i != 1) one.tags = {TagName::trusted("t")};
+    put(one);
+    track(track_event("post" + std::to_string(i), "v", 1000));
+  }
+  put(item("embargoed", now() + seconds{3600}));
+  auto hidden = item("hidden", now() - seconds{3600});
+  hidden.hidden = true;
+  put(hidden);
+  REQUIRE(ids(engagement_query()).empty());  // each fell below the floor
+  items::CardCache cards(*items, 1 << 20);
+  hot::HotLists lists(*hot, cards, settings);
+  const auto listed = [&](const std::string& tag = {}) {
+    const auto served = run_sync(lists.get(engagement_query({}, tag), hot::HotLists::Clock::now()));
+    REQUIRE(served);
+    CHECK(served->list->below_floor());
+    std::string out;
+    const std::string json = served->list->first(100);
+    for (std::size_t at = json.find("\"id\":\""); at != json.npos; at = json.find("\"id\":\"", at + 1))
+      out += json.substr(at + 6, json.find('"', at + 6) - at - 6) + " ";
+    return out;
+  };
+  CHECK(listed() == "post0 post1 post2 ");
+  CHECK(listed("t") == "post0 post2 ");
 }
 
 TEST_CASE_METHOD(ListFixture, "a list is not stored if an item was hidden while it was being built",

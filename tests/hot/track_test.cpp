@@ -35,16 +35,16 @@ TEST_CASE_METHOD(Fixture, "the first report counts one view, one visitor and its
 TEST_CASE_METHOD(Fixture, "the script returns the article's counters and what the report added", "[track]") {
   const std::string reply = text(raw_track(*this, "a", "3333"));
   const auto parts = redis::split_words(reply);
-  REQUIRE(parts.size() == 11);
+  REQUIRE(parts.size() == 15);
   const std::string now = std::to_string(unix_s(this->now()));
   CHECK(reply.starts_with("1 1 3333 " + now.substr(0, 8)));
   CHECK(parts[3] == parts[4]);
   CHECK(parts[5] == "0");
   CHECK(parts[6] == field("a", "v"));
   CHECK(parts[6].starts_with(now.substr(0, 8)));  // Redis' time in microseconds
-  CHECK(reply.ends_with(" 1 1 3333"));
-  CHECK(text(raw_track(*this, "a", "4000")).ends_with(" 0 0 667"));
-  CHECK(text(raw_track(*this, "a", "4000")).ends_with(" 0 0 0"));
+  CHECK(reply.ends_with(" 1 1 3333 0 0 0 0"));
+  CHECK(text(raw_track(*this, "a", "4000")).ends_with(" 0 0 667 0 0 0 0"));
+  CHECK(text(raw_track(*this, "a", "4000")).ends_with(" 0 0 0 0 0 0 0"));
 }
 
 TEST_CASE_METHOD(Fixture, "every write increases the article's version, even if the clock went back",

@@ -75,8 +75,9 @@ void fill_with_distinct_values(Scoreboard& board) {
   for (auto* const each : {&pool.generation, &pool.reloads, &pool.failed_reloads, &pool.respawns,
                            &pool.max_active, &pool.max_children_reached, &pool.emergency_restarts})
     *each = static_cast<std::uint32_t>(next++);
-  for (auto* const each : {&slot.item_cache_hits, &slot.item_cache_misses, &slot.item_cache_bytes,
-                           &slot.invalidations_ignored, &slot.feed_impressions, &slot.feed_pages_degraded})
+  for (auto* const each :
+       {&slot.item_cache_hits, &slot.item_cache_misses, &slot.item_cache_bytes, &slot.invalidations_ignored,
+        &slot.feed_impressions, &slot.feed_pages_degraded, &slot.views_of_tracked})
     *each = next++;
   slot.feed_pages = 5000;
 }
@@ -124,6 +125,7 @@ TEST_CASE("every family shows its own number, in the unit of its name", "[metric
                            "freshet_feed_pages_total{result=\"degraded\"} 1035\n",
                            "freshet_invalidations_ignored_total 1033\n",
                            "freshet_feed_impressions_total 1034\n",
+                           "freshet_views_of_tracked_articles_total 1036\n",
                            "freshet_pool_workers{state=\"busy\"} 1\n",
                            "freshet_pool_workers{state=\"idle\"} 0\n"}) {
     CAPTURE(line, text);

@@ -116,15 +116,16 @@ local function increments_library()
     return score
   end
 
-  -- Called when the site dates an article for the first time. Recomputes the score, drops the
-  -- increments, and notes the client's date for reverts (contributions.cpp). Returns the score; nil if
-  -- it stays as it is.
-  local function redate(article, increments, client_date, date, clock, base_hours, gamma)
+  -- Called when a publish time replaces a client's. Recomputes the score and notes the earlier date
+  -- for reverts (contributions.cpp), 'several' after more than one. Drops the increments, unless the
+  -- date is a client's again (`keep`). Returns the score; nil if it stays as it is.
+  local function redate(article, increments, client_date, date, clock, base_hours, gamma, keep)
     if not increments then return nil end
-    call('HDEL', article, 'increments')
+    if not keep then call('HDEL', article, 'increments') end
     if date == client_date then return nil end
     local score = score_of_increments(increments, date, base_hours, gamma)
-    call('HSET', article, 'score', format('%.17g', score), 'redated', format('%d %d', client_date, clock))
+    local is_first = not call('HGET', article, 'redated')
+    call('HSET', article, 'score', format('%.17g', score), 'redated', is_first and format('%d %d', client_date, clock) or 'several')
     return score
   end
   return add_increment, redate

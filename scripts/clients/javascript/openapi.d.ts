@@ -30,7 +30,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Count a view, once per fingerprint and time window */
+        /**
+         * Count a view, once per fingerprint and time window
+         * @description Only if your pages do not report to /api/track, or with views.from_track = false: otherwise page views count as views already.
+         */
         post: operations["view"];
         delete?: never;
         options?: never;
@@ -589,7 +592,7 @@ export interface components {
             /** @description one page view per session and article in hot.session_window; on the internal server, and in mode open, a session without reader, cookie and fingerprint is also a visitor */
             sessionId?: components["schemas"]["MaybeId"];
             fingerprint?: components["schemas"]["MaybeId"];
-            /** @description used until the item is put; from a public client only with the first report, and until the site names one through the internal server; a time from a public client that is not within 24 hours of now counts as now */
+            /** @description used until the item is put; from a public client only with the first report, and until the site names one through the internal server; a time from a public client that is not within 24 hours of now counts as now. With items.unknown = list, a public client may name any past time, and the latest one within an hour of the first report counts */
             publishedAt?: components["schemas"]["MaybeTime"];
             eventId?: components["schemas"]["EventId"];
         };
@@ -612,7 +615,7 @@ export interface components {
         NotListed: false;
         View: {
             articleId: components["schemas"]["Id"];
-            /** @description used until the item is put; from a public client only with the first report, and until the site names one through the internal server; a time from a public client that is not within 24 hours of now counts as now */
+            /** @description used until the item is put; from a public client only with the first report, and until the site names one through the internal server; a time from a public client that is not within 24 hours of now counts as now. With items.unknown = list, a public client may name any past time, and the latest one within an hour of the first report counts */
             publishedAt: components["schemas"]["Time"];
             fingerprint: components["schemas"]["Id"];
             eventId?: components["schemas"]["EventId"];
@@ -1040,6 +1043,8 @@ export interface components {
             "card bytes": number;
             /** @description Items on feed pages */
             "items shown": number;
+            /** @description Views by POST /api/views of articles whose page views count as views, too (views.from_track) */
+            "views of tracked articles": number;
             /** @description Served since the start */
             "feed pages": number;
             /** @description Feed pages served while Redis or the index was unavailable, or nothing could be recorded */
@@ -1365,6 +1370,8 @@ export interface components {
         FreshetIgnored: string;
         /** @description Present if the response is incomplete or stale: Redis or the index is unavailable, Redis has lost its items or is nearly full */
         FreshetDegraded: "true";
+        /** @description model=engagement: present if no article reaches list.min_score; the list has the newest items instead, with a score of 0 */
+        FreshetBelowFloor: "true";
     };
     pathItems: never;
 }
@@ -1671,6 +1678,7 @@ export interface operations {
                     "Freshet-Ignored": components["headers"]["FreshetIgnored"];
                     ETag: components["headers"]["ETag"];
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
+                    "Freshet-Below-Floor": components["headers"]["FreshetBelowFloor"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3710,6 +3718,7 @@ export interface operations {
                      *       "card misses": 1,
                      *       "card bytes": 412,
                      *       "items shown": 0,
+                     *       "views of tracked articles": 0,
                      *       "feed pages": 0,
                      *       "feed pages degraded": 0,
                      *       "announcements ignored": 0,

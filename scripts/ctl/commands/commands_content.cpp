@@ -10,6 +10,7 @@
 #include "scripts/ctl/commands/train.h"
 #include "scripts/ctl/evaluate/evaluate.h"
 #include "scripts/ctl/replay/import.h"
+#include "scripts/ctl/replay/import_counters.h"
 #include "scripts/ctl/replay/replay.h"
 
 namespace freshet::ctl {
@@ -34,6 +35,30 @@ CommandAction import_command(CLI::App& app) {
   app.add_flag("--json", options->json, kJsonHelp);
   app.add_flag("-q,--quiet", options->quiet, "no progress output");
   return [options](const Target& target) { return run_import(*options, target); };
+}
+
+CommandAction import_counters_command(CLI::App& app) {
+  auto options = std::make_shared<ImportCountersOptions>();
+  app.add_option(
+         "FILE", options->file,
+         "counts, one JSON object per line: id, pv (page views), uv (visitors, optional), first (date)")
+      ->required();
+  app.add_flag("--json", options->json, kJsonHelp);
+  app.footer(
+      "Adds the counts of another plugin to the model engagement. `first` is the article's publication date, "
+      "or "
+      "that of\nits first view; it is required for articles that Freshet does not know, and ignored for "
+      "others. "
+      "Importing the same\narticles again replaces what the earlier import added, so a repetition changes "
+      "nothing "
+      "and a newer file adds\nthe difference. Visitors are estimates (0.8 %); they have no names, so a "
+      "reader who "
+      "comes back counts once more.\nImported page views have no reading time and lower the mean. Views are "
+      "not "
+      "imported, because their scores depend on\nthe times of the views. Counters expire hot.counter_ttl "
+      "after the "
+      "import, unless the article is read again.");
+  return [options](const Target& target) { return run_import_counters(*options, target); };
 }
 
 void add_replay_options(CLI::App& app, ReplayOptions& options) {
@@ -82,7 +107,11 @@ CommandAction replay_command(CLI::App& app) {
       "Dwell times are in milliseconds. Deskdrop has none: an event's dwell is the time to the next event of "
       "its session, at most 180,000 ms, and 0 for\nthe last one. A log without sessions gets them: a pause "
       "of 30 minutes in the log ends a reader's session. The service's deduplication\nwindow passes in real "
-      "time, so at high speeds more views count as duplicates (dedup).");
+      "time, so at high speeds more views count as duplicates (dedup). With views.from_track, --route track "
+      "also "
+      "counts views, and\n--route both counts each reader twice in the model views. --at --model views "
+      "computes the "
+      "list as if each event were sent to /api/views.");
   return [options](const Target& target) { return run_replay(*options, target); };
 }
 
@@ -160,6 +189,8 @@ CommandAction push_recommendations_command(CLI::App& app) {
 
 constexpr std::array kContentCommands{
     Command{"import", "Import items from an NDJSON file", import_command},
+    Command{"import-counters", "Import another plugin's page views and visitors from an NDJSON file",
+            import_counters_command},
     Command{"replay", "Replay a log of events over HTTP, or compute a past list from it", replay_command},
     Command{"train", "Train the recommender's model from the database", train_command},
     Command{"fetch-model", "Download the recommender's model from the host that trains it",

@@ -27,6 +27,22 @@ void evaluate_forecast(std::string_view status, Diagnoses& out) {
   out.warn(kCheck, forecast, "raise maxmemory; `freshetctl top-contributors` lists who writes most");
 }
 
+// Warns if articles receive views by POST /api/views and by reports, according to /status.
+void evaluate_double_views(std::string_view status, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "views.from_track", kRow = "\"views of tracked articles\":";
+  const std::size_t row = status.find(kRow);
+  if (row == status.npos || !settings.views.from_track) return;
+  const std::string_view digits = status.substr(row + kRow.size());
+  const auto views = redis::parse_or_zero<std::int64_t>(digits.substr(0, digits.find_first_of(",}")));
+  if (views == 0) return out.ok(kCheck, "no article receives views by POST /api/views and by reports");
+  out.warn(
+      kCheck,
+      fmt::format("{} views by POST /api/views since the start were of articles whose page views count as "
+                  "views, too: a reader reported by both counts twice",
+                  views),
+      "let the pages stop calling /api/views, or set views.from_track = false");
+}
+
 // Reports the dependencies that no worker has, according to /status.
 void evaluate_dependencies(std::string_view status, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "ready", kRow = "\"missing\":\"";
@@ -63,6 +79,7 @@ void check_status_socket(const Settings& settings, Diagnoses& out) {
       fastcgi_get(listen, path.empty() || path.size() > 100 ? "/health/live" : path + "?json", kTimeout);
   if (reply) {
     evaluate_forecast(reply->body, out);
+    evaluate_double_views(reply->body, settings, out);
     evaluate_dependencies(reply->body, settings, out);
     return out.ok(kCheck, "status and metrics are served on " + listen);
   }

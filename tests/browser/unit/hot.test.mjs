@@ -213,6 +213,24 @@ test("a degraded or old list is said to be the last known one", async (context) 
   assert.equal(page.text("#updated"), `Updated at ${new Date(page.clock.now - 7000).toLocaleTimeString()}.`);
 });
 
+test("an empty list is not said to be unread while the service is degraded", async (context) => {
+  const headers = { "Freshet-Degraded": "true" };
+  const page = await openHot(context, {}, { headers });
+  assert.equal(page.status(), "We can’t refresh the lists right now.");
+  delete headers["Freshet-Degraded"];
+  await page.tick(2000);
+  assert.match(page.status(), /^Nothing is listed yet\./);
+});
+
+test("newest items in place of hot ones are said to be the newest", async (context) => {
+  const lists = { engagement: reply(200, [item("a", 0)], { Date: new Date(kNow).toUTCString(), "Freshet-Below-Floor": "true" }) };
+  const page = await openHot(context, lists);
+  assert.equal(page.status(), "No article is hot right now. These are the newest.");
+  lists.views = [item("b", 2)];
+  await page.tick(2000);
+  assert.equal(page.status(), "", "one of the lists is hot");
+});
+
 test("a clock that is ahead of the service's does not make lists look old", async (context) => {
   const headers = { Date: new Date(kNow - 3600000).toUTCString() };
   const page = await openHot(context, { engagement: [item("a", 3)] }, { headers });

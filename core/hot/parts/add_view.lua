@@ -1,0 +1,43 @@
+-- Shared by track.lua and view.lua: the counters of the views model, and the publish time of an
+-- article that only clients have dated. Needs the part `increments`.
+
+local function append(list, name, value) list[#list + 1], list[#list + 2] = name, value end
+
+-- Adds a view to an article's counters: w_pv + w_uv for the visitor's first of the day, divided by
+-- (hours + base)^gamma. Appends the new values to `changes`, fields and values of the hash.
+--
+-- arg: index in ARGV of UV TTL s, counter TTL s, w_pv, w_uv, base hours and gamma
+-- fields, field: the hash's total, score, views, viewed and increments as read, and their index
+-- score: the accumulated score so far, after a change of the publish time
+-- Returns 1 for the visitor's first view of the day, the increment, the undecayed sum, the
+-- accumulated score, and the TTL that the counters must be given, 0 if they keep theirs.
+local function add_view(changes, uv_day, visitor, arg, fields, field, score, published, is_site_dated, now, clock)
+  local ttl, base_hours, gamma = ARGV[arg + 1] + 0, ARGV[arg + 4] + 0, ARGV[arg + 5] + 0
+  local first_today = call('SADD', uv_day, visitor)
+  if first_today == 1 then call('EXPIRE', uv_day, ARGV[arg], 'NX') end
+  local weight = ARGV[arg + 2] + ARGV[arg + 3] * first_today
+  local inc = weight / (max(0, now - published) / 3600 + base_hours) ^ gamma
+  -- The accumulated score of a PUT item outlives its counters.
+  local total, views, renewed, increments = 0, 0, fields[field + 3] and fields[field + 3] + 0, fields[field + 4]
+  local live = renewed and clock < renewed + ttl
+  if live then total, views = tonumber(fields[field]), tonumber(fields[field + 2]) end
+  total, score = total + weight, score + inc
+  local n = #changes
+  changes[n + 1], changes[n + 2], changes[n + 3], changes[n + 4], changes[n + 5], changes[n + 6] =
+    'total', format('%.17g', total), 'score', format('%.17g', score), 'views', views + 1
+  if not is_site_dated and (increments or not fields[field + 1]) then
+    local add_increment = increments_library()
+    append(changes, 'increments', add_increment(increments or '', now, weight, 32, base_hours * 3600, gamma))
+  end
+  if live and clock - renewed <= min(86400, ttl / 2) then return first_today, inc, total, score, 0 end
+  append(changes, 'viewed', clock)
+  return first_today, inc, total, score, ttl
+end
+
+-- With items.unknown = list: the date by which a client's report replaces the one so far, or nil. A
+-- report that names none names `begin`, the time of the article's first event, if that was a client's.
+local function later_date(named, client_date, begin, now)
+  if not client_date or not begin or now - begin > 3600 then return nil end
+  local date = min(named or begin + 0, now)
+  return date > client_date and date or nil
+end
