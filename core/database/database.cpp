@@ -32,15 +32,16 @@ enum StatementId : std::size_t {
 };
 constexpr std::array<std::string_view, kStatementCount> kSql{
     "SELECT key FROM items WHERE id = ?1",
-    "INSERT INTO items (id, title, text, author, url, published_at, update_time, hidden)"
-    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    "INSERT INTO items (id, title, text, author, url, published_at, update_time, hidden, author_id)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     "UPDATE items SET title = ?2, text = ?3, author = ?4, url = ?5, published_at = ?6, update_time = ?7,"
-    " hidden = ?8 WHERE id = ?1",
+    " hidden = ?8, author_id = ?9 WHERE id = ?1",
     "DELETE FROM items WHERE id = ?1",
     "INSERT INTO item_tags (item, place, tag) VALUES (?1, ?2, ?3)",
     "DELETE FROM item_tags WHERE item = ?1",
     "SELECT tag FROM item_tags WHERE item = ?1 ORDER BY place",
-    "SELECT key, id, title, text, author, url, published_at, update_time, hidden FROM items ORDER BY id",
+    "SELECT key, id, title, text, author, url, published_at, update_time, hidden, author_id FROM items"
+    " ORDER BY id",
     "SELECT id FROM items ORDER BY id",
     "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
     "SELECT value FROM meta WHERE name = ?1",
@@ -219,6 +220,7 @@ Result<void> Database::put_item(const items::Item& item) {
   PreparedStatement& write = s.queries[*found ? kUpdate : kInsert];
   write.bind(1, item.id.view()).bind(2, item.title).bind(3, item.text).bind(4, item.author).bind(5, item.url);
   write.bind(6, unix_s(item.published_at)).bind(7, updated).bind(8, std::int64_t{item.hidden});
+  write.bind(9, item.author_id);
   if (auto ok = write.run(); !ok) return ok;
   if (*found) {
     if (auto ok = s.queries[kDropTags].bind(1, old_key).run(); !ok) return ok;
@@ -300,6 +302,7 @@ Result<items::Item> Database::Impl::current_item() {
   item.published_at = UnixSeconds{seconds{row.integer(6)}};
   if (!row.is_null(7)) item.update_time = UnixSeconds{seconds{row.integer(7)}};
   item.hidden = row.integer(8) != 0;
+  item.author_id = std::string(row.text(9));
   PreparedStatement& tags = queries[kTags];
   tags.bind(1, row.integer(0));
   for (;;) {

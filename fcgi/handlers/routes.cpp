@@ -40,7 +40,8 @@ constexpr http::RouteCost kTimeline{"waterfall", &LimitSettings::timeline};
 constexpr std::string_view kHotParameters = "model limit mode window tag at";
 constexpr std::string_view kDismissalMembers = "userId topicId kind reason eventId";
 constexpr std::string_view kFollowNames = "userId follower author";
-constexpr std::string_view kItemMembers = "id title text url author tags published_at update_time hidden";
+constexpr std::string_view kItemMembers =
+    "id title text url author author_id tags published_at update_time hidden";
 
 constexpr std::array kRoutes{
     // method, path, zone, body limit, handler (with cost, authentication, budget), known parameters

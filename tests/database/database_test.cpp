@@ -167,7 +167,7 @@ TEST_CASE_METHOD(File, "an empty file gets the whole schema", "[database]") {
   std::ofstream(path).close();
   put(*open(), make_item("a"));
   SqliteShell shell(path);
-  CHECK(shell.run("PRAGMA user_version") == "3");
+  CHECK(shell.run("PRAGMA user_version") == "4");
   CHECK(shell.run("PRAGMA journal_mode") == "wal");
   CHECK(shell.run("PRAGMA integrity_check") == "ok");
 }
