@@ -4,6 +4,11 @@
 #include <cstring>
 
 namespace freshet {
+namespace {
+
+constexpr std::size_t kLengthBytes = 2;
+
+}  // namespace
 
 std::vector<std::string> CrashJournal::drain() {
   std::vector<std::string> out;
@@ -11,8 +16,10 @@ std::vector<std::string> CrashJournal::drain() {
     const std::size_t used =
         std::min<std::size_t>(used_[half].exchange(0, std::memory_order_acquire), kBytes);
     const auto& ids = ids_[half];
-    for (std::size_t at = 0; at < used;) {
-      const std::size_t length = static_cast<unsigned char>(ids[at++]);
+    for (std::size_t at = 0; at + kLengthBytes <= used;) {
+      const std::size_t length = static_cast<unsigned char>(ids[at]) |
+                                 static_cast<std::size_t>(static_cast<unsigned char>(ids[at + 1])) << 8U;
+      at += kLengthBytes;
       if (length > used - at) break;
       out.emplace_back(ids.data() + at, length);
       at += length;
@@ -22,7 +29,7 @@ std::vector<std::string> CrashJournal::drain() {
 }
 
 void CrashJournalWriter::add(std::string_view id, Clock::time_point now) {
-  if (journal_ == nullptr || id.size() > 255) return;
+  if (journal_ == nullptr || id.size() > 0xFFFF) return;
   if (now - switched_at_ >= retention_) {
     switched_at_ = now;
     half_ = 1 - half_;
@@ -32,10 +39,12 @@ void CrashJournalWriter::add(std::string_view id, Clock::time_point now) {
   if (recorded_.contains(id)) return;
   auto& ids = journal_->ids_[half_];
   const std::size_t used = journal_->used_[half_].load(std::memory_order_relaxed);
-  if (used + 1 + id.size() > CrashJournal::kBytes) return;
-  ids[used] = static_cast<char>(id.size());
-  std::memcpy(ids.data() + used + 1, id.data(), id.size());
-  journal_->used_[half_].store(static_cast<std::uint32_t>(used + 1 + id.size()), std::memory_order_release);
+  const std::size_t end = used + kLengthBytes + id.size();
+  if (end > CrashJournal::kBytes) return;
+  ids[used] = static_cast<char>(id.size() & 0xFFU);
+  ids[used + 1] = static_cast<char>(id.size() >> 8U);
+  std::memcpy(ids.data() + used + kLengthBytes, id.data(), id.size());
+  journal_->used_[half_].store(static_cast<std::uint32_t>(end), std::memory_order_release);
   recorded_.emplace(id);
 }
 

@@ -19,7 +19,7 @@ namespace freshet {
 // between two halves.
 class CrashJournal {
  public:
-  static constexpr std::size_t kBytes = 16'384;  // per half: ids, with a length byte each
+  static constexpr std::size_t kBytes = 16'384;  // per half: ids, with two length bytes each
 
   // Returns the ids and clears the journal. Call from another process after the writer has ended;
   // if several call it, exactly one gets each id. May return an id twice.
@@ -28,7 +28,8 @@ class CrashJournal {
  private:
   friend class CrashJournalWriter;
   std::array<std::atomic<std::uint32_t>, 2> used_{};  // bytes used of each half
-  std::array<std::array<char, kBytes>, 2> ids_{};     // per id: its length, then its bytes
+  std::array<std::array<char, kBytes>, 2>
+      ids_{};  // per id: its length (two bytes, low first), then its bytes
 };
 
 class CrashJournalWriter {
@@ -38,7 +39,7 @@ class CrashJournalWriter {
   // A null journal records nothing. An id is kept for at least `retention` and at most twice that.
   CrashJournalWriter(CrashJournal* journal, Clock::duration retention)
       : journal_(journal), retention_(retention) {}
-  // Drops the id if it is longer than 255 bytes or the half is full. Makes no system call.
+  // Drops the id if it is longer than 65,535 bytes or the half is full. Makes no system call.
   void add(std::string_view id, Clock::time_point now);
   void clear();
 

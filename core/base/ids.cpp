@@ -1,34 +1,81 @@
 #include "core/base/ids.h"
 
 #include <algorithm>
-#include <array>
 
 #include "core/base/utf8.h"
 
 namespace freshet {
 namespace {
 
+// NFC at most triples the bytes of a text, and shrinks one to a third at least.
+constexpr std::size_t kMaxInputBytes = 3 * kMaxIdBytes;
+constexpr char32_t kZeroWidthNonJoiner = 0x200C, kZeroWidthJoiner = 0x200D;
+
 tl::unexpected<Error> bad_id(std::string_view member, std::string detail) {
   return fail(ErrorCode::kInvalid, "bad_id", std::string(member), std::move(detail));
 }
 
-}  // namespace
+// The kind of characters that an id must not contain and `c` is one of; "" if it may contain `c`.
+std::string_view problem_of(char32_t c) {
+  if (utf8::is_control(c)) return "control characters";
+  if (c != ' ' && utf8::is_white_space(c)) return "white space other than spaces";
+  if (utf8::is_invisible(c) && c != kZeroWidthJoiner && c != kZeroWidthNonJoiner)
+    return "invisible or bidirectional control characters";
+  return {};
+}
 
-Result<void> check_id(std::string_view text, std::string_view member) {
-  if (text.empty()) return bad_id(member, "an id must not be empty");
-  if (text.size() > kMaxIdBytes) return bad_id(member, "an id must not exceed 128 bytes");
-  for (std::size_t at = 0; at < text.size();) {
+// Counts the characters, and checks them and their encoding. `noun`: "an id" or "a tag".
+Result<std::size_t> check_characters(std::string_view text, std::string_view member,
+                                     const std::string& noun) {
+  if (text.empty()) return bad_id(member, noun + " must not be empty");
+  std::size_t characters = 0;
+  for (std::size_t at = 0; at < text.size(); ++characters) {
     const utf8::CodePoint c = utf8::decode(text, at);
-    if (c.size == 0) return bad_id(member, "an id must be valid UTF-8");
-    if (utf8::is_control(c.value)) return bad_id(member, "an id must not contain control characters");
-    if (utf8::is_white_space(c.value)) return bad_id(member, "an id must not contain white space");
-    if (utf8::is_invisible(c.value))
-      return bad_id(member, "an id must not contain invisible or bidirectional control characters");
-    if (c.value == ':' || c.value == '{' || c.value == '}')
-      return bad_id(member, "an id must not contain ':', '{' or '}'");
+    if (c.size == 0) return bad_id(member, noun + " must be valid UTF-8");
+    if (const std::string_view problem = problem_of(c.value); !problem.empty())
+      return bad_id(member, noun + " must not contain " + std::string(problem));
     at += c.size;
   }
-  return {};
+  if (text.front() == ' ' || text.back() == ' ')
+    return bad_id(member, noun + " must not begin or end with a space");
+  return characters;
+}
+
+using Normalize = std::string (*)(std::string_view);
+
+Result<std::string> normalized_id(std::string_view text, std::string_view member, Normalize normalize) {
+  const std::string noun = "an id";
+  const auto too_long = [&] { return bad_id(member, noun + " must not exceed 512 bytes"); };
+  if (text.size() > kMaxInputBytes) return too_long();
+  if (auto ok = check_characters(text, member, noun); !ok) return tl::unexpected(ok.error());
+  std::string id = normalize(text);
+  if (id.size() > kMaxIdBytes) return too_long();
+  return id;
+}
+
+}  // namespace
+
+Result<std::string> parse_id(std::string_view text, std::string_view member) {
+  return normalized_id(text, member, utf8::to_nfc);
+}
+
+Result<std::string> parse_tag(std::string_view text, std::string_view member) {
+  const std::string noun = "a tag";
+  FRESHET_TRY(characters, check_characters(text, member, noun));
+  FRESHET_TRY(folded_characters, check_characters(utf8::fold(text), member, noun));
+  if (std::max(*characters, *folded_characters) > kMaxTagCharacters)
+    return bad_id(member, "a tag must not exceed 64 characters");
+  return std::string(text);
+}
+
+Result<std::string> parse_author(std::string_view text, std::string_view member) {
+  FRESHET_TRY(key, normalized_id(text, member, utf8::fold));
+  if (auto ok = check_characters(*key, member, "an author"); !ok) return tl::unexpected(ok.error());
+  return key;
+}
+
+std::string_view author_key(std::string_view author_id, std::string_view author, std::string& buffer) {
+  return utf8::fold(author_id.empty() ? author : author_id, buffer);
 }
 
 }  // namespace freshet

@@ -1,6 +1,14 @@
-// Identifiers of items (articles, topics) and readers (users, agents, customers, visitors), as
-// API.md defines them: 1–128 bytes of valid UTF-8 without control characters, Unicode white space,
-// zero-width characters, bidirectional controls, ':', '{' or '}'. Compared bytewise.
+// Identifiers of items (articles, topics) and readers (users, agents, customers, visitors), tags
+// and authors, as API.md defines them.
+//
+// An id is 1–512 bytes of UTF-8 in Normalization Form C; parse() normalizes. It contains no control
+// characters, no white space other than single-byte spaces inside, and no invisible characters
+// other than zero-width joiners. Ids are compared bytewise. Since ids contain no control
+// characters, these serve to tell ids apart from what is stored with them:
+//   U+001F  separates ids in lists (kIdSeparator)
+//   U+001E  begins or follows what is not an id but stands where one could: the marks of timelines
+//           and pages, the epoch of an erased reader (kIdMark)
+//   U+001D  begins the ids of anonymous readers, which no request can name
 #pragma once
 
 #include <compare>
@@ -13,10 +21,24 @@
 
 namespace freshet {
 
-inline constexpr std::size_t kMaxIdBytes = 128;
+inline constexpr std::size_t kMaxIdBytes = 512;
+inline constexpr std::size_t kMaxTagCharacters = 64;
+inline constexpr char kIdSeparator = '\x1f', kIdMark = '\x1e';
 
-// Error: kInvalid "bad_id", with `member` as given.
-Result<void> check_id(std::string_view text, std::string_view member);
+// Parse an id, a tag and an author's id. Errors: kInvalid "bad_id", with `member` as given.
+// In Normalization Form C. ASCII costs one allocation at most.
+Result<std::string> parse_id(std::string_view text, std::string_view member);
+// As it was put: up to kMaxTagCharacters characters, of which an id could consist, also when
+// folded.
+Result<std::string> parse_tag(std::string_view text, std::string_view member);
+// The author's key: an id, folded.
+Result<std::string> parse_author(std::string_view text, std::string_view member);
+// The key of an item's author, by its author_id or, if that is empty, the author's name. Views
+// `buffer` or an argument. Equal to the AuthorId of the same text if that is one.
+std::string_view author_key(std::string_view author_id, std::string_view author, std::string& buffer);
+
+struct AuthorTag;
+struct TagTag;
 
 template <class Tag>
 class Id {
@@ -24,8 +46,11 @@ class Id {
   Id() = default;
   // O(bytes). `member` names the request member in the error.
   static Result<Id> parse(std::string_view text, std::string_view member) {
-    if (auto ok = check_id(text, member); !ok) return tl::unexpected(ok.error());
-    return Id(std::string(text));
+    auto parsed = std::is_same_v<Tag, TagTag>      ? parse_tag(text, member)
+                  : std::is_same_v<Tag, AuthorTag> ? parse_author(text, member)
+                                                   : parse_id(text, member);
+    if (!parsed) return tl::unexpected(std::move(parsed.error()));
+    return Id(std::move(*parsed));
   }
   // For values that were validated before they were stored, such as those read from Redis.
   static Id trusted(std::string text) { return Id(std::move(text)); }
@@ -45,8 +70,8 @@ using ReaderId = Id<struct ReaderTag>;    // users, agents and customers share o
 using VisitorId = Id<struct VisitorTag>;  // counted by UV and deduplication; see fcgi/http/identity.h
 using SessionId = Id<struct SessionTag>;
 using EventId = Id<struct EventTag>;
-using AuthorId = Id<struct AuthorTag>;  // an author that readers can follow
-using TagName = Id<struct TagTag>;      // a column (section) of the site
+using AuthorId = Id<AuthorTag>;  // the key of an author, by which readers follow them
+using TagName = Id<TagTag>;      // a tag as it was put; compared by utf8::fold()
 
 // True if `text` stands for "no id" in a request: it is empty or, for a reader, 0. Templates print
 // these for users who are not logged in; WordPress prints 0.

@@ -1,8 +1,14 @@
 #include "core/base/utf8.h"
 
+#include <unicode/bytestream.h>
+#include <unicode/normalizer2.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+
+#include "core/base/log.h"
 
 namespace freshet::utf8 {
 namespace {
@@ -27,6 +33,31 @@ LeadByte classify_lead(unsigned first) {
   if (first >= 0xF1 && first <= 0xF3) return {4, 0x80, 0xBF};
   if (first == 0xF4) return {4, 0x80, 0x8F};
   return {0, 0, 0};
+}
+
+using Instance = const icu::Normalizer2* (*)(UErrorCode&);
+
+// ICU's tables are part of its library: a failure means that the installation is broken.
+const icu::Normalizer2& load(Instance instance) {
+  UErrorCode error = U_ZERO_ERROR;
+  const icu::Normalizer2* const loaded = instance(error);
+  if (U_SUCCESS(error) != 0) return *loaded;
+  log::error("icu_unusable", {{"error", u_errorName(error)}});
+  std::abort();
+}
+
+std::string normalize(const icu::Normalizer2& normalizer, std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  icu::StringByteSink<std::string> sink(&out);
+  UErrorCode error = U_ZERO_ERROR;
+  normalizer.normalizeUTF8(0, {text.data(), static_cast<std::int32_t>(text.size())}, sink, nullptr, error);
+  if (U_FAILURE(error) != 0) throw std::bad_alloc();  // the only failure of valid text
+  return out;
+}
+
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
 }  // namespace
@@ -73,6 +104,29 @@ std::string_view prefix(std::string_view text, std::size_t max_bytes) {
 
 std::size_t length(std::string_view text) {
   return text.size() - static_cast<std::size_t>(std::ranges::count_if(text, is_continuation));
+}
+
+std::string to_nfc(std::string_view text) {
+  if (is_ascii(text)) return std::string(text);
+  static const icu::Normalizer2& normalizer = load(icu::Normalizer2::getNFCInstance);
+  return normalize(normalizer, text);
+}
+
+std::string fold(std::string_view text) {
+  if (is_ascii(text)) {
+    std::string out(text);
+    for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+    return out;
+  }
+  static const icu::Normalizer2& normalizer = load(icu::Normalizer2::getNFKCCasefoldInstance);
+  return normalize(normalizer, text);
+}
+
+std::string_view fold(std::string_view text, std::string& buffer) {
+  const bool is_folded = std::all_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x80 && !(c >= 'A' && c <= 'Z');
+  });
+  return is_folded ? text : buffer = fold(text);
 }
 
 }  // namespace freshet::utf8

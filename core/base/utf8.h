@@ -1,8 +1,9 @@
-// Strict UTF-8 decoding (Unicode 15, table 3-7): rejects overlong forms, surrogates and values
-// above U+10FFFF.
+// Strict UTF-8 decoding (Unicode 15, table 3-7), which rejects overlong forms, surrogates and
+// values above U+10FFFF; normalization (ICU).
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace freshet::utf8 {
@@ -39,5 +40,16 @@ constexpr bool is_white_space(char32_t c) {
          (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
          c == 0x3000;
 }
+
+// Normalization Form C. O(bytes); ASCII is returned as it is. REQUIRES: is_valid(text).
+std::string to_nfc(std::string_view text);
+
+// The form in which names that people write differently are compared: NFKC_Casefold, which ignores
+// case, compatibility variants (half-width, ligatures) and invisible characters. Idempotent; may be
+// empty, and up to eleven times as long as the text. REQUIRES: is_valid(text).
+std::string fold(std::string_view text);
+// Like fold(), but returns `text` itself if it is lower-case ASCII, and otherwise a view of
+// `buffer`.
+std::string_view fold(std::string_view text, std::string& buffer);
 
 }  // namespace freshet::utf8

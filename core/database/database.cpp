@@ -33,17 +33,17 @@ enum StatementId : std::size_t {
 constexpr std::array<std::string_view, kStatementCount> kSql{
     "SELECT key FROM items WHERE id = ?1",
     "INSERT INTO items (id, title, text, author, url, published_at, update_time, hidden, section, language,"
-    " story, text_format, expires_at, weight)"
-    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+    " story, text_format, expires_at, weight, author_id)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     "UPDATE items SET title = ?2, text = ?3, author = ?4, url = ?5, published_at = ?6, update_time = ?7,"
     " hidden = ?8, section = ?9, language = ?10, story = ?11, text_format = ?12, expires_at = ?13,"
-    " weight = ?14 WHERE id = ?1",
+    " weight = ?14, author_id = ?15 WHERE id = ?1",
     "DELETE FROM items WHERE id = ?1",
     "INSERT INTO item_tags (item, place, tag) VALUES (?1, ?2, ?3)",
     "DELETE FROM item_tags WHERE item = ?1",
     "SELECT tag FROM item_tags WHERE item = ?1 ORDER BY place",
     "SELECT key, id, title, text, author, url, published_at, update_time, hidden, section, language, story,"
-    " text_format, expires_at, weight FROM items ORDER BY id",
+    " text_format, expires_at, weight, author_id FROM items ORDER BY id",
     "SELECT id FROM items ORDER BY id",
     "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
     "SELECT value FROM meta WHERE name = ?1",
@@ -225,6 +225,7 @@ Result<void> Database::put_item(const items::Item& item) {
   write.bind(6, unix_s(item.published_at)).bind(7, updated).bind(8, std::int64_t{item.hidden});
   write.bind(9, item.section).bind(10, item.language).bind(11, item.story.view());
   write.bind(12, items::name_of(item.text_format)).bind(13, expires).bind(14, item.weight);
+  write.bind(15, item.author_id);
   if (auto ok = write.run(); !ok) return ok;
   if (*found) {
     if (auto ok = s.queries[kDropTags].bind(1, old_key).run(); !ok) return ok;
@@ -312,6 +313,7 @@ Result<items::Item> Database::Impl::current_item() {
   item.text_format = items::text_format_of(row.text(12)).value_or(items::TextFormat::kPlain);
   if (!row.is_null(13)) item.expires_at = UnixSeconds{seconds{row.integer(13)}};
   if (!row.is_null(14)) item.weight = row.real(14);
+  item.author_id = std::string(row.text(15));
   PreparedStatement& tags = queries[kTags];
   tags.bind(1, row.integer(0));
   for (;;) {

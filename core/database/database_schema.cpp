@@ -3,6 +3,8 @@
 #include <array>
 #include <string>
 
+#include "core/base/utf8.h"
+
 namespace freshet::database {
 namespace {
 
@@ -66,7 +68,9 @@ CREATE TABLE follows (
   PRIMARY KEY (reader, author)
 ) STRICT, WITHOUT ROWID;
 )sql",
-    // 4: more of an item. "" and NULL: absent.
+    // 4: more of an item ('' and NULL: absent); ids in Normalization Form C, and authors who are
+    // followed by their keys. Of two items that get the same id, the one that had it stays; of two
+    // readers, the rows of both.
     R"sql(
 ALTER TABLE items ADD COLUMN section TEXT NOT NULL DEFAULT '';
 ALTER TABLE items ADD COLUMN language TEXT NOT NULL DEFAULT '';
@@ -74,6 +78,23 @@ ALTER TABLE items ADD COLUMN story TEXT NOT NULL DEFAULT '';
 ALTER TABLE items ADD COLUMN text_format TEXT NOT NULL DEFAULT 'plain';
 ALTER TABLE items ADD COLUMN expires_at INTEGER;  -- unix seconds
 ALTER TABLE items ADD COLUMN weight REAL;
+ALTER TABLE items ADD COLUMN author_id TEXT NOT NULL DEFAULT '';  -- '': the author's name
+UPDATE OR IGNORE items SET id = nfc(id) WHERE nfc(id) <> id;
+DELETE FROM items WHERE nfc(id) <> id;
+UPDATE OR REPLACE interactions SET item = nfc(item) WHERE nfc(item) <> item;
+UPDATE OR REPLACE dismissals SET item = nfc(item) WHERE nfc(item) <> item;
+UPDATE OR REPLACE follows SET author = fold(author) WHERE fold(author) <> author;
+UPDATE OR IGNORE readers SET id = nfc(id) WHERE nfc(id) <> id;
+CREATE TEMP TABLE same_reader AS SELECT other.key AS key, reader.key AS kept
+  FROM readers AS other JOIN readers AS reader ON reader.id = nfc(other.id) WHERE nfc(other.id) <> other.id;
+UPDATE OR REPLACE interactions SET reader = (SELECT kept FROM same_reader WHERE key = reader)
+  WHERE reader IN (SELECT key FROM same_reader);
+UPDATE OR REPLACE dismissals SET reader = (SELECT kept FROM same_reader WHERE key = reader)
+  WHERE reader IN (SELECT key FROM same_reader);
+UPDATE OR REPLACE follows SET reader = (SELECT kept FROM same_reader WHERE key = reader)
+  WHERE reader IN (SELECT key FROM same_reader);
+DELETE FROM readers WHERE key IN (SELECT key FROM same_reader);
+DROP TABLE same_reader;
 )sql"};
 constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 
@@ -89,6 +110,8 @@ PRAGMA journal_size_limit = 67108864;
 
 Result<void> migrate(SqliteConnection& db, std::int64_t version) {
   if (version == kVersion) return {};
+  if (auto ok = db.add_function("nfc", utf8::to_nfc); !ok) return ok;
+  if (auto ok = db.add_function("fold", utf8::fold); !ok) return ok;
   if (auto ok = db.execute("BEGIN IMMEDIATE"); !ok) return ok;
   for (auto step = static_cast<std::size_t>(version); step < kMigrations.size(); ++step) {
     if (auto ok = db.execute(kMigrations[step]); !ok) return ok;

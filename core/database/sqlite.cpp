@@ -168,6 +168,21 @@ Result<std::int64_t> SqliteConnection::integer(const char* sql) {
   return *row ? query->integer(0) : 0;
 }
 
+Result<void> SqliteConnection::add_function(const char* name, TextFunction function) {
+  const auto call = [](sqlite3_context* context, int, sqlite3_value** arguments) {
+    if (sqlite3_value_type(arguments[0]) != SQLITE_TEXT) return sqlite3_result_value(context, arguments[0]);
+    const auto* const text = reinterpret_cast<const char*>(sqlite3_value_text(arguments[0]));
+    const auto bytes = static_cast<std::size_t>(sqlite3_value_bytes(arguments[0]));
+    const std::string out =
+        reinterpret_cast<TextFunction>(sqlite3_user_data(context))(std::string_view(text, bytes));
+    sqlite3_result_text(context, out.data(), static_cast<int>(out.size()), SQLITE_TRANSIENT);
+  };
+  const int code = sqlite3_create_function(db_.get(), name, 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
+                                           reinterpret_cast<void*>(function), call, nullptr, nullptr);
+  if (code != SQLITE_OK) return tl::unexpected(sqlite_error(db_.get(), code));
+  return {};
+}
+
 bool SqliteConnection::file_moved() const {
   int answer = 0;
   return sqlite3_file_control(db_.get(), "main", SQLITE_FCNTL_HAS_MOVED, &answer) == SQLITE_OK && answer != 0;

@@ -56,6 +56,10 @@ class SqliteConnection {
   Result<PreparedStatement> prepare(std::string_view sql) {
     return PreparedStatement::prepare(db_.get(), sql);
   }
+  // Makes a function of one text, such as nfc(), available to SQL. Other types are returned as they
+  // are.
+  using TextFunction = std::string (*)(std::string_view);
+  Result<void> add_function(const char* name, TextFunction function);
   bool in_transaction() const { return sqlite3_get_autocommit(db_.get()) == 0; }
   // Opened read-only, or the file allows no more.
   bool is_read_only() const { return sqlite3_db_readonly(db_.get(), "main") == 1; }

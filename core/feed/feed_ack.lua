@@ -2,19 +2,19 @@
 --
 -- KEYS 1 feed:state:{reader}
 -- ARGV 1 TTL s once nothing is unacknowledged  2 the time, ms  3 number of a delivery and 4 its items: '=' if the whole page was shown, else those that
---      were; further pairs likewise. Items that were not shown are released and may be delivered again. Items shown only in a replay are not recorded yet, so the page
+--      were, each after a U+001F; further pairs likewise. Items that were not shown are released and may be delivered again. Items shown only in a replay are not recorded yet, so the page
 --      stays unacknowledged with these.
 -- Returns the number of pages that were acknowledged.
 local fields = call('HMGET', KEYS[1], '0', '1', '2', '3', 'late')
 local changes, pages, late = {}, 0, fields[5] or ''
 -- The page after its acknowledgement; nil if it is not this delivery.
 local function acknowledge(page, seq, shown)
-  local key, numbers, items = page:match('^0(=%S* ' .. seq .. ' )%d+( %d+ %d+ %d %d)(.*)$')
+  local key, numbers, items = page:match('^0(=[^\031]*\031' .. seq .. '\031)%d+(\031%d+\031%d+\031%d\031%d)(.*)$')
   if not key then return nil end
   local replayed = ''
   if shown ~= '=' then
-    for id in items:gmatch(' :(%S+)') do
-      if not string.find(shown .. ' ', ' ' .. id .. ' ', 1, true) then replayed = replayed .. ' :' .. id end
+    for id in items:gmatch('\031\030([^\031]+)') do
+      if not string.find(shown .. '\031', '\031' .. id .. '\031', 1, true) then replayed = replayed .. '\031\030' .. id end
     end
     items = shown .. replayed
   end

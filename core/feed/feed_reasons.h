@@ -24,6 +24,7 @@ class FeedReasons {
   struct NamedInterest {
     const Interest& interest;
     const items::ItemCard& card;
+    std::vector<std::string> tag_keys;
   };
   std::vector<NamedInterest> named_interests_;
   readers::LikedSet liked_;

@@ -33,12 +33,12 @@ std::string query_digest(const std::string& query) {
   return {text.data(), end};
 }
 
-// Each element is one id, or a line of ids separated by spaces.
+// Each element is one id, or a line of ids separated by kIdSeparator.
 std::vector<ItemId> ids_of(const redis::Reply& reply) {
   std::vector<ItemId> out;
   out.reserve(reply.size());
   for (std::size_t i = 0; i < reply.size(); ++i) {
-    for (const std::string_view id : redis::split_words(redis::string_at(reply, i)))
+    for (const std::string_view id : redis::split_words(redis::string_at(reply, i), kIdSeparator))
       out.push_back(ItemId::trusted(std::string(id)));
   }
   return out;
@@ -54,7 +54,7 @@ std::vector<std::string> buffer_lines(const std::vector<ItemId>& items, std::siz
     if (i % items_per_line == 0)
       out.emplace_back();
     else
-      out.back() += ' ';
+      out.back() += kIdSeparator;
     out.back() += items[i].view();
   }
   return out;
@@ -69,7 +69,7 @@ struct StoredPage {
 };
 
 std::optional<StoredPage> parse_page(std::string_view text) {
-  const auto fields = redis::split_words(text);
+  const auto fields = redis::split_words(text, kIdSeparator);
   if (fields.size() < 7 || fields[0].size() < 2) return std::nullopt;
   StoredPage out;
   out.acknowledged = fields[0][0] == '1';
@@ -82,7 +82,7 @@ std::optional<StoredPage> parse_page(std::string_view text) {
   out.page.exhausted = fields[6] == "1";
   for (std::size_t i = 7; i < fields.size(); ++i)
     out.page.items.push_back(
-        ItemId::trusted(std::string(fields[i].substr(fields[i].starts_with(':') ? 1 : 0))));
+        ItemId::trusted(std::string(fields[i].substr(fields[i].starts_with(kIdMark) ? 1 : 0))));
   return out;
 }
 
@@ -331,7 +331,8 @@ Task<Result<PageResult>> RedisFeedStore::refill_page(const FeedRequest& request,
 Task<Result<PageResult>> RedisFeedStore::deliver_page(const FeedRequest& request, const Page* partial) {
   Pipeline command;
   append_delivery(command, scripts::kFeedNext, request, partial);
-  command.arg(partial ? std::to_string(partial->generation) + " " + std::to_string(partial->sequence) : "");
+  command.arg(partial ? std::to_string(partial->generation) + kIdSeparator + std::to_string(partial->sequence)
+                      : "");
   if (partial) {
     for (const ItemId& item : partial->items) command.arg(item.view());
   }
@@ -392,7 +393,7 @@ Task<Result<void>> RedisFeedStore::record(ReaderId reader, Impressions impressio
       bool all_shown = true;
       for (const ItemId& item : each.items) {
         const bool is_shown = std::find(items.begin(), items.end(), item) != items.end();
-        if (is_shown) shown_ids.append(" ").append(item.view());
+        if (is_shown) shown_ids.append(1, kIdSeparator).append(item.view());
         all_shown = all_shown && is_shown;
       }
       out.arg(all_shown ? "=" : shown_ids);

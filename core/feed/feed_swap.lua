@@ -4,7 +4,7 @@
 --
 -- KEYS and ARGV 1…8 as feed_next.lua, 7 always '0'
 -- ARGV 9 generation, 10 delivery_seq and 11 `noted` as loaded by the caller  12 '1' if recall has no further candidates
---      13 number of candidates  14… lines of candidates, best first, ids separated by spaces
+--      13 number of candidates  14… lines of candidates, best first, ids separated by U+001F
 -- Returns as feed_next.lua, but never 'empty'; {'again'} if more pages were delivered since the
 -- caller loaded the state than are remembered, and the buffer is empty.
 --@include feed_state
@@ -13,9 +13,9 @@ local changes, loaded_seq = {}, tonumber(ARGV[10])
 local function delivered_since()
   local out, pages = {}, 0
   local function add(page)
-    if tonumber(page:match(' (%d+)') or 0) <= loaded_seq then return end
+    if tonumber(page:match('\031(%d+)') or 0) <= loaded_seq then return end
     pages = pages + 1
-    for id in string.gmatch(page:match('^%S+ %d+ %d+ %d+ %d+ %d %d(.*)$') or '', ':?([^ :]+)') do out[id] = true end
+    for id in string.gmatch(page:match('^[^\031]+\031%d+\031%d+\031%d+\031%d+\031%d\031%d(.*)$') or '', '\030?([^\031\030]+)') do out[id] = true end
   end
   for slot = 1, 4 do
     if fields[slot] then add(fields[slot]) end
@@ -35,7 +35,7 @@ else
       return ''
     end
   end
-  for i = 14, delivered and #ARGV or 0 do ARGV[i] = ARGV[i]:gsub('(%S+) ?', drop_delivered) end
+  for i = 14, delivered and #ARGV or 0 do ARGV[i] = ARGV[i]:gsub('([^\031]+)\031?', drop_delivered) end
   call('DEL', cache)
   if remaining > 0 then
     call('RPUSH', cache, unpack(ARGV, 14))
@@ -45,5 +45,5 @@ else
   generation, sequence, exhausted, noted_at_fill, buffer_query = max(now, generation + 1) .. '', 0, ARGV[12], ARGV[11], query
 end
 sequence = sequence + 1
-local page_id = generation .. ' ' .. sequence
+local page_id = generation .. '\031' .. sequence
 --@include feed_deliver

@@ -25,7 +25,7 @@ Result<void> SeenEpochs::update(const redis::Reply& reply, const ReaderId& reade
 ReaderId SeenEpochs::filter_id(const ReaderId& reader) const {
   const auto found = epochs_.find(reader);
   if (found == epochs_.end()) return reader;
-  return ReaderId::trusted(reader.str() + ":" + std::to_string(found->second));
+  return ReaderId::trusted(reader.str() + kIdMark + std::to_string(found->second));
 }
 
 }  // namespace freshet::feed

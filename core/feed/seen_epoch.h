@@ -31,7 +31,7 @@ class SeenEpochs {
   // or 0 without a pseudonym.
   std::size_t append_read(redis::Pipeline& out, const ReaderId& reader) const;
   Result<void> update(const redis::Reply& reply, const ReaderId& reader);
-  // The id under which the filter knows the reader. Unique, since ids contain no ':'.
+  // The id under which the filter knows the reader. Unique, since ids contain no kIdMark.
   ReaderId filter_id(const ReaderId& reader) const;
 
  private:

@@ -14,8 +14,7 @@ using std::chrono::days;
 
 constexpr std::size_t kMaxItemsPerScript = 100;  // impressions per script call
 
-// Prefixed with the length of the reader's id, "5:alice:7", so that it is unambiguous even for ids
-// with ':'.
+// Prefixed with the length of the reader's id, "5:alice:7", so that it is unambiguous for all ids.
 std::string filter_member(const ReaderId& reader, const ItemId& item) {
   return std::to_string(reader.view().size()) + ":" + reader.str() + ":" + item.str();
 }

@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/base/utf8.h"
 #include "core/feed/feed_reasons.h"
 #include "core/feed/seen_layout.h"
 
@@ -66,6 +67,15 @@ std::vector<ItemId> ids_of(const std::vector<FeedItem>& items) {
   return out;
 }
 
+// Returns a predicate: whether an item is by the reader, that is, the author's key is the reader's
+// id.
+auto is_by(const ReaderId& reader) {
+  return [key = utf8::fold(reader.view())](const items::ItemCard& card) {
+    std::string buffer;
+    return author_key(card.author_id, card.author, buffer) == key;
+  };
+}
+
 // Drops items that have since been seen elsewhere, are hidden or dated in the future, or no longer
 // exist, and the reader's own.
 std::vector<FeedItem> visible_items(std::vector<FeedItem> items, const std::vector<bool>& repeated,
@@ -74,11 +84,12 @@ std::vector<FeedItem> visible_items(std::vector<FeedItem> items, const std::vect
   // nothing.
   const bool none_known =
       std::none_of(items.begin(), items.end(), [](const FeedItem& item) { return item.card->known; });
+  const auto is_own = is_by(reader);
   std::size_t count = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const items::ItemCard& card = *items[i].card;
     if (repeated[i] || card.is_hidden_at(now) || !(card.known || none_known)) continue;
-    if (card.author == reader.view()) continue;
+    if (is_own(card)) continue;
     if (count != i) items[count] = std::move(items[i]);
     ++count;
   }
@@ -315,6 +326,7 @@ Task<Result<FeedPage>> SmartFeed::serve_page(const FeedRequest& request, Page pa
   FeedPage out;
   std::vector<items::SharedCard> interest_cards;
   std::vector<Delivery> deliveries;
+  const auto is_own = is_by(request.reader);
   std::vector<ItemId> own_items;  // by the reader; recorded like shown ones, so that they do not come again
   for (int refills = 0;; ++refills) {
     deliveries.push_back({page.delivery_seq, page.items});
@@ -323,7 +335,7 @@ Task<Result<FeedPage>> SmartFeed::serve_page(const FeedRequest& request, Page pa
     if (recheck && !page.replay) repeated = co_await store_.check_seen(request.reader, seen, page.items);
     if (!repeated) co_return tl::unexpected(repeated.error());
     for (const FeedItem& each : cards->items) {
-      if (each.card->author == request.reader.view()) own_items.push_back(each.id);
+      if (is_own(*each.card)) own_items.push_back(each.id);
     }
     out.items = visible_items(std::move(cards->items), *repeated, request.reader, clock_());
     interest_cards = std::move(cards->interest_cards);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/utf8.h"
 #include "core/hot/hot_lists.h"
 #include "core/hot/threshold_top_k.h"
 
@@ -10,16 +11,19 @@ namespace freshet::hot {
 namespace {
 
 // Tags are stored with the items, not in the buckets.
-Task<Result<void>> mark_eligible(items::CardCache& cards, const TagName& tag,
+Task<Result<void>> mark_eligible(items::CardCache& cards, const TagName& tag_key,
                                  std::vector<CurrentMember>& members) {
-  if (tag.empty() || members.empty()) co_return Result<void>();
+  if (tag_key.empty() || members.empty()) co_return Result<void>();
   std::vector<ItemId> ids;
   ids.reserve(members.size());
   for (const CurrentMember& member : members) ids.push_back(member.item);
   FRESHET_CO_TRY(found, co_await cards.get(ids));
+  std::string buffer;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto& tags = (*found)[i]->tags;
-    members[i].eligible &= std::find(tags.begin(), tags.end(), tag.str()) != tags.end();
+    members[i].eligible &= std::any_of(tags.begin(), tags.end(), [&](const std::string& each) {
+      return utf8::fold(each, buffer) == tag_key.view();
+    });
   }
   co_return Result<void>();
 }

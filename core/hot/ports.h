@@ -32,8 +32,8 @@ struct EventAdmission {
 
 // The id under which clients' events of a hidden or embargoed item are counted, so that they get
 // the replies of an unknown article and do not count. No client can name it, since ids contain no
-// spaces, and it is in no rank.
-inline constexpr std::string_view kInvisibleSuffix = " invisible";
+// kIdMark, and it is in no rank.
+inline constexpr std::string_view kInvisibleSuffix = "\x1einvisible";
 inline ItemId invisible_alias(const ItemId& item) {
   return ItemId::trusted(item.str() + std::string(kInvisibleSuffix));
 }
@@ -102,7 +102,7 @@ struct ListQuery {
   const Model* model = &kViewsModel;        // a row of kModels; rank_page() also reads kNewestItems
   ViewsMode mode = ViewsMode::kAccumulate;  // kCurrent: for views only
   seconds window{0};                        // maximum age; 0: no limit
-  TagName tag;                              // empty: all tags
+  TagName tag;                              // the tag's key (utf8::fold()); empty: all tags
   auto operator<=>(const ListQuery&) const = default;
 };
 

@@ -7,7 +7,7 @@ namespace freshet::items {
 namespace {
 
 // The list node, the index node and the shared card, including malloc overhead.
-constexpr std::size_t kFixedBytes = 340;
+constexpr std::size_t kFixedBytes = 372;
 
 std::size_t heap_bytes(const std::string& text) {
   constexpr std::size_t kInlineCapacity = 15;  // capacity of std::string's inline buffer
@@ -16,7 +16,7 @@ std::size_t heap_bytes(const std::string& text) {
 
 std::size_t entry_bytes(const ItemId& item, const ItemCard& card) {
   std::size_t out = kFixedBytes + heap_bytes(item.str()) + heap_bytes(card.title) + heap_bytes(card.url) +
-                    heap_bytes(card.author) + heap_bytes(card.json) +
+                    heap_bytes(card.author) + heap_bytes(card.author_id) + heap_bytes(card.json) +
                     card.tags.capacity() * sizeof(std::string);
   for (const std::string& tag : card.tags) out += heap_bytes(tag);
   return out;

@@ -8,7 +8,7 @@
 
 namespace freshet::items {
 
-// title, update_time, url, author and tags of a known card.
+// title, update_time, url, author, author_id and tags of a known card.
 std::string to_json(const ItemCard& card);
 
 // Writes the id, and the other members if the item is known.

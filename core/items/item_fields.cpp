@@ -21,11 +21,10 @@ std::optional<UnixSeconds> parse_time(std::string_view text) {
   return UnixSeconds{seconds{*value}};
 }
 
-// Tags are ids, so they contain no spaces.
 std::string join_tags(const std::vector<TagName>& tags) {
   std::string out;
   for (const TagName& tag : tags) {
-    if (!out.empty()) out += ' ';
+    if (!out.empty()) out += kIdSeparator;
     out += tag.str();
   }
   return out;
@@ -40,6 +39,7 @@ std::vector<std::pair<std::string_view, std::string>> to_fields(const Item& item
                                                             {"hidden", item.hidden ? "1" : "0"}};
   if (!item.text.empty()) out.emplace_back("text", item.text);
   if (!item.author.empty()) out.emplace_back("author", item.author);
+  if (!item.author_id.empty()) out.emplace_back("author_id", item.author_id);
   if (!item.url.empty()) out.emplace_back("url", item.url);
   if (item.update_time) out.emplace_back("update_time", to_text(*item.update_time));
   if (!item.section.empty()) out.emplace_back("section", item.section);
@@ -52,7 +52,7 @@ std::vector<std::pair<std::string_view, std::string>> to_fields(const Item& item
 }
 
 std::optional<Item> parse_item(const ItemId& id, const ItemValues& values) {
-  const auto [published, title, text, author, url, tags, update_time, hidden, section, language, story,
+  const auto [published, title, text, author, author_id, url, tags, update_time, hidden, section, language, story,
               text_format, expires_at, weight] = values;
   const auto date = parse_time(published);
   if (!date) return std::nullopt;
@@ -62,8 +62,9 @@ std::optional<Item> parse_item(const ItemId& id, const ItemValues& values) {
   item.title = std::string(title);
   item.text = std::string(text);
   item.author = std::string(author);
+  item.author_id = std::string(author_id);
   item.url = std::string(url);
-  for (const std::string_view tag : redis::split_words(tags))
+  for (const std::string_view tag : redis::split_words(tags, kIdSeparator))
     item.tags.push_back(TagName::trusted(std::string(tag)));
   item.update_time = parse_time(update_time);
   item.hidden = hidden == "1";

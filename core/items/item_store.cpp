@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "core/base/utf8.h"
 #include "core/hot/article.h"
 #include "core/hot/rank_updater.h"
 #include "core/items/card_json.h"
@@ -21,8 +23,8 @@ constexpr std::size_t kBatchSize = 500;
 constexpr int kMaxAttempts = 4;
 
 // Fields that pages show; lists show the first kListFieldCount.
-constexpr std::array<std::string_view, 8> kCardFields{"published_at", "title",       "url",    "author",
-                                                      "tags",         "update_time", "hidden", "deleted"};
+constexpr std::array<std::string_view, 9> kCardFields{"published_at", "title",  "url",     "author",   "tags",
+                                                      "update_time",  "hidden", "deleted", "author_id"};
 constexpr std::size_t kListFieldCount = 5, kTags = 4, kHidden = 6, kDeleted = 7;
 
 std::int64_t hour_of(std::string_view date) { return redis::to_int(date) / kHourSeconds; }
@@ -111,11 +113,11 @@ Task<Result<void>> RedisItemStore::read_current(std::vector<ItemWrite>& writes) 
       item_write.old_fields[field] = redis::string_at(fields, field + 1);
     item_write.old_date = std::string(redis::string_at(dates, dates[0].is_nil() ? 1 : 0));
     item_write.removed_tags.clear();
-    for (const std::string_view tag : redis::split_words(item_write.old_fields[kTags])) {
-      const auto& now = item_write.item->tags;
-      const bool is_kept =
-          std::any_of(now.begin(), now.end(), [&](const TagName& t) { return t.view() == tag; });
-      if (!is_kept) item_write.removed_tags.push_back(tag);
+    std::unordered_set<std::string> keys;
+    for (const TagName& tag : item_write.item->tags) keys.insert(utf8::fold(tag.view()));
+    for (const std::string_view tag : redis::split_words(item_write.old_fields[kTags], kIdSeparator)) {
+      std::string key = utf8::fold(tag);
+      if (!keys.contains(key)) item_write.removed_tags.push_back(std::move(key));
     }
   }
   co_return Result<void>();
@@ -209,8 +211,8 @@ void RedisItemStore::append_index_update(Pipeline& out, const ItemWrite& item_wr
       .key(partition.current_bucket(hour_of(item_write.old_date)));
   for (const hot::Model& model : hot::kModels)
     out.key(partition.rank(model)).key(partition.rank_versions(model));
-  for (const std::string_view tag : item_write.removed_tags) out.key(partition.tagged_items(tag));
-  for (const TagName& tag : item.tags) out.key(partition.tagged_items(tag.view()));
+  for (const std::string& key : item_write.removed_tags) out.key(partition.tagged_items(key));
+  for (const TagName& tag : item.tags) out.key(partition.tagged_items(utf8::fold(tag.view())));
   const std::int64_t date = unix_s(item.published_at);
   out.arg(item.id.view()).arg(item_write.remove ? 1 : 0).arg(item.hidden ? 1 : 0).arg(date);
   out.arg(std::to_string(date) != item_write.old_date ? 1 : 0).arg(settings_.engagement.counter_ttl.count());
@@ -288,7 +290,8 @@ ItemCard parse_card(const redis::Reply& fields) {
   card.title = std::string(redis::string_at(fields, 1));
   card.url = std::string(redis::string_at(fields, 2));
   card.author = std::string(redis::string_at(fields, 3));
-  for (const std::string_view tag : redis::split_words(redis::string_at(fields, 4)))
+  card.author_id = std::string(redis::string_at(fields, 8));
+  for (const std::string_view tag : redis::split_words(redis::string_at(fields, 4), kIdSeparator))
     card.tags.emplace_back(tag);
   const std::string_view updated = redis::string_at(fields, 5);
   card.update_time = redis::to_int(updated.empty() ? redis::string_at(fields, 0) : updated);

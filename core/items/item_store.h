@@ -48,14 +48,14 @@ class RedisItemStore final : public ItemStore {
   Task<Result<std::vector<ItemCard>>> cards(const std::vector<ItemId>& ids) override;  // 1 RTT
 
  private:
-  using CardFields = std::array<std::string, 8>;  // values of kCardFields
+  using CardFields = std::array<std::string, 9>;  // values of kCardFields
   enum class VisibleChange : std::uint8_t { kNone, kCard, kListRow };
   struct ItemWrite {  // an item to write, and its current state in Redis
     const Item* item;
     bool remove;
     std::string rev, old_date;
-    CardFields old_fields;                       // the fields that pages show
-    std::vector<std::string_view> removed_tags;  // views into `old_fields`
+    CardFields old_fields;                  // the fields that pages show
+    std::vector<std::string> removed_tags;  // their keys
   };
   Task<Result<void>> write(std::vector<ItemWrite> writes);
   Task<Result<void>> finish(const std::vector<ItemWrite>& writes, const redis::Replies& replies);

@@ -35,7 +35,8 @@ inline constexpr double kMaxWeight = 10;
 struct Item {
   ItemId id;
   std::string title, text, author, url;
-  std::vector<TagName> tags;
+  std::string author_id;      // as it was put; empty: the author's name is their id (author_key())
+  std::vector<TagName> tags;  // as they were put; no two have the same key
   UnixSeconds published_at;
   std::optional<UnixSeconds> update_time;
   bool hidden = false;
@@ -51,7 +52,7 @@ struct Item {
 inline constexpr UnixSeconds kNever = UnixSeconds::max();
 
 struct ItemCard {  // The part of an item that pages show; empty fields if the item is unknown.
-  std::string title, url, author;
+  std::string title, url, author, author_id;
   std::vector<std::string> tags;
   std::int64_t update_time = 0;  // unix s; the publish time if the item was never updated
   std::string json;              // to_json() of the fields above, rendered once; empty if the item is unknown

@@ -100,7 +100,8 @@ std::vector<TermCount> content_terms(std::string_view title, std::string_view te
   tokenizer.tokenize(title);
   tokenizer.tokenize(text);
   for (const std::string& tag : tags) {
-    hashes.push_back(XXH3_64bits_withSeed(tag.data(), tag.size(), kTagSeed));
+    const std::string key = utf8::fold(tag);
+    hashes.push_back(XXH3_64bits_withSeed(key.data(), key.size(), kTagSeed));
   }
   std::sort(hashes.begin(), hashes.end());
   std::vector<TermCount> terms;

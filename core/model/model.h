@@ -97,6 +97,7 @@ class Model {
   virtual void prefetch(std::uint32_t item) const;
   virtual std::string_view id(std::uint32_t item) const = 0;
   virtual std::string_view title(std::uint32_t item) const = 0;
+  // As in model::layout::Item.
   virtual std::string_view author(std::uint32_t item) const = 0;
   // Replaces the content of `out` and reuses its memory.
   virtual void tags(std::uint32_t item, std::vector<std::string_view>& out) const = 0;

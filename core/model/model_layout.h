@@ -85,7 +85,8 @@ struct TextRef {  // range within kText
 };
 
 struct Item {
-  TextRef id, title, author;
+  TextRef id, title;
+  TextRef author;               // the name; then, if the author has an id, kIdSeparator and that
   std::uint32_t first_tag = 0;  // index into kTags
   std::uint32_t tags = 0;
   std::int64_t published = 0;  // unix seconds

@@ -51,14 +51,11 @@ Result<DatabaseRows> read_database_rows(const std::string& path, const ReaderId&
                       std::move(*follows)};
 }
 
-// Marks belong to the timeline itself, not to its reader (core/timeline/parts/timeline.lua).
-bool is_mark(std::string_view member) { return member.starts_with(':'); }
-
 void add_values(const redis::Reply& reply, std::string_view type, std::vector<std::string>& out) {
   if (const auto text = reply.string()) out.emplace_back(*text);
   for (std::size_t k = 0; k < reply.size(); ++k) {
-    if (type == "zset" && is_mark(redis::string_at(reply, k))) {
-      ++k;  // skip its score as well
+    if (type == "zset" && redis::is_mark(redis::string_at(reply, k))) {
+      ++k;  // a mark belongs to the timeline, not to its reader; skip its score as well
       continue;
     }
     out.emplace_back(redis::string_at(reply, k));

@@ -31,7 +31,7 @@ Task<Result<PersonalKeyPage>> scan_personal_keys(redis::Redis& redis, const redi
     if (pattern == nullptr || pattern->subject == redis::Subject::kNone) continue;
     if (pattern->subject == redis::Subject::kMembers)
       page.member_sets.push_back({std::string(key), pattern->type == "zset"});
-    else if (names.contains(std::string(redis::key_segment(*keys.strip_prefix(key), pattern->segment))))
+    else if (names.contains(redis::key_segment(*keys.strip_prefix(key), pattern->segment)))
       page.keys.emplace_back(key);
   }
   co_return page;

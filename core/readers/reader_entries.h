@@ -5,8 +5,8 @@
 //   op undismiss    reader, item, at
 //   op follow       reader, author, at
 //   op unfollow     reader, author
-//   op fanout       author, items (ids separated by spaces), upto (score of the last recipient in
-//                   follow:readers:{author}), job: push them to followers
+//   op fanout       author, items (ids separated by kIdSeparator), upto (score of the last
+//                   recipient in follow:readers:{author}), job: push them to followers
 //                   (core/recorder/fanout_worker.h)
 //   op erase        reader, job: forget everything about the reader (job: id of job:{id} in Redis)
 // Applying an entry is idempotent.

@@ -76,9 +76,4 @@ std::string reason_text(const Reason& reason) {
   return "";
 }
 
-void LikedSet::add(std::string_view author, const std::vector<std::string_view>& tags) {
-  if (!author.empty()) authors_.insert(author);
-  tags_.insert(tags.begin(), tags.end());
-}
-
 }  // namespace freshet::readers

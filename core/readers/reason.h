@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -10,6 +11,7 @@
 
 #include "core/base/ids.h"
 #include "core/base/time.h"
+#include "core/base/utf8.h"
 #include "core/readers/interaction.h"
 
 namespace freshet::readers {
@@ -42,18 +44,28 @@ std::string reason_text(const Reason& reason);
 // Items up to this age are "new" in a reason.
 inline constexpr seconds kNewItemAge{86400};
 
-// Authors and tags of the items a reader liked. Stores views into the caller's strings.
+// Authors and tags of the items a reader liked, by their keys.
 class LikedSet {
  public:
-  void add(std::string_view author, const std::vector<std::string_view>& tags);
+  // The arguments of both functions are those of an item.
+  template <class Tags>
+  void add(std::string_view author_id, std::string_view author, const Tags& tags) {
+    std::string buffer;
+    const std::string_view key = author_key(author_id, author, buffer);
+    if (!key.empty()) authors_.emplace(key);
+    for (const std::string_view tag : tags) tags_.emplace(utf8::fold(tag, buffer));
+  }
   // Tries an author they liked, then a new item in a tag they liked, then `fallback`. `Tags`: a
   // range of elements convertible to string_view.
   template <class Tags>
-  Reason reason(std::string_view author, const Tags& tags, seconds age, Reason::Kind fallback) const {
-    if (authors_.contains(author)) return make_reason(Reason::Kind::kByAuthor, author);
+  Reason reason(std::string_view author_id, std::string_view author, const Tags& tags, seconds age,
+                Reason::Kind fallback) const {
+    std::string buffer;
+    if (authors_.contains(author_key(author_id, author, buffer)))
+      return make_reason(Reason::Kind::kByAuthor, author.empty() ? author_id : author);
     if (age < kNewItemAge && !tags_.empty()) {
       for (const std::string_view tag : tags) {
-        if (tags_.contains(tag)) return make_reason(Reason::Kind::kNewInTag, tag);
+        if (tags_.contains(utf8::fold(tag, buffer))) return make_reason(Reason::Kind::kNewInTag, tag);
       }
     }
     return make_reason(fallback, {});
@@ -66,7 +78,10 @@ class LikedSet {
     out.name = name;
     return out;
   }
-  std::unordered_set<std::string_view> tags_, authors_;
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  std::unordered_set<std::string, Hash, std::equal_to<>> tags_, authors_;
 };
 
 }  // namespace freshet::readers

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "core/base/ids.h"
 #include "core/readers/interaction.h"
 
 namespace freshet::recommend {
@@ -85,12 +86,16 @@ void Catalogue::metadata(std::uint32_t item, ItemMetadata& out) const {
   if (const LiveItem* const live = find_live(item)) {
     out.title = live->title;
     out.author = live->author;
+    out.author_id = live->author_id;
     out.tags.assign(live->tags.begin(), live->tags.end());
     out.published = live->published;
     return;
   }
   out.title = model_->title(item);
-  out.author = model_->author(item);
+  const std::string_view author = model_->author(item);
+  const std::size_t name_bytes = std::min(author.find(kIdSeparator), author.size());
+  out.author = author.substr(0, name_bytes);
+  out.author_id = author.substr(std::min(name_bytes + 1, author.size()));
   model_->tags(item, out.tags);
   out.published = model_->published(item);
 }

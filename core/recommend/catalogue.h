@@ -26,6 +26,7 @@ struct LiveItem {
   double points = 0;  // undecayed, counted like views in mode=current
   // Content vector in the model's vocabulary. Set only if the item is not in the model.
   std::vector<model::TermWeight> terms;
+  std::string author_id = {};  // empty: the author's name
 };
 
 // Views are valid as long as the catalogue.
@@ -33,6 +34,7 @@ struct ItemMetadata {
   std::string_view title, author;
   std::vector<std::string_view> tags;
   UnixSeconds published;
+  std::string_view author_id = {};  // empty: the author's name
 };
 
 // The model's items followed by the live items that the model does not have. Immutable and shared

@@ -27,7 +27,7 @@ readers::LikedSet ReasonBuilder::collect_liked() const {
   for (const std::uint32_t item : items) {
     if (item == model::kNoIndex) continue;
     candidates_.metadata(item, metadata);
-    out.add(metadata.author, metadata.tags);
+    out.add(metadata.author_id, metadata.author, metadata.tags);
   }
   return out;
 }
@@ -47,7 +47,7 @@ Reason ReasonBuilder::reason(const RankedCandidate& ranked, const std::optional<
 
 Reason ReasonBuilder::recalled_reason(const feed::Candidate& candidate, const items::ItemCard& card) const {
   const ItemMetadata metadata{
-      card.title, card.author, {card.tags.begin(), card.tags.end()}, candidate.published_at};
+      card.title, card.author, {card.tags.begin(), card.tags.end()}, candidate.published_at, card.author_id};
   if (candidate.score > 0) return metadata_reason(metadata, Reason::Kind::kMatch);
   return metadata_reason(
       metadata, now_ - metadata.published < readers::kNewItemAge ? Reason::Kind::kNew : Reason::Kind::kMore);
@@ -55,7 +55,8 @@ Reason ReasonBuilder::recalled_reason(const feed::Candidate& candidate, const it
 
 Reason ReasonBuilder::metadata_reason(const ItemMetadata& metadata, Reason::Kind fallback) const {
   if (!liked_) liked_ = collect_liked();
-  return liked_->reason(metadata.author, metadata.tags, now_ - metadata.published, fallback);
+  return liked_->reason(metadata.author_id, metadata.author, metadata.tags, now_ - metadata.published,
+                        fallback);
 }
 
 }  // namespace freshet::recommend

@@ -105,6 +105,7 @@ items::SharedCard card_from(const ItemMetadata& metadata) {
   card->known = true;
   card->title = std::string(metadata.title);
   card->author = std::string(metadata.author);
+  card->author_id = std::string(metadata.author_id);
   card->tags.assign(metadata.tags.begin(), metadata.tags.end());
   card->update_time = metadata.published.time_since_epoch().count();
   card->json = items::to_json(*card);

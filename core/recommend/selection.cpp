@@ -5,27 +5,39 @@
 #include <cmath>
 
 #include "core/base/fingerprint.h"
+#include "core/base/utf8.h"
 
 namespace freshet::recommend {
 namespace {
 
-// Counts the authors and tags of the selected items.
+// Texts that are looked up by views.
+struct TextHash : std::hash<std::string_view> {
+  using is_transparent = void;
+};
+
+// Counts the authors and tags of the selected items, by their keys.
 class DiversityCaps {
  public:
   DiversityCaps(int per_author, int per_tag) : per_author_(per_author), per_tag_(per_tag) {}
 
   bool allows(const ItemMetadata& metadata) const {
-    if (per_author_ > 0 && is_full(authors_, metadata.author, per_author_)) return false;
-    return per_tag_ <= 0 || std::none_of(metadata.tags.begin(), metadata.tags.end(),
-                                         [&](std::string_view tag) { return is_full(tags_, tag, per_tag_); });
+    std::string buffer;
+    const std::string_view author = author_key(metadata.author_id, metadata.author, buffer);
+    if (per_author_ > 0 && is_full(authors_, author, per_author_)) return false;
+    return per_tag_ <= 0 ||
+           std::none_of(metadata.tags.begin(), metadata.tags.end(), [&](std::string_view tag) {
+             return is_full(tags_, utf8::fold(tag, buffer), per_tag_);
+           });
   }
   void add(const ItemMetadata& metadata) {
-    if (!metadata.author.empty()) ++authors_[metadata.author];
-    for (const std::string_view tag : metadata.tags) ++tags_[tag];
+    std::string buffer;
+    const std::string_view author = author_key(metadata.author_id, metadata.author, buffer);
+    if (!author.empty()) ++authors_[std::string(author)];
+    for (const std::string_view tag : metadata.tags) ++tags_[utf8::fold(tag)];
   }
 
  private:
-  using Counts = std::unordered_map<std::string_view, int>;
+  using Counts = std::unordered_map<std::string, int, TextHash, std::equal_to<>>;
   static bool is_full(const Counts& counts, std::string_view name, int limit) {
     const auto at = counts.find(name);
     return at != counts.end() && at->second >= limit;
@@ -134,20 +146,25 @@ void Selection::classify(UnixSeconds now) {
 }
 
 void Selection::demote_similar_to_dismissed() {
-  std::unordered_set<std::string_view> authors, tags;
+  std::unordered_set<std::string, TextHash, std::equal_to<>> authors, tags;
+  std::string buffer;
   for (const readers::ViewedItem& each : state_.dismissals) {
     const auto index = candidate_set_.find(each.item.view());
     if (!index) continue;
     const ItemMetadata metadata = candidate_set_.metadata(*index);
-    if (!metadata.author.empty()) authors.insert(metadata.author);
-    tags.insert(metadata.tags.begin(), metadata.tags.end());
+    const std::string_view author = author_key(metadata.author_id, metadata.author, buffer);
+    if (!author.empty()) authors.emplace(author);
+    for (const std::string_view tag : metadata.tags) tags.emplace(utf8::fold(tag, buffer));
   }
   if (authors.empty() && tags.empty()) return;
+  ItemMetadata metadata;
   for (SelectionCandidate& each : candidates_) {
-    const ItemMetadata metadata = candidate_set_.metadata(each.ranked->item);
-    if (authors.contains(metadata.author)) each.factor *= settings_.feedback.author_factor;
-    const bool shares = std::any_of(metadata.tags.begin(), metadata.tags.end(),
-                                    [&](std::string_view tag) { return tags.contains(tag); });
+    candidate_set_.metadata(each.ranked->item, metadata);
+    if (authors.contains(author_key(metadata.author_id, metadata.author, buffer)))
+      each.factor *= settings_.feedback.author_factor;
+    const bool shares = std::any_of(metadata.tags.begin(), metadata.tags.end(), [&](std::string_view tag) {
+      return tags.contains(utf8::fold(tag, buffer));
+    });
     if (shares) each.factor *= settings_.feedback.tag_factor;
   }
 }

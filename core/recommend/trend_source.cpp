@@ -102,7 +102,8 @@ TrendSource::CachedItem TrendSource::parse_item(const std::string& id, const red
   item.item.id = id;
   item.item.title = std::string(redis::string_at(fields, 1));
   item.item.author = std::string(redis::string_at(fields, 2));
-  for (const std::string_view tag : redis::split_words(redis::string_at(fields, 3)))
+  item.item.author_id = std::string(redis::string_at(fields, 6));
+  for (const std::string_view tag : redis::split_words(redis::string_at(fields, 3), kIdSeparator))
     item.item.tags.emplace_back(tag);
   item.item.published = parse_time(item.registered ? redis::string_at(fields, 0) : first_seen.text());
   item.has_content = has_content;
@@ -125,7 +126,8 @@ Task<Result<void>> TrendSource::load_metadata(const std::vector<std::string>& id
     for (std::size_t i = from; i < end; ++i) {
       // If the text is not needed, a short field takes its place in the reply.
       const std::string_view text = is_missing(model, to_load[i]) ? "text" : "hidden";
-      command.add("HMGET", keys_.item(to_load[i]), "published_at", "title", "author", "tags", "hidden", text);
+      command.add("HMGET", keys_.item(to_load[i]), "published_at", "title", "author", "tags", "hidden", text,
+                  "author_id");
       command.add("HGET", keys_.article(to_load[i]), "first");
     }
     FRESHET_CO_TRY(replies, co_await redis_.run(command));

@@ -37,8 +37,8 @@ Result<void> check_item_values(const items::ItemValues& values) {
       return fail(ErrorCode::kInvalid, "bad_number", std::string(name));
     if (!utf8::is_valid(values[i])) return fail(ErrorCode::kInvalid, "bad_utf8", std::string(name));
     if (name != "tags") continue;
-    for (const std::string_view tag : redis::split_words(values[i])) {
-      if (auto ok = check_id(tag, "tags"); !ok) return ok;
+    for (const std::string_view tag : redis::split_words(values[i], kIdSeparator)) {
+      if (auto ok = parse_tag(tag, "tags"); !ok) return tl::unexpected(ok.error());
     }
   }
   return {};
@@ -94,7 +94,7 @@ Result<ParsedEntry> parse_fanout(const redis::Reply& fields, std::string_view) {
   auto author = AuthorId::parse(field_value(fields, "author"), "author");
   if (!author) return fail(ErrorCode::kInvalid, "bad_id", "author");
   out.author = std::move(*author);
-  for (const std::string_view each : redis::split_words(field_value(fields, "items"))) {
+  for (const std::string_view each : redis::split_words(field_value(fields, "items"), kIdSeparator)) {
     auto item = ItemId::parse(each, "items");
     if (!item) return fail(ErrorCode::kInvalid, "bad_id", "items");
     out.items.push_back(std::move(*item));

@@ -103,7 +103,7 @@ class FollowRestorer {
     if (follows_.empty()) return {};
     redis::Pipeline marks, both;  // neither list needs an order
     for (const readers::Follow& each : follows_)
-      marks.add("ZSCORE", keys_.pull_outbox(each.author.view()), ":");
+      marks.add("ZSCORE", keys_.pull_outbox(each.author.view()), redis::kHighestMark);
     FRESHET_TRY(found, send_pipeline_(marks));
     for (std::size_t i = 0; i < follows_.size(); ++i) {
       const std::string_view reader = follows_[i].reader.view(), author = follows_[i].author.view();

@@ -16,11 +16,11 @@
 
 namespace freshet::redis {
 
-// Splits at single spaces: "a b c". The results are views into `text`.
-inline std::vector<std::string_view> split_words(std::string_view text) {
+// Splits at single separators: "a b c". The results are views into `text`.
+inline std::vector<std::string_view> split_words(std::string_view text, char separator = ' ') {
   std::vector<std::string_view> out;
   for (std::size_t from = 0; from < text.size();) {
-    const std::size_t end = std::min(text.find(' ', from), text.size());
+    const std::size_t end = std::min(text.find(separator, from), text.size());
     out.push_back(text.substr(from, end - from));
     from = end + 1;
   }

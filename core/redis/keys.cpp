@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "core/redis/cluster/slot.h"
+#include "core/redis/partitions/key_encoding.h"
 
 namespace freshet::redis {
 namespace {
@@ -21,13 +22,15 @@ std::string join(std::initializer_list<std::string_view> parts) {
 std::string list_suffix(const hot::ListQuery& query) {
   if (query == hot::ListQuery{}) return {};
   const bool current = query.mode == hot::ViewsMode::kCurrent;
-  return join({":", query.model->name, current ? ":current:" : ":accumulate:",
-               std::to_string(query.window.count()), ":", query.tag.view()});
+  std::string out = join({":", query.model->name,
+                          current ? ":current:" : ":accumulate:", std::to_string(query.window.count()), ":"});
+  append_encoded(out, query.tag.view());
+  return out;
 }
 
 bool in_braces(std::string_view part) { return part.starts_with('{') && part.ends_with('}'); }
 
-// "*" matches one segment; ids contain no colon.
+// "*" matches one segment; encoded ids contain no colon.
 bool matches(std::string_view pattern, std::string_view key) {
   while (true) {
     const std::size_t p = pattern.find(':'), k = key.find(':');
@@ -46,8 +49,18 @@ std::string Keys::item_key(std::string_view head, std::string_view id) const {
 }
 
 std::string Keys::item_key(std::string_view head, std::string_view id, std::string_view tail) const {
-  const std::string_view colon = tail.empty() ? "" : ":";
-  return join({prefix_, head, "{", id, "}", colon, tail});
+  std::string out;
+  out.reserve(prefix_.size() + head.size() + encoded_size(id) + encoded_size(tail) + 3);
+  append_encoded(out.append(prefix_).append(head).append(1, '{'), id);
+  out += '}';
+  if (!tail.empty()) append_encoded(out.append(1, ':'), tail);
+  return out;
+}
+
+std::string Keys::encoded(std::string_view part) {
+  std::string out;
+  append_encoded(out, part);
+  return out;
 }
 
 std::string Keys::shared_key(std::string_view head, std::string_view tail) const {
@@ -101,7 +114,7 @@ std::string Keys::article_pattern() const {
 
 std::string Keys::id_of_article(std::string_view key) const {
   constexpr std::size_t kPart = 2;  // hot:article:{id}
-  return std::string(key_segment(key.substr(prefix_.size()), kPart));
+  return key_segment(key.substr(prefix_.size()), kPart);
 }
 
 // The hash tag at the end of a name that articles share; "" if the braces hold an id.
@@ -170,14 +183,14 @@ std::vector<std::string> Keys::keys_about(std::string_view name,
   return out;
 }
 
-std::string_view key_segment(std::string_view key, std::size_t index) {
+std::string key_segment(std::string_view key, std::size_t index) {
   for (; index > 0; --index) {
     const std::size_t colon = key.find(':');
     if (colon == key.npos) return {};
     key.remove_prefix(colon + 1);
   }
   key = key.substr(0, key.find(':'));
-  return in_braces(key) ? key.substr(1, key.size() - 2) : key;
+  return decode_key_part(in_braces(key) ? key.substr(1, key.size() - 2) : key);
 }
 
 const KeyPattern* Keys::pattern_of(std::string_view key) const {

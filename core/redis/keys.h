@@ -1,7 +1,7 @@
 // All Redis keys: their names, types and TTLs. No other file builds a key name.
 //
-// Names cannot collide: ids contain no ':' and no braces, and "hll" and "list" are not valid ids
-// (core/base/ids.h).
+// Names cannot collide: ids and tags are encoded in them (key_encoding.h), so that they have no ':'
+// and no braces, and ids stand in braces.
 #pragma once
 
 #include <array>
@@ -32,6 +32,12 @@ inline constexpr seconds kSeenEpochTtl{9 * 86400};  // longer than the oldest da
 inline constexpr seconds kJobTtl{86400};            // after its last change
 // Longer than any spool may hold events from before the erasure.
 inline constexpr seconds tombstone_ttl(seconds max_age) { return max_age + seconds(86400); }
+// Members of timelines, outboxes and follower lists that are marks of the key itself, with negative
+// scores (core/timeline/parts/timeline.lua): the highest score ever given, the highest that was
+// trimmed, and when the reader's activity was recorded.
+inline constexpr std::string_view kHighestMark = "\x1e", kTrimmedMark = "\x1e\x1e",
+                                  kActivityMark = "\x1e\x1e\x1e";
+inline bool is_mark(std::string_view member) { return member.starts_with(kIdMark); }
 // Stored in place of the partition count during a repartition.
 inline constexpr std::string_view kRepartitioning = "0";
 inline constexpr int kMaxActiveReaders = 1'000'000;  // per channel
@@ -223,7 +229,7 @@ class Keys {
   std::string list_lock(const hot::ListQuery& query) const;
 
   // --- Keys of one reader's feed
-  // List: the feed buffer. Each element holds the item ids of one page, separated by spaces;
+  // List: the feed buffer. Each element holds the item ids of one page, separated by kIdSeparator;
   // feed.buffer_ttl
   std::string feed_cache(std::string_view reader) const { return item_key("feed:cache:", reader); }
   // Hash: the state of the buffer and the last pages (core/feed/parts/feed_state.lua);
@@ -263,17 +269,17 @@ class Keys {
   std::string tombstone(std::string_view reader_hash) const { return item_key("user:erased:", reader_hash); }
 
   // --- Timelines. Scores are unix µs, raised so that they strictly increase within a key. A member
-  // that begins with ':' is not an id but a marker of the key itself, with a negative score
-  // (core/timeline/parts/timeline.lua).
+  // that begins with kIdMark is not an id but a mark of the key itself, with a negative score
+  // (kHighestMark).
   // ZSET: item → score; expires waterfall.ttl after it was created or read, up to an eighth of it
   // earlier
   std::string timeline(std::string_view channel, std::string_view reader) const {
-    return item_key("wf:" + std::string(channel) + ":", reader);
+    return item_key("wf:" + encoded(channel) + ":", reader);
   }
   // ZSET: reader → unix s at which they last opened the channel, up to an hour late; the newest
   // kMaxActiveReaders
   std::string active_readers(std::string_view channel) const {
-    return prefix_ + "active:" + std::string(channel);
+    return prefix_ + "active:" + encoded(channel);
   }
   // ZSET: author → score in follow:pull:{author} up to which the reader's timeline is complete
   std::string followed_authors(std::string_view reader) const { return item_key("follow:authors:", reader); }
@@ -287,10 +293,10 @@ class Keys {
   std::string pull_authors() const { return prefix_ + "follow:pulled"; }
 
   // Hash: state, done, total, failed; kJobTtl. For an erasure also `at`, unix ms; tombstone_ttl()
-  std::string job(std::string_view id) const { return prefix_ + "job:" + std::string(id); }
+  std::string job(std::string_view id) const { return prefix_ + "job:" + encoded(id); }
   // String: the reply to the push with this event id; kEventTtl
   std::string push_event(std::string_view channel, std::string_view event) const {
-    return prefix_ + "job:" + std::string(channel) + ":" + std::string(event);
+    return prefix_ + "job:" + encoded(channel) + ":" + encoded(event);
   }
 
   // --- Seen filter: one filter per UTC day ("20260306"), split into shards; expires eight days
@@ -317,9 +323,10 @@ class Keys {
   const KeyPattern* pattern_of(std::string_view key) const;
 
  private:
-  // head{id} and head{id}:tail
+  // head{id} and head{id}:tail; id and tail are encoded
   std::string item_key(std::string_view head, std::string_view id) const;
   std::string item_key(std::string_view head, std::string_view id, std::string_view tail) const;
+  static std::string encoded(std::string_view part);
   std::string shared_key(std::string_view head, std::string_view tail = {}) const;
   std::string_view hash_tag_of(std::string_view name) const;
   std::string shared_hot_key(std::string_view tail) const { return shared_key("hot", tail); }
@@ -332,8 +339,8 @@ class Keys {
   unsigned partition_count_ = 1;
 };
 
-// Segment `index` (from 0, separated by colons) of a key without prefix, with braces removed; "" if
-// there are fewer.
-std::string_view key_segment(std::string_view key, std::size_t index);
+// Segment `index` (from 0, separated by colons) of a key without prefix, decoded and with braces
+// removed; "" if there are fewer.
+std::string key_segment(std::string_view key, std::size_t index);
 
 }  // namespace freshet::redis

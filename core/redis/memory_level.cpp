@@ -4,6 +4,8 @@
 #include <charconv>
 #include <limits>
 
+#include "core/redis/partitions/key_encoding.h"
+
 namespace freshet::redis {
 namespace {
 
@@ -36,6 +38,13 @@ double write_cost(double usage) {
 std::int64_t event_ids_per_network(const MemoryLevel& level) {
   const double bytes = kEventIdShare * static_cast<double>(level.max);
   return static_cast<std::int64_t>(bytes) / kEventIdBytes;
+}
+
+// The allocator rounds up by a quarter at most.
+std::int64_t event_id_units(std::string_view name) {
+  constexpr std::int64_t kFixedBytes = 263;
+  const auto bytes = static_cast<std::int64_t>(encoded_size(name));
+  return 1 + (kFixedBytes + bytes + bytes / 4) / kEventIdBytes;
 }
 
 std::optional<MemoryLevel> update_memory_level(std::string_view info, const MemoryLevel& before,

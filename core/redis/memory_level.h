@@ -14,8 +14,9 @@
 namespace freshet::redis {
 
 inline constexpr double kFullUsage = 0.90, kResumeUsage = 0.85, kScarceUsage = 0.60;
-// The event ids of one network's anonymous clients take at most this share of maxmemory, and an
-// event id at most so many bytes (measured: 263, or 404 if the article's id has 128).
+// The event ids of one network's anonymous clients take at most this share of maxmemory. One takes
+// at most kEventIdBytes times event_id_units() (measured: 263 bytes, or 404 if the article's id has
+// 128).
 inline constexpr double kEventIdShare = 0.01;
 inline constexpr std::int64_t kEventIdBytes = 512;
 inline constexpr milliseconds kGrowthWindow{3'600'000}, kMinGrowthWindow{600'000};
@@ -42,6 +43,10 @@ double write_cost(double usage);
 // The number of event ids that Redis may remember of one network's anonymous clients. 0 without
 // maxmemory: no limit.
 std::int64_t event_ids_per_network(const MemoryLevel& level);
+
+// How many event ids one counts as whose key or member contains `name`, which may be long: the
+// article's id, or the event id itself.
+std::int64_t event_id_units(std::string_view name);
 
 // Used fraction of maxmemory according to INFO memory; 0 if INFO does not report it or there
 // is no maxmemory.

@@ -55,9 +55,12 @@ Task<Result<void>> check_schema(Redis& redis, const Keys& keys, SchemaCheck mode
     co_return fail(ErrorCode::kConflict, "restore_interrupted", {},
                    "a restore is running or was interrupted; if none is running, repeat `freshetctl restore "
                    "DIR --replace`");
-  co_return fail(ErrorCode::kConflict, "schema_mismatch", {},
-                 "the data in Redis has schema " + found + ", but this program supports only schema " +
-                     std::to_string(kSchemaVersion) + ": use an empty Redis or another redis.key_prefix");
+  co_return fail(
+      ErrorCode::kConflict, "schema_mismatch", {},
+      "the data in Redis has schema " + found + ", but this program supports only schema " +
+          std::to_string(kSchemaVersion) +
+          ": back it up with the version of Freshet that wrote it and restore the backup with this "
+          "one, or use an empty Redis or another redis.key_prefix");
 }
 
 std::string_view info_value(std::string_view info, std::string_view name) {

@@ -11,7 +11,7 @@
 
 namespace freshet::redis {
 
-inline constexpr int kSchemaVersion = 2;
+inline constexpr int kSchemaVersion = 3;
 
 // kInitialize: a service, which records the partition count in an empty cluster.
 enum class SchemaCheck : std::uint8_t { kCheckOnly, kInitialize };

@@ -1,6 +1,11 @@
 #include "core/search/search_schema.h"
 
+#include <fmt/format.h>
+#include <xxhash.h>
+
 #include <cstdint>
+
+#include "core/base/utf8.h"
 
 namespace freshet::search {
 namespace {
@@ -14,9 +19,19 @@ std::string published_value(UnixSeconds at) {
   return Xapian::sortable_serialise(static_cast<double>(at.time_since_epoch().count()));
 }
 
-void add_exact(Xapian::Document& document, char prefix, const std::string& name) {
-  std::string term = prefix + name;
-  if (!name.empty() && term.size() <= kMaxTermBytes) document.add_term(term);
+// The term of a name. A long one is cut and ends with a hash of the whole, after a separator that
+// no name contains.
+std::string exact_term(char prefix, std::string_view name) {
+  constexpr std::size_t kHashBytes = 32;
+  std::string term(1, prefix);
+  if (1 + name.size() <= kMaxTermBytes) return term.append(name);
+  const XXH128_hash_t hash = XXH3_128bits(name.data(), name.size());
+  return fmt::format("{}{}{}{:016x}{:016x}", prefix, name.substr(0, kMaxTermBytes - kHashBytes - 2),
+                     kIdSeparator, hash.high64, hash.low64);
+}
+
+void add_exact(Xapian::Document& document, char prefix, std::string_view name) {
+  if (!name.empty()) document.add_term(exact_term(prefix, name));
 }
 
 }  // namespace
@@ -27,7 +42,7 @@ Result<Xapian::Stem> make_stemmer(const std::string& name) try {
   return fail(ErrorCode::kInternal, "bad_stemmer", {}, error.get_msg());
 }
 
-std::string id_term(const ItemId& item) { return "Q" + item.str(); }
+std::string id_term(const ItemId& item) { return exact_term('Q', item.view()); }
 
 Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stemmer) {
   Xapian::Document document;
@@ -40,8 +55,9 @@ Xapian::Document make_document(const items::Item& item, const Xapian::Stem& stem
   words.increase_termpos();  // keeps phrases from spanning title and text
   words.index_text(item.text);
   document.add_boolean_term(id_term(item.id));
-  for (const TagName& tag : item.tags) add_exact(document, kTagPrefix, tag.str());
-  add_exact(document, 'A', item.author);
+  for (const TagName& tag : item.tags) add_exact(document, kTagPrefix, utf8::fold(tag.view()));
+  std::string buffer;
+  add_exact(document, 'A', author_key(item.author_id, item.author, buffer));
   document.add_value(kPublishedSlot, published_value(item.published_at));
   document.add_value(kOrderSlot, order_key(item.published_at, item.id));
   document.set_data(item.id.str());

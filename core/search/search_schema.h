@@ -1,10 +1,10 @@
 // Terms and values of a document of the search index. Used by the writer and by recall.
 //
-//   Q{id}        the item, unique in the index                boolean
+//   Q{id}        the item, unique in the index                boolean; a long id ends with a hash
 //   {word}       title (three times) and text                 with positions
 //   S{word}      title                                        source of reader interests
-//   K{tag}       tags, case preserved
-//   A{author}    author, case preserved
+//   K{tag}       tags, folded
+//   A{author}    the author's key, folded
 //   Z…           stems of the words, if a stemmer is configured
 //   value 0      published_at, sortable_serialise()           time ranges
 //   value 1      published_at and id, see order_key()         order of ties

@@ -5,4 +5,4 @@
 -- Returns {the highest score ever given}.
 --@include timeline
 push(KEYS[1], {unpack(ARGV, 2)}, tonumber(ARGV[1]) or math.huge, clock_us())
-return {score_text(mark(KEYS[1], ':'))}
+return {score_text(mark(KEYS[1], HIGHEST))}

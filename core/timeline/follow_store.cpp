@@ -94,7 +94,7 @@ Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const Author
     // The order matters: an item published from now on is pushed; or it is pulled, or already in
     // the outbox.
     append_push(registration, readers, std::nullopt, {reader.view()});
-    registration.barrier().add("ZSCORE", keys_.pull_outbox(author.view()), ":").barrier();
+    registration.barrier().add("ZSCORE", keys_.pull_outbox(author.view()), redis::kHighestMark).barrier();
     registration.add("ZREVRANGEBYSCORE", keys_.outbox(author.view()), "+inf", "(0", "LIMIT", 0,
                      timeline_settings_.backfill);
     registration.add("XADD", stream, "*", "op", "follow", "reader", reader.view(), "author", author.view(),
@@ -181,7 +181,7 @@ Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
   if (is_pulled)
     append_push(outbox_writes, keys_.pull_outbox(author.view()), fanout_settings_.outbox_size, ids);
   append_follower_count(outbox_writes);
-  outbox_writes.add("ZSCORE", readers, ":");
+  outbox_writes.add("ZSCORE", readers, redis::kHighestMark);
   FRESHET_CO_TRY(outbox_replies, co_await redis::run_all(redis_, outbox_writes));
   const std::int64_t followers = is_pulled ? 0 : (*outbox_replies)[1].integer().value_or(0);
   const std::string_view pulled_up_to =
@@ -195,7 +195,8 @@ Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
   notifications.add("EXPIRE", keys_.job(job), redis::kJobTtl.count());
   if (followers > 0) {
     std::string item_ids;
-    for (const std::string_view each : ids) item_ids.append(item_ids.empty() ? "" : " ").append(each);
+    for (const std::string_view each : ids)
+      item_ids.append(item_ids.empty() ? 0 : 1, kIdSeparator).append(each);
     notifications.barrier().add("XADD", stream, "*", "op", "fanout", "author", author.view(), "items",
                                 item_ids, "upto", -redis::to_int(outbox_replies->back().text()), "job", job);
   }

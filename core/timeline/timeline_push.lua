@@ -9,9 +9,9 @@
 local ids, ttl, max_items, job, now = {unpack(ARGV, 4)}, ARGV[1], tonumber(ARGV[2]), ARGV[3], clock_us()
 local total, failed, failure = 0, 0, ''
 local function push_items(key)
-  if job ~= '' and mark(key, '::::') == job + 0 then return 0 end
+  if job ~= '' and mark(key, FANOUT) == job + 0 then return 0 end
   local pushed, is_new = push(key, ids, max_items, now)
-  if job ~= '' then call('ZADD', key, '-' .. job, '::::') end
+  if job ~= '' then call('ZADD', key, '-' .. job, FANOUT) end
   -- Only reading extends the life of a timeline, pushing does not.
   if is_new then call('EXPIRE', key, ttl) end
   return pushed

@@ -101,7 +101,7 @@ void RedisTimelineStore::append_range_read(Pipeline& out, const PageQuery& query
     out.add("ZRANGEBYSCORE", key, from, "+inf", "WITHSCORES", "LIMIT", 0, count);
   else
     out.add("ZREVRANGEBYSCORE", key, from, "(0", "WITHSCORES", "LIMIT", 0, count);
-  out.add("ZMSCORE", key, ":", "::", ":::");
+  out.add("ZMSCORE", key, redis::kHighestMark, redis::kTrimmedMark, redis::kActivityMark);
   if (query.direction == Direction::kNewer) out.add("ZCOUNT", key, from, "+inf");
   if (query.direction == Direction::kOlder)
     out.add("ZCOUNT", key, std::max<std::int64_t>(query.cursor, 1), "+inf");
@@ -229,7 +229,7 @@ void RedisTimelineStore::record_activity(const PageQuery& query, const RangeRead
   if (first.existed) {
     const std::string key = keys_.timeline(query.channel, query.reader.view());
     Pipeline out;
-    out.add("ZADD", key, -now, ":::").add("EXPIRE", key, timeline_settings_.ttl.count());
+    out.add("ZADD", key, -now, redis::kActivityMark).add("EXPIRE", key, timeline_settings_.ttl.count());
     write_queue_.post(std::move(out));
   }
   activity_[query.channel].push_back(query.reader.str());

@@ -13,7 +13,8 @@ namespace freshet::training {
 
 struct TrainingItem {
   std::string id;
-  std::string title, text, author;
+  std::string title, text;
+  std::string author;  // as in model::layout::Item
   std::vector<std::string> tags;
   UnixSeconds published;  // 1970: unknown, use the first event
   bool hidden = false;    // excluded from the model

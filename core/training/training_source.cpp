@@ -4,6 +4,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "core/base/ids.h"
 #include "core/database/database_schema.h"
 #include "core/database/sqlite.h"
 
@@ -11,7 +12,7 @@ namespace freshet::training {
 namespace {
 
 constexpr std::string_view kItems =
-    "SELECT key, id, title, text, author, published_at, hidden FROM items ORDER BY id";
+    "SELECT key, id, title, text, author, published_at, hidden, author_id FROM items ORDER BY id";
 constexpr std::string_view kTags = "SELECT item, tag FROM item_tags ORDER BY item, place";
 constexpr std::string_view kEvents = "SELECT reader, item, kind, at FROM interactions ORDER BY reader, at";
 
@@ -35,6 +36,7 @@ Result<void> read_items(database::SqliteConnection& db, TrainingData& out) {
     item.title = row.text(2);
     item.text = row.text(3);
     item.author = row.text(4);
+    if (!row.text(7).empty()) item.author.append(1, kIdSeparator).append(row.text(7));
     item.published = UnixSeconds{seconds{row.integer(5)}};
     item.hidden = row.integer(6) != 0;
   });

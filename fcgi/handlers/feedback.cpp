@@ -44,7 +44,7 @@ Task<Result<Response>> post_feedback(Call& call) {
   FRESHET_CO_TRY(dismissal, parse_dismissal(*body));
   FRESHET_CO_TRY(reader, require_reader(call, dismissal->reader));
   dismissal->reader = std::move(*reader);
-  limit_event_id(call, dismissal->event);
+  limit_event_id(call, dismissal->event, dismissal->event.view());
   const auto recorded = co_await readers::dismiss(call.services.readers, *dismissal, call.must_spool());
   if (!recorded) co_return with_item_member(recorded.error(), "topicId");
   co_return render(call.services, *recorded);

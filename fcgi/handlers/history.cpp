@@ -61,7 +61,7 @@ Task<Result<Response>> post_history(Call& call) {
   }
   FRESHET_CO_TRY(reader, require_reader(call, view->reader));
   view->reader = std::move(*reader);
-  limit_event_id(call, view->event);
+  limit_event_id(call, view->event, view->event.view());
   const auto recorded = co_await readers::record_view(services.readers, *view, call.must_spool());
   if (!recorded) co_return with_item_member(recorded.error(), "topicId");
   if (recorded->queued) co_return queued_reply(services);

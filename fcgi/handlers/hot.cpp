@@ -258,7 +258,7 @@ Task<Result<Response>> post_track(Call& call) {
                  scope_event_id(call, *principal, session.empty() ? track->fingerprint : session.view(),
                                 track->event.event_id));
   track->event.event_id = std::move(*event);
-  limit_event_id(call, track->event.event_id);
+  limit_event_id(call, track->event.event_id, track->event.item.view());
   track->event.session =
       SessionId::trusted(session.empty() ? principal->visitor.str()
                                          : services.identity.pseudonym("session", {}, session.view()));
@@ -324,7 +324,7 @@ Task<Result<Response>> post_views(Call& call) {
   FRESHET_CO_TRY(principal, call.identify(no_claim));
   FRESHET_CO_TRY(event, scope_event_id(call, *principal, view->fingerprint, view->event_id));
   view->event_id = std::move(*event);
-  limit_event_id(call, view->event_id);
+  limit_event_id(call, view->event_id, view->item.view());
   view->fingerprint = services.identity.pseudonym("fingerprint", {}, view->fingerprint);
   sanitize_publish_date(call, view->published_at);
   view->admission = admission_for(call);

@@ -51,6 +51,7 @@ std::string render(const items::Item& item) {
   if (!item.text.empty()) writer.key("text").string(item.text);
   if (!item.url.empty()) writer.key("url").string(item.url);
   if (!item.author.empty()) writer.key("author").string(item.author);
+  if (!item.author_id.empty()) writer.key("author_id").string(item.author_id);
   writer.key("tags").begin_array();
   for (const TagName& tag : item.tags) writer.string(tag.view());
   writer.end_array();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <unordered_set>
 
 #include "core/base/utf8.h"
 #include "fcgi/handlers/parse.h"
@@ -11,7 +12,7 @@ namespace freshet::handlers {
 
 namespace {
 
-constexpr std::size_t kMaxTags = 32;
+constexpr std::size_t kMaxTags = 100, kMaxTagsBytes = 2048;
 constexpr std::size_t kMaxTitleBytes = 1024;
 constexpr std::size_t kMaxTextBytes = 256UL * 1024;
 constexpr std::size_t kMaxUrlBytes = 2048;
@@ -104,7 +105,7 @@ Result<HotListRequest> parse_hot(const http::Target& target, UnixSeconds now) {
     return fail(ErrorCode::kInvalid, "bad_parameter", "mode", not_with);
   if (const auto tag = target.parameter("tag")) {
     FRESHET_TRY(name, TagName::parse(*tag, "tag"));
-    parsed.query.tag = std::move(*name);
+    parsed.query.tag = TagName::trusted(utf8::fold(name->view()));
   }
   parsed.query.model = &requested_model;
   parsed.query.mode = *mode;
@@ -224,6 +225,32 @@ Result<std::optional<double>> parse_weight(json::Value body) {
   return fail(ErrorCode::kInvalid, "bad_number", "weight", "not a number in 0..10");
 }
 
+// Keeps the first of several tags with the same key.
+Result<std::vector<TagName>> parse_tags(json::Value body) {
+  FRESHET_TRY(texts, json::optional_strings(body, "tags", kMaxTags, kMaxTagsBytes));
+  std::vector<TagName> out;
+  std::unordered_set<std::string> keys;
+  std::size_t bytes = 0;
+  for (const std::string& text : *texts) {
+    FRESHET_TRY(tag, TagName::parse(text, "tags"));
+    if (!keys.insert(utf8::fold(text)).second) continue;
+    bytes += text.size();
+    out.push_back(std::move(*tag));
+  }
+  if (bytes > kMaxTagsBytes)
+    return fail(ErrorCode::kInvalid, "bad_list", "tags",
+                "longer than " + std::to_string(kMaxTagsBytes) + " bytes together");
+  return out;
+}
+
+// As it was put: in Normalization Form C. It must have a key.
+Result<std::string> parse_author_id(json::Value body) {
+  FRESHET_TRY(id, json::optional_id<ReaderId>(body, "author_id"));  // authors are often readers
+  if (id->empty()) return std::string();
+  FRESHET_TRY(key, AuthorId::parse(id->view(), "author_id"));
+  return id->str();
+}
+
 }  // namespace
 
 Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now) {
@@ -237,12 +264,8 @@ Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds n
   FRESHET_TRY(author, json::optional_string(body, "author", kMaxIdBytes));
   FRESHET_TRY(title_line, to_one_line(*title, "title"));
   FRESHET_TRY(author_line, to_one_line(author->value_or(""), "author"));
-  FRESHET_TRY(tags, json::optional_strings(body, "tags", kMaxTags, kMaxIdBytes));
-  for (const std::string& tag : *tags) {
-    FRESHET_TRY(name, TagName::parse(tag, "tags"));
-    if (std::find(item.tags.begin(), item.tags.end(), *name) == item.tags.end())
-      item.tags.push_back(std::move(*name));
-  }
+  FRESHET_TRY(author_id, parse_author_id(body));
+  FRESHET_TRY(tags, parse_tags(body));
   FRESHET_TRY(published, required_time(body, "published_at"));
   FRESHET_TRY(updated, json::optional_time(body, "update_time"));
   FRESHET_TRY(hidden, json::optional_boolean(body, "hidden", false));
@@ -258,6 +281,8 @@ Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds n
   item.text = std::move(*text).value_or("");
   item.url = std::move(*url).value_or("");
   item.author = std::move(*author_line);
+  item.author_id = std::move(*author_id);
+  item.tags = std::move(*tags);
   item.published_at = *published;
   if (*updated) item.update_time = std::min(**updated, now);
   item.hidden = *hidden;

@@ -41,7 +41,7 @@ constexpr std::string_view kHotParameters = "model limit mode window tag at";
 constexpr std::string_view kDismissalMembers = "userId topicId kind reason eventId";
 constexpr std::string_view kFollowNames = "userId follower author";
 constexpr std::string_view kItemMembers =
-    "id title text url author tags published_at update_time hidden section language story text_format "
+    "id title text url author author_id tags published_at update_time hidden section language story text_format "
     "expires_at weight";
 
 constexpr std::array kRoutes{

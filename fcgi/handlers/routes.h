@@ -58,11 +58,15 @@ struct Call {
 // (redis::event_ids_per_network). The report then counts as one without an event id, which is safe:
 // its session, fingerprint or reader prevents most repetitions from counting, and the rest count
 // within the network's limits.
-inline void limit_event_id(const Call& call, EventId& event) {
+inline void limit_event_id(const Call& call, EventId& event, std::string_view name) {
   if (event.empty() || !call.is_anonymous()) return;
   const std::int64_t max_kept = redis::event_ids_per_network(call.services.redis_memory());
-  if (!call.services.rate_limiter.may_keep_event_id(call.request.remote_addr, max_kept, http::monotonic_us()))
-    event = EventId();
+  const std::int64_t units = redis::event_id_units(name);
+  for (std::int64_t unit = 0; unit < units && !event.empty(); ++unit) {
+    if (!call.services.rate_limiter.may_keep_event_id(call.request.remote_addr, max_kept,
+                                                      http::monotonic_us()))
+      event = EventId();
+  }
 }
 
 // Parse → use case → render. Errors become problem documents.

@@ -61,16 +61,25 @@ TEST_CASE("Clearing empties both halves, and an id can be recorded again", "[cra
   CHECK(journal->drain() == Ids{"b"});
 }
 
+TEST_CASE("An id of the maximum length and its alias are returned", "[crash_journal]") {
+  const auto journal = std::make_unique<CrashJournal>();
+  CrashJournalWriter writer(journal.get(), 2s);
+  const std::string id(512, 'x'), alias = id + "\x1einvisible";
+  writer.add(id, CrashJournalWriter::Clock::time_point{100s});
+  writer.add(alias, CrashJournalWriter::Clock::time_point{100s});
+  CHECK(sorted(journal->drain()) == Ids{id, alias});
+}
+
 TEST_CASE("An id that does not fit is dropped", "[crash_journal]") {
   const auto journal = std::make_unique<CrashJournal>();
   CrashJournalWriter writer(journal.get(), 2s);
   const CrashJournalWriter::Clock::time_point now{100s};
-  const std::size_t fit = CrashJournal::kBytes / 129;
+  const std::size_t fit = CrashJournal::kBytes / 130;
   for (std::size_t i = 0; i < 2 * fit; ++i) {
     std::string id = std::to_string(i);
     writer.add(id.append(128 - id.size(), 'x'), now);
   }
-  writer.add(std::string(256, 'y'), now);
+  writer.add(std::string(65536, 'y'), now);
   CHECK(journal->drain().size() == fit);
 }
 

@@ -118,9 +118,25 @@ TEST_CASE("naughty strings survive writing and parsing byte for byte", "[json][c
 }
 
 TEST_CASE("hostile ids are rejected, or kept byte for byte", "[json][corpus]") {
-  const std::set<std::string> good{
-      "../../etc/passwd", "%s%n", "é",   "0",    "1e3", "0x10", "undefined", "*", "[a-z]",
-      "<script>",         "a;b",  "a/b", "a?b=c"};
+  const std::set<std::string> good{"a{b}",
+                                   "}{",
+                                   "]] redis.call('FLUSHALL') --",
+                                   "hot:rank",
+                                   "feed:cache:1",
+                                   std::string(129, 'A'),
+                                   "../../etc/passwd",
+                                   "%s%n",
+                                   "é",
+                                   "0",
+                                   "1e3",
+                                   "0x10",
+                                   "undefined",
+                                   "*",
+                                   "[a-z]",
+                                   "<script>",
+                                   "a;b",
+                                   "a/b",
+                                   "a?b=c"};
   for (const auto& id : hostile_inputs("ids")) {
     INFO(id.substr(0, 60));
     std::string out;

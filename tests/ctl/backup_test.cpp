@@ -8,14 +8,17 @@
 #include <fstream>
 #include <map>
 
+#include "core/base/fingerprint.h"
 #include "core/database/database.h"
 #include "core/database/database_copy.h"
 #include "core/readers/reader_store.h"
 #include "core/recorder/lease.h"
+#include "core/redis/cluster/slot.h"
 #include "core/redis/schema.h"
 #include "core/timeline/follow_store.h"
 #include "fcgi/reader_hashes.h"
 #include "scripts/ctl/backup/backup_folder.h"
+#include "scripts/ctl/backup/convert_dump.h"
 #include "scripts/ctl/backup/redis_dump.h"
 #include "scripts/ctl/backup/restore.h"
 #include "scripts/ctl/backup/save_redis.h"
@@ -477,8 +480,8 @@ TEST_CASE("a backup made by a newer version is refused before anything is change
 
 TEST_CASE("a backup of each older schema is restored completely", "[backup]") {
   BackupSite from, to;
-  const int version = GENERATE(0, 1, 2, 3);
-  // Downgrades a current file: each schema step only added tables.
+  const int version = GENERATE(0, 1, 2, 3, 4);
+  // Downgrades a current file: each schema step only added tables or columns.
   from.record([&](database::Database& database) {
     if (version >= 1) REQUIRE(database.put_item(make_item("old", "An old one")));
     if (version >= 2)
@@ -492,6 +495,7 @@ TEST_CASE("a backup of each older schema is restored completely", "[backup]") {
           {ReaderId::trusted("ann"), AuthorId::trusted("bob"), UnixSeconds{seconds{5}}}));
   });
   SqliteShell shell(from.path("freshet.db"));
+  if (version < 4) shell.run("ALTER TABLE items DROP COLUMN author_id");
   if (version < 3) shell.run("DROP TABLE follows");
   if (version < 2) shell.run("DROP TABLE interactions; DROP TABLE dismissals; DROP TABLE readers");
   if (version < 1) shell.run("DROP TABLE item_tags; DROP TABLE items; DROP TABLE meta");
@@ -549,87 +553,303 @@ TEST_CASE("a key keeps its remaining TTL and is dropped if that is over", "[back
   CHECK((*replies)[2].integer() == 0);
 }
 
-// Makes a backup as earlier versions did: payloads of DUMP, of which `change` gets each.
-void back_up_as_payloads(
-    BackupSite& site, const std::string& name,
-    const std::function<void(std::string&)>& change = [](std::string&) {}) {
-  REQUIRE(site.back_up("current"));
-  auto manifest = verify_backup(site.path("current"));
-  auto old = BackupWriter::create(site.path(name));
-  auto reader = DumpReader::open(site.path("current/redis.dump"));
-  REQUIRE(manifest);
-  REQUIRE(old);
-  REQUIRE(reader);
-  auto writer = DumpWriter::create(old->file_path("redis.dump"));
-  REQUIRE(writer);
-  std::string last;
-  for (DumpRecord record; reader->next(record).value();) {
-    if (std::exchange(last, record.key) == record.key) continue;
-    redis::Pipeline dump;
-    dump.add("DUMP", record.key);
-    record.type = DumpRecord::Type::kPayload;
-    record.members.clear();
-    record.value = site.redis_there.call(dump)->front().text();
-    change(record.value);
-    REQUIRE(writer->add(record));
-  }
-  REQUIRE(writer->finish());
-  std::string bytes = bytes_of(old->file_path("redis.dump"));
-  bytes[bytes.find('2')] = '1';  // "FRESHET REDIS 1"
-  write_to(old->file_path("redis.dump"), bytes);
-  REQUIRE(old->copy(site.path("current/freshet.db"), "freshet.db"));
-  manifest->files.clear();
-  manifest->format = 1;
-  REQUIRE(old->finish(*manifest));
-  std::string text = bytes_of(site.path(name + "/manifest.json"));
-  const std::string member = "\"server\":\"" + manifest->server + "\"";
-  text.replace(text.find(member), member.size(), "\"redis_version\":\"5.4.3\"");
-  write_to(site.path(name + "/manifest.json"), text);
-  const std::string sum =
-      "cd " + site.path(name) + " && sha256sum manifest.json >manifest.sha256 && rm -r ../current";
-  REQUIRE(std::system(sum.c_str()) == 0);
+// Writes the backup `name` of `site` with these records of Redis, as the version with schema 2 did.
+void write_old_backup(const BackupSite& site, const std::string& name,
+                      const std::vector<DumpRecord>& records) {
+  auto backup = BackupWriter::create(site.path(name));
+  REQUIRE(backup);
+  auto dump = DumpWriter::create(backup->file_path("redis.dump"));
+  REQUIRE(dump);
+  for (const DumpRecord& each : records) REQUIRE(dump->add(each));
+  REQUIRE(dump->finish());
+  std::string bytes = bytes_of(backup->file_path("redis.dump"));
+  bytes[bytes.find('3')] = '2';  // "FRESHET REDIS 2"
+  write_to(backup->file_path("redis.dump"), bytes);
+  REQUIRE(backup->copy(site.path("freshet.db"), "freshet.db"));
+  Manifest manifest;
+  manifest.format = 2;
+  manifest.version = "0.1.0";
+  manifest.began = manifest.ended = wall_now();
+  manifest.schema = 3;
+  manifest.server = "Redis 7.0.15";
+  manifest.keys = std::ssize(records);
+  REQUIRE(backup->finish(manifest));
 }
 
-TEST_CASE("a backup of an earlier version, made of DUMP's payloads, is restored", "[backup]") {
+using Members = std::vector<std::string>;
+DumpRecord make_record(DumpRecord::Type type, const std::string& key, Members members,
+                       const std::string& value = {}) {
+  DumpRecord out;
+  out.type = type;
+  out.key = key;
+  out.members = std::move(members);
+  out.value = value;
+  return out;
+}
+
+TEST_CASE("a backup of the previous schema is converted, and every count is kept", "[backup]") {
+  using Type = DumpRecord::Type;
+  const std::string nfd = "e\xCC\x81", nfc = "\xC3\xA9";  // é in two forms
+  BackupSite from, to;
+  const std::string now = std::to_string(unix_s(wall_now())), us = now + "000000";
+  const std::string published = std::to_string(unix_s(make_item("", "").published_at));
+  from.record([](database::Database& database) { REQUIRE(database.put_last_entry("", "1-1")); });
+  std::vector<DumpRecord> records;
+  Members ids{"a%b", "%7B", nfd, nfc};
+  for (int i = 0; i < 30; ++i) ids.push_back("i" + std::to_string(i));
+  std::string rows;
+  const auto visitors = [&](const std::string& id) {
+    redis::Pipeline count;
+    count.add("DEL", "visitors").add("PFADD", "visitors", "u" + id, "v" + id).add("GET", "visitors");
+    return std::string(from.redis_there.call(count)->back().text());
+  };
+  int number = 0;
+  for (const std::string& id : ids) {
+    const std::string pv = std::to_string(++number), ms = std::to_string(1000 * number);
+    records.push_back(make_record(Type::kHash, "hot:article:{" + id + "}",
+                                  {"pv",     pv,        "uv",    "2",    "ms",
+                                   ms,       "renewed", now,     "v",    std::to_string(1000 + number),
+                                   "total",  pv + ".5", "score", "0.25", "views",
+                                   pv,       "viewed",  now,     "date", published,
+                                   "hidden", "0",       "shown", pv}));
+    records.push_back(make_record(Type::kString, "hot:uv:hll:{" + id + "}", {}, visitors(id)));
+    records.push_back(make_record(Type::kHash, "item:{" + id + "}",
+                                  {"rev", "1", "title", "Title of " + id, "published_at", published, "tags",
+                                   "Swift news", "hidden", "0"}));
+    rows += "INSERT INTO items (id, published_at, hidden, title, author, url, text) VALUES ('" + id + "', " +
+            published + ", 0, 'Title of " + id + "', '', '', '');" +
+            "INSERT INTO item_tags SELECT key, 0, 'Swift' FROM items WHERE id = '" + id + "';" +
+            "INSERT INTO item_tags SELECT key, 1, 'news' FROM items WHERE id = '" + id + "';";
+  }
+  records.push_back(make_record(Type::kHash, "hot:article:{i1 invisible}", {"pv", "1", "v", "7"}));
+  for (const char* tag : {"Swift", "news"})
+    records.push_back(make_record(Type::kSet, "tag:" + std::string(tag), ids));
+  records.push_back(make_record(Type::kSet, "tag:swift", {"i1"}));
+  Members dated, hidden_free;
+  for (const std::string& id : ids) dated.insert(dated.end(), {id, published});
+  records.push_back(make_record(Type::kSortedSet, "hot:published", dated));
+  records.push_back(make_record(Type::kSortedSet, "hot:newest", dated));
+  records.push_back(make_record(Type::kHash, "hot:added:{u1}", {"network", "n", "a:" + nfd, "1 1 5 0 0 0"}));
+  // A reader's.
+  records.push_back(make_record(Type::kList, "user:views:topic:{" + nfd + "}", {nfd, "i1"}));
+  records.push_back(make_record(Type::kHash, "user:views:at:{" + nfd + "}", {"t:" + nfd, now, "t:i1", now}));
+  records.push_back(make_record(Type::kSortedSet, "user:interactions:{" + nfd + "}", {"l:" + nfd, now}));
+  records.push_back(make_record(Type::kString, "user:earlier:{" + nfd + "}", {},
+                                fmt::format("{:010x}{:010x}", fingerprint(nfd), fingerprint("i2"))));
+  records.push_back(make_record(Type::kSortedSet, "user:not_interested:{" + nfd + "}", {nfd, now}));
+  records.push_back(make_record(Type::kHash, "user:not_interested:why:{" + nfd + "}", {nfd, "seen: it"}));
+  records.push_back(make_record(Type::kHash, "feed:state:{" + nfd + "}",
+                                {"head", "5 1 7 0 0 0 ", "noted", "2", "0", "0=k 7 1 5 1 0 0 :" + nfd + " i1",
+                                 "late", "0= 3 1 5 1 0 0 i2\n"}));
+  records.push_back(make_record(Type::kSortedSet, "wf:follow:{" + nfd + "}",
+                                {nfd, us, ":", "-" + us, "::", "-5", ":::", "-" + now}));
+  records.push_back(make_record(Type::kSortedSet, "active:follow", {nfd, now}));
+  // Follows of an author who was written in two ways.
+  records.push_back(make_record(Type::kSortedSet, "follow:authors:{" + nfd + "}", {"Bob", "0", "Ann", "0"}));
+  records.push_back(make_record(Type::kSortedSet, "follow:readers:{Bob}", {nfd, "20", ":", "-20"}));
+  records.push_back(make_record(Type::kSortedSet, "follow:readers:{bob}", {"carl", "30", ":", "-30"}));
+  records.push_back(make_record(Type::kSortedSet, "follow:authors:{carl}", {"bob", "0"}));
+  records.push_back(make_record(Type::kSortedSet, "follow:readers:{Ann}", {nfd, "40", ":", "-40"}));
+  records.push_back(make_record(Type::kSortedSet, "follow:outbox:{Bob}", {"i1", "9", ":", "-9"}));
+  for (DumpRecord& each : records) {
+    if (each.key.starts_with("user:") || each.key.starts_with("wf:") || each.key.starts_with("feed:") ||
+        each.key.starts_with("hot:added") || each.key.starts_with("hot:uv:") ||
+        each.key.ends_with(" invisible}"))
+      each.expires_ms = 1000 * (unix_s(wall_now()) + 5000);
+  }
+  // Not yet recorded when the backup was made.
+  const auto entry = [&](const std::string& id, Members fields) {
+    fields.insert(fields.begin(), id);
+    records.push_back(make_record(Type::kEntry, "recorder:stream", std::move(fields)));
+  };
+  entry("2-1", {"op", "put", "id", "i3", "title", "Title of i3", "published_at", published, "tags",
+                "Swift news", "hidden", "0", "author", "Bob Lee"});
+  entry("2-2", {"op", "interaction", "reader", nfd, "item", nfd, "kind", "l", "at", now});
+  entry("2-3", {"op", "follow", "reader", "carl", "author", "bob", "at", now});
+  SqliteShell(from.path("freshet.db"))
+      .run("ALTER TABLE items DROP COLUMN author_id; PRAGMA user_version = 3;" + rows +
+           "INSERT INTO readers VALUES (1, '" + nfd + "'), (2, '" + nfc + "'), (3, 'carl');" +
+           "INSERT INTO interactions VALUES (1, 5, '" + nfd + "', 'l'), (2, 5, '" + nfc +
+           "', 'l'), (2, 6, 'i1', 'l');" +
+           "INSERT INTO follows VALUES (1, 'Bob', 5), (1, 'Ann', 5), (2, 'bob', 6), (3, 'bob', 7);");
+  write_old_backup(from, "old", records);
+  REQUIRE(to.restore(from.path("old")));
+
+  const auto ask = [&](auto... words) {
+    redis::Pipeline one;
+    one.add(words...);
+    return std::move(to.redis_there.call(one)->front());
+  };
+  const redis::Keys keys = to.keys();
+  const auto members = [&](const std::string& key) {
+    const auto type = keys.pattern_of(key)->type;
+    const auto all = type == "set" ? ask("SMEMBERS", key) : ask("ZRANGE", key, 0, -1);
+    std::set<std::string> out;
+    for (std::size_t i = 0; i < all.size(); ++i) out.emplace(redis::string_at(all, i));
+    return out;
+  };
+  // Counts. The two forms of é are one article now.
+  number = 0;
+  for (const std::string& id : ids) {
+    ++number;
+    INFO(id);
+    const bool merged = id == nfd || id == nfc;  // the third and the fourth
+    const std::string now_id = id == nfd ? nfc : id, article = keys.article(now_id);
+    const std::int64_t count = merged ? 7 : number;
+    for (const char* const field : {"pv", "views", "shown"})
+      CHECK(ask("HGET", article, field).text() == std::to_string(count));
+    CHECK(ask("HGET", article, "ms").text() == std::to_string(1000 * count));
+    CHECK(ask("HGET", article, "uv").text() == (merged ? "4" : "2"));
+    CHECK(ask("HGET", article, "total").number() == (merged ? 8.0 : number + 0.5));
+    CHECK(ask("HGET", article, "score").number() == (merged ? 0.5 : 0.25));
+    CHECK(ask("PFCOUNT", keys.uv_hll(now_id)).integer() == (merged ? 4 : 2));
+    CHECK(ask("ZSCORE", keys.partition(0).rank(hot::kEngagementModel), now_id).number());
+    CHECK(ask("HGET", keys.item(now_id), "tags").text() == "Swift\x1fnews");
+  }
+  CHECK_FALSE(ask("HGET", keys.article(hot::invisible_alias(ItemId::trusted("i1")).str()), "pv").is_nil());
+  std::set<std::string> now_ids(ids.begin(), ids.end());
+  now_ids.erase(nfd);
+  for (const char* const tag : {"swift", "news"})
+    CHECK(members(keys.partition(0).tagged_items(tag)) == now_ids);
+  CHECK(ask("EXISTS", "tag:Swift").integer() == 0);
+  CHECK(members(keys.partition(0).published()) == now_ids);
+  CHECK(members(keys.partition(0).newest()) == now_ids);
+  CHECK(ask("HGET", keys.contributions("u1"), "a:" + nfc).text() == "1 1 5 0 0 0");
+  // The reader's.
+  readers::RedisReaderStore readers(to.redis_there, to.write_queue, to.settings, keys, [] { return "e"; });
+  const auto state = run_sync(readers.read(ReaderId::trusted(nfc)));
+  REQUIRE(state);
+  REQUIRE(state->topic_views.size() == 2);
+  CHECK(state->topic_views[0].item.str() == nfc);
+  CHECK(unix_s(state->topic_views[0].at) == std::stoll(now));
+  CHECK(state->dismissals.front().item.str() == nfc);
+  CHECK(ask("HGET", keys.not_interested_reasons(nfc), nfc).text() == "seen: it");
+  REQUIRE(state->archived);
+  CHECK(*state->archived == std::unordered_set<std::uint64_t>{fingerprint(nfc), fingerprint("i2")});
+  CHECK(members(keys.interactions(nfc)) == std::set<std::string>{"l:" + nfc, "l:i1"});
+  CHECK(ask("HGET", keys.feed_state(nfc), "0").text() ==
+        "0=k\x1f"
+        "7\x1f"
+        "1\x1f"
+        "5\x1f"
+        "1\x1f"
+        "0\x1f"
+        "0\x1f\x1e" +
+            nfc + "\x1fi1");
+  CHECK(ask("HGET", keys.feed_state(nfc), "late").text() ==
+        "0=\x1f"
+        "3\x1f"
+        "1\x1f"
+        "5\x1f"
+        "1\x1f"
+        "0\x1f"
+        "0\x1fi2\n");
+  CHECK(ask("HGET", keys.feed_state(nfc), "head").text() == "5 1 7 0 0 0 ");
+  const std::string timeline = keys.timeline("follow", nfc);
+  CHECK(ask("ZSCORE", timeline, nfc).text() == us);
+  CHECK(ask("ZSCORE", timeline, redis::kHighestMark).text() == "-" + us);
+  CHECK(ask("ZSCORE", timeline, redis::kTrimmedMark).text() == "-5");
+  CHECK(members(keys.active_readers("follow")) == std::set<std::string>{nfc});
+  // Follows: two authors became one, with the followers of both and the higher mark.
+  CHECK(members(keys.followed_authors(nfc)) == std::set<std::string>{"ann", "bob"});
+  CHECK(members(keys.followers("bob")) ==
+        std::set<std::string>{nfc, "carl", std::string(redis::kHighestMark)});
+  CHECK(ask("ZSCORE", keys.followers("bob"), redis::kHighestMark).number() <= -30);
+  CHECK(members(keys.outbox("bob")) == std::set<std::string>{"i1", std::string(redis::kHighestMark)});
+  const auto database = to.database();
+  CHECK(database->item_count() == std::ssize(now_ids));
+  CHECK(database->readers().count_interactions() == 3);
+  CHECK(database->readers().follows_of(ReaderId::trusted(nfc), 10)->size() == 2);
+  CHECK(count_violations(to) == 0);
+}
+
+TEST_CASE("ids that became one are reported by the restore", "[backup]") {
+  using Type = DumpRecord::Type;
+  BackupSite from, to;
+  from.record([](database::Database& database) { REQUIRE(database.put_last_entry("", "1-1")); });
+  SqliteShell(from.path("freshet.db"))
+      .run("ALTER TABLE items DROP COLUMN author_id; PRAGMA user_version = 3");
+  const std::string nfd = "e\xCC\x81", nfc = "\xC3\xA9";
+  std::vector<DumpRecord> records;
+  for (const std::string& id : {nfd, nfc, "o\xCC\x88" + std::string()})
+    records.push_back(make_record(Type::kSortedSet, "user:not_interested:{" + id + "}", {"i1", "5"}));
+  for (const std::string tag : {"tag:A", "tag:a"}) records.push_back(make_record(Type::kSet, tag, {"i1"}));
+  write_old_backup(from, "old", records);
+  DumpConverter converter(to.settings.redis);
+  REQUIRE(converter.prepare(from.path("old/redis.dump")));
+  CHECK(converter.merged_ids() == std::set<std::pair<std::string, std::string>>{{nfd, nfc}});
+  REQUIRE(to.restore(from.path("old")));
+}
+
+TEST_CASE("in a cluster a converted backup has each article's members in the article's partition",
+          "[backup]") {
+  using Type = DumpRecord::Type;
+  RedisSettings settings;
+  settings.url = "redis+cluster://127.0.0.1:7000";
+  const redis::Keys keys(settings);
+  REQUIRE(keys.in_cluster());
+  const std::string changed = "a%b", same = "ab";
+  // Schema 2 chose the partition by the id as it is.
+  const auto partition = [&](const std::string& id) {
+    return keys.partition(redis::slot_of(id) * keys.partition_count() / redis::kSlots);
+  };
+  REQUIRE(partition(changed).hash_tag() != keys.partition_for(changed).hash_tag());
+  DumpConverter converter(settings);
+  std::map<std::string, Members> found;
+  for (const std::string& id : {changed, same}) {
+    for (DumpRecord& each :
+         converter.convert(make_record(Type::kSortedSet, partition(id).hidden(), {id, "5"})))
+      found[each.key] = each.members;
+    for (DumpRecord& each :
+         converter.convert(make_record(Type::kHash, "hot:article:{" + id + "}", {"pv", "1"})))
+      found[each.key] = each.members;
+  }
+  CHECK(found == std::map<std::string, Members>{{keys.partition_for(changed).hidden(), {changed, "5"}},
+                                                {keys.partition_for(same).hidden(), {same, "5"}},
+                                                {keys.article(changed), {"pv", "1"}},
+                                                {keys.article(same), {"pv", "1"}}});
+}
+
+TEST_CASE("a backup made of DUMP's payloads is refused, with what to do", "[backup]") {
   BackupSite from, to;
   populate(from);
-  back_up_as_payloads(from, "old");
-  const auto before = from.key_contents();
-  REQUIRE(to.restore(from.path("old")));
-  auto after = to.key_contents();
-  for (const auto& [key, value] : before) {
-    INFO(key);
-    CHECK(after[key] == value);
-  }
-  CHECK(count_violations(to) == 0);
+  REQUIRE(from.back_up());
+  std::string text = bytes_of(from.path("backup/manifest.json"));
+  text.replace(text.find("\"format\":3"), 10, "\"format\":1");
+  write_to(from.path("backup/manifest.json"), text);
+  REQUIRE(std::system(
+              ("cd " + from.path("backup") + " && sha256sum manifest.json >manifest.sha256").c_str()) == 0);
+  const auto refused = to.restore(from.path("backup"));
+  REQUIRE_FALSE(refused);
+  CHECK(error_of(refused).reason == "bad_backup");
+  CHECK(error_of(refused).detail.find("make a backup with the last version before this one") !=
+        std::string::npos);
 }
 
 TEST_CASE("a backup that the server cannot load is refused before anything is deleted", "[backup]") {
   BackupSite from, to;
   populate(from);
   populate(to);
-  // The payload of another server: its version is in the last ten bytes. Or of a type that this
-  // server does not have, which only that type's payloads show.
-  const bool version = GENERATE(true, false);
-  back_up_as_payloads(from, "old", [&](std::string& payload) {
-    constexpr char kHyperLogLogOrString = 0;
-    if (version) payload[payload.size() - 10] = 99;
-    if (!version && payload.front() == kHyperLogLogOrString) payload.front() = 77;
-  });
+  // A value that no server takes.
+  const std::vector<DumpRecord> records{
+      make_record(DumpRecord::Type::kSortedSet, "user:not_interested:{r}", {"i1", "no number"})};
+  SqliteShell(from.path("freshet.db"))
+      .run("ALTER TABLE items DROP COLUMN author_id; PRAGMA user_version = 3");
+  write_old_backup(from, "bad", records);
   redis::Pipeline mark;
   mark.add("SET", to.keys().job("mark"), "kept").add("EXPIRE", to.keys().job("mark"), 5000);
   REQUIRE(to.redis_there.call(mark));
   const auto keys = to.key_contents();
   const std::string database = bytes_of(to.path("freshet.db"));
-  const auto refused = to.restore(from.path("old"), true);
+  const auto refused = to.restore(from.path("bad"), true);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "backup_not_loadable");
   INFO(refused.error().detail);
   redis::Pipeline info;
   info.add("INFO", "server");
   const std::string server = redis::server_name(to.redis_there.call(info)->front().text());
-  CHECK(refused.error().detail.starts_with(server + " cannot load this backup of Redis 5.4.3: "));
-  CHECK(refused.error().detail.find("Nothing was deleted.") != std::string::npos);
+  CHECK(refused.error().detail.starts_with(server + " cannot load this backup of Redis 7.0.15: "));
+  CHECK(refused.error().detail.find("Nothing was deleted") != std::string::npos);
   CHECK(to.key_contents() == keys);
   CHECK(bytes_of(to.path("freshet.db")) == database);
   CHECK_FALSE(fs::exists(to.path("freshet.db.restoring")));

@@ -267,15 +267,15 @@ TEST_CASE("contradictions in timelines and follows are found", "[ctl]") {
     filled.expect_finding(kinds::kBadTimeline);
   }
   SECTION("no top mark") {
-    filled.run("ZREM", timeline, ":");
+    filled.run("ZREM", timeline, redis::kHighestMark);
     filled.expect_finding(kinds::kBadTimeline);
   }
   SECTION("a score that a double cannot represent exactly") {
-    filled.run("ZADD", timeline, "9007199254740992", "e", "-9007199254740992", ":");
+    filled.run("ZADD", timeline, "9007199254740992", "e", "-9007199254740992", redis::kHighestMark);
     filled.expect_finding(kinds::kBadTimeline);
   }
   SECTION("a cut mark above the lowest score") {
-    filled.run("ZADD", timeline, "-" + top, "::");
+    filled.run("ZADD", timeline, "-" + top, redis::kTrimmedMark);
     filled.expect_finding(kinds::kBadTimeline);
   }
   SECTION("an id without a score") {

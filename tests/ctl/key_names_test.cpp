@@ -25,6 +25,7 @@ TEST_CASE("removing the prefix from a key gives its name", "[ctl]") {
 
 TEST_CASE("strip_key_prefix returns the id after the prefix", "[ctl]") {
   CHECK(strip_key_prefix("hot:article:{12}", "hot:article:") == "12");
+  CHECK(strip_key_prefix("hot:article:{a%3A%7Bb%7D}", "hot:article:") == "a:{b}");
   CHECK(strip_key_prefix("hot:current:12", "hot:current:") == "12");
   CHECK_FALSE(strip_key_prefix("hot:uv:{12}", "hot:article:"));
   CHECK_FALSE(strip_key_prefix("hot:uv:hll:{12}", "hot:uv:"));

@@ -132,7 +132,7 @@ def test_an_interrupted_run_that_is_repeated_serves_every_reader_once(site, name
 def test_bad_arguments_are_reported_and_push_nothing(site, name):
     put_items(site, name, 3)
     for arguments, words in ((["elsewhere"], "unknown channel elsewhere"), (["follow"], "follow is the follow channel"),
-                             (["discover", "--reader", "a:b"], "--reader a:b is not a valid id"), (["discover", "--readers", "/none"], "/none")):
+                             (["discover", "--reader", " a"], "--reader  a is not a valid id"), (["discover", "--readers", "/none"], "/none")):
         status, output = ctl(site, *arguments)
         assert status == 2 and words in output, output
     assert ctl(site, "discover", "--limit", "0")[0] == 2

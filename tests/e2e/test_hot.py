@@ -335,7 +335,7 @@ def test_an_item_is_returned_as_it_was_put(service, name):
 def test_a_bulk_request_reports_each_bad_line(service, name):
     good, other = name("i"), name("i")
     lines = [json.dumps({"id": good, "title": "one", "published_at": 1700000000}), "{broken", json.dumps({"title": "no id"}), "",
-             json.dumps({"id": "a\u0007", "title": "x"}), json.dumps({"id": other, "title": 5}),
+             json.dumps({"id": "a\tb", "title": "x"}), json.dumps({"id": other, "title": 5}),
              json.dumps({"id": other, "title": "two", "published_at": "2023-11-14T22:13:20Z"})]
     reply = service.internal().post("/api/items", "\n".join(lines) + "\n", headers={"Content-Type": "application/x-ndjson"})
     assert reply.status == 200, reply

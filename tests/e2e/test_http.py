@@ -354,7 +354,7 @@ def test_crawlers_get_replies_of_the_same_shape_and_count_nothing(service, name)
 
 
 def test_bad_requests_of_crawlers_are_refused(service):
-    assert_problem(service.public(agent=CRAWLER).track("a b", 1), 400, "bad_id", "articleId")
+    assert_problem(service.public(agent=CRAWLER).track("a\tb", 1), 400, "bad_id", "articleId")
 
 
 def test_curl_counts_because_this_instance_allows_it(service, name):
@@ -447,7 +447,7 @@ def direct_status(service, **fields):
 
 @pytest.mark.parametrize("reason, send", [
     ("bad_json", lambda service: service.public().post("/api/track", "{")),
-    ("bad_member", lambda service: service.public().track("a b", 1)),
+    ("bad_member", lambda service: service.public().track("a\tb", 1)),
     ("too_large", lambda service: direct_status(service, method="POST", uri="/api/track", body=b"{}".ljust(16385))),
     ("not_found", lambda service: service.internal().get("/api/none")),
     ("method", lambda service: service.internal().get("/api/track")),

@@ -183,14 +183,14 @@ INVALID_REQUESTS = [
     ("track", 400, "bad_number", {"body": {"articleId": "1"}}),
     ("track", 400, "bad_json", {"body": "{"}),
     ("track", 400, "bad_body", {"body": "[]"}),
-    ("track", 400, "bad_id", {"body": {"articleId": "a b", "dwellMs": 1}}),
+    ("track", 400, "bad_id", {"body": {"articleId": "a\tb", "dwellMs": 1}}),
     ("track", 413, "too_large", {"body": {"articleId": "1", "dwellMs": 1, "x": "y" * 17000}}),
     ("pixel", 400, "bad_id", {}),
     ("view", 400, "bad_time", {"body": {"articleId": "1", "fingerprint": "f"}}),
     ("hot", 400, "bad_parameter", {"query": {"model": "none"}}),
     ("hot", 400, "bad_number", {"query": {"limit": 101}}),
     ("hot", 400, "bad_time", {"query": {"model": "engagement", "at": 1}}),
-    ("hot", 400, "bad_id", {"query": {"tag": "a b"}}),
+    ("hot", 400, "bad_id", {"query": {"tag": "a\tb"}}),
     ("preview", 400, "bad_parameter", {}),
     ("preview", 400, "bad_parameter", {"query": {"model": "engagement", "hot.half_life": "1s"}}),
     ("preview", 400, "bad_parameter", {"query": {"mode": "current", "views.pv_weight": "2"}}),
@@ -218,7 +218,7 @@ INVALID_REQUESTS = [
     ("getItem", 404, "unknown_item", {"id": "nowhere"}),
     ("exportUser", 400, "bad_number", {"id": "r", "query": {"from": -1}}),
     ("job", 404, "unknown_job", {"id": "nowhere"}),
-    ("deleteItem", 400, "bad_id", {"id": "a b"}),
+    ("deleteItem", 400, "bad_id", {"id": "a\tb"}),
 ]
 
 

@@ -199,8 +199,8 @@ def test_a_killed_and_repeated_revert_under_load_keeps_the_contributions_of_othe
 
 
 @pytest.mark.parametrize(("command", "message"), [
-    (["revert-visitor"], "name a visitor"), (["revert-visitor", "--address", "127.0.0.1"], "only together"), (["revert-visitor", "a b"], "white space"),
-    (["revert-visitor", "--reader", "{"], "an id must not contain"), (["top-contributors", "--top", "0"], "--top")])
+    (["revert-visitor"], "name a visitor"), (["revert-visitor", "--address", "127.0.0.1"], "only together"), (["revert-visitor", "a\u00a0b"], "white space"),
+    (["revert-visitor", "--reader", "\u200b"], "an id must not contain"), (["top-contributors", "--top", "0"], "--top")])
 def test_invalid_arguments_are_refused(service, command, message):
     done = subprocess.run([CTL, *command, "--state", service.state], capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode != 0 and message in done.stderr, done

@@ -20,7 +20,7 @@ from faults.scenario import fault, percentile
 
 READERS = 8  # honest ones, in distinct networks
 PAUSE_S = 0.3  # between two requests of an honest reader, so that it stays below all limits
-MAX_ID_LENGTH = 128
+MAX_ID_LENGTH = 512
 
 
 class HonestReader(threading.Thread):

@@ -55,7 +55,7 @@ class FakeItems final : public FakeItemStore {
  public:
   std::set<ItemId> hidden, unknown;
   std::map<ItemId, UnixSeconds> dates;
-  std::map<ItemId, std::string> authors;
+  std::map<ItemId, std::string> authors, author_ids;
   std::map<ItemId, std::vector<std::string>> tags;
   int reads = 0;
   bool unavailable = false;
@@ -72,6 +72,8 @@ class FakeItems final : public FakeItemStore {
       card.title = "title of " + id.str();
       if (const auto date = dates.find(id); date != dates.end()) card.visible_from = date->second;
       if (const auto author = authors.find(id); author != authors.end()) card.author = author->second;
+      if (const auto author = author_ids.find(id); author != author_ids.end())
+        card.author_id = author->second;
       if (const auto given = tags.find(id); given != tags.end()) card.tags = given->second;
       if (hidden.contains(id)) card.visible_from = items::kNever;
       card.known = !unknown.contains(id);

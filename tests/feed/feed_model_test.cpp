@@ -251,11 +251,11 @@ class Explorer {
       std::string older;
       std::istringstream lines(std::string((*all)[0][i].string().value_or("")));
       for (std::string page; std::getline(lines, page);) {
-        auto words = redis::split_words(page);
+        auto words = redis::split_words(page, kIdSeparator);
         const std::string time = std::to_string(redis::to_int(words.at(2)) - by_ms);
         words[2] = time;
         std::string text;
-        for (const auto each : words) text.append(text.empty() ? "" : " ").append(each);
+        for (const auto each : words) text.append(text.empty() ? 0 : 1, kIdSeparator).append(each);
         older += i == 4 ? text + "\n" : text;
       }
       if (!older.empty()) change.add("HSET", key, i == 4 ? "late" : std::to_string(i), older);

@@ -88,12 +88,12 @@ struct Site {
       read.add("HGET", keys.feed_state("r"), slot);
       const auto page = redis.call(read);
       REQUIRE(page);
-      auto words = redis::split_words(page->front().string().value_or(""));
+      auto words = redis::split_words(page->front().string().value_or(""), kIdSeparator);
       if (words.size() < 3) continue;
       const std::string time = std::to_string(redis::to_int(words[2]) - by_ms);
       words[2] = time;
       std::string text;
-      for (const auto each : words) text.append(text.empty() ? "" : " ").append(each);
+      for (const auto each : words) text.append(text.empty() ? 0 : 1, kIdSeparator).append(each);
       write.add("HSET", keys.feed_state("r"), slot, text);
       REQUIRE(redis.call(write));
     }
@@ -340,7 +340,11 @@ TEST_CASE("an acknowledgement from before an erasure does not acknowledge a page
 TEST_CASE("foreign data in a feed's keys is an error or treated as no buffer", "[feed]") {
   Site site;
   const auto key = site.keys.feed_state("r");
-  site.integer("HSET", key, "head", "rubbish", "0", "0=", "1", "x", "2", "0=a 1 b", "late", "\n\n0\nx");
+  site.integer("HSET", key, "head", "rubbish", "0", "0=", "1", "x", "2",
+               "0=a\x1f"
+               "1\x1f"
+               "b",
+               "late", "\n\n0\nx");
   CHECK(site.load_state().generation == 0);
   CHECK(site.next_page(1).status == feed::PageResult::Status::kEmpty);
   CHECK(site.swap(site.load_state(), range(0, 5), false, 1).items == range(0, 1));

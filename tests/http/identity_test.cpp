@@ -29,7 +29,7 @@ ClaimedIdentity claim_for(const std::string& reader, std::string_view fingerprin
 Principal identify(Identity& identity, const Request& request, const ClaimedIdentity& claim = {}) {
   auto result = identity.identify(request, claim, kNow);
   REQUIRE(result);
-  CHECK(check_id(result->visitor.view(), "visitor"));
+  CHECK(parse_id(result->visitor.view(), "visitor"));
   CHECK(result->visitor.view().size() == 23);
   return *result;
 }

@@ -237,6 +237,47 @@ TEST_CASE_METHOD(RankedItemFixture, "an item leaves the tags it lost and joins t
   CHECK(f.ids(accumulate_query(seconds{0}, "local")).size() == 1);
 }
 
+TEST_CASE_METHOD(RankedItemFixture, "a tag's list has the items with any spelling of it, which they keep",
+                 "[items]") {
+  auto& f = *this;
+  const auto put_tagged = [&](const std::string& id, const std::string& tag) {
+    auto one = f.item(id, f.now());
+    one.tags = {TagName::trusted(tag), TagName::trusted("lang:en")};
+    f.put(one);
+    f.read_and_view(id, "v");
+    const auto stored = run_sync(f.items->get(one.id));
+    REQUIRE(stored);
+    CHECK(stored->tags == one.tags);
+    const auto card = run_sync(f.items->cards({one.id}));
+    REQUIRE(card);
+    CHECK(card->front().tags == std::vector<std::string>{tag, "lang:en"});
+  };
+  put_tagged("a", "Machine Learning");
+  put_tagged("b", "machine learning");
+  put_tagged("c", "ＭＡＣＨＩＮＥ learning");
+  CHECK(f.ids(engagement_query(seconds{0}, "machine learning")).size() == 3);
+  CHECK(f.ids(accumulate_query(seconds{0}, "lang:en")).size() == 3);
+  put_tagged("a", "MACHINE LEARNING");  // the same tag
+  CHECK(f.ids(engagement_query(seconds{0}, "machine learning")).size() == 3);
+  put_tagged("a", "Go");
+  CHECK(f.ids(engagement_query(seconds{0}, "machine learning")).size() == 2);
+  CHECK(f.ids(engagement_query(seconds{0}, "go")).size() == 1);
+}
+
+TEST_CASE_METHOD(ItemFixture, "an author's id is kept with the item and shown on its card", "[items]") {
+  auto one = item("a", now());
+  one.author = "Ann Lee";
+  one.author_id = "user:1";
+  put(one);
+  const auto stored = run_sync(items->get(one.id));
+  REQUIRE(stored);
+  CHECK(stored->author_id == "user:1");
+  const auto card = run_sync(items->cards({one.id}));
+  REQUIRE(card);
+  CHECK(card->front().author_id == "user:1");
+  CHECK(card->front().json.find(R"("author":"Ann Lee","author_id":"user:1")") != std::string::npos);
+}
+
 TEST_CASE_METHOD(RankedItemFixture, "a view ranked after its item was hidden or re-dated changes nothing",
                  "[items]") {
   auto& f = *this;

@@ -1,5 +1,6 @@
 // Exclusions, demotions and caps.
 #include <catch2/catch.hpp>
+#include <map>
 #include <random>
 #include <set>
 
@@ -112,6 +113,20 @@ TEST_CASE("a dismissal demotes the author and the tags", "[recommend]") {
   CHECK(ids(selection) == std::vector<std::string>{"other", "same tag", "same author", "both"});
   CHECK(selection.candidates()[2].factor == Approx(with.feedback.tag_factor));
   CHECK(selection.candidates()[4].factor == Approx(with.feedback.tag_factor * with.feedback.author_factor));
+}
+
+TEST_CASE("a dismissal demotes the author and the tags however they are written", "[recommend]") {
+  const FakeCandidateSet all({{"dismissed", 9, 1, "Ann Lee", {"Machine Learning"}, kNow},
+                              {"same author", 4, 1, "ANN LEE", {}, kNow},
+                              {"same tag", 4, 1, "bob", {"machine learning"}, kNow}});
+  readers::ReaderState state;
+  state.dismissals = {viewed("dismissed")};
+  const auto with = settings();
+  const recommend::Selection selection(all, state, ExclusionMode::kHard, with, kNow);
+  std::map<std::string_view, double> factors;
+  for (const auto& each : selection.candidates()) factors[all.id(each.ranked->item)] = each.factor;
+  CHECK(factors["same author"] == Approx(with.feedback.author_factor));
+  CHECK(factors["same tag"] == Approx(with.feedback.tag_factor));
 }
 
 TEST_CASE("an author and a tag stay within their caps while there are other items", "[recommend]") {

@@ -81,9 +81,9 @@ TEST_CASE("malformed job entries are skipped", "[recorder]") {
   const auto bad = [&](auto... fields) {
     f.command("XADD", f.keys().partition(0).stream(), "*", "op", "fanout", fields...);
   };
-  bad("author", "a:b", "items", "x", "upto", "1", "job", "j");
+  bad("author", "a\tb", "items", "x", "upto", "1", "job", "j");
   bad("author", "a", "items", "", "upto", "1", "job", "j");
-  bad("author", "a", "items", "x :", "upto", "1", "job", "j");
+  bad("author", "a", "items", "x\x1f", "upto", "1", "job", "j");
   bad("author", "a", "items", "x", "upto", "-1", "job", "j");
   bad("author", "a", "items", "x", "upto", "many", "job", "j");
   bad("author", "a", "items", "x", "upto", "1");

@@ -125,8 +125,8 @@ TEST_CASE_METHOD(Fixture, "a malformed entry is counted and blocks nothing", "[r
   const std::string stream = keys().partition(0).stream();
   put(item("before", "Before"));
   command("XADD", stream, "*", "op", "put");
-  command("XADD", stream, "*", "op", "put", "id", "a:b", "title", "x", "published_at", 1);
-  command("XADD", stream, "*", "op", "put", "id", std::string(129, 'x'), "title", "x", "published_at", 1);
+  command("XADD", stream, "*", "op", "put", "id", "a\tb", "title", "x", "published_at", 1);
+  command("XADD", stream, "*", "op", "put", "id", std::string(513, 'x'), "title", "x", "published_at", 1);
   command("XADD", stream, "*", "op", "put", "id", "no-date", "title", "x");
   command("XADD", stream, "*", "op", "put", "id", "late", "title", "x", "published_at", "253402300800");
   command("XADD", stream, "*", "op", "put", "id", "odd", "title", "x", "published_at", "12x");
@@ -136,7 +136,10 @@ TEST_CASE_METHOD(Fixture, "a malformed entry is counted and blocks nothing", "[r
   command("XADD", stream, "*", "op", "put", "id", "odd", "title", "x", "published_at", 1, "weight", "nan");
   command("XADD", stream, "*", "op", "put", "id", "odd", "title", "x", "published_at", 1, "weight", "10.5");
   command("XADD", stream, "*", "op", "put", "id", "odd", "title", "\xFF\xFE", "published_at", 1);
-  command("XADD", stream, "*", "op", "put", "id", "odd", "tags", "a b:c", "published_at", 1);
+  command("XADD", stream, "*", "op", "put", "id", "odd", "tags",
+          "a\x1f"
+          "b\tc",
+          "published_at", 1);
   command("XADD", stream, "*", "op", "become", "id", "odd");
   command("XADD", stream, "*", "id", "odd");
   command("XADD", stream, "*", "", "");

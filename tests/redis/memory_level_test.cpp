@@ -61,6 +61,13 @@ TEST_CASE("one network's event ids take one per cent of maxmemory", "[memory]") 
   CHECK(event_ids_per_network(after({}, 1 << 30, 0)) == 0);
 }
 
+TEST_CASE("an event id with a long name counts as several", "[memory]") {
+  CHECK(event_id_units("a") == 1);
+  CHECK(event_id_units(std::string(128, 'a')) == 1);
+  CHECK(event_id_units(std::string(512, 'a')) == 2);
+  CHECK(event_id_units(std::string(512, '%')) == 5);  // 1,536 bytes in a key name
+}
+
 TEST_CASE("the forecast is based on the growth of the last one to two hours", "[memory]") {
   MemoryLevel level = after({}, 100, 1000, 1s);
   level = after(level, 105, 1000, 300s);

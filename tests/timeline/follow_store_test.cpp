@@ -49,7 +49,7 @@ TEST_CASE("a new follower gets the author's newest items on top, in order", "[fo
   // The item with the highest score, which is in the future, was removed.
   const std::int64_t ahead = site.members(site.follow_timeline()).back().second + 100'000'000;
   site.command("ZREM", site.follow_timeline(), "gone");
-  site.command("ZADD", site.follow_timeline(), -ahead, ":");
+  site.command("ZADD", site.follow_timeline(), -ahead, redis::kHighestMark);
   site.command("EXPIRE", site.follow_timeline(), 1000);
   site.follow("ann");
   const auto items = site.members(site.follow_timeline());

@@ -109,13 +109,14 @@ TEST_CASE("the newest items of all authors are pulled, no more than a timeline h
     redis::Pipeline fill;
     for (int i = 0; i < 30; ++i)  // item 9·i + author at a score that interleaves the authors
       fill.add("ZADD", site.keys().pull_outbox(name), 1000 + 9 * i + author, std::to_string(9 * i + author));
-    fill.add("ZADD", site.keys().pull_outbox(name), -2000, ":");
+    fill.add("ZADD", site.keys().pull_outbox(name), -2000, redis::kHighestMark);
     fill.add("ZADD", site.keys().pull_authors(), 2000, name);
     REQUIRE(site.redis.call(fill));
   }
   CHECK(ids_of(site.read(Direction::kFirst, 0, 20)) == count(269, 260));
   CHECK(site.timeline_items() == count(260, 269));
-  CHECK_FALSE(site.score(site.timeline("reader", "follow"), "::"));  // no other items came and went
+  CHECK_FALSE(site.score(site.timeline("reader", "follow"),
+                         std::string(redis::kTrimmedMark)));  // no other items came and went
   for (int author = 0; author < 9; ++author) CHECK(site.mark("author" + std::to_string(author)) == 2000);
   const auto before = site.members(site.timeline("reader", "follow"));
   site.read();

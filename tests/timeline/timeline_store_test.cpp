@@ -91,7 +91,7 @@ TEST_CASE("scores are the server's time in µs and increase whatever happens to 
   CHECK(items.back().second < before + 60'000'000);
   // The clock goes back: the highest score is in the future, and its item is gone.
   const std::int64_t ahead = items.back().second + 100'000'000;
-  site.command("ZADD", site.timeline(), ahead, "ahead", -ahead, ":");
+  site.command("ZADD", site.timeline(), ahead, "ahead", -ahead, redis::kHighestMark);
   CHECK(site.remove_item("ahead"));
   CHECK_FALSE(site.remove_item("ahead"));
   site.push({"x"});
@@ -163,7 +163,8 @@ TEST_CASE("a timeline expires unless it is read, however often it is pushed to",
   TimelineFixture site(each_mode());
   const auto noted = [&](std::int64_t ago) {
     // And nothing has joined since.
-    site.command("ZADD", site.timeline(), ago - site.now().time_since_epoch().count(), ":::", -1, ":");
+    site.command("ZADD", site.timeline(), ago - site.now().time_since_epoch().count(), redis::kActivityMark,
+                 -1, redis::kHighestMark);
   };
   const auto ttl = site.settings.timeline.ttl.count();
   site.push({"a"});
@@ -356,13 +357,14 @@ TEST_CASE("activity is recorded once an hour, after new items, and for readers w
   CHECK(forgotten());
   CHECK_FALSE(site.exists(site.timeline()));
   site.push({"a"});
-  site.command("ZADD", site.timeline(), -site.now().time_since_epoch().count() - 1, ":::");
+  site.command("ZADD", site.timeline(), -site.now().time_since_epoch().count() - 1, redis::kActivityMark);
   site.first();
   CHECK_FALSE(forgotten());
-  site.command("ZADD", site.timeline(), -site.now().time_since_epoch().count() + 1, ":::");
+  site.command("ZADD", site.timeline(), -site.now().time_since_epoch().count() + 1, redis::kActivityMark);
   site.first();
   CHECK(forgotten());  // it joined since
-  site.command("ZADD", site.timeline(), 3601 - site.now().time_since_epoch().count(), ":::", -1, ":");
+  site.command("ZADD", site.timeline(), 3601 - site.now().time_since_epoch().count(), redis::kActivityMark,
+               -1, redis::kHighestMark);
   site.first();
   CHECK(forgotten());
   site.first();

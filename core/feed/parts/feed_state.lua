@@ -6,9 +6,9 @@
 --   noted   number of times impressions were recorded for the reader outside of feed pages
 --   0 … 3   the last four pages, at delivery_seq modulo 4
 --   late    older pages that are not acknowledged, one per line
--- A page is '0=key seq time generation sequence buffered exhausted item…'. It begins with 1 instead of 0 once it is acknowledged. `key` is the
+-- A page is '0=key', seq, time, generation, sequence, buffered, exhausted and its items, separated by U+001F. It begins with 1 instead of 0 once it is acknowledged. `key` is the
 -- idempotency key and may be empty, `seq` the delivery's number. `time` (ms) is when the page was delivered; once acknowledged, when that happened.
--- `buffered` is 1 if the buffer holds more. An item prefixed with ':' was also shown in a replay of the page.
+-- `buffered` is 1 if the buffer holds more. An item prefixed with U+001E was also shown in a replay of the page.
 local cache, state, limit, query = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2]
 --@include clock
 local now = now_ms()
@@ -23,10 +23,10 @@ local noted, late = fields[6] or '0', fields[7] or ''
 
 -- Replay: the idempotency key was answered within the window.
 if ARGV[3] ~= '' and ARGV[7] == '0' then
-  local key = '=' .. ARGV[3] .. ' '
+  local key = '=' .. ARGV[3] .. '\031'
   for slot = 1, 4 do
     local page = fields[slot]
-    if page and page:sub(2, #key + 1) == key and now - (page:match(' %d+ (%d+)') or 0) <= ARGV[4] * 1000 then
+    if page and page:sub(2, #key + 1) == key and now - (page:match('\031%d+\031(%d+)') or 0) <= ARGV[4] * 1000 then
       return {'replay', page, '0', {}}
     end
   end
@@ -42,7 +42,7 @@ if late ~= '' then
 end
 if #unacknowledged > 0 then
   local impressions = limit
-  for _, page in ipairs(unacknowledged) do impressions = impressions + select(2, page:gsub(' ', '')) - 6 end
+  for _, page in ipairs(unacknowledged) do impressions = impressions + select(2, page:gsub('\031', '')) - 6 end
   if impressions > tonumber(ARGV[6]) then return redis.error_reply('TOO_MANY_PENDING impressions wait to be recorded') end
 end
 
@@ -55,7 +55,7 @@ local function pop()
       remaining = 0
       return
     end
-    for id, rest in line:gmatch('(%S+)()') do
+    for id, rest in line:gmatch('([^\031]+)()') do
       items[#items + 1], remaining = id, remaining - 1
       if #items == limit and rest <= #line then
         call('LPUSH', cache, line:sub(rest + 1))

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/hot/models.h"
+#include "core/redis/partitions/key_encoding.h"
 
 namespace freshet::redis {
 
@@ -21,16 +22,14 @@ class PartitionKeys {
   // ZSET of rank keys (core/hot/models.h)
   std::string rank(const hot::Model& model) const { return name(model.rank); }
   // ZSET during a rebuild
-  std::string staging_rank(const hot::Model& model) const { return name(model.rank, ":next"); }
+  std::string staging_rank(const hot::Model& model) const { return staging(model.rank); }
   // Hash: the parameters that the partition's ranks were computed with (`formula`; during a rebuild
   // also `next`)
   std::string meta() const { return name("hot:rank:meta"); }
   // Hash: rank member → version of the counters that its rank key was computed from
   std::string rank_versions(const hot::Model& model) const { return name(model.rank_versions); }
   // Hash during a rebuild
-  std::string staging_rank_versions(const hot::Model& model) const {
-    return name(model.rank_versions, ":next");
-  }
+  std::string staging_rank_versions(const hot::Model& model) const { return staging(model.rank_versions); }
   // Set of ids to be ranked later, because the ranks had other parameters when they were counted
   std::string unranked() const { return name("hot:unplaced"); }
   // ZSET by publish time
@@ -56,14 +55,16 @@ class PartitionKeys {
   std::string fence() const { return name("recorder:fence"); }
   // The text in the braces; "" on a single Redis
   std::string_view hash_tag() const { return hash_tag_; }
-  // Set of item ids
-  std::string tagged_items(std::string_view tag) const { return name("tag:", tag); }
+  // Set of item ids. `tag_key`: the tag, folded (utf8::fold())
+  std::string tagged_items(std::string_view tag_key) const { return name("tag:", tag_key); }
 
  private:
+  std::string staging(std::string_view head) const { return name(std::string(head).append(":next")); }
+  // The tail is encoded.
   std::string name(std::string_view head, std::string_view tail = {}) const {
     std::string out;
-    out.reserve(prefix_.size() + head.size() + tail.size() + hash_tag_.size() + 3);
-    out.append(prefix_).append(head).append(tail);
+    out.reserve(prefix_.size() + head.size() + encoded_size(tail) + hash_tag_.size() + 3);
+    append_encoded(out.append(prefix_).append(head), tail);
     if (!hash_tag_.empty()) out.append(":{").append(hash_tag_).append("}");
     return out;
   }

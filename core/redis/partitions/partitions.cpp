@@ -1,8 +1,10 @@
 #include "core/redis/partitions/partitions.h"
 
 #include <bit>
+#include <string>
 
 #include "core/redis/cluster/slot.h"
+#include "core/redis/partitions/key_encoding.h"
 
 namespace freshet::redis {
 namespace {
@@ -19,7 +21,12 @@ static_assert(kTagTable.size() == kTags * kTagBytes);
 
 }  // namespace
 
-unsigned partition_of(std::string_view id, unsigned partitions) { return slot_of(id) * partitions / kSlots; }
+unsigned partition_of(std::string_view id, unsigned partitions) {
+  if (encoded_size(id) == id.size()) return slot_of(id) * partitions / kSlots;
+  std::string encoded;
+  append_encoded(encoded, id);
+  return slot_of(encoded) * partitions / kSlots;
+}
 
 // Row (p + 1/2) / P of the table: an odd multiple of kMaxPartitions / P, which identifies P.
 std::string_view partition_hash_tag(unsigned partition, unsigned partitions) {

@@ -20,7 +20,8 @@ constexpr bool is_valid_partition_count(std::int64_t partitions) {
   return partitions >= 1 && partitions <= kMaxPartitions && (partitions & (partitions - 1)) == 0;
 }
 
-// The partition of an article, 0..partitions − 1. Must never change. REQUIRES:
+// The partition of an article, 0..partitions − 1, by the slot of its keys: like them, it depends on
+// the encoded id (key_encoding.h). Must never change. REQUIRES:
 // is_valid_partition_count(partitions).
 unsigned partition_of(std::string_view id, unsigned partitions);
 

@@ -1,9 +1,10 @@
 -- Common format of timelines, outboxes and follower lists: a ZSET of ids. Scores are unix µs, raised where needed to be strictly increasing, and stay below
--- 2^53. Further members, whose names are not valid ids, hold marks of the key itself as negative scores:
---   ':'     highest score ever given
---   '::'    highest score that was trimmed at the lower end (absent: none)
---   ':::'   timelines: unix s at which the reader's activity was last recorded (absent: never)
---   '::::'  timelines: number of the last fan-out
+-- 2^53. Further members, of one to four U+001E, which no id contains, hold marks of the key itself as negative scores:
+--   1  highest score ever given
+--   2  highest score that was trimmed at the lower end (absent: none)
+--   3  timelines: unix s at which the reader's activity was last recorded (absent: never)
+--   4  timelines: number of the last fan-out
+local HIGHEST, TRIMMED, FANOUT = '\030', '\030\030', '\030\030\030\030'
 local texts = {}
 local function mark(key, name) return 0 - (tonumber(call('ZSCORE', key, name)) or 0) end
 -- A score as text, cached: a push writes the same few scores to many keys, and Redis would format each again with 17 digits.
@@ -16,7 +17,7 @@ local function clock_us()
   return clock[1] * 1000000 + clock[2]
 end
 
--- Trims the key for `count` new ids. Returns the score of the first new id, and the new mark '::' if ids were trimmed.
+-- Trims the key for `count` new ids. Returns the score of the first new id, and the new mark TRIMMED if ids were trimmed.
 -- Several ids are always trimmed to `limit`; single ids only when `stride` divides the score. Since the scores of single ids go through all
 -- remainders, there are never more than limit + stride - 1 ids, less than a tenth too many.
 local function make_room(key, last, count, limit, now)
@@ -37,21 +38,21 @@ end
 -- added. Returns how many were added, and whether the key is new (the caller must set its TTL). A wrong type of the key fails before the first write.
 local function push(key, ids, limit, now)
   if #ids == 1 then
-    local scores = call('ZMSCORE', key, ':', ids[1])
+    local scores = call('ZMSCORE', key, HIGHEST, ids[1])
     if scores[2] then return 0, false end
     local score, trimmed = make_room(key, scores[1], 1, limit, now)
     score = score_text(score)
     if trimmed then
-      call('ZADD', key, trimmed, '::', '-' .. score, ':', score, ids[1])
+      call('ZADD', key, trimmed, TRIMMED, '-' .. score, HIGHEST, score, ids[1])
     else
-      call('ZADD', key, '-' .. score, ':', score, ids[1])
+      call('ZADD', key, '-' .. score, HIGHEST, score, ids[1])
     end
     return 1, not scores[1]
   end
   local add, added, last = {}, {}
   for from = 1, #ids, 1000 do  -- unpack() is limited by the Lua stack
     local part = {unpack(ids, from, min(from + 999, #ids))}
-    local scores = call('ZMSCORE', key, ':', unpack(part))
+    local scores = call('ZMSCORE', key, HIGHEST, unpack(part))
     last = last or scores[1]
     for i, id in ipairs(part) do
       if not scores[i + 1] and not added[id] then
@@ -62,8 +63,8 @@ local function push(key, ids, limit, now)
   if #add == 0 then return 0, false end
   local first = max(1, #add - limit + 1)
   local score, trimmed = make_room(key, last, #add, limit, now)
-  local members = trimmed and {trimmed, '::'} or {}
-  members[#members + 1], members[#members + 2] = first - score - #add, ':'  -- Redis formats numbers with 17 digits
+  local members = trimmed and {trimmed, TRIMMED} or {}
+  members[#members + 1], members[#members + 2] = first - score - #add, HIGHEST  -- Redis formats numbers with 17 digits
   for i = first, #add do
     members[#members + 1], members[#members + 2] = score + i - first, add[i]
     if #members > 2000 then

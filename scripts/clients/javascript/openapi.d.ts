@@ -543,7 +543,7 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description 1 to 128 bytes of valid UTF-8 without control characters, white space, zero-width characters, bidirectional controls, ':', '{' or '}'. 12 and "12" are the same id. */
+        /** @description 1 to 512 bytes of valid UTF-8 in Normalization Form C, to which ids are converted. Spaces may be inside, but not at the ends; no other white space, control characters, or invisible characters other than zero-width joiners. 12 and "12" are the same id. */
         Id: string | number;
         /** @description An Id; null and "" count as absent, and so does 0 where it names a reader. */
         MaybeId: string | number | null;
@@ -710,6 +710,7 @@ export interface components {
             update_time?: number;
             url?: string;
             author?: string;
+            author_id?: string;
             tags?: string[];
             reason: components["schemas"]["Reason"];
         };
@@ -815,6 +816,7 @@ export interface components {
             update_time?: number;
             url?: string;
             author?: string;
+            author_id?: string;
             tags?: string[];
             /** @description 0 if the item only fills up the page */
             score: number;
@@ -846,6 +848,7 @@ export interface components {
                 update_time?: number;
                 url?: string;
                 author?: string;
+                author_id?: string;
                 tags?: string[];
                 score: number;
             }[];
@@ -866,6 +869,7 @@ export interface components {
                 update_time?: number;
                 url?: string;
                 author?: string;
+                author_id?: string;
                 tags?: string[];
                 /** @description unix microseconds, raised above every earlier score of the timeline */
                 score: number;
@@ -913,6 +917,7 @@ export interface components {
             userId?: components["schemas"]["MaybeId"];
             /** @description former name of userId, still accepted */
             follower?: components["schemas"]["MaybeId"];
+            /** @description An author's id, or the name if the author's items have no author_id. Case, width and compatibility variants are ignored. */
             author: components["schemas"]["Id"];
         };
         ItemBody: {
@@ -922,9 +927,12 @@ export interface components {
             title: string;
             /** @description at most 256 KiB */
             text?: string | null;
+            /** @description At most 2048 bytes together, each with the characters of an Id. Tags that differ only in case, width or compatibility variants are one tag; the first is kept. */
             tags?: string[] | null;
-            /** @description Tabs and line breaks become a space; other control characters are refused. */
+            /** @description The name that pages show. Tabs and line breaks become a space; other control characters are refused. */
             author?: string | null;
+            /** @description The author's key: readers follow it. By default the author's name. Case, width and compatibility variants are ignored. */
+            author_id?: components["schemas"]["MaybeId"];
             url?: string | null;
             /** @description A future date is an embargo: until then, no list, feed, timeline page or recommendation has the item; within two seconds of that date, all of them can. */
             published_at: components["schemas"]["Time"];
@@ -961,6 +969,7 @@ export interface components {
             text?: string;
             url?: string;
             author?: string;
+            author_id?: string;
             tags: string[];
             published_at: number;
             update_time?: number;

@@ -1,6 +1,7 @@
 #include "scripts/ctl/backup/load_redis.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 #include <vector>
@@ -51,7 +52,35 @@ void append_members(Pipeline& out, const char* command, const DumpRecord& record
   }
 }
 
-void append_write(Pipeline& out, const DumpRecord& record) {
+// Marks of the key itself keep the highest score (the lowest, since they are negative) if several
+// old keys become this one.
+void append_marks(Pipeline& out, DumpRecord& record) {
+  for (std::size_t i = record.members.size(); i >= 2; i -= 2) {
+    if (!redis::is_mark(record.members[i - 2])) continue;
+    out.add("ZADD", record.key, "LT", record.members[i - 1], record.members[i - 2]);
+    const auto at = record.members.begin() + static_cast<std::ptrdiff_t>(i);
+    record.members.erase(at - 2, at);
+  }
+}
+
+// Adds an article's counters to those of the same article under another id.
+void append_merge(Pipeline& out, const DumpRecord& record) {
+  constexpr std::array<std::string_view, 5> kIntegers{"pv", "uv", "ms", "views", "shown"};
+  constexpr std::array<std::string_view, 2> kFractions{"total", "score"};
+  for (std::size_t i = 0; i + 1 < record.members.size(); i += 2) {
+    const std::string& name = record.members[i];
+    const std::string& value = record.members[i + 1];
+    if (std::ranges::find(kIntegers, name) != kIntegers.end())
+      out.add("HINCRBY", record.key, name, value);
+    else if (std::ranges::find(kFractions, name) != kFractions.end())
+      out.add("HINCRBYFLOAT", record.key, name, value);
+    else
+      out.add("HSETNX", record.key, name, value);
+  }
+}
+
+void append_write(Pipeline& out, DumpRecord record) {
+  if (record.type == RecordType::kSortedSet) append_marks(out, record);
   switch (record.type) {
     case RecordType::kString:
       out.add("SET", record.key, record.value);
@@ -74,9 +103,6 @@ void append_write(Pipeline& out, const DumpRecord& record) {
       out.arg(record.type == RecordType::kEntry ? "XADD" : "BF.LOADCHUNK").arg(record.key);
       for (const std::string& each : record.members) out.arg(each);
       break;
-    case RecordType::kPayload:
-      out.add("RESTORE", record.key, 0, record.value);
-      break;
     case RecordType::kEnd:
       return;
   }
@@ -85,8 +111,9 @@ void append_write(Pipeline& out, const DumpRecord& record) {
 
 class Loader {
  public:
-  Loader(redis::BlockingRedis& redis, const RedisSettings& settings, std::int64_t total, ProgressLine& line)
-      : redis_(redis), keys_(settings), total_(total), line_(line) {}
+  Loader(redis::BlockingRedis& redis, const RedisSettings& settings, const DumpConverter* converter,
+         std::int64_t total, ProgressLine& line)
+      : redis_(redis), keys_(settings), converter_(converter), total_(total), line_(line) {}
 
   Result<RedisLoadResult> run(DumpReader& dump) {
     if (auto ok = read_clock(); !ok) return tl::unexpected(ok.error());
@@ -121,8 +148,27 @@ class Loader {
     last_key_ = record.key;
     const redis::KeyPattern* const row = keys_.pattern_of(record.key);
     if (row != nullptr && row->pattern == "hot:rank:meta") return {};  // the mark stays
-    append_write(out_, record);
+    if (converter_ == nullptr) {
+      append_write(out_, record);
+    } else {
+      for (DumpRecord& each : converter_->convert(record)) write_converted(std::move(each), row);
+    }
     return out_.bytes().size() < kPipelineBytes ? Result<void>() : send();
+  }
+
+  void write_converted(DumpRecord record, const redis::KeyPattern* row) {
+    if (!converter_->is_merged(record.key) || row == nullptr) return append_write(out_, std::move(record));
+    if (record.type == RecordType::kHash && row->pattern == "hot:article:{*}") {
+      append_merge(out_, record);
+      if (record.expires_ms != 0) out_.add("PEXPIREAT", record.key, record.expires_ms);
+    } else if (row->pattern == "hot:uv:hll:{*}") {
+      const std::string visitors = record.key + ":merge";
+      out_.add("SET", visitors, record.value, "EX", kScratchTtl.count());
+      out_.add("PFMERGE", record.key, visitors).add("UNLINK", visitors);
+      if (record.expires_ms != 0) out_.add("PEXPIREAT", record.key, record.expires_ms);
+    } else {
+      append_write(out_, std::move(record));
+    }
   }
 
   Result<void> send() {
@@ -140,6 +186,7 @@ class Loader {
 
   redis::BlockingRedis& redis_;
   const redis::Keys keys_;
+  const DumpConverter* const converter_;
   const std::int64_t total_;
   ProgressLine& line_;
   const ProgressLine::Clock::time_point began_ = ProgressLine::Clock::now();
@@ -181,12 +228,11 @@ Result<std::int64_t> remove_keys(redis::BlockingRedis& redis, const RedisSetting
 
 Result<void> check_loadable(redis::BlockingRedis& redis, const RedisSettings& settings, DumpReader& dump) {
   const std::string scratch = redis::Keys(settings).job("restore-test");
-  std::set<std::pair<RecordType, char>> kinds;  // a payload's first byte is its encoding
+  std::set<RecordType> types;
   for (DumpRecord record;;) {
     FRESHET_TRY(more, dump.next(record));
     if (!*more) return {};
-    const bool payload = record.type == RecordType::kPayload && !record.value.empty();
-    if (!kinds.emplace(record.type, payload ? record.value.front() : '\0').second) continue;
+    if (!types.insert(record.type).second) continue;
     record.key = scratch;
     record.expires_ms = 0;
     Pipeline attempt;
@@ -203,8 +249,9 @@ Result<void> check_loadable(redis::BlockingRedis& redis, const RedisSettings& se
 }
 
 Result<RedisLoadResult> load_redis(redis::BlockingRedis& redis, const RedisSettings& settings,
-                                   DumpReader& dump, std::int64_t total, ProgressLine& line) {
-  return Loader(redis, settings, total, line).run(dump);
+                                   DumpReader& dump, const DumpConverter* converter, std::int64_t total,
+                                   ProgressLine& line) {
+  return Loader(redis, settings, converter, total, line).run(dump);
 }
 
 }  // namespace freshet::ctl

@@ -7,6 +7,7 @@
 
 #include "core/config/settings.h"
 #include "core/redis/blocking_redis.h"
+#include "scripts/ctl/backup/convert_dump.h"
 #include "scripts/ctl/backup/redis_dump.h"
 #include "scripts/ctl/commands/progress.h"
 
@@ -17,10 +18,9 @@ Result<bool> has_keys(redis::BlockingRedis& redis, const RedisSettings& settings
 // Deletes all of Freshet's keys; returns their number. O(keys).
 Result<std::int64_t> remove_keys(redis::BlockingRedis& redis, const RedisSettings& settings);
 
-// Learns whether the server can load the dump: writes the first value of each kind to a key of its
+// Learns whether the server can load the dump: writes the first value of each type to a key of its
 // own and deletes it. Reads the whole dump. Error: kConflict "backup_not_loadable", with the
-// server's reply in the detail, if it rejects one because it cannot read the payloads of another
-// server, lacks a module or denies the command.
+// server's reply in the detail, if it rejects one because it lacks a module or denies the command.
 Result<void> check_loadable(redis::BlockingRedis& redis, const RedisSettings& settings, DumpReader& dump);
 
 struct RedisLoadResult {
@@ -29,8 +29,10 @@ struct RedisLoadResult {
 };
 // Loads the dump and marks the data as being restored (redis::kRestoring): no service starts with
 // it until hot::rebuild_ranks() has run. REQUIRES: !has_keys(). O(bytes). Errors: Redis' and the
-// dump's; kInvalid "redis_refused" if Redis rejects a value.
+// dump's; kInvalid "redis_refused" if Redis rejects a value. `converter`: for a dump with
+// has_old_schema(); null otherwise.
 Result<RedisLoadResult> load_redis(redis::BlockingRedis& redis, const RedisSettings& settings,
-                                   DumpReader& dump, std::int64_t total, ProgressLine& line);
+                                   DumpReader& dump, const DumpConverter* converter, std::int64_t total,
+                                   ProgressLine& line);
 
 }  // namespace freshet::ctl

@@ -82,16 +82,19 @@ Result<Manifest> parse_manifest(std::string text) {
   read.text("freshet", out.version);
   if (read.status() && out.format > kBackupFormat)
     return bad_backup({ErrorCode::kInvalid, {}, {}, "made by a later version of Freshet: " + out.version});
+  if (read.status() && out.format < kConvertibleBackupFormat)
+    return bad_backup(
+        {ErrorCode::kInvalid,
+         {},
+         {},
+         "made by Freshet " + out.version +
+             ", whose backups of Redis cannot be converted: restore it with that version, make a "
+             "backup with the last version before this one, and restore that"});
   read.time("began", out.began);
   read.time("ended", out.ended);
   read.number("schema", out.schema);
   read.number("items", out.items);
-  if (out.format > 1) {
-    read.text("server", out.server);
-  } else {
-    read.text("redis_version", out.server);
-    out.server.insert(0, "Redis ");
-  }
+  read.text("server", out.server);
   read.text("key_prefix", out.key_prefix);
   read.number("keys", out.keys);
   if (!read.status()) return bad_backup(read.status().error());

@@ -16,8 +16,9 @@ inline constexpr std::string_view kDatabaseName = "freshet.db";
 inline constexpr std::string_view kRedisName = "redis.dump";
 inline constexpr std::string_view kModelName = "freshet.model";
 inline constexpr std::string_view kConfigFolder = "config";
-// Later formats are rejected. Redis' part of format 1 consists of payloads of DUMP.
-inline constexpr std::int64_t kBackupFormat = 2;
+// Other formats are rejected, except that of the previous schema of Redis, which restore converts
+// (convert_dump.h).
+inline constexpr std::int64_t kBackupFormat = 3, kConvertibleBackupFormat = 2;
 
 struct BackupFile {
   std::string name;  // relative to the folder

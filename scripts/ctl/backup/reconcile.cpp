@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/base/utf8.h"
 #include "core/items/item_store.h"
 #include "core/recorder/consumer_groups.h"
 #include "core/recorder/restore_readers.h"
@@ -103,7 +104,8 @@ class Reconciler {
       items::append_item_read(query, keys_, each.id);
       query.add("HMGET", keys_.article(each.id.view()), "date", "hidden");
       for (const TagName& tag : each.tags)
-        query.add("SMISMEMBER", keys_.partition_for(each.id.view()).tagged_items(tag.view()), each.id.view());
+        query.add("SMISMEMBER", keys_.partition_for(each.id.view()).tagged_items(utf8::fold(tag.view())),
+                  each.id.view());
     }
     if (query.empty()) return {};
     FRESHET_TRY(replies, run_pipeline(redis_, query));
@@ -131,8 +133,8 @@ class Reconciler {
       for (const std::string& key : page) {
         const auto name = keys_.strip_prefix(key);
         const auto id = name ? strip_key_prefix(*name, "item:") : std::nullopt;
-        if (!id || database_ids_.contains(std::string(*id))) continue;
-        ids.emplace_back(*id);
+        if (!id || database_ids_.contains(*id)) continue;
+        ids.push_back(*id);
         query.add("HEXISTS", key, "published_at");
       }
       if (ids.empty()) return {};
@@ -203,7 +205,7 @@ class Reconciler {
       if (query.empty()) return {};
       FRESHET_TRY(others, run_pipeline(redis_, query));
       for (std::size_t i = 0; i < members.size(); ++i)
-        if (!members[i].starts_with(':') && (*others)[i].is_nil()) drop.add("ZREM", key, members[i]);
+        if (!redis::is_mark(members[i]) && (*others)[i].is_nil()) drop.add("ZREM", key, members[i]);
       if (drop.empty()) return {};
       FRESHET_TRY(replies, run_pipeline(redis_, drop));
       for (const Reply& each : *replies) result_.one_sided_follows += each.integer().value_or(0);

@@ -10,7 +10,7 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr std::string_view kMagic = "FRESHET REDIS 2\n", kFirstMagic = "FRESHET REDIS 1\n";
+constexpr std::string_view kMagic = "FRESHET REDIS 3\n", kOldMagic = "FRESHET REDIS 2\n";
 constexpr std::size_t kHeaderSize = 1 + 4 + 8 + 4;
 
 void append_number(std::string& out, std::uint64_t value, int bytes) {
@@ -97,7 +97,8 @@ Result<DumpReader> DumpReader::open(const std::string& path) {
   if (!reader.file_) return reader.invalid(std::strerror(errno));
   std::string magic;
   if (auto ok = reader.read_bytes(magic, kMagic.size()); !ok) return tl::unexpected(ok.error());
-  if (magic != kMagic && magic != kFirstMagic) return reader.invalid("not a dump in this version's format");
+  reader.has_old_schema_ = magic == kOldMagic;
+  if (magic != kMagic && magic != kOldMagic) return reader.invalid("not a dump in this version's format");
   return reader;
 }
 
@@ -127,7 +128,6 @@ Result<bool> DumpReader::next(DumpRecord& record) {
   record.members.clear();
   switch (record.type) {
     case DumpRecord::Type::kString:
-    case DumpRecord::Type::kPayload:
       break;
     case DumpRecord::Type::kHash:
     case DumpRecord::Type::kList:

@@ -1,6 +1,6 @@
 // Redis' part of a backup (redis.dump): a sequence of records.
 //
-//   "FRESHET REDIS 2\n", then records:
+//   "FRESHET REDIS 3\n", then records:
 //     type (1 byte), key length (4), expiry (8: Unix ms, 0: never), body length (4), key, body
 //   Numbers are little-endian. Bodies by type; members are prefixed by their lengths (4):
 //     kString     the value
@@ -10,9 +10,9 @@
 //     kSortedSet  members: alternately member and score
 //     kEntry      members: the id of a stream's entry, then alternately field and value
 //     kBloom      members: number and data of a chunk of BF.SCANDUMP
-//     kPayload    payload of DUMP, which only some servers can load: in "FRESHET REDIS 1\n" only
 //     kEnd        number of the records before it (8)
 //   A large key has several records. kEnd is the last record, so a truncated file is detected.
+//   "FRESHET REDIS 2\n" has the same records, of a Redis with schema 2 (convert_dump.h).
 #pragma once
 
 #include <cstdint>
@@ -35,13 +35,12 @@ struct DumpRecord {
     kSortedSet = 'Z',
     kEntry = 'X',
     kBloom = 'B',
-    kPayload = 'V',
     kEnd = 'E'
   };
   Type type = Type::kString;
   std::string key;
   std::int64_t expires_ms = 0;
-  std::string value;                 // kString, kPayload
+  std::string value;                 // kString
   std::vector<std::string> members;  // all others
 };
 
@@ -72,6 +71,7 @@ class DumpReader {
   // Errors of both methods: kInvalid "bad_backup", with the file's name and the offset in the
   // detail.
   static Result<DumpReader> open(const std::string& path);
+  bool has_old_schema() const { return has_old_schema_; }
   // Reads the next record. False: end of a complete file. Memory: one record.
   Result<bool> next(DumpRecord& record);
 
@@ -85,6 +85,7 @@ class DumpReader {
   File file_;
   std::int64_t remaining_;  // unread bytes of the file
   std::int64_t offset_ = 0, records_ = 0;
+  bool has_old_schema_ = false;
 };
 
 }  // namespace freshet::ctl

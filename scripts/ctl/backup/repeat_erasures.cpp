@@ -58,7 +58,7 @@ class ErasureRepeater {
         const redis::KeyPattern* const pattern = keys_.pattern_of(key);
         if (pattern == nullptr || pattern->subject == redis::Subject::kNone) continue;
         if (pattern->subject == redis::Subject::kReader) {
-          check_reader(std::string(redis::key_segment(*keys_.strip_prefix(key), pattern->segment)));
+          check_reader(redis::key_segment(*keys_.strip_prefix(key), pattern->segment));
           continue;
         }
         const char* const command = pattern->type == "zset" ? "ZSCAN" : "SSCAN";

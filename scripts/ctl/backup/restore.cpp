@@ -40,9 +40,6 @@ Result<void> remove_file(const std::string& path) {
 }
 
 constexpr std::string_view kUnknownErasures = "erasures_unknown";
-constexpr std::string_view kMovingAdvice =
-    " Restore it into the server that made it; a backup that this version of Freshet makes there loads into "
-    "Redis and Valkey";
 
 class Restorer {
  public:
@@ -71,6 +68,11 @@ class Restorer {
     out.key("put").integer(reconciled_.items_put).key("removed").integer(reconciled_.items_removed);
     out.key("half_follows").integer(reconciled_.one_sided_follows).key("erased").integer(erased_);
     out.key("erasures_known").boolean(knows_erasures_);
+    if (!converter_) return;
+    out.key("merged_ids").begin_array();
+    for (const auto& [before, now] : converter_->merged_ids())
+      out.begin_object().key("id").string(before).key("became").string(now).end_object();
+    out.end_array();
   }
 
   void print_report() const {
@@ -82,6 +84,10 @@ class Restorer {
                format_number(reconciled_.one_sided_follows));
     ctl::print("erasures repeated: {} readers{}\n", format_number(erased_),
                knows_erasures_ ? "" : "; others made after the backup are unknown here and must be repeated");
+    if (!converter_) return;
+    ctl::print("converted from the previous schema; {} ids became one with another\n",
+               format_number(std::ssize(converter_->merged_ids())));
+    for (const auto& [before, now] : converter_->merged_ids()) ctl::print("  {} is now {}\n", before, now);
   }
 
  private:
@@ -118,6 +124,10 @@ class Restorer {
 
   Result<void> require_loadable() {
     FRESHET_TRY(dump, DumpReader::open(backup_path(kRedisName)));
+    if (dump->has_old_schema()) {
+      converter_.emplace(settings_.redis);
+      if (auto ok = converter_->prepare(backup_path(kRedisName)); !ok) return ok;
+    }
     const auto loadable = check_loadable(redis_, settings_.redis, *dump);
     if (loadable) return {};
     if (loadable.error().reason != "backup_not_loadable")
@@ -127,9 +137,8 @@ class Restorer {
     const auto info = run_pipeline(redis_, query);
     const std::string name = info ? redis::server_name(info->front().text()) : std::string();
     return fail(ErrorCode::kConflict, "backup_not_loadable", {},
-                fmt::format("{} cannot load this backup of {}: {}. Nothing was deleted.{}",
-                            name.empty() ? "this server" : name, manifest_.server, loadable.error().detail,
-                            manifest_.format > 1 ? "" : kMovingAdvice));
+                fmt::format("{} cannot load this backup of {}: {}. Nothing was deleted",
+                            name.empty() ? "this server" : name, manifest_.server, loadable.error().detail));
   }
 
   // Collects the readers to erase before the database that lists them is replaced.
@@ -222,7 +231,8 @@ class Restorer {
         return tl::unexpected(with_redis_address(removed.error(), endpoint_));
     }
     FRESHET_TRY(dump, DumpReader::open(backup_path(kRedisName)));
-    const auto loaded = load_redis(redis_, settings_.redis, *dump, manifest_.keys, line_);
+    const auto loaded = load_redis(redis_, settings_.redis, *dump, converter_ ? &*converter_ : nullptr,
+                                   manifest_.keys, line_);
     if (!loaded) return tl::unexpected(with_redis_address(loaded.error(), endpoint_));
     loaded_ = *loaded;
     return {};
@@ -283,6 +293,7 @@ class Restorer {
   ErasureSet erasures_;                                         // made after the backup began
   std::vector<database::Database::Erasure> recorded_erasures_;  // all that the current database lists
   bool knows_erasures_ = false;
+  std::optional<DumpConverter> converter_;  // for a backup of the previous schema
   RedisLoadResult loaded_;
   ReconcileResult reconciled_;
   std::int64_t erased_ = 0;

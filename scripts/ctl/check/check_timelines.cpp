@@ -20,18 +20,19 @@ using redis::string_at;
 
 namespace {
 
-// KEYS 1 a timeline. Returns (each '' if missing): lowest and highest score of an id, the marks ':'
-// and '::', the number of members, the number of members without a valid id score, and the number
-// of other marks.
+// KEYS 1 a timeline. Returns (each '' if missing): lowest and highest score of an id, the marks of
+// the highest score and of the trimmed one, the number of members, the number of members without a
+// valid id score, and the number of other marks.
 constexpr std::string_view kReadTimeline =
     "if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then return {} end "
     "local function edge(command, from, to) "
     "  return redis.call(command, KEYS[1], from, to, 'WITHSCORES', 'LIMIT', 0, 1)[2] or '' "
     "end "
+    "local function mark(times) return redis.call('ZSCORE', KEYS[1], string.rep('\\030', times)) end "
     "return {edge('ZRANGEBYSCORE', '(0', '+inf'), edge('ZREVRANGEBYSCORE', '+inf', '(0'), "
-    "redis.call('ZSCORE', KEYS[1], ':') or '', redis.call('ZSCORE', KEYS[1], '::') or '', "
+    "mark(1) or '', mark(2) or '', "
     "redis.call('ZCARD', KEYS[1]), redis.call('ZCOUNT', KEYS[1], '-inf', 0), "
-    "(redis.call('ZSCORE', KEYS[1], ':::') and 1 or 0) + (redis.call('ZSCORE', KEYS[1], '::::') and 1 or 0)}";
+    "(mark(3) and 1 or 0) + (mark(4) and 1 or 0)}";
 // Both sides of a follow are written within this time.
 constexpr milliseconds kFollowGrace{1000};
 
@@ -79,7 +80,7 @@ void TimelineCheck::evaluate(const TimelineKey& timeline, const Reply& summary) 
                      ids = summary[4].integer().value_or(0) - non_ids;
   const auto report = [&](const std::string& why) { findings_.add(kinds::kBadTimeline, timeline.key, why); };
   if (top_mark.empty() || marked_score(top_mark) < top)
-    report(fmt::format("highest score {}, but mark ':' is {}", highest,
+    report(fmt::format("highest score {}, but its mark is {}", highest,
                        top_mark.empty() ? "missing" : top_mark));
   if (marked_score(top_mark) >= static_cast<double>(timeline::kScoreEnd) ||
       top >= static_cast<double>(timeline::kScoreEnd))
@@ -87,7 +88,7 @@ void TimelineCheck::evaluate(const TimelineKey& timeline, const Reply& summary) 
   if (!cut_mark.empty() &&
       (marked_score(cut_mark) <= 0 ||
        (!lowest.empty() && marked_score(cut_mark) >= redis::parse_or_zero<double>(lowest))))
-    report(fmt::format("lowest score {}, but mark '::' is {}", lowest, cut_mark));
+    report(fmt::format("lowest score {}, but the mark of trimmed ones is {}", lowest, cut_mark));
   if (non_ids != (top_mark.empty() ? 0 : 1) + (cut_mark.empty() ? 0 : 1) + summary[6].integer().value_or(0))
     report(fmt::format("{} members without a score above 0", non_ids));
   if (timeline.max_ids && ids > *timeline.max_ids + *timeline.max_ids / 10)  // slack that timeline.lua allows
@@ -107,7 +108,7 @@ Result<void> TimelineCheck::find_one_sided(const std::string& key, std::string_v
                                            bool owner_is_reader, const std::vector<std::string>& members) {
   std::vector<std::string> suspects;
   std::ranges::copy_if(members, std::back_inserter(suspects),
-                       [](const std::string& each) { return !each.starts_with(':'); });
+                       [](const std::string& each) { return !redis::is_mark(each); });
   for (int attempt = 0; attempt < 2 && !suspects.empty(); ++attempt) {
     if (attempt > 0) std::this_thread::sleep_for(kFollowGrace);
     Pipeline pipeline;

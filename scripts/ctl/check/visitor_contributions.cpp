@@ -171,7 +171,7 @@ Result<std::vector<std::string>> resolve_visitors(const VisitorSelector& visitor
   };
   for (const std::string& name : visitors.names) {
     FRESHET_TRY(id, VisitorId::parse(name, "visitor"));
-    add(name);
+    add(id->str());
   }
   if (visitors.address.empty() != visitors.agent.empty())
     return fail(ErrorCode::kInvalid, "no_agent", {},
