@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <span>
+#include <utility>
 
 #include "core/readers/reader_store.h"
 #include "core/redis/scripts.h"
@@ -50,19 +51,23 @@ void InterestBuffer::flush() {
 }
 
 void InterestBuffer::write(const std::vector<ReaderMap::value_type*>& readers) {
-  std::map<unsigned, std::vector<ReaderMap::value_type*>> by_slot;
-  for (ReaderMap::value_type* each : readers)
-    by_slot[keys_.slot_or_zero(keys_.interactions(each->first))].push_back(each);
+  // Readers of one call share a slot and a TTL.
+  std::map<std::pair<unsigned, seconds>, std::vector<ReaderMap::value_type*>> calls;
   const auto& limits = settings_.interactions;
+  for (ReaderMap::value_type* each : readers)
+    calls[{keys_.slot_or_zero(keys_.interactions(each->first)),
+           settings_.readers.bounded_ttl(each->first, limits.ttl)}]
+        .push_back(each);
   redis::Pipeline out;
-  for (const auto& [slot, all] : by_slot) {
+  for (const auto& [slot_and_ttl, all] : calls) {
+    const seconds ttl = slot_and_ttl.second;
     for (std::size_t from = 0; from < all.size(); from += kReadersPerCall) {
       const auto of_call = std::span(all).subspan(from, std::min(kReadersPerCall, all.size() - from));
       out.script(scripts::kReaderPut);
       for (const ReaderMap::value_type* each : of_call)
         out.key(keys_.interactions(each->first)).key(keys_.archived_interactions(each->first));
-      out.arg(limits.max_kept).arg(limits.ttl.count()).arg(limits.max_archived());
-      out.arg(std::min(kTtlRenewalInterval, limits.ttl / 8).count());
+      out.arg(limits.max_kept).arg(ttl.count()).arg(limits.max_archived());
+      out.arg(std::min(kTtlRenewalInterval, ttl / 8).count());
       for (ReaderMap::value_type* each : of_call) {
         Reader& reader = each->second;
         out.arg(reader.items.size());

@@ -512,6 +512,35 @@ TEST_CASE("interests are written in batches, and one reader's key of a wrong typ
   CHECK(site.integer("ZCARD", site.keys.interactions("r")) == site.settings.interactions.max_kept);
 }
 
+TEST_CASE("an anonymous reader's feed and interests expire in a week at the latest", "[feed]") {
+  Site site;
+  site.settings.feed.buffer_ttl = seconds{10 * 86400};
+  const ReaderId anonymous = anonymous_reader(VisitorId::trusted("cX"));
+  readers::InterestBuffer interests(site.deferred, site.settings, site.keys);
+  for (const ReaderId& each : {anonymous, kReader})
+    interests.add(each, ItemId::trusted("i"), milliseconds(20000));
+  interests.flush();
+  feed::FeedRequest request = site.page(2);
+  request.reader = anonymous;
+  const auto swapped = redis::run_sync(site.feed().swap_buffer(request, {0, 0, 0, range(0, 20), false, {}}));
+  REQUIRE(swapped);
+  const auto ttls = [&] {
+    for (const std::string& key :
+         {site.keys.feed_state(anonymous.view()), site.keys.feed_cache(anonymous.view()),
+          site.keys.interactions(anonymous.view())}) {
+      INFO(key);
+      const std::int64_t ttl = site.integer("TTL", key);
+      CHECK((ttl > 7 * 86400 - 10 && ttl <= 7 * 86400));
+    }
+  };
+  ttls();
+  feed::Impressions shown{
+      {{swapped->page.delivery_seq, swapped->page.items}}, swapped->page.items, wall_now()};
+  REQUIRE(redis::run_sync(site.feed().record(anonymous, shown)));
+  ttls();
+  CHECK(site.integer("TTL", site.keys.interactions("r")) > 170 * 86400);
+}
+
 TEST_CASE("a reader's first interest is written at the end of the interval, later ones once a second",
           "[feed]") {
   Site site;
